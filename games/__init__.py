@@ -1,0 +1,38 @@
+"""Two-player zero-sum games as rules and as public-tree tensors."""
+
+from games.build import build_public_tree
+from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
+from games.kuhn_poker import KuhnPoker
+from games.leduc_poker import LeducPoker
+from games.liars_dice import LiarsDice
+from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
+from games.registry import make, register, registered_games
+from games.rock_paper_scissors import RockPaperScissors
+from games.stack import stack_trees
+
+register("kuhn_poker", KuhnPoker)
+register("leduc_poker", LeducPoker)
+register("liars_dice", LiarsDice)
+register("rock_paper_scissors", RockPaperScissors)
+
+__all__ = [
+    "CHANCE",
+    "LEAF",
+    "PADDING",
+    "PLAYER_0",
+    "PLAYER_1",
+    "TERMINAL",
+    "Game",
+    "KuhnPoker",
+    "LeducPoker",
+    "Level",
+    "LiarsDice",
+    "PublicTree",
+    "RockPaperScissors",
+    "TreeStructure",
+    "build_public_tree",
+    "make",
+    "register",
+    "registered_games",
+    "stack_trees",
+]

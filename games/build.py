@@ -1,0 +1,241 @@
+"""Builds the public tree of a game or of a depth-limited subgame, level by level."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from games.game import CHANCE, TERMINAL, Game
+from games.public_tree import LEAF, Level, PublicTree, TreeStructure
+
+_MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
+
+
+@dataclasses.dataclass
+class _Nodes:
+  """The nodes of one level, in any order until `take` sorts them."""
+
+  parent: np.ndarray  # [n] position in the level above
+  action: np.ndarray  # [n]
+  state: np.ndarray  # [n, S]
+  kind: np.ndarray  # [n]
+  actor: np.ndarray  # [n] kind before the depth limit turns nodes into leaves
+  probability: np.ndarray  # [n]
+  possible: np.ndarray  # [n, P, H]
+  infostate_parent: np.ndarray | None  # [n, P, H]
+
+  def take(self, order: np.ndarray) -> "_Nodes":
+    fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+    return _Nodes(**{k: None if v is None else v[order] for k, v in fields.items()})
+
+
+def build_public_tree(
+    game: Game, *, root: Sequence[int] = (), depth: int | None = None
+) -> PublicTree:
+  """Builds the public tree of `game`, whole or cut off below some depth.
+
+  Args:
+    game: the rules.
+    root: public actions, chance outcomes included, that lead from the start of the game to
+      the tree's root.
+    depth: how many public actions, chance included, the tree extends below its root before
+      it is cut off; None for the whole game below the root.
+
+  Returns:
+    The tree. Real-valued arrays have JAX's default float type (float32, or float64 under
+    `jax.enable_x64`). Its prior is the game's, restricted by the chance outcomes in `root`,
+    each hidden move on the way taken to be equally likely.
+
+  Raises:
+    ValueError: `root` is not a sequence of legal actions or ends the game, or `depth` is not
+      a positive integer.
+  """
+  if depth is not None and (isinstance(depth, bool) or int(depth) != depth or depth < 1):
+    raise ValueError(f"depth={depth!r} must be a positive integer, or None for the whole game")
+  root = tuple(int(a) for a in root)
+  state = game.state_after(root)
+  if game.actor(state[None])[0] == TERMINAL:
+    raise ValueError(f"root={root} ends the game: there is nothing left to solve")
+  prior, possible = _push_prior(game, root)
+
+  levels = [_root_level(game, state, possible)]
+  while depth is None or len(levels) <= depth:
+    children = _expand(game, levels[-1], at_limit=len(levels) == depth)
+    if children is None:
+      break
+    levels.append(children)
+  return _assemble(game, levels, prior)
+
+
+def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
+  actor = game.actor(state[None])
+  identity = np.broadcast_to(np.arange(game.num_infostates), (1, 2, game.num_infostates))
+  return _Nodes(
+      parent=np.array([-1]),
+      action=np.array([-1]),
+      state=state[None],
+      kind=actor,
+      actor=actor,
+      probability=np.ones(1),
+      possible=possible[None],
+      infostate_parent=identity,
+  )
+
+
+def _is_inner(kind: np.ndarray) -> np.ndarray:
+  return kind <= CHANCE
+
+
+def _expand(game: Game, above: _Nodes, *, at_limit: bool) -> _Nodes | None:
+  """Returns the level below, sorted, or None if every node above is terminal."""
+  inner = np.flatnonzero(_is_inner(above.kind))
+  if inner.size == 0:
+    return None
+  # Transposing makes the order action-major.
+  action, parent = np.nonzero(game.legal_actions(above.state[inner]).T)
+  parent = inner[parent]
+  parent_state = above.state[parent]
+  state = game.next_states(parent_state, action)
+  actor = game.actor(state)
+
+  possible = above.possible[parent]
+  infostate_parent = game.infostate_parents(parent_state, action)
+  if infostate_parent is not None:
+    possible = np.take_along_axis(possible, np.maximum(infostate_parent, 0), axis=2)
+    possible &= infostate_parent >= 0
+    infostate_parent = np.maximum(infostate_parent, 0)
+  probability = np.ones(len(action))
+  by_chance = above.kind[parent] == CHANCE
+  if by_chance.any():
+    probability[by_chance], mask = game.chance(parent_state[by_chance], action[by_chance])
+    possible[by_chance] &= mask.astype(bool)
+
+  kind = np.where(actor == TERMINAL, TERMINAL, LEAF if at_limit else actor)
+  nodes = _Nodes(parent, action, state, kind, actor, probability, possible, infostate_parent)
+  # Inner nodes, leaves, terminal nodes; stable, so each stays action-major.
+  group = np.where(_is_inner(kind), 0, np.where(kind == LEAF, 1, 2))
+  return nodes.take(np.argsort(group, kind="stable"))
+
+
+def find_runs(parents: np.ndarray) -> tuple[tuple[int, int], ...]:
+  """Splits `parents` `[n]` into maximal runs of consecutive integers, as (start, stop)."""
+  breaks = np.flatnonzero(np.diff(parents) != 1) + 1
+  starts = np.concatenate([[0], breaks]).astype(int)
+  stops = np.concatenate([breaks, [len(parents)]]).astype(int)
+  return tuple((int(parents[a]), int(parents[b - 1]) + 1) for a, b in zip(starts, stops))
+
+
+def _level_shape(nodes: _Nodes, above: _Nodes | None) -> Level:
+  runs, parent_actor = (), None
+  if above is not None:
+    runs = find_runs(nodes.parent)
+    actors = np.unique(above.kind[nodes.parent])
+    parent_actor = int(actors[0]) if len(actors) == 1 else None
+  return Level(
+      num_inner=int(_is_inner(nodes.kind).sum()),
+      num_leaves=int((nodes.kind == LEAF).sum()),
+      num_terminals=int((nodes.kind == TERMINAL).sum()),
+      runs=runs,
+      parent_actor=parent_actor,
+  )
+
+
+def _push_prior(game: Game, root: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the prior and the possible infostates, both `[P, H]`, after the actions in root."""
+  prior = np.array(game.prior(), float)
+  states = game.initial_state()[None]
+  weights = game.pair_weights()[game.pair_index(states)[0]]
+  possible = prior > 0
+  possible &= np.stack([(weights @ possible[1]) > 0, (possible[0] @ weights) > 0])
+  for action in root:
+    actions = np.array([action])
+    parents = game.infostate_parents(states, actions)
+    if parents is not None:
+      source = np.maximum(parents[0], 0)
+      prior = np.where(parents[0] >= 0, np.take_along_axis(prior, source, 1), 0.0)
+      possible = np.take_along_axis(possible, source, 1) & (parents[0] >= 0)
+    if game.actor(states)[0] == CHANCE:
+      _, mask = game.chance(states, actions)
+      prior, possible = prior * mask[0], possible & mask[0].astype(bool)
+    states = game.next_states(states, actions)
+  prior = np.where(possible, prior, 0.0)
+  return prior / prior.sum(axis=1, keepdims=True), possible
+
+
+def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree:
+  shapes = [_level_shape(n, levels[i - 1] if i else None) for i, n in enumerate(levels)]
+  structure = TreeStructure(tuple(shapes))
+  offsets = structure.offsets
+  state = np.concatenate([nodes.state for nodes in levels])
+  kind = np.concatenate([nodes.kind for nodes in levels])
+  possible = np.concatenate([nodes.possible for nodes in levels])
+  probability = np.concatenate([nodes.probability for nodes in levels])
+  parent = [np.array([-1])]
+  parent += [nodes.parent + offsets[i] for i, nodes in enumerate(levels[1:])]
+  infostate_parent = None
+  if all(nodes.infostate_parent is not None for nodes in levels):
+    infostate_parent = np.concatenate([nodes.infostate_parent for nodes in levels])
+    infostate_parent = infostate_parent.astype(np.int32)
+
+  leaves, terminals = np.flatnonzero(kind == LEAF), np.flatnonzero(kind == TERMINAL)
+  pair_weights = np.asarray(game.pair_weights(), float)
+  payoffs, payoff_index, payoff_scale = _terminal_tables(game, state[terminals], pair_weights)
+  structure = _add_payoff_runs(structure, payoff_index)
+  dtype = jax.dtypes.canonicalize_dtype(float)
+  players = (0, 1)
+  return PublicTree(
+      parent=np.concatenate(parent).astype(np.int32),
+      action=np.concatenate([nodes.action for nodes in levels]).astype(np.int32),
+      kind=kind.astype(np.int8),
+      state=state.astype(np.int32),
+      leaf_nodes=leaves.astype(np.int32),
+      terminal_nodes=terminals.astype(np.int32),
+      prior=prior.astype(dtype),
+      possible=None if possible.all() else possible,
+      chance_probability=None if (probability == 1).all() else probability.astype(dtype),
+      infostate_parent=infostate_parent,
+      pair_weights=pair_weights.astype(dtype),
+      root_pair_index=game.pair_index(state[:1])[0].astype(np.int32),
+      leaf_pair_index=game.pair_index(state[leaves]).astype(np.int32),
+      payoffs=payoffs.astype(dtype),
+      payoff_index=payoff_index.astype(np.int32),
+      payoff_scale=payoff_scale.astype(dtype),
+      root_features=np.stack([game.features(state[:1], p)[0] for p in players]).astype(dtype),
+      leaf_features=np.stack([game.features(state[leaves], p) for p in players]).astype(dtype),
+      leaf_actor=game.actor(state[leaves]).astype(np.int8),
+      structure=structure,
+      depth_limited=leaves.size > 0,
+      compatible=len(pair_weights) == 1 and bool((pair_weights == pair_weights.flat[0]).all()),
+  )
+
+
+def _terminal_tables(
+    game: Game, states: np.ndarray, pair_weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns weighted payoff tables `[K, H, H]`, their index and their scale `[T]`.
+
+  A table here is a payoff table times the pair weights that hold at the node, one for each
+  combination that occurs.
+  """
+  if len(states) == 0:
+    h = game.num_infostates
+    return np.zeros((1, h, h)), np.zeros(0, int), np.zeros(0)
+  combination = np.stack([game.payoff_index(states), game.pair_index(states)], axis=1)
+  used, index = np.unique(combination, axis=0, return_inverse=True)
+  tables = np.asarray(game.payoffs(), float)[used[:, 0]] * pair_weights[used[:, 1]]
+  return tables, index.reshape(-1), np.asarray(game.payoff_scale(states), float)
+
+
+def _add_payoff_runs(structure: TreeStructure, payoff_index: np.ndarray) -> TreeStructure:
+  """Notes which neighbouring terminal nodes share a table, where that makes few runs."""
+  levels = []
+  for level, start in zip(structure.levels, structure.terminal_offsets):
+    index = payoff_index[start : start + level.num_terminals]
+    cuts = np.flatnonzero(np.diff(index)) + 1
+    runs = None
+    if len(index) and len(cuts) < _MAX_PAYOFF_RUNS:
+      bounds = [0, *cuts.tolist(), len(index)]
+      runs = tuple((int(index[a]), a, b) for a, b in zip(bounds[:-1], bounds[1:]))
+    levels.append(dataclasses.replace(level, payoff_runs=runs))
+  return TreeStructure(tuple(levels))

@@ -1,0 +1,161 @@
+"""The interface of a game: what a set of rules must answer to become a public tree.
+
+A game is *factored*: everything that happens is either seen by both players (public
+actions and public chance) or known through each player's infostate, an index below
+`num_infostates`. Rules are written over *batches of public states* in numpy, so that a
+tree of a hundred thousand nodes is built level by level and never node by node.
+"""
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+
+PLAYER_0 = 0
+PLAYER_1 = 1
+CHANCE = 2
+TERMINAL = 3
+
+
+class Game(abc.ABC):
+  """A two-player zero-sum game with public actions, as functions of public states.
+
+  A public state is a row of `S` integers; what they mean is the game's own business.
+  Player 0 is the one that the game's rules call the first. Payoffs are to the player, in
+  the game's own units.
+
+  Letters: `n` public states in a batch, `S` integers a state, `A` actions, `H` infostates
+  of a player (the larger of the two; the rest is padding that has no prior), `F` features,
+  `C` tables of pair weights, `K` tables of payoffs.
+
+  A subclass sets `name`, `num_infostates` and `num_actions` and implements the abstract
+  methods. The methods with a default cover what simple games do not need: public chance,
+  hidden moves, and private information of one player that excludes some of the other's.
+  `games.testing.check_game` tests an implementation against an enumeration of histories.
+  """
+
+  name: str
+  num_infostates: int  # H
+  num_actions: int  # A; players' actions and public chance outcomes share the numbering
+
+  # Public states.
+
+  @abc.abstractmethod
+  def initial_state(self) -> np.ndarray:
+    """Returns the public state before the first public action, `[S]`, integer."""
+
+  @abc.abstractmethod
+  def actor(self, states: np.ndarray) -> np.ndarray:
+    """Returns who moves in `states` `[n, S]`: `[n]` of 0, 1, `CHANCE` or `TERMINAL`."""
+
+  @abc.abstractmethod
+  def legal_actions(self, states: np.ndarray) -> np.ndarray:
+    """Returns which public actions exist in `states`: `[n, A]`, bool.
+
+    At a chance state these are the outcomes that are possible for some pair of infostates.
+    Rows of terminal states are ignored.
+    """
+
+  @abc.abstractmethod
+  def next_states(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Returns the states after legal `actions` `[n]` in `states` `[n, S]`: `[n, S]`."""
+
+  # Private information.
+
+  def prior(self) -> np.ndarray:
+    """Returns the players' beliefs before the first public action, `[P, H]`, rows sum to one.
+
+    The joint prior of a pair of infostates is the product of the two beliefs and the pair's
+    weight, renormalised.
+    """
+    return np.full((2, self.num_infostates), 1.0 / self.num_infostates)
+
+  def pair_weights(self) -> np.ndarray:
+    """Returns tables of pair weights `[C, H, H]`, indexed (player 0's, player 1's infostate).
+
+    A weight of zero says that the two infostates exclude each other, as hands that share a
+    card do. More generally a weight is the probability, by nature alone and up to a constant,
+    of that pair of infostates given that both could be there.
+    """
+    return np.ones((1, self.num_infostates, self.num_infostates))
+
+  def pair_index(self, states: np.ndarray) -> np.ndarray:
+    """Returns which table of `pair_weights` holds in each state: `[n]`, integer."""
+    return np.zeros(len(states), np.int32)
+
+  def chance(self, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns probability `[n]` and mask `[n, P, H]` of public chance outcomes.
+
+    The probability of the outcome is the first where both players' infostates pass the mask,
+    and zero elsewhere. Called for states whose actor is `CHANCE` only.
+    """
+    raise NotImplementedError(f"{self.name} has chance states but does not define chance()")
+
+  def infostate_parents(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray | None:
+    """Returns where infostates come from when moves are hidden, or None if they never change.
+
+    Entry `[i, p, h]` of `[n, P, H]` is the infostate that player p held in `states[i]` if it
+    holds h after `actions[i]`, or -1 where h is impossible there. Several infostates of the
+    player who moved that come from the same one differ by a hidden move.
+    """
+    return None
+
+  # Payoffs.
+
+  @abc.abstractmethod
+  def payoffs(self) -> np.ndarray:
+    """Returns payoff tables to player 0, `[K, H, H]`, indexed (player 0's, player 1's)."""
+
+  @abc.abstractmethod
+  def payoff_index(self, states: np.ndarray) -> np.ndarray:
+    """Returns which payoff table holds in each terminal state: `[n]`, integer."""
+
+  def payoff_scale(self, states: np.ndarray) -> np.ndarray:
+    """Returns the factor of the payoff table in each terminal state: `[n]`, float."""
+    return np.ones(len(states))
+
+  # What a network sees, and what a person reads.
+
+  @abc.abstractmethod
+  def features(self, states: np.ndarray, player: int) -> np.ndarray:
+    """Returns the public part of a PBS query from `player`'s seat: `[n, F]`, float.
+
+    In a game where the seats differ only in who acts, features that say "I act" rather than
+    "player 0 acts" let a network learn both seats from the same examples.
+    """
+
+  def action_name(self, action: int) -> str:
+    """Returns a short name of a public action for people to read."""
+    return str(action)
+
+  def infostate_name(self, player: int, infostate: int) -> str:
+    """Returns a short name of an infostate for people to read."""
+    del player
+    return str(infostate)
+
+  # Shared by all games.
+
+  def state_after(self, history: Sequence[int]) -> np.ndarray:
+    """Returns the public state `[S]` after the public actions in `history`.
+
+    Raises:
+      ValueError: an action is not legal where it is taken, or the game is over before it.
+    """
+    states = self.initial_state()[None]
+    for depth, action in enumerate(history):
+      if self.actor(states)[0] == TERMINAL:
+        raise ValueError(
+            f"root={tuple(history)} goes on after the game has ended: its first {depth} "
+            f"actions reach a terminal state of {self.name}"
+        )
+      legal = np.flatnonzero(self.legal_actions(states)[0])
+      if action not in legal:
+        raise ValueError(
+            f"root={tuple(history)} takes action {action} where {self.name} allows "
+            f"{legal.tolist()}"
+        )
+      states = self.next_states(states, np.array([action]))
+    return states[0]
+
+  def __repr__(self) -> str:
+    return f"games.make({self.name!r})"

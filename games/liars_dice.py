@@ -1,0 +1,101 @@
+"""Liar's Dice for two players (ReBeL, appendix C.3)."""
+
+import numpy as np
+
+from games.game import TERMINAL, Game
+
+_MAX_TABLE_ENTRIES = 2**28
+NO_BID = -1
+
+
+class LiarsDice(Game):
+  """Liar's Dice with `num_dice` dice of `num_faces` faces each; the highest face is wild.
+
+  Bids run from one die of face 1 to all `2 * num_dice` dice of the highest face; each must
+  name more dice, or as many of a higher face, than the one before. Calling liar ends the game:
+  the bidder wins (+1, else -1) if all dice together show at least as many of the face as was
+  bid, wild dice counted. Nobody may call before the first bid.
+
+  Infostates are ordered rolls, `num_faces ** num_dice` of them: infostate h shows face
+  `(h // num_faces**i) % num_faces + 1` on die i. All are equally likely.
+
+  Actions: `(quantity - 1) * num_faces + (face - 1)` is a bid; the last action is liar.
+  A public state is the last bid (-1 for none), who acts, and whether liar was called.
+  """
+
+  name = "liars_dice"
+
+  def __init__(self, num_dice: int = 1, num_faces: int = 4):
+    for field, value in (("num_dice", num_dice), ("num_faces", num_faces)):
+      if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{field}={value!r} must be a positive integer")
+    self.num_dice = num_dice
+    self.num_faces = num_faces
+    self.num_bids = 2 * num_dice * num_faces
+    self.num_actions = self.num_bids + 1
+    self.num_infostates = num_faces**num_dice
+    if self.num_bids * self.num_infostates**2 > _MAX_TABLE_ENTRIES:
+      raise ValueError(
+          f"num_dice={num_dice} with num_faces={num_faces} has {self.num_infostates} rolls a "
+          f"player: its payoff tables may hold at most {_MAX_TABLE_ENTRIES} entries"
+      )
+
+  @property
+  def liar(self) -> int:
+    """The action that calls liar."""
+    return self.num_bids
+
+  def initial_state(self):
+    return np.array([NO_BID, 0, 0])
+
+  def actor(self, states):
+    return np.where(states[:, 2] == 1, TERMINAL, states[:, 1])
+
+  def legal_actions(self, states):
+    last_bid = states[:, :1]
+    legal = np.arange(self.num_actions) > last_bid
+    legal[:, self.liar] = states[:, 0] != NO_BID
+    return legal & (states[:, 2:] == 0)
+
+  def next_states(self, states, actions):
+    called = actions == self.liar
+    bid = np.where(called, states[:, 0], actions)
+    return np.stack([bid, 1 - states[:, 1], called.astype(states.dtype)], axis=1)
+
+  def dice(self) -> np.ndarray:
+    """Returns the faces of each roll, zero-based: `[H, num_dice]`."""
+    powers = self.num_faces ** np.arange(self.num_dice)
+    return np.arange(self.num_infostates)[:, None] // powers % self.num_faces
+
+  def payoffs(self):
+    faces = np.arange(self.num_faces)
+    shown = self.dice()[:, :, None]
+    counts = ((shown == faces) | (shown == self.num_faces - 1)).sum(axis=1)  # [H, faces]
+    total = counts[:, None] + counts[None]  # [H, H, faces]
+    quantity, face = np.divmod(np.arange(self.num_bids), self.num_faces)
+    true = total[:, :, face] >= quantity + 1
+    return np.moveaxis(np.where(true, 1.0, -1.0), -1, 0)  # to the bidder
+
+  def payoff_index(self, states):
+    return states[:, 0]
+
+  def payoff_scale(self, states):
+    # After the call it is the bidder's turn again: payoffs are to player 0.
+    return np.where(states[:, 1] == 0, 1.0, -1.0)
+
+  def features(self, states, player):
+    acts = (states[:, 1] == player)[:, None]
+    last_bid = states[:, :1] == np.arange(self.num_bids)
+    return np.concatenate([acts, last_bid], axis=1).astype(float)
+
+  def action_name(self, action):
+    if action == self.liar:
+      return "liar"
+    quantity, face = divmod(int(action), self.num_faces)
+    return f"{quantity + 1}x{face + 1}"
+
+  def infostate_name(self, player, infostate):
+    return "".join(str(face + 1) for face in self.dice()[infostate])
+
+  def __repr__(self):
+    return f"games.make('liars_dice', num_dice={self.num_dice}, num_faces={self.num_faces})"

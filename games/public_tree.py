@@ -1,0 +1,203 @@
+"""Public trees as fixed-shape arrays: the data that every solver works on.
+
+Nodes are stored in breadth-first order. A level is split into inner nodes, leaves and
+terminal nodes, in that order, and each of these holds its nodes by the action that led there
+(*action-major*). The children of one action then form a few contiguous runs, each aligned
+with a contiguous run of parents, so a sweep down is a concatenation of slices and a sweep up
+a sum of slices: no gather and no scatter in the hot loop. `docs/tensors.md` shows the
+layout and what it was measured against.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import numpy as np
+
+LEAF = 4  # a decision or chance state at the depth limit; its value comes from outside
+PADDING = 5  # a node of the common shape of stacked trees that this tree does not have
+
+
+@dataclasses.dataclass(frozen=True)
+class Level:
+  """The static shape of one level of a public tree.
+
+  Attributes:
+    num_inner, num_leaves, num_terminals: how many nodes have children, are cut off by the
+      depth limit, and end the game, in the order in which the level stores them.
+    runs: `(start, stop)` for each contiguous run of parents, by their position in the level
+      above, whose children follow each other here. Empty for the root's level.
+    parent_actor: 0, 1 or `CHANCE` if every node here was reached by that actor's move,
+      None if that differs between nodes or between stacked trees.
+    payoff_runs: `(table, start, stop)` for each run of this level's terminal nodes, counted
+      from the first of them, that share a payoff table; None if there are many, or if they
+      differ between stacked trees.
+  """
+
+  num_inner: int
+  num_leaves: int
+  num_terminals: int
+  runs: tuple[tuple[int, int], ...] = ()
+  parent_actor: int | None = None
+  payoff_runs: tuple[tuple[int, int, int], ...] | None = None
+
+  @property
+  def size(self) -> int:
+    return self.num_inner + self.num_leaves + self.num_terminals
+
+  @functools.cached_property
+  def parents(self) -> np.ndarray:
+    """Position in the level above of each node's parent, `[size]`."""
+    if not self.runs:
+      return np.zeros(0, np.int32)
+    return np.concatenate([np.arange(*run) for run in self.runs]).astype(np.int32)
+
+
+@dataclasses.dataclass(frozen=True)
+class TreeStructure:
+  """The static shape of a public tree; trees of equal structure can be stacked."""
+
+  levels: tuple[Level, ...]
+
+  @functools.cached_property
+  def offsets(self) -> tuple[int, ...]:
+    """First node of each level, and the number of nodes as the last entry."""
+    return tuple(np.cumsum([0] + [level.size for level in self.levels]).tolist())
+
+  @functools.cached_property
+  def leaf_offsets(self) -> tuple[int, ...]:
+    return tuple(np.cumsum([0] + [level.num_leaves for level in self.levels]).tolist())
+
+  @functools.cached_property
+  def terminal_offsets(self) -> tuple[int, ...]:
+    return tuple(np.cumsum([0] + [level.num_terminals for level in self.levels]).tolist())
+
+  @property
+  def num_nodes(self) -> int:
+    return self.offsets[-1]
+
+  @property
+  def num_leaves(self) -> int:
+    return self.leaf_offsets[-1]
+
+  @property
+  def num_terminals(self) -> int:
+    return self.terminal_offsets[-1]
+
+  @property
+  def depth(self) -> int:
+    return len(self.levels) - 1
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=(
+        "parent",
+        "action",
+        "kind",
+        "state",
+        "leaf_nodes",
+        "terminal_nodes",
+        "prior",
+        "possible",
+        "chance_probability",
+        "infostate_parent",
+        "pair_weights",
+        "root_pair_index",
+        "leaf_pair_index",
+        "payoffs",
+        "payoff_index",
+        "payoff_scale",
+        "root_features",
+        "leaf_features",
+        "leaf_actor",
+    ),
+    meta_fields=("structure", "depth_limited", "compatible", "padded"),
+)
+@dataclasses.dataclass(frozen=True)
+class PublicTree:
+  """A public tree, whole or depth-limited, as arrays.
+
+  Shapes are those of one tree; `games.stack_trees` adds a leading axis to every array.
+  Arrays that a game does not need are None, which is known while tracing.
+
+  Attributes:
+    parent: `[N]` node before the last public action, -1 at the root and for padding.
+    action: `[N]` public action that led here, -1 at the root and for padding.
+    kind: `[N]` 0 or 1 (that player moves), `CHANCE`, `TERMINAL`, `LEAF` or `PADDING`.
+    state: `[N, S]` the game's public state.
+    leaf_nodes, terminal_nodes: `[L]` and `[T]` their places among the nodes.
+    prior: `[P, H]` beliefs at the root unless a caller gives others, rows sum to one.
+    possible: `[N, P, H]` whether the rules allow the infostate there; None: all, always.
+    chance_probability: `[N]` of the chance outcome that led here, else 1; None: no chance.
+    infostate_parent: `[N, P, H]` infostate at the parent that an infostate here comes from
+      (any index where impossible); None: infostates never change.
+    pair_weights: `[C, H, H]` weights of pairs of infostates (player 0's, player 1's).
+    root_pair_index, leaf_pair_index: `[]` and `[L]` which weights hold there.
+    payoffs: `[K, H, H]` payoff to player 0 times the weight of the pair.
+    payoff_index, payoff_scale: `[T]` the table and the factor of each terminal node.
+    root_features, leaf_features: `[P, F]` and `[P, L, F]` as each player sees them.
+    leaf_actor: `[L]` who moves at each leaf: 0, 1 or `CHANCE`; `PADDING` for padding.
+    structure: the static shape.
+    depth_limited: whether the tree has leaves.
+    compatible: whether every pair of infostates is possible with the same weight, so that an
+      opponent's reach mass is one number.
+    padded: whether some nodes may be padding.
+  """
+
+  parent: jax.Array  # [N]
+  action: jax.Array  # [N]
+  kind: jax.Array  # [N]
+  state: jax.Array  # [N, S]
+  leaf_nodes: jax.Array  # [L]
+  terminal_nodes: jax.Array  # [T]
+  prior: jax.Array  # [P, H]
+  possible: jax.Array | None  # [N, P, H]
+  chance_probability: jax.Array | None  # [N]
+  infostate_parent: jax.Array | None  # [N, P, H]
+  pair_weights: jax.Array  # [C, H, H]
+  root_pair_index: jax.Array  # []
+  leaf_pair_index: jax.Array  # [L]
+  payoffs: jax.Array  # [K, H, H]
+  payoff_index: jax.Array  # [T]
+  payoff_scale: jax.Array  # [T]
+  root_features: jax.Array  # [P, F]
+  leaf_features: jax.Array  # [P, L, F]
+  leaf_actor: jax.Array  # [L]
+  structure: TreeStructure
+  depth_limited: bool
+  compatible: bool
+  padded: bool = False
+
+  @property
+  def num_nodes(self) -> int:
+    return self.structure.num_nodes
+
+  @property
+  def num_leaves(self) -> int:
+    return self.structure.num_leaves
+
+  @property
+  def num_infostates(self) -> int:
+    return self.prior.shape[-1]
+
+  @property
+  def dtype(self):
+    return self.prior.dtype
+
+  def history(self, node: int) -> tuple[int, ...]:
+    """Returns the public actions from this tree's root to `node` (unstacked trees only)."""
+    parent, action = np.asarray(self.parent), np.asarray(self.action)
+    actions = []
+    while parent[node] >= 0:
+      actions.append(int(action[node]))
+      node = parent[node]
+    return tuple(reversed(actions))
+
+  def astype(self, dtype) -> "PublicTree":
+    """Returns the tree with its real-valued arrays in `dtype`."""
+
+    def convert(x):
+      return x.astype(dtype) if np.issubdtype(x.dtype, np.floating) else x
+
+    return jax.tree.map(convert, self)

@@ -1,0 +1,45 @@
+"""Games by name."""
+
+import difflib
+import inspect
+from collections.abc import Callable
+
+from games.game import Game
+
+_REGISTRY: dict[str, Callable[..., Game]] = {}
+
+
+def register(name: str, constructor: Callable[..., Game]) -> None:
+  """Makes `games.make(name, **parameters)` call `constructor(**parameters)`.
+
+  Raises:
+    ValueError: the name is taken.
+  """
+  if name in _REGISTRY:
+    raise ValueError(f"name={name!r} is already registered; choose another")
+  _REGISTRY[name] = constructor
+
+
+def registered_games() -> tuple[str, ...]:
+  """Returns the names that `make` knows, sorted."""
+  return tuple(sorted(_REGISTRY))
+
+
+def make(name: str, **parameters) -> Game:
+  """Makes a game from its registered name and its parameters.
+
+  Raises:
+    ValueError: the name is unknown or a parameter has a value that the game does not allow.
+    TypeError: the game has no such parameter.
+  """
+  if name not in _REGISTRY:
+    close = difflib.get_close_matches(str(name), _REGISTRY, n=1)
+    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    raise ValueError(f"game={name!r} is unknown{hint}; known: {', '.join(registered_games())}")
+  constructor = _REGISTRY[name]
+  allowed = list(inspect.signature(constructor).parameters)
+  for parameter in parameters:
+    if parameter not in allowed:
+      names = ", ".join(allowed) or "none"
+      raise TypeError(f"{name} has no parameter {parameter!r}; it takes: {names}")
+  return constructor(**parameters)

@@ -1,0 +1,177 @@
+"""Stacks public trees of different roots into one batch of a common shape."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from games.build import find_runs
+from games.game import TERMINAL
+from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
+
+# What an array holds where a stacked tree has no node, leaf or terminal node. A padded
+# infostate counts as possible so that beliefs stay finite; its reach is zero all the same.
+_FILL = {"parent": -1, "action": -1, "kind": PADDING, "leaf_actor": PADDING, "possible": True}
+
+
+def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
+  """Stacks trees for `jax.vmap`: every array gains a leading axis `[B]`.
+
+  Nodes of different trees share a place if the same actions lead to them from their roots
+  and they are of the same group (inner, leaf, terminal). Places that a tree does not have are
+  padding: kind `PADDING`, policy zero. Trees of equal structure are stacked as they are.
+
+  Args:
+    trees: at least one tree, of one game.
+
+  Returns:
+    A tree whose arrays have a leading axis `[B]`.
+
+  Raises:
+    ValueError: no trees, or trees of different numbers of infostates, features or state
+      integers.
+  """
+  trees = list(trees)
+  if not trees:
+    raise ValueError("stack_trees needs at least one tree, got none")
+  for name, index in (("prior", -1), ("state", -1), ("root_features", -1)):
+    sizes = {np.shape(getattr(tree, name))[index] for tree in trees}
+    if len(sizes) > 1:
+      raise ValueError(f"trees of different games cannot be stacked: {name} sizes {sizes}")
+  structure, places = _common_structure(trees)
+  payoffs, payoff_index = _merge_payoffs(trees)
+  leaf_rank = _ranks(structure, "leaves")
+  terminal_rank = _ranks(structure, "terminals")
+
+  columns = {}
+  for field in dataclasses.fields(PublicTree):
+    if field.name in ("structure", "depth_limited", "compatible", "padded") or field.name in ("payoffs", "payoff_index"):
+      continue
+    values = [getattr(tree, field.name) for tree in trees]
+    if all(v is None for v in values):
+      columns[field.name] = None
+      continue
+    columns[field.name] = np.stack([
+        _place(field.name, value, tree, place, structure, leaf_rank, terminal_rank)
+        for value, tree, place in zip(values, trees, places)
+    ])
+  columns["leaf_nodes"] = np.tile(np.flatnonzero(leaf_rank >= 0), (len(trees), 1))
+  columns["terminal_nodes"] = np.tile(np.flatnonzero(terminal_rank >= 0), (len(trees), 1))
+  columns["payoffs"] = np.tile(payoffs, (len(trees), 1, 1, 1))
+  columns["payoff_index"] = np.stack([
+      _scatter(index, terminal_rank[place[tree.terminal_nodes]], structure.num_terminals, 0)
+      for index, tree, place in zip(payoff_index, trees, places)
+  ])
+  return PublicTree(
+      **columns,
+      structure=structure,
+      depth_limited=any(tree.depth_limited for tree in trees),
+      compatible=all(tree.compatible for tree in trees),
+      padded=any(tree.padded or tree.num_nodes < structure.num_nodes for tree in trees),
+  )
+
+
+def _group(kind: np.ndarray) -> np.ndarray:
+  return np.where(kind == LEAF, 1, np.where(kind == TERMINAL, 2, 0))
+
+
+def _common_structure(
+    trees: Sequence[PublicTree],
+) -> tuple[TreeStructure, list[np.ndarray]]:
+  """Returns the union of the trees' shapes and each tree's nodes' places in it."""
+  if all(tree.structure == trees[0].structure for tree in trees):
+    same_actions = all(np.array_equal(tree.action, trees[0].action) for tree in trees)
+    if same_actions:
+      return trees[0].structure, [np.arange(trees[0].num_nodes)] * len(trees)
+  # Position within its level of each node of each tree, one level at a time.
+  above = [np.zeros(1, int) for _ in trees]
+  places = [[np.zeros(1, int)] for _ in trees]
+  levels = [Level(num_inner=1, num_leaves=0, num_terminals=0)]
+  offset = 1
+  for depth in range(1, max(tree.structure.depth for tree in trees) + 1):
+    keys, owners, parent_kinds = [], [], []
+    for i, tree in enumerate(trees):
+      if depth > tree.structure.depth:
+        continue
+      start, stop = tree.structure.offsets[depth : depth + 2]
+      local = tree.structure.levels[depth].parents
+      first_above = tree.structure.offsets[depth - 1]
+      kind, action = np.asarray(tree.kind[start:stop]), np.asarray(tree.action[start:stop])
+      keys.append(np.stack([_group(kind), action, above[i][local]], axis=1))
+      owners.append(i)
+      parent_kinds.append(np.asarray(tree.kind)[first_above + local])
+    # Sorted by group, then action, then parent: the order that trees are built in.
+    union, inverse = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    inverse = np.split(inverse.reshape(-1), np.cumsum([len(k) for k in keys])[:-1])
+    actors = np.unique(np.concatenate(parent_kinds))
+    counts = np.bincount(union[:, 0], minlength=3)
+    levels.append(
+        Level(
+            num_inner=int(counts[0]),
+            num_leaves=int(counts[1]),
+            num_terminals=int(counts[2]),
+            runs=find_runs(union[:, 2]),
+            parent_actor=int(actors[0]) if len(actors) == 1 else None,
+        )
+    )
+    for owner, place in zip(owners, inverse):
+      above[owner] = place
+      places[owner].append(place + offset)
+    offset += len(union)
+  return TreeStructure(tuple(levels)), [np.concatenate(place) for place in places]
+
+
+def _ranks(structure: TreeStructure, group: str) -> np.ndarray:
+  """Returns for each node its index among the leaves (or terminal nodes), else -1: `[N]`."""
+  flags = []
+  for level in structure.levels:
+    sizes = (level.num_inner, level.num_leaves, level.num_terminals)
+    flags.append(np.repeat([False, group == "leaves", group == "terminals"], sizes))
+  flags = np.concatenate(flags)
+  return np.where(flags, np.cumsum(flags) - 1, -1)
+
+
+def _scatter(values: np.ndarray, places: np.ndarray, size: int, fill) -> np.ndarray:
+  out = np.full((size, *values.shape[1:]), fill, values.dtype)
+  out[places] = values
+  return out
+
+
+def _place(name, value, tree, place, structure, leaf_rank, terminal_rank):
+  """Returns one tree's array in the common shape."""
+  if name in ("prior", "pair_weights", "root_pair_index", "root_features"):
+    return np.asarray(value)
+  if name in ("leaf_nodes", "terminal_nodes"):
+    return np.zeros(0, np.int32)  # replaced by the common ones
+  if name == "leaf_features":
+    rows = np.moveaxis(np.asarray(value), 1, 0)
+    rows = _scatter(rows, leaf_rank[place[tree.leaf_nodes]], structure.num_leaves, 0)
+    return np.moveaxis(rows, 0, 1)
+  if name.startswith("leaf_"):
+    rank = leaf_rank[place[tree.leaf_nodes]]
+    return _scatter(np.asarray(value), rank, structure.num_leaves, _FILL.get(name, 0))
+  if name.startswith("payoff_"):
+    rank = terminal_rank[place[tree.terminal_nodes]]
+    return _scatter(np.asarray(value), rank, structure.num_terminals, 0)
+  if value is None:  # other trees of the batch do need it
+    h = tree.num_infostates
+    value = {
+        "possible": np.ones((tree.num_nodes, 2, h), bool),
+        "chance_probability": np.ones(tree.num_nodes, tree.prior.dtype),
+        "infostate_parent": np.broadcast_to(np.arange(h, dtype=np.int32), (tree.num_nodes, 2, h)),
+    }[name]
+  value = np.asarray(value)
+  if name == "parent":
+    value = np.where(value >= 0, place[value], -1).astype(value.dtype)
+  if name == "infostate_parent":
+    fill = np.arange(tree.num_infostates, dtype=value.dtype)
+    return _scatter(value, place, structure.num_nodes, fill)
+  return _scatter(value, place, structure.num_nodes, _FILL.get(name, 0))
+
+
+def _merge_payoffs(trees: Sequence[PublicTree]) -> tuple[np.ndarray, list[np.ndarray]]:
+  """Returns the union of the payoff tables and each tree's index into it."""
+  tables = np.concatenate([np.asarray(tree.payoffs) for tree in trees])
+  merged, inverse = np.unique(tables, axis=0, return_inverse=True)
+  inverse = np.split(inverse.reshape(-1), np.cumsum([len(t.payoffs) for t in trees])[:-1])
+  return merged, [inv[np.asarray(t.payoff_index)] for inv, t in zip(inverse, trees)]

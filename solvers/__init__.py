@@ -1,0 +1,49 @@
+"""Equilibrium finding on public trees, in pure JAX."""
+
+from solvers.algorithm import Algorithm
+from solvers.algorithms import (
+    cfr_avg,
+    cfr_plus,
+    discounted_cfr,
+    fictitious_play,
+    linear_cfr,
+    linear_fictitious_play,
+    linear_optimistic_fictitious_play,
+    predictive_cfr_plus,
+    vanilla_cfr,
+    warm_started,
+)
+from solvers.best_response import BestResponse, best_response
+from solvers.cfr import CFR
+from solvers.evaluate_policy import expected_values
+from solvers.exploitability import best_response_values, exploitability, root_marginals
+from solvers.fictitious_play import FictitiousPlay
+from solvers.leaf_values import LeafBeliefs, LeafQuery, LeafValues
+from solvers.solve import Solution, solve
+
+__all__ = [
+    "CFR",
+    "Algorithm",
+    "BestResponse",
+    "FictitiousPlay",
+    "LeafBeliefs",
+    "LeafQuery",
+    "LeafValues",
+    "Solution",
+    "best_response",
+    "best_response_values",
+    "cfr_avg",
+    "cfr_plus",
+    "discounted_cfr",
+    "expected_values",
+    "exploitability",
+    "fictitious_play",
+    "linear_cfr",
+    "linear_fictitious_play",
+    "linear_optimistic_fictitious_play",
+    "predictive_cfr_plus",
+    "root_marginals",
+    "solve",
+    "vanilla_cfr",
+    "warm_started",
+]

@@ -1,0 +1,444 @@
+"""Sweeps over a public tree: reach probabilities down, counterfactual values up.
+
+All functions here work on one tree; batches come from `jax.vmap`. Arrays over nodes are kept
+as one array a level, because level sizes are static and nothing then needs to be cut out of a
+larger array inside the solver's loop.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from games.game import CHANCE
+from games.public_tree import PADDING, Level, PublicTree
+
+# Below this many entries a level's payoff tables are multiplied node by node in one fused
+# loop; above it, by one matrix product for each run of nodes that share a table.
+_SMALL_LEVEL = 8192
+_MAX_SLICES = 128  # beyond this many runs a level is gathered by index instead
+
+Levels = tuple[jax.Array, ...]  # one [n, H] for each level of the tree
+
+
+def split_levels(tree: PublicTree, nodes: jax.Array) -> Levels:
+  """Cuts an array over nodes `[N, ...]` into one array a level."""
+  offsets = tree.structure.offsets
+  return tuple(nodes[a:b] for a, b in zip(offsets[:-1], offsets[1:]))
+
+
+def join_levels(levels: Levels) -> jax.Array:
+  """Joins one array a level into an array over nodes `[N, ...]`."""
+  return jnp.concatenate(levels, axis=0)
+
+
+def to_children(level: Level, parents: jax.Array) -> jax.Array:
+  """Copies each parent's row to its children: `[n_above, ...]` to `[size, ...]`."""
+  if len(level.runs) > _MAX_SLICES:
+    return parents[level.parents]
+  slices = [parents[start:stop] for start, stop in level.runs]
+  return slices[0] if len(slices) == 1 else jnp.concatenate(slices, axis=0)
+
+
+def reduce_children(
+    level: Level, children: jax.Array, num_parents: int, *, maximum: bool = False
+) -> jax.Array:
+  """Sums (or maximises) over each parent's children: `[size, H]` to `[num_parents, H]`."""
+  combine = jnp.maximum if maximum else jnp.add
+  if len(level.runs) > _MAX_SLICES:
+    fill = -jnp.inf if maximum else 0.0
+    padded = jnp.concatenate([children, jnp.full_like(children[:1], fill)])
+    gathered = padded[_child_table(level, num_parents)]
+    return gathered.max(axis=1) if maximum else gathered.sum(axis=1)
+  stops = np.cumsum([stop - start for start, stop in level.runs])
+  pieces = [
+      (start, stop, children[end - (stop - start) : end])
+      for (start, stop), end in zip(level.runs, stops.tolist())
+  ]
+  if all(start == 0 for start, _, _ in pieces):
+    return _reduce_prefixes([piece for _, _, piece in pieces], combine)
+  cuts = sorted({0, num_parents} | {b for start, stop, _ in pieces for b in (start, stop)})
+  segments = []
+  for low, high in zip(cuts[:-1], cuts[1:]):
+    covering = [p[low - a : high - a] for a, b, p in pieces if a <= low and high <= b]
+    total = covering[0]
+    for piece in covering[1:]:
+      total = combine(total, piece)
+    segments.append(total)
+  return segments[0] if len(segments) == 1 else jnp.concatenate(segments, axis=0)
+
+
+def _reduce_prefixes(pieces: Sequence[jax.Array], combine: Callable) -> jax.Array:
+  """Combines pieces that all start at the first parent, shortest first."""
+  pieces = sorted(pieces, key=len)
+  total = pieces[0]
+  for piece in pieces[1:]:
+    rest = piece[len(total) :]
+    total = combine(total, piece[: len(total)])
+    if len(rest):
+      total = jnp.concatenate([total, rest], axis=0)
+  return total
+
+
+def _child_table(level: Level, num_parents: int) -> np.ndarray:
+  """Returns each parent's children, filled up with `size`: `[num_parents, A]`."""
+  counts = np.bincount(level.parents, minlength=num_parents)
+  order = np.argsort(level.parents, kind="stable")
+  slot = np.arange(level.size) - np.repeat(np.cumsum(counts) - counts, counts)
+  table = np.full((num_parents, counts.max()), level.size)
+  table[level.parents[order], slot] = order
+  return table
+
+
+class Setting(NamedTuple):
+  """What stays fixed while a tree is solved from given beliefs; computed once, before the loop.
+
+  Attributes:
+    nature: for each player, for each level `[n or 1, H]`: the root belief that led to the
+      infostate times the probabilities of public chance and whether the infostate is possible.
+      Times the player's own reach this is its counterfactual reach for the opponent.
+    own_possible: for each player and level, 1 where the infostate is possible, or None.
+    exists: for each level `[n, 1]`, 0 for padding, or None.
+    mover: for each level `[n, 1]`, who moved to get there, or None if that is static.
+    terminal_tables: for each level `[T, H, H]`, or None where `payoff_runs` are used.
+    terminal_scale: for each level `[T, 1]`.
+    leaf_weights: `[L or 1, H, H]` pair weights at the leaves, or None if all are one.
+    root_mass: `[P, H]` the opponent's mass at the root that is compatible with an infostate.
+  """
+
+  nature: tuple[Levels, Levels]
+  own_possible: tuple[Levels, Levels] | None
+  exists: Levels | None
+  mover: tuple[jax.Array | None, ...]
+  terminal_tables: tuple[jax.Array | None, ...]
+  terminal_scale: Levels
+  leaf_weights: jax.Array | None
+  root_mass: jax.Array
+
+
+def prepare(tree: PublicTree, beliefs: jax.Array) -> Setting:
+  """Computes what stays fixed while `tree` is solved from root `beliefs` `[P, H]`."""
+  structure, dtype = tree.structure, beliefs.dtype
+  own_possible = None
+  if tree.possible is not None:
+    possible = split_levels(tree, tree.possible.astype(dtype))
+    own_possible = tuple(tuple(x[:, p] for x in possible) for p in (0, 1))
+  kinds = split_levels(tree, tree.kind)
+  exists = None
+  if tree.padded:
+    exists = tuple((kind != PADDING).astype(dtype)[:, None] for kind in kinds)
+  mover: list[jax.Array | None] = [None]
+  for above, level in zip(kinds, structure.levels[1:]):
+    fixed = level.parent_actor is not None
+    mover.append(None if fixed else to_children(level, above[:, None]))
+
+  tables: list[jax.Array | None] = []
+  scales = []
+  h = tree.num_infostates
+  for level, start in zip(structure.levels, structure.terminal_offsets):
+    rows = slice(start, start + level.num_terminals)
+    gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
+    tables.append(tree.payoffs[tree.payoff_index[rows]] if gathered else None)
+    scales.append(tree.payoff_scale[rows, None])
+
+  leaf_weights = None
+  if not tree.compatible:
+    one = tree.pair_weights.shape[0] == 1
+    leaf_weights = tree.pair_weights if one else tree.pair_weights[tree.leaf_pair_index]
+  return Setting(
+      nature=tuple(_nature(tree, beliefs, p, own_possible) for p in (0, 1)),
+      own_possible=own_possible,
+      exists=exists,
+      mover=tuple(mover),
+      terminal_tables=tuple(tables),
+      terminal_scale=tuple(scales),
+      leaf_weights=leaf_weights,
+      root_mass=root_mass(tree, beliefs),
+  )
+
+
+def root_mass(tree: PublicTree, beliefs: jax.Array) -> jax.Array:
+  """Returns the opponent's mass compatible with each root infostate: `[P, H]`."""
+  weights = tree.pair_weights[tree.root_pair_index]
+  return jnp.stack([weights @ beliefs[1], beliefs[0] @ weights])
+
+
+def _nature(tree: PublicTree, beliefs: jax.Array, player: int, own_possible) -> Levels:
+  levels = tree.structure.levels
+  if own_possible is None and tree.infostate_parent is None:
+    if tree.chance_probability is None:
+      return (beliefs[None, player],) * len(levels)
+  reach = [beliefs[None, player]]
+  probabilities = None
+  if tree.chance_probability is not None:
+    probabilities = split_levels(tree, tree.chance_probability)
+  for i, level in enumerate(levels[1:], start=1):
+    below = lift(tree, i, player, to_children(level, reach[-1]))
+    if probabilities is not None:
+      below = below * probabilities[i][:, None]
+    if own_possible is not None:
+      below = below * own_possible[player][i]
+    reach.append(below)
+  return tuple(reach)
+
+
+def lift(tree: PublicTree, index: int, player: int, rows: jax.Array) -> jax.Array:
+  """Reindexes rows of level `index` from the parents' infostates to the nodes' own."""
+  if tree.infostate_parent is None:
+    return rows
+  start, stop = tree.structure.offsets[index : index + 2]
+  return jnp.take_along_axis(rows, tree.infostate_parent[start:stop, player], axis=1)
+
+
+def lower(
+    tree: PublicTree, index: int, player: int, rows: jax.Array, *, maximum: bool = False
+) -> jax.Array:
+  """Sums (or maximises) rows of level `index` over infostates of the same parent infostate."""
+  if tree.infostate_parent is None:
+    return rows
+  start, stop = tree.structure.offsets[index : index + 2]
+  parents = tree.infostate_parent[start:stop, player]  # [n, H]
+  from_parent = parents[:, :, None] == jnp.arange(tree.num_infostates)  # [n, H, H above]
+  if tree.possible is not None:
+    from_parent &= tree.possible[start:stop, player][:, :, None]
+  if maximum:
+    return jnp.where(from_parent, rows[:, :, None], -jnp.inf).max(axis=1)
+  return jnp.where(from_parent, rows[:, :, None], 0.0).sum(axis=1)
+
+
+def moves_at(tree: PublicTree, setting: Setting, index: int, player: int):
+  """Says which nodes of level `index` `player` moved to: True, False or `[n, 1]` of bool."""
+  actor = tree.structure.levels[index].parent_actor
+  return setting.mover[index] == player if actor is None else actor == player
+
+
+def choose(condition, x: jax.Array, y: jax.Array) -> jax.Array:
+  """`jnp.where` that costs nothing where the condition is static."""
+  if isinstance(condition, bool):
+    return x if condition else y
+  return jnp.where(condition, x, y)
+
+
+def own_reach(tree: PublicTree, setting: Setting, policy: Levels, player: int) -> Levels:
+  """Returns `player`'s reach by its own moves alone, one at every root infostate.
+
+  `policy` holds a probability for every edge, `[n, H]` a level (the root's is ignored).
+  """
+  reach = [jnp.ones((1, tree.num_infostates), policy[0].dtype)]
+  for i, level in enumerate(tree.structure.levels[1:], start=1):
+    below = lift(tree, i, player, to_children(level, reach[-1]))
+    moved = moves_at(tree, setting, i, player)
+    if moved is not False:
+      below = below * choose(moved, policy[i], jnp.ones_like(policy[i]))
+    reach.append(below)
+  return tuple(reach)
+
+
+def leaf_rows(tree: PublicTree, levels: Levels) -> jax.Array:
+  """Returns the rows of the leaves `[L, H]` of an array kept by level."""
+  rows = [
+      x[level.num_inner : level.num_inner + level.num_leaves]
+      for x, level in zip(levels, tree.structure.levels)
+      if level.num_leaves
+  ]
+  return rows[0] if len(rows) == 1 else jnp.concatenate(rows, axis=0)
+
+
+def counterfactual_leaf_reach(
+    tree: PublicTree, setting: Setting, reach: Levels, player: int
+) -> jax.Array:
+  """Returns `player`'s reach at the leaves with root beliefs and chance: `[L, H]`."""
+  nature = setting.nature[player]
+  full = tuple(jnp.broadcast_to(x, y.shape) for x, y in zip(nature, reach))
+  return leaf_rows(tree, reach) * leaf_rows(tree, full)
+
+
+def compatible_mass(setting: Setting, reach: jax.Array, player: int) -> jax.Array:
+  """Returns the mass of opponent's `reach` `[L, H]` compatible with `player`'s infostates."""
+  if setting.leaf_weights is None:
+    return jnp.broadcast_to(reach.sum(axis=-1, keepdims=True), reach.shape)
+  weights = setting.leaf_weights if player == 0 else setting.leaf_weights.swapaxes(-1, -2)
+  if len(weights) == 1:
+    return reach @ weights[0].T
+  return jnp.einsum("lij,lj->li", weights, reach)
+
+
+def terminal_values(
+    tree: PublicTree, setting: Setting, index: int, reach: jax.Array, player: int
+) -> jax.Array:
+  """Returns `player`'s counterfactual values at a level's terminal nodes: `[T, H]`.
+
+  `reach` `[T, H]` is the opponent's, with root beliefs and chance.
+  """
+  level = tree.structure.levels[index]
+  reach = reach * setting.terminal_scale[index]
+  tables = setting.terminal_tables[index]
+  if tables is not None:
+    equation = "tij,tj->ti" if player == 0 else "tij,ti->tj"
+    values = _small_product(equation, tables, reach)
+  else:
+    assert level.payoff_runs is not None
+    products = []
+    for table, start, stop in level.payoff_runs:
+      matrix = tree.payoffs[table]
+      products.append(reach[start:stop] @ (matrix.T if player == 0 else matrix))
+    values = products[0] if len(products) == 1 else jnp.concatenate(products, axis=0)
+  return values if player == 0 else -values
+
+
+def _small_product(equation: str, tables: jax.Array, reach: jax.Array) -> jax.Array:
+  # Spelled as multiply and sum so that XLA fuses it: batched products of matrices this small
+  # are slower than the loop.
+  if equation == "tij,tj->ti":
+    return (tables * reach[:, None, :]).sum(axis=2)
+  return (tables * reach[:, :, None]).sum(axis=1)
+
+
+class Sweep(NamedTuple):
+  """A traverser's counterfactual values.
+
+  Attributes:
+    nodes: for each level `[n, H]`, the value of reaching the node, in the node's infostates.
+    root: `[H]`.
+    parents: for each level `[n, H]`, the value of the parent, in the node's infostates; None
+      at levels that the traverser did not move to.
+  """
+
+  nodes: Levels
+  root: jax.Array
+  parents: tuple[jax.Array | None, ...]
+
+
+def values_up(
+    tree: PublicTree,
+    setting: Setting,
+    policy: Levels | None,
+    opponent_reach: Levels,
+    leaf_values: jax.Array | None,
+    player: int,
+) -> Sweep:
+  """Computes `player`'s counterfactual values from the bottom up.
+
+  Args:
+    tree: the tree.
+    setting: `prepare(tree, beliefs)`.
+    policy: for each level `[n, H]`; the rows that `player` moved to are used. None to respond
+      best instead: the maximum over the player's moves.
+    opponent_reach: the opponent's own reach, for each level `[n, H]`.
+    leaf_values: `[L, H]` expected values at the leaves times the opponent's compatible reach
+      (`weigh_leaf_values`); None if there are no leaves.
+    player: whose values, 0 or 1.
+
+  Returns:
+    The values; see `Sweep`.
+  """
+  structure, other = tree.structure, 1 - player
+  nodes: list[jax.Array] = [jnp.zeros(())] * len(structure.levels)
+  parents: list[jax.Array | None] = [None] * len(structure.levels)
+  inner = None
+  for i in reversed(range(len(structure.levels))):
+    level = structure.levels[i]
+    parts = [] if inner is None else [inner]
+    if level.num_leaves:
+      assert leaf_values is not None
+      start = structure.leaf_offsets[i]
+      parts.append(leaf_values[start : start + level.num_leaves])
+    if level.num_terminals:
+      rows = slice(level.size - level.num_terminals, level.size)
+      nature = setting.nature[other][i]
+      reach = opponent_reach[i][rows] * (nature[rows] if len(nature) > 1 else nature)
+      parts.append(terminal_values(tree, setting, i, reach, player))
+    values = parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=0)
+    if setting.own_possible is not None:
+      values = values * setting.own_possible[player][i]
+    nodes[i] = values
+    if i == 0:
+      break
+    moved = moves_at(tree, setting, i, player)
+    above = structure.levels[i - 1].num_inner
+    if policy is None:
+      inner = _best_over_children(tree, setting, i, values, above, player, moved)
+    else:
+      weighted = values if moved is False else choose(moved, policy[i] * values, values)
+      inner = reduce_children(level, lower(tree, i, player, weighted), above)
+    if moved is not False:
+      parents[i] = lift(tree, i, player, to_children(level, inner))
+  return Sweep(tuple(nodes), nodes[0][0], tuple(parents))
+
+
+def _best_over_children(tree, setting, index, values, num_parents, player, moved):
+  level = tree.structure.levels[index]
+  total = best = None
+  if moved is not True:
+    total = reduce_children(level, lower(tree, index, player, values), num_parents)
+  if moved is not False:
+    candidates = values
+    if setting.exists is not None:
+      candidates = jnp.where(setting.exists[index] > 0, values, -jnp.inf)
+    candidates = lower(tree, index, player, candidates, maximum=True)
+    best = reduce_children(level, candidates, num_parents, maximum=True)
+    best = jnp.where(jnp.isfinite(best), best, 0.0)  # infostates that do not exist
+  if total is None or best is None:
+    return best if total is None else total
+  start = tree.structure.offsets[index - 1]
+  kind = tree.kind[start : start + num_parents, None]
+  return jnp.where(kind == player, best, total)
+
+
+def weigh_leaf_values(
+    tree: PublicTree,
+    setting: Setting,
+    values: jax.Array,
+    opponent_reach: Levels,
+    player: int,
+) -> jax.Array:
+  """Turns expected values at the leaves `[L, H]` into counterfactual values `[L, H]`."""
+  reach = counterfactual_leaf_reach(tree, setting, opponent_reach, 1 - player)
+  return values * compatible_mass(setting, reach, player)
+
+
+def normalise_policy(tree: PublicTree, setting: Setting, weights: Levels) -> Levels:
+  """Divides non-negative weights of edges by their sum over the mover's choices.
+
+  Where all are zero the choices are equally likely. Rows that no player moved to are one, and
+  rows of padding zero.
+  """
+  policy = [jnp.ones_like(weights[0])]
+  for i, level in enumerate(tree.structure.levels[1:], start=1):
+    actor = level.parent_actor
+    exists = jnp.ones_like(weights[i])
+    if setting.exists is not None:
+      exists = exists * setting.exists[i]
+    if actor == CHANCE:
+      policy.append(exists)
+      continue
+    rows = weights[i] * exists
+    normalised = exists
+    for player in (0, 1):
+      moved = moves_at(tree, setting, i, player)
+      if moved is False:
+        continue
+      real = exists
+      if setting.own_possible is not None and tree.infostate_parent is not None:
+        real = exists * setting.own_possible[player][i]
+      share = _share(tree, i, player, rows * real)
+      fallback = _share(tree, i, player, real)
+      probability = jnp.where(share[1] > 0, share[0], fallback[0])
+      if tree.infostate_parent is not None:
+        # Impossible infostates come from nowhere: any number will do, and one is harmless.
+        probability = jnp.where(real > 0, probability, exists)
+      normalised = choose(moved, probability, normalised)
+    policy.append(normalised)
+  return tuple(policy)
+
+
+def _share(tree: PublicTree, index: int, player: int, rows: jax.Array):
+  """Returns each row's share of its siblings' sum, and that sum, both `[n, H]`."""
+  level = tree.structure.levels[index]
+  above = tree.structure.levels[index - 1].num_inner
+  total = reduce_children(level, lower(tree, index, player, rows), above)
+  total = lift(tree, index, player, to_children(level, total))
+  return rows / jnp.where(total > 0, total, 1.0), total

@@ -1,0 +1,139 @@
+"""Checks of arguments: static mistakes always, contents of arrays where they are concrete."""
+
+import math
+import operator
+
+import jax
+import numpy as np
+
+from games.game import CHANCE
+from games.public_tree import PADDING, PublicTree
+
+_TOLERANCE = 1e-3
+
+
+def is_concrete(*arrays) -> bool:
+  """Says whether none of the arrays (or pytrees of them) is traced."""
+  return not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arrays))
+
+
+def check_unstacked(tree: PublicTree) -> None:
+  if not isinstance(tree, PublicTree):
+    raise ValueError(
+        f"tree={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
+    )
+  if tree.prior.ndim != 2:
+    raise ValueError(
+        f"tree is stacked (prior of shape {tuple(tree.prior.shape)}); use jax.vmap or "
+        "solvers.solve_batch"
+    )
+
+
+def check_num_iterations(num_iterations: int, alternating: bool) -> int:
+  try:
+    number = operator.index(num_iterations)
+  except TypeError:
+    raise ValueError(
+        f"num_iterations={num_iterations!r} must be a positive integer, known before tracing"
+    ) from None
+  if isinstance(num_iterations, bool) or number < 1:
+    raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
+  if not alternating and number % 2:
+    raise ValueError(
+        f"num_iterations={number} must be even under simultaneous updates: an iteration is one "
+        "player's update"
+    )
+  return number
+
+
+def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
+  """Returns `value` as a float if it is a real number and not NaN."""
+  if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+    raise ValueError(f"{name}={value!r} must be a number")
+  if math.isnan(value):
+    raise ValueError(f"{name}={value!r} must be a number, not NaN")
+  if not allow_infinite and math.isinf(value):
+    raise ValueError(f"{name}={value!r} must be finite")
+  return float(value)
+
+
+def check_player(player: int) -> None:
+  if player not in (0, 1) or isinstance(player, bool):
+    raise ValueError(f"player={player!r} must be 0 or 1")
+
+
+def check_beliefs(tree: PublicTree, beliefs) -> None:
+  """Checks root beliefs `[P, H]`: shape always, contents where concrete."""
+  expected = (2, tree.num_infostates)
+  if np.shape(beliefs) != expected:
+    raise ValueError(f"beliefs of shape {np.shape(beliefs)} must have shape {expected} (P, H)")
+  if not is_concrete(beliefs, tree):
+    return
+  values = np.asarray(beliefs, float)
+  if not np.isfinite(values).all():
+    raise ValueError("beliefs hold NaN or infinite entries; each row must be a distribution")
+  if (values < 0).any():
+    raise ValueError(f"beliefs hold {values.min():g}; each row must be a distribution, >= 0")
+  sums = values.sum(axis=1)
+  if (np.abs(sums - 1) > _TOLERANCE).any():
+    raise ValueError(f"beliefs rows sum to {sums.tolist()}; each row must sum to one")
+  if tree.possible is not None:
+    impossible = (values > 0) & ~np.asarray(tree.possible)[0]
+    if impossible.any():
+      player, infostate = np.argwhere(impossible)[0].tolist()
+      raise ValueError(
+          f"beliefs give player {player}'s infostate {infostate} weight, which the rules make "
+          "impossible at the root; its belief must be 0"
+      )
+  weights = np.asarray(tree.pair_weights)[int(tree.root_pair_index)]
+  if values[0] @ weights @ values[1] <= 0:
+    raise ValueError("beliefs leave no compatible pair of infostates; some pair must be possible")
+
+
+def check_policy(name: str, tree: PublicTree, policy) -> None:
+  """Checks a policy `[N, H]`: shape always, that it is a distribution where concrete."""
+  expected = (tree.num_nodes, tree.num_infostates)
+  if np.shape(policy) != expected:
+    raise ValueError(f"{name} of shape {np.shape(policy)} must have shape {expected} (N, H)")
+  if not is_concrete(policy, tree):
+    return
+  values = np.asarray(policy, float)
+  if not np.isfinite(values).all():
+    raise ValueError(f"{name} holds NaN or infinite entries; it must be a distribution")
+  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
+  mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], PADDING)
+  edges = np.flatnonzero(mover < CHANCE)
+  if edges.size == 0:
+    return
+  rows = values[edges]
+  if (rows < -_TOLERANCE).any():
+    raise ValueError(f"{name} holds {rows.min():g}; probabilities must be >= 0")
+  sums = np.zeros_like(values)
+  real = np.ones_like(rows, bool)
+  infostates = np.broadcast_to(np.arange(values.shape[1]), rows.shape)
+  if tree.infostate_parent is not None:
+    infostates = np.asarray(tree.infostate_parent)[edges, mover[edges]]
+    if tree.possible is not None:
+      real = np.asarray(tree.possible)[edges, mover[edges]]
+  np.add.at(sums, (parent[edges][:, None], infostates), rows * real)
+  counts = np.zeros_like(values)
+  np.add.at(counts, (parent[edges][:, None], infostates), real)
+  wrong = (np.abs(sums - 1) > _TOLERANCE) & (counts > 0)
+  if wrong.any():
+    node, infostate = np.argwhere(wrong)[0].tolist()
+    raise ValueError(
+        f"{name} is not a distribution: at node {node}, infostate {infostate}, it sums to "
+        f"{sums[node, infostate]:g}, not one"
+    )
+
+
+def check_leaves(tree: PublicTree, leaf_values) -> None:
+  if tree.depth_limited and leaf_values is None:
+    raise ValueError(
+        f"leaf_values=None, but the tree is cut off at {tree.num_leaves} leaves; give a function "
+        "of (params, query), or build the tree without a depth"
+    )
+  if leaf_values is not None and not callable(leaf_values):
+    raise ValueError(
+        f"leaf_values={leaf_values!r} must be a function of (params, query) or None"
+    )
