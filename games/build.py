@@ -31,7 +31,7 @@ class _Nodes:
 
 
 def build_public_tree(
-    game: Game, *, root: Sequence[int] = (), depth: int | None = None
+  game: Game, *, root: Sequence[int] = (), depth: int | None = None
 ) -> PublicTree:
   """Builds the public tree of `game`, whole or cut off below some depth.
 
@@ -72,14 +72,14 @@ def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
   actor = game.actor(state[None])
   identity = np.broadcast_to(np.arange(game.num_infostates), (1, 2, game.num_infostates))
   return _Nodes(
-      parent=np.array([-1]),
-      action=np.array([-1]),
-      state=state[None],
-      kind=actor,
-      actor=actor,
-      probability=np.ones(1),
-      possible=possible[None],
-      infostate_parent=identity,
+    parent=np.array([-1]),
+    action=np.array([-1]),
+    state=state[None],
+    kind=actor,
+    actor=actor,
+    probability=np.ones(1),
+    possible=possible[None],
+    infostate_parent=identity,
   )
 
 
@@ -133,11 +133,11 @@ def _level_shape(nodes: _Nodes, above: _Nodes | None) -> Level:
     actors = np.unique(above.kind[nodes.parent])
     parent_actor = int(actors[0]) if len(actors) == 1 else None
   return Level(
-      num_inner=int(_is_inner(nodes.kind).sum()),
-      num_leaves=int((nodes.kind == LEAF).sum()),
-      num_terminals=int((nodes.kind == TERMINAL).sum()),
-      runs=runs,
-      parent_actor=parent_actor,
+    num_inner=int(_is_inner(nodes.kind).sum()),
+    num_leaves=int((nodes.kind == LEAF).sum()),
+    num_terminals=int((nodes.kind == TERMINAL).sum()),
+    runs=runs,
+    parent_actor=parent_actor,
   )
 
 
@@ -185,33 +185,33 @@ def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree
   dtype = jax.dtypes.canonicalize_dtype(float)
   players = (0, 1)
   return PublicTree(
-      parent=np.concatenate(parent).astype(np.int32),
-      action=np.concatenate([nodes.action for nodes in levels]).astype(np.int32),
-      kind=kind.astype(np.int8),
-      state=state.astype(np.int32),
-      leaf_nodes=leaves.astype(np.int32),
-      terminal_nodes=terminals.astype(np.int32),
-      prior=prior.astype(dtype),
-      possible=None if possible.all() else possible,
-      chance_probability=None if (probability == 1).all() else probability.astype(dtype),
-      infostate_parent=infostate_parent,
-      pair_weights=pair_weights.astype(dtype),
-      root_pair_index=game.pair_index(state[:1])[0].astype(np.int32),
-      leaf_pair_index=game.pair_index(state[leaves]).astype(np.int32),
-      payoffs=payoffs.astype(dtype),
-      payoff_index=payoff_index.astype(np.int32),
-      payoff_scale=payoff_scale.astype(dtype),
-      root_features=np.stack([game.features(state[:1], p)[0] for p in players]).astype(dtype),
-      leaf_features=np.stack([game.features(state[leaves], p) for p in players]).astype(dtype),
-      leaf_actor=game.actor(state[leaves]).astype(np.int8),
-      structure=structure,
-      depth_limited=leaves.size > 0,
-      compatible=len(pair_weights) == 1 and bool((pair_weights == pair_weights.flat[0]).all()),
+    parent=np.concatenate(parent).astype(np.int32),
+    action=np.concatenate([nodes.action for nodes in levels]).astype(np.int32),
+    kind=kind.astype(np.int8),
+    state=state.astype(np.int32),
+    leaf_nodes=leaves.astype(np.int32),
+    terminal_nodes=terminals.astype(np.int32),
+    prior=prior.astype(dtype),
+    possible=None if possible.all() else possible,
+    chance_probability=None if (probability == 1).all() else probability.astype(dtype),
+    infostate_parent=infostate_parent,
+    pair_weights=pair_weights.astype(dtype),
+    root_pair_index=game.pair_index(state[:1])[0].astype(np.int32),
+    leaf_pair_index=game.pair_index(state[leaves]).astype(np.int32),
+    payoffs=payoffs.astype(dtype),
+    payoff_index=payoff_index.astype(np.int32),
+    payoff_scale=payoff_scale.astype(dtype),
+    root_features=np.stack([game.features(state[:1], p)[0] for p in players]).astype(dtype),
+    leaf_features=np.stack([game.features(state[leaves], p) for p in players]).astype(dtype),
+    leaf_actor=game.actor(state[leaves]).astype(np.int8),
+    structure=structure,
+    depth_limited=leaves.size > 0,
+    compatible=len(pair_weights) == 1 and bool((pair_weights == pair_weights.flat[0]).all()),
   )
 
 
 def _terminal_tables(
-    game: Game, states: np.ndarray, pair_weights: np.ndarray
+  game: Game, states: np.ndarray, pair_weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns weighted payoff tables `[K, H, H]`, their index and their scale `[T]`.
 

@@ -145,14 +145,13 @@ class Game(abc.ABC):
     for depth, action in enumerate(history):
       if self.actor(states)[0] == TERMINAL:
         raise ValueError(
-            f"root={tuple(history)} goes on after the game has ended: its first {depth} "
-            f"actions reach a terminal state of {self.name}"
+          f"root={tuple(history)} goes on after the game has ended: its first {depth} "
+          f"actions reach a terminal state of {self.name}"
         )
       legal = np.flatnonzero(self.legal_actions(states)[0])
       if action not in legal:
         raise ValueError(
-            f"root={tuple(history)} takes action {action} where {self.name} allows "
-            f"{legal.tolist()}"
+          f"root={tuple(history)} takes action {action} where {self.name} allows {legal.tolist()}"
         )
       states = self.next_states(states, np.array([action]))
     return states[0]

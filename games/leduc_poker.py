@@ -104,14 +104,14 @@ class LeducPoker(Game):
   def features(self, states, player):
     acts = states[:, _ACTOR : _ACTOR + 1] == player
     columns = [
-        np.full((len(states), 1), player),
-        acts & (states[:, _OVER, None] == _GOING_ON),
-        states[:, _OVER, None] == _DEAL,
-        states[:, [_ROUND]],
-        states[:, [_ACTED]] > 0,
-        states[:, [_RAISES]] / _MAX_RAISES,
-        states[:, [_POT_0, _POT_1] if player == 0 else [_POT_1, _POT_0]] / 13.0,
-        states[:, [_CARD]] == np.arange(_NUM_CARDS),
+      np.full((len(states), 1), player),
+      acts & (states[:, _OVER, None] == _GOING_ON),
+      states[:, _OVER, None] == _DEAL,
+      states[:, [_ROUND]],
+      states[:, [_ACTED]] > 0,
+      states[:, [_RAISES]] / _MAX_RAISES,
+      states[:, [_POT_0, _POT_1] if player == 0 else [_POT_1, _POT_0]] / 13.0,
+      states[:, [_CARD]] == np.arange(_NUM_CARDS),
     ]
     return np.concatenate(columns, axis=1).astype(float)
 

@@ -36,8 +36,8 @@ class LiarsDice(Game):
     self.num_infostates = num_faces**num_dice
     if self.num_bids * self.num_infostates**2 > _MAX_TABLE_ENTRIES:
       raise ValueError(
-          f"num_dice={num_dice} with num_faces={num_faces} has {self.num_infostates} rolls a "
-          f"player: its payoff tables may hold at most {_MAX_TABLE_ENTRIES} entries"
+        f"num_dice={num_dice} with num_faces={num_faces} has {self.num_infostates} rolls a "
+        f"player: its payoff tables may hold at most {_MAX_TABLE_ENTRIES} entries"
       )
 
   @property

@@ -45,29 +45,36 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
 
   columns = {}
   for field in dataclasses.fields(PublicTree):
-    if field.name in ("structure", "depth_limited", "compatible", "padded") or field.name in ("payoffs", "payoff_index"):
+    if field.name in ("structure", "depth_limited", "compatible", "padded") or field.name in (
+      "payoffs",
+      "payoff_index",
+    ):
       continue
     values = [getattr(tree, field.name) for tree in trees]
     if all(v is None for v in values):
       columns[field.name] = None
       continue
-    columns[field.name] = np.stack([
+    columns[field.name] = np.stack(
+      [
         _place(field.name, value, tree, place, structure, leaf_rank, terminal_rank)
         for value, tree, place in zip(values, trees, places)
-    ])
+      ]
+    )
   columns["leaf_nodes"] = np.tile(np.flatnonzero(leaf_rank >= 0), (len(trees), 1))
   columns["terminal_nodes"] = np.tile(np.flatnonzero(terminal_rank >= 0), (len(trees), 1))
   columns["payoffs"] = np.tile(payoffs, (len(trees), 1, 1, 1))
-  columns["payoff_index"] = np.stack([
+  columns["payoff_index"] = np.stack(
+    [
       _scatter(index, terminal_rank[place[tree.terminal_nodes]], structure.num_terminals, 0)
       for index, tree, place in zip(payoff_index, trees, places)
-  ])
+    ]
+  )
   return PublicTree(
-      **columns,
-      structure=structure,
-      depth_limited=any(tree.depth_limited for tree in trees),
-      compatible=all(tree.compatible for tree in trees),
-      padded=any(tree.padded or tree.num_nodes < structure.num_nodes for tree in trees),
+    **columns,
+    structure=structure,
+    depth_limited=any(tree.depth_limited for tree in trees),
+    compatible=all(tree.compatible for tree in trees),
+    padded=any(tree.padded or tree.num_nodes < structure.num_nodes for tree in trees),
   )
 
 
@@ -76,7 +83,7 @@ def _group(kind: np.ndarray) -> np.ndarray:
 
 
 def _common_structure(
-    trees: Sequence[PublicTree],
+  trees: Sequence[PublicTree],
 ) -> tuple[TreeStructure, list[np.ndarray]]:
   """Returns the union of the trees' shapes and each tree's nodes' places in it."""
   if all(tree.structure == trees[0].structure for tree in trees):
@@ -106,13 +113,13 @@ def _common_structure(
     actors = np.unique(np.concatenate(parent_kinds))
     counts = np.bincount(union[:, 0], minlength=3)
     levels.append(
-        Level(
-            num_inner=int(counts[0]),
-            num_leaves=int(counts[1]),
-            num_terminals=int(counts[2]),
-            runs=find_runs(union[:, 2]),
-            parent_actor=int(actors[0]) if len(actors) == 1 else None,
-        )
+      Level(
+        num_inner=int(counts[0]),
+        num_leaves=int(counts[1]),
+        num_terminals=int(counts[2]),
+        runs=find_runs(union[:, 2]),
+        parent_actor=int(actors[0]) if len(actors) == 1 else None,
+      )
     )
     for owner, place in zip(owners, inverse):
       above[owner] = place
@@ -156,9 +163,9 @@ def _place(name, value, tree, place, structure, leaf_rank, terminal_rank):
   if value is None:  # other trees of the batch do need it
     h = tree.num_infostates
     value = {
-        "possible": np.ones((tree.num_nodes, 2, h), bool),
-        "chance_probability": np.ones(tree.num_nodes, tree.prior.dtype),
-        "infostate_parent": np.broadcast_to(np.arange(h, dtype=np.int32), (tree.num_nodes, 2, h)),
+      "possible": np.ones((tree.num_nodes, 2, h), bool),
+      "chance_probability": np.ones(tree.num_nodes, tree.prior.dtype),
+      "infostate_parent": np.broadcast_to(np.arange(h, dtype=np.int32), (tree.num_nodes, 2, h)),
     }[name]
   value = np.asarray(value)
   if name == "parent":

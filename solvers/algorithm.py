@@ -39,13 +39,13 @@ class Algorithm(Protocol):
     ...
 
   def prime(
-      self, tree: PublicTree, setting: Setting, state: Any, values: jax.Array | None, player: int
+    self, tree: PublicTree, setting: Setting, state: Any, values: jax.Array | None, player: int
   ) -> Any:
     """Takes in the leaf values at the first policy."""
     ...
 
   def update(
-      self, tree: PublicTree, setting: Setting, state: Any, values: jax.Array | None, player: int
+    self, tree: PublicTree, setting: Setting, state: Any, values: jax.Array | None, player: int
   ) -> Any:
     """Updates `player` given its expected leaf values `[L, H]` (None without leaves)."""
     ...
@@ -85,7 +85,9 @@ class RunningValues(NamedTuple):
 
   def merge(self, other: "RunningValues") -> "RunningValues":
     """Takes player 0's sums from here and player 1's from `other`."""
-    return RunningValues(pick_players(self.total, other.total), pick_players(self.weight, other.weight))
+    return RunningValues(
+      pick_players(self.total, other.total), pick_players(self.weight, other.weight)
+    )
 
 
 def pick_players(first: jax.Array, second: jax.Array) -> jax.Array:

@@ -33,7 +33,7 @@ def linear_cfr(*, averaging: float = 1.0, alternating: bool = True) -> CFR:
 
 
 def discounted_cfr(
-    alpha: float = 1.5, beta: float = 0.0, gamma: float = 2.0, *, alternating: bool = True
+  alpha: float = 1.5, beta: float = 0.0, gamma: float = 2.0, *, alternating: bool = True
 ) -> CFR:
   """DCFR (thesis, section 3.1): positive regrets times t^alpha / (t^alpha + 1), negative ones
   t^beta / (t^beta + 1), the average's weights t^gamma.
@@ -68,7 +68,7 @@ def linear_fictitious_play(*, averaging: float = 1.0, alternating: bool = True) 
 
 
 def linear_optimistic_fictitious_play(
-    *, averaging: float = 1.0, alternating: bool = True
+  *, averaging: float = 1.0, alternating: bool = True
 ) -> FictitiousPlay:
   """FLOP (ReBeL, appendix H): linear, and the last response counts twice.
 

@@ -25,11 +25,11 @@ class BestResponse(NamedTuple):
 
 
 def best_response(
-    tree: PublicTree,
-    policy: jax.Array,
-    player: int,
-    *,
-    beliefs: jax.Array | None = None,
+  tree: PublicTree,
+  policy: jax.Array,
+  player: int,
+  *,
+  beliefs: jax.Array | None = None,
 ) -> BestResponse:
   """Computes `player`'s best response to the other player's part of `policy`.
 

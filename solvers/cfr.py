@@ -84,19 +84,19 @@ class CFR:
       leaf_memory = jnp.zeros_like(leaf_sums)
       leaf_memory_valid = jnp.zeros(2, bool)
     return CFRState(
-        policy=policy,
-        regret=tuple(regret),
-        average=tuple(average),
-        reach=reach,
-        values=RunningValues(jnp.zeros((2, h), dtype), jnp.zeros(2, dtype)),
-        updates=jnp.zeros(2, jnp.int32),
-        leaf_sums=leaf_sums,
-        leaf_memory=leaf_memory,
-        leaf_memory_valid=leaf_memory_valid,
+      policy=policy,
+      regret=tuple(regret),
+      average=tuple(average),
+      reach=reach,
+      values=RunningValues(jnp.zeros((2, h), dtype), jnp.zeros(2, dtype)),
+      updates=jnp.zeros(2, jnp.int32),
+      leaf_sums=leaf_sums,
+      leaf_memory=leaf_memory,
+      leaf_memory_valid=leaf_memory_valid,
     )
 
   def leaf_query(
-      self, tree: PublicTree, setting: Setting, state: CFRState, player: int
+    self, tree: PublicTree, setting: Setting, state: CFRState, player: int
   ) -> LeafQuery:
     if self.leaf_beliefs == LeafBeliefs.CURRENT:
       return leaves.make_query(tree, player, leaves.leaf_reach(tree, setting, state.reach))
@@ -107,12 +107,12 @@ class CFR:
     return leaves.make_query(tree, player, sums, current)
 
   def prime(
-      self,
-      tree: PublicTree,
-      setting: Setting,
-      state: CFRState,
-      values: jax.Array | None,
-      player: int,
+    self,
+    tree: PublicTree,
+    setting: Setting,
+    state: CFRState,
+    values: jax.Array | None,
+    player: int,
   ) -> CFRState:
     if self.warm_start:
       return warm_start.prime(self, tree, setting, state, values, player)
@@ -120,17 +120,17 @@ class CFR:
       return state
     mass = traversal.compatible_mass(setting, state.leaf_sums[1 - player], player)
     return state._replace(
-        leaf_memory=state.leaf_memory.at[player].set(values * mass),
-        leaf_memory_valid=state.leaf_memory_valid.at[player].set(True),
+      leaf_memory=state.leaf_memory.at[player].set(values * mass),
+      leaf_memory_valid=state.leaf_memory_valid.at[player].set(True),
     )
 
   def update(
-      self,
-      tree: PublicTree,
-      setting: Setting,
-      state: CFRState,
-      values: jax.Array | None,
-      player: int,
+    self,
+    tree: PublicTree,
+    setting: Setting,
+    state: CFRState,
+    values: jax.Array | None,
+    player: int,
   ) -> CFRState:
     k = (state.updates[player] + 1).astype(state.policy[0].dtype)
     opponent = state.reach[1 - player]
@@ -143,11 +143,11 @@ class CFR:
     value_decay = ((k - 1.0) / k) ** self.averaging if self.averaging else jnp.ones_like(k)
     state = self.count_policy(tree, setting, state, reach, player, decay)
     return state._replace(
-        policy=policy,
-        regret=regret,
-        reach=(reach, state.reach[1]) if player == 0 else (state.reach[0], reach),
-        values=state.values.add(player, sweep.root, value_decay),
-        updates=state.updates.at[player].add(1),
+      policy=policy,
+      regret=regret,
+      reach=(reach, state.reach[1]) if player == 0 else (state.reach[0], reach),
+      values=state.values.add(player, sweep.root, value_decay),
+      updates=state.updates.at[player].add(1),
     )
 
   def count_policy(self, tree, setting, state, reach: Levels, player: int, decay) -> CFRState:
@@ -179,8 +179,8 @@ class CFR:
     difference = total - decay * state.leaf_memory[player]
     known = state.leaf_memory_valid[player]
     state = state._replace(
-        leaf_memory=state.leaf_memory.at[player].set(total),
-        leaf_memory_valid=state.leaf_memory_valid.at[player].set(True),
+      leaf_memory=state.leaf_memory.at[player].set(total),
+      leaf_memory_valid=state.leaf_memory_valid.at[player].set(True),
     )
     # Without a memory the values at the average stand in for this iteration's. On the very
     # first update the two are the same.
@@ -199,7 +199,7 @@ class CFR:
     return tuple(regret), match_regrets(tree, setting, state.policy, weights, player)
 
   def merge(
-      self, tree: PublicTree, setting: Setting, first: CFRState, second: CFRState
+    self, tree: PublicTree, setting: Setting, first: CFRState, second: CFRState
   ) -> CFRState:
     def by_level(x, y):
       # Rows that player 1 moved to come from `second`.
@@ -215,15 +215,15 @@ class CFR:
       return None if x is None else pick_players(x, y)
 
     return CFRState(
-        policy=by_level(first.policy, second.policy),
-        regret=by_level(first.regret, second.regret),
-        average=by_level(first.average, second.average),
-        reach=(first.reach[0], second.reach[1]),
-        values=first.values.merge(second.values),
-        updates=pick_players(first.updates, second.updates),
-        leaf_sums=by_player(first.leaf_sums, second.leaf_sums),
-        leaf_memory=by_player(first.leaf_memory, second.leaf_memory),
-        leaf_memory_valid=by_player(first.leaf_memory_valid, second.leaf_memory_valid),
+      policy=by_level(first.policy, second.policy),
+      regret=by_level(first.regret, second.regret),
+      average=by_level(first.average, second.average),
+      reach=(first.reach[0], second.reach[1]),
+      values=first.values.merge(second.values),
+      updates=pick_players(first.updates, second.updates),
+      leaf_sums=by_player(first.leaf_sums, second.leaf_sums),
+      leaf_memory=by_player(first.leaf_memory, second.leaf_memory),
+      leaf_memory_valid=by_player(first.leaf_memory_valid, second.leaf_memory_valid),
     )
 
   def current_policy(self, tree: PublicTree, setting: Setting, state: CFRState) -> Levels:
@@ -238,7 +238,7 @@ class CFR:
 
 
 def match_regrets(
-    tree: PublicTree, setting: Setting, policy: Levels, regrets: list[jax.Array], player: int
+  tree: PublicTree, setting: Setting, policy: Levels, regrets: list[jax.Array], player: int
 ) -> Levels:
   """Replaces `player`'s rows of `policy` by the positive parts of `regrets`, normalised.
 

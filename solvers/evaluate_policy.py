@@ -13,16 +13,16 @@ from solvers.traversal import Levels, Setting
 
 
 def policy_values(
-    tree: PublicTree,
-    setting: Setting,
-    policy: Levels,
-    leaf_values: LeafValues | None = None,
-    params: Any = None,
+  tree: PublicTree,
+  setting: Setting,
+  policy: Levels,
+  leaf_values: LeafValues | None = None,
+  params: Any = None,
 ) -> jax.Array:
   """Returns both players' expected values per root infostate under `policy`: `[P, H]`."""
   reach = (
-      traversal.own_reach(tree, setting, policy, 0),
-      traversal.own_reach(tree, setting, policy, 1),
+    traversal.own_reach(tree, setting, policy, 0),
+    traversal.own_reach(tree, setting, policy, 1),
   )
   totals = []
   for player in (0, 1):
@@ -47,8 +47,8 @@ def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
   validation.check_unstacked(tree)
   if tree.depth_limited:
     raise ValueError(
-        f"tree is cut off at {tree.num_leaves} leaves, so a policy on it has no value; build the "
-        "tree without a depth"
+      f"tree is cut off at {tree.num_leaves} leaves, so a policy on it has no value; build the "
+      "tree without a depth"
     )
   validation.check_policy("policy", tree, policy)
   if beliefs is None:
@@ -58,7 +58,7 @@ def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
 
 
 def expected_values(
-    tree: PublicTree, policy: jax.Array, *, beliefs: jax.Array | None = None
+  tree: PublicTree, policy: jax.Array, *, beliefs: jax.Array | None = None
 ) -> jax.Array:
   """Computes what each player expects under `policy`, for each of its root infostates.
 

@@ -57,16 +57,16 @@ class FictitiousPlay:
 
   def init(self, tree: PublicTree, setting: Setting, policy: Levels) -> FictitiousPlayState:
     reach = (
-        traversal.own_reach(tree, setting, policy, 0),
-        traversal.own_reach(tree, setting, policy, 1),
+      traversal.own_reach(tree, setting, policy, 0),
+      traversal.own_reach(tree, setting, policy, 1),
     )
     dtype, h = policy[0].dtype, tree.num_infostates
     return FictitiousPlayState(
-        sums=reach,
-        weight=jnp.ones(2, dtype),
-        response=reach,
-        values=RunningValues(jnp.zeros((2, h), dtype), jnp.zeros(2, dtype)),
-        updates=jnp.zeros(2, jnp.int32),
+      sums=reach,
+      weight=jnp.ones(2, dtype),
+      response=reach,
+      values=RunningValues(jnp.zeros((2, h), dtype), jnp.zeros(2, dtype)),
+      updates=jnp.zeros(2, jnp.int32),
     )
 
   def _target(self, state: FictitiousPlayState, player: int) -> Levels:
@@ -78,7 +78,7 @@ class FictitiousPlay:
     return tuple((x + y) / (weight + 1.0) for x, y in zip(sums, response))
 
   def leaf_query(
-      self, tree: PublicTree, setting: Setting, state: FictitiousPlayState, player: int
+    self, tree: PublicTree, setting: Setting, state: FictitiousPlayState, player: int
   ) -> LeafQuery:
     reach = (self._target(state, 0), self._target(state, 1))
     return leaves.make_query(tree, player, leaves.leaf_reach(tree, setting, reach))
@@ -88,12 +88,12 @@ class FictitiousPlay:
     return state
 
   def update(
-      self,
-      tree: PublicTree,
-      setting: Setting,
-      state: FictitiousPlayState,
-      values: jax.Array | None,
-      player: int,
+    self,
+    tree: PublicTree,
+    setting: Setting,
+    state: FictitiousPlayState,
+    values: jax.Array | None,
+    player: int,
   ) -> FictitiousPlayState:
     k = (state.updates[player] + 1).astype(state.weight.dtype)
     opponent = self._target(state, 1 - player)
@@ -105,37 +105,37 @@ class FictitiousPlay:
     decay = ((k + 1.0) / (k + 2.0)) ** self.averaging
     sums = tuple((x + y) * decay for x, y in zip(state.sums[player], response))
     return FictitiousPlayState(
-        sums=_replace(state.sums, player, sums),
-        weight=state.weight.at[player].set((state.weight[player] + 1.0) * decay),
-        response=_replace(state.response, player, response),
-        values=state.values.add(player, sweep.root, decay),
-        updates=state.updates.at[player].add(1),
+      sums=_replace(state.sums, player, sums),
+      weight=state.weight.at[player].set((state.weight[player] + 1.0) * decay),
+      response=_replace(state.response, player, response),
+      values=state.values.add(player, sweep.root, decay),
+      updates=state.updates.at[player].add(1),
     )
 
   def merge(
-      self,
-      tree: PublicTree,
-      setting: Setting,
-      first: FictitiousPlayState,
-      second: FictitiousPlayState,
+    self,
+    tree: PublicTree,
+    setting: Setting,
+    first: FictitiousPlayState,
+    second: FictitiousPlayState,
   ) -> FictitiousPlayState:
     del tree, setting
     return FictitiousPlayState(
-        sums=(first.sums[0], second.sums[1]),
-        weight=pick_players(first.weight, second.weight),
-        response=(first.response[0], second.response[1]),
-        values=first.values.merge(second.values),
-        updates=pick_players(first.updates, second.updates),
+      sums=(first.sums[0], second.sums[1]),
+      weight=pick_players(first.weight, second.weight),
+      response=(first.response[0], second.response[1]),
+      values=first.values.merge(second.values),
+      updates=pick_players(first.updates, second.updates),
     )
 
   def current_policy(
-      self, tree: PublicTree, setting: Setting, state: FictitiousPlayState
+    self, tree: PublicTree, setting: Setting, state: FictitiousPlayState
   ) -> Levels:
     # Beliefs follow the average in fictitious play (ReBeL, section 5.2).
     return self.average_policy(tree, setting, state)
 
   def average_policy(
-      self, tree: PublicTree, setting: Setting, state: FictitiousPlayState
+    self, tree: PublicTree, setting: Setting, state: FictitiousPlayState
   ) -> Levels:
     reach = (self._target(state, 0), self._target(state, 1))
     weights = [jnp.ones_like(x) for x in reach[0]]
@@ -153,9 +153,7 @@ def _replace(pair, player: int, value):
   return (value, pair[1]) if player == 0 else (pair[0], value)
 
 
-def best_moves(
-    tree: PublicTree, setting: Setting, sweep: traversal.Sweep, player: int
-) -> Levels:
+def best_moves(tree: PublicTree, setting: Setting, sweep: traversal.Sweep, player: int) -> Levels:
   """Returns the policy that takes the best moves of a best-response sweep, ties split evenly.
 
   Rows that `player` did not move to are one.

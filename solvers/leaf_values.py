@@ -66,10 +66,10 @@ def normalise_beliefs(reach: jax.Array, possible: jax.Array | None) -> jax.Array
 
 
 def make_query(
-    tree: PublicTree,
-    player: int,
-    reach: tuple[jax.Array, jax.Array],
-    value_reach: tuple[jax.Array, jax.Array] | None = None,
+  tree: PublicTree,
+  player: int,
+  reach: tuple[jax.Array, jax.Array],
+  value_reach: tuple[jax.Array, jax.Array] | None = None,
 ) -> LeafQuery:
   """Builds `player`'s query from both players' reach at the leaves, each `[L, H]`."""
   possible = leaf_possible(tree)
@@ -81,10 +81,10 @@ def make_query(
 
 
 def leaf_reach(
-    tree: PublicTree, setting: Setting, reach: tuple[Levels, Levels]
+  tree: PublicTree, setting: Setting, reach: tuple[Levels, Levels]
 ) -> tuple[jax.Array, jax.Array]:
   """Returns both players' reach at the leaves with root beliefs and chance, each `[L, H]`."""
   return (
-      traversal.counterfactual_leaf_reach(tree, setting, reach[0], 0),
-      traversal.counterfactual_leaf_reach(tree, setting, reach[1], 1),
+    traversal.counterfactual_leaf_reach(tree, setting, reach[0], 0),
+    traversal.counterfactual_leaf_reach(tree, setting, reach[1], 1),
   )

@@ -31,14 +31,14 @@ class Solution(NamedTuple):
 
 
 def solve(
-    tree: PublicTree,
-    *,
-    algorithm: Algorithm,
-    num_iterations: int,
-    beliefs: jax.Array | None = None,
-    leaf_values: LeafValues | None = None,
-    params: Any = None,
-    initial_policy: jax.Array | None = None,
+  tree: PublicTree,
+  *,
+  algorithm: Algorithm,
+  num_iterations: int,
+  beliefs: jax.Array | None = None,
+  leaf_values: LeafValues | None = None,
+  params: Any = None,
+  initial_policy: jax.Array | None = None,
 ) -> Solution:
   """Approximates an equilibrium of the (sub)game that `tree` represents.
 
@@ -120,7 +120,9 @@ def _solve(tree, algorithm, num_iterations, beliefs, leaf_values, params, initia
       for player in (0, 1):
         state = algorithm.update(tree, setting, state, values(state, player), player)
       return state
-    return update_simultaneously(algorithm, tree, setting, state, (values(state, 0), values(state, 1)))
+    return update_simultaneously(
+      algorithm, tree, setting, state, (values(state, 0), values(state, 1))
+    )
 
   state = lax.fori_loop(0, num_iterations // 2, both, state)
   if num_iterations % 2:
@@ -136,11 +138,11 @@ def _solve(tree, algorithm, num_iterations, beliefs, leaf_values, params, initia
 
 
 def update_simultaneously(
-    algorithm: Algorithm,
-    tree: PublicTree,
-    setting: Setting,
-    state: Any,
-    values: tuple[jax.Array | None, jax.Array | None],
+  algorithm: Algorithm,
+  tree: PublicTree,
+  setting: Setting,
+  state: Any,
+  values: tuple[jax.Array | None, jax.Array | None],
 ) -> Any:
   """Updates both players against each other's policies of the same iteration.
 

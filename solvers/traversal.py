@@ -44,7 +44,7 @@ def to_children(level: Level, parents: jax.Array) -> jax.Array:
 
 
 def reduce_children(
-    level: Level, children: jax.Array, num_parents: int, *, maximum: bool = False
+  level: Level, children: jax.Array, num_parents: int, *, maximum: bool = False
 ) -> jax.Array:
   """Sums (or maximises) over each parent's children: `[size, H]` to `[num_parents, H]`."""
   combine = jnp.maximum if maximum else jnp.add
@@ -55,8 +55,8 @@ def reduce_children(
     return gathered.max(axis=1) if maximum else gathered.sum(axis=1)
   stops = np.cumsum([stop - start for start, stop in level.runs])
   pieces = [
-      (start, stop, children[end - (stop - start) : end])
-      for (start, stop), end in zip(level.runs, stops.tolist())
+    (start, stop, children[end - (stop - start) : end])
+    for (start, stop), end in zip(level.runs, stops.tolist())
   ]
   if all(start == 0 for start, _, _ in pieces):
     return _reduce_prefixes([piece for _, _, piece in pieces], combine)
@@ -149,14 +149,14 @@ def prepare(tree: PublicTree, beliefs: jax.Array) -> Setting:
     one = tree.pair_weights.shape[0] == 1
     leaf_weights = tree.pair_weights if one else tree.pair_weights[tree.leaf_pair_index]
   return Setting(
-      nature=tuple(_nature(tree, beliefs, p, own_possible) for p in (0, 1)),
-      own_possible=own_possible,
-      exists=exists,
-      mover=tuple(mover),
-      terminal_tables=tuple(tables),
-      terminal_scale=tuple(scales),
-      leaf_weights=leaf_weights,
-      root_mass=root_mass(tree, beliefs),
+    nature=tuple(_nature(tree, beliefs, p, own_possible) for p in (0, 1)),
+    own_possible=own_possible,
+    exists=exists,
+    mover=tuple(mover),
+    terminal_tables=tuple(tables),
+    terminal_scale=tuple(scales),
+    leaf_weights=leaf_weights,
+    root_mass=root_mass(tree, beliefs),
   )
 
 
@@ -194,7 +194,7 @@ def lift(tree: PublicTree, index: int, player: int, rows: jax.Array) -> jax.Arra
 
 
 def lower(
-    tree: PublicTree, index: int, player: int, rows: jax.Array, *, maximum: bool = False
+  tree: PublicTree, index: int, player: int, rows: jax.Array, *, maximum: bool = False
 ) -> jax.Array:
   """Sums (or maximises) rows of level `index` over infostates of the same parent infostate."""
   if tree.infostate_parent is None:
@@ -240,15 +240,15 @@ def own_reach(tree: PublicTree, setting: Setting, policy: Levels, player: int) -
 def leaf_rows(tree: PublicTree, levels: Levels) -> jax.Array:
   """Returns the rows of the leaves `[L, H]` of an array kept by level."""
   rows = [
-      x[level.num_inner : level.num_inner + level.num_leaves]
-      for x, level in zip(levels, tree.structure.levels)
-      if level.num_leaves
+    x[level.num_inner : level.num_inner + level.num_leaves]
+    for x, level in zip(levels, tree.structure.levels)
+    if level.num_leaves
   ]
   return rows[0] if len(rows) == 1 else jnp.concatenate(rows, axis=0)
 
 
 def counterfactual_leaf_reach(
-    tree: PublicTree, setting: Setting, reach: Levels, player: int
+  tree: PublicTree, setting: Setting, reach: Levels, player: int
 ) -> jax.Array:
   """Returns `player`'s reach at the leaves with root beliefs and chance: `[L, H]`."""
   nature = setting.nature[player]
@@ -267,7 +267,7 @@ def compatible_mass(setting: Setting, reach: jax.Array, player: int) -> jax.Arra
 
 
 def terminal_values(
-    tree: PublicTree, setting: Setting, index: int, reach: jax.Array, player: int
+  tree: PublicTree, setting: Setting, index: int, reach: jax.Array, player: int
 ) -> jax.Array:
   """Returns `player`'s counterfactual values at a level's terminal nodes: `[T, H]`.
 
@@ -313,12 +313,12 @@ class Sweep(NamedTuple):
 
 
 def values_up(
-    tree: PublicTree,
-    setting: Setting,
-    policy: Levels | None,
-    opponent_reach: Levels,
-    leaf_values: jax.Array | None,
-    player: int,
+  tree: PublicTree,
+  setting: Setting,
+  policy: Levels | None,
+  opponent_reach: Levels,
+  leaf_values: jax.Array | None,
+  player: int,
 ) -> Sweep:
   """Computes `player`'s counterfactual values from the bottom up.
 
@@ -389,11 +389,11 @@ def _best_over_children(tree, setting, index, values, num_parents, player, moved
 
 
 def weigh_leaf_values(
-    tree: PublicTree,
-    setting: Setting,
-    values: jax.Array,
-    opponent_reach: Levels,
-    player: int,
+  tree: PublicTree,
+  setting: Setting,
+  values: jax.Array,
+  opponent_reach: Levels,
+  player: int,
 ) -> jax.Array:
   """Turns expected values at the leaves `[L, H]` into counterfactual values `[L, H]`."""
   reach = counterfactual_leaf_reach(tree, setting, opponent_reach, 1 - player)

@@ -20,12 +20,12 @@ def is_concrete(*arrays) -> bool:
 def check_unstacked(tree: PublicTree) -> None:
   if not isinstance(tree, PublicTree):
     raise ValueError(
-        f"tree={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
+      f"tree={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
     )
   if tree.prior.ndim != 2:
     raise ValueError(
-        f"tree is stacked (prior of shape {tuple(tree.prior.shape)}); use jax.vmap or "
-        "solvers.solve_batch"
+      f"tree is stacked (prior of shape {tuple(tree.prior.shape)}); use jax.vmap or "
+      "solvers.solve_batch"
     )
 
 
@@ -34,14 +34,14 @@ def check_num_iterations(num_iterations: int, alternating: bool) -> int:
     number = operator.index(num_iterations)
   except TypeError:
     raise ValueError(
-        f"num_iterations={num_iterations!r} must be a positive integer, known before tracing"
+      f"num_iterations={num_iterations!r} must be a positive integer, known before tracing"
     ) from None
   if isinstance(num_iterations, bool) or number < 1:
     raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
   if not alternating and number % 2:
     raise ValueError(
-        f"num_iterations={number} must be even under simultaneous updates: an iteration is one "
-        "player's update"
+      f"num_iterations={number} must be even under simultaneous updates: an iteration is one "
+      "player's update"
     )
   return number
 
@@ -82,8 +82,8 @@ def check_beliefs(tree: PublicTree, beliefs) -> None:
     if impossible.any():
       player, infostate = np.argwhere(impossible)[0].tolist()
       raise ValueError(
-          f"beliefs give player {player}'s infostate {infostate} weight, which the rules make "
-          "impossible at the root; its belief must be 0"
+        f"beliefs give player {player}'s infostate {infostate} weight, which the rules make "
+        "impossible at the root; its belief must be 0"
       )
   weights = np.asarray(tree.pair_weights)[int(tree.root_pair_index)]
   if values[0] @ weights @ values[1] <= 0:
@@ -122,18 +122,16 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
   if wrong.any():
     node, infostate = np.argwhere(wrong)[0].tolist()
     raise ValueError(
-        f"{name} is not a distribution: at node {node}, infostate {infostate}, it sums to "
-        f"{sums[node, infostate]:g}, not one"
+      f"{name} is not a distribution: at node {node}, infostate {infostate}, it sums to "
+      f"{sums[node, infostate]:g}, not one"
     )
 
 
 def check_leaves(tree: PublicTree, leaf_values) -> None:
   if tree.depth_limited and leaf_values is None:
     raise ValueError(
-        f"leaf_values=None, but the tree is cut off at {tree.num_leaves} leaves; give a function "
-        "of (params, query), or build the tree without a depth"
+      f"leaf_values=None, but the tree is cut off at {tree.num_leaves} leaves; give a function "
+      "of (params, query), or build the tree without a depth"
     )
   if leaf_values is not None and not callable(leaf_values):
-    raise ValueError(
-        f"leaf_values={leaf_values!r} must be a function of (params, query) or None"
-    )
+    raise ValueError(f"leaf_values={leaf_values!r} must be a function of (params, query) or None")

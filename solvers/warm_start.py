@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def prime(
-    algorithm: CFR,
-    tree: PublicTree,
-    setting: Setting,
-    state: CFRState,
-    values: jax.Array | None,
-    player: int,
+  algorithm: CFR,
+  tree: PublicTree,
+  setting: Setting,
+  state: CFRState,
+  values: jax.Array | None,
+  player: int,
 ) -> CFRState:
   """Seeds `player`'s regrets, and after player 1's also both averages and policies.
 
@@ -51,7 +51,7 @@ def prime(
   for k in range(1, iterations + 1):
     k = jnp.asarray(k, policy[0].dtype)
     regret, policy = algorithm.match(
-        tree, setting, state._replace(regret=regret, policy=policy), sweep, player, k
+      tree, setting, state._replace(regret=regret, policy=policy), sweep, player, k
     )
   # The reach stays that of the policy started from until both players have responded to it.
   state = state._replace(regret=regret, policy=policy)

@@ -33,7 +33,7 @@ class DiscountedRegret:
     return zeros
 
   def update(
-      self, state: jax.Array, regret: jax.Array, k: jax.Array
+    self, state: jax.Array, regret: jax.Array, k: jax.Array
   ) -> tuple[jax.Array, jax.Array]:
     total = state + regret
     positive, negative = discount(k, self.alpha), discount(k, self.beta)

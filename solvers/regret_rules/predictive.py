@@ -17,7 +17,7 @@ class PredictiveRegretPlus:
     return zeros
 
   def update(
-      self, state: jax.Array, regret: jax.Array, k: jax.Array
+    self, state: jax.Array, regret: jax.Array, k: jax.Array
   ) -> tuple[jax.Array, jax.Array]:
     del k
     total = jnp.maximum(state + regret, 0.0)
