@@ -1,6 +1,7 @@
 """Builds the public tree of a game or of a depth-limited subgame, level by level."""
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import jax
@@ -26,8 +27,17 @@ class _Nodes:
   infostate_parent: np.ndarray | None  # [n, P, H]
 
   def take(self, order: np.ndarray) -> "_Nodes":
-    fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-    return _Nodes(**{k: None if v is None else v[order] for k, v in fields.items()})
+    infostate_parent = self.infostate_parent
+    return _Nodes(
+      parent=self.parent[order],
+      action=self.action[order],
+      state=self.state[order],
+      kind=self.kind[order],
+      actor=self.actor[order],
+      probability=self.probability[order],
+      possible=self.possible[order],
+      infostate_parent=None if infostate_parent is None else infostate_parent[order],
+    )
 
 
 def build_public_tree(
@@ -127,7 +137,8 @@ def find_runs(parents: np.ndarray) -> tuple[tuple[int, int], ...]:
 
 
 def _level_shape(nodes: _Nodes, above: _Nodes | None) -> Level:
-  runs, parent_actor = (), None
+  runs: tuple[tuple[int, int], ...] = ()
+  parent_actor = None
   if above is not None:
     runs = find_runs(nodes.parent)
     actors = np.unique(above.kind[nodes.parent])
@@ -236,6 +247,6 @@ def _add_payoff_runs(structure: TreeStructure, payoff_index: np.ndarray) -> Tree
     runs = None
     if len(index) and len(cuts) < _MAX_PAYOFF_RUNS:
       bounds = [0, *cuts.tolist(), len(index)]
-      runs = tuple((int(index[a]), a, b) for a, b in zip(bounds[:-1], bounds[1:]))
+      runs = tuple((int(index[a]), a, b) for a, b in itertools.pairwise(bounds))
     levels.append(dataclasses.replace(level, payoff_runs=runs))
   return TreeStructure(tuple(levels))

@@ -14,6 +14,8 @@ import functools
 import jax
 import numpy as np
 
+Array = jax.Array | np.ndarray  # numpy in a built tree, JAX's own while traced
+
 LEAF = 4  # a decision or chance state at the depth limit; its value comes from outside
 PADDING = 5  # a node of the common shape of stacked trees that this tree does not have
 
@@ -145,25 +147,25 @@ class PublicTree:
     padded: whether some nodes may be padding.
   """
 
-  parent: jax.Array  # [N]
-  action: jax.Array  # [N]
-  kind: jax.Array  # [N]
-  state: jax.Array  # [N, S]
-  leaf_nodes: jax.Array  # [L]
-  terminal_nodes: jax.Array  # [T]
-  prior: jax.Array  # [P, H]
-  possible: jax.Array | None  # [N, P, H]
-  chance_probability: jax.Array | None  # [N]
-  infostate_parent: jax.Array | None  # [N, P, H]
-  pair_weights: jax.Array  # [C, H, H]
-  root_pair_index: jax.Array  # []
-  leaf_pair_index: jax.Array  # [L]
-  payoffs: jax.Array  # [K, H, H]
-  payoff_index: jax.Array  # [T]
-  payoff_scale: jax.Array  # [T]
-  root_features: jax.Array  # [P, F]
-  leaf_features: jax.Array  # [P, L, F]
-  leaf_actor: jax.Array  # [L]
+  parent: Array  # [N]
+  action: Array  # [N]
+  kind: Array  # [N]
+  state: Array  # [N, S]
+  leaf_nodes: Array  # [L]
+  terminal_nodes: Array  # [T]
+  prior: Array  # [P, H]
+  possible: Array | None  # [N, P, H]
+  chance_probability: Array | None  # [N]
+  infostate_parent: Array | None  # [N, P, H]
+  pair_weights: Array  # [C, H, H]
+  root_pair_index: Array  # []
+  leaf_pair_index: Array  # [L]
+  payoffs: Array  # [K, H, H]
+  payoff_index: Array  # [T]
+  payoff_scale: Array  # [T]
+  root_features: Array  # [P, F]
+  leaf_features: Array  # [P, L, F]
+  leaf_actor: Array  # [L]
   structure: TreeStructure
   depth_limited: bool
   compatible: bool

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
 # What an array holds where a stacked tree has no node, leaf or terminal node. A padded
 # infostate counts as possible so that beliefs stay finite; its reach is zero all the same.
 _FILL = {"parent": -1, "action": -1, "kind": PADDING, "leaf_actor": PADDING, "possible": True}
+# Fields that are joined for the batch as a whole rather than placed tree by tree.
+_JOINED = ("structure", "depth_limited", "compatible", "padded", "payoffs", "payoff_index")
 
 
 def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
@@ -43,12 +46,9 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
   leaf_rank = _ranks(structure, "leaves")
   terminal_rank = _ranks(structure, "terminals")
 
-  columns = {}
+  columns: dict[str, Any] = {}
   for field in dataclasses.fields(PublicTree):
-    if field.name in ("structure", "depth_limited", "compatible", "padded") or field.name in (
-      "payoffs",
-      "payoff_index",
-    ):
+    if field.name in _JOINED:
       continue
     values = [getattr(tree, field.name) for tree in trees]
     if all(v is None for v in values):
@@ -109,7 +109,7 @@ def _common_structure(
       parent_kinds.append(np.asarray(tree.kind)[first_above + local])
     # Sorted by group, then action, then parent: the order that trees are built in.
     union, inverse = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    inverse = np.split(inverse.reshape(-1), np.cumsum([len(k) for k in keys])[:-1])
+    place_of = np.split(inverse.reshape(-1), np.cumsum([len(k) for k in keys])[:-1])
     actors = np.unique(np.concatenate(parent_kinds))
     counts = np.bincount(union[:, 0], minlength=3)
     levels.append(
@@ -121,7 +121,7 @@ def _common_structure(
         parent_actor=int(actors[0]) if len(actors) == 1 else None,
       )
     )
-    for owner, place in zip(owners, inverse):
+    for owner, place in zip(owners, place_of):
       above[owner] = place
       places[owner].append(place + offset)
     offset += len(union)
@@ -130,11 +130,11 @@ def _common_structure(
 
 def _ranks(structure: TreeStructure, group: str) -> np.ndarray:
   """Returns for each node its index among the leaves (or terminal nodes), else -1: `[N]`."""
-  flags = []
+  per_level = []
   for level in structure.levels:
     sizes = (level.num_inner, level.num_leaves, level.num_terminals)
-    flags.append(np.repeat([False, group == "leaves", group == "terminals"], sizes))
-  flags = np.concatenate(flags)
+    per_level.append(np.repeat([False, group == "leaves", group == "terminals"], sizes))
+  flags = np.concatenate(per_level)
   return np.where(flags, np.cumsum(flags) - 1, -1)
 
 
@@ -180,5 +180,5 @@ def _merge_payoffs(trees: Sequence[PublicTree]) -> tuple[np.ndarray, list[np.nda
   """Returns the union of the payoff tables and each tree's index into it."""
   tables = np.concatenate([np.asarray(tree.payoffs) for tree in trees])
   merged, inverse = np.unique(tables, axis=0, return_inverse=True)
-  inverse = np.split(inverse.reshape(-1), np.cumsum([len(t.payoffs) for t in trees])[:-1])
-  return merged, [inv[np.asarray(t.payoff_index)] for inv, t in zip(inverse, trees)]
+  place_of = np.split(inverse.reshape(-1), np.cumsum([len(t.payoffs) for t in trees])[:-1])
+  return merged, [place[np.asarray(t.payoff_index)] for place, t in zip(place_of, trees)]

@@ -67,8 +67,9 @@ class CFR:
     return self.leaf_beliefs != LeafBeliefs.CURRENT
 
   def init(self, tree: PublicTree, setting: Setting, policy: Levels) -> CFRState:
-    reach = tuple(traversal.own_reach(tree, setting, policy, p) for p in (0, 1))
-    regret, average = [None], [None]
+    reach = traversal.both_reach(tree, setting, policy)
+    regret: list[Any] = [None]
+    average: list[jax.Array | None] = [None]
     for i in range(1, len(policy)):
       moved = [traversal.moves_at(tree, setting, i, p) for p in (0, 1)]
       if moved[0] is False and moved[1] is False:
@@ -100,6 +101,7 @@ class CFR:
   ) -> LeafQuery:
     if self.leaf_beliefs == LeafBeliefs.CURRENT:
       return leaves.make_query(tree, player, leaves.leaf_reach(tree, setting, state.reach))
+    assert state.leaf_sums is not None
     sums = (state.leaf_sums[0], state.leaf_sums[1])
     if self.leaf_beliefs == LeafBeliefs.AVERAGE:
       return leaves.make_query(tree, player, sums)
@@ -118,6 +120,9 @@ class CFR:
       return warm_start.prime(self, tree, setting, state, values, player)
     if values is None:
       return state
+    assert state.leaf_sums is not None
+    assert state.leaf_memory is not None
+    assert state.leaf_memory_valid is not None
     mass = traversal.compatible_mass(setting, state.leaf_sums[1 - player], player)
     return state._replace(
       leaf_memory=state.leaf_memory.at[player].set(values * mass),
@@ -207,8 +212,7 @@ class CFR:
       for i in range(1, len(merged)):
         moved = traversal.moves_at(tree, setting, i, 1)
         if merged[i] is not None:
-          pick = lambda a, b, m=moved: traversal.choose(m, b, a)
-          merged[i] = jax.tree.map(pick, x[i], y[i])
+          merged[i] = jax.tree.map(lambda a, b, m=moved: traversal.choose(m, b, a), x[i], y[i])
       return tuple(merged)
 
     def by_player(x, y):

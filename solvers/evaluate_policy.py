@@ -20,10 +20,7 @@ def policy_values(
   params: Any = None,
 ) -> jax.Array:
   """Returns both players' expected values per root infostate under `policy`: `[P, H]`."""
-  reach = (
-    traversal.own_reach(tree, setting, policy, 0),
-    traversal.own_reach(tree, setting, policy, 1),
-  )
+  reach = traversal.both_reach(tree, setting, policy)
   totals = []
   for player in (0, 1):
     values = None

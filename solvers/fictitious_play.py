@@ -56,10 +56,7 @@ class FictitiousPlay:
     return True
 
   def init(self, tree: PublicTree, setting: Setting, policy: Levels) -> FictitiousPlayState:
-    reach = (
-      traversal.own_reach(tree, setting, policy, 0),
-      traversal.own_reach(tree, setting, policy, 1),
-    )
+    reach = traversal.both_reach(tree, setting, policy)
     dtype, h = policy[0].dtype, tree.num_infostates
     return FictitiousPlayState(
       sums=reach,

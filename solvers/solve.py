@@ -73,17 +73,15 @@ def solve(
   validation.check_unstacked(tree)
   num_iterations = validation.check_num_iterations(num_iterations, algorithm.alternating)
   validation.check_leaves(tree, leaf_values)
-  if beliefs is None:
-    beliefs = tree.prior
-  else:
+  if beliefs is not None:
     validation.check_beliefs(tree, beliefs)
-    beliefs = jnp.asarray(beliefs, tree.dtype)
+  beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
   if initial_policy is not None:
     validation.check_policy("initial_policy", tree, initial_policy)
     initial_policy = jnp.asarray(initial_policy, tree.dtype)
   if not tree.depth_limited:
     leaf_values, params = None, None
-  elif hasattr(leaf_values, "bind"):
+  elif leaf_values is not None and hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(tree)
   return _solve(tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy)
 
@@ -120,9 +118,8 @@ def _solve(tree, algorithm, num_iterations, beliefs, leaf_values, params, initia
       for player in (0, 1):
         state = algorithm.update(tree, setting, state, values(state, player), player)
       return state
-    return update_simultaneously(
-      algorithm, tree, setting, state, (values(state, 0), values(state, 1))
-    )
+    answers = values(state, 0), values(state, 1)
+    return update_simultaneously(algorithm, tree, setting, state, answers)
 
   state = lax.fori_loop(0, num_iterations // 2, both, state)
   if num_iterations % 2:

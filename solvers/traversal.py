@@ -5,16 +5,16 @@ as one array a level, because level sizes are static and nothing then needs to b
 larger array inside the solver's loop.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from games.game import CHANCE
-from games.public_tree import PADDING, Level, PublicTree
+from games.public_tree import PADDING, Array, Level, PublicTree
 
 # Below this many entries a level's payoff tables are multiplied node by node in one fused
 # loop; above it, by one matrix product for each run of nodes that share a table.
@@ -24,10 +24,10 @@ _MAX_SLICES = 128  # beyond this many runs a level is gathered by index instead
 Levels = tuple[jax.Array, ...]  # one [n, H] for each level of the tree
 
 
-def split_levels(tree: PublicTree, nodes: jax.Array) -> Levels:
+def split_levels(tree: PublicTree, nodes: Array) -> Levels:
   """Cuts an array over nodes `[N, ...]` into one array a level."""
-  offsets = tree.structure.offsets
-  return tuple(nodes[a:b] for a, b in zip(offsets[:-1], offsets[1:]))
+  nodes = jnp.asarray(nodes)
+  return tuple(nodes[a:b] for a, b in itertools.pairwise(tree.structure.offsets))
 
 
 def join_levels(levels: Levels) -> jax.Array:
@@ -62,7 +62,7 @@ def reduce_children(
     return _reduce_prefixes([piece for _, _, piece in pieces], combine)
   cuts = sorted({0, num_parents} | {b for start, stop, _ in pieces for b in (start, stop)})
   segments = []
-  for low, high in zip(cuts[:-1], cuts[1:]):
+  for low, high in itertools.pairwise(cuts):
     covering = [p[low - a : high - a] for a, b, p in pieces if a <= low and high <= b]
     total = covering[0]
     for piece in covering[1:]:
@@ -119,13 +119,14 @@ class Setting(NamedTuple):
   root_mass: jax.Array
 
 
-def prepare(tree: PublicTree, beliefs: jax.Array) -> Setting:
+def prepare(tree: PublicTree, beliefs: Array) -> Setting:
   """Computes what stays fixed while `tree` is solved from root `beliefs` `[P, H]`."""
+  beliefs = jnp.asarray(beliefs)
   structure, dtype = tree.structure, beliefs.dtype
   own_possible = None
   if tree.possible is not None:
     possible = split_levels(tree, tree.possible.astype(dtype))
-    own_possible = tuple(tuple(x[:, p] for x in possible) for p in (0, 1))
+    own_possible = (tuple(x[:, 0] for x in possible), tuple(x[:, 1] for x in possible))
   kinds = split_levels(tree, tree.kind)
   exists = None
   if tree.padded:
@@ -136,20 +137,25 @@ def prepare(tree: PublicTree, beliefs: jax.Array) -> Setting:
     mover.append(None if fixed else to_children(level, above[:, None]))
 
   tables: list[jax.Array | None] = []
-  scales = []
+  scales: list[jax.Array] = []
+  payoffs, payoff_scale = jnp.asarray(tree.payoffs), jnp.asarray(tree.payoff_scale)
   h = tree.num_infostates
   for level, start in zip(structure.levels, structure.terminal_offsets):
     rows = slice(start, start + level.num_terminals)
     gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
-    tables.append(tree.payoffs[tree.payoff_index[rows]] if gathered else None)
-    scales.append(tree.payoff_scale[rows, None])
+    tables.append(payoffs[tree.payoff_index[rows]] if gathered else None)
+    scales.append(payoff_scale[rows, None])
 
   leaf_weights = None
   if not tree.compatible:
-    one = tree.pair_weights.shape[0] == 1
-    leaf_weights = tree.pair_weights if one else tree.pair_weights[tree.leaf_pair_index]
+    leaf_weights = jnp.asarray(tree.pair_weights)
+    if len(leaf_weights) > 1:
+      leaf_weights = leaf_weights[tree.leaf_pair_index]
   return Setting(
-    nature=tuple(_nature(tree, beliefs, p, own_possible) for p in (0, 1)),
+    nature=(
+      _nature(tree, beliefs, 0, own_possible),
+      _nature(tree, beliefs, 1, own_possible),
+    ),
     own_possible=own_possible,
     exists=exists,
     mover=tuple(mover),
@@ -168,9 +174,9 @@ def root_mass(tree: PublicTree, beliefs: jax.Array) -> jax.Array:
 
 def _nature(tree: PublicTree, beliefs: jax.Array, player: int, own_possible) -> Levels:
   levels = tree.structure.levels
-  if own_possible is None and tree.infostate_parent is None:
-    if tree.chance_probability is None:
-      return (beliefs[None, player],) * len(levels)
+  unchanging = own_possible is None and tree.infostate_parent is None
+  if unchanging and tree.chance_probability is None:
+    return (beliefs[None, player],) * len(levels)
   reach = [beliefs[None, player]]
   probabilities = None
   if tree.chance_probability is not None:
@@ -235,6 +241,11 @@ def own_reach(tree: PublicTree, setting: Setting, policy: Levels, player: int) -
       below = below * choose(moved, policy[i], jnp.ones_like(policy[i]))
     reach.append(below)
   return tuple(reach)
+
+
+def both_reach(tree: PublicTree, setting: Setting, policy: Levels) -> tuple[Levels, Levels]:
+  """Returns both players' `own_reach`."""
+  return own_reach(tree, setting, policy, 0), own_reach(tree, setting, policy, 1)
 
 
 def leaf_rows(tree: PublicTree, levels: Levels) -> jax.Array:

@@ -18,6 +18,7 @@ def is_concrete(*arrays) -> bool:
 
 
 def check_unstacked(tree: PublicTree) -> None:
+  """Checks that `tree` is one public tree, not a stack of them or something else."""
   if not isinstance(tree, PublicTree):
     raise ValueError(
       f"tree={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
@@ -30,6 +31,7 @@ def check_unstacked(tree: PublicTree) -> None:
 
 
 def check_num_iterations(num_iterations: int, alternating: bool) -> int:
+  """Returns `num_iterations` if it is a positive integer, even where updates come in pairs."""
   try:
     number = operator.index(num_iterations)
   except TypeError:
@@ -58,6 +60,7 @@ def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
 
 
 def check_player(player: int) -> None:
+  """Checks that `player` is 0 or 1."""
   if player not in (0, 1) or isinstance(player, bool):
     raise ValueError(f"player={player!r} must be 0 or 1")
 
@@ -128,6 +131,7 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
 
 
 def check_leaves(tree: PublicTree, leaf_values) -> None:
+  """Checks that a depth-limited tree comes with a function for its leaves."""
   if tree.depth_limited and leaf_values is None:
     raise ValueError(
       f"leaf_values=None, but the tree is cut off at {tree.num_leaves} leaves; give a function "

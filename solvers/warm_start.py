@@ -49,17 +49,16 @@ def prime(
   sweep = _regrets_against_policy(tree, setting, state, best, player)
   regret, policy = state.regret, state.policy
   for k in range(1, iterations + 1):
-    k = jnp.asarray(k, policy[0].dtype)
-    regret, policy = algorithm.match(
-      tree, setting, state._replace(regret=regret, policy=policy), sweep, player, k
-    )
+    state_k = state._replace(regret=regret, policy=policy)
+    count = jnp.asarray(k, policy[0].dtype)
+    regret, policy = algorithm.match(tree, setting, state_k, sweep, player, count)
   # The reach stays that of the policy started from until both players have responded to it.
   state = state._replace(regret=regret, policy=policy)
   if player == 0:
     return state
   weight = sum(((j + 1) / iterations) ** algorithm.averaging for j in range(iterations))
   decay = weight * (iterations / (iterations + 1)) ** algorithm.averaging
-  reach = tuple(traversal.own_reach(tree, setting, policy, p) for p in (0, 1))
+  reach = traversal.both_reach(tree, setting, policy)
   for p in (0, 1):
     state = algorithm.count_policy(tree, setting, state, reach[p], p, decay)
   return state._replace(reach=reach, updates=jnp.full_like(state.updates, iterations))
