@@ -20,15 +20,30 @@ def policy_values(
   params: Any = None,
 ) -> jax.Array:
   """Returns both players' expected values per root infostate under `policy`: `[P, H]`."""
+  answers = None
+  if leaf_values is not None:
+    at_leaves = leaves.leaf_reach(tree, setting, traversal.both_reach(tree, setting, policy))
+    answers = (
+      leaf_values(params, leaves.make_query(tree, 0, at_leaves)),
+      leaf_values(params, leaves.make_query(tree, 1, at_leaves)),
+    )
+  return values_given_leaves(tree, setting, policy, answers)
+
+
+def values_given_leaves(
+  tree: PublicTree,
+  setting: Setting,
+  policy: Levels,
+  answers: tuple[jax.Array, jax.Array] | None,
+) -> jax.Array:
+  """Returns `policy_values` given both players' expected leaf values, each `[L, H]`."""
   reach = traversal.both_reach(tree, setting, policy)
   totals = []
   for player in (0, 1):
-    values = None
     opponent = reach[1 - player]
-    if leaf_values is not None:
-      query = leaves.make_query(tree, player, leaves.leaf_reach(tree, setting, reach))
-      values = leaf_values(params, query)
-      values = traversal.weigh_leaf_values(tree, setting, values, opponent, player)
+    values = None
+    if answers is not None:
+      values = traversal.weigh_leaf_values(tree, setting, answers[player], opponent, player)
     sweep = traversal.values_up(tree, setting, policy, opponent, values, player)
     totals.append(sweep.root)
   return per_unit_of_mass(jnp.stack(totals), setting.root_mass)

@@ -26,12 +26,15 @@ class LeafQuery(NamedTuple):
       belief is uniform over those that the rules allow.
     value_beliefs: None, or `[L, P, H]` if the values must be taken over other beliefs than
       those that the subgames are solved at (sound CFR-AVG).
+    encoded: None, or what the leaf function's own `encode` made of the features before the
+      solver's loop.
   """
 
   features: jax.Array  # [L, F]
   traverser: int
   beliefs: jax.Array  # [L, P, H]
   value_beliefs: jax.Array | None = None
+  encoded: Any = None
 
 
 # (params, query) -> [L, H]: the traverser's expected value for each of its infostates, the
@@ -49,7 +52,7 @@ class LeafBeliefs(enum.Enum):
 
 def leaf_possible(tree: PublicTree) -> jax.Array | None:
   """Returns which infostates the rules allow at the leaves, `[L, P, H]`, or None for all."""
-  return None if tree.possible is None else tree.possible[tree.leaf_nodes]
+  return None if tree.possible is None else jnp.asarray(tree.possible)[tree.leaf_nodes]
 
 
 def normalise_beliefs(reach: jax.Array, possible: jax.Array | None) -> jax.Array:

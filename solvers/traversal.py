@@ -228,12 +228,21 @@ def choose(condition, x: jax.Array, y: jax.Array) -> jax.Array:
   return jnp.where(condition, x, y)
 
 
-def own_reach(tree: PublicTree, setting: Setting, policy: Levels, player: int) -> Levels:
-  """Returns `player`'s reach by its own moves alone, one at every root infostate.
+def own_reach(
+  tree: PublicTree,
+  setting: Setting,
+  policy: Levels,
+  player: int,
+  root: jax.Array | None = None,
+) -> Levels:
+  """Returns `player`'s reach by its own moves alone.
 
-  `policy` holds a probability for every edge, `[n, H]` a level (the root's is ignored).
+  `policy` holds a probability for every edge, `[n, H]` a level (the root's is ignored). `root`
+  is the reach at the root's infostates `[H]`, one by default.
   """
-  reach = [jnp.ones((1, tree.num_infostates), policy[0].dtype)]
+  if root is None:
+    root = jnp.ones(tree.num_infostates, policy[0].dtype)
+  reach = [root[None]]
   for i, level in enumerate(tree.structure.levels[1:], start=1):
     below = lift(tree, i, player, to_children(level, reach[-1]))
     moved = moves_at(tree, setting, i, player)
@@ -255,6 +264,8 @@ def leaf_rows(tree: PublicTree, levels: Levels) -> jax.Array:
     for x, level in zip(levels, tree.structure.levels)
     if level.num_leaves
   ]
+  if not rows:
+    return jnp.zeros((0, tree.num_infostates), levels[0].dtype)
   return rows[0] if len(rows) == 1 else jnp.concatenate(rows, axis=0)
 
 

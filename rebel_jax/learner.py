@@ -1,0 +1,64 @@
+"""The learner of the value network: pointwise Huber loss and Adam (ReBeL, appendix E)."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from rebel_jax.networks import ValueNetwork
+from rebel_jax.replay import Examples
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner:
+  """Settings of the learner, all static.
+
+  Attributes:
+    network: the value network.
+    learning_rate: at the start.
+    halve_every: gradient steps after which the learning rate halves; 0 for a cosine decay to
+      zero over `decay_steps`.
+    decay_steps: gradient steps of the whole run, for the cosine decay.
+    batch_size: examples a gradient step, all devices together.
+    max_gradient_norm: gradients are clipped to this global norm; 0 for no clipping.
+  """
+
+  network: ValueNetwork
+  learning_rate: float
+  halve_every: int
+  decay_steps: int
+  batch_size: int
+  max_gradient_norm: float = 0.0
+
+  def optimizer(self) -> optax.GradientTransformation:
+    """Returns Adam with the schedule."""
+    if self.halve_every:
+      schedule = optax.exponential_decay(self.learning_rate, self.halve_every, 0.5, staircase=True)
+    else:
+      schedule = optax.cosine_decay_schedule(self.learning_rate, max(self.decay_steps, 1))
+    steps = [optax.adam(schedule)]
+    if self.max_gradient_norm:
+      steps.insert(0, optax.clip_by_global_norm(self.max_gradient_norm))
+    return optax.chain(*steps)
+
+  def loss(self, params: Any, examples: Examples) -> jax.Array:
+    """Returns the mean Huber loss over the infostates that have a value."""
+    predicted = self.network.apply(params, examples.features, examples.beliefs)
+    losses = optax.huber_loss(predicted, examples.values) * examples.mask
+    return losses.sum() / jnp.maximum(examples.mask.sum(), 1.0)
+
+  def update(
+    self, params: Any, optimizer_state: Any, examples: Examples, axis_name: str | None = None
+  ) -> tuple[Any, Any, jax.Array]:
+    """Takes one gradient step; gradients are averaged over devices if `axis_name` is given.
+
+    Returns:
+      Parameters, optimizer state and the loss before the step.
+    """
+    loss, gradients = jax.value_and_grad(self.loss)(params, examples)
+    if axis_name is not None:
+      loss, gradients = jax.lax.pmean((loss, gradients), axis_name)
+    updates, optimizer_state = self.optimizer().update(gradients, optimizer_state, params)
+    return optax.apply_updates(params, updates), optimizer_state, loss

@@ -1,0 +1,92 @@
+"""The value network on public belief states (ReBeL, appendix E)."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from solvers import LeafQuery
+
+ACTIVATIONS = {
+  # The tanh form of GELU: the papers do not say which, and it is the faster one on a CPU.
+  "gelu": functools.partial(nn.gelu, approximate=True),
+  "relu": nn.relu,
+  "silu": nn.silu,
+}
+
+
+class ValueNetwork(nn.Module):
+  """An MLP from a PBS, seen from one player's seat, to that player's infostate values.
+
+  Attributes:
+    num_infostates: H.
+    hidden_layers, width: size of the MLP.
+    activation: a key of `ACTIVATIONS`.
+    layer_norm: whether hidden layers are normalised before their activation.
+  """
+
+  num_infostates: int
+  hidden_layers: int = 2
+  width: int = 256
+  activation: str = "gelu"
+  layer_norm: bool = True
+
+  def setup(self):
+    self.public = nn.Dense(self.width, name="public")
+    self.beliefs = nn.Dense(self.width, use_bias=False, name="beliefs")
+    self.hidden = [nn.Dense(self.width) for _ in range(self.hidden_layers - 1)]
+    self.norms = [nn.LayerNorm() for _ in range(self.hidden_layers if self.layer_norm else 0)]
+    self.out = nn.Dense(self.num_infostates, name="out")
+
+  def encode(self, features: jax.Array) -> jax.Array:
+    """Returns the first layer's share of the public features `[R, F]`: `[R, width]`.
+
+    It is the same in every iteration of a search, so search computes it once.
+    """
+    return self.public(features)
+
+  def decode(self, encoded: jax.Array, beliefs: jax.Array) -> jax.Array:
+    """Returns values `[R, H]` from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
+    x = encoded + self.beliefs(beliefs)
+    for i in range(self.hidden_layers):
+      if i > 0:
+        x = self.hidden[i - 1](x)
+      if self.layer_norm:
+        x = self.norms[i](x)
+      x = ACTIVATIONS[self.activation](x)
+    return self.out(x)
+
+  def __call__(self, features: jax.Array, beliefs: jax.Array) -> jax.Array:
+    """Returns values `[R, H]` from public features `[R, F]` and beliefs `[R, 2 * H]`."""
+    return self.decode(self.encode(features), beliefs)
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkLeafValues:
+  """A value network as the `leaf_values` that solvers ask.
+
+  Frozen and compared by value, so that equal networks share compiled solvers.
+  """
+
+  network: ValueNetwork
+
+  def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
+    if query.value_beliefs is not None:
+      raise ValueError(
+        "leaf_values=network answers values at one PBS, but the algorithm asks with two "
+        "(sound CFR-AVG); use the modified form, or an exact oracle"
+      )
+    own = query.beliefs[:, query.traverser]
+    other = query.beliefs[:, 1 - query.traverser]
+    beliefs = jnp.concatenate([own, other], axis=-1)
+    encoded = query.encoded
+    if encoded is None:
+      encoded = self.encode(params, query.features)
+    return self.network.apply(params, encoded, beliefs, method="decode")
+
+  def encode(self, params: Any, features: jax.Array) -> jax.Array:
+    """Returns what queries with `features` `[R, F]` may carry as `encoded`: `[R, width]`."""
+    return self.network.apply(params, features, method="encode")

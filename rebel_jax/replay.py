@@ -1,0 +1,65 @@
+"""A circular buffer of training examples that lives on the device."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Examples(NamedTuple):
+  """Training examples of the value network, one for each solve and player.
+
+  Attributes:
+    features: `[E, F]` the root's public state from the player's seat.
+    beliefs: `[E, 2 * H]` own beliefs, then the other's.
+    values: `[E, H]` the root values that search found.
+    mask: `[E, H]` 1 where the infostate has a value, else 0.
+  """
+
+  features: jax.Array
+  beliefs: jax.Array
+  values: jax.Array
+  mask: jax.Array
+
+
+class Replay(NamedTuple):
+  """A circular buffer of `capacity` examples.
+
+  Attributes:
+    examples: arrays `[capacity, ...]`.
+    added: `[]` how many examples were ever added; the newest overwrite the oldest.
+  """
+
+  examples: Examples
+  added: jax.Array
+
+  @property
+  def capacity(self) -> int:
+    return self.examples.values.shape[0]
+
+
+def make_replay(capacity: int, num_features: int, num_infostates: int) -> Replay:
+  """Returns an empty buffer."""
+  examples = Examples(
+    features=jnp.zeros((capacity, num_features)),
+    beliefs=jnp.zeros((capacity, 2 * num_infostates)),
+    values=jnp.zeros((capacity, num_infostates)),
+    mask=jnp.zeros((capacity, num_infostates)),
+  )
+  return Replay(examples, jnp.zeros((), jnp.int32))
+
+
+def add(replay: Replay, examples: Examples, valid: jax.Array) -> Replay:
+  """Adds those of `examples` that `valid` `[E]` marks; E must not exceed the capacity."""
+  rank = jnp.cumsum(valid) - 1
+  slot = (replay.added + rank) % replay.capacity
+  slot = jnp.where(valid, slot, replay.capacity)  # out of range: dropped
+  stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, examples)
+  return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
+
+
+def sample(replay: Replay, key: jax.Array, batch_size: int) -> Examples:
+  """Samples `batch_size` examples uniformly, with replacement, of those in the buffer."""
+  size = jnp.minimum(replay.added, replay.capacity)
+  index = jax.random.randint(key, (batch_size,), 0, jnp.maximum(size, 1))
+  return jax.tree.map(lambda x: x[index], replay.examples)

@@ -1,0 +1,188 @@
+"""The generate, store and learn loop, compiled as one scan mapped over devices."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from rebel_jax import replay as replays
+from rebel_jax.learner import Learner
+from rebel_jax.networks import NetworkLeafValues
+from rebel_jax.replay import Replay
+from rebel_jax.self_play import Lanes, SelfPlay, init_lanes, self_play_step
+from solvers.subgames import SubgameTable
+
+DEVICES = "devices"
+
+
+class TrainState(NamedTuple):
+  """Everything that changes during training.
+
+  Lanes, buffer and keys have a leading axis `[D]` over devices; the rest is the same on all.
+
+  Attributes:
+    params, optimizer_state: the network's and Adam's.
+    lanes, replay, keys: each device's.
+    step: `[]` self-play steps taken.
+    solves: `[]` subgames solved, all devices together.
+  """
+
+  params: Any
+  optimizer_state: Any
+  lanes: Lanes
+  replay: Replay
+  keys: jax.Array
+  step: jax.Array
+  solves: jax.Array
+
+
+class Report(NamedTuple):
+  """Means over a chunk of steps: loss, subgames solved a step, leaves evaluated an iteration."""
+
+  loss: jax.Array
+  solves: jax.Array
+  rows: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Trainer:
+  """Settings of the loop, all static.
+
+  Attributes:
+    self_play, learner: their settings, for one device and all devices respectively.
+    buffer_size: examples kept on each device.
+    learn_steps: gradient steps after each self-play step.
+    min_examples: examples that must be in the buffer before learning starts.
+  """
+
+  self_play: SelfPlay
+  learner: Learner
+  buffer_size: int
+  learn_steps: int
+  min_examples: int
+
+  def init(self, table: SubgameTable, seed: int, mesh: Mesh) -> TrainState:
+    """Returns the state before training, laid out over the devices of `mesh`."""
+    num_features = table.trees.root_features.shape[-1]
+    num_infostates = table.trees.num_infostates
+    params_key, play_key = jax.random.split(jax.random.key(seed))
+    network = self.learner.network
+    params = network.init(
+      params_key, jnp.zeros((1, num_features)), jnp.zeros((1, 2 * num_infostates))
+    )
+    num_devices = mesh.devices.size
+
+    def on_each(x):
+      return jnp.broadcast_to(x, (num_devices, *x.shape))
+
+    state = TrainState(
+      params=params,
+      optimizer_state=self.learner.optimizer().init(params),
+      lanes=jax.tree.map(on_each, init_lanes(table, self.self_play.num_lanes)),
+      replay=jax.tree.map(
+        on_each, replays.make_replay(self.buffer_size, num_features, num_infostates)
+      ),
+      keys=jax.random.split(play_key, num_devices),
+      step=jnp.zeros((), jnp.int32),
+      solves=jnp.zeros((), jnp.int32),
+    )
+    return jax.device_put(state, shardings(state, mesh))
+
+  def run(
+    self, table: SubgameTable, state: TrainState, num_steps: int, mesh: Mesh
+  ) -> tuple[TrainState, Report]:
+    """Takes `num_steps` steps; `state` is donated. Compiled once for each `num_steps`."""
+    return _run(self, mesh, num_steps, table, state)
+
+
+def specs(state: TrainState) -> TrainState:
+  """Returns how each part of the state lies over the devices."""
+  split = {"lanes": P(DEVICES), "replay": P(DEVICES), "keys": P(DEVICES)}
+  return TrainState(**{name: split.get(name, P()) for name in state._fields})
+
+
+def shardings(state: TrainState, mesh: Mesh) -> TrainState:
+  """Returns the sharding of every array of the state."""
+  return TrainState(
+    *(
+      jax.tree.map(lambda _, s=spec: NamedSharding(mesh, s), part)
+      for spec, part in zip(specs(state), state)
+    )
+  )
+
+
+@functools.partial(
+  jax.jit, static_argnames=("trainer", "mesh", "num_steps"), donate_argnames="state"
+)
+def _run(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState):
+  # The carry of the scan is the same on all devices or differs between them by construction,
+  # which the checker cannot see through the buffers.
+  return jax.shard_map(
+    functools.partial(_run_on_device, trainer, num_steps),
+    mesh=mesh,
+    in_specs=(P(), specs(state)),
+    out_specs=(specs(state), P()),
+    check_vma=False,
+  )(table, state)
+
+
+def _run_on_device(trainer: Trainer, num_steps: int, table: SubgameTable, state: TrainState):
+  here = lambda x: jax.tree.map(lambda y: y[0], x)
+  state = state._replace(lanes=here(state.lanes), replay=here(state.replay), keys=state.keys[0])
+  step = functools.partial(_step, trainer, table)
+  state, reports = jax.lax.scan(step, state, length=num_steps)
+  back = lambda x: jax.tree.map(lambda y: y[None], x)
+  state = state._replace(lanes=back(state.lanes), replay=back(state.replay), keys=state.keys[None])
+  return state, jax.tree.map(jnp.mean, reports)
+
+
+def _step(trainer: Trainer, table: SubgameTable, state: TrainState, _):
+  key, play_key, sample_key = jax.random.split(state.keys, 3)
+  leaf_values = NetworkLeafValues(trainer.learner.network)
+  lanes, examples, valid, stats = self_play_step(
+    table, trainer.self_play, state.lanes, leaf_values, state.params, play_key
+  )
+  replay = replays.add(state.replay, examples, valid)
+  stats = jax.lax.psum(stats, DEVICES)
+  ready = jax.lax.pmin(replay.added, DEVICES) >= trainer.min_examples
+  num_devices = jax.lax.psum(1, DEVICES)
+  batch_size = trainer.learner.batch_size // num_devices
+
+  def learn(i, carry):
+    params, optimizer_state, loss = carry
+    batch = replays.sample(replay, jax.random.fold_in(sample_key, i), batch_size)
+    params, optimizer_state, new = trainer.learner.update(params, optimizer_state, batch, DEVICES)
+    return params, optimizer_state, loss + new / trainer.learn_steps
+
+  carry = (state.params, state.optimizer_state, jnp.zeros(()))
+  # A loop of no turns rather than a branch, so that devices stay in step.
+  turns = jnp.where(ready, trainer.learn_steps, 0)
+  params, optimizer_state, loss = jax.lax.fori_loop(0, turns, learn, carry)
+  state = TrainState(
+    params=params,
+    optimizer_state=optimizer_state,
+    lanes=lanes,
+    replay=replay,
+    keys=key,
+    step=state.step + 1,
+    solves=state.solves + stats.solves,
+  )
+  return state, Report(loss, stats.solves, stats.rows)
+
+
+def make_mesh(num_devices: int | None = None) -> Mesh:
+  """Returns a mesh over the first `num_devices` devices of all processes, or all of them.
+
+  Raises:
+    ValueError: there are fewer devices.
+  """
+  devices = jax.devices()
+  if num_devices is not None:
+    if not 0 < num_devices <= len(devices):
+      raise ValueError(f"num_devices={num_devices} must be from 1 to the {len(devices)} available")
+    devices = devices[:num_devices]
+  return jax.make_mesh((len(devices),), (DEVICES,), (jax.sharding.AxisType.Auto,), devices=devices)

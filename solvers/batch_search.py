@@ -1,0 +1,199 @@
+"""Solves a batch of different subgames at once, their leaves packed into one evaluation.
+
+Subgames of a table have one common shape, and most of them do not fill it: deep in a game there
+is little left to do. The tables of a solver are small, so padding them costs little; the network
+is not, so only the leaves that exist are packed into the rows that it evaluates.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from games import PADDING
+from solvers import traversal
+from solvers.algorithm import Algorithm
+from solvers.evaluate_policy import values_given_leaves
+from solvers.leaf_values import LeafQuery, LeafValues, leaf_reach, normalise_beliefs
+from solvers.solve import uniform_policy
+from solvers.subgames import SubgameTable
+from solvers.traversal import Levels
+
+
+class SearchResult(NamedTuple):
+  """Results of a batch of `B` searches.
+
+  Attributes:
+    root_values: `[B, P, H]` see `solvers.solve`.
+    policy: for each level `[B, n, H]`: the policy at the sampled iteration.
+    average_policy: for each level `[B, n, H]`.
+    leaf_beliefs: `[B, L, P, H]` at the leaves under `policy`.
+    num_rows: `[]` how many leaves were evaluated in each iteration, all subgames together.
+  """
+
+  root_values: jax.Array
+  policy: Levels
+  average_policy: Levels
+  leaf_beliefs: jax.Array
+  num_rows: jax.Array
+
+
+class Packing(NamedTuple):
+  """Where the leaves of `B` subgames lie among `num_rows` packed rows.
+
+  Attributes:
+    source: `[num_rows]` index into `[B * L]` of each row; unused rows repeat the last leaf.
+    target: `[B * L]` row of each leaf; any row where a leaf does not exist.
+    live: `[B, L, 1]` whether the leaf exists and is evaluated.
+  """
+
+  source: jax.Array
+  target: jax.Array
+  live: jax.Array
+
+
+def pack_leaves(live: jax.Array, num_rows: int) -> Packing:
+  """Packs the leaves that `live` `[B, L]` marks, which must be at most `num_rows`."""
+  flat = live.reshape(-1)
+  source = jnp.nonzero(flat, size=num_rows, fill_value=flat.size - 1)[0]
+  target = jnp.clip(jnp.cumsum(flat) - 1, 0, num_rows - 1)
+  return Packing(source, target, live[..., None])
+
+
+def search_batch(
+  table: SubgameTable,
+  roots: jax.Array,
+  beliefs: jax.Array,
+  stop: jax.Array,
+  num_iterations: jax.Array | int,
+  *,
+  algorithm: Algorithm,
+  leaf_values: LeafValues,
+  params: Any,
+  num_rows: int,
+  active: jax.Array | None = None,
+  values_of_average: bool = False,
+) -> SearchResult:
+  """Searches `B` subgames of a table from given beliefs.
+
+  Batching is the point here: the leaves of all subgames are evaluated together, so
+  `leaf_values` must treat each row by itself, as a network does.
+
+  Args:
+    table: the subgames.
+    roots: `[B]` which entry of the table each search starts from.
+    beliefs: `[B, P, H]` at the roots.
+    stop: `[B]` how many updates each player has made when the sampled policy is read, less than
+      `num_iterations // 2`.
+    num_iterations: one player's update is one iteration; even, may be traced.
+    algorithm: static.
+    leaf_values: static; if it has `encode(params, features)`, that is called once before the
+      loop, and queries carry its result.
+    params: passed on to `leaf_values`.
+    num_rows: static; rows of the evaluation, at least the number of leaves of the active
+      subgames.
+    active: `[B]` bool; results of other subgames are meaningless. None for all.
+    values_of_average: whether root values are those of the average policies rather than a mean
+      over iterations, also if the algorithm does not ask for it.
+
+  Returns:
+    The results; see `SearchResult`.
+  """
+  trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
+  live = trees.leaf_actor != PADDING
+  if active is not None:
+    live &= active[:, None]
+  packing = pack_leaves(live, num_rows) if table.trees.depth_limited else None
+  settings = jax.vmap(traversal.prepare)(trees, beliefs)
+  state = jax.vmap(lambda tree, s: algorithm.init(tree, s, uniform_policy(tree, s)))(
+    trees, settings
+  )
+  features = encoded = (None, None)
+  if table.trees.depth_limited:
+    features = trees.leaf_features.swapaxes(0, 1)  # [P, B, L, F]
+    features = features.reshape(2, -1, features.shape[-1])[:, packing.source]
+  if table.trees.depth_limited and hasattr(leaf_values, "encode"):
+    encoded = tuple(leaf_values.encode(params, features[player]) for player in (0, 1))
+
+  def evaluate(beliefs, player):
+    rows = beliefs.reshape(-1, *beliefs.shape[2:])[packing.source]  # [num_rows, P, H]
+    query = LeafQuery(features[player], player, rows, encoded=encoded[player])
+    values = leaf_values(params, query)[packing.target].reshape(*live.shape, -1)
+    return jnp.where(packing.live, values, 0.0)
+
+  def values_for(state, player):
+    if not table.trees.depth_limited:
+      return None
+    query = jax.vmap(lambda t, s, x: algorithm.leaf_query(t, s, x, player).beliefs)
+    return evaluate(query(trees, settings, state), player)
+
+  def prime(tree, setting, state, values, player):
+    return algorithm.prime(tree, setting, state, values, player)
+
+  in_axes = (0, 0, 0, 0, None)
+  if algorithm.primed:
+    answers = {player: values_for(state, player) for player in algorithm.primed}
+    for player, answer in answers.items():
+      state = jax.vmap(prime, in_axes)(trees, settings, state, answer, player)
+
+  current = jax.vmap(algorithm.current_policy)
+
+  def step(i, carry):
+    state, sampled = carry
+    now = (stop == i)[:, None, None]
+    policy = current(trees, settings, state)
+    sampled = tuple(jnp.where(now, x, y) for x, y in zip(policy, sampled))
+    for player in (0, 1):
+      values = values_for(state, player)
+      update = lambda t, s, x, v, p=player: algorithm.update(t, s, x, v, p)
+      state = jax.vmap(update)(trees, settings, state, values)
+    return state, sampled
+
+  sampled = current(trees, settings, state)
+  state, sampled = lax.fori_loop(0, num_iterations // 2, step, (state, sampled))
+  average = jax.vmap(algorithm.average_policy)(trees, settings, state)
+  if algorithm.values_of_average or values_of_average:
+    answers = None
+    if table.trees.depth_limited:
+      beliefs_below = jax.vmap(leaf_beliefs)(trees, settings, average)
+      answers = (evaluate(beliefs_below, 0), evaluate(beliefs_below, 1))
+    root_values = jax.vmap(values_given_leaves)(trees, settings, average, answers)
+  else:
+    root_values = jax.vmap(algorithm.root_values)(settings, state)
+  return SearchResult(
+    root_values=root_values,
+    policy=sampled,
+    average_policy=average,
+    leaf_beliefs=jax.vmap(leaf_beliefs)(trees, settings, sampled),
+    num_rows=live.sum(),
+  )
+
+
+def leaf_beliefs(tree, setting, policy: Levels) -> jax.Array:
+  """Returns the PBS at each leaf of one tree under `policy`: `[L, P, H]`."""
+  reach = tuple(traversal.own_reach(tree, setting, policy, player) for player in (0, 1))
+  reach = jnp.stack(leaf_reach(tree, setting, reach), axis=1)
+  possible = None if tree.possible is None else tree.possible[tree.leaf_nodes]
+  return normalise_beliefs(reach, possible)
+
+
+def sample_stop(
+  key: jax.Array, shape: tuple[int, ...], num_iterations: int, exponent: float
+) -> jax.Array:
+  """Samples how many updates to make before stopping, with the weights of the average policy.
+
+  The policy after j updates weighs `(j + 1) ** exponent`, so the mean over playthroughs is the
+  average policy (ReBeL, algorithm 2 and Theorem 3); exponent 0 samples uniformly.
+
+  Args:
+    key: consumed.
+    shape: of the result.
+    num_iterations: static; one player's update is one iteration.
+    exponent: static.
+
+  Returns:
+    Integers from 0 to `num_iterations // 2 - 1`.
+  """
+  logits = exponent * jnp.log(jnp.arange(1, num_iterations // 2 + 1))
+  return jax.random.categorical(key, logits, shape=shape).astype(jnp.int32)

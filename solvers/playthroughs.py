@@ -1,0 +1,330 @@
+"""The policy of an agent that searches as it plays (ReBeL, section 6 and Theorem 3).
+
+In one playthrough every subgame that can come up is solved once, from the beliefs that the
+searches above it led to, and the policy of a random iteration is played and passed down. That is
+one policy of the whole game. Averaged over playthroughs, weighted by own reach, these policies
+approach what the agent plays in expectation, and the exploitability of the average bounds the
+agent's from above, the tighter the more playthroughs there are.
+
+*Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
+playthrough is all of it, and however long it searches it may stay exploitable.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import CHANCE, PADDING, Game, PublicTree, build_public_tree
+from solvers import traversal
+from solvers.algorithm import Algorithm
+from solvers.batch_search import leaf_beliefs, sample_stop, search_batch
+from solvers.leaf_values import LeafValues
+from solvers.subgames import Subgames, SubgameTable, bucket_subgames, stack_subgames
+
+Progress = Callable[[int, int], None]  # (searches done, searches in all)
+
+
+class _Bucket(NamedTuple):
+  """Subgames searched by one compiled program."""
+
+  table: SubgameTable
+  num_lanes: int
+  num_rows: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchingAgent:
+  """An agent that searches depth-limited subgames of a game; the whole of it in one object.
+
+  Attributes:
+    game: the rules.
+    tree: the whole game's public tree.
+    algorithm: what the agent searches with.
+    leaf_values: values of leaves, each row by itself; None if the subgames have no leaves.
+    stop_exponent: the stopping iteration's weights, `(j + 1) ** stop_exponent`.
+    subgames: what `find_subgames` found.
+    buckets, bucket_of, row_of: the compiled programs' tables, and where each entry is.
+  """
+
+  game: Game
+  tree: PublicTree
+  algorithm: Algorithm
+  leaf_values: LeafValues | None
+  stop_exponent: float
+  subgames: Subgames
+  buckets: tuple[_Bucket, ...]
+  bucket_of: np.ndarray
+  row_of: np.ndarray
+
+
+def make_searching_agent(
+  game: Game,
+  subgames: Subgames,
+  *,
+  algorithm: Algorithm,
+  leaf_values: LeafValues | None,
+  stop_exponent: float | None = None,
+  num_buckets: int = 4,
+  rows_per_call: int = 1024,
+  max_lanes: int = 256,
+) -> SearchingAgent:
+  """Prepares the tables of an agent.
+
+  Args:
+    game: the rules.
+    subgames: from `find_subgames`; its depth is the depth of the agent's search.
+    algorithm: such as `linear_cfr()`.
+    leaf_values: function of `(params, query)` that treats each row of a query by itself.
+    stop_exponent: None for the algorithm's averaging weights, as Theorem 3 asks.
+    num_buckets: into how many programs subgames are grouped by size.
+    rows_per_call, max_lanes: how many leaves and subgames one call searches at most (more
+      leaves if a single subgame has more).
+  """
+  bucket_of = np.zeros(len(subgames.trees), int)
+  row_of = np.zeros(len(subgames.trees), int)
+  buckets = []
+  for entries in bucket_subgames(subgames, num_buckets):
+    table = stack_subgames(subgames, entries)
+    bucket_of[entries] = len(buckets)
+    row_of[entries] = np.arange(len(entries))
+    num_rows = max(rows_per_call, int(table.num_live.max()))
+    mean_live = max(float(table.num_live.mean()), 1.0)
+    lanes = int(np.clip(num_rows / mean_live, 1, max_lanes))
+    num_rows = min(num_rows, lanes * int(table.num_live.max()))
+    buckets.append(_Bucket(table, lanes, num_rows))
+  exponent = algorithm.averaging if stop_exponent is None else stop_exponent
+  return SearchingAgent(
+    game=game,
+    tree=build_public_tree(game),
+    algorithm=algorithm,
+    leaf_values=leaf_values,
+    stop_exponent=float(exponent),
+    subgames=subgames,
+    buckets=tuple(buckets),
+    bucket_of=bucket_of,
+    row_of=row_of,
+  )
+
+
+@dataclasses.dataclass
+class _Frontier:
+  """Subgames to be searched, sorted by node.
+
+  Attributes:
+    node: `[M]` place of the subgame's root in the whole tree.
+    entry: `[M]` which subgame it is.
+    beliefs: `[M, P, H]`.
+    reach: `[M, P, H]` each player's own reach in this playthrough.
+  """
+
+  node: np.ndarray
+  entry: np.ndarray
+  beliefs: np.ndarray
+  reach: np.ndarray
+
+  def take(self, index: np.ndarray) -> "_Frontier":
+    return _Frontier(self.node[index], self.entry[index], self.beliefs[index], self.reach[index])
+
+
+def searching_policy(
+  agent: SearchingAgent,
+  *,
+  params: Any,
+  num_playthroughs: int,
+  num_iterations: int,
+  key: jax.Array,
+  unsafe: bool = False,
+  progress: Progress | None = None,
+) -> np.ndarray:
+  """Computes the agent's policy as the average over sampled playthroughs.
+
+  Args:
+    agent: from `make_searching_agent`.
+    params: passed on to the agent's leaf values.
+    num_playthroughs: how many are averaged.
+    num_iterations: of each search; one player's update is one. Even.
+    key: consumed.
+    unsafe: play the average policy of each search instead of a random iteration's, and pass on
+      its beliefs. Needs one playthrough only.
+    progress: called with searches done and in all.
+
+  Returns:
+    The policy `[N, H]` on `agent.tree`.
+
+  Raises:
+    ValueError: a number is out of range.
+  """
+  if num_playthroughs < 1:
+    raise ValueError(f"num_playthroughs={num_playthroughs} must be a positive integer")
+  if num_iterations < 2 or num_iterations % 2:
+    raise ValueError(f"num_iterations={num_iterations} must be a positive even number")
+  children = child_table(agent.tree, agent.game.num_actions)
+  sums = np.zeros((agent.tree.num_nodes, agent.tree.num_infostates))
+  per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
+  per_playthrough = count_searches(agent)
+  done, total = 0, per_playthrough * num_playthroughs
+  for first in range(0, num_playthroughs, per_batch):
+    count = min(per_batch, num_playthroughs - first)
+    prior = np.tile(np.asarray(agent.tree.prior), (count, 1, 1))
+    frontier = _Frontier(np.zeros(count, int), np.zeros(count, int), prior, np.ones_like(prior))
+    while len(frontier.node):
+      below = []
+      for chunk in _chunks(agent, frontier):
+        key, chunk_key = jax.random.split(key)
+        below.append(
+          _search_chunk(agent, chunk, params, num_iterations, chunk_key, unsafe, children, sums)
+        )
+        done += len(chunk.node)
+        if progress is not None:
+          progress(done, total)
+      frontier = _concatenate(below)
+  policy = _normalise(agent.tree, jnp.asarray(sums, agent.tree.dtype))
+  return np.asarray(policy)
+
+
+_MAX_FRONTIER = 1 << 17
+
+
+def child_table(tree: PublicTree, num_actions: int) -> np.ndarray:
+  """Returns the child of each node by action, -1 where there is none: `[N, A]`."""
+  table = np.full((tree.num_nodes, num_actions), -1)
+  parent, action = np.asarray(tree.parent), np.asarray(tree.action)
+  table[parent[1:], action[1:]] = np.arange(1, tree.num_nodes)
+  return table
+
+
+def count_searches(agent: SearchingAgent) -> int:
+  """Returns how many subgames one playthrough searches."""
+  counts = np.zeros(len(agent.subgames.trees), np.int64)
+  counts[0] = 1
+  total = 0
+  while counts.any():
+    total += int(counts.sum())
+    below = np.zeros_like(counts)
+    for entry in np.flatnonzero(counts):
+      np.add.at(below, agent.subgames.successors[entry], counts[entry])
+    counts = below
+  return total
+
+
+def _chunks(agent: SearchingAgent, frontier: _Frontier):
+  """Cuts a frontier into pieces that one call can search, each sorted by node."""
+  for number, bucket in enumerate(agent.buckets):
+    members = np.flatnonzero(agent.bucket_of[frontier.entry] == number)
+    live = bucket.table.num_live[agent.row_of[frontier.entry[members]]]
+    start = 0
+    while start < len(members):
+      rows = np.cumsum(live[start : start + bucket.num_lanes])
+      size = max(int(np.searchsorted(rows, bucket.num_rows, side="right")), 1)
+      yield frontier.take(members[start : start + size])
+      start += size
+
+
+@functools.partial(jax.jit, static_argnames=("algorithm", "leaf_values", "num_rows", "unsafe"))
+def _search(
+    table, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
+    num_rows, unsafe,
+):  # fmt: skip
+  result = search_batch(
+      table, roots, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
+      params=params, num_rows=num_rows, active=active,
+  )  # fmt: skip
+  policy = result.average_policy if unsafe else result.policy
+  trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
+
+  def pass_down(tree, beliefs, policy, reach):
+    setting = traversal.prepare(tree, beliefs)
+    own = [
+      traversal.join_levels(traversal.own_reach(tree, setting, policy, p, reach[p])) for p in (0, 1)
+    ]
+    below = leaf_beliefs(tree, setting, policy) if tree.depth_limited else None
+    return jnp.stack(own), below
+
+  return jax.vmap(pass_down)(trees, beliefs, policy, reach)
+
+
+def _search_chunk(
+  agent: SearchingAgent, chunk: _Frontier, params, num_iterations, key, unsafe, children, sums
+) -> _Frontier:
+  """Searches one chunk, adds its policies to `sums` and returns the subgames below."""
+  bucket = agent.buckets[agent.bucket_of[chunk.entry[0]]]
+  size, lanes = len(chunk.node), bucket.num_lanes
+  padding = np.zeros(lanes - size, int)
+  index = np.concatenate([np.arange(size), padding])
+  rows = agent.row_of[chunk.entry]
+  own, below = _search(
+    bucket.table,
+    rows[index],
+    chunk.beliefs[index].astype(agent.tree.dtype),
+    chunk.reach[index].astype(agent.tree.dtype),
+    sample_stop(key, (lanes,), num_iterations, agent.stop_exponent),
+    np.arange(lanes) < size,
+    num_iterations,
+    params,
+    algorithm=agent.algorithm,
+    leaf_values=agent.leaf_values,
+    num_rows=bucket.num_rows,
+    unsafe=unsafe,
+  )
+  own = np.asarray(own)[:size]  # [M, P, n, H]
+  nodes, first = np.unique(chunk.node, return_index=True)
+  places = _places(bucket.table, rows[first], nodes, children)  # [nodes, n]
+  _accumulate(agent.tree, np.add.reduceat(own, first, axis=0), places, sums)
+  if below is None:
+    return chunk.take(np.zeros(0, int))
+
+  entries, leaf = np.nonzero(np.asarray(bucket.table.trees.leaf_actor)[rows] != PADDING)
+  leaf_nodes = np.asarray(bucket.table.trees.leaf_nodes)[0]
+  place = places[np.searchsorted(nodes, chunk.node[entries]), leaf_nodes[leaf]]
+  order = np.argsort(place, kind="stable")
+  entries, leaf, place = entries[order], leaf[order], place[order]
+  return _Frontier(
+    node=place,
+    entry=bucket.table.successor[rows[entries], leaf],
+    beliefs=np.asarray(below)[entries, leaf],
+    reach=own[entries, :, leaf_nodes[leaf]],
+  )
+
+
+def _places(table: SubgameTable, rows, nodes, children) -> np.ndarray:
+  """Returns where the nodes of subgames at `nodes` lie in the whole tree, -1 for padding."""
+  parent = np.asarray(table.trees.parent)[rows]  # [m, n]
+  action = np.asarray(table.trees.action)[rows]
+  places = np.full(parent.shape, -1)
+  places[:, 0] = nodes
+  every = np.arange(len(nodes))
+  for i in range(1, parent.shape[1]):
+    exists = parent[:, i] >= 0
+    above = places[every, np.maximum(parent[:, i], 0)]
+    places[:, i] = np.where(exists, children[above, action[:, i]], -1)
+  return places
+
+
+def _accumulate(tree: PublicTree, own: np.ndarray, places: np.ndarray, sums: np.ndarray) -> None:
+  """Adds the movers' own reach `[m, P, n, H]` to their edges of the whole tree."""
+  kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
+  row, column = np.nonzero(places[:, 1:] >= 0)
+  place = places[row, column + 1]
+  mover = kind[parent[place]]
+  decided = mover < CHANCE
+  row, column, place, mover = row[decided], column[decided], place[decided], mover[decided]
+  sums[place] += own[row, mover, column + 1]
+
+
+def _concatenate(frontiers: list[_Frontier]) -> _Frontier:
+  fields = [f.name for f in dataclasses.fields(_Frontier)]
+  joined = _Frontier(**{n: np.concatenate([getattr(f, n) for f in frontiers]) for n in fields})
+  return joined.take(np.argsort(joined.node, kind="stable"))
+
+
+@jax.jit
+def _normalise(tree: PublicTree, sums: jax.Array) -> jax.Array:
+  tree = jax.tree.map(jnp.asarray, tree)
+  setting = traversal.prepare(tree, tree.prior)
+  weights = traversal.split_levels(tree, sums)
+  return traversal.join_levels(traversal.normalise_policy(tree, setting, weights))

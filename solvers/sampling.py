@@ -1,0 +1,67 @@
+"""Samples the leaf at which self-play goes on (ReBeL, algorithm 2, SampleLeaf)."""
+
+import jax
+import jax.numpy as jnp
+
+from games import PublicTree
+from solvers import traversal
+from solvers.leaf_values import leaf_reach
+from solvers.solve import uniform_policy
+from solvers.traversal import Levels, Setting
+
+
+def explore(
+  tree: PublicTree, setting: Setting, policy: Levels, explorer: jax.Array, rate: float
+) -> Levels:
+  """Mixes uniform play into the policy of one player.
+
+  Args:
+    tree, setting: see `traversal`.
+    policy: for each level `[n, H]`.
+    explorer: `[]` 0 or 1.
+    rate: probability of a uniform move at each of the explorer's decisions.
+
+  Returns:
+    The mixed policy; the other player's rows are as they were.
+  """
+  uniform = uniform_policy(tree, setting)
+  mixed = [policy[0]]
+  for i in range(1, len(policy)):
+    explores = jnp.zeros((), bool)
+    for player in (0, 1):
+      moved = traversal.moves_at(tree, setting, i, player)
+      explores = explores | (jnp.asarray(moved) & (explorer == player))
+    mixed.append(jnp.where(explores, (1 - rate) * policy[i] + rate * uniform[i], policy[i]))
+  return tuple(mixed)
+
+
+def leaf_probabilities(
+  tree: PublicTree, setting: Setting, policy: Levels, beliefs: jax.Array
+) -> jax.Array:
+  """Returns the probability that play by `policy` from root `beliefs` ends at each leaf: `[L]`.
+
+  What is missing to one is the probability of a terminal node.
+  """
+  reach = tuple(traversal.own_reach(tree, setting, policy, player) for player in (0, 1))
+  first, second = leaf_reach(tree, setting, reach)
+  mass = traversal.compatible_mass(setting, second, 0)
+  joint = (first * mass).sum(axis=-1)
+  if tree.chance_probability is not None:
+    # Both players' reach holds the probability of chance; it counts once.
+    joint = joint / jnp.maximum(_chance_reach(tree), jnp.finfo(joint.dtype).tiny)
+  return joint / (beliefs[0] * setting.root_mass[0]).sum()
+
+
+def _chance_reach(tree: PublicTree) -> jax.Array:
+  probabilities = traversal.split_levels(tree, tree.chance_probability[:, None])
+  reach = [jnp.ones((1, 1), tree.dtype)]
+  for level, probability in zip(tree.structure.levels[1:], probabilities[1:]):
+    reach.append(traversal.to_children(level, reach[-1]) * probability)
+  return traversal.leaf_rows(tree, tuple(reach))[:, 0]
+
+
+def sample_leaf(key: jax.Array, probabilities: jax.Array) -> jax.Array:
+  """Samples a leaf by `probabilities` `[L]`; L itself stands for a terminal node."""
+  terminal = jnp.maximum(1.0 - probabilities.sum(), 0.0)
+  weights = jnp.append(probabilities, terminal)
+  return jax.random.categorical(key, jnp.log(weights + jnp.finfo(weights.dtype).tiny))
