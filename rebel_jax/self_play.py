@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from rebel_jax import root_search
 from rebel_jax.replay import Examples
 from solvers import LeafValues, traversal
 from solvers.algorithm import Algorithm
@@ -42,6 +43,8 @@ class SelfPlay:
       wait for the next step.
     values_of_average: whether targets are the values of the average policies rather than the
       mean over iterations.
+    share_start: whether one search of the game's start serves all lanes that begin a new game
+      (`root_search`); else each lane searches it by itself.
     random_beliefs: control: each subgame is solved at random beliefs instead of those that
       play led to (ReBeL, Figure 2).
   """
@@ -53,6 +56,7 @@ class SelfPlay:
   num_lanes: int
   num_rows: int
   values_of_average: bool = False
+  share_start: bool = False
   random_beliefs: bool = False
 
 
@@ -90,7 +94,7 @@ def self_play_step(
   Returns:
     The lanes, `2 * B` examples, which of them are valid `[2 * B]`, and counts.
   """
-  stop_key, explorer_key, leaf_key, belief_key = jax.random.split(key, 4)
+  stop_key, explorer_key, leaf_key, belief_key, start_key = jax.random.split(key, 5)
   roots, beliefs = lanes.roots, lanes.beliefs
   if settings.random_beliefs:
     beliefs = random_beliefs(belief_key, table, roots)
@@ -124,9 +128,9 @@ def self_play_step(
   over = leaf == table.trees.num_leaves
   leaf = jnp.minimum(leaf, table.trees.num_leaves - 1)
   lane = jnp.arange(settings.num_lanes)
-  next_roots = jnp.where(over, 0, jnp.asarray(table.successor)[roots, leaf])
-  start = jnp.asarray(table.trees.prior[0])
-  next_beliefs = jnp.where(over[:, None, None], start, result.leaf_beliefs[lane, leaf])
+  starts = sample_new_games(table, settings, leaf_values, params, start_key)
+  next_roots = jnp.where(over, starts[0], jnp.asarray(table.successor)[roots, leaf])
+  next_beliefs = jnp.where(over[:, None, None], starts[1], result.leaf_beliefs[lane, leaf])
 
   examples = make_examples(table, roots, beliefs, result.root_values)
   lanes = Lanes(
@@ -136,6 +140,26 @@ def self_play_step(
   )
   stats = SelfPlayStats(active.sum(), result.num_rows)
   return lanes, examples, jnp.tile(active, 2), stats
+
+
+def sample_new_games(
+  table: SubgameTable, settings: SelfPlay, leaf_values: LeafValues, params: Any, key: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """Returns where each lane stands if it begins a new game: `[B]` and `[B, P, H]`."""
+  if settings.share_start and table.trees.depth_limited:
+    policies = root_search.search_iterates(
+      table, settings.algorithm, settings.num_iterations, leaf_values, params
+    )
+    return root_search.sample_starts(
+      table,
+      policies,
+      key,
+      settings.num_lanes,
+      stop_exponent=settings.stop_exponent,
+      exploration=settings.exploration,
+    )
+  lanes = init_lanes(table, settings.num_lanes)
+  return lanes.roots, lanes.beliefs
 
 
 def choose_active(table: SubgameTable, settings: SelfPlay, lanes: Lanes) -> jax.Array:
