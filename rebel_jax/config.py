@@ -1,0 +1,317 @@
+"""Everything that can be set about a training run, and what is allowed."""
+
+import dataclasses
+import difflib
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import games
+import solvers
+from rebel_jax.networks import ACTIVATIONS
+from solvers.algorithm import Algorithm
+
+ALGORITHMS: dict[str, Callable[[], Algorithm]] = {
+  "vanilla_cfr": solvers.vanilla_cfr,
+  "cfr_plus": solvers.cfr_plus,
+  "linear_cfr": solvers.linear_cfr,
+  "discounted_cfr": solvers.discounted_cfr,
+  "predictive_cfr_plus": solvers.predictive_cfr_plus,
+  "fictitious_play": solvers.fictitious_play,
+  "linear_fictitious_play": solvers.linear_fictitious_play,
+  "linear_optimistic_fictitious_play": solvers.linear_optimistic_fictitious_play,
+  # Modified CFR-AVG (ReBeL, appendix I) with each regret rule.
+  "vanilla_cfr_avg": lambda: solvers.cfr_avg(solvers.vanilla_cfr()),
+  "cfr_plus_avg": lambda: solvers.cfr_avg(solvers.cfr_plus()),
+  "linear_cfr_avg": lambda: solvers.cfr_avg(solvers.linear_cfr()),
+  "discounted_cfr_avg": lambda: solvers.cfr_avg(solvers.discounted_cfr()),
+  "predictive_cfr_plus_avg": lambda: solvers.cfr_avg(solvers.predictive_cfr_plus()),
+}
+
+STOP_SAMPLING = ("weighted", "uniform")
+_MAX_COUNT = 2**31 - 1
+
+
+class ConfigError(ValueError):
+  """A setting that is not allowed; the message is one sentence for the user."""
+
+
+def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
+  """Returns the error for a name that is not one of `known`, with the nearest as a hint."""
+  known = list(known)
+  close = difflib.get_close_matches(str(value), known, n=1)
+  hint = f" (did you mean {close[0]!r}?)" if close else ""
+  return ConfigError(f"{field}={value!r} is unknown{hint}; known: {', '.join(known) or 'none'}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  """Train ReBeL by self-play. Without flags: Liar's Dice with one die of four faces each.
+
+  Attributes:
+    preset: Where the defaults of all other flags come from: liars_dice_1x4f, liars_dice_1x5f,
+      liars_dice_1x6f, liars_dice_2x3f (this project's recipes), the same names with _paper (the
+      settings of the ReBeL paper, appendix E), kuhn_poker, leduc_poker or rock_paper_scissors.
+    game: Name of a registered game: kuhn_poker, leduc_poker, liars_dice or rock_paper_scissors.
+    game_params: Parameters of the game, as pairs of a name and an integer; liars_dice takes
+      num_dice (dice a player) and num_faces, each at least 1; other games take none.
+    depth: Public actions, chance included, from the root of a subgame to its leaves; at least 1,
+      and less than the whole game's.
+    algorithm: What solves subgames in training: vanilla_cfr, cfr_plus, linear_cfr, discounted_cfr,
+      predictive_cfr_plus, fictitious_play, linear_fictitious_play,
+      linear_optimistic_fictitious_play, or CFR-AVG as vanilla_cfr_avg, cfr_plus_avg,
+      linear_cfr_avg, discounted_cfr_avg or predictive_cfr_plus_avg.
+    iterations: Iterations of each search in training; one player's update is one, so the number is
+      even, at least 2.
+    stop_sampling: How the iteration is drawn whose policy play goes on with: weighted (by the
+      algorithm's averaging weights, as in the paper's algorithm 2) or uniform.
+    values_of_average: Train on the values of the average policies rather than on the mean over
+      iterations.
+    share_start: Search the start of the game once a step for all lanes that begin a new game,
+      rather than once for each of them. Examples of the start, which is never a leaf, are then not
+      trained on.
+    exploration: Probability, from 0 to 1, of a uniform move by the one player that explores.
+    random_beliefs: Control, as in the paper's Figure 2: solve subgames at random beliefs instead
+      of those that play leads to. Trains worse.
+    lanes: Games of self-play side by side, all devices together; at least 1, a multiple of the
+      number of devices.
+    rows_fraction: Share, above 0 and at most 1, of lanes times the largest subgame's leaves that
+      one evaluation of the network has room for; lanes that find no room wait for the next step.
+    hidden_layers: Hidden layers of the value network; at least 1.
+    width: Units of each hidden layer; at least 1.
+    activation: Activation of the hidden layers: gelu (its tanh form), relu or silu.
+    layer_norm: Normalise hidden layers before their activation.
+    learning_rate: Adam's learning rate at the start; a positive number.
+    halve_every: Gradient steps after which the learning rate halves; 0 for a cosine decay to zero
+      over the run.
+    batch_size: Examples a gradient step, all devices together; at least 1, at most buffer_size, a
+      multiple of the number of devices.
+    uses_per_example: How often each example is trained on, on average; a positive number. Sets the
+      gradient steps after each step of self-play, at least 1.
+    buffer_size: Examples kept in the circular replay buffer, all devices together; at least two a
+      lane, a multiple of the number of devices.
+    min_examples: Examples in the buffer before learning starts; at least 1, at most buffer_size.
+    max_gradient_norm: Gradients are clipped to this global norm; 0 for no clipping.
+    examples: Training examples to generate, two for each subgame solved; the run ends after the
+      steps that make that many if no lane waits. At least 1.
+    max_seconds: Stop training after this many seconds since the command started, compilation
+      included, then evaluate and save; a positive number, or None for no limit.
+    report_every: Steps of self-play in one compiled chunk, between reports; at least 1.
+    evaluate_every: Examples between evaluations during training; 0 for an evaluation at the end
+      only.
+    eval_playthroughs: Playthroughs that an evaluation during training averages; at least 1.
+    eval_iterations: Iterations of each search in evaluations; one player's update is one, so the
+      number is even, at least 2.
+    eval_algorithm: What the evaluated agent searches with; the same names as algorithm.
+    final_playthroughs: Playthroughs that the evaluation at the end averages; at least 1.
+    num_devices: Devices to train on, from 1 to those there are; None for all.
+    seed: Seed of all randomness, from 0 to 4,294,967,295; on one kind of device it decides the run.
+    output_dir: Folder for configuration, metrics, checkpoints and figure; None for a new
+      runs/PRESET-N.
+    resume: Go on with the run in output_dir, or in the newest folder of runs/. Settings are the
+      run's own; those that would change what is trained cannot be changed.
+    checkpoint_every: Seconds between checkpoints, beside the one after each evaluation; a positive
+      number.
+    keep_checkpoints: Newest checkpoints to keep, beside the one of lowest exploitability; at least
+      1.
+  """
+
+  preset: str = "liars_dice_1x4f"
+  game: str = "liars_dice"
+  game_params: tuple[tuple[str, int], ...] = (("num_dice", 1), ("num_faces", 4))
+
+  depth: int = 2
+  algorithm: str = "linear_cfr"
+  iterations: int = 128
+  stop_sampling: str = "weighted"
+  values_of_average: bool = False
+  share_start: bool = False
+  exploration: float = 0.25
+  random_beliefs: bool = False
+  lanes: int = 64
+  rows_fraction: float = 0.7
+
+  hidden_layers: int = 2
+  width: int = 256
+  activation: str = "gelu"
+  layer_norm: bool = True
+
+  learning_rate: float = 1e-3
+  halve_every: int = 0
+  batch_size: int = 256
+  uses_per_example: float = 8.0
+  buffer_size: int = 65_536
+  min_examples: int = 1_024
+  max_gradient_norm: float = 1.0
+
+  examples: int = 60_000
+  max_seconds: float | None = None
+
+  report_every: int = 10
+  evaluate_every: int = 10_000
+  eval_playthroughs: int = 4
+  eval_iterations: int = 1_024
+  eval_algorithm: str = "linear_cfr"
+  final_playthroughs: int = 64
+
+  num_devices: int | None = None
+  seed: int = 0
+  output_dir: str | None = None
+  resume: bool = False
+  checkpoint_every: float = 60.0
+  keep_checkpoints: int = 3
+
+  @property
+  def num_steps(self) -> int:
+    """Steps of self-play in the run: each makes at most two examples a lane."""
+    return math.ceil(self.examples / (2 * self.lanes))
+
+  @property
+  def learn_steps(self) -> int:
+    """Gradient steps after each step of self-play."""
+    return max(1, round(self.uses_per_example * 2 * self.lanes / self.batch_size))
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns the fields as JSON can hold them; `game_params` as a dict."""
+    return dataclasses.asdict(self) | {"game_params": dict(self.game_params)}
+
+  @classmethod
+  def from_dict(cls, fields: dict[str, Any]) -> "Config":
+    """Returns the configuration that `to_dict` gave; missing fields take their defaults.
+
+    Raises:
+      ConfigError: there is a field that is not one.
+    """
+    names = [field.name for field in dataclasses.fields(cls)]
+    for name in fields:
+      if name not in names:
+        raise unknown("field", name, names)
+    params = fields.get("game_params")
+    if isinstance(params, dict):
+      fields = fields | {"game_params": tuple(params.items())}
+    return cls(**fields)
+
+  def make_game(self) -> games.Game:
+    """Returns the game.
+
+    Raises:
+      ConfigError: there is no such game, or it does not take these parameters.
+    """
+    pairs = self.game_params
+    if not isinstance(pairs, tuple) or not all(
+      isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
+    ):
+      raise ConfigError(f"game_params={pairs!r} must be pairs of a name and an integer")
+    try:
+      return games.make(self.game, **dict(pairs))
+    except (ValueError, TypeError) as error:
+      raise ConfigError(str(error)) from None
+
+  def validate(self) -> None:
+    """Checks every field by itself and against the others; devices are checked elsewhere.
+
+    Raises:
+      ConfigError: a value is not allowed.
+    """
+    if not isinstance(self.preset, str) or not re.fullmatch(r"[\w.-]+", self.preset):
+      raise ConfigError(f"preset={self.preset!r} must be a name of letters, digits, '_', '-', '.'")
+    for field, low, high in _INTEGERS:
+      _check_integer(field, getattr(self, field), low, high)
+    for field, greatest, zero in _NUMBERS:
+      _check_number(field, getattr(self, field), greatest, zero=zero)
+    for field in ("values_of_average", "share_start", "random_beliefs", "layer_norm", "resume"):
+      if not isinstance(getattr(self, field), bool):
+        raise ConfigError(f"{field}={getattr(self, field)!r} must be True or False")
+    for field in ("algorithm", "eval_algorithm"):
+      if getattr(self, field) not in ALGORITHMS:
+        raise unknown(field, getattr(self, field), ALGORITHMS)
+    if self.stop_sampling not in STOP_SAMPLING:
+      raise unknown("stop_sampling", self.stop_sampling, STOP_SAMPLING)
+    if self.activation not in ACTIVATIONS:
+      raise unknown("activation", self.activation, ACTIVATIONS)
+    for field in ("iterations", "eval_iterations"):
+      if getattr(self, field) % 2:
+        raise ConfigError(
+          f"{field}={getattr(self, field)} must be even: one player's update is one iteration"
+        )
+    if self.max_seconds is not None:
+      _check_number("max_seconds", self.max_seconds, None, zero=False)
+    if self.num_devices is not None:
+      _check_integer("num_devices", self.num_devices, 1, None)
+    for field in ("batch_size", "min_examples"):
+      if getattr(self, field) > self.buffer_size:
+        raise ConfigError(
+          f"{field}={getattr(self, field)} must be at most buffer_size={self.buffer_size}"
+        )
+    if 2 * self.lanes > self.buffer_size:
+      raise ConfigError(
+        f"buffer_size={self.buffer_size} must be at least {2 * self.lanes}, two examples for each "
+        f"of lanes={self.lanes}"
+      )
+    if self.output_dir is not None and (
+      not isinstance(self.output_dir, str) or not self.output_dir
+    ):
+      raise ConfigError(f"output_dir={self.output_dir!r} must be the path of a folder")
+    self.make_game()
+
+  def check_devices(self, num_devices: int) -> None:
+    """Checks that lanes, batches and the buffer divide evenly over `num_devices`.
+
+    Raises:
+      ConfigError: one does not.
+    """
+    for field in ("lanes", "batch_size", "buffer_size"):
+      if getattr(self, field) % num_devices:
+        raise ConfigError(
+          f"{field}={getattr(self, field)} must be a multiple of the {num_devices} devices"
+        )
+
+
+# Field, least and greatest value.
+_INTEGERS = (
+  ("depth", 1, None),
+  ("iterations", 2, 2**24),
+  ("lanes", 1, 2**24),
+  ("hidden_layers", 1, 1_000),
+  ("width", 1, 2**16),
+  ("halve_every", 0, _MAX_COUNT),
+  ("batch_size", 1, 2**24),
+  ("buffer_size", 1, _MAX_COUNT),
+  ("min_examples", 1, None),
+  ("examples", 1, _MAX_COUNT),
+  ("report_every", 1, _MAX_COUNT),
+  ("evaluate_every", 0, None),
+  ("eval_playthroughs", 1, None),
+  ("eval_iterations", 2, 2**24),
+  ("final_playthroughs", 1, None),
+  ("seed", 0, 2**32 - 1),
+  ("keep_checkpoints", 1, None),
+)
+# Field, greatest value, and whether zero is allowed.
+_NUMBERS: tuple[tuple[str, float | None, bool], ...] = (
+  ("exploration", 1.0, True),
+  ("max_gradient_norm", None, True),
+  ("rows_fraction", 1.0, False),
+  ("learning_rate", None, False),
+  ("uses_per_example", None, False),
+  ("checkpoint_every", None, False),
+)
+
+
+def _check_integer(field: str, value: Any, low: int, high: int | None) -> None:
+  if isinstance(value, bool) or not isinstance(value, int):
+    raise ConfigError(f"{field}={value!r} must be an integer")
+  if value < low or (high is not None and value > high):
+    top = f" and at most {high}" if high is not None else ""
+    raise ConfigError(f"{field}={value} must be at least {low}{top}")
+
+
+def _check_number(field: str, value: Any, high: float | None, *, zero: bool) -> None:
+  if isinstance(value, bool) or not isinstance(value, (int, float)):
+    raise ConfigError(f"{field}={value!r} must be a number")
+  low = "at least 0" if zero else "above 0"
+  top = f" and at most {high:g}" if high is not None else ""
+  too_low = value < 0 if zero else value <= 0
+  if not math.isfinite(value) or too_low or (high is not None and value > high):
+    raise ConfigError(f"{field}={value} must be a finite number {low}{top}")
