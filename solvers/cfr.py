@@ -246,20 +246,15 @@ def match_regrets(
 ) -> Levels:
   """Replaces `player`'s rows of `policy` by the positive parts of `regrets`, normalised.
 
-  The floor makes the policy uniform where no regret is positive, as in the reference program.
+  Where no regret is positive the choices are equally likely. Elsewhere a choice without positive
+  regret gets exactly zero: any floor, however small, would let the other player collect regrets
+  below it, and only their signs count.
   """
-  floor = 1e-80 if policy[0].dtype == jnp.float64 else 1e-30
   new = list(policy)
-  for i, level in enumerate(tree.structure.levels):
-    moved = i > 0 and traversal.moves_at(tree, setting, i, player)
+  for i in range(1, len(policy)):
+    moved = traversal.moves_at(tree, setting, i, player)
     if moved is False:
       continue
-    positive = jnp.maximum(regrets[i], floor)
-    if setting.exists is not None:
-      positive = positive * setting.exists[i]
-    above = tree.structure.levels[i - 1].num_inner
-    total = traversal.reduce_children(level, traversal.lower(tree, i, player, positive), above)
-    total = traversal.lift(tree, i, player, traversal.to_children(level, total))
-    matched = positive / (total if setting.exists is None else jnp.maximum(total, floor))
+    matched = traversal.normalise_rows(tree, setting, i, player, jnp.maximum(regrets[i], 0.0))
     new[i] = traversal.choose(moved, matched, policy[i])
   return tuple(new)

@@ -437,24 +437,37 @@ def normalise_policy(tree: PublicTree, setting: Setting, weights: Levels) -> Lev
     if actor == CHANCE:
       policy.append(exists)
       continue
-    rows = weights[i] * exists
     normalised = exists
     for player in (0, 1):
       moved = moves_at(tree, setting, i, player)
-      if moved is False:
-        continue
-      real = exists
-      if setting.own_possible is not None and tree.infostate_parent is not None:
-        real = exists * setting.own_possible[player][i]
-      share = _share(tree, i, player, rows * real)
-      fallback = _share(tree, i, player, real)
-      probability = jnp.where(share[1] > 0, share[0], fallback[0])
-      if tree.infostate_parent is not None:
-        # Impossible infostates come from nowhere: any number will do, and one is harmless.
-        probability = jnp.where(real > 0, probability, exists)
-      normalised = choose(moved, probability, normalised)
+      if moved is not False:
+        rows = normalise_rows(tree, setting, i, player, weights[i])
+        normalised = choose(moved, rows, normalised)
     policy.append(normalised)
   return tuple(policy)
+
+
+def normalise_rows(
+  tree: PublicTree, setting: Setting, index: int, player: int, weights: jax.Array
+) -> jax.Array:
+  """Divides weights `[n, H]` of level `index` by their sum over `player`'s choices.
+
+  Where all are zero the choices are equally likely. Rows that `player` did not move to are
+  meaningless.
+  """
+  exists = jnp.ones_like(weights)
+  if setting.exists is not None:
+    exists = exists * setting.exists[index]
+  real = exists
+  if setting.own_possible is not None and tree.infostate_parent is not None:
+    real = exists * setting.own_possible[player][index]
+  share, total = _share(tree, index, player, weights * real)
+  fallback, _ = _share(tree, index, player, real)
+  rows = jnp.where(total > 0, share, fallback)
+  if tree.infostate_parent is not None:
+    # Impossible infostates come from nowhere: any number will do, and one is harmless.
+    rows = jnp.where(real > 0, rows, exists)
+  return rows
 
 
 def _share(tree: PublicTree, index: int, player: int, rows: jax.Array):
