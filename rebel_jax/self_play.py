@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rebel_jax import root_search
+from solvers import root_search
 from rebel_jax.replay import Examples
 from solvers import LeafValues, traversal
 from solvers.algorithm import Algorithm
@@ -148,7 +148,11 @@ def sample_new_games(
   """Returns where each lane stands if it begins a new game: `[B]` and `[B, P, H]`."""
   if settings.share_start and table.trees.depth_limited:
     policies = root_search.search_iterates(
-      table, settings.algorithm, settings.num_iterations, leaf_values, params
+      root_search.start_tree(table),
+      settings.algorithm,
+      settings.num_iterations,
+      leaf_values,
+      params,
     )
     return root_search.sample_starts(
       table,

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PADDING, Game, PublicTree, build_public_tree
-from solvers import traversal
+from solvers import root_search, traversal
 from solvers.algorithm import Algorithm
 from solvers.batch_search import leaf_beliefs, sample_stop, search_batch
 from solvers.leaf_values import LeafValues
@@ -48,6 +48,7 @@ class SearchingAgent:
     leaf_values: values of leaves, each row by itself; None if the subgames have no leaves.
     stop_exponent: the stopping iteration's weights, `(j + 1) ** stop_exponent`.
     subgames: what `find_subgames` found.
+    start: the table of the first subgame alone.
     buckets, bucket_of, row_of: the compiled programs' tables, and where each entry is.
   """
 
@@ -57,6 +58,7 @@ class SearchingAgent:
   leaf_values: LeafValues | None
   stop_exponent: float
   subgames: Subgames
+  start: SubgameTable
   buckets: tuple[_Bucket, ...]
   bucket_of: np.ndarray
   row_of: np.ndarray
@@ -105,6 +107,7 @@ def make_searching_agent(
     leaf_values=leaf_values,
     stop_exponent=float(exponent),
     subgames=subgames,
+    start=stack_subgames(subgames, [0]),
     buckets=tuple(buckets),
     bucket_of=bucket_of,
     row_of=row_of,
@@ -168,10 +171,19 @@ def searching_policy(
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
   per_playthrough = count_searches(agent)
   done, total = 0, per_playthrough * num_playthroughs
+  start = None if unsafe else _search_start(agent, params, num_iterations)
   for first in range(0, num_playthroughs, per_batch):
     count = min(per_batch, num_playthroughs - first)
     prior = np.tile(np.asarray(agent.tree.prior), (count, 1, 1))
     frontier = _Frontier(np.zeros(count, int), np.zeros(count, int), prior, np.ones_like(prior))
+    if start is not None:
+      key, start_key = jax.random.split(key)
+      stops = sample_stop(start_key, (count,), num_iterations, agent.stop_exponent)
+      reached = _follow(agent.subgames.trees[0], frontier.reach, start[stops])
+      frontier = _descend(
+        agent, agent.start, np.zeros(count, int), frontier, *reached, children, sums
+      )
+      done += count
     while len(frontier.node):
       below = []
       for chunk in _chunks(agent, frontier):
@@ -236,16 +248,45 @@ def _search(
   )  # fmt: skip
   policy = result.average_policy if unsafe else result.policy
   trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
+  return jax.vmap(_pass_down)(trees, beliefs, policy, reach)
 
-  def pass_down(tree, beliefs, policy, reach):
-    setting = traversal.prepare(tree, beliefs)
-    own = [
-      traversal.join_levels(traversal.own_reach(tree, setting, policy, p, reach[p])) for p in (0, 1)
-    ]
-    below = leaf_beliefs(tree, setting, policy) if tree.depth_limited else None
-    return jnp.stack(own), below
 
-  return jax.vmap(pass_down)(trees, beliefs, policy, reach)
+def _pass_down(tree, beliefs, policy, reach):
+  """Returns one subgame's own reach `[P, n, H]` and leaf beliefs `[L, P, H]` under a policy."""
+  setting = traversal.prepare(tree, beliefs)
+  own = [
+    traversal.join_levels(traversal.own_reach(tree, setting, policy, p, reach[p])) for p in (0, 1)
+  ]
+  below = leaf_beliefs(tree, setting, policy) if tree.depth_limited else None
+  return jnp.stack(own), below
+
+
+def _search_start(agent: SearchingAgent, params, num_iterations: int) -> jax.Array | None:
+  """Searches the start of the game once for all playthroughs: every iterate `[j, n, H]`.
+
+  All of them search it from the same beliefs and differ only in where they stop.
+  """
+  tree = agent.subgames.trees[0]
+  if not tree.depth_limited or agent.leaf_values is None:
+    return None
+  return _iterates(tree, agent.algorithm, num_iterations, agent.leaf_values, params)
+
+
+_iterates = jax.jit(
+  root_search.search_iterates, static_argnames=("algorithm", "num_iterations", "leaf_values")
+)
+
+
+@jax.jit
+def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array):
+  """Returns own reach `[M, P, n, H]` and leaf beliefs under policies `[M, n, H]` of the start."""
+  tree = jax.tree.map(jnp.asarray, tree)
+
+  def follow(reach, policy):
+    levels = traversal.split_levels(tree, policy)
+    return _pass_down(tree, tree.prior, levels, reach.astype(tree.dtype))
+
+  return jax.vmap(follow)(jnp.asarray(reach), policies)
 
 
 def _search_chunk(
@@ -272,20 +313,32 @@ def _search_chunk(
     unsafe=unsafe,
   )
   own = np.asarray(own)[:size]  # [M, P, n, H]
+  return _descend(agent, bucket.table, rows, chunk, own, below, children, sums)
+
+
+def _descend(
+  agent: SearchingAgent, table: SubgameTable, rows, chunk: _Frontier, own, below, children, sums
+) -> _Frontier:
+  """Adds the policies of searched subgames to `sums` and returns the subgames below them.
+
+  `rows` are the subgames' places in `table`, whose shape `own` `[M, P, n, H]` and `below`
+  `[M, L, P, H]` have.
+  """
+  own = np.asarray(own)
   nodes, first = np.unique(chunk.node, return_index=True)
-  places = _places(bucket.table, rows[first], nodes, children)  # [nodes, n]
+  places = _places(table, rows[first], nodes, children)  # [nodes, n]
   _accumulate(agent.tree, np.add.reduceat(own, first, axis=0), places, sums)
   if below is None:
     return chunk.take(np.zeros(0, int))
 
-  entries, leaf = np.nonzero(np.asarray(bucket.table.trees.leaf_actor)[rows] != PADDING)
-  leaf_nodes = np.asarray(bucket.table.trees.leaf_nodes)[0]
+  entries, leaf = np.nonzero(np.asarray(table.trees.leaf_actor)[rows] != PADDING)
+  leaf_nodes = np.asarray(table.trees.leaf_nodes)[0]
   place = places[np.searchsorted(nodes, chunk.node[entries]), leaf_nodes[leaf]]
   order = np.argsort(place, kind="stable")
   entries, leaf, place = entries[order], leaf[order], place[order]
   return _Frontier(
     node=place,
-    entry=bucket.table.successor[rows[entries], leaf],
+    entry=np.asarray(table.successor)[rows[entries], leaf],
     beliefs=np.asarray(below)[entries, leaf],
     reach=own[entries, :, leaf_nodes[leaf]],
   )

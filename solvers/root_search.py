@@ -11,33 +11,33 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from solvers import LeafValues, traversal
+from games import PublicTree
+from solvers import traversal
 from solvers.algorithm import Algorithm
 from solvers.batch_search import leaf_beliefs, sample_stop
-from solvers.leaf_values import LeafQuery
+from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.sampling import explore, leaf_probabilities
 from solvers.solve import uniform_policy
 from solvers.subgames import SubgameTable
 
 
 def search_iterates(
-  table: SubgameTable,
+  tree: PublicTree,
   algorithm: Algorithm,
   num_iterations: int,
   leaf_values: LeafValues,
   params: Any,
 ) -> jax.Array:
-  """Searches the start of the game and returns every iterate.
+  """Searches one subgame from its prior and returns every iterate.
 
   Args:
-    table: the subgames; entry 0 starts the game and has leaves.
+    tree: depth-limited.
     algorithm, num_iterations: of the search, static.
     leaf_values, params: a network and its parameters.
 
   Returns:
     `[num_iterations // 2, N, H]` policies, the one after j updates of each player at j.
   """
-  tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
   setting = traversal.prepare(tree, tree.prior)
   state = algorithm.init(tree, setting, uniform_policy(tree, setting))
   encoded = (None, None)
@@ -62,6 +62,11 @@ def search_iterates(
   return policies
 
 
+def start_tree(table: SubgameTable) -> PublicTree:
+  """Returns the table's first subgame, which starts the game."""
+  return jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
+
+
 def sample_starts(
   table: SubgameTable,
   policies: jax.Array,
@@ -83,7 +88,7 @@ def sample_starts(
   Returns:
     Which subgame starts there `[num_starts]`, and its PBS `[num_starts, P, H]`.
   """
-  tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
+  tree = start_tree(table)
   beliefs = tree.prior
   setting = traversal.prepare(tree, beliefs)
   stop_key, explorer_key, leaf_key = jax.random.split(key, 3)

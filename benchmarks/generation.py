@@ -1,0 +1,141 @@
+"""Measures self-play: examples a second, and how close the network comes to plain products.
+
+`python -m benchmarks.generation --preset liars_dice_1x4f_paper` does the reference program's work:
+depth 2, Linear CFR-D, 1,024 iterations, a 2x256 network, the self-play mix of subgames. Prints one
+JSON line.
+
+Floating-point operations of the network count multiplications and additions of its matrix products
+for leaves that exist; padding, normalisation and activations do not count. The first layer's share
+of the public features is computed once a search, so it does not count either.
+"""
+
+import dataclasses
+import functools
+import json
+import statistics
+import time
+
+import flax
+import jax
+import jax.numpy as jnp
+import jaxlib
+import tyro
+
+from rebel_jax.networks import NetworkLeafValues, ValueNetwork
+from rebel_jax.presets import get_preset
+from rebel_jax.self_play import SelfPlay, init_lanes, self_play_step
+from rebel_jax.setup import make_setup
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Measure generation of training examples."""
+
+  preset: str = "liars_dice_1x4f_paper"
+  """Whose game, search and network to use."""
+  lanes: int | None = None
+  """Games side by side; None for the preset's."""
+  rows_fraction: float | None = None
+  """Room for leaves, as in train.py; None for the preset's."""
+  iterations: int | None = None
+  """Iterations of each search; None for the preset's."""
+  warm_up: int = 3
+  """Steps before timing, so that lanes spread over the game."""
+  steps: int = 2
+  """Steps in each timed call."""
+  repeats: int = 3
+  """Timed calls; the median counts."""
+
+
+def matmul_flops_per_second(width: int = 256, repeats: int = 5) -> float:
+  """Returns the best rate of float32 [R, 256] x [256, 256] over R from 128 to 16,384."""
+  best = 0.0
+  for rows in (128, 256, 512, 1024, 2048, 4096, 8192, 16384):
+    x, w = jnp.ones((rows, width)), jnp.eye(width)
+    inner = max(1, 2**21 // rows // 16)
+
+    @jax.jit
+    def chain(x, w, inner=inner):
+      return jax.lax.fori_loop(0, inner, lambda _, y: y @ w, x)
+
+    chain(x, w).block_until_ready()
+    for _ in range(repeats):
+      start = time.perf_counter()
+      chain(x, w).block_until_ready()
+      seconds = time.perf_counter() - start
+      best = max(best, 2 * rows * width * width * inner / seconds)
+  return best
+
+
+def flops_per_row(network: ValueNetwork) -> int:
+  """Returns the operations of the products that one leaf costs in one iteration."""
+  h, w = network.num_infostates, network.width
+  return 2 * (2 * h * w + (network.hidden_layers - 1) * w * w + w * h)
+
+
+@functools.partial(jax.jit, static_argnames=("settings", "leaf_values", "steps"))
+def generate(table, settings: SelfPlay, lanes, leaf_values, params, key, steps: int):
+  def step(lanes, key):
+    lanes, _, _, stats = self_play_step(table, settings, lanes, leaf_values, params, key)
+    return lanes, stats
+
+  lanes, stats = jax.lax.scan(step, lanes, jax.random.split(key, steps))
+  return lanes, jax.tree.map(jnp.sum, stats)
+
+
+def measure(options: Options) -> dict:
+  """Returns the figures of one measurement."""
+  changes = {
+    name: getattr(options, name)
+    for name in ("lanes", "rows_fraction", "iterations")
+    if getattr(options, name) is not None
+  }
+  config = dataclasses.replace(get_preset(options.preset), num_devices=1, **changes)
+  config.validate()
+  setup = make_setup(config)
+  trainer, table = setup.trainer, setup.table
+  network, settings = trainer.learner.network, trainer.self_play
+  params = trainer.init(table, 0, setup.mesh).params
+  leaf_values = NetworkLeafValues(network)
+  lanes = init_lanes(table, settings.num_lanes)
+  keys = jax.random.split(jax.random.key(1), options.repeats + options.warm_up)
+
+  matmul = matmul_flops_per_second()
+  start = time.perf_counter()
+  lanes, _ = generate(table, settings, lanes, leaf_values, params, keys[-1], options.steps)
+  jax.block_until_ready(lanes)
+  first_call = time.perf_counter() - start
+  for key in keys[options.repeats : -1]:
+    lanes, _ = generate(table, settings, lanes, leaf_values, params, key, options.steps)
+  rates, flops, live = [], [], []
+  for key in keys[: options.repeats]:
+    jax.block_until_ready(lanes)
+    start = time.perf_counter()
+    lanes, stats = generate(table, settings, lanes, leaf_values, params, key, options.steps)
+    jax.block_until_ready(lanes)
+    seconds = time.perf_counter() - start
+    rates.append(2 * int(stats.solves) / seconds)
+    rows = int(stats.rows) * settings.num_iterations
+    flops.append(rows * flops_per_row(network) / seconds)
+    live.append(int(stats.rows) / (settings.num_rows * options.steps))
+  matmul = max(matmul, matmul_flops_per_second())
+  device = jax.devices()[0]
+  return {
+    "benchmark": "generation",
+    "preset": options.preset,
+    "device": f"{device.platform}:{device.device_kind}",
+    "versions": {"jax": jax.__version__, "jaxlib": jaxlib.__version__, "flax": flax.__version__},
+    "lanes": settings.num_lanes,
+    "iterations": settings.num_iterations,
+    "share_start": settings.share_start,
+    "examples_per_second": round(statistics.median(rates), 1),
+    "network_flops_per_second": round(statistics.median(flops)),
+    "matmul_flops_per_second": round(matmul),
+    "network_share_of_matmul": round(statistics.median(flops) / matmul, 3),
+    "live_rows": round(statistics.median(live), 3),
+    "first_call_seconds": round(first_call, 1),
+  }
+
+
+if __name__ == "__main__":
+  print(json.dumps(measure(tyro.cli(Options))), flush=True)
