@@ -101,10 +101,11 @@ class Config:
     evaluate_every: Examples between evaluations during training; 0 for an evaluation at the end
       only.
     eval_playthroughs: Playthroughs that an evaluation during training averages; at least 1.
-    eval_iterations: Iterations of each search in evaluations; one player's update is one, so the
-      number is even, at least 2.
+    eval_iterations: Iterations of each search in those evaluations; one player's update is one, so
+      the number is even, at least 2.
     eval_algorithm: What the evaluated agent searches with; the same names as algorithm.
     final_playthroughs: Playthroughs that the evaluation at the end averages; at least 1.
+    final_iterations: Iterations of each search in the evaluation at the end; even, at least 2.
     num_devices: Devices to train on, from 1 to those there are; None for all.
     seed: Seed of all randomness, from 0 to 4,294,967,295; on one kind of device it decides the run.
     output_dir: Folder for configuration, metrics, checkpoints and figure; None for a new
@@ -150,10 +151,11 @@ class Config:
 
   report_every: int = 10
   evaluate_every: int = 10_000
-  eval_playthroughs: int = 4
-  eval_iterations: int = 1_024
+  eval_playthroughs: int = 64
+  eval_iterations: int = 256
   eval_algorithm: str = "linear_cfr"
   final_playthroughs: int = 64
+  final_iterations: int = 1_024
 
   num_devices: int | None = None
   seed: int = 0
@@ -217,7 +219,7 @@ class Config:
     if not isinstance(self.preset, str) or not re.fullmatch(r"[\w.-]+", self.preset):
       raise ConfigError(f"preset={self.preset!r} must be a name of letters, digits, '_', '-', '.'")
     for field, low, high in _INTEGERS:
-      _check_integer(field, getattr(self, field), low, high)
+      check_integer(field, getattr(self, field), low, high)
     for field, greatest, zero in _NUMBERS:
       _check_number(field, getattr(self, field), greatest, zero=zero)
     for field in ("values_of_average", "share_start", "random_beliefs", "layer_norm", "resume"):
@@ -230,7 +232,7 @@ class Config:
       raise unknown("stop_sampling", self.stop_sampling, STOP_SAMPLING)
     if self.activation not in ACTIVATIONS:
       raise unknown("activation", self.activation, ACTIVATIONS)
-    for field in ("iterations", "eval_iterations"):
+    for field in ("iterations", "eval_iterations", "final_iterations"):
       if getattr(self, field) % 2:
         raise ConfigError(
           f"{field}={getattr(self, field)} must be even: one player's update is one iteration"
@@ -238,7 +240,7 @@ class Config:
     if self.max_seconds is not None:
       _check_number("max_seconds", self.max_seconds, None, zero=False)
     if self.num_devices is not None:
-      _check_integer("num_devices", self.num_devices, 1, None)
+      check_integer("num_devices", self.num_devices, 1, None)
     for field in ("batch_size", "min_examples"):
       if getattr(self, field) > self.buffer_size:
         raise ConfigError(
@@ -284,6 +286,7 @@ _INTEGERS = (
   ("evaluate_every", 0, None),
   ("eval_playthroughs", 1, None),
   ("eval_iterations", 2, 2**24),
+  ("final_iterations", 2, 2**24),
   ("final_playthroughs", 1, None),
   ("seed", 0, 2**32 - 1),
   ("keep_checkpoints", 1, None),
@@ -299,7 +302,12 @@ _NUMBERS: tuple[tuple[str, float | None, bool], ...] = (
 )
 
 
-def _check_integer(field: str, value: Any, low: int, high: int | None) -> None:
+def check_integer(field: str, value: Any, low: int, high: int | None) -> None:
+  """Checks that a field's value is an integer from `low` to `high` (None for no limit).
+
+  Raises:
+    ConfigError: it is not.
+  """
   if isinstance(value, bool) or not isinstance(value, int):
     raise ConfigError(f"{field}={value!r} must be an integer")
   if value < low or (high is not None and value > high):

@@ -80,9 +80,22 @@ def train(
     elif config.output_dir is not None:
       folders.check_free(config.output_dir)
     setup = make_setup(config)
+    state = _first_state(setup)
     folder = resumed.folder if resumed else folders.make_folder(config)
     with folders.lock(folder), Signals() as signals:
-      return _Run(setup, folder, resumed, started, shown, signals, stop).go()
+      return _Run(setup, state, folder, resumed, started, shown, signals, stop).go()
+
+
+def _first_state(setup: Setup) -> TrainState:
+  try:
+    return setup.trainer.init(setup.table, setup.config.seed, setup.mesh)
+  except jax.errors.JaxRuntimeError as error:
+    if "RESOURCE_EXHAUSTED" not in str(error):
+      raise
+    raise ConfigError(
+      f"buffer_size={setup.config.buffer_size} examples with width={setup.config.width} must fit "
+      "in the memory of the device"
+    ) from None
 
 
 class _Run:
@@ -96,6 +109,7 @@ class _Run:
   def __init__(
     self,
     setup: Setup,
+    state: TrainState,
     folder: Path,
     resumed: folders.Resumable | None,
     started: float,
@@ -106,7 +120,7 @@ class _Run:
     self.setup, self.config = setup, setup.config
     self.folder, self.display, self.signals, self.stop = folder, display, signals, stop
     self.started = started
-    self.state = setup.trainer.init(setup.table, self.config.seed, setup.mesh)
+    self.state = state
     about = resumed.about if resumed else {}
     if resumed:
       devices = setup.mesh.devices.size
@@ -115,7 +129,7 @@ class _Run:
           f"num_devices={devices} cannot resume the run in {str(folder)!r}, which has "
           f"{about['num_devices']}; allowed is the same number"
         )
-      self.state = checkpoint.restore(resumed.checkpoint, self.state, setup.mesh)
+      self.state = checkpoint.restore(resumed.checkpoint, state, setup.mesh)
     self.log = MetricsLog(folder, about.get("metrics_bytes", 0))
     self.evaluator = Evaluator(self.config, game=setup.game, subgames=setup.subgames)
     self.seconds_before = about.get("seconds", 0.0)
@@ -216,7 +230,10 @@ class _Run:
     try:
       self._check_signals()
       if due:
-        self.row |= self._evaluate(config.final_playthroughs if over else config.eval_playthroughs)
+        self.row |= self._evaluate(final=over)
+        if not over and self._over():  # time ran out meanwhile
+          over = True
+          self.row |= self._evaluate(final=True)
     except Interrupted:
       self.evaluated_at = evaluated_at
       self.log.write(self.row)
@@ -234,12 +251,14 @@ class _Run:
     if _agree(bool(self.signals.received)):
       raise Interrupted
 
-  def _evaluate(self, playthroughs: int) -> dict[str, Any]:
+  def _evaluate(self, *, final: bool) -> dict[str, Any]:
     """Returns what an evaluation adds to the row."""
     self.evaluated_at = self.examples
     if jax.process_index() != 0:
       return {}
     config = self.config
+    playthroughs = config.final_playthroughs if final else config.eval_playthroughs
+    iterations = config.final_iterations if final else config.eval_iterations
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
 
     def measure(unsafe: bool) -> float:
@@ -251,7 +270,7 @@ class _Run:
       return self.evaluator.exploitability(
         params,
         playthroughs=playthroughs,
-        iterations=config.eval_iterations,
+        iterations=iterations,
         seed=(config.seed + self.step) % 2**32,
         unsafe=unsafe,
         progress=progress,
@@ -264,12 +283,12 @@ class _Run:
     self.display.say(
       f"exploitability {exploitability:.4f} after {self.examples:,} examples and "
       f"{duration(self.seconds_before + self.elapsed())} ({playthroughs} playthroughs, "
-      f"{config.eval_iterations:,} iterations; average policy {average:.4f})"
+      f"{iterations:,} iterations; average policy {average:.4f})"
     )
     return {
       "exploitability": exploitability,
       "playthroughs": playthroughs,
-      "iterations": config.eval_iterations,
+      "iterations": iterations,
       "exploitability_average_policy": average,
       "evaluation_seconds": round(time.monotonic() - began, 3),
     }
