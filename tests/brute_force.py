@@ -1,0 +1,367 @@
+"""CFR, values and best responses over histories in plain Python: the tests' referee.
+
+Nothing here uses `solvers` or the arrays of a public tree, only the rules of a game. A concrete
+history is a public node and both players' infostates there. Sums over iterations are written as
+the closed forms of the conventions, not as running averages, so that a mistake in a decay factor
+cannot be shared. Everything is float64, and slow.
+"""
+
+import dataclasses
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+import games
+
+MARGIN = 1e-5  # regrets nearer to zero than this may be rounding
+
+
+class Step(NamedTuple):
+  """What CFR holds after one player's update."""
+
+  policy: dict  # the current one
+  average: dict
+  root_values: np.ndarray  # [2, H] means over the updates so far
+  decided: set  # infosets of this update whose policy rounding cannot turn around
+
+
+@dataclasses.dataclass
+class Node:
+  """A public node: what the rules say after `history`, root included."""
+
+  history: tuple[int, ...]
+  actor: int
+  probability: float  # of the chance outcome that led here, else 1
+  weights: list[list[float]]  # nature's weight of each pair of infostates
+  successors: list[dict[int, list[int]]]  # for each player: infostate above -> infostates here
+  payoffs: list[list[float]] | None  # to player 0, at the end of the game
+  children: dict[int, "Node"] = dataclasses.field(default_factory=dict)
+
+
+def enumerate_public(game) -> Node:
+  """Returns the start of the game with every public node below it."""
+  stay = [{i: [i] for i in range(game.num_infostates)} for _ in range(2)]
+  return _enumerate(game, game.initial_state(), (), 1.0, stay)
+
+
+def _enumerate(game, state, history, probability, successors) -> Node:
+  states = np.asarray(state)[None]
+  actor = int(game.actor(states)[0])
+  payoffs = None
+  if actor == games.TERMINAL:
+    scale = float(game.payoff_scale(states)[0])
+    payoffs = (np.asarray(game.payoffs(), float)[game.payoff_index(states)[0]] * scale).tolist()
+  weights = np.asarray(game.pair_weights(), float)[game.pair_index(states)[0]].tolist()
+  node = Node(history, actor, probability, weights, successors, payoffs)
+  if actor == games.TERMINAL:
+    return node
+  for action in np.flatnonzero(game.legal_actions(states)[0]).tolist():
+    actions = np.array([action])
+    parents = game.infostate_parents(states, actions)
+    h = game.num_infostates
+    parents = np.tile(np.arange(h), (2, 1)) if parents is None else np.asarray(parents[0])
+    chance, mask = 1.0, np.ones((2, h), bool)
+    if actor == games.CHANCE:
+      chances, masks = game.chance(states, actions)
+      chance, mask = float(chances[0]), np.asarray(masks[0], bool)
+    below = [defaultdict(list) for _ in range(2)]
+    for player in (0, 1):
+      for infostate in range(h):
+        if parents[player, infostate] >= 0 and mask[player, infostate]:
+          below[player][int(parents[player, infostate])].append(infostate)
+    child = game.next_states(states, actions)[0]
+    node.children[action] = _enumerate(
+      game, child, (*history, action), chance, [dict(b) for b in below]
+    )
+  return node
+
+
+def next_hands(node, child, hands):
+  """Yields the pairs of infostates at `child` and nature's probability of each."""
+  above = node.weights[hands[0]][hands[1]]
+  for i in child.successors[0].get(hands[0], ()):
+    for j in child.successors[1].get(hands[1], ()):
+      weight = child.weights[i][j]
+      if weight > 0:
+        yield (i, j), child.probability * weight / above
+
+
+class Referee:
+  """One (sub)game with root beliefs `[2, H]`; policies are dicts.
+
+  An infoset is (player, public history, infostate), a move (public action, own infostate after
+  it): a player that moves unseen chooses the second as well. A policy maps infosets to dicts of
+  moves to probabilities.
+  """
+
+  def __init__(self, game, root=(), beliefs=None):
+    assert beliefs is not None or not root, "a root that is not the start needs beliefs"
+    self.h = game.num_infostates
+    self.beliefs = np.asarray(game.prior() if beliefs is None else beliefs, float).tolist()
+    self.root = enumerate_public(game)
+    allowed = self._start_hands(game)
+    for action in root:
+      child = self.root.children[action]
+      allowed = {new for hands in allowed for new, _ in next_hands(self.root, child, hands)}
+      self.root = child
+    # Pairs of infostates that the rules allow at the root, and their weights.
+    self.pairs = [(hands, self.root.weights[hands[0]][hands[1]]) for hands in sorted(allowed)]
+    self.infosets = {}
+    for hands, _ in self.pairs:
+      self._collect(self.root, hands)
+
+  def _start_hands(self, game):
+    prior = np.asarray(game.prior(), float)
+    return {
+      (i, j)
+      for i in range(self.h)
+      for j in range(self.h)
+      if prior[0, i] * prior[1, j] * self.root.weights[i][j] > 0
+    }
+
+  def _collect(self, node, hands):
+    """Notes the moves of every infoset at or below a history."""
+    if node.actor == games.TERMINAL:
+      return
+    if node.actor != games.CHANCE:
+      infoset = (node.actor, node.history, hands[node.actor])
+      if infoset not in self.infosets:
+        self.infosets[infoset] = [
+          (action, after)
+          for action, child in node.children.items()
+          for after in child.successors[node.actor].get(hands[node.actor], ())
+        ]
+    for child in node.children.values():
+      for new, _ in next_hands(node, child, hands):
+        self._collect(child, new)
+
+  def uniform(self):
+    return {i: {m: 1.0 / len(moves) for m in moves} for i, moves in self.infosets.items()}
+
+  def random(self, rng, zeros=0.0):
+    """Returns a random policy in which about `zeros` of the moves are never played."""
+    policy = {}
+    for infoset, moves in self.infosets.items():
+      weights = rng.exponential(size=len(moves)) * (rng.random(len(moves)) >= zeros)
+      if weights.sum() == 0:
+        weights[rng.integers(len(moves))] = 1.0
+      policy[infoset] = dict(zip(moves, weights / weights.sum()))
+    return policy
+
+  # Values.
+
+  def value(self, policy, node, hands, player, reach=1.0, regrets=None):
+    """Returns `player`'s expected payoff from a history; adds to `regrets` if given.
+
+    `reach` is the probability that the opponent and nature play to this history.
+    """
+    if node.actor == games.TERMINAL:
+      payoff = node.payoffs[hands[0]][hands[1]]
+      return payoff if player == 0 else -payoff
+    chosen = policy.get((node.actor, node.history, hands[node.actor])) if node.actor < 2 else None
+    worth = defaultdict(float)  # of each move, or of chance as a whole
+    for action, child in node.children.items():
+      for new, nature in next_hands(node, child, hands):
+        move = (action, new[node.actor]) if node.actor < 2 else None
+        played = nature
+        if node.actor == 1 - player:
+          played *= chosen[move]
+        if played == 0:
+          continue
+        below = self.value(policy, child, new, player, reach * played, regrets)
+        worth[move] += played * below
+    if node.actor != player:
+      return sum(worth.values())
+    value = sum(chosen[move] * worth[move] for move in chosen)
+    if regrets is not None:
+      for move in chosen:
+        regrets[player, node.history, hands[player]][move] += reach * (worth[move] - value)
+    return value
+
+  def root_values(self, policy, player, regrets=None):
+    """Returns `player`'s expected payoff given each root infostate: list of `H`."""
+    total, mass = [0.0] * self.h, [0.0] * self.h
+    for hands, weight in self.pairs:
+      reach = weight * self.beliefs[1 - player][hands[1 - player]]
+      if reach > 0:
+        total[hands[player]] += reach * self.value(policy, self.root, hands, player, reach, regrets)
+        mass[hands[player]] += reach
+    return [t / m if m > 0 else 0.0 for t, m in zip(total, mass)]
+
+  def expected_values(self, policy):
+    return np.array([self.root_values(policy, p) for p in (0, 1)])
+
+  def joint(self):
+    """Returns the joint prior of pairs of infostates, normalised: dict."""
+    joint = {
+      hands: weight * self.beliefs[0][hands[0]] * self.beliefs[1][hands[1]]
+      for hands, weight in self.pairs
+    }
+    total = sum(joint.values())
+    return {hands: p / total for hands, p in joint.items()}
+
+  def game_value(self, policy):
+    """Returns what player 0 expects before infostates are drawn."""
+    return sum(p * self.value(policy, self.root, hands, 0) for hands, p in self.joint().items())
+
+  def best_response_values(self, policy, player):
+    """Returns what a best response expects given each root infostate: list of `H`."""
+    values = []
+    for own in range(self.h):
+      worlds = {}
+      for hands, weight in self.pairs:
+        if hands[player] == own:
+          worlds[hands] = weight * self.beliefs[1 - player][hands[1 - player]]
+      mass = sum(worlds.values())
+      values.append(self._respond(policy, self.root, worlds, player) / mass if mass > 0 else 0.0)
+    return values
+
+  def _respond(self, policy, node, worlds, player):
+    """Returns the best response's payoff summed over `worlds` `{hands: reach}`.
+
+    The worlds are those that `player` cannot tell apart: its own infostate is the same in all.
+    """
+    worlds = {hands: reach for hands, reach in worlds.items() if reach > 0}
+    if not worlds:
+      return 0.0
+    if node.actor == games.TERMINAL:
+      sign = 1 if player == 0 else -1
+      return sum(sign * reach * node.payoffs[i][j] for (i, j), reach in worlds.items())
+    options = []
+    for action, child in node.children.items():
+      after = defaultdict(dict)  # own infostate after the action -> worlds
+      for hands, reach in worlds.items():
+        for new, nature in next_hands(node, child, hands):
+          if node.actor == 1 - player:
+            nature *= policy[node.actor, node.history, hands[node.actor]][action, new[node.actor]]
+          group = after[new[player]]
+          group[new] = group.get(new, 0.0) + reach * nature
+      options += [self._respond(policy, child, group, player) for group in after.values()]
+    return max(options) if node.actor == player else sum(options)
+
+  def best_response_value(self, policy, player):
+    """Returns what a best response expects before infostates are drawn."""
+    values = self.best_response_values(policy, player)
+    return sum(p * values[hands[player]] for hands, p in self.joint().items())
+
+  def exploitability(self, policy):
+    return sum(self.best_response_value(policy, p) for p in (0, 1)) / 2
+
+  # CFR.
+
+  def own_reach(self, policy, player):
+    """Returns the probability that `player`'s own moves lead to each of its infosets."""
+    reach = {}
+
+    def walk(node, own, probability):
+      if node.actor == player and (player, node.history, own) in self.infosets:
+        reach[player, node.history, own] = probability
+      for action, child in node.children.items():
+        for after in child.successors[player].get(own, ()):
+          factor = 1.0
+          if node.actor == player:
+            factor = policy.get((player, node.history, own), {}).get((action, after), 0.0)
+          walk(child, after, probability * factor)
+
+    for own in sorted({hands[player] for hands, _ in self.pairs}):
+      walk(self.root, own, 1.0)
+    return reach
+
+  def cfr(self, num_iterations, *, linear, follow=None):
+    """Yields a `Step` after each player's update, player 0 first.
+
+    The k-th regrets of a player weigh k (Linear CFR) or 1, the policy after its k-th update
+    k + 1 or 1, its k-th root values k or 1. With `follow`, a list of policies, the step after
+    update t is still the referee's own answer, but the next one starts from `follow[t]`.
+    """
+    power = 1 if linear else 0
+    policy = self.uniform()
+    reach = [self.own_reach(policy, p) for p in (0, 1)]
+    total_regret = {i: dict.fromkeys(moves, 0.0) for i, moves in self.infosets.items()}
+    total_policy = {
+      i: {m: reach[i[0]][i] * policy[i][m] for m in moves} for i, moves in self.infosets.items()
+    }
+    values, weights = np.zeros((2, self.h)), np.zeros(2)
+    for t in range(num_iterations):
+      player, k = t % 2, t // 2 + 1
+      regrets = {i: dict.fromkeys(m, 0.0) for i, m in self.infosets.items() if i[0] == player}
+      root = self.root_values(policy, player, regrets)
+      matched, decided = dict(policy), set()
+      for infoset, instantaneous in regrets.items():
+        for move, regret in instantaneous.items():
+          total_regret[infoset][move] += k**power * regret
+        # Up to the factor k the sums are those that the convention keeps scaled down.
+        scaled = {m: r / k**power for m, r in total_regret[infoset].items()}
+        norm = sum(max(r, 0.0) for r in scaled.values())
+        matched[infoset] = {
+          m: max(r, 0.0) / norm if norm > 0 else 1 / len(scaled) for m, r in scaled.items()
+        }
+        if max(scaled.values()) > MARGIN or max(scaled.values()) < -MARGIN:
+          decided.add(infoset)
+      policy = matched if follow is None else {**policy, **{i: follow[t][i] for i in regrets}}
+      own = self.own_reach(policy, player)
+      for infoset in regrets:
+        for move, probability in policy[infoset].items():
+          total_policy[infoset][move] += (k + 1) ** power * own[infoset] * probability
+      values[player] += k**power * np.array(root)
+      weights[player] += k**power
+      average = {
+        i: {m: x / sum(moves.values()) for m, x in moves.items()}
+        for i, moves in total_policy.items()
+      }
+      yield Step(matched, average, values / np.maximum(weights, 1)[:, None], decided)
+
+
+# Between dicts and arrays on a tree.
+
+
+def tree_edges(tree, root=()):
+  """Returns (node, infostate there, infoset, move) of each edge of `tree` and infostate.
+
+  Histories are those of the whole game; `root` is the one of the tree's root. Infostates that
+  the rules make impossible are left out.
+  """
+  parents, kinds, actions = (np.asarray(x).tolist() for x in (tree.parent, tree.kind, tree.action))
+  histories, found = [tuple(root)], []
+  for node in range(1, tree.num_nodes):
+    parent, action = parents[node], actions[node]
+    histories.append((*histories[parent], action))
+    mover = kinds[parent]
+    if mover not in (0, 1):
+      continue
+    for infostate in range(tree.num_infostates):
+      if tree.possible is not None and not tree.possible[node, mover, infostate]:
+        continue
+      above = infostate
+      if tree.infostate_parent is not None:
+        above = int(tree.infostate_parent[node, mover, infostate])
+      found.append((node, infostate, (mover, histories[parent], above), (action, infostate)))
+  return found
+
+
+def to_array(tree, policy, root=()):
+  """Returns a dict policy as an array `[N, H]` on `tree`, one where there is no choice."""
+  array = np.ones((tree.num_nodes, tree.num_infostates))
+  for node, infostate, infoset, move in tree_edges(tree, root):
+    array[node, infostate] = policy[infoset][move]
+  return array
+
+
+def from_array(edges, array):
+  """Returns an array policy `[N, H]` as a dict, given its tree's `tree_edges`."""
+  rows = np.asarray(array).tolist()
+  policy = defaultdict(dict)
+  for node, infostate, infoset, move in edges:
+    policy[infoset][move] = rows[node][infostate]
+  return dict(policy)
+
+
+def worst_difference(edges, array, policy, infosets=None):
+  """Returns the largest difference between an array policy and a dict policy.
+
+  Only `infosets` count, by default all that the dict knows.
+  """
+  infosets = policy.keys() if infosets is None else infosets
+  theirs = from_array(edges, array)
+  return max((abs(theirs[i][m] - p) for i in infosets for m, p in policy[i].items()), default=0.0)

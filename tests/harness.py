@@ -1,0 +1,84 @@
+"""What several test files share: the games, ways to perturb them, and a stepwise solver."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import games
+from solvers import traversal
+from solvers.solve import uniform_policy
+
+# Small instances that are enumerated history by history: name, parameters, root.
+CASES = {
+  "kuhn": ("kuhn_poker", {}, ()),
+  "rock_paper_scissors": ("rock_paper_scissors", {}, ()),
+  "liars_dice_1x3f": ("liars_dice", {"num_dice": 1, "num_faces": 3}, ()),
+  "liars_dice_1x4f": ("liars_dice", {"num_dice": 1, "num_faces": 4}, ()),
+  "liars_dice_2x2f_after_a_bid": ("liars_dice", {"num_dice": 2, "num_faces": 2}, (1,)),
+  "leduc": ("leduc_poker", {}, ()),
+  "leduc_after_a_card": ("leduc_poker", {}, (1, 2, 1, 5)),
+}
+
+
+def make_case(name):
+  """Returns the game and the root of a case."""
+  game, parameters, root = CASES[name]
+  return games.make(game, **parameters), root
+
+
+def jitter_payoffs(game, seed=0):
+  """Gives `game` payoffs without ties, in place: no two moves are worth exactly the same.
+
+  Between moves of equal value rounding decides, and two correct programs may then part.
+  """
+  rng = np.random.default_rng(seed)
+  tables = np.asarray(game.payoffs(), float)
+  tables = tables + rng.normal(scale=0.3, size=tables.shape)
+  game.payoffs = lambda: tables
+  return game
+
+
+def random_beliefs(rng, possible, num_zeros=1):
+  """Returns random beliefs `[2, H]` over `possible` `[2, H]`, each row with `num_zeros` zeros."""
+  beliefs = rng.exponential(size=possible.shape) * possible
+  for row in beliefs:
+    support = np.flatnonzero(row)
+    row[rng.permutation(support)[: min(num_zeros, len(support) - 1)]] = 0.0
+  return beliefs / beliefs.sum(axis=1, keepdims=True)
+
+
+def root_possible(tree):
+  """Returns which infostates the rules allow at the root: `[2, H]`."""
+  if tree.possible is None:
+    return np.ones((2, tree.num_infostates), bool)
+  return np.asarray(tree.possible[0])
+
+
+# Compiling is what the tests' time goes to, and it is several times faster without LLVM's
+# optimisations; the tests of `solve` itself compile as users do.
+fast_to_compile = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+
+
+@functools.partial(fast_to_compile, static_argnames="algorithm")
+def run(tree, beliefs, num_updates, *, algorithm):
+  """Runs `algorithm` for `num_updates` (traced), player 0 first, as `solve` does.
+
+  Returns:
+    Current policy and average policy, `[N, H]`, and root values `[P, H]`.
+  """
+  tree = jax.tree.map(jnp.asarray, tree)
+  setting = traversal.prepare(tree, beliefs)
+  state = algorithm.init(tree, setting, uniform_policy(tree, setting))
+  updates = [
+    lambda state, player=player: algorithm.update(tree, setting, state, None, player)
+    for player in (0, 1)
+  ]
+  state = lax.fori_loop(0, num_updates, lambda t, s: lax.cond(t % 2 == 0, *updates, s), state)
+  return (
+    traversal.join_levels(algorithm.current_policy(tree, setting, state)),
+    traversal.join_levels(algorithm.average_policy(tree, setting, state)),
+    algorithm.root_values(setting, state),
+  )

@@ -1,0 +1,108 @@
+"""Expected values, best responses and exploitability against the referee over histories."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from tests import brute_force, harness
+
+TOLERANCE = 1e-10
+
+
+@harness.fast_to_compile
+def measure(tree, policy, beliefs):
+  """Returns expected values, both best responses and exploitability of a policy."""
+  responses = [solvers.best_response(tree, policy, player, beliefs=beliefs) for player in (0, 1)]
+  return (
+    solvers.expected_values(tree, policy, beliefs=beliefs),
+    jnp.stack([response.values for response in responses]),
+    [response.policy for response in responses],
+    solvers.exploitability(tree, policy, beliefs=beliefs),
+  )
+
+
+def scene(case, seed, zeros):
+  """Returns referee, tree, its edges, beliefs with zeros, and a policy as a dict and an array."""
+  game, root = harness.make_case(case)
+  tree = games.build_public_tree(game, root=root)
+  rng = np.random.default_rng(seed)
+  beliefs = harness.random_beliefs(rng, harness.root_possible(tree))
+  referee = brute_force.Referee(game, root, beliefs)
+  policy = referee.random(rng, zeros=zeros)
+  edges = brute_force.tree_edges(tree, root)
+  return referee, tree, edges, beliefs, policy, brute_force.to_array(tree, policy, root)
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.4])
+@pytest.mark.parametrize("case", harness.CASES)
+def test_measures_of_random_policies_match_the_referee(case, zeros, x64):
+  """Random policies, some of whose moves are never played, from beliefs with zeros."""
+  referee, tree, edges, beliefs, policy, array = scene(case, 1, zeros)
+  values, best, responses, exploitability = measure(tree, array, beliefs)
+  expected = referee.expected_values(policy)
+  np.testing.assert_allclose(values, expected, rtol=0, atol=TOLERANCE)
+  for player in (0, 1):
+    expected_best = np.array(referee.best_response_values(policy, player))
+    np.testing.assert_allclose(best[player], expected_best, rtol=0, atol=TOLERANCE)
+    # The policy that is returned earns those values, and leaves the other's part alone.
+    response = brute_force.from_array(edges, responses[player])
+    earned = referee.root_values(response, player)
+    np.testing.assert_allclose(earned, expected_best, rtol=0, atol=TOLERANCE)
+    theirs = [infoset for infoset in policy if infoset[0] != player]
+    assert brute_force.worst_difference(edges, responses[player], policy, theirs) < TOLERANCE
+    # A control on the comparison: a mixed policy earns less than the response to it.
+    assert zeros or (expected_best - expected[player]).max() > 1e-3
+  np.testing.assert_allclose(exploitability, referee.exploitability(policy), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("case", harness.CASES)
+def test_the_game_is_zero_sum_in_the_solvers_too(case, x64):
+  referee, tree, _, beliefs, policy, array = scene(case, 2, 0.0)
+  values = measure(tree, array, beliefs)[0]
+  expected = (solvers.root_marginals(tree, beliefs) * values).sum(axis=1)
+  np.testing.assert_allclose(expected[0], -expected[1], rtol=0, atol=TOLERANCE)
+  np.testing.assert_allclose(expected[0], referee.game_value(policy), rtol=0, atol=TOLERANCE)
+
+
+def test_the_referees_best_response_is_the_best_pure_strategy():
+  """Kuhn poker has 64 pure strategies a player: none earns more, and one earns as much."""
+  referee, _, _, _, policy, _ = scene("kuhn", 3, 0.2)
+  for player in (0, 1):
+    own = [(i, moves) for i, moves in referee.infosets.items() if i[0] == player]
+    best = -np.inf
+    for choice in itertools.product(*(moves for _, moves in own)):
+      pure = {i: {m: float(m == c) for m in moves} for (i, moves), c in zip(own, choice)}
+      value = referee.game_value({**policy, **pure})
+      best = max(best, value if player == 0 else -value)
+    assert best == pytest.approx(referee.best_response_value(policy, player), abs=1e-12)
+
+
+def test_known_equilibrium_of_rock_paper_scissors(x64):
+  """ReBeL, Figure 1: (0.4, 0.4, 0.2) for both; nothing else is as good."""
+  game = games.make("rock_paper_scissors")
+  tree = games.build_public_tree(game)
+  policy = brute_force.Referee(game).uniform()
+  uniform = brute_force.to_array(tree, policy)
+  equilibrium = {i: dict(zip(moves, (0.4, 0.4, 0.2))) for i, moves in policy.items()}
+  array = brute_force.to_array(tree, equilibrium)
+  assert abs(solvers.exploitability(tree, array)) < TOLERANCE
+  assert solvers.exploitability(tree, uniform) == pytest.approx(1 / 3)  # 1 - 2/3 by rock or paper
+
+
+def test_measures_in_float32_are_near_those_in_float64():
+  """The production type, on a policy that float64 scores above."""
+  referee, tree, _, beliefs, policy, array = scene("leduc_after_a_card", 1, 0.0)
+  assert tree.dtype == np.float32
+  values, best, _, exploitability = measure(
+    tree, array.astype(np.float32), beliefs.astype(np.float32)
+  )
+  np.testing.assert_allclose(values, referee.expected_values(policy), atol=1e-4)
+  for player in (0, 1):
+    np.testing.assert_allclose(
+      best[player], referee.best_response_values(policy, player), atol=1e-4
+    )
+  np.testing.assert_allclose(exploitability, referee.exploitability(policy), atol=1e-4)
