@@ -1,0 +1,117 @@
+"""How games of ours map to the games of OpenSpiel."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import pyspiel
+
+from games.game import Game
+from rebel_jax.open_spiel import histories
+from rebel_jax.open_spiel.factored_game import OpenSpielGame
+
+
+@dataclasses.dataclass(frozen=True)
+class Correspondence:
+  """The OpenSpiel game equal to a game of ours; see `register_open_spiel`."""
+
+  load: Callable[[Game], str]
+  infostates: Callable[[Game, Sequence[int], int], Sequence[int]]
+  action: Callable[[Game, int, bool], int]
+
+
+_REGISTRY: dict[str, Correspondence] = {}
+
+
+def register_open_spiel(
+  name: str,
+  *,
+  load: Callable[[Game], str],
+  infostates: Callable[[Game, Sequence[int], int], Sequence[int]],
+  action: Callable[[Game, int, bool], int] | None = None,
+) -> None:
+  """Declares the OpenSpiel game equal to games whose `name` is `name`.
+
+  It is for games whose private information is dealt before the first public action and never
+  changes; whatever OpenSpiel deals before that is taken to be private.
+
+  Args:
+    name: the `name` of the game class.
+    load: from the game to what `pyspiel.load_game` takes.
+    infostates: from the game, the outcomes of OpenSpiel's private deals in order and a player to
+      the infostates of ours that OpenSpiel takes to be one; usually a single one.
+    action: from the game, OpenSpiel's action and whether it is a chance outcome to our public
+      action; None where they are equal.
+
+  Raises:
+    ValueError: the name is taken.
+  """
+  if name in _REGISTRY:
+    raise ValueError(f"name={name!r} already has a counterpart in OpenSpiel; choose another")
+  _REGISTRY[name] = Correspondence(
+    load, infostates, action or (lambda game, action, chance: action)
+  )
+
+
+def find_correspondence(game: Game) -> Correspondence:
+  """Returns how `game` maps to OpenSpiel.
+
+  Raises:
+    ValueError: no counterpart is known.
+  """
+  if game.name not in _REGISTRY:
+    known = ", ".join(sorted(_REGISTRY))
+    raise ValueError(
+      f"game={game.name!r} has no counterpart in OpenSpiel; known: {known}, and games made by "
+      "open_spiel.from_game (open_spiel.register_open_spiel adds others)"
+    )
+  return _REGISTRY[game.name]
+
+
+def load_game(game: Game) -> pyspiel.Game:
+  """Returns the OpenSpiel game equal to `game`.
+
+  Raises:
+    ValueError: `game` is not a game of ours, or has no counterpart in OpenSpiel.
+  """
+  if not isinstance(game, Game):
+    raise ValueError(f"game={game!r} must be a games.Game, as games.make returns it")
+  if isinstance(game, OpenSpielGame):
+    return game.open_spiel_game
+  return histories.load(find_correspondence(game).load(game))
+
+
+def private_deals(game: pyspiel.Game) -> Iterator[tuple[tuple[int, ...], pyspiel.State]]:
+  """Yields the outcomes of chance before the first move, and the state that they lead to."""
+  stack = [game.new_initial_state()]
+  while stack:
+    state = stack.pop()
+    if state.is_chance_node():
+      stack += [state.child(a) for a, p in reversed(state.chance_outcomes()) if p > 0]
+    else:
+      yield tuple(state.history()), state
+
+
+def _liars_dice_infostates(game, deal, player):
+  place = {roll: i for i, roll in enumerate(map(tuple, game.dice().tolist()))}
+  # OpenSpiel sorts a player's dice: every order of them is one information state.
+  own = deal[player * game.num_dice : (player + 1) * game.num_dice]
+  return sorted({place[roll] for roll in itertools.permutations(own)})
+
+
+register_open_spiel(
+  "kuhn_poker",
+  load=lambda game: "kuhn_poker",
+  infostates=lambda game, deal, player: [deal[player]],
+)
+register_open_spiel(
+  "leduc_poker",
+  load=lambda game: "leduc_poker",
+  infostates=lambda game, deal, player: [deal[player]],
+  action=lambda game, action, chance: action + 3 if chance else action,  # 3: its first card
+)
+register_open_spiel(
+  "liars_dice",
+  load=lambda game: f"liars_dice(numdice={game.num_dice},dice_sides={game.num_faces})",
+  infostates=_liars_dice_infostates,
+)

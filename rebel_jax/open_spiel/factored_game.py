@@ -1,0 +1,266 @@
+# ruff: noqa: D102 - the methods are documented where games.Game declares them
+"""An OpenSpiel game as a `games.Game`: its public states in tables."""
+
+import numpy as np
+import pyspiel
+
+from games.game import CHANCE, Game
+from rebel_jax.open_spiel.public_nodes import PASS, Node, PublicNodes
+
+_MAX_TABLE_ENTRIES = 2**26
+_MAX_ONE_HOT = 512
+
+
+class OpenSpielGame(Game):
+  """A game made by `open_spiel.from_game`.
+
+  A public state is the number of a node of the whole public tree: `[n, 1]`, 0 at the root.
+  Private chance before the first public event is in the prior. A public action has OpenSpiel's
+  own number where all histories of the public state have one name for it; larger numbers are
+  moves that the other player does not see, and outcomes that only the players' infostates
+  together decide. `action_name` tells them apart.
+
+  Infostates are numbered in the order of OpenSpiel's information state strings at the root;
+  `information_state` translates.
+
+  Attributes:
+    open_spiel_game: the `pyspiel.Game` it was made from, sequential.
+  """
+
+  def __init__(self, game: pyspiel.Game, public: PublicNodes):
+    nodes = public.nodes
+    self.open_spiel_game = game
+    self.name = f"open_spiel:{game}"
+    self.num_infostates = 1 + max(n for node in nodes for p in (0, 1) for n in _numbers(node, p))
+    self.num_actions = 1 + max(node.label for node in nodes)
+    h = self.num_infostates
+    _check_size(game, "public states and infostates", 2 * len(nodes) * h)
+
+    self._names = public.names
+    self._strings = public.histories.strings
+    self._decisions = [node.decisions for node in nodes]
+    self._own_action = [node.own_action for node in nodes]
+    self._root_strings = tuple(_root_strings(public, p) for p in (0, 1))
+    self._prior = np.zeros((2, h))
+    for p in (0, 1):
+      self._prior[p, list(_numbers(nodes[0], p))] = public.prior[p]
+
+    self._actor = np.array([node.actor for node in nodes])
+    self._parent = np.array([node.parent for node in nodes])
+    self._action = np.array([node.label for node in nodes])
+    self._chance = np.array([node.chance for node in nodes])
+    # Children by (node, action), for look-ups in bulk.
+    keys = self._parent * self.num_actions + self._action
+    self._child = 1 + np.argsort(keys[1:], kind="stable")
+    self._edge = keys[self._child]
+    self._first_edge = np.searchsorted(self._parent[self._child], np.arange(len(nodes) + 1))
+
+    self._possible = np.zeros((len(nodes), 2, h), bool)
+    self._above = np.full((len(nodes), 2, h), -1)
+    for i, node in enumerate(nodes):
+      for p in (0, 1):
+        numbers = list(_numbers(node, p))
+        self._possible[i, p, numbers] = True
+        if i:
+          self._above[i, p, numbers] = node.above[p]
+    self._infostates_change = self._find_changes()
+    self._fill_tables(game, nodes)
+    self._depth = self._find_depths()
+
+  def _find_changes(self) -> bool:
+    """Says whether infostates ever split, or end for another reason than public chance."""
+    below = np.arange(1, len(self._parent))
+    above, before = self._above[below], self._possible[self._parent[below]]
+    renamed = (above >= 0) & (above != np.arange(self.num_infostates))
+    moved = self._actor[self._parent[below]] != CHANCE
+    lost = before & ~self._possible[below] & moved[:, None, None]
+    return bool(renamed.any() or lost.any())
+
+  def _fill_tables(self, game: pyspiel.Game, nodes: list[Node]) -> None:
+    h = self.num_infostates
+    limit = _MAX_TABLE_ENTRIES // (h * h)
+    weights, payoffs = _Tables(game, h, limit), _Tables(game, h, limit)
+    self._pair_index = np.zeros(len(nodes), np.int32)
+    self._payoff_index = np.zeros(len(nodes), np.int32)
+    self._payoff_scale = np.zeros(len(nodes))
+    for i, node in enumerate(nodes):
+      if node.shares_weights:
+        self._pair_index[i] = self._pair_index[node.parent]
+      else:
+        # Weights that are one wherever it matters are one everywhere: `PublicTree.compatible`.
+        fill = float((node.weights == 1).all())
+        self._pair_index[i] = weights.add(node, node.weights, fill)
+      if node.payoff is not None:
+        real = node.payoff[node.weights > 0]
+        if real.size == 0 or np.ptp(real) == 0:
+          # After a fold, say: the same for every pair.
+          self._payoff_scale[i] = real[0] if real.size else 0.0
+          self._payoff_index[i] = payoffs.add_constant()
+        else:
+          scale = real[np.argmax(np.abs(real))]
+          self._payoff_scale[i] = scale
+          self._payoff_index[i] = payoffs.add(node, node.payoff / scale, 0.0)
+    self._pair_weights, self._payoffs = weights.stack(), payoffs.stack()
+
+  def _find_depths(self) -> np.ndarray:
+    depth = np.zeros(len(self._parent), int)
+    for node in range(1, len(depth)):
+      depth[node] = depth[self._parent[node]] + 1
+    return depth
+
+  # Public states.
+
+  def initial_state(self):
+    return np.array([0])
+
+  def actor(self, states):
+    return self._actor[states[:, 0]]
+
+  def _edges(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the edges below each of `nodes`: positions in `nodes`, and the children."""
+    starts, stops = self._first_edge[nodes], self._first_edge[nodes + 1]
+    counts = stops - starts
+    rows = np.repeat(np.arange(len(nodes)), counts)
+    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rows, self._child[np.repeat(starts, counts) + offsets]
+
+  def legal_actions(self, states):
+    legal = np.zeros((len(states), self.num_actions), bool)
+    rows, children = self._edges(states[:, 0])
+    legal[rows, self._action[children]] = True
+    return legal
+
+  def _after(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    place = np.searchsorted(self._edge, states[:, 0] * self.num_actions + actions)
+    return self._child[place]
+
+  def next_states(self, states, actions):
+    return self._after(states, actions)[:, None]
+
+  # Private information.
+
+  def prior(self):
+    return self._prior
+
+  def pair_weights(self):
+    return self._pair_weights
+
+  def pair_index(self, states):
+    return self._pair_index[states[:, 0]]
+
+  def chance(self, states, actions):
+    after = self._after(states, actions)
+    return self._chance[after], self._possible[after]
+
+  def infostate_parents(self, states, actions):
+    return self._above[self._after(states, actions)] if self._infostates_change else None
+
+  # Payoffs.
+
+  def payoffs(self):
+    return self._payoffs
+
+  def payoff_index(self, states):
+    return self._payoff_index[states[:, 0]]
+
+  def payoff_scale(self, states):
+    return self._payoff_scale[states[:, 0]]
+
+  # What a network sees, and what a person reads.
+
+  def features(self, states, player):
+    """Returns seat, turn and the public actions so far, one-hot where that stays small."""
+    actor = self._actor[states[:, 0]]
+    turn = np.stack([np.full(len(states), player), actor == player, actor == CHANCE], axis=1)
+    longest = int(self._depth.max())
+    path = np.zeros((len(states), longest), int)  # public action + 1, 0 after the last
+    node = states[:, 0]
+    for _ in range(longest):
+      rows = np.flatnonzero(node)
+      path[rows, self._depth[node[rows]] - 1] = self._action[node[rows]] + 1
+      node = np.maximum(self._parent[node], 0)
+    if longest * self.num_actions <= _MAX_ONE_HOT:
+      shown = path[:, :, None] == np.arange(1, self.num_actions + 1)
+    else:
+      digits = int(self.num_actions).bit_length()
+      shown = path[:, :, None] >> np.arange(digits) & 1
+    shown = shown.reshape(len(states), longest * shown.shape[2])
+    return np.concatenate([turn, shown], axis=1).astype(float)
+
+  def action_name(self, action):
+    return self._names[int(action)]
+
+  def infostate_name(self, player, infostate):
+    """Returns OpenSpiel's information state string at the root; the number below it."""
+    return self._root_strings[player].get(infostate, str(infostate))
+
+  # Back to OpenSpiel.
+
+  def information_state(self, node: int, infostate: int) -> str | None:
+    """Returns the acting player's information state string at a public state.
+
+    Args:
+      node: the public state.
+      infostate: the number of the infostate there.
+
+    Returns:
+      The string, or None where that infostate has nothing to decide.
+    """
+    string = self._decisions[node].get(infostate)
+    return None if string is None else self._strings[self._actor[node]][string]
+
+  def own_actions(self, node: int) -> dict[int, int]:
+    """Returns the OpenSpiel actions that led to a public state, by the mover's infostate."""
+    return {h: a for h, a in self._own_action[node].items() if a != PASS}
+
+  def __repr__(self):
+    return f"open_spiel.from_game({str(self.open_spiel_game)!r})"
+
+
+class _Tables:
+  """Different tables `[H, H]`, each kept once."""
+
+  def __init__(self, game: pyspiel.Game, num_infostates: int, limit: int):
+    self._game, self._h, self._limit = game, num_infostates, limit
+    self._index: dict[bytes, int] = {}
+    self._tables: list[np.ndarray] = []
+
+  def add(self, node: Node, values: np.ndarray, fill: float) -> int:
+    table = np.full((self._h, self._h), fill)
+    table[np.ix_(list(_numbers(node, 0)), list(_numbers(node, 1)))] = values
+    return self._add(table + 0.0)  # no negative zeros
+
+  def add_constant(self) -> int:
+    return self._add(np.ones((self._h, self._h)))
+
+  def _add(self, table: np.ndarray) -> int:
+    index = self._index.setdefault(table.tobytes(), len(self._tables))
+    if index == len(self._tables):
+      self._tables.append(table)
+      _check_size(self._game, "tables of pairs of infostates", len(self._tables) * self._h**2)
+    return index
+
+  def stack(self) -> np.ndarray:
+    return np.stack(self._tables)
+
+
+def _numbers(node: Node, player: int):
+  return node.numbers[player].values()
+
+
+def _root_strings(public: PublicNodes, player: int) -> dict[int, str]:
+  """Returns the information state string of each root infostate that has one."""
+  found = {}
+  for key, number in public.nodes[0].numbers[player].items():
+    string = public.string_of(player, key)
+    if string:
+      found[number] = string
+  return found
+
+
+def _check_size(game: pyspiel.Game, what: str, entries: int) -> None:
+  if entries > _MAX_TABLE_ENTRIES:
+    raise ValueError(
+      f"game={game} hides too much to be written out: its {what} need {entries} entries, and at "
+      f"most {_MAX_TABLE_ENTRIES} are allowed"
+    )

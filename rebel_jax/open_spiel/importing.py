@@ -1,0 +1,54 @@
+"""From an OpenSpiel game to a public tree."""
+
+import pyspiel
+
+from games import PublicTree, build_public_tree
+from rebel_jax.open_spiel import histories, infostates
+from rebel_jax.open_spiel.factored_game import OpenSpielGame
+from rebel_jax.open_spiel.histories import Histories
+from rebel_jax.open_spiel.public_nodes import InfostatesMerge, PublicNodes
+
+
+def from_game(
+  game: str | pyspiel.Game, *, max_histories: int = 2_000_000
+) -> tuple[OpenSpielGame, PublicTree]:
+  """Turns a two-player zero-sum OpenSpiel game of perfect recall into a public tree.
+
+  A public state is what is common knowledge: histories share one if a chain of histories leads
+  from one to the other, each of which some player cannot tell from the next by its information
+  state string. Private chance before the first public event becomes the root's prior. Later
+  chance may be public, private or both; moves may be seen, hidden, or seen in part; players may
+  move at the same time (`pyspiel.convert_to_turn_based` is applied). All of it is exact.
+
+  Args:
+    game: the game, or its name with parameters as `pyspiel.load_game` takes it.
+    max_histories: how many histories, all that lead somewhere included, the game may have.
+
+  Returns:
+    The game, which `games.build_public_tree` also takes with a root and a depth, and its whole
+    public tree.
+
+  Raises:
+    ValueError: the game cannot be represented, and why: OpenSpiel cannot load it, it has not two
+      players, is not zero-sum, samples its chance outcomes, lacks information states or perfect
+      recall, has no order in time that its information states respect, or is too large.
+  """
+  if isinstance(max_histories, bool) or not isinstance(max_histories, int) or max_histories < 1:
+    raise ValueError(f"max_histories={max_histories!r} must be a positive integer")
+  spiel_game = histories.load(game)
+  walked = histories.walk(spiel_game, max_histories=max_histories)
+  try:
+    made = _factor(spiel_game, walked, eager=True)
+  except InfostatesMerge:
+    made = _factor(spiel_game, walked, eager=False)
+  return made, build_public_tree(made)
+
+
+def _factor(game: pyspiel.Game, walked: Histories, *, eager: bool) -> OpenSpielGame:
+  known = (
+    infostates.find_infostates(game, walked, 0, eager=eager),
+    infostates.find_infostates(game, walked, 1, eager=eager),
+  )
+  time = infostates.find_times(game, walked, known)
+  public = infostates.find_public_states(walked, known, time)
+  return OpenSpielGame(game, PublicNodes(walked, known, time, public))

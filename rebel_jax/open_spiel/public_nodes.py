@@ -1,0 +1,386 @@
+"""The public tree of an OpenSpiel game, node by node, before it becomes arrays.
+
+A public state is expanded in stages: player 0's moves, player 1's moves (both only where the
+players cannot tell whose turn it is), then what nature or the rules reveal. Moves that lead to
+different public states are different public actions; moves that the other player cannot tell
+apart are one public action, after which they are part of the mover's infostate. What becomes
+public, or known to the mover, only through both players' infostates together (a shot hits or
+misses) is an outcome of a chance node that follows.
+"""
+
+import dataclasses
+import re
+from collections import deque
+
+import numpy as np
+
+from games.game import CHANCE, TERMINAL
+from rebel_jax.open_spiel.histories import Histories
+from rebel_jax.open_spiel.infostates import Infostates, connected
+
+Key = tuple[int, int]  # an infostate, and the own action taken in it or `PASS`
+Keys = tuple[Key, Key]  # both players'
+PASS = -1
+_RTOL = 1e-9
+
+
+class InfostatesMerge(Exception):  # noqa: N818
+  """Two infostates of a public state are one further down."""
+
+
+@dataclasses.dataclass
+class Node:
+  """A public state.
+
+  `n0` and `n1` infostates of the players are possible here. Each has a number, which is that of
+  the infostate it comes from at the parent unless some infostate there splits.
+
+  Attributes:
+    actor: 0, 1, `CHANCE` or `TERMINAL`.
+    parent: the node above, -1 at the root.
+    mover: the player who moved to get here, None if nature did or at the root.
+    numbers: for each player, the number of each infostate by its key, ascending.
+    above: for each player `[n0 or n1]`, the number at the parent of what each comes from.
+    weights: `[n0, n1]` nature's weight of each pair.
+    mass: for each player `[n0 or n1]`, prior of the root infostate that each comes from.
+    own_action: the OpenSpiel action that took the mover to each of its infostates, by number.
+    decisions: the information state of each of the acting player's infostates, by number.
+    label: the public action that led here.
+    shares_weights: whether all weights are those of the same numbers at the parent.
+    chance: probability of the outcome that led here, 1 if a player moved.
+    path_chance: the product of `chance` on the way here.
+    payoff: `[n0, n1]` to player 0, at the end of the game.
+  """
+
+  actor: int
+  parent: int
+  mover: int | None
+  numbers: tuple[dict[Key, int], dict[Key, int]]
+  above: tuple[list[int], list[int]]
+  weights: np.ndarray
+  mass: tuple[np.ndarray, np.ndarray]
+  own_action: dict[int, int] = dataclasses.field(default_factory=dict)
+  decisions: dict[int, int] = dataclasses.field(default_factory=dict)
+  label: int = PASS
+  shares_weights: bool = False
+  chance: float = 1.0
+  path_chance: float = 1.0
+  payoff: np.ndarray | None = None
+
+
+@dataclasses.dataclass
+class _Step:
+  """One history's way through a public state: to the history after its move, or it waits.
+
+  Attributes:
+    before, after: the histories.
+    actor: 0, 1 or `CHANCE`; `PASS` while the history waits.
+    action: the last action of `after` unless the history waits.
+    target: the public state or the end of the game that it leads to.
+    known: what each player knows at the stage that is being expanded.
+    unit: what each player knows once it has moved.
+  """
+
+  before: int
+  after: int
+  actor: int
+  action: int
+  target: tuple
+  known: Keys
+  unit: Keys
+
+
+class PublicNodes:
+  """The public states of a game and how they follow each other.
+
+  Attributes:
+    nodes: parents before children, the root first.
+    names: a short name of each public action.
+    prior: for each player, the probability of each root infostate.
+  """
+
+  def __init__(
+    self,
+    histories: Histories,
+    infostates: tuple[Infostates, Infostates],
+    time: np.ndarray,
+    public: list[dict[int, int]],
+  ):
+    self.histories = histories
+    self.nodes: list[Node] = []
+    self.names = dict(histories.action_names)
+    self._public = public
+    self._time = time.tolist()
+    self._actor = histories.actor.tolist()
+    self._action = histories.action.tolist()
+    self._nature = histories.nature.tolist()
+    self._payoff = histories.payoff.tolist()
+    self._known = [(of.waiting.tolist(), of.of.tolist()) for of in infostates]
+    self._string = (infostates[0].string.tolist(), infostates[1].string.tolist())
+    order = np.argsort(histories.parent, kind="stable")
+    starts = np.searchsorted(histories.parent[order], np.arange(len(histories) + 1))
+    self._children, self._starts = order.tolist(), starts.tolist()
+    self._first_unseen = 1 + max(self.names, default=0)
+    self._queue: deque[tuple[int, int, list[int]]] = deque()
+
+    moment, members = self._skip_private_deals()
+    self.prior = self._add_root(moment, members)
+    self._queue.append((0, moment, members))
+    while self._queue:
+      self._expand(*self._queue.popleft())
+
+  # The root.
+
+  def _skip_private_deals(self) -> tuple[int, list[int]]:
+    """Returns the time and the histories of the first public state where something happens."""
+    moment, members = 0, [0]
+    while True:
+      steps = self._steps(members, moment)
+      targets = {step.target for step in steps}
+      if any(step.actor in (0, 1) for step in steps) or len(targets) > 1:
+        return moment, members
+      if next(iter(targets))[0] == "end":
+        raise ValueError("the game ends before a player moves: there is nothing to solve")
+      moment, members = moment + 1, sorted({step.after for step in steps})
+
+  def _add_root(self, moment: int, members: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    keys = [self._keys(h, moment) for h in members]
+    numbers = tuple(
+      {k: i for i, k in enumerate(sorted({k[p] for k in keys}, key=lambda k: self._order(p, k)))}
+      for p in (0, 1)
+    )
+    joint = self._sum_nature(members, keys, numbers)
+    joint /= joint.sum()
+    prior = joint.sum(axis=1), joint.sum(axis=0)
+    weights = joint / (prior[0][:, None] * prior[1])
+    self._scale = weights.max()
+    weights = weights / self._scale
+    weights[np.abs(weights - 1) < _RTOL] = 1.0
+    actor = self._first_actor(members, moment)
+    self.nodes.append(Node(actor, -1, None, numbers, ([], []), weights, prior))
+    return prior
+
+  # One public state.
+
+  def _expand(self, node: int, moment: int, members: list[int]) -> None:
+    steps = self._steps(members, moment)
+    movers = [p for p in (0, 1) if any(step.actor == p for step in steps)]
+    if movers:
+      self._move(node, moment, steps, movers)
+    else:
+      self._reveal(node, steps)
+
+  def _move(self, node: int, moment: int, steps: list[_Step], movers: list[int]) -> None:
+    """Adds the edges of the first of `movers`, and what comes after them."""
+    player, later = movers[0], movers[1:]
+    numbers, decisions = self.nodes[node].numbers[player], self.nodes[node].decisions
+    rows = []
+    for step in steps:
+      if step.actor == player:
+        string = self._string[player][step.known[player][0]]
+        decisions[numbers[step.known[player]]] = string
+      row: list[tuple] = [("unit", step.unit[player]), ("target", step.target)]
+      # A player who is still to move has not seen this move: its infostates stay together.
+      row += [("known", q, step.known[q]) for q in later if step.actor == q]
+      rows.append(tuple(row))
+    edges = []
+    for group in connected(rows):
+      chosen = [steps[i] for i in group]
+      moved = [
+        dataclasses.replace(s, known=_replace(s.known, player, s.unit[player])) for s in chosen
+      ]
+      remaining = [q for q in later if any(step.actor == q for step in chosen)]
+      reveals = len({s.target for s in chosen}) > 1 or any(s.actor == CHANCE for s in chosen)
+      if remaining:
+        child = self._add(node, remaining[0], chosen, [s.known for s in moved], player)
+        self._move(child, moment, moved, remaining)
+      elif reveals or self._mover_learns(chosen, player):
+        child = self._add(node, CHANCE, chosen, [s.known for s in moved], player)
+        self._reveal(child, moved)
+      else:
+        child = self._arrive(node, chosen, player)
+      edges.append((child, {s.action for s in chosen if s.actor == player}))
+    self._label(edges, "hidden move")
+
+  def _reveal(self, node: int, steps: list[_Step]) -> None:
+    """Adds the edges of a chance node, one for each public state that follows."""
+    by_target: dict[tuple, list[_Step]] = {}
+    for step in steps:
+      by_target.setdefault(step.target, []).append(step)
+    edges = []
+    for chosen in by_target.values():
+      child = self._arrive(node, chosen, None)
+      edges.append((child, {s.action if s.actor == CHANCE else PASS for s in chosen}))
+    self._label(edges, "outcome")
+
+  def _arrive(self, node: int, steps: list[_Step], mover: int | None) -> int:
+    """Adds the public state, or the end of the game, that all `steps` lead to."""
+    arrival = self._arrival(steps)
+    keys = [self._keys(step.after, arrival) for step in steps]
+    if steps[0].target[0] == "end":
+      return self._add(node, TERMINAL, steps, keys, mover)
+    members = sorted({step.after for step in steps})
+    actor = self._first_actor(members, arrival)
+    child = self._add(node, actor, steps, keys, mover)
+    self._queue.append((child, arrival, members))
+    return child
+
+  def _arrival(self, steps: list[_Step]) -> int:
+    """Returns the time at which something happens next to the histories that steps lead to."""
+    return min(self._time[step.after] for step in steps)
+
+  def _steps(self, members: list[int], moment: int) -> list[_Step]:
+    steps = []
+    for before in members:
+      known = self._keys(before, moment)
+      if self._time[before] > moment:
+        target = ("state", self._public[moment + 1][before])
+        steps.append(_Step(before, before, PASS, PASS, target, known, known))
+        continue
+      actor = self._actor[before]
+      for after in self._children[self._starts[before] : self._starts[before + 1]]:
+        action = self._action[after]
+        if self._actor[after] == TERMINAL:
+          target = ("end", actor, action if actor < CHANCE else PASS)
+        else:
+          target = ("state", self._public[moment + 1][after])
+        unit = known
+        if actor < CHANCE:
+          unit = _replace(known, actor, (known[actor][0], action))
+        steps.append(_Step(before, after, actor, action, target, known, unit))
+    return steps
+
+  def _keys(self, history: int, moment: int) -> Keys:
+    """Returns what the players know at a history; its end is known at any time."""
+    acts = self._time[history] <= moment
+    return (self._known[0][acts][history], PASS), (self._known[1][acts][history], PASS)
+
+  def _first_actor(self, members: list[int], moment: int) -> int:
+    return min(self._actor[h] for h in members if self._time[h] == moment)
+
+  def _mover_learns(self, steps: list[_Step], player: int) -> bool:
+    """Says whether the mover learns something in private from its own move."""
+    arrival = self._arrival(steps)
+    learned: dict[Key, Key] = {}
+    for step in steps:
+      key = self._keys(step.after, arrival)[player]
+      if learned.setdefault(step.unit[player], key) != key:
+        return True
+    return False
+
+  def _label(self, edges: list[tuple[int, set[int]]], what: str) -> None:
+    """Numbers the public actions of a node: as OpenSpiel does where it has one name for each."""
+    names = [next(iter(actions)) if len(actions) == 1 else PASS for _, actions in edges]
+    unseen = 0
+    for (child, _), name in zip(edges, names):
+      if name == PASS or names.count(name) > 1:
+        name = self._first_unseen + unseen
+        self.names.setdefault(name, f"{what} {unseen}" if unseen else what)
+        unseen += 1
+      self.nodes[child].label = name
+
+  # One node.
+
+  def _add(
+    self, parent: int, actor: int, steps: list[_Step], keys: list[Keys], mover: int | None
+  ) -> int:
+    """Adds the node to which `steps` lead, after which the players know `keys`."""
+    node = self.nodes[parent]
+    splits, numbers, above = [False, False], [], []
+    for p in (0, 1):
+      origin: dict[Key, int] = {}
+      for step, key in zip(steps, keys):
+        number = node.numbers[p][step.known[p]]
+        if origin.setdefault(key[p], number) != number:
+          raise InfostatesMerge
+      splits[p] = len(set(origin.values())) < len(origin)
+      if splits[p]:
+        ordered = sorted(origin, key=lambda k: (origin[k], *self._order(p, k)))
+        numbers.append({k: i for i, k in enumerate(ordered)})
+      else:
+        numbers.append({k: origin[k] for k in sorted(origin, key=origin.__getitem__)})
+      above.append([origin[k] for k in numbers[p]])
+    rows = [_positions(node.numbers[p], above[p]) for p in (0, 1)]
+    mass = node.mass[0][rows[0]], node.mass[1][rows[1]]
+    child = Node(
+      actor=actor,
+      parent=parent,
+      mover=mover,
+      numbers=(numbers[0], numbers[1]),
+      above=(above[0], above[1]),
+      weights=node.weights[np.ix_(*rows)],
+      mass=mass,
+      path_chance=node.path_chance,
+    )
+    child.shares_weights = not any(splits)
+    if mover is None or splits[1 - mover]:
+      self._weigh(child, steps, keys)
+    if mover is not None:
+      for step, key in zip(steps, keys):
+        child.own_action[numbers[mover][key[mover]]] = step.unit[mover][1]
+    if actor == TERMINAL:
+      child.payoff = self._average_payoff(steps, keys, child.numbers)
+    self.nodes.append(child)
+    return len(self.nodes) - 1
+
+  def _weigh(self, child: Node, steps: list[_Step], keys: list[Keys]) -> None:
+    """Replaces the inherited pair weights of a node where nature or the rules change them."""
+    after = {step.after: key for step, key in zip(steps, keys)}
+    nature = self._sum_nature(list(after), list(after.values()), child.numbers)
+    own = child.mass[0][:, None] * child.mass[1] * (self._scale * child.path_chance)
+    weights = nature / own
+    inherited = child.weights
+    there = inherited > 0
+    ratios = weights[there] / inherited[there]
+    constant = np.ptp(ratios) <= _RTOL * ratios.max()
+    if constant and (child.mover is None or abs(ratios[0] - 1) <= _RTOL):
+      if child.mover is None and abs(ratios[0] - 1) > _RTOL:
+        child.chance = float(ratios[0])
+        child.path_chance *= child.chance
+    else:
+      child.weights, child.shares_weights = weights, False
+
+  def _sum_nature(self, histories: list[int], keys: list[Keys], numbers) -> np.ndarray:
+    """Returns the chance probability of each pair of infostates: `[n0, n1]`."""
+    place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
+    total = np.zeros((len(place[0]), len(place[1])))
+    for history, key in zip(histories, keys):
+      total[place[0][key[0]], place[1][key[1]]] += self._nature[history]
+    return total
+
+  def _average_payoff(self, steps: list[_Step], keys: list[Keys], numbers) -> np.ndarray:
+    """Returns the expected payoff to player 0 of each pair of infostates: `[n0, n1]`."""
+    place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
+    ends: dict[tuple[int, int], list[tuple[float, float]]] = {}
+    for step, key in zip(steps, keys):
+      pair = place[0][key[0]], place[1][key[1]]
+      ends.setdefault(pair, []).append((self._nature[step.after], self._payoff[step.after]))
+    payoff = np.zeros((len(place[0]), len(place[1])))
+    for pair, outcomes in ends.items():
+      weights, values = zip(*outcomes)
+      # An average of equal numbers may be off in its last digit, which would keep tables apart.
+      payoff[pair] = values[0] if len(set(values)) == 1 else np.average(values, weights=weights)
+    return payoff
+
+  def _order(self, player: int, key: Key) -> tuple:
+    """Sorts infostates by their strings, numbers in them as numbers, then by own action."""
+    return natural_order(self.string_of(player, key)), key
+
+  def string_of(self, player: int, key: Key) -> str:
+    """Returns the last information state string that an infostate has seen, "" for none."""
+    string = self._string[player][key[0]]
+    return "" if string < 0 else self.histories.strings[player][string]
+
+
+def natural_order(name: str) -> tuple:
+  """Returns a sort key that orders numbers within names by their size."""
+  return tuple(int(x) if x.isdigit() else x for x in re.split(r"(\d+)", name))
+
+
+def _replace(keys: Keys, player: int, key: Key) -> Keys:
+  return (key, keys[1]) if player == 0 else (keys[0], key)
+
+
+def _positions(numbers: dict[Key, int], wanted: list[int]) -> list[int]:
+  place = {number: i for i, number in enumerate(numbers.values())}
+  return [place[number] for number in wanted]

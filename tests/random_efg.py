@@ -1,0 +1,66 @@
+"""Random extensive-form games of perfect recall, in Gambit's format, to try the bridge on.
+
+Who moves, what is dealt and who sees how much of an action are drawn at random, so that games
+come out with hidden moves, moves seen in part, private and public chance at any time, and
+players who cannot tell whose turn it is.
+"""
+
+import random
+
+_CHANCE = 2
+
+
+def random_efg(seed: int, *, depth: int = 5, actors=(0, 1, _CHANCE), blind: float = 0.3) -> str:
+  """Returns a game that ends after at most `depth` actions.
+
+  Args:
+    seed: the same seed gives the same game.
+    depth: an action more often ends the game as the depth is approached.
+    actors: who may move.
+    blind: how often a player learns nothing of an action, not even that it was taken.
+  """
+  rng = random.Random(seed)
+  infosets: tuple[dict, dict] = ({}, {})
+  lines = ['EFG 2 R "random" { "0" "1" } ""']
+  outcomes = 0
+
+  def size(player, seen):
+    # The same for all histories of an infoset.
+    return random.Random(f"{seed} {player} {seen}").choice((1, 2, 2, 3))
+
+  def grow(level, seen):
+    nonlocal outcomes
+    if level == depth or (level > 1 and rng.random() < 0.25):
+      outcomes += 1
+      payoff = rng.randint(-4, 4)
+      lines.append(f't "" {outcomes} "" {{ {payoff}.0 {-payoff}.0 }}')
+      return
+    actor = rng.choice(actors)
+    if actor == _CHANCE:
+      weights = [rng.randint(1, 4) for _ in range(rng.choice((2, 2, 3)))]
+      listed = " ".join(f'"c{i}" {w}/{sum(weights)}' for i, w in enumerate(weights))
+      lines.append(f'c "" 1 "" {{ {listed} }} 0')
+      count = len(weights)
+    else:
+      count = size(actor, seen[actor])
+      number = infosets[actor].setdefault(seen[actor], len(infosets[actor]) + 1)
+      listed = " ".join(f'"p{actor}a{i}"' for i in range(count))
+      lines.append(f'p "" {actor + 1} {number} "" {{ {listed} }} 0')
+    sees = [rng.random() for _ in (0, 1)]
+    for action in range(count):
+      after = []
+      for player in (0, 1):
+        if player == actor:
+          after.append((*seen[player], ("own", action)))
+        elif sees[player] < blind:
+          after.append(seen[player])
+        elif sees[player] < 0.5:
+          after.append((*seen[player], ("something",)))
+        elif sees[player] < 0.7:
+          after.append((*seen[player], ("parity", action % 2)))
+        else:
+          after.append((*seen[player], (actor, action)))
+      grow(level + 1, tuple(after))
+
+  grow(0, ((), ()))
+  return "\n".join(lines) + "\n"
