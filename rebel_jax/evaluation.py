@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 import solvers
 from games import Game
@@ -83,7 +84,7 @@ class Evaluator:
       unsafe=unsafe,
       progress=progress,
     )
-    return float(solvers.exploitability(self.agent.tree, policy))
+    return float(solvers.exploitability(self.agent.tree, jnp.asarray(policy)))
 
 
 def evaluate_params(

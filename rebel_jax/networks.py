@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 
 from solvers import LeafQuery
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
   # The tanh form of GELU: the papers do not say which, and it is the faster one on a CPU.
   "gelu": functools.partial(nn.gelu, approximate=True),
   "relu": nn.relu,
@@ -35,6 +36,7 @@ class ValueNetwork(nn.Module):
   layer_norm: bool = True
 
   def setup(self):
+    """Makes the layers."""
     self.public = nn.Dense(self.width, name="public")
     self.beliefs = nn.Dense(self.width, use_bias=False, name="beliefs")
     self.hidden = [nn.Dense(self.width) for _ in range(self.hidden_layers - 1)]
@@ -74,6 +76,11 @@ class NetworkLeafValues:
   network: ValueNetwork
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
+    """Answers a query: `[R, H]` values from the traverser's seat.
+
+    Raises:
+      ValueError: the query has two beliefs.
+    """
     if query.value_beliefs is not None:
       raise ValueError(
         "leaf_values=network answers values at one PBS, but the algorithm asks with two "
@@ -85,8 +92,8 @@ class NetworkLeafValues:
     encoded = query.encoded
     if encoded is None:
       encoded = self.encode(params, query.features)
-    return self.network.apply(params, encoded, beliefs, method="decode")
+    return jnp.asarray(self.network.apply(params, encoded, beliefs, method="decode"))
 
   def encode(self, params: Any, features: jax.Array) -> jax.Array:
     """Returns what queries with `features` `[R, F]` may carry as `encoded`: `[R, width]`."""
-    return self.network.apply(params, features, method="encode")
+    return jnp.asarray(self.network.apply(params, features, method="encode"))

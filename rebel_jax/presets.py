@@ -64,7 +64,7 @@ def _paper(num_dice: int, num_faces: int) -> Config:
 
 def _small(preset: str, **settings) -> Config:
   """A run of about a minute that shows a game being learned."""
-  defaults = dict(
+  defaults: dict[str, Any] = dict(
     game=preset,
     game_params=(),
     lanes=32,

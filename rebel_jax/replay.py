@@ -35,6 +35,7 @@ class Replay(NamedTuple):
 
   @property
   def capacity(self) -> int:
+    """How many examples fit."""
     return self.examples.values.shape[0]
 
 

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from solvers import root_search
 from rebel_jax.replay import Examples
-from solvers import LeafValues, traversal
+from solvers import LeafValues, root_search, traversal
 from solvers.algorithm import Algorithm
 from solvers.batch_search import sample_stop, search_batch
 from solvers.sampling import explore, leaf_probabilities, sample_leaf

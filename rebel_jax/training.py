@@ -99,10 +99,10 @@ class Trainer:
     return _run(self, mesh, num_steps, table, state)
 
 
-def specs(state: TrainState) -> TrainState:
-  """Returns how each part of the state lies over the devices."""
+def specs(state: TrainState) -> Any:
+  """Returns how each part of the state lies over the devices, as a `TrainState` of specs."""
   split = {"lanes": P(DEVICES), "replay": P(DEVICES), "keys": P(DEVICES)}
-  return TrainState(**{name: split.get(name, P()) for name in state._fields})
+  return type(state)._make(split.get(name, P()) for name in state._fields)
 
 
 def shardings(state: TrainState, mesh: Mesh) -> TrainState:
@@ -131,12 +131,12 @@ def _run(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState)
 
 
 def _run_on_device(trainer: Trainer, num_steps: int, table: SubgameTable, state: TrainState):
-  here = lambda x: jax.tree.map(lambda y: y[0], x)
-  state = state._replace(lanes=here(state.lanes), replay=here(state.replay), keys=state.keys[0])
+  lanes, replay, keys = jax.tree.map(lambda x: x[0], (state.lanes, state.replay, state.keys))
+  state = state._replace(lanes=lanes, replay=replay, keys=keys)
   step = functools.partial(_step, trainer, table)
   state, reports = jax.lax.scan(step, state, length=num_steps)
-  back = lambda x: jax.tree.map(lambda y: y[None], x)
-  state = state._replace(lanes=back(state.lanes), replay=back(state.replay), keys=state.keys[None])
+  lanes, replay, keys = jax.tree.map(lambda x: x[None], (state.lanes, state.replay, state.keys))
+  state = state._replace(lanes=lanes, replay=replay, keys=keys)
   return state, jax.tree.map(jnp.mean, reports)
 
 

@@ -19,6 +19,7 @@ class Algorithm(Protocol):
   """
 
   alternating: bool
+  averaging: float  # exponent of the averaging weights
 
   @property
   def primed(self) -> tuple[int, ...]:

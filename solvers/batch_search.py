@@ -5,18 +5,26 @@ is little left to do. The tables of a solver are small, so padding them costs li
 is not, so only the leaves that exist are packed into the rows that it evaluates.
 """
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games import PADDING
+from games import PADDING, PublicTree
 from solvers import traversal
 from solvers.algorithm import Algorithm
 from solvers.evaluate_policy import values_given_leaves
-from solvers.leaf_values import LeafQuery, LeafValues, leaf_reach, normalise_beliefs
-from solvers.solve import uniform_policy
+from solvers.leaf_values import (
+  LeafQuery,
+  LeafValues,
+  leaf_possible,
+  leaf_reach,
+  normalise_beliefs,
+)
+from solvers.solve import uniform_policy, update_simultaneously
 from solvers.subgames import SubgameTable
 from solvers.traversal import Levels
 
@@ -104,38 +112,38 @@ def search_batch(
   live = trees.leaf_actor != PADDING
   if active is not None:
     live &= active[:, None]
-  packing = pack_leaves(live, num_rows) if table.trees.depth_limited else None
   settings = jax.vmap(traversal.prepare)(trees, beliefs)
-  state = jax.vmap(lambda tree, s: algorithm.init(tree, s, uniform_policy(tree, s)))(
-    trees, settings
-  )
-  features = encoded = (None, None)
+  evaluate = None
   if table.trees.depth_limited:
-    features = trees.leaf_features.swapaxes(0, 1)  # [P, B, L, F]
-    features = features.reshape(2, -1, features.shape[-1])[:, packing.source]
-  if table.trees.depth_limited and hasattr(leaf_values, "encode"):
-    encoded = tuple(leaf_values.encode(params, features[player]) for player in (0, 1))
-
-  def evaluate(beliefs, player):
-    rows = beliefs.reshape(-1, *beliefs.shape[2:])[packing.source]  # [num_rows, P, H]
-    query = LeafQuery(features[player], player, rows, encoded=encoded[player])
-    values = leaf_values(params, query)[packing.target].reshape(*live.shape, -1)
-    return jnp.where(packing.live, values, 0.0)
+    evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)
 
   def values_for(state, player):
-    if not table.trees.depth_limited:
+    if evaluate is None:
       return None
-    query = jax.vmap(lambda t, s, x: algorithm.leaf_query(t, s, x, player).beliefs)
-    return evaluate(query(trees, settings, state), player)
 
-  def prime(tree, setting, state, values, player):
-    return algorithm.prime(tree, setting, state, values, player)
+    def ask(tree, setting, state):
+      return algorithm.leaf_query(tree, setting, state, player).beliefs
 
-  in_axes = (0, 0, 0, 0, None)
-  if algorithm.primed:
-    answers = {player: values_for(state, player) for player in algorithm.primed}
-    for player, answer in answers.items():
-      state = jax.vmap(prime, in_axes)(trees, settings, state, answer, player)
+    return evaluate(jax.vmap(ask)(trees, settings, state), player)
+
+  def begin(tree, setting):
+    return algorithm.init(tree, setting, uniform_policy(tree, setting))
+
+  state = jax.vmap(begin)(trees, settings)
+  first_answers = {player: values_for(state, player) for player in algorithm.primed}
+  for player, answer in first_answers.items():
+    prime = functools.partial(algorithm.prime, player=player)
+    state = jax.vmap(prime)(trees, settings, state, answer)
+
+  def advance(state):
+    if not algorithm.alternating:
+      both = functools.partial(update_simultaneously, algorithm)
+      answers = (values_for(state, 0), values_for(state, 1))
+      return jax.vmap(both)(trees, settings, state, answers)
+    for player in (0, 1):
+      update = functools.partial(algorithm.update, player=player)
+      state = jax.vmap(update)(trees, settings, state, values_for(state, player))
+    return state
 
   current = jax.vmap(algorithm.current_policy)
 
@@ -144,20 +152,16 @@ def search_batch(
     now = (stop == i)[:, None, None]
     policy = current(trees, settings, state)
     sampled = tuple(jnp.where(now, x, y) for x, y in zip(policy, sampled))
-    for player in (0, 1):
-      values = values_for(state, player)
-      update = lambda t, s, x, v, p=player: algorithm.update(t, s, x, v, p)
-      state = jax.vmap(update)(trees, settings, state, values)
-    return state, sampled
+    return advance(state), sampled
 
   sampled = current(trees, settings, state)
   state, sampled = lax.fori_loop(0, num_iterations // 2, step, (state, sampled))
   average = jax.vmap(algorithm.average_policy)(trees, settings, state)
   if algorithm.values_of_average or values_of_average:
     answers = None
-    if table.trees.depth_limited:
-      beliefs_below = jax.vmap(leaf_beliefs)(trees, settings, average)
-      answers = (evaluate(beliefs_below, 0), evaluate(beliefs_below, 1))
+    if evaluate is not None:
+      below = jax.vmap(leaf_beliefs)(trees, settings, average)
+      answers = (evaluate(below, 0), evaluate(below, 1))
     root_values = jax.vmap(values_given_leaves)(trees, settings, average, answers)
   else:
     root_values = jax.vmap(algorithm.root_values)(settings, state)
@@ -170,12 +174,34 @@ def search_batch(
   )
 
 
+def packed_leaf_values(
+  trees: PublicTree, live: jax.Array, num_rows: int, leaf_values: LeafValues, params: Any
+) -> Callable[[jax.Array, int], jax.Array]:
+  """Returns a function from leaf beliefs `[B, L, P, H]` and a player to values `[B, L, H]`.
+
+  Leaves that `live` `[B, L]` does not mark are worth zero. What does not depend on beliefs is
+  computed here, outside the solver's loop.
+  """
+  packing = pack_leaves(live, num_rows)
+  features = jnp.asarray(trees.leaf_features).swapaxes(0, 1)  # [P, B, L, F]
+  rows = features.reshape(2, -1, features.shape[-1])[:, packing.source]
+  encoded: tuple[Any, Any] = (None, None)
+  if hasattr(leaf_values, "encode"):
+    encoded = (leaf_values.encode(params, rows[0]), leaf_values.encode(params, rows[1]))
+
+  def evaluate(beliefs: jax.Array, player: int) -> jax.Array:
+    packed = beliefs.reshape(-1, *beliefs.shape[2:])[packing.source]  # [num_rows, P, H]
+    query = LeafQuery(rows[player], player, packed, encoded=encoded[player])
+    values = leaf_values(params, query)[packing.target].reshape(*live.shape, -1)
+    return jnp.where(packing.live, values, 0.0)
+
+  return evaluate
+
+
 def leaf_beliefs(tree, setting, policy: Levels) -> jax.Array:
   """Returns the PBS at each leaf of one tree under `policy`: `[L, P, H]`."""
-  reach = tuple(traversal.own_reach(tree, setting, policy, player) for player in (0, 1))
-  reach = jnp.stack(leaf_reach(tree, setting, reach), axis=1)
-  possible = None if tree.possible is None else tree.possible[tree.leaf_nodes]
-  return normalise_beliefs(reach, possible)
+  reach = leaf_reach(tree, setting, traversal.both_reach(tree, setting, policy))
+  return normalise_beliefs(jnp.stack(reach, axis=1), leaf_possible(tree))
 
 
 def sample_stop(

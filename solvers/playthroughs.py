@@ -72,7 +72,7 @@ def make_searching_agent(
   leaf_values: LeafValues | None,
   stop_exponent: float | None = None,
   num_buckets: int = 4,
-  rows_per_call: int = 1024,
+  rows_per_call: int = 512,
   max_lanes: int = 256,
 ) -> SearchingAgent:
   """Prepares the tables of an agent.
@@ -89,7 +89,7 @@ def make_searching_agent(
   """
   bucket_of = np.zeros(len(subgames.trees), int)
   row_of = np.zeros(len(subgames.trees), int)
-  buckets = []
+  buckets: list[_Bucket] = []
   for entries in bucket_subgames(subgames, num_buckets):
     table = stack_subgames(subgames, entries)
     bucket_of[entries] = len(buckets)
@@ -180,9 +180,8 @@ def searching_policy(
       key, start_key = jax.random.split(key)
       stops = sample_stop(start_key, (count,), num_iterations, agent.stop_exponent)
       reached = _follow(agent.subgames.trees[0], frontier.reach, start[stops])
-      frontier = _descend(
-        agent, agent.start, np.zeros(count, int), frontier, *reached, children, sums
-      )
+      rows = np.zeros(count, int)
+      frontier = _descend(agent, agent.start, rows, frontier, reached, children, sums)
       done += count
     while len(frontier.node):
       below = []
@@ -313,18 +312,18 @@ def _search_chunk(
     unsafe=unsafe,
   )
   own = np.asarray(own)[:size]  # [M, P, n, H]
-  return _descend(agent, bucket.table, rows, chunk, own, below, children, sums)
+  return _descend(agent, bucket.table, rows, chunk, (own, below), children, sums)
 
 
 def _descend(
-  agent: SearchingAgent, table: SubgameTable, rows, chunk: _Frontier, own, below, children, sums
+  agent: SearchingAgent, table: SubgameTable, rows, chunk: _Frontier, results, children, sums
 ) -> _Frontier:
   """Adds the policies of searched subgames to `sums` and returns the subgames below them.
 
-  `rows` are the subgames' places in `table`, whose shape `own` `[M, P, n, H]` and `below`
-  `[M, L, P, H]` have.
+  `rows` are the subgames' places in `table`. The results are the players' own reach
+  `[M, P, n, H]` and, if there are leaves, the beliefs there `[M, L, P, H]`.
   """
-  own = np.asarray(own)
+  own, below = np.asarray(results[0]), results[1]
   nodes, first = np.unique(chunk.node, return_index=True)
   places = _places(table, rows[first], nodes, children)  # [nodes, n]
   _accumulate(agent.tree, np.add.reduceat(own, first, axis=0), places, sums)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from games import PublicTree
+from games.public_tree import Array
 from solvers import traversal
 from solvers.leaf_values import leaf_reach
 from solvers.solve import uniform_policy
@@ -42,18 +43,20 @@ def leaf_probabilities(
 
   What is missing to one is the probability of a terminal node.
   """
-  reach = tuple(traversal.own_reach(tree, setting, policy, player) for player in (0, 1))
+  reach = traversal.both_reach(tree, setting, policy)
   first, second = leaf_reach(tree, setting, reach)
   mass = traversal.compatible_mass(setting, second, 0)
   joint = (first * mass).sum(axis=-1)
   if tree.chance_probability is not None:
     # Both players' reach holds the probability of chance; it counts once.
-    joint = joint / jnp.maximum(_chance_reach(tree), jnp.finfo(joint.dtype).tiny)
+    joint = joint / jnp.maximum(
+      _chance_reach(tree, tree.chance_probability), jnp.finfo(joint.dtype).tiny
+    )
   return joint / (beliefs[0] * setting.root_mass[0]).sum()
 
 
-def _chance_reach(tree: PublicTree) -> jax.Array:
-  probabilities = traversal.split_levels(tree, tree.chance_probability[:, None])
+def _chance_reach(tree: PublicTree, probability: Array) -> jax.Array:
+  probabilities = traversal.split_levels(tree, jnp.asarray(probability)[:, None])
   reach = [jnp.ones((1, 1), tree.dtype)]
   for level, probability in zip(tree.structure.levels[1:], probabilities[1:]):
     reach.append(traversal.to_children(level, reach[-1]) * probability)

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from games import PADDING, Game, PublicTree, build_public_tree, stack_trees
+from games.public_tree import Array
 
 _MAX_SUBGAMES = 4096
 
@@ -32,8 +33,8 @@ class SubgameTable:
   """
 
   trees: PublicTree  # [R, ...]
-  successor: jax.Array  # [R, L]
-  num_live: jax.Array  # [R]
+  successor: Array  # [R, L]
+  num_live: Array  # [R]
 
   @property
   def num_subgames(self) -> int:
