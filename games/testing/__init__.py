@@ -1,0 +1,7 @@
+"""The test that every game must pass: its rules and trees against all of its histories."""
+
+from games.testing.check import check_game
+from games.testing.histories import enumerate_histories
+from games.testing.trees import check_public_tree
+
+__all__ = ["check_game", "check_public_tree", "enumerate_histories"]

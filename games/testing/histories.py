@@ -1,0 +1,300 @@
+"""Every history of a game, one state at a time, and what its rules must be like on the way."""
+
+import dataclasses
+from collections import defaultdict
+
+import numpy as np
+
+from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
+
+TOLERANCE = 1e-6
+Pair = tuple[int, int]  # infostates of player 0 and player 1
+
+
+@dataclasses.dataclass
+class PublicHistory:
+  """All histories that share their public actions.
+
+  Attributes:
+    history: the public actions from the start of the game.
+    state: `[S]`.
+    actor: 0, 1, `CHANCE` or `TERMINAL`.
+    probability: of the chance outcome that led here, else 1.
+    infostate_parent: `[P, H]` where infostates come from, -1 where impossible.
+    possible: `[P, H]` whether a player's infostate is possible, the other's left aside.
+    prior: `[P, H]` the game's, hidden moves taken to be equally likely; not normalised.
+    weights: `[H, H]` of the pairs of infostates.
+    features: `[P, F]`.
+    payoffs: `[H, H]` to player 0 if the game ends here, else None.
+    worlds: how likely each pair of infostates is if all moves are equally likely.
+    children: the legal actions.
+  """
+
+  history: tuple[int, ...]
+  state: np.ndarray
+  actor: int
+  probability: float
+  infostate_parent: np.ndarray
+  possible: np.ndarray
+  prior: np.ndarray
+  weights: np.ndarray
+  features: np.ndarray
+  payoffs: np.ndarray | None
+  worlds: dict[Pair, float]
+  children: list[int]
+
+
+def require(condition, message: str) -> None:
+  """Raises an `AssertionError` with `message` unless `condition` holds."""
+  if not condition:
+    raise AssertionError(message)
+
+
+def enumerate_histories(
+  game: Game, max_histories: int = 300_000
+) -> dict[tuple[int, ...], PublicHistory]:
+  """Returns every public history of `game`, the start first, checking the rules on the way.
+
+  Raises:
+    AssertionError: the rules contradict themselves or the interface; the message says where.
+    ValueError: there are more than `max_histories` histories, pairs of infostates counted.
+  """
+  _check_tables(game)
+  state = np.asarray(game.initial_state())
+  require(
+    state.ndim == 1 and np.issubdtype(state.dtype, np.integer),
+    f"initial_state() must be a row of integers; it is {state!r}",
+  )
+  prior = np.asarray(game.prior(), float)
+  weights = _pair_weights(game, state, ())
+  joint = prior[0][:, None] * prior[1] * weights
+  require(joint.sum() > 0, "the prior and the pair weights leave no pair of infostates possible")
+  joint /= joint.sum()
+  seen = prior > 0
+  # An infostate that excludes all of the other's is not possible either.
+  possible = seen & np.stack([weights @ seen[1] > 0, seen[0] @ weights > 0])
+  start = _describe(
+    game,
+    history=(),
+    state=state,
+    probability=1.0,
+    infostate_parent=np.tile(np.arange(game.num_infostates), (2, 1)),
+    possible=possible,
+    prior=prior,
+    worlds={(i, j): float(joint[i, j]) for i, j in np.argwhere(joint > 0).tolist()},
+  )
+  histories, pending, count, total = {}, [start], 0, 0.0
+  while pending:
+    node = pending.pop()
+    histories[node.history] = node
+    count += len(node.worlds)
+    if count > max_histories:
+      raise ValueError(
+        f"max_histories={max_histories}: {game!r} has more histories than that; check a smaller "
+        "instance or allow more"
+      )
+    if node.actor == TERMINAL:
+      total += sum(node.worlds.values())
+    else:
+      pending += _follow(game, node)
+  require(abs(total - 1) < TOLERANCE, f"all ways to play together have probability {total}, not 1")
+  return histories
+
+
+def _check_tables(game: Game) -> None:
+  """Checks what does not depend on the state."""
+  h = game.num_infostates
+  require(
+    isinstance(game.name, str) and h >= 1 and game.num_actions >= 1,
+    f"name={game.name!r}, num_infostates={h!r} and num_actions={game.num_actions!r} must be a "
+    "name and positive numbers",
+  )
+  prior = np.asarray(game.prior(), float)
+  require(prior.shape == (2, h), f"prior() has shape {prior.shape}, not {(2, h)}")
+  require(np.isfinite(prior).all() and (prior >= 0).all(), "prior() is negative or not finite")
+  sums = prior.sum(axis=1)
+  require(np.allclose(sums, 1, atol=TOLERANCE), f"prior() has rows that sum to {sums}, not to one")
+  for name, value in (("pair_weights", game.pair_weights()), ("payoffs", game.payoffs())):
+    shape = np.shape(value)
+    require(
+      len(shape) == 3 and shape[0] >= 1 and shape[1:] == (h, h),
+      f"{name}() has shape {shape}, not (number of tables, {h}, {h})",
+    )
+    require(np.isfinite(value).all(), f"{name}() is not finite everywhere")
+  require((np.asarray(game.pair_weights()) >= 0).all(), "pair_weights() is negative somewhere")
+
+
+def _one(name: str, history, value):
+  value = np.asarray(value)
+  require(value.shape == (1,), f"{name}() has shape {value.shape}, not (1,), for {history}")
+  return value[0]
+
+
+def _pair_weights(game: Game, state: np.ndarray, history) -> np.ndarray:
+  tables = np.asarray(game.pair_weights(), float)
+  index = _one("pair_index", history, game.pair_index(state[None]))
+  require(
+    0 <= index < len(tables),
+    f"pair_index() is {index} after {history}; pair_weights() has {len(tables)} tables",
+  )
+  return tables[index]
+
+
+def _describe(game: Game, *, history, state, **known) -> PublicHistory:
+  """Asks the rules about the public state after `history`."""
+  states = state[None].copy()
+  actor = _one("actor", history, game.actor(states))
+  require(
+    actor in (PLAYER_0, PLAYER_1, CHANCE, TERMINAL),
+    f"actor() is {actor!r} after {history}; it must be 0, 1, CHANCE or TERMINAL",
+  )
+  payoffs = None
+  if actor == TERMINAL:
+    tables = np.asarray(game.payoffs(), float)
+    index = _one("payoff_index", history, game.payoff_index(states))
+    require(
+      0 <= index < len(tables),
+      f"payoff_index() is {index} after {history}; payoffs() has {len(tables)} tables",
+    )
+    scale = _one("payoff_scale", history, game.payoff_scale(states))
+    require(np.isfinite(scale), f"payoff_scale() is {scale} after {history}; it must be finite")
+    payoffs = tables[index] * scale
+  first, second = (np.asarray(game.features(states, player)) for player in (0, 1))
+  lengths = {first.shape, second.shape, (1, *_feature_shape(game))}
+  require(
+    len(lengths) == 1,
+    f"features() has shapes {first.shape} and {second.shape} after {history}, and "
+    f"{(1, *_feature_shape(game))} at the start; they must be the same",
+  )
+  features = np.concatenate([first, second]).astype(float)
+  require(np.isfinite(features).all(), f"features() is not finite after {history}")
+  require((states[0] == state).all(), f"a method changed the states it was given, after {history}")
+  weights = _pair_weights(game, state, history)
+  return PublicHistory(
+    history=history,
+    state=state,
+    actor=int(actor),
+    weights=weights,
+    features=features,
+    payoffs=payoffs,
+    children=[],
+    **known,
+  )
+
+
+def _feature_shape(game: Game) -> tuple[int, ...]:
+  return np.shape(game.features(np.asarray(game.initial_state())[None], 0))[1:]
+
+
+def _follow(game: Game, node: PublicHistory) -> list[PublicHistory]:
+  """Returns what follows `node` and notes the actions that lead there."""
+  legal = np.asarray(game.legal_actions(node.state[None].copy()))
+  require(
+    legal.shape == (1, game.num_actions) and legal.dtype == bool,
+    f"legal_actions() is {legal.dtype} of shape {legal.shape} after {node.history}, not bool of "
+    f"shape {(1, game.num_actions)}",
+  )
+  node.children = np.flatnonzero(legal[0]).tolist()
+  require(node.children, f"no action is legal after {node.history}, yet it is not TERMINAL")
+  steps = [_Step(game, node, action) for action in node.children]
+  if node.actor == CHANCE:
+    arrived = [step.move(node, None) for step in steps]
+    _check_mass(node, arrived, "the outcomes of chance together")
+  else:
+    moves: dict[int, int] = defaultdict(int)
+    for step in steps:
+      for above, infostates in step.after[node.actor].items():
+        moves[above] += len(infostates)
+    stuck = sorted({pair[node.actor] for pair in node.worlds if not moves[pair[node.actor]]})
+    require(
+      not stuck,
+      f"player {node.actor} has no move after {node.history} with infostate {stuck}: "
+      "infostate_parents() lets no infostate come from it",
+    )
+    arrived = [step.move(node, moves) for step in steps]
+    _check_mass(node, arrived, "moves that are equally likely together")
+  return [
+    _describe(
+      game,
+      history=step.history,
+      state=step.state,
+      probability=step.probability,
+      infostate_parent=step.parents,
+      possible=step.pull(node.possible) & (step.parents >= 0),
+      prior=np.where(step.parents >= 0, step.pull(node.prior), 0.0),
+      worlds=worlds,
+    )
+    for step, (worlds, _) in zip(steps, arrived)
+  ]
+
+
+def _check_mass(node: PublicHistory, arrived, what: str) -> None:
+  """Checks that every pair of infostates goes on, with its whole probability and no more."""
+  for pair, reach in node.worlds.items():
+    share = sum(left.get(pair, 0.0) for _, left in arrived) / reach
+    require(
+      abs(share - 1) < TOLERANCE,
+      f"after {node.history} with infostates {pair} (player 0's, player 1's) {what} have "
+      f"probability {share:g}, not 1",
+    )
+
+
+class _Step:
+  """One public action and what the rules say about it."""
+
+  def __init__(self, game: Game, node: PublicHistory, action: int):
+    self.history = (*node.history, action)
+    h, after = game.num_infostates, f"after {self.history}"
+    states, actions = node.state[None].copy(), np.array([action])
+    state = np.asarray(game.next_states(states, actions))
+    require(
+      state.shape == states.shape and np.issubdtype(state.dtype, np.integer),
+      f"next_states() is {state.dtype} of shape {state.shape} {after}, not integers of shape "
+      f"{states.shape}",
+    )
+    self.state = state[0]
+    self.weights = _pair_weights(game, self.state, self.history)
+    parents = game.infostate_parents(states, actions)
+    if parents is None:
+      parents = np.tile(np.arange(h), (1, 2, 1))
+    parents = np.asarray(parents)
+    require(
+      parents.shape == (1, 2, h) and (parents >= -1).all() and (parents < h).all(),
+      f"infostate_parents() is {parents.tolist()} {after}; it must have shape {(1, 2, h)} and hold "
+      f"-1 or infostates below {h}",
+    )
+    self.probability, mask = 1.0, np.ones((1, 2, h), bool)
+    if node.actor == CHANCE:
+      probability, mask = game.chance(states, actions)
+      self.probability = float(_one("chance", self.history, probability))
+      require(
+        0 < self.probability <= 1 + TOLERANCE,
+        f"chance() has probability {self.probability} {after}; it must be in (0, 1]",
+      )
+      require(
+        np.shape(mask) == (1, 2, h),
+        f"chance() has a mask of shape {np.shape(mask)} {after}, not {(1, 2, h)}",
+      )
+    require((states[0] == node.state).all(), f"a method changed the states it was given, {after}")
+    self.parents = np.where(np.asarray(mask, bool)[0], parents[0], -1)  # [P, H]
+    self.after = [
+      {above: np.flatnonzero(row == above).tolist() for above in range(h)} for row in self.parents
+    ]
+
+  def pull(self, rows: np.ndarray) -> np.ndarray:
+    """Reindexes `[P, H]` from the infostates above to those after the action."""
+    return np.take_along_axis(rows, np.maximum(self.parents, 0), axis=1)
+
+  def move(self, node: PublicHistory, moves) -> tuple[dict[Pair, float], dict[Pair, float]]:
+    """Returns how likely each pair of infostates is after the action, and before with it."""
+    worlds: dict[Pair, float] = defaultdict(float)
+    left: dict[Pair, float] = defaultdict(float)
+    for pair, reach in node.worlds.items():
+      share = 1.0 if moves is None else 1.0 / moves[pair[node.actor]]
+      for i in self.after[0][pair[0]]:
+        for j in self.after[1][pair[1]]:
+          nature = self.probability * self.weights[i, j] / node.weights[pair]
+          if nature > 0:
+            worlds[i, j] += reach * share * nature
+            left[pair] += reach * share * nature
+    return dict(worlds), dict(left)
