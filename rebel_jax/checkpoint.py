@@ -17,7 +17,7 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh
 
-from rebel_jax.config import Config, ConfigError, unknown
+from rebel_jax.config import Config, ConfigError
 from rebel_jax.setup import make_network
 from rebel_jax.training import TrainState, shardings
 
@@ -101,7 +101,10 @@ def best_checkpoint(output_dir: str | Path) -> Path | None:
   """Returns the checkpoint of lowest exploitability, None if none was evaluated."""
   scored = []
   for path in checkpoints_of(output_dir):
-    score = read_about(path).get("exploitability")
+    try:
+      score = read_about(path).get("exploitability")
+    except ConfigError:  # damaged, so it is not the best
+      continue
     if score is not None:
       scored.append((score, path))
   return min(scored)[1] if scored else None
@@ -267,7 +270,11 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
     ConfigError: there is no such network, or its files cannot be read.
   """
   if folder is None and name not in pretrained():
-    raise unknown("checkpoint", name, pretrained())
+    known = ", ".join(pretrained()) or "none"
+    raise ConfigError(
+      f"checkpoint={name!r} is neither a folder nor a network that comes with the package; those "
+      f"are: {known}"
+    )
   path = _PRETRAINED / name if folder is None else Path(folder)
   try:
     about = json.loads((path / "about.json").read_text())

@@ -34,6 +34,8 @@ def parse_config(argv: Sequence[str]) -> Config:
     default = checkpoint.config_of(run.checkpoint, run.about)
     # Where and for how long is this command's business, not the run's.
     default = dataclasses.replace(default, output_dir=str(run.folder), max_seconds=None)
+  if "game" in found and found["game"][0] != default.game and "game_params" not in found:
+    default = dataclasses.replace(default, game_params=())  # those were another game's
   return flags.parse(Config, argv, prog="train.py", default=default)
 
 

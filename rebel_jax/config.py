@@ -40,7 +40,7 @@ class ConfigError(ValueError):
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
   """Returns the error for a name that is not one of `known`, with the nearest as a hint."""
   known = list(known)
-  close = difflib.get_close_matches(str(value), known, n=1)
+  close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
   hint = f" (did you mean {close[0]!r}?)" if close else ""
   return ConfigError(f"{field}={value!r} is unknown{hint}; known: {', '.join(known) or 'none'}")
 

@@ -13,11 +13,18 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class Display:
-  """Shows how a run goes. Use as a context manager; `quiet` shows nothing."""
+  """Shows how a run goes. Use as a context manager."""
 
-  def __init__(self, *, quiet: bool = False, stderr: bool = False):
-    self.console = Console(quiet=quiet, stderr=stderr, highlight=False, soft_wrap=True)
-    self._live = None
+  def __init__(self, *, quiet: bool = False, stderr: bool = False, console: Console | None = None):
+    """Decides between a live bar and plain lines.
+
+    Args:
+      quiet: show nothing.
+      stderr: show it on standard error.
+      console: show it there instead.
+    """
+    self.console = console or Console(quiet=quiet, stderr=stderr, highlight=False, soft_wrap=True)
+    self._live: Progress | None = None
     if self.console.is_terminal and not quiet:
       self._live = Progress(
         SpinnerColumn(),
@@ -53,7 +60,7 @@ class Display:
         self.clear()
         self._task = self._live.add_task(description, total=1.0, text=text)
         self._description = description
-      self._live.update(self._task, completed=min(fraction, 1.0), text=text)
+      self._live.update(self._task, completed=min(fraction, 1.0), text=text, refresh=True)
     elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
       self._last_line = time.monotonic()
       self.say(f"{description} {min(fraction, 1.0):4.0%}  {text}".rstrip())

@@ -92,7 +92,7 @@ def parse(
     with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(printed):
       return tyro.cli(cls, args=list(argv), prog=prog, default=default)
   except SystemExit:
-    lines = [line.strip("│╭╮╰╯─ ") for line in printed.getvalue().splitlines()]
+    lines = [line.strip("│╭╮╰╯─+|- ") for line in printed.getvalue().splitlines()]
     text = next((line for line in lines[1:] if line), "it is not understood")
     raise ConfigError(f"command line: {text}; --help lists the flags") from None
 

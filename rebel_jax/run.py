@@ -160,7 +160,8 @@ class _Run:
       )
     elif goes_on:
       self.display.say("nothing left to do: raise --examples to go on")
-    while goes_on and not self._over():
+    # At least one chunk, however short the time, so that there is something to evaluate.
+    while goes_on and self.step < config.num_steps and not (self.chunks and self._over()):
       self._train_chunk()
       goes_on = self._close_chunk()
     self.log.close()

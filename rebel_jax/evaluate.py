@@ -1,0 +1,158 @@
+"""The command `python -m rebel_jax.evaluate`: how exploitable a trained agent is.
+
+Exit codes: 0 it was measured; 2 an argument is not allowed or the checkpoint cannot be read; 130
+it was interrupted.
+"""
+
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import tyro
+
+from rebel_jax import checkpoint, compile_cache, flags
+from rebel_jax.config import ALGORITHMS, ConfigError, check_integer, unknown
+from rebel_jax.display import Display
+from rebel_jax.evaluation import Evaluator
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Measure the exploitability of the agent that searches with a trained network.
+
+  The policies of sampled playthroughs, each search stopped at a random iteration, are averaged by
+  own reach; the exploitability of the average bounds the agent's from above (ReBeL, section 7).
+
+  Attributes:
+    checkpoint: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, or
+      the name of a network that comes with the package.
+    playthroughs: Playthroughs to average; at least 1. The paper's measure takes 1,024.
+    iterations: Iterations of each search; one player's update is one, so the number is even, at
+      least 2.
+    algorithm: What the agent searches with, the same names as in train.py; None for the run's
+      eval_algorithm.
+    depth: Public actions, chance included, that each search looks ahead; at least 1; None for
+      the run's.
+    seed: Seed of the playthroughs, from 0 to 4,294,967,295.
+    unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
+      policy of each search.
+    json: Print one JSON object on standard output instead of a table.
+  """
+
+  checkpoint: tyro.conf.Positional[str]
+  playthroughs: int = 1_024
+  iterations: int = 1_024
+  algorithm: str | None = None
+  depth: int | None = None
+  seed: int = 0
+  unsafe: bool = False
+  json: bool = False
+
+  def validate(self) -> None:
+    """Checks every field by itself.
+
+    Raises:
+      ConfigError: a value is not allowed.
+    """
+    check_integer("playthroughs", self.playthroughs, 1, 2**24)
+    check_integer("iterations", self.iterations, 2, 2**24)
+    check_integer("seed", self.seed, 0, 2**32 - 1)
+    if self.iterations % 2:
+      raise ConfigError(
+        f"iterations={self.iterations} must be even: one player's update is one iteration"
+      )
+    if self.depth is not None:
+      check_integer("depth", self.depth, 1, None)
+    if self.algorithm is not None and self.algorithm not in ALGORITHMS:
+      raise unknown("algorithm", self.algorithm, ALGORITHMS)
+
+
+def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
+  """Returns what the command prints.
+
+  Raises:
+    ConfigError: an option is not allowed or the checkpoint cannot be read.
+  """
+  began = time.monotonic()
+  options.validate()
+  shown = display or Display(quiet=True)
+  policy = checkpoint.load(options.checkpoint)
+  config = policy.config
+  algorithm = options.algorithm or config.eval_algorithm
+  depth = options.depth or config.depth
+  with shown:
+    shown.show("compiling", 0.0)
+    evaluator = Evaluator(config, algorithm=algorithm, depth=depth)
+
+    def exploitability(name: str, unsafe: bool) -> float:
+      def progress(done: int, total: int) -> None:
+        left = (time.monotonic() - start) * (total - done) / done
+        shown.show(name, done / total, f"{done:,} of {total:,} searches, {left:.0f} s left")
+
+      start = time.monotonic()
+      return evaluator.exploitability(
+        policy.params,
+        playthroughs=options.playthroughs,
+        iterations=options.iterations,
+        seed=options.seed,
+        unsafe=unsafe,
+        progress=progress,
+      )
+
+    results = {"exploitability": exploitability(f"{options.playthroughs} playthroughs", False)}
+    if options.unsafe:
+      results["exploitability_average_policy"] = exploitability("average policy", True)
+  return results | {
+    "playthroughs": options.playthroughs,
+    "iterations": options.iterations,
+    "algorithm": algorithm,
+    "depth": depth,
+    "seed": options.seed,
+    "checkpoint": policy.about["checkpoint"],
+    "preset": config.preset,
+    "game": config.game,
+    "game_params": dict(config.game_params),
+    "step": policy.about.get("step"),
+    "examples": policy.about.get("examples"),
+    "seconds": round(time.monotonic() - began, 3),
+    "device": jax.devices()[0].device_kind,
+  }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Runs the command and returns its exit code."""
+  argv = sys.argv[1:] if argv is None else argv
+  try:
+    options = flags.parse(
+      Options, argv, prog="python -m rebel_jax.evaluate", positional=("checkpoint",)
+    )
+    options.validate()
+    compile_cache.enable()
+    result = measure(options, Display(stderr=True))
+  except ConfigError as error:
+    return flags.fail(error)
+  except KeyboardInterrupt:
+    print("interrupted", file=sys.stderr)
+    return 130
+  if options.json:
+    print(json.dumps(result))
+  else:
+    Display().table("exploitability of the searching agent", _rows(result))
+  return 0
+
+
+def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+  shown = {key: value for key, value in result.items() if value is not None}
+  rows = []
+  for key, value in shown.items():
+    text = f"{value:.5f}" if key.startswith("exploitability") else str(value)
+    rows.append((key.replace("_", " "), text))
+  return rows
+
+
+if __name__ == "__main__":
+  sys.exit(main())

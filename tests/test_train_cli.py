@@ -1,0 +1,221 @@
+"""The command `python train.py`: its flags, its sentences, what it shows and leaves."""
+
+import dataclasses
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rebel_jax import cli, flags
+from rebel_jax.config import Config, ConfigError
+from rebel_jax.display import Display, duration, progress_text
+from rebel_jax.figures import plot_exploitability
+from rebel_jax.presets import get_preset
+from tests.tiny import TINY, as_flags, rows, trained
+
+ROOT = Path(__file__).parents[1]
+
+# Command lines and what the one sentence on standard error must say.
+BAD = [
+  ("--preset liars_dice_1x4", "preset='liars_dice_1x4' is unknown (did you mean 'liars_dice_1x4f'"),
+  ("--preset", "preset must have a value after --preset; allowed is text"),
+  ("--game chess", "game='chess' is unknown; known: kuhn_poker, "),
+  ("--game-params num_dice 0", "num_dice=0 must be a positive integer"),
+  ("--game-params num_dice 1 num_faces -4", "num_faces=-4 must be a positive integer"),
+  ("--game-params num_dice", "game_params='num_dice' must be pairs of a name and an integer"),
+  ("--game-params num_dice x", "game_params='num_dice x' must be pairs of a name and an integer"),
+  ("--game-params num_dice 1 num_dice 2", "must name each parameter once"),
+  ("--game-params cards 3", "liars_dice has no parameter 'cards'; it takes: num_dice, num_faces"),
+  ("--lanes 0", "lanes=0 must be at least 1"),
+  ("--lanes -5", "lanes=-5 must be at least 1"),
+  ("--lanes=many", "lanes='many' must be an integer"),
+  ("--lanes 1e3", "lanes='1e3' must be an integer"),
+  ("--lanes", "lanes must have a value after --lanes; allowed is an integer"),
+  ("--lanes --seed 3", "lanes must have a value after --lanes; allowed is an integer"),
+  ("--lane 4", "flag '--lane' is unknown (did you mean --lanes?)"),
+  ("--iterations 0", "iterations=0 must be at least 2"),
+  ("--depth -2", "depth=-2 must be at least 1"),
+  ("--batch-size 1000000", "batch_size=1000000 must be at most buffer_size="),
+  ("--exploration 1.5", "exploration=1.5 must be a finite number at least 0 and at most 1"),
+  ("--exploration=-inf", "exploration=-inf must be a finite number"),
+  ("--learning-rate nan", "learning_rate=nan must be a finite number above 0"),
+  ("--max-seconds soon", "max_seconds='soon' must be a number or None"),
+  ("--layer-norm False", "layer_norm='False' is not allowed: the flag takes no value"),
+  ("--resume=yes", "resume='yes' is not allowed: the flag takes no value"),
+  ("--resume", "resume=True finds no run with a checkpoint in runs/"),
+  ("--resume --preset kuhn_poker", "finds no run of preset 'kuhn_poker'"),
+  ("--resume --output-dir nowhere", "output_dir='nowhere' holds no checkpoint to resume from"),
+  ("stray", "argument 'stray' belongs to no flag"),
+  ("-v", "argument '-v' belongs to no flag"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), BAD, ids=[line for line, _ in BAD])
+def test_bad_command_lines(line, sentence, tmp_path, monkeypatch, capsys):
+  monkeypatch.chdir(tmp_path)
+  assert cli.main(line.split()) == 2
+  out, err = capsys.readouterr()
+  assert out == ""
+  assert err.startswith("error: ")
+  assert err.count("\n") == 1
+  assert sentence in err
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_in_the_way(tmp_path, monkeypatch, capsys):
+  monkeypatch.chdir(tmp_path)
+  folder = str(trained())
+  for line, sentence in (
+    (["--output-dir", folder], "holds another run's checkpoint"),
+    (["--resume", "--output-dir", folder, "--game", "leduc_poker"], "game='leduc_poker' cannot"),
+    (["--resume", "--output-dir", folder, "--width", "9"], "width=9 cannot resume the run in"),
+    (
+      ["--resume", "--output-dir", folder, "--preset", "leduc_poker"],
+      "preset='leduc_poker' cannot",
+    ),
+  ):
+    assert cli.main(line) == 2
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_the_process_itself(tmp_path):
+  """Exit code and streams as a shell sees them; no traceback, nothing written."""
+  result = subprocess.run(
+    [sys.executable, ROOT / "train.py", "--lanes", "0"],
+    cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+  )  # fmt: skip
+  assert result.returncode == 2
+  assert result.stdout == ""
+  assert result.stderr.startswith("error: lanes=0 must be")
+  assert result.stderr.count("\n") == 1
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_override_the_preset():
+  config = cli.parse_config(["--preset", "leduc_poker", "--lanes", "16", "--no-layer-norm"])
+  expected = dataclasses.replace(get_preset("leduc_poker"), lanes=16, layer_norm=False)
+  assert config == expected
+  assert cli.parse_config([]) == get_preset("liars_dice_1x4f")
+  config = cli.parse_config(["--lanes=8", "--game_params", "num_dice", "2", "num_faces", "3"])
+  assert config.lanes == 8
+  assert config.game_params == (("num_dice", 2), ("num_faces", 3))
+  assert cli.parse_config(["--max-seconds", "None"]).max_seconds is None
+  assert cli.parse_config(as_flags()) == TINY
+
+
+def test_another_game_does_not_inherit_parameters():
+  config = cli.parse_config(["--game", "kuhn_poker"])
+  assert (config.game, config.game_params) == ("kuhn_poker", ())
+  config.validate()
+
+
+def test_resume_takes_the_settings_of_the_run():
+  folder = str(trained())
+  config = cli.parse_config(["--resume", "--output-dir", folder, "--max-seconds", "9"])
+  expected = dataclasses.replace(TINY, output_dir=folder, resume=True, max_seconds=9.0)
+  assert config == expected
+
+
+def test_every_field_is_explained(capsys, monkeypatch):
+  monkeypatch.setenv("COLUMNS", "100")
+  with pytest.raises(SystemExit) as caught:
+    cli.main(["--preset", "kuhn_poker", "--help"])
+  assert caught.value.code == 0
+  text = capsys.readouterr().out
+  for field in dataclasses.fields(Config):
+    flag = field.name.replace("_", "-")
+    # The flag, some words about it, its default, and no other flag in between.
+    rest = re.split(rf"^\W {{1,2}}--{flag}(?=[ ,])", text, flags=re.MULTILINE)[1]
+    rest = rest.removeprefix(f", --no-{flag}")
+    words = re.split(r"^\W {1,2}--", rest, flags=re.MULTILINE)[0]
+    assert "(default:" in words, flag
+    assert len(re.findall(r"\w+", words)) > 8, flag
+  assert "20000" not in text  # a default of another preset
+  assert "(default: kuhn_poker)" in text
+
+
+def test_what_tyro_says_becomes_a_sentence(monkeypatch):
+  """Also what our own check of the flags would let through."""
+  monkeypatch.setattr(flags, "given", lambda *_: {})
+  with pytest.raises(ConfigError, match=r"^command line: .*--lanez.*; --help lists the flags$"):
+    flags.parse(Config, ["--lanez", "3"], prog="train.py", default=TINY)
+
+
+def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys):
+  monkeypatch.chdir(tmp_path)
+  assert cli.main(as_flags()) == 0
+  out = capsys.readouterr().out
+  folder = tmp_path / "runs" / "kuhn_poker-1"
+  for said in ("in runs/kuhn_poker-1", "compiling self-play", "exploitability", "examples"):
+    assert said in out
+  assert "python -m rebel_jax.evaluate runs/kuhn_poker-1" in out
+  assert rows(folder) == rows(trained())
+  lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+  seconds = [line["seconds"] for line in lines]
+  assert seconds == sorted(seconds)
+  assert seconds[0] > 0
+  for line in lines:
+    assert {"step", "solves", "examples", "seconds", "loss"} <= set(line)
+  assert lines[-1]["playthroughs"] == TINY.final_playthroughs
+  assert lines[-1]["iterations"] == TINY.final_iterations
+  assert 0 < lines[-1]["exploitability"] < 2
+  assert "exploitability_average_policy" in lines[-1]
+  assert (folder / "exploitability.png").read_bytes().startswith(b"\x89PNG")
+
+  assert cli.main(as_flags(max_seconds=1e-3)) == 0
+  out = capsys.readouterr().out
+  assert "in runs/kuhn_poker-2" in out
+  short = rows(tmp_path / "runs" / "kuhn_poker-2")
+  assert [row["step"] for row in short] == [2]
+  assert short[-1]["playthroughs"] == TINY.final_playthroughs
+
+  assert cli.main(["--resume"]) == 0
+  assert [row["step"] for row in rows(tmp_path / "runs" / "kuhn_poker-2")] == [2, 4, 6, 8]
+
+
+def test_without_matplotlib_it_says_so_once(tmp_path, monkeypatch, capsys):
+  monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+  monkeypatch.chdir(tmp_path)
+  assert cli.main(as_flags(examples=32)) == 0
+  out = capsys.readouterr().out
+  assert out.count("no figure: install matplotlib") == 1
+  assert not (tmp_path / "runs" / "kuhn_poker-1" / "exploitability.png").exists()
+
+
+def test_figure_needs_something_to_draw(tmp_path):
+  path = tmp_path / "figure.png"
+  assert not plot_exploitability([{"seconds": 1.0, "loss": 0.1}], path, title="none")
+  assert not path.exists()
+  row = {"seconds": 1.0, "exploitability": 0.1, "exploitability_average_policy": 0.2}
+  assert plot_exploitability([row], path, title="one", paper=0.017)
+  assert path.exists()
+
+
+def test_terminal_and_plain_display():
+  row = {"examples": 1200, "examples_per_second": 340.4, "loss": 0.0123456}
+  text = progress_text(row, 6000, 0.0432, 83.0)
+  assert text == "1,200 of 6,000 examples, 340/s, loss 0.01235, exploitability 0.0432, 0:01:23 left"
+  assert "filling the buffer" in progress_text(row | {"loss": None}, 6000, None, float("inf"))
+  assert duration(float("inf")) == "?"
+  for terminal in (True, False):
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=150)
+    with Display(console=console) as display:
+      display.say("stays")
+      display.show("training", 0.2, text)
+      display.show("evaluating", 0.5, "half")
+      display.table("done", [("folder", "here")])
+    shown = file.getvalue()
+    assert "stays" in shown
+    assert "340/s" in shown
+    assert "folder" in shown
+    assert ("\x1b[" in shown) == terminal
+    assert ("━" in shown) == (" 20% 1,200 of" in shown) == terminal

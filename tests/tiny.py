@@ -1,0 +1,64 @@
+"""A run that takes a second once it is compiled, for the tests of everything around training."""
+
+import dataclasses
+import functools
+import json
+import tempfile
+from pathlib import Path
+
+from rebel_jax.config import Config
+from rebel_jax.run import train
+
+# Kuhn poker, 8 steps in 4 chunks, an evaluation after the second and at the end.
+TINY = Config(
+  preset="kuhn_poker",
+  game="kuhn_poker",
+  game_params=(),
+  depth=1,
+  iterations=8,
+  lanes=4,
+  rows_fraction=1.0,
+  width=8,
+  batch_size=16,
+  buffer_size=256,
+  min_examples=8,
+  examples=64,
+  report_every=2,
+  evaluate_every=24,
+  eval_playthroughs=2,
+  eval_iterations=8,
+  final_playthroughs=3,
+  final_iterations=16,
+)
+
+
+def tiny(folder, **changes) -> Config:
+  """Returns the tiny configuration, to run in `folder`."""
+  return dataclasses.replace(TINY, output_dir=str(folder), **changes)
+
+
+def as_flags(**changes) -> list[str]:
+  """Returns the tiny configuration as flags of `train.py`, without a folder."""
+  flags = []
+  for name, value in (dataclasses.asdict(TINY) | changes).items():
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+      flags.append(flag if value else f"--no-{flag[2:]}")
+    elif value is not None and value != ():
+      flags += [flag, str(value)]
+  return flags
+
+
+@functools.cache
+def trained() -> Path:
+  """Returns the folder of a finished tiny run, made once; leave it as it is."""
+  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
+  train(tiny(folder))
+  return folder
+
+
+def rows(folder) -> list[dict]:
+  """Returns the rows of a run's metrics without what the clock decides."""
+  timing = ("seconds", "examples_per_second", "evaluation_seconds")
+  lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
+  return [{k: v for k, v in json.loads(line).items() if k not in timing} for line in lines]
