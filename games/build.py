@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from games.game import CHANCE, TERMINAL, Game
-from games.public_tree import LEAF, Level, PublicTree, TreeStructure
+from games.public_tree import LEAF, Level, PublicTree, TreeStructure, plan_sweeps
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
 
@@ -68,14 +68,40 @@ def build_public_tree(
   if game.actor(state[None])[0] == TERMINAL:
     raise ValueError(f"root={root} ends the game: there is nothing left to solve")
   prior, possible = _push_prior(game, root)
+  return build_from_state(game, state, prior=prior, possible=possible, depth=depth)
 
-  levels = [_root_level(game, state, possible)]
+
+def build_from_state(
+  game: Game,
+  state: np.ndarray,
+  *,
+  possible: np.ndarray | None = None,
+  prior: np.ndarray | None = None,
+  depth: int | None = None,
+) -> PublicTree:
+  """Builds the public tree below a public state, whatever led there.
+
+  Args:
+    game: the rules.
+    state: `[S]` public state of the root, not terminal.
+    possible: `[P, H]` infostates that the rules allow there; None for all.
+    prior: `[P, H]` the tree's own beliefs, rows sum to one; None for uniform over `possible`.
+    depth: as for `build_public_tree`.
+
+  Returns:
+    The tree; see `build_public_tree`.
+  """
+  if possible is None:
+    possible = np.ones((2, game.num_infostates), bool)
+  if prior is None:
+    prior = possible / possible.sum(axis=1, keepdims=True)
+  levels = [_root_level(game, np.asarray(state), np.asarray(possible, bool))]
   while depth is None or len(levels) <= depth:
     children = _expand(game, levels[-1], at_limit=len(levels) == depth)
     if children is None:
       break
     levels.append(children)
-  return _assemble(game, levels, prior)
+  return _assemble(game, levels, np.asarray(prior))
 
 
 def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
@@ -249,4 +275,4 @@ def _add_payoff_runs(structure: TreeStructure, payoff_index: np.ndarray) -> Tree
       bounds = [0, *cuts.tolist(), len(index)]
       runs = tuple((int(index[a]), a, b) for a, b in itertools.pairwise(bounds))
     levels.append(dataclasses.replace(level, payoff_runs=runs))
-  return TreeStructure(tuple(levels))
+  return plan_sweeps(levels)

@@ -10,6 +10,7 @@ layout and what it was measured against.
 
 import dataclasses
 import functools
+from collections.abc import Iterable
 
 import jax
 import numpy as np
@@ -34,6 +35,8 @@ class Level:
     payoff_runs: `(table, start, stop)` for each run of this level's terminal nodes, counted
       from the first of them, that share a payoff table; None if there are many, or if they
       differ between stacked trees.
+    sliced: whether sweeps take this level's runs one by one, or gather nodes by index, which is
+      slower but small to compile. `plan_sweeps` decides.
   """
 
   num_inner: int
@@ -42,6 +45,7 @@ class Level:
   runs: tuple[tuple[int, int], ...] = ()
   parent_actor: int | None = None
   payoff_runs: tuple[tuple[int, int, int], ...] | None = None
+  sliced: bool = True
 
   @property
   def size(self) -> int:
@@ -89,6 +93,29 @@ class TreeStructure:
   @property
   def depth(self) -> int:
     return len(self.levels) - 1
+
+
+_MAX_RUNS = 128
+_SMALL_SHARE = 1 / 64  # of a tree's nodes: a level too small for its speed to matter
+_LARGE_TREE = 2**14
+
+
+def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
+  """Returns the structure of these levels, each with `sliced` decided.
+
+  Every run is code to compile. Levels of very many runs are gathered, and so are the small levels
+  of large trees: in Liar's Dice 2x4f they have more than half of the runs and hardly any nodes.
+  """
+  levels = tuple(levels)
+  nodes = sum(level.size for level in levels)
+
+  def is_sliced(level: Level) -> bool:
+    small = nodes >= _LARGE_TREE and level.size < nodes * _SMALL_SHARE
+    return len(level.runs) <= (2 if small else _MAX_RUNS)
+
+  return TreeStructure(
+    tuple(dataclasses.replace(level, sliced=is_sliced(level)) for level in levels)
+  )
 
 
 @functools.partial(

@@ -8,13 +8,13 @@ import numpy as np
 
 from games.build import find_runs
 from games.game import TERMINAL
-from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
+from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure, plan_sweeps
 
 # What an array holds where a stacked tree has no node, leaf or terminal node. A padded
 # infostate counts as possible so that beliefs stay finite; its reach is zero all the same.
 _FILL = {"parent": -1, "action": -1, "kind": PADDING, "leaf_actor": PADDING, "possible": True}
 # Fields that are joined for the batch as a whole rather than placed tree by tree.
-_JOINED = ("structure", "depth_limited", "compatible", "padded", "payoffs", "payoff_index")
+_JOINED = ("structure", "depth_limited", "compatible", "padded", "payoffs")
 
 
 def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
@@ -42,7 +42,6 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     if len(sizes) > 1:
       raise ValueError(f"trees of different games cannot be stacked: {name} sizes {sizes}")
   structure, places = _common_structure(trees)
-  payoffs, payoff_index = _merge_payoffs(trees)
   leaf_rank = _ranks(structure, "leaves")
   terminal_rank = _ranks(structure, "terminals")
 
@@ -62,13 +61,7 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     )
   columns["leaf_nodes"] = np.tile(np.flatnonzero(leaf_rank >= 0), (len(trees), 1))
   columns["terminal_nodes"] = np.tile(np.flatnonzero(terminal_rank >= 0), (len(trees), 1))
-  columns["payoffs"] = np.tile(payoffs, (len(trees), 1, 1, 1))
-  columns["payoff_index"] = np.stack(
-    [
-      _scatter(index, terminal_rank[place[tree.terminal_nodes]], structure.num_terminals, 0)
-      for index, tree, place in zip(payoff_index, trees, places)
-    ]
-  )
+  columns["payoffs"] = _stack_payoffs(trees)
   return PublicTree(
     **columns,
     structure=structure,
@@ -125,7 +118,7 @@ def _common_structure(
       above[owner] = place
       places[owner].append(place + offset)
     offset += len(union)
-  return TreeStructure(tuple(levels)), [np.concatenate(place) for place in places]
+  return plan_sweeps(levels), [np.concatenate(place) for place in places]
 
 
 def _ranks(structure: TreeStructure, group: str) -> np.ndarray:
@@ -176,9 +169,8 @@ def _place(name, value, tree, place, structure, leaf_rank, terminal_rank):
   return _scatter(value, place, structure.num_nodes, _FILL.get(name, 0))
 
 
-def _merge_payoffs(trees: Sequence[PublicTree]) -> tuple[np.ndarray, list[np.ndarray]]:
-  """Returns the union of the payoff tables and each tree's index into it."""
-  tables = np.concatenate([np.asarray(tree.payoffs) for tree in trees])
-  merged, inverse = np.unique(tables, axis=0, return_inverse=True)
-  place_of = np.split(inverse.reshape(-1), np.cumsum([len(t.payoffs) for t in trees])[:-1])
-  return merged, [place[np.asarray(t.payoff_index)] for place, t in zip(place_of, trees)]
+def _stack_payoffs(trees: Sequence[PublicTree]) -> np.ndarray:
+  """Stacks each tree's own payoff tables, so that indices into them stay: `[B, K, H, H]`."""
+  tables = [np.asarray(tree.payoffs) for tree in trees]
+  most = max(len(t) for t in tables)
+  return np.stack([np.pad(t, ((0, most - len(t)), (0, 0), (0, 0))) for t in tables])

@@ -1,6 +1,5 @@
 """The one loop that runs every algorithm on a tree."""
 
-import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -83,7 +82,11 @@ def solve(
     leaf_values, params = None, None
   elif leaf_values is not None and hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(tree)
-  return _solve(tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy)
+  arguments = (tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy)
+  large = tree.num_nodes * tree.num_infostates >= _LARGE
+  if large and validation.is_concrete(tree, beliefs, params, initial_policy):
+    return _solve_large(*arguments)
+  return _solve(*arguments)
 
 
 def uniform_policy(tree: PublicTree, setting: Setting) -> Levels:
@@ -93,8 +96,7 @@ def uniform_policy(tree: PublicTree, setting: Setting) -> Levels:
   return traversal.normalise_policy(tree, setting, zeros)
 
 
-@functools.partial(jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values"))
-def _solve(tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy):
+def _run(tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy):
   tree = jax.tree.map(jnp.asarray, tree)
   setting = traversal.prepare(tree, beliefs)
   if initial_policy is None:
@@ -132,6 +134,16 @@ def _solve(tree, algorithm, num_iterations, beliefs, leaf_values, params, initia
     root_values = algorithm.root_values(setting, state)
   current = algorithm.current_policy(tree, setting, state)
   return Solution(traversal.join_levels(average), root_values, traversal.join_levels(current))
+
+
+_LARGE = 2**20  # entries of a table
+_STATIC = ("algorithm", "num_iterations", "leaf_values")
+_solve = jax.jit(_run, static_argnames=_STATIC)
+# XLA's newer emitters for CPUs take a gigabyte to compile the thousand loops of a large tree; the
+# older ones a fifth of that and half the time. Options cannot be given to a nested jit.
+_solve_large = jax.jit(
+  _run, static_argnames=_STATIC, compiler_options={"xla_cpu_use_fusion_emitters": False}
+)
 
 
 def update_simultaneously(

@@ -19,7 +19,6 @@ from games.public_tree import PADDING, Array, Level, PublicTree
 # Below this many entries a level's payoff tables are multiplied node by node in one fused
 # loop; above it, by one matrix product for each run of nodes that share a table.
 _SMALL_LEVEL = 8192
-_MAX_SLICES = 128  # beyond this many runs a level is gathered by index instead
 
 Levels = tuple[jax.Array, ...]  # one [n, H] for each level of the tree
 
@@ -37,7 +36,7 @@ def join_levels(levels: Levels) -> jax.Array:
 
 def to_children(level: Level, parents: jax.Array) -> jax.Array:
   """Copies each parent's row to its children: `[n_above, ...]` to `[size, ...]`."""
-  if len(level.runs) > _MAX_SLICES:
+  if not level.sliced:
     return parents[level.parents]
   slices = [parents[start:stop] for start, stop in level.runs]
   return slices[0] if len(slices) == 1 else jnp.concatenate(slices, axis=0)
@@ -48,7 +47,7 @@ def reduce_children(
 ) -> jax.Array:
   """Sums (or maximises) over each parent's children: `[size, H]` to `[num_parents, H]`."""
   combine = jnp.maximum if maximum else jnp.add
-  if len(level.runs) > _MAX_SLICES:
+  if not level.sliced:
     fill = -jnp.inf if maximum else 0.0
     padded = jnp.concatenate([children, jnp.full_like(children[:1], fill)])
     gathered = padded[_child_table(level, num_parents)]
@@ -289,34 +288,55 @@ def compatible_mass(setting: Setting, reach: jax.Array, player: int) -> jax.Arra
 
 
 def terminal_values(
-  tree: PublicTree, setting: Setting, index: int, reach: jax.Array, player: int
-) -> jax.Array:
-  """Returns `player`'s counterfactual values at a level's terminal nodes: `[T, H]`.
+  tree: PublicTree, setting: Setting, opponent_reach: Levels, player: int
+) -> tuple[jax.Array | None, ...]:
+  """Returns `player`'s counterfactual values at the terminal nodes of each level, `[T, H]`.
 
-  `reach` `[T, H]` is the opponent's, with root beliefs and chance.
+  `opponent_reach` is the opponent's own; levels without terminal nodes hold None.
   """
-  level = tree.structure.levels[index]
-  reach = reach * setting.terminal_scale[index]
-  tables = setting.terminal_tables[index]
-  if tables is not None:
-    equation = "tij,tj->ti" if player == 0 else "tij,ti->tj"
-    values = _small_product(equation, tables, reach)
-  else:
+  levels = tree.structure.levels
+  reach: list[jax.Array] = []
+  for i, level in enumerate(levels):
+    rows = slice(level.size - level.num_terminals, level.size)
+    nature = setting.nature[1 - player][i]
+    own = opponent_reach[i][rows] * (nature[rows] if len(nature) > 1 else nature)
+    reach.append(own * setting.terminal_scale[i])
+  values: list[jax.Array | None] = [None] * len(levels)
+  by_table: dict[int, list[tuple[int, int, int]]] = {}
+  for i, level in enumerate(levels):
+    tables = setting.terminal_tables[i]
+    if not level.num_terminals:
+      continue
+    if tables is not None:
+      values[i] = _small_product(tables, reach[i], player)
+      continue
     assert level.payoff_runs is not None
-    products = []
     for table, start, stop in level.payoff_runs:
-      matrix = tree.payoffs[table]
-      products.append(reach[start:stop] @ (matrix.T if player == 0 else matrix))
-    values = products[0] if len(products) == 1 else jnp.concatenate(products, axis=0)
-  return values if player == 0 else -values
+      by_table.setdefault(table, []).append((i, start, stop))
+  # One product a table for the whole tree: a product for each run is slower, and compiling
+  # hundreds of them took a gigabyte.
+  pieces: dict[tuple[int, int], jax.Array] = {}
+  for table, runs in by_table.items():
+    matrix = tree.payoffs[table].T if player == 0 else -tree.payoffs[table]
+    stacked = [reach[i][start:stop] for i, start, stop in runs]
+    product = (stacked[0] if len(runs) == 1 else jnp.concatenate(stacked)) @ matrix
+    end = 0
+    for i, start, stop in runs:
+      pieces[i, start] = product[end : end + stop - start]
+      end += stop - start
+  for i in sorted({i for i, _ in pieces}):
+    parts = [pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()]
+    values[i] = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+  return tuple(values)
 
 
-def _small_product(equation: str, tables: jax.Array, reach: jax.Array) -> jax.Array:
+def _small_product(tables: jax.Array, reach: jax.Array, player: int) -> jax.Array:
+  """Multiplies each node's reach `[T, H]` by its own table `[T, H, H]`."""
   # Spelled as multiply and sum so that XLA fuses it: batched products of matrices this small
   # are slower than the loop.
-  if equation == "tij,tj->ti":
+  if player == 0:
     return (tables * reach[:, None, :]).sum(axis=2)
-  return (tables * reach[:, :, None]).sum(axis=1)
+  return -(tables * reach[:, :, None]).sum(axis=1)
 
 
 class Sweep(NamedTuple):
@@ -357,7 +377,8 @@ def values_up(
   Returns:
     The values; see `Sweep`.
   """
-  structure, other = tree.structure, 1 - player
+  structure = tree.structure
+  terminals = terminal_values(tree, setting, opponent_reach, player)
   nodes: list[jax.Array] = [jnp.zeros(())] * len(structure.levels)
   parents: list[jax.Array | None] = [None] * len(structure.levels)
   inner = None
@@ -368,11 +389,9 @@ def values_up(
       assert leaf_values is not None
       start = structure.leaf_offsets[i]
       parts.append(leaf_values[start : start + level.num_leaves])
-    if level.num_terminals:
-      rows = slice(level.size - level.num_terminals, level.size)
-      nature = setting.nature[other][i]
-      reach = opponent_reach[i][rows] * (nature[rows] if len(nature) > 1 else nature)
-      parts.append(terminal_values(tree, setting, i, reach, player))
+    ends = terminals[i]
+    if ends is not None:
+      parts.append(ends)
     values = parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=0)
     if setting.own_possible is not None:
       values = values * setting.own_possible[player][i]
