@@ -6,6 +6,7 @@ the closed forms of the conventions, not as running averages, so that a mistake 
 cannot be shared. Everything is float64, and slow.
 """
 
+import collections
 import dataclasses
 from collections import defaultdict
 from typing import NamedTuple
@@ -341,10 +342,15 @@ def tree_edges(tree, root=()):
 
 
 def to_array(tree, policy, root=()):
-  """Returns a dict policy as an array `[N, H]` on `tree`, one where there is no choice."""
-  array = np.ones((tree.num_nodes, tree.num_infostates))
-  for node, infostate, infoset, move in tree_edges(tree, root):
-    array[node, infostate] = policy[infoset][move]
+  """Returns a dict policy as an array `[N, H]` on `tree`, one where there is no choice.
+
+  Infosets that the policy does not know, because no two infostates meet there, are uniform.
+  """
+  array, edges = np.ones((tree.num_nodes, tree.num_infostates)), tree_edges(tree, root)
+  num_moves = collections.Counter(infoset for _, _, infoset, _ in edges)
+  for node, infostate, infoset, move in edges:
+    known = policy.get(infoset)
+    array[node, infostate] = known[move] if known else 1 / num_moves[infoset]
   return array
 
 

@@ -10,8 +10,9 @@ from jax import lax
 import games
 from solvers import traversal
 from solvers.solve import uniform_policy
+from tests.random_game import RandomGame
 
-# Small instances that are enumerated history by history: name, parameters, root.
+# Small instances that are enumerated history by history: game, parameters, root.
 CASES = {
   "kuhn": ("kuhn_poker", {}, ()),
   "rock_paper_scissors": ("rock_paper_scissors", {}, ()),
@@ -20,13 +21,17 @@ CASES = {
   "liars_dice_2x2f_after_a_bid": ("liars_dice", {"num_dice": 2, "num_faces": 2}, (1,)),
   "leduc": ("leduc_poker", {}, ()),
   "leduc_after_a_card": ("leduc_poker", {}, (1, 2, 1, 5)),
+  # Hidden moves, private and public chance and changing infostates, all at once.
+  "random_2": (RandomGame, {"seed": 2}, ()),
+  "random_5": (RandomGame, {"seed": 5}, ()),
 }
 
 
 def make_case(name):
   """Returns the game and the root of a case."""
   game, parameters, root = CASES[name]
-  return games.make(game, **parameters), root
+  make = game if callable(game) else functools.partial(games.make, game)
+  return make(**parameters), root
 
 
 def jitter_payoffs(game, seed=0):

@@ -170,6 +170,13 @@ def _describe(game: Game, *, history, state, **known) -> PublicHistory:
   require(np.isfinite(features).all(), f"features() is not finite after {history}")
   require((states[0] == state).all(), f"a method changed the states it was given, after {history}")
   weights = _pair_weights(game, state, history)
+  weighted = np.argwhere((weights > 0) & known["possible"][0][:, None] & known["possible"][1])
+  strangers = sorted({(i, j) for i, j in weighted.tolist()} - known["worlds"].keys())
+  require(
+    not strangers,
+    f"pair_weights() after {history} allows the infostates {strangers} (player 0's, player 1's), "
+    "which cannot meet there",
+  )
   return PublicHistory(
     history=history,
     state=state,
@@ -213,6 +220,12 @@ def _follow(game: Game, node: PublicHistory) -> list[PublicHistory]:
     )
     arrived = [step.move(node, moves) for step in steps]
     _check_mass(node, arrived, "moves that are equally likely together")
+  for step, (worlds, _) in zip(steps, arrived):
+    require(
+      worlds,
+      f"action {step.history[-1]} is legal after {node.history} for no pair of infostates that "
+      "can meet there; legal_actions() should leave it out",
+    )
   return [
     _describe(
       game,
