@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyspiel
 
-from games.game import Game
+from games import Game, LiarsDice
+from games.leduc_poker import FIRST_CARD
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 
@@ -92,11 +93,17 @@ def private_deals(game: pyspiel.Game) -> Iterator[tuple[tuple[int, ...], pyspiel
       yield tuple(state.history()), state
 
 
-def _liars_dice_infostates(game, deal, player):
+def _liars_dice_infostates(game: Game, deal: Sequence[int], player: int) -> list[int]:
+  assert isinstance(game, LiarsDice)
   place = {roll: i for i, roll in enumerate(map(tuple, game.dice().tolist()))}
   # OpenSpiel sorts a player's dice: every order of them is one information state.
   own = deal[player * game.num_dice : (player + 1) * game.num_dice]
   return sorted({place[roll] for roll in itertools.permutations(own)})
+
+
+def _load_liars_dice(game: Game) -> str:
+  assert isinstance(game, LiarsDice)
+  return f"liars_dice(numdice={game.num_dice},dice_sides={game.num_faces})"
 
 
 register_open_spiel(
@@ -108,10 +115,10 @@ register_open_spiel(
   "leduc_poker",
   load=lambda game: "leduc_poker",
   infostates=lambda game, deal, player: [deal[player]],
-  action=lambda game, action, chance: action + 3 if chance else action,  # 3: its first card
+  action=lambda game, action, chance: action + FIRST_CARD if chance else action,
 )
 register_open_spiel(
   "liars_dice",
-  load=lambda game: f"liars_dice(numdice={game.num_dice},dice_sides={game.num_faces})",
+  load=_load_liars_dice,
   infostates=_liars_dice_infostates,
 )

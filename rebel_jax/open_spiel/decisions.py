@@ -86,7 +86,8 @@ def _corresponding_moves(
   for node in range(1, tree.num_nodes):
     children[parent[node]][action[node]] = node
 
-  stack = [(0, (), _cover(held, deals))]
+  start: tuple[int, ...] = ()
+  stack = [(0, start, _cover(held, deals))]
   while stack:
     node, history, states = stack.pop()
     mover = kind[node]
@@ -125,7 +126,8 @@ def _corresponding_moves(
 
 def _cover(held: dict, states: dict) -> dict:
   """Returns the states of a few deals in which every infostate of both players occurs."""
-  chosen, covered = {}, set()
+  chosen: dict = {}
+  covered: set = set()
   for deal, state in states.items():
     own = {(p, held[deal][p]) for p in (0, 1)}
     if not own <= covered:

@@ -5,7 +5,8 @@ import numpy as np
 import pyspiel
 
 from games.game import CHANCE, Game
-from rebel_jax.open_spiel.public_nodes import PASS, Node, PublicNodes
+from rebel_jax.open_spiel.public_nodes import Node, PublicNodes
+from rebel_jax.open_spiel.steps import PASS, Timeline
 
 _MAX_TABLE_ENTRIES = 2**26
 _MAX_ONE_HOT = 512
@@ -27,7 +28,7 @@ class OpenSpielGame(Game):
     open_spiel_game: the `pyspiel.Game` it was made from, sequential.
   """
 
-  def __init__(self, game: pyspiel.Game, public: PublicNodes):
+  def __init__(self, game: pyspiel.Game, public: PublicNodes, timeline: Timeline):
     nodes = public.nodes
     self.open_spiel_game = game
     self.name = f"open_spiel:{game}"
@@ -37,10 +38,9 @@ class OpenSpielGame(Game):
     _check_size(game, "public states and infostates", 2 * len(nodes) * h)
 
     self._names = public.names
-    self._strings = public.histories.strings
     self._decisions = [node.decisions for node in nodes]
     self._own_action = [node.own_action for node in nodes]
-    self._root_strings = tuple(_root_strings(public, p) for p in (0, 1))
+    self._root_strings = tuple(_root_strings(nodes[0], timeline, p) for p in (0, 1))
     self._prior = np.zeros((2, h))
     for p in (0, 1):
       self._prior[p, list(_numbers(nodes[0], p))] = public.prior[p]
@@ -206,8 +206,7 @@ class OpenSpielGame(Game):
     Returns:
       The string, or None where that infostate has nothing to decide.
     """
-    string = self._decisions[node].get(infostate)
-    return None if string is None else self._strings[self._actor[node]][string]
+    return self._decisions[node].get(infostate)
 
   def own_actions(self, node: int) -> dict[int, int]:
     """Returns the OpenSpiel actions that led to a public state, by the mover's infostate."""
@@ -248,14 +247,10 @@ def _numbers(node: Node, player: int):
   return node.numbers[player].values()
 
 
-def _root_strings(public: PublicNodes, player: int) -> dict[int, str]:
+def _root_strings(root: Node, timeline: Timeline, player: int) -> dict[int, str]:
   """Returns the information state string of each root infostate that has one."""
-  found = {}
-  for key, number in public.nodes[0].numbers[player].items():
-    string = public.string_of(player, key)
-    if string:
-      found[number] = string
-  return found
+  strings = {n: timeline.string_of(player, key) for key, n in root.numbers[player].items()}
+  return {number: string for number, string in strings.items() if string}
 
 
 def _check_size(game: pyspiel.Game, what: str, entries: int) -> None:

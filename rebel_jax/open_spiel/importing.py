@@ -1,5 +1,9 @@
 """From an OpenSpiel game to a public tree."""
 
+import contextlib
+import gc
+from collections.abc import Iterator
+
 import pyspiel
 
 from games import PublicTree, build_public_tree
@@ -7,6 +11,8 @@ from rebel_jax.open_spiel import histories, infostates
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from rebel_jax.open_spiel.histories import Histories
 from rebel_jax.open_spiel.public_nodes import InfostatesMerge, PublicNodes
+from rebel_jax.open_spiel.public_states import find_public_states
+from rebel_jax.open_spiel.steps import Timeline
 
 
 def from_game(
@@ -35,13 +41,29 @@ def from_game(
   """
   if isinstance(max_histories, bool) or not isinstance(max_histories, int) or max_histories < 1:
     raise ValueError(f"max_histories={max_histories!r} must be a positive integer")
-  spiel_game = histories.load(game)
-  walked = histories.walk(spiel_game, max_histories=max_histories)
-  try:
-    made = _factor(spiel_game, walked, eager=True)
-  except InfostatesMerge:
-    made = _factor(spiel_game, walked, eager=False)
+  with _no_garbage_collection():
+    made = _import(histories.load(game), max_histories)
   return made, build_public_tree(made)
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+  """Keeps Python from looking for cycles among millions of small objects: half of the time."""
+  enabled = gc.isenabled()
+  gc.disable()
+  try:
+    yield
+  finally:
+    if enabled:
+      gc.enable()
+
+
+def _import(game: pyspiel.Game, max_histories: int) -> OpenSpielGame:
+  walked = histories.walk(game, max_histories=max_histories)
+  try:
+    return _factor(game, walked, eager=True)
+  except InfostatesMerge:
+    return _factor(game, walked, eager=False)
 
 
 def _factor(game: pyspiel.Game, walked: Histories, *, eager: bool) -> OpenSpielGame:
@@ -50,5 +72,5 @@ def _factor(game: pyspiel.Game, walked: Histories, *, eager: bool) -> OpenSpielG
     infostates.find_infostates(game, walked, 1, eager=eager),
   )
   time = infostates.find_times(game, walked, known)
-  public = infostates.find_public_states(walked, known, time)
-  return OpenSpielGame(game, PublicNodes(walked, known, time, public))
+  timeline = Timeline(walked, known, time, find_public_states(walked, known, time))
+  return OpenSpielGame(game, PublicNodes(timeline, walked.action_names), timeline)

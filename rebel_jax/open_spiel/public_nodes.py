@@ -9,18 +9,14 @@ misses) is an outcome of a chance node that follows.
 """
 
 import dataclasses
-import re
 from collections import deque
 
 import numpy as np
 
 from games.game import CHANCE, TERMINAL
-from rebel_jax.open_spiel.histories import Histories
-from rebel_jax.open_spiel.infostates import Infostates, connected
+from rebel_jax.open_spiel.public_states import connected
+from rebel_jax.open_spiel.steps import PASS, Key, Keys, Step, Timeline
 
-Key = tuple[int, int]  # an infostate, and the own action taken in it or `PASS`
-Keys = tuple[Key, Key]  # both players'
-PASS = -1
 _RTOL = 1e-9
 
 
@@ -28,7 +24,7 @@ class InfostatesMerge(Exception):  # noqa: N818
   """Two infostates of a public state are one further down."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Node:
   """A public state.
 
@@ -44,7 +40,8 @@ class Node:
     weights: `[n0, n1]` nature's weight of each pair.
     mass: for each player `[n0 or n1]`, prior of the root infostate that each comes from.
     own_action: the OpenSpiel action that took the mover to each of its infostates, by number.
-    decisions: the information state of each of the acting player's infostates, by number.
+    decisions: the information state string of each of the acting player's infostates that has
+      something to decide, by number.
     label: the public action that led here.
     shares_weights: whether all weights are those of the same numbers at the parent.
     chance: probability of the outcome that led here, 1 if a player moved.
@@ -60,34 +57,12 @@ class Node:
   weights: np.ndarray
   mass: tuple[np.ndarray, np.ndarray]
   own_action: dict[int, int] = dataclasses.field(default_factory=dict)
-  decisions: dict[int, int] = dataclasses.field(default_factory=dict)
+  decisions: dict[int, str] = dataclasses.field(default_factory=dict)
   label: int = PASS
   shares_weights: bool = False
   chance: float = 1.0
   path_chance: float = 1.0
   payoff: np.ndarray | None = None
-
-
-@dataclasses.dataclass
-class _Step:
-  """One history's way through a public state: to the history after its move, or it waits.
-
-  Attributes:
-    before, after: the histories.
-    actor: 0, 1 or `CHANCE`; `PASS` while the history waits.
-    action: the last action of `after` unless the history waits.
-    target: the public state or the end of the game that it leads to.
-    known: what each player knows at the stage that is being expanded.
-    unit: what each player knows once it has moved.
-  """
-
-  before: int
-  after: int
-  actor: int
-  action: int
-  target: tuple
-  known: Keys
-  unit: Keys
 
 
 class PublicNodes:
@@ -99,28 +74,11 @@ class PublicNodes:
     prior: for each player, the probability of each root infostate.
   """
 
-  def __init__(
-    self,
-    histories: Histories,
-    infostates: tuple[Infostates, Infostates],
-    time: np.ndarray,
-    public: list[dict[int, int]],
-  ):
-    self.histories = histories
+  def __init__(self, timeline: Timeline, names: dict[int, str]):
     self.nodes: list[Node] = []
-    self.names = dict(histories.action_names)
-    self._public = public
-    self._time = time.tolist()
-    self._actor = histories.actor.tolist()
-    self._action = histories.action.tolist()
-    self._nature = histories.nature.tolist()
-    self._payoff = histories.payoff.tolist()
-    self._known = [(of.waiting.tolist(), of.of.tolist()) for of in infostates]
-    self._string = (infostates[0].string.tolist(), infostates[1].string.tolist())
-    order = np.argsort(histories.parent, kind="stable")
-    starts = np.searchsorted(histories.parent[order], np.arange(len(histories) + 1))
-    self._children, self._starts = order.tolist(), starts.tolist()
-    self._first_unseen = 1 + max(self.names, default=0)
+    self.names = dict(names)
+    self._timeline = timeline
+    self._first_unseen = 1 + max(names, default=0)
     self._queue: deque[tuple[int, int, list[int]]] = deque()
 
     moment, members = self._skip_private_deals()
@@ -135,7 +93,7 @@ class PublicNodes:
     """Returns the time and the histories of the first public state where something happens."""
     moment, members = 0, [0]
     while True:
-      steps = self._steps(members, moment)
+      steps = self._timeline.steps(members, moment)
       targets = {step.target for step in steps}
       if any(step.actor in (0, 1) for step in steps) or len(targets) > 1:
         return moment, members
@@ -144,11 +102,8 @@ class PublicNodes:
       moment, members = moment + 1, sorted({step.after for step in steps})
 
   def _add_root(self, moment: int, members: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    keys = [self._keys(h, moment) for h in members]
-    numbers = tuple(
-      {k: i for i, k in enumerate(sorted({k[p] for k in keys}, key=lambda k: self._order(p, k)))}
-      for p in (0, 1)
-    )
+    keys = [self._timeline.keys(h, moment) for h in members]
+    numbers = self._number_root(keys, 0), self._number_root(keys, 1)
     joint = self._sum_nature(members, keys, numbers)
     joint /= joint.sum()
     prior = joint.sum(axis=1), joint.sum(axis=0)
@@ -156,29 +111,34 @@ class PublicNodes:
     self._scale = weights.max()
     weights = weights / self._scale
     weights[np.abs(weights - 1) < _RTOL] = 1.0
-    actor = self._first_actor(members, moment)
+    actor = self._timeline.first_actor(members, moment)
     self.nodes.append(Node(actor, -1, None, numbers, ([], []), weights, prior))
     return prior
+
+  def _number_root(self, keys: list[Keys], player: int) -> dict[Key, int]:
+    own = {k[player] for k in keys}
+    ordered = sorted(own, key=lambda key: self._timeline.order(player, key))
+    return {key: i for i, key in enumerate(ordered)}
 
   # One public state.
 
   def _expand(self, node: int, moment: int, members: list[int]) -> None:
-    steps = self._steps(members, moment)
+    steps = self._timeline.steps(members, moment)
     movers = [p for p in (0, 1) if any(step.actor == p for step in steps)]
     if movers:
       self._move(node, moment, steps, movers)
     else:
       self._reveal(node, steps)
 
-  def _move(self, node: int, moment: int, steps: list[_Step], movers: list[int]) -> None:
+  def _move(self, node: int, moment: int, steps: list[Step], movers: list[int]) -> None:
     """Adds the edges of the first of `movers`, and what comes after them."""
     player, later = movers[0], movers[1:]
     numbers, decisions = self.nodes[node].numbers[player], self.nodes[node].decisions
     rows = []
     for step in steps:
       if step.actor == player:
-        string = self._string[player][step.known[player][0]]
-        decisions[numbers[step.known[player]]] = string
+        key = step.known[player]
+        decisions[numbers[key]] = self._timeline.string_of(player, key)
       row: list[tuple] = [("unit", step.unit[player]), ("target", step.target)]
       # A player who is still to move has not seen this move: its infostates stay together.
       row += [("known", q, step.known[q]) for q in later if step.actor == q]
@@ -186,25 +146,24 @@ class PublicNodes:
     edges = []
     for group in connected(rows):
       chosen = [steps[i] for i in group]
-      moved = [
-        dataclasses.replace(s, known=_replace(s.known, player, s.unit[player])) for s in chosen
-      ]
       remaining = [q for q in later if any(step.actor == q for step in chosen)]
       reveals = len({s.target for s in chosen}) > 1 or any(s.actor == CHANCE for s in chosen)
-      if remaining:
-        child = self._add(node, remaining[0], chosen, [s.known for s in moved], player)
-        self._move(child, moment, moved, remaining)
-      elif reveals or self._mover_learns(chosen, player):
-        child = self._add(node, CHANCE, chosen, [s.known for s in moved], player)
-        self._reveal(child, moved)
+      if remaining or reveals or self._timeline.mover_learns(chosen, player):
+        moved = [step.after_move(player) for step in chosen]
+        actor = remaining[0] if remaining else CHANCE
+        child = self._add(node, actor, chosen, [step.known for step in moved], player)
+        if remaining:
+          self._move(child, moment, moved, remaining)
+        else:
+          self._reveal(child, moved)
       else:
         child = self._arrive(node, chosen, player)
       edges.append((child, {s.action for s in chosen if s.actor == player}))
     self._label(edges, "hidden move")
 
-  def _reveal(self, node: int, steps: list[_Step]) -> None:
+  def _reveal(self, node: int, steps: list[Step]) -> None:
     """Adds the edges of a chance node, one for each public state that follows."""
-    by_target: dict[tuple, list[_Step]] = {}
+    by_target: dict[tuple, list[Step]] = {}
     for step in steps:
       by_target.setdefault(step.target, []).append(step)
     edges = []
@@ -213,60 +172,17 @@ class PublicNodes:
       edges.append((child, {s.action if s.actor == CHANCE else PASS for s in chosen}))
     self._label(edges, "outcome")
 
-  def _arrive(self, node: int, steps: list[_Step], mover: int | None) -> int:
+  def _arrive(self, node: int, steps: list[Step], mover: int | None) -> int:
     """Adds the public state, or the end of the game, that all `steps` lead to."""
-    arrival = self._arrival(steps)
-    keys = [self._keys(step.after, arrival) for step in steps]
+    arrival = self._timeline.arrival(steps)
+    keys = [self._timeline.keys(step.after, arrival) for step in steps]
     if steps[0].target[0] == "end":
       return self._add(node, TERMINAL, steps, keys, mover)
     members = sorted({step.after for step in steps})
-    actor = self._first_actor(members, arrival)
+    actor = self._timeline.first_actor(members, arrival)
     child = self._add(node, actor, steps, keys, mover)
     self._queue.append((child, arrival, members))
     return child
-
-  def _arrival(self, steps: list[_Step]) -> int:
-    """Returns the time at which something happens next to the histories that steps lead to."""
-    return min(self._time[step.after] for step in steps)
-
-  def _steps(self, members: list[int], moment: int) -> list[_Step]:
-    steps = []
-    for before in members:
-      known = self._keys(before, moment)
-      if self._time[before] > moment:
-        target = ("state", self._public[moment + 1][before])
-        steps.append(_Step(before, before, PASS, PASS, target, known, known))
-        continue
-      actor = self._actor[before]
-      for after in self._children[self._starts[before] : self._starts[before + 1]]:
-        action = self._action[after]
-        if self._actor[after] == TERMINAL:
-          target = ("end", actor, action if actor < CHANCE else PASS)
-        else:
-          target = ("state", self._public[moment + 1][after])
-        unit = known
-        if actor < CHANCE:
-          unit = _replace(known, actor, (known[actor][0], action))
-        steps.append(_Step(before, after, actor, action, target, known, unit))
-    return steps
-
-  def _keys(self, history: int, moment: int) -> Keys:
-    """Returns what the players know at a history; its end is known at any time."""
-    acts = self._time[history] <= moment
-    return (self._known[0][acts][history], PASS), (self._known[1][acts][history], PASS)
-
-  def _first_actor(self, members: list[int], moment: int) -> int:
-    return min(self._actor[h] for h in members if self._time[h] == moment)
-
-  def _mover_learns(self, steps: list[_Step], player: int) -> bool:
-    """Says whether the mover learns something in private from its own move."""
-    arrival = self._arrival(steps)
-    learned: dict[Key, Key] = {}
-    for step in steps:
-      key = self._keys(step.after, arrival)[player]
-      if learned.setdefault(step.unit[player], key) != key:
-        return True
-    return False
 
   def _label(self, edges: list[tuple[int, set[int]]], what: str) -> None:
     """Numbers the public actions of a node: as OpenSpiel does where it has one name for each."""
@@ -282,7 +198,7 @@ class PublicNodes:
   # One node.
 
   def _add(
-    self, parent: int, actor: int, steps: list[_Step], keys: list[Keys], mover: int | None
+    self, parent: int, actor: int, steps: list[Step], keys: list[Keys], mover: int | None
   ) -> int:
     """Adds the node to which `steps` lead, after which the players know `keys`."""
     node = self.nodes[parent]
@@ -295,20 +211,23 @@ class PublicNodes:
           raise InfostatesMerge
       splits[p] = len(set(origin.values())) < len(origin)
       if splits[p]:
-        ordered = sorted(origin, key=lambda k: (origin[k], *self._order(p, k)))
+        ordered = sorted(origin, key=lambda k: (origin[k], *self._timeline.order(p, k)))
         numbers.append({k: i for i, k in enumerate(ordered)})
       else:
         numbers.append({k: origin[k] for k in sorted(origin, key=origin.__getitem__)})
       above.append([origin[k] for k in numbers[p]])
-    rows = [_positions(node.numbers[p], above[p]) for p in (0, 1)]
-    mass = node.mass[0][rows[0]], node.mass[1][rows[1]]
+    weights, mass = node.weights, node.mass
+    if any(splits) or any(len(above[p]) < len(node.numbers[p]) for p in (0, 1)):
+      rows = [_positions(node.numbers[p], above[p]) for p in (0, 1)]
+      weights = weights[np.ix_(*rows)]
+      mass = mass[0][rows[0]], mass[1][rows[1]]
     child = Node(
       actor=actor,
       parent=parent,
       mover=mover,
       numbers=(numbers[0], numbers[1]),
       above=(above[0], above[1]),
-      weights=node.weights[np.ix_(*rows)],
+      weights=weights,
       mass=mass,
       path_chance=node.path_chance,
     )
@@ -323,7 +242,7 @@ class PublicNodes:
     self.nodes.append(child)
     return len(self.nodes) - 1
 
-  def _weigh(self, child: Node, steps: list[_Step], keys: list[Keys]) -> None:
+  def _weigh(self, child: Node, steps: list[Step], keys: list[Keys]) -> None:
     """Replaces the inherited pair weights of a node where nature or the rules change them."""
     after = {step.after: key for step, key in zip(steps, keys)}
     nature = self._sum_nature(list(after), list(after.values()), child.numbers)
@@ -345,40 +264,24 @@ class PublicNodes:
     place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
     total = np.zeros((len(place[0]), len(place[1])))
     for history, key in zip(histories, keys):
-      total[place[0][key[0]], place[1][key[1]]] += self._nature[history]
+      total[place[0][key[0]], place[1][key[1]]] += self._timeline.nature[history]
     return total
 
-  def _average_payoff(self, steps: list[_Step], keys: list[Keys], numbers) -> np.ndarray:
+  def _average_payoff(self, steps: list[Step], keys: list[Keys], numbers) -> np.ndarray:
     """Returns the expected payoff to player 0 of each pair of infostates: `[n0, n1]`."""
     place = [{k: i for i, k in enumerate(numbers[p])} for p in (0, 1)]
     ends: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for step, key in zip(steps, keys):
       pair = place[0][key[0]], place[1][key[1]]
-      ends.setdefault(pair, []).append((self._nature[step.after], self._payoff[step.after]))
+      ends.setdefault(pair, []).append(
+        (self._timeline.nature[step.after], self._timeline.payoff[step.after])
+      )
     payoff = np.zeros((len(place[0]), len(place[1])))
     for pair, outcomes in ends.items():
       weights, values = zip(*outcomes)
       # An average of equal numbers may be off in its last digit, which would keep tables apart.
       payoff[pair] = values[0] if len(set(values)) == 1 else np.average(values, weights=weights)
     return payoff
-
-  def _order(self, player: int, key: Key) -> tuple:
-    """Sorts infostates by their strings, numbers in them as numbers, then by own action."""
-    return natural_order(self.string_of(player, key)), key
-
-  def string_of(self, player: int, key: Key) -> str:
-    """Returns the last information state string that an infostate has seen, "" for none."""
-    string = self._string[player][key[0]]
-    return "" if string < 0 else self.histories.strings[player][string]
-
-
-def natural_order(name: str) -> tuple:
-  """Returns a sort key that orders numbers within names by their size."""
-  return tuple(int(x) if x.isdigit() else x for x in re.split(r"(\d+)", name))
-
-
-def _replace(keys: Keys, player: int, key: Key) -> Keys:
-  return (key, keys[1]) if player == 0 else (keys[0], key)
 
 
 def _positions(numbers: dict[Key, int], wanted: list[int]) -> list[int]:
