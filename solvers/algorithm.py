@@ -18,8 +18,15 @@ class Algorithm(Protocol):
   players in `primed`, then `leaf_query` and `update` for players in turn.
   """
 
-  alternating: bool
-  averaging: float  # exponent of the averaging weights
+  @property
+  def alternating(self) -> bool:
+    """Whether players take turns; else both respond to the same policies."""
+    ...
+
+  @property
+  def averaging(self) -> float:
+    """Exponent of the averaging weights."""
+    ...
 
   @property
   def primed(self) -> tuple[int, ...]:

@@ -1,0 +1,124 @@
+"""What stays fixed while a tree is solved: beliefs, chance, who moves where, payoff tables."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from games.public_tree import PADDING, Array, PublicTree
+from solvers.levels import Levels, lift, split_levels, to_children
+
+# Below this many entries a level's payoff tables are multiplied node by node in one fused
+# loop; above it, by one matrix product for each run of nodes that share a table.
+_SMALL_LEVEL = 8192
+
+
+class Setting(NamedTuple):
+  """What stays fixed while a tree is solved from given beliefs; computed once, before the loop.
+
+  Attributes:
+    nature: for each player, for each level `[n or 1, H]`: the root belief that led to the
+      infostate times the probabilities of public chance and whether the infostate is possible.
+      Times the player's own reach this is its counterfactual reach for the opponent.
+    own_possible: for each player and level, 1 where the infostate is possible, or None.
+    exists: for each level `[n, 1]`, 0 for padding, or None.
+    mover: for each level `[n, 1]`, who moved to get there, or None if that is static.
+    terminal_tables: for each level `[T, H, H]`, or None where `payoff_runs` are used.
+    terminal_scale: for each level `[T, 1]`.
+    leaf_weights: `[L or 1, H, H]` pair weights at the leaves, or None if all are one.
+    root_mass: `[P, H]` the opponent's mass at the root that is compatible with an infostate.
+  """
+
+  nature: tuple[Levels, Levels]
+  own_possible: tuple[Levels, Levels] | None
+  exists: Levels | None
+  mover: tuple[jax.Array | None, ...]
+  terminal_tables: tuple[jax.Array | None, ...]
+  terminal_scale: Levels
+  leaf_weights: jax.Array | None
+  root_mass: jax.Array
+
+
+def prepare(tree: PublicTree, beliefs: Array) -> Setting:
+  """Computes what stays fixed while `tree` is solved from root `beliefs` `[P, H]`."""
+  beliefs = jnp.asarray(beliefs)
+  structure, dtype = tree.structure, beliefs.dtype
+  own_possible = None
+  if tree.possible is not None:
+    possible = split_levels(tree, tree.possible.astype(dtype))
+    own_possible = (tuple(x[:, 0] for x in possible), tuple(x[:, 1] for x in possible))
+  kinds = split_levels(tree, tree.kind)
+  exists = None
+  if tree.padded:
+    exists = tuple((kind != PADDING).astype(dtype)[:, None] for kind in kinds)
+  mover: list[jax.Array | None] = [None]
+  for above, level in zip(kinds, structure.levels[1:]):
+    fixed = level.parent_actor is not None
+    mover.append(None if fixed else to_children(level, above[:, None]))
+
+  tables: list[jax.Array | None] = []
+  scales: list[jax.Array] = []
+  payoffs, payoff_scale = jnp.asarray(tree.payoffs), jnp.asarray(tree.payoff_scale)
+  h = tree.num_infostates
+  for level, start in zip(structure.levels, structure.terminal_offsets):
+    rows = slice(start, start + level.num_terminals)
+    gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
+    tables.append(payoffs[tree.payoff_index[rows]] if gathered else None)
+    scales.append(payoff_scale[rows, None])
+
+  leaf_weights = None
+  if not tree.compatible:
+    leaf_weights = jnp.asarray(tree.pair_weights)
+    if len(leaf_weights) > 1:
+      leaf_weights = leaf_weights[tree.leaf_pair_index]
+  return Setting(
+    nature=(
+      _nature(tree, beliefs, 0, own_possible),
+      _nature(tree, beliefs, 1, own_possible),
+    ),
+    own_possible=own_possible,
+    exists=exists,
+    mover=tuple(mover),
+    terminal_tables=tuple(tables),
+    terminal_scale=tuple(scales),
+    leaf_weights=leaf_weights,
+    root_mass=root_mass(tree, beliefs),
+  )
+
+
+def root_mass(tree: PublicTree, beliefs: jax.Array) -> jax.Array:
+  """Returns the opponent's mass compatible with each root infostate: `[P, H]`."""
+  weights = tree.pair_weights[tree.root_pair_index]
+  return jnp.stack([weights @ beliefs[1], beliefs[0] @ weights])
+
+
+def _nature(tree: PublicTree, beliefs: jax.Array, player: int, own_possible) -> Levels:
+  levels = tree.structure.levels
+  unchanging = own_possible is None and tree.infostate_parent is None
+  if unchanging and tree.chance_probability is None:
+    return (beliefs[None, player],) * len(levels)
+  reach = [beliefs[None, player]]
+  probabilities = None
+  if tree.chance_probability is not None:
+    probabilities = split_levels(tree, tree.chance_probability)
+  for i, level in enumerate(levels[1:], start=1):
+    below = lift(tree, i, player, to_children(level, reach[-1]))
+    if probabilities is not None:
+      below = below * probabilities[i][:, None]
+    if own_possible is not None:
+      below = below * own_possible[player][i]
+    reach.append(below)
+  return tuple(reach)
+
+
+def moves_at(tree: PublicTree, setting: Setting, index: int, player: int):
+  """Says which nodes of level `index` `player` moved to: True, False or `[n, 1]` of bool."""
+  actor = tree.structure.levels[index].parent_actor
+  return setting.mover[index] == player if actor is None else actor == player
+
+
+def choose(condition, x: jax.Array, y: jax.Array) -> jax.Array:
+  """`jnp.where` that costs nothing where the condition is static."""
+  if isinstance(condition, bool):
+    return x if condition else y
+  return jnp.where(condition, x, y)
