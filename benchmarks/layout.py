@@ -23,8 +23,8 @@ from jax import lax
 
 import games
 from games import PublicTree
-from solvers import traversal
-from solvers.traversal import Levels
+from solvers import levels
+from solvers.levels import Levels
 
 GAMES = ((1, 4), (1, 6), (2, 3))  # dice, faces
 _REPEATS = 7
@@ -38,11 +38,11 @@ class Slices:
     self.order = [np.arange(level.size) for level in self.levels]
 
   def to_children(self, i: int, parents: jax.Array) -> jax.Array:
-    return traversal.to_children(self.levels[i], parents)
+    return levels.to_children(self.levels[i], parents)
 
   def to_parents(self, i: int, children: jax.Array, payoffs: jax.Array) -> jax.Array:
     inner = self.levels[i - 1].num_inner
-    sums = traversal.reduce_children(self.levels[i], children, inner)
+    sums = levels.reduce_children(self.levels[i], children, inner)
     return jnp.concatenate([sums, payoffs[inner:]], axis=0)
 
 
@@ -85,7 +85,11 @@ class Scatter(Gather):
     return sums + payoffs
 
 
-LAYOUTS = {"slices": Slices, "gather": Gather, "scatter": Scatter}
+LAYOUTS: dict[str, type[Slices] | type[Gather]] = {
+  "slices": Slices,
+  "gather": Gather,
+  "scatter": Scatter,
+}
 
 
 def sweep(layout: Slices | Gather, policy: Levels, payoffs: Levels) -> tuple[Levels, Levels]:

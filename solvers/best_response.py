@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from games.public_tree import PublicTree
+from games.public_tree import Array, PublicTree
 from solvers import traversal, validation
 from solvers.evaluate_policy import check_whole, per_unit_of_mass
 from solvers.fictitious_play import best_moves
@@ -26,10 +26,10 @@ class BestResponse(NamedTuple):
 
 def best_response(
   tree: PublicTree,
-  policy: jax.Array,
+  policy: Array,
   player: int,
   *,
-  beliefs: jax.Array | None = None,
+  beliefs: Array | None = None,
 ) -> BestResponse:
   """Computes `player`'s best response to the other player's part of `policy`.
 

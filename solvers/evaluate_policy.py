@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from games.public_tree import PublicTree
+from games.public_tree import Array, PublicTree
 from solvers import leaf_values as leaves
 from solvers import traversal, validation
 from solvers.leaf_values import LeafValues
@@ -69,9 +69,7 @@ def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
   return jnp.asarray(beliefs, tree.dtype)
 
 
-def expected_values(
-  tree: PublicTree, policy: jax.Array, *, beliefs: jax.Array | None = None
-) -> jax.Array:
+def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = None) -> jax.Array:
   """Computes what each player expects under `policy`, for each of its root infostates.
 
   Args:

@@ -86,7 +86,7 @@ def prepare(tree: PublicTree, beliefs: Array) -> Setting:
   )
 
 
-def root_mass(tree: PublicTree, beliefs: jax.Array) -> jax.Array:
+def root_mass(tree: PublicTree, beliefs: Array) -> jax.Array:
   """Returns the opponent's mass compatible with each root infostate: `[P, H]`."""
   weights = tree.pair_weights[tree.root_pair_index]
   return jnp.stack([weights @ beliefs[1], beliefs[0] @ weights])

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.public_tree import PublicTree
+from games.public_tree import Array, PublicTree
 from solvers import traversal, validation
 from solvers.algorithm import Algorithm
 from solvers.evaluate_policy import policy_values
@@ -34,10 +34,10 @@ def solve(
   *,
   algorithm: Algorithm,
   num_iterations: int,
-  beliefs: jax.Array | None = None,
+  beliefs: Array | None = None,
   leaf_values: LeafValues | None = None,
   params: Any = None,
-  initial_policy: jax.Array | None = None,
+  initial_policy: Array | None = None,
 ) -> Solution:
   """Approximates an equilibrium of the (sub)game that `tree` represents.
 
