@@ -16,15 +16,18 @@ from solvers.algorithms import (
 from solvers.best_response import BestResponse, best_response
 from solvers.cfr import CFR
 from solvers.evaluate_policy import expected_values
+from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.exploitability import best_response_values, exploitability, root_marginals
 from solvers.fictitious_play import FictitiousPlay
 from solvers.leaf_values import LeafBeliefs, LeafQuery, LeafValues
 from solvers.solve import Solution, solve
+from solvers.solve_batch import default_batch_size, solve_batch
 
 __all__ = [
   "CFR",
   "Algorithm",
   "BestResponse",
+  "ExactLeafValues",
   "FictitiousPlay",
   "LeafBeliefs",
   "LeafQuery",
@@ -34,7 +37,9 @@ __all__ = [
   "best_response_values",
   "cfr_avg",
   "cfr_plus",
+  "default_batch_size",
   "discounted_cfr",
+  "exact_leaf_values",
   "expected_values",
   "exploitability",
   "fictitious_play",
@@ -44,6 +49,7 @@ __all__ = [
   "predictive_cfr_plus",
   "root_marginals",
   "solve",
+  "solve_batch",
   "vanilla_cfr",
   "warm_started",
 ]

@@ -1,0 +1,242 @@
+"""Exact leaf values: the subgame below every leaf, solved whenever it is asked about."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import PADDING, Game, PublicTree, stack_trees
+from games.build import build_from_state
+from solvers import traversal, validation
+from solvers.algorithm import Algorithm
+from solvers.algorithms import discounted_cfr
+from solvers.evaluate_policy import policy_values
+from solvers.leaf_values import LeafQuery
+from solvers.solve import solve
+
+
+class LeafGroup(NamedTuple):
+  """Leaves whose subgames have one shape, and are thus solved together.
+
+  Attributes:
+    leaves: `[G]` places among the tree's leaves.
+    trees: the subgame of all of them if `which` is None, else `U` stacked subgames.
+    which: `[G]` each leaf's place among the stacked subgames, or None.
+  """
+
+  leaves: np.ndarray
+  trees: PublicTree
+  which: np.ndarray | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _SolveBelow:
+  """The function that answers queries; equal settings are equal, so it is traced once.
+
+  Its params are the `LeafGroup`s of the tree that is asked about. For one tree of a stack they
+  are the stack's subgames and which of them each leaf has.
+  """
+
+  algorithm: Algorithm
+  num_iterations: int
+  stacked: bool = False
+
+  def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
+    """Returns the traverser's expected values at the leaves, `[L, H]`."""
+    if self.stacked:
+      trees, which = params
+      params = (LeafGroup(np.arange(len(which)), trees, which),)
+    values = jnp.zeros_like(query.beliefs[:, 0])
+    for leaves, trees, which in params:
+      if which is not None:
+        trees = jax.tree.map(lambda x, rows=which: jnp.asarray(x)[rows], trees)
+      beliefs = query.beliefs[leaves]
+      value_beliefs = beliefs if query.value_beliefs is None else query.value_beliefs[leaves]
+      answer = jax.vmap(self._solve_one, (None if which is None else 0, 0, 0, None))
+      answers = answer(trees, beliefs, value_beliefs, query.traverser)
+      values = values.at[leaves].set(answers, unique_indices=True)
+    return values
+
+  def _solve_one(self, tree, beliefs, value_beliefs, player: int) -> jax.Array:
+    """Solves one subgame at `beliefs`; returns what its average is worth at `value_beliefs`."""
+    tree = jax.tree.map(jnp.asarray, tree)
+    solution = solve(
+      tree, algorithm=self.algorithm, num_iterations=self.num_iterations, beliefs=beliefs
+    )
+    levels = traversal.split_levels(tree, solution.average_policy)
+    setting = traversal.prepare(tree, value_beliefs)
+    return policy_values(tree, setting, levels)[player]
+
+
+class ExactLeafValues:
+  """Leaf values for `solve` from solving the rest of the game; see `exact_leaf_values`."""
+
+  def __init__(self, game: Game, algorithm: Algorithm, num_iterations: int):
+    self.game = game
+    self._function = _SolveBelow(algorithm, num_iterations)
+    self._cache: dict[Any, PublicTree] = {}
+    self._tree: PublicTree | None = None
+    self._params: tuple[LeafGroup, ...] = ()
+
+  def bind(self, tree: PublicTree) -> tuple[_SolveBelow, tuple[LeafGroup, ...]]:
+    """Returns a function of `(params, query)` and its params for the leaves of `tree`.
+
+    Raises:
+      ValueError: `tree` is traced and this object was made without one, it is stacked, or it
+        does not fit the game or the tree that this object was made for.
+    """
+    if not validation.is_concrete(tree):
+      if self._tree is None:
+        raise ValueError(
+          "tree is traced, and the subgames below its leaves are found in concrete arrays; pass "
+          "tree= to exact_leaf_values"
+        )
+      if tree.structure != self._tree.structure:
+        raise ValueError(
+          f"tree has {tree.num_nodes} nodes and {tree.num_leaves} leaves, and another structure "
+          f"than the tree that exact_leaf_values was made for ({self._tree.num_nodes} nodes, "
+          f"{self._tree.num_leaves} leaves)"
+        )
+      return self._function, self._params
+    validation.check_unstacked(tree)
+    if tree is self._tree:
+      return self._function, self._params
+    return self._function, self._group_leaves(tree)
+
+  def bind_once(self, tree: PublicTree) -> None:
+    """Takes `tree` as the one that traced trees stand for."""
+    self._params = self.bind(tree)[1]
+    self._tree = tree
+
+  def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
+    """Answers a query about the leaves of the tree that this object was made for.
+
+    Raises:
+      ValueError: the object was made without a tree, or for one of another number of leaves.
+    """
+    del params
+    if self._tree is None:
+      raise ValueError(
+        "exact_leaf_values was called with a query alone; pass tree= to exact_leaf_values"
+      )
+    if len(query.beliefs) != self._tree.num_leaves:
+      raise ValueError(
+        f"query.beliefs of shape {query.beliefs.shape} ask about {len(query.beliefs)} leaves; the "
+        f"tree that exact_leaf_values was made for has {self._tree.num_leaves}"
+      )
+    return self._function(self._params, query)
+
+  def bind_stacked(self, trees: PublicTree) -> tuple[_SolveBelow, PublicTree, np.ndarray]:
+    """Returns a function, what all trees of a stack share of its params, and what each has.
+
+    Subgames of all trees take one common shape here. The function's params for tree b are the
+    pair of the shared part and row b of the rest, `[B, L]`.
+
+    Raises:
+      ValueError: `trees` are traced, or not trees of the game.
+    """
+    if not validation.is_concrete(trees):
+      raise ValueError(
+        "trees are traced, and the subgames below their leaves are found in concrete arrays; "
+        "stacked trees must be concrete for exact_leaf_values"
+      )
+    self._check_game(trees)
+    stack: dict[int, PublicTree] = {}
+    rows = []
+    for b, leaves in enumerate(np.asarray(trees.leaf_nodes)):
+      real = np.flatnonzero(np.asarray(trees.leaf_actor)[b] != PADDING)
+      possible = None if trees.possible is None else trees.possible[b]
+      subgames = self._subgames(trees.state[b], possible, leaves[real], trees.dtype)
+      row = np.zeros(len(leaves), np.int32)  # padding may ask about any subgame
+      for leaf, subgame in zip(real, subgames):
+        stack.setdefault(id(subgame), subgame)
+        row[leaf] = list(stack).index(id(subgame))
+      rows.append(row)
+    function = dataclasses.replace(self._function, stacked=True)
+    return function, stack_trees(list(stack.values())), np.stack(rows)
+
+  def _check_game(self, tree: PublicTree) -> None:
+    game, width = self.game, tree.state.shape[-1]
+    if width != len(game.initial_state()) or tree.num_infostates != game.num_infostates:
+      raise ValueError(
+        f"tree has {tree.num_infostates} infostates and public states of {width} integers, which "
+        f"is not a tree of {game!r}"
+      )
+
+  def _group_leaves(self, tree: PublicTree) -> tuple[LeafGroup, ...]:
+    self._check_game(tree)
+    subgames = self._subgames(tree.state, tree.possible, tree.leaf_nodes, tree.dtype)
+    members: dict[Any, list[int]] = {}
+    for i, subgame in enumerate(subgames):
+      # Arrays that only some games need are None in others, which must agree as well.
+      members.setdefault(jax.tree.structure(subgame), []).append(i)
+    groups = []
+    for rows in members.values():
+      unique = list({id(subgames[i]): subgames[i] for i in rows}.values())
+      place = {id(subgame): k for k, subgame in enumerate(unique)}
+      shared = len(unique) == 1
+      groups.append(
+        LeafGroup(
+          leaves=np.array(rows),
+          trees=unique[0] if shared else stack_trees(unique),
+          which=None if shared else np.array([place[id(subgames[i])] for i in rows]),
+        )
+      )
+    return tuple(groups)
+
+  def _subgames(self, state, possible, leaves, dtype) -> list[PublicTree]:
+    """Returns the subgame below each of `leaves`; equal ones are the same object."""
+    subgames = []
+    for leaf in np.asarray(leaves):
+      root = np.asarray(state)[leaf]
+      allowed = np.ones((2, self.game.num_infostates), bool)
+      if possible is not None:
+        allowed = np.asarray(possible)[leaf]
+      key = (root.tobytes(), allowed.tobytes(), np.dtype(dtype))
+      if key not in self._cache:
+        subgame = build_from_state(self.game, root, possible=allowed)
+        self._cache[key] = subgame.astype(dtype)
+      subgames.append(self._cache[key])
+    return subgames
+
+
+def exact_leaf_values(
+  game: Game,
+  tree: PublicTree | None = None,
+  *,
+  algorithm: Algorithm | None = None,
+  num_iterations: int = 256,
+) -> ExactLeafValues:
+  """Makes the oracle for depth-limited solving: leaf values from solving the rest of the game.
+
+  Whenever `solve` asks about its leaves, the whole subgame below each of them is solved at the
+  beliefs of the query, and the traverser's expected values under the average policy found there
+  are returned. For sound CFR-AVG (ReBeL, appendix I) the subgames are solved at the beliefs of
+  the average policies and that average is valued at those of the current ones. Leaves of equal
+  public states share a subtree, and subtrees of equal shape are solved together.
+
+  Args:
+    game: the rules that the tree was built from. Its public states must say all that matters
+      below them: two histories with equal states have the same future.
+    tree: the tree that will be solved; needed only where `solve` is given a traced tree, as
+      under a `jax.jit` whose argument it is. Other trees of the game may then still be given
+      concrete.
+    algorithm: solves the subgames; None for `discounted_cfr()`, the most
+      exact of the family after equally many iterations (docs/results/family.md).
+    num_iterations: of that solver, for each query; one player's update is one iteration.
+
+  Returns:
+    An object to pass to `solve` as `leaf_values`; `params` are then not used.
+
+  Raises:
+    ValueError: `num_iterations` is not a positive integer, or `tree` is stacked or not of this
+      game.
+  """
+  solver: Algorithm = discounted_cfr() if algorithm is None else algorithm
+  num_iterations = validation.check_num_iterations(num_iterations, solver.alternating)
+  oracle = ExactLeafValues(game, solver, num_iterations)
+  if tree is not None:
+    oracle.bind_once(tree)
+  return oracle
