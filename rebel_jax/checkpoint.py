@@ -249,7 +249,8 @@ def export(policy: Policy, folder: str | Path, about: dict[str, Any] | None = No
   path = Path(folder)
   path.mkdir(parents=True, exist_ok=True)
   flat = traverse_util.flatten_dict(policy.params, sep="/")
-  np.savez_compressed(path / "params.npz", **{k: np.asarray(v) for k, v in flat.items()})
+  arrays: dict[str, Any] = {name: np.asarray(value) for name, value in flat.items()}
+  np.savez_compressed(path / "params.npz", **arrays)
   text = json.dumps(policy.about | {"config": policy.config.to_dict()} | (about or {}), indent=2)
   (path / "about.json").write_text(text + "\n")
   return path

@@ -10,9 +10,8 @@ from typing import Any
 import games
 import solvers
 from rebel_jax.networks import ACTIVATIONS
-from solvers.algorithm import Algorithm
 
-ALGORITHMS: dict[str, Callable[[], Algorithm]] = {
+ALGORITHMS: dict[str, Callable[[], solvers.CFR | solvers.FictitiousPlay]] = {
   "vanilla_cfr": solvers.vanilla_cfr,
   "cfr_plus": solvers.cfr_plus,
   "linear_cfr": solvers.linear_cfr,

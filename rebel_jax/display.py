@@ -61,8 +61,11 @@ class Display:
         self._task = self._live.add_task(description, total=1.0, text=text)
         self._description = description
       self._live.update(self._task, completed=min(fraction, 1.0), text=text, refresh=True)
-    elif time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES:
-      self._last_line = time.monotonic()
+    elif (
+      description != self._description
+      or time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES
+    ):
+      self._last_line, self._description = time.monotonic(), description
       self.say(f"{description} {min(fraction, 1.0):4.0%}  {text}".rstrip())
 
   def clear(self) -> None:

@@ -90,11 +90,13 @@ def parse(
   printed = io.StringIO()
   try:
     with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(printed):
-      return tyro.cli(cls, args=list(argv), prog=prog, default=default)
+      parsed = tyro.cli(cls, args=list(argv), prog=prog, default=default)
   except SystemExit:
     lines = [line.strip("│╭╮╰╯─+|- ") for line in printed.getvalue().splitlines()]
     text = next((line for line in lines[1:] if line), "it is not understood")
     raise ConfigError(f"command line: {text}; --help lists the flags") from None
+  assert isinstance(parsed, cls)
+  return parsed
 
 
 def fail(error: Exception) -> int:

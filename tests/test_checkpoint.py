@@ -45,7 +45,7 @@ def test_a_run_leaves_what_it_says():
   assert about["config"]["seed"] == 0
   assert about["environment"]["versions"]["jax"] == jax.__version__
   newest = checkpoint.checkpoints_of(folder)[-1]
-  assert KEPT <= {p.name for p in newest.iterdir()}
+  assert {p.name for p in newest.iterdir()} >= KEPT
   state = restored(folder)
   assert (state.step, state.solves, state.replay.added.sum()) == (8, 32, 64)
 
@@ -244,7 +244,7 @@ def test_pretrained_networks(tmp_path, monkeypatch):
   assert again.config == policy.config
   assert again.about["exploitability"] == 0.25
   jax.tree.map(np.testing.assert_array_equal, again.params, policy.params)
-  with pytest.raises(ConfigError, match="'smal' is neither .* those are: small"):
+  with pytest.raises(ConfigError, match=r"'smal' is neither .* those are: small"):
     rebel_jax.load("smal")
   wider = policy._replace(config=dataclasses.replace(policy.config, width=16))
   checkpoint.export(wider, tmp_path / "wrong")

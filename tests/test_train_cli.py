@@ -137,7 +137,7 @@ def test_every_field_is_explained(capsys, monkeypatch):
     rest = rest.removeprefix(f", --no-{flag}")
     words = re.split(r"^\W {1,2}--", rest, flags=re.MULTILINE)[0]
     assert "(default:" in words, flag
-    assert len(re.findall(r"\w+", words)) > 8, flag
+    assert len(re.findall(r"\w+", words)) >= 8, flag
   assert "20000" not in text  # a default of another preset
   assert "(default: kuhn_poker)" in text
 
@@ -184,7 +184,7 @@ def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys):
 def test_without_matplotlib_it_says_so_once(tmp_path, monkeypatch, capsys):
   monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
   monkeypatch.chdir(tmp_path)
-  assert cli.main(as_flags(examples=32)) == 0
+  assert cli.main(as_flags(max_seconds=1e-3)) == 0
   out = capsys.readouterr().out
   assert out.count("no figure: install matplotlib") == 1
   assert not (tmp_path / "runs" / "kuhn_poker-1" / "exploitability.png").exists()

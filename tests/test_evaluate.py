@@ -1,0 +1,112 @@
+"""The command `python -m rebel_jax.evaluate`, and what it measures."""
+
+import json
+
+import pytest
+
+import rebel_jax
+from rebel_jax import evaluate
+from rebel_jax.checkpoint import checkpoints_of, export
+from rebel_jax.evaluation import Evaluator, evaluate_params
+from tests.tiny import TINY, rows, trained
+
+
+def run(capsys, *arguments):
+  """Returns what the command printed on standard output and error, and its exit code."""
+  code = evaluate.main([str(x) for x in arguments])
+  out, err = capsys.readouterr()
+  return out, err, code
+
+
+def test_one_json_object_that_agrees_with_the_run(capsys):
+  """Measured as the run measured itself, the same network gets the same number."""
+  final = rows(trained())[-1]
+  same = ["--playthroughs", final["playthroughs"], "--iterations", final["iterations"]]
+  same += ["--seed", TINY.seed + final["step"], "--unsafe", "--json"]
+  out, err, code = run(capsys, trained(), *same)
+  assert code == 0
+  assert out.count("\n") == 1
+  result = json.loads(out)
+  for key in ("exploitability", "playthroughs", "iterations", "exploitability_average_policy"):
+    assert result[key] == final[key], key
+  assert result["seconds"] > 0
+  assert result["step"] == 8
+  assert "playthroughs" in err
+  assert "searches" in err
+
+  # A folder in checkpoints/ is that checkpoint; another seed samples other playthroughs.
+  oldest = checkpoints_of(trained())[0]
+  other = json.loads(run(capsys, oldest, *same)[0])
+  assert other["checkpoint"] == str(oldest)
+  assert other["exploitability"] != final["exploitability"]
+  other = json.loads(run(capsys, trained(), *same, "--seed", 99)[0])
+  assert other["exploitability"] != final["exploitability"]
+
+
+def test_a_readable_table(capsys):
+  out, _, code = run(capsys, trained(), "--playthroughs", 2, "--iterations", 8)
+  assert code == 0
+  for words in ("exploitability", "playthroughs", "linear_cfr", "kuhn_poker", "iterations"):
+    assert words in out
+  assert "{" not in out.replace("{}", "")
+
+
+def test_the_number_from_python_is_the_same(tmp_path):
+  policy = rebel_jax.load(trained())
+  measure = {"playthroughs": 2, "iterations": 8, "seed": 5}
+  number = evaluate_params(policy.config, policy.params, **measure)
+  assert number == Evaluator(policy.config).exploitability(policy.params, **measure)
+  again = rebel_jax.load_pretrained("any", export(policy, tmp_path / "any"))
+  assert number == evaluate_params(again.config, again.params, **measure)
+
+
+def test_a_search_to_the_end_of_the_game_needs_no_network(capsys):
+  """Then unsafe search is CFR itself, while a shallow one is as bad as its untrained network."""
+  flags = ["--playthroughs", 1, "--iterations", 512, "--unsafe", "--json"]
+  deep = json.loads(run(capsys, trained(), *flags, "--depth", 3)[0])
+  assert deep["depth"] == 3
+  assert deep["exploitability_average_policy"] < 0.01
+  # One iteration's policy is much further from an equilibrium than their average.
+  assert deep["exploitability"] > 2 * deep["exploitability_average_policy"]
+  shallow = json.loads(run(capsys, trained(), *flags)[0])
+  assert shallow["exploitability_average_policy"] > 0.05
+
+
+BAD = [
+  ("", "checkpoint must be given"),
+  ("nothing", "checkpoint='nothing' is neither a folder nor a network"),
+  (".", "checkpoint='.' holds no checkpoint"),
+  ("RUN another", "argument 'another' belongs to no flag"),
+  ("RUN --playthroughs 0", "playthroughs=0 must be at least 1"),
+  ("RUN --playthroughs many", "playthroughs='many' must be an integer"),
+  ("RUN --iterations 0", "iterations=0 must be at least 2"),
+  ("RUN --iterations 9", "iterations=9 must be even"),
+  ("RUN --depth 0", "depth=0 must be at least 1"),
+  (
+    "RUN --algorithm cfr",
+    "algorithm='cfr' is unknown (did you mean 'cfr_plus'?); known: vanilla_cfr",
+  ),
+  ("RUN --seed -1", "seed=-1 must be at least 0"),
+  ("RUN --playthrough 3", "flag '--playthrough' is unknown (did you mean --playthroughs?)"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), BAD, ids=[line for line, _ in BAD])
+def test_bad_command_lines(line, sentence, capsys, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  out, err, code = run(capsys, *line.replace("RUN", str(trained())).split())
+  assert code == 2
+  assert out == ""
+  assert err.startswith("error: ")
+  assert err.count("\n") == 1
+  assert sentence in err
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_help(capsys):
+  with pytest.raises(SystemExit) as caught:
+    evaluate.main(["--help"])
+  assert caught.value.code == 0
+  text = capsys.readouterr().out
+  for flag in ("--playthroughs", "--iterations", "--depth", "--algorithm", "--unsafe", "--json"):
+    assert flag in text
