@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+
 from rebel_jax.checkpoint import checkpoints_of, read_about
 from rebel_jax.config import Config, ConfigError
 
@@ -112,12 +114,17 @@ def check_compatible(run: Resumable, saved: Config, config: Config) -> None:
 def lock(folder: Path) -> Iterator[None]:
   """Holds the folder for one run at a time, until the end of the block or of the process.
 
+  The first process of a run holds it for all.
+
   Raises:
     ConfigError: another process holds it.
   """
   try:
     import fcntl
   except ImportError:  # no such locks on this system
+    yield
+    return
+  if jax.process_index() != 0:
     yield
     return
   with open(folder / ".lock", "w") as file:

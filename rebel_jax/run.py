@@ -181,7 +181,8 @@ class _Run:
     config = self.config
     before, learned = self.examples, _gradient_steps(self.state)
     began = time.monotonic()
-    self.display.show("training", self.step / config.num_steps, "compiling")
+    if not self.chunks:
+      self.display.show("training", self.step / config.num_steps, "compiling")
     trainer = self.setup.trainer
     self.state, report = trainer.run(
       self.setup.table, self.state, config.report_every, self.setup.mesh

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -67,30 +68,7 @@ class Trainer:
 
   def init(self, table: SubgameTable, seed: int, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
-    num_features = table.trees.root_features.shape[-1]
-    num_infostates = table.trees.num_infostates
-    params_key, play_key = jax.random.split(jax.random.key(seed))
-    network = self.learner.network
-    params = network.init(
-      params_key, jnp.zeros((1, num_features)), jnp.zeros((1, 2 * num_infostates))
-    )
-    num_devices = mesh.devices.size
-
-    def on_each(x):
-      return jnp.broadcast_to(x, (num_devices, *x.shape))
-
-    state = TrainState(
-      params=params,
-      optimizer_state=self.learner.optimizer().init(params),
-      lanes=jax.tree.map(on_each, init_lanes(table, self.self_play.num_lanes)),
-      replay=jax.tree.map(
-        on_each, replays.make_replay(self.buffer_size, num_features, num_infostates)
-      ),
-      keys=jax.random.split(play_key, num_devices),
-      step=jnp.zeros((), jnp.int32),
-      solves=jnp.zeros((), jnp.int32),
-    )
-    return jax.device_put(state, shardings(state, mesh))
+    return _compile_init(self, mesh)(table, np.uint32(seed))
 
   def run(
     self, table: SubgameTable, state: TrainState, num_steps: int, mesh: Mesh
@@ -99,10 +77,10 @@ class Trainer:
     return _run(self, mesh, num_steps, table, state)
 
 
-def specs(state: TrainState) -> Any:
+def specs() -> Any:
   """Returns how each part of the state lies over the devices, as a `TrainState` of specs."""
   split = {"lanes": P(DEVICES), "replay": P(DEVICES), "keys": P(DEVICES)}
-  return type(state)._make(split.get(name, P()) for name in state._fields)
+  return TrainState._make(split.get(name, P()) for name in TrainState._fields)
 
 
 def shardings(state: TrainState, mesh: Mesh) -> TrainState:
@@ -110,8 +88,39 @@ def shardings(state: TrainState, mesh: Mesh) -> TrainState:
   return TrainState(
     *(
       jax.tree.map(lambda _, s=spec: NamedSharding(mesh, s), part)
-      for spec, part in zip(specs(state), state)
+      for spec, part in zip(specs(), state)
     )
+  )
+
+
+@functools.lru_cache(maxsize=16)
+def _compile_init(trainer: Trainer, mesh: Mesh):
+  # A compiled program puts each array where it belongs, also on the devices of other processes.
+  where = TrainState._make(NamedSharding(mesh, spec) for spec in specs())
+  return jax.jit(functools.partial(_init, trainer, mesh.devices.size), out_shardings=where)
+
+
+def _init(trainer: Trainer, num_devices: int, table: SubgameTable, seed: jax.Array) -> TrainState:
+  num_features = table.trees.root_features.shape[-1]
+  num_infostates = table.trees.num_infostates
+  params_key, play_key = jax.random.split(jax.random.key(seed))
+  network = trainer.learner.network
+  params = network.init(
+    params_key, jnp.zeros((1, num_features)), jnp.zeros((1, 2 * num_infostates))
+  )
+
+  def on_each(x):
+    return jnp.broadcast_to(x, (num_devices, *x.shape))
+
+  replay = replays.make_replay(trainer.buffer_size, num_features, num_infostates)
+  return TrainState(
+    params=params,
+    optimizer_state=trainer.learner.optimizer().init(params),
+    lanes=jax.tree.map(on_each, init_lanes(table, trainer.self_play.num_lanes)),
+    replay=jax.tree.map(on_each, replay),
+    keys=jax.random.split(play_key, num_devices),
+    step=jnp.zeros((), jnp.int32),
+    solves=jnp.zeros((), jnp.int32),
   )
 
 
@@ -124,8 +133,8 @@ def _run(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState)
   return jax.shard_map(
     functools.partial(_run_on_device, trainer, num_steps),
     mesh=mesh,
-    in_specs=(P(), specs(state)),
-    out_specs=(specs(state), P()),
+    in_specs=(P(), specs()),
+    out_specs=(specs(), P()),
     check_vma=False,
   )(table, state)
 

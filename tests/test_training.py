@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from rebel_jax.networks import NetworkLeafValues
 from rebel_jax.run import train
 from rebel_jax.self_play import init_lanes, self_play_step
 from rebel_jax.setup import make_setup
-from tests.tiny import TINY, tiny
+from tests.tiny import TINY, rows, tiny
 
 ROOT = Path(__file__).parents[1]
 
@@ -194,3 +195,39 @@ def test_two_devices(tmp_path):
   if len(jax.devices()) == 1:
     with pytest.raises(ConfigError, match=r"^num_devices=1 cannot resume .* which has 2"):
       train(tiny(tmp_path / "run", num_devices=1, resume=True))
+
+
+TWO_PROCESSES = """
+import json, sys
+import jax
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+rank, port, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+jax.distributed.initialize(f"localhost:{port}", 2, rank)
+from rebel_jax.run import train
+from tests.tiny import tiny
+train(tiny(folder), stop=lambda step: step >= 4)
+result = train(tiny(folder, resume=True))
+print(json.dumps({"processes": jax.process_count(), "row": result.row}))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes(tmp_path):
+  """They train together, stop and resume together, and only the first writes metrics."""
+  with socket.socket() as free:
+    free.bind(("localhost", 0))
+    port = free.getsockname()[1]
+  processes = [
+    subprocess.Popen(
+      [sys.executable, "-c", TWO_PROCESSES, str(rank), str(port), tmp_path / "run"],
+      cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )
+    for rank in (0, 1)
+  ]  # fmt: skip
+  outputs = [process.communicate() for process in processes]
+  assert [process.returncode for process in processes] == [0, 0], outputs
+  first, second = (json.loads(out.splitlines()[-1]) for out, _ in outputs)
+  assert first["processes"] == 2
+  assert first["row"]["loss"] == second["row"]["loss"]
+  assert "exploitability" in first["row"]
+  assert [row["step"] for row in rows(tmp_path / "run")] == [2, 4, 6, 8]
