@@ -1,6 +1,7 @@
 """Exact leaf values: the subgame below every leaf, solved whenever it is asked about."""
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -32,7 +33,7 @@ class LeafGroup(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class _SolveBelow:
+class SolveBelow:
   """The function that answers queries; equal settings are equal, so it is traced once.
 
   Its params are the `LeafGroup`s of the tree that is asked about. For one tree of a stack they
@@ -49,25 +50,45 @@ class _SolveBelow:
       trees, which = params
       params = (LeafGroup(np.arange(len(which)), trees, which),)
     values = jnp.zeros_like(query.beliefs[:, 0])
-    for leaves, trees, which in params:
-      if which is not None:
-        trees = jax.tree.map(lambda x, rows=which: jnp.asarray(x)[rows], trees)
-      beliefs = query.beliefs[leaves]
-      value_beliefs = beliefs if query.value_beliefs is None else query.value_beliefs[leaves]
-      answer = jax.vmap(self._solve_one, (None if which is None else 0, 0, 0, None))
-      answers = answer(trees, beliefs, value_beliefs, query.traverser)
-      values = values.at[leaves].set(answers, unique_indices=True)
+    answers = self.subgame_policies(params, query.beliefs)
+    given = query.beliefs if query.value_beliefs is None else query.value_beliefs
+    for (leaves, trees, which), policies in zip(params, answers):
+      value = functools.partial(_value, player=query.traverser)
+      tree, axis = _rows(trees, which)
+      found = jax.vmap(value, (axis, 0, 0))(tree, policies, given[leaves])
+      values = values.at[leaves].set(found, unique_indices=True)
     return values
 
-  def _solve_one(self, tree, beliefs, value_beliefs, player: int) -> jax.Array:
-    """Solves one subgame at `beliefs`; returns what its average is worth at `value_beliefs`."""
-    tree = jax.tree.map(jnp.asarray, tree)
-    solution = solve(
-      tree, algorithm=self.algorithm, num_iterations=self.num_iterations, beliefs=beliefs
-    )
-    levels = traversal.split_levels(tree, solution.average_policy)
-    setting = traversal.prepare(tree, value_beliefs)
-    return policy_values(tree, setting, levels)[player]
+  def subgame_policies(self, params: Any, beliefs: jax.Array) -> list[jax.Array]:
+    """Returns for each `LeafGroup` the average policies of its subgames, `[G, n, H]`.
+
+    `beliefs` are `[L, P, H]` at the tree's leaves.
+    """
+
+    def solve_one(tree, beliefs):
+      return solve(
+        tree, algorithm=self.algorithm, num_iterations=self.num_iterations, beliefs=beliefs
+      ).average_policy
+
+    policies = []
+    for leaves, trees, which in params:
+      tree, axis = _rows(trees, which)
+      policies.append(jax.vmap(solve_one, (axis, 0))(tree, beliefs[leaves]))
+    return policies
+
+
+def _rows(trees: PublicTree, which) -> tuple[PublicTree, int | None]:
+  """Returns a group's subgames, and their axis for `jax.vmap` if each leaf has its own."""
+  if which is None:
+    return trees, None
+  return jax.tree.map(lambda x: jnp.asarray(x)[which], trees), 0
+
+
+def _value(tree: PublicTree, policy: jax.Array, beliefs: jax.Array, player: int) -> jax.Array:
+  """Returns what `player` expects in a subgame under a policy `[n, H]`: `[H]`."""
+  tree = jax.tree.map(jnp.asarray, tree)
+  setting = traversal.prepare(tree, beliefs)
+  return policy_values(tree, setting, traversal.split_levels(tree, policy))[player]
 
 
 class ExactLeafValues:
@@ -75,12 +96,12 @@ class ExactLeafValues:
 
   def __init__(self, game: Game, algorithm: Algorithm, num_iterations: int):
     self.game = game
-    self._function = _SolveBelow(algorithm, num_iterations)
+    self._function = SolveBelow(algorithm, num_iterations)
     self._cache: dict[Any, PublicTree] = {}
     self._tree: PublicTree | None = None
     self._params: tuple[LeafGroup, ...] = ()
 
-  def bind(self, tree: PublicTree) -> tuple[_SolveBelow, tuple[LeafGroup, ...]]:
+  def bind(self, tree: PublicTree) -> tuple[SolveBelow, tuple[LeafGroup, ...]]:
     """Returns a function of `(params, query)` and its params for the leaves of `tree`.
 
     Raises:
@@ -128,7 +149,7 @@ class ExactLeafValues:
       )
     return self._function(self._params, query)
 
-  def bind_stacked(self, trees: PublicTree) -> tuple[_SolveBelow, PublicTree, np.ndarray]:
+  def bind_stacked(self, trees: PublicTree) -> tuple[SolveBelow, PublicTree, np.ndarray]:
     """Returns a function, what all trees of a stack share of its params, and what each has.
 
     Subgames of all trees take one common shape here. The function's params for tree b are the
