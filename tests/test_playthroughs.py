@@ -1,0 +1,105 @@
+"""The searching agent's policy: safe by random iterations, unsafe by averages (Theorem 3)."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from solvers.playthroughs import count_searches, make_searching_agent, searching_policy
+from solvers.subgames import find_subgames
+
+PAYOFF = jnp.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])
+
+
+def answered(params, query):
+  """Exact values after player 0's hidden move: player 1 answers the beliefs best."""
+  del params
+  belief = query.beliefs[:, 0]
+  answers = belief @ PAYOFF
+  best = answers <= answers.min(axis=-1, keepdims=True) + 1e-9
+  mix = best / best.sum(axis=-1, keepdims=True)
+  first = mix @ PAYOFF.T
+  second = jnp.zeros_like(first).at[:, 0].set(-(belief * first).sum(axis=-1))
+  return first if query.traverser == 0 else second
+
+
+@pytest.fixture(scope="module")
+def agent():
+  game = games.make("rock_paper_scissors")
+  subgames = find_subgames(game, depth=1)
+  return make_searching_agent(game, subgames, algorithm=solvers.linear_cfr(), leaf_values=answered)
+
+
+def play(agent, playthroughs, iterations, **options):
+  policy = searching_policy(
+    agent,
+    params=None,
+    num_playthroughs=playthroughs,
+    num_iterations=iterations,
+    key=jax.random.key(0),
+    **options,
+  )
+  return policy, float(solvers.exploitability(agent.tree, policy))
+
+
+def test_safe_search_approaches_the_equilibrium(agent):
+  _, one = play(agent, 1, 2_048)
+  policy, few = play(agent, 32, 2_048)
+  policy, many = play(agent, 4_096, 2_048)
+  assert many < 0.02 < few < one
+  np.testing.assert_allclose(policy[1], [0.4, 0.4, 0.2], atol=0.02)
+  np.testing.assert_allclose(policy[2:, 0], [0.4, 0.4, 0.2], atol=0.03)
+
+
+@pytest.mark.parametrize("iterations", [256, 4_096])
+def test_unsafe_search_stays_exploitable(agent, iterations):
+  """Player 1 answers the beliefs of one average with one move, however long it searches."""
+  policy, gap = play(agent, 1, iterations, unsafe=True)
+  assert policy[2:, 0].max() > 0.99
+  assert gap > 0.3
+
+
+def test_whole_game_subgames_need_no_leaves():
+  """With a depth that reaches the end there is one search, and unsafe search is plain CFR."""
+  game = games.make("kuhn_poker")
+  subgames = find_subgames(game, depth=8)
+  agent = make_searching_agent(game, subgames, algorithm=solvers.linear_cfr(), leaf_values=None)
+  assert count_searches(agent) == 1
+  policy, _ = play(agent, 1, 64, unsafe=True)
+  plain = solvers.solve(agent.tree, algorithm=solvers.linear_cfr(), num_iterations=64)
+  np.testing.assert_allclose(policy, plain.average_policy, atol=1e-5)
+
+
+def test_every_subgame_is_searched_once_a_playthrough():
+  game = games.make("liars_dice", num_dice=1, num_faces=3)
+  subgames = find_subgames(game, depth=2)
+
+  def zero(params, query):
+    return jnp.zeros_like(query.beliefs[:, 0])
+
+  agent = make_searching_agent(game, subgames, algorithm=solvers.linear_cfr(), leaf_values=zero)
+  seen = []
+  policy = searching_policy(
+    agent,
+    params=None,
+    num_playthroughs=3,
+    num_iterations=8,
+    key=jax.random.key(0),
+    progress=lambda done, total: seen.append((done, total)),
+  )
+  # Public states of an even number of bids: half of the subsets of six bids.
+  assert count_searches(agent) == 32
+  assert seen[-1] == (96, 96)
+  sums = np.zeros((agent.tree.num_nodes, 3))
+  np.add.at(sums, np.asarray(agent.tree.parent)[1:], policy[1:])
+  decisions = np.asarray(agent.tree.kind) < games.CHANCE
+  np.testing.assert_allclose(sums[decisions], 1.0, atol=1e-5)
+
+
+def test_bad_numbers(agent):
+  with pytest.raises(ValueError, match="num_playthroughs=0"):
+    play(agent, 0, 16)
+  with pytest.raises(ValueError, match="num_iterations=7"):
+    play(agent, 1, 7)
