@@ -3,8 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from games import PublicTree
-from games.public_tree import Array
+from games.public_tree import Array, PublicTree
 from solvers import traversal
 from solvers.leaf_values import leaf_reach
 from solvers.solve import uniform_policy
@@ -37,7 +36,7 @@ def explore(
 
 
 def leaf_probabilities(
-  tree: PublicTree, setting: Setting, policy: Levels, beliefs: jax.Array
+  tree: PublicTree, setting: Setting, policy: Levels, beliefs: Array
 ) -> jax.Array:
   """Returns the probability that play by `policy` from root `beliefs` ends at each leaf: `[L]`.
 

@@ -14,7 +14,7 @@ import pytest
 import games.registry
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -55,14 +55,14 @@ def own_registry(monkeypatch):
   monkeypatch.setattr(games.registry, "_REGISTRY", dict(games.registry._REGISTRY))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page_runs_and_prints_what_it_shows(page, own_registry):
   text = page.read_text()
   compared = run_page(text)
   assert compared == len(re.findall(r"^```text$", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
   for target in _LINK.findall(page.read_text()):
     assert (page.parent / target).exists(), target
