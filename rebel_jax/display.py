@@ -5,9 +5,10 @@ import math
 import time
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
-from rich.table import Table
+from rich.text import Text
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -23,20 +24,19 @@ class Display:
       stderr: show it on standard error.
       console: show it there instead.
     """
-    self.console = console or Console(quiet=quiet, stderr=stderr, highlight=False, soft_wrap=True)
-    self._live: Progress | None = None
-    if self.console.is_terminal and not quiet:
-      self._live = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.percentage:3.0f}%"),
-        TextColumn("{task.fields[text]}"),
-        console=self.console,
-        transient=True,
-      )
+    self.console = console or Console(quiet=quiet, stderr=stderr)
     self._task: Any = None
-    self._description = ""
+    self._description = self._text = ""
+    self._live: Live | None = None
+    self._progress = Progress(
+      SpinnerColumn(),
+      TextColumn("{task.description}"),
+      BarColumn(),
+      TextColumn("{task.percentage:3.0f}%"),
+      console=self.console,
+    )
+    if self.console.is_terminal and not quiet:
+      self._live = Live(get_renderable=self._render, console=self.console, transient=True)
     self._last_line = -math.inf
 
   def __enter__(self) -> "Display":
@@ -51,16 +51,18 @@ class Display:
 
   def say(self, text: str) -> None:
     """Prints a line that stays."""
-    self.console.print(text, markup=False)
+    self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
   def show(self, description: str, fraction: float, text: str = "") -> None:
     """Shows how far something has come: a live bar, or a line now and then."""
     if self._live:
       if description != self._description:
         self.clear()
-        self._task = self._live.add_task(description, total=1.0, text=text)
+        self._task = self._progress.add_task(description, total=1.0)
         self._description = description
-      self._live.update(self._task, completed=min(fraction, 1.0), text=text, refresh=True)
+      self._text = text
+      self._progress.update(self._task, completed=min(fraction, 1.0))
+      self._live.refresh()
     elif (
       description != self._description
       or time.monotonic() - self._last_line >= _SECONDS_BETWEEN_LINES
@@ -70,22 +72,26 @@ class Display:
 
   def clear(self) -> None:
     """Removes the live bar."""
-    if self._live and self._task is not None:
-      self._live.remove_task(self._task)
-    self._task, self._description = None, ""
+    if self._task is not None:
+      self._progress.remove_task(self._task)
+    self._task, self._description, self._text = None, "", ""
+
+  def _render(self) -> Group:
+    # Two lines, so that the figures are whole on a terminal of 80 columns.
+    return Group(self._progress, Text(f"  {self._text}", overflow="ellipsis", no_wrap=True))
 
   def table(self, title: str, rows: list[tuple[str, str]]) -> None:
-    """Prints pairs of a name and a value."""
-    table = Table(title=title, title_justify="left", show_header=False, box=None, padding=(0, 2))
+    """Prints pairs of a name and a value, each on one line that can be copied."""
+    width = max(len(name) for name, _ in rows)
+    self.say(title)
     for name, value in rows:
-      table.add_row(name, value)
-    self.console.print(table)
+      self.say(f"  {name:<{width}}  {value}")
 
 
-def progress_text(row: dict[str, Any], total: int, exploitability: float | None, left: float):
+def progress_text(row: dict[str, Any], exploitability: float | None, left: float) -> str:
   """Returns rate, loss, exploitability so far and time left as one short line."""
   parts = [
-    f"{row['examples']:,} of {total:,} examples",
+    f"{row['examples']:,} examples",
     f"{row['examples_per_second']:,.0f}/s",
     f"loss {row['loss']:.5f}" if row["loss"] is not None else "filling the buffer",
   ]

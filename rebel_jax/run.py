@@ -140,6 +140,7 @@ class _Run:
     self.saved_at = -math.inf
     self.step = int(self.state.step)
     self.examples = _count(self.state.replay.added, setup)
+    self.finished = self.step >= self.config.num_steps and not self.pending
     self.chunks: list[float] = []  # seconds that each took, since this command began
 
   def elapsed(self) -> float:
@@ -153,15 +154,14 @@ class _Run:
     kind = devices.flat[0].device_kind
     self.display.say(f"{config.preset} on {devices.size} {kind} device(s), in {self.folder}")
     goes_on = not self.pending or self._close_chunk()
-    if goes_on and self.step < config.num_steps:
+    if goes_on and not self.finished:
       self.display.say(
         f"compiling self-play and learning: {self.setup.table.num_subgames} subgames of depth "
         f"{config.depth}, {config.lanes} lanes, {config.iterations} iterations a search"
       )
     elif goes_on:
       self.display.say("nothing left to do: raise --examples to go on")
-    # At least one chunk, however short the time, so that there is something to evaluate.
-    while goes_on and self.step < config.num_steps and not (self.chunks and self._over()):
+    while goes_on and not self.finished:
       self._train_chunk()
       goes_on = self._close_chunk()
     self.log.close()
@@ -212,7 +212,12 @@ class _Run:
       "gradient_steps": _gradient_steps(self.state),
       "leaves_per_iteration": float(report.rows),
     }
-    self.display.show("training", self.step / config.num_steps, self._text())
+    self.display.show("training", self._fraction(), self._text())
+
+  def _fraction(self) -> float:
+    """Returns how much of the run is done, by steps or by time, whichever ends it."""
+    limit = self.config.max_seconds
+    return max(self.step / self.config.num_steps, self.elapsed() / limit if limit else 0.0)
 
   def _text(self) -> str:
     # The first chunk's time is mostly compilation, which says nothing about those to come.
@@ -221,10 +226,10 @@ class _Run:
     left = (self.config.num_steps - self.step) / rate
     if self.config.max_seconds is not None:
       left = min(left, self.config.max_seconds - self.elapsed())
-    return progress_text(self.row, self.config.examples, self.exploitability, left)
+    return progress_text(self.row, self.exploitability, left)
 
   def _close_chunk(self) -> bool:
-    """Evaluates if it is time to, writes the row and saves; returns whether to go on."""
+    """Evaluates if it is time to, writes the row and saves; returns whether nobody said stop."""
     config, over = self.config, self._over()
     every = config.evaluate_every
     due = over or (every > 0 and self.examples - self.evaluated_at >= every)
@@ -241,6 +246,7 @@ class _Run:
       self.log.write(self.row)
       self._save(position, pending=True)
       return False
+    self.finished = over
     self.log.write(self.row)
     stops = not over and self.stop(self.step)
     if due or stops or _agree(time.monotonic() - self.saved_at >= config.checkpoint_every):
@@ -328,7 +334,7 @@ class _Run:
     try:
       plot_exploitability(read_metrics(self.folder), path, title=title, paper=paper)
     except ImportError:
-      if self._over():
+      if self.finished:
         self.display.say("no figure: install matplotlib (the extra rebel-jax[plots]) for one")
 
   def _command(self, flag: str) -> str:

@@ -14,7 +14,7 @@ import rebel_jax
 from rebel_jax import checkpoint, folders
 from rebel_jax.config import ConfigError
 from rebel_jax.evaluation import Evaluator
-from rebel_jax.run import RunError, train
+from rebel_jax.run import RunError, _Run, train
 from rebel_jax.setup import make_setup
 from rebel_jax.training import Report, Trainer
 from tests.tiny import rows, tiny, trained
@@ -114,6 +114,20 @@ def test_a_finished_run_has_nothing_left_to_do_unless_asked_for_more(tmp_path):
   result = train(tiny(tmp_path / "run", resume=True))
   assert result.row["step"] == 8
   assert_same_run(tmp_path / "run", trained())
+
+
+def test_time_that_runs_out_between_chunks_still_ends_in_an_evaluation(tmp_path, monkeypatch):
+  """Whether the run is over is asked once a chunk, however the clock moves."""
+  asked = []
+
+  def over(self):
+    asked.append(self.step)
+    return len(asked) > 1
+
+  monkeypatch.setattr(_Run, "_over", over)
+  train(tiny(tmp_path, evaluate_every=0))
+  assert [row["step"] for row in rows(tmp_path)] == [2, 4] == asked
+  assert rows(tmp_path)[-1]["playthroughs"] == tiny(tmp_path).final_playthroughs
 
 
 def test_newest_and_best_are_kept(tmp_path, monkeypatch):

@@ -201,21 +201,23 @@ def test_figure_needs_something_to_draw(tmp_path):
 
 def test_terminal_and_plain_display():
   row = {"examples": 1200, "examples_per_second": 340.4, "loss": 0.0123456}
-  text = progress_text(row, 6000, 0.0432, 83.0)
-  assert text == "1,200 of 6,000 examples, 340/s, loss 0.01235, exploitability 0.0432, 0:01:23 left"
-  assert "filling the buffer" in progress_text(row | {"loss": None}, 6000, None, float("inf"))
+  text = progress_text(row, 0.0432, 83.0)
+  assert text == "1,200 examples, 340/s, loss 0.01235, exploitability 0.0432, 0:01:23 left"
+  assert "filling the buffer" in progress_text(row | {"loss": None}, None, float("inf"))
   assert duration(float("inf")) == "?"
   for terminal in (True, False):
     file = io.StringIO()
-    console = Console(file=file, force_terminal=terminal, width=150)
+    console = Console(file=file, force_terminal=terminal, width=80)
     with Display(console=console) as display:
       display.say("stays")
       display.show("training", 0.2, text)
       display.show("evaluating", 0.5, "half")
       display.table("done", [("folder", "here")])
-    shown = file.getvalue()
+    assert ("\x1b[" in file.getvalue()) == terminal
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
     assert "stays" in shown
-    assert "340/s" in shown
+    assert text in shown
     assert "folder" in shown
-    assert ("\x1b[" in shown) == terminal
-    assert ("━" in shown) == (" 20% 1,200 of" in shown) == terminal
+    assert ("━" in shown) == terminal
+    assert "training" in shown
+    assert "20%" in shown
