@@ -27,19 +27,20 @@ def make_params(tree, seed=0):
   rng = np.random.default_rng(seed)
   h, f = tree.num_infostates, tree.root_features.shape[-1]
   return {
-    "features": rng.normal(size=f).astype(np.float32),
-    "own": rng.normal(size=(h, h)).astype(np.float32),
-    "other": rng.normal(size=(h, h)).astype(np.float32),
+    "features": rng.normal(size=f).astype(tree.dtype),
+    "own": rng.normal(size=(h, h)).astype(tree.dtype),
+    "other": rng.normal(size=(h, h)).astype(tree.dtype),
   }
 
 
 def random_root_beliefs(rng, tree):
   weights = rng.exponential(size=np.shape(tree.prior)) * (np.asarray(tree.prior) > 0)
-  return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+  return (weights / weights.sum(axis=1, keepdims=True)).astype(tree.dtype)
 
 
-@pytest.fixture(scope="module", params=["liars_dice", "leduc_poker"])
-def setting(request):
+@pytest.fixture(params=["liars_dice", "leduc_poker"])
+def setting(request, x64):
+  """Subgames in float64: CFR-AVG takes differences of sums, which float32 blurs."""
   game = games.make(request.param)
   subgames = find_subgames(game, depth=2)
   entries = sorted({0, 1, len(subgames.trees) // 2, len(subgames.trees) - 1})
@@ -80,7 +81,10 @@ def test_packed_search_equals_solving_one_by_one(setting, algorithm):
       leaf_values=leaf_values,
       params=params,
     )
-    np.testing.assert_allclose(result.root_values[lane], alone.root_values, atol=2e-3)
+    # CFR-AVG's differences vanish where the opponent stopped going; rounding then breaks the tie
+    # between actions that are worth nothing, one way here and another there.
+    atol = 2e-2 if algorithm == solvers.cfr_avg(solvers.linear_cfr()) else 1e-8
+    np.testing.assert_allclose(result.root_values[lane], alone.root_values, atol=atol)
 
 
 def test_too_few_rows_would_show(setting):
