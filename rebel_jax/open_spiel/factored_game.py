@@ -188,7 +188,7 @@ class OpenSpielGame(Game):
     return np.concatenate([turn, shown], axis=1).astype(float)
 
   def action_name(self, action):
-    return self._names[int(action)]
+    return " or ".join(self._names[int(action)])
 
   def infostate_name(self, player, infostate):
     """Returns OpenSpiel's information state string at the root; the number below it."""

@@ -27,8 +27,7 @@ class Histories:
     observation: for each player `[M]`, the number of its information state string, -1 where
       OpenSpiel gives none.
     strings: for each player, its information state strings by number.
-    action_names: what OpenSpiel calls each action; where players and chance use a number for
-      different things, the first of them.
+    action_names: what OpenSpiel calls each action, by whether it is chance's and its number.
   """
 
   parent: np.ndarray
@@ -40,7 +39,7 @@ class Histories:
   num_legal: np.ndarray
   observation: tuple[np.ndarray, np.ndarray]
   strings: tuple[list[str], list[str]]
-  action_names: dict[int, str]
+  action_names: dict[tuple[bool, int], str]
 
   def __len__(self) -> int:
     return len(self.parent)
@@ -101,7 +100,7 @@ def walk(game: pyspiel.Game, *, max_histories: int) -> Histories:
   }
   observation: tuple[list[int], list[int]] = ([], [])
   numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
-  names: dict[int, str] = {}
+  names: dict[tuple[bool, int], str] = {}
   stack = [(game.new_initial_state(), -1, -1, 0, 1.0)]
   seen = 1
   while stack:
@@ -133,8 +132,8 @@ def walk(game: pyspiel.Game, *, max_histories: int) -> Histories:
     if seen > max_histories:
       raise _too_many(game, max_histories)
     for a, p in reversed(below):
-      if a not in names:
-        names[a] = state.action_to_string(state.current_player(), a)
+      if (actor == CHANCE, a) not in names:
+        names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
   return Histories(
     **{name: np.array(column) for name, column in columns.items()},

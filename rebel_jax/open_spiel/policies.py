@@ -5,10 +5,9 @@ from collections import defaultdict
 import numpy as np
 import pyspiel
 
-from games import Game, PublicTree
+from games import CHANCE, Game, PublicTree
 from rebel_jax.open_spiel.decisions import find_moves
-from solvers import traversal, validation
-from solvers.solve import uniform_policy
+from solvers import validation
 
 
 def to_tabular_policy(game: Game, tree: PublicTree, policy) -> pyspiel.TabularPolicy:
@@ -84,12 +83,25 @@ def from_tabular_policy(game: Game, tree: PublicTree, policy) -> np.ndarray:
   """
   if hasattr(policy, "to_dict"):  # OpenSpiel's Python policies
     policy = pyspiel.TabularPolicy(policy.to_dict())
-  # Infostates that the rules make impossible have no probabilities there; uniform will do.
-  setting = traversal.prepare(tree, tree.prior)
-  array = np.array(traversal.join_levels(uniform_policy(tree, setting)), float)
+  array = _default_policy(tree)
   for string, action, node, infostates in find_moves(game, tree):
     probabilities = policy.action_probabilities(string)
     if not probabilities:
       raise ValueError(f"policy has nothing for OpenSpiel's information state {string!r}")
     array[node, list(infostates)] = probabilities.get(action, 0.0)
   return array
+
+
+def _default_policy(tree: PublicTree) -> np.ndarray:
+  """Returns probabilities `[N, H]` for the infostates that OpenSpiel says nothing of.
+
+  Where infostates never change these are the impossible ones (a card that lies on the board),
+  which move at random. Where they do, impossible ones come from nowhere, and others that are
+  left have one move.
+  """
+  policy = np.ones((tree.num_nodes, tree.num_infostates))
+  if tree.infostate_parent is None:
+    parent, kind = np.asarray(tree.parent)[1:], np.asarray(tree.kind)
+    siblings = np.bincount(parent, minlength=tree.num_nodes)[parent]
+    policy[1:] = np.where(kind[parent] < CHANCE, 1 / siblings, 1.0)[:, None]
+  return policy

@@ -70,15 +70,16 @@ class PublicNodes:
 
   Attributes:
     nodes: parents before children, the root first.
-    names: a short name of each public action.
+    names: short names of each public action: what it is as a move, and as an outcome.
     prior: for each player, the probability of each root infostate.
   """
 
-  def __init__(self, timeline: Timeline, names: dict[int, str]):
+  def __init__(self, timeline: Timeline, action_names: dict[tuple[bool, int], str]):
     self.nodes: list[Node] = []
-    self.names = dict(names)
+    self.names: dict[int, list[str]] = {}
     self._timeline = timeline
-    self._first_unseen = 1 + max(names, default=0)
+    self._action_names = action_names
+    self._first_unseen = 1 + max(action for _, action in action_names)
     self._queue: deque[tuple[int, int, list[int]]] = deque()
 
     moment, members = self._skip_private_deals()
@@ -159,7 +160,7 @@ class PublicNodes:
       else:
         child = self._arrive(node, chosen, player)
       edges.append((child, {s.action for s in chosen if s.actor == player}))
-    self._label(edges, "hidden move")
+    self._label(edges, chance=False)
 
   def _reveal(self, node: int, steps: list[Step]) -> None:
     """Adds the edges of a chance node, one for each public state that follows."""
@@ -170,7 +171,7 @@ class PublicNodes:
     for chosen in by_target.values():
       child = self._arrive(node, chosen, None)
       edges.append((child, {s.action if s.actor == CHANCE else PASS for s in chosen}))
-    self._label(edges, "outcome")
+    self._label(edges, chance=True)
 
   def _arrive(self, node: int, steps: list[Step], mover: int | None) -> int:
     """Adds the public state, or the end of the game, that all `steps` lead to."""
@@ -184,16 +185,22 @@ class PublicNodes:
     self._queue.append((child, arrival, members))
     return child
 
-  def _label(self, edges: list[tuple[int, set[int]]], what: str) -> None:
+  def _label(self, edges: list[tuple[int, set[int]]], *, chance: bool) -> None:
     """Numbers the public actions of a node: as OpenSpiel does where it has one name for each."""
-    names = [next(iter(actions)) if len(actions) == 1 else PASS for _, actions in edges]
+    numbers = [next(iter(actions)) if len(actions) == 1 else PASS for _, actions in edges]
     unseen = 0
-    for (child, _), name in zip(edges, names):
-      if name == PASS or names.count(name) > 1:
-        name = self._first_unseen + unseen
-        self.names.setdefault(name, f"{what} {unseen}" if unseen else what)
+    for (child, _), number in zip(edges, numbers):
+      if number == PASS or numbers.count(number) > 1:
+        number = self._first_unseen + unseen
+        name = "outcome" if chance else "hidden move"
+        name = f"{name} {unseen}" if unseen else name
         unseen += 1
-      self.nodes[child].label = name
+      else:
+        name = self._action_names[chance, number]
+      self.nodes[child].label = number
+      names = self.names.setdefault(number, [])
+      if name not in names:
+        names.append(name)
 
   # One node.
 
