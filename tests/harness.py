@@ -1,5 +1,6 @@
 """What several test files share: the games, ways to perturb them, and a stepwise solver."""
 
+import dataclasses
 import functools
 
 import jax
@@ -67,20 +68,29 @@ def root_possible(tree):
 fast_to_compile = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
-@functools.partial(fast_to_compile, static_argnames="algorithm")
-def run(tree, beliefs, num_updates, *, algorithm):
-  """Runs `algorithm` for `num_updates` (traced), player 0 first, as `solve` does.
+@functools.partial(fast_to_compile, static_argnames=("algorithm", "leaf_values"))
+def run(tree, beliefs, num_updates, averaging=None, params=None, *, algorithm, leaf_values=None):
+  """Runs `algorithm` for `num_updates`, player 0 first, as `solve` does.
+
+  `num_updates` is traced, and so is `averaging` if it is given to replace the algorithm's own
+  (fictitious play only): one program then serves many tests.
 
   Returns:
     Current policy and average policy, `[N, H]`, and root values `[P, H]`.
   """
   tree = jax.tree.map(jnp.asarray, tree)
+  if averaging is not None:
+    algorithm = dataclasses.replace(algorithm, averaging=averaging)
   setting = traversal.prepare(tree, beliefs)
   state = algorithm.init(tree, setting, uniform_policy(tree, setting))
-  updates = [
-    lambda state, player=player: algorithm.update(tree, setting, state, None, player)
-    for player in (0, 1)
-  ]
+
+  def update(state, player):
+    values = None
+    if tree.depth_limited:
+      values = leaf_values(params, algorithm.leaf_query(tree, setting, state, player))
+    return algorithm.update(tree, setting, state, values, player)
+
+  updates = [functools.partial(update, player=player) for player in (0, 1)]
   state = lax.fori_loop(0, num_updates, lambda t, s: lax.cond(t % 2 == 0, *updates, s), state)
   return (
     traversal.join_levels(algorithm.current_policy(tree, setting, state)),
