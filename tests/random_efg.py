@@ -10,7 +10,9 @@ import random
 _CHANCE = 2
 
 
-def random_efg(seed: int, *, depth: int = 5, actors=(0, 1, _CHANCE), blind: float = 0.3) -> str:
+def random_efg(
+  seed: int, *, depth: int = 5, actors=(0, 1, _CHANCE), blind: float = 0.3, ties: bool = True
+) -> str:
   """Returns a game that ends after at most `depth` actions.
 
   Args:
@@ -18,6 +20,7 @@ def random_efg(seed: int, *, depth: int = 5, actors=(0, 1, _CHANCE), blind: floa
     depth: an action more often ends the game as the depth is approached.
     actors: who may move.
     blind: how often a player learns nothing of an action, not even that it was taken.
+    ties: whether payoffs are whole numbers, among which moves are often worth the same.
   """
   rng = random.Random(seed)
   infosets: tuple[dict, dict] = ({}, {})
@@ -32,8 +35,8 @@ def random_efg(seed: int, *, depth: int = 5, actors=(0, 1, _CHANCE), blind: floa
     nonlocal outcomes
     if level == depth or (level > 1 and rng.random() < 0.25):
       outcomes += 1
-      payoff = rng.randint(-4, 4)
-      lines.append(f't "" {outcomes} "" {{ {payoff}.0 {-payoff}.0 }}')
+      payoff = float(rng.randint(-4, 4)) if ties else round(rng.uniform(-4, 4), 6)
+      lines.append(f't "" {outcomes} "" {{ {payoff:.6f} {-payoff:.6f} }}')
       return
     actor = rng.choice(actors)
     if actor == _CHANCE:
