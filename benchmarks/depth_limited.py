@@ -5,11 +5,15 @@ implies one for the rest, that of the subgames solved at the leaves' beliefs; th
 whole policies over the iterations, weighted by own reach, is the policy that CFR-D and CFR-AVG
 are proven for (ReBeL, appendix I). Solving the subgames once, at the final average's beliefs, is
 unsafe and proves nothing.
+
+The second score does not depend on what a solver implies below its leaves: each player keeps its
+average policy in the top and plays the rest as well as that allows.
 """
 
+import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +23,10 @@ from jax import lax
 import games
 import solvers
 from games import PublicTree
-from solvers import FictitiousPlay, traversal
+from solvers import CFR, FictitiousPlay, traversal
 from solvers.algorithm import Algorithm
 from solvers.exact_leaf_values import LeafGroup, SolveBelow
+from solvers.leaf_values import LeafQuery
 from solvers.solve import uniform_policy
 
 
@@ -31,10 +36,12 @@ class Point(NamedTuple):
   Attributes:
     iterations: one player's update is one.
     exploitability: of the average whole policy.
+    exploitability_of_top: of its part in the top, completed as well as possible by `complete`.
   """
 
   iterations: int
   exploitability: float
+  exploitability_of_top: float
 
 
 def place_nodes(whole: PublicTree, top: PublicTree, groups: Sequence[LeafGroup]) -> np.ndarray:
@@ -76,6 +83,7 @@ def measure(
   algorithm: Algorithm,
   checkpoints: Sequence[int],
   num_iterations_below: int = 256,
+  num_iterations_to_complete: int = 1024,
 ) -> Iterator[Point]:
   """Solves the top `depth` actions of `game` with exact leaf values.
 
@@ -85,6 +93,7 @@ def measure(
     algorithm: for the top.
     checkpoints: even numbers of iterations, rising; one player's update is one.
     num_iterations_below: of the solver that values the leaves, for each query.
+    num_iterations_to_complete: of the solver that completes the top's policy.
 
   Yields:
     A point for each checkpoint.
@@ -92,17 +101,111 @@ def measure(
   whole = games.build_public_tree(game)
   top = games.build_public_tree(game, depth=depth)
   below, groups = solvers.exact_leaf_values(game, num_iterations=num_iterations_below).bind(top)
-  source = jnp.asarray(place_nodes(whole, top, groups))
-  carry = _start(whole, top, algorithm, below, groups, source)
-  done = 0
-  for checkpoint in checkpoints:
-    number = jnp.asarray((checkpoint - done) // 2)
-    carry = _advance(whole, top, algorithm, below, groups, source, carry, number)
-    done = checkpoint
-    average = _average(whole, carry[1])
-    yield Point(checkpoint, float(solvers.exploitability(whole, average)))
+  source = place_nodes(whole, top, groups)
+  in_top = source < top.num_nodes
+  setting = jax.jit(traversal.prepare)(top, top.prior)
+  state = algorithm.init(top, setting, uniform_policy(top, setting))
+  # Only small functions are compiled for each algorithm. The subgames' solver, which takes long
+  # to compile, is the same for all.
+  for player in algorithm.primed:
+    query = _ask(algorithm, top, setting, state, player)
+    policies = _solve_below(below, groups, query.beliefs)
+    values = _value_below(below, groups, policies, _given(query), player)
+    state = algorithm.prime(top, setting, state, values, player)
+  sums = None
+  for i in range(checkpoints[-1] + 1):
+    player = i % 2
+    query = _ask(algorithm, top, setting, state, player)
+    policies = _solve_below(below, groups, query.beliefs)
+    if player == 0:  # both players have been updated equally often: a policy to count
+      rows = [_top_policy(algorithm, top, setting, state), *policies]
+      weight = (i // 2 + 1.0) ** algorithm.averaging
+      sums = _count(whole, rows, source, sums, weight)
+      if i in checkpoints:
+        average = _average(whole, sums)
+        completed = complete(whole, average, in_top, num_iterations_to_complete)
+        policies_to_score = average, completed
+        yield Point(i, *(float(solvers.exploitability(whole, p)) for p in policies_to_score))
+    values = _value_below(below, groups, policies, _given(query), player)
+    state = _update(algorithm, top, setting, state, values, player)
 
 
+@functools.partial(jax.jit, static_argnames="num_iterations")
+def complete(
+  whole: PublicTree, policy: jax.Array, kept: np.ndarray, num_iterations: int
+) -> jax.Array:
+  """Completes each player's part of `policy` `[N, H]` where `kept` `[N]` is False.
+
+  For each player a game is solved in which it must keep to `policy` where `kept`, and its opponent
+  may do anything. What the player does elsewhere in that solution guarantees it the most that its
+  kept part still allows. So no completion of both parts is less exploitable, up to the accuracy
+  of the solver.
+  """
+  whole = jax.tree.map(jnp.asarray, whole)
+  setting = traversal.prepare(whole, whole.prior)
+  given = traversal.split_levels(whole, policy)
+  keep = tuple(x[:, None] for x in traversal.split_levels(whole, jnp.asarray(kept)))
+  uniform = uniform_policy(whole, setting)
+  fields = dataclasses.fields(CFR)
+  solver = solvers.discounted_cfr()
+
+  def solve_for(owner: int) -> traversal.Levels:
+    class Bound(CFR):
+      """CFR whose `owner` keeps to the given policy."""
+
+      def match(self, tree, setting, state, sweep, player, k):
+        regret, new = super().match(tree, setting, state, sweep, player, k)
+        if player == owner:
+          new = tuple(jnp.where(x, y, z) for x, y, z in zip(keep, given, new))
+        return regret, new
+
+    bound = Bound(**{field.name: getattr(solver, field.name) for field in fields})
+    # Only the owner's kept rows matter, the opponent's are replaced by its first update.
+    first = tuple(jnp.where(x, y, z) for x, y, z in zip(keep, given, uniform))
+    state = bound.init(whole, setting, first)
+
+    def both(_, state):
+      for player in (1 - owner, owner):
+        state = bound.update(whole, setting, state, None, player)
+      return state
+
+    state = lax.fori_loop(0, num_iterations // 2, both, state)
+    return bound.average_policy(whole, setting, state)
+
+  completed = [solve_for(0), solve_for(1)]
+  rows = []
+  for i, row in enumerate(completed[0]):
+    rows.append(traversal.choose(traversal.moves_at(whole, setting, i, 1), completed[1][i], row))
+  return traversal.join_levels(tuple(rows))
+
+
+def _given(query: LeafQuery) -> jax.Array:
+  return query.beliefs if query.value_beliefs is None else query.value_beliefs
+
+
+@functools.partial(jax.jit, static_argnames=("algorithm", "player"))
+def _ask(algorithm: Algorithm, top, setting, state, player: int) -> LeafQuery:
+  # The seat changes features only, which exact values do not look at, and must not be traced.
+  query = algorithm.leaf_query(top, setting, state, player)
+  return query._replace(traverser=0)
+
+
+@functools.partial(jax.jit, static_argnames="below")
+def _solve_below(below: SolveBelow, groups, beliefs) -> list[jax.Array]:
+  return below.subgame_policies(groups, beliefs)
+
+
+@functools.partial(jax.jit, static_argnames=("below", "player"))
+def _value_below(below: SolveBelow, groups, policies, beliefs, player: int) -> jax.Array:
+  return below.values(groups, policies, beliefs, player)
+
+
+@functools.partial(jax.jit, static_argnames=("algorithm", "player"))
+def _update(algorithm: Algorithm, top, setting, state, values, player: int):
+  return algorithm.update(top, setting, state, values, player)
+
+
+@functools.partial(jax.jit, static_argnames="algorithm")
 def _top_policy(algorithm: Algorithm, top, setting, state) -> traversal.Levels:
   """Returns the policy of this iteration alone."""
   if not isinstance(algorithm, FictitiousPlay):
@@ -114,45 +217,18 @@ def _top_policy(algorithm: Algorithm, top, setting, state) -> traversal.Levels:
   return traversal.normalise_policy(top, setting, tuple(weights))
 
 
-def _count(whole, top, algorithm, below: SolveBelow, groups, source, state, sums, weight):
-  """Adds this iteration's whole policy, weighted by own reach, to the players' `sums`."""
-  setting = traversal.prepare(top, top.prior)
-  query = algorithm.leaf_query(top, setting, state, 0)
-  rows = [traversal.join_levels(_top_policy(algorithm, top, setting, state))]
-  for policies in below.subgame_policies(groups, query.beliefs):
-    rows.append(policies.reshape(-1, policies.shape[-1]))
+@jax.jit
+def _count(whole, rows, source, sums, weight: float):
+  """Adds an iteration's whole policy, weighted by own reach, to the players' `sums`.
+
+  `rows` are the top's policy by level and the subgames'.
+  """
+  rows = [traversal.join_levels(rows[0]), *(x.reshape(-1, x.shape[-1]) for x in rows[1:])]
   policy = traversal.split_levels(whole, jnp.concatenate(rows)[source])
   reach = traversal.both_reach(whole, traversal.prepare(whole, whole.prior), policy)
+  if sums is None:
+    return jax.tree.map(lambda y: weight * y, reach)
   return jax.tree.map(lambda x, y: x + weight * y, sums, reach)
-
-
-@functools.partial(jax.jit, static_argnames=("algorithm", "below"))
-def _start(whole, top, algorithm: Algorithm, below: SolveBelow, groups, source):
-  setting = traversal.prepare(top, top.prior)
-  state: Any = algorithm.init(top, setting, uniform_policy(top, setting))
-  for player in algorithm.primed:
-    values = below(groups, algorithm.leaf_query(top, setting, state, player))
-    state = algorithm.prime(top, setting, state, values, player)
-  zeros = tuple(jnp.zeros((level.size, whole.num_infostates)) for level in whole.structure.levels)
-  zeros = (jnp.zeros((1, whole.num_infostates)), *zeros[1:])
-  sums = _count(whole, top, algorithm, below, groups, source, state, (zeros, zeros), 1.0)
-  return state, sums, jnp.ones(())
-
-
-@functools.partial(jax.jit, static_argnames=("algorithm", "below"))
-def _advance(whole, top, algorithm, below: SolveBelow, groups, source, carry, number):
-  setting = traversal.prepare(top, top.prior)
-
-  def step(_, carry):
-    state, sums, count = carry
-    for player in (0, 1):
-      values = below(groups, algorithm.leaf_query(top, setting, state, player))
-      state = algorithm.update(top, setting, state, values, player)
-    weight = (count + 1.0) ** algorithm.averaging
-    sums = _count(whole, top, algorithm, below, groups, source, state, sums, weight)
-    return state, sums, count + 1.0
-
-  return lax.fori_loop(0, number, step, carry)
 
 
 @jax.jit

@@ -49,13 +49,22 @@ class SolveBelow:
     if self.stacked:
       trees, which = params
       params = (LeafGroup(np.arange(len(which)), trees, which),)
-    values = jnp.zeros_like(query.beliefs[:, 0])
-    answers = self.subgame_policies(params, query.beliefs)
     given = query.beliefs if query.value_beliefs is None else query.value_beliefs
-    for (leaves, trees, which), policies in zip(params, answers):
-      value = functools.partial(_value, player=query.traverser)
+    policies = self.subgame_policies(params, query.beliefs)
+    return self.values(params, policies, given, query.traverser)
+
+  def values(
+    self, params: Any, policies: list[jax.Array], beliefs: jax.Array, player: int
+  ) -> jax.Array:
+    """Returns what `player` expects at the leaves, `[L, H]`, under the subgames' policies.
+
+    `beliefs` are `[L, P, H]` at the leaves.
+    """
+    values = jnp.zeros_like(beliefs[:, 0])
+    for (leaves, trees, which), policy in zip(params, policies):
       tree, axis = _rows(trees, which)
-      found = jax.vmap(value, (axis, 0, 0))(tree, policies, given[leaves])
+      value = jax.vmap(functools.partial(_value, player=player), (axis, 0, 0))
+      found = value(tree, policy, beliefs[leaves])
       values = values.at[leaves].set(found, unique_indices=True)
     return values
 
