@@ -82,6 +82,7 @@ def measure(
   depth: int,
   algorithm: Algorithm,
   checkpoints: Sequence[int],
+  prior: np.ndarray | None = None,
   num_iterations_below: int = 256,
   num_iterations_to_complete: int = 1024,
 ) -> Iterator[Point]:
@@ -92,6 +93,7 @@ def measure(
     depth: public actions, chance included, from the root to the leaves.
     algorithm: for the top.
     checkpoints: even numbers of iterations, rising; one player's update is one.
+    prior: `[P, H]` that is solved from; None for the game's. Scores are always from the game's.
     num_iterations_below: of the solver that values the leaves, for each query.
     num_iterations_to_complete: of the solver that completes the top's policy.
 
@@ -103,7 +105,7 @@ def measure(
   below, groups = solvers.exact_leaf_values(game, num_iterations=num_iterations_below).bind(top)
   source = place_nodes(whole, top, groups)
   in_top = source < top.num_nodes
-  setting = jax.jit(traversal.prepare)(top, top.prior)
+  setting = jax.jit(traversal.prepare)(top, top.prior if prior is None else prior)
   state = algorithm.init(top, setting, uniform_policy(top, setting))
   # Only small functions are compiled for each algorithm. The subgames' solver, which takes long
   # to compile, is the same for all.
