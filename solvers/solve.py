@@ -108,7 +108,9 @@ def _run(tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_
   def values(state, player):
     if leaf_values is None:
       return None
-    return leaf_values(params, algorithm.leaf_query(tree, setting, state, player))
+    answer = leaf_values(params, algorithm.leaf_query(tree, setting, state, player))
+    validation.check_leaf_answer(tree, answer)
+    return answer
 
   if algorithm.primed:
     answers = {player: values(state, player) for player in algorithm.primed}

@@ -139,3 +139,13 @@ def check_leaves(tree: PublicTree, leaf_values) -> None:
     )
   if leaf_values is not None and not callable(leaf_values):
     raise ValueError(f"leaf_values={leaf_values!r} must be a function of (params, query) or None")
+
+
+def check_leaf_answer(tree: PublicTree, values) -> None:
+  """Checks the shape of what a leaf function returned; other shapes might broadcast unnoticed."""
+  expected = (tree.num_leaves, tree.num_infostates)
+  if np.shape(values) != expected:
+    raise ValueError(
+      f"leaf_values returned an array of shape {np.shape(values)}; it must return shape "
+      f"{expected} (L, H), the traverser's expected values"
+    )
