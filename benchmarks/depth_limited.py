@@ -36,12 +36,13 @@ class Point(NamedTuple):
   Attributes:
     iterations: one player's update is one.
     exploitability: of the average whole policy.
-    exploitability_of_top: of its part in the top, completed as well as possible by `complete`.
+    exploitability_of_top: of its part in the top, completed as well as possible by `complete`;
+      None if that was not asked for.
   """
 
   iterations: int
   exploitability: float
-  exploitability_of_top: float
+  exploitability_of_top: float | None
 
 
 def place_nodes(whole: PublicTree, top: PublicTree, groups: Sequence[LeafGroup]) -> np.ndarray:
@@ -84,7 +85,7 @@ def measure(
   checkpoints: Sequence[int],
   prior: np.ndarray | None = None,
   num_iterations_below: int = 256,
-  num_iterations_to_complete: int = 1024,
+  num_iterations_to_complete: int | None = None,
 ) -> Iterator[Point]:
   """Solves the top `depth` actions of `game` with exact leaf values.
 
@@ -95,7 +96,8 @@ def measure(
     checkpoints: even numbers of iterations, rising; one player's update is one.
     prior: `[P, H]` that is solved from; None for the game's. Scores are always from the game's.
     num_iterations_below: of the solver that values the leaves, for each query.
-    num_iterations_to_complete: of the solver that completes the top's policy.
+    num_iterations_to_complete: of the solver that completes the top's policy, None for no such
+      score.
 
   Yields:
     A point for each checkpoint.
@@ -125,9 +127,11 @@ def measure(
       sums = _count(whole, rows, source, sums, weight)
       if i in checkpoints:
         average = _average(whole, sums)
-        completed = complete(whole, average, in_top, num_iterations_to_complete)
-        policies_to_score = average, completed
-        yield Point(i, *(float(solvers.exploitability(whole, p)) for p in policies_to_score))
+        of_top = None
+        if num_iterations_to_complete is not None:
+          completed = complete(whole, average, in_top, num_iterations_to_complete)
+          of_top = float(solvers.exploitability(whole, completed))
+        yield Point(i, float(solvers.exploitability(whole, average)), of_top)
     values = _value_below(below, groups, policies, _given(query), player)
     state = _update(algorithm, top, setting, state, values, player)
 

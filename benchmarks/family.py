@@ -1,8 +1,10 @@
 """The solvers of the family beside each other: exploitability curves, tables and figures.
 
-`python -m benchmarks.family PART` prints a JSON line for each curve of a part, and draws them with
-`--figure FILE`. A curve is one run that is scored on its way, repeated from priors that differ in
-the last bit (`curves.jittered_priors`); the lines hold the median, best and worst of the runs.
+`python -m benchmarks.family PART` prints a JSON line for each curve of a part, `--figure FILE`
+draws them, and `--table` prints some of their points. A curve is one run that is scored on its
+way, repeated from priors that differ in the last bit (`curves.jittered_priors`); the lines hold
+the median, best and worst of the runs.
+
 `docs/results/family.md` shows what is seen. The parts:
 
 - `tabular`: the algorithms of Table 2 and Figure 4, and others, on four sizes of Liar's Dice.
@@ -23,7 +25,7 @@ import jax
 import tyro
 
 from benchmarks import family_parts as parts
-from benchmarks.family_figures import draw
+from benchmarks.family_figures import draw, table
 
 Part = Literal["tabular", "depth_limited", "discounts", "warm_start", "safe_search"]
 LIARS_DICE = ("liars_dice_1x4f", "liars_dice_1x5f", "liars_dice_1x6f", "liars_dice_2x3f")
@@ -64,7 +66,9 @@ class Options:
   figure: Path | None = None
   """Where to draw the curves."""
   rows: Path | None = None
-  """Draw these JSON lines, printed before, and measure nothing."""
+  """Read these JSON lines, printed before, and measure nothing."""
+  table: tuple[int, ...] = ()
+  """Iterations, or playthroughs, to print as a Markdown table of the curves."""
 
 
 def measure(options: Options) -> Iterator[parts.Row]:
@@ -95,6 +99,8 @@ def main(options: Options) -> None:
     for row in measure(options):
       print(json.dumps(row), flush=True)
       rows.append(row)
+  if options.table:
+    print(table(rows, options.table))
   if options.figure is not None:
     draw(rows, options.figure, columns=3 if options.part == "discounts" else 2)
 

@@ -1,4 +1,4 @@
-"""Figures of `benchmarks.family`: curves with bands, one panel for each game."""
+"""Tables and figures of `benchmarks.family`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +16,28 @@ _LABELS = {
   "iterations": "iterations (updates of one player)",
   "playthroughs": "playthroughs",
 }
+
+
+def table(rows: Sequence[dict[str, Any]], at: Sequence[int]) -> str:
+  """Returns a Markdown table: a line for each algorithm, a column for each game and point.
+
+  Medians, with the best and the worst run where these differ from it by more than 2 %. Points
+  that a curve does not have are left out.
+  """
+  keys = list(dict.fromkeys((r["game"], r.get("score", ""), i) for r in rows for i in at))
+  cells: dict[str, dict[Any, str]] = {}
+  for row in rows:
+    line = cells.setdefault(row["algorithm"], {})
+    for i, median, low, high in zip(row[row["x"]], row["exploitability"], row["low"], row["high"]):
+      text = f"{median:.3g}"
+      if low < 0.98 * median or high > 1.02 * median:
+        text += f" ({low:.2g} – {high:.2g})"
+      line[row["game"], row.get("score", ""), i] = text
+  keys = [key for key in keys if any(key in line for line in cells.values())]
+  head = [" ".join(str(part) for part in key if part != "") for key in keys]
+  lines = [["algorithm", *head], ["---"] * (len(keys) + 1)]
+  lines += [[name, *(line.get(key, "") for key in keys)] for name, line in cells.items()]
+  return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path, *, columns: int = 2) -> None:

@@ -128,6 +128,7 @@ def depth_limited(
             checkpoints=points,
             prior=prior,
             num_iterations_below=iterations_below,
+            num_iterations_to_complete=1024,
           )
         )
         for prior in priors

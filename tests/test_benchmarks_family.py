@@ -84,7 +84,13 @@ def test_noise_leaves_a_policy_that_is_as_bad_as_there_is_noise(kuhn, x64):
 
 def test_with_the_whole_game_as_the_top_depth_limited_solving_is_solving(kuhn, x64):
   game, algorithm = games.make("kuhn_poker"), solvers.linear_cfr()
-  points = depth_limited.measure(game, depth=5, algorithm=algorithm, checkpoints=(2, 10, 24))
+  points = depth_limited.measure(
+    game,
+    depth=5,
+    algorithm=algorithm,
+    checkpoints=(2, 10, 24),
+    num_iterations_to_complete=4,
+  )
   found = list(points)
   expected = curves.curve(kuhn, algorithm, [2, 10, 24])
   assert [point.iterations for point in found] == [2, 10, 24]
@@ -132,6 +138,22 @@ def test_a_part_prints_its_curves_and_draws_them(part, settings, num_rows, capsy
   lines.write_text("\n".join(json.dumps(row) for row in rows))
   assert run(capsys, part, rows=lines, figure=tmp_path / "b.png") == []
   assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_a_table_holds_the_points_that_were_asked_for(capsys, tmp_path):
+  row = {"part": "discounts", "game": "kuhn", "x": "iterations", "iterations": [8, 16]}
+  row |= {"exploitability": [0.5, 0.25], "low": [0.5, 0.2], "high": [0.5, 0.25]}
+  rows = [row | {"algorithm": "a"}, row | {"algorithm": "b", "game": "leduc"}]
+  lines = tmp_path / "rows.jsonl"
+  lines.write_text("\n".join(json.dumps(row) for row in rows))
+  family.main(family.Options("discounts", rows=lines, table=(16, 8, 32)))
+  printed = capsys.readouterr().out.splitlines()
+  assert printed == [
+    "| algorithm | kuhn 16 | kuhn 8 | leduc 16 | leduc 8 |",
+    "| --- | --- | --- | --- | --- |",
+    "| a | 0.25 (0.2 – 0.25) | 0.5 |  |  |",
+    "| b |  |  | 0.25 (0.2 – 0.25) | 0.5 |",
+  ]
 
 
 def test_unknown_games_are_named():
