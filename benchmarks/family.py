@@ -31,7 +31,7 @@ Part = Literal["tabular", "depth_limited", "discounts", "warm_start", "safe_sear
 LIARS_DICE = ("liars_dice_1x4f", "liars_dice_1x5f", "liars_dice_1x6f", "liars_dice_2x3f")
 DEFAULT_GAMES: dict[str, tuple[str, ...]] = {
   "tabular": LIARS_DICE,
-  "depth_limited": ("liars_dice_1x3f", "leduc"),
+  "depth_limited": ("liars_dice_1x3f", "liars_dice_1x4f", "leduc"),
   "discounts": ("kuhn", "leduc", "liars_dice_1x4f"),
   "warm_start": ("leduc", "liars_dice_1x4f"),
   "safe_search": (),

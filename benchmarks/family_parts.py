@@ -59,7 +59,8 @@ DEPTH_LIMITED: dict[str, Algorithm] = {
   "linear FP": solvers.linear_fictitious_play(),
   "FLOP": solvers.linear_optimistic_fictitious_play(),
 }
-DEPTHS = {"liars_dice_1x3f": 2, "liars_dice_1x4f": 2, "leduc": 5}
+# Public actions from the start to the leaves, chance included; 2 in other games.
+DEPTHS = {"leduc": (3, 5)}
 
 Row = dict[str, Any]
 
@@ -114,9 +115,9 @@ def depth_limited(
 ) -> Iterator[Row]:
   """Depth-limited solving with exact leaf values, by both scores of `depth_limited.measure`."""
   points = checkpoints(iterations)
-  for name in names:
+  cases = [(name, depth) for name in names for depth in DEPTHS.get(name, (2,))]
+  for name, depth in cases:
     game = make_game(name)
-    depth = DEPTHS.get(name, 2)
     priors = jittered_priors(games.build_public_tree(game, depth=depth), runs)
     for label, algorithm in DEPTH_LIMITED.items():
       solved = [

@@ -149,7 +149,7 @@ def test_a_table_holds_the_points_that_were_asked_for(capsys, tmp_path):
   family.main(family.Options("discounts", rows=lines, table=(16, 8, 32)))
   printed = capsys.readouterr().out.splitlines()
   assert printed == [
-    "| algorithm | kuhn 16 | kuhn 8 | leduc 16 | leduc 8 |",
+    "| algorithm | kuhn, 16 | kuhn, 8 | leduc, 16 | leduc, 8 |",
     "| --- | --- | --- | --- | --- |",
     "| a | 0.25 (0.2 – 0.25) | 0.5 |  |  |",
     "| b |  |  | 0.25 (0.2 – 0.25) | 0.5 |",
