@@ -1,0 +1,160 @@
+"""Cards and hand strengths, against an independent evaluator."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from games.poker import Deck, category_name, evaluate, hands
+
+phevaluator = pytest.importorskip("phevaluator")
+
+DECK = Deck()
+# phevaluator numbers suits c d h s; ours are s h d c.
+_THEIRS = np.array([4 * rank + 3 - suit for rank in range(13) for suit in range(4)])
+
+
+def their_ranks(cards):
+  """Returns phevaluator's ranks, higher is better: `[n, k]` to `[n]`."""
+  return np.array([-phevaluator.evaluate_cards(*row) for row in _THEIRS[cards].tolist()])
+
+
+def assert_same_order(ours, theirs):
+  """Checks that two scores of the same hands order and tie them equally."""
+  _, a = np.unique(ours, return_inverse=True)
+  _, b = np.unique(theirs, return_inverse=True)
+  wrong = np.flatnonzero(a != b)
+  assert wrong.size == 0, f"{wrong.size} hands differ, first {wrong[:5]}"
+
+
+def random_hands(rng, number, size):
+  return rng.permuted(np.tile(np.arange(52, dtype=np.int32), (number, 1)), axis=1)[:, :size]
+
+
+def one_of_each_class(size, rng):
+  """Returns hands among which every one of the 7,462 classes of five-card hands occurs."""
+  five = all_five_card_hands()
+  _, first = np.unique(evaluate(DECK, five), return_index=True)
+  rows = five[np.union1d(first, rng.choice(len(five), size))]
+  return rows
+
+
+def all_five_card_hands():
+  return np.array(list(itertools.combinations(range(52), 5)), np.int32)
+
+
+def test_one_hand_of_every_class_and_a_sample():
+  rows = one_of_each_class(20_000, np.random.default_rng(0))
+  ours = evaluate(DECK, rows)
+  assert len(np.unique(ours)) == 7462
+  assert_same_order(ours, their_ranks(rows))
+
+
+def test_random_seven_card_hands():
+  rows = random_hands(np.random.default_rng(1), 50_000, 7)
+  assert_same_order(evaluate(DECK, rows), their_ranks(rows))
+
+
+@pytest.mark.slow
+def test_every_five_card_hand():
+  rows = all_five_card_hands()
+  assert len(rows) == 2_598_960
+  ours = evaluate(DECK, rows)
+  assert_same_order(ours, their_ranks(rows))
+  counts = np.bincount(ours >> 26)  # known: 40 straight flushes, 624 fours, ...
+  assert counts.tolist()[::-1] == [
+    40, 624, 3_744, 5_108, 10_200, 54_912, 123_552, 1_098_240, 1_302_540,
+  ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_million_seven_card_hands():
+  rows = random_hands(np.random.default_rng(2), 1_000_000, 7)
+  assert_same_order(evaluate(DECK, rows), their_ranks(rows))
+
+
+@pytest.mark.parametrize("size", [5, 6, 7])
+def test_jax_evaluates_as_numpy_does(size):
+  rows = random_hands(np.random.default_rng(size), 4_000, size)
+  ours = jax.jit(lambda x: evaluate(DECK, x))(jnp.asarray(rows))
+  np.testing.assert_array_equal(np.asarray(ours), evaluate(DECK, rows))
+
+
+def test_an_evaluator_without_the_wheel_is_found_out(monkeypatch):
+  broken = hands._STRAIGHT.copy()
+  broken[(1 << 12) | 0b1111] = 0
+  monkeypatch.setattr(hands, "_STRAIGHT", broken)
+  rows = np.array([DECK.parse("As2h3d4c5s"), DECK.parse("AsKhQdJc9s"), DECK.parse("2s2h3d4c5s")])
+  ours = evaluate(DECK, rows)
+  with pytest.raises(AssertionError, match="hands differ"):
+    assert_same_order(ours, their_ranks(rows))
+
+
+@pytest.mark.parametrize(
+  ("cards", "name"),
+  [
+    ("AsKsQsJsTs2h3d", "straight flush"),
+    ("5s4s3s2sAsKhKd", "straight flush"),
+    ("AsAhAdAcKsKhKd", "four of a kind"),
+    ("AsAhAdKcKsKh2d", "full house"),
+    ("As9s7s3s2sAhAd", "flush"),
+    ("9s8h7d6c5s9h9d", "straight"),
+    ("9s9h9d2c4sKhJd", "three of a kind"),
+    ("9s9h8d8c7s7hJd", "two pair"),
+    ("9s9h8d6c4s2hJd", "pair"),
+    ("AsQhTd8c6s4h2d", "high card"),
+    ("As2h3d4c6s", "high card"),
+    ("QsKhAd2c3s", "high card"),  # straights do not go round the corner
+  ],
+)
+def test_categories(cards, name):
+  assert category_name(evaluate(DECK, np.array(DECK.parse(cards)))) == name
+
+
+def test_small_decks_rank_as_the_whole_deck_does():
+  """A card's number differs between decks; its strength does not."""
+  small = Deck(ranks="89TJQKA", suits="sd")
+  rows = np.array(list(itertools.combinations(range(small.num_cards), 5)), np.int32)
+  whole = np.array([DECK.parse(small.names(row)) for row in rows], np.int32)
+  np.testing.assert_array_equal(evaluate(small, rows), evaluate(DECK, whole))
+
+
+def test_fewer_than_five_cards_compare_by_groups_then_kickers():
+  order = ["Ks9h4d", "AsKh2d", "2s2h3d", "2s2hAd", "9s9h2d", "3s3h3d"]
+  values = [int(evaluate(DECK, np.array(DECK.parse(x)))) for x in order]
+  assert values == sorted(values)
+  assert len(set(values)) == len(values)
+
+
+def test_hole_cards_are_in_the_order_of_the_deck():
+  pairs = DECK.hole_cards()
+  names = [DECK.names(pair) for pair in pairs]
+  assert len(names) == 1326
+  assert names[:5] == ["2s2h", "2s2d", "2s2c", "2s3s", "2s3h"]
+  assert names[-1] == "AdAc"
+  assert len(DECK.hole_cards(DECK.parse("3♠ 7♥ T♦ K♠"))) == 1128
+  assert DECK.hand_name(pairs[3]) == "3s2s"
+
+
+@pytest.mark.parametrize(
+  ("make", "message"),
+  [
+    (lambda: Deck(ranks="AK"), "ranks='AK' must be 2 or more different letters"),
+    (lambda: Deck(ranks="22"), "ranks='22'"),
+    (lambda: Deck(ranks="A"), "ranks='A'"),
+    (lambda: Deck(suits="sx"), "suits='sx' must be 1 or more different letters of 'shdc'"),
+    (lambda: Deck(suits=""), "suits=''"),
+    (lambda: DECK.parse("AsAs"), "names 'As' twice"),
+    (lambda: DECK.parse("1s"), "names '1s', which is not in the deck"),
+    (lambda: DECK.parse("As7"), "names '7', which is not in the deck"),
+    (lambda: DECK.parse(7), "cards=7 must be a string of cards"),
+    (lambda: Deck(ranks="KA").parse("Qs"), "not in the deck of ranks 'KA'"),
+    (lambda: evaluate(DECK, np.arange(8)), "cards=8 a hand are too many"),
+  ],
+)
+def test_bad_cards_get_one_sentence(make, message):
+  with pytest.raises(ValueError, match=message) as error:
+    make()
+  assert "\n" not in str(error.value)
