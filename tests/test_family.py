@@ -179,7 +179,7 @@ def test_control_other_steps_are_seen(x64):
     assert step_error(name, other, True) > 1e-4, (name, other)
 
 
-@pytest.mark.parametrize("name", FAMILY)
+@pytest.mark.parametrize("name", ["linear_cfr", "predictive_cfr_plus", "fictitious_play"])
 def test_solve_takes_simultaneous_steps(name, x64):
   tree, _ = matrix_game()
   ours = run(name, tree, [12], False)[1][0]
@@ -210,9 +210,10 @@ def curve(name, game, alternating):
 def quickly(pairs):
   """Returns test parameters; what takes long to compile, most of Leduc poker, is marked slow."""
   quick = {"vanilla_cfr", "linear_cfr", "discounted_cfr"}
+  quicker = quick | {"predictive_cfr_plus"} | FICTITIOUS
   marked = []
   for game, name in pairs:
-    slow = name not in quick and (game == "leduc" or "discounted" in name) and game != "kuhn"
+    slow = name not in {"kuhn": FAMILY, "liars_dice_1x4f": quicker, "leduc": quick}[game]
     marked.append(pytest.param(game, name, marks=[pytest.mark.slow] if slow else []))
   return marked
 
