@@ -1,0 +1,159 @@
+"""No-limit betting for two players, in whole chips, over batches of public states.
+
+These are the rules themselves, with every bet size; `abstraction` picks the sizes of a tree.
+"""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+# Columns of a state of the betting.
+ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, NUM_COLUMNS = range(9)
+GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
+
+
+@dataclasses.dataclass(frozen=True)
+class Betting:
+  """The rules of betting (ReBeL, appendix C.1).
+
+  A state is a row of `NUM_COLUMNS` integers: the round, who acts, the chips that each player has
+  put in since the hand began, the size of the last raise of the round, how many raises and actions
+  it has had, and whether betting goes on, someone folded, or the round is closed.
+
+  The first bet of a round is at least the big blind, a raise at least the last one; all one's
+  chips may always go in. No one bets more than the smaller stack. A round closes when both have
+  acted and the last one called (a check calls nothing).
+
+  Attributes:
+    stacks: chips of each player before the hand.
+    paid: chips that each has in the pot at the start (blinds, or what earlier rounds left).
+    big_blind: the smallest bet.
+    first_to_act: player who acts first in each round; the last entry holds for later rounds.
+
+  Raises:
+    ValueError: a number of chips is not a whole number, negative, or more than there are.
+  """
+
+  stacks: tuple[int, int] = (20_000, 20_000)
+  paid: tuple[int, int] = (1_000, 1_000)
+  big_blind: int = 100
+  first_to_act: tuple[int, ...] = (0,)
+
+  def __post_init__(self):
+    for field in ("stacks", "paid"):
+      value = getattr(self, field)
+      if not isinstance(value, tuple) or len(value) != 2:
+        raise ValueError(f"{field}={value!r} must be two numbers of chips, one for each player")
+      for chips in value:
+        check_chips(field, chips, at_least=1 if field == "stacks" else 0)
+    check_chips("big_blind", self.big_blind, at_least=1)
+    if max(self.paid) > self.stack:
+      raise ValueError(
+        f"paid={self.paid} is more than the smaller of stacks={self.stacks}; at most "
+        f"{self.stack} can be in"
+      )
+    if not self.first_to_act or any(p not in (0, 1) for p in self.first_to_act):
+      raise ValueError(f"first_to_act={self.first_to_act!r} must be 0s and 1s, one for each round")
+
+  @property
+  def stack(self) -> int:
+    """The chips that can be lost: the smaller stack."""
+    return min(self.stacks)
+
+  def start(self) -> np.ndarray:
+    """Returns the state before the first action: `[NUM_COLUMNS]`."""
+    state = np.zeros(NUM_COLUMNS, np.int64)
+    state[ACTOR] = self.first_to_act[0]
+    state[[PAID_0, PAID_1]] = self.paid
+    # A blind is a bet: the first raise must be at least as large.
+    state[LAST_RAISE] = abs(self.paid[0] - self.paid[1])
+    if min(self.paid) == self.stack:
+      state[STATUS] = CLOSED
+    return state
+
+  def highest(self, states: np.ndarray) -> np.ndarray:
+    """Returns the most that a player has put in: `[n]`; a call puts in as much."""
+    return states[:, [PAID_0, PAID_1]].max(axis=1)
+
+  def may_fold(self, states: np.ndarray) -> np.ndarray:
+    """Says where there is a bet to fold to: `[n]`."""
+    return (states[:, STATUS] == GOING_ON) & (states[:, PAID_0] != states[:, PAID_1])
+
+  def may_raise(self, states: np.ndarray) -> np.ndarray:
+    """Says where a player may still bet or raise: `[n]`."""
+    return (states[:, STATUS] == GOING_ON) & (self.highest(states) < self.stack)
+
+  def least_raise(self, states: np.ndarray) -> np.ndarray:
+    """Returns the least that a raise may bring a player's chips in the pot to: `[n]`.
+
+    All-in where the stack does not reach further.
+    """
+    smallest = np.maximum(states[:, LAST_RAISE], self.big_blind)
+    return np.minimum(self.highest(states) + smallest, self.stack)
+
+  def check_raise(self, state: np.ndarray, to: int) -> int:
+    """Returns `to` if raising to `to` chips in the pot is legal in one `state`.
+
+    Raises:
+      ValueError: no raise is, or this one is too small, too large, or not a whole number.
+    """
+    check_chips("bet", to, at_least=0)
+    if not self.may_raise(state[None])[0]:
+      raise ValueError(f"bet={to} is not legal where nobody may raise")
+    least = int(self.least_raise(state[None])[0])
+    if to < least:
+      raise ValueError(f"bet={to} is below the minimum: a player's chips in must reach {least}")
+    if to > self.stack:
+      raise ValueError(f"bet={to} is more than the smaller stack of {self.stack} chips")
+    return int(to)
+
+  def fold(self, states: np.ndarray) -> np.ndarray:
+    """Returns the states after the actor folds."""
+    new = states.copy()
+    new[:, STATUS] = np.where(states[:, ACTOR] == 0, FOLDED_0, FOLDED_1)
+    return new
+
+  def call(self, states: np.ndarray) -> np.ndarray:
+    """Returns the states after the actor calls, or checks."""
+    new = self._pay(states, self.highest(states))
+    both_in = (new[:, [PAID_0, PAID_1]] == self.stack).all(axis=1)
+    closes = (states[:, ACTED] > 0) | both_in
+    new[closes, STATUS] = CLOSED
+    return new
+
+  def raise_to(self, states: np.ndarray, to: Any) -> np.ndarray:
+    """Returns the states after the actor bets or raises to `to` `[n]` chips in all."""
+    new = self._pay(states, to)
+    new[:, LAST_RAISE] = np.maximum(to - self.highest(states), states[:, LAST_RAISE])
+    new[:, RAISES] += 1
+    return new
+
+  def next_round(self, states: np.ndarray) -> np.ndarray:
+    """Returns the states at the start of the next round; closed at once if all chips are in."""
+    new = states.copy()
+    new[:, ROUND] += 1
+    order = np.array(self.first_to_act)
+    new[:, ACTOR] = order[np.minimum(new[:, ROUND], len(order) - 1)]
+    new[:, [LAST_RAISE, RAISES, ACTED]] = 0
+    new[:, STATUS] = np.where(self.highest(states) == self.stack, CLOSED, GOING_ON)
+    return new
+
+  def _pay(self, states, to):
+    new = states.copy()
+    rows, actor = np.arange(len(states)), states[:, ACTOR]
+    new[rows, PAID_0 + actor] = to
+    new[:, ACTED] += 1
+    new[:, ACTOR] = 1 - actor
+    return new
+
+
+def check_chips(field: str, value, *, at_least: int) -> None:
+  """Checks that `value` is a whole number of chips.
+
+  Raises:
+    ValueError: it is not, or it is less than `at_least`.
+  """
+  whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+  if not whole or value < at_least:
+    raise ValueError(f"{field}={value!r} must be a whole number of chips, at least {at_least}")
