@@ -89,6 +89,14 @@ def save(output_dir: str | Path, state: TrainState, about: dict[str, Any], keep:
   return path
 
 
+def remove_unfinished(output_dir: str | Path) -> None:
+  """Removes what a process that was killed while saving left behind."""
+  folder = Path(output_dir) / "checkpoints"
+  for path in folder.iterdir() if folder.is_dir() else ():
+    if path.is_dir() and not path.name.isdigit():
+      shutil.rmtree(path, ignore_errors=True)
+
+
 def _prune(output_dir: str | Path, keep: int) -> None:
   paths = checkpoints_of(output_dir)
   best = best_checkpoint(output_dir)

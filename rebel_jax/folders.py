@@ -53,6 +53,8 @@ def make_folder(config: Config) -> Path:
   Raises:
     ConfigError: it cannot be made.
   """
+  if config.output_dir is None and jax.process_count() > 1:
+    raise ConfigError("output_dir=None must be a folder where several processes train together")
   try:
     if config.output_dir is not None:
       path = Path(config.output_dir)

@@ -150,7 +150,7 @@ class _Run:
   def go(self) -> Result:
     """Trains until the examples or the time are used up, or someone says stop."""
     config, devices = self.config, self.setup.mesh.devices
-    self._write_config()
+    self._prepare_folder()
     kind = devices.flat[0].device_kind
     self.display.say(f"{config.preset} on {devices.size} {kind} device(s), in {self.folder}")
     goes_on = not self.pending or self._close_chunk()
@@ -320,8 +320,9 @@ class _Run:
     checkpoint.save(self.folder, self.state, about, self.config.keep_checkpoints)
     self.saved_at = time.monotonic()
 
-  def _write_config(self) -> None:
+  def _prepare_folder(self) -> None:
     if jax.process_index() == 0:
+      checkpoint.remove_unfinished(self.folder)
       about = {"config": self.config.to_dict(), "environment": describe_environment()}
       (self.folder / "config.json").write_text(json.dumps(about, indent=2) + "\n")
 

@@ -1,10 +1,16 @@
 """Checkpoints: runs that were cut short end exactly as runs that were not."""
 
+import contextlib
 import dataclasses
 import json
 import os
+import random
 import shutil
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -17,8 +23,9 @@ from rebel_jax.evaluation import Evaluator
 from rebel_jax.run import RunError, _Run, train
 from rebel_jax.setup import make_setup
 from rebel_jax.training import Report, Trainer
-from tests.tiny import rows, tiny, trained
+from tests.tiny import as_flags, rows, tiny, trained
 
+ROOT = Path(__file__).parents[1]
 KEPT = {"params", "state", "about"}
 
 
@@ -128,6 +135,36 @@ def test_time_that_runs_out_between_chunks_still_ends_in_an_evaluation(tmp_path,
   train(tiny(tmp_path, evaluate_every=0))
   assert [row["step"] for row in rows(tmp_path)] == [2, 4] == asked
   assert rows(tmp_path)[-1]["playthroughs"] == tiny(tmp_path).final_playthroughs
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment(tmp_path):
+  """Also while it saves, which it does after every chunk: nothing is lost and nothing doubled."""
+  folder, reference = tmp_path / "killed", tmp_path / "whole"
+  long = as_flags(examples=16_000, evaluate_every=8_000, checkpoint_every=1e-6)
+  command = [sys.executable, ROOT / "train.py", "--output-dir"]
+  environment = os.environ | {"PYTHONPATH": str(ROOT)}
+  subprocess.run([*command, reference, *long], check=True, capture_output=True, env=environment)
+  rng = random.Random(0)
+  kills = 0
+  for _ in range(100):
+    resume = [folder, "--resume"] if checkpoint.checkpoints_of(folder) else [folder, *long]
+    newest = checkpoint.checkpoints_of(folder)[-1:]
+    with subprocess.Popen(
+      [*command, *resume], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment
+    ) as process:
+      while checkpoint.checkpoints_of(folder)[-1:] == newest and process.poll() is None:
+        time.sleep(0.01)
+      with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=rng.uniform(0.0, 1.5))
+      process.kill()
+      assert process.wait() in (0, -signal.SIGKILL), process.stderr.read()
+    if process.returncode == 0:
+      break
+    kills += 1
+  assert kills >= 5
+  assert_same_run(folder, reference)
+  assert all(p.name.isdigit() for p in (folder / "checkpoints").iterdir())
 
 
 def test_newest_and_best_are_kept(tmp_path, monkeypatch):
