@@ -58,7 +58,7 @@ def _best_response(tree, policy, player, beliefs):
   levels = traversal.split_levels(tree, policy)
   opponent = traversal.own_reach(tree, setting, levels, 1 - player)
   sweep = traversal.values_up(tree, setting, None, opponent, None, player)
-  response = list(best_moves(tree, setting, sweep, player))
+  response = list(best_moves(tree, setting, sweep, opponent, player))
   for i in range(1, len(response)):
     moved = traversal.moves_at(tree, setting, i, player)
     response[i] = traversal.choose(moved, response[i], levels[i])

@@ -34,7 +34,7 @@ class FictitiousPlay:
 
   Conventions as in the reference program: the first policy is uniform; a player's k-th best
   response is added to its sum, which is then scaled by `((k + 1) / (k + 2)) ** averaging`.
-  Ties are split evenly.
+  Ties are split evenly; moves that rounding cannot tell apart are tied.
 
   Attributes:
     averaging: 0 for fictitious play, 1 for its linear form.
@@ -97,7 +97,7 @@ class FictitiousPlay:
     if values is not None:
       values = traversal.weigh_leaf_values(tree, setting, values, opponent, player)
     sweep = traversal.values_up(tree, setting, None, opponent, values, player)
-    policy = best_moves(tree, setting, sweep, player)
+    policy = best_moves(tree, setting, sweep, opponent, player)
     response = traversal.own_reach(tree, setting, policy, player)
     decay = ((k + 1.0) / (k + 2.0)) ** self.averaging
     sums = tuple((x + y) * decay for x, y in zip(state.sums[player], response))
@@ -150,18 +150,34 @@ def _replace(pair, player: int, value):
   return (value, pair[1]) if player == 0 else (pair[0], value)
 
 
-def best_moves(tree: PublicTree, setting: Setting, sweep: traversal.Sweep, player: int) -> Levels:
+def best_moves(
+  tree: PublicTree, setting: Setting, sweep: traversal.Sweep, opponent_reach: Levels, player: int
+) -> Levels:
   """Returns the policy that takes the best moves of a best-response sweep, ties split evenly.
 
-  Rows that `player` did not move to are one.
+  Moves are tied if rounding cannot tell them apart: if they differ by less than a few units in the
+  last place of the largest payoff times the opponent's reach. Equality would not do. XLA may
+  compute a value twice, for the maximum and for the comparison, and round it differently, and then
+  no move would be best. The weight falls off over as much again rather than at once, for the same
+  reason. Rows that `player` did not move to are one.
   """
+  largest = jnp.abs(jnp.asarray(tree.payoffs)).max()
+  if tree.payoff_scale.shape[-1]:
+    largest = largest * jnp.maximum(jnp.abs(jnp.asarray(tree.payoff_scale)).max(), 1.0)
   policy = []
   for i, values in enumerate(sweep.nodes):
     parents = sweep.parents[i]
     if parents is None:
       policy.append(jnp.ones_like(values))
       continue
-    best = (values >= parents).astype(values.dtype)
+    mass = (opponent_reach[i] * setting.nature[1 - player][i]).sum(axis=-1, keepdims=True)
+    scale = jnp.maximum(mass * largest, jnp.abs(values))
+    rounding = jnp.finfo(values.dtype)
+    unit = jnp.maximum(_ROUNDING * rounding.eps * scale, rounding.tiny)
+    best = jnp.clip(2.0 - (parents - values) / unit, 0.0, 1.0)
     moved = traversal.moves_at(tree, setting, i, player)
     policy.append(traversal.choose(moved, best, jnp.ones_like(best)))
   return traversal.normalise_policy(tree, setting, tuple(policy))
+
+
+_ROUNDING = 32  # units in the last place: sums of up to some thousand terms stay well below

