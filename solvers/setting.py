@@ -9,7 +9,7 @@ from games.public_tree import PADDING, Array, PublicTree
 from solvers.levels import Levels, lift, split_levels, to_children
 
 # Below this many entries a level's payoff tables are multiplied node by node in one fused
-# loop; above it, by one matrix product for each run of nodes that share a table.
+# loop; above it, one product for each run of nodes that share a table.
 _SMALL_LEVEL = 8192
 
 
@@ -23,7 +23,8 @@ class Setting(NamedTuple):
     own_possible: for each player and level, 1 where the infostate is possible, or None.
     exists: for each level `[n, 1]`, 0 for padding, or None.
     mover: for each level `[n, 1]`, who moved to get there, or None if that is static.
-    terminal_tables: for each level `[T, H, H]`, or None where `payoff_runs` are used.
+    terminal_tables: for each player, for each level `[H, T, H]`: at `[j, t, h]` the payoff to the
+      player holding h when the other holds j. None where `payoff_runs` are used.
     terminal_scale: for each level `[T, 1]`.
     leaf_weights: `[L or 1, H, H]` pair weights at the leaves, or None if all are one.
     root_mass: `[P, H]` the opponent's mass at the root that is compatible with an infostate.
@@ -33,7 +34,7 @@ class Setting(NamedTuple):
   own_possible: tuple[Levels, Levels] | None
   exists: Levels | None
   mover: tuple[jax.Array | None, ...]
-  terminal_tables: tuple[jax.Array | None, ...]
+  terminal_tables: tuple[tuple[jax.Array | None, ...], tuple[jax.Array | None, ...]]
   terminal_scale: Levels
   leaf_weights: jax.Array | None
   root_mass: jax.Array
@@ -56,14 +57,16 @@ def prepare(tree: PublicTree, beliefs: Array) -> Setting:
     fixed = level.parent_actor is not None
     mover.append(None if fixed else to_children(level, above[:, None]))
 
-  tables: list[jax.Array | None] = []
+  tables: tuple[list[jax.Array | None], ...] = ([], [])
   scales: list[jax.Array] = []
   payoffs, payoff_scale = jnp.asarray(tree.payoffs), jnp.asarray(tree.payoff_scale)
   h = tree.num_infostates
   for level, start in zip(structure.levels, structure.terminal_offsets):
     rows = slice(start, start + level.num_terminals)
     gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
-    tables.append(payoffs[tree.payoff_index[rows]] if gathered else None)
+    table = payoffs[tree.payoff_index[rows]] if gathered else None  # [T, H, H]
+    tables[0].append(None if table is None else jnp.moveaxis(table, 2, 0))
+    tables[1].append(None if table is None else -jnp.moveaxis(table, 1, 0))
     scales.append(payoff_scale[rows, None])
 
   leaf_weights = None
@@ -79,7 +82,7 @@ def prepare(tree: PublicTree, beliefs: Array) -> Setting:
     own_possible=own_possible,
     exists=exists,
     mover=tuple(mover),
-    terminal_tables=tuple(tables),
+    terminal_tables=(tuple(tables[0]), tuple(tables[1])),
     terminal_scale=tuple(scales),
     leaf_weights=leaf_weights,
     root_mass=root_mass(tree, beliefs),

@@ -1,6 +1,5 @@
 """Solves many subgames in one call, in pieces that fit the cache or the device."""
 
-import functools
 import operator
 from typing import Any
 
@@ -9,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from games.public_tree import PublicTree
+from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.algorithm import Algorithm
 from solvers.exact_leaf_values import ExactLeafValues
 from solvers.leaf_values import LeafValues
-from solvers.solve import Solution, _solve
+from solvers.solve import LARGE_OPTIONS, Solution, _solve, takes_large_options
 
 # A solver reads and writes some eight tables `[N, H]` at each update. On a CPU they should stay
 # in the cache nearest to the core: `python -m benchmarks.tabular --pieces` shows that throughput
@@ -36,10 +35,10 @@ def solve_batch(
   *,
   algorithm: Algorithm,
   num_iterations: int,
-  beliefs: jax.Array | None = None,
+  beliefs: Array | None = None,
   leaf_values: LeafValues | None = None,
   params: Any = None,
-  initial_policy: jax.Array | None = None,
+  initial_policy: Array | None = None,
   batch_size: int | None = None,
 ) -> Solution:
   """Solves `B` subgames as `solve` would one at a time.
@@ -84,7 +83,9 @@ def solve_batch(
   # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
   pieces = -(-len(beliefs) // batch_size)
   rows = (trees if stacked else None, beliefs, initial_policy, row_params)
-  return _solve_pieces(
+  large = takes_large_options(trees, beliefs, params, initial_policy, row_params)
+  solve_pieces = _solve_pieces_large if large else _solve_pieces
+  return solve_pieces(
     rows,
     None if stacked else trees,
     params,
@@ -95,8 +96,7 @@ def solve_batch(
   )
 
 
-@functools.partial(jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values", "piece"))
-def _solve_pieces(rows, shared_tree, params, *, algorithm, num_iterations, leaf_values, piece):
+def _run_pieces(rows, shared_tree, params, *, algorithm, num_iterations, leaf_values, piece):
   """Solves `rows`, a pytree whose arrays have a leading axis `[B]`, `piece` at a time."""
   size = len(jax.tree.leaves(rows)[0])
 
@@ -115,6 +115,11 @@ def _solve_pieces(rows, shared_tree, params, *, algorithm, num_iterations, leaf_
   pieces = jax.tree.map(lambda x: jnp.asarray(x)[places], rows)
   solutions = lax.map(jax.vmap(solve_one), pieces)
   return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:size], solutions)
+
+
+_STATIC = ("algorithm", "num_iterations", "leaf_values", "piece")
+_solve_pieces = jax.jit(_run_pieces, static_argnames=_STATIC)
+_solve_pieces_large = jax.jit(_run_pieces, static_argnames=_STATIC, compiler_options=LARGE_OPTIONS)
 
 
 def _check_batch_size(batch_size, trees: PublicTree) -> int:

@@ -1,11 +1,22 @@
 """Counterfactual values of terminal nodes."""
 
+import functools
+import operator
+
 import jax
 import jax.numpy as jnp
 
 from games.public_tree import PublicTree
 from solvers.levels import Levels
 from solvers.setting import Setting
+
+# With at most so many infostates a product with a payoff table is spelled out, infostate by
+# infostate, and XLA makes one loop of it. On a CPU its own products and sums of matrices this small
+# are calls into a library and cost ten times as much.
+_FEW_INFOSTATES = 16
+# Multiplications in one such loop. XLA hands a longer one to several threads, which takes more time
+# to arrange than the loop itself.
+_LOOP_SIZE = 8192
 
 
 def terminal_values(
@@ -22,39 +33,65 @@ def terminal_values(
     nature = setting.nature[1 - player][i]
     own = opponent_reach[i][rows] * (nature[rows] if len(nature) > 1 else nature)
     reach.append(own * setting.terminal_scale[i])
+  # payoffs[table][j, h]: to the player holding h when the other holds j
+  payoffs = tree.payoffs.swapaxes(1, 2) if player == 0 else -tree.payoffs
+  few = tree.num_infostates <= _FEW_INFOSTATES
   values: list[jax.Array | None] = [None] * len(levels)
-  by_table: dict[int, list[tuple[int, int, int]]] = {}
+  large = []
   for i, level in enumerate(levels):
-    tables = setting.terminal_tables[i]
+    tables = setting.terminal_tables[player][i]
     if not level.num_terminals:
       continue
     if tables is not None:
-      values[i] = _small_product(tables, reach[i], player)
-      continue
-    assert level.payoff_runs is not None
-    for table, start, stop in level.payoff_runs:
+      values[i] = _product(tables, reach[i])
+    elif few:
+      values[i] = _products_of_runs(payoffs, reach[i], level.payoff_runs or ())
+    else:
+      large.append(i)
+  if large:
+    for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
+      values[i] = product
+  return tuple(values)
+
+
+def _product(tables: jax.Array, reach: jax.Array) -> jax.Array:
+  """Multiplies reach `[T, H]` by each node's own table `[H, T, H]`, or a common one `[H, 1, H]`."""
+  if len(tables) > _FEW_INFOSTATES:
+    return (tables * reach.T[:, :, None]).sum(axis=0)
+  terms = (table * reach[:, j : j + 1] for j, table in enumerate(tables))
+  return functools.reduce(operator.add, terms)
+
+
+def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
+  """Multiplies a level's reach `[T, H]`, a loop for each run of nodes that share a table."""
+  longest = max(1, _LOOP_SIZE // reach.shape[-1] ** 2)
+  pieces = []
+  for table, start, stop in runs:
+    for low in range(start, stop, longest):
+      pieces.append(_product(payoffs[table][:, None], reach[low : min(low + longest, stop)]))
+  return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
+
+
+def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> list[jax.Array]:
+  """Multiplies the reach of the levels `large`, one matrix product for each table.
+
+  A product for each run is slower, and compiling hundreds of them took a gigabyte.
+  """
+  levels = tree.structure.levels
+  by_table: dict[int, list[tuple[int, int, int]]] = {}
+  for i in large:
+    for table, start, stop in levels[i].payoff_runs or ():
       by_table.setdefault(table, []).append((i, start, stop))
-  # One product a table for the whole tree: a product for each run is slower, and compiling
-  # hundreds of them took a gigabyte.
   pieces: dict[tuple[int, int], jax.Array] = {}
   for table, runs in by_table.items():
-    matrix = tree.payoffs[table].T if player == 0 else -tree.payoffs[table]
     stacked = [reach[i][start:stop] for i, start, stop in runs]
-    product = (stacked[0] if len(runs) == 1 else jnp.concatenate(stacked)) @ matrix
+    product = (stacked[0] if len(runs) == 1 else jnp.concatenate(stacked)) @ payoffs[table]
     end = 0
     for i, start, stop in runs:
       pieces[i, start] = product[end : end + stop - start]
       end += stop - start
-  for i in sorted({i for i, _ in pieces}):
+  values = []
+  for i in large:
     parts = [pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()]
-    values[i] = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
-  return tuple(values)
-
-
-def _small_product(tables: jax.Array, reach: jax.Array, player: int) -> jax.Array:
-  """Multiplies each node's reach `[T, H]` by its own table `[T, H, H]`."""
-  # Spelled as multiply and sum so that XLA fuses it: batched products of matrices this small
-  # are slower than the loop.
-  if player == 0:
-    return (tables * reach[:, None, :]).sum(axis=2)
-  return -(tables * reach[:, :, None]).sum(axis=1)
+    values.append(parts[0] if len(parts) == 1 else jnp.concatenate(parts))
+  return values

@@ -1,0 +1,187 @@
+"""What the compiled programs consist of: kernels, operations and bytes of an update, no timing.
+
+`python -m benchmarks.program` compiles, for the device at hand, the depth-2 search of a preset (its
+self-play batch and network) and the solve of whole games, and prints a JSON line for each:
+
+  kernels_per_update: instructions in the body of the solver's loop that do work (fusions, products,
+    copies, ...), halved, since one pass of the loop updates both players. On an accelerator each is
+    a launch.
+  flops_per_update, bytes_per_update: what XLA's cost analysis counts for the same. Bytes are those
+    that kernels read and write, as if no cache held anything between two of them.
+  intensity: operations per byte.
+  h100_*: what an H100 would take at least for these operations and bytes at its published peaks,
+    and for the launches at `--launch-microseconds` each, which is an assumption. Bounds for
+    orientation, not measurements: a program compiled for another device is fused differently.
+"""
+
+import dataclasses
+import functools
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+from jax import lax
+
+import games
+import solvers
+from benchmarks import timing
+from rebel_jax.networks import NetworkLeafValues
+from rebel_jax.presets import get_preset
+from rebel_jax.setup import make_setup
+from solvers import traversal
+from solvers.batch_search import search_batch
+from solvers.solve import uniform_policy
+
+# NVIDIA H100 SXM5 80 GB, from NVIDIA's "H100 Tensor Core GPU" datasheet: dense products in TF32,
+# plain float32, and the bandwidth of its memory.
+H100_TF32_FLOPS = 494.7e12
+H100_FLOAT32_FLOPS = 66.9e12
+H100_BYTES_PER_SECOND = 3.35e12
+
+# Instructions that XLA turns into addresses rather than kernels.
+_FREE = {"parameter", "get-tuple-element", "tuple", "constant", "bitcast", "after-all"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Analyse compiled programs."""
+
+  presets: tuple[str, ...] = ("liars_dice_1x4f_paper", "liars_dice_2x3f_paper")
+  """Whose search to compile."""
+  lanes: int | None = None
+  """Subgames searched side by side; None for the preset's."""
+  games: tuple[str, ...] = ("liars_dice_1x4f", "leduc", "liars_dice_1x6f")
+  """Whole games to compile, by their short names."""
+  batch: int = 64
+  """Whole games solved side by side."""
+  launch_microseconds: float = 2.0
+  """Of one kernel on an accelerator, launched from a command buffer or one by one."""
+
+
+def loop_kernels(text: str) -> Counter[str]:
+  """Counts the working instructions, by kind, in the largest loop body of a compiled program.
+
+  Raises:
+    ValueError: the program has no loop.
+  """
+  text = re.sub(r"/\*.*?\*/", "", text)
+  names = re.findall(r"\bwhile\(.*?body=%?([\w.\-]+)", text)
+  counts = [_kernels(text, name) for name in names]
+  if not counts:
+    raise ValueError("the compiled program has no loop")
+  return max(counts, key=lambda count: sum(count.values()))
+
+
+def _kernels(text: str, computation: str) -> Counter[str]:
+  head = re.search(rf"^%?{re.escape(computation)} .*\{{$", text, re.MULTILINE)
+  assert head is not None
+  body = text[head.end() : text.index("\n}", head.end())]
+  kinds = re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = .*? ([a-z][\w\-]*)\(", body, re.MULTILINE)
+  return Counter(kind for kind in kinds if kind not in _FREE)
+
+
+def analyse(name: str, run: Callable[[Any], Any], batch: int, options: Options) -> dict[str, Any]:
+  """Analyses a solver's loop.
+
+  Args:
+    name: of the program.
+    run: solves for a number of iterations, given as a traced integer; without a loop if it is 0.
+    batch: how many subgames it solves.
+    options: see `Options`.
+
+  Returns:
+    The figures of one update of one player, all subgames together.
+  """
+  compiled = jax.jit(run).lower(jnp.int32(64)).compile()
+  # XLA counts a loop of unknown length once. The same program without it is the rest.
+  whole = compiled.cost_analysis() or {}
+  rest = jax.jit(functools.partial(run, 0)).lower().compile().cost_analysis() or {}
+  flops = (whole.get("flops", 0.0) - rest.get("flops", 0.0)) / 2
+  moved = (whole.get("bytes accessed", 0.0) - rest.get("bytes accessed", 0.0)) / 2
+  kinds = loop_kernels(compiled.as_text() or "")
+  kernels = sum(kinds.values()) / 2
+  return {
+    "benchmark": "program",
+    **timing.environment(),
+    "program": name,
+    "batch": batch,
+    "kernels_per_update": kernels,
+    "kernel_kinds_per_pair": dict(kinds.most_common()),
+    "flops_per_update": round(flops),
+    "bytes_per_update": round(moved),
+    "intensity": timing.significant(flops / moved, 3),
+    "h100_microseconds_by_tf32_flops": timing.significant(1e6 * flops / H100_TF32_FLOPS, 3),
+    "h100_microseconds_by_float32_flops": timing.significant(1e6 * flops / H100_FLOAT32_FLOPS, 3),
+    "h100_microseconds_by_bytes": timing.significant(1e6 * moved / H100_BYTES_PER_SECOND, 3),
+    "h100_microseconds_by_launches": timing.significant(kernels * options.launch_microseconds, 3),
+  }
+
+
+def analyse_search(preset: str, options: Options) -> dict[str, Any]:
+  """Analyses the batched depth-limited search of a preset, every lane at a random subgame."""
+  config = dataclasses.replace(get_preset(preset), num_devices=1)
+  if options.lanes is not None:
+    config = dataclasses.replace(config, lanes=options.lanes)
+  setup = make_setup(config)
+  settings, table = setup.trainer.self_play, setup.table
+  lanes = settings.num_lanes
+  roots = np.random.default_rng(0).integers(0, table.num_subgames, lanes)
+  beliefs = jnp.asarray(np.asarray(table.trees.prior)[roots])
+  params = setup.trainer.init(table, 0, setup.mesh).params
+
+  def run(iterations):
+    return search_batch(
+      table,
+      jnp.asarray(roots),
+      beliefs,
+      jnp.zeros(lanes, jnp.int32),
+      iterations,
+      algorithm=settings.algorithm,
+      leaf_values=NetworkLeafValues(setup.trainer.learner.network),
+      params=params,
+      num_rows=settings.num_rows,
+    )
+
+  return analyse(f"search {preset}", run, lanes, options) | {"network_rows": settings.num_rows}
+
+
+def analyse_game(name: str, options: Options) -> dict[str, Any]:
+  """Analyses Linear CFR on a whole game, from many beliefs at once."""
+  tree = games.build_public_tree(timing.look_up("games", name, timing.GAMES).make())
+  algorithm = solvers.linear_cfr()
+  beliefs = jnp.asarray(timing.random_beliefs(tree, options.batch))
+
+  def solve(iterations, beliefs):
+    setting = traversal.prepare(tree, beliefs)
+    state = algorithm.init(tree, setting, uniform_policy(tree, setting))
+
+    def both(_, state):
+      for player in (0, 1):
+        state = algorithm.update(tree, setting, state, None, player)
+      return state
+
+    state = lax.fori_loop(0, iterations // 2, both, state)
+    return algorithm.average_policy(tree, setting, state), algorithm.root_values(setting, state)
+
+  def run(iterations):
+    return jax.vmap(functools.partial(solve, iterations))(beliefs)
+
+  return analyse(f"whole game {name}", run, options.batch, options)
+
+
+def main(options: Options) -> None:
+  """Analyses every program."""
+  for preset in options.presets:
+    print(json.dumps(analyse_search(preset, options)), flush=True)
+  for name in options.games:
+    print(json.dumps(analyse_game(name, options)), flush=True)
+
+
+if __name__ == "__main__":
+  main(tyro.cli(Options))

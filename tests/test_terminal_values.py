@@ -1,0 +1,65 @@
+"""Values of terminal nodes, by every way of computing them, against one product a node."""
+
+import jax
+import numpy as np
+import pytest
+
+import games
+from solvers import levels, setting, terminal_values, traversal
+
+TREES = {
+  "liars_dice": games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3)),
+  "leduc_poker": games.build_public_tree(games.make("leduc_poker"), root=(1, 1)),
+}
+# (entries of a level multiplied node by node, infostates that are spelled out, size of a loop)
+ROUTES = {
+  "node by node": (10**9, 16, 8192),
+  "node by node, many infostates": (10**9, 0, 8192),
+  "run by run": (0, 16, 8192),
+  "run by run, in pieces": (0, 16, 72),
+  "table by table": (0, 0, 8192),
+}
+
+
+def ours(tree, reach, beliefs, player):
+  @jax.jit  # a program of its own each time: the settings of a route are read while tracing
+  def run(tree, reach, beliefs):
+    prepared = traversal.prepare(tree, beliefs)
+    return terminal_values.terminal_values(tree, prepared, levels.split_levels(tree, reach), player)
+
+  return np.concatenate([v for v in run(tree, reach[1 - player], beliefs) if v is not None])
+
+
+def expected(tree, reach, beliefs, player):
+  """One product for each terminal node, nothing shared."""
+  sizes = [(level.size, tree.num_infostates) for level in tree.structure.levels]
+  nature = jax.jit(traversal.prepare)(tree, beliefs).nature[1 - player]
+  nature = np.concatenate([np.broadcast_to(x, size) for x, size in zip(nature, sizes)])
+  rows = []
+  for k, node in enumerate(tree.terminal_nodes):
+    table = tree.payoffs[tree.payoff_index[k]] * tree.payoff_scale[k]
+    table = table if player == 0 else -table.T
+    rows.append(table @ (reach[1 - player][node] * nature[node]))
+  return np.stack(rows)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("name", TREES)
+def test_every_route_gives_the_product_of_each_node(name, route, player, x64, monkeypatch):
+  small, few, loop = ROUTES[route]
+  monkeypatch.setattr(setting, "_SMALL_LEVEL", small)
+  monkeypatch.setattr(terminal_values, "_FEW_INFOSTATES", few)
+  monkeypatch.setattr(terminal_values, "_LOOP_SIZE", loop)
+  tree = jax.tree.map(
+    lambda x: np.asarray(x, float) if np.asarray(x).dtype.kind == "f" else np.asarray(x),
+    TREES[name],
+  )
+  rng = np.random.default_rng(0)
+  reach = rng.uniform(size=(2, tree.num_nodes, tree.num_infostates))
+  beliefs = rng.dirichlet(np.ones(tree.num_infostates), size=2)
+  wanted = expected(tree, reach, beliefs, player)
+  np.testing.assert_allclose(ours(tree, reach, beliefs, player), wanted, rtol=0, atol=1e-12)
+  # The control: the other player's values, or another node's table, would be noticed.
+  assert np.abs(ours(tree, reach, beliefs, 1 - player) - wanted).max() > 1e-3
+  assert np.abs(wanted - np.roll(wanted, 1, axis=0)).max() > 1e-3
