@@ -12,6 +12,8 @@ self-play batch and network) and the solve of whole games, and prints a JSON lin
   h100_*: what an H100 would take at least for these operations and bytes at its published peaks,
     and for the launches at `--launch-microseconds` each, which is an assumption. Bounds for
     orientation, not measurements: a program compiled for another device is fused differently.
+    `h100_examples_per_second_at_most` is what the slowest of TF32 products, bytes and launches
+    would leave of a search that makes two training examples.
 """
 
 import dataclasses
@@ -148,7 +150,14 @@ def analyse_search(preset: str, options: Options) -> dict[str, Any]:
       num_rows=settings.num_rows,
     )
 
-  return analyse(f"search {preset}", run, lanes, options) | {"network_rows": settings.num_rows}
+  row = analyse(f"search {preset}", run, lanes, options)
+  slowest = max(row[f"h100_microseconds_by_{cost}"] for cost in ("tf32_flops", "bytes", "launches"))
+  seconds = 1e-6 * slowest * settings.num_iterations
+  return row | {
+    "network_rows": settings.num_rows,
+    "iterations": settings.num_iterations,
+    "h100_examples_per_second_at_most": timing.significant(2 * lanes / seconds, 3),
+  }
 
 
 def analyse_game(name: str, options: Options) -> dict[str, Any]:
