@@ -17,7 +17,7 @@ the median, best and worst of the runs.
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +26,7 @@ import tyro
 
 from benchmarks import family_parts as parts
 from benchmarks.family_figures import draw, table
+from solvers.algorithm import Algorithm
 
 Part = Literal["tabular", "depth_limited", "discounts", "warm_start", "safe_search"]
 LIARS_DICE = ("liars_dice_1x4f", "liars_dice_1x5f", "liars_dice_1x6f", "liars_dice_2x3f")
@@ -53,6 +54,8 @@ class Options:
   """What to measure."""
   games: tuple[str, ...] = ()
   """Short names of the games; those of the part's page if none."""
+  algorithms: tuple[str, ...] = ()
+  """Labels of the algorithms, all if none (tabular, depth_limited, discounts)."""
   iterations: int | None = None
   """Updates of a curve's longest solve, one player's being one; the page's if not given."""
   runs: int = 5
@@ -81,12 +84,26 @@ def measure(options: Options) -> Iterator[parts.Row]:
     return
   with jax.enable_x64(options.precision == "float64"):
     if part == "depth_limited":
-      yield from parts.depth_limited(names, iterations, runs, options.iterations_below)
+      algorithms = choose(parts.DEPTH_LIMITED, options.algorithms)
+      yield from parts.depth_limited(algorithms, names, iterations, runs, options.iterations_below)
     elif part == "warm_start":
       yield from parts.warm_start(names, iterations, runs)
     else:
-      algorithms = parts.TABULAR if part == "tabular" else parts.DISCOUNTS
+      family = parts.TABULAR if part == "tabular" else parts.DISCOUNTS
+      algorithms = choose(family, options.algorithms)
       yield from parts.whole_games(part, algorithms, names, iterations, runs)
+
+
+def choose(family: dict[str, Algorithm], labels: Sequence[str]) -> dict[str, Algorithm]:
+  """Returns the algorithms of these labels, all if there are none.
+
+  Raises:
+    ValueError: a label is unknown.
+  """
+  for label in labels:
+    if label not in family:
+      raise ValueError(f"algorithms={label!r} is unknown; known: {'; '.join(family)}")
+  return {label: family[label] for label in labels or family}
 
 
 def main(options: Options) -> None:

@@ -111,7 +111,11 @@ def whole_games(
 
 
 def depth_limited(
-  names: Sequence[str], iterations: int, runs: int, iterations_below: int
+  algorithms: dict[str, Algorithm],
+  names: Sequence[str],
+  iterations: int,
+  runs: int,
+  iterations_below: int,
 ) -> Iterator[Row]:
   """Depth-limited solving with exact leaf values, by both scores of `depth_limited.measure`."""
   points = checkpoints(iterations)
@@ -119,7 +123,7 @@ def depth_limited(
   for name, depth in cases:
     game = make_game(name)
     priors = jittered_priors(games.build_public_tree(game, depth=depth), runs)
-    for label, algorithm in DEPTH_LIMITED.items():
+    for label, algorithm in algorithms.items():
       solved = [
         list(
           depth_limited_solving.measure(

@@ -159,3 +159,10 @@ def test_a_table_holds_the_points_that_were_asked_for(capsys, tmp_path):
 def test_unknown_games_are_named():
   with pytest.raises(ValueError, match="games='chess' is unknown; known: kuhn, leduc"):
     family_parts.make_game("chess")
+
+
+def test_algorithms_are_chosen_by_label():
+  assert list(family.choose(family_parts.TABULAR, [])) == list(family_parts.TABULAR)
+  assert family.choose(family_parts.TABULAR, ["FP"]) == {"FP": solvers.fictitious_play()}
+  with pytest.raises(ValueError, match="algorithms='CFR' is unknown; known: FP; linear FP"):
+    family.choose(family_parts.TABULAR, ["FP", "CFR"])
