@@ -68,7 +68,9 @@ def draw(rows: Sequence[dict[str, Any]], path: Path, *, columns: int = 2) -> Non
   columns = min(columns, len(panels))
   height = -(-len(panels) // columns)
   figure = Figure(figsize=(4.8 * columns, 3.6 * height + 0.6), layout="constrained")
-  grid = figure.subplots(height, columns, squeeze=False).ravel()
+  # Safe and unsafe search are in two panels, and only comparable on one scale.
+  shared = rows[0]["part"] == "safe_search"
+  grid = figure.subplots(height, columns, squeeze=False, sharey=shared).ravel()
   names = list(dict.fromkeys(row["algorithm"].removesuffix(_UNIFORM) for row in rows))
   for axes, (title, panel) in zip(grid, panels.items()):
     x = panel[0]["x"]
