@@ -88,22 +88,27 @@ def _kernels(text: str, computation: str) -> Counter[str]:
   return Counter(kind for kind in kinds if kind not in _FREE)
 
 
-def analyse(name: str, run: Callable[[Any], Any], batch: int, options: Options) -> dict[str, Any]:
+def analyse(
+  name: str, run: Callable[..., Any], arguments: tuple[Any, ...], batch: int, options: Options
+) -> dict[str, Any]:
   """Analyses a solver's loop.
 
   Args:
     name: of the program.
-    run: solves for a number of iterations, given as a traced integer; without a loop if it is 0.
+    run: solves for a number of iterations, given first, as a traced integer; has no loop if that
+      is 0.
+    arguments: what else `run` takes. What it closes over would be folded into constants.
     batch: how many subgames it solves.
     options: see `Options`.
 
   Returns:
     The figures of one update of one player, all subgames together.
   """
-  compiled = jax.jit(run).lower(jnp.int32(64)).compile()
+  compiled = jax.jit(run).lower(jnp.int32(64), *arguments).compile()
   # XLA counts a loop of unknown length once. The same program without it is the rest.
   whole = compiled.cost_analysis() or {}
-  rest = jax.jit(functools.partial(run, 0)).lower().compile().cost_analysis() or {}
+  without = jax.jit(functools.partial(run, 0)).lower(*arguments).compile()
+  rest = without.cost_analysis() or {}
   flops = (whole.get("flops", 0.0) - rest.get("flops", 0.0)) / 2
   moved = (whole.get("bytes accessed", 0.0) - rest.get("bytes accessed", 0.0)) / 2
   kinds = loop_kernels(compiled.as_text() or "")
@@ -137,10 +142,10 @@ def analyse_search(preset: str, options: Options) -> dict[str, Any]:
   beliefs = jnp.asarray(np.asarray(table.trees.prior)[roots])
   params = setup.trainer.init(table, 0, setup.mesh).params
 
-  def run(iterations):
+  def run(iterations, table, roots, beliefs, params):
     return search_batch(
       table,
-      jnp.asarray(roots),
+      roots,
       beliefs,
       jnp.zeros(lanes, jnp.int32),
       iterations,
@@ -150,7 +155,7 @@ def analyse_search(preset: str, options: Options) -> dict[str, Any]:
       num_rows=settings.num_rows,
     )
 
-  row = analyse(f"search {preset}", run, lanes, options)
+  row = analyse(f"search {preset}", run, (table, roots, beliefs, params), lanes, options)
   slowest = max(row[f"h100_microseconds_by_{cost}"] for cost in ("tf32_flops", "bytes", "launches"))
   seconds = 1e-6 * slowest * settings.num_iterations
   return row | {
@@ -166,7 +171,7 @@ def analyse_game(name: str, options: Options) -> dict[str, Any]:
   algorithm = solvers.linear_cfr()
   beliefs = jnp.asarray(timing.random_beliefs(tree, options.batch))
 
-  def solve(iterations, beliefs):
+  def solve(iterations, tree, beliefs):
     setting = traversal.prepare(tree, beliefs)
     state = algorithm.init(tree, setting, uniform_policy(tree, setting))
 
@@ -178,10 +183,10 @@ def analyse_game(name: str, options: Options) -> dict[str, Any]:
     state = lax.fori_loop(0, iterations // 2, both, state)
     return algorithm.average_policy(tree, setting, state), algorithm.root_values(setting, state)
 
-  def run(iterations):
-    return jax.vmap(functools.partial(solve, iterations))(beliefs)
+  def run(iterations, tree, beliefs):
+    return jax.vmap(functools.partial(solve, iterations, tree))(beliefs)
 
-  return analyse(f"whole game {name}", run, options.batch, options)
+  return analyse(f"whole game {name}", run, (tree, beliefs), options.batch, options)
 
 
 def main(options: Options) -> None:
