@@ -42,7 +42,7 @@ DEFAULT_ITERATIONS = {
   "depth_limited": 512,
   "discounts": 4096,
   "warm_start": 512,
-  "safe_search": 4096,
+  "safe_search": 1024,
 }
 
 

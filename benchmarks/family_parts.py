@@ -60,7 +60,7 @@ DEPTH_LIMITED: dict[str, Algorithm] = {
   "FLOP": solvers.linear_optimistic_fictitious_play(),
 }
 # Public actions from the start to the leaves, chance included; 2 in other games.
-DEPTHS = {"leduc": (3, 5)}
+DEPTHS = {"leduc": 3}
 
 Row = dict[str, Any]
 
@@ -119,9 +119,8 @@ def depth_limited(
 ) -> Iterator[Row]:
   """Depth-limited solving with exact leaf values, by both scores of `depth_limited.measure`."""
   points = checkpoints(iterations)
-  cases = [(name, depth) for name in names for depth in DEPTHS.get(name, (2,))]
-  for name, depth in cases:
-    game = make_game(name)
+  for name in names:
+    game, depth = make_game(name), DEPTHS.get(name, 2)
     priors = jittered_priors(games.build_public_tree(game, depth=depth), runs)
     for label, algorithm in algorithms.items():
       solved = [
