@@ -97,4 +97,4 @@ def draw(rows: Sequence[dict[str, Any]], path: Path, *, columns: int = 2) -> Non
       labelled.setdefault(label, line)
   lines, labels = list(labelled.values()), list(labelled)
   figure.legend(lines, labels, loc="outside lower center", ncols=3 * columns // 2, fontsize=8)
-  figure.savefig(path, dpi=90)
+  figure.savefig(path, dpi=80, pil_kwargs={"optimize": True})
