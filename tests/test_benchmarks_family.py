@@ -116,7 +116,17 @@ def run(capsys, *arguments, **settings):
 @pytest.mark.parametrize(
   ("part", "settings", "num_rows"),
   [
-    ("warm_start", {"games": ("kuhn",), "iterations": 16, "runs": 2}, 5),
+    (
+      "discounts",
+      {"games": ("kuhn",), "iterations": 16, "runs": 2, "algorithms": ("vanilla CFR",)},
+      1,
+    ),
+    pytest.param(
+      "warm_start",
+      {"games": ("kuhn",), "iterations": 16, "runs": 2},
+      5,
+      marks=pytest.mark.slow,
+    ),
     pytest.param(
       "safe_search",
       {"iterations": 32, "playthroughs": 16, "runs": 2},
