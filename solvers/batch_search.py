@@ -204,6 +204,16 @@ def leaf_beliefs(tree, setting, policy: Levels) -> jax.Array:
   return normalise_beliefs(jnp.stack(reach, axis=1), leaf_possible(tree))
 
 
+def node_beliefs(tree, setting, policy: Levels) -> jax.Array:
+  """Returns the PBS at every node of one tree under `policy`: `[N, P, H]`."""
+  reach = []
+  for player, own in enumerate(traversal.both_reach(tree, setting, policy)):
+    rows = [jnp.broadcast_to(x, y.shape) * y for x, y in zip(setting.nature[player], own)]
+    reach.append(traversal.join_levels(tuple(rows)))
+  possible = None if tree.possible is None else jnp.asarray(tree.possible)
+  return normalise_beliefs(jnp.stack(reach, axis=1), possible)
+
+
 def sample_stop(
   key: jax.Array, shape: tuple[int, ...], num_iterations: int, exponent: float
 ) -> jax.Array:

@@ -1,0 +1,168 @@
+"""The agent as an OpenSpiel bot, and matches against OpenSpiel's bots."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyspiel
+
+from games import build_public_tree
+from rebel_jax.agent import Agent, Searcher, prepare
+from rebel_jax.dealer import Move as AgentMove
+from rebel_jax.match import MatchResult, summarise
+from rebel_jax.open_spiel.correspondence import load_game
+from rebel_jax.open_spiel.decisions import Move, find_moves
+
+
+class Translation:
+  """OpenSpiel's information states and actions of a game, in our terms.
+
+  Attributes:
+    game: the rules.
+    open_spiel_game: the same in OpenSpiel.
+  """
+
+  def __init__(self, game):
+    self.game = game
+    self.open_spiel_game = load_game(game)
+    self._tree = build_public_tree(game)
+    self._moves: dict[str, list[Move]] = {}
+    for move in find_moves(game, self._tree):
+      self._moves.setdefault(move.information_state, []).append(move)
+
+  def read(self, state: pyspiel.State, player: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Returns the public actions so far, and the infostates that are OpenSpiel's one, of a turn."""
+    move = self._moves[state.information_state_string(player)][0]
+    node = int(np.asarray(self._tree.parent)[move.node])
+    origin = move.infostates
+    if self._tree.infostate_parent is not None:
+      above = self._tree.infostate_parent[move.node, player, list(move.infostates)]
+      origin = tuple(dict.fromkeys(int(x) for x in above))
+    return self._tree.history(node), origin
+
+  def actions(self, state: pyspiel.State, player: int) -> dict[int, tuple[int, tuple[int, ...]]]:
+    """Returns, for each legal action of OpenSpiel's, ours and the infostates that it leads to."""
+    found = self._moves[state.information_state_string(player)]
+    action = np.asarray(self._tree.action)
+    return {m.action: (int(action[m.node]), m.infostates) for m in found}
+
+
+class AgentBot(pyspiel.Bot):
+  """Plays with a trained network and search wherever OpenSpiel's bots do."""
+
+  def __init__(self, searcher: Searcher, translation: Translation, player: int, *, seed: int = 0):
+    pyspiel.Bot.__init__(self)
+    self._agent = Agent(searcher, seed=seed)
+    self._translation = translation
+    self._player, self._rng = player, np.random.default_rng(seed)
+    self._seen: tuple[int, ...] | None = None
+    self._held: int = 0
+
+  def player_id(self) -> int:
+    """Returns the bot's seat."""
+    return self._player
+
+  def provides_policy(self) -> bool:
+    """Says that `step_with_policy` is answered."""
+    return True
+
+  def restart(self) -> None:
+    """Forgets the game so far."""
+    self._seen = None
+
+  def restart_at(self, state: pyspiel.State) -> None:
+    """Forgets the game so far; `state` is caught up with at the next step."""
+    self._seen = None
+
+  def catch_up(self, state: pyspiel.State) -> bool:
+    """Observes what has happened since the last turn, as far as no search is needed.
+
+    Returns:
+      Whether a search is needed before the bot can go on.
+    """
+    history, infostates = self._translation.read(state, self._player)
+    if self._seen is None or history[: len(self._seen)] != self._seen:
+      # What several infostates of ours have in common is all that OpenSpiel tells: any will do.
+      self._held = int(self._rng.choice(infostates))
+      self._agent.start(self._player, self._first_held(history))
+      self._seen = ()
+    for action in history[len(self._seen) :]:
+      if self._agent.pending:
+        return True
+      self._agent.observe(action)
+      self._seen = (*self._seen, action)
+    if self._held not in infostates:
+      self._held = int(self._rng.choice(infostates))
+    self._agent.infostate = self._held
+    return self._agent.pending
+
+  def _first_held(self, history: tuple[int, ...]) -> int:
+    """Returns the infostate that was dealt: the one now held where infostates never change."""
+    prior = np.asarray(self._translation.game.prior())[self._player]
+    unchanging = prior[self._held] > 0
+    return self._held if unchanging else int(np.flatnonzero(prior)[0])
+
+  def step_with_policy(self, state: pyspiel.State) -> tuple[list[tuple[int, float]], int]:
+    """Returns the probabilities of OpenSpiel's legal actions, and one of them, sampled."""
+    while self.catch_up(state):
+      prepare([self._agent])
+    choices = self._agent.choices()
+    policy = []
+    for spiel_action, (action, after) in self._translation.actions(state, self._player).items():
+      chances = [choices.get(AgentMove(action, infostate), 0.0) for infostate in after]
+      policy.append((spiel_action, max(chances)))
+    weights = np.array([probability for _, probability in policy])
+    weights = weights / weights.sum()
+    chosen = policy[self._rng.choice(len(policy), p=weights)][0]
+    return [(a, float(p)) for (a, _), p in zip(policy, weights)], chosen
+
+  def step(self, state: pyspiel.State) -> int:
+    """Returns an action of OpenSpiel's."""
+    return self.step_with_policy(state)[1]
+
+
+def play_bots(
+  searcher: Searcher,
+  make_bot: Callable[[pyspiel.Game, int, int], Any],
+  *,
+  num_games: int,
+  seed: int = 0,
+) -> MatchResult:
+  """Plays the agent against a bot of OpenSpiel, all games side by side, both seats equally often.
+
+  Args:
+    searcher: what the agent searches with.
+    make_bot: makes the other player, given the game, its seat and a seed.
+    num_games: even, at least 4.
+    seed: of deals and players.
+
+  Returns:
+    What the agent won, in the game's units.
+
+  Raises:
+    ValueError: `num_games` is not allowed, or the game has no counterpart in OpenSpiel.
+  """
+  if num_games < 4 or num_games % 2:
+    raise ValueError(f"num_games={num_games!r} must be an even number of at least 4")
+  translation = Translation(searcher.game)
+  game = translation.open_spiel_game
+  rng = np.random.default_rng(seed)
+  tables = []
+  for number in range(num_games):
+    seat, seeds = number % 2, rng.integers(2**31, size=2).tolist()
+    ours = AgentBot(searcher, translation, seat, seed=seeds[0])
+    tables.append((seat, game.new_initial_state(), ours, make_bot(game, 1 - seat, seeds[1])))
+  running = tables
+  while running:
+    for _, state, _, _ in running:
+      while state.is_chance_node():
+        outcomes, weights = zip(*state.chance_outcomes())
+        state.apply_action(int(rng.choice(outcomes, p=weights)))
+    running = [table for table in running if not table[1].is_terminal()]
+    turns = [(bot, state) for seat, state, bot, _ in running if state.current_player() == seat]
+    while waiting := [bot for bot, state in turns if bot.catch_up(state)]:
+      prepare([bot._agent for bot in waiting])
+    for seat, state, ours, other in running:
+      bot = ours if state.current_player() == seat else other
+      state.apply_action(bot.step(state))
+  return summarise([(seat, state.returns()[seat]) for seat, state, _, _ in tables])

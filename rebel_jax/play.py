@@ -1,0 +1,216 @@
+"""`python -m rebel_jax.play`: a person plays the agent in a terminal."""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tyro
+
+from games import LiarsDice
+from rebel_jax import checkpoint, compile_cache, flags
+from rebel_jax.agent import Agent, Searcher
+from rebel_jax.config import ALGORITHMS, ConfigError, unknown
+from rebel_jax.dealer import Dealer, Move
+
+_DIE = "⚀⚁⚂⚃⚄⚅"
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Play against the agent in the terminal."""
+
+  checkpoint: tyro.conf.Positional[str]
+  """Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, or the name of a
+  network that comes with the package."""
+  iterations: int = 1024
+  """Iterations of each of the agent's searches; one player's update is one, so the number is even,
+  at least 2."""
+  algorithm: str | None = None
+  """What the agent searches with, the same names as in train.py; None for the run's
+  eval_algorithm."""
+  seat: int | None = None
+  """Your seat, 0 or 1; None to change seats every game."""
+  games: int | None = None
+  """How many games to play; None for as many as you like."""
+  seed: int | None = None
+  """Seed of deals and of the agent; None for another one each time."""
+
+  def validate(self) -> None:
+    """Checks the fields.
+
+    Raises:
+      ConfigError: one is not allowed.
+    """
+    if self.iterations < 2 or self.iterations % 2:
+      raise ConfigError(f"iterations={self.iterations} must be an even number of at least 2")
+    if self.algorithm is not None and self.algorithm not in ALGORITHMS:
+      raise unknown("algorithm", self.algorithm, ALGORITHMS)
+    if self.seat not in (None, 0, 1):
+      raise ConfigError(f"seat={self.seat} must be 0, 1 or None")
+    if self.games is not None and self.games < 1:
+      raise ConfigError(f"games={self.games} must be a positive integer or None")
+    if self.seed is not None and self.seed < 0:
+      raise ConfigError(f"seed={self.seed} must be at least 0")
+
+
+class QuitError(Exception):
+  """The person has had enough."""
+
+
+class Table:
+  """A person and an agent at one table; `ask` reads a line and `say` prints one."""
+
+  def __init__(self, agent: Agent, ask: Callable[[str], str], say: Callable[[str], None], rng):
+    self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
+    self.game = agent.searcher.game
+    self.dealer = Dealer(self.game)
+    self.score = 0.0
+    self.record: list[str] = []
+
+  def play(self, seat: int) -> float:
+    """Plays one game with the person in `seat` and returns what the person won."""
+    dealer, agent = self.dealer, self.agent
+    dealer.deal(self.rng)
+    agent.start(1 - seat, dealer.infostates[1 - seat])
+    self.record = []
+    self.say(f"You {'begin' if seat == 0 else 'go second'}.")
+    self.say(f"You hold {self.holding(seat, dealer.infostates[seat])}.")
+    while not dealer.is_over():
+      if dealer.actor == seat:
+        move = self.choose(seat)
+      elif dealer.actor == 1 - seat:
+        self.note()
+        move = agent.act()
+        self.say(f"The agent: {self.game.action_name(move.action)}")
+      else:
+        move = Move(dealer.sample_chance(self.rng), -1)
+        self.say(f"Chance: {self.game.action_name(move.action)}")
+      dealer.apply(move, self.rng)
+      agent.observe(move.action, dealer.infostates[1 - seat])
+    won = dealer.payoff() * (1 - 2 * seat)
+    self.score += won
+    self.say(f"The agent held {self.holding(1 - seat, dealer.infostates[1 - seat])}.")
+    self.say(f"You {'win' if won > 0 else 'lose' if won < 0 else 'draw'} ({won:+g}).")
+    return won
+
+  def holding(self, player: int, infostate: int) -> str:
+    """Returns an infostate as a person reads it."""
+    name = self.game.infostate_name(player, infostate)
+    if isinstance(self.game, LiarsDice) and self.game.num_faces <= len(_DIE):
+      dice = [int(face) for face in self.game.dice()[infostate]]
+      return f"{' '.join(_DIE[face] for face in dice)}  ({', '.join(str(f + 1) for f in dice)})"
+    return name
+
+  def choose(self, seat: int) -> Move:
+    """Asks the person for a move until it is legal."""
+    moves = {self.move_name(seat, move): move for move in self.dealer.legal_moves()}
+    while True:
+      try:
+        answer = self.ask(f"Your move [{' '.join(moves)}, help, quit]: ").strip().lower()
+      except EOFError:
+        raise QuitError from None
+      if answer in ("quit", "q"):
+        raise QuitError
+      if answer in ("help", "h", "?"):
+        self.explain()
+      elif answer in moves:
+        return moves[answer]
+      else:
+        self.say(f"{answer!r} is not a move here; type one of: {' '.join(moves)}")
+
+  def move_name(self, seat: int, move: Move) -> str:
+    """Returns what a person types for a move."""
+    name = self.game.action_name(move.action).lower().replace(" ", "-")
+    if move.infostate != self.dealer.infostates[seat]:
+      name = self.game.infostate_name(seat, move.infostate).lower().replace(" ", "-")
+    return name
+
+  def explain(self) -> None:
+    """Says what can be typed and what the game is about."""
+    if isinstance(self.game, LiarsDice):
+      self.say(
+        "A bid such as 1x3 claims that at least one die of both players together shows a 3; the "
+        f"highest face, {self.game.num_faces}, counts as any. Bid higher, or call the last bid "
+        "with liar: whoever is wrong loses."
+      )
+    self.say("After a game you can see what the agent believed and how it chose: type why.")
+
+  def note(self) -> None:
+    """Keeps what the agent believes and wants to do, to be shown after the game."""
+    agent, person = self.agent, 1 - self.agent.player
+    belief = agent.beliefs[person]
+    likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > 0.005]
+    thinks = ", ".join(f"{self.game.infostate_name(person, h)} {belief[h]:.0%}" for h in likely)
+    moves = sorted(agent.choices().items(), key=lambda item: -item[1])
+    wants = ", ".join(
+      f"{self.move_name(agent.player, move)} {p:.0%}" for move, p in moves if p > 0.005
+    )
+    said = " ".join(self.game.action_name(a) for a in self.dealer.history) or "nothing yet"
+    self.record.append(f"after {said}: you hold {thinks}; its policy: {wants}")
+
+  def why(self) -> None:
+    """Shows what was noted."""
+    for line in self.record or ["The agent made no decision in this game."]:
+      self.say(f"  {line}")
+
+
+def run(table: Table, options: Options) -> None:
+  """Plays games until the person or `options.games` says stop."""
+  played = 0
+  try:
+    while options.games is None or played < options.games:
+      seat = options.seat if options.seat is not None else played % 2
+      table.say(f"\nGame {played + 1}")
+      table.play(seat)
+      played += 1
+      table.say(f"Score after {played} game{'s' * (played > 1)}: you {table.score:+g}")
+      while options.games is None or played < options.games:
+        try:
+          answer = table.ask("Enter for another game, why, or quit: ").strip().lower()
+        except EOFError:
+          raise QuitError from None
+        if answer in ("quit", "q"):
+          raise QuitError
+        if not answer:
+          break
+        if answer == "why":
+          table.why()
+        else:
+          table.say(f"{answer!r} is not understood")
+  except QuitError:
+    table.say(f"\n{played} game{'s' * (played != 1)} played, you {table.score:+g}. Goodbye.")
+
+
+def main(
+  argv: Sequence[str] | None = None,
+  ask: Callable[[str], str] = input,
+  say: Callable[[str], None] = print,
+) -> int:
+  """Runs the command and returns its exit code."""
+  argv = sys.argv[1:] if argv is None else argv
+  try:
+    options = flags.parse(
+      Options, argv, prog="python -m rebel_jax.play", positional=("checkpoint",)
+    )
+    options.validate()
+    policy = checkpoint.load(options.checkpoint)
+  except ConfigError as error:
+    return flags.fail(error)
+  compile_cache.enable()
+  seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
+  rng = np.random.default_rng(seed)
+  own = int(rng.integers(2**31))
+  searcher = Searcher(policy, iterations=options.iterations, algorithm=options.algorithm, seed=own)
+  try:
+    say(f"{searcher.game!r}: the agent compiles its search, which takes some seconds.")
+    table = Table(Agent(searcher, seed=own), ask, say, rng)
+    run(table, options)
+  except KeyboardInterrupt:
+    say("")
+    return 130
+  return 0
+
+
+if __name__ == "__main__":
+  sys.exit(main())
