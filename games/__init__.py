@@ -5,6 +5,7 @@ from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 from games.kuhn_poker import KuhnPoker
 from games.leduc_poker import LeducPoker
 from games.liars_dice import LiarsDice
+from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
 from games.registry import make, register, registered_games
 from games.rock_paper_scissors import RockPaperScissors
@@ -13,7 +14,10 @@ from games.stack import stack_trees
 register("kuhn_poker", KuhnPoker)
 register("leduc_poker", LeducPoker)
 register("liars_dice", LiarsDice)
+register("river_endgame_holdem", RiverEndgame)
 register("rock_paper_scissors", RockPaperScissors)
+register("small_holdem", SmallHoldem)
+register("turn_endgame_holdem", TurnEndgame)
 
 __all__ = [
   "CHANCE",
@@ -28,8 +32,11 @@ __all__ = [
   "Level",
   "LiarsDice",
   "PublicTree",
+  "RiverEndgame",
   "RockPaperScissors",
+  "SmallHoldem",
   "TreeStructure",
+  "TurnEndgame",
   "build_public_tree",
   "make",
   "register",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
+from games.card_removal import compatible_mass, holds
 from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import LEAF, Level, PublicTree, TreeStructure, plan_sweeps
 
@@ -25,9 +26,10 @@ class _Nodes:
   probability: np.ndarray  # [n]
   possible: np.ndarray  # [n, P, H]
   infostate_parent: np.ndarray | None  # [n, P, H]
+  dealt: np.ndarray | None  # [n, k]
 
   def take(self, order: np.ndarray) -> "_Nodes":
-    infostate_parent = self.infostate_parent
+    infostate_parent, dealt = self.infostate_parent, self.dealt
     return _Nodes(
       parent=self.parent[order],
       action=self.action[order],
@@ -37,11 +39,12 @@ class _Nodes:
       probability=self.probability[order],
       possible=self.possible[order],
       infostate_parent=None if infostate_parent is None else infostate_parent[order],
+      dealt=None if dealt is None else dealt[order],
     )
 
 
 def build_public_tree(
-  game: Game, *, root: Sequence[int] = (), depth: int | None = None
+  game: Game, *, root: Sequence[int] = (), depth: int | str | None = None
 ) -> PublicTree:
   """Builds the public tree of `game`, whole or cut off below some depth.
 
@@ -50,7 +53,8 @@ def build_public_tree(
     root: public actions, chance outcomes included, that lead from the start of the game to
       the tree's root.
     depth: how many public actions, chance included, the tree extends below its root before
-      it is cut off; None for the whole game below the root.
+      it is cut off; `"stage"` to cut it where the root's stage ends (`Game.stages`: in poker a
+      round of betting, or the deal between two); None for the whole game below the root.
 
   Returns:
     The tree. Real-valued arrays have JAX's default float type (float32, or float64 under
@@ -59,10 +63,9 @@ def build_public_tree(
 
   Raises:
     ValueError: `root` is not a sequence of legal actions or ends the game, or `depth` is not
-      a positive integer.
+      a positive integer, `"stage"` or None.
   """
-  if depth is not None and (isinstance(depth, bool) or int(depth) != depth or depth < 1):
-    raise ValueError(f"depth={depth!r} must be a positive integer, or None for the whole game")
+  _check_depth(depth)
   root = tuple(int(a) for a in root)
   state = game.state_after(root)
   if game.actor(state[None])[0] == TERMINAL:
@@ -77,7 +80,7 @@ def build_from_state(
   *,
   possible: np.ndarray | None = None,
   prior: np.ndarray | None = None,
-  depth: int | None = None,
+  depth: int | str | None = None,
 ) -> PublicTree:
   """Builds the public tree below a public state, whatever led there.
 
@@ -91,17 +94,27 @@ def build_from_state(
   Returns:
     The tree; see `build_public_tree`.
   """
+  depth = depth if depth is None or depth == "stage" else int(depth)
   if possible is None:
     possible = np.ones((2, game.num_infostates), bool)
   if prior is None:
     prior = possible / possible.sum(axis=1, keepdims=True)
   levels = [_root_level(game, np.asarray(state), np.asarray(possible, bool))]
-  while depth is None or len(levels) <= depth:
-    children = _expand(game, levels[-1], at_limit=len(levels) == depth)
+  stage = int(game.stages(np.asarray(state)[None])[0]) if depth == "stage" else None
+  while not isinstance(depth, int) or len(levels) <= depth:
+    children = _expand(game, levels[-1], at_limit=len(levels) == depth, stage=stage)
     if children is None:
       break
     levels.append(children)
   return _assemble(game, levels, np.asarray(prior))
+
+
+def _check_depth(depth) -> None:
+  whole = not isinstance(depth, str | bool) and (depth is None or (depth == int(depth) >= 1))
+  if not whole and depth != "stage":
+    raise ValueError(
+      f"depth={depth!r} must be a positive integer, 'stage', or None for the whole game"
+    )
 
 
 def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
@@ -116,6 +129,7 @@ def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
     probability=np.ones(1),
     possible=possible[None],
     infostate_parent=identity,
+    dealt=None if game.hands() is None else game.dealt_cards(state[None], np.array([-1])),
   )
 
 
@@ -123,8 +137,11 @@ def _is_inner(kind: np.ndarray) -> np.ndarray:
   return kind <= CHANCE
 
 
-def _expand(game: Game, above: _Nodes, *, at_limit: bool) -> _Nodes | None:
-  """Returns the level below, sorted, or None if every node above is terminal."""
+def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> _Nodes | None:
+  """Returns the level below, sorted, or None if nothing above has children.
+
+  Its nodes become leaves at the depth limit, or where their stage is not `stage`.
+  """
   inner = np.flatnonzero(_is_inner(above.kind))
   if inner.size == 0:
     return None
@@ -147,8 +164,10 @@ def _expand(game: Game, above: _Nodes, *, at_limit: bool) -> _Nodes | None:
     probability[by_chance], mask = game.chance(parent_state[by_chance], action[by_chance])
     possible[by_chance] &= mask.astype(bool)
 
-  kind = np.where(actor == TERMINAL, TERMINAL, LEAF if at_limit else actor)
-  nodes = _Nodes(parent, action, state, kind, actor, probability, possible, infostate_parent)
+  cut = np.full(len(action), at_limit) if stage is None else game.stages(state) != stage
+  kind = np.where(actor == TERMINAL, TERMINAL, np.where(cut, LEAF, actor))
+  dealt = None if above.dealt is None else game.dealt_cards(parent_state, action)
+  nodes = _Nodes(parent, action, state, kind, actor, probability, possible, infostate_parent, dealt)
   # Inner nodes, leaves, terminal nodes; stable, so each stays action-major.
   group = np.where(_is_inner(kind), 0, np.where(kind == LEAF, 1, 2))
   return nodes.take(np.argsort(group, kind="stable"))
@@ -164,17 +183,17 @@ def find_runs(parents: np.ndarray) -> tuple[tuple[int, int], ...]:
 
 def _level_shape(nodes: _Nodes, above: _Nodes | None) -> Level:
   runs: tuple[tuple[int, int], ...] = ()
-  parent_actor = None
+  actors: list[int] = []
   if above is not None:
     runs = find_runs(nodes.parent)
-    actors = np.unique(above.kind[nodes.parent])
-    parent_actor = int(actors[0]) if len(actors) == 1 else None
+    actors = np.unique(above.kind[nodes.parent]).tolist()
   return Level(
     num_inner=int(_is_inner(nodes.kind).sum()),
     num_leaves=int((nodes.kind == LEAF).sum()),
     num_terminals=int((nodes.kind == TERMINAL).sum()),
     runs=runs,
-    parent_actor=parent_actor,
+    parent_actor=actors[0] if len(actors) == 1 else None,
+    movers=tuple(actors),
   )
 
 
@@ -182,9 +201,13 @@ def _push_prior(game: Game, root: tuple[int, ...]) -> tuple[np.ndarray, np.ndarr
   """Returns the prior and the possible infostates, both `[P, H]`, after the actions in root."""
   prior = np.array(game.prior(), float)
   states = game.initial_state()[None]
-  weights = game.pair_weights()[game.pair_index(states)[0]]
   possible = prior > 0
-  possible &= np.stack([(weights @ possible[1]) > 0, (possible[0] @ weights) > 0])
+  hands = game.hands()
+  if hands is None:
+    weights = game.pair_weights()[game.pair_index(states)[0]]
+    possible &= np.stack([(weights @ possible[1]) > 0, (possible[0] @ weights) > 0])
+  else:
+    possible &= compatible_mass(possible[::-1].astype(float), holds(hands, hands.max() + 1)) > 0.5
   for action in root:
     actions = np.array([action])
     parents = game.infostate_parents(states, actions)
@@ -216,9 +239,10 @@ def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree
     infostate_parent = infostate_parent.astype(np.int32)
 
   leaves, terminals = np.flatnonzero(kind == LEAF), np.flatnonzero(kind == TERMINAL)
-  pair_weights = np.asarray(game.pair_weights(), float)
+  hands = game.hands()
+  pair_weights = np.ones((1, 1, 1)) if hands is not None else np.asarray(game.pair_weights(), float)
   payoffs, payoff_index, payoff_scale = _terminal_tables(game, state[terminals], pair_weights)
-  structure = _add_payoff_runs(structure, payoff_index)
+  structure = _add_payoff_runs(structure, payoff_index, _MAX_PAYOFF_RUNS if hands is None else None)
   dtype = jax.dtypes.canonicalize_dtype(float)
   players = (0, 1)
   return PublicTree(
@@ -243,8 +267,25 @@ def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree
     leaf_actor=game.actor(state[leaves]).astype(np.int8),
     structure=structure,
     depth_limited=leaves.size > 0,
-    compatible=len(pair_weights) == 1 and bool((pair_weights == pair_weights.flat[0]).all()),
+    compatible=hands is None
+    and len(pair_weights) == 1
+    and bool((pair_weights == pair_weights.flat[0]).all()),
+    **_hand_columns(game, levels),
   )
+
+
+def _hand_columns(game: Game, levels: list[_Nodes]) -> dict:
+  """Returns what the tree of a game with `hands` holds beyond others."""
+  hands = game.hands()
+  if hands is None:
+    return {}
+  dealt = [nodes.dealt for nodes in levels if nodes.dealt is not None]
+  return {
+    "hands": np.asarray(hands, np.int32),
+    "strengths": np.asarray(game.strengths(), np.int32),
+    "dealt": np.concatenate(dealt).astype(np.int32),
+    "num_cards": int(hands.max()) + 1,
+  }
 
 
 def _terminal_tables(
@@ -253,8 +294,11 @@ def _terminal_tables(
   """Returns weighted payoff tables `[K, H, H]`, their index and their scale `[T]`.
 
   A table here is a payoff table times the pair weights that hold at the node, one for each
-  combination that occurs.
+  combination that occurs. A game with `hands` keeps none, and its own index.
   """
+  if game.hands() is not None:
+    index = np.asarray(game.payoff_index(states), int)
+    return np.ones((1, 1, 1)), index, np.asarray(game.payoff_scale(states), float)
   if len(states) == 0:
     h = game.num_infostates
     return np.zeros((1, h, h)), np.zeros(0, int), np.zeros(0)
@@ -264,14 +308,16 @@ def _terminal_tables(
   return tables, index.reshape(-1), np.asarray(game.payoff_scale(states), float)
 
 
-def _add_payoff_runs(structure: TreeStructure, payoff_index: np.ndarray) -> TreeStructure:
-  """Notes which neighbouring terminal nodes share a table, where that makes few runs."""
+def _add_payoff_runs(
+  structure: TreeStructure, payoff_index: np.ndarray, most: int | None
+) -> TreeStructure:
+  """Notes which neighbouring terminal nodes share a table, where that makes at most `most` runs."""
   levels = []
   for level, start in zip(structure.levels, structure.terminal_offsets):
     index = payoff_index[start : start + level.num_terminals]
     cuts = np.flatnonzero(np.diff(index)) + 1
     runs = None
-    if len(index) and len(cuts) < _MAX_PAYOFF_RUNS:
+    if len(index) and (most is None or len(cuts) < most):
       bounds = [0, *cuts.tolist(), len(index)]
       runs = tuple((int(index[a]), a, b) for a, b in itertools.pairwise(bounds))
     levels.append(dataclasses.replace(level, payoff_runs=runs))

@@ -100,6 +100,37 @@ class Game(abc.ABC):
     """
     return None
 
+  def hands(self) -> np.ndarray | None:
+    """Returns the two cards of each infostate, `[H, 2]`, if infostates are hands of cards.
+
+    Then pairs that share a card exclude each other and all others weigh the same, payoff table 0
+    is a fold's (one for every pair) and table 1 + k a showdown's of `strengths` k. Trees then keep
+    the cards and the strengths, never a table `[H, H]`. None for any other game.
+    """
+    return None
+
+  def strengths(self) -> np.ndarray:
+    """Returns how strong each hand is at each showdown, `[K, H]`: higher wins, equal splits.
+
+    Integers, -1 where the hand is impossible. For games with `hands` only.
+    """
+    raise NotImplementedError(f"{self.name} has hands but does not define strengths()")
+
+  def dealt_cards(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """Returns the cards that `actions` deal face up: `[n, k]`, -1 where fewer than k, or none, are.
+
+    They block the hands that hold them, as `chance` says. For games with `hands` only.
+    """
+    return np.full((len(states), 1), -1)
+
+  def stages(self, states: np.ndarray) -> np.ndarray:
+    """Returns which part of the game each state belongs to: `[n]`, integer.
+
+    A tree of `depth="stage"` ends where the stage changes, as a subgame of poker ends with the
+    round of betting.
+    """
+    return np.zeros(len(states), np.int32)
+
   # Payoffs.
 
   @abc.abstractmethod

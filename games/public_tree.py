@@ -32,6 +32,7 @@ class Level:
       above, whose children follow each other here. Empty for the root's level.
     parent_actor: 0, 1 or `CHANCE` if every node here was reached by that actor's move,
       None if that differs between nodes or between stacked trees.
+    movers: every actor by whose move a node here was reached; empty if that is not known.
     payoff_runs: `(table, start, stop)` for each run of this level's terminal nodes, counted
       from the first of them, that share a payoff table; None if there are many, or if they
       differ between stacked trees.
@@ -46,6 +47,7 @@ class Level:
   parent_actor: int | None = None
   payoff_runs: tuple[tuple[int, int, int], ...] | None = None
   sliced: bool = True
+  movers: tuple[int, ...] = ()
 
   @property
   def size(self) -> int:
@@ -140,8 +142,11 @@ def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
     "root_features",
     "leaf_features",
     "leaf_actor",
+    "hands",
+    "strengths",
+    "dealt",
   ),
-  meta_fields=("structure", "depth_limited", "compatible", "padded"),
+  meta_fields=("structure", "depth_limited", "compatible", "padded", "num_cards"),
 )
 @dataclasses.dataclass(frozen=True)
 class PublicTree:
@@ -161,17 +166,23 @@ class PublicTree:
     chance_probability: `[N]` of the chance outcome that led here, else 1; None: no chance.
     infostate_parent: `[N, P, H]` infostate at the parent that an infostate here comes from
       (any index where impossible); None: infostates never change.
-    pair_weights: `[C, H, H]` weights of pairs of infostates (player 0's, player 1's).
+    pair_weights: `[C, H, H]` weights of pairs of infostates (player 0's, player 1's); `[1, 1, 1]`
+      of one if the tree has `hands`, and so `payoffs`.
     root_pair_index, leaf_pair_index: `[]` and `[L]` which weights hold there.
     payoffs: `[K, H, H]` payoff to player 0 times the weight of the pair.
     payoff_index, payoff_scale: `[T]` the table and the factor of each terminal node.
     root_features, leaf_features: `[P, F]` and `[P, L, F]` as each player sees them.
     leaf_actor: `[L]` who moves at each leaf: 0, 1 or `CHANCE`; `PADDING` for padding.
+    hands: `[H, 2]` the cards of each infostate, or None: pairs that share a card exclude each
+      other, payoff table 0 is a fold's and 1 + k the showdown's of `strengths[k]`.
+    strengths: `[K, H]` of hands at showdowns, higher wins, -1 where impossible; None without hands.
+    dealt: `[N, k]` cards that chance dealt to get there, -1 for none; None without hands.
     structure: the static shape.
     depth_limited: whether the tree has leaves.
     compatible: whether every pair of infostates is possible with the same weight, so that an
       opponent's reach mass is one number.
     padded: whether some nodes may be padding.
+    num_cards: cards are numbered below this; 0 without hands.
   """
 
   parent: Array  # [N]
@@ -197,6 +208,10 @@ class PublicTree:
   depth_limited: bool
   compatible: bool
   padded: bool = False
+  num_cards: int = 0
+  hands: Array | None = None  # [H, 2]
+  strengths: Array | None = None  # [K, H]
+  dealt: Array | None = None  # [N, k]
 
   @property
   def num_nodes(self) -> int:
@@ -222,6 +237,22 @@ class PublicTree:
       actions.append(int(action[node]))
       node = parent[node]
     return tuple(reversed(actions))
+
+  def pair_table(self, index: int) -> np.ndarray:
+    """Returns the weights of pairs of number `index`, `[H, H]` (unstacked trees only)."""
+    if self.hands is None:
+      return np.asarray(self.pair_weights)[index]
+    hands = np.asarray(self.hands)
+    return 1.0 - (hands[:, None, :, None] == hands[None, :, None, :]).any(axis=(2, 3))
+
+  def payoff_table(self, index: int) -> np.ndarray:
+    """Returns a payoff table times the pairs' weights, `[H, H]` (unstacked trees only)."""
+    if self.hands is None:
+      return np.asarray(self.payoffs)[index]
+    if index == 0:
+      return self.pair_table(0)
+    strength = np.asarray(self.strengths)[index - 1].astype(np.int64)
+    return np.sign(strength[:, None] - strength[None]) * self.pair_table(0)
 
   def astype(self, dtype) -> "PublicTree":
     """Returns the tree with its real-valued arrays in `dtype`."""

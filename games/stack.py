@@ -12,9 +12,18 @@ from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure, p
 
 # What an array holds where a stacked tree has no node, leaf or terminal node. A padded
 # infostate counts as possible so that beliefs stay finite; its reach is zero all the same.
-_FILL = {"parent": -1, "action": -1, "kind": PADDING, "leaf_actor": PADDING, "possible": True}
+_FILL = {
+  "parent": -1,
+  "action": -1,
+  "kind": PADDING,
+  "leaf_actor": PADDING,
+  "possible": True,
+  "dealt": -1,
+}
 # Fields that are joined for the batch as a whole rather than placed tree by tree.
-_JOINED = ("structure", "depth_limited", "compatible", "padded", "payoffs")
+_JOINED = (
+  "structure", "depth_limited", "compatible", "padded", "payoffs", "strengths", "num_cards",
+)  # fmt: skip
 
 
 def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
@@ -61,13 +70,17 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     )
   columns["leaf_nodes"] = np.tile(np.flatnonzero(leaf_rank >= 0), (len(trees), 1))
   columns["terminal_nodes"] = np.tile(np.flatnonzero(terminal_rank >= 0), (len(trees), 1))
-  columns["payoffs"] = _stack_payoffs(trees)
+  columns["payoffs"] = _stack_tables([tree.payoffs for tree in trees])
+  columns["strengths"] = None
+  if trees[0].strengths is not None:
+    columns["strengths"] = _stack_tables([tree.strengths for tree in trees])
   return PublicTree(
     **columns,
     structure=structure,
     depth_limited=any(tree.depth_limited for tree in trees),
     compatible=all(tree.compatible for tree in trees),
     padded=any(tree.padded or tree.num_nodes < structure.num_nodes for tree in trees),
+    num_cards=max(tree.num_cards for tree in trees),
   )
 
 
@@ -103,7 +116,7 @@ def _common_structure(
     # Sorted by group, then action, then parent: the order that trees are built in.
     union, inverse = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     place_of = np.split(inverse.reshape(-1), np.cumsum([len(k) for k in keys])[:-1])
-    actors = np.unique(np.concatenate(parent_kinds))
+    actors = np.unique(np.concatenate(parent_kinds)).tolist()
     counts = np.bincount(union[:, 0], minlength=3)
     levels.append(
       Level(
@@ -111,7 +124,8 @@ def _common_structure(
         num_leaves=int(counts[1]),
         num_terminals=int(counts[2]),
         runs=find_runs(union[:, 2]),
-        parent_actor=int(actors[0]) if len(actors) == 1 else None,
+        parent_actor=actors[0] if len(actors) == 1 else None,
+        movers=tuple(actors),
       )
     )
     for owner, place in zip(owners, place_of):
@@ -139,7 +153,7 @@ def _scatter(values: np.ndarray, places: np.ndarray, size: int, fill) -> np.ndar
 
 def _place(name, value, tree, place, structure, leaf_rank, terminal_rank):
   """Returns one tree's array in the common shape."""
-  if name in ("prior", "pair_weights", "root_pair_index", "root_features"):
+  if name in ("prior", "pair_weights", "root_pair_index", "root_features", "hands"):
     return np.asarray(value)
   if name in ("leaf_nodes", "terminal_nodes"):
     return np.zeros(0, np.int32)  # replaced by the common ones
@@ -169,8 +183,8 @@ def _place(name, value, tree, place, structure, leaf_rank, terminal_rank):
   return _scatter(value, place, structure.num_nodes, _FILL.get(name, 0))
 
 
-def _stack_payoffs(trees: Sequence[PublicTree]) -> np.ndarray:
-  """Stacks each tree's own payoff tables, so that indices into them stay: `[B, K, H, H]`."""
-  tables = [np.asarray(tree.payoffs) for tree in trees]
-  most = max(len(t) for t in tables)
-  return np.stack([np.pad(t, ((0, most - len(t)), (0, 0), (0, 0))) for t in tables])
+def _stack_tables(tables: Sequence[Any]) -> np.ndarray:
+  """Stacks each tree's own tables, so that indices into them stay: `[B, K, ...]`."""
+  arrays = [np.asarray(table) for table in tables]
+  most = max(len(t) for t in arrays)
+  return np.stack([np.pad(t, ((0, most - len(t)), *((0, 0),) * (t.ndim - 1))) for t in arrays])

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from games.public_tree import PADDING, Array, PublicTree
+from solvers import hole_cards
 from solvers.levels import Levels, lift, split_levels, to_children
 
 # Below this many entries a level's payoff tables are multiplied node by node in one fused
@@ -28,6 +29,7 @@ class Setting(NamedTuple):
     terminal_scale: for each level `[T, 1]`.
     leaf_weights: `[L or 1, H, H]` pair weights at the leaves, or None if all are one.
     root_mass: `[P, H]` the opponent's mass at the root that is compatible with an infostate.
+    hands: what a tree of hands has instead of tables; None for others.
   """
 
   nature: tuple[Levels, Levels]
@@ -38,6 +40,7 @@ class Setting(NamedTuple):
   terminal_scale: Levels
   leaf_weights: jax.Array | None
   root_mass: jax.Array
+  hands: hole_cards.HandSetting | None = None
 
 
 def prepare(tree: PublicTree, beliefs: Array) -> Setting:
@@ -45,7 +48,7 @@ def prepare(tree: PublicTree, beliefs: Array) -> Setting:
   beliefs = jnp.asarray(beliefs)
   structure, dtype = tree.structure, beliefs.dtype
   own_possible = None
-  if tree.possible is not None:
+  if tree.possible is not None and tree.hands is None:
     possible = split_levels(tree, tree.possible.astype(dtype))
     own_possible = (tuple(x[:, 0] for x in possible), tuple(x[:, 1] for x in possible))
   kinds = split_levels(tree, tree.kind)
@@ -57,6 +60,9 @@ def prepare(tree: PublicTree, beliefs: Array) -> Setting:
     fixed = level.parent_actor is not None
     mover.append(None if fixed else to_children(level, above[:, None]))
 
+  hands = None
+  if tree.hands is not None:
+    hands = hole_cards.prepare_hands(tree, beliefs, _chance(tree, dtype))
   tables: tuple[list[jax.Array | None], ...] = ([], [])
   scales: list[jax.Array] = []
   payoffs, payoff_scale = jnp.asarray(tree.payoffs), jnp.asarray(tree.payoff_scale)
@@ -64,13 +70,14 @@ def prepare(tree: PublicTree, beliefs: Array) -> Setting:
   for level, start in zip(structure.levels, structure.terminal_offsets):
     rows = slice(start, start + level.num_terminals)
     gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
+    gathered = gathered and hands is None
     table = payoffs[tree.payoff_index[rows]] if gathered else None  # [T, H, H]
     tables[0].append(None if table is None else jnp.moveaxis(table, 2, 0))
     tables[1].append(None if table is None else -jnp.moveaxis(table, 1, 0))
     scales.append(payoff_scale[rows, None])
 
   leaf_weights = None
-  if not tree.compatible:
+  if not tree.compatible and hands is None:
     leaf_weights = jnp.asarray(tree.pair_weights)
     if len(leaf_weights) > 1:
       leaf_weights = leaf_weights[tree.leaf_pair_index]
@@ -86,17 +93,34 @@ def prepare(tree: PublicTree, beliefs: Array) -> Setting:
     terminal_scale=tuple(scales),
     leaf_weights=leaf_weights,
     root_mass=root_mass(tree, beliefs),
+    hands=hands,
   )
 
 
 def root_mass(tree: PublicTree, beliefs: Array) -> jax.Array:
   """Returns the opponent's mass compatible with each root infostate: `[P, H]`."""
+  if tree.hands is not None:
+    return hole_cards.compatible_mass(jnp.asarray(beliefs)[::-1])
   weights = tree.pair_weights[tree.root_pair_index]
   return jnp.stack([weights @ beliefs[1], beliefs[0] @ weights])
 
 
+def _chance(tree: PublicTree, dtype) -> Levels:
+  """Returns the probability of all that chance did to get to each node: `[n, 1]` a level."""
+  chance = [jnp.ones((1, 1), dtype)]
+  for i, level in enumerate(tree.structure.levels[1:], start=1):
+    below = to_children(level, chance[-1])
+    if tree.chance_probability is not None:
+      start, stop = tree.structure.offsets[i : i + 2]
+      below = below * tree.chance_probability[start:stop, None]
+    chance.append(below)
+  return tuple(chance)
+
+
 def _nature(tree: PublicTree, beliefs: jax.Array, player: int, own_possible) -> Levels:
   levels = tree.structure.levels
+  if tree.hands is not None:  # the hands that cards block are left out of own reach
+    return tuple(beliefs[None, player] * chance for chance in _chance(tree, beliefs.dtype))
   unchanging = own_possible is None and tree.infostate_parent is None
   if unchanging and tree.chance_probability is None:
     return (beliefs[None, player],) * len(levels)
@@ -116,7 +140,10 @@ def _nature(tree: PublicTree, beliefs: jax.Array, player: int, own_possible) -> 
 
 def moves_at(tree: PublicTree, setting: Setting, index: int, player: int):
   """Says which nodes of level `index` `player` moved to: True, False or `[n, 1]` of bool."""
-  actor = tree.structure.levels[index].parent_actor
+  level = tree.structure.levels[index]
+  if level.movers and player not in level.movers:
+    return False
+  actor = level.parent_actor
   return setting.mover[index] == player if actor is None else actor == player
 
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from games.public_tree import PublicTree
+from solvers import hole_cards
 from solvers.levels import Levels
 from solvers.setting import Setting
 
@@ -26,6 +27,8 @@ def terminal_values(
 
   `opponent_reach` is the opponent's own; levels without terminal nodes hold None.
   """
+  if setting.hands is not None:
+    return hole_cards.terminal_values(tree, setting.hands, opponent_reach, player)
   levels = tree.structure.levels
   reach: list[jax.Array] = []
   for i, level in enumerate(levels):

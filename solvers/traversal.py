@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from games.public_tree import PublicTree
+from solvers import hole_cards
 from solvers.levels import (
   Levels,
   join_levels,
@@ -47,14 +48,22 @@ def own_reach(
   """
   if root is None:
     root = jnp.ones(tree.num_infostates, policy[0].dtype)
-  reach = [root[None]]
+  live: tuple[jax.Array | None, ...] = (None,) * len(policy)
+  if setting.hands is not None:
+    live = setting.hands.live[player]
+  reach = [_among(live[0], root[None])]
   for i, level in enumerate(tree.structure.levels[1:], start=1):
     below = lift(tree, i, player, to_children(level, reach[-1]))
     moved = moves_at(tree, setting, i, player)
     if moved is not False:
       below = below * choose(moved, policy[i], jnp.ones_like(policy[i]))
-    reach.append(below)
+    reach.append(_among(live[i], below))
   return tuple(reach)
+
+
+def _among(live: jax.Array | None, rows: jax.Array) -> jax.Array:
+  """Returns `rows` `[n, H]`, zero for hands that are blocked; `live` is None where none is."""
+  return rows if live is None else rows * live
 
 
 def both_reach(tree: PublicTree, setting: Setting, policy: Levels) -> tuple[Levels, Levels]:
@@ -85,6 +94,8 @@ def counterfactual_leaf_reach(
 
 def compatible_mass(setting: Setting, reach: jax.Array, player: int) -> jax.Array:
   """Returns the mass of opponent's `reach` `[L, H]` compatible with `player`'s infostates."""
+  if setting.hands is not None:
+    return hole_cards.compatible_mass(reach)
   if setting.leaf_weights is None:
     return jnp.broadcast_to(reach.sum(axis=-1, keepdims=True), reach.shape)
   weights = setting.leaf_weights if player == 0 else setting.leaf_weights.swapaxes(-1, -2)
@@ -149,6 +160,8 @@ def values_up(
     values = parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=0)
     if setting.own_possible is not None:
       values = values * setting.own_possible[player][i]
+    if setting.hands is not None:
+      values = _among(setting.hands.live[player][i], values)
     nodes[i] = values
     if i == 0:
       break

@@ -17,6 +17,14 @@ SMALL = {
   "liars_dice_1x3f": lambda: games.make("liars_dice", num_dice=1, num_faces=3),
   "liars_dice_1x4f": lambda: games.make("liars_dice", num_dice=1, num_faces=4),
   "liars_dice_2x2f": lambda: games.make("liars_dice", num_dice=2, num_faces=2),
+  # More of these are in test_poker_games.py.
+  "small_holdem": lambda: games.make("small_holdem", ranks="QKA", suits="sh", stack=300),
+  "turn_endgame_holdem": lambda: games.make(
+    "turn_endgame_holdem", board="9sTsJsQs", ranks="89TJQ", suits="sh", stack=3_000
+  ),
+  "river_endgame_holdem": lambda: games.make(
+    "river_endgame_holdem", board="9sTsJsQsQh", ranks="89TJQ", suits="sh", stack=3_000
+  ),
 }
 
 

@@ -130,7 +130,7 @@ def make_bet_sizes(sizes: "str | Sequence | BetSizes") -> BetSizes:
     if sizes not in PRESETS:
       raise ValueError(f"bets={sizes!r} is unknown; known: {', '.join(PRESETS)}, or fractions")
     return PRESETS[sizes]
-  if not isinstance(sizes, Sequence):
+  if not isinstance(sizes, tuple | list):
     raise ValueError(f"bets={sizes!r} must be a preset's name, fractions of the pot, or BetSizes")
   return BetSizes(((tuple(sizes),),))
 

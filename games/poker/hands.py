@@ -100,7 +100,9 @@ def strengths(suit_masks: Any) -> Any:
 
 
 def suit_masks(deck: Deck, cards: Any) -> Any:
-  """Returns the masks that `strengths` takes, of hands of different cards: `[..., k]` cards.
+  """Returns the masks that `strengths` takes, of hands: `[..., k]` cards to `[..., suits]`.
+
+  A card that is there twice counts once.
 
   Raises:
     ValueError: there are more than seven cards.
@@ -110,8 +112,11 @@ def suit_masks(deck: Deck, cards: Any) -> Any:
   xp: Any = jnp if isinstance(cards, jax.Array) else np
   bit = xp.asarray(1 << deck.rank_of)[cards]
   suit = xp.asarray(deck.suit_of)[cards]
-  masks = [(bit * (suit == s)).sum(axis=-1) for s in range(len(deck.suits))]
-  return xp.stack(masks, axis=-1).astype(np.int32)
+  of_suit = xp.where(suit[..., None] == xp.arange(len(deck.suits)), bit[..., None], 0)
+  masks = of_suit[..., 0, :]
+  for k in range(1, cards.shape[-1]):  # not a sum: a card that comes twice counts once
+    masks = masks | of_suit[..., k, :]
+  return masks.astype(np.int32)
 
 
 def evaluate(deck: Deck, cards: Any) -> Any:

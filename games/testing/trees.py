@@ -34,7 +34,7 @@ def check_public_tree(
   prior = np.where(histories[root].possible, prior, 0)
   _same(tree.prior, prior / prior.sum(axis=1, keepdims=True), "prior", root)
   _same(tree.root_features, histories[root].features, "root_features", root)
-  _same(tree.pair_weights[tree.root_pair_index], histories[root].weights, "pair_weights", root)
+  _same(tree.pair_table(int(tree.root_pair_index)), histories[root].weights, "pair_weights", root)
   leaf_of = {int(node): i for i, node in enumerate(tree.leaf_nodes)}
   terminal_of = {int(node): i for i, node in enumerate(tree.terminal_nodes)}
   places: dict[int, PublicHistory] = {}
@@ -56,7 +56,7 @@ def check_public_tree(
       leaf = leaf_of[node]
       require(tree.leaf_actor[leaf] == truth.actor, f"leaf_actor is wrong after {history}")
       _same(tree.leaf_features[:, leaf], truth.features, "leaf_features", history)
-      weights = tree.pair_weights[tree.leaf_pair_index[leaf]]
+      weights = tree.pair_table(int(tree.leaf_pair_index[leaf]))
       _same(weights, truth.weights, "pair_weights", history)
   _check_complete(tree, places)
 
@@ -103,6 +103,9 @@ def _check_layout(tree: PublicTree) -> None:
       level.parent_actor is None or movers <= {level.parent_actor},
       f"parent_actor={level.parent_actor} at level {depth}, whose parents' actors are {movers}",
     )
+    require(
+      movers <= set(level.movers), f"movers={level.movers} at level {depth} lack some of {movers}"
+    )
     index = tree.payoff_index[structure.terminal_offsets[depth] :][: level.num_terminals]
     runs = level.payoff_runs
     named = index if runs is None else np.repeat([r[0] for r in runs], [r[2] - r[1] for r in runs])
@@ -132,7 +135,7 @@ def _check_infostates(tree: PublicTree, node: int, truth: PublicHistory) -> None
 
 
 def _check_payoffs(tree: PublicTree, terminal: int, truth: PublicHistory) -> None:
-  table = tree.payoffs[tree.payoff_index[terminal]] * tree.payoff_scale[terminal]
+  table = tree.payoff_table(int(tree.payoff_index[terminal])) * tree.payoff_scale[terminal]
   assert truth.payoffs is not None
   _same(table, truth.payoffs * truth.weights, "payoff times pair weight", truth.history)
 

@@ -1,0 +1,29 @@
+"""Hands of two cards that block each other, without a table of pairs."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def holds(hands: Any, num_cards: int, dtype: Any = float) -> Any:
+  """Returns which cards each hand holds, as numbers: `[..., H, 2]` to `[..., H, num_cards]`."""
+  xp: Any = jnp if isinstance(hands, jax.Array) else np
+  return (hands[..., None] == xp.arange(num_cards)).any(axis=-2).astype(dtype)
+
+
+def compatible_mass(reach: Any, held: Any) -> Any:
+  """Returns, for each hand, the sum of `reach` over the hands that share no card with it.
+
+  By inclusion and exclusion: everything, less what holds the first card, less what holds the
+  second, plus the hand itself, which holds both.
+
+  Args:
+    reach: `[..., H]`.
+    held: `[H, C]` `holds` of the hands.
+
+  Returns:
+    `[..., H]`.
+  """
+  return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach

@@ -1,0 +1,133 @@
+"""The hold'em games that `games.make` knows by name."""
+
+from collections.abc import Sequence
+
+from games.poker.abstraction import BetSizes, make_bet_sizes
+from games.poker.betting import Betting, check_chips
+from games.poker.cards import RANKS, SUITS, Deck
+from games.poker.holdem import Holdem
+
+Bets = str | Sequence[float] | BetSizes
+PAPER_BOARD = "3s7hTdKs"  # appendix C.2
+_TURN, _RIVER = 4, 5
+
+
+class TurnEndgame(Holdem):
+  """Turn endgame hold'em (ReBeL, appendix C.2): turn betting, the river card, river betting.
+
+  Player 0 acts first in both rounds. Infostates are the pairs of cards that the four on the board
+  leave: 1,128 in the whole deck. `Holdem` says what actions and states are.
+
+  Args:
+    board: four cards.
+    pot: chips in the pot, half from each player.
+    stack: chips of each player before the hand, those in the pot included; one number, or two.
+    big_blind: the smallest bet.
+    bets: a preset's name, fractions of the pot for every bet (all-in too), or `BetSizes`.
+    ranks, suits: the deck.
+  """
+
+  name = "turn_endgame_holdem"
+
+  def __init__(
+    self,
+    board: str = PAPER_BOARD,
+    pot: int = 2_000,
+    stack: int | tuple[int, int] = 20_000,
+    big_blind: int = 100,
+    bets: Bets = "teh",
+    ranks: str = RANKS,
+    suits: str = SUITS,
+  ):
+    deck = Deck(ranks, suits)
+    super().__init__(
+      deck=deck,
+      board=_board(deck, board, _TURN),
+      deals=(1,),
+      rules=_betting(pot, stack, big_blind),
+      bets=make_bet_sizes(bets),
+    )
+
+
+class RiverEndgame(Holdem):
+  """River hold'em: one round of betting on five cards; `TurnEndgame` explains the parameters."""
+
+  name = "river_endgame_holdem"
+
+  def __init__(
+    self,
+    board: str = PAPER_BOARD + "2c",
+    pot: int = 2_000,
+    stack: int | tuple[int, int] = 20_000,
+    big_blind: int = 100,
+    bets: Bets = "teh",
+    ranks: str = RANKS,
+    suits: str = SUITS,
+  ):
+    deck = Deck(ranks, suits)
+    super().__init__(
+      deck=deck,
+      board=_board(deck, board, _RIVER),
+      rules=_betting(pot, stack, big_blind),
+      bets=make_bet_sizes(bets),
+    )
+
+
+class SmallHoldem(Holdem):
+  """A whole game of hold'em from the blinds, for decks small enough to solve.
+
+  The defaults are a game of two rounds: two hole cards from ten, betting, a card, betting.
+
+  Args:
+    ranks, suits: the deck.
+    deals: cards dealt before each round of betting after the first.
+    blinds: what each player has put in before the first action.
+    stack: chips of each player before the hand.
+    big_blind: the smallest bet; the larger blind by default.
+    first_to_act: who acts first in each round.
+    bets: as for `TurnEndgame`.
+  """
+
+  name = "small_holdem"
+
+  def __init__(
+    self,
+    ranks: str = "TJQKA",
+    suits: str = "sh",
+    deals: tuple[int, ...] = (1,),
+    blinds: tuple[int, int] = (100, 100),
+    stack: int | tuple[int, int] = 600,
+    big_blind: int | None = None,
+    first_to_act: tuple[int, ...] = (0,),
+    bets: Bets = (1.0,),
+  ):
+    least = max(blinds) if big_blind is None else big_blind
+    super().__init__(
+      deck=Deck(ranks, suits),
+      deals=deals,
+      rules=Betting(_stacks(stack), blinds, least, tuple(first_to_act)),
+      bets=make_bet_sizes(bets),
+    )
+
+
+def _board(deck: Deck, board: str, number: int) -> tuple[int, ...]:
+  cards = deck.parse(board, field="board")
+  if len(cards) != number:
+    raise ValueError(f"board={board!r} holds {len(cards)} cards; this endgame needs {number}")
+  return cards
+
+
+def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
+  check_chips("pot", pot, at_least=2)
+  if pot % 2:
+    raise ValueError(f"pot={pot!r} must be even: half of it comes from each player")
+  rules = Betting(_stacks(stack), (pot // 2, pot // 2), big_blind)
+  if rules.stack == pot // 2:
+    raise ValueError(
+      f"stack={stack!r} is all in the pot of {pot}; a player must have chips behind to bet"
+    )
+  return rules
+
+
+def _stacks(stack: int | tuple[int, int]) -> tuple[int, int]:
+  return stack if isinstance(stack, tuple) else (stack, stack)

@@ -1,0 +1,346 @@
+"""No-limit hold'em for two, from any point between rounds: whole games and endgames."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from games.game import CHANCE, TERMINAL, Game
+from games.poker import betting
+from games.poker.abstraction import BetSizes
+from games.poker.betting import Betting
+from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
+from games.poker.hands import MAX_CARDS, evaluate
+
+FOLD, CALL, FIRST_BET = range(3)
+_NO_CARD = -1
+_BURNED = betting.NUM_COLUMNS  # the column after those of the betting
+_FIRST_CARD = _BURNED + 1
+_MAX_BOARDS = 100_000
+
+
+class Holdem(Game):
+  """No-limit hold'em between two players, hole cards dealt, some board cards perhaps too.
+
+  Infostates are the pairs of hole cards that the starting board leaves, `hole_cards` `[H, 2]`, in
+  the order of `Deck.hole_cards`; hands that share a card exclude each other. Payoffs are chips
+  won or lost since the hand began, those in the pot at the start included.
+
+  Actions: 0 folds (only to a bet), 1 checks or calls, 2 and up bet or raise by the sizes of the
+  abstraction in turn, the last of them all-in, then those that `with_bet` added; `burn`, and from
+  `first_deal` on the cards that chance deals, card by card where one is dealt, else set by set.
+  Chance burns a card, which no one sees and nothing depends on, where the turn to act would
+  otherwise come to the wrong player: so all nodes at one depth of a tree have the same mover, and
+  a player's update leaves alone half of the levels.
+
+  A public state is the betting state (`games.poker.betting`), whether a card was burned since the
+  round closed, and the cards dealt since the start, -1 for those to come.
+
+  Attributes:
+    deck: the cards there are.
+    board: cards that lie at the start.
+    deals: how many cards are dealt before each later round of betting.
+    rules: stacks, pot and minimum bets.
+    bets: the abstraction.
+  """
+
+  name = "holdem"
+
+  def __init__(
+    self,
+    *,
+    deck: Deck | None = None,
+    board: Sequence[int] = (),
+    deals: Sequence[int] = (),
+    rules: Betting | None = None,
+    bets: BetSizes,
+    added_bets: tuple[tuple[tuple[int, ...], int], ...] = (),
+  ):
+    self.deck = Deck() if deck is None else deck
+    self.board = tuple(int(card) for card in board)
+    self.deals = tuple(int(number) for number in deals)
+    self.rules = Betting() if rules is None else rules
+    self.bets = bets
+    self._added_bets = added_bets
+    self._check_cards()
+    self.hole_cards = self.deck.hole_cards(self.board)
+    self.num_infostates = len(self.hole_cards)
+    self.burn = FIRST_BET + bets.num_slots + 1 + len(added_bets)
+    self.first_deal = self.burn + 1
+    cards = range(self.deck.num_cards)
+    self._outcomes = [
+      np.array(list(itertools.combinations(cards, k))).reshape(-1, k) for k in self.deals
+    ]
+    self.num_actions = self.first_deal + max((len(x) for x in self._outcomes), default=0)
+    live = [card for card in cards if card not in self.board]
+    total = sum(self.deals)
+    boards = list(itertools.combinations(live, total))
+    self._final_deals = np.array(boards, int).reshape(len(boards), total)
+
+  def _check_cards(self) -> None:
+    number = self.deck.num_cards
+    if len(set(self.board)) < len(self.board):
+      raise ValueError(
+        f"board={self.deck.names(self.board)!r} holds a card twice; cards must differ"
+      )
+    if any(not 0 <= card < number for card in self.board):
+      raise ValueError(f"board={self.board} holds a card outside the deck's 0 to {number - 1}")
+    if any(k < 1 for k in self.deals):
+      raise ValueError(f"deals={self.deals} must be positive numbers of cards")
+    shown = len(self.board) + sum(self.deals)
+    if NUM_HOLE_CARDS + shown > MAX_CARDS:
+      raise ValueError(
+        f"board of {len(self.board)} cards with deals={self.deals} gives {shown} cards on the "
+        f"board; at most {MAX_CARDS - NUM_HOLE_CARDS} are compared"
+      )
+    if number < shown + 2 * NUM_HOLE_CARDS:
+      raise ValueError(
+        f"a deck of {number} cards is too small for {shown} on the board and two hands; "
+        f"{shown + 2 * NUM_HOLE_CARDS} are needed"
+      )
+    live = number - len(self.board)
+    if math.comb(live, sum(self.deals)) > _MAX_BOARDS:
+      raise ValueError(
+        f"deals={self.deals} from {live} cards make more than {_MAX_BOARDS} boards; start from a "
+        "later round or use a smaller deck"
+      )
+
+  # Public states.
+
+  def initial_state(self):
+    dealt = np.full(sum(self.deals), _NO_CARD)
+    return np.concatenate([self.rules.start(), [0], dealt])
+
+  def actor(self, states):
+    status, later = states[:, betting.STATUS], states[:, betting.ROUND] < len(self.deals)
+    closed = np.where(later, CHANCE, TERMINAL)
+    over = np.where(status == betting.CLOSED, closed, TERMINAL)
+    return np.where(status == betting.GOING_ON, states[:, betting.ACTOR], over)
+
+  def stages(self, states):
+    return 2 * states[:, betting.ROUND] + (states[:, betting.STATUS] == betting.CLOSED)
+
+  def _burns(self, states: np.ndarray) -> np.ndarray:
+    """Says where the round is closed and a card must be burned before the deal: `[n]`."""
+    following = self.rules.next_round(states)
+    same = following[:, betting.ACTOR] == states[:, betting.ACTOR]
+    betting_goes_on = following[:, betting.STATUS] == betting.GOING_ON
+    return same & betting_goes_on & (states[:, _BURNED] == 0)
+
+  def amounts(self, states: np.ndarray) -> np.ndarray:
+    """Returns what each betting action raises to, -1 where it is not legal: `[n, bets]` chips."""
+    columns = [self.bets.amounts(self.rules, states)]
+    for row, chips in self._added_bets:
+      columns.append(np.where((states == row).all(axis=1), chips, -1)[:, None])
+    return np.concatenate(columns, axis=1)
+
+  def legal_actions(self, states):
+    legal = np.zeros((len(states), self.num_actions), bool)
+    legal[:, FOLD] = self.rules.may_fold(states)
+    legal[:, CALL] = states[:, betting.STATUS] == betting.GOING_ON
+    legal[:, FIRST_BET : self.burn] = self.amounts(states) >= 0
+    deals = self.actor(states) == CHANCE
+    legal[:, self.burn] = deals & self._burns(states)
+    deals &= ~legal[:, self.burn]
+    for index, outcomes in enumerate(self._outcomes):
+      rows = np.flatnonzero(deals & (states[:, betting.ROUND] == index))
+      gone = np.concatenate(
+        [np.tile(np.array(self.board, int), (len(rows), 1)), self._dealt(states[rows])], axis=1
+      )
+      free = ~(outcomes[None, :, :, None] == gone[:, None, None, :]).any(axis=(2, 3))
+      legal[rows, self.first_deal : self.first_deal + len(outcomes)] = free
+    return legal
+
+  def next_states(self, states, actions):
+    new = states.copy()
+    bets = (actions >= FIRST_BET) & (actions < self.burn)
+    deals = actions >= self.first_deal
+    for rows, move in ((actions == FOLD, self.rules.fold), (actions == CALL, self.rules.call)):
+      new[rows] = move(states[rows])
+    amounts = self.amounts(states[bets])
+    to = amounts[np.arange(len(amounts)), actions[bets] - FIRST_BET]
+    new[bets] = self.rules.raise_to(states[bets], to)
+    new[deals] = self.rules.next_round(states[deals])
+    new[:, _BURNED] = actions == self.burn
+    start = _FIRST_CARD
+    for index, outcomes in enumerate(self._outcomes):
+      rows = np.flatnonzero(deals & (states[:, betting.ROUND] == index))
+      stop = start + outcomes.shape[1]
+      new[rows, start:stop] = outcomes[actions[rows] - self.first_deal]
+      start = stop
+    return new
+
+  def with_bet(self, history: Sequence[int], chips: int) -> "Holdem":
+    """Returns this game with one more bet after `history`: a bet off the tree, added to it.
+
+    Args:
+      history: public actions that lead to the state where the bet is made.
+      chips: what the bet brings the player's chips in the pot to.
+
+    Returns:
+      A game in which the new action, numbered `burn` of this game, is legal there only;
+      chance's actions move up by one.
+
+    Raises:
+      ValueError: the bet is below the minimum, above the stack, or the abstraction has it.
+    """
+    state = self.state_after(history)
+    if self.actor(state[None])[0] >= CHANCE:
+      raise ValueError(f"history={tuple(history)} leads to where no player moves")
+    chips = self.rules.check_raise(state, chips)
+    if (self.amounts(state[None]) == chips).any():
+      raise ValueError(f"bet={chips} is in the abstraction already after {tuple(history)}")
+    added = (*self._added_bets, (tuple(state.tolist()), chips))
+    return Holdem(
+      deck=self.deck,
+      board=self.board,
+      deals=self.deals,
+      rules=self.rules,
+      bets=self.bets,
+      added_bets=added,
+    )
+
+  # Private information.
+
+  def hands(self):
+    return self.hole_cards
+
+  def beliefs(self, ranges: np.ndarray) -> np.ndarray:
+    """Turns weights of all pairs of the deck into beliefs at the start.
+
+    Args:
+      ranges: `[P, C(n, 2)]` weights, not negative, in the order of `deck.hole_cards()`.
+
+    Returns:
+      `[P, H]` beliefs, rows sum to one.
+
+    Raises:
+      ValueError: the shape is wrong, a weight is negative or not finite, a hand that the board
+        blocks has weight, or a player has no hand at all.
+    """
+    every = self.deck.hole_cards()
+    weights = np.asarray(ranges, float)
+    if weights.shape != (2, len(every)):
+      raise ValueError(f"ranges of shape {weights.shape} must have shape (2, {len(every)})")
+    if not np.isfinite(weights).all() or (weights < 0).any():
+      raise ValueError("ranges hold negative or infinite weights; each must be at least 0")
+    blocked = np.isin(every, self.board).any(axis=1)
+    wrong = np.argwhere((weights > 0) & blocked)
+    if len(wrong):
+      player, hand = wrong[0]
+      raise ValueError(
+        f"ranges give player {player} the hand {self.deck.hand_name(every[hand])!r}, which the "
+        f"board {self.deck.names(self.board)!r} blocks; its weight must be 0"
+      )
+    live = weights[:, ~blocked]
+    totals = live.sum(axis=1, keepdims=True)
+    if (totals == 0).any():
+      raise ValueError(f"ranges give player {int(totals.argmin())} no hand; some must have weight")
+    return live / totals
+
+  def dealt_cards(self, states, actions):
+    cards = np.full((len(states), max(self.deals, default=1)), _NO_CARD)
+    deals = (actions >= self.first_deal) & (self.actor(states) == CHANCE)
+    for index, outcomes in enumerate(self._outcomes):
+      rows = np.flatnonzero(deals & (states[:, betting.ROUND] == index))
+      cards[rows, : outcomes.shape[1]] = outcomes[actions[rows] - self.first_deal]
+    return cards
+
+  def chance(self, states, actions):
+    cards = self.dealt_cards(states, actions)
+    blocked = (self.hole_cards[None, :, :, None] == cards[:, None, None, :]).any(axis=(2, 3))
+    mask = np.repeat(~blocked[:, None], 2, axis=1)
+    probability = np.ones(len(states))
+    left = self.deck.num_cards - len(self.board) - 2 * NUM_HOLE_CARDS
+    for index, number in enumerate(self.deals):
+      deals = (actions >= self.first_deal) & (states[:, betting.ROUND] == index)
+      probability[deals] = 1 / math.comb(left - sum(self.deals[:index]), number)
+    return probability, mask
+
+  # Payoffs.
+
+  def pair_weights(self):
+    return (~shares_card(self.hole_cards, self.hole_cards))[None].astype(float)
+
+  def strengths(self):
+    boards = np.array([(*self.board, *dealt) for dealt in self._final_deals.tolist()], int)
+    boards = boards.reshape(len(self._final_deals), -1)
+    hands = np.broadcast_to(self.hole_cards, (len(boards), *self.hole_cards.shape))
+    shown = np.broadcast_to(boards[:, None], (*hands.shape[:2], boards.shape[1]))
+    result = np.empty(hands.shape[:2], np.int32)
+    for k in range(len(boards)):  # board by board: a flop's hands would not fit in memory at once
+      result[k] = evaluate(self.deck, np.concatenate([hands[k], shown[k]], axis=-1))
+      result[k][shares_card(self.hole_cards, boards[k : k + 1])[:, 0]] = -1
+    return result
+
+  def payoffs(self):
+    strengths = self.strengths()
+    showdowns = np.sign(strengths[:, :, None] - strengths[:, None]).astype(float)
+    return np.concatenate([np.ones((1, *showdowns.shape[1:])), showdowns])
+
+  def payoff_index(self, states):
+    dealt = np.sort(self._dealt(states), axis=1)
+    base = self.deck.num_cards ** np.arange(dealt.shape[1])[::-1]
+    board = np.searchsorted(self._final_deals @ base, dealt @ base)
+    return np.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
+
+  def payoff_scale(self, states):
+    paid = states[:, [betting.PAID_0, betting.PAID_1]].min(axis=1)
+    return np.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid).astype(float)
+
+  def _dealt(self, states: np.ndarray) -> np.ndarray:
+    return states[:, _FIRST_CARD:]
+
+  # What a network sees, and what a person reads.
+
+  def features(self, states, player):
+    stack = self.rules.stack
+    acts = (self.actor(states) == player)[:, None]
+    paid = states[:, [betting.PAID_0, betting.PAID_1][:: 1 if player == 0 else -1]] / stack
+    cards = np.arange(self.deck.num_cards)
+    shown = (self._dealt(states)[:, :, None] == cards).any(axis=1) | np.isin(cards, self.board)
+    columns = [
+      np.full((len(states), 1), player),
+      acts,
+      self.actor(states)[:, None] == CHANCE,
+      states[:, [betting.ROUND]],
+      states[:, [betting.ACTED]] > 0,
+      states[:, [betting.LAST_RAISE]] / stack,
+      paid,
+      shown,
+    ]
+    return np.concatenate(columns, axis=1).astype(float)
+
+  def action_name(self, action):
+    if action >= self.first_deal:
+      sizes = {k: outcomes for k, outcomes in zip(self.deals, self._outcomes)}
+      names = {self.deck.names(x[action - self.first_deal]) for x in sizes.values()
+               if action - self.first_deal < len(x)}  # fmt: skip
+      return "deal " + " or ".join(sorted(names))
+    if action == self.burn:
+      return "burn"
+    if action < FIRST_BET:
+      return ("fold", "call")[action]
+    slot = action - FIRST_BET
+    if slot == self.bets.num_slots:
+      return "all-in"
+    return f"bet {slot + 1}" if slot < self.bets.num_slots else "added bet"
+
+  def describe(self, history: Sequence[int], action: int) -> str:
+    """Returns what `action` is after `history`, in chips: such as `bet to 2000`."""
+    state = self.state_after(history)[None]
+    if action >= self.first_deal:
+      outcomes = self._outcomes[int(state[0, betting.ROUND])]
+      return "deal " + self.deck.names(outcomes[action - self.first_deal])
+    if action == self.burn:
+      return "burn"
+    facing = bool(self.rules.may_fold(state)[0])
+    if action < FIRST_BET:
+      return "fold" if action == FOLD else ("call" if facing else "check")
+    to = int(self.amounts(state)[0, action - FIRST_BET])
+    all_in = " (all-in)" if to == self.rules.stack else ""
+    return f"{'raise' if facing else 'bet'} to {to}{all_in}"
+
+  def infostate_name(self, player, infostate):
+    return self.deck.hand_name(self.hole_cards[infostate])

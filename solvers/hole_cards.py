@@ -1,0 +1,335 @@
+"""Folds and showdowns between hands of two cards, many nodes at a time.
+
+A fold is worth a constant times the opponent's reach over the hands that share no card with one's
+own. A showdown is worth the reach that one beats less the reach that one loses to. Two forms:
+*dense*, one matrix of signs for each final board, and *sorted*, sums over hands in order of
+strength, from which those that hold one of one's own cards are taken out again. Dense costs `H * H`
+a node and is a matrix product; sorted costs a few passes over `H`.
+"""
+
+import functools
+import itertools
+import math
+import operator
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from games import card_removal
+from games.game import CHANCE
+from games.public_tree import Level, PublicTree
+from solvers.levels import Levels
+
+_MAX_DENSE_ON_CPU = 2**20  # entries of all boards' matrices
+_MAX_DENSE = 2**27
+
+
+class SortedShowdowns(NamedTuple):
+  """Where to find sums of reach over weaker and stronger hands, for `K` boards.
+
+  All places are flat. Hands are sorted in `blocks` of `b` (`_blocks`), and those that hold a card,
+  `M` for each of `C` cards, apart; places within a block come first, then blocks or cards, then
+  boards, so that one matrix product sums all blocks.
+  """
+
+  order: jax.Array  # [b * blocks * K] the hands in order of strength
+  bounds: jax.Array  # [2, K * H] sums below, and up to, the hands that tie with each
+  card_order: jax.Array  # [M * C * K] the hands that hold a card, in order of strength
+  card_bounds: jax.Array  # [2, 2, K * H] as `bounds`, among the hands of each of its two cards
+
+
+Showdowns = SortedShowdowns | jax.Array  # sorted, or dense [K, H, H]: signs of who wins
+
+
+def num_live_cards(num_hands: int) -> int:
+  """Returns how many cards make so many pairs.
+
+  Raises:
+    ValueError: no number of cards does.
+  """
+  cards = (1 + math.isqrt(1 + 8 * num_hands)) // 2
+  if cards * (cards - 1) // 2 != num_hands:
+    raise ValueError(f"hands={num_hands} must be all pairs of some number of cards")
+  return cards
+
+
+@functools.cache
+def all_pairs(num_hands: int) -> np.ndarray:
+  """Returns the two cards of each hand, cards numbered by their order: `[H, 2]`."""
+  return np.array(list(itertools.combinations(range(num_live_cards(num_hands)), 2)), np.int32)
+
+
+def compatible_mass(reach: jax.Array) -> jax.Array:
+  """Returns for each hand the sum of `reach` over hands that share no card: `[..., H]`."""
+  pairs = all_pairs(reach.shape[-1])
+  held = card_removal.holds(pairs, int(pairs.max()) + 1, reach.dtype)
+  return card_removal.compatible_mass(reach, held)
+
+
+def make_showdowns(strengths: jax.Array, dtype, *, dense: bool | None = None) -> Showdowns:
+  """Prepares the showdowns of boards with `strengths` `[K, H]`; `dense=None` chooses the form."""
+  entries = strengths.size * strengths.shape[-1]
+  if dense is None:
+    on_cpu = jax.default_backend() == "cpu"
+    dense = entries <= (_MAX_DENSE_ON_CPU if on_cpu else _MAX_DENSE)
+  return dense_showdowns(strengths, dtype) if dense else sorted_showdowns(strengths)
+
+
+def dense_showdowns(strengths: jax.Array, dtype) -> jax.Array:
+  """Returns `[K, H, H]`: what the last axis' hand wins from the other, 0 for pairs that block."""
+  pairs = all_pairs(strengths.shape[-1])
+  apart = ~(pairs[:, None, :, None] == pairs[None, :, None, :]).any(axis=(2, 3))
+  return jnp.sign(strengths[:, None, :] - strengths[:, :, None]).astype(dtype) * apart
+
+
+def sorted_showdowns(strengths: jax.Array) -> SortedShowdowns:
+  """Sorts the hands of each board, all of them and those of each card: `strengths` `[K, H]`."""
+  boards, h = strengths.shape
+  pairs = all_pairs(h)
+  cards = num_live_cards(h)
+  of_card = np.array([np.flatnonzero((pairs == c).any(axis=1)) for c in range(cards)])  # [C, M]
+  # Where a hand stands among those of its first and of its second card: [2, H].
+  place = np.stack([(of_card[pairs[:, j]] < np.arange(h)[:, None]).sum(axis=1) for j in (0, 1)])
+  board = np.arange(boards)
+
+  order, *bounds = _sort(strengths)
+  length, blocks = _blocks(h)
+  order = (order + h * board[:, None]).reshape(boards, blocks, length)
+  places = []
+  for bound in bounds:
+    block = jnp.minimum(bound // length, blocks - 1)
+    places.append(((bound - block * length) * blocks + block) * boards + board[:, None])
+
+  card_order, *card_bounds = _sort(strengths[:, of_card])  # [K, C, M]
+  hand = jnp.take_along_axis(jnp.broadcast_to(of_card, card_order.shape), card_order, axis=-1)
+  card_places = []
+  for bound in card_bounds:
+    below = bound[:, pairs.T, place]  # [K, 2, H]
+    card_places.append((below * cards + pairs.T) * boards + board[:, None, None])
+  return SortedShowdowns(
+    order=order.transpose(2, 1, 0).reshape(-1),
+    bounds=jnp.stack(places).reshape(2, -1),
+    card_order=(hand + h * board[:, None, None]).transpose(2, 1, 0).reshape(-1),
+    card_bounds=jnp.stack(card_places).transpose(0, 2, 1, 3).reshape(2, 2, -1),
+  )
+
+
+def _blocks(num_hands: int) -> tuple[int, int]:
+  """Splits all pairs of n cards into blocks: how long, and how many."""
+  length = num_live_cards(num_hands)
+  length -= 1 - length % 2  # n (n - 1) / 2 is a multiple of n - 1 or of n, whichever is odd
+  return length, num_hands // length
+
+
+def _sort(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """Returns along the last axis the order, and how many are less, and less or equal."""
+  order = jnp.argsort(values, axis=-1)
+  flat = jnp.take_along_axis(values, order, axis=-1).reshape(-1, values.shape[-1])
+  rows = values.reshape(flat.shape)
+  low = jax.vmap(lambda a, v: jnp.searchsorted(a, v, side="left"))(flat, rows)
+  high = jax.vmap(lambda a, v: jnp.searchsorted(a, v, side="right"))(flat, rows)
+  return order, low.reshape(values.shape), high.reshape(values.shape)
+
+
+def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
+  """Returns what each hand wins less what it loses against the opponent's `reach`.
+
+  Args:
+    showdowns: of `K` boards.
+    reach: `[K, n, H]` at n nodes of each board; zero for hands that the board blocks.
+
+  Returns:
+    `[K, n, H]`, for unit stakes. Of no meaning for hands that the board blocks.
+  """
+  if not isinstance(showdowns, SortedShowdowns):
+    return reach @ showdowns
+  boards, n, h = reach.shape
+  cards = num_live_cards(h)
+  length, blocks = _blocks(h)
+  # Nodes last: a hand's numbers at all nodes of a board are moved and added up together.
+  columns = _settle(reach.transpose(0, 2, 1).reshape(boards * h, n))
+  below = _sums_below(_rows(columns, showdowns.order).reshape(length, -1), centred=False)
+  totals = below[-1].reshape(blocks, -1)
+  before = _sums_below(totals, centred=True)[:-1]
+  below = (below.reshape(length + 1, blocks, -1) + before).reshape(-1, n)
+  of_card = _rows(columns, showdowns.card_order).reshape(cards - 1, -1)
+  below_of_card = _sums_below(of_card, centred=True).reshape(-1, n)
+  values = _sum_of_rows(below, showdowns.bounds)
+  values = values - _sum_of_rows(below_of_card, showdowns.card_bounds.reshape(4, -1))
+  return _settle(values).reshape(boards, h, n).transpose(0, 2, 1)
+
+
+def _settle(rows: jax.Array) -> jax.Array:
+  """Returns `rows` `[x, n]`, computed once and in this order.
+
+  Multiplying by one does it. XLA would move a transpose into each gather next to it, or a gather
+  into a transpose, and read memory in the wrong order; an optimization barrier does not hold it.
+  """
+  return _product("xn,nm->xm", rows, jnp.eye(rows.shape[1], dtype=rows.dtype))
+
+
+def _product(axes: str, x: jax.Array, y: jax.Array) -> jax.Array:
+  return jnp.einsum(axes, x, y, precision=lax.Precision.HIGHEST)
+
+
+def _rows(array: jax.Array, places: jax.Array) -> jax.Array:
+  return array.at[places].get(mode="promise_in_bounds")
+
+
+def _sum_of_rows(array: jax.Array, places: jax.Array) -> jax.Array:
+  return functools.reduce(operator.add, (_rows(array, own) for own in places))
+
+
+def _sums_below(rows: jax.Array, *, centred: bool) -> jax.Array:
+  """Sums the rows above each row of `[m, x]`, and all: `[m + 1, x]`; centred, less half of all.
+
+  Two centred sums at the ends of a tie add up to what is weaker less what is stronger.
+  """
+  # A triangular product: several times cheaper on a CPU than XLA's cumulative sum.
+  triangle = np.tril(np.ones((len(rows) + 1, len(rows))), -1) - (0.5 if centred else 0.0)
+  return _product("ij,jx->ix", jnp.asarray(triangle, rows.dtype), rows)
+
+
+class HandSetting(NamedTuple):
+  """What stays fixed while a tree of hands is solved.
+
+  Attributes:
+    beliefs: `[P, H]` at the root.
+    stakes: for each level `[T, 1]`, what a terminal node is worth to player 0 if it wins, times
+      the probability of the cards that chance dealt.
+    live: for each player and level `[n, H]`, 0 for hands that the cards just dealt block (at the
+      root those that are impossible), else 1; None where nothing is dealt.
+    showdowns: for each level, of its boards; None without.
+  """
+
+  beliefs: jax.Array
+  stakes: Levels
+  live: tuple[tuple[jax.Array | None, ...], tuple[jax.Array | None, ...]]
+  showdowns: tuple[Showdowns | None, ...]
+
+
+class Rows(NamedTuple):
+  """A level's terminal rows by kind, counted from the first of them; static.
+
+  Attributes:
+    folds: `[F]` rows.
+    showdowns: `[K, n]` rows of each board, -1 to fill up.
+    boards: `[K]` whose strengths hold.
+  """
+
+  folds: np.ndarray
+  showdowns: np.ndarray
+  boards: np.ndarray
+
+
+def terminal_rows(level: Level) -> Rows | None:
+  """Returns which rows are folds and which showdowns, or None if that is not static."""
+  if level.payoff_runs is None:
+    return None
+  tables = np.repeat([r[0] for r in level.payoff_runs], [r[2] - r[1] for r in level.payoff_runs])
+  boards = np.unique(tables[tables > 0])
+  rows = [np.flatnonzero(tables == board) for board in boards]
+  grid = np.full((len(rows), max(map(len, rows), default=0)), -1)
+  for filled, places in zip(grid, rows):
+    filled[: len(places)] = places
+  return Rows(np.flatnonzero(tables == 0), grid, boards.astype(int) - 1)
+
+
+def prepare_hands(tree: PublicTree, beliefs: jax.Array, chance: Levels) -> HandSetting:
+  """Computes what stays fixed; `chance` holds for each level `[n, 1]` the cards' probability."""
+  assert tree.strengths is not None
+  strengths, scale = jnp.asarray(tree.strengths), jnp.asarray(tree.payoff_scale)
+  stakes: list[jax.Array] = []
+  showdowns: list[Showdowns | None] = []
+  made: dict[tuple[int, ...], Showdowns] = {}
+  for level, start, reached in zip(tree.structure.levels, tree.structure.terminal_offsets, chance):
+    own = slice(start, start + level.num_terminals)
+    stakes.append(scale[own, None] * reached[level.size - level.num_terminals :])
+    rows = terminal_rows(level)
+    if rows is None:
+      showdowns.append(_showdowns_by_row(strengths, tree.payoff_index[own], beliefs.dtype))
+    elif not len(rows.boards):
+      showdowns.append(None)
+    else:
+      key = tuple(rows.boards.tolist())
+      if key not in made:
+        made[key] = make_showdowns(strengths[rows.boards], beliefs.dtype)
+      showdowns.append(made[key])
+  return HandSetting(beliefs, tuple(stakes), live_hands(tree, beliefs.dtype), tuple(showdowns))
+
+
+def _showdowns_by_row(strengths, index, dtype) -> Showdowns | None:
+  if not len(index):
+    return None
+  return make_showdowns(strengths[jnp.maximum(index - 1, 0)], dtype)
+
+
+def live_hands(tree: PublicTree, dtype):
+  """Returns `HandSetting.live`."""
+  assert tree.hands is not None
+  assert tree.dealt is not None
+  hands, dealt = jnp.asarray(tree.hands), jnp.asarray(tree.dealt)
+  live: list[jax.Array | None] = []
+  offsets = tree.structure.offsets
+  for level, start, stop in zip(tree.structure.levels, offsets, offsets[1:]):
+    if CHANCE not in level.movers:
+      live.append(None)
+      continue
+    cards = dealt[start:stop, None, :, None]
+    blocked = (cards == hands[None, :, None, :]).any(axis=(2, 3))
+    live.append((~blocked).astype(dtype))
+  if tree.possible is None:
+    return tuple(live), tuple(live)
+  possible = jnp.asarray(tree.possible)[0].astype(dtype)
+  return (possible[0, None], *live[1:]), (possible[1, None], *live[1:])
+
+
+def terminal_values(
+  tree: PublicTree, setting: HandSetting, opponent_reach: Levels, player: int
+) -> tuple[jax.Array | None, ...]:
+  """Returns `player`'s counterfactual values at the terminal nodes of each level, `[T, H]`."""
+  values: list[jax.Array | None] = []
+  for i, level in enumerate(tree.structure.levels):
+    if not level.num_terminals:
+      values.append(None)
+      continue
+    reach = opponent_reach[i][level.size - level.num_terminals :]
+    reach = reach * setting.beliefs[1 - player] * setting.stakes[i]
+    start = tree.structure.terminal_offsets[i]
+    index = tree.payoff_index[start : start + level.num_terminals]
+    values.append(_level_values(level, setting.showdowns[i], reach, index, player))
+  return tuple(values)
+
+
+def _level_values(level: Level, showdowns, reach: jax.Array, index, player: int) -> jax.Array:
+  rows = terminal_rows(level)
+  sign = 1 if player == 0 else -1  # a fold's stake is player 0's, a showdown's is the winner's
+  if rows is None:
+    apart = showdown_values(showdowns, reach[:, None])[:, 0]
+    return jnp.where(jnp.asarray(index)[:, None] > 0, apart, sign * compatible_mass(reach))
+  folds, grid, _ = rows
+  parts = []
+  if len(folds):
+    parts.append(sign * compatible_mass(_take(reach, folds)))
+  if grid.size:
+    flat = _take(reach, grid.reshape(-1)).reshape(*grid.shape, -1)
+    flat = showdown_values(showdowns, flat).reshape(grid.size, -1)
+    parts.append(flat)
+  joined = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+  # Where each row has gone.
+  source = np.concatenate([folds, grid.reshape(-1)])
+  places = np.flatnonzero(source >= 0)
+  order = np.empty(level.num_terminals, int)
+  order[source[places]] = places
+  return _take(joined, order)
+
+
+def _take(rows: jax.Array, places: np.ndarray) -> jax.Array:
+  """Takes rows by static places; -1 takes a row of zeros."""
+  if len(places) and (np.diff(places) == 1).all() and places[0] >= 0:
+    return rows[places[0] : places[0] + len(places)]
+  taken = _rows(rows, np.maximum(places, 0))
+  return taken if (places >= 0).all() else jnp.where((places >= 0)[:, None], taken, 0)

@@ -1,0 +1,197 @@
+"""Folds and showdowns between hands that block each other, against sums over all pairs."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.poker import Deck, evaluate
+from solvers import hole_cards, traversal
+from solvers.solve import uniform_policy
+from tests import harness
+
+DECK = Deck()
+BOARDS = ["3s7hTdKs2c", "2s2h2d2c3s", "AsKsQsJsTs", "4s8hTc9h2s"]  # the third always splits
+DECKS = {"whole": (DECK, BOARDS), "small": (Deck("9TJQKA", "sh"), ["9sTsJsQsKs", "9h9sTsThAs"])}
+
+
+def brute_force(deck, hands, board, reach):
+  """Returns values `[2, n, H]` of a fold and a showdown, pair by pair of hands, in float64."""
+  shown = np.array([[*hand, *board] for hand in hands.tolist()])
+  strength = evaluate(deck, shown).astype(int)
+  apart = np.array([[not set(a) & set(b) for b in hands.tolist()] for a in hands.tolist()])
+  wins = np.sign(strength[:, None] - strength[None]) * apart
+  return np.stack([reach @ apart.T, reach @ wins.T])
+
+
+@pytest.fixture(scope="module", params=DECKS)
+def case(request):
+  """Strengths `[K, H]` over the hands of the deck, random reach, and values by brute force."""
+  deck, names = DECKS[request.param]
+  rng = np.random.default_rng(5)
+  hands = deck.hole_cards()
+  boards = [deck.parse(name) for name in names]
+  strengths, reach, truth, live = [], [], [], []
+  for board in boards:
+    alive = ~np.isin(hands, board).any(axis=1)
+    shown = np.array([[*hand, *board] for hand in hands.tolist()])
+    strengths.append(np.where(alive, evaluate(deck, shown), -1))
+    x = rng.exponential(size=(3, len(hands))) * alive * (rng.random((3, len(hands))) < 0.7)
+    reach.append(x)
+    values = np.zeros((2, 3, len(hands)))
+    values[:, :, alive] = brute_force(deck, hands[alive], board, x[:, alive])
+    truth.append(values)
+    live.append(alive)
+  return (np.stack(strengths), np.stack(reach), np.stack(truth, axis=1), np.stack(live)[:, None])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", ["dense", "sorted"])
+def test_showdowns_equal_sums_over_pairs(case, form, dtype):
+  strengths, reach, truth, live = case
+  with jax.enable_x64(dtype == np.float64):
+    tables = hole_cards.make_showdowns(jnp.asarray(strengths), dtype, dense=form == "dense")
+    values = np.asarray(hole_cards.showdown_values(tables, jnp.asarray(reach, dtype)))
+  assert values.dtype == dtype
+  tolerance = 1e-4 if dtype == np.float32 else 1e-12
+  np.testing.assert_allclose(values * live, truth[1], atol=tolerance * reach.sum(axis=2).max())
+
+
+def test_folds_equal_sums_over_pairs(case):
+  _, reach, truth, live = case
+  values = hole_cards.compatible_mass(jnp.asarray(reach, jnp.float32))
+  np.testing.assert_allclose(values * live, truth[0], atol=1e-4 * reach.sum(axis=2).max())
+
+
+def test_forgetting_blockers_is_found_out(case):
+  strengths, reach, truth, live = case
+  tables = hole_cards.sorted_showdowns(jnp.asarray(strengths))
+  nothing = jnp.zeros_like(tables.card_bounds)
+  values = hole_cards.showdown_values(
+    tables._replace(card_bounds=nothing), jnp.asarray(reach, jnp.float32)
+  )
+  assert np.abs(values * live - truth[1]).max() > 0.05 * reach.max()
+  assert np.abs(reach.sum(axis=2, keepdims=True) * live - truth[0]).max() > 0.5
+
+
+def test_numbers_of_hands_that_no_deck_has_are_refused():
+  assert hole_cards.num_live_cards(1326) == 52
+  with pytest.raises(ValueError, match="hands=1000 must be all pairs"):
+    hole_cards.num_live_cards(1000)
+
+
+GAME = {"ranks": "JQKA", "suits": "shd", "stack": 250, "bets": (1.0,)}
+
+
+def dense_tree(game):
+  """Returns the tree with tables of all pairs, as for any other game."""
+  return games.build_public_tree(without_hands(game))
+
+
+def without_hands(game):
+  plain = games.make("small_holdem", **GAME)
+  plain.__dict__.update(game.__dict__)
+  plain.hands = lambda: None
+  return plain
+
+
+@harness.fast_to_compile
+def both_sweeps(tree, beliefs, policy):
+  tree = jax.tree.map(jnp.asarray, tree)
+  setting = traversal.prepare(tree, beliefs)
+  levels = traversal.split_levels(tree, policy)
+  reach = traversal.both_reach(tree, setting, levels)
+  sweeps = [
+    traversal.values_up(tree, setting, levels, reach[1 - player], None, player) for player in (0, 1)
+  ]
+  return [(traversal.join_levels(sweep.nodes), sweep.root) for sweep in sweeps]
+
+
+def root_and_node_values(tree, beliefs, policy):
+  """Returns for both players counterfactual values `[N, H]` under `policy`, and the root's."""
+  with jax.enable_x64(True):
+    both_sweeps.clear_cache()  # the form of showdowns is no argument
+    return jax.tree.map(np.asarray, both_sweeps(tree, jnp.asarray(beliefs), policy))
+
+
+@pytest.fixture(scope="module")
+def small_case():
+  with jax.enable_x64(True):
+    game = games.make("small_holdem", **GAME)
+    trees = games.build_public_tree(game), dense_tree(game)
+    rng = np.random.default_rng(3)
+    beliefs = rng.exponential(size=(2, game.num_infostates))
+    beliefs /= beliefs.sum(axis=1, keepdims=True)
+    setting = traversal.prepare(trees[0], jnp.asarray(beliefs))
+    weights = tuple(rng.exponential(size=p.shape) for p in uniform_policy(trees[0], setting))
+    policy = traversal.join_levels(traversal.normalise_policy(trees[0], setting, weights))
+  return trees, beliefs, policy
+
+
+@pytest.mark.parametrize("entries", [0, 2**30], ids=["sorted", "dense"])
+def test_a_tree_of_hands_has_the_values_of_tables_of_pairs(small_case, entries, monkeypatch):
+  monkeypatch.setattr(hole_cards, "_MAX_DENSE_ON_CPU", entries)
+  (tree, dense), beliefs, policy = small_case
+  assert tree.payoffs.size == 1
+  assert dense.payoffs.shape[1:] == (66, 66)
+  pairs = zip(
+    root_and_node_values(tree, beliefs, policy), root_and_node_values(dense, beliefs, policy)
+  )
+  # Below a card the hands that hold it are not played; their values there mean nothing.
+  possible = np.asarray(dense.possible)
+  for player, ((ours, ours_root), (theirs, theirs_root)) in enumerate(pairs):
+    np.testing.assert_allclose(ours * possible[:, player], theirs, atol=1e-10)
+    np.testing.assert_allclose(ours_root, theirs_root, atol=1e-10)
+
+
+def test_rows_whose_kind_is_not_static_are_evaluated_one_by_one(small_case):
+  """In stacked trees of different shapes a row is a fold in one and a showdown in the other."""
+  (tree, _), beliefs, policy = small_case
+  levels = [dataclasses.replace(level, payoff_runs=None) for level in tree.structure.levels]
+  structure = dataclasses.replace(tree.structure, levels=tuple(levels))
+  loose = dataclasses.replace(tree, structure=structure)
+  for (ours, _), (theirs, _) in zip(
+    root_and_node_values(loose, beliefs, policy), root_and_node_values(tree, beliefs, policy)
+  ):
+    np.testing.assert_allclose(ours, theirs, atol=1e-10)
+  stacks = [games.make("small_holdem", **{**GAME, "stack": stack}) for stack in (250, 400)]
+  stacked = games.stack_trees([games.build_public_tree(game) for game in stacks])
+  assert any(level.payoff_runs is None for level in stacked.structure.levels)
+  assert stacked.strengths.shape == (2, 12, 66)
+
+
+def test_beliefs_that_block_each_other_are_refused(small_case):
+  (tree, _), beliefs, _ = small_case
+  one = np.zeros_like(beliefs)
+  one[:, 0] = 1.0
+  with pytest.raises(ValueError, match="no compatible pair"):
+    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=one)
+
+
+def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
+  game = games.make("small_holdem", **GAME)
+  tree = games.build_public_tree(game, root=(1, 1, game.burn, game.first_deal))
+  blocked = int(np.flatnonzero(~tree.possible[0, 0])[0])
+  beliefs = np.array(tree.prior)
+  beliefs[0] = 0
+  beliefs[0, blocked] = 1
+  with pytest.raises(ValueError, match=f"player 0's infostate {blocked} weight, which the rules"):
+    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs)
+  with pytest.raises(ValueError, match="beliefs of shape"):
+    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs[:, 1:])
+
+
+def test_values_are_zero_where_the_root_blocks_a_hand():
+  game = games.make("small_holdem", **GAME)
+  tree = games.build_public_tree(game, root=(1, 1, game.burn, game.first_deal))
+  setting = traversal.prepare(tree, jnp.asarray(tree.prior))
+  policy = traversal.join_levels(uniform_policy(tree, setting))
+  values = np.asarray(solvers.expected_values(tree, policy))
+  assert (values[~tree.possible[0]] == 0).all()
+  assert np.abs(values[tree.possible[0]]).max() > 0
+  broken = dataclasses.replace(tree, possible=None)
+  assert (np.asarray(solvers.expected_values(broken, policy))[~tree.possible[0]] != 0).any()
