@@ -12,7 +12,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 
@@ -46,6 +46,8 @@ class Options:
   """Timed calls; the median counts."""
   seconds: float = 0.5
   """Timed calls go on for at least this long."""
+  clock: Literal["wall", "cpu"] = "wall"
+  """Wall-clock time, or the processor time of all threads, which a busy machine disturbs less."""
   open_spiel: bool = True
   """Whether to time OpenSpiel's solver as well, if it is installed."""
 
@@ -81,10 +83,14 @@ def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
       lambda: solvers.solve_batch(tree, beliefs=beliefs, batch_size=piece, **settings),
       repeats=options.repeats,
       seconds=options.seconds,
+      clock=options.clock,
     )
 
   alone = timing.time_calls(
-    lambda: solvers.solve(tree, **settings), repeats=options.repeats, seconds=options.seconds
+    lambda: solvers.solve(tree, **settings),
+    repeats=options.repeats,
+    seconds=options.seconds,
+    clock=options.clock,
   )
   head = {
     "benchmark": "tabular",
@@ -94,6 +100,7 @@ def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
     "infostates": tree.num_infostates,
     "algorithm": options.algorithm,
     "iterations": options.iterations,
+    "clock": options.clock,
   }
   row = head | {
     "microseconds_per_update": per_update(alone),
