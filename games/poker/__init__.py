@@ -1,15 +1,33 @@
 """Poker: cards, hands, no-limit betting and hold'em endgames as public-tree games."""
 
+from games.poker.abstraction import HUNL, LIBRATUS_ENDGAMES, PRESETS, TEH, BetSizes, map_bet
+from games.poker.betting import Betting
 from games.poker.cards import RANKS, SUITS, Deck
+from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.poker.hands import CATEGORIES, category_name, evaluate, strengths, suit_masks
+from games.poker.holdem import Holdem
+from games.poker.units import Chips, in_units
 
 __all__ = [
   "CATEGORIES",
+  "HUNL",
+  "LIBRATUS_ENDGAMES",
+  "PRESETS",
   "RANKS",
   "SUITS",
+  "TEH",
+  "BetSizes",
+  "Betting",
+  "Chips",
   "Deck",
+  "Holdem",
+  "RiverEndgame",
+  "SmallHoldem",
+  "TurnEndgame",
   "category_name",
   "evaluate",
+  "in_units",
+  "map_bet",
   "strengths",
   "suit_masks",
 ]

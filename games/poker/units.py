@@ -1,0 +1,26 @@
+"""Exploitability, and other numbers of chips, in the units that poker papers use."""
+
+from typing import NamedTuple
+
+from games.poker.holdem import Holdem
+
+
+class Chips(NamedTuple):
+  """A number of chips.
+
+  Attributes:
+    chips: the number.
+    pot: as a fraction of the pot at the start of the game.
+    mbb: in thousandths of a big blind.
+  """
+
+  chips: float
+  pot: float
+  mbb: float
+
+
+def in_units(game: Holdem, chips) -> Chips:
+  """Returns a number of `chips` in all units, for the pot and blinds of `game`."""
+  value = float(chips)
+  pot = sum(game.rules.paid)
+  return Chips(value, value / pot, 1000 * value / game.rules.big_blind)
