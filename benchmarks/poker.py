@@ -1,0 +1,251 @@
+"""Solves poker: turn endgame hold'em, batches of rivers, and endgames that were really played.
+
+  python -m benchmarks.poker update      time of one player's update of turn endgame hold'em
+  python -m benchmarks.poker figure5     ReBeL's Figure 5: exploitability against iterations
+  python -m benchmarks.poker rivers      river subgames of random boards, pots and beliefs, batched
+  python -m benchmarks.poker libratus    real endgames, solved by the thesis's algorithms
+
+An iteration is one player's update. Prints JSON lines, and draws pictures into `--images`.
+"""
+
+import argparse
+import dataclasses
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import games
+import solvers
+from benchmarks import curves, timing
+from games.poker import (
+  LIBRATUS_ENDGAMES,
+  TEH,
+  BetSizes,
+  Deck,
+  Holdem,
+  RiverEndgame,
+  TurnEndgame,
+  in_units,
+)
+
+_ONE_BET = dataclasses.replace(TEH, max_raises=1)
+BETS = {"teh": TEH, "teh_one_bet": _ONE_BET}
+FIGURE_5 = ("linear_cfr", "linear_optimistic_fictitious_play", "linear_fictitious_play")
+THESIS = {
+  "CFR": solvers.vanilla_cfr(),
+  "CFR+": solvers.cfr_plus(),
+  "Linear CFR": solvers.linear_cfr(),
+  "DCFR(1.5, 0, 2)": solvers.discounted_cfr(1.5, 0.0, 2.0),
+  "DCFR(1.5, 0.5, 2)": solvers.discounted_cfr(1.5, 0.5, 2.0),
+  "DCFR(1.5, -inf, 2)": solvers.discounted_cfr(1.5, float("-inf"), 2.0),
+}
+
+
+def say(part: str, **figures: Any) -> None:
+  """Prints one JSON line."""
+  print(json.dumps({"benchmark": f"poker.{part}", **timing.environment(), **figures}), flush=True)
+
+
+def memory() -> float:
+  """Returns the largest resident memory of this process so far, in GB."""
+  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def make_tree(game: Holdem, beliefs: np.ndarray | None = None) -> games.PublicTree:
+  """Builds the whole tree of `game`, with `beliefs` as its prior, on the device."""
+  tree = games.build_public_tree(game)
+  if beliefs is not None:
+    tree = dataclasses.replace(tree, prior=beliefs.astype(tree.dtype))
+  return jax.tree.map(jax.numpy.asarray, tree)
+
+
+def update(bets: str, iterations: int) -> None:
+  """Times Linear CFR on the paper's board: two runs of different length, compiled."""
+  game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
+  tree = make_tree(game)
+  seconds = []
+  for number in (2, 2 + iterations):
+
+    def run(number=number):
+      return solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=number)
+
+    seconds.append(timing.time_calls(run, repeats=3))
+  say(
+    "update",
+    bets=bets,
+    nodes=tree.num_nodes,
+    decisions=int((tree.kind <= games.PLAYER_1).sum()),
+    hands=tree.num_infostates,
+    milliseconds_per_update=timing.significant(
+      1000 * (seconds[1].fastest - seconds[0].fastest) / iterations
+    ),
+    compile_seconds=timing.significant(seconds[1].compile_seconds, 3),
+    gigabytes=timing.significant(memory(), 3),
+  )
+
+
+def trace(part: str, game: Holdem, tree, algorithms, last: int, **labels) -> dict[str, Any]:
+  """Solves `tree` by each of `algorithms`; prints and returns their curves in all units."""
+  at = curves.checkpoints(last)
+  found = {}
+  for name, algorithm in algorithms.items():
+    start = time.perf_counter()
+    values = curves.curve(tree, algorithm, at)
+    units = [in_units(game, value) for value in values]
+    found[name] = {"iterations": at, "pot": [u.pot for u in units], "mbb": [u.mbb for u in units]}
+    say(
+      part,
+      **labels,
+      algorithm=name,
+      dtype=str(tree.dtype),
+      iterations=at,
+      pot=[timing.significant(u.pot) for u in units],
+      mbb=[timing.significant(u.mbb) for u in units],
+      seconds=timing.significant(time.perf_counter() - start, 3),
+      gigabytes=timing.significant(memory(), 3),
+    )
+  return found
+
+
+def draw(found: dict[str, Any], unit: str, title: str, path: Path) -> None:
+  """Draws curves that `trace` returned."""
+  from matplotlib.backends.backend_agg import FigureCanvasAgg
+  from matplotlib.figure import Figure
+
+  figure = Figure(figsize=(7, 4.5), layout="constrained")
+  FigureCanvasAgg(figure)
+  axes = figure.add_subplot()
+  for name, curve in found.items():
+    axes.loglog(curve["iterations"], curve[unit], "o-", markersize=3, label=name)
+  axes.set_xlabel("iterations (one player's update each)")
+  axes.set_ylabel({"pot": "exploitability / pot", "mbb": "exploitability, mbb"}[unit])
+  axes.set_title(title)
+  axes.grid(True, which="both", alpha=0.3)
+  axes.legend()
+  path.parent.mkdir(parents=True, exist_ok=True)
+  figure.savefig(path, dpi=100)
+
+
+def figure5(bets: str, iterations: int, images: Path) -> None:
+  game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
+  algorithms = {name: timing.ALGORITHMS[name]() for name in FIGURE_5}
+  found = trace("figure5", game, make_tree(game), algorithms, iterations, bets=bets)
+  draw(found, "pot", "Turn endgame hold'em, 3♠7♥T♦K♠", images / "poker_figure5.png")
+
+
+def random_rivers(number: int, seed: int = 0) -> tuple[list[Holdem], np.ndarray]:
+  """Returns games of random boards and pots, and random beliefs `[B, P, H]`."""
+  rng, deck = np.random.default_rng(seed), Deck()
+  bets = BetSizes((((1.0,),),))  # the pot or all-in, at every decision
+  made: list[Holdem] = []
+  beliefs = []
+  for _ in range(number):
+    board = deck.names(rng.choice(deck.num_cards, 5, replace=False).tolist())
+    pot = 2 * int(rng.integers(500, 2_500))
+    made.append(RiverEndgame(board=board, pot=pot, bets=bets))
+    weights = rng.exponential(size=(2, made[-1].num_infostates))
+    beliefs.append(weights / weights.sum(axis=1, keepdims=True))
+  return made, np.stack(beliefs)
+
+
+def rivers(number: int, iterations: int) -> None:
+  """Solves `number` rivers in one batch and measures how well each is solved."""
+  made, beliefs = random_rivers(number)
+  start = time.perf_counter()
+  trees = [games.build_public_tree(game) for game in made]
+  shapes: dict[Any, list[int]] = {}
+  for i, tree in enumerate(trees):
+    shapes.setdefault(tree.structure, []).append(i)
+  stacks = [(rows, games.stack_trees([trees[i] for i in rows])) for rows in shapes.values()]
+  building = time.perf_counter() - start
+
+  def solve():
+    return [
+      solvers.solve_batch(
+        jax.tree.map(jax.numpy.asarray, stack),
+        algorithm=solvers.discounted_cfr(),
+        num_iterations=iterations,
+        beliefs=beliefs[rows],
+      )
+      for rows, stack in stacks
+    ]
+
+  time_taken = timing.time_calls(solve, repeats=1)
+  worst = []
+  for (rows, _), solution in zip(stacks, solve()):
+    for k, i in enumerate(rows[:8]):
+      value = solvers.exploitability(trees[i], solution.average_policy[k], beliefs=beliefs[i])
+      worst.append(in_units(made[i], value).pot)
+  say(
+    "rivers",
+    rivers=number,
+    shapes=len(stacks),
+    nodes=sorted({tree.num_nodes for tree in trees}),
+    iterations=iterations,
+    rivers_per_second=timing.significant(number / time_taken.fastest),
+    build_seconds=timing.significant(building, 3),
+    compile_seconds=timing.significant(time_taken.compile_seconds, 3),
+    measured=len(worst),
+    pot_median=timing.significant(float(np.median(worst))),
+    pot_worst=timing.significant(max(worst)),
+    gigabytes=timing.significant(memory(), 3),
+  )
+
+
+def read_endgame(path: Path) -> tuple[Holdem, np.ndarray]:
+  """Reads an endgame of Libratus: its game, and both players' beliefs `[P, H]`.
+
+  Player 0 is the first of the file, who acts first.
+  """
+  fields: dict[str, list[str]] = {}
+  for line in path.read_text().splitlines():
+    words = line.split()
+    if words:
+      fields[words[0].lstrip("-")] = words[1:]
+  kind = {"3": TurnEndgame, "4": RiverEndgame}[fields["round"][0]]
+  game = kind(board=fields["board"][0], pot=int(fields["pot"][0]), bets=LIBRATUS_ENDGAMES)
+  every = game.deck.hole_cards()
+  reach = np.array(fields["reach"], float).reshape(2, len(every))
+  reach[:, np.isin(every, game.board).any(axis=1)] = 0.0
+  return game, game.beliefs(reach)
+
+
+def libratus(folder: Path, iterations: int, images: Path) -> None:
+  for path in sorted(folder.glob("*.txt")):
+    game, beliefs = read_endgame(path)
+    tree = make_tree(game, beliefs)
+    board = game.deck.names(game.board)
+    found = trace("libratus", game, tree, THESIS, iterations, endgame=path.stem, board=board)
+    title = f"Libratus's {path.stem}, board {board}"
+    draw(found, "mbb", title, images / f"poker_libratus_{path.stem}.png")
+
+
+def main(arguments: list[str] | None = None) -> None:
+  parser = argparse.ArgumentParser(prog="python -m benchmarks.poker", description=__doc__)
+  parser.add_argument("part", choices=["update", "figure5", "rivers", "libratus"])
+  parser.add_argument("--bets", default="teh", help=f"one of {', '.join(BETS)}")
+  parser.add_argument("--iterations", type=int, default=None)
+  parser.add_argument("--number", type=int, default=1024, help="of rivers")
+  parser.add_argument("--folder", type=Path, default=None, help="of the endgames' files")
+  parser.add_argument("--images", type=Path, default=Path("docs/images"))
+  options = parser.parse_args(arguments)
+  if options.part == "update":
+    update(options.bets, options.iterations or 20)
+  elif options.part == "figure5":
+    figure5(options.bets, options.iterations or 1024, options.images)
+  elif options.part == "rivers":
+    rivers(options.number, options.iterations or 256)
+  elif options.folder is None:
+    sys.exit("--folder must name the folder that holds the endgames' files")
+  else:
+    libratus(options.folder, options.iterations or 1024, options.images)
+
+
+if __name__ == "__main__":
+  main()
