@@ -2,26 +2,31 @@
 
 ReBeL, Table 2, the full-game rows, to the digits that the reference program prints: exploitability
 after 1,024 updates, 512 a player. How closely they can be matched differs. Fictitious play breaks
-ties by the last bit, and the reference rounds payoffs to float32. Linear CFR is chaotic: where two
-moves are worth the same, the last bit of their regrets decides, and the runs part from there. So
-its figures are medians over priors that differ in the last bit.
+ties by the last bit, and the reference rounds the probability of winning to float32 (in all rows).
+Linear CFR is chaotic: where two moves are worth nearly the same, the last bit of their regrets
+decides, and runs part from there. So its figures are medians over priors that differ in the last
+bit.
 
-On 2x3f such ties come early: in float64, priors that differ by 2e-16 give 0.0320 to 0.0380 after
-64 updates (0.0324 if regrets below the rounding error count as zero, whatever the prior). There the
-table's 0.0360 is one draw of many, and 5 % of it is less than the draws differ.
+On 2x3f that begins before 64 updates. With exact payoffs we find 0.0324 whatever the prior; with
+the reference's rounding 0.031 to 0.038, by the last bits of the prior, and the table's 0.0360 is
+one draw of these: `test_the_references_rounding_scatters_2x3f` shows it.
 """
 
+import dataclasses
 import functools
 import subprocess
 import sys
 import textwrap
+from unittest import mock
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
 import solvers
+from solvers import traversal
 from tests import harness
 
 PARAMETERS = {
@@ -79,6 +84,48 @@ def exploitability_after(name, num_updates, algorithm, *, x64=False, num_runs=1)
 def test_linear_cfr_after_64_updates(name):
   found = exploitability_after(name, 64, solvers.linear_cfr(), num_runs=5)
   assert found == pytest.approx(LINEAR_CFR_64[name], rel=0.15 if name == "2x3f" else 0.05)
+
+
+class RoundsAsTheReference(solvers.CFR):
+  """Linear CFR whose terminal values come from probabilities of winning in float32."""
+
+  def update(self, tree, setting, state, values, player):
+    exact = traversal.terminal_values
+
+    def rounded(tree, setting, reach, player):
+      found = []
+      for i, (value, level) in enumerate(
+        zip(exact(tree, setting, reach, player), tree.structure.levels)
+      ):
+        if value is not None:
+          weighed = jnp.broadcast_to(setting.nature[1 - player][i], reach[i].shape) * reach[i]
+          mass = weighed[level.num_inner + level.num_leaves :].sum(-1, keepdims=True)
+          wins = (value / jnp.where(mass > 0, mass, 1.0) + 1) / 2
+          value = (2 * wins.astype(jnp.float32).astype(value.dtype) - 1) * mass
+        found.append(value)
+      return found
+
+    with mock.patch.object(traversal, "terminal_values", rounded):
+      return super().update(tree, setting, state, values, player)
+
+
+def test_the_references_rounding_scatters_2x3f():
+  right = solvers.linear_cfr()
+  fields = {field.name: getattr(right, field.name) for field in dataclasses.fields(right)}
+  tree = build("2x3f", True)
+  rng = np.random.default_rng(0)
+  found = []
+  with jax.enable_x64(True):
+    for _ in range(8):
+      last_bits = rng.integers(-1, 2, size=tree.prior.shape)
+      prior = tree.prior * (1 + np.finfo(np.float64).eps * last_bits)
+      average = harness.run(tree, prior, 64, algorithm=RoundsAsTheReference(**fields))[1]
+      found.append(float(exploitability(tree, average)))
+  assert min(found) < LINEAR_CFR_64["2x3f"] < max(found)
+  assert max(found) / min(found) > 1.1
+  # Without the rounding the same runs agree.
+  exact = [exploitability_after("2x3f", 64, right, x64=True, num_runs=n) for n in (1, 3)]
+  assert exact[0] == pytest.approx(exact[1], rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ALL)
