@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rebel_jax import checkpoint, compile_cache, flags, folders
+import jax
+
+from rebel_jax import checkpoint, compile_cache, flags, folders, processes
 from rebel_jax.config import Config, ConfigError
 from rebel_jax.presets import get_preset
 
@@ -33,7 +35,8 @@ def parse_config(argv: Sequence[str]) -> Config:
     run = folders.find_run(output_dir, preset if output_dir is None else None)
     default = checkpoint.config_of(run.checkpoint, run.about)
     # Where and for how long is this command's business, not the run's.
-    default = dataclasses.replace(default, output_dir=str(run.folder), max_seconds=None)
+    where = {"output_dir": str(run.folder), "max_seconds": None, "distributed": False}
+    default = dataclasses.replace(default, **where)
   if "game" in found and found["game"][0] != default.game and "game_params" not in found:
     default = dataclasses.replace(default, game_params=())  # those were another game's
   return flags.parse(Config, argv, prog="train.py", default=default)
@@ -62,9 +65,12 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
 
   try:
     config = parse_config(argv)
+    if config.distributed:
+      processes.join()
     config.validate()
     compile_cache.enable()
-    result = train(config, started=started, display=Display())
+    quiet = config.distributed and jax.process_index() > 0
+    result = train(config, started=started, display=Display(quiet=quiet))
   except ConfigError as error:
     return flags.fail(error)
   except RunError as error:

@@ -106,6 +106,9 @@ class Config:
     final_playthroughs: Playthroughs that the evaluation at the end averages; at least 1.
     final_iterations: Iterations of each search in the evaluation at the end; even, at least 2.
     num_devices: Devices to train on, from 1 to those there are; None for all.
+    distributed: Train together with the other processes of the job, as SLURM, Open MPI, Kubernetes
+      or a TPU pod start them; elsewhere JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
+      JAX_PROCESS_ID name them. Needs output_dir, on a file system that all share.
     seed: Seed of all randomness, from 0 to 4,294,967,295; on one kind of device it decides the run.
     output_dir: Folder for configuration, metrics, checkpoints and figure; None for a new
       runs/PRESET-N.
@@ -157,6 +160,7 @@ class Config:
   final_iterations: int = 1_024
 
   num_devices: int | None = None
+  distributed: bool = False
   seed: int = 0
   output_dir: str | None = None
   resume: bool = False

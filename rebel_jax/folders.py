@@ -18,7 +18,7 @@ CHANGEABLE = frozenset(
   {
     "examples", "max_seconds", "report_every", "evaluate_every", "eval_playthroughs",
     "eval_iterations", "eval_algorithm", "final_playthroughs", "final_iterations", "num_devices",
-    "output_dir", "resume", "checkpoint_every", "keep_checkpoints",
+    "distributed", "output_dir", "resume", "checkpoint_every", "keep_checkpoints",
   }
 )  # fmt: skip
 

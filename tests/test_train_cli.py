@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rebel_jax import cli, flags
+from rebel_jax import cli, flags, processes
 from rebel_jax.config import Config, ConfigError
 from rebel_jax.display import Display, duration, progress_text
 from rebel_jax.figures import plot_exploitability
@@ -51,6 +52,7 @@ BAD = [
   ("--resume", "resume=True finds no run with a checkpoint in runs/"),
   ("--resume --preset kuhn_poker", "finds no run of preset 'kuhn_poker'"),
   ("--resume --output-dir nowhere", "output_dir='nowhere' holds no checkpoint to resume from"),
+  ("--distributed", "distributed=True but the job's other processes are not found"),
   ("stray", "argument 'stray' belongs to no flag"),
   ("-v", "argument '-v' belongs to no flag"),
 ]
@@ -221,3 +223,44 @@ def test_terminal_and_plain_display():
     assert ("━" in shown) == terminal
     assert "training" in shown
     assert "20%" in shown
+
+
+@pytest.mark.parametrize(
+  ("variables", "sentence"),
+  [
+    ({"JAX_PROCESS_ID": "0"}, "needs JAX_COORDINATOR_ADDRESS and JAX_NUM_PROCESSES beside"),
+    ({"JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "2"}, "JAX_PROCESS_ID='2': they must be"),
+    ({"JAX_NUM_PROCESSES": "two", "JAX_PROCESS_ID": "0"}, "JAX_NUM_PROCESSES='two'"),
+  ],
+)
+def test_a_job_that_is_named_wrongly(variables, sentence, monkeypatch):
+  if len(variables) > 1:
+    variables = variables | {"JAX_COORDINATOR_ADDRESS": "localhost:1"}
+  for name, value in variables.items():
+    monkeypatch.setenv(name, value)
+  with pytest.raises(ConfigError, match=re.escape(sentence)):
+    processes.join()
+
+
+@pytest.mark.slow
+def test_two_processes_from_the_command_line(tmp_path):
+  """Two commands, one run: the first writes and shows it, both end well."""
+  with socket.socket() as free:
+    free.bind(("localhost", 0))
+    address = f"localhost:{free.getsockname()[1]}"
+  command = [sys.executable, ROOT / "train.py", "--output-dir", tmp_path / "run"]
+  started = []
+  for rank in ("0", "1"):
+    names = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+    environment = os.environ | dict(zip(names, (address, "2", rank)))
+    process = subprocess.Popen(
+      [*command, *as_flags(distributed=True)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    started.append(process)
+  shown = [process.communicate()[0] for process in started]
+  assert [process.returncode for process in started] == [0, 0]
+  assert "exploitability" in shown[0]
+  assert "examples" not in shown[1]
+  assert [row["step"] for row in rows(tmp_path / "run")] == [2, 4, 6, 8]
+  about = json.loads((tmp_path / "run" / "config.json").read_text())
+  assert about["environment"]["num_processes"] == 2
