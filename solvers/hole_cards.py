@@ -25,20 +25,21 @@ from solvers.levels import Levels
 
 _MAX_DENSE_ON_CPU = 2**20  # entries of all boards' matrices
 _MAX_DENSE = 2**27
+_MOST_NODES = 48  # of a board that are taken at once in sorted form
 
 
 class SortedShowdowns(NamedTuple):
-  """Where to find sums of reach over weaker and stronger hands, for `K` boards.
+  """Where to find sums of reach over weaker and stronger hands, for each of `K` boards.
 
-  All places are flat. Hands are sorted in `blocks` of `b` (`_blocks`), and those that hold a card,
-  `M` for each of `C` cards, apart; places within a block come first, then blocks or cards, then
-  boards, so that one matrix product sums all blocks.
+  Hands are sorted in `blocks` of `b` (`_blocks`), and those that hold a card, `M` for each of `C`
+  cards, apart. Places are flat; those within a block come first, then blocks or cards, so that one
+  matrix product sums all blocks.
   """
 
-  order: jax.Array  # [b * blocks * K] the hands in order of strength
-  bounds: jax.Array  # [2, K * H] sums below, and up to, the hands that tie with each
-  card_order: jax.Array  # [M * C * K] the hands that hold a card, in order of strength
-  card_bounds: jax.Array  # [2, 2, K * H] as `bounds`, among the hands of each of its two cards
+  order: jax.Array  # [K, b * blocks] the hands in order of strength
+  bounds: jax.Array  # [K, 2, H] sums below, and up to, the hands that tie with each
+  card_order: jax.Array  # [K, M * C] the hands that hold a card, in order of strength
+  card_bounds: jax.Array  # [K, 4, H] as `bounds`, among the hands of each of its two cards
 
 
 Showdowns = SortedShowdowns | jax.Array  # sorted, or dense [K, H, H]: signs of who wins
@@ -87,34 +88,47 @@ def dense_showdowns(strengths: jax.Array, dtype) -> jax.Array:
 
 def sorted_showdowns(strengths: jax.Array) -> SortedShowdowns:
   """Sorts the hands of each board, all of them and those of each card: `strengths` `[K, H]`."""
-  boards, h = strengths.shape
+  return jax.vmap(_sort_board)(strengths)
+
+
+def _sort_board(strengths: jax.Array) -> SortedShowdowns:
+  (h,) = strengths.shape
   pairs = all_pairs(h)
   cards = num_live_cards(h)
   of_card = np.array([np.flatnonzero((pairs == c).any(axis=1)) for c in range(cards)])  # [C, M]
   # Where a hand stands among those of its first and of its second card: [2, H].
   place = np.stack([(of_card[pairs[:, j]] < np.arange(h)[:, None]).sum(axis=1) for j in (0, 1)])
-  board = np.arange(boards)
-
   order, *bounds = _sort(strengths)
   length, blocks = _blocks(h)
-  order = (order + h * board[:, None]).reshape(boards, blocks, length)
   places = []
   for bound in bounds:
     block = jnp.minimum(bound // length, blocks - 1)
-    places.append(((bound - block * length) * blocks + block) * boards + board[:, None])
-
-  card_order, *card_bounds = _sort(strengths[:, of_card])  # [K, C, M]
-  hand = jnp.take_along_axis(jnp.broadcast_to(of_card, card_order.shape), card_order, axis=-1)
-  card_places = []
-  for bound in card_bounds:
-    below = bound[:, pairs.T, place]  # [K, 2, H]
-    card_places.append((below * cards + pairs.T) * boards + board[:, None, None])
+    places.append((bound - block * length) * blocks + block)
+  card_order, *card_bounds = _sort(strengths[of_card])  # [C, M]
+  hand = jnp.take_along_axis(jnp.asarray(of_card), card_order, axis=-1)
+  card_places = [bound[pairs.T, place] * cards + pairs.T for bound in card_bounds]
   return SortedShowdowns(
-    order=order.transpose(2, 1, 0).reshape(-1),
-    bounds=jnp.stack(places).reshape(2, -1),
-    card_order=(hand + h * board[:, None, None]).transpose(2, 1, 0).reshape(-1),
-    card_bounds=jnp.stack(card_places).transpose(0, 2, 1, 3).reshape(2, 2, -1),
+    order=order.reshape(blocks, length).T.reshape(-1),
+    bounds=jnp.stack(places),
+    card_order=hand.T.reshape(-1),
+    card_bounds=jnp.concatenate(card_places),
   )
+
+
+def _sort(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """Returns along the last axis the order, and how many are less, and less or equal."""
+  order = jnp.argsort(values, axis=-1)
+  ordered = jnp.take_along_axis(values, order, axis=-1)
+
+  def count(row, own, side):
+    return jnp.searchsorted(row, own, side=side)
+
+  if values.ndim == 1:
+    return order, count(ordered, values, "left"), count(ordered, values, "right")
+  low, high = (
+    jax.vmap(functools.partial(count, side=side))(ordered, values) for side in ("left", "right")
+  )
+  return order, low, high
 
 
 def _blocks(num_hands: int) -> tuple[int, int]:
@@ -122,16 +136,6 @@ def _blocks(num_hands: int) -> tuple[int, int]:
   length = num_live_cards(num_hands)
   length -= 1 - length % 2  # n (n - 1) / 2 is a multiple of n - 1 or of n, whichever is odd
   return length, num_hands // length
-
-
-def _sort(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-  """Returns along the last axis the order, and how many are less, and less or equal."""
-  order = jnp.argsort(values, axis=-1)
-  flat = jnp.take_along_axis(values, order, axis=-1).reshape(-1, values.shape[-1])
-  rows = values.reshape(flat.shape)
-  low = jax.vmap(lambda a, v: jnp.searchsorted(a, v, side="left"))(flat, rows)
-  high = jax.vmap(lambda a, v: jnp.searchsorted(a, v, side="right"))(flat, rows)
-  return order, low.reshape(values.shape), high.reshape(values.shape)
 
 
 def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
@@ -146,20 +150,33 @@ def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
   """
   if not isinstance(showdowns, SortedShowdowns):
     return reach @ showdowns
-  boards, n, h = reach.shape
+  # Board by board, and not too many nodes at once, it stays within a core's cache.
+  if reach.shape[1] == 1:
+    return jax.vmap(_board_values)(showdowns, reach)
+  if len(reach) == 1:
+    return _board_values(jax.tree.map(lambda x: x[0], showdowns), reach[0])[None]
+  return lax.map(lambda board: _board_values(*board), (showdowns, reach))
+
+
+def _board_values(showdowns: SortedShowdowns, reach: jax.Array) -> jax.Array:
+  """Returns `showdown_values` of one board, `[n, H]`."""
+  n, h = reach.shape
+  pieces = -(-n // _MOST_NODES)
+  if pieces > 1:
+    cuts = [n * i // pieces for i in range(1, pieces)]
+    return jnp.concatenate([_board_values(showdowns, x) for x in jnp.split(reach, cuts)])
   cards = num_live_cards(h)
   length, blocks = _blocks(h)
-  # Nodes last: a hand's numbers at all nodes of a board are moved and added up together.
-  columns = _settle(reach.transpose(0, 2, 1).reshape(boards * h, n))
+  # Nodes last: a hand's numbers at all nodes are moved and added up together.
+  columns = _settle(reach.T)
   below = _sums_below(_rows(columns, showdowns.order).reshape(length, -1), centred=False)
-  totals = below[-1].reshape(blocks, -1)
-  before = _sums_below(totals, centred=True)[:-1]
+  before = _sums_below(below[-1].reshape(blocks, -1), centred=True)[:-1]
   below = (below.reshape(length + 1, blocks, -1) + before).reshape(-1, n)
   of_card = _rows(columns, showdowns.card_order).reshape(cards - 1, -1)
   below_of_card = _sums_below(of_card, centred=True).reshape(-1, n)
   values = _sum_of_rows(below, showdowns.bounds)
-  values = values - _sum_of_rows(below_of_card, showdowns.card_bounds.reshape(4, -1))
-  return _settle(values).reshape(boards, h, n).transpose(0, 2, 1)
+  values = values - _sum_of_rows(below_of_card, showdowns.card_bounds)
+  return _settle(values).T
 
 
 def _settle(rows: jax.Array) -> jax.Array:

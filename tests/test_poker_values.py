@@ -70,7 +70,7 @@ def test_folds_equal_sums_over_pairs(case):
 def test_forgetting_blockers_is_found_out(case):
   strengths, reach, truth, live = case
   tables = hole_cards.sorted_showdowns(jnp.asarray(strengths))
-  nothing = jnp.zeros_like(tables.card_bounds)
+  nothing = jnp.zeros_like(tables.card_bounds)  # as if no hand held a card
   values = hole_cards.showdown_values(
     tables._replace(card_bounds=nothing), jnp.asarray(reach, jnp.float32)
   )
