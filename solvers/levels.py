@@ -3,6 +3,7 @@
 Level sizes are static, so nothing has to be cut out of a larger array inside a solver's loop.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -40,10 +41,7 @@ def reduce_children(
   """Sums (or maximises) over each parent's children: `[size, H]` to `[num_parents, H]`."""
   combine = jnp.maximum if maximum else jnp.add
   if not level.sliced:
-    fill = -jnp.inf if maximum else 0.0
-    padded = jnp.concatenate([children, jnp.full_like(children[:1], fill)])
-    gathered = padded[_child_table(level, num_parents)]
-    return gathered.max(axis=1) if maximum else gathered.sum(axis=1)
+    return _reduce_gathered(level, children, num_parents, combine, -jnp.inf if maximum else 0.0)
   stops = np.cumsum([stop - start for start, stop in level.runs])
   pieces = [
     (start, stop, children[end - (stop - start) : end])
@@ -74,12 +72,32 @@ def _reduce_prefixes(pieces: Sequence[jax.Array], combine: Callable) -> jax.Arra
   return total
 
 
-def _child_table(level: Level, num_parents: int) -> np.ndarray:
-  """Returns each parent's children, filled up with `size`: `[num_parents, A]`."""
+_MANY_CHILDREN = 8  # a node of chance has dozens, one of a player hardly more than these
+
+
+def _reduce_gathered(level: Level, children, num_parents: int, combine, fill: float) -> jax.Array:
+  """Combines over children by index; parents of many children apart, so as not to pad to them."""
   counts = np.bincount(level.parents, minlength=num_parents)
+  table = _child_table(level, counts)
+  padded = jnp.concatenate([children, jnp.full_like(children[:1], fill)])
+  few, many = np.flatnonzero(counts <= _MANY_CHILDREN), np.flatnonzero(counts > _MANY_CHILDREN)
+  parts = []
+  if len(few):
+    slots = table[few, : max(counts[few].max(), 1)].T
+    parts.append(functools.reduce(combine, (padded[slot] for slot in slots)))
+  if len(many):
+    gathered = padded[table[many]]
+    parts.append(gathered.max(axis=1) if combine is jnp.maximum else gathered.sum(axis=1))
+  if len(parts) == 1:
+    return parts[0]
+  return jnp.concatenate(parts)[np.argsort(np.concatenate([few, many]))]
+
+
+def _child_table(level: Level, counts: np.ndarray) -> np.ndarray:
+  """Returns each parent's children, filled up with `size`: `[num_parents, most children]`."""
   order = np.argsort(level.parents, kind="stable")
   slot = np.arange(level.size) - np.repeat(np.cumsum(counts) - counts, counts)
-  table = np.full((num_parents, counts.max()), level.size)
+  table = np.full((len(counts), counts.max()), level.size)
   table[level.parents[order], slot] = order
   return table
 

@@ -10,7 +10,7 @@ import pytest
 import games
 import solvers
 from games.poker import Deck, evaluate
-from solvers import hole_cards, traversal
+from solvers import hole_cards, levels, traversal
 from solvers.solve import uniform_policy
 from tests import harness
 
@@ -103,10 +103,11 @@ def without_hands(game):
 def both_sweeps(tree, beliefs, policy):
   tree = jax.tree.map(jnp.asarray, tree)
   setting = traversal.prepare(tree, beliefs)
-  levels = traversal.split_levels(tree, policy)
-  reach = traversal.both_reach(tree, setting, levels)
+  by_level = traversal.split_levels(tree, policy)
+  reach = traversal.both_reach(tree, setting, by_level)
   sweeps = [
-    traversal.values_up(tree, setting, levels, reach[1 - player], None, player) for player in (0, 1)
+    traversal.values_up(tree, setting, by_level, reach[1 - player], None, player)
+    for player in (0, 1)
   ]
   return [(traversal.join_levels(sweep.nodes), sweep.root) for sweep in sweeps]
 
@@ -151,8 +152,8 @@ def test_a_tree_of_hands_has_the_values_of_tables_of_pairs(small_case, entries, 
 def test_rows_whose_kind_is_not_static_are_evaluated_one_by_one(small_case):
   """In stacked trees of different shapes a row is a fold in one and a showdown in the other."""
   (tree, _), beliefs, policy = small_case
-  levels = [dataclasses.replace(level, payoff_runs=None) for level in tree.structure.levels]
-  structure = dataclasses.replace(tree.structure, levels=tuple(levels))
+  loose_levels = [dataclasses.replace(level, payoff_runs=None) for level in tree.structure.levels]
+  structure = dataclasses.replace(tree.structure, levels=tuple(loose_levels))
   loose = dataclasses.replace(tree, structure=structure)
   for (ours, _), (theirs, _) in zip(
     root_and_node_values(loose, beliefs, policy), root_and_node_values(tree, beliefs, policy)
@@ -195,3 +196,22 @@ def test_values_are_zero_where_the_root_blocks_a_hand():
   assert np.abs(values[tree.possible[0]]).max() > 0
   broken = dataclasses.replace(tree, possible=None)
   assert (np.asarray(solvers.expected_values(broken, policy))[~tree.possible[0]] != 0).any()
+
+
+def test_rows_are_moved_alike_by_slices_and_by_index():
+  """A node of chance has 48 children, players' nodes at the same level four."""
+  tree = games.build_public_tree(games.make("turn_endgame_holdem"))
+  rng = np.random.default_rng(0)
+  for above, level in zip(tree.structure.levels[:5], tree.structure.levels[1:5]):
+    rows = rng.normal(size=(level.size, 2)).astype(np.float32)
+    total = np.zeros((above.num_inner, 2))
+    np.add.at(total, level.parents, rows)
+    best = np.full_like(total, -np.inf)
+    np.maximum.at(best, level.parents, rows)
+    for sliced in (False, True):
+      same = dataclasses.replace(level, sliced=sliced)
+      np.testing.assert_allclose(
+        levels.reduce_children(same, jnp.asarray(rows), above.num_inner), total, atol=1e-5
+      )
+      highest = levels.reduce_children(same, jnp.asarray(rows), above.num_inner, maximum=True)
+      np.testing.assert_allclose(highest, best, atol=1e-6)
