@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,8 @@ class SolveBelow:
   algorithm: Algorithm
   num_iterations: int
   stacked: bool = False
+
+  solves_trees: ClassVar[bool] = True  # for how `solve` compiles it
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
     """Returns the traverser's expected values at the leaves, `[L, H]`."""

@@ -83,7 +83,7 @@ def solve(
   elif leaf_values is not None and hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(tree)
   arguments = (tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy)
-  if takes_large_options(tree, beliefs, params, initial_policy):
+  if takes_large_options(tree, leaf_values, beliefs, params, initial_policy):
     return _solve_large(*arguments)
   return _solve(*arguments)
 
@@ -147,10 +147,15 @@ _solve = jax.jit(_run, static_argnames=_STATIC)
 _solve_large = jax.jit(_run, static_argnames=_STATIC, compiler_options=LARGE_OPTIONS)
 
 
-def takes_large_options(tree: PublicTree, *arguments: Any) -> bool:
-  """Says whether to compile for `tree` with `LARGE_OPTIONS`; a nested jit takes no options."""
+def takes_large_options(tree: PublicTree, leaf_values: Any, *arguments: Any) -> bool:
+  """Says whether to compile for `tree` with `LARGE_OPTIONS`.
+
+  A nested jit takes no options. Leaf values of a network are better off without: the older
+  emitters take twice as long for its activations. An oracle's are trees again.
+  """
   large = tree.num_nodes * tree.num_infostates >= _LARGE
-  return large and validation.is_concrete(tree, *arguments)
+  trees_only = leaf_values is None or getattr(leaf_values, "solves_trees", False)
+  return large and trees_only and validation.is_concrete(tree, *arguments)
 
 
 def update_simultaneously(

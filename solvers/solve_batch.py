@@ -11,6 +11,7 @@ from jax import lax
 from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.algorithm import Algorithm
+from solvers.cores import map_over_cores
 from solvers.exact_leaf_values import ExactLeafValues
 from solvers.leaf_values import LeafValues
 from solvers.solve import LARGE_OPTIONS, Solution, _solve, takes_large_options
@@ -80,20 +81,29 @@ def solve_batch(
     leaf_values, params, row_params = leaf_values.bind_stacked(trees)
   elif leaf_values is not None and hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(trees)
-  # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
-  pieces = -(-len(beliefs) // batch_size)
   rows = (trees if stacked else None, beliefs, initial_policy, row_params)
-  large = takes_large_options(trees, beliefs, params, initial_policy, row_params)
+  large = takes_large_options(trees, leaf_values, beliefs, params, initial_policy, row_params)
   solve_pieces = _solve_pieces_large if large else _solve_pieces
-  return solve_pieces(
-    rows,
-    None if stacked else trees,
-    params,
-    algorithm=algorithm,
-    num_iterations=num_iterations,
-    leaf_values=leaf_values,
-    piece=-(-len(beliefs) // pieces),
-  )
+
+  def solve_rows(rows) -> Solution:
+    # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
+    size = len(jax.tree.leaves(rows)[0])
+    return solve_pieces(
+      rows,
+      None if stacked else trees,
+      params,
+      algorithm=algorithm,
+      num_iterations=num_iterations,
+      leaf_values=leaf_values,
+      piece=-(-size // -(-size // batch_size)),
+    )
+
+  pieces = -(-len(beliefs) // batch_size)
+  if jax.default_backend() == "cpu" and validation.is_concrete(rows, params):
+    shared = () if stacked else (trees.structure, *(x.shape for x in jax.tree.leaves(trees)))
+    key = (shared, algorithm, num_iterations, leaf_values, batch_size)
+    return map_over_cores(solve_rows, rows, most=pieces, key=key)
+  return solve_rows(rows)
 
 
 def _run_pieces(rows, shared_tree, params, *, algorithm, num_iterations, leaf_values, piece):
@@ -152,11 +162,29 @@ def _check_batch(trees: PublicTree, stacked: bool, beliefs, initial_policy) -> N
     )
   if not validation.is_concrete(trees, beliefs, initial_policy):
     return
-  for i in range(batch):
+  beliefs = np.asarray(beliefs)
+  for i in range(batch) if initial_policy is not None else _suspects(trees, stacked, beliefs):
     tree = jax.tree.map(lambda x, i=i: np.asarray(x)[i], trees) if stacked else trees
     try:
-      validation.check_beliefs(tree, np.asarray(beliefs)[i])
+      validation.check_beliefs(tree, beliefs[i])
       if initial_policy is not None:
         validation.check_policy("initial_policy", tree, np.asarray(initial_policy)[i])
     except ValueError as error:
       raise ValueError(f"subgame {i}: {error}") from None
+
+
+def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int]:
+  """Returns the subgames whose beliefs must be looked at one by one, found all at once."""
+  batch = len(beliefs)
+  if trees.hands is not None:
+    return list(range(batch))
+  with np.errstate(invalid="ignore"):
+    wrong = ~np.isfinite(beliefs) | (beliefs < 0)
+    wrong |= np.abs(beliefs.sum(axis=-1, keepdims=True) - 1) > validation.TOLERANCE
+    if trees.possible is not None:
+      possible = np.asarray(trees.possible)
+      wrong |= (beliefs > 0) & ~(possible[:, 0] if stacked else possible[0])
+    weights, index = np.asarray(trees.pair_weights), np.asarray(trees.root_pair_index)
+    weights = weights[np.arange(batch), index] if stacked else weights[int(index)]
+    together = (beliefs[:, 0] * (weights @ beliefs[:, 1, :, None])[..., 0]).sum(axis=-1)
+  return np.flatnonzero(wrong.any(axis=(1, 2)) | ~(together > 0)).tolist()

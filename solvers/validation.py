@@ -10,7 +10,7 @@ from games import card_removal
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree
 
-_TOLERANCE = 1e-3
+TOLERANCE = 1e-3
 
 
 def is_concrete(*arrays) -> bool:
@@ -79,7 +79,7 @@ def check_beliefs(tree: PublicTree, beliefs) -> None:
   if (values < 0).any():
     raise ValueError(f"beliefs hold {values.min():g}; each row must be a distribution, >= 0")
   sums = values.sum(axis=1)
-  if (np.abs(sums - 1) > _TOLERANCE).any():
+  if (np.abs(sums - 1) > TOLERANCE).any():
     raise ValueError(f"beliefs rows sum to {sums.tolist()}; each row must sum to one")
   if tree.possible is not None:
     impossible = (values > 0) & ~np.asarray(tree.possible)[0]
@@ -115,7 +115,7 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
   if edges.size == 0:
     return
   rows = values[edges]
-  if (rows < -_TOLERANCE).any():
+  if (rows < -TOLERANCE).any():
     raise ValueError(f"{name} holds {rows.min():g}; probabilities must be >= 0")
   sums = np.zeros_like(values)
   real = np.ones_like(rows, bool)
@@ -127,7 +127,7 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
   np.add.at(sums, (parent[edges][:, None], infostates), rows * real)
   counts = np.zeros_like(values)
   np.add.at(counts, (parent[edges][:, None], infostates), real)
-  wrong = (np.abs(sums - 1) > _TOLERANCE) & (counts > 0)
+  wrong = (np.abs(sums - 1) > TOLERANCE) & (counts > 0)
   if wrong.any():
     node, infostate = np.argwhere(wrong)[0].tolist()
     raise ValueError(
