@@ -35,8 +35,9 @@ def parse_config(argv: Sequence[str]) -> Config:
     run = folders.find_run(output_dir, preset if output_dir is None else None)
     default = checkpoint.config_of(run.checkpoint, run.about)
     # Where and for how long is this command's business, not the run's.
-    where = {"output_dir": str(run.folder), "max_seconds": None, "distributed": False}
-    default = dataclasses.replace(default, **where)
+    default = dataclasses.replace(
+      default, output_dir=str(run.folder), max_seconds=None, distributed=False
+    )
   if "game" in found and found["game"][0] != default.game and "game_params" not in found:
     default = dataclasses.replace(default, game_params=())  # those were another game's
   return flags.parse(Config, argv, prog="train.py", default=default)

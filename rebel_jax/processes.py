@@ -1,6 +1,7 @@
 """Several processes that train one network together."""
 
 import os
+from typing import Any
 
 import jax
 
@@ -21,7 +22,7 @@ def join() -> None:
       be reached.
   """
   given = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
-  settings = {}
+  settings: dict[str, Any] = {}
   if given:
     missing = [name for name in _VARIABLES if name not in given]
     if missing:
