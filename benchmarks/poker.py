@@ -4,6 +4,7 @@
   python -m benchmarks.poker figure5     ReBeL's Figure 5: exploitability against iterations
   python -m benchmarks.poker rivers      river subgames of random boards, pots and beliefs, batched
   python -m benchmarks.poker libratus    real endgames, solved by the thesis's algorithms
+  python -m benchmarks.poker grid        a range grid of the solved turn, as a picture
 
 An iteration is one player's update. Prints JSON lines, and draws pictures into `--images`.
 """
@@ -33,6 +34,7 @@ from games.poker import (
   TurnEndgame,
   in_units,
 )
+from rebel_jax import range_grids
 
 _ONE_BET = dataclasses.replace(TEH, max_raises=1)
 BETS = {"teh": TEH, "teh_one_bet": _ONE_BET}
@@ -132,11 +134,11 @@ def draw(found: dict[str, Any], unit: str, title: str, path: Path) -> None:
   figure.savefig(path, dpi=100)
 
 
-def figure5(bets: str, iterations: int, images: Path) -> None:
+def figure5(bets: str, iterations: int, names: list[str], images: Path) -> None:
   game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
-  algorithms = {name: timing.ALGORITHMS[name]() for name in FIGURE_5}
+  algorithms = {name: timing.look_up("algorithm", name, timing.ALGORITHMS)() for name in names}
   found = trace("figure5", game, make_tree(game), algorithms, iterations, bets=bets)
-  draw(found, "pot", "Turn endgame hold'em, 3♠7♥T♦K♠", images / "poker_figure5.png")
+  draw(found, "pot", "Turn endgame hold'em, 3♠7♥T♦K♠", images / f"poker_figure5_{bets}.png")
 
 
 def random_rivers(number: int, seed: int = 0) -> tuple[list[Holdem], np.ndarray]:
@@ -226,10 +228,25 @@ def libratus(folder: Path, iterations: int, images: Path) -> None:
     draw(found, "mbb", title, images / f"poker_libratus_{path.stem}.png")
 
 
+def grid(bets: str, iterations: int, images: Path) -> None:
+  """Draws what player 0 does first on the paper's board."""
+  game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
+  tree = make_tree(game)
+  solution = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=iterations)
+  found = range_grids.range_grid(game, tree, solution.average_policy)
+  path = images / "poker_range_grid.png"
+  path.parent.mkdir(parents=True, exist_ok=True)
+  title = "3♠ 7♥ T♦ K♠, 1,000 each in the pot, stacks 20,000: player 0 acts first"
+  range_grids.plot_range_grid(found, path, title=title)
+  summary = {move: timing.significant(float(x)) for move, x in zip(found.moves, found.summary)}
+  say("grid", bets=bets, iterations=iterations, summary=summary)
+
+
 def main(arguments: list[str] | None = None) -> None:
   parser = argparse.ArgumentParser(prog="python -m benchmarks.poker", description=__doc__)
-  parser.add_argument("part", choices=["update", "figure5", "rivers", "libratus"])
+  parser.add_argument("part", choices=["update", "figure5", "rivers", "libratus", "grid"])
   parser.add_argument("--bets", default="teh", help=f"one of {', '.join(BETS)}")
+  parser.add_argument("--algorithms", nargs="+", default=list(FIGURE_5), help="of Figure 5")
   parser.add_argument("--iterations", type=int, default=None)
   parser.add_argument("--number", type=int, default=1024, help="of rivers")
   parser.add_argument("--folder", type=Path, default=None, help="of the endgames' files")
@@ -238,9 +255,11 @@ def main(arguments: list[str] | None = None) -> None:
   if options.part == "update":
     update(options.bets, options.iterations or 20)
   elif options.part == "figure5":
-    figure5(options.bets, options.iterations or 1024, options.images)
+    figure5(options.bets, options.iterations or 1024, options.algorithms, options.images)
   elif options.part == "rivers":
     rivers(options.number, options.iterations or 256)
+  elif options.part == "grid":
+    grid(options.bets, options.iterations or 512, options.images)
   elif options.folder is None:
     sys.exit("--folder must name the folder that holds the endgames' files")
   else:

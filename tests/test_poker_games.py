@@ -143,6 +143,8 @@ def test_names_of_moves(paper_game):
   assert paper_game.describe(history, card) == "deal 2c"
   assert paper_game.action_name(card) == "deal 2c"
   assert paper_game.infostate_name(0, 0) == "2h2s"
+  assert paper_game.infostate("2s2h") == paper_game.infostate("2h2s") == 0
+  assert paper_game.infostate_name(1, paper_game.infostate("AhKd")) == "AhKd"
 
 
 def test_ranges_become_beliefs(paper_game):
@@ -184,6 +186,8 @@ TEH_NAME = "turn_endgame_holdem"
      "make more than 100000 boards"),
     (lambda: Holdem(board=(3, 3), bets=TEH), "holds a card twice"),
     (lambda: Holdem(board=(3, 77), bets=TEH), "outside the deck's 0 to 51"),
+    (lambda: games.make(TEH_NAME).infostate("KsAd"), "hand='KsAd' is blocked by the board"),
+    (lambda: games.make(TEH_NAME).infostate("Ad"), "hand='Ad' must be 2 cards"),
     (lambda: games.make(TEH_NAME).beliefs(np.ones((2, 5))), "must have shape"),
     (lambda: games.make(TEH_NAME).beliefs(-np.ones((2, 1326))), "negative"),
     (lambda: games.make(TEH_NAME).beliefs(np.zeros((2, 1326))), "no hand"),

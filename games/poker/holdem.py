@@ -206,6 +206,20 @@ class Holdem(Game):
   def hands(self):
     return self.hole_cards
 
+  def infostate(self, hand: str) -> int:
+    """Returns the infostate of a hand such as `AsKd`, cards in either order.
+
+    Raises:
+      ValueError: it is not two different cards of the deck, or the board blocks it.
+    """
+    cards = sorted(self.deck.parse(hand, field="hand"))
+    if len(cards) != NUM_HOLE_CARDS:
+      raise ValueError(f"hand={hand!r} must be {NUM_HOLE_CARDS} cards")
+    found = np.flatnonzero((self.hole_cards == cards).all(axis=1))
+    if not len(found):
+      raise ValueError(f"hand={hand!r} is blocked by the board {self.deck.names(self.board)!r}")
+    return int(found[0])
+
   def beliefs(self, ranges: np.ndarray) -> np.ndarray:
     """Turns weights of all pairs of the deck into beliefs at the start.
 
