@@ -19,6 +19,51 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
+class Layer(nn.Module):
+  """A linear layer, the mean of its outputs taken out if a normalisation follows.
+
+  LayerNorm subtracts each row's mean over the units. Subtracting from every input's weights, and
+  from the biases, their own mean over the units does the same, and does it to the weights once
+  instead of to the rows in every iteration of a search.
+
+  Attributes:
+    width: units.
+    use_bias: whether there are biases.
+    centred: whether each row's outputs have mean zero.
+  """
+
+  width: int
+  use_bias: bool = True
+  centred: bool = False
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    """Returns `[R, width]` from `[R, inputs]`."""
+    shape = (x.shape[-1], self.width)
+    kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
+    if self.centred:
+      kernel = kernel - kernel.mean(axis=-1, keepdims=True)
+    y = x @ kernel
+    if self.use_bias:
+      bias = self.param("bias", nn.initializers.zeros, (self.width,))
+      y = y + (bias - bias.mean() if self.centred else bias)
+    return y
+
+
+class Norm(nn.Module):
+  """The rest of LayerNorm for rows whose mean is zero already: scaling to variance one."""
+
+  epsilon: float = 1e-6
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    """Returns `[R, width]` from `[R, width]`."""
+    scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
+    bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
+    variance = (x * x).mean(axis=-1, keepdims=True)
+    return x * jax.lax.rsqrt(variance + self.epsilon) * scale + bias
+
+
 class ValueNetwork(nn.Module):
   """An MLP from a PBS, seen from one player's seat, to that player's infostate values.
 
@@ -37,11 +82,12 @@ class ValueNetwork(nn.Module):
 
   def setup(self):
     """Makes the layers."""
-    self.public = nn.Dense(self.width, name="public")
-    self.beliefs = nn.Dense(self.width, use_bias=False, name="beliefs")
-    self.hidden = [nn.Dense(self.width) for _ in range(self.hidden_layers - 1)]
-    self.norms = [nn.LayerNorm() for _ in range(self.hidden_layers if self.layer_norm else 0)]
-    self.out = nn.Dense(self.num_infostates, name="out")
+    centred = self.layer_norm
+    self.public = Layer(self.width, centred=centred, name="public")
+    self.beliefs = Layer(self.width, use_bias=False, centred=centred, name="beliefs")
+    self.hidden = [Layer(self.width, centred=centred) for _ in range(self.hidden_layers - 1)]
+    self.norms = [Norm() for _ in range(self.hidden_layers if self.layer_norm else 0)]
+    self.out = Layer(self.num_infostates, name="out")
 
   def encode(self, features: jax.Array) -> jax.Array:
     """Returns the first layer's share of the public features `[R, F]`: `[R, width]`.

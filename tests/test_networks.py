@@ -1,0 +1,65 @@
+"""The value network is the papers': linear layers, LayerNorm, GELU."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rebel_jax.networks import ValueNetwork
+
+
+class Plain(nn.Module):
+  """The same network from Flax's own layers, public features and beliefs joined."""
+
+  num_infostates: int
+  hidden_layers: int
+  width: int
+  layer_norm: bool
+
+  @nn.compact
+  def __call__(self, x):
+    for _ in range(self.hidden_layers):
+      x = nn.Dense(self.width)(x)
+      if self.layer_norm:
+        x = nn.LayerNorm()(x)
+      x = nn.gelu(x, approximate=True)
+    return nn.Dense(self.num_infostates)(x)
+
+
+def as_plain(params, hidden_layers, layer_norm):
+  """Returns the parameters of `Plain`: the first layer's two parts on top of each other."""
+  ours = params["params"]
+  first = jnp.concatenate([ours["public"]["kernel"], ours["beliefs"]["kernel"]])
+  plain = {"Dense_0": {"kernel": first, "bias": ours["public"]["bias"]}}
+  for i in range(1, hidden_layers):
+    plain[f"Dense_{i}"] = ours[f"hidden_{i - 1}"]
+  plain[f"Dense_{hidden_layers}"] = ours["out"]
+  if layer_norm:
+    for i in range(hidden_layers):
+      plain[f"LayerNorm_{i}"] = ours[f"norms_{i}"]
+  return {"params": plain}
+
+
+@pytest.mark.parametrize("layer_norm", [True, False])
+@pytest.mark.parametrize("hidden_layers", [1, 3])
+def test_it_is_the_plain_network(hidden_layers, layer_norm, x64):
+  network = ValueNetwork(3, hidden_layers=hidden_layers, width=32, layer_norm=layer_norm)
+  keys = jax.random.split(jax.random.key(0), 4)
+  features, beliefs = jax.random.normal(keys[0], (7, 5)), jax.random.uniform(keys[1], (7, 6))
+  params = network.init(keys[2], features, beliefs)
+  # Biases and scales start at zero and one: move them, or they could be forgotten unseen.
+  leaves, structure = jax.tree.flatten(params)
+  noise = jax.random.split(keys[3], len(leaves))
+  leaves = [x + 0.3 * jax.random.normal(k, x.shape) for x, k in zip(leaves, noise)]
+  params = jax.tree.unflatten(structure, leaves)
+  plain = Plain(3, hidden_layers, 32, layer_norm)
+  joined = jnp.concatenate([features, beliefs], axis=-1)
+  expected = plain.apply(as_plain(params, hidden_layers, layer_norm), joined)
+  found = network.apply(params, features, beliefs)
+  np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+  # Control: a network whose layers keep their means is another one.
+  if layer_norm:
+    other = Plain(3, hidden_layers, 32, False)
+    values = other.apply(as_plain(params, hidden_layers, False), joined)
+    assert np.abs(values - expected).max() > 1e-2
