@@ -10,7 +10,7 @@ import pytest
 import games
 import solvers
 from games.poker import Deck, evaluate
-from solvers import hole_cards, levels, traversal
+from solvers import levels, showdowns, traversal
 from solvers.solve import uniform_policy
 from tests import harness
 
@@ -54,8 +54,8 @@ def case(request):
 def test_showdowns_equal_sums_over_pairs(case, form, dtype):
   strengths, reach, truth, live = case
   with jax.enable_x64(dtype == np.float64):
-    tables = hole_cards.make_showdowns(jnp.asarray(strengths), dtype, dense=form == "dense")
-    values = np.asarray(hole_cards.showdown_values(tables, jnp.asarray(reach, dtype)))
+    tables = showdowns.make_showdowns(jnp.asarray(strengths), dtype, dense=form == "dense")
+    values = np.asarray(showdowns.showdown_values(tables, jnp.asarray(reach, dtype)))
   assert values.dtype == dtype
   tolerance = 1e-4 if dtype == np.float32 else 1e-12
   np.testing.assert_allclose(values * live, truth[1], atol=tolerance * reach.sum(axis=2).max())
@@ -63,15 +63,15 @@ def test_showdowns_equal_sums_over_pairs(case, form, dtype):
 
 def test_folds_equal_sums_over_pairs(case):
   _, reach, truth, live = case
-  values = hole_cards.compatible_mass(jnp.asarray(reach, jnp.float32))
+  values = showdowns.compatible_mass(jnp.asarray(reach, jnp.float32))
   np.testing.assert_allclose(values * live, truth[0], atol=1e-4 * reach.sum(axis=2).max())
 
 
 def test_forgetting_blockers_is_found_out(case):
   strengths, reach, truth, live = case
-  tables = hole_cards.sorted_showdowns(jnp.asarray(strengths))
+  tables = showdowns.sorted_showdowns(jnp.asarray(strengths))
   nothing = jnp.zeros_like(tables.card_bounds)  # as if no hand held a card
-  values = hole_cards.showdown_values(
+  values = showdowns.showdown_values(
     tables._replace(card_bounds=nothing), jnp.asarray(reach, jnp.float32)
   )
   assert np.abs(values * live - truth[1]).max() > 0.05 * reach.max()
@@ -79,9 +79,9 @@ def test_forgetting_blockers_is_found_out(case):
 
 
 def test_numbers_of_hands_that_no_deck_has_are_refused():
-  assert hole_cards.num_live_cards(1326) == 52
+  assert showdowns.num_live_cards(1326) == 52
   with pytest.raises(ValueError, match="hands=1000 must be all pairs"):
-    hole_cards.num_live_cards(1000)
+    showdowns.num_live_cards(1000)
 
 
 GAME = {"ranks": "JQKA", "suits": "shd", "stack": 250, "bets": (1.0,)}
@@ -135,7 +135,7 @@ def small_case():
 
 @pytest.mark.parametrize("entries", [0, 2**30], ids=["sorted", "dense"])
 def test_a_tree_of_hands_has_the_values_of_tables_of_pairs(small_case, entries, monkeypatch):
-  monkeypatch.setattr(hole_cards, "_MAX_DENSE_ON_CPU", entries)
+  monkeypatch.setattr(showdowns, "_MAX_DENSE_ON_CPU", entries)
   (tree, dense), beliefs, policy = small_case
   assert tree.payoffs.size == 1
   assert dense.payoffs.shape[1:] == (66, 66)
