@@ -5,8 +5,9 @@
   python -m benchmarks.poker rivers      river subgames of random boards, pots and beliefs, batched
   python -m benchmarks.poker libratus    real endgames, solved by the thesis's algorithms
   python -m benchmarks.poker grid        a range grid of the solved turn, as a picture
+  python -m benchmarks.poker draw --lines FILE ...    the curves that figure5 or libratus printed
 
-An iteration is one player's update. Prints JSON lines, and draws pictures into `--images`.
+An iteration is one player's update. Prints JSON lines; pictures go into `--images`.
 """
 
 import argparse
@@ -92,15 +93,13 @@ def update(bets: str, iterations: int) -> None:
   )
 
 
-def trace(part: str, game: Holdem, tree, algorithms, last: int, **labels) -> dict[str, Any]:
-  """Solves `tree` by each of `algorithms`; prints and returns their curves in all units."""
+def trace(part: str, game: Holdem, tree, algorithms, last: int, **labels) -> None:
+  """Solves `tree` by each of `algorithms` and prints their curves in all units."""
   at = curves.checkpoints(last)
-  found = {}
   for name, algorithm in algorithms.items():
     start = time.perf_counter()
     values = curves.curve(tree, algorithm, at)
     units = [in_units(game, value) for value in values]
-    found[name] = {"iterations": at, "pot": [u.pot for u in units], "mbb": [u.mbb for u in units]}
     say(
       part,
       **labels,
@@ -112,19 +111,36 @@ def trace(part: str, game: Holdem, tree, algorithms, last: int, **labels) -> dic
       seconds=timing.significant(time.perf_counter() - start, 3),
       gigabytes=timing.significant(memory(), 3),
     )
-  return found
 
 
-def draw(found: dict[str, Any], unit: str, title: str, path: Path) -> None:
-  """Draws curves that `trace` returned."""
+def draw(files: list[Path], images: Path) -> None:
+  """Draws what `trace` printed into `files`: a picture for each tree or endgame."""
+  pictures: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+  for line in (line for file in files for line in file.read_text().splitlines()):
+    row = json.loads(line)
+    if row["benchmark"] == "poker.figure5":
+      key = (f"poker_figure5_{row['bets']}", "pot", "Turn endgame hold'em, 3♠7♥T♦K♠")
+    elif row["benchmark"] == "poker.libratus":
+      title = f"Libratus's {row['endgame']}, board {row['board']}"
+      key = (f"poker_libratus_{row['endgame']}", "mbb", title)
+    else:
+      continue
+    pictures.setdefault(key, []).append(row)
+  if not pictures:
+    sys.exit(f"--lines {[str(file) for file in files]} hold no curves of figure5 or libratus")
+  for (name, unit, title), rows in pictures.items():
+    _draw(rows, unit, title, images / f"{name}.png")
+
+
+def _draw(rows: list[dict[str, Any]], unit: str, title: str, path: Path) -> None:
   from matplotlib.backends.backend_agg import FigureCanvasAgg
   from matplotlib.figure import Figure
 
   figure = Figure(figsize=(7, 4.5), layout="constrained")
   FigureCanvasAgg(figure)
   axes = figure.add_subplot()
-  for name, curve in found.items():
-    axes.loglog(curve["iterations"], curve[unit], "o-", markersize=3, label=name)
+  for row in rows:
+    axes.loglog(row["iterations"], row[unit], "o-", markersize=3, label=row["algorithm"])
   axes.set_xlabel("iterations (one player's update each)")
   axes.set_ylabel({"pot": "exploitability / pot", "mbb": "exploitability, mbb"}[unit])
   axes.set_title(title)
@@ -134,11 +150,10 @@ def draw(found: dict[str, Any], unit: str, title: str, path: Path) -> None:
   figure.savefig(path, dpi=100)
 
 
-def figure5(bets: str, iterations: int, names: list[str], images: Path) -> None:
+def figure5(bets: str, iterations: int, names: list[str]) -> None:
   game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
   algorithms = {name: timing.look_up("algorithm", name, timing.ALGORITHMS)() for name in names}
-  found = trace("figure5", game, make_tree(game), algorithms, iterations, bets=bets)
-  draw(found, "pot", "Turn endgame hold'em, 3♠7♥T♦K♠", images / f"poker_figure5_{bets}.png")
+  trace("figure5", game, make_tree(game), algorithms, iterations, bets=bets)
 
 
 def random_rivers(number: int, seed: int = 0) -> tuple[list[Holdem], np.ndarray]:
@@ -218,14 +233,13 @@ def read_endgame(path: Path) -> tuple[Holdem, np.ndarray]:
   return game, game.beliefs(reach)
 
 
-def libratus(folder: Path, iterations: int, images: Path) -> None:
+def libratus(folder: Path, iterations: int, names: list[str]) -> None:
+  algorithms = {name: timing.look_up("algorithm", name, THESIS) for name in names}
   for path in sorted(folder.glob("*.txt")):
     game, beliefs = read_endgame(path)
     tree = make_tree(game, beliefs)
-    board = game.deck.names(game.board)
-    found = trace("libratus", game, tree, THESIS, iterations, endgame=path.stem, board=board)
-    title = f"Libratus's {path.stem}, board {board}"
-    draw(found, "mbb", title, images / f"poker_libratus_{path.stem}.png")
+    labels = {"endgame": path.stem, "board": game.deck.names(game.board)}
+    trace("libratus", game, tree, algorithms, iterations, **labels)
 
 
 def grid(bets: str, iterations: int, images: Path) -> None:
@@ -244,9 +258,10 @@ def grid(bets: str, iterations: int, images: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
   parser = argparse.ArgumentParser(prog="python -m benchmarks.poker", description=__doc__)
-  parser.add_argument("part", choices=["update", "figure5", "rivers", "libratus", "grid"])
+  parser.add_argument("part", choices=["update", "figure5", "rivers", "libratus", "grid", "draw"])
   parser.add_argument("--bets", default="teh", help=f"one of {', '.join(BETS)}")
-  parser.add_argument("--algorithms", nargs="+", default=list(FIGURE_5), help="of Figure 5")
+  parser.add_argument("--algorithms", nargs="+", default=None, help="of figure5 or libratus")
+  parser.add_argument("--lines", nargs="+", type=Path, default=[], help="what to draw")
   parser.add_argument("--iterations", type=int, default=None)
   parser.add_argument("--number", type=int, default=1024, help="of rivers")
   parser.add_argument("--folder", type=Path, default=None, help="of the endgames' files")
@@ -255,15 +270,17 @@ def main(arguments: list[str] | None = None) -> None:
   if options.part == "update":
     update(options.bets, options.iterations or 20)
   elif options.part == "figure5":
-    figure5(options.bets, options.iterations or 1024, options.algorithms, options.images)
+    figure5(options.bets, options.iterations or 1024, options.algorithms or list(FIGURE_5))
   elif options.part == "rivers":
     rivers(options.number, options.iterations or 256)
   elif options.part == "grid":
     grid(options.bets, options.iterations or 512, options.images)
+  elif options.part == "draw":
+    draw(options.lines, options.images)
   elif options.folder is None:
     sys.exit("--folder must name the folder that holds the endgames' files")
   else:
-    libratus(options.folder, options.iterations or 1024, options.images)
+    libratus(options.folder, options.iterations or 1024, options.algorithms or list(THESIS))
 
 
 if __name__ == "__main__":

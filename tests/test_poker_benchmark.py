@@ -1,5 +1,7 @@
 """What the poker benchmark reads and makes; what it measures is in docs/results/poker.md."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,17 @@ def test_unknown_bets_end_with_a_sentence():
     poker.main(["update", "--bets", "huge"])
   with pytest.raises(SystemExit, match="--folder must name"):
     poker.main(["libratus"])
+
+
+def test_curves_that_were_printed_are_drawn(tmp_path):
+  pytest.importorskip("matplotlib")
+  row = {"benchmark": "poker.libratus", "endgame": "river", "board": "4s8hTc9h2d"}
+  row |= {"algorithm": "CFR", "iterations": [4, 8], "pot": [0.5, 0.25], "mbb": [2_500, 1_250]}
+  other = {"benchmark": "poker.rivers", "rivers": 3}
+  lines, nothing = tmp_path / "lines.json", tmp_path / "nothing.json"
+  lines.write_text(f"{json.dumps(row)}\n{json.dumps(other)}\n")
+  nothing.write_text(json.dumps(other))
+  poker.main(["draw", "--lines", str(lines), "--images", str(tmp_path / "images")])
+  assert [path.name for path in (tmp_path / "images").iterdir()] == ["poker_libratus_river.png"]
+  with pytest.raises(SystemExit, match="hold no curves"):
+    poker.main(["draw", "--lines", str(nothing), "--images", str(tmp_path)])
