@@ -307,5 +307,5 @@ def depth_limited_error(name, params_of=lambda params: params):
 @pytest.mark.parametrize("name", sorted(FICTITIOUS))
 def test_depth_limited_fictitious_play_is_that_of_the_game_that_ends_there(name, x64):
   assert depth_limited_error(name) < 1e-12
-  # The control: leaves that are worth a little else.
-  assert depth_limited_error(name, lambda params: (params[0] + 0.3, params[1])) > 1e-3
+  # The control: leaves that are worth the opposite.
+  assert depth_limited_error(name, lambda params: (-params[0], params[1])) > 1e-3
