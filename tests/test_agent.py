@@ -30,10 +30,8 @@ GAMES = {
   "rock_paper_scissors": {"depth": 1},  # hidden moves
   "leduc_poker": {"depth": 2},  # public chance between the searches
 }
-SLOW_LAST = [
-  "kuhn_poker",
-  "rock_paper_scissors",
-  pytest.param("leduc_poker", marks=pytest.mark.slow),
+SLOW_LAST = ["kuhn_poker"] + [
+  pytest.param(name, marks=pytest.mark.slow) for name in ("rock_paper_scissors", "leduc_poker")
 ]
 ITERATIONS = 16
 

@@ -57,7 +57,7 @@ def test_a_run_leaves_what_it_says():
   assert (state.step, state.solves, state.replay.added.sum()) == (8, 32, 64)
 
 
-@pytest.mark.parametrize("steps", [2, 6])
+@pytest.mark.parametrize("steps", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_stopped_and_resumed_is_as_never_stopped(tmp_path, steps):
   first = train(tiny(tmp_path), stop=lambda step: step >= steps)
   assert first.row["step"] == steps

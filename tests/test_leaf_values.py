@@ -20,6 +20,9 @@ CASES = {
 }
 
 
+LEDUC_LAST = [*list(CASES)[:-1], pytest.param("leduc", marks=pytest.mark.slow)]
+
+
 def make(case):
   name, parameters, depth, _ = CASES[case]
   game = games.make(name, **parameters)
@@ -37,7 +40,7 @@ def random_query(tree, player=0, seed=0, **others):
   return LeafQuery(tree.leaf_features[player], player, jnp.asarray(beliefs), **others)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", LEDUC_LAST)
 def test_the_average_whole_policy_approaches_an_equilibrium(case):
   """CFR-D: what its iterations play, top and subgames together, averages to an equilibrium."""
   name, parameters, depth, bound = CASES[case]
@@ -89,8 +92,8 @@ def test_root_values_approach_the_whole_game_s():
   assert value_error(game, tree, blind, 512, groups) > 0.02
 
 
-@pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("player", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("case", LEDUC_LAST)
 def test_a_leaf_is_worth_what_its_subgame_is(case, player, x64):
   """The oracle's groups and caches against each subgame built from its path and solved alone."""
   game, tree = make(case)
