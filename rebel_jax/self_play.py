@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from rebel_jax.replay import Examples
-from solvers import LeafValues, root_search, traversal
+from solvers import LeafValues, hole_cards, root_search, traversal
 from solvers.algorithm import Algorithm
 from solvers.batch_search import sample_stop, search_batch
 from solvers.sampling import explore, leaf_probabilities, sample_leaf
@@ -177,16 +177,21 @@ def make_examples(
 ) -> Examples:
   """Returns one example for each player and lane, player 0's first: `[2 * B, ...]`."""
   features = jnp.asarray(table.trees.root_features)[roots]  # [B, P, F]
-  weights = jnp.asarray(table.trees.pair_weights)[roots]
-  weights = jax.vmap(lambda w, i: w[i])(weights, jnp.asarray(table.trees.root_pair_index)[roots])
-  mass = jnp.stack(
-    [
-      jnp.einsum("bij,bj->bi", weights, beliefs[:, 1]),
-      jnp.einsum("bij,bi->bj", weights, beliefs[:, 0]),
-    ],
-    axis=1,
-  )
-  mask = (mass > 0).astype(values.dtype)
+  if table.trees.hands is not None:
+    # What sums that cancel leave of nothing is rounding.
+    possible = hole_cards.compatible_mass(beliefs[:, ::-1]) > 1e-6
+  else:
+    weights = jnp.asarray(table.trees.pair_weights)[roots]
+    weights = jax.vmap(lambda w, i: w[i])(weights, jnp.asarray(table.trees.root_pair_index)[roots])
+    mass = jnp.stack(
+      [
+        jnp.einsum("bij,bj->bi", weights, beliefs[:, 1]),
+        jnp.einsum("bij,bi->bj", weights, beliefs[:, 0]),
+      ],
+      axis=1,
+    )
+    possible = mass > 0
+  mask = possible.astype(values.dtype)
   if table.trees.possible is not None:
     mask *= jnp.asarray(table.trees.possible)[roots, 0]
   own_first = jnp.stack([beliefs.reshape(len(roots), -1), beliefs[:, ::-1].reshape(len(roots), -1)])

@@ -10,8 +10,10 @@ import pytest
 import games
 import solvers
 from games.poker import Deck, evaluate
+from rebel_jax import self_play
 from solvers import levels, showdowns, traversal
 from solvers.solve import uniform_policy
+from solvers.subgames import SubgameTable
 from tests import harness
 
 DECK = Deck()
@@ -215,3 +217,26 @@ def test_rows_are_moved_alike_by_slices_and_by_index():
       )
       highest = levels.reduce_children(same, jnp.asarray(rows), above.num_inner, maximum=True)
       np.testing.assert_allclose(highest, best, atol=1e-6)
+
+
+def test_training_examples_mask_hands_that_the_other_blocks():
+  """Where the other can only hold one hand, no hand that shares a card with it is an example."""
+  game = games.make("small_holdem", ranks="QKA", suits="sh", stack=200)
+  beliefs = np.full((1, 2, game.num_infostates), 1 / game.num_infostates, np.float32)
+  beliefs[0, 1] = np.eye(game.num_infostates)[4]
+  masks = []
+  for each in (game, without_hands(game)):
+    tree = games.build_public_tree(each)
+    table = build_table(games.stack_trees([tree]))
+    examples = self_play.make_examples(
+      table, jnp.zeros(1, int), jnp.asarray(beliefs), jnp.zeros((1, 2, game.num_infostates))
+    )
+    masks.append(np.asarray(examples.mask))
+  np.testing.assert_array_equal(masks[0], masks[1])
+  shares = (game.hole_cards[:, :, None] == game.hole_cards[4]).any(axis=(1, 2))
+  np.testing.assert_array_equal(masks[0][0], ~shares)
+  assert masks[0][1].all()
+
+
+def build_table(trees):
+  return SubgameTable(trees, np.zeros((1, 0), np.int32), np.zeros(1, np.int32))
