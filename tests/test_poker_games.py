@@ -111,6 +111,14 @@ def test_all_in_leaves_nothing_to_bet(paper_game):
   assert paper_game.payoff_scale(after)[0] == 20_000
 
 
+def test_the_shorter_stack_is_played_for():
+  game = games.make("turn_endgame_holdem", stack=[5_000, 20_000])
+  assert game.describe((), FIRST_BET + TEH.num_slots) == "bet to 5000 (all-in)"
+  assert repr(game) == (
+    "<turn_endgame_holdem: board '3s7hTdKs', paid (1000, 1000), stacks (5000, 20000)>"
+  )
+
+
 def test_bets_off_the_tree_can_be_added(paper_game):
   game = paper_game.with_bet((CALL,), 1_700)
   assert game.describe((CALL,), paper_game.burn) == "bet to 1700"
@@ -173,6 +181,9 @@ TEH_NAME = "turn_endgame_holdem"
     (lambda: games.make("river_endgame_holdem", board="3s7hTdKs"), "needs 5"),
     (lambda: games.make(TEH_NAME, ranks="TJQKA"), "which is not in the deck"),
     (lambda: games.make(TEH_NAME, stack=-5), "stacks=-5"),
+    (lambda: games.make(TEH_NAME, stack=(5_000, 6_000, 7_000)), "must be one number"),
+    (lambda: games.make(TEH_NAME, stack="all"), "stacks='all' must be a whole number"),
+    (lambda: games.make(TEH_NAME, board=None), "board=None must be a string of cards"),
     (lambda: games.make(TEH_NAME, stack=900), "is more than the smaller of stacks"),
     (lambda: games.make(TEH_NAME, stack=1_000), "must have chips behind"),
     (lambda: games.make(TEH_NAME, pot=2_001), "pot=2001 must be even"),

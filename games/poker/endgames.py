@@ -130,4 +130,8 @@ def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
 
 
 def _stacks(stack: int | tuple[int, int]) -> tuple[int, int]:
-  return stack if isinstance(stack, tuple) else (stack, stack)
+  if isinstance(stack, tuple | list):
+    if len(stack) != 2:
+      raise ValueError(f"stack={stack!r} must be one number of chips, or two")
+    return stack[0], stack[1]
+  return stack, stack

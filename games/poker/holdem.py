@@ -358,3 +358,7 @@ class Holdem(Game):
 
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])
+
+  def __repr__(self) -> str:
+    board = self.deck.names(self.board)
+    return f"<{self.name}: board {board!r}, paid {self.rules.paid}, stacks {self.rules.stacks}>"
