@@ -1,7 +1,14 @@
 """Fixtures that every test file may use."""
 
+from pathlib import Path
+
 import jax
 import pytest
+
+# Linux lets a process map memory some 65,000 times. XLA maps a few pieces for every program that it
+# compiles, and crashes where it gets no more; a thousand tests would come close.
+_MAPS = Path("/proc/self/maps")
+_MOST_MAPS = 12_000
 
 
 @pytest.fixture
@@ -9,3 +16,11 @@ def x64():
   """Runs the test in float64: trees that are built inside it hold doubles."""
   with jax.enable_x64(True):
     yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+  """Drops compiled programs between test files once there are very many."""
+  yield
+  if _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > _MOST_MAPS:
+    jax.clear_caches()
