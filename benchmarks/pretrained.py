@@ -1,0 +1,70 @@
+"""Ships a trained network: measures it by the paper's measure and writes its two small files.
+
+`python -m benchmarks.pretrained RUN NAME` measures the newest checkpoint of a run (1,024
+playthroughs of 1,024 iterations unless told otherwise), writes `rebel_jax/pretrained/NAME` and
+prints a JSON line. `rebel_jax.load_pretrained(NAME)` reads it.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import tyro
+
+from rebel_jax import checkpoint, compile_cache, evaluate
+from rebel_jax.config import Config
+from rebel_jax.display import Display
+from rebel_jax.presets import get_preset
+
+_FOLDER = Path(checkpoint.__file__).parent / "pretrained"
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Measure a run's network and ship it with the package."""
+
+  run: tyro.conf.Positional[str]
+  """Folder of the run."""
+  name: tyro.conf.Positional[str]
+  """Name to ship it under."""
+  playthroughs: int = 1024
+  """Playthroughs to average."""
+  iterations: int = 1024
+  """Iterations of each search; one player's update is one."""
+  seed: int = 0
+  """Seed of the playthroughs."""
+
+
+def command_of(config: Config) -> str:
+  """Returns the command that trains with `config`."""
+  preset, flags = get_preset(config.preset), []
+  for field in dataclasses.fields(config):
+    value = getattr(config, field.name)
+    if field.name != "preset" and value != getattr(preset, field.name):
+      flags.append(f" --{field.name.replace('_', '-')} {value}")
+  return f"python train.py --preset {config.preset}{''.join(flags)}"
+
+
+def main(options: Options) -> None:
+  """Measures, exports and prints."""
+  compile_cache.enable()
+  policy = checkpoint.load(options.run)
+  settings = {name: getattr(options, name) for name in ("playthroughs", "iterations", "seed")}
+  result = evaluate.measure(
+    evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
+  )
+  config = dataclasses.replace(policy.config, output_dir=None, resume=False, distributed=False)
+  kept = ("exploitability", "playthroughs", "iterations", "algorithm", "depth", "seed")
+  about = {
+    "measured": {name: result[name] for name in kept},
+    "command": command_of(config),
+    **{name: policy.about[name] for name in ("step", "examples", "seconds", "environment")},
+  }
+  shipped = checkpoint.Policy(config, policy.params, {})
+  folder = checkpoint.export(shipped, _FOLDER / options.name, about)
+  size = sum(path.stat().st_size for path in folder.iterdir())
+  print(json.dumps({"benchmark": "pretrained", "name": options.name, "bytes": size} | result))
+
+
+if __name__ == "__main__":
+  main(tyro.cli(Options))

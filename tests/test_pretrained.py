@@ -1,0 +1,42 @@
+"""Networks that come with the package are what they say."""
+
+import jax
+import pytest
+
+import rebel_jax
+from rebel_jax.evaluation import Evaluator
+
+
+@pytest.mark.parametrize("name", rebel_jax.pretrained())
+def test_it_says_where_it_comes_from(name):
+  about = rebel_jax.load_pretrained(name).about
+  assert about["measured"]["exploitability"] > 0
+  assert about["measured"]["playthroughs"] >= 256
+  assert about["command"].startswith("python train.py --preset ")
+  commit = about["environment"]["git_commit"]
+  assert len(commit) == 40, "trained with changes that are in no commit"
+
+
+def measure(policy, params, *, playthroughs, iterations):
+  evaluator = Evaluator(policy.config)
+  return evaluator.exploitability(params, playthroughs=playthroughs, iterations=iterations)
+
+
+def test_it_is_far_better_than_an_untrained_one():
+  policy = rebel_jax.load_pretrained("liars_dice_1x4f")
+  small = {"playthroughs": 8, "iterations": 64}
+  leaves, structure = jax.tree.flatten(policy.params)
+  keys = jax.random.split(jax.random.key(0), len(leaves))
+  mixed = [jax.random.permutation(k, x, independent=True) for k, x in zip(keys, leaves)]
+  untrained = jax.tree.unflatten(structure, mixed)
+  trained = measure(policy, policy.params, **small)
+  assert trained < 0.2
+  assert measure(policy, untrained, **small) > 2 * trained
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", rebel_jax.pretrained())
+def test_measured_again(name):
+  policy = rebel_jax.load_pretrained(name)
+  said = policy.about["measured"]["exploitability"]
+  assert measure(policy, policy.params, playthroughs=64, iterations=1024) < said + 0.04
