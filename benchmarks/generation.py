@@ -20,11 +20,15 @@ import jax
 import jax.numpy as jnp
 import jaxlib
 import tyro
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
+from rebel_jax.cpu_devices import share_cores
 from rebel_jax.networks import NetworkLeafValues, ValueNetwork
 from rebel_jax.presets import get_preset
 from rebel_jax.self_play import SelfPlay, init_lanes, self_play_step
 from rebel_jax.setup import make_setup
+from rebel_jax.training import DEVICES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +43,8 @@ class Options:
   """Room for leaves, as in train.py; None for the preset's."""
   iterations: int | None = None
   """Iterations of each search; None for the preset's."""
+  devices: int | None = None
+  """Devices that share the lanes; None for all: each core of a CPU is one."""
   warm_up: int = 3
   """Steps before timing, so that lanes spread over the game."""
   steps: int = 2
@@ -73,14 +79,30 @@ def flops_per_row(network: ValueNetwork) -> int:
   return 2 * (2 * h * w + (network.hidden_layers - 1) * w * w + w * h)
 
 
-@functools.partial(jax.jit, static_argnames=("settings", "leaf_values", "steps"))
-def generate(table, settings: SelfPlay, lanes, leaf_values, params, key, steps: int):
-  def step(lanes, key):
-    lanes, _, _, stats = self_play_step(table, settings, lanes, leaf_values, params, key)
-    return lanes, stats
+@functools.partial(
+  jax.jit, static_argnames=("settings", "leaf_values", "steps", "mesh"), donate_argnames="lanes"
+)
+def generate(table, settings: SelfPlay, lanes, leaf_values, params, key, steps: int, mesh: Mesh):
+  """Takes steps of self-play on every device; returns the lanes `[D, ...]` and summed counts."""
 
-  lanes, stats = jax.lax.scan(step, lanes, jax.random.split(key, steps))
-  return lanes, jax.tree.map(jnp.sum, stats)
+  def on_device(table, lanes, params, keys):
+    def step(lanes, key):
+      lanes, _, _, stats = self_play_step(table, settings, lanes, leaf_values, params, key)
+      return lanes, stats
+
+    lanes = jax.tree.map(lambda x: x[0], lanes)
+    lanes, stats = jax.lax.scan(step, lanes, jax.random.split(keys[0], steps))
+    stats = jax.lax.psum(jax.tree.map(jnp.sum, stats), DEVICES)
+    return jax.tree.map(lambda x: x[None], lanes), stats
+
+  split = P(DEVICES)
+  return jax.shard_map(
+    on_device,
+    mesh=mesh,
+    in_specs=(P(), split, P(), split),
+    out_specs=(split, P()),
+    check_vma=False,
+  )(table, lanes, params, jax.random.split(key, mesh.devices.size))
 
 
 def measure(options: Options) -> dict:
@@ -90,34 +112,38 @@ def measure(options: Options) -> dict:
     for name in ("lanes", "rows_fraction", "iterations")
     if getattr(options, name) is not None
   }
-  config = dataclasses.replace(get_preset(options.preset), num_devices=1, **changes)
-  config.validate()
+  config = dataclasses.replace(get_preset(options.preset), num_devices=options.devices, **changes)
+  share_cores(config)
   setup = make_setup(config)
+  num_devices = setup.mesh.devices.size
   trainer, table = setup.trainer, setup.table
   network, settings = trainer.learner.network, trainer.self_play
   params = trainer.init(table, 0, setup.mesh).params
   leaf_values = NetworkLeafValues(network)
-  lanes = init_lanes(table, settings.num_lanes)
+  lanes = jax.tree.map(
+    lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), init_lanes(table, settings.num_lanes)
+  )
+  step = functools.partial(generate, steps=options.steps, mesh=setup.mesh)
   keys = jax.random.split(jax.random.key(1), options.repeats + options.warm_up)
 
   matmul = matmul_flops_per_second()
   start = time.perf_counter()
-  lanes, _ = generate(table, settings, lanes, leaf_values, params, keys[-1], options.steps)
+  lanes, _ = step(table, settings, lanes, leaf_values, params, keys[-1])
   jax.block_until_ready(lanes)
   first_call = time.perf_counter() - start
   for key in keys[options.repeats : -1]:
-    lanes, _ = generate(table, settings, lanes, leaf_values, params, key, options.steps)
+    lanes, _ = step(table, settings, lanes, leaf_values, params, key)
   rates, flops, live = [], [], []
   for key in keys[: options.repeats]:
     jax.block_until_ready(lanes)
     start = time.perf_counter()
-    lanes, stats = generate(table, settings, lanes, leaf_values, params, key, options.steps)
+    lanes, stats = step(table, settings, lanes, leaf_values, params, key)
     jax.block_until_ready(lanes)
     seconds = time.perf_counter() - start
     rates.append(2 * int(stats.solves) / seconds)
     rows = int(stats.rows) * settings.num_iterations
     flops.append(rows * flops_per_row(network) / seconds)
-    live.append(int(stats.rows) / (settings.num_rows * options.steps))
+    live.append(int(stats.rows) / (settings.num_rows * num_devices * options.steps))
   matmul = max(matmul, matmul_flops_per_second())
   device = jax.devices()[0]
   return {
@@ -125,7 +151,8 @@ def measure(options: Options) -> dict:
     "preset": options.preset,
     "device": f"{device.platform}:{device.device_kind}",
     "versions": {"jax": jax.__version__, "jaxlib": jaxlib.__version__, "flax": flax.__version__},
-    "lanes": settings.num_lanes,
+    "devices": num_devices,
+    "lanes": settings.num_lanes * num_devices,
     "iterations": settings.num_iterations,
     "share_start": settings.share_start,
     "examples_per_second": round(statistics.median(rates), 1),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import jax
 
-from rebel_jax import checkpoint, compile_cache, flags, folders, processes
+from rebel_jax import checkpoint, compile_cache, cpu_devices, flags, folders, processes
 from rebel_jax.config import Config, ConfigError
 from rebel_jax.presets import get_preset
 
@@ -69,6 +69,8 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     if config.distributed:
       processes.join()
     config.validate()
+    if not config.distributed:
+      cpu_devices.share_cores(config)
     compile_cache.enable()
     quiet = config.distributed and jax.process_index() > 0
     result = train(config, started=started, display=Display(quiet=quiet))

@@ -105,7 +105,8 @@ class Config:
     eval_algorithm: What the evaluated agent searches with; the same names as algorithm.
     final_playthroughs: Playthroughs that the evaluation at the end averages; at least 1.
     final_iterations: Iterations of each search in the evaluation at the end; even, at least 2.
-    num_devices: Devices to train on, from 1 to those there are; None for all.
+    num_devices: Devices to train on, from 1 to those there are; None for all. Each core of a CPU
+      counts as one, as long as it has 16 lanes to serve.
     distributed: Train together with the other processes of the job, as SLURM, Open MPI, Kubernetes
       or a TPU pod start them; elsewhere JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
       JAX_PROCESS_ID name them. Needs output_dir, on a file system that all share.

@@ -44,7 +44,7 @@ def _paper(num_dice: int, num_faces: int) -> Config:
     share_start=False,
     exploration=0.25,
     lanes=64,
-    rows_fraction=0.7,
+    rows_fraction=0.5,
     hidden_layers=2,
     width=256,
     activation="gelu",
