@@ -215,6 +215,10 @@ class Agent:
     """The PBS's beliefs, `[P, H]`: what an observer who knows both policies thinks."""
     return self._found().beliefs[self._node]
 
+  def node(self) -> tuple[Search, int]:
+    """Returns the search that the agent is in, made now if need be, and the node of its tree."""
+    return self._found(), self._node
+
   def choices(self) -> dict[Move, float]:
     """Returns the agent's moves here and their probabilities."""
     search = self._found()

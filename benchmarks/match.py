@@ -1,0 +1,127 @@
+"""Head-to-head: a trained agent against uniform play, an equilibrium and OpenSpiel's bots.
+
+`python -m benchmarks.match liars_dice_1x4f` prints a JSON line for each opponent: the agent's mean
+payoff a game over both seats, with its 95 % confidence interval. An agent at equilibrium wins
+nothing on average against another, and does not lose against anyone.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable
+
+import tyro
+
+import games
+import rebel_jax
+import solvers
+from benchmarks.timing import look_up
+from rebel_jax import compile_cache
+from rebel_jax.agent import Agent, Searcher
+from rebel_jax.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Play matches."""
+
+  checkpoint: tyro.conf.Positional[str] = "liars_dice_1x4f"
+  """A run's folder, a checkpoint, or the name of a network that comes with the package."""
+  opponents: tuple[str, ...] = ("uniform", "equilibrium", "open_spiel_uniform")
+  """Whom to play: see the names in this file's OPPONENTS."""
+  games: int = 2_000
+  """Games of each match."""
+  iterations: int = 256
+  """Iterations of the agent's searches; one player's update is one."""
+  seed: int = 0
+  """Of deals and players."""
+
+
+def play_uniform(searcher: Searcher, options: Options) -> MatchResult:
+  """Against a player who takes any legal move."""
+  return _play(searcher, options, lambda seed: UniformPlayer(searcher.game, seed=seed))
+
+
+def play_equilibrium(searcher: Searcher, options: Options) -> MatchResult:
+  """Against the whole game's average policy after 4,096 iterations of Linear CFR."""
+  tree = games.build_public_tree(searcher.game)
+  solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4096)
+  policy = solved.average_policy
+  return _play(searcher, options, lambda seed: PolicyPlayer(tree, policy, seed=seed))
+
+
+def _play(searcher: Searcher, options: Options, opponent: Callable) -> MatchResult:
+  return play_match(
+    searcher.game,
+    lambda seed: Agent(searcher, seed=seed),
+    opponent,
+    num_games=options.games,
+    seed=options.seed,
+  )
+
+
+def play_open_spiel_uniform(searcher: Searcher, options: Options) -> MatchResult:
+  """Against OpenSpiel's uniform bot, as an OpenSpiel bot."""
+  import pyspiel
+
+  from rebel_jax.open_spiel.bots import play_bots
+
+  def make_bot(game, seat, seed):
+    return pyspiel.make_uniform_random_bot(seat, seed)
+
+  return play_bots(searcher, make_bot, num_games=options.games, seed=options.seed)
+
+
+def play_open_spiel_ismcts(searcher: Searcher, options: Options) -> MatchResult:
+  """Against OpenSpiel's IS-MCTS with 1,000 simulations; not every game has its resampling."""
+  import pyspiel
+
+  from rebel_jax.open_spiel.bots import play_bots
+
+  def make_bot(game, seat, seed):
+    evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
+    return pyspiel.ISMCTSBot(
+      seed,
+      evaluator,
+      2.0,
+      1_000,
+      -1,
+      pyspiel.ISMCTSFinalPolicyType.NORMALIZED_VISIT_COUNT,
+      False,
+      False,
+    )
+
+  return play_bots(searcher, make_bot, num_games=options.games, seed=options.seed)
+
+
+OPPONENTS: dict[str, Callable[[Searcher, Options], MatchResult]] = {
+  "uniform": play_uniform,
+  "equilibrium": play_equilibrium,
+  "open_spiel_uniform": play_open_spiel_uniform,
+  "open_spiel_ismcts": play_open_spiel_ismcts,
+}
+
+
+def main(options: Options) -> None:
+  """Plays all matches."""
+  chosen = [look_up("opponents", name, OPPONENTS) for name in options.opponents]
+  compile_cache.enable()
+  searcher = Searcher(
+    rebel_jax.load(options.checkpoint), iterations=options.iterations, num_games=64
+  )
+  for name, play in zip(options.opponents, chosen):
+    result = play(searcher, options)
+    row = {
+      "benchmark": "match",
+      "agent": options.checkpoint,
+      "opponent": name,
+      "iterations": options.iterations,
+      "games": result.num_games,
+      "mean": round(result.mean, 4),
+      "half_width": round(result.half_width, 4),
+      "by_seat": [round(x, 4) for x in result.by_seat],
+    }
+    print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+  main(tyro.cli(Options))
