@@ -34,6 +34,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "predictive cfr+": {"algorithm": "predictive_cfr_plus"},
   "values of average": {"values_of_average": True},
   "no layer norm": {"layer_norm": False},
+  "bfloat16": {"precision": "bfloat16"},
+  "tensorfloat32": {"precision": "tensorfloat32"},
+  "modified cfr-avg": {"algorithm": "discounted_cfr_avg"},
   "control: random beliefs": {"random_beliefs": True, "share_start": False, "rows_fraction": 0.7},
 }
 

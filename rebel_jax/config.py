@@ -9,7 +9,7 @@ from typing import Any
 
 import games
 import solvers
-from rebel_jax.networks import ACTIVATIONS
+from rebel_jax.networks import ACTIVATIONS, PRECISIONS
 
 ALGORITHMS: dict[str, Callable[[], solvers.CFR | solvers.FictitiousPlay]] = {
   "vanilla_cfr": solvers.vanilla_cfr,
@@ -81,6 +81,9 @@ class Config:
     width: Units of each hidden layer; at least 1.
     activation: Activation of the hidden layers: gelu (its tanh form), relu or silu.
     layer_norm: Normalise hidden layers before their activation.
+    precision: What the factors of the network's products are rounded to: default (the device's
+      own: float32 on CPUs, TensorFloat-32 on NVIDIA's GPUs, bfloat16 on TPUs), float32,
+      tensorfloat32 or bfloat16. Sums are float32.
     learning_rate: Adam's learning rate at the start; a positive number.
     halve_every: Gradient steps after which the learning rate halves; 0 for a cosine decay to zero
       over the run.
@@ -140,6 +143,7 @@ class Config:
   width: int = 256
   activation: str = "gelu"
   layer_norm: bool = True
+  precision: str = "default"
 
   learning_rate: float = 1e-3
   halve_every: int = 0
@@ -236,6 +240,8 @@ class Config:
       raise unknown("stop_sampling", self.stop_sampling, STOP_SAMPLING)
     if self.activation not in ACTIVATIONS:
       raise unknown("activation", self.activation, ACTIVATIONS)
+    if self.precision not in PRECISIONS:
+      raise unknown("precision", self.precision, PRECISIONS)
     for field in ("iterations", "eval_iterations", "final_iterations"):
       if getattr(self, field) % 2:
         raise ConfigError(

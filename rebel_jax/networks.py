@@ -19,6 +19,29 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
+# How the factors of products are rounded; sums are always float32.
+PRECISIONS = ("default", "float32", "tensorfloat32", "bfloat16")
+
+
+def product(x: jax.Array, kernel: jax.Array, precision: str) -> jax.Array:
+  """Returns `x @ kernel`, `[R, outputs]`.
+
+  Args:
+    x: `[R, inputs]`.
+    kernel: `[inputs, outputs]`.
+    precision: `default` for the device's own (float32 on CPUs, TensorFloat-32 on NVIDIA's GPUs,
+      bfloat16 on TPUs), or what the factors are rounded to on every device.
+  """
+  if precision == "bfloat16":
+    factors = (x.astype(jnp.bfloat16), kernel.astype(jnp.bfloat16))
+    return jnp.matmul(*factors, preferred_element_type=x.dtype)
+  if precision == "tensorfloat32":
+    # Devices without the format multiply the rounded factors in float32, which is the same.
+    x, kernel = (jax.lax.reduce_precision(y, 8, 10) for y in (x, kernel))
+    return jnp.matmul(x, kernel, precision="tensorfloat32")
+  return jnp.matmul(x, kernel, precision="highest" if precision == "float32" else None)
+
+
 class Layer(nn.Module):
   """A linear layer, the mean of its outputs taken out if a normalisation follows.
 
@@ -30,11 +53,13 @@ class Layer(nn.Module):
     width: units.
     use_bias: whether there are biases.
     centred: whether each row's outputs have mean zero.
+    precision: one of `PRECISIONS`.
   """
 
   width: int
   use_bias: bool = True
   centred: bool = False
+  precision: str = "default"
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
@@ -43,7 +68,7 @@ class Layer(nn.Module):
     kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
     if self.centred:
       kernel = kernel - kernel.mean(axis=-1, keepdims=True)
-    y = x @ kernel
+    y = product(x, kernel, self.precision)
     if self.use_bias:
       bias = self.param("bias", nn.initializers.zeros, (self.width,))
       y = y + (bias - bias.mean() if self.centred else bias)
@@ -72,6 +97,7 @@ class ValueNetwork(nn.Module):
     hidden_layers, width: size of the MLP.
     activation: a key of `ACTIVATIONS`.
     layer_norm: whether hidden layers are normalised before their activation.
+    precision: of products, one of `PRECISIONS`.
   """
 
   num_infostates: int
@@ -79,15 +105,16 @@ class ValueNetwork(nn.Module):
   width: int = 256
   activation: str = "gelu"
   layer_norm: bool = True
+  precision: str = "default"
 
   def setup(self):
     """Makes the layers."""
-    centred = self.layer_norm
-    self.public = Layer(self.width, centred=centred, name="public")
-    self.beliefs = Layer(self.width, use_bias=False, centred=centred, name="beliefs")
-    self.hidden = [Layer(self.width, centred=centred) for _ in range(self.hidden_layers - 1)]
+    hidden = functools.partial(Layer, self.width, centred=self.layer_norm, precision=self.precision)
+    self.public = hidden(name="public")
+    self.beliefs = hidden(use_bias=False, name="beliefs")
+    self.hidden = [hidden() for _ in range(self.hidden_layers - 1)]
     self.norms = [Norm() for _ in range(self.hidden_layers if self.layer_norm else 0)]
-    self.out = Layer(self.num_infostates, name="out")
+    self.out = Layer(self.num_infostates, precision=self.precision, name="out")
 
   def encode(self, features: jax.Array) -> jax.Array:
     """Returns the first layer's share of the public features `[R, F]`: `[R, width]`.

@@ -21,6 +21,7 @@ def make_network(config: Config, game: Game) -> ValueNetwork:
     width=config.width,
     activation=config.activation,
     layer_norm=config.layer_norm,
+    precision=config.precision,
   )
 
 

@@ -169,8 +169,8 @@ def searching_policy(
   children = child_table(agent.tree, agent.game.num_actions)
   sums = np.zeros((agent.tree.num_nodes, agent.tree.num_infostates))
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
-  per_playthrough = count_searches(agent)
-  done, total = 0, per_playthrough * num_playthroughs
+  costs = _searches_from(agent)
+  left = total = int(costs[0]) * num_playthroughs
   start = None if unsafe else _search_start(agent, params, num_iterations)
   for first in range(0, num_playthroughs, per_batch):
     count = min(per_batch, num_playthroughs - first)
@@ -182,7 +182,7 @@ def searching_policy(
       reached = _follow(agent.subgames.trees[0], frontier.reach, start[stops])
       rows = np.zeros(count, int)
       frontier = _descend(agent, agent.start, rows, frontier, reached, children, sums)
-      done += count
+      left -= int(costs[0] * count - costs[frontier.entry].sum())
     while len(frontier.node):
       below = []
       for chunk in _chunks(agent, frontier):
@@ -190,9 +190,9 @@ def searching_policy(
         below.append(
           _search_chunk(agent, chunk, params, num_iterations, chunk_key, unsafe, children, sums)
         )
-        done += len(chunk.node)
+        left -= int(costs[chunk.entry].sum() - costs[below[-1].entry].sum())
         if progress is not None:
-          progress(done, total)
+          progress(total - left, total)
       frontier = _concatenate(below)
   policy = _normalise(agent.tree, jnp.asarray(sums, agent.tree.dtype))
   return np.asarray(policy)
@@ -210,17 +210,19 @@ def child_table(tree: PublicTree, num_actions: int) -> np.ndarray:
 
 
 def count_searches(agent: SearchingAgent) -> int:
-  """Returns how many subgames one playthrough searches."""
-  counts = np.zeros(len(agent.subgames.trees), np.int64)
-  counts[0] = 1
-  total = 0
-  while counts.any():
-    total += int(counts.sum())
-    below = np.zeros_like(counts)
-    for entry in np.flatnonzero(counts):
-      np.add.at(below, agent.subgames.successors[entry], counts[entry])
-    counts = below
-  return total
+  """Returns how many subgames one playthrough searches at most."""
+  return int(_searches_from(agent)[0])
+
+
+def _searches_from(agent: SearchingAgent) -> np.ndarray:
+  """Returns how many searches each subgame costs with all below it: `[R]`."""
+  successors = agent.subgames.successors
+  counts = np.ones(len(successors), np.int64)
+  while True:
+    longer = np.array([1 + counts[below].sum() for below in successors])
+    if (longer == counts).all():
+      return counts
+    counts = longer
 
 
 def _chunks(agent: SearchingAgent, frontier: _Frontier):
@@ -333,7 +335,10 @@ def _descend(
   entries, leaf = np.nonzero(np.asarray(table.trees.leaf_actor)[rows] != PADDING)
   leaf_nodes = np.asarray(table.trees.leaf_nodes)[0]
   place = places[np.searchsorted(nodes, chunk.node[entries]), leaf_nodes[leaf]]
+  # Where neither player's own policy goes, no policy has weight in the average, and none below.
+  reached = own[entries, :, leaf_nodes[leaf]].max(axis=(1, 2)) > 0
   order = np.argsort(place, kind="stable")
+  order = order[reached[order]]
   entries, leaf, place = entries[order], leaf[order], place[order]
   return _Frontier(
     node=place,

@@ -38,6 +38,7 @@ BAD = [
   ({"hidden_layers": 0}, r"^hidden_layers=0 must be"),
   ({"width": -8}, r"^width=-8 must be at least 1"),
   ({"activation": "tanh"}, r"^activation='tanh' is unknown; known: gelu, relu, silu"),
+  ({"precision": "float16"}, r"^precision='float16' is unknown"),
   ({"layer_norm": "yes"}, r"^layer_norm='yes' must be True or False"),
   ({"learning_rate": 0.0}, r"^learning_rate=0.0 must be a finite number above 0"),
   ({"learning_rate": math.inf}, r"^learning_rate=inf must be"),

@@ -1,12 +1,13 @@
 """The value network is the papers': linear layers, LayerNorm, GELU."""
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rebel_jax.networks import ValueNetwork
+from rebel_jax.networks import PRECISIONS, ValueNetwork, product
 
 
 class Plain(nn.Module):
@@ -63,3 +64,33 @@ def test_it_is_the_plain_network(hidden_layers, layer_norm, x64):
     other = Plain(3, hidden_layers, 32, False)
     values = other.apply(as_plain(params, hidden_layers, False), joined)
     assert np.abs(values - expected).max() > 1e-2
+
+
+@pytest.mark.parametrize(("precision", "bits"), [("tensorfloat32", 10), ("bfloat16", 7)])
+def test_products_are_rounded_once(precision, bits):
+  """Errors are those of rounding both factors to so many bits, and sums keep float32."""
+  keys = jax.random.split(jax.random.key(0))
+  x, w = (jax.random.normal(key, (64, 64)) for key in keys)
+  exact = np.asarray(x, np.float64) @ np.asarray(w, np.float64)
+  error = np.sqrt(((np.asarray(product(x, w, precision)) - exact) ** 2).mean())
+  # A factor's error is uniform in its last place: relative deviation about 2^-bits / sqrt(24).
+  expected = np.sqrt(2 * 64 / 24) * 2.0**-bits
+  assert expected / 2.5 < error < 1.2 * expected
+  exactly = np.asarray(product(x, w, "float32"))
+  assert np.sqrt(((exactly - exact) ** 2).mean()) < 1e-2 * expected
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_precision_learns(precision):
+  network = ValueNetwork(3, width=32, precision=precision)
+  features, beliefs = jnp.ones((4, 5)), jnp.eye(4, 6)
+  params = network.init(jax.random.key(0), features, beliefs)
+
+  def loss(params):
+    return (network.apply(params, features, beliefs) - beliefs[:, :3]).var()
+
+  gradients = jax.grad(loss)(params)
+  chex.assert_tree_all_finite(gradients)
+  assert all(jnp.abs(g).max() > 0 for g in jax.tree.leaves(gradients["params"]["hidden_0"]))
+  smaller = jax.tree.map(lambda p, g: p - 0.01 * g, params, gradients)
+  assert loss(smaller) < loss(params)

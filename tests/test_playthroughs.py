@@ -7,6 +7,7 @@ import pytest
 
 import games
 import solvers
+from solvers import playthroughs
 from solvers.playthroughs import count_searches, make_searching_agent, searching_policy
 from solvers.subgames import find_subgames
 
@@ -96,6 +97,35 @@ def test_every_subgame_is_searched_once_a_playthrough():
   np.add.at(sums, np.asarray(agent.tree.parent)[1:], policy[1:])
   decisions = np.asarray(agent.tree.kind) < games.CHANCE
   np.testing.assert_allclose(sums[decisions], 1.0, atol=1e-5)
+
+
+def test_what_neither_player_reaches_is_not_searched(monkeypatch):
+  """The average gives such subgames no weight; progress counts them as done."""
+  game = games.make("liars_dice", num_dice=1, num_faces=3)
+  subgames = find_subgames(game, depth=2)
+
+  def bids_differ(params, query):  # some leaves are worth more than others to everybody
+    worth = jnp.sin(query.features @ jnp.arange(1.0, query.features.shape[-1] + 1))
+    return jnp.broadcast_to(worth[:, None], query.beliefs[:, 0].shape)
+
+  agent = make_searching_agent(
+    game, subgames, algorithm=solvers.cfr_plus(), leaf_values=bids_differ
+  )
+  searched, seen = [], []
+  real = playthroughs._search_chunk
+
+  def spy(agent, chunk, *rest):
+    searched.extend(chunk.reach.max(axis=(1, 2)).tolist())
+    return real(agent, chunk, *rest)
+
+  monkeypatch.setattr(playthroughs, "_search_chunk", spy)
+  settings = {"num_playthroughs": 4, "num_iterations": 64, "key": jax.random.key(0)}
+  progress = lambda done, total: seen.append((done, total))  # noqa: E731
+  searching_policy(agent, params=None, progress=progress, **settings)
+  assert len(searched) < 4 * (count_searches(agent) - 1)
+  assert min(searched) > 0
+  assert seen == sorted(seen)
+  assert seen[-1] == (128, 128)
 
 
 def test_bad_numbers(agent):
