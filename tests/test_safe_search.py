@@ -72,7 +72,7 @@ def test_kuhn_poker():
   ("name", "depth", "playthroughs", "iterations", "factor"),
   [
     ("kuhn_poker", 1, (1, 16, 256), (16, 128), 3),
-    ("leduc_poker", 5, (1, 16, 512), (16, 64), 2),
+    ("leduc_poker", 5, (1, 16, 512), (16, 64), 1.6),
   ],
 )
 def test_larger_searches(name, depth, playthroughs, iterations, factor):

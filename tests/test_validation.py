@@ -128,10 +128,15 @@ def test_transformations_take_what_they_cannot_check():
   np.testing.assert_allclose(total, batched.root_values.sum(axis=0), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["liars_dice", "leduc_poker"])
-def test_stacked_roots_give_what_each_gives_alone(name):
-  game = games.make(name)
-  roots = [(), (0,), (3, 5)] if name == "liars_dice" else [(), (1,), (1, 1, 4)]
+@pytest.mark.parametrize(
+  ("name", "parameters", "roots"),
+  [
+    ("liars_dice", {"num_faces": 3}, [(), (0,), (1, 3)]),
+    ("leduc_poker", {}, [(1, 1), (1, 1, 4), (1, 1, 3, 1)]),
+  ],
+)
+def test_stacked_roots_give_what_each_gives_alone(name, parameters, roots):
+  game = games.make(name, **parameters)
   trees = [games.build_public_tree(game, root=root) for root in roots]
   stacked = games.stack_trees(trees)
   run = lambda tree: solve(tree=tree, num_iterations=16).root_values  # noqa: E731
