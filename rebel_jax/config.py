@@ -118,6 +118,8 @@ class Config:
       number.
     keep_checkpoints: Newest checkpoints to keep, beside the one of lowest exploitability; at least
       1.
+    tensorboard: Write the metrics also as TensorBoard event files, to the run's folder; needs the
+      extra rebel-jax[tensorboard].
   """
 
   preset: str = "liars_dice_1x4f"
@@ -166,6 +168,7 @@ class Config:
   resume: bool = False
   checkpoint_every: float = 60.0
   keep_checkpoints: int = 3
+  tensorboard: bool = False
 
   @property
   def num_steps(self) -> int:
@@ -225,7 +228,7 @@ class Config:
       check_integer(field, getattr(self, field), low, high)
     for field, greatest, zero in _NUMBERS:
       _check_number(field, getattr(self, field), greatest, zero=zero)
-    for field in ("values_of_average", "share_start", "random_beliefs", "layer_norm", "resume"):
+    for field in _FLAGS:
       if not isinstance(getattr(self, field), bool):
         raise ConfigError(f"{field}={getattr(self, field)!r} must be True or False")
     for field in ("algorithm", "eval_algorithm"):
@@ -273,6 +276,10 @@ class Config:
         )
 
 
+_FLAGS = (
+  "values_of_average", "share_start", "random_beliefs", "layer_norm", "distributed", "resume",
+  "tensorboard",
+)  # fmt: skip
 # Field, least and greatest value.
 _INTEGERS = (
   ("depth", 1, None),

@@ -19,6 +19,7 @@ CHANGEABLE = frozenset(
     "examples", "max_seconds", "report_every", "evaluate_every", "eval_playthroughs",
     "eval_iterations", "eval_algorithm", "final_playthroughs", "final_iterations", "num_devices",
     "distributed", "output_dir", "resume", "checkpoint_every", "keep_checkpoints",
+    "tensorboard",
   }
 )  # fmt: skip
 
@@ -68,9 +69,13 @@ def make_folder(config: Config) -> Path:
         return path
       number += 1
   except OSError as error:
-    raise ConfigError(
-      f"output_dir={str(path)!r} must be a folder that can be written: {error.strerror}"
-    ) from None
+    raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigError:
+  return ConfigError(
+    f"output_dir={str(path)!r} must be a folder that can be written: {error.strerror}"
+  )
 
 
 def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
@@ -119,7 +124,7 @@ def lock(folder: Path) -> Iterator[None]:
   The first process of a run holds it for all.
 
   Raises:
-    ConfigError: another process holds it.
+    ConfigError: another process holds it, or it cannot be written.
   """
   try:
     import fcntl
@@ -129,7 +134,11 @@ def lock(folder: Path) -> Iterator[None]:
   if jax.process_index() != 0:
     yield
     return
-  with open(folder / ".lock", "w") as file:
+  try:
+    file = open(folder / ".lock", "w")  # noqa: SIM115 - closed below
+  except OSError as error:
+    raise _unwritable(folder, error) from None
+  with file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
