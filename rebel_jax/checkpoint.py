@@ -8,6 +8,7 @@ complete.
 """
 
 import json
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +46,7 @@ class Policy(NamedTuple):
 def checkpoints_of(output_dir: str | Path) -> list[Path]:
   """Returns the complete checkpoints of a run's folder, oldest first, one for each step."""
   folder = Path(output_dir) / "checkpoints"
-  if not folder.is_dir():
+  if not os.path.isdir(folder):
     return []
   found = {}
   for path in sorted(folder.iterdir()):
@@ -194,7 +195,7 @@ def load(name: str | Path) -> Policy:
     ConfigError: there is nothing of that name, or it cannot be read.
   """
   path = Path(name)
-  if not path.is_dir():
+  if not os.path.isdir(path):  # unlike Path's, it takes names that the system does not
     return load_pretrained(str(name))
   if not (path / "about").is_dir():
     checkpoints = checkpoints_of(path)

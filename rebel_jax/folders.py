@@ -1,6 +1,7 @@
 """Where a run lives: fresh folders, refusing to write over another run, finding one to resume."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ def check_free(output_dir: str) -> None:
     ConfigError: it holds a run, or is not a folder.
   """
   path = Path(output_dir)
-  if path.exists() and not path.is_dir():
+  if os.path.exists(path) and not path.is_dir():  # unlike Path's, it takes names of any length
     raise ConfigError(f"output_dir={output_dir!r} must be a folder, and it is a file")
   if checkpoints_of(path):
     raise ConfigError(

@@ -204,6 +204,7 @@ def parsing_only(monkeypatch):
   monkeypatch.setattr(compile_cache, "enable", lambda: None)
   monkeypatch.setattr(evaluate, "Evaluator", Nothing)
   monkeypatch.setattr(play, "Searcher", Nothing)
+  monkeypatch.setattr(play, "Agent", Nothing)
   monkeypatch.setattr(play, "Table", lambda *_: None)
   monkeypatch.setattr(play, "run", lambda *_: None)
   Nothing.game = None
