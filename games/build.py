@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import operator
 from collections.abc import Sequence
 
 import jax
@@ -66,7 +67,7 @@ def build_public_tree(
       a positive integer, `"stage"` or None.
   """
   _check_depth(depth)
-  root = tuple(int(a) for a in root)
+  root = _check_root(root)
   state = game.state_after(root)
   if game.actor(state[None])[0] == TERMINAL:
     raise ValueError(f"root={root} ends the game: there is nothing left to solve")
@@ -109,9 +110,19 @@ def build_from_state(
   return _assemble(game, levels, np.asarray(prior))
 
 
+def _check_root(root) -> tuple[int, ...]:
+  try:
+    return tuple(operator.index(action) for action in root)
+  except TypeError:
+    raise ValueError(
+      f"root={root!r} must be a sequence of public actions, each an integer"
+    ) from None
+
+
 def _check_depth(depth) -> None:
-  whole = not isinstance(depth, str | bool) and (depth is None or (depth == int(depth) >= 1))
-  if not whole and depth != "stage":
+  number = isinstance(depth, int | np.integer) or (isinstance(depth, float) and depth.is_integer())
+  whole = depth is None or (number and not isinstance(depth, bool) and depth >= 1)
+  if not whole and not (isinstance(depth, str) and depth == "stage"):
     raise ValueError(
       f"depth={depth!r} must be a positive integer, 'stage', or None for the whole game"
     )

@@ -32,7 +32,7 @@ def make(name: str, **parameters) -> Game:
     ValueError: the name is unknown or a parameter has a value that the game does not allow.
     TypeError: the game has no such parameter.
   """
-  if name not in _REGISTRY:
+  if not isinstance(name, str) or name not in _REGISTRY:
     close = difflib.get_close_matches(str(name), _REGISTRY, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     raise ValueError(f"game={name!r} is unknown{hint}; known: {', '.join(registered_games())}")

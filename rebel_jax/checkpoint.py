@@ -2,12 +2,13 @@
 
 A checkpoint is a folder `OUTPUT_DIR/checkpoints/STEP` of three items that Orbax writes together:
 `params`, `state` (optimizer, lanes, replay buffer, random keys, counters) and `about` (JSON: the
-configuration, where the run stood, how far `metrics.jsonl` had been written). Orbax writes to a
-temporary folder and renames it, so a folder with a number for a name is complete.
+configuration, where the run stood, how far `metrics.jsonl` had been written, and checksums of all
+three). Orbax writes to a temporary folder and renames it, so a folder with a number for a name is
+complete.
 """
 
 import json
-import shutil
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +18,14 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh
 
+from rebel_jax import checksums, redistribute
 from rebel_jax.config import Config, ConfigError
 from rebel_jax.setup import make_network
 from rebel_jax.training import TrainState, shardings
 
-FORMAT = 1
+FORMAT = 2
+# A checkpoint written beside one of the same step, which it replaces.
+NEWER = ".new"
 _PRETRAINED = Path(__file__).parent / "pretrained"
 
 
@@ -40,69 +44,23 @@ class Policy(NamedTuple):
 
 
 def checkpoints_of(output_dir: str | Path) -> list[Path]:
-  """Returns the complete checkpoints of a run's folder, oldest first."""
+  """Returns the complete checkpoints of a run's folder, oldest first, one for each step."""
   folder = Path(output_dir) / "checkpoints"
-  if not folder.is_dir():
+  if not os.path.isdir(folder):
     return []
-  return sorted((p for p in folder.iterdir() if p.name.isdigit()), key=lambda p: int(p.name))
+  found = {}
+  for path in sorted(folder.iterdir()):
+    step = path.name.removesuffix(NEWER)
+    if step.isdecimal() and path.is_dir():
+      found[int(step)] = path  # STEP.new comes after STEP
+  return [found[step] for step in sorted(found)]
 
 
-def _checkpointer():
-  # Imported here because it takes half a second and few users of the package need it.
-  import orbax.checkpoint as ocp
-
-  return ocp, ocp.Checkpointer(ocp.CompositeCheckpointHandler())
-
-
-def _plain(state: TrainState) -> dict[str, Any]:
+def plain(state: TrainState) -> dict[str, Any]:
   """Returns the state without its parameters, keys as the integers that they are made of."""
   fields = state._asdict()
   del fields["params"]
   return fields | {"keys": jax.random.key_data(state.keys)}
-
-
-def save(output_dir: str | Path, state: TrainState, about: dict[str, Any], keep: int) -> Path:
-  """Saves a checkpoint and removes old ones; every process must call it.
-
-  Args:
-    output_dir: the run's folder.
-    state: of training.
-    about: anything JSON can hold; `exploitability` in it decides which checkpoint is the best.
-    keep: newest checkpoints to keep, beside the best.
-
-  Returns:
-    The checkpoint's folder.
-  """
-  ocp, checkpointer = _checkpointer()
-  path = Path(output_dir).absolute() / "checkpoints" / f"{int(state.step):08d}"
-  checkpointer.save(
-    path,
-    args=ocp.args.Composite(
-      params=ocp.args.StandardSave(state.params),
-      state=ocp.args.StandardSave(_plain(state)),
-      about=ocp.args.JsonSave(about | {"format": FORMAT}),
-    ),
-    force=True,
-  )
-  if jax.process_index() == 0:
-    _prune(output_dir, keep)
-  return path
-
-
-def remove_unfinished(output_dir: str | Path) -> None:
-  """Removes what a process that was killed while saving left behind."""
-  folder = Path(output_dir) / "checkpoints"
-  for path in folder.iterdir() if folder.is_dir() else ():
-    if path.is_dir() and not path.name.isdigit():
-      shutil.rmtree(path, ignore_errors=True)
-
-
-def _prune(output_dir: str | Path, keep: int) -> None:
-  paths = checkpoints_of(output_dir)
-  best = best_checkpoint(output_dir)
-  for path in paths[:-keep]:
-    if path != best:
-      shutil.rmtree(path, ignore_errors=True)
 
 
 def best_checkpoint(output_dir: str | Path) -> Path | None:
@@ -132,46 +90,100 @@ def read_about(path: Path) -> dict[str, Any]:
   if not isinstance(about, dict) or about.get("format") != FORMAT:
     found = about.get("format") if isinstance(about, dict) else None
     raise ConfigError(f"checkpoint={str(path)!r} has format {found!r}; this version reads {FORMAT}")
+  if about.pop("about_checksum", None) != checksums.of_json(about):
+    raise _damaged(path, "what it says about itself was changed")
   return about
 
 
-def _damaged(path: Path, error: Exception) -> ConfigError:
-  reason = str(error).strip().split("\n")[0] or type(error).__name__
-  return ConfigError(f"checkpoint={str(path)!r} cannot be read, it may be damaged: {reason}")
+def _damaged(path: Path, reason: object) -> ConfigError:
+  said = str(reason).strip().split("\n")[0] or type(reason).__name__
+  others = [p for p in checkpoints_of(path.parent.parent) if p != path]
+  hint = f"; without that folder, {others[-1].name} is the newest" if others else ""
+  return ConfigError(f"checkpoint={str(path)!r} cannot be read, it may be damaged: {said}{hint}")
+
+
+def _read(path: Path, **items: Any) -> dict[str, Any]:
+  """Reads items of a checkpoint as arrays like those given.
+
+  Raises:
+    ConfigError: they cannot be read.
+  """
+  import orbax.checkpoint as ocp  # here because it takes half a second and few users need it
+
+  checkpointer = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+  asked = {name: ocp.args.StandardRestore(like) for name, like in items.items()}
+  try:
+    return dict(checkpointer.restore(path.absolute(), args=ocp.args.Composite(**asked)))
+  except Exception as error:
+    raise _damaged(path, error) from None
+
+
+def _check_sum(path: Path, about: dict[str, Any], name: str, arrays: Any) -> None:
+  if about["checksums"][name] != checksums.of_arrays(arrays):
+    raise _damaged(path, f"its {name} are not those that were saved")
 
 
 def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
-  """Reads the state of training.
+  """Reads the state of training, which may have been saved on another number of devices.
 
   Args:
     path: the checkpoint's folder.
-    like: a state of the same shapes, only looked at.
+    like: a state of the shapes that training goes on with, only looked at.
     mesh: the devices to lay it out over.
 
   Raises:
-    ConfigError: it cannot be read, or it belongs to another game, network or number of devices.
+    ConfigError: it cannot be read, it was changed, or it belongs to another game or network.
   """
-  ocp, checkpointer = _checkpointer()
-  where = shardings(like, mesh)
-  plain = _plain(like)
-  abstract = jax.tree.map(
-    lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
-    (like.params, plain),
-    (where.params, {name: getattr(where, name) for name in plain}),
-  )
-  try:
-    items = checkpointer.restore(
-      path.absolute(),
-      args=ocp.args.Composite(
-        params=ocp.args.StandardRestore(abstract[0]),
-        state=ocp.args.StandardRestore(abstract[1]),
-      ),
-    )
-  except Exception as error:
-    raise _damaged(path, error) from None
-  fields = dict(items["state"]) | {"params": items["params"]}
+  about, where = read_about(path), shardings(like, mesh)
+  now, then = mesh.devices.size, about["num_devices"]
+  params = jax.tree.map(_abstract, like.params, where.params)
+  state = plain(like)
+  layout = {name: getattr(where, name) for name in state}
+  if now == then:
+    items = _read(path, params=params, state=jax.tree.map(_abstract, state, layout))
+    _check_sum(path, about, "state", items["state"])
+    fields = dict(items["state"])
+  else:
+    items = _read(path, params=params, state=_saved_like(state, then))
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+      _check_sum(path, about, "state", items["state"])
+      fields = _redistribute(dict(items["state"]), now)
+    fields = jax.tree.map(_lay_out, fields, layout)
+  _check_sum(path, about, "params", items["params"])
   fields["keys"] = jax.random.wrap_key_data(fields["keys"])
-  return TrainState(**fields)
+  return TrainState(**fields, params=items["params"])
+
+
+def _abstract(array: jax.Array, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
+  return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
+
+
+def _saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
+  """Returns arrays of the host of the shapes that the state has on so many devices."""
+
+  def empty(name: str, x: jax.Array) -> np.ndarray:
+    shape = tuple(x.shape)
+    if name in ("lanes", "replay", "keys"):
+      shape = redistribute.saved_shape(x, num_devices, split=name != "keys")
+    return np.empty(shape, x.dtype)
+
+  return {
+    name: jax.tree.map(lambda x, name=name: empty(name, x), part) for name, part in state.items()
+  }
+
+
+def _redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
+  return state | {
+    "lanes": redistribute.redistribute_lanes(state["lanes"], num_devices),
+    "replay": redistribute.redistribute_replay(state["replay"], num_devices),
+    "keys": redistribute.redistribute_keys(state["keys"], num_devices),
+  }
+
+
+def _lay_out(array: Any, sharding: jax.sharding.Sharding) -> jax.Array:
+  """Puts an array that every process holds where its parts belong."""
+  array = np.asarray(array)
+  return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
 def load(name: str | Path) -> Policy:
@@ -183,7 +195,7 @@ def load(name: str | Path) -> Policy:
     ConfigError: there is nothing of that name, or it cannot be read.
   """
   path = Path(name)
-  if not path.is_dir():
+  if not os.path.isdir(path):  # unlike Path's, it takes names that the system does not
     return load_pretrained(str(name))
   if not (path / "about").is_dir():
     checkpoints = checkpoints_of(path)
@@ -195,18 +207,11 @@ def load(name: str | Path) -> Policy:
     path = checkpoints[-1]
   about = read_about(path)
   config = config_of(path, about)
-  ocp, checkpointer = _checkpointer()
   device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-  abstract = jax.tree.map(
-    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device), abstract_params(config)
-  )
-  try:
-    items = checkpointer.restore(
-      path.absolute(), args=ocp.args.Composite(params=ocp.args.StandardRestore(abstract))
-    )
-  except Exception as error:
-    raise _damaged(path, error) from None
-  return Policy(config, items["params"], about | {"checkpoint": str(path)})
+  abstract = jax.tree.map(lambda x: _abstract(x, device), abstract_params(config))
+  params = _read(path, params=abstract)["params"]
+  _check_sum(path, about, "params", params)
+  return Policy(config, params, about | {"checkpoint": str(path)})
 
 
 def config_of(path: Path, about: dict[str, Any]) -> Config:

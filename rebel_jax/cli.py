@@ -5,6 +5,8 @@ go on; 130 or 143 it was asked to stop by SIGINT or SIGTERM and saved a checkpoi
 """
 
 import dataclasses
+import functools
+import logging
 import sys
 import time
 from collections.abc import Sequence
@@ -52,6 +54,23 @@ def _value_of(flag: str, argv: Sequence[str]) -> str | None:
   return None
 
 
+@functools.cache
+def _quiet_libraries() -> None:
+  """Leaves it to us to say what went wrong.
+
+  Where a checkpoint cannot be written, Orbax logs tracebacks, and threads of its own that are left
+  without a listener complain.
+  """
+  logging.getLogger("absl").setLevel(logging.CRITICAL)
+  before = sys.unraisablehook
+
+  def hook(unraisable) -> None:
+    if str(unraisable.exc_value) != "Event loop is closed":
+      before(unraisable)
+
+  sys.unraisablehook = hook
+
+
 def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> int:
   """Runs the command and returns its exit code.
 
@@ -72,6 +91,7 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     if not config.distributed:
       cpu_devices.share_cores(config)
     compile_cache.enable()
+    _quiet_libraries()
     quiet = config.distributed and jax.process_index() > 0
     result = train(config, started=started, display=Display(quiet=quiet))
   except ConfigError as error:

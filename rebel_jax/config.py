@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import math
+import os
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -122,6 +123,8 @@ class Config:
       number.
     keep_checkpoints: Newest checkpoints to keep, beside the one of lowest exploitability; at least
       1.
+    tensorboard: Write the metrics also as TensorBoard event files, to the run's folder; needs the
+      extra rebel-jax[tensorboard].
   """
 
   preset: str = "liars_dice_1x4f"
@@ -171,6 +174,7 @@ class Config:
   resume: bool = False
   checkpoint_every: float = 60.0
   keep_checkpoints: int = 3
+  tensorboard: bool = False
 
   @property
   def num_steps(self) -> int:
@@ -230,18 +234,13 @@ class Config:
       check_integer(field, getattr(self, field), low, high)
     for field, greatest, zero in _NUMBERS:
       _check_number(field, getattr(self, field), greatest, zero=zero)
-    for field in ("values_of_average", "share_start", "random_beliefs", "layer_norm", "resume"):
+    for field in _FLAGS:
       if not isinstance(getattr(self, field), bool):
         raise ConfigError(f"{field}={getattr(self, field)!r} must be True or False")
-    for field in ("algorithm", "eval_algorithm"):
-      if getattr(self, field) not in ALGORITHMS:
-        raise unknown(field, getattr(self, field), ALGORITHMS)
-    if self.stop_sampling not in STOP_SAMPLING:
-      raise unknown("stop_sampling", self.stop_sampling, STOP_SAMPLING)
-    if self.activation not in ACTIVATIONS:
-      raise unknown("activation", self.activation, ACTIVATIONS)
-    if self.precision not in PRECISIONS:
-      raise unknown("precision", self.precision, PRECISIONS)
+    for field, known in _NAMES.items():
+      value = getattr(self, field)
+      if not isinstance(value, str) or value not in known:
+        raise unknown(field, value, known)
     for field in ("iterations", "eval_iterations", "final_iterations"):
       if getattr(self, field) % 2:
         raise ConfigError(
@@ -261,9 +260,7 @@ class Config:
         f"buffer_size={self.buffer_size} must be at least {2 * self.lanes}, two examples for each "
         f"of lanes={self.lanes}"
       )
-    if self.output_dir is not None and (
-      not isinstance(self.output_dir, str) or not self.output_dir
-    ):
+    if self.output_dir is not None and not _is_path(self.output_dir):
       raise ConfigError(f"output_dir={self.output_dir!r} must be the path of a folder")
     self.make_game()
 
@@ -280,6 +277,17 @@ class Config:
         )
 
 
+_NAMES: dict[str, Iterable[str]] = {
+  "algorithm": ALGORITHMS,
+  "eval_algorithm": ALGORITHMS,
+  "stop_sampling": STOP_SAMPLING,
+  "activation": ACTIVATIONS,
+  "precision": PRECISIONS,
+}
+_FLAGS = (
+  "values_of_average", "share_start", "random_beliefs", "layer_norm", "distributed", "resume",
+  "tensorboard",
+)  # fmt: skip
 # Field, least and greatest value.
 _INTEGERS = (
   ("depth", 1, None),
@@ -310,6 +318,14 @@ _NUMBERS: tuple[tuple[str, float | None, bool], ...] = (
   ("uses_per_example", None, False),
   ("checkpoint_every", None, False),
 )
+
+
+def _is_path(value: Any) -> bool:
+  """Says whether the system could have a file of that name."""
+  try:
+    return isinstance(value, str) and len(os.fsencode(value)) > 0 and "\0" not in value
+  except UnicodeEncodeError:
+    return False
 
 
 def check_integer(field: str, value: Any, low: int, high: int | None) -> None:

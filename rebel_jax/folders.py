@@ -1,6 +1,7 @@
 """Where a run lives: fresh folders, refusing to write over another run, finding one to resume."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ CHANGEABLE = frozenset(
     "examples", "max_seconds", "report_every", "evaluate_every", "eval_playthroughs",
     "eval_iterations", "eval_algorithm", "final_playthroughs", "final_iterations", "num_devices",
     "distributed", "output_dir", "resume", "checkpoint_every", "keep_checkpoints",
+    "tensorboard",
   }
 )  # fmt: skip
 
@@ -38,7 +40,7 @@ def check_free(output_dir: str) -> None:
     ConfigError: it holds a run, or is not a folder.
   """
   path = Path(output_dir)
-  if path.exists() and not path.is_dir():
+  if os.path.exists(path) and not path.is_dir():  # unlike Path's, it takes names of any length
     raise ConfigError(f"output_dir={output_dir!r} must be a folder, and it is a file")
   if checkpoints_of(path):
     raise ConfigError(
@@ -68,9 +70,13 @@ def make_folder(config: Config) -> Path:
         return path
       number += 1
   except OSError as error:
-    raise ConfigError(
-      f"output_dir={str(path)!r} must be a folder that can be written: {error.strerror}"
-    ) from None
+    raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigError:
+  return ConfigError(
+    f"output_dir={str(path)!r} must be a folder that can be written: {error.strerror}"
+  )
 
 
 def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
@@ -119,7 +125,7 @@ def lock(folder: Path) -> Iterator[None]:
   The first process of a run holds it for all.
 
   Raises:
-    ConfigError: another process holds it.
+    ConfigError: another process holds it, or it cannot be written.
   """
   try:
     import fcntl
@@ -129,7 +135,11 @@ def lock(folder: Path) -> Iterator[None]:
   if jax.process_index() != 0:
     yield
     return
-  with open(folder / ".lock", "w") as file:
+  try:
+    file = open(folder / ".lock", "w")  # noqa: SIM115 - closed below
+  except OSError as error:
+    raise _unwritable(folder, error) from None
+  with file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
 """The learner of the value network: pointwise Huber loss and Adam (ReBeL, appendix E)."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +9,13 @@ import optax
 
 from rebel_jax.networks import ValueNetwork
 from rebel_jax.replay import Examples
+
+
+class LearnerStats(NamedTuple):
+  """Of one gradient step: the loss before it and the global norm of its gradient, not clipped."""
+
+  loss: jax.Array
+  gradient_norm: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,14 +58,16 @@ class Learner:
 
   def update(
     self, params: Any, optimizer_state: Any, examples: Examples, axis_name: str | None = None
-  ) -> tuple[Any, Any, jax.Array]:
+  ) -> tuple[Any, Any, LearnerStats]:
     """Takes one gradient step; gradients are averaged over devices if `axis_name` is given.
 
     Returns:
-      Parameters, optimizer state and the loss before the step.
+      Parameters, optimizer state, and loss and gradient norm.
     """
     loss, gradients = jax.value_and_grad(self.loss)(params, examples)
     if axis_name is not None:
       loss, gradients = jax.lax.pmean((loss, gradients), axis_name)
     updates, optimizer_state = self.optimizer().update(gradients, optimizer_state, params)
-    return optax.apply_updates(params, updates), optimizer_state, loss
+    squares = sum(jnp.sum(x * x) for x in jax.tree.leaves(gradients))
+    stats = LearnerStats(loss, jnp.sqrt(squares))
+    return optax.apply_updates(params, updates), optimizer_state, stats

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 import jax
+import numpy as np
 
 from rebel_jax.config import ConfigError
 
@@ -46,3 +47,12 @@ def join() -> None:
       f"distributed=True but the job's other processes are not found ({reason}); allowed under "
       f"SLURM, Open MPI, Kubernetes and on TPU pods, or with {', '.join(_VARIABLES)}"
     ) from None
+
+
+def agree(decision: bool) -> bool:
+  """Returns the first process's decision, so that all processes do the same."""
+  if jax.process_count() == 1:
+    return decision
+  from jax.experimental import multihost_utils
+
+  return bool(multihost_utils.broadcast_one_to_all(np.asarray(decision)))

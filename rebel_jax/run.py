@@ -1,27 +1,27 @@
 """A training run from beginning to end: generate and learn, report, evaluate, save."""
 
-import json
+import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import optax
-from jax.sharding import NamedSharding, PartitionSpec
 
-from rebel_jax import checkpoint, folders
+from rebel_jax import checkpoint, event_files, folders, record, watch
+from rebel_jax.checkpoint_writer import CheckpointWriter, SaveError, tidy
 from rebel_jax.config import Config, ConfigError
 from rebel_jax.display import Display, duration, progress_text
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.figures import plot_exploitability
-from rebel_jax.metrics import MetricsLog, describe_environment, read_metrics
+from rebel_jax.metrics import MetricsLog, read_metrics
 from rebel_jax.presets import paper_exploitability
+from rebel_jax.processes import agree
 from rebel_jax.setup import Setup, make_setup
 from rebel_jax.signals import Interrupted, Signals
+from rebel_jax.summary import resume_command, summary
 from rebel_jax.training import TrainState
 
 
@@ -67,11 +67,14 @@ def train(
 
   Raises:
     ConfigError: a setting is not allowed; nothing was written.
-    RunError: the loss is not finite; the last checkpoint is from before.
+    RunError: a loss, value or gradient is not finite, or the folder cannot be written; the last
+      checkpoint is from before.
   """
   started = time.monotonic() if started is None else started
   with display or Display(quiet=True) as shown:
     resumed = None
+    if config.tensorboard:
+      event_files.check_installed()
     if config.resume:
       config.validate()
       resumed = folders.find_run(config.output_dir)
@@ -82,8 +85,10 @@ def train(
     setup = make_setup(config)
     state = _first_state(setup)
     folder = resumed.folder if resumed else folders.make_folder(config)
-    with folders.lock(folder), Signals() as signals:
-      return _Run(setup, state, folder, resumed, started, shown, signals, stop).go()
+    with folders.lock(folder), Signals() as signals, _writing(folder):
+      run = _Run(setup, state, folder, resumed, started, shown, signals, stop)
+      with contextlib.closing(run):
+        return run.go()
 
 
 def _first_state(setup: Setup) -> TrainState:
@@ -96,6 +101,20 @@ def _first_state(setup: Setup) -> TrainState:
       f"buffer_size={setup.config.buffer_size} examples with width={setup.config.width} must fit "
       "in the memory of the device"
     ) from None
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+  """Says in a sentence that the folder cannot be written, as when the disk is full."""
+  try:
+    yield
+  except OSError as error:
+    raise RunError(
+      f"{str(folder)!r} cannot be written ({error.strerror or error}), so training stopped; the "
+      "last checkpoint is from before"
+    ) from None
+  except SaveError as error:
+    raise RunError(f"{error}, so training stopped; the last one is from before") from None
 
 
 class _Run:
@@ -123,14 +142,11 @@ class _Run:
     self.state = state
     about = resumed.about if resumed else {}
     if resumed:
-      devices = setup.mesh.devices.size
-      if about["num_devices"] != devices:
-        raise ConfigError(
-          f"num_devices={devices} cannot resume the run in {str(folder)!r}, which has "
-          f"{about['num_devices']}; allowed is the same number"
-        )
       self.state = checkpoint.restore(resumed.checkpoint, state, setup.mesh)
     self.log = MetricsLog(folder, about.get("metrics_bytes", 0))
+    self.events: event_files.EventFiles | None = None
+    self.writer = CheckpointWriter(folder, self.config.keep_checkpoints)
+    self.commands = record.commands(about, self.config, setup.mesh.devices.size)
     self.evaluator = Evaluator(self.config, game=setup.game, subgames=setup.subgames)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
@@ -139,7 +155,7 @@ class _Run:
     self.pending: bool = about.get("pending", False)
     self.saved_at = -math.inf
     self.step = int(self.state.step)
-    self.examples = _count(self.state.replay.added, setup)
+    self.examples = 2 * int(self.state.solves)
     self.finished = self.step >= self.config.num_steps and not self.pending
     self.chunks: list[float] = []  # seconds that each took, since this command began
 
@@ -164,22 +180,31 @@ class _Run:
     while goes_on and not self.finished:
       self._train_chunk()
       goes_on = self._close_chunk()
-    self.log.close()
+    self.writer.wait()
     if not goes_on:
-      self.display.say(f"saved at step {self.step}; go on with: {self._command('--resume')}")
+      self.display.say(f"saved at step {self.step}; go on with: {resume_command(self.folder)}")
     else:
       self.display.clear()
-      self._summarise()
+      seconds, rows = self.seconds_before + self.elapsed(), read_metrics(self.folder)
+      self.display.table("done", summary(config, self.folder, rows, self.row, seconds))
     return Result(self.folder, self.row, self.signals.received)
+
+  def close(self) -> None:
+    """Ends what is being written."""
+    with contextlib.suppress(SaveError):  # if this is the first, it was raised before
+      self.writer.wait()
+    self.log.close()
+    if self.events:
+      self.events.close()
 
   def _over(self) -> bool:
     limit = self.config.max_seconds
     late = limit is not None and self.elapsed() >= limit
-    return self.step >= self.config.num_steps or _agree(late)
+    return self.step >= self.config.num_steps or agree(late)
 
   def _train_chunk(self) -> None:
     config = self.config
-    before, learned = self.examples, _gradient_steps(self.state)
+    first, before, learned = self.step + 1, self.examples, _gradient_steps(self.state)
     began = time.monotonic()
     if not self.chunks:
       self.display.show("training", self.step / config.num_steps, "compiling")
@@ -188,31 +213,41 @@ class _Run:
       self.setup.table, self.state, config.report_every, self.setup.mesh
     )
     self.step = int(self.state.step)
-    self.examples = _count(self.state.replay.added, self.setup)
+    self.examples = 2 * int(self.state.solves)
     seconds = time.monotonic() - began
     if not self.chunks:
       self.display.say(f"compiled, and took the first {config.report_every} steps: {seconds:.0f} s")
     self.chunks.append(seconds)
     learned = _gradient_steps(self.state) - learned
-    loss = None
-    if learned:  # the report's mean counts steps before learning began as zero
-      loss = float(report.loss) * config.report_every * config.learn_steps / learned
-      if not math.isfinite(loss):
-        raise RunError(
-          f"the loss is {loss} at step {self.step}, so training stopped; the last checkpoint in "
-          f"{str(self.folder)!r} is from before"
-        )
+    losses = watch.losses(report, config.report_every * config.learn_steps, learned)
+    self._check_finite(losses, first)
+    in_buffer = min(self.examples, config.buffer_size)
     self.row = {
       "step": self.step,
       "solves": int(self.state.solves),
       "examples": self.examples,
       "seconds": round(self.seconds_before + self.elapsed(), 3),
-      "loss": loss,
+      **losses,
       "examples_per_second": round((self.examples - before) / seconds, 3),
       "gradient_steps": _gradient_steps(self.state),
+      "buffer_examples": in_buffer,
+      "buffer_age": watch.buffer_age(in_buffer, self.examples, self.step),
       "leaves_per_iteration": float(report.rows),
+      "device_memory_bytes": watch.device_memory(),
     }
     self.display.show("training", self._fraction(), self._text())
+
+  def _check_finite(self, losses: dict[str, float | None], first: int) -> None:
+    wrong = [
+      f"{name.replace('_', ' ')} is {value}"
+      for name, value in losses.items()
+      if value is not None and not math.isfinite(value)
+    ]
+    if wrong:
+      raise RunError(
+        f"the {' and the '.join(wrong)} at step {self.step}, in the chunk from step {first} on, so "
+        f"training stopped; the last checkpoint in {str(self.folder)!r} is from before"
+      )
 
   def _fraction(self) -> float:
     """Returns how much of the run is done, by steps or by time, whichever ends it."""
@@ -248,15 +283,17 @@ class _Run:
       return False
     self.finished = over
     self.log.write(self.row)
+    if self.events:
+      self.events.write(self.row)
     stops = not over and self.stop(self.step)
-    if due or stops or _agree(time.monotonic() - self.saved_at >= config.checkpoint_every):
+    if due or stops or agree(time.monotonic() - self.saved_at >= config.checkpoint_every):
       self._save(self.log.position, pending=False)
     if due:
       self._draw()
     return not stops
 
   def _check_signals(self) -> None:
-    if _agree(bool(self.signals.received)):
+    if agree(bool(self.signals.received)):
       raise Interrupted
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
@@ -286,6 +323,12 @@ class _Run:
 
     began = time.monotonic()
     exploitability, average = measure(unsafe=False), measure(unsafe=True)
+    if not (math.isfinite(exploitability) and math.isfinite(average)):
+      raise RunError(
+        f"the exploitability is {exploitability}, of the average policy {average}, at step "
+        f"{self.step}, so training stopped; the last checkpoint in {str(self.folder)!r} is from "
+        "before"
+      )
     self.exploitability = exploitability
     self.display.clear()
     self.display.say(
@@ -315,16 +358,19 @@ class _Run:
       "playthroughs": self.row.get("playthroughs"),
       "last_exploitability": self.exploitability,
       "num_devices": self.setup.mesh.devices.size,
-      "environment": describe_environment(),
+      "environment": self.commands[-1]["environment"],
+      "commands": self.commands,
     }
-    checkpoint.save(self.folder, self.state, about, self.config.keep_checkpoints)
+    self.log.sync()
+    self.writer.save(self.state, about)
     self.saved_at = time.monotonic()
 
   def _prepare_folder(self) -> None:
     if jax.process_index() == 0:
-      checkpoint.remove_unfinished(self.folder)
-      about = {"config": self.config.to_dict(), "environment": describe_environment()}
-      (self.folder / "config.json").write_text(json.dumps(about, indent=2) + "\n")
+      tidy(self.folder)
+    record.write(self.folder, self.commands)
+    if self.config.tensorboard:
+      self.events = event_files.EventFiles(self.folder, self.step)
 
   def _draw(self) -> None:
     if jax.process_index() != 0:
@@ -337,46 +383,6 @@ class _Run:
     except ImportError:
       if self.finished:
         self.display.say("no figure: install matplotlib (the extra rebel-jax[plots]) for one")
-
-  def _command(self, flag: str) -> str:
-    return f"python train.py {flag} --output-dir {self.folder}"
-
-  def _summarise(self) -> None:
-    row, newest = self.row, checkpoint.checkpoints_of(self.folder)[-1]
-    rows = [
-      ("examples", f"{row['examples']:,} from {row['solves']:,} subgames"),
-      ("time", f"{self.seconds_before + self.elapsed():.0f} s"),
-    ]
-    if row.get("exploitability") is not None:
-      conditions = f"{row['playthroughs']} playthroughs, {row['iterations']:,} iterations"
-      rows.append(("exploitability", f"{row['exploitability']:.4f} ({conditions})"))
-      average = row["exploitability_average_policy"]
-      rows.append(("average policy", f"{average:.4f} (unsafe search, {row['iterations']:,})"))
-    paper = paper_exploitability(self.config)
-    if paper is not None:
-      rows.append(("paper, Table 2", f"{paper:g} (1,024 playthroughs, 1,024 iterations)"))
-    rows += [
-      ("folder", str(self.folder)),
-      ("checkpoint", str(newest)),
-      ("measure it again", f"python -m rebel_jax.evaluate {self.folder}"),
-      ("train longer", f"{self._command('--resume')} --examples {2 * self.config.examples}"),
-    ]
-    self.display.table("done", rows)
-
-
-def _agree(decision: bool) -> bool:
-  """Returns the first process's decision, so that all processes do the same."""
-  if jax.process_count() == 1:
-    return decision
-  from jax.experimental import multihost_utils
-
-  return bool(multihost_utils.broadcast_one_to_all(np.asarray(decision)))
-
-
-def _count(per_device: jax.Array, setup: Setup) -> int:
-  """Returns the sum of a number that each device of every process has."""
-  everywhere = NamedSharding(setup.mesh, PartitionSpec())
-  return int(jax.jit(jnp.sum, out_shardings=everywhere)(per_device))
 
 
 def _gradient_steps(state: TrainState) -> int:

@@ -11,9 +11,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rebel_jax import replay as replays
-from rebel_jax.learner import Learner
+from rebel_jax.learner import Learner, LearnerStats
 from rebel_jax.networks import NetworkLeafValues
-from rebel_jax.replay import Replay
+from rebel_jax.replay import Examples, Replay
 from rebel_jax.self_play import Lanes, SelfPlay, init_lanes, self_play_step
 from solvers.subgames import SubgameTable
 
@@ -42,9 +42,19 @@ class TrainState(NamedTuple):
 
 
 class Report(NamedTuple):
-  """Means over a chunk of steps: loss, subgames solved a step, leaves evaluated an iteration."""
+  """Means over a chunk of steps.
+
+  Attributes:
+    loss, gradient_norm: over the gradient steps of each step, zero where there were none.
+    value_error: the loss on each step's own examples before they enter the buffer: held out, as
+      the network has never been trained on them.
+    solves: subgames solved a step.
+    rows: leaves evaluated an iteration.
+  """
 
   loss: jax.Array
+  gradient_norm: jax.Array
+  value_error: jax.Array
   solves: jax.Array
   rows: jax.Array
 
@@ -155,6 +165,7 @@ def _step(trainer: Trainer, table: SubgameTable, state: TrainState, _):
   lanes, examples, valid, stats = self_play_step(
     table, trainer.self_play, state.lanes, leaf_values, state.params, play_key
   )
+  value_error = jax.lax.pmean(_held_out_loss(trainer, state.params, examples, valid), DEVICES)
   replay = replays.add(state.replay, examples, valid)
   stats = jax.lax.psum(stats, DEVICES)
   ready = jax.lax.pmin(replay.added, DEVICES) >= trainer.min_examples
@@ -162,15 +173,16 @@ def _step(trainer: Trainer, table: SubgameTable, state: TrainState, _):
   batch_size = trainer.learner.batch_size // num_devices
 
   def learn(i, carry):
-    params, optimizer_state, loss = carry
+    params, optimizer_state, means = carry
     batch = replays.sample(replay, jax.random.fold_in(sample_key, i), batch_size)
     params, optimizer_state, new = trainer.learner.update(params, optimizer_state, batch, DEVICES)
-    return params, optimizer_state, loss + new / trainer.learn_steps
+    means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, new)
+    return params, optimizer_state, means
 
-  carry = (state.params, state.optimizer_state, jnp.zeros(()))
+  carry = (state.params, state.optimizer_state, LearnerStats(jnp.zeros(()), jnp.zeros(())))
   # A loop of no turns rather than a branch, so that devices stay in step.
   turns = jnp.where(ready, trainer.learn_steps, 0)
-  params, optimizer_state, loss = jax.lax.fori_loop(0, turns, learn, carry)
+  params, optimizer_state, means = jax.lax.fori_loop(0, turns, learn, carry)
   state = TrainState(
     params=params,
     optimizer_state=optimizer_state,
@@ -180,7 +192,15 @@ def _step(trainer: Trainer, table: SubgameTable, state: TrainState, _):
     step=state.step + 1,
     solves=state.solves + stats.solves,
   )
-  return state, Report(loss, stats.solves, stats.rows)
+  return state, Report(means.loss, means.gradient_norm, value_error, stats.solves, stats.rows)
+
+
+def _held_out_loss(trainer: Trainer, params: Any, examples: Examples, valid: jax.Array):
+  """Returns the loss on those of a step's examples that are valid."""
+  valid = valid[:, None]
+  values = jnp.where(valid, examples.values, 0.0)  # of lanes that wait, anything
+  fresh = examples._replace(values=values, mask=examples.mask * valid)
+  return trainer.learner.loss(params, fresh)
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:

@@ -11,6 +11,7 @@ from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree
 
 TOLERANCE = 1e-3
+_REAL = (np.floating, np.integer, np.bool_)
 
 
 def is_concrete(*arrays) -> bool:
@@ -66,11 +67,23 @@ def check_player(player: int) -> None:
     raise ValueError(f"player={player!r} must be 0 or 1")
 
 
+def _check_array(name: str, array, expected: tuple[int, ...], letters: str) -> None:
+  """Checks that something is an array of real numbers of a shape; it may be traced."""
+  try:
+    array = array if hasattr(array, "dtype") else np.asarray(array)
+  except ValueError:
+    raise ValueError(
+      f"{name} must be an array of shape {expected} {letters}, and its rows differ in length"
+    ) from None
+  if np.shape(array) != expected:
+    raise ValueError(f"{name} of shape {np.shape(array)} must have shape {expected} {letters}")
+  if not any(jax.dtypes.issubdtype(array.dtype, kind) for kind in _REAL):
+    raise ValueError(f"{name} of type {array.dtype} must hold real numbers")
+
+
 def check_beliefs(tree: PublicTree, beliefs) -> None:
   """Checks root beliefs `[P, H]`: shape always, contents where concrete."""
-  expected = (2, tree.num_infostates)
-  if np.shape(beliefs) != expected:
-    raise ValueError(f"beliefs of shape {np.shape(beliefs)} must have shape {expected} (P, H)")
+  _check_array("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
   if not is_concrete(beliefs, tree):
     return
   values = np.asarray(beliefs, float)
@@ -101,9 +114,7 @@ def check_beliefs(tree: PublicTree, beliefs) -> None:
 
 def check_policy(name: str, tree: PublicTree, policy) -> None:
   """Checks a policy `[N, H]`: shape always, that it is a distribution where concrete."""
-  expected = (tree.num_nodes, tree.num_infostates)
-  if np.shape(policy) != expected:
-    raise ValueError(f"{name} of shape {np.shape(policy)} must have shape {expected} (N, H)")
+  _check_array(name, policy, (tree.num_nodes, tree.num_infostates), "(N, H)")
   if not is_concrete(policy, tree):
     return
   values = np.asarray(policy, float)

@@ -22,7 +22,7 @@ from rebel_jax.config import ConfigError
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.run import RunError, _Run, train
 from rebel_jax.setup import make_setup
-from rebel_jax.training import Report, Trainer
+from rebel_jax.training import Trainer
 from tests.tiny import as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[1]
@@ -175,17 +175,18 @@ def test_newest_and_best_are_kept(tmp_path, monkeypatch):
   assert checkpoint.best_checkpoint(tmp_path).name == "00000008"
 
 
-def test_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("field", ["loss", "value_error", "gradient_norm"])
+def test_a_number_that_is_not_finite_stops_the_run(tmp_path, monkeypatch, field):
   run = Trainer.run
 
   def diverge(self, table, state, num_steps, mesh):
     state, report = run(self, table, state, num_steps, mesh)
-    loss = float("nan") if int(state.step) > 4 else report.loss
-    return state, Report(loss, report.solves, report.rows)
+    return state, report._replace(**{field: float("nan")}) if int(state.step) > 4 else report
 
   with monkeypatch.context() as patch:
     patch.setattr(Trainer, "run", diverge)
-    with pytest.raises(RunError, match="the loss is nan at step 6"):
+    what = field.replace("_", " ")
+    with pytest.raises(RunError, match=f"the {what} is nan at step 6, in the chunk from step 5 on"):
       train(tiny(tmp_path))
   assert checkpoint.checkpoints_of(tmp_path)[-1].name == "00000004"
   train(tiny(tmp_path, resume=True))

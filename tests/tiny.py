@@ -58,7 +58,7 @@ def trained() -> Path:
 
 
 def rows(folder) -> list[dict]:
-  """Returns the rows of a run's metrics without what the clock decides."""
-  timing = ("seconds", "examples_per_second", "evaluation_seconds")
+  """Returns the rows of a run's metrics without what the clock and the machine decide."""
+  timing = ("seconds", "examples_per_second", "evaluation_seconds", "device_memory_bytes")
   lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
   return [{k: v for k, v in json.loads(line).items() if k not in timing} for line in lines]

@@ -1,0 +1,57 @@
+"""What a row of metrics says about a chunk of training, beside losses and counts."""
+
+import resource
+import sys
+from pathlib import Path
+
+import jax
+
+from rebel_jax.training import Report
+
+
+def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
+  """Returns what a chunk says about learning.
+
+  Args:
+    report: of the chunk; its means count steps before learning began as zero.
+    steps: gradient steps that the chunk has room for.
+    learned: those that were taken.
+  """
+  share = steps / learned if learned else None
+  return {
+    "loss": float(report.loss) * share if share else None,
+    "value_error": float(report.value_error),
+    "gradient_norm": float(report.gradient_norm) * share if share else None,
+  }
+
+
+def buffer_age(in_buffer: int, examples: int, step: int) -> float:
+  """Returns how many steps ago the examples in the buffer were made, on average.
+
+  The buffer holds the newest, and steps make about equally many.
+
+  Args:
+    in_buffer: examples in the buffer.
+    examples: examples made so far.
+    step: steps taken so far.
+  """
+  return round(in_buffer / 2 * step / max(examples, 1), 3)
+
+
+def device_memory() -> int | None:
+  """Returns bytes in use on the first device; on a CPU those that the process has resident."""
+  device = jax.local_devices()[0]
+  stats = device.memory_stats()
+  if stats and "bytes_in_use" in stats:
+    return int(stats["bytes_in_use"])
+  return resident_memory() if device.platform == "cpu" else None
+
+
+def resident_memory() -> int:
+  """Returns the bytes of memory that this process has resident; its peak where that is not told."""
+  try:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+  except (OSError, ValueError, IndexError):
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
