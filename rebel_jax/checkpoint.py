@@ -18,7 +18,8 @@ from flax import traverse_util
 from jax.sharding import Mesh
 
 from rebel_jax.config import Config, ConfigError
-from rebel_jax.setup import make_network
+from rebel_jax.policy_networks import init_params
+from rebel_jax.setup import make_network, make_policy_network
 from rebel_jax.training import TrainState, shardings
 
 FORMAT = 1
@@ -30,7 +31,7 @@ class Policy(NamedTuple):
 
   Attributes:
     config: of the run that trained it.
-    params: the value network's parameters.
+    params: the value network's parameters, or both networks' (`TrainState`).
     about: where it comes from and what was measured.
   """
 
@@ -224,16 +225,15 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
 
 
 def abstract_params(config: Config) -> Any:
-  """Returns shapes and types of the network's parameters."""
+  """Returns shapes and types of the networks' parameters."""
   game = config.make_game()
   num_features = game.features(game.initial_state()[None], 0).shape[-1]
-  network = make_network(config, game)
-  return jax.eval_shape(
-    network.init,
-    jax.random.key(0),
-    jax.ShapeDtypeStruct((1, num_features), jnp.float32),
-    jax.ShapeDtypeStruct((1, 2 * game.num_infostates), jnp.float32),
-  )
+  value, policy = make_network(config, game), make_policy_network(config, game)
+
+  def init(key):
+    return init_params(value, policy, key, num_features, game.num_infostates)
+
+  return jax.eval_shape(init, jax.random.key(0))
 
 
 # Networks that come with the package: `pretrained/NAME/params.npz` and `about.json`.
