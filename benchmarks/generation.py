@@ -87,8 +87,8 @@ def generate(table, settings: SelfPlay, lanes, leaf_values, params, key, steps: 
 
   def on_device(table, lanes, params, keys):
     def step(lanes, key):
-      lanes, _, _, stats = self_play_step(table, settings, lanes, leaf_values, params, key)
-      return lanes, stats
+      played = self_play_step(table, settings, lanes, leaf_values, params, key)
+      return played.lanes, played.stats
 
     lanes = jax.tree.map(lambda x: x[0], lanes)
     lanes, stats = jax.lax.scan(step, lanes, jax.random.split(keys[0], steps))
@@ -143,7 +143,8 @@ def measure(options: Options) -> dict:
     rates.append(2 * int(stats.solves) / seconds)
     rows = int(stats.rows) * settings.num_iterations
     flops.append(rows * flops_per_row(network) / seconds)
-    live.append(int(stats.rows) / (settings.num_rows * num_devices * options.steps))
+    room = sum(layer.num_rows for layer in settings.layers)
+    live.append(int(stats.rows) / (room * num_devices * options.steps))
   matmul = max(matmul, matmul_flops_per_second())
   device = jax.devices()[0]
   return {

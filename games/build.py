@@ -253,6 +253,7 @@ def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree
   hands = game.hands()
   pair_weights = np.ones((1, 1, 1)) if hands is not None else np.asarray(game.pair_weights(), float)
   payoffs, payoff_index, payoff_scale = _terminal_tables(game, state[terminals], pair_weights)
+  boards, payoff_index = _boards_met(game, payoff_index)
   structure = _add_payoff_runs(structure, payoff_index, _MAX_PAYOFF_RUNS if hands is None else None)
   dtype = jax.dtypes.canonicalize_dtype(float)
   players = (0, 1)
@@ -281,11 +282,23 @@ def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree
     compatible=hands is None
     and len(pair_weights) == 1
     and bool((pair_weights == pair_weights.flat[0]).all()),
-    **_hand_columns(game, levels),
+    **_hand_columns(game, levels, boards),
   )
 
 
-def _hand_columns(game: Game, levels: list[_Nodes]) -> dict:
+def _boards_met(game: Game, payoff_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Returns which of a game's boards its showdowns in a tree have, and their index among these.
+
+  A subgame on the river has one of all boards, and one before it often none.
+  """
+  if game.hands() is None:
+    return np.zeros(0, int), payoff_index
+  boards = np.unique(payoff_index[payoff_index > 0])
+  index = np.where(payoff_index > 0, 1 + np.searchsorted(boards, payoff_index), 0)
+  return boards - 1, index
+
+
+def _hand_columns(game: Game, levels: list[_Nodes], boards: np.ndarray) -> dict:
   """Returns what the tree of a game with `hands` holds beyond others."""
   hands = game.hands()
   if hands is None:
@@ -293,7 +306,7 @@ def _hand_columns(game: Game, levels: list[_Nodes]) -> dict:
   dealt = [nodes.dealt for nodes in levels if nodes.dealt is not None]
   return {
     "hands": np.asarray(hands, np.int32),
-    "strengths": np.asarray(game.strengths(), np.int32),
+    "strengths": np.asarray(game.strengths(), np.int32)[boards],
     "dealt": np.concatenate(dealt).astype(np.int32),
     "num_cards": int(hands.max()) + 1,
   }

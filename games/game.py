@@ -38,6 +38,11 @@ class Game(abc.ABC):
   num_infostates: int  # H
   num_actions: int  # A; players' actions and public chance outcomes share the numbering
 
+  @property
+  def num_player_actions(self) -> int:
+    """What players' actions are below, for a policy network: A where chance has none after them."""
+    return self.num_actions
+
   # Public states.
 
   @abc.abstractmethod

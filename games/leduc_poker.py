@@ -30,6 +30,7 @@ class LeducPoker(Game):
   name = "leduc_poker"
   num_infostates = _NUM_CARDS
   num_actions = FIRST_CARD + _NUM_CARDS
+  num_player_actions = FIRST_CARD
 
   def initial_state(self):
     return np.array([0, 0, 0, 0, 1, 1, _NONE, _GOING_ON])

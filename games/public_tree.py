@@ -15,6 +15,8 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
+from games.game import CHANCE
+
 Array = jax.Array | np.ndarray  # numpy in a built tree, JAX's own while traced
 
 LEAF = 4  # a decision or chance state at the depth limit; its value comes from outside
@@ -98,6 +100,8 @@ class TreeStructure:
 
 
 _MAX_RUNS = 128
+_FEW_OUTCOMES = 8  # of chance
+_MAX_RUNS_DEALT = 8
 _SMALL_SHARE = 1 / 64  # of a tree's nodes: a level too small for its speed to matter
 _LARGE_TREE = 2**14
 
@@ -107,17 +111,18 @@ def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
 
   Every run is code to compile. Levels of very many runs are gathered, and so are the small levels
   of large trees: in Liar's Dice 2x4f they have more than half of the runs and hardly any nodes.
+  Below a deal of many cards the runs are short, and slicing them is slow to compile for nothing.
   """
   levels = tuple(levels)
   nodes = sum(level.size for level in levels)
-
-  def is_sliced(level: Level) -> bool:
+  planned = []
+  dealt = False
+  for level in levels:
+    dealt |= CHANCE in level.movers and int(np.bincount(level.parents).max()) > _FEW_OUTCOMES
     small = nodes >= _LARGE_TREE and level.size < nodes * _SMALL_SHARE
-    return len(level.runs) <= (2 if small else _MAX_RUNS)
-
-  return TreeStructure(
-    tuple(dataclasses.replace(level, sliced=is_sliced(level)) for level in levels)
-  )
+    most = 2 if small else (_MAX_RUNS_DEALT if dealt else _MAX_RUNS)
+    planned.append(dataclasses.replace(level, sliced=len(level.runs) <= most))
+  return TreeStructure(tuple(planned))
 
 
 @functools.partial(
@@ -175,7 +180,8 @@ class PublicTree:
     leaf_actor: `[L]` who moves at each leaf: 0, 1 or `CHANCE`; `PADDING` for padding.
     hands: `[H, 2]` the cards of each infostate, or None: pairs that share a card exclude each
       other, payoff table 0 is a fold's and 1 + k the showdown's of `strengths[k]`.
-    strengths: `[K, H]` of hands at showdowns, higher wins, -1 where impossible; None without hands.
+    strengths: `[K, H]` of hands on the boards of the tree's showdowns, higher wins, -1 where
+      impossible; None without hands.
     dealt: `[N, k]` cards that chance dealt to get there, -1 for none; None without hands.
     structure: the static shape.
     depth_limited: whether the tree has leaves.

@@ -20,10 +20,11 @@ from rebel_jax.checkpoint import Policy
 from rebel_jax.config import ALGORITHMS
 from rebel_jax.dealer import Move
 from rebel_jax.networks import NetworkLeafValues
-from rebel_jax.setup import make_network, make_subgames
+from rebel_jax.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers import traversal
 from solvers.batch_search import node_beliefs, sample_stop, search_batch
 from solvers.playthroughs import SearchingAgent, make_searching_agent
+from solvers.warm_start import warm_start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Searcher:
     *,
     iterations: int = 1024,
     algorithm: str | None = None,
-    depth: int | None = None,
+    depth: int | str | None = None,
     num_games: int = 1,
     seed: int = 0,
   ):
@@ -90,11 +91,13 @@ class Searcher:
     self.num_iterations = iterations
     self._params = policy.params
     self._key = jax.random.key(seed)
+    subgames = make_subgames(policy.config, self.game, depth)
     self._agent: SearchingAgent = make_searching_agent(
       self.game,
-      make_subgames(policy.config, self.game, depth),
-      algorithm=ALGORITHMS[name](),
+      subgames,
+      algorithm=make_algorithm(policy.config, name),
       leaf_values=NetworkLeafValues(make_network(policy.config, self.game)),
+      policy=make_search_policy(policy.config, self.game),
       # One game at a time gains nothing from narrower programs, and waits for each to compile.
       num_buckets=1 if num_games == 1 else 3,
       rows_per_call=1 if num_games == 1 else 512,
@@ -130,12 +133,15 @@ class Searcher:
       bucket.table,
       rows[index],
       np.asarray(beliefs, agent.tree.dtype)[index],
-      sample_stop(key, (lanes,), self.num_iterations, agent.stop_exponent),
+      sample_stop(
+        key, (lanes,), self.num_iterations, agent.stop_exponent, warm_start(agent.algorithm)
+      ),
       np.arange(lanes) < size,
       self.num_iterations,
       self._params,
       algorithm=agent.algorithm,
       leaf_values=agent.leaf_values,
+      network=agent.policy,
       num_rows=bucket.num_rows,
     )
     policy, at_nodes, below, values = (np.asarray(x) for x in results)
@@ -153,13 +159,15 @@ class Searcher:
     ]
 
 
-@functools.partial(jax.jit, static_argnames=("algorithm", "leaf_values", "num_rows"))
+@functools.partial(jax.jit, static_argnames=("algorithm", "leaf_values", "network", "num_rows"))
 def _run(
-  table, roots, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, num_rows
-):
+  table, roots, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, network,
+  num_rows,
+):  # fmt: skip
+  initial = None if network is None else network.start(table, roots, beliefs, params)
   result = search_batch(
     table, roots, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
-    params=params, num_rows=num_rows, active=active,
+    params=params, num_rows=num_rows, active=active, initial_policy=initial,
   )  # fmt: skip
   trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
 

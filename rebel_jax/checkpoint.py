@@ -20,7 +20,8 @@ from jax.sharding import Mesh
 
 from rebel_jax import checksums, redistribute
 from rebel_jax.config import Config, ConfigError
-from rebel_jax.setup import make_network
+from rebel_jax.policy_networks import init_params
+from rebel_jax.setup import make_network, make_policy_network
 from rebel_jax.training import TrainState, shardings
 
 FORMAT = 2
@@ -34,7 +35,7 @@ class Policy(NamedTuple):
 
   Attributes:
     config: of the run that trained it.
-    params: the value network's parameters.
+    params: the value network's parameters, or both networks' (`TrainState`).
     about: where it comes from and what was measured.
   """
 
@@ -163,7 +164,7 @@ def _saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
 
   def empty(name: str, x: jax.Array) -> np.ndarray:
     shape = tuple(x.shape)
-    if name in ("lanes", "replay", "keys"):
+    if name in ("lanes", "replay", "policy_replay", "keys"):
       shape = redistribute.saved_shape(x, num_devices, split=name != "keys")
     return np.empty(shape, x.dtype)
 
@@ -173,11 +174,14 @@ def _saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
 
 
 def _redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
-  return state | {
+  dealt = {
     "lanes": redistribute.redistribute_lanes(state["lanes"], num_devices),
-    "replay": redistribute.redistribute_replay(state["replay"], num_devices),
     "keys": redistribute.redistribute_keys(state["keys"], num_devices),
   }
+  for name in ("replay", "policy_replay"):
+    if state[name] is not None:
+      dealt[name] = redistribute.redistribute_replay(state[name], num_devices)
+  return state | dealt
 
 
 def _lay_out(array: Any, sharding: jax.sharding.Sharding) -> jax.Array:
@@ -229,16 +233,15 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
 
 
 def abstract_params(config: Config) -> Any:
-  """Returns shapes and types of the network's parameters."""
+  """Returns shapes and types of the networks' parameters."""
   game = config.make_game()
   num_features = game.features(game.initial_state()[None], 0).shape[-1]
-  network = make_network(config, game)
-  return jax.eval_shape(
-    network.init,
-    jax.random.key(0),
-    jax.ShapeDtypeStruct((1, num_features), jnp.float32),
-    jax.ShapeDtypeStruct((1, 2 * game.num_infostates), jnp.float32),
-  )
+  value, policy = make_network(config, game), make_policy_network(config, game)
+
+  def init(key):
+    return init_params(value, policy, key, num_features, game.num_infostates)
+
+  return jax.eval_shape(init, jax.random.key(0))
 
 
 # Networks that come with the package: `pretrained/NAME/params.npz` and `about.json`.

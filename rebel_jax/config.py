@@ -30,6 +30,7 @@ ALGORITHMS: dict[str, Callable[[], solvers.CFR | solvers.FictitiousPlay]] = {
 }
 
 STOP_SAMPLING = ("weighted", "uniform")
+NETWORKS = ("mlp", "cards")
 _MAX_COUNT = 2**31 - 1
 
 
@@ -53,11 +54,14 @@ class Config:
     preset: Where the defaults of all other flags come from: liars_dice_1x4f, liars_dice_1x5f,
       liars_dice_1x6f, liars_dice_2x3f (this project's recipes), the same names with _paper (the
       settings of the ReBeL paper, appendix E), kuhn_poker, leduc_poker or rock_paper_scissors.
-    game: Name of a registered game: kuhn_poker, leduc_poker, liars_dice or rock_paper_scissors.
-    game_params: Parameters of the game, as pairs of a name and an integer; liars_dice takes
-      num_dice (dice a player) and num_faces, each at least 1; other games take none.
-    depth: Public actions, chance included, from the root of a subgame to its leaves; at least 1,
-      and less than the whole game's.
+    game: Name of a registered game: kuhn_poker, leduc_poker, liars_dice, rock_paper_scissors,
+      turn_endgame_holdem or small_holdem.
+    game_params: Parameters of the game, as pairs of a name and an integer or text; liars_dice takes
+      num_dice (dice a player) and num_faces, each at least 1, turn_endgame_holdem board, pot,
+      stack, big_blind, bets, ranks and suits, small_holdem ranks, suits, stack, big_blind and bets,
+      other games none.
+    depth: Public actions, chance included, from the root of a subgame to its leaves, at least 1
+      and less than the whole game's; or stage: to the end of a round of betting, or of a deal.
     algorithm: What solves subgames in training: vanilla_cfr, cfr_plus, linear_cfr, discounted_cfr,
       predictive_cfr_plus, fictitious_play, linear_fictitious_play,
       linear_optimistic_fictitious_play, or CFR-AVG as vanilla_cfr_avg, cfr_plus_avg,
@@ -85,6 +89,13 @@ class Config:
     precision: What the factors of the network's products are rounded to: default (the device's
       own: float32 on CPUs, TensorFloat-32 on NVIDIA's GPUs, bfloat16 on TPUs), float32,
       tensorfloat32 or bfloat16. Sums are float32.
+    network: What the networks make of public states: mlp (numbers as they are), or for hold'em
+      cards (embeddings of the cards shown, values learned in pots).
+    card_embedding: Numbers that stand for a card, where network is cards; at least 1.
+    policy_network: Train a policy network too, of the same size, and start every search from it, in
+      training and in evaluation (needs a form of CFR, and a game without hidden moves).
+    warm_start: Iterations of each player that the policy network's policy counts as in a search; at
+      least 1, 15 in the paper.
     learning_rate: Adam's learning rate at the start; a positive number.
     halve_every: Gradient steps after which the learning rate halves; 0 for a cosine decay to zero
       over the run.
@@ -129,9 +140,9 @@ class Config:
 
   preset: str = "liars_dice_1x4f"
   game: str = "liars_dice"
-  game_params: tuple[tuple[str, int], ...] = (("num_dice", 1), ("num_faces", 4))
+  game_params: tuple[tuple[str, int | str], ...] = (("num_dice", 1), ("num_faces", 4))
 
-  depth: int = 2
+  depth: int | str = 2
   algorithm: str = "linear_cfr"
   iterations: int = 128
   stop_sampling: str = "weighted"
@@ -147,6 +158,10 @@ class Config:
   activation: str = "gelu"
   layer_norm: bool = True
   precision: str = "default"
+  network: str = "mlp"
+  card_embedding: int = 64
+  policy_network: bool = False
+  warm_start: int = 15
 
   learning_rate: float = 1e-3
   halve_every: int = 0
@@ -216,7 +231,7 @@ class Config:
     if not isinstance(pairs, tuple) or not all(
       isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
     ):
-      raise ConfigError(f"game_params={pairs!r} must be pairs of a name and an integer")
+      raise ConfigError(f"game_params={pairs!r} must be pairs of a name and an integer or text")
     try:
       return games.make(self.game, **dict(pairs))
     except (ValueError, TypeError) as error:
@@ -237,6 +252,7 @@ class Config:
     for field in _FLAGS:
       if not isinstance(getattr(self, field), bool):
         raise ConfigError(f"{field}={getattr(self, field)!r} must be True or False")
+    check_depth(self.depth)
     for field, known in _NAMES.items():
       value = getattr(self, field)
       if not isinstance(value, str) or value not in known:
@@ -278,6 +294,7 @@ class Config:
 
 
 _NAMES: dict[str, Iterable[str]] = {
+  "network": NETWORKS,
   "algorithm": ALGORITHMS,
   "eval_algorithm": ALGORITHMS,
   "stop_sampling": STOP_SAMPLING,
@@ -285,16 +302,17 @@ _NAMES: dict[str, Iterable[str]] = {
   "precision": PRECISIONS,
 }
 _FLAGS = (
-  "values_of_average", "share_start", "random_beliefs", "layer_norm", "distributed", "resume",
-  "tensorboard",
+  "values_of_average", "share_start", "random_beliefs", "layer_norm", "policy_network",
+  "distributed", "resume", "tensorboard",
 )  # fmt: skip
 # Field, least and greatest value.
 _INTEGERS = (
-  ("depth", 1, None),
   ("iterations", 2, 2**24),
   ("lanes", 1, 2**24),
   ("hidden_layers", 1, 1_000),
   ("width", 1, 2**16),
+  ("card_embedding", 1, 2**16),
+  ("warm_start", 1, 1_000),
   ("halve_every", 0, _MAX_COUNT),
   ("batch_size", 1, 2**24),
   ("buffer_size", 1, _MAX_COUNT),
@@ -339,6 +357,18 @@ def check_integer(field: str, value: Any, low: int, high: int | None) -> None:
   if value < low or (high is not None and value > high):
     top = f" and at most {high}" if high is not None else ""
     raise ConfigError(f"{field}={value} must be at least {low}{top}")
+
+
+def check_depth(depth: Any) -> None:
+  """Checks how far searches look ahead.
+
+  Raises:
+    ConfigError: it is neither a positive integer nor `stage`.
+  """
+  if isinstance(depth, str) and depth != "stage":
+    raise ConfigError(f"depth={depth!r} must be an integer, at least 1, or 'stage'")
+  if not isinstance(depth, str):
+    check_integer("depth", depth, 1, None)
 
 
 def _check_number(field: str, value: Any, high: float | None, *, zero: bool) -> None:

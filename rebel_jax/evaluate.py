@@ -15,7 +15,7 @@ import jax
 import tyro
 
 from rebel_jax import checkpoint, compile_cache, flags
-from rebel_jax.config import ALGORITHMS, ConfigError, check_integer, unknown
+from rebel_jax.config import ALGORITHMS, ConfigError, check_depth, check_integer, unknown
 from rebel_jax.display import Display
 from rebel_jax.evaluation import Evaluator
 
@@ -35,8 +35,8 @@ class Options:
       least 2.
     algorithm: What the agent searches with, the same names as in train.py; None for the run's
       eval_algorithm.
-    depth: Public actions, chance included, that each search looks ahead; at least 1; None for
-      the run's.
+    depth: Public actions, chance included, that each search looks ahead; at least 1, or stage; None
+      for the run's.
     seed: Seed of the playthroughs, from 0 to 4,294,967,295.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
@@ -47,7 +47,7 @@ class Options:
   playthroughs: int = 1_024
   iterations: int = 1_024
   algorithm: str | None = None
-  depth: int | None = None
+  depth: int | str | None = None
   seed: int = 0
   unsafe: bool = False
   json: bool = False
@@ -66,7 +66,7 @@ class Options:
         f"iterations={self.iterations} must be even: one player's update is one iteration"
       )
     if self.depth is not None:
-      check_integer("depth", self.depth, 1, None)
+      check_depth(self.depth)
     if self.algorithm is not None and self.algorithm not in ALGORITHMS:
       raise unknown("algorithm", self.algorithm, ALGORITHMS)
 

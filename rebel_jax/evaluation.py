@@ -7,9 +7,14 @@ import jax.numpy as jnp
 
 import solvers
 from games import Game
-from rebel_jax.config import ALGORITHMS, Config
+from rebel_jax.config import Config
 from rebel_jax.networks import NetworkLeafValues
-from rebel_jax.setup import make_network, make_subgames
+from rebel_jax.setup import (
+  make_algorithm,
+  make_network,
+  make_search_policy,
+  make_subgames,
+)
 from solvers.playthroughs import Progress, make_searching_agent, searching_policy
 from solvers.subgames import Subgames
 
@@ -26,7 +31,7 @@ class Evaluator:
     config: Config,
     *,
     algorithm: str | None = None,
-    depth: int | None = None,
+    depth: int | str | None = None,
     game: Game | None = None,
     subgames: Subgames | None = None,
   ):
@@ -39,15 +44,16 @@ class Evaluator:
       game, subgames: if they were made already, for that depth.
 
     Raises:
-      ConfigError: the depth is not allowed.
+      ConfigError: the depth or the algorithm is not allowed.
     """
     game = config.make_game() if game is None else game
     subgames = make_subgames(config, game, depth) if subgames is None else subgames
     self.agent = make_searching_agent(
       game,
       subgames,
-      algorithm=ALGORITHMS[algorithm or config.eval_algorithm](),
+      algorithm=make_algorithm(config, algorithm or config.eval_algorithm),
       leaf_values=NetworkLeafValues(make_network(config, game)),
+      policy=make_search_policy(config, game),
     )
 
   def exploitability(
@@ -94,7 +100,7 @@ def evaluate_params(
   playthroughs: int,
   iterations: int,
   algorithm: str | None = None,
-  depth: int | None = None,
+  depth: int | str | None = None,
   seed: int = 0,
   unsafe: bool = False,
   progress: Progress | None = None,

@@ -116,14 +116,14 @@ def _options(hint: Any) -> tuple[Any, ...]:
 def _said(hint: Any) -> str:
   names = {int: "an integer", float: "a number", str: "text", types.NoneType: "None"}
   if _is_pairs(hint):
-    return "pairs of a name and an integer"
+    return "pairs of a name and an integer or text"
   return " or ".join(names[option] for option in _options(hint))
 
 
 def _check(name: str, hint: Any, values: list[str]) -> None:
   """Checks that text can become what a field holds."""
   if _is_pairs(hint):
-    if len(values) % 2 or not all(_reads(int, value) for value in values[1::2]):
+    if len(values) % 2:
       raise ConfigError(f"{name}={' '.join(values)!r} must be {_said(hint)}")
     names = values[::2]
     if len(set(names)) < len(names):

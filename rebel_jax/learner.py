@@ -1,4 +1,4 @@
-"""The learner of the value network: pointwise Huber loss and Adam (ReBeL, appendix E)."""
+"""The learners: Huber loss for values, squared error for policies, Adam (ReBeL, appendix E)."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -6,9 +6,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-
-from rebel_jax.networks import ValueNetwork
-from rebel_jax.replay import Examples
 
 
 class LearnerStats(NamedTuple):
@@ -20,7 +17,7 @@ class LearnerStats(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Learner:
-  """Settings of the learner, all static.
+  """Settings of the value network's learner, all static.
 
   Attributes:
     network: the value network.
@@ -32,7 +29,7 @@ class Learner:
     max_gradient_norm: gradients are clipped to this global norm; 0 for no clipping.
   """
 
-  network: ValueNetwork
+  network: Any
   learning_rate: float
   halve_every: int
   decay_steps: int
@@ -50,14 +47,18 @@ class Learner:
       steps.insert(0, optax.clip_by_global_norm(self.max_gradient_norm))
     return optax.chain(*steps)
 
-  def loss(self, params: Any, examples: Examples) -> jax.Array:
-    """Returns the mean Huber loss over the infostates that have a value."""
+  def loss(self, params: Any, examples: Any) -> jax.Array:
+    """Returns the mean Huber loss of `Examples` over the infostates that have a value."""
     predicted = self.network.apply(params, examples.features, examples.beliefs)
-    losses = optax.huber_loss(predicted, examples.values) * examples.mask
+    values = examples.values
+    unit = self.network.unit(examples.features)
+    if unit is not None:
+      predicted, values = predicted / unit, values / unit
+    losses = optax.huber_loss(predicted, values) * examples.mask
     return losses.sum() / jnp.maximum(examples.mask.sum(), 1.0)
 
   def update(
-    self, params: Any, optimizer_state: Any, examples: Examples, axis_name: str | None = None
+    self, params: Any, optimizer_state: Any, examples: Any, axis_name: str | None = None
   ) -> tuple[Any, Any, LearnerStats]:
     """Takes one gradient step; gradients are averaged over devices if `axis_name` is given.
 
@@ -71,3 +72,19 @@ class Learner:
     squares = sum(jnp.sum(x * x) for x in jax.tree.leaves(gradients))
     stats = LearnerStats(loss, jnp.sqrt(squares))
     return optax.apply_updates(params, updates), optimizer_state, stats
+
+
+@dataclasses.dataclass(frozen=True)
+class PolicyLearner(Learner):
+  """Settings of the policy network's learner; `network` is a `PolicyNetwork`."""
+
+  def loss(self, params: Any, examples: Any) -> jax.Array:
+    """Returns the mean squared error of `PolicyExamples`' probabilities (ReBeL, section 7)."""
+    legal = examples.legal.astype(examples.beliefs.dtype)
+    target = examples.policy.astype(legal.dtype)
+    mask = (target.sum(axis=1) > 0).astype(legal.dtype)
+    # What was rounded need not sum to one.
+    target = target / jnp.maximum(target.sum(axis=1, keepdims=True), 1.0)
+    predicted = self.network.apply(params, examples.features, examples.beliefs, legal)
+    losses = ((predicted - target) ** 2).sum(axis=1) * mask
+    return losses.sum() / jnp.maximum(mask.sum(), 1.0)

@@ -116,14 +116,14 @@ class ValueNetwork(nn.Module):
     self.norms = [Norm() for _ in range(self.hidden_layers if self.layer_norm else 0)]
     self.out = Layer(self.num_infostates, precision=self.precision, name="out")
 
-  def encode(self, features: jax.Array) -> jax.Array:
+  def encode(self, features: jax.Array) -> Any:
     """Returns the first layer's share of the public features `[R, F]`: `[R, width]`.
 
     It is the same in every iteration of a search, so search computes it once.
     """
     return self.public(features)
 
-  def decode(self, encoded: jax.Array, beliefs: jax.Array) -> jax.Array:
+  def decode(self, encoded: Any, beliefs: jax.Array) -> jax.Array:
     """Returns values `[R, H]` from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
     x = encoded + self.beliefs(beliefs)
     for i in range(self.hidden_layers):
@@ -137,6 +137,16 @@ class ValueNetwork(nn.Module):
   def __call__(self, features: jax.Array, beliefs: jax.Array) -> jax.Array:
     """Returns values `[R, H]` from public features `[R, F]` and beliefs `[R, 2 * H]`."""
     return self.decode(self.encode(features), beliefs)
+
+  def unit(self, features: jax.Array) -> jax.Array | None:
+    """Returns what the loss measures values in, `[R, 1]`; None for the game's own units."""
+    del features
+    return None
+
+
+def value_params(params: Any) -> Any:
+  """Returns the value network's parameters, which may stand beside a policy network's."""
+  return params.get("value", params)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,8 +175,9 @@ class NetworkLeafValues:
     encoded = query.encoded
     if encoded is None:
       encoded = self.encode(params, query.features)
-    return jnp.asarray(self.network.apply(params, encoded, beliefs, method="decode"))
+    values = self.network.apply(value_params(params), encoded, beliefs, method="decode")
+    return jnp.asarray(values)
 
-  def encode(self, params: Any, features: jax.Array) -> jax.Array:
-    """Returns what queries with `features` `[R, F]` may carry as `encoded`: `[R, width]`."""
-    return jnp.asarray(self.network.apply(params, features, method="encode"))
+  def encode(self, params: Any, features: jax.Array) -> Any:
+    """Returns what queries with `features` `[R, F]` may carry as `encoded`, rows `[R, ...]`."""
+    return self.network.apply(value_params(params), features, method="encode")

@@ -91,6 +91,15 @@ _RECIPE: dict[str, Any] = dict(
   eval_algorithm="cfr_plus",
 )
 
+# Turn endgame hold'em with a deck of 18 cards: 14 may come on the river, 91 hands.
+_SMALL_TEH = (
+  ("ranks", "9TJQKA"),
+  ("suits", "shd"),
+  ("board", "9sJhKdAs"),
+  ("pot", 2_000),
+  ("stack", 6_000),
+)
+
 _ALL = (
   _liars_dice(1, 4, **_RECIPE, examples=240_000, evaluate_every=60_000, max_seconds=210.0),
   _liars_dice(
@@ -121,6 +130,28 @@ _ALL = (
   _small("kuhn_poker", depth=1, examples=10_000),
   _small("leduc_poker", width=128, rows_fraction=0.7, examples=40_000),
   _small("rock_paper_scissors", depth=1, examples=10_000),
+  Config(
+    preset="small_turn_endgame_holdem",
+    game="turn_endgame_holdem",
+    game_params=_SMALL_TEH,
+    depth="stage",
+    algorithm="linear_cfr",
+    iterations=64,
+    share_start=True,
+    lanes=64,
+    rows_fraction=1.0,
+    network="cards",
+    uses_per_example=8.0,
+    buffer_size=131_072,
+    examples=400_000,
+    report_every=20,
+    evaluate_every=100_000,
+    eval_playthroughs=64,
+    eval_iterations=128,
+    eval_algorithm="linear_cfr",
+    final_playthroughs=128,
+    final_iterations=256,
+  ),
 )
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _ALL}

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from rebel_jax.replay import Examples, Replay
+from rebel_jax.replay import Replay
 from rebel_jax.self_play import Lanes
 
 
@@ -62,7 +62,7 @@ def redistribute_replay(replay: Replay, num_devices: int) -> Replay:
     full: then room may be left, and what was overwritten is no longer counted.
   """
   added = np.asarray(replay.added)
-  capacity = replay.examples.values.shape[1]
+  capacity = jax.tree.leaves(replay.examples)[0].shape[1]
   sizes = np.minimum(added, capacity)
   # Where examples lie, newest first: rank r of device d at slot (added - 1 - r) % capacity. One of
   # each device after the other, as they were made at the same time.
@@ -89,7 +89,7 @@ def redistribute_replay(replay: Replay, num_devices: int) -> Replay:
     return dealt
 
   dealt: Any = new_added
-  return Replay(Examples(*(deal(x) for x in replay.examples)), dealt)
+  return Replay(jax.tree.map(deal, replay.examples), dealt)
 
 
 def redistribute_keys(key_data: np.ndarray, num_devices: int) -> np.ndarray:

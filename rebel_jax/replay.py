@@ -1,6 +1,6 @@
 """A circular buffer of training examples that lives on the device."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,26 @@ class Examples(NamedTuple):
   mask: jax.Array
 
 
+class PolicyExamples(NamedTuple):
+  """Training examples of the policy network, one for each decision of a solved subgame.
+
+  Attributes:
+    features: `[E, F]` the public state as the player who moves sees it.
+    beliefs: `[E, 2 * H]` own beliefs, then the other's.
+    legal: `[E, A]` 1 for actions that exist, else 0.
+    policy: `[E, A, H]` the average policy that search found, in steps of 1 / 255 (ReBeL, appendix
+      E: linear quantization); zero for infostates that are impossible.
+  """
+
+  features: jax.Array
+  beliefs: jax.Array
+  legal: jax.Array
+  policy: jax.Array
+
+
+POLICY_STEPS = 255  # the largest number of a quantized probability
+
+
 class Replay(NamedTuple):
   """A circular buffer of `capacity` examples.
 
@@ -30,13 +50,13 @@ class Replay(NamedTuple):
     added: `[]` how many examples were ever added; the newest overwrite the oldest.
   """
 
-  examples: Examples
+  examples: Any
   added: jax.Array
 
   @property
   def capacity(self) -> int:
     """How many examples fit."""
-    return self.examples.values.shape[0]
+    return self.examples.features.shape[0]
 
 
 def make_replay(capacity: int, num_features: int, num_infostates: int) -> Replay:
@@ -50,8 +70,21 @@ def make_replay(capacity: int, num_features: int, num_infostates: int) -> Replay
   return Replay(examples, jnp.zeros((), jnp.int32))
 
 
-def add(replay: Replay, examples: Examples, valid: jax.Array) -> Replay:
-  """Adds those of `examples` that `valid` `[E]` marks; E must not exceed the capacity."""
+def make_policy_replay(
+  capacity: int, num_features: int, num_infostates: int, num_actions: int
+) -> Replay:
+  """Returns an empty buffer of examples of the policy network."""
+  examples = PolicyExamples(
+    features=jnp.zeros((capacity, num_features)),
+    beliefs=jnp.zeros((capacity, 2 * num_infostates)),
+    legal=jnp.zeros((capacity, num_actions), jnp.uint8),
+    policy=jnp.zeros((capacity, num_actions, num_infostates), jnp.uint8),
+  )
+  return Replay(examples, jnp.zeros((), jnp.int32))
+
+
+def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:
+  """Adds those of `examples` that `valid` `[E]` marks, which must not exceed the capacity."""
   rank = jnp.cumsum(valid) - 1
   slot = (replay.added + rank) % replay.capacity
   slot = jnp.where(valid, slot, replay.capacity)  # out of range: dropped
@@ -59,7 +92,7 @@ def add(replay: Replay, examples: Examples, valid: jax.Array) -> Replay:
   return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
 
 
-def sample(replay: Replay, key: jax.Array, batch_size: int) -> Examples:
+def sample(replay: Replay, key: jax.Array, batch_size: int) -> Any:
   """Samples `batch_size` examples uniformly, with replacement, of those in the buffer."""
   size = jnp.minimum(replay.added, replay.capacity)
   index = jax.random.randint(key, (batch_size,), 0, jnp.maximum(size, 1))

@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rebel_jax.replay import Examples
-from solvers import LeafValues, hole_cards, root_search, traversal
+from rebel_jax.replay import POLICY_STEPS, Examples, PolicyExamples
+from solvers import LeafValues, hole_cards, root_search, traversal, vanilla_cfr
 from solvers.algorithm import Algorithm
 from solvers.batch_search import sample_stop, search_batch
+from solvers.policy_network import PolicyTargets, SearchPolicy, policy_targets
 from solvers.sampling import explore, leaf_probabilities, sample_leaf
-from solvers.subgames import SubgameTable
+from solvers.subgames import SubgameTable, SubgameTables
+from solvers.warm_start import warm_start
 
 
 class Lanes(NamedTuple):
@@ -29,6 +31,23 @@ class Lanes(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
+class Layer:
+  """How self-play serves one table of subgames; static.
+
+  Attributes:
+    num_rows: leaves evaluated at a time, all lanes together; lanes whose leaves do not fit wait
+      for the next step.
+    decides: whether a player moves in any of its subgames; if not, as where cards are dealt, one
+      evaluation of the leaves is all there is to solve.
+    served: whether lanes may stand there: none do at the start of the game if it is searched apart.
+  """
+
+  num_rows: int
+  decides: bool = True
+  served: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
 class SelfPlay:
   """Settings of self-play, all static.
 
@@ -38,8 +57,7 @@ class SelfPlay:
     stop_exponent: the stopping iteration is drawn with weights `(j + 1) ** stop_exponent`.
     exploration: probability of a uniform move by the player that explores.
     num_lanes: B, games side by side.
-    num_rows: leaves evaluated at a time, all lanes together; lanes whose leaves do not fit
-      wait for the next step.
+    layers: how each table of subgames is served, in the order of the tables.
     values_of_average: whether targets are the values of the average policies rather than the
       mean over iterations.
     share_start: whether one search of the game's start serves all lanes that begin a new game
@@ -53,7 +71,7 @@ class SelfPlay:
   stop_exponent: float
   exploration: float
   num_lanes: int
-  num_rows: int
+  layers: tuple[Layer, ...]
   values_of_average: bool = False
   share_start: bool = False
   random_beliefs: bool = False
@@ -66,55 +84,147 @@ class SelfPlayStats(NamedTuple):
   rows: jax.Array
 
 
-def init_lanes(table: SubgameTable, num_lanes: int) -> Lanes:
+class Played(NamedTuple):
+  """What one step of self-play leaves behind.
+
+  Attributes:
+    lanes: where the games stand now.
+    examples, valid: of the value network, two for each lane and table, and which of them count.
+    stats: counts.
+    policy_examples, policy_valid: of the policy network; None without one.
+  """
+
+  lanes: Lanes
+  examples: Examples
+  valid: jax.Array
+  stats: SelfPlayStats
+  policy_examples: PolicyExamples | None = None
+  policy_valid: jax.Array | None = None
+
+
+def init_lanes(tables: SubgameTables, num_lanes: int) -> Lanes:
   """Returns lanes that all stand at the start of the game."""
-  beliefs = jnp.broadcast_to(table.trees.prior[0], (num_lanes, *table.trees.prior.shape[1:]))
+  prior = tables.tables[0].trees.prior
+  beliefs = jnp.broadcast_to(prior[0], (num_lanes, *prior.shape[1:]))
   return Lanes(jnp.zeros(num_lanes, jnp.int32), jnp.asarray(beliefs), jnp.zeros((), jnp.int32))
 
 
 def self_play_step(
-  table: SubgameTable,
+  tables: SubgameTables,
   settings: SelfPlay,
   lanes: Lanes,
   leaf_values: LeafValues,
   params: Any,
   key: jax.Array,
-) -> tuple[Lanes, Examples, jax.Array, SelfPlayStats]:
+  policy: SearchPolicy | None = None,
+) -> Played:
   """Solves the subgames that the lanes are in and moves each lane on to a sampled leaf.
 
+  Tables are served in turn, so that where each holds one stage of a game a lane plays from the
+  first to the last of them in one step.
+
   Args:
-    table: the game's subgames.
+    tables: the game's subgames.
     settings: static.
     lanes: where the games stand.
     leaf_values: static; a network's.
-    params: the network's parameters.
+    params: the networks' parameters.
     key: consumed.
+    policy: static; a policy network that searches start from, and learn for.
 
   Returns:
-    The lanes, `2 * B` examples, which of them are valid `[2 * B]`, and counts.
+    See `Played`.
   """
-  stop_key, explorer_key, leaf_key, belief_key, start_key = jax.random.split(key, 5)
-  roots, beliefs = lanes.roots, lanes.beliefs
-  if settings.random_beliefs:
-    beliefs = random_beliefs(belief_key, table, roots)
-  active = choose_active(table, settings, lanes)
-  shape = (settings.num_lanes,)
-  stop = sample_stop(stop_key, shape, settings.num_iterations, settings.stop_exponent)
-  result = search_batch(
-    table,
-    roots,
-    beliefs,
-    stop,
-    settings.num_iterations,
-    algorithm=settings.algorithm,
-    leaf_values=leaf_values,
-    params=params,
-    num_rows=settings.num_rows,
-    active=active,
-    values_of_average=settings.values_of_average,
+  starts = sample_new_games(tables, settings, leaf_values, params, key, policy)
+  if not settings.layers[0].served:
+    begins = lanes.roots == 0
+    lanes = lanes._replace(
+      roots=jnp.where(begins, starts.roots, lanes.roots),
+      beliefs=jnp.where(begins[:, None, None], starts.beliefs, lanes.beliefs),
+    )
+  parts = []
+  for number, layer in enumerate(settings.layers):
+    if layer.served:
+      layer_key = key if number == 0 else jax.random.fold_in(key, number)
+      played = _serve(
+        tables, number, settings, lanes, starts, leaf_values, params, layer_key, policy
+      )
+      lanes = played.lanes
+      parts.append(played)
+  searched: tuple[Starts | Played, ...] = (starts, *parts)
+  found = [(x.policy_examples, x.policy_valid) for x in searched]
+  found = [x for x in found if x[1] is not None]
+  policy_examples = policy_valid = None
+  if found:
+    policy_examples, policy_valid = jax.tree.map(lambda *x: jnp.concatenate(x), *found)
+  return Played(
+    lanes=lanes,
+    examples=jax.tree.map(lambda *x: jnp.concatenate(x), *(played.examples for played in parts)),
+    valid=jnp.concatenate([played.valid for played in parts]),
+    stats=jax.tree.map(lambda *x: sum(x), *(played.stats for played in parts)),
+    policy_examples=policy_examples,
+    policy_valid=policy_valid,
   )
 
-  trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
+
+class Starts(NamedTuple):
+  """Where each lane stands if it begins a new game.
+
+  Attributes:
+    roots, beliefs: `[B]` and `[B, P, H]`.
+    policy_examples, policy_valid: of the search that all starts share, if there was one and there
+      is a policy network.
+  """
+
+  roots: jax.Array
+  beliefs: jax.Array
+  policy_examples: PolicyExamples | None = None
+  policy_valid: jax.Array | None = None
+
+
+def _serve(
+  tables: SubgameTables,
+  number: int,
+  settings: SelfPlay,
+  lanes: Lanes,
+  starts: Starts,
+  leaf_values: LeafValues,
+  params: Any,
+  key: jax.Array,
+  policy: SearchPolicy | None,
+) -> Played:
+  """Serves the lanes that stand in one table; see `self_play_step`."""
+  table, layer = tables.tables[number], settings.layers[number]
+  stop_key, explorer_key, leaf_key, belief_key, _ = jax.random.split(key, 5)
+  here = jnp.asarray(tables.table_of)[lanes.roots] == number
+  rows, beliefs = jnp.where(here, jnp.asarray(tables.row_of)[lanes.roots], 0), lanes.beliefs
+  if settings.random_beliefs:
+    beliefs = random_beliefs(belief_key, table, rows)
+  active = choose_active(table, layer, lanes.turn, rows, here)
+  shape = (settings.num_lanes,)
+  algorithm, num_iterations, initial = settings.algorithm, settings.num_iterations, None
+  if not layer.decides:
+    algorithm, num_iterations = vanilla_cfr(), 2
+  elif policy is not None:
+    initial = policy.start(table, rows, beliefs, params)
+  warm = warm_start(algorithm)
+  stop = sample_stop(stop_key, shape, num_iterations, settings.stop_exponent, warm)
+  result = search_batch(
+    table,
+    rows,
+    beliefs,
+    stop,
+    num_iterations,
+    algorithm=algorithm,
+    leaf_values=leaf_values,
+    params=params,
+    num_rows=layer.num_rows,
+    active=active,
+    values_of_average=settings.values_of_average and layer.decides,
+    initial_policy=initial,
+  )
+
+  trees = jax.tree.map(lambda x: jnp.asarray(x)[rows], table.trees)
   explorer = jax.random.bernoulli(explorer_key, shape=shape).astype(jnp.int32)
 
   def move(key, tree, beliefs, policy, explorer):
@@ -125,51 +235,93 @@ def self_play_step(
   keys = jax.random.split(leaf_key, settings.num_lanes)
   leaf = jax.vmap(move)(keys, trees, beliefs, result.policy, explorer)
   over = leaf == table.trees.num_leaves
-  leaf = jnp.minimum(leaf, table.trees.num_leaves - 1)
-  lane = jnp.arange(settings.num_lanes)
-  starts = sample_new_games(table, settings, leaf_values, params, start_key)
-  next_roots = jnp.where(over, starts[0], jnp.asarray(table.successor)[roots, leaf])
-  next_beliefs = jnp.where(over[:, None, None], starts[1], result.leaf_beliefs[lane, leaf])
+  next_roots, next_beliefs = starts.roots, starts.beliefs
+  if table.trees.num_leaves:
+    leaf = jnp.minimum(leaf, table.trees.num_leaves - 1)
+    lane = jnp.arange(settings.num_lanes)
+    next_roots = jnp.where(over, starts.roots, jnp.asarray(table.successor)[rows, leaf])
+    below = result.leaf_beliefs[lane, leaf]
+    next_beliefs = jnp.where(over[:, None, None], starts.beliefs, below)
 
-  examples = make_examples(table, roots, beliefs, result.root_values)
-  lanes = Lanes(
-    roots=jnp.where(active, next_roots, lanes.roots),
-    beliefs=jnp.where(active[:, None, None], next_beliefs, lanes.beliefs),
-    turn=(lanes.turn + active.sum(dtype=jnp.int32)) % settings.num_lanes,
+  policy_examples = policy_valid = None
+  if policy is not None and layer.decides:
+    targets = policy.targets(table, rows, beliefs, result.average_policy)
+    targets = targets._replace(valid=targets.valid & active[:, None])
+    flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), targets)
+    policy_examples, policy_valid = make_policy_examples(flat), flat.valid
+  return Played(
+    lanes=Lanes(
+      roots=jnp.where(active, next_roots, lanes.roots),
+      beliefs=jnp.where(active[:, None, None], next_beliefs, lanes.beliefs),
+      turn=(lanes.turn + active.sum(dtype=jnp.int32)) % settings.num_lanes,
+    ),
+    examples=make_examples(table, rows, beliefs, result.root_values),
+    valid=jnp.tile(active, 2),
+    stats=SelfPlayStats(active.sum(), result.num_rows),
+    policy_examples=policy_examples,
+    policy_valid=policy_valid,
   )
-  stats = SelfPlayStats(active.sum(), result.num_rows)
-  return lanes, examples, jnp.tile(active, 2), stats
 
 
 def sample_new_games(
-  table: SubgameTable, settings: SelfPlay, leaf_values: LeafValues, params: Any, key: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  """Returns where each lane stands if it begins a new game: `[B]` and `[B, P, H]`."""
-  if settings.share_start and table.trees.depth_limited:
-    policies = root_search.search_iterates(
-      root_search.start_tree(table),
-      settings.algorithm,
-      settings.num_iterations,
-      leaf_values,
-      params,
-    )
-    return root_search.sample_starts(
-      table,
-      policies,
-      key,
-      settings.num_lanes,
-      stop_exponent=settings.stop_exponent,
-      exploration=settings.exploration,
-    )
-  lanes = init_lanes(table, settings.num_lanes)
-  return lanes.roots, lanes.beliefs
+  tables: SubgameTables,
+  settings: SelfPlay,
+  leaf_values: LeafValues,
+  params: Any,
+  key: jax.Array,
+  policy: SearchPolicy | None = None,
+) -> Starts:
+  """Returns where each lane stands if it begins a new game; arguments as `self_play_step`'s."""
+  table = tables.tables[0]
+  if not settings.share_start or not table.trees.depth_limited:
+    lanes = init_lanes(tables, settings.num_lanes)
+    return Starts(lanes.roots, lanes.beliefs)
+  tree, initial = root_search.start_tree(table), None
+  if policy is not None:
+    assert table.node_features is not None
+    features = jnp.asarray(table.node_features)[0]
+    initial = policy.start_one(tree, features, tree.prior, params)
+  iterates = root_search.search_iterates(
+    tree, settings.algorithm, settings.num_iterations, leaf_values, params, initial
+  )
+  roots, beliefs = root_search.sample_starts(
+    table,
+    iterates,
+    jax.random.split(key, 5)[4],
+    settings.num_lanes,
+    stop_exponent=settings.stop_exponent,
+    exploration=settings.exploration,
+    warm_start=warm_start(settings.algorithm),
+  )
+  if policy is None:
+    return Starts(roots, beliefs)
+  setting = traversal.prepare(tree, tree.prior)
+  average = traversal.split_levels(tree, iterates.average_policy)
+  targets = policy_targets(tree, setting, features, average, policy.num_actions)
+  return Starts(roots, beliefs, make_policy_examples(targets), targets.valid)
 
 
-def choose_active(table: SubgameTable, settings: SelfPlay, lanes: Lanes) -> jax.Array:
-  """Says which lanes' leaves fit into the evaluation together, from `turn` on: `[B]`."""
-  live = jnp.asarray(table.num_live)[lanes.roots]
-  ahead = jnp.cumsum(jnp.roll(live, -lanes.turn))
-  return jnp.roll(ahead <= settings.num_rows, lanes.turn)
+def choose_active(
+  table: SubgameTable, layer: Layer, turn: jax.Array, rows: jax.Array, here: jax.Array
+) -> jax.Array:
+  """Says which lanes of those `here` fit into one evaluation of leaves, from `turn` on: `[B]`.
+
+  `rows` `[B]` are the lanes' subgames in `table`.
+  """
+  live = jnp.asarray(table.num_live)[rows] * here
+  ahead = jnp.cumsum(jnp.roll(live, -turn))
+  return jnp.roll(ahead <= layer.num_rows, turn) & here
+
+
+def make_policy_examples(targets: PolicyTargets) -> PolicyExamples:
+  """Returns the examples that targets `[E, ...]` make."""
+  query = targets.query
+  return PolicyExamples(
+    features=query.features,
+    beliefs=query.beliefs.reshape(len(query.beliefs), -1),
+    legal=query.legal.astype(jnp.uint8),
+    policy=jnp.round(targets.policy * POLICY_STEPS).astype(jnp.uint8),
+  )
 
 
 def make_examples(

@@ -1,22 +1,34 @@
 """From a configuration to the objects that train by it."""
 
 import dataclasses
+from typing import Any
 
+import numpy as np
 from jax.sharding import Mesh
 
-from games import Game
+from games import CHANCE, Game
+from games.poker import Holdem
 from rebel_jax.config import ALGORITHMS, Config, ConfigError
-from rebel_jax.learner import Learner
+from rebel_jax.learner import Learner, PolicyLearner
 from rebel_jax.networks import ValueNetwork
-from rebel_jax.self_play import SelfPlay
+from rebel_jax.poker_networks import CardNetwork, PokerValueNetwork, Table
+from rebel_jax.policy_networks import NetworkPolicy, PolicyNetwork
+from rebel_jax.self_play import Layer, SelfPlay
 from rebel_jax.training import Trainer, make_mesh
-from solvers.subgames import Subgames, SubgameTable, find_subgames, stack_subgames
+from solvers import CFR, FictitiousPlay, warm_started
+from solvers.policy_network import SearchPolicy
+from solvers.subgames import (
+  Subgames,
+  SubgameTables,
+  add_node_features,
+  find_subgames,
+  group_stages,
+  stack_groups,
+)
 
 
-def make_network(config: Config, game: Game) -> ValueNetwork:
-  """Returns the value network of a configuration."""
-  return ValueNetwork(
-    num_infostates=game.num_infostates,
+def _layers(config: Config) -> dict[str, Any]:
+  return dict(
     hidden_layers=config.hidden_layers,
     width=config.width,
     activation=config.activation,
@@ -25,7 +37,77 @@ def make_network(config: Config, game: Game) -> ValueNetwork:
   )
 
 
-def make_subgames(config: Config, game: Game, depth: int | None = None) -> Subgames:
+def _table(game: Game) -> Table:
+  if not isinstance(game, Holdem):
+    raise ConfigError(f"network='cards' is for hold'em games; game={game.name!r} is another")
+  return Table.of(game)
+
+
+def make_network(config: Config, game: Game) -> ValueNetwork:
+  """Returns the value network of a configuration.
+
+  Raises:
+    ConfigError: the kind of network is not for the game.
+  """
+  if config.network == "mlp":
+    return ValueNetwork(num_infostates=game.num_infostates, **_layers(config))
+  return PokerValueNetwork(
+    num_infostates=game.num_infostates,
+    table=_table(game),
+    embedding=config.card_embedding,
+    **_layers(config),
+  )
+
+
+def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
+  """Returns the policy network of a configuration, None if it has none.
+
+  Raises:
+    ConfigError: the game has hidden moves, or the kind of network is not for the game.
+  """
+  if not config.policy_network:
+    return None
+  start = game.initial_state()[None]
+  actor = int(game.actor(start)[0])
+  first = np.flatnonzero(game.legal_actions(start)[0])[:1]
+  if actor < CHANCE and game.infostate_parents(start, first) is not None:
+    raise ConfigError(
+      f"policy_network=True needs infostates that never change; {game.name} has hidden moves"
+    )
+  num_actions = game.num_player_actions
+  outputs = num_actions * game.num_infostates
+  if config.network == "mlp":
+    trunk = ValueNetwork(num_infostates=outputs, **_layers(config))
+  else:
+    trunk = CardNetwork(
+      num_infostates=outputs,
+      table=_table(game),
+      embedding=config.card_embedding,
+      **_layers(config),
+    )
+  return PolicyNetwork(trunk, num_actions)
+
+
+def make_algorithm(config: Config, name: str) -> CFR | FictitiousPlay:
+  """Returns the algorithm called `name`, warm-started if there is a policy network."""
+  algorithm = ALGORITHMS[name]()
+  if not config.policy_network:
+    return algorithm
+  if not isinstance(algorithm, CFR):
+    raise ConfigError(
+      f"algorithm={name!r} cannot start from a policy network; with policy_network=True allowed "
+      "are the forms of CFR"
+    )
+  return warm_started(algorithm, num_iterations=config.warm_start)
+
+
+def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
+  """Returns the policy network as searches use it, None if the configuration has none."""
+  network = make_policy_network(config, game)
+  return None if network is None else SearchPolicy(NetworkPolicy(network), network.num_actions)
+
+
+def make_subgames(config: Config, game: Game, depth: int | str | None = None) -> Subgames:
   """Returns all subgames of the configuration's depth, or of `depth`.
 
   Raises:
@@ -37,46 +119,76 @@ def make_subgames(config: Config, game: Game, depth: int | None = None) -> Subga
     raise ConfigError(str(error)) from None
 
 
-def make_trainer(config: Config, game: Game, table: SubgameTable, num_devices: int) -> Trainer:
+def make_tables(config: Config, game: Game, subgames: Subgames) -> SubgameTables:
+  """Stacks the subgames of training: all in one table, or one for each stage of the game."""
+  groups = [list(range(len(subgames.trees)))]
+  if config.depth == "stage":
+    groups = group_stages(game, subgames)
+  tables = stack_groups(subgames, groups)
+  if config.policy_network:
+    featured = tuple(add_node_features(game, table) for table in tables.tables)
+    tables = dataclasses.replace(tables, tables=featured)
+  return tables
+
+
+def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices: int) -> Trainer:
   """Returns the training loop of a configuration, for a mesh of `num_devices`.
 
   Raises:
-    ConfigError: the depth reaches the end of the game, or the devices do not divide the work.
+    ConfigError: the depth reaches the end of the game, the devices do not divide the work, or the
+      network is not for the game.
   """
   config.check_devices(num_devices)
-  if not table.trees.depth_limited:
+  if not tables.depth_limited:
     raise ConfigError(
       f"depth={config.depth} must be less than what the game lasts at most from its start: a "
       "search that reaches the end of the game needs no network"
     )
-  largest = int(table.num_live.max())
   lanes = config.lanes // num_devices
-  algorithm = ALGORITHMS[config.algorithm]()
+  algorithm = make_algorithm(config, config.algorithm)
+  # The start is no leaf: where it has a table to itself and is searched for all, no lane is there.
+  start_apart = config.share_start and tables.tables[0].num_subgames == 1
+  layers = []
+  for number, table in enumerate(tables.tables):
+    largest = int(table.num_live.max())
+    rows = max(largest, round(lanes * largest * config.rows_fraction))
+    layers.append(Layer(rows, table.decides, served=number > 0 or not start_apart))
   self_play = SelfPlay(
     algorithm=algorithm,
     num_iterations=config.iterations,
     stop_exponent=algorithm.averaging if config.stop_sampling == "weighted" else 0.0,
     exploration=config.exploration,
     num_lanes=lanes,
-    num_rows=max(largest, round(lanes * largest * config.rows_fraction)),
+    layers=tuple(layers),
     values_of_average=config.values_of_average,
     share_start=config.share_start,
     random_beliefs=config.random_beliefs,
   )
-  learner = Learner(
-    network=make_network(config, game),
+  most = 2 * config.lanes * sum(layer.served for layer in layers)
+  if most > config.buffer_size:
+    raise ConfigError(
+      f"buffer_size={config.buffer_size} must be at least {most}: as many examples may come of one "
+      f"step of lanes={config.lanes}"
+    )
+  learning: dict[str, Any] = dict(
     learning_rate=config.learning_rate,
     halve_every=config.halve_every,
     decay_steps=config.num_steps * config.learn_steps,
     batch_size=config.batch_size,
     max_gradient_norm=config.max_gradient_norm,
   )
+  policy_network = make_policy_network(config, game)
+  policy_learner = None
+  if policy_network is not None:
+    policy_learner = PolicyLearner(network=policy_network, **learning)
   return Trainer(
     self_play=self_play,
-    learner=learner,
+    learner=Learner(network=make_network(config, game), **learning),
     buffer_size=config.buffer_size // num_devices,
     learn_steps=config.learn_steps,
     min_examples=max(1, config.min_examples // num_devices),
+    policy_learner=policy_learner,
+    policy_buffer_size=config.buffer_size // num_devices,
   )
 
 
@@ -86,7 +198,7 @@ class Setup:
 
   Attributes:
     config, game: the configuration and its game.
-    subgames, table: all depth-limited subgames, listed and stacked.
+    subgames, table: all depth-limited subgames, listed and stacked in tables.
     trainer: the compiled loop.
     mesh: the devices.
   """
@@ -94,7 +206,7 @@ class Setup:
   config: Config
   game: Game
   subgames: Subgames
-  table: SubgameTable
+  table: SubgameTables
   trainer: Trainer
   mesh: Mesh
 
@@ -113,6 +225,6 @@ def make_setup(config: Config) -> Setup:
     raise ConfigError(str(error)) from None
   config.check_devices(mesh.devices.size)
   subgames = make_subgames(config, game)
-  table = stack_subgames(subgames)
+  table = make_tables(config, game, subgames)
   trainer = make_trainer(config, game, table, mesh.devices.size)
   return Setup(config, game, subgames, table, trainer, mesh)

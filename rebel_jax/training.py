@@ -11,11 +11,13 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rebel_jax import replay as replays
-from rebel_jax.learner import Learner, LearnerStats
-from rebel_jax.networks import NetworkLeafValues
+from rebel_jax.learner import Learner, LearnerStats, PolicyLearner
+from rebel_jax.networks import NetworkLeafValues, value_params
+from rebel_jax.policy_networks import NetworkPolicy, init_params
 from rebel_jax.replay import Examples, Replay
 from rebel_jax.self_play import Lanes, SelfPlay, init_lanes, self_play_step
-from solvers.subgames import SubgameTable
+from solvers.policy_network import SearchPolicy
+from solvers.subgames import SubgameTables
 
 DEVICES = "devices"
 
@@ -26,10 +28,12 @@ class TrainState(NamedTuple):
   Lanes, buffer and keys have a leading axis `[D]` over devices; the rest is the same on all.
 
   Attributes:
-    params, optimizer_state: the network's and Adam's.
+    params, optimizer_state: the value network's and Adam's; with a policy network dicts of both
+      networks', `value` and `policy`.
     lanes, replay, keys: each device's.
     step: `[]` self-play steps taken.
     solves: `[]` subgames solved, all devices together.
+    policy_replay: each device's buffer of the policy network's examples; None without one.
   """
 
   params: Any
@@ -39,17 +43,20 @@ class TrainState(NamedTuple):
   keys: jax.Array
   step: jax.Array
   solves: jax.Array
+  policy_replay: Replay | None = None
 
 
 class Report(NamedTuple):
   """Means over a chunk of steps.
 
   Attributes:
-    loss, gradient_norm: over the gradient steps of each step, zero where there were none.
+    loss, gradient_norm: of the value network, over the gradient steps of each step, zero where
+      there were none.
     value_error: the loss on each step's own examples before they enter the buffer: held out, as
       the network has never been trained on them.
     solves: subgames solved a step.
     rows: leaves evaluated an iteration.
+    policy_loss: of the policy network; None without one.
   """
 
   loss: jax.Array
@@ -57,6 +64,7 @@ class Report(NamedTuple):
   value_error: jax.Array
   solves: jax.Array
   rows: jax.Array
+  policy_loss: jax.Array | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,6 +76,8 @@ class Trainer:
     buffer_size: examples kept on each device.
     learn_steps: gradient steps after each self-play step.
     min_examples: examples that must be in the buffer before learning starts.
+    policy_learner: of the policy network, if there is one.
+    policy_buffer_size: examples of it kept on each device.
   """
 
   self_play: SelfPlay
@@ -75,13 +85,23 @@ class Trainer:
   buffer_size: int
   learn_steps: int
   min_examples: int
+  policy_learner: PolicyLearner | None = None
+  policy_buffer_size: int = 0
 
-  def init(self, table: SubgameTable, seed: int, mesh: Mesh) -> TrainState:
+  @property
+  def policy(self) -> SearchPolicy | None:
+    """The policy network as searches use it."""
+    if self.policy_learner is None:
+      return None
+    network = self.policy_learner.network
+    return SearchPolicy(NetworkPolicy(network), network.num_actions)
+
+  def init(self, table: SubgameTables, seed: int, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
     return _compile_init(self, mesh)(table, np.uint32(seed))
 
   def run(
-    self, table: SubgameTable, state: TrainState, num_steps: int, mesh: Mesh
+    self, table: SubgameTables, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
     """Takes `num_steps` steps; `state` is donated. Compiled once for each `num_steps`."""
     return _run(self, mesh, num_steps, table, state)
@@ -89,8 +109,8 @@ class Trainer:
 
 def specs() -> Any:
   """Returns how each part of the state lies over the devices, as a `TrainState` of specs."""
-  split = {"lanes": P(DEVICES), "replay": P(DEVICES), "keys": P(DEVICES)}
-  return TrainState._make(split.get(name, P()) for name in TrainState._fields)
+  split = ("lanes", "replay", "keys", "policy_replay")
+  return TrainState._make(P(DEVICES) if name in split else P() for name in TrainState._fields)
 
 
 def shardings(state: TrainState, mesh: Mesh) -> TrainState:
@@ -110,27 +130,36 @@ def _compile_init(trainer: Trainer, mesh: Mesh):
   return jax.jit(functools.partial(_init, trainer, mesh.devices.size), out_shardings=where)
 
 
-def _init(trainer: Trainer, num_devices: int, table: SubgameTable, seed: jax.Array) -> TrainState:
-  num_features = table.trees.root_features.shape[-1]
-  num_infostates = table.trees.num_infostates
+def _init(trainer: Trainer, num_devices: int, table: SubgameTables, seed: jax.Array) -> TrainState:
+  trees = table.tables[0].trees
+  num_features, num_infostates = trees.root_features.shape[-1], trees.num_infostates
   params_key, play_key = jax.random.split(jax.random.key(seed))
-  network = trainer.learner.network
-  params = network.init(
-    params_key, jnp.zeros((1, num_features)), jnp.zeros((1, 2 * num_infostates))
+  policy_learner = trainer.policy_learner
+  policy_network = None if policy_learner is None else policy_learner.network
+  params = init_params(
+    trainer.learner.network, policy_network, params_key, num_features, num_infostates
   )
 
   def on_each(x):
     return jnp.broadcast_to(x, (num_devices, *x.shape))
 
   replay = replays.make_replay(trainer.buffer_size, num_features, num_infostates)
+  policy_replay, optimizer_state = None, trainer.learner.optimizer().init(value_params(params))
+  if policy_learner is not None:
+    policy_replay = replays.make_policy_replay(
+      trainer.policy_buffer_size, num_features, num_infostates, policy_learner.network.num_actions
+    )
+    policy_state = policy_learner.optimizer().init(params["policy"])
+    optimizer_state = {"value": optimizer_state, "policy": policy_state}
   return TrainState(
     params=params,
-    optimizer_state=trainer.learner.optimizer().init(params),
+    optimizer_state=optimizer_state,
     lanes=jax.tree.map(on_each, init_lanes(table, trainer.self_play.num_lanes)),
     replay=jax.tree.map(on_each, replay),
     keys=jax.random.split(play_key, num_devices),
     step=jnp.zeros((), jnp.int32),
     solves=jnp.zeros((), jnp.int32),
+    policy_replay=jax.tree.map(on_each, policy_replay),
   )
 
 
@@ -149,58 +178,92 @@ def _run(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState)
   )(table, state)
 
 
-def _run_on_device(trainer: Trainer, num_steps: int, table: SubgameTable, state: TrainState):
-  lanes, replay, keys = jax.tree.map(lambda x: x[0], (state.lanes, state.replay, state.keys))
-  state = state._replace(lanes=lanes, replay=replay, keys=keys)
+def _run_on_device(trainer: Trainer, num_steps: int, table: SubgameTables, state: TrainState):
+  own = ("lanes", "replay", "keys", "policy_replay")  # with a leading axis of one device
+  state = state._replace(**{n: jax.tree.map(lambda x: x[0], getattr(state, n)) for n in own})
   step = functools.partial(_step, trainer, table)
   state, reports = jax.lax.scan(step, state, length=num_steps)
-  lanes, replay, keys = jax.tree.map(lambda x: x[None], (state.lanes, state.replay, state.keys))
-  state = state._replace(lanes=lanes, replay=replay, keys=keys)
+  state = state._replace(**{n: jax.tree.map(lambda x: x[None], getattr(state, n)) for n in own})
   return state, jax.tree.map(jnp.mean, reports)
 
 
-def _step(trainer: Trainer, table: SubgameTable, state: TrainState, _):
+def _step(trainer: Trainer, table: SubgameTables, state: TrainState, _):
   key, play_key, sample_key = jax.random.split(state.keys, 3)
   leaf_values = NetworkLeafValues(trainer.learner.network)
-  lanes, examples, valid, stats = self_play_step(
-    table, trainer.self_play, state.lanes, leaf_values, state.params, play_key
+  played = self_play_step(
+    table, trainer.self_play, state.lanes, leaf_values, state.params, play_key, trainer.policy
   )
-  value_error = jax.lax.pmean(_held_out_loss(trainer, state.params, examples, valid), DEVICES)
-  replay = replays.add(state.replay, examples, valid)
-  stats = jax.lax.psum(stats, DEVICES)
+  value_error = jax.lax.pmean(
+    _held_out_loss(trainer, state.params, played.examples, played.valid), DEVICES
+  )
+  replay = replays.add(state.replay, played.examples, played.valid)
+  policy_replay = state.policy_replay
+  if policy_replay is not None and played.policy_valid is not None:
+    policy_replay = replays.add(policy_replay, played.policy_examples, played.policy_valid)
+  stats = jax.lax.psum(played.stats, DEVICES)
   ready = jax.lax.pmin(replay.added, DEVICES) >= trainer.min_examples
   num_devices = jax.lax.psum(1, DEVICES)
-  batch_size = trainer.learner.batch_size // num_devices
+
+  def learn_from(learner, replay, params, optimizer_state, key):
+    batch = replays.sample(replay, key, learner.batch_size // num_devices)
+    return learner.update(params, optimizer_state, batch, DEVICES)
 
   def learn(i, carry):
     params, optimizer_state, means = carry
-    batch = replays.sample(replay, jax.random.fold_in(sample_key, i), batch_size)
-    params, optimizer_state, new = trainer.learner.update(params, optimizer_state, batch, DEVICES)
-    means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, new)
+    key = jax.random.fold_in(sample_key, i)
+    if trainer.policy_learner is None:
+      params, optimizer_state, new = learn_from(
+        trainer.learner, replay, params, optimizer_state, key
+      )
+      news = (new,)
+    else:
+      learners = {"value": trainer.learner, "policy": trainer.policy_learner}
+      buffers = {"value": replay, "policy": policy_replay}
+      updated = {
+        name: learn_from(learner, buffers[name], params[name], optimizer_state[name], key)
+        for name, learner in learners.items()
+      }
+      params, optimizer_state = ({n: u[k] for n, u in updated.items()} for k in (0, 1))
+      news = tuple(update[2] for update in updated.values())
+    means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, news)
     return params, optimizer_state, means
 
-  carry = (state.params, state.optimizer_state, LearnerStats(jnp.zeros(()), jnp.zeros(())))
+  nothing = LearnerStats(jnp.zeros(()), jnp.zeros(()))
+  carry = (
+    state.params,
+    state.optimizer_state,
+    (nothing,) * (1 if trainer.policy_learner is None else 2),
+  )
   # A loop of no turns rather than a branch, so that devices stay in step.
   turns = jnp.where(ready, trainer.learn_steps, 0)
   params, optimizer_state, means = jax.lax.fori_loop(0, turns, learn, carry)
   state = TrainState(
     params=params,
     optimizer_state=optimizer_state,
-    lanes=lanes,
+    lanes=played.lanes,
     replay=replay,
     keys=key,
     step=state.step + 1,
     solves=state.solves + stats.solves,
+    policy_replay=policy_replay,
   )
-  return state, Report(means.loss, means.gradient_norm, value_error, stats.solves, stats.rows)
+  report = Report(
+    loss=means[0].loss,
+    gradient_norm=means[0].gradient_norm,
+    value_error=value_error,
+    solves=stats.solves,
+    rows=stats.rows,
+    policy_loss=None if trainer.policy_learner is None else means[1].loss,
+  )
+  return state, report
 
 
 def _held_out_loss(trainer: Trainer, params: Any, examples: Examples, valid: jax.Array):
-  """Returns the loss on those of a step's examples that are valid."""
+  """Returns the value network's loss on those of a step's examples that are valid."""
   valid = valid[:, None]
   values = jnp.where(valid, examples.values, 0.0)  # of lanes that wait, anything
   fresh = examples._replace(values=values, mask=examples.mask * valid)
-  return trainer.learner.loss(params, fresh)
+  return trainer.learner.loss(value_params(params), fresh)
 
 
 def make_mesh(num_devices: int | None = None) -> Mesh:

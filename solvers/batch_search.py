@@ -18,6 +18,7 @@ from solvers import traversal
 from solvers.algorithm import Algorithm
 from solvers.evaluate_policy import values_given_leaves
 from solvers.leaf_values import (
+  LeafBeliefs,
   LeafQuery,
   LeafValues,
   leaf_possible,
@@ -36,7 +37,8 @@ class SearchResult(NamedTuple):
     root_values: `[B, P, H]` see `solvers.solve`.
     policy: for each level `[B, n, H]`: the policy at the sampled iteration.
     average_policy: for each level `[B, n, H]`.
-    leaf_beliefs: `[B, L, P, H]` at the leaves under `policy`.
+    leaf_beliefs: `[B, L, P, H]` at the leaves under `policy`; under the average until then if the
+      algorithm sets leaf beliefs by averages (CFR-AVG; ReBeL, appendix I).
     num_rows: `[]` how many leaves were evaluated in each iteration, all subgames together.
   """
 
@@ -82,6 +84,7 @@ def search_batch(
   num_rows: int,
   active: jax.Array | None = None,
   values_of_average: bool = False,
+  initial_policy: Levels | None = None,
 ) -> SearchResult:
   """Searches `B` subgames of a table from given beliefs.
 
@@ -104,6 +107,8 @@ def search_batch(
     active: `[B]` bool; results of other subgames are meaningless. None for all.
     values_of_average: whether root values are those of the average policies rather than a mean
       over iterations, also if the algorithm does not ask for it.
+    initial_policy: for each level `[B, n, H]`, what to start from: a warm-started algorithm's
+      policy, or any other's first; None for uniform.
 
   Returns:
     The results; see `SearchResult`.
@@ -126,10 +131,9 @@ def search_batch(
 
     return evaluate(jax.vmap(ask)(trees, settings, state), player)
 
-  def begin(tree, setting):
-    return algorithm.init(tree, setting, uniform_policy(tree, setting))
-
-  state = jax.vmap(begin)(trees, settings)
+  if initial_policy is None:
+    initial_policy = jax.vmap(uniform_policy)(trees, settings)
+  state = jax.vmap(algorithm.init)(trees, settings, initial_policy)
   first_answers = {player: values_for(state, player) for player in algorithm.primed}
   for player, answer in first_answers.items():
     prime = functools.partial(algorithm.prime, player=player)
@@ -145,16 +149,19 @@ def search_batch(
       state = jax.vmap(update)(trees, settings, state, values_for(state, player))
     return state
 
-  current = jax.vmap(algorithm.current_policy)
+  # What is kept of the iteration where play goes on: its policy, and the one that sets beliefs.
+  kept = [jax.vmap(algorithm.current_policy)]
+  if evaluate is not None and believes_averages(algorithm):
+    kept.append(jax.vmap(algorithm.average_policy))
 
   def step(i, carry):
     state, sampled = carry
     now = (stop == i)[:, None, None]
-    policy = current(trees, settings, state)
-    sampled = tuple(jnp.where(now, x, y) for x, y in zip(policy, sampled))
+    policies = tuple(keep(trees, settings, state) for keep in kept)
+    sampled = jax.tree.map(lambda x, y: jnp.where(now, x, y), policies, sampled)
     return advance(state), sampled
 
-  sampled = current(trees, settings, state)
+  sampled = tuple(keep(trees, settings, state) for keep in kept)
   state, sampled = lax.fori_loop(0, num_iterations // 2, step, (state, sampled))
   average = jax.vmap(algorithm.average_policy)(trees, settings, state)
   if algorithm.values_of_average or values_of_average:
@@ -167,11 +174,16 @@ def search_batch(
     root_values = jax.vmap(algorithm.root_values)(settings, state)
   return SearchResult(
     root_values=root_values,
-    policy=sampled,
+    policy=sampled[0],
     average_policy=average,
-    leaf_beliefs=jax.vmap(leaf_beliefs)(trees, settings, sampled),
+    leaf_beliefs=jax.vmap(leaf_beliefs)(trees, settings, sampled[-1]),
     num_rows=live.sum(),
   )
+
+
+def believes_averages(algorithm: Algorithm) -> bool:
+  """Says whether play goes on from the beliefs of average policies: CFR-AVG's does."""
+  return getattr(algorithm, "leaf_beliefs", LeafBeliefs.CURRENT) != LeafBeliefs.CURRENT
 
 
 def packed_leaf_values(
@@ -215,21 +227,27 @@ def node_beliefs(tree, setting, policy: Levels) -> jax.Array:
 
 
 def sample_stop(
-  key: jax.Array, shape: tuple[int, ...], num_iterations: int, exponent: float
+  key: jax.Array,
+  shape: tuple[int, ...],
+  num_iterations: int,
+  exponent: float,
+  warm_start: int = 0,
 ) -> jax.Array:
   """Samples how many updates to make before stopping, with the weights of the average policy.
 
   The policy after j updates weighs `(j + 1) ** exponent`, so the mean over playthroughs is the
-  average policy (ReBeL, algorithm 2 and Theorem 3); exponent 0 samples uniformly.
+  average policy (ReBeL, algorithm 2 and Theorem 3); exponent 0 samples uniformly. After a warm
+  start these count as the updates after so many more.
 
   Args:
     key: consumed.
     shape: of the result.
     num_iterations: static; one player's update is one iteration.
     exponent: static.
+    warm_start: iterations that the policy started from stands for; static.
 
   Returns:
     Integers from 0 to `num_iterations // 2 - 1`.
   """
-  logits = exponent * jnp.log(jnp.arange(1, num_iterations // 2 + 1))
+  logits = exponent * jnp.log(warm_start + jnp.arange(1, num_iterations // 2 + 1))
   return jax.random.categorical(key, logits, shape=shape).astype(jnp.int32)

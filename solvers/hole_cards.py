@@ -83,8 +83,11 @@ def prepare_hands(tree: PublicTree, beliefs: jax.Array, chance: Levels) -> HandS
 
 
 def _showdowns_by_row(strengths, index, dtype) -> Showdowns | None:
-  if not len(index):
+  """Makes the showdowns of rows whose kind is not static: one for all, or one for each row."""
+  if not len(index) or not len(strengths):
     return None
+  if len(strengths) == 1:
+    return make_showdowns(strengths, dtype)
   return make_showdowns(strengths[jnp.maximum(index - 1, 0)], dtype)
 
 
@@ -121,16 +124,25 @@ def terminal_values(
     reach = reach * setting.beliefs[1 - player] * setting.stakes[i]
     start = tree.structure.terminal_offsets[i]
     index = tree.payoff_index[start : start + level.num_terminals]
-    values.append(_level_values(level, setting.showdowns[i], reach, index, player))
+    boards = 0 if tree.strengths is None else len(tree.strengths)
+    values.append(_level_values(level, setting.showdowns[i], reach, index, player, boards))
   return tuple(values)
 
 
-def _level_values(level: Level, showdowns, reach: jax.Array, index, player: int) -> jax.Array:
+def _level_values(
+  level: Level, showdowns, reach: jax.Array, index, player: int, num_boards: int
+) -> jax.Array:
   rows = terminal_rows(level)
   sign = 1 if player == 0 else -1  # a fold's stake is player 0's, a showdown's is the winner's
   if rows is None:
-    apart = showdown_values(showdowns, reach[:, None])[:, 0]
-    return jnp.where(jnp.asarray(index)[:, None] > 0, apart, sign * compatible_mass(reach))
+    fold = sign * compatible_mass(reach)
+    if showdowns is None:
+      return fold
+    if num_boards == 1:
+      apart = showdown_values(showdowns, reach[None])[0]
+    else:
+      apart = showdown_values(showdowns, reach[:, None])[:, 0]
+    return jnp.where(jnp.asarray(index)[:, None] > 0, apart, fold)
   folds, grid, _ = rows
   parts = []
   if len(folds):

@@ -24,7 +24,16 @@ from solvers import root_search, traversal
 from solvers.algorithm import Algorithm
 from solvers.batch_search import leaf_beliefs, sample_stop, search_batch
 from solvers.leaf_values import LeafValues
-from solvers.subgames import Subgames, SubgameTable, bucket_subgames, stack_subgames
+from solvers.policy_network import SearchPolicy
+from solvers.solve import uniform_policy
+from solvers.subgames import (
+  Subgames,
+  SubgameTable,
+  add_node_features,
+  bucket_subgames,
+  stack_subgames,
+)
+from solvers.warm_start import warm_start
 
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
 
@@ -35,6 +44,7 @@ class _Bucket(NamedTuple):
   table: SubgameTable
   num_lanes: int
   num_rows: int
+  decides: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +58,7 @@ class SearchingAgent:
     leaf_values: values of leaves, each row by itself; None if the subgames have no leaves.
     stop_exponent: the stopping iteration's weights, `(j + 1) ** stop_exponent`.
     subgames: what `find_subgames` found.
+    policy: a policy network that searches start from, of so many actions; or None.
     start: the table of the first subgame alone.
     buckets, bucket_of, row_of: the compiled programs' tables, and where each entry is.
   """
@@ -58,6 +69,7 @@ class SearchingAgent:
   leaf_values: LeafValues | None
   stop_exponent: float
   subgames: Subgames
+  policy: SearchPolicy | None
   start: SubgameTable
   buckets: tuple[_Bucket, ...]
   bucket_of: np.ndarray
@@ -71,6 +83,7 @@ def make_searching_agent(
   algorithm: Algorithm,
   leaf_values: LeafValues | None,
   stop_exponent: float | None = None,
+  policy: SearchPolicy | None = None,
   num_buckets: int = 4,
   rows_per_call: int = 512,
   max_lanes: int = 256,
@@ -83,6 +96,7 @@ def make_searching_agent(
     algorithm: such as `linear_cfr()`.
     leaf_values: function of `(params, query)` that treats each row of a query by itself.
     stop_exponent: None for the algorithm's averaging weights, as Theorem 3 asks.
+    policy: a policy network that every search starts from; None for uniform policies.
     num_buckets: into how many programs subgames are grouped by size.
     rows_per_call, max_lanes: how many leaves and subgames one call searches at most (more
       leaves if a single subgame has more).
@@ -91,14 +105,14 @@ def make_searching_agent(
   row_of = np.zeros(len(subgames.trees), int)
   buckets: list[_Bucket] = []
   for entries in bucket_subgames(subgames, num_buckets):
-    table = stack_subgames(subgames, entries)
+    table = _stack(game, subgames, entries, policy)
     bucket_of[entries] = len(buckets)
     row_of[entries] = np.arange(len(entries))
     num_rows = max(rows_per_call, int(table.num_live.max()))
     mean_live = max(float(table.num_live.mean()), 1.0)
     lanes = int(np.clip(num_rows / mean_live, 1, max_lanes))
     num_rows = min(num_rows, lanes * int(table.num_live.max()))
-    buckets.append(_Bucket(table, lanes, num_rows))
+    buckets.append(_Bucket(table, lanes, num_rows, table.decides))
   exponent = algorithm.averaging if stop_exponent is None else stop_exponent
   return SearchingAgent(
     game=game,
@@ -107,11 +121,17 @@ def make_searching_agent(
     leaf_values=leaf_values,
     stop_exponent=float(exponent),
     subgames=subgames,
-    start=stack_subgames(subgames, [0]),
+    policy=policy,
+    start=_stack(game, subgames, [0], policy),
     buckets=tuple(buckets),
     bucket_of=bucket_of,
     row_of=row_of,
   )
+
+
+def _stack(game: Game, subgames: Subgames, entries, policy: SearchPolicy | None) -> SubgameTable:
+  table = stack_subgames(subgames, entries)
+  return table if policy is None else add_node_features(game, table)
 
 
 @dataclasses.dataclass
@@ -178,7 +198,9 @@ def searching_policy(
     frontier = _Frontier(np.zeros(count, int), np.zeros(count, int), prior, np.ones_like(prior))
     if start is not None:
       key, start_key = jax.random.split(key)
-      stops = sample_stop(start_key, (count,), num_iterations, agent.stop_exponent)
+      stops = sample_stop(
+        start_key, (count,), num_iterations, agent.stop_exponent, warm_start(agent.algorithm)
+      )
       reached = _follow(agent.subgames.trees[0], frontier.reach, start[stops])
       rows = np.zeros(count, int)
       frontier = _descend(agent, agent.start, rows, frontier, reached, children, sums)
@@ -238,18 +260,27 @@ def _chunks(agent: SearchingAgent, frontier: _Frontier):
       start += size
 
 
-@functools.partial(jax.jit, static_argnames=("algorithm", "leaf_values", "num_rows", "unsafe"))
+_SEARCH_STATIC = ("algorithm", "leaf_values", "policy", "num_rows", "unsafe", "decides")
+
+
+@functools.partial(jax.jit, static_argnames=_SEARCH_STATIC)
 def _search(
     table, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
-    num_rows, unsafe,
+    policy, num_rows, unsafe, decides,
 ):  # fmt: skip
-  result = search_batch(
-      table, roots, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
-      params=params, num_rows=num_rows, active=active,
-  )  # fmt: skip
-  policy = result.average_policy if unsafe else result.policy
   trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
-  return jax.vmap(_pass_down)(trees, beliefs, policy, reach)
+  if decides:
+    initial = None
+    if policy is not None:
+      initial = policy.start(table, roots, beliefs, params)
+    result = search_batch(
+        table, roots, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
+        params=params, num_rows=num_rows, active=active, initial_policy=initial,
+    )  # fmt: skip
+    played = result.average_policy if unsafe else result.policy
+  else:  # chance alone moves, so there is nothing to search for
+    played = jax.vmap(lambda t, b: uniform_policy(t, traversal.prepare(t, b)))(trees, beliefs)
+  return jax.vmap(_pass_down)(trees, beliefs, played, reach)
 
 
 def _pass_down(tree, beliefs, policy, reach):
@@ -270,12 +301,21 @@ def _search_start(agent: SearchingAgent, params, num_iterations: int) -> jax.Arr
   tree = agent.subgames.trees[0]
   if not tree.depth_limited or agent.leaf_values is None:
     return None
-  return _iterates(tree, agent.algorithm, num_iterations, agent.leaf_values, params)
+  return _iterates(
+    agent.start, agent.algorithm, num_iterations, agent.leaf_values, agent.policy, params
+  )
 
 
-_iterates = jax.jit(
-  root_search.search_iterates, static_argnames=("algorithm", "num_iterations", "leaf_values")
+@functools.partial(
+  jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
 )
+def _iterates(table: SubgameTable, algorithm, num_iterations, leaf_values, policy, params):
+  tree = root_search.start_tree(table)
+  initial = None
+  if policy is not None:
+    initial = policy.start_one(tree, jnp.asarray(table.node_features)[0], tree.prior, params)
+  found = root_search.search_iterates(tree, algorithm, num_iterations, leaf_values, params, initial)
+  return found.policies
 
 
 @jax.jit
@@ -304,14 +344,16 @@ def _search_chunk(
     rows[index],
     chunk.beliefs[index].astype(agent.tree.dtype),
     chunk.reach[index].astype(agent.tree.dtype),
-    sample_stop(key, (lanes,), num_iterations, agent.stop_exponent),
+    sample_stop(key, (lanes,), num_iterations, agent.stop_exponent, warm_start(agent.algorithm)),
     np.arange(lanes) < size,
     num_iterations,
     params,
     algorithm=agent.algorithm,
     leaf_values=agent.leaf_values,
+    policy=agent.policy,
     num_rows=bucket.num_rows,
     unsafe=unsafe,
+    decides=bucket.decides,
   )
   own = np.asarray(own)[:size]  # [M, P, n, H]
   return _descend(agent, bucket.table, rows, chunk, (own, below), children, sums)

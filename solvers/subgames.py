@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from games import PADDING, Game, PublicTree, build_public_tree, stack_trees
+from games import CHANCE, PADDING, Game, PublicTree, build_public_tree, stack_trees
 from games.public_tree import Array
 
 _MAX_SUBGAMES = 4096
@@ -16,7 +16,7 @@ _MAX_SUBGAMES = 4096
 
 @functools.partial(
   jax.tree_util.register_dataclass,
-  data_fields=("trees", "successor", "num_live"),
+  data_fields=("trees", "successor", "num_live", "node_features"),
   meta_fields=(),
 )
 @dataclasses.dataclass(frozen=True)
@@ -30,15 +30,49 @@ class SubgameTable:
     trees: stacked depth-limited trees, leading axis `[R]`; entry 0 starts the game.
     successor: `[R, L]` the entry that starts at each leaf, -1 for padding.
     num_live: `[R]` how many leaves of the common shape each entry has.
+    node_features: `[R, N, F]` the public state of every decision as the player who moves sees it,
+      zero at other nodes; None unless `add_node_features` made them.
   """
 
   trees: PublicTree  # [R, ...]
   successor: Array  # [R, L]
   num_live: Array  # [R]
+  node_features: Array | None = None  # [R, N, F]
 
   @property
   def num_subgames(self) -> int:
     return self.num_live.shape[0]
+
+  @property
+  def decides(self) -> bool:
+    """Whether a player moves anywhere (concrete tables only); else there is nothing to search."""
+    return bool((np.asarray(self.trees.kind) < CHANCE).any())
+
+
+@functools.partial(
+  jax.tree_util.register_dataclass, data_fields=("tables", "table_of", "row_of"), meta_fields=()
+)
+@dataclasses.dataclass(frozen=True)
+class SubgameTables:
+  """The subgames of a game in one or more tables, those of one table of similar shape.
+
+  Attributes:
+    tables: the tables; the first row of the first starts the game.
+    table_of, row_of: `[R]` in which table each entry is, and where.
+  """
+
+  tables: tuple[SubgameTable, ...]
+  table_of: Array  # [R]
+  row_of: Array  # [R]
+
+  @property
+  def num_subgames(self) -> int:
+    return self.table_of.shape[0]
+
+  @property
+  def depth_limited(self) -> bool:
+    """Whether any subgame may have leaves."""
+    return any(table.trees.depth_limited for table in self.tables)
 
 
 class Subgames(NamedTuple):
@@ -56,21 +90,23 @@ class Subgames(NamedTuple):
 
 
 def find_subgames(
-  game: Game, *, depth: int, progress: Callable[[int], None] | None = None
+  game: Game, *, depth: int | str, progress: Callable[[int], None] | None = None
 ) -> Subgames:
   """Finds all subgames of `game` that reach `depth` public actions down.
 
   Args:
     game: the rules. Its public states must say all that matters below them: two histories with
       equal states have the same future and the same possible infostates.
-    depth: public actions, chance included, from a subgame's root to its leaves.
+    depth: public actions, chance included, from a subgame's root to its leaves; `"stage"` to cut
+      where a stage of the game ends (`Game.stages`).
     progress: called with the number of subgames found so far.
 
   Returns:
     The subgames; entry 0 starts the game.
 
   Raises:
-    ValueError: `depth` is not a positive integer, or there are more than 4,096 subgames.
+    ValueError: `depth` is not a positive integer or `"stage"`, or there are more than 4,096
+      subgames.
   """
   roots: list[tuple[int, ...]] = [()]
   states = [game.initial_state()]
@@ -116,21 +152,58 @@ def stack_subgames(subgames: Subgames, entries: Sequence[int] | None = None) -> 
   return SubgameTable(stacked, successor, live.sum(axis=1).astype(np.int32))
 
 
-def build_subgame_table(game: Game, *, depth: int) -> SubgameTable:
+def build_subgame_table(game: Game, *, depth: int | str) -> SubgameTable:
   """Returns one table of all subgames of `game`; see `find_subgames`."""
   return stack_subgames(find_subgames(game, depth=depth))
+
+
+def stack_groups(subgames: Subgames, groups: Sequence[Sequence[int]]) -> SubgameTables:
+  """Stacks each of `groups`, lists of entries that together are all, into a table of its own.
+
+  Raises:
+    ValueError: entry 0 is not the first of the first group.
+  """
+  if groups[0][0] != 0:
+    raise ValueError(f"groups start with entry {groups[0][0]}; entry 0, the start, must be first")
+  table_of = np.zeros(len(subgames.trees), np.int32)
+  row_of = np.zeros(len(subgames.trees), np.int32)
+  for number, entries in enumerate(groups):
+    table_of[entries] = number
+    row_of[entries] = np.arange(len(entries))
+  return SubgameTables(tuple(stack_subgames(subgames, x) for x in groups), table_of, row_of)
+
+
+def group_stages(game: Game, subgames: Subgames) -> list[list[int]]:
+  """Groups entries by the stage of the game that they start, earlier stages first."""
+  stages = game.stages(np.stack(subgames.states))
+  return [np.flatnonzero(stages == stage).tolist() for stage in np.unique(stages)]
+
+
+def add_node_features(game: Game, table: SubgameTable) -> SubgameTable:
+  """Returns `table` with `node_features`, for a network that answers at every decision."""
+  kind, state = np.asarray(table.trees.kind), np.asarray(table.trees.state)
+  width = np.asarray(table.trees.root_features).shape[-1]
+  features = np.zeros((*kind.shape, width), table.trees.dtype)
+  for player in (0, 1):
+    moves = kind == player
+    if moves.any():
+      features[moves] = game.features(state[moves], player)
+  return dataclasses.replace(table, node_features=features)
 
 
 def bucket_subgames(subgames: Subgames, num_buckets: int) -> list[list[int]]:
   """Groups entries of similar size, so that stacking a group wastes little.
 
   Returns:
-    At most `num_buckets` lists of entries; those without leaves are kept apart.
+    Lists of entries: those where nobody decides, those without leaves, and the rest by size, at
+    most `num_buckets` lists if that leaves the rest one.
   """
   sizes = np.array([tree.num_nodes for tree in subgames.trees])
   leaves = np.array([tree.num_leaves for tree in subgames.trees])
-  buckets = [np.flatnonzero(leaves == 0).tolist()] if (leaves == 0).any() else []
-  rest = np.flatnonzero(leaves)
+  decides = np.array([(np.asarray(tree.kind) < CHANCE).any() for tree in subgames.trees])
+  apart = (np.flatnonzero(~decides), np.flatnonzero(decides & (leaves == 0)))
+  buckets = [entries.tolist() for entries in apart if len(entries)]
+  rest = np.flatnonzero(decides & (leaves > 0))
   if rest.size:
     log_sizes = np.log2(sizes[rest])
     span = max(log_sizes.max() - log_sizes.min(), 1e-9)

@@ -29,8 +29,8 @@ from solvers.terminal_values import terminal_values
 __all__ = [
   "Levels", "Setting", "Sweep", "both_reach", "choose", "compatible_mass",
   "counterfactual_leaf_reach", "join_levels", "leaf_rows", "lift", "lower", "moves_at",
-  "normalise_policy", "normalise_rows", "own_reach", "prepare", "reduce_children", "root_mass",
-  "split_levels", "terminal_values", "to_children", "values_up", "weigh_leaf_values",
+  "normalise_policy", "normalise_rows", "own_reach", "prepare", "reach_below", "reduce_children",
+  "root_mass", "split_levels", "terminal_values", "to_children", "values_up", "weigh_leaf_values",
 ]  # fmt: skip
 
 
@@ -48,17 +48,22 @@ def own_reach(
   """
   if root is None:
     root = jnp.ones(tree.num_infostates, policy[0].dtype)
-  live: tuple[jax.Array | None, ...] = (None,) * len(policy)
-  if setting.hands is not None:
-    live = setting.hands.live[player]
-  reach = [_among(live[0], root[None])]
-  for i, level in enumerate(tree.structure.levels[1:], start=1):
-    below = lift(tree, i, player, to_children(level, reach[-1]))
-    moved = moves_at(tree, setting, i, player)
-    if moved is not False:
-      below = below * choose(moved, policy[i], jnp.ones_like(policy[i]))
-    reach.append(_among(live[i], below))
+  live = None if setting.hands is None else setting.hands.live[player][0]
+  reach = [_among(live, root[None])]
+  for i in range(1, len(policy)):
+    reach.append(reach_below(tree, setting, i, policy[i], reach[-1], player))
   return tuple(reach)
+
+
+def reach_below(
+  tree: PublicTree, setting: Setting, index: int, policy: jax.Array, above: jax.Array, player: int
+) -> jax.Array:
+  """Returns `player`'s own reach of level `index` from that of the level above, `[n, H]` each."""
+  below = lift(tree, index, player, to_children(tree.structure.levels[index], above))
+  moved = moves_at(tree, setting, index, player)
+  if moved is not False:
+    below = below * choose(moved, policy, jnp.ones_like(policy))
+  return _among(None if setting.hands is None else setting.hands.live[player][index], below)
 
 
 def _among(live: jax.Array | None, rows: jax.Array) -> jax.Array:

@@ -18,7 +18,13 @@ from solvers import traversal
 from solvers.traversal import Setting, Sweep
 
 if TYPE_CHECKING:
+  from solvers.algorithm import Algorithm
   from solvers.cfr import CFR, CFRState
+
+
+def warm_start(algorithm: Algorithm) -> int:
+  """Returns how many iterations an algorithm's first policy stands for."""
+  return getattr(algorithm, "warm_start", 0)
 
 
 def prime(

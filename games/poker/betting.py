@@ -23,7 +23,8 @@ class Betting:
 
   The first bet of a round is at least the big blind, a raise at least the last one; all one's
   chips may always go in. No one bets more than the smaller stack. A round closes when both have
-  acted and the last one called (a check calls nothing).
+  acted and the last one called (a check calls nothing). A closed round forgets how it was bet, so
+  that histories with the same future have the same state.
 
   Attributes:
     stacks: chips of each player before the hand.
@@ -120,6 +121,8 @@ class Betting:
     both_in = (new[:, [PAID_0, PAID_1]] == self.stack).all(axis=1)
     closes = (states[:, ACTED] > 0) | both_in
     new[closes, STATUS] = CLOSED
+    new[np.ix_(closes, [LAST_RAISE, RAISES, ACTED])] = 0
+    new[closes & both_in, ACTOR] = 0
     return new
 
   def raise_to(self, states: np.ndarray, to: Any) -> np.ndarray:

@@ -1,5 +1,6 @@
 """No-limit hold'em for two, from any point between rounds: whole games and endgames."""
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -15,9 +16,12 @@ from games.poker.hands import MAX_CARDS, evaluate
 
 FOLD, CALL, FIRST_BET = range(3)
 _NO_CARD = -1
-_BURNED = betting.NUM_COLUMNS  # the column after those of the betting
-_FIRST_CARD = _BURNED + 1
+_FIRST_CARD = betting.NUM_COLUMNS  # the column after those of the betting
 _MAX_BOARDS = 100_000
+# Columns of the features: numbers about the betting, both players' chips in the pot among them as
+# fractions of the stack, then a column for each card of the deck, 1 if it is shown.
+NUM_SCALARS = 8
+PAID = slice(6, 8)
 
 
 class Holdem(Game):
@@ -32,10 +36,11 @@ class Holdem(Game):
   `first_deal` on the cards that chance deals, card by card where one is dealt, else set by set.
   Chance burns a card, which no one sees and nothing depends on, where the turn to act would
   otherwise come to the wrong player: so all nodes at one depth of a tree have the same mover, and
-  a player's update leaves alone half of the levels.
+  a player's update leaves alone half of the levels. It ends a round of betting, and what was bet on
+  the way is forgotten: a deal's public state is the pot.
 
-  A public state is the betting state (`games.poker.betting`), whether a card was burned since the
-  round closed, and the cards dealt since the start, -1 for those to come.
+  A public state is the betting state (`games.poker.betting`) and the cards dealt since the start,
+  -1 for those to come.
 
   Attributes:
     deck: the cards there are.
@@ -106,11 +111,16 @@ class Holdem(Game):
         "later round or use a smaller deck"
       )
 
+  @property
+  def num_player_actions(self) -> int:
+    """Folding, calling and the bets; chance's actions follow."""
+    return self.burn
+
   # Public states.
 
   def initial_state(self):
     dealt = np.full(sum(self.deals), _NO_CARD)
-    return np.concatenate([self.rules.start(), [0], dealt])
+    return np.concatenate([self.rules.start(), dealt])
 
   def actor(self, states):
     status, later = states[:, betting.STATUS], states[:, betting.ROUND] < len(self.deals)
@@ -119,14 +129,15 @@ class Holdem(Game):
     return np.where(status == betting.GOING_ON, states[:, betting.ACTOR], over)
 
   def stages(self, states):
-    return 2 * states[:, betting.ROUND] + (states[:, betting.STATUS] == betting.CLOSED)
+    closed = (states[:, betting.STATUS] == betting.CLOSED) & ~self._burns(states)
+    return 2 * states[:, betting.ROUND] + closed
 
   def _burns(self, states: np.ndarray) -> np.ndarray:
     """Says where the round is closed and a card must be burned before the deal: `[n]`."""
     following = self.rules.next_round(states)
     same = following[:, betting.ACTOR] == states[:, betting.ACTOR]
     betting_goes_on = following[:, betting.STATUS] == betting.GOING_ON
-    return same & betting_goes_on & (states[:, _BURNED] == 0)
+    return same & betting_goes_on & (self.actor(states) == CHANCE)
 
   def amounts(self, states: np.ndarray) -> np.ndarray:
     """Returns what each betting action raises to, -1 where it is not legal: `[n, bets]` chips."""
@@ -141,7 +152,7 @@ class Holdem(Game):
     legal[:, CALL] = states[:, betting.STATUS] == betting.GOING_ON
     legal[:, FIRST_BET : self.burn] = self.amounts(states) >= 0
     deals = self.actor(states) == CHANCE
-    legal[:, self.burn] = deals & self._burns(states)
+    legal[:, self.burn] = self._burns(states)
     deals &= ~legal[:, self.burn]
     for index, outcomes in enumerate(self._outcomes):
       rows = np.flatnonzero(deals & (states[:, betting.ROUND] == index))
@@ -162,7 +173,8 @@ class Holdem(Game):
     to = amounts[np.arange(len(amounts)), actions[bets] - FIRST_BET]
     new[bets] = self.rules.raise_to(states[bets], to)
     new[deals] = self.rules.next_round(states[deals])
-    new[:, _BURNED] = actions == self.burn
+    burns = actions == self.burn
+    new[burns, betting.ACTOR] = 1 - states[burns, betting.ACTOR]
     start = _FIRST_CARD
     for index, outcomes in enumerate(self._outcomes):
       rows = np.flatnonzero(deals & (states[:, betting.ROUND] == index))
@@ -278,6 +290,10 @@ class Holdem(Game):
     return (~shares_card(self.hole_cards, self.hole_cards))[None].astype(float)
 
   def strengths(self):
+    return self._strengths
+
+  @functools.cached_property
+  def _strengths(self) -> np.ndarray:
     boards = np.array([(*self.board, *dealt) for dealt in self._final_deals.tolist()], int)
     boards = boards.reshape(len(self._final_deals), -1)
     hands = np.broadcast_to(self.hole_cards, (len(boards), *self.hole_cards.shape))
