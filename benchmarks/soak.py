@@ -2,7 +2,7 @@
 
 `python -m benchmarks.soak --seconds 3600` trains with `train.py` for that long and prints a JSON
 line at regular intervals (resident memory, examples a second), then one with the slopes of both
-over the time, the first tenth left out, as it compiles and fills caches.
+over the time after `--warm-up` seconds, in which it compiles and fills caches.
 
 `python -m benchmarks.soak --kills 20` trains a run to its end, then the same run again while it is
 killed (SIGKILL) that many times at random moments, each time resumed, and prints a JSON line for
@@ -41,6 +41,8 @@ class Options:
   """What to train."""
   seconds: float = 1_200.0
   """How long to train, without `--kills`."""
+  warm_up: float = 240.0
+  """Seconds at the beginning that the slopes leave out."""
   interval: float = 60.0
   """Seconds between two measurements."""
   kills: int = 0
@@ -119,9 +121,12 @@ def soak(options: Options, folder: Path) -> list[dict[str, Any]]:
 
 def slopes(options: Options, rows: list[dict[str, Any]]) -> dict[str, Any]:
   """Returns the line that sums a soak up."""
-  kept = [row for row in rows if row["seconds"] >= 0.1 * options.seconds]
+  kept = [row for row in rows if row["seconds"] >= options.warm_up]
   if len(kept) < 3:
-    raise SystemExit(f"interval={options.interval} leaves {len(kept)} measurements; 3 are needed")
+    raise SystemExit(
+      f"interval={options.interval} leaves {len(kept)} measurements after "
+      f"warm_up={options.warm_up}; at least 3 are needed"
+    )
   times = [row["seconds"] for row in kept]
   memory = [row["resident_bytes"] for row in kept]
   rate = [row["examples_per_second"] for row in kept]
@@ -130,6 +135,7 @@ def slopes(options: Options, rows: list[dict[str, Any]]) -> dict[str, Any]:
     **timing.environment(),
     "preset": options.preset,
     "seconds": options.seconds,
+    "warm_up": options.warm_up,
     "measurements": len(kept),
     "resident_bytes_first": memory[0],
     "resident_bytes_last": memory[-1],

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from rebel_jax import checksums
 from rebel_jax.checkpoint import FORMAT, NEWER, best_checkpoint, checkpoints_of, plain
@@ -39,6 +38,8 @@ class CheckpointWriter:
   def save(self, state: TrainState, about: dict[str, Any]) -> None:
     """Begins to save a checkpoint; `state` may be donated as soon as this returns.
 
+    On a CPU Orbax reads the arrays' own memory, which JAX does not reuse as long as that lasts.
+
     Args:
       state: of training.
       about: anything JSON can hold; `exploitability` in it decides which checkpoint is the best.
@@ -50,9 +51,6 @@ class CheckpointWriter:
     path = self.output_dir / "checkpoints" / f"{int(state.step):08d}"
     if agree(path.exists()):
       path = path.with_name(path.name + NEWER)  # the old one stays until this one is complete
-    if next(iter(state.step.devices())).platform == "cpu":
-      # Orbax would read the memory itself, in which the next steps write.
-      state = jax.tree.map(jnp.copy, state)
     items = {"params": state.params, "state": plain(state)}
     sums = {name: checksums.of_arrays(item) for name, item in items.items()}
     about = json.loads(json.dumps(about | {"format": FORMAT, "checksums": sums}))

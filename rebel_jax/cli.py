@@ -54,6 +54,14 @@ def _value_of(flag: str, argv: Sequence[str]) -> str | None:
   return None
 
 
+def _cpu_devices_before(config: Config) -> int | None:
+  """Returns on how many devices of a CPU the run to resume was trained last, None if on none."""
+  if not config.resume:
+    return None
+  about = folders.find_run(config.output_dir).about
+  return about["num_devices"] if about["environment"]["platform"] == "cpu" else None
+
+
 @functools.cache
 def _quiet_libraries() -> None:
   """Leaves it to us to say what went wrong.
@@ -89,7 +97,7 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
       processes.join()
     config.validate()
     if not config.distributed:
-      cpu_devices.share_cores(config)
+      cpu_devices.share_cores(config, _cpu_devices_before(config))
     compile_cache.enable()
     _quiet_libraries()
     quiet = config.distributed and jax.process_index() > 0

@@ -17,24 +17,31 @@ _FLAG = "xla_force_host_platform_device_count"
 _LANES_PER_DEVICE = 16  # with fewer, packing their leaves and searching their starts costs more
 
 
-def share_cores(config: Config) -> None:
+def share_cores(config: Config, before: int | None = None) -> None:
   """Makes as many devices of a CPU's cores as a run can use; before anything else uses a device.
 
   Other platforms' devices stay as they are, and so does a number that the user has set by JAX's
   own means (`JAX_NUM_CPU_DEVICES` or XLA's flag).
+
+  Args:
+    config: of the run.
+    before: on how many the run that is resumed was trained, if that was on a CPU: on as many it
+      goes on bit for bit, also where there are fewer cores.
   """
   given: int = jax.config.values["jax_num_cpu_devices"]  # -1 unless the user has said
   if _FLAG in os.environ.get("XLA_FLAGS", "") or given > 0:
     return
   # It is too late where devices are in use already, as when a notebook calls the command.
   with contextlib.suppress(RuntimeError):
-    jax.config.update("jax_num_cpu_devices", choose_number(config, num_cores()))
+    jax.config.update("jax_num_cpu_devices", choose_number(config, num_cores(), before))
 
 
-def choose_number(config: Config, cores: int) -> int:
-  """Returns how many of `cores` cores to make devices for a run: 1 or more."""
+def choose_number(config: Config, cores: int, before: int | None = None) -> int:
+  """Returns how many devices to make of `cores` cores for a run: 1 or more."""
   if config.num_devices is not None:
     return max(1, min(config.num_devices, cores))
+  if before is not None:
+    return before
   counts = range(1, max(1, min(cores, config.lanes // _LANES_PER_DEVICE)) + 1)
   sizes = (config.lanes, config.batch_size, config.buffer_size)
   return max(count for count in counts if not any(size % count for size in sizes))

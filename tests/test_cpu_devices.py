@@ -30,6 +30,14 @@ def test_number_of_devices(cores, changes, expected):
   assert cpu_devices.choose_number(config, cores) == expected
 
 
+def test_a_resumed_run_keeps_its_number():
+  config = get_preset("liars_dice_1x4f")
+  assert cpu_devices.choose_number(config, 1, before=4) == 4
+  assert cpu_devices.choose_number(config, 8, before=1) == 1
+  asked = dataclasses.replace(config, num_devices=2)
+  assert cpu_devices.choose_number(asked, 8, before=1) == 2
+
+
 _SCRIPT = """
 import jax
 from rebel_jax import cpu_devices
