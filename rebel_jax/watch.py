@@ -18,11 +18,14 @@ def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
     learned: those that were taken.
   """
   share = steps / learned if learned else None
-  return {
+  said = {
     "loss": float(report.loss) * share if share else None,
     "value_error": float(report.value_error),
     "gradient_norm": float(report.gradient_norm) * share if share else None,
   }
+  if report.policy_loss is not None:
+    said["policy_loss"] = float(report.policy_loss) * share if share else None
+  return said
 
 
 def buffer_age(in_buffer: int, examples: int, step: int) -> float:

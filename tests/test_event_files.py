@@ -9,6 +9,7 @@ import pytest
 
 from rebel_jax import cli, event_files, watch
 from rebel_jax.run import train
+from rebel_jax.training import Report
 from tests.tiny import as_flags, rows, tiny, trained
 
 
@@ -93,3 +94,13 @@ def test_the_folder_says_how_it_was_trained():
   assert {"device", "platform", "machine", "git_commit", "num_processes"} <= environment.keys()
   assert [command["step"] for command in about["commands"]] == [0]
   assert about["commands"][0]["config"]["seed"] == about["config"]["seed"] == 0
+
+
+def test_losses_count_only_steps_that_learned():
+  report = Report(loss=0.5, gradient_norm=2.0, value_error=0.25, solves=4, rows=8, policy_loss=1.5)
+  said = watch.losses(report, 8, 4)
+  assert said == {"loss": 1.0, "value_error": 0.25, "gradient_norm": 4.0, "policy_loss": 3.0}
+  assert "policy_loss" not in watch.losses(report._replace(policy_loss=None), 8, 4)
+  assert watch.losses(report, 8, 0) == said | dict.fromkeys(
+    ("loss", "gradient_norm", "policy_loss")
+  )

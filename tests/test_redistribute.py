@@ -109,7 +109,9 @@ def test_keys_are_derived_and_differ():
   keys = np.asarray(jax.random.key_data(jax.random.split(jax.random.key(3), 2)))
   many = redistribute.redistribute_keys(keys, 8)
   assert many.shape == (8, *keys.shape[1:])
-  assert len({key.tobytes() for key in [*many, *keys]}) == 10
+  # Nor are they those that training draws from the keys it has.
+  drawn = np.asarray(jax.random.key_data(jax.random.split(jax.random.wrap_key_data(keys[0]), 16)))
+  assert len({key.tobytes() for key in [*many, *keys, *drawn]}) == 8 + 2 + 16
   np.testing.assert_array_equal(many, redistribute.redistribute_keys(keys, 8))
 
 
