@@ -21,7 +21,7 @@ import rebel_jax
 from rebel_jax import checkpoint, checkpoint_writer, checksums, cli, self_play
 from rebel_jax.config import ConfigError
 from rebel_jax.metrics import MetricsLog
-from rebel_jax.run import RunError, train
+from rebel_jax.run import Result, RunError, train
 from rebel_jax.self_play import make_examples
 from rebel_jax.training import Trainer
 from tests.test_checkpoint import assert_same_run
@@ -336,3 +336,29 @@ def test_versions_from_before_are_refused(copy):
   path.write_text(json.dumps(about))
   with pytest.raises(ConfigError, match=r"has format 1; this version reads 2$"):
     train(dataclasses.replace(TINY, output_dir=str(copy), resume=True))
+
+
+@pytest.mark.parametrize(
+  ("ends", "code"),
+  [
+    (0, 0),
+    (signal.SIGINT, 130),
+    (signal.SIGTERM, 143),
+    (ConfigError("width=0 must be at least 1"), 2),
+    (RunError("the loss is nan"), 1),
+    (KeyboardInterrupt(), 130),
+  ],
+  ids=str,
+)
+def test_exit_codes(ends, code, tmp_path, monkeypatch, capsys):
+  """As docs/runs.md lists them; what went wrong is one line on standard error."""
+
+  def end(config, **_):
+    if isinstance(ends, BaseException):
+      raise ends
+    return Result(tmp_path, {}, ends)
+
+  monkeypatch.setattr("rebel_jax.run.train", end)
+  monkeypatch.setattr(cli.compile_cache, "enable", lambda: None)
+  assert cli.main(as_flags()) == code
+  assert capsys.readouterr().err.count("\n") == isinstance(ends, BaseException)
