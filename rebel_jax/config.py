@@ -52,7 +52,8 @@ class Config:
   Attributes:
     preset: Where the defaults of all other flags come from: liars_dice_1x4f, liars_dice_1x5f,
       liars_dice_1x6f, liars_dice_2x3f (this project's recipes), the same names with _paper (the
-      settings of the ReBeL paper, appendix E), kuhn_poker, leduc_poker or rock_paper_scissors.
+      settings of the ReBeL paper, appendix E), kuhn_poker, leduc_poker, rock_paper_scissors,
+      small_turn_endgame_holdem (18 cards) or turn_endgame_holdem_paper (for accelerators).
     game: Name of a registered game: kuhn_poker, leduc_poker, liars_dice, rock_paper_scissors,
       turn_endgame_holdem or small_holdem.
     game_params: Parameters of the game, as pairs of a name and an integer or text; liars_dice takes
@@ -85,7 +86,7 @@ class Config:
     width: Units of each hidden layer; at least 1.
     activation: Activation of the hidden layers: gelu (its tanh form), relu or silu.
     layer_norm: Normalise hidden layers before their activation.
-    network: What the networks make of public states: mlp (numbers as they are), or for hold'em cards
+    network: How the networks see public states: mlp (numbers as they are), or cards for hold'em
       (embeddings of the cards shown, values learned in pots).
     card_embedding: Numbers that stand for a card, where network is cards; at least 1.
     policy_network: Train a policy network too, of the same size, and start every search from it, in

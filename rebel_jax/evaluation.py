@@ -54,6 +54,7 @@ class Evaluator:
       algorithm=make_algorithm(config, algorithm or config.eval_algorithm),
       leaf_values=NetworkLeafValues(make_network(config, game)),
       policy=make_search_policy(config, game),
+      average_last=config.depth == "stage",
     )
 
   def exploitability(

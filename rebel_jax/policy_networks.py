@@ -34,7 +34,7 @@ class PolicyNetwork(nn.Module):
     logits = outputs.reshape(len(outputs), self.num_actions, -1)
     exists = legal[:, :, None] > 0
     # Where no action exists, as in rows of padding, zeros instead of NaN.
-    return nn.softmax(logits, axis=1, where=exists, initial=-1e9) * exists
+    return nn.softmax(jnp.where(exists, logits, -1e9), axis=1) * exists
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,6 +17,7 @@ from rebel_jax.policy_networks import NetworkPolicy, init_params
 from rebel_jax.replay import Replay
 from rebel_jax.self_play import Lanes, SelfPlay, init_lanes, self_play_step
 from solvers.policy_network import SearchPolicy
+from solvers.solve import LARGE_OPTIONS, is_large
 from solvers.subgames import SubgameTables
 
 DEVICES = "devices"
@@ -99,7 +100,9 @@ class Trainer:
     self, table: SubgameTables, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
     """Takes `num_steps` steps; `state` is donated. Compiled once for each `num_steps`."""
-    return _run(self, mesh, num_steps, table, state)
+    # Tables of hands of cards cost more than the network does.
+    large = any(is_large(x.trees) and x.trees.hands is not None for x in table.tables)
+    return (_run_large if large else _run)(self, mesh, num_steps, table, state)
 
 
 def specs() -> Any:
@@ -158,10 +161,7 @@ def _init(trainer: Trainer, num_devices: int, table: SubgameTables, seed: jax.Ar
   )
 
 
-@functools.partial(
-  jax.jit, static_argnames=("trainer", "mesh", "num_steps"), donate_argnames="state"
-)
-def _run(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState):
+def _run_on_mesh(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState):
   # The carry of the scan is the same on all devices or differs between them by construction,
   # which the checker cannot see through the buffers.
   return jax.shard_map(
@@ -171,6 +171,11 @@ def _run(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState)
     out_specs=(specs(), P()),
     check_vma=False,
   )(table, state)
+
+
+_RUN = dict(static_argnames=("trainer", "mesh", "num_steps"), donate_argnames="state")
+_run = jax.jit(_run_on_mesh, **_RUN)
+_run_large = jax.jit(_run_on_mesh, **_RUN, compiler_options=LARGE_OPTIONS)
 
 
 def _run_on_device(trainer: Trainer, num_steps: int, table: SubgameTables, state: TrainState):

@@ -25,7 +25,7 @@ from solvers.algorithm import Algorithm
 from solvers.batch_search import leaf_beliefs, sample_stop, search_batch
 from solvers.leaf_values import LeafValues
 from solvers.policy_network import SearchPolicy
-from solvers.solve import uniform_policy
+from solvers.solve import LARGE_OPTIONS, is_large, uniform_policy
 from solvers.subgames import (
   Subgames,
   SubgameTable,
@@ -58,7 +58,8 @@ class SearchingAgent:
     leaf_values: values of leaves, each row by itself; None if the subgames have no leaves.
     stop_exponent: the stopping iteration's weights, `(j + 1) ** stop_exponent`.
     subgames: what `find_subgames` found.
-    policy: a policy network that searches start from, of so many actions; or None.
+    policy: a policy network that searches start from, or None.
+    average_last: whether the average policy is played in subgames without leaves.
     start: the table of the first subgame alone.
     buckets, bucket_of, row_of: the compiled programs' tables, and where each entry is.
   """
@@ -70,6 +71,7 @@ class SearchingAgent:
   stop_exponent: float
   subgames: Subgames
   policy: SearchPolicy | None
+  average_last: bool
   start: SubgameTable
   buckets: tuple[_Bucket, ...]
   bucket_of: np.ndarray
@@ -84,6 +86,7 @@ def make_searching_agent(
   leaf_values: LeafValues | None,
   stop_exponent: float | None = None,
   policy: SearchPolicy | None = None,
+  average_last: bool = False,
   num_buckets: int = 4,
   rows_per_call: int = 512,
   max_lanes: int = 256,
@@ -97,6 +100,9 @@ def make_searching_agent(
     leaf_values: function of `(params, query)` that treats each row of a query by itself.
     stop_exponent: None for the algorithm's averaging weights, as Theorem 3 asks.
     policy: a policy network that every search starts from; None for uniform policies.
+    average_last: play the average policy of subgames that end the game rather than a random
+      iteration's. In expectation that is the same, since nothing is searched below them, and the
+      average over playthroughs is as good with fewer.
     num_buckets: into how many programs subgames are grouped by size.
     rows_per_call, max_lanes: how many leaves and subgames one call searches at most (more
       leaves if a single subgame has more).
@@ -122,6 +128,7 @@ def make_searching_agent(
     stop_exponent=float(exponent),
     subgames=subgames,
     policy=policy,
+    average_last=average_last,
     start=_stack(game, subgames, [0], policy),
     buckets=tuple(buckets),
     bucket_of=bucket_of,
@@ -258,13 +265,12 @@ def _chunks(agent: SearchingAgent, frontier: _Frontier):
       start += size
 
 
-_SEARCH_STATIC = ("algorithm", "leaf_values", "policy", "num_rows", "unsafe", "decides")
+_SEARCH_STATIC = ("algorithm", "leaf_values", "policy", "num_rows", "average", "decides")
 
 
-@functools.partial(jax.jit, static_argnames=_SEARCH_STATIC)
-def _search(
+def _search_tables(
     table, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
-    policy, num_rows, unsafe, decides,
+    policy, num_rows, average, decides,
 ):  # fmt: skip
   trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
   if decides:
@@ -275,10 +281,16 @@ def _search(
         table, roots, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
         params=params, num_rows=num_rows, active=active, initial_policy=initial,
     )  # fmt: skip
-    played = result.average_policy if unsafe else result.policy
+    played = result.average_policy if average else result.policy
   else:  # chance alone moves, so there is nothing to search for
     played = jax.vmap(lambda t, b: uniform_policy(t, traversal.prepare(t, b)))(trees, beliefs)
   return jax.vmap(_pass_down)(trees, beliefs, played, reach)
+
+
+_search = jax.jit(_search_tables, static_argnames=_SEARCH_STATIC)
+_search_large = jax.jit(
+  _search_tables, static_argnames=_SEARCH_STATIC, compiler_options=LARGE_OPTIONS
+)
 
 
 def _pass_down(tree, beliefs, policy, reach):
@@ -337,7 +349,9 @@ def _search_chunk(
   padding = np.zeros(lanes - size, int)
   index = np.concatenate([np.arange(size), padding])
   rows = agent.row_of[chunk.entry]
-  own, below = _search(
+  # Where there is no network to evaluate, as on the last cards of poker.
+  large = is_large(bucket.table.trees) and not bucket.table.trees.depth_limited
+  own, below = (_search_large if large else _search)(
     bucket.table,
     rows[index],
     chunk.beliefs[index].astype(agent.tree.dtype),
@@ -350,7 +364,7 @@ def _search_chunk(
     leaf_values=agent.leaf_values,
     policy=agent.policy,
     num_rows=bucket.num_rows,
-    unsafe=unsafe,
+    average=unsafe or (agent.average_last and not bucket.table.trees.depth_limited),
     decides=bucket.decides,
   )
   own = np.asarray(own)[:size]  # [M, P, n, H]

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from games.public_tree import Array, PublicTree
+from games.public_tree import PADDING, Array, PublicTree
 from solvers import traversal
 from solvers.leaf_values import leaf_reach
 from solvers.solve import uniform_policy
@@ -51,6 +51,8 @@ def leaf_probabilities(
     joint = joint / jnp.maximum(
       _chance_reach(tree, tree.chance_probability), jnp.finfo(joint.dtype).tiny
     )
+  if tree.padded:  # below a deal padding is reached like any other outcome
+    joint = joint * (jnp.asarray(tree.leaf_actor) != PADDING)
   return joint / (beliefs[0] * setting.root_mass[0]).sum()
 
 
