@@ -76,8 +76,8 @@ def flops_per_row(network: ValueNetwork) -> int:
 @functools.partial(jax.jit, static_argnames=("settings", "leaf_values", "steps"))
 def generate(table, settings: SelfPlay, lanes, leaf_values, params, key, steps: int):
   def step(lanes, key):
-    lanes, _, _, stats = self_play_step(table, settings, lanes, leaf_values, params, key)
-    return lanes, stats
+    played = self_play_step(table, settings, lanes, leaf_values, params, key)
+    return played.lanes, played.stats
 
   lanes, stats = jax.lax.scan(step, lanes, jax.random.split(key, steps))
   return lanes, jax.tree.map(jnp.sum, stats)
@@ -117,7 +117,8 @@ def measure(options: Options) -> dict:
     rates.append(2 * int(stats.solves) / seconds)
     rows = int(stats.rows) * settings.num_iterations
     flops.append(rows * flops_per_row(network) / seconds)
-    live.append(int(stats.rows) / (settings.num_rows * options.steps))
+    rows_there_are = sum(layer.num_rows for layer in settings.layers) * options.steps
+    live.append(int(stats.rows) / rows_there_are)
   matmul = max(matmul, matmul_flops_per_second())
   device = jax.devices()[0]
   return {

@@ -131,16 +131,20 @@ def analyse(
 
 
 def analyse_search(preset: str, options: Options) -> dict[str, Any]:
-  """Analyses the batched depth-limited search of a preset, every lane at a random subgame."""
+  """Analyses the batched depth-limited search of a preset, every lane at a random subgame.
+
+  Of the first table, where a preset has several.
+  """
   config = dataclasses.replace(get_preset(preset), num_devices=1)
   if options.lanes is not None:
     config = dataclasses.replace(config, lanes=options.lanes)
   setup = make_setup(config)
-  settings, table = setup.trainer.self_play, setup.table
+  settings, table = setup.trainer.self_play, setup.table.tables[0]
+  num_rows = settings.layers[0].num_rows
   lanes = settings.num_lanes
   roots = np.random.default_rng(0).integers(0, table.num_subgames, lanes)
   beliefs = jnp.asarray(np.asarray(table.trees.prior)[roots])
-  params = setup.trainer.init(table, 0, setup.mesh).params
+  params = setup.trainer.init(setup.table, 0, setup.mesh).params
 
   def run(iterations, table, roots, beliefs, params):
     return search_batch(
@@ -152,14 +156,14 @@ def analyse_search(preset: str, options: Options) -> dict[str, Any]:
       algorithm=settings.algorithm,
       leaf_values=NetworkLeafValues(setup.trainer.learner.network),
       params=params,
-      num_rows=settings.num_rows,
+      num_rows=num_rows,
     )
 
   row = analyse(f"search {preset}", run, (table, roots, beliefs, params), lanes, options)
   slowest = max(row[f"h100_microseconds_by_{cost}"] for cost in ("tf32_flops", "bytes", "launches"))
   seconds = 1e-6 * slowest * settings.num_iterations
   return row | {
-    "network_rows": settings.num_rows,
+    "network_rows": num_rows,
     "iterations": settings.num_iterations,
     "h100_examples_per_second_at_most": timing.significant(2 * lanes / seconds, 3),
   }

@@ -7,10 +7,10 @@ import pytest
 
 import games
 import solvers
+from rebel_jax.examples import make_policy_examples
 from rebel_jax.learner import PolicyLearner
 from rebel_jax.networks import ValueNetwork
 from rebel_jax.policy_networks import PolicyNetwork
-from rebel_jax.self_play import make_policy_examples
 from solvers import traversal
 from solvers.batch_search import node_beliefs, sample_stop, search_batch
 from solvers.policy_network import SearchPolicy, policy_from_network, policy_targets

@@ -87,17 +87,17 @@ def played(name):
   )
   lanes, steps = init_lanes(setup.table, config.lanes), []
   for i in range(6):
-    following, examples, valid, _ = step(lanes, jax.random.key(i))
-    assert valid.all()
-    steps.append((lanes, examples))
-    lanes = following
+    following = step(lanes, jax.random.key(i))
+    assert following.valid.all()
+    steps.append((lanes, following.examples))
+    lanes = following.lanes
   return setup, leaf_values, params, steps
 
 
 @pytest.mark.parametrize("name", GAMES)
 def test_examples_are_public_belief_states(name):
   setup, _, _, steps = played(name)
-  trees, seen = setup.table.trees, set()
+  trees, seen = setup.table.tables[0].trees, set()
   for lanes, examples in steps:
     beliefs = np.asarray(examples.beliefs).reshape(2, len(lanes.roots), 2, -1)
     np.testing.assert_allclose(beliefs.sum(axis=-1), 1.0, atol=1e-5)
@@ -136,7 +136,7 @@ def test_examples_hold_the_values_of_a_solve(name):
   @jax.jit
   @jax.vmap
   def solve(root, beliefs):
-    tree = jax.tree.map(lambda x: jnp.asarray(x)[root], setup.table.trees)
+    tree = jax.tree.map(lambda x: jnp.asarray(x)[root], setup.table.tables[0].trees)
     solution = solvers.solve(
       tree,
       algorithm=algorithm,
