@@ -56,8 +56,8 @@ def _checkpointer():
 
 
 def _plain(state: TrainState) -> dict[str, Any]:
-  """Returns the state without its parameters, keys as the integers that they are made of."""
-  fields = state._asdict()
+  """Returns what there is beside the parameters, keys as the integers that they are made of."""
+  fields = {name: value for name, value in state._asdict().items() if value is not None}
   del fields["params"]
   return fields | {"keys": jax.random.key_data(state.keys)}
 

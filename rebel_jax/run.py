@@ -195,8 +195,12 @@ class _Run:
     self.chunks.append(seconds)
     learned = _gradient_steps(self.state) - learned
     loss = None
+    losses = {}
     if learned:  # the report's mean counts steps before learning began as zero
-      loss = float(report.loss) * config.report_every * config.learn_steps / learned
+      scale = config.report_every * config.learn_steps / learned
+      loss = float(report.loss) * scale
+      if report.policy_loss is not None:
+        losses["policy_loss"] = float(report.policy_loss) * scale
       if not math.isfinite(loss):
         raise RunError(
           f"the loss is {loss} at step {self.step}, so training stopped; the last checkpoint in "
@@ -208,6 +212,7 @@ class _Run:
       "examples": self.examples,
       "seconds": round(self.seconds_before + self.elapsed(), 3),
       "loss": loss,
+      **losses,
       "examples_per_second": round((self.examples - before) / seconds, 3),
       "gradient_steps": _gradient_steps(self.state),
       "leaves_per_iteration": float(report.rows),

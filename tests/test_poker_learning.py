@@ -214,7 +214,7 @@ def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
     examples = jax.tree.map(lambda x: np.asarray(x).reshape(2, 2, lanes, -1), step.examples)
     valid = np.asarray(step.valid).reshape(2, 2, lanes)
     for layer in (0, 1):
-      for lane in np.flatnonzero(valid[layer, 0])[:2]:
+      for lane in np.flatnonzero(valid[layer, 0])[:3]:
         features = examples.features[layer, 0, lane]
         entry = next(
           i
@@ -223,6 +223,8 @@ def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
         )
         tree = setup.subgames.trees[entry]
         beliefs = examples.beliefs[layer, 0, lane].reshape(2, -1)
+        if not examples.mask[layer, 0, lane].any():
+          continue  # exploring led where no pair of hands is compatible
         solution = solvers.solve(
           tree,
           algorithm=solvers.linear_cfr() if layer else solvers.vanilla_cfr(),
@@ -240,6 +242,7 @@ def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
   assert min(checked.values()) > 0
 
 
+@pytest.mark.slow
 def test_policy_examples_come_from_the_start_and_from_rivers():
   setup, _, _, steps = played(policy_network=True)
   game = setup.game
@@ -262,7 +265,7 @@ def test_policy_examples_come_from_the_start_and_from_rivers():
              for s in steps)  # fmt: skip
 
 
-@pytest.mark.parametrize("policy_network", [False, True])
+@pytest.mark.parametrize("policy_network", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_training_learns_and_repeats(policy_network):
   config = dataclasses.replace(TINY, policy_network=policy_network)
   setup = make_setup(config)
@@ -295,6 +298,7 @@ def agent_error(leaf_values, params, **changes):
   return float(solvers.exploitability(agent.tree, jnp.asarray(policy))) / GAME["pot"]
 
 
+@pytest.mark.slow
 def test_playthroughs_cover_a_game_cut_by_stages():
   """With exact values the agent is near equilibrium; with none it is not."""
   from solvers.search_leaf_values import search_leaf_values
