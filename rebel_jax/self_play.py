@@ -152,7 +152,8 @@ def self_play_step(
       )
       lanes = played.lanes
       parts.append(played)
-  found = [(x.policy_examples, x.policy_valid) for x in (starts, *parts)]
+  found = [(starts.policy_examples, starts.policy_valid)]
+  found += [(played.policy_examples, played.policy_valid) for played in parts]
   found = [x for x in found if x[1] is not None]
   policy_examples = policy_valid = None
   if found:

@@ -173,9 +173,11 @@ def _run_on_mesh(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: Tra
   )(table, state)
 
 
-_RUN = dict(static_argnames=("trainer", "mesh", "num_steps"), donate_argnames="state")
-_run = jax.jit(_run_on_mesh, **_RUN)
-_run_large = jax.jit(_run_on_mesh, **_RUN, compiler_options=LARGE_OPTIONS)
+_compile = functools.partial(
+  jax.jit, static_argnames=("trainer", "mesh", "num_steps"), donate_argnames="state"
+)
+_run = _compile(_run_on_mesh)
+_run_large = _compile(_run_on_mesh, compiler_options=LARGE_OPTIONS)
 
 
 def _run_on_device(trainer: Trainer, num_steps: int, table: SubgameTables, state: TrainState):
@@ -196,6 +198,7 @@ def _step(trainer: Trainer, table: SubgameTables, state: TrainState, _):
   replay = replays.add(state.replay, played.examples, played.valid)
   policy_replay = state.policy_replay
   if policy_replay is not None:
+    assert played.policy_valid is not None
     policy_replay = replays.add(policy_replay, played.policy_examples, played.policy_valid)
   stats = jax.lax.psum(played.stats, DEVICES)
   ready = jax.lax.pmin(replay.added, DEVICES) >= trainer.min_examples
