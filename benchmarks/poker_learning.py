@@ -30,8 +30,9 @@ from rebel_jax.config import Config
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.presets import get_preset
 from rebel_jax.setup import make_setup, make_subgames
-from solvers.playthroughs import SearchingAgent, make_searching_agent, searching_policy
+from solvers.playthroughs import searching_policy
 from solvers.search_leaf_values import search_leaf_values
+from solvers.searching_agent import SearchingAgent, make_searching_agent
 
 VARIANTS: dict[str, dict[str, Any]] = {
   "self-play value net": {"policy_network": False},

@@ -15,7 +15,8 @@ from rebel_jax.setup import (
   make_search_policy,
   make_subgames,
 )
-from solvers.playthroughs import Progress, make_searching_agent, searching_policy
+from solvers.playthroughs import Progress, searching_policy
+from solvers.searching_agent import make_searching_agent
 from solvers.subgames import Subgames
 
 

@@ -18,7 +18,8 @@ from rebel_jax.presets import get_preset
 from rebel_jax.self_play import init_lanes, self_play_step
 from rebel_jax.setup import make_setup
 from solvers.batch_search import search_batch
-from solvers.playthroughs import make_searching_agent, searching_policy
+from solvers.playthroughs import searching_policy
+from solvers.searching_agent import make_searching_agent
 from solvers.subgames import find_subgames, group_stages, stack_groups, stack_subgames
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
