@@ -15,6 +15,7 @@ import dataclasses
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,7 @@ def draw(files: list[Path], path: Path) -> None:
   figure.savefig(path, dpi=100)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
@@ -201,17 +202,18 @@ def main() -> None:
   parser.add_argument("--below", type=int, default=64, help="iterations of the oracle's solves")
   parser.add_argument("--lines", type=Path, nargs="+", default=[])
   parser.add_argument("--figure", type=Path, default=Path("docs/images/poker_figure2.png"))
-  options = parser.parse_args()
+  options = parser.parse_args(argv)
+  if options.part == "draw":
+    draw(options.lines, options.figure)
+    return
   compile_cache.enable()
   config = get_preset(options.preset)
   if options.part == "tabular":
     tabular(config, options.iterations)
   elif options.part == "perfect":
     perfect(config, options.iterations, options.playthroughs, options.below)
-  elif options.part == "train":
-    train(config, options.variants, options.steps, options.iterations, options.playthroughs)
   else:
-    draw(options.lines, options.figure)
+    train(config, options.variants, options.steps, options.iterations, options.playthroughs)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,8 @@ class Config:
     min_examples: Examples in the buffer before learning starts; at least 1, at most buffer_size.
     max_gradient_norm: Gradients are clipped to this global norm; 0 for no clipping.
     examples: Training examples to generate, two for each subgame solved; the run ends after the
-      steps that make that many if no lane waits. At least 1.
+      steps that make that many if no lane waits and each plays one subgame a step (with depth
+      stage a lane plays several, and there are more). At least 1.
     max_seconds: Stop training after this many seconds since the command started, compilation
       included, then evaluate and save; a positive number, or None for no limit.
     report_every: Steps of self-play in one compiled chunk, between reports; at least 1.
