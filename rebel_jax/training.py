@@ -19,6 +19,7 @@ from rebel_jax.self_play import Lanes, SelfPlay, init_lanes, self_play_step
 from solvers.policy_network import SearchPolicy
 from solvers.solve import LARGE_OPTIONS, is_large
 from solvers.subgames import SubgameTables
+from solvers.validation import is_concrete
 
 DEVICES = "devices"
 
@@ -100,8 +101,9 @@ class Trainer:
     self, table: SubgameTables, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
     """Takes `num_steps` steps; `state` is donated. Compiled once for each `num_steps`."""
-    # Tables of hands of cards cost more than the network does.
+    # Tables of hands of cards cost more than the network does. A nested jit takes no options.
     large = any(is_large(x.trees) and x.trees.hands is not None for x in table.tables)
+    large &= is_concrete(state)
     return (_run_large if large else _run)(self, mesh, num_steps, table, state)
 
 
