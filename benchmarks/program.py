@@ -131,7 +131,10 @@ def analyse(
 
 
 def analyse_search(preset: str, options: Options) -> dict[str, Any]:
-  """Analyses the batched depth-limited search of a preset, every lane at a random subgame."""
+  """Analyses the batched depth-limited search of a preset, every lane at a random subgame.
+
+  Of the first table, where a preset has several.
+  """
   config = dataclasses.replace(get_preset(preset), num_devices=1)
   if options.lanes is not None:
     config = dataclasses.replace(config, lanes=options.lanes)

@@ -15,7 +15,8 @@ import numpy as np
 import games
 import solvers
 from solvers.leaf_values import LeafQuery
-from solvers.playthroughs import SearchingAgent, make_searching_agent, searching_policy
+from solvers.playthroughs import searching_policy
+from solvers.searching_agent import SearchingAgent, make_searching_agent
 from solvers.subgames import find_subgames
 
 GAME = games.make("rock_paper_scissors")

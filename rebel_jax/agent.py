@@ -23,7 +23,7 @@ from rebel_jax.networks import NetworkLeafValues
 from rebel_jax.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers import traversal
 from solvers.batch_search import node_beliefs, sample_stop, search_batch
-from solvers.playthroughs import SearchingAgent, make_searching_agent
+from solvers.searching_agent import SearchingAgent, make_searching_agent
 from solvers.warm_start import warm_start
 
 

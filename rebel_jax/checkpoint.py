@@ -59,7 +59,7 @@ def checkpoints_of(output_dir: str | Path) -> list[Path]:
 
 def plain(state: TrainState) -> dict[str, Any]:
   """Returns the state without its parameters, keys as the integers that they are made of."""
-  fields = state._asdict()
+  fields = {name: value for name, value in state._asdict().items() if value is not None}
   del fields["params"]
   return fields | {"keys": jax.random.key_data(state.keys)}
 
@@ -179,7 +179,7 @@ def _redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
     "keys": redistribute.redistribute_keys(state["keys"], num_devices),
   }
   for name in ("replay", "policy_replay"):
-    if state[name] is not None:
+    if name in state:
       dealt[name] = redistribute.redistribute_replay(state[name], num_devices)
   return state | dealt
 

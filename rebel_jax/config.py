@@ -53,7 +53,8 @@ class Config:
   Attributes:
     preset: Where the defaults of all other flags come from: liars_dice_1x4f, liars_dice_1x5f,
       liars_dice_1x6f, liars_dice_2x3f (this project's recipes), the same names with _paper (the
-      settings of the ReBeL paper, appendix E), kuhn_poker, leduc_poker or rock_paper_scissors.
+      settings of the ReBeL paper, appendix E), kuhn_poker, leduc_poker, rock_paper_scissors,
+      small_turn_endgame_holdem (18 cards) or turn_endgame_holdem_paper (for accelerators).
     game: Name of a registered game: kuhn_poker, leduc_poker, liars_dice, rock_paper_scissors,
       turn_endgame_holdem or small_holdem.
     game_params: Parameters of the game, as pairs of a name and an integer or text; liars_dice takes
@@ -89,8 +90,8 @@ class Config:
     precision: What the factors of the network's products are rounded to: default (the device's
       own: float32 on CPUs, TensorFloat-32 on NVIDIA's GPUs, bfloat16 on TPUs), float32,
       tensorfloat32 or bfloat16. Sums are float32.
-    network: What the networks make of public states: mlp (numbers as they are), or for hold'em
-      cards (embeddings of the cards shown, values learned in pots).
+    network: How the networks see public states: mlp (numbers as they are), or cards for hold'em
+      (embeddings of the cards shown, values learned in pots).
     card_embedding: Numbers that stand for a card, where network is cards; at least 1.
     policy_network: Train a policy network too, of the same size, and start every search from it, in
       training and in evaluation (needs a form of CFR, and a game without hidden moves).
@@ -108,7 +109,8 @@ class Config:
     min_examples: Examples in the buffer before learning starts; at least 1, at most buffer_size.
     max_gradient_norm: Gradients are clipped to this global norm; 0 for no clipping.
     examples: Training examples to generate, two for each subgame solved; the run ends after the
-      steps that make that many if no lane waits. At least 1.
+      steps that make that many if no lane waits and each plays one subgame a step (with depth
+      stage a lane plays several, and there are more). At least 1.
     max_seconds: Stop training after this many seconds since the command started, compilation
       included, then evaluate and save; a positive number, or None for no limit.
     report_every: Steps of self-play in one compiled chunk, between reports; at least 1.

@@ -15,7 +15,8 @@ from rebel_jax.setup import (
   make_search_policy,
   make_subgames,
 )
-from solvers.playthroughs import Progress, make_searching_agent, searching_policy
+from solvers.playthroughs import Progress, searching_policy
+from solvers.searching_agent import make_searching_agent
 from solvers.subgames import Subgames
 
 
@@ -54,6 +55,7 @@ class Evaluator:
       algorithm=make_algorithm(config, algorithm or config.eval_algorithm),
       leaf_values=NetworkLeafValues(make_network(config, game)),
       policy=make_search_policy(config, game),
+      average_last=config.depth == "stage",
     )
 
   def exploitability(

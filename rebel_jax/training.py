@@ -17,7 +17,9 @@ from rebel_jax.policy_networks import NetworkPolicy, init_params
 from rebel_jax.replay import Examples, Replay
 from rebel_jax.self_play import Lanes, SelfPlay, init_lanes, self_play_step
 from solvers.policy_network import SearchPolicy
+from solvers.solve import LARGE_OPTIONS, is_large
 from solvers.subgames import SubgameTables
+from solvers.validation import is_concrete
 
 DEVICES = "devices"
 
@@ -104,7 +106,10 @@ class Trainer:
     self, table: SubgameTables, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
     """Takes `num_steps` steps; `state` is donated. Compiled once for each `num_steps`."""
-    return _run(self, mesh, num_steps, table, state)
+    # Tables of hands of cards cost more than the network does. A nested jit takes no options.
+    large = any(is_large(x.trees) and x.trees.hands is not None for x in table.tables)
+    large &= is_concrete(state)
+    return (_run_large if large else _run)(self, mesh, num_steps, table, state)
 
 
 def specs() -> Any:
@@ -163,10 +168,7 @@ def _init(trainer: Trainer, num_devices: int, table: SubgameTables, seed: jax.Ar
   )
 
 
-@functools.partial(
-  jax.jit, static_argnames=("trainer", "mesh", "num_steps"), donate_argnames="state"
-)
-def _run(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState):
+def _run_on_mesh(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState):
   # The carry of the scan is the same on all devices or differs between them by construction,
   # which the checker cannot see through the buffers.
   return jax.shard_map(
@@ -176,6 +178,13 @@ def _run(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: TrainState)
     out_specs=(specs(), P()),
     check_vma=False,
   )(table, state)
+
+
+_compile = functools.partial(
+  jax.jit, static_argnames=("trainer", "mesh", "num_steps"), donate_argnames="state"
+)
+_run = _compile(_run_on_mesh)
+_run_large = _compile(_run_on_mesh, compiler_options=LARGE_OPTIONS)
 
 
 def _run_on_device(trainer: Trainer, num_steps: int, table: SubgameTables, state: TrainState):
@@ -198,7 +207,8 @@ def _step(trainer: Trainer, table: SubgameTables, state: TrainState, _):
   )
   replay = replays.add(state.replay, played.examples, played.valid)
   policy_replay = state.policy_replay
-  if policy_replay is not None and played.policy_valid is not None:
+  if policy_replay is not None:
+    assert played.policy_valid is not None
     policy_replay = replays.add(policy_replay, played.policy_examples, played.policy_valid)
   stats = jax.lax.psum(played.stats, DEVICES)
   ready = jax.lax.pmin(replay.added, DEVICES) >= trainer.min_examples

@@ -14,6 +14,9 @@ from solvers.showdowns import Showdowns, compatible_mass, make_showdowns, showdo
 __all__ = ["HandSetting", "compatible_mass", "live_hands", "prepare_hands", "terminal_values"]
 
 
+_MAX_DENSE_BY_ROW = 2**20  # entries of all rows' matrices
+
+
 class HandSetting(NamedTuple):
   """What stays fixed while a tree of hands is solved.
 
@@ -88,7 +91,10 @@ def _showdowns_by_row(strengths, index, dtype) -> Showdowns | None:
     return None
   if len(strengths) == 1:
     return make_showdowns(strengths, dtype)
-  return make_showdowns(strengths[jnp.maximum(index - 1, 0)], dtype)
+  boards = strengths[jnp.maximum(index - 1, 0)]
+  # A matrix for each row of each of many trees solved together would be too much to hold.
+  dense = boards.size * boards.shape[-1] <= _MAX_DENSE_BY_ROW
+  return make_showdowns(boards, dtype, dense=dense)
 
 
 def live_hands(tree: PublicTree, dtype):

@@ -13,125 +13,21 @@ playthrough is all of it, and however long it searches it may stay exploitable.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import CHANCE, PADDING, Game, PublicTree, build_public_tree
+from games import CHANCE, PADDING, PublicTree
 from solvers import root_search, traversal
-from solvers.algorithm import Algorithm
 from solvers.batch_search import leaf_beliefs, sample_stop, search_batch
-from solvers.leaf_values import LeafValues
-from solvers.policy_network import SearchPolicy
-from solvers.solve import uniform_policy
-from solvers.subgames import (
-  Subgames,
-  SubgameTable,
-  add_node_features,
-  bucket_subgames,
-  stack_subgames,
-)
+from solvers.searching_agent import SearchingAgent, searches_from
+from solvers.solve import LARGE_OPTIONS, is_large, uniform_policy
+from solvers.subgames import SubgameTable
 from solvers.warm_start import warm_start
 
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
-
-
-class _Bucket(NamedTuple):
-  """Subgames searched by one compiled program."""
-
-  table: SubgameTable
-  num_lanes: int
-  num_rows: int
-  decides: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class SearchingAgent:
-  """An agent that searches depth-limited subgames of a game; the whole of it in one object.
-
-  Attributes:
-    game: the rules.
-    tree: the whole game's public tree.
-    algorithm: what the agent searches with.
-    leaf_values: values of leaves, each row by itself; None if the subgames have no leaves.
-    stop_exponent: the stopping iteration's weights, `(j + 1) ** stop_exponent`.
-    subgames: what `find_subgames` found.
-    policy: a policy network that searches start from, of so many actions; or None.
-    start: the table of the first subgame alone.
-    buckets, bucket_of, row_of: the compiled programs' tables, and where each entry is.
-  """
-
-  game: Game
-  tree: PublicTree
-  algorithm: Algorithm
-  leaf_values: LeafValues | None
-  stop_exponent: float
-  subgames: Subgames
-  policy: SearchPolicy | None
-  start: SubgameTable
-  buckets: tuple[_Bucket, ...]
-  bucket_of: np.ndarray
-  row_of: np.ndarray
-
-
-def make_searching_agent(
-  game: Game,
-  subgames: Subgames,
-  *,
-  algorithm: Algorithm,
-  leaf_values: LeafValues | None,
-  stop_exponent: float | None = None,
-  policy: SearchPolicy | None = None,
-  num_buckets: int = 4,
-  rows_per_call: int = 512,
-  max_lanes: int = 256,
-) -> SearchingAgent:
-  """Prepares the tables of an agent.
-
-  Args:
-    game: the rules.
-    subgames: from `find_subgames`; its depth is the depth of the agent's search.
-    algorithm: such as `linear_cfr()`.
-    leaf_values: function of `(params, query)` that treats each row of a query by itself.
-    stop_exponent: None for the algorithm's averaging weights, as Theorem 3 asks.
-    policy: a policy network that every search starts from; None for uniform policies.
-    num_buckets: into how many programs subgames are grouped by size.
-    rows_per_call, max_lanes: how many leaves and subgames one call searches at most (more
-      leaves if a single subgame has more).
-  """
-  bucket_of = np.zeros(len(subgames.trees), int)
-  row_of = np.zeros(len(subgames.trees), int)
-  buckets: list[_Bucket] = []
-  for entries in bucket_subgames(subgames, num_buckets):
-    table = _stack(game, subgames, entries, policy)
-    bucket_of[entries] = len(buckets)
-    row_of[entries] = np.arange(len(entries))
-    num_rows = max(rows_per_call, int(table.num_live.max()))
-    mean_live = max(float(table.num_live.mean()), 1.0)
-    lanes = int(np.clip(num_rows / mean_live, 1, max_lanes))
-    num_rows = min(num_rows, lanes * int(table.num_live.max()))
-    buckets.append(_Bucket(table, lanes, num_rows, table.decides))
-  exponent = algorithm.averaging if stop_exponent is None else stop_exponent
-  return SearchingAgent(
-    game=game,
-    tree=build_public_tree(game),
-    algorithm=algorithm,
-    leaf_values=leaf_values,
-    stop_exponent=float(exponent),
-    subgames=subgames,
-    policy=policy,
-    start=_stack(game, subgames, [0], policy),
-    buckets=tuple(buckets),
-    bucket_of=bucket_of,
-    row_of=row_of,
-  )
-
-
-def _stack(game: Game, subgames: Subgames, entries, policy: SearchPolicy | None) -> SubgameTable:
-  table = stack_subgames(subgames, entries)
-  return table if policy is None else add_node_features(game, table)
 
 
 @dataclasses.dataclass
@@ -189,7 +85,7 @@ def searching_policy(
   children = child_table(agent.tree, agent.game.num_actions)
   sums = np.zeros((agent.tree.num_nodes, agent.tree.num_infostates))
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
-  costs = _searches_from(agent)
+  costs = searches_from(agent)
   left = total = int(costs[0]) * num_playthroughs
   start = None if unsafe else _search_start(agent, params, num_iterations)
   for first in range(0, num_playthroughs, per_batch):
@@ -231,22 +127,6 @@ def child_table(tree: PublicTree, num_actions: int) -> np.ndarray:
   return table
 
 
-def count_searches(agent: SearchingAgent) -> int:
-  """Returns how many subgames one playthrough searches at most."""
-  return int(_searches_from(agent)[0])
-
-
-def _searches_from(agent: SearchingAgent) -> np.ndarray:
-  """Returns how many searches each subgame costs with all below it: `[R]`."""
-  successors = agent.subgames.successors
-  counts = np.ones(len(successors), np.int64)
-  while True:
-    longer = np.array([1 + counts[below].sum() for below in successors])
-    if (longer == counts).all():
-      return counts
-    counts = longer
-
-
 def _chunks(agent: SearchingAgent, frontier: _Frontier):
   """Cuts a frontier into pieces that one call can search, each sorted by node."""
   for number, bucket in enumerate(agent.buckets):
@@ -260,13 +140,12 @@ def _chunks(agent: SearchingAgent, frontier: _Frontier):
       start += size
 
 
-_SEARCH_STATIC = ("algorithm", "leaf_values", "policy", "num_rows", "unsafe", "decides")
+_SEARCH_STATIC = ("algorithm", "leaf_values", "policy", "num_rows", "average", "decides")
 
 
-@functools.partial(jax.jit, static_argnames=_SEARCH_STATIC)
-def _search(
+def _search_tables(
     table, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
-    policy, num_rows, unsafe, decides,
+    policy, num_rows, average, decides,
 ):  # fmt: skip
   trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
   if decides:
@@ -277,10 +156,16 @@ def _search(
         table, roots, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
         params=params, num_rows=num_rows, active=active, initial_policy=initial,
     )  # fmt: skip
-    played = result.average_policy if unsafe else result.policy
+    played = result.average_policy if average else result.policy
   else:  # chance alone moves, so there is nothing to search for
     played = jax.vmap(lambda t, b: uniform_policy(t, traversal.prepare(t, b)))(trees, beliefs)
   return jax.vmap(_pass_down)(trees, beliefs, played, reach)
+
+
+_search = jax.jit(_search_tables, static_argnames=_SEARCH_STATIC)
+_search_large = jax.jit(
+  _search_tables, static_argnames=_SEARCH_STATIC, compiler_options=LARGE_OPTIONS
+)
 
 
 def _pass_down(tree, beliefs, policy, reach):
@@ -339,7 +224,9 @@ def _search_chunk(
   padding = np.zeros(lanes - size, int)
   index = np.concatenate([np.arange(size), padding])
   rows = agent.row_of[chunk.entry]
-  own, below = _search(
+  # Where there is no network to evaluate, as on the last cards of poker.
+  large = is_large(bucket.table.trees) and not bucket.table.trees.depth_limited
+  own, below = (_search_large if large else _search)(
     bucket.table,
     rows[index],
     chunk.beliefs[index].astype(agent.tree.dtype),
@@ -352,7 +239,7 @@ def _search_chunk(
     leaf_values=agent.leaf_values,
     policy=agent.policy,
     num_rows=bucket.num_rows,
-    unsafe=unsafe,
+    average=unsafe or (agent.average_last and not bucket.table.trees.depth_limited),
     decides=bucket.decides,
   )
   own = np.asarray(own)[:size]  # [M, P, n, H]

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from games.public_tree import Array, PublicTree
+from games.public_tree import PADDING, Array, PublicTree
 from solvers import traversal
 from solvers.leaf_values import leaf_reach
 from solvers.solve import uniform_policy
@@ -40,7 +40,8 @@ def leaf_probabilities(
 ) -> jax.Array:
   """Returns the probability that play by `policy` from root `beliefs` ends at each leaf: `[L]`.
 
-  What is missing to one is the probability of a terminal node.
+  What is missing to one is the probability of a terminal node; all of it where no pair of
+  infostates is compatible.
   """
   reach = traversal.both_reach(tree, setting, policy)
   first, second = leaf_reach(tree, setting, reach)
@@ -51,7 +52,12 @@ def leaf_probabilities(
     joint = joint / jnp.maximum(
       _chance_reach(tree, tree.chance_probability), jnp.finfo(joint.dtype).tiny
     )
-  return joint / (beliefs[0] * setting.root_mass[0]).sum()
+  if tree.padded:  # below a deal padding is reached like any other outcome
+    joint = joint * (jnp.asarray(tree.leaf_actor) != PADDING)
+  total = (beliefs[0] * setting.root_mass[0]).sum()
+  # Exploring may lead where the beliefs, which know nothing of it, leave no compatible pair of
+  # hands; what sums that cancel leave of nothing is rounding.
+  return jnp.where(total > 1e-6, joint / jnp.maximum(total, 1e-6), 0.0)
 
 
 def _chance_reach(tree: PublicTree, probability: Array) -> jax.Array:

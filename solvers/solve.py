@@ -153,9 +153,13 @@ def takes_large_options(tree: PublicTree, leaf_values: Any, *arguments: Any) -> 
   A nested jit takes no options. Leaf values of a network are better off without: the older
   emitters take twice as long for its activations. An oracle's are trees again.
   """
-  large = tree.num_nodes * tree.num_infostates >= _LARGE
   trees_only = leaf_values is None or getattr(leaf_values, "solves_trees", False)
-  return large and trees_only and validation.is_concrete(tree, *arguments)
+  return is_large(tree) and trees_only and validation.is_concrete(tree, *arguments)
+
+
+def is_large(tree: PublicTree) -> bool:
+  """Says whether a tree, or each of a stack, is large enough for `LARGE_OPTIONS`."""
+  return tree.num_nodes * tree.num_infostates >= _LARGE
 
 
 def update_simultaneously(

@@ -20,7 +20,8 @@ from rebel_jax.open_spiel import bots
 from rebel_jax.setup import make_network, make_setup
 from solvers import traversal
 from solvers.batch_search import node_beliefs
-from solvers.playthroughs import make_searching_agent, searching_policy
+from solvers.playthroughs import searching_policy
+from solvers.searching_agent import make_searching_agent
 from solvers.solve import uniform_policy
 from solvers.subgames import find_subgames
 from tests.tiny import TINY

@@ -158,20 +158,37 @@ def test_sampled_leaves_follow_the_probabilities():
   np.testing.assert_allclose(counts, [0.5, 0.0, 0.2, 0.3], atol=0.015)
 
 
-def test_shared_start_gives_the_iterates_of_a_search_of_its_own():
+@pytest.mark.parametrize(
+  "algorithm", [solvers.linear_cfr(), solvers.cfr_avg(solvers.linear_cfr())], ids=["d", "avg"]
+)
+def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
   table = build_subgame_table(games.make("liars_dice", num_dice=1, num_faces=2), depth=1)
   tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
   params = make_params(tree)
-  policies = search_iterates(tree, solvers.linear_cfr(), ITERATIONS, row_values, params)
-  assert policies.shape[0] == ITERATIONS // 2
-  for stop in (0, 3, 7):
-    result = search_batch(
-      table, np.zeros(1, int), np.asarray(tree.prior)[None], np.array([stop]), ITERATIONS,
-      algorithm=solvers.linear_cfr(), leaf_values=row_values, params=params,
+  iterates = search_iterates(tree, algorithm, ITERATIONS, row_values, params)
+  assert iterates.policies.shape[0] == ITERATIONS // 2
+
+  def search(stop, iterations=ITERATIONS):
+    return search_batch(
+      table, np.zeros(1, int), np.asarray(tree.prior)[None], np.array([stop]), iterations,
+      algorithm=algorithm, leaf_values=row_values, params=params,
       num_rows=table.trees.num_leaves,
     )  # fmt: skip
-    alone = jnp.concatenate([level[0] for level in result.policy])
-    np.testing.assert_allclose(policies[stop], alone, atol=1e-5)
-    here = traversal.prepare(tree, tree.prior)
-    levels = traversal.split_levels(tree, policies[stop])
-    np.testing.assert_allclose(leaf_beliefs(tree, here, levels), result.leaf_beliefs[0], atol=1e-5)
+
+  def join(levels):
+    return jnp.concatenate([level[0] for level in levels])
+
+  here = traversal.prepare(tree, tree.prior)
+  for stop in (0, 3, 7):
+    result = search(stop)
+    np.testing.assert_allclose(iterates.policies[stop], join(result.policy), atol=1e-9)
+    levels = traversal.split_levels(tree, iterates.believed[stop])
+    np.testing.assert_allclose(leaf_beliefs(tree, here, levels), result.leaf_beliefs[0], atol=1e-9)
+    if stop == 0:
+      continue
+    # CFR-AVG passes on the beliefs of the average until then, CFR-D those of the policy itself.
+    until = join(search(0, 2 * stop).average_policy)
+    believed = iterates.policies[stop] if algorithm == solvers.linear_cfr() else until
+    np.testing.assert_allclose(iterates.believed[stop], believed, atol=1e-9)
+    assert np.abs(until - iterates.policies[stop]).max() > 0.01
+  np.testing.assert_allclose(iterates.average_policy, join(search(0).average_policy), atol=1e-9)

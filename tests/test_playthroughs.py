@@ -8,7 +8,8 @@ import pytest
 import games
 import solvers
 from solvers import playthroughs
-from solvers.playthroughs import count_searches, make_searching_agent, searching_policy
+from solvers.playthroughs import searching_policy
+from solvers.searching_agent import count_searches, make_searching_agent
 from solvers.subgames import find_subgames
 
 PAYOFF = jnp.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])

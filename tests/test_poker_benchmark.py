@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import poker
+from benchmarks import poker, poker_learning
 from games.poker import Deck
 
 
@@ -66,3 +66,24 @@ def test_curves_that_were_printed_are_drawn(tmp_path):
   assert [path.name for path in (tmp_path / "images").iterdir()] == ["poker_libratus_river.png"]
   with pytest.raises(SystemExit, match="hold no curves"):
     poker.main(["draw", "--lines", str(nothing), "--images", str(tmp_path)])
+
+
+def test_figure_2_is_drawn_from_what_was_printed(tmp_path):
+  pytest.importorskip("matplotlib")
+  rows = [
+    {"benchmark": "poker_learning", "variant": name, "iterations": number, "pot": 1 / number}
+    for name in ("tabular Linear CFR", *poker_learning.VARIANTS)
+    for number in (64, 16)
+  ]
+  lines, figure = tmp_path / "lines.json", tmp_path / "images" / "figure.png"
+  lines.write_text("\n".join(json.dumps(row) for row in rows))
+  poker_learning.main(["draw", "--lines", str(lines), "--figure", str(figure)])
+  assert figure.stat().st_size > 1_000
+  lines.write_text(json.dumps({"benchmark": "poker.update"}))
+  with pytest.raises(SystemExit, match="hold no rows of this benchmark"):
+    poker_learning.main(["draw", "--lines", str(lines), "--figure", str(figure)])
+
+
+def test_figure_2_is_about_holdem():
+  with pytest.raises(SystemExit, match="preset='kuhn_poker' must be a preset of hold'em"):
+    poker_learning.main(["tabular", "--preset", "kuhn_poker"])

@@ -89,7 +89,7 @@ def test_subgames_end_with_the_round_or_with_the_deal(paper_game, paper_tree):
     turn.num_leaves
     == ((paper_tree.kind == games.CHANCE) & (paper_tree.action != paper_game.burn)).sum()
   )
-  deal = games.build_public_tree(paper_game, root=(CALL, CALL), depth="stage")
+  deal = games.build_public_tree(paper_game, root=(CALL, CALL, paper_game.burn), depth="stage")
   assert deal.num_leaves == 48
   assert set(deal.leaf_actor) == {games.PLAYER_0}
   river = games.build_public_tree(

@@ -10,7 +10,7 @@ import pytest
 import games
 import solvers
 from games.poker import Deck, evaluate
-from rebel_jax import self_play
+from rebel_jax import examples
 from solvers import levels, showdowns, traversal
 from solvers.solve import uniform_policy
 from solvers.subgames import SubgameTable
@@ -228,10 +228,10 @@ def test_training_examples_mask_hands_that_the_other_blocks():
   for each in (game, without_hands(game)):
     tree = games.build_public_tree(each)
     table = build_table(games.stack_trees([tree]))
-    examples = self_play.make_examples(
+    made = examples.make_examples(
       table, jnp.zeros(1, int), jnp.asarray(beliefs), jnp.zeros((1, 2, game.num_infostates))
     )
-    masks.append(np.asarray(examples.mask))
+    masks.append(np.asarray(made.mask))
   np.testing.assert_array_equal(masks[0], masks[1])
   shares = (game.hole_cards[:, :, None] == game.hole_cards[4]).any(axis=(1, 2))
   np.testing.assert_array_equal(masks[0][0], ~shares)

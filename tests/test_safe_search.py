@@ -12,8 +12,9 @@ import pytest
 import games
 import solvers
 from solvers.leaf_values import LeafQuery
-from solvers.playthroughs import count_searches, make_searching_agent, searching_policy
+from solvers.playthroughs import searching_policy
 from solvers.search_leaf_values import search_leaf_values
+from solvers.searching_agent import count_searches, make_searching_agent
 from solvers.subgames import find_subgames, stack_subgames
 
 

@@ -1,0 +1,349 @@
+"""Learning hold'em: subgames by stage, deals, card networks, self-play and training."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.poker import betting
+from rebel_jax.config import Config, ConfigError
+from rebel_jax.networks import NetworkLeafValues
+from rebel_jax.poker_networks import PokerValueNetwork, Table
+from rebel_jax.presets import get_preset
+from rebel_jax.self_play import init_lanes, self_play_step
+from rebel_jax.setup import make_setup
+from solvers.batch_search import search_batch
+from solvers.playthroughs import searching_policy
+from solvers.searching_agent import make_searching_agent
+from solvers.subgames import find_subgames, group_stages, stack_groups, stack_subgames
+
+# Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
+GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
+TINY = Config(
+  preset="tiny_poker",
+  game="turn_endgame_holdem",
+  game_params=tuple(GAME.items()),
+  depth="stage",
+  iterations=8,
+  share_start=True,
+  lanes=8,
+  rows_fraction=1.0,
+  network="cards",
+  width=16,
+  card_embedding=4,
+  batch_size=16,
+  buffer_size=512,
+  min_examples=8,
+  examples=128,
+  report_every=4,
+  evaluate_every=0,
+  final_playthroughs=2,
+  final_iterations=8,
+)
+
+
+@functools.cache
+def tiny_game():
+  return games.make("turn_endgame_holdem", **GAME)
+
+
+@functools.cache
+def tiny_subgames():
+  return find_subgames(tiny_game(), depth="stage")
+
+
+def test_subgames_are_the_stages_of_the_game():
+  game, subgames = tiny_game(), tiny_subgames()
+  groups = group_stages(game, subgames)
+  assert [int(game.stages(subgames.states[entries[0]][None])[0]) for entries in groups] == [0, 1, 2]
+  assert groups[0] == [0]
+  tables = stack_groups(subgames, groups)
+  assert [table.decides for table in tables.tables] == [True, False, True]
+  for entry, (tree, successors) in enumerate(zip(subgames.trees, subgames.successors)):
+    for leaf, successor in zip(tree.leaf_nodes, successors, strict=True):
+      np.testing.assert_array_equal(np.asarray(tree.state)[leaf], subgames.states[successor])
+    table = tables.tables[tables.table_of[entry]]
+    row = tables.row_of[entry]
+    live = np.asarray(table.trees.leaf_actor)[row] != games.PADDING
+    np.testing.assert_array_equal(np.asarray(table.successor)[row][live], successors)
+  with pytest.raises(ValueError, match="groups start with entry 1"):
+    stack_groups(subgames, [[1], [0, *range(2, len(subgames.trees))]])
+
+
+def test_a_deal_forgets_how_the_pot_was_bet():
+  """One deal for each pot, though many ways of betting lead to it."""
+  game, subgames = tiny_game(), tiny_subgames()
+  deals = [s for s in subgames.states if game.stages(s[None])[0] == 1]
+  pots = [int(s[[betting.PAID_0, betting.PAID_1]].sum()) for s in deals]
+  assert len(set(pots)) == len(pots)
+  assert subgames.trees[0].num_leaves > len(pots)
+  seen = [game.features(s[None], 0)[0].tobytes() for s in subgames.states]
+  assert len(set(seen)) == len(seen)  # what a network sees tells all subgames apart
+
+
+def deal_values(card_probability=None):
+  """Returns what search and an enumeration say of a deal: `[2, P, H]`."""
+  game, subgames = tiny_game(), tiny_subgames()
+  entry = next(i for i, t in enumerate(subgames.trees) if t.num_leaves and t.kind[0] == 2)
+  table = stack_subgames(subgames, [entry])
+  tree = subgames.trees[entry]
+  h = game.num_infostates
+  rng = np.random.default_rng(0)
+  weights = rng.exponential(size=(2, h))
+  beliefs = weights / weights.sum(axis=1, keepdims=True)
+  slopes = rng.normal(size=(h, h))
+
+  def leaf_values(params, query):
+    own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
+    return query.features.sum(axis=1, keepdims=True) + own @ slopes + jnp.cos(other @ slopes)
+
+  result = search_batch(
+    table, jnp.zeros(1, int), jnp.asarray(beliefs)[None], jnp.zeros(1, int), 2,
+    algorithm=solvers.vanilla_cfr(), leaf_values=leaf_values, params=None,
+    num_rows=tree.num_leaves,
+  )  # fmt: skip
+  cards = game.hole_cards
+  left = game.deck.num_cards - len(game.board)
+  probability = 1 / (left - 4) if card_probability is None else card_probability
+  values = np.zeros((2, h))
+  for player in (0, 1):
+    at_leaf = []
+    for k, leaf in enumerate(tree.leaf_nodes):
+      (card,) = tree.dealt[leaf]
+      free = ~(cards == card).any(axis=1)
+      own, other = (b * free / (b * free).sum() for b in (beliefs[player], beliefs[1 - player]))
+      value = tree.leaf_features[player][k].sum() + own @ slopes + np.cos(other @ slopes)
+      at_leaf.append((card, value))
+    for hand in range(h):
+      mass = total = 0.0
+      for opposing in range(h):
+        if set(cards[hand]) & set(cards[opposing]):
+          continue
+        mass += beliefs[1 - player][opposing]
+        for card, value in at_leaf:
+          if card not in cards[hand] and card not in cards[opposing]:
+            total += beliefs[1 - player][opposing] * probability * value[hand]
+      values[player, hand] = total / mass
+  return np.asarray(result.root_values[0]), values
+
+
+def test_a_deal_is_worth_the_mean_over_cards_and_hands(x64):
+  tiny_subgames.cache_clear()
+  ours, theirs = deal_values()
+  np.testing.assert_allclose(ours, theirs, atol=1e-10)
+  ours, theirs = deal_values(card_probability=1 / 5)  # of the cards left, whoever holds them
+  assert np.abs(ours - theirs).max() > 0.1
+  tiny_subgames.cache_clear()
+
+
+def make_network():
+  return PokerValueNetwork(
+    num_infostates=tiny_game().num_infostates,
+    hidden_layers=1,
+    width=16,
+    table=Table.of(tiny_game()),
+    embedding=4,
+  )
+
+
+def test_card_network():
+  """Hands that the board blocks are worth nothing; values grow with the pot they are learned in."""
+  game, subgames, network = tiny_game(), tiny_subgames(), make_network()
+  rivers = [s for s in subgames.states if game.stages(s[None])[0] == 2]
+  features = jnp.asarray(game.features(np.stack(rivers), 0), jnp.float32)
+  beliefs = jnp.full((len(rivers), 2 * game.num_infostates), 1 / game.num_infostates)
+  params = network.init(jax.random.key(0), features, beliefs)
+  values = np.asarray(network.apply(params, features, beliefs))
+  for state, row in zip(rivers, values):
+    blocked = (game.hole_cards == state[-1]).any(axis=1)
+    np.testing.assert_array_equal(row == 0, blocked)
+  pots = np.stack(rivers)[:, [betting.PAID_0, betting.PAID_1]].sum(axis=1, keepdims=True)
+  np.testing.assert_allclose(network.unit(features), pots, rtol=1e-5)
+  # Rows of the same betting differ by their cards.
+  first = [k for k, state in enumerate(rivers) if (state[:-1] == rivers[0][:-1]).all()]
+  assert len(first) == 5
+  assert np.ptp(values[first], axis=0).max() > 0
+
+
+@functools.cache
+def played(policy_network=False, **changes):
+  config = dataclasses.replace(TINY, policy_network=policy_network, **changes)
+  setup = make_setup(config)
+  params = setup.trainer.init(setup.table, 0, setup.mesh).params
+  leaf_values = NetworkLeafValues(setup.trainer.learner.network)
+  step = jax.jit(
+    lambda lanes, key: self_play_step(
+      setup.table, setup.trainer.self_play, lanes, leaf_values, params, key, setup.trainer.policy
+    )
+  )
+  lanes, steps = init_lanes(setup.table, config.lanes), []
+  for i in range(4):
+    steps.append(step(lanes, jax.random.key(i)))
+    lanes = steps[-1].lanes
+  return setup, leaf_values, params, steps
+
+
+def test_a_lane_plays_through_all_stages_in_a_step():
+  setup, _, _, steps = played()
+  game, subgames = setup.game, setup.subgames
+  lanes = setup.config.lanes
+  stages = {1: 0, 2: 0}
+  for step in steps:
+    # Where a step leaves a lane, a new game has begun: at a deal, with the start played for all.
+    roots = np.asarray(step.lanes.roots)
+    assert {int(game.stages(subgames.states[r][None])[0]) for r in roots} == {1}
+    np.testing.assert_allclose(np.asarray(step.lanes.beliefs).sum(axis=-1), 1.0, atol=1e-5)
+    valid = np.asarray(step.valid).reshape(2, 2, lanes)  # deals and rivers, players
+    assert valid[0].all()
+    assert (valid[:, 0] == valid[:, 1]).all()
+    assert int(step.stats.solves) == valid[:, 0].sum()
+    stages[1] += valid[0, 0].sum()
+    stages[2] += valid[1, 0].sum()
+  assert 0 < stages[2] <= stages[1]
+
+
+def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
+  setup, leaf_values, params, steps = played()
+  lanes = setup.config.lanes
+  checked = {0: 0, 1: 0}
+  for step in steps:
+    examples = jax.tree.map(lambda x: np.asarray(x).reshape(2, 2, lanes, -1), step.examples)
+    valid = np.asarray(step.valid).reshape(2, 2, lanes)
+    for layer in (0, 1):
+      for lane in np.flatnonzero(valid[layer, 0])[:3]:
+        features = examples.features[layer, 0, lane]
+        entry = next(
+          i
+          for i, state in enumerate(setup.subgames.states)
+          if np.allclose(setup.game.features(state[None], 0)[0], features, atol=1e-6)
+        )
+        tree = setup.subgames.trees[entry]
+        beliefs = examples.beliefs[layer, 0, lane].reshape(2, -1)
+        if not examples.mask[layer, 0, lane].any():
+          continue  # exploring led where no pair of hands is compatible
+        solution = solvers.solve(
+          tree,
+          algorithm=solvers.linear_cfr() if layer else solvers.vanilla_cfr(),
+          num_iterations=setup.config.iterations if layer else 2,
+          beliefs=beliefs,
+          leaf_values=leaf_values if tree.depth_limited else None,
+          params=params if tree.depth_limited else None,
+        )
+        for player in (0, 1):
+          mask = examples.mask[layer, player, lane]
+          ours = examples.values[layer, player, lane] * mask
+          np.testing.assert_allclose(ours, solution.root_values[player] * mask, atol=0.02)
+          assert np.abs(ours).max() > 1
+        checked[layer] += 1
+  assert min(checked.values()) > 0
+
+
+@pytest.mark.slow
+def test_policy_examples_come_from_the_start_and_from_rivers():
+  setup, _, _, steps = played(policy_network=True)
+  game = setup.game
+  for step in steps:
+    found = step.policy_examples
+    valid = np.asarray(step.policy_valid)
+    features = np.asarray(found.features)[valid]
+    rounds = features[:, 3]
+    assert set(rounds) <= {0, 1}
+    start = setup.subgames.trees[0]
+    assert (rounds == 0).sum() == (np.asarray(start.kind) < games.CHANCE).sum()
+    assert (features[:, 1] == 1).all()  # seen by who acts
+    legal = np.asarray(found.legal)[valid]
+    policy = np.asarray(found.policy)[valid]
+    assert policy.shape[1:] == (game.num_player_actions, game.num_infostates)
+    total = policy.sum(axis=1)
+    assert ((total == 0) | (abs(total.astype(int) - 255) <= 3)).all()
+    assert not policy[legal == 0].any()
+  assert any((np.asarray(s.policy_examples.features)[np.asarray(s.policy_valid), 3] == 1).any()
+             for s in steps)  # fmt: skip
+
+
+@pytest.mark.parametrize("policy_network", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_training_learns_and_repeats(policy_network):
+  config = dataclasses.replace(TINY, policy_network=policy_network)
+  setup = make_setup(config)
+  ends = []
+  for _ in range(2):
+    state = setup.trainer.init(setup.table, 1, setup.mesh)
+    before = jax.device_get(state.params)
+    state, _ = setup.trainer.run(setup.table, state, config.report_every, setup.mesh)
+    state, last = setup.trainer.run(setup.table, state, config.report_every, setup.mesh)
+    ends.append(jax.device_get(state.params))
+  for x, y in zip(*map(jax.tree.leaves, ends)):
+    np.testing.assert_array_equal(x, y)
+  moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, ends[0])
+  assert min(jax.tree.leaves(moved)) > 0  # every layer of every network
+  assert np.isfinite(last.loss)
+  assert (last.policy_loss is not None) == policy_network
+  if policy_network:
+    assert float(last.policy_loss) > 0
+
+
+def agent_error(leaf_values, params, **changes):
+  """Returns the exploitability, in pots, of an agent that searches the tiny game by stages."""
+  game, subgames = tiny_game(), tiny_subgames()
+  agent = make_searching_agent(
+    game, subgames, algorithm=solvers.linear_cfr(), leaf_values=leaf_values, **changes
+  )
+  policy = searching_policy(
+    agent, params=params, num_playthroughs=48, num_iterations=64, key=jax.random.key(0)
+  )
+  return float(solvers.exploitability(agent.tree, jnp.asarray(policy))) / GAME["pot"]
+
+
+@pytest.mark.slow
+def test_playthroughs_cover_a_game_cut_by_stages():
+  """With exact values the agent is near equilibrium; with none it is not."""
+  from solvers.search_leaf_values import search_leaf_values
+
+  oracle, params = search_leaf_values(tiny_game(), tiny_subgames(), num_iterations=32)
+  right = agent_error(oracle, params)
+  nothing = agent_error(lambda params, query: jnp.zeros_like(query.beliefs[:, 0]), None)
+  assert right < 0.03
+  assert nothing > 3 * right
+
+
+def test_bad_settings():
+  for changes, message in [
+    (dict(network="conv"), "network='conv' is unknown"),
+    (dict(depth="street"), "depth='street' must be an integer, at least 1, or 'stage'"),
+    (dict(warm_start=0), "warm_start=0 must be at least 1"),
+    (dict(buffer_size=16, min_examples=8), "buffer_size=16 must be at least 32"),
+    (dict(game="leduc_poker", game_params=(), depth=2), "network='cards' is for hold'em games"),
+    (
+      dict(game="rock_paper_scissors", game_params=(), depth=1, network="mlp", policy_network=True),
+      "policy_network=True needs infostates that never change",
+    ),
+    (
+      dict(policy_network=True, algorithm="fictitious_play"),
+      "algorithm='fictitious_play' cannot start from a policy network",
+    ),
+  ]:
+    with pytest.raises(ConfigError, match=message):
+      make_setup(dataclasses.replace(TINY, **changes))
+
+
+@pytest.mark.slow
+def test_turn_endgame_on_the_papers_board_can_be_trained_on():
+  """One step of the preset for accelerators: its shapes, and the memory that its state takes."""
+  config = get_preset("turn_endgame_holdem_paper")
+  setup = make_setup(config)
+  assert [table.num_subgames for table in setup.table.tables] == [1, 8, 336]
+  init = functools.partial(setup.trainer.init, setup.table, 0, setup.mesh)
+  state = jax.eval_shape(init)
+  assert state.replay.examples.values.shape == (1, config.buffer_size, 1128)
+  after, report = jax.eval_shape(
+    lambda state: setup.trainer.run(setup.table, state, 1, setup.mesh), state
+  )
+  assert jax.tree.map(lambda x: x.shape, after) == jax.tree.map(lambda x: x.shape, state)
+  assert report.policy_loss.shape == ()
+  bytes_of = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state) if hasattr(x, "size"))
+  assert bytes_of < 60e9
