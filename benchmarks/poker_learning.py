@@ -180,6 +180,9 @@ def draw(files: list[Path], path: Path) -> None:
   axes = figure.add_subplot()
   for name, points in lines.items():
     axes.loglog(*zip(*sorted(points)), "o-", markersize=3, label=name)
+  ticks = sorted({number for points in lines.values() for number, _ in points})
+  axes.set_xticks(ticks, [str(number) for number in ticks], fontsize=7)
+  axes.minorticks_off()
   axes.set_xlabel("search iterations (one player's update each)")
   axes.set_ylabel("exploitability / pot")
   axes.set_title("Turn endgame hold'em with 18 cards")
