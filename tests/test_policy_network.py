@@ -204,8 +204,8 @@ def test_the_learner_fits_a_known_policy():
   state, losses = learner.optimizer().init(params), []
   update = jax.jit(learner.update)
   for _ in range(300):
-    params, state, loss = update(params, state, examples)
-    losses.append(float(loss))
+    params, state, stats = update(params, state, examples)
+    losses.append(float(stats.loss))
   assert losses[-1] < 1e-3 < 0.1 < losses[0]
   answer = np.asarray(learner.network.apply(params, *arguments))
   legal = np.asarray(examples.legal)
