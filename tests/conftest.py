@@ -10,6 +10,9 @@ import pytest
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = 12_000
 
+# Commands that tests call in this process would else make devices of the cores.
+jax.devices()
+
 
 @pytest.fixture
 def x64():

@@ -93,7 +93,7 @@ def test_search_starts_from_what_the_network_says(name, x64):
     np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["river", "leduc_poker"])
+@pytest.mark.parametrize("name", ["river", pytest.param("leduc_poker", marks=pytest.mark.slow)])
 def test_targets_are_the_questions_and_the_right_answers(name, x64):
   """Each decision with the PBS that the policy leads to, the mover's beliefs first."""
   case = Case(name)

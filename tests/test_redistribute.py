@@ -115,7 +115,7 @@ def test_keys_are_derived_and_differ():
   np.testing.assert_array_equal(many, redistribute.redistribute_keys(keys, 8))
 
 
-EIGHT_DEVICES = """
+MANY_DEVICES = """
 import json, sys
 import jax, numpy as np
 from rebel_jax import checkpoint
@@ -150,22 +150,24 @@ def compare(path, before, after):
   assert one.step == other.step and other.keys.shape[0] == after
   return other
 
+many = int(sys.argv[2])
 path = run(1, 4)
-on_eight = compare(path, 1, 8)
-assert set(on_eight.replay.added.tolist()) == {8}
-path = run(8, 6, resume=True)
-compare(path, 8, 1)
+on_many = compare(path, 1, many)
+assert set(on_many.replay.added.tolist()) == {64 // many}
+path = run(many, 6, resume=True)
+compare(path, many, 1)
 run(1, 100, resume=True)
 print(json.dumps(rows(sys.argv[1])))
 """
 
 
-def test_from_one_device_to_eight_and_back(tmp_path):
+@pytest.mark.parametrize("many", [2, pytest.param(8, marks=pytest.mark.slow)])
+def test_from_one_device_to_many_and_back(tmp_path, many):
   """Nothing learned, no example and no game is lost, and the run goes on to its end."""
   result = subprocess.run(
-    [sys.executable, "-c", EIGHT_DEVICES, tmp_path / "run"],
+    [sys.executable, "-c", MANY_DEVICES, tmp_path / "run", str(many)],
     cwd=ROOT, capture_output=True, text=True,
-    env=os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"},
+    env=os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={many}"},
   )  # fmt: skip
   assert result.returncode == 0, result.stderr
   said = json.loads(result.stdout.splitlines()[-1])
@@ -173,7 +175,7 @@ def test_from_one_device_to_eight_and_back(tmp_path):
   assert [row["examples"] for row in said] == [32, 64, 96, 128]
   assert all(np.isfinite(row["loss"]) for row in said)
   about = json.loads((tmp_path / "run" / "config.json").read_text())
-  assert [(c["step"], c["num_devices"]) for c in about["commands"]] == [(0, 1), (4, 8), (6, 1)]
+  assert [(c["step"], c["num_devices"]) for c in about["commands"]] == [(0, 1), (4, many), (6, 1)]
 
 
 ONE_OF_TWO_PROCESSES = """

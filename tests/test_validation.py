@@ -132,7 +132,7 @@ def test_transformations_take_what_they_cannot_check():
   ("name", "parameters", "roots"),
   [
     ("liars_dice", {"num_faces": 3}, [(), (0,), (1, 3)]),
-    ("leduc_poker", {}, [(1, 1), (1, 1, 4), (1, 1, 3, 1)]),
+    pytest.param("leduc_poker", {}, [(1,), (1, 1, 4), (1, 1, 3, 1)], marks=pytest.mark.slow),
   ],
 )
 def test_stacked_roots_give_what_each_gives_alone(name, parameters, roots):
