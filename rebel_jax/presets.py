@@ -145,7 +145,7 @@ _TEH_PAPER = Config(
 _ALL = (
   _liars_dice(1, 4, **_RECIPE, examples=240_000, evaluate_every=60_000, max_seconds=210.0),
   _liars_dice(
-    1, 5, **_RECIPE, examples=400_000, report_every=5, evaluate_every=100_000, eval_playthroughs=16
+    1, 5, **_RECIPE, examples=900_000, report_every=5, evaluate_every=225_000, eval_playthroughs=16
   ),
   _liars_dice(
     1,
