@@ -1,8 +1,8 @@
 """The cores of a CPU as devices: each serves lanes of its own and waits for no other.
 
 One program over two cores splits every product and every loop between them, and they meet after
-each; two programs with half of the lanes each meet once a gradient step. Generation at the
-reference's settings gains a quarter (docs/results/speed.md).
+each; two programs with half of the lanes each meet once a gradient step. What generation gains
+is in docs/results/training.md.
 """
 
 import contextlib

@@ -51,27 +51,26 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
   game = searcher.game
   agent = Agent(searcher, seed=seed)
   agent.start(0, int(np.argmax(np.asarray(game.prior())[0] > 0)))
-  state = game.state_after(actions)  # refuses what is not legal, before any search
+  game.state_after(actions)  # refuses what is not legal, before any search
   found: list[Decision] = []
   history: list[str] = []
   names = tuple(
     tuple(game.infostate_name(player, h) for h in range(game.num_infostates)) for player in (0, 1)
   )
   for count in range(len(actions) + 1):
-    state = game.state_after(actions[:count])
-    mover = int(game.actor(state[None])[0])
+    mover = _actor(game, actions[:count])
     if mover < CHANCE:
       moves, policy = _public_policy(game, *agent.node(), mover)
       found.append(Decision(tuple(history), mover, agent.beliefs, moves, policy, names))
     if count < len(actions):
       history.append(game.action_name(actions[count]))
-      if mover <= CHANCE and _goes_on(game, actions[: count + 1]):
+      if _actor(game, actions[: count + 1]) <= CHANCE:  # else the game is over
         agent.observe(actions[count])
   return found
 
 
-def _goes_on(game: Game, actions: Sequence[int]) -> bool:
-  return int(game.actor(game.state_after(actions)[None])[0]) <= CHANCE
+def _actor(game: Game, actions: Sequence[int]) -> int:
+  return int(game.actor(game.state_after(actions)[None])[0])
 
 
 def _public_policy(
@@ -105,9 +104,9 @@ def draw(decisions: Sequence[Decision], path: str | Path, *, title: str = "") ->
   axes = figure.subplots(count, 3, squeeze=False, width_ratios=(1, 1, 2.2))
   for row, decision in zip(axes, decisions):
     for player in (0, 1):
-      shown = np.flatnonzero([name != "" for name in decision.infostates[player]])
-      row[player].bar(shown, decision.beliefs[player, shown], color=f"C{player}")
-      row[player].set_xticks(shown, [decision.infostates[player][h] for h in shown])
+      names = decision.infostates[player]
+      row[player].bar(range(len(names)), decision.beliefs[player], color=f"C{player}")
+      row[player].set_xticks(range(len(names)), names)
       row[player].set_ylim(0, 1)
       row[player].set_title(f"belief about player {player}", fontsize=9)
     row[0].set_ylabel(", ".join(decision.history) or "the start", fontsize=9)
