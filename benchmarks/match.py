@@ -27,7 +27,7 @@ class Options:
   checkpoint: tyro.conf.Positional[str] = "liars_dice_1x4f"
   """A run's folder, a checkpoint, or the name of a network that comes with the package."""
   opponents: tuple[str, ...] = ("uniform", "equilibrium", "open_spiel_uniform")
-  """Whom to play: see the names in this file's OPPONENTS."""
+  """Whom to play; these three are all there are."""
   games: int = 2_000
   """Games of each match."""
   iterations: int = 256
@@ -71,33 +71,10 @@ def play_open_spiel_uniform(searcher: Searcher, options: Options) -> MatchResult
   return play_bots(searcher, make_bot, num_games=options.games, seed=options.seed)
 
 
-def play_open_spiel_ismcts(searcher: Searcher, options: Options) -> MatchResult:
-  """Against OpenSpiel's IS-MCTS with 1,000 simulations; not every game has its resampling."""
-  import pyspiel
-
-  from rebel_jax.open_spiel.bots import play_bots
-
-  def make_bot(game, seat, seed):
-    evaluator = pyspiel.RandomRolloutEvaluator(1, seed)
-    return pyspiel.ISMCTSBot(
-      seed,
-      evaluator,
-      2.0,
-      1_000,
-      -1,
-      pyspiel.ISMCTSFinalPolicyType.NORMALIZED_VISIT_COUNT,
-      False,
-      False,
-    )
-
-  return play_bots(searcher, make_bot, num_games=options.games, seed=options.seed)
-
-
 OPPONENTS: dict[str, Callable[[Searcher, Options], MatchResult]] = {
   "uniform": play_uniform,
   "equilibrium": play_equilibrium,
   "open_spiel_uniform": play_open_spiel_uniform,
-  "open_spiel_ismcts": play_open_spiel_ismcts,
 }
 
 

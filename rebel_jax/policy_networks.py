@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from rebel_jax.networks import ValueNetwork
-from solvers.policy_network import PolicyQuery
+from solvers.policy_network import PolicyQuery, SearchPolicy
 
 
 class PolicyNetwork(nn.Module):
@@ -48,6 +48,11 @@ class NetworkPolicy:
     beliefs = query.beliefs.reshape(len(query.beliefs), -1)
     probabilities = self.network.apply(params["policy"], query.features, beliefs, query.legal)
     return jnp.asarray(probabilities)
+
+
+def as_search_policy(network: PolicyNetwork | None) -> SearchPolicy | None:
+  """Returns a policy network as searches use it; None for none."""
+  return None if network is None else SearchPolicy(NetworkPolicy(network), network.num_actions)
 
 
 def init_params(

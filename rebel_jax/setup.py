@@ -12,7 +12,7 @@ from rebel_jax.config import ALGORITHMS, Config, ConfigError
 from rebel_jax.learner import Learner, PolicyLearner
 from rebel_jax.networks import ValueNetwork
 from rebel_jax.poker_networks import CardNetwork, PokerValueNetwork, Table
-from rebel_jax.policy_networks import NetworkPolicy, PolicyNetwork
+from rebel_jax.policy_networks import PolicyNetwork, as_search_policy
 from rebel_jax.self_play import Layer, SelfPlay
 from rebel_jax.training import Trainer, make_mesh
 from solvers import CFR, FictitiousPlay, warm_started
@@ -103,8 +103,7 @@ def make_algorithm(config: Config, name: str) -> CFR | FictitiousPlay:
 
 def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
   """Returns the policy network as searches use it, None if the configuration has none."""
-  network = make_policy_network(config, game)
-  return None if network is None else SearchPolicy(NetworkPolicy(network), network.num_actions)
+  return as_search_policy(make_policy_network(config, game))
 
 
 def make_subgames(config: Config, game: Game, depth: int | str | None = None) -> Subgames:

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from rebel_jax import replay as replays
 from rebel_jax.learner import Learner, LearnerStats, PolicyLearner
 from rebel_jax.networks import NetworkLeafValues, value_params
-from rebel_jax.policy_networks import NetworkPolicy, init_params
+from rebel_jax.policy_networks import as_search_policy, init_params
 from rebel_jax.replay import Examples, Replay
 from rebel_jax.self_play import Lanes, SelfPlay, init_lanes, self_play_step
 from solvers.policy_network import SearchPolicy
@@ -93,10 +93,7 @@ class Trainer:
   @property
   def policy(self) -> SearchPolicy | None:
     """The policy network as searches use it."""
-    if self.policy_learner is None:
-      return None
-    network = self.policy_learner.network
-    return SearchPolicy(NetworkPolicy(network), network.num_actions)
+    return None if self.policy_learner is None else as_search_policy(self.policy_learner.network)
 
   def init(self, table: SubgameTables, seed: int, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
