@@ -22,7 +22,7 @@ from rebel_jax import checksums, redistribute
 from rebel_jax.config import Config, ConfigError
 from rebel_jax.policy_networks import init_params
 from rebel_jax.setup import make_network, make_policy_network
-from rebel_jax.training import TrainState, shardings
+from rebel_jax.training import PER_DEVICE, TrainState, shardings
 
 FORMAT = 2
 # A checkpoint written beside one of the same step, which it replaces.
@@ -164,7 +164,7 @@ def _saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
 
   def empty(name: str, x: jax.Array) -> np.ndarray:
     shape = tuple(x.shape)
-    if name in ("lanes", "replay", "policy_replay", "keys"):
+    if name in PER_DEVICE:
       shape = redistribute.saved_shape(x, num_devices, split=name != "keys")
     return np.empty(shape, x.dtype)
 

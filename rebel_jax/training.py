@@ -22,12 +22,14 @@ from solvers.subgames import SubgameTables
 from solvers.validation import is_concrete
 
 DEVICES = "devices"
+# Fields of the state that have a leading axis `[D]`: each device's own.
+PER_DEVICE = ("lanes", "replay", "keys", "policy_replay")
 
 
 class TrainState(NamedTuple):
   """Everything that changes during training.
 
-  Lanes, buffer and keys have a leading axis `[D]` over devices; the rest is the same on all.
+  What `PER_DEVICE` names has a leading axis `[D]` over devices; the rest is the same on all.
 
   Attributes:
     params, optimizer_state: the value network's and Adam's; with a policy network dicts of both
@@ -111,8 +113,7 @@ class Trainer:
 
 def specs() -> Any:
   """Returns how each part of the state lies over the devices, as a `TrainState` of specs."""
-  split = ("lanes", "replay", "keys", "policy_replay")
-  return TrainState._make(P(DEVICES) if name in split else P() for name in TrainState._fields)
+  return TrainState._make(P(DEVICES) if name in PER_DEVICE else P() for name in TrainState._fields)
 
 
 def shardings(state: TrainState, mesh: Mesh) -> TrainState:
@@ -185,12 +186,13 @@ _run_large = _compile(_run_on_mesh, compiler_options=LARGE_OPTIONS)
 
 
 def _run_on_device(trainer: Trainer, num_steps: int, table: SubgameTables, state: TrainState):
-  own = ("lanes", "replay", "keys", "policy_replay")  # with a leading axis of one device
-  state = state._replace(**{n: jax.tree.map(lambda x: x[0], getattr(state, n)) for n in own})
+  # Here the leading axis is one device long.
+  own = {n: jax.tree.map(lambda x: x[0], getattr(state, n)) for n in PER_DEVICE}
+  state = state._replace(**own)
   step = functools.partial(_step, trainer, table)
   state, reports = jax.lax.scan(step, state, length=num_steps)
-  state = state._replace(**{n: jax.tree.map(lambda x: x[None], getattr(state, n)) for n in own})
-  return state, jax.tree.map(jnp.mean, reports)
+  own = {n: jax.tree.map(lambda x: x[None], getattr(state, n)) for n in PER_DEVICE}
+  return state._replace(**own), jax.tree.map(jnp.mean, reports)
 
 
 def _step(trainer: Trainer, table: SubgameTables, state: TrainState, _):
