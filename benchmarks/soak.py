@@ -1,8 +1,9 @@
 """Whether runs survive: memory and speed over a long time, and kills at random moments.
 
-`python -m benchmarks.soak --seconds 3600` trains with `train.py` for that long and prints a JSON
-line at regular intervals (resident memory, examples a second), then one with the slopes of both
-over the time after `--warm-up` seconds, in which it compiles and fills caches.
+`python -m benchmarks.soak --seconds 3600` trains with `train.py` for that long, or until it has made
+`--examples`, and prints a JSON line at regular intervals (resident memory, examples a second), then
+one with the slopes of both over the time after `--warm-up` seconds, in which it compiles and fills
+caches.
 
 `python -m benchmarks.soak --kills 20` trains a run to its end, then the same run again while it is
 killed (SIGKILL) that many times at random moments, each time resumed, and prints a JSON line for
@@ -50,8 +51,9 @@ class Options:
   longest: float = 8.0
   """Seconds after which a process is killed at the latest; half of the kills fall anywhere in
   them, imports and compilation included, the others soon after a checkpoint."""
-  examples: int = 10_000
-  """Of each of the two runs that `--kills` compares."""
+  examples: int | None = None
+  """Of each of the two runs that `--kills` compares, None for 10,000; otherwise of the run, None for
+  as many as it makes in `seconds`."""
   evaluate_every: int = 2_000
   """Examples between evaluations."""
   seed: int = 0
@@ -89,7 +91,8 @@ def slope(times: list[float], values: list[float]) -> float:
 def soak(options: Options, folder: Path) -> list[dict[str, Any]]:
   """Trains undisturbed; prints a row an interval and returns them."""
   run = folder / "soak"
-  limits = ["--max-seconds", str(options.seconds), "--examples", str(2**31 - 1)]
+  total = 2**31 - 1 if options.examples is None else options.examples
+  limits = ["--max-seconds", str(options.seconds), "--examples", str(total)]
   process, began = start(command(run, options, *limits)), time.monotonic()
   rows: list[dict[str, Any]] = []
   before, last = 0, began
@@ -100,6 +103,8 @@ def soak(options: Options, folder: Path) -> list[dict[str, Any]]:
       break
     done = metrics.read_metrics(run)
     examples = done[-1]["examples"] if done else 0
+    if examples >= total:
+      break  # all that is left is the evaluation at the end
     rows.append(
       {
         "benchmark": "soak",
@@ -171,7 +176,8 @@ def comparable(folder: Path) -> list[dict[str, Any]]:
 def kill_and_resume(options: Options, folder: Path) -> dict[str, Any]:
   """Trains once undisturbed and once with kills; returns how the two compare."""
   whole, killed = folder / "whole", folder / "killed"
-  length = ["--examples", str(options.examples), "--checkpoint-every", "0.001"]
+  examples = 10_000 if options.examples is None else options.examples
+  length = ["--examples", str(examples), "--checkpoint-every", "0.001"]
   process = start(command(whole, options, *length))
   said = process.communicate()[1]
   if process.returncode:
@@ -209,7 +215,7 @@ def kill_and_resume(options: Options, folder: Path) -> dict[str, Any]:
     "benchmark": "soak",
     **timing.environment(),
     "preset": options.preset,
-    "examples": options.examples,
+    "examples": examples,
     "kills": kills,
     "attempts": attempts,
     "rows": len(comparable(whole)),

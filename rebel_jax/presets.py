@@ -92,7 +92,12 @@ _RECIPE: dict[str, Any] = dict(
 )
 
 # Steps and playthroughs of the larger games take longer.
-_LONGER: dict[str, Any] = _RECIPE | {"report_every": 5, "eval_playthroughs": 16}
+_LONGER: dict[str, Any] = _RECIPE | {
+  "uses_per_example": 8.0,
+  "buffer_size": 2**19,
+  "report_every": 20,
+  "eval_playthroughs": 16,
+}
 
 # Turn endgame hold'em with a deck of 18 cards: 14 may come on the river, 91 hands.
 _SMALL_TEH = (
@@ -148,7 +153,7 @@ _TEH_PAPER = Config(
 _ALL = (
   _liars_dice(1, 4, **_RECIPE, examples=240_000, evaluate_every=60_000, max_seconds=210.0),
   _liars_dice(1, 5, **_LONGER, examples=900_000, evaluate_every=225_000),
-  _liars_dice(1, 6, **_LONGER, examples=1_000_000, evaluate_every=200_000),
+  _liars_dice(1, 6, **_LONGER, examples=2_500_000, evaluate_every=500_000),
   _liars_dice(2, 3, **_LONGER, examples=1_000_000, evaluate_every=200_000),
   _paper(1, 4),
   _paper(1, 5),
