@@ -1,9 +1,9 @@
 """Whether runs survive: memory and speed over a long time, and kills at random moments.
 
-`python -m benchmarks.soak --seconds 3600` trains with `train.py` for that long, or until it has made
-`--examples`, and prints a JSON line at regular intervals (resident memory, examples a second), then
-one with the slopes of both over the time after `--warm-up` seconds, in which it compiles and fills
-caches.
+`python -m benchmarks.soak --seconds 3600` trains with `train.py` for that long, or until it has
+made `--examples`, and prints a JSON line at regular intervals (resident memory, examples a second),
+then one with the slopes of both over the time after `--warm-up` seconds, in which it compiles and
+fills caches.
 
 `python -m benchmarks.soak --kills 20` trains a run to its end, then the same run again while it is
 killed (SIGKILL) that many times at random moments, each time resumed, and prints a JSON line for
@@ -52,8 +52,8 @@ class Options:
   """Seconds after which a process is killed at the latest; half of the kills fall anywhere in
   them, imports and compilation included, the others soon after a checkpoint."""
   examples: int | None = None
-  """Of each of the two runs that `--kills` compares, None for 10,000; otherwise of the run, None for
-  as many as it makes in `seconds`."""
+  """Of each of the two runs that `--kills` compares, None for 10,000; otherwise of the run, None
+  for as many as it makes in `seconds`."""
   evaluate_every: int = 2_000
   """Examples between evaluations."""
   seed: int = 0

@@ -1,11 +1,20 @@
-"""The learners: Huber loss for values, squared error for policies, Adam (ReBeL, appendix E)."""
+"""The learners: Huber loss for values, squared error for policies (ReBeL, appendix E)."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
+from optax import contrib
+
+OPTIMIZERS: dict[str, Callable[[optax.Schedule], optax.GradientTransformation]] = {
+  "adam": optax.adam,  # the paper's
+  # Momentum, with each matrix replaced by its nearest orthogonal one (Jordan et al. 2024); vectors
+  # by Adam.
+  "muon": contrib.muon,
+}
 
 
 class LearnerStats(NamedTuple):
@@ -21,6 +30,7 @@ class Learner:
 
   Attributes:
     network: the value network.
+    optimizer_name: a key of `OPTIMIZERS`.
     learning_rate: at the start.
     halve_every: gradient steps after which the learning rate halves; 0 for a cosine decay to
       zero over `decay_steps`.
@@ -30,6 +40,7 @@ class Learner:
   """
 
   network: Any
+  optimizer_name: str
   learning_rate: float
   halve_every: int
   decay_steps: int
@@ -37,12 +48,12 @@ class Learner:
   max_gradient_norm: float = 0.0
 
   def optimizer(self) -> optax.GradientTransformation:
-    """Returns Adam with the schedule."""
+    """Returns the optimizer with its schedule."""
     if self.halve_every:
       schedule = optax.exponential_decay(self.learning_rate, self.halve_every, 0.5, staircase=True)
     else:
       schedule = optax.cosine_decay_schedule(self.learning_rate, max(self.decay_steps, 1))
-    steps = [optax.adam(schedule)]
+    steps = [OPTIMIZERS[self.optimizer_name](schedule)]
     if self.max_gradient_norm:
       steps.insert(0, optax.clip_by_global_norm(self.max_gradient_norm))
     return optax.chain(*steps)

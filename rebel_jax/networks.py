@@ -97,6 +97,8 @@ class ValueNetwork(nn.Module):
     hidden_layers, width: size of the MLP.
     activation: a key of `ACTIVATIONS`.
     layer_norm: whether hidden layers are normalised before their activation.
+    belief_roots: how many successive square roots of the beliefs are inputs too. Values change
+      fastest where an infostate is all but ruled out; roots tell apart beliefs near zero.
     precision: of products, one of `PRECISIONS`.
   """
 
@@ -105,6 +107,7 @@ class ValueNetwork(nn.Module):
   width: int = 256
   activation: str = "gelu"
   layer_norm: bool = True
+  belief_roots: int = 0
   precision: str = "default"
 
   def setup(self):
@@ -125,7 +128,10 @@ class ValueNetwork(nn.Module):
 
   def decode(self, encoded: Any, beliefs: jax.Array) -> jax.Array:
     """Returns values `[R, H]` from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
-    x = encoded + self.beliefs(beliefs)
+    inputs = [beliefs]
+    for _ in range(self.belief_roots):
+      inputs.append(jnp.sqrt(inputs[-1]))
+    x = encoded + self.beliefs(jnp.concatenate(inputs, axis=-1))
     for i in range(self.hidden_layers):
       if i > 0:
         x = self.hidden[i - 1](x)

@@ -33,6 +33,7 @@ def _layers(config: Config) -> dict[str, Any]:
     width=config.width,
     activation=config.activation,
     layer_norm=config.layer_norm,
+    belief_roots=config.belief_roots,
     precision=config.precision,
   )
 
@@ -170,6 +171,7 @@ def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices:
       f"step of lanes={config.lanes}"
     )
   learning: dict[str, Any] = dict(
+    optimizer_name=config.optimizer,
     learning_rate=config.learning_rate,
     halve_every=config.halve_every,
     decay_steps=config.num_steps * config.learn_steps,

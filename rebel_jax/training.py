@@ -32,8 +32,8 @@ class TrainState(NamedTuple):
   What `PER_DEVICE` names has a leading axis `[D]` over devices; the rest is the same on all.
 
   Attributes:
-    params, optimizer_state: the value network's and Adam's; with a policy network dicts of both
-      networks', `value` and `policy`.
+    params, optimizer_state: the value network's and its optimizer's; with a policy network dicts of
+      both networks', `value` and `policy`.
     lanes, replay, keys: each device's.
     step: `[]` self-play steps taken.
     solves: `[]` subgames solved, all devices together.

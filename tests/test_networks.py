@@ -43,9 +43,15 @@ def as_plain(params, hidden_layers, layer_norm):
 
 
 @pytest.mark.parametrize("layer_norm", [True, False])
-@pytest.mark.parametrize("hidden_layers", [1, 3])
-def test_it_is_the_plain_network(hidden_layers, layer_norm, x64):
-  network = ValueNetwork(3, hidden_layers=hidden_layers, width=32, layer_norm=layer_norm)
+@pytest.mark.parametrize(("hidden_layers", "belief_roots"), [(1, 0), (3, 0), (2, 2)])
+def test_it_is_the_plain_network(hidden_layers, belief_roots, layer_norm, x64):
+  network = ValueNetwork(
+    3,
+    hidden_layers=hidden_layers,
+    width=32,
+    layer_norm=layer_norm,
+    belief_roots=belief_roots,
+  )
   keys = jax.random.split(jax.random.key(0), 4)
   features, beliefs = jax.random.normal(keys[0], (7, 5)), jax.random.uniform(keys[1], (7, 6))
   params = network.init(keys[2], features, beliefs)
@@ -55,7 +61,8 @@ def test_it_is_the_plain_network(hidden_layers, layer_norm, x64):
   leaves = [x + 0.3 * jax.random.normal(k, x.shape) for x, k in zip(leaves, noise)]
   params = jax.tree.unflatten(structure, leaves)
   plain = Plain(3, hidden_layers, 32, layer_norm)
-  joined = jnp.concatenate([features, beliefs], axis=-1)
+  roots = [beliefs ** (0.5**i) for i in range(1 + belief_roots)]
+  joined = jnp.concatenate([features, *roots], axis=-1)
   expected = plain.apply(as_plain(params, hidden_layers, layer_norm), joined)
   found = network.apply(params, features, beliefs)
   np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)

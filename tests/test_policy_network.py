@@ -198,7 +198,9 @@ def test_the_learner_fits_a_known_policy():
   examples = make_policy_examples(jax.tree.map(lambda x: x[np.asarray(targets.valid)], targets))
   assert examples.policy.dtype == jnp.uint8
   trunk = ValueNetwork(num_infostates=num_actions * h, hidden_layers=1, width=64)
-  learner = PolicyLearner(PolicyNetwork(trunk, num_actions), 3e-3, 0, 300, len(examples.policy))
+  learner = PolicyLearner(
+    PolicyNetwork(trunk, num_actions), "adam", 3e-3, 0, 300, len(examples.policy)
+  )
   arguments = (examples.features, examples.beliefs, examples.legal)
   params = learner.network.init(jax.random.key(0), *arguments)
   state, losses = learner.optimizer().init(params), []

@@ -1,0 +1,210 @@
+"""How wrong a trained value network is, and what makes it so.
+
+`python -m benchmarks.value_error liars_dice_1x4f` takes public belief states from two places: those
+that self-play of the network's run would train on, and leaves that its searches ask about, which
+play may never reach. At each it compares three things with the value found by solving the rest of
+the game to its end (DCFR, `--exact-iterations`):
+
+- `network`: what the network says;
+- `target`: what training would teach it there, the values that a search with this network finds;
+- `fit`: the network against the target.
+
+Errors of the network come from both: it repeats the errors of its targets, and adds what it has
+not learned of them. Differences are root mean squares over the players' values of the PBS (each
+infostate weighed by its probability), in the game's units: such a value is unique, while those of
+single infostates need not be. `bias` is the mean over PBSs and players of `network`'s difference;
+were it exact for one player whatever the other's, it would be zero.
+"""
+
+import dataclasses
+import json
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+import rebel_jax
+from benchmarks.timing import environment, significant
+from games.build import build_from_state
+from rebel_jax import compile_cache
+from rebel_jax.config import Config
+from rebel_jax.networks import NetworkLeafValues
+from rebel_jax.self_play import init_lanes, self_play_step
+from rebel_jax.setup import Setup, make_setup
+from solvers import LeafQuery, discounted_cfr, exploitability, solve_batch
+from solvers.batch_search import sample_stop, search_batch
+from solvers.exploitability import root_marginals
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Measure a network's errors against solved games."""
+
+  checkpoint: tyro.conf.Positional[str] = "liars_dice_1x4f"
+  """A run's folder, a checkpoint, or the name of a network that comes with the package."""
+  states: int = 256
+  """PBSs from each place."""
+  iterations: int | None = None
+  """Iterations of the searches that make targets; None for the run's."""
+  exact_iterations: int = 1_024
+  """Iterations of the solves to the end of the game."""
+  seed: int = 0
+  """Of self-play."""
+
+
+def sample_states(setup: Setup, params: Any, options: Options) -> dict[str, tuple]:
+  """Returns subgames `[M]` and beliefs `[M, P, H]` from each place."""
+  settings = setup.trainer.self_play
+  table = setup.table.tables[0]
+  leaf_values = NetworkLeafValues(setup.trainer.learner.network)
+
+  @jax.jit
+  def play(lanes, key):
+    played = self_play_step(setup.table, settings, lanes, leaf_values, params, key)
+    stop_key, leaf_key = jax.random.split(jax.random.fold_in(key, 1))
+    shape = (settings.num_lanes,)
+    stop = sample_stop(stop_key, shape, settings.num_iterations, settings.stop_exponent)
+    found = search_batch(
+      table,
+      lanes.roots,
+      lanes.beliefs,
+      stop,
+      settings.num_iterations,
+      algorithm=settings.algorithm,
+      leaf_values=leaf_values,
+      params=params,
+      num_rows=settings.num_lanes * table.trees.num_leaves,
+    )
+    live = jnp.asarray(table.successor)[lanes.roots] >= 0
+    leaf = jax.random.categorical(leaf_key, jnp.where(live, 0.0, -jnp.inf))
+    lane = jnp.arange(settings.num_lanes)
+    below = (jnp.asarray(table.successor)[lanes.roots, leaf], found.leaf_beliefs[lane, leaf])
+    return played.lanes, below, live.any(axis=-1)
+
+  lanes = init_lanes(setup.table, settings.num_lanes)
+  key = jax.random.key(options.seed)
+  places: dict[str, list] = {"self-play": [], "leaves": []}
+  gathered = 0
+  for step in range(10_000):
+    key, step_key = jax.random.split(key)
+    before = lanes
+    lanes, below, searched = play(lanes, step_key)
+    if step < 8:  # games have begun together, and drift apart
+      continue
+    kept = np.asarray(before.roots != 0)
+    places["self-play"] += zip(np.asarray(before.roots)[kept], np.asarray(before.beliefs)[kept])
+    kept = np.asarray(searched)
+    places["leaves"] += zip(np.asarray(below[0])[kept], np.asarray(below[1])[kept])
+    gathered = min(map(len, places.values()))
+    if gathered >= options.states:
+      break
+  return {
+    name: tuple(np.stack(x) for x in zip(*found[: options.states]))
+    for name, found in places.items()
+  }
+
+
+def pbs_values(setup: Setup, roots, beliefs, values) -> np.ndarray:
+  """Returns the players' values of PBSs, `[M, P]`, from those of their infostates `[M, P, H]`."""
+  trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], setup.table.tables[0].trees)
+  weights = jax.vmap(root_marginals)(trees, beliefs)
+  return np.asarray((weights * values).sum(axis=-1))
+
+
+def ask_network(setup: Setup, params: Any, roots, beliefs) -> np.ndarray:
+  """Returns the network's infostate values, `[M, P, H]`."""
+  features = jnp.asarray(setup.table.tables[0].trees.root_features)[roots]
+  leaf_values = NetworkLeafValues(setup.trainer.learner.network)
+  found = [
+    leaf_values(params, LeafQuery(features[:, player], player, jnp.asarray(beliefs)))
+    for player in (0, 1)
+  ]
+  return np.stack(found, axis=1)
+
+
+def search_targets(setup: Setup, params: Any, roots, beliefs, iterations: int) -> np.ndarray:
+  """Returns the root values that searches with the network find, `[M, P, H]`."""
+  table = setup.table.tables[0]
+  found = jax.jit(search_batch, static_argnames=("algorithm", "leaf_values", "num_rows"))(
+    table,
+    roots,
+    beliefs,
+    np.zeros(len(roots), np.int32),
+    iterations,
+    algorithm=setup.trainer.self_play.algorithm,
+    leaf_values=NetworkLeafValues(setup.trainer.learner.network),
+    params=params,
+    num_rows=max(1, int(table.num_live[roots].sum())),
+  )
+  return np.asarray(found.root_values)
+
+
+def solve_exactly(setup: Setup, roots, beliefs, iterations: int) -> tuple[np.ndarray, float]:
+  """Returns values `[M, P, H]` of solving to the end, and the solutions' worst exploitability."""
+  values, worst = np.zeros_like(beliefs), 0.0
+  for root in np.unique(roots):
+    here = np.flatnonzero(roots == root)
+    tree = build_from_state(setup.game, setup.subgames.states[root])
+    solved = solve_batch(
+      tree, algorithm=discounted_cfr(), num_iterations=iterations, beliefs=beliefs[here]
+    )
+    values[here] = np.asarray(solved.root_values)
+    for row, policy in zip(here[:2], np.asarray(solved.average_policy)):
+      worst = max(worst, float(exploitability(tree, policy, beliefs=beliefs[row])))
+  return values, worst
+
+
+def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any]]:
+  """Returns a row for each place that PBSs come from.
+
+  Raises:
+    SystemExit: the run's subgames lie in several tables.
+  """
+  setup = make_setup(dataclasses.replace(config, num_devices=1))
+  if len(setup.table.tables) > 1:
+    raise SystemExit(f"depth={config.depth} is not supported here: one number of actions is")
+  iterations = config.iterations if options.iterations is None else options.iterations
+  rows = []
+  for place, (roots, beliefs) in sample_states(setup, params, options).items():
+    exact, worst = solve_exactly(setup, roots, beliefs, options.exact_iterations)
+    found = {
+      "exact": exact,
+      "network": ask_network(setup, params, roots, beliefs),
+      "target": search_targets(setup, params, roots, beliefs, iterations),
+    }
+    values = {name: pbs_values(setup, roots, beliefs, x) for name, x in found.items()}
+    differences = {
+      "network": values["network"] - values["exact"],
+      "target": values["target"] - values["exact"],
+      "fit": values["network"] - values["target"],
+    }
+    errors = {
+      name: significant(float(np.sqrt(np.mean(x**2))), 3) for name, x in differences.items()
+    }
+    rows.append(
+      {
+        "place": place,
+        "states": len(roots),
+        "iterations": iterations,
+        **errors,
+        "bias": significant(float(differences["network"].mean()), 3),
+        "spread": significant(float(values["exact"].std()), 3),
+        "exploitability_of_exact": significant(worst, 2),
+      }
+    )
+  return rows
+
+
+def main(options: Options) -> None:
+  """Measures one network."""
+  compile_cache.enable()
+  policy = rebel_jax.load(options.checkpoint)
+  for row in compare(policy.config, policy.params, options):
+    known = {"benchmark": "value_error", **environment(), "network": options.checkpoint}
+    print(json.dumps(known | row), flush=True)
+
+
+if __name__ == "__main__":
+  main(tyro.cli(Options))
