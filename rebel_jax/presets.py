@@ -91,8 +91,13 @@ _RECIPE: dict[str, Any] = dict(
   eval_algorithm="cfr_plus",
 )
 
-# Steps and playthroughs of the larger games take longer.
+# Longer runs: an optimizer that learns several times more of each step and pays for it with time,
+# a buffer that forgets slowly. Their steps and playthroughs take longer, so reports are rarer.
 _LONGER: dict[str, Any] = _RECIPE | {
+  "belief_roots": 2,
+  "optimizer": "muon",
+  "learning_rate": 0.02,
+  "batch_size": 512,
   "uses_per_example": 8.0,
   "buffer_size": 2**19,
   "report_every": 20,
@@ -152,9 +157,9 @@ _TEH_PAPER = Config(
 
 _ALL = (
   _liars_dice(1, 4, **_RECIPE, examples=240_000, evaluate_every=60_000, max_seconds=210.0),
-  _liars_dice(1, 5, **_LONGER, examples=900_000, evaluate_every=225_000),
-  _liars_dice(1, 6, **_LONGER, examples=2_500_000, evaluate_every=500_000),
-  _liars_dice(2, 3, **_LONGER, examples=1_000_000, evaluate_every=200_000),
+  _liars_dice(1, 5, **_LONGER, examples=1_200_000, evaluate_every=300_000),
+  _liars_dice(1, 6, **_LONGER, examples=2_200_000, evaluate_every=550_000),
+  _liars_dice(2, 3, **_LONGER, examples=1_500_000, evaluate_every=375_000),
   _paper(1, 4),
   _paper(1, 5),
   _paper(1, 6),
