@@ -164,6 +164,16 @@ class Game(abc.ABC):
     """Returns a short name of a public action for people to read."""
     return str(action)
 
+  def describe(self, history: Sequence[int], action: int) -> str:
+    """Returns what `action` is after `history`, for people to read; its name if that says all."""
+    del history
+    return self.action_name(action)
+
+  def situation(self, history: Sequence[int]) -> str:
+    """Returns what lies on the table after `history`; empty if the actions so far say it all."""
+    del history
+    return ""
+
   def infostate_name(self, player: int, infostate: int) -> str:
     """Returns a short name of an infostate for people to read."""
     del player

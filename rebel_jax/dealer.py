@@ -30,7 +30,10 @@ class Dealer:
   def __init__(self, game: Game):
     self.game = game
     self._weights = np.asarray(game.pair_weights(), float)
-    self._payoffs = np.asarray(game.payoffs(), float)
+    # Where infostates are hands of cards, tables of all pairs may be too many to keep.
+    holds_cards = game.hands() is not None
+    self._strengths = game.strengths() if holds_cards else None
+    self._payoffs = None if holds_cards else np.asarray(game.payoffs(), float)
     self.history: list[int] = []
     self.state = game.initial_state()
     self.infostates = [0, 0]
@@ -99,7 +102,14 @@ class Dealer:
     assert self.actor == TERMINAL
     table = int(self.game.payoff_index(self.state[None])[0])
     scale = float(self.game.payoff_scale(self.state[None])[0])
-    return scale * float(self._payoffs[table][self.infostates[0], self.infostates[1]])
+    first, second = self.infostates
+    if self._payoffs is not None:
+      return scale * float(self._payoffs[table, first, second])
+    assert self._strengths is not None
+    if table == 0:  # a fold
+      return scale
+    strengths = self._strengths[table - 1].astype(int)
+    return scale * float(np.sign(strengths[first] - strengths[second]))
 
   def is_over(self) -> bool:
     """Returns whether the game has ended."""

@@ -1,6 +1,7 @@
 """`python -m rebel_jax.play`: a person plays the agent in a terminal."""
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Sequence
 
@@ -8,12 +9,14 @@ import numpy as np
 import tyro
 
 from games import LiarsDice
+from games.poker import Holdem
 from rebel_jax import checkpoint, compile_cache, flags
 from rebel_jax.agent import Agent, Searcher
 from rebel_jax.config import ALGORITHMS, ConfigError, unknown
 from rebel_jax.dealer import Dealer, Move
 
 _DIE = "⚀⚁⚂⚃⚄⚅"
+_SUITS = str.maketrans({"s": "♠", "h": "♥", "d": "♦", "c": "♣"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,14 +81,15 @@ class Table:
     self.say(f"You hold {self.holding(seat, dealer.infostates[seat])}.")
     while not dealer.is_over():
       if dealer.actor == seat:
+        self.show_table()
         move = self.choose(seat)
       elif dealer.actor == 1 - seat:
         self.note()
         move = agent.act()
-        self.say(f"The agent: {self.game.action_name(move.action)}")
+        self.say(f"The agent: {self.describe(move.action)}")
       else:
         move = Move(dealer.sample_chance(self.rng), -1)
-        self.say(f"Chance: {self.game.action_name(move.action)}")
+        self.say(f"Chance: {self.describe(move.action)}")
       dealer.apply(move, self.rng)
       agent.observe(move.action, dealer.infostates[1 - seat])
     won = dealer.payoff() * (1 - 2 * seat)
@@ -94,13 +98,31 @@ class Table:
     self.say(f"You {'win' if won > 0 else 'lose' if won < 0 else 'draw'} ({won:+g}).")
     return won
 
+  def describe(self, action: int) -> str:
+    """Returns an action, here, as a person reads it."""
+    return self.in_suits(self.game.describe(self.dealer.history, action))
+
+  def show_table(self) -> None:
+    """Says what lies on the table, where the moves so far do not say it all."""
+    situation = self.game.situation(self.dealer.history)
+    if situation:
+      self.say(f"  {self.in_suits(situation)}")
+
+  def in_suits(self, text: str) -> str:
+    """Returns a text with the cards in it, such as `Ks`, in symbols: `K♠`."""
+    if not isinstance(self.game, Holdem):
+      return text
+    ranks = self.game.deck.ranks
+    text = re.sub(f"([{ranks}])([shdc])", lambda m: m[1] + m[2].translate(_SUITS), text)
+    return re.sub(f"([♠♥♦♣])(?=[{ranks}])", r"\1 ", text)
+
   def holding(self, player: int, infostate: int) -> str:
     """Returns an infostate as a person reads it."""
     name = self.game.infostate_name(player, infostate)
     if isinstance(self.game, LiarsDice) and self.game.num_faces <= len(_DIE):
       dice = [int(face) for face in self.game.dice()[infostate]]
       return f"{' '.join(_DIE[face] for face in dice)}  ({', '.join(str(f + 1) for f in dice)})"
-    return name
+    return self.in_suits(name)
 
   def choose(self, seat: int) -> Move:
     """Asks the person for a move until it is legal."""
@@ -121,7 +143,8 @@ class Table:
 
   def move_name(self, seat: int, move: Move) -> str:
     """Returns what a person types for a move."""
-    name = self.game.action_name(move.action).lower().replace(" ", "-")
+    name = self.game.describe(self.dealer.history, move.action).split(" (")[0]
+    name = name.lower().replace(" ", "-")
     if move.infostate != self.dealer.infostates[seat]:
       name = self.game.infostate_name(seat, move.infostate).lower().replace(" ", "-")
     return name
@@ -134,6 +157,12 @@ class Table:
         f"highest face, {self.game.num_faces}, counts as any. Bid higher, or call the last bid "
         "with liar: whoever is wrong loses."
       )
+    if isinstance(self.game, Holdem):
+      self.say(
+        "Hold'em between two: each has two cards of their own, shares those on the board, and the "
+        "best five of the seven win the pot. Bets are named by the chips that a player will have "
+        "put in; what is won or lost is counted with what was in the pot at the start."
+      )
     self.say("After a game you can see what the agent believed and how it chose: type why.")
 
   def note(self) -> None:
@@ -141,13 +170,17 @@ class Table:
     agent, person = self.agent, 1 - self.agent.player
     belief = agent.beliefs[person]
     likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > 0.005]
-    thinks = ", ".join(f"{self.game.infostate_name(person, h)} {belief[h]:.0%}" for h in likely)
+    thinks = ", ".join(
+      f"{self.in_suits(self.game.infostate_name(person, h))} {belief[h]:.0%}" for h in likely
+    )
     moves = sorted(agent.choices().items(), key=lambda item: -item[1])
     wants = ", ".join(
       f"{self.move_name(agent.player, move)} {p:.0%}" for move, p in moves if p > 0.005
     )
-    said = " ".join(self.game.action_name(a) for a in self.dealer.history) or "nothing yet"
-    self.record.append(f"after {said}: you hold {thinks}; its policy: {wants}")
+    history = self.dealer.history
+    said = [self.in_suits(self.game.describe(history[:i], a)) for i, a in enumerate(history)]
+    after = ", ".join(said) or "nothing yet"
+    self.record.append(f"after {after}: you hold {thinks}; its policy: {wants}")
 
   def why(self) -> None:
     """Shows what was noted."""

@@ -1,10 +1,18 @@
 """`python -m rebel_jax.play`: a person at the table, played by a script."""
 
+import dataclasses
+import functools
 import re
+import tempfile
 
+import numpy as np
 import pytest
 
+import games
 from rebel_jax import play
+from rebel_jax.dealer import Dealer
+from rebel_jax.run import train
+from tests.test_poker_learning import TINY as TINY_POKER
 from tests.tiny import trained
 
 
@@ -84,3 +92,46 @@ def test_mistakes_are_named(arguments, message, capsys):
   err = capsys.readouterr().err
   assert message in err
   assert err.count("\n") == 1
+
+
+@functools.cache
+def poker_player():
+  folder = tempfile.mkdtemp(prefix="rebel-jax-test-")
+  train(dataclasses.replace(TINY_POKER, output_dir=folder))
+  return folder
+
+
+def test_poker_is_played_in_chips_and_cards():
+  answers = ["call", "bet-to-150", "check", "check", *["call", "check", ""] * 40]
+  text, code = at_the_table(
+    poker_player(), *COMMAND, "--seat", 0, "--games", 12, answers=[*answers, "why", "quit"]
+  )
+  assert code == 0
+  assert "'call' is not a move here; type one of: check bet-to-" in text
+  assert re.search(r"You hold [2-9TJQKA][♠♥♦♣] [2-9TJQKA][♠♥♦♣]\.", text)
+  assert re.search(r"board .[♠♥♦♣]( .[♠♥♦♣]){3,4}, pot \d+, stacks \d+ and \d+", text)
+  assert re.search(r"Chance: deal [2-9TJQKA][♠♥♦♣]", text)
+  # What is won was paid by the other player, and nobody wins more than a stack.
+  won = [float(x) for x in re.findall(r"You (?:win|lose|draw) \(([-+\d.]+)\)", text)]
+  assert len(won) >= 8
+  assert all(abs(x) <= dict(TINY_POKER.game_params)["stack"] for x in won)
+
+
+def test_showdowns_without_tables():
+  """A dealer compares strengths; against the game's table of payoffs for every pair."""
+  game = games.make("small_holdem")
+  dealer, rng = Dealer(game), np.random.default_rng(0)
+  table, seen = game.payoffs(), set()
+  for _ in range(60):
+    dealer.deal(rng)
+    while not dealer.is_over():
+      if dealer.actor == games.CHANCE:
+        dealer.settle_chance(rng)
+      else:
+        moves = dealer.legal_moves()
+        dealer.apply(moves[rng.integers(len(moves))], rng)
+    index = int(game.payoff_index(dealer.state[None])[0])
+    scale = float(game.payoff_scale(dealer.state[None])[0])
+    assert dealer.payoff() == scale * table[index][tuple(dealer.infostates)]
+    seen.add((index == 0, float(np.sign(dealer.payoff()))))
+  assert {(True, 1.0), (True, -1.0), (False, 1.0), (False, -1.0)} <= seen

@@ -372,6 +372,15 @@ class Holdem(Game):
     all_in = " (all-in)" if to == self.rules.stack else ""
     return f"{'raise' if facing else 'bet'} to {to}{all_in}"
 
+  def situation(self, history: Sequence[int]) -> str:
+    """Returns the board, the pot and what is left of the stacks, in chips."""
+    state = self.state_after(history)
+    shown = [card for card in (*self.board, *self._dealt(state[None])[0]) if card != _NO_CARD]
+    paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
+    behind = [self.rules.stack - chips for chips in paid]
+    board = f"board {self.deck.names(shown)}, " if shown else ""
+    return f"{board}pot {sum(paid)}, stacks {behind[0]} and {behind[1]}"
+
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])
 
