@@ -2,13 +2,15 @@
 
 import concurrent.futures
 import os
-from collections.abc import Callable, Hashable
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+Item = TypeVar("Item")
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
 _compiled: set[Hashable] = set()
@@ -61,3 +63,42 @@ def map_over_cores(
   with concurrent.futures.ThreadPoolExecutor(count) as threads:
     parts += threads.map(run, places[len(parts) :])
   return jax.tree.map(lambda *x: jnp.concatenate(x)[:size], *parts)
+
+
+def run_ahead(
+  function: Callable[[Item], Result], items: Iterable[Item], *, kind: Callable[[Item], Hashable]
+) -> Iterator[tuple[Item, Result]]:
+  """Yields each item with `function(item)`, in order, while the next are computed on other cores.
+
+  On an accelerator one follows the other: its programs would only wait for each other.
+
+  Args:
+    function: calls a compiled program and waits for its result.
+    items: what to call it with.
+    kind: what decides which program an item needs. The first of each kind is done before others
+      of it begin, so that it is compiled once.
+  """
+  count = num_cores() if jax.default_backend() == "cpu" else 1
+  if count == 1:
+    for item in items:
+      yield item, function(item)
+    return
+  x64 = jax.config.read("jax_enable_x64")  # threads start with the process's own setting
+
+  def run(item: Item) -> Result:
+    with jax.enable_x64(x64):
+      return function(item)
+
+  seen: set[Hashable] = set()
+  pending: deque[tuple[Item, concurrent.futures.Future[Result]]] = deque()
+  with concurrent.futures.ThreadPoolExecutor(count) as threads:
+    for item in items:
+      pending.append((item, threads.submit(run, item)))
+      if kind(item) not in seen:
+        seen.add(kind(item))
+        concurrent.futures.wait([pending[-1][1]])
+      while len(pending) > count:
+        first, future = pending.popleft()
+        yield first, future.result()
+    for item, future in pending:
+      yield item, future.result()

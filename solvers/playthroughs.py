@@ -22,6 +22,7 @@ import numpy as np
 from games import CHANCE, PADDING, PublicTree
 from solvers import root_search, traversal
 from solvers.batch_search import leaf_beliefs, sample_stop, search_batch
+from solvers.cores import run_ahead
 from solvers.searching_agent import SearchingAgent, searches_from
 from solvers.solve import LARGE_OPTIONS, is_large, uniform_policy
 from solvers.subgames import SubgameTable
@@ -88,6 +89,13 @@ def searching_policy(
   costs = searches_from(agent)
   left = total = int(costs[0]) * num_playthroughs
   start = None if unsafe else _search_start(agent, params, num_iterations)
+
+  def bucket_of(item: tuple[_Frontier, jax.Array]) -> int:
+    return int(agent.bucket_of[item[0].entry[0]])
+
+  def search(item: tuple[_Frontier, jax.Array]) -> tuple[SubgameTable, np.ndarray, tuple]:
+    return _search_chunk(agent, *item, params, num_iterations, unsafe)
+
   for first in range(0, num_playthroughs, per_batch):
     count = min(per_batch, num_playthroughs - first)
     prior = np.tile(np.asarray(agent.tree.prior), (count, 1, 1))
@@ -99,15 +107,17 @@ def searching_policy(
       )
       reached = _follow(agent.subgames.trees[0], frontier.reach, start[stops])
       rows = np.zeros(count, int)
-      frontier = _descend(agent, agent.start, rows, frontier, reached, children, sums)
+      frontier = _descend(agent, agent.start, rows, reached, frontier, children, sums)
       left -= int(costs[0] * count - costs[frontier.entry].sum())
     while len(frontier.node):
+      key, level_key = jax.random.split(key)
+      keyed = (
+        (chunk, jax.random.fold_in(level_key, i))
+        for i, chunk in enumerate(_chunks(agent, frontier))
+      )
       below = []
-      for chunk in _chunks(agent, frontier):
-        key, chunk_key = jax.random.split(key)
-        below.append(
-          _search_chunk(agent, chunk, params, num_iterations, chunk_key, unsafe, children, sums)
-        )
+      for (chunk, _), (table, rows, found) in run_ahead(search, keyed, kind=bucket_of):
+        below.append(_descend(agent, table, rows, found, chunk, children, sums))
         left -= int(costs[chunk.entry].sum() - costs[below[-1].entry].sum())
         if progress is not None:
           progress(total - left, total)
@@ -216,9 +226,9 @@ def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array):
 
 
 def _search_chunk(
-  agent: SearchingAgent, chunk: _Frontier, params, num_iterations, key, unsafe, children, sums
-) -> _Frontier:
-  """Searches one chunk, adds its policies to `sums` and returns the subgames below."""
+  agent: SearchingAgent, chunk: _Frontier, key, params, num_iterations, unsafe
+) -> tuple[SubgameTable, np.ndarray, tuple]:
+  """Searches one chunk; returns what `_descend` needs of it."""
   bucket = agent.buckets[agent.bucket_of[chunk.entry[0]]]
   size, lanes = len(chunk.node), bucket.num_lanes
   padding = np.zeros(lanes - size, int)
@@ -243,11 +253,11 @@ def _search_chunk(
     decides=bucket.decides,
   )
   own = np.asarray(own)[:size]  # [M, P, n, H]
-  return _descend(agent, bucket.table, rows, chunk, (own, below), children, sums)
+  return bucket.table, rows, (own, below)
 
 
 def _descend(
-  agent: SearchingAgent, table: SubgameTable, rows, chunk: _Frontier, results, children, sums
+  agent: SearchingAgent, table: SubgameTable, rows, results, chunk: _Frontier, children, sums
 ) -> _Frontier:
   """Adds the policies of searched subgames to `sums` and returns the subgames below them.
 

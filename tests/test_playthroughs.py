@@ -100,6 +100,14 @@ def test_every_subgame_is_searched_once_a_playthrough():
   np.testing.assert_allclose(sums[decisions], 1.0, atol=1e-5)
 
 
+@pytest.mark.parametrize("cores", [1, 3])
+def test_the_policy_does_not_depend_on_the_cores(agent, monkeypatch, cores):
+  settings = {"playthroughs": 600, "iterations": 16}  # three calls a level
+  expected, _ = play(agent, **settings)
+  monkeypatch.setattr("solvers.cores.num_cores", lambda: cores)
+  np.testing.assert_array_equal(play(agent, **settings)[0], expected)
+
+
 def test_what_neither_player_reaches_is_not_searched(monkeypatch):
   """The average gives such subgames no weight; progress counts them as done."""
   game = games.make("liars_dice", num_dice=1, num_faces=3)
