@@ -1,17 +1,19 @@
 """Ships a trained network: measures it by the paper's measure and writes its two small files.
 
 `python -m benchmarks.pretrained RUN NAME` measures the newest checkpoint of a run (1,024
-playthroughs of 1,024 iterations unless told otherwise), writes `rebel_jax/pretrained/NAME` and
-prints a JSON line. `rebel_jax.load_pretrained(NAME)` reads it.
+playthroughs of 1,024 iterations unless told otherwise), or takes what the run measured at its end
+(`--own`), writes `rebel_jax/pretrained/NAME` and prints a JSON line.
+`rebel_jax.load_pretrained(NAME)` reads it.
 """
 
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import tyro
 
-from rebel_jax import checkpoint, compile_cache, evaluate
+from rebel_jax import checkpoint, compile_cache, evaluate, metrics
 from rebel_jax.config import Config
 from rebel_jax.display import Display
 from rebel_jax.presets import get_preset
@@ -33,6 +35,8 @@ class Options:
   """Iterations of each search; one player's update is one."""
   seed: int = 0
   """Seed of the playthroughs."""
+  own: bool = False
+  """Take the run's own last evaluation instead of measuring again."""
 
 
 def command_of(config: Config) -> str:
@@ -45,14 +49,32 @@ def command_of(config: Config) -> str:
   return f"python train.py --preset {config.preset}{''.join(flags)}"
 
 
+def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
+  """Returns what the run measured of its newest checkpoint, with the settings it used.
+
+  Raises:
+    SystemExit: it measured nothing there.
+  """
+  row = metrics.read_metrics(run)[-1]
+  if row["step"] != policy.about["step"] or row.get("exploitability") is None:
+    raise SystemExit(f"run={run!r} has not measured its newest checkpoint, leave out --own")
+  config = policy.config
+  found = {name: row[name] for name in ("exploitability", "playthroughs", "iterations")}
+  seed = (config.seed + row["step"]) % 2**32  # as the run draws its playthroughs
+  return found | {"algorithm": config.eval_algorithm, "depth": config.depth, "seed": seed}
+
+
 def main(options: Options) -> None:
   """Measures, exports and prints."""
   compile_cache.enable()
   policy = checkpoint.load(options.run)
   settings = {name: getattr(options, name) for name in ("playthroughs", "iterations", "seed")}
-  result = evaluate.measure(
-    evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
-  )
+  if options.own:
+    result = own_measure(options.run, policy)
+  else:
+    result = evaluate.measure(
+      evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
+    )
   config = dataclasses.replace(policy.config, output_dir=None, resume=False, distributed=False)
   kept = ("exploitability", "playthroughs", "iterations", "algorithm", "depth", "seed")
   about = {

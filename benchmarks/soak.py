@@ -29,6 +29,7 @@ import tyro
 
 from benchmarks import timing
 from rebel_jax import checkpoint, metrics
+from rebel_jax.config import Config
 
 ROOT = Path(__file__).parents[1]
 CLOCK = ("seconds", "examples_per_second", "evaluation_seconds", "device_memory_bytes")
@@ -83,6 +84,12 @@ def resident_bytes(process: subprocess.Popen) -> int:
   return 1024 * int(status.split("VmRSS:")[1].split()[0])
 
 
+def last_step(run: Path) -> int:
+  """Returns the step that a run ends with."""
+  written = json.loads((run / "config.json").read_text())
+  return Config.from_dict(written["config"]).num_steps
+
+
 def slope(times: list[float], values: list[float]) -> float:
   """Returns by how much values grow in an hour, as a least-squares line has it."""
   return float(np.polyfit(np.asarray(times) / 3600, values, 1)[0])
@@ -103,7 +110,7 @@ def soak(options: Options, folder: Path) -> list[dict[str, Any]]:
       break
     done = metrics.read_metrics(run)
     examples = done[-1]["examples"] if done else 0
-    if examples >= total:
+    if done and done[-1]["step"] >= last_step(run):
       break  # all that is left is the evaluation at the end
     rows.append(
       {

@@ -91,18 +91,20 @@ _RECIPE: dict[str, Any] = dict(
   eval_algorithm="cfr_plus",
 )
 
-# Longer runs: an optimizer that learns several times more of each step and pays for it with time,
-# a buffer that forgets slowly. Their steps and playthroughs take longer, so reports are rarer.
-_LONGER: dict[str, Any] = _RECIPE | {
+# An optimizer that learns several times more of each step and pays for it with time, and inputs
+# that tell small beliefs apart: `python -m benchmarks.fit`.
+_MUON: dict[str, Any] = {
   "belief_roots": 2,
   "optimizer": "muon",
   "learning_rate": 0.02,
   "batch_size": 512,
   "uses_per_example": 8.0,
-  "buffer_size": 2**19,
-  "report_every": 20,
-  "eval_playthroughs": 16,
 }
+
+# Longer runs have a buffer that forgets slowly. Their steps and playthroughs take longer.
+_LONGER: dict[str, Any] = (
+  _RECIPE | _MUON | {"buffer_size": 2**19, "report_every": 20, "eval_playthroughs": 16}
+)
 
 # Turn endgame hold'em with a deck of 18 cards: 14 may come on the river, 91 hands.
 _SMALL_TEH = (
@@ -172,15 +174,15 @@ _ALL = (
     game="turn_endgame_holdem",
     game_params=_SMALL_TEH,
     depth="stage",
-    algorithm="linear_cfr",
-    iterations=64,
+    algorithm="discounted_cfr",
+    iterations=128,
     share_start=True,
     lanes=64,
     rows_fraction=1.0,
     network="cards",
-    uses_per_example=16.0,
+    **_MUON,
     buffer_size=131_072,
-    examples=400_000,
+    examples=200_000,
     report_every=20,
     evaluate_every=100_000,
     eval_playthroughs=64,

@@ -38,5 +38,7 @@ def test_it_is_far_better_than_an_untrained_one():
 @pytest.mark.parametrize("name", rebel_jax.pretrained())
 def test_measured_again(name):
   policy = rebel_jax.load_pretrained(name)
-  said = policy.about["measured"]["exploitability"]
-  assert measure(policy, policy.params, playthroughs=64, iterations=1024) < said + 0.04
+  measured = policy.about["measured"]
+  found = measure(policy, policy.params, playthroughs=64, iterations=measured["iterations"])
+  # With fewer playthroughs the average is less even; poker counts in chips.
+  assert found < measured["exploitability"] * 1.5 + 0.03

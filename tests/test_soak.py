@@ -5,6 +5,8 @@ import json
 import pytest
 
 from benchmarks import soak
+from rebel_jax import metrics
+from tests.tiny import trained
 
 
 def measured(growth: float, slowdown: float) -> list[dict]:
@@ -33,6 +35,12 @@ def test_slopes():
   assert leaky["rate_change_per_hour"] == pytest.approx(-0.1 / 0.95, rel=0.01)
   with pytest.raises(SystemExit, match="interval=60.0 leaves 2 measurements"):
     soak.slopes(options, measured(0.0, 0.0)[:3])
+
+
+def test_the_step_that_a_run_ends_with():
+  """Lanes that wait make fewer examples than asked for, so steps say when training is over."""
+  folder = trained()
+  assert soak.last_step(folder) == metrics.read_metrics(folder)[-1]["step"] == 8
 
 
 def test_gaps_and_repeats_are_noticed(tmp_path):
