@@ -95,6 +95,17 @@ def test_liars_dice():
 
 
 @pytest.mark.slow
+def test_liars_dice_with_four_faces():
+  """Safe 0.398, 0.199, 0.082 by playthroughs; unsafe 0.184, and 0.186 if it searches longer."""
+  search = Search("liars_dice", 2, 32, num_dice=1, num_faces=4)
+  one, few, many = (search.exploitability(n, 32) for n in (1, 8, 64))
+  assert many < few / 1.5 < one / 2
+  unsafe, longer = (search.exploitability(1, n, unsafe=True) for n in (32, 64))
+  assert unsafe > 1.6 * many
+  assert longer > 0.9 * unsafe
+
+
+@pytest.mark.slow
 def test_rock_paper_scissors_as_playthroughs_grow():
   """Safe search comes below 0.01. Unsafe search answers with paper, or another one, always."""
   search = Search("rock_paper_scissors", 1, 1024)
