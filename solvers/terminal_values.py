@@ -13,8 +13,9 @@ from solvers.setting import Setting
 
 # With at most so many infostates a product with a payoff table is spelled out, infostate by
 # infostate, and XLA makes one loop of it. On a CPU its own products and sums of matrices this small
-# are calls into a library and cost ten times as much.
-_FEW_INFOSTATES = 16
+# are calls into a library and cost ten times as much. With 16, Liar's Dice 2x4f takes more than
+# 9 GB to compile.
+_FEW_INFOSTATES = 12
 # Multiplications in one such loop. XLA hands a longer one to several threads, which takes more time
 # to arrange than the loop itself.
 _LOOP_SIZE = 8192
