@@ -74,6 +74,9 @@ class Config:
       algorithm's averaging weights, as in the paper's algorithm 2) or uniform.
     values_of_average: Train on the values of the average policies rather than on the mean over
       iterations.
+    inner_rows: Public states inside each solved subgame, drawn by how often its average policy goes
+      there, that examples are made of too, beside those that examples and uses_per_example count;
+      0 for none, more need a depth of at least 2.
     share_start: Search the start of the game once a step for all lanes that begin a new game,
       rather than once for each of them. Examples of the start, which is never a leaf, are then not
       trained on.
@@ -154,6 +157,7 @@ class Config:
   iterations: int = 128
   stop_sampling: str = "weighted"
   values_of_average: bool = False
+  inner_rows: int = 0
   share_start: bool = False
   exploration: float = 0.25
   random_beliefs: bool = False
@@ -318,6 +322,7 @@ _FLAGS = (
 # Field, least and greatest value.
 _INTEGERS = (
   ("iterations", 2, 2**24),
+  ("inner_rows", 0, 1_000),
   ("lanes", 1, 2**24),
   ("hidden_layers", 1, 1_000),
   ("width", 1, 2**16),
