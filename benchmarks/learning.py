@@ -4,14 +4,16 @@
 each for the same time, and prints a JSON line for each evaluation. Time is processor time divided
 by the number of cores, compilation and evaluation excluded, so that another program on the machine
 disturbs the comparison less; `--clock wall` takes wall-clock time instead. The learning rate decays
-over the whole time in every variant. `--figure FILE` draws the curves, those of earlier commands too
-if `--lines` names files of what they printed.
+over the whole time in every variant. `--figure FILE` draws the curves, those of earlier commands
+too if `--lines` names files of what they printed.
 
 Exploitability at few playthroughs scatters. `--error-states` adds a sharper judge for games small
-enough to be solved: the root mean square error of the network's values at PBSs that are the same for
-all variants, met by the network that comes with the package under the preset's name, in self-play
-and at the leaves of its searches (see `benchmarks.value_error`). `--learner-share` adds how much of
-the time gradient steps take: the same steps of self-play are timed with and without them.
+enough to be solved: the root mean square error of the network's values at PBSs that are the same
+for all variants, met by the network that comes with the package under the preset's name, in
+self-play and at the leaves of its searches (see `benchmarks.value_error`). `--error-by search`
+takes long searches with that network for their values, where solving games to the end takes too
+long. `--learner-share` adds how much of the time gradient steps take: steps of self-play are timed
+with and without them.
 """
 
 import dataclasses
@@ -68,6 +70,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "muon, predictive cfr+": _MUON | {"algorithm": "predictive_cfr_plus"},
   "muon, iterations 32": _MUON | {"iterations": 32},
   "muon, values of average": _MUON | {"values_of_average": True},
+  "inner rows 1, values of average": _MUON | {"inner_rows": 1, "values_of_average": True},
   "muon, modified cfr-avg": _MUON | {"algorithm": "discounted_cfr_avg"},
   "muon, warm start": _MUON | {"policy_network": True, "iterations": 32},
   "bfloat16": {"precision": "bfloat16"},
@@ -99,6 +102,8 @@ class Options:
   """Seeds of each variant, from 0."""
   error_states: int = 0
   """PBSs of each place at which to measure the network's error; 0 for none."""
+  error_by: Literal["solving", "search"] = "solving"
+  """Whose values these are: those of games solved to the end, or of long searches."""
   learner_share: bool = False
   """Whether to measure how much of the time gradient steps take."""
   lines: tuple[Path, ...] = ()
@@ -117,24 +122,32 @@ def clock(kind: str) -> float:
 class Judge:
   """PBSs whose values are known, the same for all variants.
 
+  `by` is `Options.error_by`.
+
   Raises:
     SystemExit: no network comes with the package under the preset's name.
   """
 
-  def __init__(self, preset: str, states: int):
-    known = get_preset(preset)
+  def __init__(self, preset: str, states: int, by: str = "solving"):
+    config = get_preset(preset)
     try:
       policy = rebel_jax.load(preset)
     except (ValueError, OSError) as error:
-      raise SystemExit(f"error_states={states} needs a network called {preset!r}: {error}") from None
+      raise SystemExit(
+        f"error_states={states} needs a network called {preset!r}: {error}"
+      ) from None
     setup = make_setup(dataclasses.replace(policy.config, num_devices=1))
-    if (policy.config.game, policy.config.depth) != (known.game, known.depth):
+    if (policy.config.game, policy.config.depth) != (config.game, config.depth):
       raise SystemExit(f"error_states={states}: the network {preset!r} is of other subgames")
     options = value_error.Options(preset, states=states)
     self.places = {}
     for place, (roots, beliefs) in value_error.sample_states(setup, policy.params, options).items():
-      exact, _ = value_error.solve_exactly(setup, roots, beliefs, options.exact_iterations)
-      values = value_error.pbs_values(setup, roots, beliefs, exact)
+      iterations = options.exact_iterations
+      if by == "solving":
+        known, _ = value_error.solve_exactly(setup, roots, beliefs, iterations)
+      else:
+        known = value_error.search_targets(setup, policy.params, roots, beliefs, iterations)
+      values = value_error.pbs_values(setup, roots, beliefs, known)
       self.places[place] = (roots, beliefs, values)
 
   def errors(self, setup: Setup, params: Any) -> dict[str, float]:
@@ -233,7 +246,7 @@ def estimate_examples(config: Config, options: Options) -> int:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-  """Draws exploitability against seconds: a line a variant, the mean of its seeds; a panel a preset.
+  """Draws exploitability against seconds: a panel a preset, a line a variant (mean of its seeds).
 
   Dots are the seeds.
   """
@@ -276,7 +289,7 @@ def main(options: Options) -> None:
   rows = [json.loads(line) for path in options.lines for line in path.read_text().splitlines()]
   judge = None
   if options.error_states and options.variants:
-    judge = Judge(options.preset, options.error_states)
+    judge = Judge(options.preset, options.error_states, options.error_by)
   for name in options.variants:
     for seed in range(options.seeds):
       for row in run_variant(options, name, seed, judge):

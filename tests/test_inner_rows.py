@@ -186,7 +186,7 @@ def test_rows_are_drawn_by_reach_and_masked_where_play_hardly_goes(solved):
   np.testing.assert_allclose(drawn, same @ (share / share.sum()), atol=0.03)
 
 
-LEDUC = dataclasses.replace(TINY, game="leduc_poker", depth=2, lanes=8, min_examples=8)
+KUHN = dataclasses.replace(TINY, depth=2, lanes=8)
 
 
 @functools.cache
@@ -211,10 +211,10 @@ def play(config, steps=3, rows=None):
 
 
 def test_rows_of_roots_and_play_are_as_without():
-  plain, with_inner = (play(dataclasses.replace(LEDUC, inner_rows=n)) for n in (0, 2))
+  plain, with_inner = (play(dataclasses.replace(KUHN, inner_rows=n)) for n in (0, 2))
   for before, after in zip(plain, with_inner, strict=True):
     count = len(before.valid)
-    assert count == 2 * LEDUC.lanes
+    assert count == 2 * KUHN.lanes
     assert len(after.valid) == 3 * count
     head = jax.tree.map(lambda x, n=count: x[:n], (after.examples, after.valid))
     for x, y in zip(jax.tree.leaves(head), jax.tree.leaves((before.examples, before.valid))):
@@ -226,10 +226,10 @@ def test_rows_of_roots_and_play_are_as_without():
 
 def test_lanes_that_wait_give_no_rows():
   waited = 0
-  for played in play(dataclasses.replace(LEDUC, inner_rows=2), rows=20):
+  for played in play(dataclasses.replace(KUHN, inner_rows=2), rows=3):
     valid = np.asarray(played.valid)
-    roots, inner = valid[: LEDUC.lanes], valid[2 * LEDUC.lanes :]
-    inner = inner.reshape(2, LEDUC.lanes, -1)
+    roots, inner = valid[: KUHN.lanes], valid[2 * KUHN.lanes :]
+    inner = inner.reshape(2, KUHN.lanes, -1)
     assert not inner[:, ~roots].any()
     assert inner[:, roots].any()
     waited += (~roots).sum()
@@ -239,7 +239,7 @@ def test_lanes_that_wait_give_no_rows():
 
 
 def test_training_keeps_them_and_learns():
-  config = dataclasses.replace(LEDUC, inner_rows=3)
+  config = dataclasses.replace(KUHN, inner_rows=3)
   setup = make_setup(config)
   state = setup.trainer.init(setup.table, 0, setup.mesh)
   state, report = setup.trainer.run(setup.table, state, 4, setup.mesh)
@@ -259,4 +259,4 @@ def test_training_keeps_them_and_learns():
 )
 def test_what_is_not_allowed(changes, sentence):
   with pytest.raises(ConfigError, match=sentence):
-    make_setup(dataclasses.replace(LEDUC, **changes))
+    make_setup(dataclasses.replace(KUHN, **changes))
