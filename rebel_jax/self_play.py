@@ -62,6 +62,8 @@ class SelfPlay:
     layers: how each table of subgames is served, in the order of the tables.
     values_of_average: whether targets are the values of the average policies rather than the
       mean over iterations.
+    level_values: whether targets are shifted to the average policies' values of the PBS
+      (`solvers.level_values`).
     share_start: whether one search of the game's start serves all lanes that begin a new game
       (`root_search`); else each lane searches it by itself.
     random_beliefs: control: each subgame is solved at random beliefs instead of those that
@@ -76,6 +78,7 @@ class SelfPlay:
   num_lanes: int
   layers: tuple[Layer, ...]
   values_of_average: bool = False
+  level_values: bool = False
   share_start: bool = False
   random_beliefs: bool = False
   inner_rows: int = 0
@@ -227,6 +230,7 @@ def _serve(
     num_rows=layer.num_rows,
     active=active,
     values_of_average=settings.values_of_average and layer.decides,
+    levelled=settings.level_values and layer.decides,
     initial_policy=initial,
     answer_average=inner,
   )

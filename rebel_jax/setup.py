@@ -174,6 +174,7 @@ def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices:
     num_lanes=lanes,
     layers=tuple(layers),
     values_of_average=config.values_of_average,
+    level_values=config.level_values,
     share_start=config.share_start,
     random_beliefs=config.random_beliefs,
     inner_rows=config.inner_rows,

@@ -25,6 +25,7 @@ from solvers.leaf_values import (
   leaf_reach,
   normalise_beliefs,
 )
+from solvers.level_values import level_values
 from solvers.solve import uniform_policy, update_simultaneously
 from solvers.subgames import SubgameTable
 from solvers.traversal import Levels, Setting
@@ -89,6 +90,7 @@ def search_batch(
   values_of_average: bool = False,
   initial_policy: Levels | None = None,
   answer_average: bool = False,
+  levelled: bool = False,
 ) -> SearchResult:
   """Searches `B` subgames of a table from given beliefs.
 
@@ -113,6 +115,8 @@ def search_batch(
       over iterations, also if the algorithm does not ask for it.
     initial_policy: for each level `[B, n, H]`, what to start from: a warm-started algorithm's
       policy, or any other's first; None for uniform.
+    levelled: whether to shift root values to the average policies' values of the PBS
+      (`solvers.level_values`), another evaluation of all leaves.
     answer_average: whether to return `average_answers`, one more evaluation of all leaves.
 
   Returns:
@@ -171,13 +175,16 @@ def search_batch(
   average = jax.vmap(algorithm.average_policy)(trees, settings, state)
   values_of_average = values_of_average or algorithm.values_of_average
   answers = None
-  if evaluate is not None and (values_of_average or answer_average):
+  if evaluate is not None and (values_of_average or levelled or answer_average):
     below = jax.vmap(leaf_beliefs)(trees, settings, average)
     answers = (evaluate(below, 0), evaluate(below, 1))
-  if values_of_average:
-    root_values = jax.vmap(values_given_leaves)(trees, settings, average, answers)
-  else:
-    root_values = jax.vmap(algorithm.root_values)(settings, state)
+  root_values = jax.vmap(algorithm.root_values)(settings, state)
+  if values_of_average or levelled:
+    of_average = jax.vmap(values_given_leaves)(trees, settings, average, answers)
+    if values_of_average:
+      root_values = of_average
+    if levelled:
+      root_values = jax.vmap(level_values)(trees, beliefs, root_values, of_average)
   return SearchResult(
     root_values=root_values,
     policy=sampled[0],
