@@ -16,6 +16,7 @@ from rebel_jax.policy_networks import PolicyNetwork, as_search_policy
 from rebel_jax.self_play import Layer, SelfPlay
 from rebel_jax.training import Trainer, make_mesh
 from solvers import CFR, FictitiousPlay, warm_started
+from solvers.inner_nodes import add_inner_states
 from solvers.policy_network import SearchPolicy
 from solvers.subgames import (
   Subgames,
@@ -120,13 +121,25 @@ def make_subgames(config: Config, game: Game, depth: int | str | None = None) ->
 
 
 def make_tables(config: Config, game: Game, subgames: Subgames) -> SubgameTables:
-  """Stacks the subgames of training: all in one table, or one for each stage of the game."""
+  """Stacks the subgames of training: all in one table, or one for each stage of the game.
+
+  Raises:
+    ConfigError: there are to be examples of inner nodes, but no search asks about their like.
+  """
+  if config.inner_rows and config.depth in (1, "stage"):
+    raise ConfigError(
+      f"inner_rows={config.inner_rows} needs a depth of 2 or more public actions, not "
+      f"depth={config.depth}: examples are of nodes inside a subgame that are like leaves of others"
+    )
   groups = [list(range(len(subgames.trees)))]
   if config.depth == "stage":
     groups = group_stages(game, subgames)
   tables = stack_groups(subgames, groups)
   if config.policy_network:
     featured = tuple(add_node_features(game, table) for table in tables.tables)
+    tables = dataclasses.replace(tables, tables=featured)
+  if config.inner_rows:
+    featured = tuple(add_inner_states(game, table) for table in tables.tables)
     tables = dataclasses.replace(tables, tables=featured)
   return tables
 
@@ -161,10 +174,12 @@ def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices:
     num_lanes=lanes,
     layers=tuple(layers),
     values_of_average=config.values_of_average,
+    level_values=config.level_values,
     share_start=config.share_start,
     random_beliefs=config.random_beliefs,
+    inner_rows=config.inner_rows,
   )
-  most = 2 * config.lanes * sum(layer.served for layer in layers)
+  most = 2 * config.lanes * (1 + config.inner_rows) * sum(layer.served for layer in layers)
   if most > config.buffer_size:
     raise ConfigError(
       f"buffer_size={config.buffer_size} must be at least {most}: as many examples may come of one "
