@@ -7,6 +7,7 @@ import operator
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from games.public_tree import PublicTree
 from solvers import hole_cards
@@ -70,6 +71,11 @@ def _product(tables: jax.Array, reach: jax.Array) -> jax.Array:
   return functools.reduce(operator.add, terms)
 
 
+def _matmul(reach: jax.Array, table: jax.Array) -> jax.Array:
+  # Accelerators would otherwise round the reach to a few digits first.
+  return jnp.matmul(reach, table, precision=lax.Precision.HIGHEST)
+
+
 def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
   """Multiplies a level's reach `[T, H]`, a loop for each run of nodes that share a table."""
   longest = max(1, _LOOP_SIZE // reach.shape[-1] ** 2)
@@ -95,7 +101,7 @@ def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> l
   pieces: dict[tuple[int, int], jax.Array] = {}
   for table, runs in by_table.items():
     stacked = [reach[i][start:stop] for i, start, stop in runs]
-    product = (stacked[0] if len(runs) == 1 else jnp.concatenate(stacked)) @ payoffs[table]
+    product = _matmul(stacked[0] if len(runs) == 1 else jnp.concatenate(stacked), payoffs[table])
     end = 0
     for i, start, stop in runs:
       pieces[i, start] = product[end : end + stop - start]
@@ -115,7 +121,7 @@ def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Arr
   rows = jnp.concatenate([reach[i] for i in large])[order]
   used, starts = np.unique(tables[order], return_index=True)
   bounds = itertools.pairwise([*starts.tolist(), len(tables)])
-  products = [rows[a:b] @ payoffs[table] for table, (a, b) in zip(used.tolist(), bounds)]
+  products = [_matmul(rows[a:b], payoffs[table]) for table, (a, b) in zip(used.tolist(), bounds)]
   joined = jnp.concatenate(products)
   ends = np.cumsum([levels[i].num_terminals for i in large])[:-1]
   return [joined[places] for places in np.split(np.argsort(order), ends)]

@@ -209,7 +209,7 @@ def test_any_policy_of_classes_is_as_exploitable_for_hands(name, made, x64):
 
 
 def test_merging_a_suit_of_a_flush_is_found_out(made, x64, monkeypatch):
-  game, _, whole_tree, _ = made("three suits")
+  game, _, whole_tree, _ = made("river")
   wrong = wrongly_merged(game, monkeypatch)
   tree = games.build_public_tree(wrong)
   policy = random_policy(tree)
