@@ -7,7 +7,8 @@
   python -m benchmarks.poker grid        a range grid of the solved turn, as a picture
   python -m benchmarks.poker draw --lines FILE ...    the curves that figure5 or libratus printed
 
-An iteration is one player's update. Prints JSON lines; pictures go into `--images`.
+An iteration is one player's update. Prints JSON lines; pictures go into `--images`. With `--suits
+merged` hands that suits cannot tell apart are one infostate (`games.poker.MergedSuits`).
 """
 
 import argparse
@@ -31,6 +32,7 @@ from games.poker import (
   BetSizes,
   Deck,
   Holdem,
+  MergedSuits,
   RiverEndgame,
   TurnEndgame,
   in_units,
@@ -39,6 +41,7 @@ from rebel_jax import range_grids
 
 _ONE_BET = dataclasses.replace(TEH, max_raises=1)
 BETS = {"teh": TEH, "teh_one_bet": _ONE_BET}
+SUITS = ("merged", "apart")
 FIGURE_5 = ("linear_cfr", "linear_optimistic_fictitious_play", "linear_fictitious_play")
 THESIS = {
   "CFR": solvers.vanilla_cfr(),
@@ -60,7 +63,7 @@ def memory() -> float:
   return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def make_tree(game: Holdem, beliefs: np.ndarray | None = None) -> games.PublicTree:
+def make_tree(game: games.Game, beliefs: np.ndarray | None = None) -> games.PublicTree:
   """Builds the whole tree of `game`, with `beliefs` as its prior, on the device."""
   tree = games.build_public_tree(game)
   if beliefs is not None:
@@ -68,26 +71,37 @@ def make_tree(game: Holdem, beliefs: np.ndarray | None = None) -> games.PublicTr
   return jax.tree.map(jax.numpy.asarray, tree)
 
 
-def update(bets: str, iterations: int) -> None:
-  """Times Linear CFR on the paper's board: two runs of different length, compiled."""
+def paper_turn(bets: str, suits: str) -> tuple[Holdem, games.PublicTree]:
+  """Returns turn endgame hold'em on the paper's board, and its tree."""
   game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
-  tree = make_tree(game)
-  seconds = []
+  return game, make_tree(MergedSuits(game) if suits == "merged" else game)
+
+
+def update(bets: str, iterations: int, suits: str) -> None:
+  """Times Linear CFR on the paper's board: two runs of different length, compiled."""
+  _, tree = paper_turn(bets, suits)
+  seconds, of_cores = [], []
   for number in (2, 2 + iterations):
 
     def run(number=number):
       return solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=number)
 
     seconds.append(timing.time_calls(run, repeats=3))
+    start = time.process_time()
+    jax.block_until_ready(run())
+    of_cores.append(time.process_time() - start)
   say(
     "update",
     bets=bets,
+    suits=suits,
     nodes=tree.num_nodes,
     decisions=int((tree.kind <= games.PLAYER_1).sum()),
     hands=tree.num_infostates,
     milliseconds_per_update=timing.significant(
       1000 * (seconds[1].fastest - seconds[0].fastest) / iterations
     ),
+    # Of all cores together: what other programs take away does not count.
+    processor_milliseconds=timing.significant(1000 * (of_cores[1] - of_cores[0]) / iterations),
     compile_seconds=timing.significant(seconds[1].compile_seconds, 3),
     gigabytes=timing.significant(memory(), 3),
   )
@@ -150,10 +164,10 @@ def _draw(rows: list[dict[str, Any]], unit: str, title: str, path: Path) -> None
   figure.savefig(path, dpi=100)
 
 
-def figure5(bets: str, iterations: int, names: list[str]) -> None:
-  game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
+def figure5(bets: str, iterations: int, names: list[str], suits: str) -> None:
+  game, tree = paper_turn(bets, suits)
   algorithms = {name: timing.look_up("algorithm", name, timing.ALGORITHMS)() for name in names}
-  trace("figure5", game, make_tree(game), algorithms, iterations, bets=bets)
+  trace("figure5", game, tree, algorithms, iterations, bets=bets, suits=suits)
 
 
 def random_rivers(number: int, seed: int = 0) -> tuple[list[Holdem], np.ndarray]:
@@ -260,6 +274,9 @@ def main(arguments: list[str] | None = None) -> None:
   parser = argparse.ArgumentParser(prog="python -m benchmarks.poker", description=__doc__)
   parser.add_argument("part", choices=["update", "figure5", "rivers", "libratus", "grid", "draw"])
   parser.add_argument("--bets", default="teh", help=f"one of {', '.join(BETS)}")
+  parser.add_argument(
+    "--suits", choices=SUITS, default=None, help="of update and figure5; figure5 merges for teh"
+  )
   parser.add_argument("--algorithms", nargs="+", default=None, help="of figure5 or libratus")
   parser.add_argument("--lines", nargs="+", type=Path, default=[], help="what to draw")
   parser.add_argument("--iterations", type=int, default=None)
@@ -268,9 +285,11 @@ def main(arguments: list[str] | None = None) -> None:
   parser.add_argument("--images", type=Path, default=Path("docs/images"))
   options = parser.parse_args(arguments)
   if options.part == "update":
-    update(options.bets, options.iterations or 20)
+    update(options.bets, options.iterations or 20, options.suits or "apart")
   elif options.part == "figure5":
-    figure5(options.bets, options.iterations or 1024, options.algorithms or list(FIGURE_5))
+    names = options.algorithms or list(FIGURE_5)
+    suits = options.suits or ("merged" if options.bets == "teh" else "apart")
+    figure5(options.bets, options.iterations or 1024, names, suits)
   elif options.part == "rivers":
     rivers(options.number, options.iterations or 256)
   elif options.part == "grid":

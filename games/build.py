@@ -13,6 +13,7 @@ from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import LEAF, Level, PublicTree, TreeStructure, plan_sweeps
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
+_LARGE_TABLE = 64  # with more infostates than this a table for each node would not fit in memory
 
 
 @dataclasses.dataclass
@@ -254,7 +255,8 @@ def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree
   pair_weights = np.ones((1, 1, 1)) if hands is not None else np.asarray(game.pair_weights(), float)
   payoffs, payoff_index, payoff_scale = _terminal_tables(game, state[terminals], pair_weights)
   boards, payoff_index = _boards_met(game, payoff_index)
-  structure = _add_payoff_runs(structure, payoff_index, _MAX_PAYOFF_RUNS if hands is None else None)
+  gathers = hands is None and game.num_infostates <= _LARGE_TABLE
+  structure = _add_payoff_runs(structure, payoff_index, _MAX_PAYOFF_RUNS if gathers else None)
   dtype = jax.dtypes.canonicalize_dtype(float)
   players = (0, 1)
   return PublicTree(

@@ -1,10 +1,13 @@
 """Counterfactual values of terminal nodes."""
 
 import functools
+import itertools
 import operator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from games.public_tree import PublicTree
 from solvers import hole_cards
@@ -16,6 +19,8 @@ from solvers.setting import Setting
 # are calls into a library and cost ten times as much. With 16, Liar's Dice 2x4f takes more than
 # 9 GB to compile.
 _FEW_INFOSTATES = 12
+# With more runs of nodes that share a table than this, rows are put in order of their tables first.
+_MANY_RUNS = 256
 # Multiplications in one such loop. XLA hands a longer one to several threads, which takes more time
 # to arrange than the loop itself.
 _LOOP_SIZE = 8192
@@ -66,6 +71,11 @@ def _product(tables: jax.Array, reach: jax.Array) -> jax.Array:
   return functools.reduce(operator.add, terms)
 
 
+def _matmul(reach: jax.Array, table: jax.Array) -> jax.Array:
+  # Accelerators would otherwise round the reach to a few digits first.
+  return jnp.matmul(reach, table, precision=lax.Precision.HIGHEST)
+
+
 def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
   """Multiplies a level's reach `[T, H]`, a loop for each run of nodes that share a table."""
   longest = max(1, _LOOP_SIZE // reach.shape[-1] ** 2)
@@ -82,6 +92,8 @@ def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> l
   A product for each run is slower, and compiling hundreds of them took a gigabyte.
   """
   levels = tree.structure.levels
+  if sum(len(levels[i].payoff_runs or ()) for i in large) > _MANY_RUNS:
+    return _products_in_order(levels, payoffs, reach, large)
   by_table: dict[int, list[tuple[int, int, int]]] = {}
   for i in large:
     for table, start, stop in levels[i].payoff_runs or ():
@@ -89,7 +101,7 @@ def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> l
   pieces: dict[tuple[int, int], jax.Array] = {}
   for table, runs in by_table.items():
     stacked = [reach[i][start:stop] for i, start, stop in runs]
-    product = (stacked[0] if len(runs) == 1 else jnp.concatenate(stacked)) @ payoffs[table]
+    product = _matmul(stacked[0] if len(runs) == 1 else jnp.concatenate(stacked), payoffs[table])
     end = 0
     for i, start, stop in runs:
       pieces[i, start] = product[end : end + stop - start]
@@ -99,3 +111,17 @@ def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> l
     parts = [pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()]
     values.append(parts[0] if len(parts) == 1 else jnp.concatenate(parts))
   return values
+
+
+def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Array]:
+  """As `_products_of_tables`, where runs are too many to cut out and join one by one."""
+  runs = [run for i in large for run in levels[i].payoff_runs or ()]
+  tables = np.repeat([table for table, _, _ in runs], [stop - start for _, start, stop in runs])
+  order = np.argsort(tables, kind="stable")
+  rows = jnp.concatenate([reach[i] for i in large])[order]
+  used, starts = np.unique(tables[order], return_index=True)
+  bounds = itertools.pairwise([*starts.tolist(), len(tables)])
+  products = [_matmul(rows[a:b], payoffs[table]) for table, (a, b) in zip(used.tolist(), bounds)]
+  joined = jnp.concatenate(products)
+  ends = np.cumsum([levels[i].num_terminals for i in large])[:-1]
+  return [joined[places] for places in np.split(np.argsort(order), ends)]

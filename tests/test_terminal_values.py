@@ -11,13 +11,15 @@ TREES = {
   "liars_dice": games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3)),
   "leduc_poker": games.build_public_tree(games.make("leduc_poker"), root=(1, 1)),
 }
-# (entries of a level multiplied node by node, infostates that are spelled out, size of a loop)
+# (entries of a level multiplied node by node, infostates that are spelled out, size of a loop, runs
+# that are cut out one by one)
 ROUTES = {
-  "node by node": (10**9, 16, 8192),
-  "node by node, many infostates": (10**9, 0, 8192),
-  "run by run": (0, 16, 8192),
-  "run by run, in pieces": (0, 16, 72),
-  "table by table": (0, 0, 8192),
+  "node by node": (10**9, 16, 8192, 256),
+  "node by node, many infostates": (10**9, 0, 8192, 256),
+  "run by run": (0, 16, 8192, 256),
+  "run by run, in pieces": (0, 16, 72, 256),
+  "table by table": (0, 0, 8192, 256),
+  "table by table, rows in order": (0, 0, 8192, 0),
 }
 
 
@@ -47,10 +49,11 @@ def expected(tree, reach, beliefs, player):
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", TREES)
 def test_every_route_gives_the_product_of_each_node(name, route, player, x64, monkeypatch):
-  small, few, loop = ROUTES[route]
+  small, few, loop, runs = ROUTES[route]
   monkeypatch.setattr(setting, "_SMALL_LEVEL", small)
   monkeypatch.setattr(terminal_values, "_FEW_INFOSTATES", few)
   monkeypatch.setattr(terminal_values, "_LOOP_SIZE", loop)
+  monkeypatch.setattr(terminal_values, "_MANY_RUNS", runs)
   tree = jax.tree.map(
     lambda x: np.asarray(x, float) if np.asarray(x).dtype.kind == "f" else np.asarray(x),
     TREES[name],

@@ -19,7 +19,7 @@ CATEGORIES = (
 )  # fmt: skip
 _NUM_RANKS = len(RANKS)
 _BITS = 1 << _NUM_RANKS
-_HAND_SIZE = 5
+HAND_SIZE = 5
 MAX_CARDS = 7
 
 
@@ -27,7 +27,7 @@ def _keep_highest() -> np.ndarray:
   """Returns the k highest ranks of each mask of ranks: `[6, 8192]`."""
   tables = [np.zeros(_BITS, np.int32)]
   masks = np.arange(_BITS, dtype=np.int32)
-  for _ in range(_HAND_SIZE):
+  for _ in range(HAND_SIZE):
     rest = masks & ~tables[-1]
     highest = np.where(rest > 0, 1 << np.floor(np.log2(np.maximum(rest, 1))).astype(np.int32), 0)
     tables.append(tables[-1] | highest.astype(np.int32))
@@ -75,7 +75,7 @@ def strengths(suit_masks: Any) -> Any:
       two | one & ranks,
       one | ranks,
     )
-    flush = xp.where(count[ranks] >= _HAND_SIZE, highest[_HAND_SIZE][ranks], flush)
+    flush = xp.where(count[ranks] >= HAND_SIZE, highest[HAND_SIZE][ranks], flush)
     straight_flush = xp.maximum(straight_flush, straight[ranks])
 
   def rank(category, first, second):
@@ -84,7 +84,7 @@ def strengths(suit_masks: Any) -> Any:
   best_four, best_three, pairs = highest[1][four], highest[1][three], highest[2][two]
   full_of = highest[1][two & ~best_three]
   few = count[pairs]
-  result = rank(HIGH_CARD, 0 * one, highest[_HAND_SIZE][one])
+  result = rank(HIGH_CARD, 0 * one, highest[HAND_SIZE][one])
   for condition, value in (
     (few == 1, rank(PAIR, pairs, highest[3][one & ~pairs])),
     (few == 2, rank(TWO_PAIR, pairs, highest[1][one & ~pairs])),

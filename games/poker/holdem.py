@@ -157,7 +157,7 @@ class Holdem(Game):
     for index, outcomes in enumerate(self._outcomes):
       rows = np.flatnonzero(deals & (states[:, betting.ROUND] == index))
       gone = np.concatenate(
-        [np.tile(np.array(self.board, int), (len(rows), 1)), self._dealt(states[rows])], axis=1
+        [np.tile(np.array(self.board, int), (len(rows), 1)), self.dealt(states[rows])], axis=1
       )
       free = ~(outcomes[None, :, :, None] == gone[:, None, None, :]).any(axis=(2, 3))
       legal[rows, self.first_deal : self.first_deal + len(outcomes)] = free
@@ -212,6 +212,11 @@ class Holdem(Game):
       bets=self.bets,
       added_bets=added,
     )
+
+  @property
+  def named_cards(self) -> set[int]:
+    """The cards after whose deal `with_bet` added a bet."""
+    return {card for row, _ in self._added_bets for card in row[_FIRST_CARD:]} - {_NO_CARD}
 
   # Private information.
 
@@ -310,7 +315,7 @@ class Holdem(Game):
     return np.concatenate([np.ones((1, *showdowns.shape[1:])), showdowns])
 
   def payoff_index(self, states):
-    dealt = np.sort(self._dealt(states), axis=1)
+    dealt = np.sort(self.dealt(states), axis=1)
     base = self.deck.num_cards ** np.arange(dealt.shape[1])[::-1]
     board = np.searchsorted(self._final_deals @ base, dealt @ base)
     return np.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
@@ -319,7 +324,8 @@ class Holdem(Game):
     paid = states[:, [betting.PAID_0, betting.PAID_1]].min(axis=1)
     return np.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid).astype(float)
 
-  def _dealt(self, states: np.ndarray) -> np.ndarray:
+  def dealt(self, states: np.ndarray) -> np.ndarray:
+    """Returns the cards dealt since the start, -1 for those to come: `[n, k]`."""
     return states[:, _FIRST_CARD:]
 
   # What a network sees, and what a person reads.
@@ -329,7 +335,7 @@ class Holdem(Game):
     acts = (self.actor(states) == player)[:, None]
     paid = states[:, [betting.PAID_0, betting.PAID_1][:: 1 if player == 0 else -1]] / stack
     cards = np.arange(self.deck.num_cards)
-    shown = (self._dealt(states)[:, :, None] == cards).any(axis=1) | np.isin(cards, self.board)
+    shown = (self.dealt(states)[:, :, None] == cards).any(axis=1) | np.isin(cards, self.board)
     columns = [
       np.full((len(states), 1), player),
       acts,
@@ -375,7 +381,7 @@ class Holdem(Game):
   def situation(self, history: Sequence[int]) -> str:
     """Returns the board, the pot and what is left of the stacks, in chips."""
     state = self.state_after(history)
-    shown = [card for card in (*self.board, *self._dealt(state[None])[0]) if card != _NO_CARD]
+    shown = [card for card in (*self.board, *self.dealt(state[None])[0]) if card != _NO_CARD]
     paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
     behind = [self.rules.stack - chips for chips in paid]
     board = f"board {self.deck.names(shown)}, " if shown else ""
