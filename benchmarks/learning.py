@@ -4,7 +4,16 @@
 each for the same time, and prints a JSON line for each evaluation. Time is processor time divided
 by the number of cores, compilation and evaluation excluded, so that another program on the machine
 disturbs the comparison less; `--clock wall` takes wall-clock time instead. The learning rate decays
-over the whole time in every variant. `--figure FILE` draws the curves.
+over the whole time in every variant. `--figure FILE` draws the curves, those of earlier commands
+too if `--lines` names files of what they printed.
+
+Exploitability at few playthroughs scatters. `--error-states` adds a sharper judge for games small
+enough to be solved: the root mean square error of the network's values at PBSs that are the same
+for all variants, met by the network that comes with the package under the preset's name, in
+self-play and at the leaves of its searches (see `benchmarks.value_error`). `--error-by search`
+takes long searches with that network for their values, where solving games to the end takes too
+long. `--learner-share` adds how much of the time gradient steps take: steps of self-play are timed
+with and without them.
 """
 
 import dataclasses
@@ -16,13 +25,25 @@ from pathlib import Path
 from typing import Any, Literal
 
 import jax
+import numpy as np
 import tyro
 
+import rebel_jax
+from benchmarks import value_error
+from benchmarks.timing import significant
 from rebel_jax.config import Config
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.presets import get_preset
-from rebel_jax.setup import make_setup
+from rebel_jax.setup import Setup, make_setup
 
+_MUON: dict[str, Any] = {
+  "optimizer": "muon",
+  "learning_rate": 0.02,
+  "batch_size": 512,
+  "uses_per_example": 8.0,
+  "belief_roots": 2,
+}
+_ADAM_ROOTS: dict[str, Any] = {"optimizer": "adam", "learning_rate": 0.01, "belief_roots": 2}
 # What differs from the preset. `controls` are expected to be worse.
 VARIANTS: dict[str, dict[str, Any]] = {
   "recipe": {},
@@ -35,14 +56,23 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "values of average": {"values_of_average": True},
   "no layer norm": {"layer_norm": False},
   "adam 0.01": {"optimizer": "adam", "learning_rate": 0.01},
-  "adam 0.01, roots": {"optimizer": "adam", "learning_rate": 0.01, "belief_roots": 2},
-  "muon, roots": {
-    "optimizer": "muon",
-    "learning_rate": 0.02,
-    "batch_size": 512,
-    "uses_per_example": 8.0,
-    "belief_roots": 2,
-  },
+  "adam 0.01, roots": _ADAM_ROOTS,
+  "adam 0.01, roots, uses 4": _ADAM_ROOTS | {"batch_size": 512, "uses_per_example": 4.0},
+  "adam 0.01, roots, uses 4, inner rows 1": _ADAM_ROOTS
+  | {"batch_size": 512, "uses_per_example": 4.0, "inner_rows": 1},
+  "muon, roots": _MUON,
+  # More from each solve: rows of inner nodes, fewer updates by faster rules, recycled leaf values,
+  # warm starts. A policy network learns from the inner nodes too, and costs as much as the other.
+  "inner rows 1": _MUON | {"inner_rows": 1},
+  "inner rows 2": _MUON | {"inner_rows": 2},
+  "inner rows 4": _MUON | {"inner_rows": 4},
+  "muon, linear cfr": _MUON | {"algorithm": "linear_cfr"},
+  "muon, predictive cfr+": _MUON | {"algorithm": "predictive_cfr_plus"},
+  "muon, iterations 32": _MUON | {"iterations": 32},
+  "muon, values of average": _MUON | {"values_of_average": True},
+  "inner rows 1, values of average": _MUON | {"inner_rows": 1, "values_of_average": True},
+  "muon, modified cfr-avg": _MUON | {"algorithm": "discounted_cfr_avg"},
+  "muon, warm start": _MUON | {"policy_network": True, "iterations": 32},
   "bfloat16": {"precision": "bfloat16"},
   "tensorfloat32": {"precision": "tensorfloat32"},
   "modified cfr-avg": {"algorithm": "discounted_cfr_avg"},
@@ -70,6 +100,14 @@ class Options:
   """Iterations of the searches that are evaluated."""
   seeds: int = 1
   """Seeds of each variant, from 0."""
+  error_states: int = 0
+  """PBSs of each place at which to measure the network's error; 0 for none."""
+  error_by: Literal["solving", "search"] = "solving"
+  """Whose values these are: those of games solved to the end, or of long searches."""
+  learner_share: bool = False
+  """Whether to measure how much of the time gradient steps take."""
+  lines: tuple[Path, ...] = ()
+  """Files of rows that earlier commands printed, to be drawn too."""
   figure: Path | None = None
   """Where to draw the curves."""
 
@@ -81,13 +119,74 @@ def clock(kind: str) -> float:
   return time.process_time() / len(os.sched_getaffinity(0))
 
 
-def run_variant(options: Options, name: str, seed: int) -> Iterator[dict[str, Any]]:
+class Judge:
+  """PBSs whose values are known, the same for all variants.
+
+  `by` is `Options.error_by`.
+
+  Raises:
+    SystemExit: no network comes with the package under the preset's name.
+  """
+
+  def __init__(self, preset: str, states: int, by: str = "solving"):
+    config = get_preset(preset)
+    try:
+      policy = rebel_jax.load(preset)
+    except (ValueError, OSError) as error:
+      raise SystemExit(
+        f"error_states={states} needs a network called {preset!r}: {error}"
+      ) from None
+    setup = make_setup(dataclasses.replace(policy.config, num_devices=1))
+    if (policy.config.game, policy.config.depth) != (config.game, config.depth):
+      raise SystemExit(f"error_states={states}: the network {preset!r} is of other subgames")
+    options = value_error.Options(preset, states=states)
+    self.places = {}
+    for place, (roots, beliefs) in value_error.sample_states(setup, policy.params, options).items():
+      iterations = options.exact_iterations
+      if by == "solving":
+        known, _ = value_error.solve_exactly(setup, roots, beliefs, iterations)
+      else:
+        known = value_error.search_targets(setup, policy.params, roots, beliefs, iterations)
+      values = value_error.pbs_values(setup, roots, beliefs, known)
+      self.places[place] = (roots, beliefs, values)
+
+  def errors(self, setup: Setup, params: Any) -> dict[str, float]:
+    """Returns the root mean square error of a network's values of PBSs, by place."""
+    found = {}
+    for place, (roots, beliefs, exact) in self.places.items():
+      said = value_error.ask_network(setup, params, roots, beliefs)
+      difference = value_error.pbs_values(setup, roots, beliefs, said) - exact
+      found[f"error_{place.replace('-', '_')}"] = significant(
+        float(np.sqrt(np.mean(difference**2))), 3
+      )
+    return found
+
+
+def learner_share(setup: Setup, options: Options, chunks: int = 4) -> float:
+  """Returns the share of a step's time that gradient steps take."""
+  idle = dataclasses.replace(setup.trainer, min_examples=2**30)
+  spent = {setup.trainer: 0.0, idle: 0.0}
+  state = setup.trainer.init(setup.table, setup.config.seed, setup.mesh)
+  for number in range(chunks + 1):
+    for trainer in spent:  # in turn, so that what else the machine does falls on both
+      start = clock(options.clock)
+      state, _ = trainer.run(setup.table, state, setup.config.report_every, setup.mesh)
+      jax.block_until_ready(state)
+      if number:  # the first call compiles
+        spent[trainer] += clock(options.clock) - start
+  return round(1 - spent[idle] / spent[setup.trainer], 3)
+
+
+def run_variant(
+  options: Options, name: str, seed: int, judge: Judge | None = None
+) -> Iterator[dict[str, Any]]:
   """Trains one variant and yields a row for each evaluation."""
   config = dataclasses.replace(
     get_preset(options.preset), seed=seed, num_devices=1, max_seconds=None, **VARIANTS[name]
   )
   config = dataclasses.replace(config, examples=estimate_examples(config, options))
   setup = make_setup(config)
+  share = {"learner_share": learner_share(setup, options)} if options.learner_share else {}
   evaluator = Evaluator(config, game=setup.game, subgames=setup.subgames)
   state = setup.trainer.init(setup.table, seed, setup.mesh)
   state, _ = setup.trainer.run(setup.table, state, config.report_every, setup.mesh)
@@ -110,6 +209,8 @@ def run_variant(options: Options, name: str, seed: int) -> Iterator[dict[str, An
       "solves": int(state.solves),
       "examples": int(state.replay.added.sum()),
       "loss": round(loss, 5),
+      **share,
+      **(judge.errors(setup, state.params) if judge else {}),
       "playthroughs": options.playthroughs,
       "iterations": options.iterations,
       "exploitability": round(
@@ -137,46 +238,61 @@ def estimate_examples(config: Config, options: Options) -> int:
   for _ in range(3):
     state, _ = setup.trainer.run(setup.table, state, config.report_every, setup.mesh)
     jax.block_until_ready(state)
-  before, start = int(state.replay.added.sum()), clock(options.clock)
+  before, start = int(state.solves), clock(options.clock)
   state, _ = setup.trainer.run(setup.table, state, config.report_every, setup.mesh)
   jax.block_until_ready(state)
-  rate = (int(state.replay.added.sum()) - before) / (clock(options.clock) - start)
+  rate = 2 * (int(state.solves) - before) / (clock(options.clock) - start)
   return max(1, round(rate * options.seconds))
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-  """Draws exploitability against seconds, one line a variant and seed."""
+  """Draws exploitability against seconds: a panel a preset, a line a variant (mean of its seeds).
+
+  Dots are the seeds.
+  """
   from matplotlib.figure import Figure
 
-  figure = Figure(figsize=(7, 4.5), layout="constrained")
-  axes = figure.subplots()
+  presets = list(dict.fromkeys(row["preset"] for row in rows))
   names = list(dict.fromkeys(row["variant"] for row in rows))
-  for number, name in enumerate(names):
-    for seed in sorted({row["seed"] for row in rows}):
-      line = [row for row in rows if row["variant"] == name and row["seed"] == seed]
-      axes.plot(
-        [row["seconds"] for row in line],
-        [row["exploitability"] for row in line],
-        marker="o",
-        color=f"C{number}",
-        label=name if seed == 0 else None,
+  figure = Figure(figsize=(3 + 4.2 * len(presets), 4.5), layout="constrained")
+  panels = figure.subplots(1, len(presets), squeeze=False)[0]
+  for axes, preset in zip(panels, presets):
+    here = [row for row in rows if row["preset"] == preset]
+    for number, name in enumerate(names):
+      seeds: dict[int, list[dict[str, Any]]] = {}
+      for row in here:
+        if row["variant"] == name:
+          seeds.setdefault(row["seed"], []).append(row)
+      if not seeds:
+        continue
+      color = f"C{number % 10}"
+      seconds, found = (
+        np.array([[row[field] for row in line] for line in seeds.values()])
+        for field in ("seconds", "exploitability")
       )
-  axes.set_yscale("log")
-  axes.set_xlabel(f"seconds of training ({rows[0]['clock']})")
-  axes.set_ylabel("exploitability")
-  axes.set_title(f"{rows[0]['preset']}: the recipe and what it is worth")
-  axes.legend(fontsize=7)
+      style = "-" if number < 10 else "--"
+      axes.plot(seconds.mean(axis=0), found.mean(axis=0), style, color=color, label=name)
+      axes.plot(seconds, found, ".", color=color, alpha=0.6)
+    axes.set_yscale("log")
+    axes.set_xlabel(f"seconds of training ({here[0]['clock']})")
+    axes.set_ylabel("exploitability")
+    axes.set_title(preset)
+    axes.legend(fontsize=7)
   figure.savefig(path, dpi=110)
 
 
 def main(options: Options) -> None:
   """Runs all variants."""
-  rows = []
   for name in options.variants:
     if name not in VARIANTS:
       raise SystemExit(f"variants={name!r} is unknown; known: {', '.join(VARIANTS)}")
+  rows = [json.loads(line) for path in options.lines for line in path.read_text().splitlines()]
+  judge = None
+  if options.error_states and options.variants:
+    judge = Judge(options.preset, options.error_states, options.error_by)
+  for name in options.variants:
     for seed in range(options.seeds):
-      for row in run_variant(options, name, seed):
+      for row in run_variant(options, name, seed, judge):
         print(json.dumps(row), flush=True)
         rows.append(row)
   if options.figure is not None:

@@ -124,10 +124,13 @@ def ask_network(setup: Setup, params: Any, roots, beliefs) -> np.ndarray:
   return np.stack(found, axis=1)
 
 
+_STATIC = ("algorithm", "leaf_values", "num_rows", "values_of_average", "levelled")
+
+
 def search_targets(setup: Setup, params: Any, roots, beliefs, iterations: int) -> np.ndarray:
   """Returns the root values that searches with the network find, `[M, P, H]`."""
   table = setup.table.tables[0]
-  found = jax.jit(search_batch, static_argnames=("algorithm", "leaf_values", "num_rows"))(
+  found = jax.jit(search_batch, static_argnames=_STATIC)(
     table,
     roots,
     beliefs,
@@ -137,6 +140,8 @@ def search_targets(setup: Setup, params: Any, roots, beliefs, iterations: int) -
     leaf_values=NetworkLeafValues(setup.trainer.learner.network),
     params=params,
     num_rows=max(1, int(table.num_live[roots].sum())),
+    values_of_average=setup.trainer.self_play.values_of_average,
+    levelled=setup.trainer.self_play.level_values,
   )
   return np.asarray(found.root_values)
 

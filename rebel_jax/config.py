@@ -78,6 +78,12 @@ class Config:
       algorithm's averaging weights, as in the paper's algorithm 2) or uniform.
     values_of_average: Train on the values of the average policies rather than on the mean over
       iterations.
+    level_values: Shift each player's values, by one number for all infostates, so that the public
+      belief state is worth what the average policies make it, and to the other player the opposite.
+      Costs one more evaluation of the leaves a search.
+    inner_rows: Public states inside each solved subgame, drawn by how often its average policy goes
+      there, that examples are made of too, beside those that examples and uses_per_example count;
+      0 for none, more need a depth of at least 2.
     share_start: Search the start of the game once a step for all lanes that begin a new game,
       rather than once for each of them. Examples of the start, which is never a leaf, are then not
       trained on.
@@ -161,6 +167,8 @@ class Config:
   iterations: int = 128
   stop_sampling: str = "weighted"
   values_of_average: bool = False
+  level_values: bool = False
+  inner_rows: int = 0
   share_start: bool = False
   exploration: float = 0.25
   random_beliefs: bool = False
@@ -337,14 +345,15 @@ _NAMES: dict[str, Iterable[str]] = {
 }
 _PAIRS = ("game_params", "vary")
 _FLAGS = (
-  "values_of_average", "share_start", "random_beliefs", "layer_norm", "policy_network",
-  "distributed", "resume", "tensorboard",
+  "values_of_average", "level_values", "share_start", "random_beliefs", "layer_norm",
+  "policy_network", "distributed", "resume", "tensorboard",
 )  # fmt: skip
 # Field, least and greatest value.
 _INTEGERS = (
   ("variants", 0, 4_096),
   ("starts_per_step", 1, 4_096),
   ("iterations", 2, 2**24),
+  ("inner_rows", 0, 1_000),
   ("lanes", 1, 2**24),
   ("hidden_layers", 1, 1_000),
   ("width", 1, 2**16),

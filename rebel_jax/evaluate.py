@@ -14,11 +14,13 @@ from typing import Any
 import jax
 import tyro
 
-from rebel_jax import checkpoint, compile_cache, flags
+from rebel_jax import checkpoint, checksums, compile_cache, flags
 from rebel_jax.config import ALGORITHMS, ConfigError, check_depth, check_integer, unknown
 from rebel_jax.display import Display
 from rebel_jax.evaluation import Evaluator
+from rebel_jax.kept_playthroughs import KeptPlaythroughs
 from rebel_jax.spots import at_spot
+from solvers.playthroughs import Sampled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Options:
     depth: Public actions, chance included, that each search looks ahead; at least 1, or stage; None
       for the run's.
     seed: Seed of the playthroughs, from 0 to 4,294,967,295.
+    keep: File that keeps the playthroughs sampled so far, so that the same command goes on where it
+      was stopped, or with more playthroughs where it ended; made if missing.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
     json: Print one JSON object on standard output instead of a table.
@@ -53,6 +57,7 @@ class Options:
   game_params: tuple[tuple[str, int | str], ...] = ()
   depth: int | str | None = None
   seed: int = 0
+  keep: str | None = None
   unsafe: bool = False
   json: bool = False
 
@@ -92,26 +97,38 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     shown.show("compiling", 0.0)
     evaluator = Evaluator(config, algorithm=algorithm, depth=depth)
 
-    def exploitability(name: str, unsafe: bool) -> float:
+    def measure_it(name: str, unsafe: bool, start: Sampled | None, kept: KeptPlaythroughs | None):
       def progress(done: int, total: int) -> None:
-        left = (time.monotonic() - start) * (total - done) / done
-        shown.show(name, done / total, f"{done:,} of {total:,} searches, {left:.0f} s left")
+        left = (time.monotonic() - started) * (total - done) / done
+        shown.show(name, done / total, f"{done:,} of {total:,} searches, {left:.0f} s left{said}")
 
-      start = time.monotonic()
-      return evaluator.exploitability(
+      started, said, course = time.monotonic(), "", []
+      for sampled, value in evaluator.course(
         policy.params,
-        playthroughs=options.playthroughs,
+        playthroughs=1 if unsafe else options.playthroughs,
         iterations=options.iterations,
         seed=options.seed,
+        start=start,
         unsafe=unsafe,
         progress=progress,
-      )
+      ):
+        course.append((sampled.count, value))
+        said = f"; {value:.4f} after {sampled.count:,}"
+        if kept is not None:
+          kept.save(sampled)
+      return course
 
-    results = {"exploitability": exploitability(f"{options.playthroughs} playthroughs", False)}
+    kept = start = None
+    if options.keep is not None:
+      kept = KeptPlaythroughs(options.keep, _what(options, algorithm, depth, policy))
+      start = kept.load((evaluator.agent.tree.num_nodes, evaluator.agent.tree.num_infostates))
+    course = measure_it(f"{options.playthroughs} playthroughs", False, start, kept)
+    results: dict[str, Any] = {"exploitability": course[-1][1]}
     if options.unsafe:
-      results["exploitability_average_policy"] = exploitability("average policy", True)
+      unsafe = measure_it("average policy", True, None, None)
+      results["exploitability_average_policy"] = unsafe[-1][1]
   return results | {
-    "playthroughs": options.playthroughs,
+    "playthroughs": course[-1][0],
     "iterations": options.iterations,
     "algorithm": algorithm,
     "depth": depth,
@@ -124,6 +141,19 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     "examples": policy.about.get("examples"),
     "seconds": round(time.monotonic() - began, 3),
     "device": jax.devices()[0].device_kind,
+    "course": course,
+  }
+
+
+def _what(options: Options, algorithm: str, depth: int | str, policy: checkpoint.Policy):
+  """Returns what tells the playthroughs of this command from those of another."""
+  return {
+    "game": [policy.config.game, policy.config.game_params],
+    "network": checksums.of_arrays(policy.params),
+    "algorithm": algorithm,
+    "depth": depth,
+    "iterations": options.iterations,
+    "seed": options.seed,
   }
 
 
@@ -153,6 +183,8 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
   shown = {key: value for key, value in result.items() if value is not None}
   rows = []
   for key, value in shown.items():
+    if key == "course":
+      continue
     text = f"{value:.5f}" if key.startswith("exploitability") else str(value)
     rows.append((key.replace("_", " "), text))
   return rows

@@ -1,5 +1,6 @@
 """Exploitability of the agent that searches with a trained network (ReBeL, section 7)."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -15,7 +16,13 @@ from rebel_jax.setup import (
   make_search_policy,
   make_subgames,
 )
-from solvers.playthroughs import Progress, searching_policy
+from solvers.playthroughs import (
+  Progress,
+  Sampled,
+  average_policy,
+  no_playthroughs,
+  sample_playthroughs,
+)
 from solvers.searching_agent import make_searching_agent
 from solvers.subgames import Subgames
 
@@ -83,16 +90,53 @@ class Evaluator:
     Raises:
       ValueError: a number is not allowed.
     """
-    policy = searching_policy(
-      self.agent,
-      params=params,
-      num_playthroughs=1 if unsafe else playthroughs,
-      num_iterations=iterations,
-      key=jax.random.key(seed),
+    course = self.course(
+      params,
+      playthroughs=1 if unsafe else playthroughs,
+      iterations=iterations,
+      seed=seed,
       unsafe=unsafe,
       progress=progress,
     )
-    return float(solvers.exploitability(self.agent.tree, jnp.asarray(policy)))
+    for _, value in course:
+      last = value
+    return last
+
+  def course(
+    self,
+    params: Any,
+    *,
+    playthroughs: int,
+    iterations: int,
+    seed: int = 0,
+    start: Sampled | None = None,
+    unsafe: bool = False,
+    progress: Progress | None = None,
+  ) -> Iterator[tuple[Sampled, float]]:
+    """Measures as `exploitability` does, and yields what it has so far after each batch.
+
+    Args:
+      start: what an earlier course with the same arguments had yielded, to go on from.
+      params, playthroughs, iterations, seed, unsafe, progress: see `exploitability`.
+
+    Yields:
+      The playthroughs sampled so far, and the exploitability of their average.
+
+    Raises:
+      ValueError: a number is not allowed.
+    """
+    so_far = sample_playthroughs(
+      self.agent,
+      params=params,
+      num_playthroughs=playthroughs,
+      num_iterations=iterations,
+      start=no_playthroughs(self.agent, jax.random.key(seed)) if start is None else start,
+      unsafe=unsafe,
+      progress=progress,
+    )
+    for sampled in so_far:
+      policy = jnp.asarray(average_policy(self.agent, sampled))
+      yield sampled, float(solvers.exploitability(self.agent.tree, policy))
 
 
 def evaluate_params(

@@ -41,6 +41,7 @@ def _paper(num_dice: int, num_faces: int) -> Config:
     iterations=1_024,
     stop_sampling="weighted",
     values_of_average=False,
+    level_values=False,
     share_start=False,
     exploration=0.25,
     lanes=64,

@@ -221,7 +221,8 @@ class _Run:
     learned = _gradient_steps(self.state) - learned
     losses = watch.losses(report, config.report_every * config.learn_steps, learned)
     self._check_finite(losses, first)
-    in_buffer = min(self.examples, config.buffer_size)
+    made = int(self.state.replay.added.sum())  # those of inner nodes too
+    in_buffer = min(made, config.buffer_size)
     self.row = {
       "step": self.step,
       "solves": int(self.state.solves),
@@ -231,7 +232,7 @@ class _Run:
       "examples_per_second": round((self.examples - before) / seconds, 3),
       "gradient_steps": _gradient_steps(self.state),
       "buffer_examples": in_buffer,
-      "buffer_age": watch.buffer_age(in_buffer, self.examples, self.step),
+      "buffer_age": watch.buffer_age(in_buffer, made, self.step),
       "leaves_per_iteration": float(report.rows),
       "device_memory_bytes": watch.device_memory(),
     }

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rebel_jax.examples import make_examples, make_policy_examples
+from rebel_jax.examples import make_examples, make_inner_examples, make_policy_examples
 from rebel_jax.replay import Examples, PolicyExamples
 from solvers import LeafValues, root_search, traversal, vanilla_cfr
 from solvers.algorithm import Algorithm
 from solvers.batch_search import sample_stop, search_batch
+from solvers.inner_nodes import batch_inner_values, inner_nodes
 from solvers.policy_network import SearchPolicy
 from solvers.sampling import explore, leaf_probabilities, sample_leaf
 from solvers.subgames import SubgameTable, SubgameTables
@@ -61,12 +62,15 @@ class SelfPlay:
     layers: how each table of subgames is served, in the order of the tables.
     values_of_average: whether targets are the values of the average policies rather than the
       mean over iterations.
+    level_values: whether targets are shifted to the average policies' values of the PBS
+      (`solvers.level_values`).
     share_start: whether one search of the game's start serves all lanes that begin a new game
       (`root_search`); else each lane searches it by itself.
     num_starts: where there are variants of the game, of how many the starts are searched in a step,
       others every step; at most as many as there are.
     random_beliefs: control: each subgame is solved at random beliefs instead of those that
       play led to (ReBeL, Figure 2).
+    inner_rows: inner nodes of each subgame that examples are made of, beside the root's.
   """
 
   algorithm: Algorithm
@@ -76,9 +80,11 @@ class SelfPlay:
   num_lanes: int
   layers: tuple[Layer, ...]
   values_of_average: bool = False
+  level_values: bool = False
   share_start: bool = False
   num_starts: int = 1
   random_beliefs: bool = False
+  inner_rows: int = 0
 
 
 class SelfPlayStats(NamedTuple):
@@ -93,7 +99,8 @@ class Played(NamedTuple):
 
   Attributes:
     lanes: where the games stand now.
-    examples, valid: of the value network, two for each lane and table, and which of them count.
+    examples, valid: of the value network, two for each lane and table and as many for each inner
+      node drawn, and which of them count.
     stats: counts.
     policy_examples, policy_valid: of the policy network; None without one.
   """
@@ -220,6 +227,7 @@ def _serve(
     algorithm, num_iterations = vanilla_cfr(), 2
   elif policy is not None:
     initial = policy.start(table, rows, beliefs, params)
+  inner = bool(settings.inner_rows and len(inner_nodes(table.trees.structure)))
   warm = warm_start(algorithm)
   stop = sample_stop(stop_key, shape, num_iterations, settings.stop_exponent, warm)
   result = search_batch(
@@ -234,7 +242,9 @@ def _serve(
     num_rows=layer.num_rows,
     active=active,
     values_of_average=settings.values_of_average and layer.decides,
+    levelled=settings.level_values and layer.decides,
     initial_policy=initial,
+    answer_average=inner,
   )
 
   trees = jax.tree.map(lambda x: jnp.asarray(x)[rows], table.trees)
@@ -256,6 +266,14 @@ def _serve(
     below = result.leaf_beliefs[lane, leaf]
     next_beliefs = jnp.where(over[:, None, None], starts.beliefs, below)
 
+  examples = make_examples(table, rows, beliefs, result.root_values)
+  valid = jnp.tile(active, 2)
+  if inner:
+    found = batch_inner_values(table, rows, beliefs, result)
+    found = found._replace(reach=jnp.where(active[:, None], found.reach, 0.0))
+    inner_key = jax.random.fold_in(leaf_key, settings.num_lanes)
+    more = make_inner_examples(table, rows, found, inner_key, settings.inner_rows)
+    examples, valid = jax.tree.map(lambda *x: jnp.concatenate(x), (examples, valid), more)
   policy_examples = policy_valid = None
   if policy is not None and layer.decides:
     targets = policy.targets(table, rows, beliefs, result.average_policy)
@@ -268,8 +286,8 @@ def _serve(
       beliefs=jnp.where(active[:, None, None], next_beliefs, lanes.beliefs),
       turn=(lanes.turn + active.sum(dtype=jnp.int32)) % settings.num_lanes,
     ),
-    examples=make_examples(table, rows, beliefs, result.root_values),
-    valid=jnp.tile(active, 2),
+    examples=examples,
+    valid=valid,
     stats=SelfPlayStats(active.sum(), result.num_rows),
     policy_examples=policy_examples,
     policy_valid=policy_valid,

@@ -16,8 +16,9 @@ from rebel_jax.policy_networks import PolicyNetwork, as_search_policy
 from rebel_jax.self_play import Layer, SelfPlay
 from rebel_jax.training import Trainer, make_mesh
 from solvers import CFR, FictitiousPlay, warm_started
+from solvers.inner_nodes import add_inner_states
 from solvers.policy_network import SearchPolicy
-from solvers.subgames import Subgames, SubgameTables, find_subgames
+from solvers.subgames import Subgames, SubgameTables, add_node_features, find_subgames
 from solvers.variants import stack_variants
 
 
@@ -117,15 +118,22 @@ def make_tables(config: Config, game: Game, subgames: Subgames) -> SubgameTables
   """Stacks the subgames of training: all in one table, or one for each stage of the game.
 
   Self-play plays the configuration's variants, if it has any, instead of `game`.
+
+  Raises:
+    ConfigError: there are to be examples of inner nodes, but no search asks about their like.
   """
+  if config.inner_rows and config.depth in (1, "stage"):
+    raise ConfigError(
+      f"inner_rows={config.inner_rows} needs a depth of 2 or more public actions, not "
+      f"depth={config.depth}: examples are of nodes inside a subgame that are like leaves of others"
+    )
   variants, parts = config.make_variants(), [subgames]
   if variants:
     parts = [make_subgames(config, variant) for variant in variants]
+  additions = [add_node_features] * config.policy_network
+  additions += [add_inner_states] * (config.inner_rows > 0)
   return stack_variants(
-    variants or [game],
-    parts,
-    by_stage=config.depth == "stage",
-    node_features=config.policy_network,
+    variants or [game], parts, by_stage=config.depth == "stage", additions=additions
   )
 
 
@@ -159,11 +167,13 @@ def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices:
     num_lanes=lanes,
     layers=tuple(layers),
     values_of_average=config.values_of_average,
+    level_values=config.level_values,
     share_start=config.share_start,
     num_starts=min(config.starts_per_step, tables.num_variants),
     random_beliefs=config.random_beliefs,
+    inner_rows=config.inner_rows,
   )
-  most = 2 * config.lanes * sum(layer.served for layer in layers)
+  most = 2 * config.lanes * (1 + config.inner_rows) * sum(layer.served for layer in layers)
   if most > config.buffer_size:
     raise ConfigError(
       f"buffer_size={config.buffer_size} must be at least {most}: as many examples may come of one "

@@ -25,9 +25,10 @@ from solvers.leaf_values import (
   leaf_reach,
   normalise_beliefs,
 )
+from solvers.level_values import level_values
 from solvers.solve import uniform_policy, update_simultaneously
 from solvers.subgames import SubgameTable
-from solvers.traversal import Levels
+from solvers.traversal import Levels, Setting
 
 
 class SearchResult(NamedTuple):
@@ -40,6 +41,8 @@ class SearchResult(NamedTuple):
     leaf_beliefs: `[B, L, P, H]` at the leaves under `policy`; under the average until then if the
       algorithm sets leaf beliefs by averages (CFR-AVG; ReBeL, appendix I).
     num_rows: `[]` how many leaves were evaluated in each iteration, all subgames together.
+    average_answers: both players' expected leaf values, each `[B, L, H]`, at the beliefs of
+      `average_policy`; None unless asked for, and where there are no leaves.
   """
 
   root_values: jax.Array
@@ -47,6 +50,7 @@ class SearchResult(NamedTuple):
   average_policy: Levels
   leaf_beliefs: jax.Array
   num_rows: jax.Array
+  average_answers: tuple[jax.Array, jax.Array] | None = None
 
 
 class Packing(NamedTuple):
@@ -85,6 +89,8 @@ def search_batch(
   active: jax.Array | None = None,
   values_of_average: bool = False,
   initial_policy: Levels | None = None,
+  answer_average: bool = False,
+  levelled: bool = False,
 ) -> SearchResult:
   """Searches `B` subgames of a table from given beliefs.
 
@@ -109,6 +115,9 @@ def search_batch(
       over iterations, also if the algorithm does not ask for it.
     initial_policy: for each level `[B, n, H]`, what to start from: a warm-started algorithm's
       policy, or any other's first; None for uniform.
+    levelled: whether to shift root values to the average policies' values of the PBS
+      (`solvers.level_values`), another evaluation of all leaves.
+    answer_average: whether to return `average_answers`, one more evaluation of all leaves.
 
   Returns:
     The results; see `SearchResult`.
@@ -164,20 +173,25 @@ def search_batch(
   sampled = tuple(keep(trees, settings, state) for keep in kept)
   state, sampled = lax.fori_loop(0, num_iterations // 2, step, (state, sampled))
   average = jax.vmap(algorithm.average_policy)(trees, settings, state)
-  if algorithm.values_of_average or values_of_average:
-    answers = None
-    if evaluate is not None:
-      below = jax.vmap(leaf_beliefs)(trees, settings, average)
-      answers = (evaluate(below, 0), evaluate(below, 1))
-    root_values = jax.vmap(values_given_leaves)(trees, settings, average, answers)
-  else:
-    root_values = jax.vmap(algorithm.root_values)(settings, state)
+  values_of_average = values_of_average or algorithm.values_of_average
+  answers = None
+  if evaluate is not None and (values_of_average or levelled or answer_average):
+    below = jax.vmap(leaf_beliefs)(trees, settings, average)
+    answers = (evaluate(below, 0), evaluate(below, 1))
+  root_values = jax.vmap(algorithm.root_values)(settings, state)
+  if values_of_average or levelled:
+    of_average = jax.vmap(values_given_leaves)(trees, settings, average, answers)
+    if values_of_average:
+      root_values = of_average
+    if levelled:
+      root_values = jax.vmap(level_values)(trees, beliefs, root_values, of_average)
   return SearchResult(
     root_values=root_values,
     policy=sampled[0],
     average_policy=average,
     leaf_beliefs=jax.vmap(leaf_beliefs)(trees, settings, sampled[-1]),
     num_rows=live.sum(),
+    average_answers=answers,
   )
 
 
@@ -218,12 +232,21 @@ def leaf_beliefs(tree, setting, policy: Levels) -> jax.Array:
 
 def node_beliefs(tree, setting, policy: Levels) -> jax.Array:
   """Returns the PBS at every node of one tree under `policy`: `[N, P, H]`."""
-  reach = []
-  for player, own in enumerate(traversal.both_reach(tree, setting, policy)):
-    rows = [jnp.broadcast_to(x, y.shape) * y for x, y in zip(setting.nature[player], own)]
-    reach.append(traversal.join_levels(tuple(rows)))
+  reach = node_reach(setting, traversal.both_reach(tree, setting, policy))
   possible = None if tree.possible is None else jnp.asarray(tree.possible)
-  return normalise_beliefs(jnp.stack(reach, axis=1), possible)
+  return normalise_beliefs(reach, possible)
+
+
+def node_reach(setting: Setting, own: tuple[Levels, Levels]) -> jax.Array:
+  """Returns players' reach of every node with root beliefs and chance, `[N, P, H]`.
+
+  `own` is `both_reach` of one tree.
+  """
+  reach = []
+  for nature, levels in zip(setting.nature, own):
+    rows = [jnp.broadcast_to(x, y.shape) * y for x, y in zip(nature, levels)]
+    reach.append(traversal.join_levels(tuple(rows)))
+  return jnp.stack(reach, axis=1)
 
 
 def sample_stop(

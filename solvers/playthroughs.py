@@ -12,7 +12,7 @@ playthrough is all of it, and however long it searches it may stay exploitable.
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -51,6 +51,22 @@ class _Frontier:
     return _Frontier(self.node[index], self.entry[index], self.beliefs[index], self.reach[index])
 
 
+@dataclasses.dataclass(frozen=True)
+class Sampled:
+  """What playthroughs have been sampled so far.
+
+  Attributes:
+    sums: `[N, H]` own reach of each edge of the whole tree by the player who moves along it, added
+      up over playthroughs.
+    count: how many they are.
+    key: for those to come.
+  """
+
+  sums: np.ndarray
+  count: int
+  key: jax.Array
+
+
 def searching_policy(
   agent: SearchingAgent,
   *,
@@ -79,16 +95,67 @@ def searching_policy(
   Raises:
     ValueError: a number is out of range.
   """
+  so_far = sample_playthroughs(
+    agent,
+    params=params,
+    num_playthroughs=num_playthroughs,
+    num_iterations=num_iterations,
+    start=no_playthroughs(agent, key),
+    unsafe=unsafe,
+    progress=progress,
+  )
+  for sampled in so_far:
+    last = sampled
+  return average_policy(agent, last)
+
+
+def no_playthroughs(agent: SearchingAgent, key: jax.Array) -> Sampled:
+  """Returns what `sample_playthroughs` starts from; `key` is consumed."""
+  return Sampled(np.zeros((agent.tree.num_nodes, agent.tree.num_infostates)), 0, key)
+
+
+def average_policy(agent: SearchingAgent, sampled: Sampled) -> np.ndarray:
+  """Returns the policy `[N, H]` on `agent.tree` that the playthroughs come to on average."""
+  policy = _normalise(agent.tree, jnp.asarray(sampled.sums, agent.tree.dtype))
+  return np.asarray(policy)
+
+
+def sample_playthroughs(
+  agent: SearchingAgent,
+  *,
+  params: Any,
+  num_playthroughs: int,
+  num_iterations: int,
+  start: Sampled,
+  unsafe: bool = False,
+  progress: Progress | None = None,
+) -> Iterator[Sampled]:
+  """Samples playthroughs, as many at a time as fit.
+
+  Args:
+    start: what has been sampled, from `no_playthroughs` or an earlier call with the same agent,
+      parameters and iterations; what follows does not depend on where calls began or ended, if
+      none but the last ended within a batch.
+    num_playthroughs: in all, those of `start` included.
+    agent, params, num_iterations, unsafe, progress: see `searching_policy`; progress counts from
+      `start`.
+
+  Yields:
+    What has been sampled after each batch, at least once.
+
+  Raises:
+    ValueError: a number is out of range.
+  """
   if num_playthroughs < 1:
     raise ValueError(f"num_playthroughs={num_playthroughs} must be a positive integer")
   if num_iterations < 2 or num_iterations % 2:
     raise ValueError(f"num_iterations={num_iterations} must be a positive even number")
   children = child_table(agent.tree, agent.game.num_actions)
-  sums = np.zeros((agent.tree.num_nodes, agent.tree.num_infostates))
+  sums, done, key = start.sums.copy(), start.count, start.key
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
   costs = searches_from(agent)
-  left = total = int(costs[0]) * num_playthroughs
-  start = None if unsafe else _search_start(agent, params, num_iterations)
+  left = total = int(costs[0]) * max(num_playthroughs - done, 0)
+  iterates = None if unsafe else _search_start(agent, params, num_iterations)
 
   def bucket_of(item: tuple[_Frontier, jax.Array]) -> int:
     return int(agent.bucket_of[item[0].entry[0]])
@@ -96,16 +163,18 @@ def searching_policy(
   def search(item: tuple[_Frontier, jax.Array]) -> tuple[SubgameTable, np.ndarray, tuple]:
     return _search_chunk(agent, *item, params, num_iterations, unsafe)
 
-  for first in range(0, num_playthroughs, per_batch):
-    count = min(per_batch, num_playthroughs - first)
+  if done >= num_playthroughs:
+    yield start
+  while done < num_playthroughs:
+    count = min(per_batch, num_playthroughs - done)
     prior = np.tile(np.asarray(agent.tree.prior), (count, 1, 1))
     frontier = _Frontier(np.zeros(count, int), np.zeros(count, int), prior, np.ones_like(prior))
-    if start is not None:
+    if iterates is not None:
       key, start_key = jax.random.split(key)
       stops = sample_stop(
         start_key, (count,), num_iterations, agent.stop_exponent, warm_start(agent.algorithm)
       )
-      reached = _follow(agent.subgames.trees[0], frontier.reach, start[stops])
+      reached = _follow(agent.subgames.trees[0], frontier.reach, iterates[stops])
       rows = np.zeros(count, int)
       frontier = _descend(agent, agent.start, rows, reached, frontier, children, sums)
       left -= int(costs[0] * count - costs[frontier.entry].sum())
@@ -122,8 +191,8 @@ def searching_policy(
         if progress is not None:
           progress(total - left, total)
       frontier = _concatenate(below)
-  policy = _normalise(agent.tree, jnp.asarray(sums, agent.tree.dtype))
-  return np.asarray(policy)
+    done += count
+    yield Sampled(sums.copy(), done, key)
 
 
 _MAX_FRONTIER = 1 << 17

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from games.public_tree import PADDING, Array, PublicTree
 from solvers import traversal
 from solvers.leaf_values import leaf_reach
+from solvers.setting import chance_reach
 from solvers.solve import uniform_policy
 from solvers.traversal import Levels, Setting
 
@@ -49,23 +50,14 @@ def leaf_probabilities(
   joint = (first * mass).sum(axis=-1)
   if tree.chance_probability is not None:
     # Both players' reach holds the probability of chance; it counts once.
-    joint = joint / jnp.maximum(
-      _chance_reach(tree, tree.chance_probability), jnp.finfo(joint.dtype).tiny
-    )
+    chance = traversal.leaf_rows(tree, chance_reach(tree, joint.dtype))[:, 0]
+    joint = joint / jnp.maximum(chance, jnp.finfo(joint.dtype).tiny)
   if tree.padded:  # below a deal padding is reached like any other outcome
     joint = joint * (jnp.asarray(tree.leaf_actor) != PADDING)
   total = (beliefs[0] * setting.root_mass[0]).sum()
   # Exploring may lead where the beliefs, which know nothing of it, leave no compatible pair of
   # hands; what sums that cancel leave of nothing is rounding.
   return jnp.where(total > 1e-6, joint / jnp.maximum(total, 1e-6), 0.0)
-
-
-def _chance_reach(tree: PublicTree, probability: Array) -> jax.Array:
-  probabilities = traversal.split_levels(tree, jnp.asarray(probability)[:, None])
-  reach = [jnp.ones((1, 1), tree.dtype)]
-  for level, probability in zip(tree.structure.levels[1:], probabilities[1:]):
-    reach.append(traversal.to_children(level, reach[-1]) * probability)
-  return traversal.leaf_rows(tree, tuple(reach))[:, 0]
 
 
 def sample_leaf(key: jax.Array, probabilities: jax.Array) -> jax.Array:

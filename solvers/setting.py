@@ -62,7 +62,7 @@ def prepare(tree: PublicTree, beliefs: Array) -> Setting:
 
   hands = None
   if tree.hands is not None:
-    hands = hole_cards.prepare_hands(tree, beliefs, _chance(tree, dtype))
+    hands = hole_cards.prepare_hands(tree, beliefs, chance_reach(tree, dtype))
   tables: tuple[list[jax.Array | None], ...] = ([], [])
   scales: list[jax.Array] = []
   payoffs, payoff_scale = jnp.asarray(tree.payoffs), jnp.asarray(tree.payoff_scale)
@@ -105,7 +105,7 @@ def root_mass(tree: PublicTree, beliefs: Array) -> jax.Array:
   return jnp.stack([weights @ beliefs[1], beliefs[0] @ weights])
 
 
-def _chance(tree: PublicTree, dtype) -> Levels:
+def chance_reach(tree: PublicTree, dtype) -> Levels:
   """Returns the probability of all that chance did to get to each node: `[n, 1]` a level."""
   chance = [jnp.ones((1, 1), dtype)]
   for i, level in enumerate(tree.structure.levels[1:], start=1):
@@ -120,7 +120,7 @@ def _chance(tree: PublicTree, dtype) -> Levels:
 def _nature(tree: PublicTree, beliefs: jax.Array, player: int, own_possible) -> Levels:
   levels = tree.structure.levels
   if tree.hands is not None:  # the hands that cards block are left out of own reach
-    return tuple(beliefs[None, player] * chance for chance in _chance(tree, beliefs.dtype))
+    return tuple(beliefs[None, player] * chance for chance in chance_reach(tree, beliefs.dtype))
   unchanging = own_possible is None and tree.infostate_parent is None
   if unchanging and tree.chance_probability is None:
     return (beliefs[None, player],) * len(levels)

@@ -14,9 +14,21 @@ from games.public_tree import Array
 _MAX_SUBGAMES = 4096
 
 
+class InnerStates(NamedTuple):
+  """What examples of the `I` inner nodes of each subgame, its root left out, need to know.
+
+  Attributes:
+    features: `[R, I, P, F]` the public state from each player's seat; zero for padding.
+    pair_index: `[R, I]` which of the pair weights holds there.
+  """
+
+  features: Array  # [R, I, P, F]
+  pair_index: Array  # [R, I]
+
+
 @functools.partial(
   jax.tree_util.register_dataclass,
-  data_fields=("trees", "successor", "num_live", "node_features"),
+  data_fields=("trees", "successor", "num_live", "node_features", "inner"),
   meta_fields=(),
 )
 @dataclasses.dataclass(frozen=True)
@@ -32,12 +44,15 @@ class SubgameTable:
     num_live: `[R]` how many leaves of the common shape each entry has.
     node_features: `[R, N, F]` the public state of every decision as the player who moves sees it,
       zero at other nodes; None unless `add_node_features` made them.
+    inner: the public states between root and leaves; None unless `inner_nodes.add_inner_states`
+      made it.
   """
 
   trees: PublicTree  # [R, ...]
   successor: Array  # [R, L]
   num_live: Array  # [R]
   node_features: Array | None = None  # [R, N, F]
+  inner: InnerStates | None = None
 
   @property
   def num_subgames(self) -> int:

@@ -6,7 +6,7 @@ successors of a subgame are subgames of the same variant.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import numpy as np
@@ -16,7 +16,6 @@ from solvers.subgames import (
   Subgames,
   SubgameTable,
   SubgameTables,
-  add_node_features,
   group_stages,
   stack_groups,
 )
@@ -55,15 +54,23 @@ def join_stages(games: Sequence[Game], parts: Sequence[Subgames]) -> list[list[i
   return [groups[stage] for stage in sorted(groups)]
 
 
+# Adds to a table of one game's subgames what trees do not hold: `subgames.add_node_features`.
+Addition = Callable[[Game, SubgameTable], SubgameTable]
+
+
 def stack_variants(
-  games: Sequence[Game], parts: Sequence[Subgames], *, by_stage: bool, node_features: bool = False
+  games: Sequence[Game],
+  parts: Sequence[Subgames],
+  *,
+  by_stage: bool,
+  additions: Sequence[Addition] = (),
 ) -> SubgameTables:
   """Stacks the subgames of variants: all in one table, or one for each stage of the game.
 
   Args:
     games, parts: the variants and the subgames of each; a game alone is its only variant.
     by_stage: whether each stage has a table of its own.
-    node_features: whether a policy network will be asked (`add_node_features`).
+    additions: applied to every table in turn, the rows of each variant by its own rules.
 
   Returns:
     The tables; entries are numbered as by `join_subgames`.
@@ -71,18 +78,24 @@ def stack_variants(
   joined = join_subgames(parts)
   groups = join_stages(games, parts) if by_stage else [list(range(len(joined.trees)))]
   tables = stack_groups(joined, groups)
-  if node_features:
-    of = np.repeat(np.arange(len(parts)), [len(part.trees) for part in parts])
-    featured = (_add_features(games, table, of[g]) for table, g in zip(tables.tables, groups))
-    tables = dataclasses.replace(tables, tables=tuple(featured))
+  of = np.repeat(np.arange(len(parts)), [len(part.trees) for part in parts])
+  for addition in additions:
+    added = (_add(games, table, of[own], addition) for table, own in zip(tables.tables, groups))
+    tables = dataclasses.replace(tables, tables=tuple(added))
   return tables
 
 
-def _add_features(games: Sequence[Game], table: SubgameTable, variant: np.ndarray) -> SubgameTable:
-  """Returns `table` with node features, each row's as seen in its `variant` `[R]`."""
-  features = np.zeros((*table.trees.kind.shape, table.trees.root_features.shape[-1]))
-  for number, game in enumerate(games):
-    rows = np.flatnonzero(variant == number)
-    own = jax.tree.map(lambda x, rows=rows: np.asarray(x)[rows], table)
-    features[rows] = add_node_features(game, own).node_features
-  return dataclasses.replace(table, node_features=features.astype(table.trees.dtype))
+def _add(
+  games: Sequence[Game], table: SubgameTable, variant: np.ndarray, addition: Addition
+) -> SubgameTable:
+  """Returns `table` after an addition, each row's made by the rules of its `variant` `[R]`."""
+  if len(games) == 1:
+    return addition(games[0], table)
+  rows = [np.flatnonzero(variant == number) for number in range(len(games))]
+  parts = [
+    addition(game, jax.tree.map(lambda x, own=own: np.asarray(x)[own], table))
+    for game, own in zip(games, rows)
+    if len(own)
+  ]
+  back = np.argsort(np.concatenate(rows))
+  return jax.tree.map(lambda *x: np.concatenate(x)[back], *parts)

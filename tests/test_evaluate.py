@@ -8,6 +8,7 @@ import rebel_jax
 from rebel_jax import evaluate
 from rebel_jax.checkpoint import checkpoints_of, export
 from rebel_jax.evaluation import Evaluator, evaluate_params
+from solvers import playthroughs
 from tests.tiny import TINY, rows, trained
 
 
@@ -110,3 +111,44 @@ def test_help(capsys):
   text = capsys.readouterr().out
   for flag in ("--playthroughs", "--iterations", "--depth", "--algorithm", "--unsafe", "--json"):
     assert flag in text
+
+
+def test_an_evaluation_that_was_cut_short_goes_on(capsys, monkeypatch, tmp_path):
+  """Kept playthroughs and those to come make the number of an evaluation that was not."""
+  monkeypatch.setattr(playthroughs, "_MAX_FRONTIER", 4)  # batches of two
+  settings = ["--iterations", 8, "--seed", 3, "--json"]
+  whole = json.loads(run(capsys, trained(), "--playthroughs", 6, *settings)[0])
+  assert [count for count, _ in whole["course"]] == [2, 4, 6]
+  assert whole["course"][-1][1] == whole["exploitability"]
+  assert len({value for _, value in whole["course"]}) == 3
+
+  kept = tmp_path / "kept.npz"
+  settings += ["--keep", kept]
+  first = json.loads(run(capsys, trained(), "--playthroughs", 4, *settings)[0])
+  assert first["exploitability"] == whole["course"][1][1]
+  again = json.loads(run(capsys, trained(), "--playthroughs", 6, *settings)[0])
+  assert again["exploitability"] == whole["exploitability"]
+  assert [count for count, _ in again["course"]] == [6]
+  # It has more than that already.
+  again = json.loads(run(capsys, trained(), "--playthroughs", 2, *settings)[0])
+  assert (again["playthroughs"], again["exploitability"]) == (6, whole["exploitability"])
+
+  # Another search, seed or network is not taken for the same.
+  for change, name in ((["--iterations", 16], "iterations=8"), (["--seed", 4], "seed=3")):
+    _, err, code = run(capsys, trained(), "--playthroughs", 4, *settings, *change)
+    assert code == 2
+    assert name in err
+  _, err, code = run(capsys, checkpoints_of(trained())[0], "--playthroughs", 4, *settings)
+  assert code == 2
+  assert "network=" in err
+
+
+def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
+  few = ["--playthroughs", 2, "--iterations", 8]
+  (tmp_path / "notes.txt").write_text("not numbers")
+  for keep in (tmp_path / "notes.txt", tmp_path / "missing" / "kept.npz", tmp_path):
+    out, err, code = run(capsys, trained(), *few, "--keep", keep)
+    assert code == 2, keep
+    assert not out
+    assert err.count("keep=") == 1
+  assert (tmp_path / "notes.txt").read_text() == "not numbers"

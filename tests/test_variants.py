@@ -27,7 +27,8 @@ from rebel_jax.setup import make_setup
 from rebel_jax.spots import at_spot
 from solvers import traversal
 from solvers.batch_search import search_batch
-from solvers.subgames import find_subgames, stack_groups
+from solvers.inner_nodes import add_inner_states, inner_nodes
+from solvers.subgames import add_node_features, find_subgames, stack_groups
 from solvers.variants import first_entries, join_subgames, stack_variants
 from tests.test_poker_learning import GAME
 from tests.test_poker_learning import TINY as TINY_POKER
@@ -181,7 +182,8 @@ def check_variants(tables, variants, parts):
 def varied_tables(number=3, by_stage=True):
   variants = draw(VARY, number)
   parts = [find_subgames(game, depth="stage" if by_stage else 2) for game in variants]
-  return variants, parts, stack_variants(variants, parts, by_stage=by_stage, node_features=True)
+  additions = (add_node_features, add_inner_states)
+  return variants, parts, stack_variants(variants, parts, by_stage=by_stage, additions=additions)
 
 
 @pytest.mark.parametrize("by_stage", [True, False])
@@ -204,7 +206,7 @@ def test_successors_of_another_variant_are_found_out():
     check_variants(tables, variants, parts[::-1])
 
 
-def test_node_features_are_those_of_the_variant():
+def test_features_inside_subgames_are_those_of_the_variant():
   variants, parts, tables = varied_tables()
   for game, part, first in zip(variants, parts, first_entries(parts)):
     for number in range(len(part.trees)):
@@ -214,6 +216,12 @@ def test_node_features_are_those_of_the_variant():
         states = np.asarray(table.trees.state)[row][kind == player]
         shown = np.asarray(table.node_features)[row][kind == player]
         np.testing.assert_allclose(shown, game.features(states, player), rtol=1e-6)
+      nodes = inner_nodes(table.trees.structure)
+      real = kind[nodes] != games.PADDING
+      states = np.asarray(table.trees.state)[row][nodes[real]]
+      for player in (0, 1):
+        seen = np.asarray(table.inner.features)[row][real, player]
+        np.testing.assert_allclose(seen, game.features(states, player), rtol=1e-6)
 
 
 def test_starts_must_be_in_the_first_table():

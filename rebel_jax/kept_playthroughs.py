@@ -1,0 +1,67 @@
+"""Evaluations that may be cut short: the playthroughs sampled so far, kept in a file."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from rebel_jax.config import ConfigError
+from solvers.playthroughs import Sampled
+
+
+class KeptPlaythroughs:
+  """A file of the playthroughs sampled so far, and of what they are playthroughs of.
+
+  Attributes:
+    path: the file.
+    what: names and values that tell one agent, search and seed from another.
+  """
+
+  def __init__(self, path: str | Path, what: dict[str, Any]):
+    self.path = Path(path)
+    self.what = json.loads(json.dumps(what))  # as it will be read
+
+  def load(self, shape: tuple[int, ...]) -> Sampled | None:
+    """Returns what is kept, sums of `shape`, or None if there is no file yet.
+
+    Raises:
+      ConfigError: the file holds something else, or its folder is missing.
+    """
+    if not self.path.exists():
+      if not self.path.absolute().parent.is_dir():
+        raise ConfigError(f"keep={str(self.path)!r} must lie in a folder that exists")
+      return None
+    try:
+      with np.load(self.path) as kept:
+        what = json.loads(str(kept["what"]))
+        key = jax.random.wrap_key_data(kept["key"])
+        sampled = Sampled(kept["sums"], int(kept["count"]), key)
+    except (OSError, ValueError, KeyError, EOFError):
+      raise ConfigError(
+        f"keep={str(self.path)!r} is no file of kept playthroughs; choose another name"
+      ) from None
+    for name, value in self.what.items():
+      if what.get(name) != value:
+        raise ConfigError(
+          f"keep={str(self.path)!r} holds playthroughs of {name}={what.get(name)!r}, not {value!r};"
+          " choose another file"
+        )
+    if sampled.sums.shape != shape:
+      raise ConfigError(f"keep={str(self.path)!r} holds playthroughs of another game")
+    return sampled
+
+  def save(self, sampled: Sampled) -> None:
+    """Replaces the file, all or nothing."""
+    partial = self.path.with_name(self.path.name + ".partial")
+    with open(partial, "wb") as file:
+      np.savez(
+        file,
+        what=json.dumps(self.what),
+        sums=sampled.sums,
+        count=sampled.count,
+        key=np.asarray(jax.random.key_data(sampled.key)),
+      )
+    os.replace(partial, self.path)
