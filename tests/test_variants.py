@@ -277,7 +277,7 @@ def wide_network():
   return network, params
 
 
-@pytest.mark.parametrize("stage", [0, 2])
+@pytest.mark.parametrize("stage", [pytest.param(0, marks=pytest.mark.slow), 1, 2])
 def test_targets_are_those_of_the_variant_alone(stage):
   variants, parts, tables = varied_tables()
   network, params = wide_network()
