@@ -94,6 +94,7 @@ def test_a_hand_is_the_same_infostate_on_all_boards():
   assert own != [other.infostate_name(0, h) for h in range(other.num_infostates)]
 
 
+@pytest.mark.slow
 def test_infostates_that_the_board_blocks_change_nothing():
   """On a river, the game in the layout of its variants is worth the same, and as exploitable."""
   gains, worth = [], []
@@ -277,7 +278,7 @@ def wide_network():
   return network, params
 
 
-@pytest.mark.parametrize("stage", [pytest.param(0, marks=pytest.mark.slow), 1, 2])
+@pytest.mark.parametrize("stage", [*(pytest.param(s, marks=pytest.mark.slow) for s in (0, 2)), 1])
 def test_targets_are_those_of_the_variant_alone(stage):
   variants, parts, tables = varied_tables()
   network, params = wide_network()
@@ -378,7 +379,7 @@ def test_lanes_stay_in_their_variant_until_the_game_ends(stakes):
 
 
 def test_a_run_with_variants_goes_on_as_if_never_stopped(stakes, tmp_path):
-  changes = VARIED | {"seed": 5}
+  changes = VARIED | {"seed": 5, "evaluate_every": 0}
   train(tiny(tmp_path / "whole", **changes))
   train(tiny(tmp_path / "parts", **changes), stop=lambda step: step >= 4)
   train(tiny(tmp_path / "parts", **changes, resume=True))
