@@ -1,7 +1,7 @@
 """Two-player zero-sum games as rules and as public-tree tensors."""
 
 from games.build import build_public_tree
-from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
+from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, Variation
 from games.kuhn_poker import KuhnPoker
 from games.leduc_poker import LeducPoker
 from games.liars_dice import LiarsDice
@@ -37,6 +37,7 @@ __all__ = [
   "SmallHoldem",
   "TreeStructure",
   "TurnEndgame",
+  "Variation",
   "build_public_tree",
   "make",
   "register",

@@ -7,7 +7,9 @@ tree of a hundred thousand nodes is built level by level and never node by node.
 """
 
 import abc
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,22 @@ PLAYER_0 = 0
 PLAYER_1 = 1
 CHANCE = 2
 TERMINAL = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Variation:
+  """A game and how to draw others like it, that one network can learn together.
+
+  All have as many infostates, actions and features, an infostate means the same in each, and their
+  payoffs are counted in the same unit.
+
+  Attributes:
+    base: the game itself, its infostates numbered as in the others.
+    draw: draws a variant; consumes numbers of the generator.
+  """
+
+  base: "Game"
+  draw: "Callable[[np.random.Generator], Game]"
 
 
 class Game(abc.ABC):
@@ -180,6 +198,14 @@ class Game(abc.ABC):
     return str(infostate)
 
   # Shared by all games.
+
+  def vary(self, **how: Any) -> Variation:
+    """Returns the game's variants; which names `how` may have is the game's business.
+
+    Raises:
+      ValueError: the game has none, or a value is not allowed.
+    """
+    raise ValueError(f"vary={', '.join(how)} is not allowed: {self.name} has no variants")
 
   def state_after(self, history: Sequence[int]) -> np.ndarray:
     """Returns the public state `[S]` after the public actions in `history`.

@@ -10,6 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 
@@ -40,8 +41,14 @@ def parse_config(argv: Sequence[str]) -> Config:
     default = dataclasses.replace(
       default, output_dir=str(run.folder), max_seconds=None, distributed=False
     )
-  if "game" in found and found["game"][0] != default.game and "game_params" not in found:
-    default = dataclasses.replace(default, game_params=())  # those were another game's
+  if "game" in found and found["game"][0] != default.game:
+    others: dict[str, Any] = {
+      "game_params": (),
+      "variants": 0,
+      "vary": (),
+    }  # those were another game's
+    others = {name: value for name, value in others.items() if name not in found}
+    default = dataclasses.replace(default, **others)
   return flags.parse(Config, argv, prog="train.py", default=default)
 
 

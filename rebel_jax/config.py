@@ -1,15 +1,23 @@
 """Everything that can be set about a training run, and what is allowed."""
 
 import dataclasses
-import difflib
 import math
-import os
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 import games
 import solvers
+from rebel_jax.checks import (
+  ConfigError,
+  check_depth,
+  check_integer,
+  check_number,
+  is_path,
+  unknown,
+)
 from rebel_jax.learner import OPTIMIZERS
 from rebel_jax.networks import ACTIVATIONS, PRECISIONS
 
@@ -35,18 +43,6 @@ NETWORKS = ("mlp", "cards")
 _MAX_COUNT = 2**31 - 1
 
 
-class ConfigError(ValueError):
-  """A setting that is not allowed; the message is one sentence for the user."""
-
-
-def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
-  """Returns the error for a name that is not one of `known`, with the nearest as a hint."""
-  known = list(known)
-  close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
-  hint = f" (did you mean {close[0]!r}?)" if close else ""
-  return ConfigError(f"{field}={value!r} is unknown{hint}; known: {', '.join(known) or 'none'}")
-
-
 @dataclasses.dataclass(frozen=True)
 class Config:
   """Train ReBeL by self-play. Without flags: Liar's Dice with one die of four faces each.
@@ -55,13 +51,21 @@ class Config:
     preset: Where the defaults of all other flags come from: liars_dice_1x4f, liars_dice_1x5f,
       liars_dice_1x6f, liars_dice_2x3f (this project's recipes), the same names with _paper (the
       settings of the ReBeL paper, appendix E), kuhn_poker, leduc_poker, rock_paper_scissors,
-      small_turn_endgame_holdem (18 cards) or turn_endgame_holdem_paper (for accelerators).
+      small_turn_endgame_holdem (18 cards), small_turn_endgame_holdem_varied (other stacks and bets
+      in every game) or turn_endgame_holdem_paper (for accelerators).
     game: Name of a registered game: kuhn_poker, leduc_poker, liars_dice, rock_paper_scissors,
       turn_endgame_holdem or small_holdem.
     game_params: Parameters of the game, as pairs of a name and an integer or text; liars_dice takes
       num_dice (dice a player) and num_faces, each at least 1, turn_endgame_holdem board, pot,
       stack, big_blind, bets, ranks and suits, small_holdem ranks, suits, stack, big_blind and bets,
       other games none.
+    variants: How many games, drawn at random by vary and seed, self-play plays instead of the one
+      that game_params name, which is what evaluations measure; 0 for that one alone.
+    vary: What a variant may change, as pairs of a name and text, for games of hold'em: stack
+      LOW-HIGH (chips of each player before the hand), pot LOW-HIGH (chips in it at the start), bets
+      SPREAD (each bet size moves by up to that much of the pot), board random (other cards).
+    starts_per_step: Variants whose starts are searched in a step for all lanes, drawn anew every
+      step, where share_start is set; at least 1.
     depth: Public actions, chance included, from the root of a subgame to its leaves, at least 1
       and less than the whole game's; or stage: to the end of a round of betting, or of a deal.
     algorithm: What solves subgames in training: vanilla_cfr, cfr_plus, linear_cfr, discounted_cfr,
@@ -154,6 +158,9 @@ class Config:
   preset: str = "liars_dice_1x4f"
   game: str = "liars_dice"
   game_params: tuple[tuple[str, int | str], ...] = (("num_dice", 1), ("num_faces", 4))
+  variants: int = 0
+  vary: tuple[tuple[str, int | float | str], ...] = ()
+  starts_per_step: int = 4
 
   depth: int | str = 2
   algorithm: str = "linear_cfr"
@@ -219,8 +226,8 @@ class Config:
     return max(1, round(self.uses_per_example * 2 * self.lanes / self.batch_size))
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns the fields as JSON can hold them; `game_params` as a dict."""
-    return dataclasses.asdict(self) | {"game_params": dict(self.game_params)}
+    """Returns the fields as JSON can hold them; pairs as a dict."""
+    return dataclasses.asdict(self) | {name: dict(getattr(self, name)) for name in _PAIRS}
 
   @classmethod
   def from_dict(cls, fields: dict[str, Any]) -> "Config":
@@ -233,24 +240,37 @@ class Config:
     for name in fields:
       if name not in names:
         raise unknown("field", name, names)
-    params = fields.get("game_params")
-    if isinstance(params, dict):
-      fields = fields | {"game_params": tuple(params.items())}
-    return cls(**fields)
+    pairs = {name: fields[name] for name in _PAIRS if isinstance(fields.get(name), dict)}
+    return cls(**fields | {name: tuple(value.items()) for name, value in pairs.items()})
 
   def make_game(self) -> games.Game:
-    """Returns the game.
+    """Returns the game, its infostates numbered as in all its variants.
 
     Raises:
       ConfigError: there is no such game, or it does not take these parameters.
     """
-    pairs = self.game_params
-    if not isinstance(pairs, tuple) or not all(
-      isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
-    ):
-      raise ConfigError(f"game_params={pairs!r} must be pairs of a name and an integer or text")
+    game, variation = self._games()
+    return game if variation is None else variation.base
+
+  def make_variants(self) -> list[games.Game]:
+    """Returns the games that self-play plays instead of the game itself, none if that is played.
+
+    The seed decides which they are; more of them begin with the same ones.
+    """
+    _, variation = self._games()
+    rng = np.random.default_rng(self.seed)
+    return [] if variation is None else [variation.draw(rng) for _ in range(self.variants)]
+
+  def _games(self) -> tuple[games.Game, games.Variation | None]:
+    for name in _PAIRS:
+      pairs = getattr(self, name)
+      if not isinstance(pairs, tuple) or not all(
+        isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
+      ):
+        raise ConfigError(f"{name}={pairs!r} must be pairs of a name and a number or text")
     try:
-      return games.make(self.game, **dict(pairs))
+      game = games.make(self.game, **dict(self.game_params))
+      return game, game.vary(**dict(self.vary)) if self.vary else None
     except (ValueError, TypeError) as error:
       raise ConfigError(str(error)) from None
 
@@ -265,7 +285,7 @@ class Config:
     for field, low, high in _INTEGERS:
       check_integer(field, getattr(self, field), low, high)
     for field, greatest, zero in _NUMBERS:
-      _check_number(field, getattr(self, field), greatest, zero=zero)
+      check_number(field, getattr(self, field), greatest, zero=zero)
     for field in _FLAGS:
       if not isinstance(getattr(self, field), bool):
         raise ConfigError(f"{field}={getattr(self, field)!r} must be True or False")
@@ -280,7 +300,7 @@ class Config:
           f"{field}={getattr(self, field)} must be even: one player's update is one iteration"
         )
     if self.max_seconds is not None:
-      _check_number("max_seconds", self.max_seconds, None, zero=False)
+      check_number("max_seconds", self.max_seconds, None, zero=False)
     if self.num_devices is not None:
       check_integer("num_devices", self.num_devices, 1, None)
     for field in ("batch_size", "min_examples"):
@@ -293,8 +313,12 @@ class Config:
         f"buffer_size={self.buffer_size} must be at least {2 * self.lanes}, two examples for each "
         f"of lanes={self.lanes}"
       )
-    if self.output_dir is not None and not _is_path(self.output_dir):
+    if self.output_dir is not None and not is_path(self.output_dir):
       raise ConfigError(f"output_dir={self.output_dir!r} must be the path of a folder")
+    if self.variants and not self.vary:
+      raise ConfigError(
+        f"variants={self.variants} must be 0 where vary is empty: then all would be the same game"
+      )
     self.make_game()
 
   def check_devices(self, num_devices: int) -> None:
@@ -319,12 +343,15 @@ _NAMES: dict[str, Iterable[str]] = {
   "precision": PRECISIONS,
   "optimizer": OPTIMIZERS,
 }
+_PAIRS = ("game_params", "vary")
 _FLAGS = (
   "values_of_average", "level_values", "share_start", "random_beliefs", "layer_norm",
   "policy_network", "distributed", "resume", "tensorboard",
 )  # fmt: skip
 # Field, least and greatest value.
 _INTEGERS = (
+  ("variants", 0, 4_096),
+  ("starts_per_step", 1, 4_096),
   ("iterations", 2, 2**24),
   ("inner_rows", 0, 1_000),
   ("lanes", 1, 2**24),
@@ -356,46 +383,3 @@ _NUMBERS: tuple[tuple[str, float | None, bool], ...] = (
   ("uses_per_example", None, False),
   ("checkpoint_every", None, False),
 )
-
-
-def _is_path(value: Any) -> bool:
-  """Says whether the system could have a file of that name."""
-  try:
-    return isinstance(value, str) and len(os.fsencode(value)) > 0 and "\0" not in value
-  except UnicodeEncodeError:
-    return False
-
-
-def check_integer(field: str, value: Any, low: int, high: int | None) -> None:
-  """Checks that a field's value is an integer from `low` to `high` (None for no limit).
-
-  Raises:
-    ConfigError: it is not.
-  """
-  if isinstance(value, bool) or not isinstance(value, int):
-    raise ConfigError(f"{field}={value!r} must be an integer")
-  if value < low or (high is not None and value > high):
-    top = f" and at most {high}" if high is not None else ""
-    raise ConfigError(f"{field}={value} must be at least {low}{top}")
-
-
-def check_depth(depth: Any) -> None:
-  """Checks how far searches look ahead.
-
-  Raises:
-    ConfigError: it is neither a positive integer nor `stage`.
-  """
-  if isinstance(depth, str) and depth != "stage":
-    raise ConfigError(f"depth={depth!r} must be an integer, at least 1, or 'stage'")
-  if not isinstance(depth, str):
-    check_integer("depth", depth, 1, None)
-
-
-def _check_number(field: str, value: Any, high: float | None, *, zero: bool) -> None:
-  if isinstance(value, bool) or not isinstance(value, (int, float)):
-    raise ConfigError(f"{field}={value!r} must be a number")
-  low = "at least 0" if zero else "above 0"
-  top = f" and at most {high:g}" if high is not None else ""
-  too_low = value < 0 if zero else value <= 0
-  if not math.isfinite(value) or too_low or (high is not None and value > high):
-    raise ConfigError(f"{field}={value} must be a finite number {low}{top}")

@@ -19,6 +19,7 @@ from rebel_jax.config import ALGORITHMS, ConfigError, check_depth, check_integer
 from rebel_jax.display import Display
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.kept_playthroughs import KeptPlaythroughs
+from rebel_jax.spots import at_spot
 from solvers.playthroughs import Sampled
 
 
@@ -37,6 +38,8 @@ class Options:
       least 2.
     algorithm: What the agent searches with, the same names as in train.py; None for the run's
       eval_algorithm.
+    game_params: Parameters of the game to change, as pairs of a name and an integer or text, such
+      as stack 9000: how the network plays a spot that it was not trained for.
     depth: Public actions, chance included, that each search looks ahead; at least 1, or stage; None
       for the run's.
     seed: Seed of the playthroughs, from 0 to 4,294,967,295.
@@ -51,6 +54,7 @@ class Options:
   playthroughs: int = 1_024
   iterations: int = 1_024
   algorithm: str | None = None
+  game_params: tuple[tuple[str, int | str], ...] = ()
   depth: int | str | None = None
   seed: int = 0
   keep: str | None = None
@@ -85,7 +89,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   began = time.monotonic()
   options.validate()
   shown = display or Display(quiet=True)
-  policy = checkpoint.load(options.checkpoint)
+  policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
   config = policy.config
   algorithm = options.algorithm or config.eval_algorithm
   depth = options.depth or config.depth

@@ -14,6 +14,7 @@ from rebel_jax import checkpoint, compile_cache, flags
 from rebel_jax.agent import Agent, Searcher
 from rebel_jax.config import ALGORITHMS, ConfigError, unknown
 from rebel_jax.dealer import Dealer, Move
+from rebel_jax.spots import at_spot
 
 _DIE = "⚀⚁⚂⚃⚄⚅"
 _SUITS = str.maketrans({"s": "♠", "h": "♥", "d": "♦", "c": "♣"})
@@ -32,6 +33,9 @@ class Options:
   algorithm: str | None = None
   """What the agent searches with, the same names as in train.py; None for the run's
   eval_algorithm."""
+  game_params: tuple[tuple[str, int | str], ...] = ()
+  """Parameters of the game to change, as pairs of a name and an integer or text, such as stack
+  9000: the agent then plays a spot that it was not trained for."""
   seat: int | None = None
   """Your seat, 0 or 1; None to change seats every game."""
   games: int | None = None
@@ -227,7 +231,7 @@ def main(
       Options, argv, prog="python -m rebel_jax.play", positional=("checkpoint",)
     )
     options.validate()
-    policy = checkpoint.load(options.checkpoint)
+    policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
   except ConfigError as error:
     return flags.fail(error)
   compile_cache.enable()

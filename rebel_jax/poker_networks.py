@@ -17,7 +17,7 @@ class Table(NamedTuple):
 
   Attributes:
     ranks, suits: the deck.
-    board: cards that lie at the start.
+    board: cards that lie at the start and whose hands are therefore no infostates.
     stack: chips that can be lost.
   """
 
@@ -29,7 +29,8 @@ class Table(NamedTuple):
   @classmethod
   def of(cls, game: Holdem) -> "Table":
     """Returns the table that `game` is played at."""
-    return cls(game.deck.ranks, game.deck.suits, game.board, game.rules.stack)
+    board = () if game.every_hand else game.board
+    return cls(game.deck.ranks, game.deck.suits, board, game.rules.stack)
 
 
 class CardNetwork(ValueNetwork):

@@ -12,7 +12,7 @@ from solvers import LeafValues, root_search, traversal, vanilla_cfr
 from solvers.algorithm import Algorithm
 from solvers.batch_search import sample_stop, search_batch
 from solvers.inner_nodes import batch_inner_values, inner_nodes
-from solvers.policy_network import SearchPolicy, policy_targets
+from solvers.policy_network import SearchPolicy
 from solvers.sampling import explore, leaf_probabilities, sample_leaf
 from solvers.subgames import SubgameTable, SubgameTables
 from solvers.warm_start import warm_start
@@ -66,6 +66,8 @@ class SelfPlay:
       (`solvers.level_values`).
     share_start: whether one search of the game's start serves all lanes that begin a new game
       (`root_search`); else each lane searches it by itself.
+    num_starts: where there are variants of the game, of how many the starts are searched in a step,
+      others every step; at most as many as there are.
     random_beliefs: control: each subgame is solved at random beliefs instead of those that
       play led to (ReBeL, Figure 2).
     inner_rows: inner nodes of each subgame that examples are made of, beside the root's.
@@ -80,6 +82,7 @@ class SelfPlay:
   values_of_average: bool = False
   level_values: bool = False
   share_start: bool = False
+  num_starts: int = 1
   random_beliefs: bool = False
   inner_rows: int = 0
 
@@ -110,11 +113,20 @@ class Played(NamedTuple):
   policy_valid: jax.Array | None = None
 
 
-def init_lanes(tables: SubgameTables, num_lanes: int) -> Lanes:
-  """Returns lanes that all stand at the start of the game."""
-  prior = tables.tables[0].trees.prior
-  beliefs = jnp.broadcast_to(prior[0], (num_lanes, *prior.shape[1:]))
-  return Lanes(jnp.zeros(num_lanes, jnp.int32), jnp.asarray(beliefs), jnp.zeros((), jnp.int32))
+def init_lanes(tables: SubgameTables, num_lanes: int, key: jax.Array | None = None) -> Lanes:
+  """Returns lanes that all stand at the start of a game, of a variant drawn by `key`.
+
+  Args:
+    tables: the subgames.
+    num_lanes: B.
+    key: consumed; needed if there are variants.
+  """
+  roots, turn = jnp.zeros(num_lanes, jnp.int32), jnp.zeros((), jnp.int32)
+  if tables.num_variants > 1:
+    assert key is not None
+    roots = jax.random.choice(key, jnp.asarray(tables.starts), (num_lanes,))
+  rows = jnp.asarray(tables.row_of)[roots]
+  return Lanes(roots, jnp.asarray(tables.tables[0].trees.prior)[rows], turn)
 
 
 def self_play_step(
@@ -145,7 +157,7 @@ def self_play_step(
   """
   starts = sample_new_games(tables, settings, leaf_values, params, key, policy)
   if not settings.layers[0].served:
-    begins = lanes.roots == 0
+    begins = jnp.asarray(tables.table_of)[lanes.roots] == 0
     lanes = lanes._replace(
       roots=jnp.where(begins, starts.roots, lanes.roots),
       beliefs=jnp.where(begins[:, None, None], starts.beliefs, lanes.beliefs),
@@ -180,8 +192,8 @@ class Starts(NamedTuple):
 
   Attributes:
     roots, beliefs: `[B]` and `[B, P, H]`.
-    policy_examples, policy_valid: of the search that all starts share, if there was one and there
-      is a policy network.
+    policy_examples, policy_valid: of the searches that starts share, if there were any and there is
+      a policy network.
   """
 
   roots: jax.Array
@@ -293,31 +305,36 @@ def sample_new_games(
   """Returns where each lane stands if it begins a new game; arguments as `self_play_step`'s."""
   table = tables.tables[0]
   if not settings.share_start or not table.trees.depth_limited:
-    lanes = init_lanes(tables, settings.num_lanes)
+    lanes = init_lanes(tables, settings.num_lanes, jax.random.fold_in(key, len(tables.tables)))
     return Starts(lanes.roots, lanes.beliefs)
-  tree, initial = root_search.start_tree(table), None
-  if policy is not None:
-    assert table.node_features is not None
-    features = jnp.asarray(table.node_features)[0]
-    initial = policy.start_one(tree, features, tree.prior, params)
-  iterates = root_search.search_iterates(
-    tree, settings.algorithm, settings.num_iterations, leaf_values, params, initial
+  key = jax.random.split(key, 5)[4]
+  chosen = jnp.asarray(tables.row_of)[jnp.asarray(tables.starts)]
+  varied = tables.num_variants > 1
+  if varied:
+    chosen = jax.random.choice(
+      jax.random.fold_in(key, 4), chosen, (settings.num_starts,), replace=False
+    )
+  iterates = root_search.search_starts(
+    table, chosen, settings.algorithm, settings.num_iterations, leaf_values, params, policy
   )
   roots, beliefs = root_search.sample_starts(
     table,
-    iterates,
-    jax.random.split(key, 5)[4],
+    iterates if varied else jax.tree.map(lambda x: x[0], iterates),
+    key,
     settings.num_lanes,
     stop_exponent=settings.stop_exponent,
     exploration=settings.exploration,
     warm_start=warm_start(settings.algorithm),
+    rows=chosen if varied else None,
   )
   if policy is None:
     return Starts(roots, beliefs)
-  setting = traversal.prepare(tree, tree.prior)
-  average = traversal.split_levels(tree, iterates.average_policy)
-  targets = policy_targets(tree, setting, features, average, policy.num_actions)
-  return Starts(roots, beliefs, make_policy_examples(targets), targets.valid)
+  prior = jnp.asarray(table.trees.prior)[chosen]
+  trees = jax.tree.map(lambda x: jnp.asarray(x)[chosen], table.trees)
+  average = jax.vmap(traversal.split_levels)(trees, iterates.average_policy)
+  targets = policy.targets(table, chosen, prior, average)
+  flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), targets)
+  return Starts(roots, beliefs, make_policy_examples(flat), flat.valid)
 
 
 def choose_active(

@@ -18,14 +18,8 @@ from rebel_jax.training import Trainer, make_mesh
 from solvers import CFR, FictitiousPlay, warm_started
 from solvers.inner_nodes import add_inner_states
 from solvers.policy_network import SearchPolicy
-from solvers.subgames import (
-  Subgames,
-  SubgameTables,
-  add_node_features,
-  find_subgames,
-  group_stages,
-  stack_groups,
-)
+from solvers.subgames import Subgames, SubgameTables, add_node_features, find_subgames
+from solvers.variants import stack_variants
 
 
 def _layers(config: Config) -> dict[str, Any]:
@@ -123,6 +117,8 @@ def make_subgames(config: Config, game: Game, depth: int | str | None = None) ->
 def make_tables(config: Config, game: Game, subgames: Subgames) -> SubgameTables:
   """Stacks the subgames of training: all in one table, or one for each stage of the game.
 
+  Self-play plays the configuration's variants, if it has any, instead of `game`.
+
   Raises:
     ConfigError: there are to be examples of inner nodes, but no search asks about their like.
   """
@@ -131,17 +127,14 @@ def make_tables(config: Config, game: Game, subgames: Subgames) -> SubgameTables
       f"inner_rows={config.inner_rows} needs a depth of 2 or more public actions, not "
       f"depth={config.depth}: examples are of nodes inside a subgame that are like leaves of others"
     )
-  groups = [list(range(len(subgames.trees)))]
-  if config.depth == "stage":
-    groups = group_stages(game, subgames)
-  tables = stack_groups(subgames, groups)
-  if config.policy_network:
-    featured = tuple(add_node_features(game, table) for table in tables.tables)
-    tables = dataclasses.replace(tables, tables=featured)
-  if config.inner_rows:
-    featured = tuple(add_inner_states(game, table) for table in tables.tables)
-    tables = dataclasses.replace(tables, tables=featured)
-  return tables
+  variants, parts = config.make_variants(), [subgames]
+  if variants:
+    parts = [make_subgames(config, variant) for variant in variants]
+  additions = [add_node_features] * config.policy_network
+  additions += [add_inner_states] * (config.inner_rows > 0)
+  return stack_variants(
+    variants or [game], parts, by_stage=config.depth == "stage", additions=additions
+  )
 
 
 def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices: int) -> Trainer:
@@ -160,7 +153,7 @@ def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices:
   lanes = config.lanes // num_devices
   algorithm = make_algorithm(config, config.algorithm)
   # The start is no leaf: where it has a table to itself and is searched for all, no lane is there.
-  start_apart = config.share_start and tables.tables[0].num_subgames == 1
+  start_apart = config.share_start and tables.tables[0].num_subgames == tables.num_variants
   layers = []
   for number, table in enumerate(tables.tables):
     largest = int(table.num_live.max())
@@ -176,6 +169,7 @@ def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices:
     values_of_average=config.values_of_average,
     level_values=config.level_values,
     share_start=config.share_start,
+    num_starts=min(config.starts_per_step, tables.num_variants),
     random_beliefs=config.random_beliefs,
     inner_rows=config.inner_rows,
   )
@@ -214,7 +208,8 @@ class Setup:
 
   Attributes:
     config, game: the configuration and its game.
-    subgames, table: all depth-limited subgames, listed and stacked in tables.
+    subgames: all depth-limited subgames of the game.
+    table: the subgames that self-play plays, in tables: those, or those of the game's variants.
     trainer: the compiled loop.
     mesh: the devices.
   """

@@ -146,6 +146,7 @@ def _init(trainer: Trainer, num_devices: int, table: SubgameTables, seed: jax.Ar
   def on_each(x):
     return jnp.broadcast_to(x, (num_devices, *x.shape))
 
+  lane_keys = jax.random.split(jax.random.fold_in(play_key, 1), num_devices)
   replay = replays.make_replay(trainer.buffer_size, num_features, num_infostates)
   policy_replay, optimizer_state = None, trainer.learner.optimizer().init(value_params(params))
   if policy_learner is not None:
@@ -157,7 +158,7 @@ def _init(trainer: Trainer, num_devices: int, table: SubgameTables, seed: jax.Ar
   return TrainState(
     params=params,
     optimizer_state=optimizer_state,
-    lanes=jax.tree.map(on_each, init_lanes(table, trainer.self_play.num_lanes)),
+    lanes=jax.vmap(functools.partial(init_lanes, table, trainer.self_play.num_lanes))(lane_keys),
     replay=jax.tree.map(on_each, replay),
     keys=jax.random.split(play_key, num_devices),
     step=jnp.zeros((), jnp.int32),

@@ -65,7 +65,9 @@ class SubgameTable:
 
 
 @functools.partial(
-  jax.tree_util.register_dataclass, data_fields=("tables", "table_of", "row_of"), meta_fields=()
+  jax.tree_util.register_dataclass,
+  data_fields=("tables", "table_of", "row_of", "starts"),
+  meta_fields=(),
 )
 @dataclasses.dataclass(frozen=True)
 class SubgameTables:
@@ -74,15 +76,21 @@ class SubgameTables:
   Attributes:
     tables: the tables; the first row of the first starts the game.
     table_of, row_of: `[R]` in which table each entry is, and where.
+    starts: `[V]` the entries that start a game, one for each variant; all in the first table.
   """
 
   tables: tuple[SubgameTable, ...]
   table_of: Array  # [R]
   row_of: Array  # [R]
+  starts: Array  # [V]
 
   @property
   def num_subgames(self) -> int:
     return self.table_of.shape[0]
+
+  @property
+  def num_variants(self) -> int:
+    return self.starts.shape[0]
 
   @property
   def depth_limited(self) -> bool:
@@ -97,11 +105,13 @@ class Subgames(NamedTuple):
     trees: the trees, each in its own shape.
     successors: for each tree `[L]`, the entry that starts at each of its leaves.
     states: for each tree its root's public state `[S]`.
+    starts: the entries that start a game, more than one if these are of several variants.
   """
 
   trees: list[PublicTree]
   successors: list[np.ndarray]
   states: list[np.ndarray]
+  starts: tuple[int, ...] = (0,)
 
 
 def find_subgames(
@@ -176,16 +186,20 @@ def stack_groups(subgames: Subgames, groups: Sequence[Sequence[int]]) -> Subgame
   """Stacks each of `groups`, lists of entries that together are all, into a table of its own.
 
   Raises:
-    ValueError: entry 0 is not the first of the first group.
+    ValueError: entry 0 is not the first of the first group, or another start is not in it.
   """
   if groups[0][0] != 0:
     raise ValueError(f"groups start with entry {groups[0][0]}; entry 0, the start, must be first")
+  apart = set(subgames.starts) - set(groups[0])
+  if apart:
+    raise ValueError(f"entries {sorted(apart)} start a game; they must be in the first of groups")
   table_of = np.zeros(len(subgames.trees), np.int32)
   row_of = np.zeros(len(subgames.trees), np.int32)
   for number, entries in enumerate(groups):
     table_of[entries] = number
     row_of[entries] = np.arange(len(entries))
-  return SubgameTables(tuple(stack_subgames(subgames, x) for x in groups), table_of, row_of)
+  tables = tuple(stack_subgames(subgames, x) for x in groups)
+  return SubgameTables(tables, table_of, row_of, np.array(subgames.starts, np.int32))
 
 
 def group_stages(game: Game, subgames: Subgames) -> list[list[int]]:

@@ -335,11 +335,16 @@ def test_bad_settings():
 def test_turn_endgame_on_the_papers_board_can_be_trained_on():
   """One step of the preset for accelerators: its shapes, and the memory that its state takes."""
   config = get_preset("turn_endgame_holdem_paper")
+  number = config.variants
+  config = dataclasses.replace(config, variants=2, num_devices=1)
   setup = make_setup(config)
-  assert [table.num_subgames for table in setup.table.tables] == [1, 8, 336]
+  starts, deals, rivers = (table.num_subgames for table in setup.table.tables)
+  assert (starts, rivers) == (2, 48 * (deals - 2))  # all chips in, no river is played
+  tables = sum(x.nbytes for x in jax.tree.leaves(setup.table)) * number / 2
+  assert tables < 6e9
   init = functools.partial(setup.trainer.init, setup.table, 0, setup.mesh)
   state = jax.eval_shape(init)
-  assert state.replay.examples.values.shape == (1, config.buffer_size, 1128)
+  assert state.replay.examples.values.shape == (1, config.buffer_size, 1326)
   after, report = jax.eval_shape(
     lambda state: setup.trainer.run(setup.table, state, 1, setup.mesh), state
   )

@@ -283,6 +283,7 @@ def test_bad_input_gets_one_sentence(made):
     (lambda: merged.expand_policy(tree, np.ones((3, 3)), whole_tree), "policy of shape"),
     (lambda: MergedSuits(games.make("kuhn_poker")), "must be hold'em"),
     (lambda: MergedSuits(Holdem(board=(0, 1, 2), deals=(2,), bets=ONE_BET)), "several cards"),
+    (lambda: MergedSuits(game.replace(every_hand=True)), "every_hand=True"),
   ]
   for make, message in cases:
     with pytest.raises(ValueError, match=message) as error:

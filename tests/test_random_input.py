@@ -11,6 +11,7 @@ import math
 import os
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -197,8 +198,14 @@ def parsing_only(monkeypatch):
     def __init__(self, *_, **__):
       pass
 
-    def exploitability(self, *_, **__):
-      return 0.5
+    def course(self, *_, **__):
+      yield SimpleNamespace(count=1), 0.5
+
+    def load(self, *_):
+      return None
+
+    def save(self, *_):
+      pass
 
   monkeypatch.setattr(rebel_jax.run, "train", train)
   monkeypatch.setattr(compile_cache, "enable", lambda: None)
@@ -207,7 +214,9 @@ def parsing_only(monkeypatch):
   monkeypatch.setattr(play, "Agent", Nothing)
   monkeypatch.setattr(play, "Table", lambda *_: None)
   monkeypatch.setattr(play, "run", lambda *_: None)
+  monkeypatch.setattr(evaluate, "KeptPlaythroughs", Nothing)
   Nothing.game = None
+  Nothing.agent = SimpleNamespace(tree=SimpleNamespace(num_nodes=1, num_infostates=1))
 
 
 @tiers(300, 10_000)

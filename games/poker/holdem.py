@@ -4,6 +4,7 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,13 @@ from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
-from games.poker.hands import MAX_CARDS, evaluate
+from games.poker.dealing import check_cards
+from games.poker.hands import evaluate
+from games.poker.variation import vary_holdem
 
 FOLD, CALL, FIRST_BET = range(3)
 _NO_CARD = -1
 _FIRST_CARD = betting.NUM_COLUMNS  # the column after those of the betting
-_MAX_BOARDS = 100_000
 # Columns of the features: numbers about the betting, both players' chips in the pot among them as
 # fractions of the stack, then a column for each card of the deck, 1 if it is shown.
 NUM_SCALARS = 8
@@ -28,8 +30,8 @@ class Holdem(Game):
   """No-limit hold'em between two players, hole cards dealt, some board cards perhaps too.
 
   Infostates are the pairs of hole cards that the starting board leaves, `hole_cards` `[H, 2]`, in
-  the order of `Deck.hole_cards`; hands that share a card exclude each other. Payoffs are chips
-  won or lost since the hand began, those in the pot at the start included.
+  the order of `Deck.hole_cards` (all pairs with `every_hand`); hands that share a card exclude each
+  other. Payoffs are chips won or lost since the hand began, those in the pot at the start included.
 
   Actions: 0 folds (only to a bet), 1 checks or calls, 2 and up bet or raise by the sizes of the
   abstraction in turn, the last of them all-in, then those that `with_bet` added; `burn`, and from
@@ -48,6 +50,9 @@ class Holdem(Game):
     deals: how many cards are dealt before each later round of betting.
     rules: stacks, pot and minimum bets.
     bets: the abstraction.
+    chip: what a chip counts in payoffs.
+    every_hand: whether hands that the board blocks are infostates too, of probability zero, so that
+      infostates are the same on all boards.
   """
 
   name = "holdem"
@@ -61,6 +66,8 @@ class Holdem(Game):
     rules: Betting | None = None,
     bets: BetSizes,
     added_bets: tuple[tuple[tuple[int, ...], int], ...] = (),
+    chip: float = 1.0,
+    every_hand: bool = False,
   ):
     self.deck = Deck() if deck is None else deck
     self.board = tuple(int(card) for card in board)
@@ -68,8 +75,10 @@ class Holdem(Game):
     self.rules = Betting() if rules is None else rules
     self.bets = bets
     self._added_bets = added_bets
-    self._check_cards()
-    self.hole_cards = self.deck.hole_cards(self.board)
+    self.chip = float(chip)
+    self.every_hand = every_hand
+    check_cards(self.deck, self.board, self.deals)
+    self.hole_cards = self.deck.hole_cards(() if every_hand else self.board)
     self.num_infostates = len(self.hole_cards)
     self.burn = FIRST_BET + bets.num_slots + 1 + len(added_bets)
     self.first_deal = self.burn + 1
@@ -82,34 +91,6 @@ class Holdem(Game):
     total = sum(self.deals)
     boards = list(itertools.combinations(live, total))
     self._final_deals = np.array(boards, int).reshape(len(boards), total)
-
-  def _check_cards(self) -> None:
-    number = self.deck.num_cards
-    if len(set(self.board)) < len(self.board):
-      raise ValueError(
-        f"board={self.deck.names(self.board)!r} holds a card twice; cards must differ"
-      )
-    if any(not 0 <= card < number for card in self.board):
-      raise ValueError(f"board={self.board} holds a card outside the deck's 0 to {number - 1}")
-    if any(k < 1 for k in self.deals):
-      raise ValueError(f"deals={self.deals} must be positive numbers of cards")
-    shown = len(self.board) + sum(self.deals)
-    if NUM_HOLE_CARDS + shown > MAX_CARDS:
-      raise ValueError(
-        f"board of {len(self.board)} cards with deals={self.deals} gives {shown} cards on the "
-        f"board; at most {MAX_CARDS - NUM_HOLE_CARDS} are compared"
-      )
-    if number < shown + 2 * NUM_HOLE_CARDS:
-      raise ValueError(
-        f"a deck of {number} cards is too small for {shown} on the board and two hands; "
-        f"{shown + 2 * NUM_HOLE_CARDS} are needed"
-      )
-    live = number - len(self.board)
-    if math.comb(live, sum(self.deals)) > _MAX_BOARDS:
-      raise ValueError(
-        f"deals={self.deals} from {live} cards make more than {_MAX_BOARDS} boards; start from a "
-        "later round or use a smaller deck"
-      )
 
   @property
   def num_player_actions(self) -> int:
@@ -204,14 +185,16 @@ class Holdem(Game):
     if (self.amounts(state[None]) == chips).any():
       raise ValueError(f"bet={chips} is in the abstraction already after {tuple(history)}")
     added = (*self._added_bets, (tuple(state.tolist()), chips))
-    return Holdem(
-      deck=self.deck,
-      board=self.board,
-      deals=self.deals,
-      rules=self.rules,
-      bets=self.bets,
-      added_bets=added,
-    )
+    return self.replace(added_bets=added)
+
+  def replace(self, **changes: Any) -> "Holdem":
+    """Returns the game with some parameters of `Holdem` changed."""
+    names = ("deck", "board", "deals", "rules", "bets", "chip", "every_hand")
+    same = {name: getattr(self, name) for name in names} | {"added_bets": self._added_bets}
+    return Holdem(**(same | changes))
+
+  def vary(self, **how):
+    return vary_holdem(self, how)
 
   @property
   def named_cards(self) -> set[int]:
@@ -219,6 +202,15 @@ class Holdem(Game):
     return {card for row, _ in self._added_bets for card in row[_FIRST_CARD:]} - {_NO_CARD}
 
   # Private information.
+
+  def prior(self):
+    live = ~self._blocked
+    return np.tile(live / live.sum(), (2, 1))
+
+  @property
+  def _blocked(self) -> np.ndarray:
+    """Says which infostates hold a card of the board: `[H]`."""
+    return (self.hole_cards[:, :, None] == np.array(self.board, int)).any(axis=(1, 2))
 
   def hands(self):
     return self.hole_cards
@@ -233,7 +225,7 @@ class Holdem(Game):
     if len(cards) != NUM_HOLE_CARDS:
       raise ValueError(f"hand={hand!r} must be {NUM_HOLE_CARDS} cards")
     found = np.flatnonzero((self.hole_cards == cards).all(axis=1))
-    if not len(found):
+    if not len(found) or self._blocked[found[0]]:
       raise ValueError(f"hand={hand!r} is blocked by the board {self.deck.names(self.board)!r}")
     return int(found[0])
 
@@ -264,7 +256,7 @@ class Holdem(Game):
         f"ranges give player {player} the hand {self.deck.hand_name(every[hand])!r}, which the "
         f"board {self.deck.names(self.board)!r} blocks; its weight must be 0"
       )
-    live = weights[:, ~blocked]
+    live = weights if self.every_hand else weights[:, ~blocked]
     totals = live.sum(axis=1, keepdims=True)
     if (totals == 0).any():
       raise ValueError(f"ranges give player {int(totals.argmin())} no hand; some must have weight")
@@ -299,14 +291,12 @@ class Holdem(Game):
 
   @functools.cached_property
   def _strengths(self) -> np.ndarray:
-    boards = np.array([(*self.board, *dealt) for dealt in self._final_deals.tolist()], int)
-    boards = boards.reshape(len(self._final_deals), -1)
-    hands = np.broadcast_to(self.hole_cards, (len(boards), *self.hole_cards.shape))
-    shown = np.broadcast_to(boards[:, None], (*hands.shape[:2], boards.shape[1]))
-    result = np.empty(hands.shape[:2], np.int32)
-    for k in range(len(boards)):  # board by board: a flop's hands would not fit in memory at once
-      result[k] = evaluate(self.deck, np.concatenate([hands[k], shown[k]], axis=-1))
-      result[k][shares_card(self.hole_cards, boards[k : k + 1])[:, 0]] = -1
+    result = np.empty((len(self._final_deals), self.num_infostates), np.int32)
+    for row, dealt in zip(result, self._final_deals):  # all at once would not fit in memory
+      board = np.array([*self.board, *dealt], int)
+      shown = np.broadcast_to(board, (len(self.hole_cards), len(board)))
+      row[:] = evaluate(self.deck, np.concatenate([self.hole_cards, shown], axis=-1))
+      row[shares_card(self.hole_cards, board[None])[:, 0]] = -1
     return result
 
   def payoffs(self):
@@ -322,7 +312,7 @@ class Holdem(Game):
 
   def payoff_scale(self, states):
     paid = states[:, [betting.PAID_0, betting.PAID_1]].min(axis=1)
-    return np.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid).astype(float)
+    return np.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid) * self.chip
 
   def dealt(self, states: np.ndarray) -> np.ndarray:
     """Returns the cards dealt since the start, -1 for those to come: `[n, k]`."""

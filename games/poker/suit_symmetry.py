@@ -72,12 +72,17 @@ class MergedSuits(Game):
     class_sizes: `[H]` hands of each class.
 
   Raises:
-    ValueError: the game is not hold'em, or deals several cards at once.
+    ValueError: the game is not hold'em, has every hand of the deck for an infostate, or deals
+      several cards at once.
   """
 
   def __init__(self, game: Holdem):
     if not isinstance(game, Holdem):
       raise ValueError(f"game={game!r} must be hold'em; only cards have suits")
+    if game.every_hand:
+      raise ValueError(
+        "every_hand=True numbers hands alike on all boards, and suits are merged on one board"
+      )
     if any(number > 1 for number in game.deals):
       raise ValueError(
         f"deals={game.deals} deal several cards at once; suits are merged where cards come one by "

@@ -20,7 +20,7 @@ class Chips(NamedTuple):
 
 
 def in_units(game: Holdem, chips) -> Chips:
-  """Returns a number of `chips` in all units, for the pot and blinds of `game`."""
-  value = float(chips)
+  """Returns payoffs of `game`, its chips unless `Holdem.chip` says otherwise, in all units."""
+  value = float(chips) / game.chip
   pot = sum(game.rules.paid)
   return Chips(value, value / pot, 1000 * value / game.rules.big_blind)
