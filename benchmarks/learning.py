@@ -58,6 +58,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "adam 0.01": {"optimizer": "adam", "learning_rate": 0.01},
   "adam 0.01, roots": _ADAM_ROOTS,
   "adam 0.01, roots, uses 4": _ADAM_ROOTS | {"batch_size": 512, "uses_per_example": 4.0},
+  "adam 0.01, roots, uses 4, levelled": _ADAM_ROOTS
+  | {"batch_size": 512, "uses_per_example": 4.0, "level_values": True},
   "adam 0.01, roots, uses 4, inner rows 1": _ADAM_ROOTS
   | {"batch_size": 512, "uses_per_example": 4.0, "inner_rows": 1},
   "muon, roots": _MUON,
@@ -70,6 +72,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "muon, predictive cfr+": _MUON | {"algorithm": "predictive_cfr_plus"},
   "muon, iterations 32": _MUON | {"iterations": 32},
   "muon, values of average": _MUON | {"values_of_average": True},
+  "muon, levelled": _MUON | {"level_values": True},
+  "muon, levelled, iterations 32": _MUON | {"level_values": True, "iterations": 32},
+  "inner rows 1, levelled": _MUON | {"inner_rows": 1, "level_values": True},
   "inner rows 1, values of average": _MUON | {"inner_rows": 1, "values_of_average": True},
   "muon, modified cfr-avg": _MUON | {"algorithm": "discounted_cfr_avg"},
   "muon, warm start": _MUON | {"policy_network": True, "iterations": 32},
