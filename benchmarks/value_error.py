@@ -48,6 +48,8 @@ class Options:
   """PBSs from each place."""
   iterations: int | None = None
   """Iterations of the searches that make targets; None for the run's."""
+  level_values: bool | None = None
+  """Whether targets are levelled (`solvers.level_values`); None for the run's."""
   exact_iterations: int = 1_024
   """Iterations of the solves to the end of the game."""
   seed: int = 0
@@ -167,6 +169,8 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
   Raises:
     SystemExit: the run's subgames lie in several tables.
   """
+  if options.level_values is not None:
+    config = dataclasses.replace(config, level_values=options.level_values)
   setup = make_setup(dataclasses.replace(config, num_devices=1))
   if len(setup.table.tables) > 1:
     raise SystemExit(f"depth={config.depth} is not supported here: one number of actions is")
@@ -193,6 +197,7 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
         "place": place,
         "states": len(roots),
         "iterations": iterations,
+        "level_values": config.level_values,
         **errors,
         "bias": significant(float(differences["network"].mean()), 3),
         "spread": significant(float(values["exact"].std()), 3),
@@ -207,7 +212,7 @@ def main(options: Options) -> None:
   compile_cache.enable()
   policy = rebel_jax.load(options.checkpoint)
   for row in compare(policy.config, policy.params, options):
-    known = {"benchmark": "value_error", **environment(), "network": options.checkpoint}
+    known = {"benchmark": "value_error", **environment(), "checkpoint": options.checkpoint}
     print(json.dumps(known | row), flush=True)
 
 
