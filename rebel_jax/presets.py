@@ -102,9 +102,12 @@ _MUON: dict[str, Any] = {
   "uses_per_example": 8.0,
 }
 
-# Longer runs have a buffer that forgets slowly. Their steps and playthroughs take longer.
+# Longer runs have a buffer that forgets slowly, and a network that learns so much of its targets
+# that these should be good. Their steps and playthroughs take longer.
 _LONGER: dict[str, Any] = (
-  _RECIPE | _MUON | {"buffer_size": 2**19, "report_every": 20, "eval_playthroughs": 16}
+  _RECIPE
+  | _MUON
+  | {"level_values": True, "buffer_size": 2**19, "report_every": 20, "eval_playthroughs": 16}
 )
 
 # Turn endgame hold'em with a deck of 18 cards: 14 may come on the river, 91 hands.
