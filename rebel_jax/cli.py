@@ -9,6 +9,7 @@ import functools
 import logging
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,10 +74,13 @@ def _cpu_devices_before(config: Config) -> int | None:
 def _quiet_libraries() -> None:
   """Leaves it to us to say what went wrong.
 
-  Where a checkpoint cannot be written, Orbax logs tracebacks, and threads of its own that are left
-  without a listener complain.
+  Where a checkpoint cannot be written, Orbax logs tracebacks, threads of its own that are left
+  without a listener complain, and so does asyncio of writes that failed after the first or were
+  not begun any more.
   """
-  logging.getLogger("absl").setLevel(logging.CRITICAL)
+  for name in ("absl", "asyncio"):
+    logging.getLogger(name).setLevel(logging.CRITICAL)
+  warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
   before = sys.unraisablehook
 
   def hook(unraisable) -> None:

@@ -22,7 +22,7 @@ from rebel_jax.processes import agree
 from rebel_jax.setup import Setup, make_setup
 from rebel_jax.signals import Interrupted, Signals
 from rebel_jax.summary import resume_command, summary
-from rebel_jax.training import TrainState
+from rebel_jax.training import TrainState, place
 
 
 class RunError(RuntimeError):
@@ -139,7 +139,7 @@ class _Run:
     self.setup, self.config = setup, setup.config
     self.folder, self.display, self.signals, self.stop = folder, display, signals, stop
     self.started = started
-    self.state = state
+    self.table, self.state = place(setup.table, setup.mesh), state
     about = resumed.about if resumed else {}
     if resumed:
       self.state = checkpoint.restore(resumed.checkpoint, state, setup.mesh)
@@ -209,9 +209,7 @@ class _Run:
     if not self.chunks:
       self.display.show("training", self.step / config.num_steps, "compiling")
     trainer = self.setup.trainer
-    self.state, report = trainer.run(
-      self.setup.table, self.state, config.report_every, self.setup.mesh
-    )
+    self.state, report = trainer.run(self.table, self.state, config.report_every, self.setup.mesh)
     self.step = int(self.state.step)
     self.examples = 2 * int(self.state.solves)
     seconds = time.monotonic() - began

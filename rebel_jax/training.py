@@ -111,6 +111,14 @@ class Trainer:
     return (_run_large if large else _run)(self, mesh, num_steps, table, state)
 
 
+def place(table: SubgameTables, mesh: Mesh) -> SubgameTables:
+  """Returns the subgames on every device of `mesh`, so that `Trainer.run` does not copy them anew.
+
+  Many variants of hold'em take gigabytes.
+  """
+  return jax.device_put(table, NamedSharding(mesh, P()))
+
+
 def specs() -> Any:
   """Returns how each part of the state lies over the devices, as a `TrainState` of specs."""
   return TrainState._make(P(DEVICES) if name in PER_DEVICE else P() for name in TrainState._fields)
