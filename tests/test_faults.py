@@ -55,7 +55,10 @@ sys.exit(cli.main([*flags, "--checkpoint-every", "0.001"]))
   ("room", "what"),
   # With so little room several of Orbax's writes fail at a time, and the log of metrics may be
   # the first to notice.
-  [(4_096, r"checkpoint=.*/00000004' cannot be written: .*stopped; "), (600, r".*cannot be written")],
+  [
+    (4_096, r"checkpoint=.*/00000004' cannot be written: .*stopped; "),
+    (600, ".*cannot be written"),
+  ],
 )
 def test_a_disk_that_is_full_when_a_checkpoint_is_saved(tmp_path, room, what):
   """One sentence, the checkpoint from before, and a run that goes on once there is room."""
