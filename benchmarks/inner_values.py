@@ -169,6 +169,8 @@ class Searches:
   def of_other_beliefs(self) -> Iterator[dict[str, Any]]:
     """Yields the errors, at a sampled iterate's leaf, of policies found at others' beliefs."""
     live = np.asarray(self.table.num_live)[self.roots] > 0
+    if not live.any():
+      return
     roots, beliefs = self.roots[live], self.beliefs[live]
     play = self.setup.trainer.self_play
     keys = jax.random.split(jax.random.key(self.options.seed + 1), 3)

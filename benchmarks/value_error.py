@@ -95,10 +95,14 @@ def sample_states(setup: Setup, params: Any, options: Options) -> dict[str, tupl
     lanes, below, searched = play(lanes, step_key)
     if step < 8:  # games have begun together, and drift apart
       continue
-    kept = np.asarray(before.roots != 0)
-    places["self-play"] += zip(np.asarray(before.roots)[kept], np.asarray(before.beliefs)[kept])
-    kept = np.asarray(searched)
-    places["leaves"] += zip(np.asarray(below[0])[kept], np.asarray(below[1])[kept])
+    for name, (roots, beliefs), kept in (
+      ("self-play", (before.roots, before.beliefs), before.roots != 0),
+      ("leaves", below, searched),
+    ):
+      # Exploring may lead where beliefs leave no compatible pair of infostates, and nothing is
+      # worth anything.
+      kept = np.asarray(kept & (pbs_marginals(setup, roots, beliefs).sum(axis=(1, 2)) > 1))
+      places[name] += zip(np.asarray(roots)[kept], np.asarray(beliefs)[kept])
     gathered = min(map(len, places.values()))
     if gathered >= options.states:
       break
@@ -108,11 +112,15 @@ def sample_states(setup: Setup, params: Any, options: Options) -> dict[str, tupl
   }
 
 
+def pbs_marginals(setup: Setup, roots, beliefs) -> jax.Array:
+  """Returns how likely infostates are at PBSs, given that hands exclude each other: `[M, P, H]`."""
+  trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], setup.table.tables[0].trees)
+  return jax.vmap(root_marginals)(trees, beliefs)
+
+
 def pbs_values(setup: Setup, roots, beliefs, values) -> np.ndarray:
   """Returns the players' values of PBSs, `[M, P]`, from those of their infostates `[M, P, H]`."""
-  trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], setup.table.tables[0].trees)
-  weights = jax.vmap(root_marginals)(trees, beliefs)
-  return np.asarray((weights * values).sum(axis=-1))
+  return np.asarray((pbs_marginals(setup, roots, beliefs) * values).sum(axis=-1))
 
 
 def ask_network(setup: Setup, params: Any, roots, beliefs) -> np.ndarray:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import rebel_jax
-from benchmarks import fit, value_error
+from benchmarks import fit, inner_values, value_error
+from rebel_jax.config import Config
 from rebel_jax.setup import make_setup
 from tests.tiny import trained
 
@@ -34,6 +35,35 @@ def test_value_errors(capsys, monkeypatch):
   )
   for row in value_error.compare(policy.config, policy.params, options):
     assert row["network"] < 1e-6
+
+
+@pytest.mark.slow
+def test_values_of_inner_nodes():
+  def searches(faces, depth, iterations):
+    config = Config(
+      preset="tiny", game="liars_dice", game_params=(("num_dice", 1), ("num_faces", faces)),
+      depth=depth, iterations=iterations, inner_rows=1, lanes=8, rows_fraction=1.0, num_devices=1,
+    )  # fmt: skip
+    setup = make_setup(config)
+    table = setup.table.tables[0]
+    params = setup.trainer.learner.network.init(
+      jax.random.key(0), table.trees.root_features[:1, 0], table.trees.prior[:1].reshape(1, -1)
+    )
+    options = inner_values.Options(states=24, iterations=iterations, exact_iterations=512)
+    return inner_values.Searches(setup, params, options)
+
+  short = searches(3, 2, 16)
+  found = {row["values"]: row["pbs"] for row in short.of_other_beliefs()}
+  assert found["search there"] < found["network"]  # which has learned nothing
+  # Control: searches that see the end of the game.
+  deep = searches(2, 3, 512)
+  for row in deep.of_roots():
+    assert row["pbs"] < 0.01, row
+  rows = list(deep.of_inner_nodes())
+  assert {row["of"] for row in rows} == {"inner nodes", "inner infostates"}
+  for row in rows:
+    if "reach" in row and row["reach"][0] >= 0.03:
+      assert row["pbs"] < 0.01, row
 
 
 def test_values_of_a_public_belief_state():

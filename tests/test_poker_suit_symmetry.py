@@ -301,6 +301,11 @@ def test_the_papers_board_is_as_exploitable_by_hands():
   expanded = merged.expand_policy(tree, policy, whole_tree)
   together = float(solvers.exploitability(tree, policy))
   assert float(solvers.exploitability(whole_tree, expanded)) == pytest.approx(together, rel=1e-4)
-  # Policies are compared on smaller boards: here rounding decides them where nobody goes.
-  whole = solvers.solve(whole_tree, **options).average_policy
-  assert float(solvers.exploitability(whole_tree, whole)) == pytest.approx(together, rel=5e-3)
+  # Policies are compared on smaller boards: here rounding decides them where nobody goes, the more
+  # the longer.
+  options["num_iterations"] = 2
+  together, apart = (
+    float(solvers.exploitability(t, solvers.solve(t, **options).average_policy))
+    for t in (tree, whole_tree)
+  )
+  assert apart == pytest.approx(together, rel=1e-3)
