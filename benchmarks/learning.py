@@ -48,6 +48,14 @@ _ADAM_ROOTS: dict[str, Any] = {"optimizer": "adam", "learning_rate": 0.01, "beli
 VARIANTS: dict[str, dict[str, Any]] = {
   "recipe": {},
   "start not shared": {"share_start": False, "rows_fraction": 0.7},
+  "levelled": {"level_values": True},
+  "uses 10": {"uses_per_example": 10.0},
+  "adam 0.003, uses 8": {"learning_rate": 0.003, "uses_per_example": 8.0},
+  "adam 0.003, uses 8, levelled": {
+    "learning_rate": 0.003,
+    "uses_per_example": 8.0,
+    "level_values": True,
+  },
   "uses 4": {"uses_per_example": 4.0},
   "iterations 128": {"iterations": 128},
   "iterations 32": {"iterations": 32},

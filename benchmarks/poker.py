@@ -196,8 +196,10 @@ def rivers(number: int, iterations: int) -> None:
   stacks = [(rows, games.stack_trees([trees[i] for i in rows])) for rows in shapes.values()]
   building = time.perf_counter() - start
 
+  solutions: list[solvers.Solution] = []
+
   def solve():
-    return [
+    solutions[:] = [
       solvers.solve_batch(
         jax.tree.map(jax.numpy.asarray, stack),
         algorithm=solvers.discounted_cfr(),
@@ -206,10 +208,11 @@ def rivers(number: int, iterations: int) -> None:
       )
       for rows, stack in stacks
     ]
+    return solutions
 
   time_taken = timing.time_calls(solve, repeats=1)
   worst = []
-  for (rows, _), solution in zip(stacks, solve()):
+  for (rows, _), solution in zip(stacks, solutions):
     for k, i in enumerate(rows[:8]):
       value = solvers.exploitability(trees[i], solution.average_policy[k], beliefs=beliefs[i])
       worst.append(in_units(made[i], value).pot)

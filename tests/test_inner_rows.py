@@ -24,11 +24,13 @@ from solvers.subgames import find_subgames, stack_subgames
 from tests.test_batch_search import make_params, random_root_beliefs, row_values
 from tests.tiny import TINY
 
-# A game, the depth of its subgames, and which of these: Leduc's have public chance inside, and
-# cards that block each other; some are smaller than the common shape.
-CASES = {
+# A game, the depth of its subgames, and which of these: those of poker have public chance inside,
+# and cards that block each other; some are smaller than the common shape.
+HOLDEM = {"ranks": "QKA", "suits": "shdc", "board": "QsKhAdQh", "pot": 200, "stack": 300}
+CASES: dict[str, tuple[dict, int, tuple[int, ...] | None]] = {
   "liars_dice": ({"num_dice": 1, "num_faces": 2}, 2, None),
   "leduc_poker": ({}, 3, (0, 1, -1)),
+  "turn_endgame_holdem": (HOLDEM, 4, (0, 1)),
 }
 
 
@@ -127,7 +129,7 @@ def test_inner_values_are_those_of_the_rest_of_the_subgame(solved):
       seen += 1
       chance += int(trees.kind[root, place] == games.CHANCE)
   assert seen > 5
-  assert (chance > 0) == (game.name == "leduc_poker")
+  assert (chance > 0) == (game.name != "liars_dice")
 
 
 def test_reach_is_the_probability_of_play(solved):
@@ -136,7 +138,11 @@ def test_reach_is_the_probability_of_play(solved):
   trees = jax.tree.map(np.asarray, table.trees)
   average = np.concatenate([np.asarray(level) for level in result.average_policy], axis=1)
   for root in range(table.num_subgames):
-    weights = trees.pair_weights[root][trees.root_pair_index[root]]
+    if trees.hands is None:
+      weights = trees.pair_weights[root][trees.root_pair_index[root]]
+    else:
+      hands = [set(hand) for hand in np.asarray(trees.hands[root]).tolist()]
+      weights = np.array([[not a & b for b in hands] for a in hands])
     joint = np.outer(*beliefs[root]) * weights
     for i, place in enumerate(inner_nodes(trees.structure)):
       if trees.kind[root, place] == games.PADDING:
