@@ -40,6 +40,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "self-play value and policy nets": {"policy_network": True},
   "random beliefs": {"policy_network": False, "random_beliefs": True},
 }
+# What the preset's optimizer and searches are worth, beside the first of these; not in the figure.
+CHOICES: dict[str, dict[str, Any]] = {
+  "Adam, no roots": {
+    "optimizer": "adam",
+    "learning_rate": 0.001,
+    "batch_size": 256,
+    "belief_roots": 0,
+    "uses_per_example": 16.0,
+  },
+  "Linear CFR, 64 iterations": {"algorithm": "linear_cfr", "iterations": 64},
+}
 
 
 def say(variant: str, game: Holdem, exploitability: float, **figures: Any) -> None:
@@ -125,7 +136,7 @@ def train(
 ) -> None:
   """Trains each variant and measures it at each number of iterations."""
   for name in names:
-    changes = timing.look_up("variant", name, VARIANTS)
+    changes = timing.look_up("variant", name, VARIANTS | CHOICES)
     figures, evaluator, params = run(dataclasses.replace(config, **changes), steps)
     for number in iterations:
       value = evaluator.exploitability(params, playthroughs=playthroughs, iterations=number)
@@ -171,7 +182,7 @@ def draw(files: list[Path], path: Path) -> None:
   lines: dict[str, list[tuple[int, float]]] = {}
   for text in (line for file in files for line in file.read_text().splitlines()):
     row = json.loads(text)
-    if row["benchmark"] == "poker_learning":
+    if row["benchmark"] == "poker_learning" and row["variant"] not in CHOICES:
       lines.setdefault(row["variant"], []).append((row["iterations"], row["pot"]))
   if not lines:
     sys.exit(f"--lines {[str(file) for file in files]} hold no rows of this benchmark")
@@ -198,7 +209,9 @@ def main(argv: Sequence[str] | None = None) -> None:
   )
   parser.add_argument("part", choices=("tabular", "perfect", "train", "draw"))
   parser.add_argument("--preset", default="small_turn_endgame_holdem")
-  parser.add_argument("--variants", nargs="+", default=list(VARIANTS))
+  parser.add_argument(
+    "--variants", nargs="+", default=list(VARIANTS), help=f"also {', '.join(CHOICES)}"
+  )
   parser.add_argument("--steps", type=int, default=1_500)
   parser.add_argument("--iterations", type=int, nargs="+", default=[16, 32, 64, 128, 256])
   parser.add_argument("--playthroughs", type=int, default=128)
