@@ -81,6 +81,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "muon, iterations 32": _MUON | {"iterations": 32},
   "muon, values of average": _MUON | {"values_of_average": True},
   "muon, levelled": _MUON | {"level_values": True},
+  **{
+    f"muon, levelled, relu, {layers} layers of {width}": _MUON
+    | {"level_values": True, "activation": "relu", "hidden_layers": layers, "width": width}
+    for layers, width in ((2, 256), (3, 128), (4, 128), (4, 96), (4, 64))
+  },
   "muon, levelled, iterations 32": _MUON | {"level_values": True, "iterations": 32},
   "inner rows 1, levelled": _MUON | {"inner_rows": 1, "level_values": True},
   "inner rows 1, values of average": _MUON | {"inner_rows": 1, "values_of_average": True},

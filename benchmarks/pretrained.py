@@ -35,6 +35,8 @@ class Options:
   """Iterations of each search; one player's update is one."""
   seed: int = 0
   """Seed of the playthroughs."""
+  keep: str | None = None
+  """File that keeps the playthroughs sampled so far, as of `python -m rebel_jax.evaluate`."""
   own: bool = False
   """Take the run's own last evaluation instead of measuring again."""
 
@@ -44,8 +46,13 @@ def command_of(config: Config) -> str:
   preset, flags = get_preset(config.preset), []
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
-    if field.name != "preset" and value != getattr(preset, field.name):
-      flags.append(f" --{field.name.replace('_', '-')} {value}")
+    if field.name == "preset" or value == getattr(preset, field.name):
+      continue
+    name = field.name.replace("_", "-")
+    if isinstance(value, bool):
+      flags.append(f" --{name}" if value else f" --no-{name}")
+    else:
+      flags.append(f" --{name} {value}")
   return f"python train.py --preset {config.preset}{''.join(flags)}"
 
 
@@ -68,10 +75,11 @@ def main(options: Options) -> None:
   """Measures, exports and prints."""
   compile_cache.enable()
   policy = checkpoint.load(options.run)
-  settings = {name: getattr(options, name) for name in ("playthroughs", "iterations", "seed")}
   if options.own:
     result = own_measure(options.run, policy)
   else:
+    names = ("playthroughs", "iterations", "seed", "keep")
+    settings = {name: getattr(options, name) for name in names}
     result = evaluate.measure(
       evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
     )

@@ -1,10 +1,15 @@
 """Networks that come with the package are what they say."""
 
+import dataclasses
+
 import jax
 import pytest
 
 import rebel_jax
+from benchmarks.pretrained import command_of
+from rebel_jax import cli
 from rebel_jax.evaluation import Evaluator
+from rebel_jax.presets import get_preset
 
 
 @pytest.mark.parametrize("name", rebel_jax.pretrained())
@@ -15,6 +20,20 @@ def test_it_says_where_it_comes_from(name):
   assert about["command"].startswith("python train.py --preset ")
   commit = about["environment"]["git_commit"]
   assert len(commit) == 40, "trained with changes that are in no commit"
+
+
+def test_its_command_is_read_as_its_configuration():
+  config = dataclasses.replace(
+    get_preset("kuhn_poker"),
+    level_values=True,
+    share_start=False,
+    learning_rate=0.02,
+    game_params=(),
+    max_seconds=None,
+  )
+  python, program, *flags = command_of(config).split()
+  assert (python, program) == ("python", "train.py")
+  assert cli.parse_config(flags) == config
 
 
 def measure(policy, params, *, playthroughs, iterations):
