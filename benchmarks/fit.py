@@ -32,7 +32,15 @@ from rebel_jax.replay import Examples
 from rebel_jax.self_play import init_lanes, self_play_step
 from rebel_jax.setup import make_network, make_setup
 
-_PLAIN: dict[str, Any] = {"optimizer": "adam", "learning_rate": 1e-3, "belief_roots": 0}
+_PLAIN: dict[str, Any] = {
+  "optimizer": "adam",
+  "learning_rate": 1e-3,
+  "belief_roots": 0,
+  "hidden_layers": 2,
+  "width": 256,
+  "activation": "gelu",
+  "layer_norm": True,
+}
 _MUON: dict[str, Any] = _PLAIN | {"optimizer": "muon", "learning_rate": 0.02}
 VARIANTS: dict[str, dict[str, Any]] = {
   "adam 0.001": _PLAIN,

@@ -36,6 +36,19 @@ from rebel_jax.evaluation import Evaluator
 from rebel_jax.presets import get_preset
 from rebel_jax.setup import Setup, make_setup
 
+# What the preset of 1x4f was before networks were deep and narrow.
+_EARLIER: dict[str, Any] = {
+  "optimizer": "adam",
+  "learning_rate": 0.001,
+  "batch_size": 256,
+  "uses_per_example": 16.0,
+  "belief_roots": 0,
+  "level_values": False,
+  "activation": "gelu",
+  "hidden_layers": 2,
+  "width": 256,
+  "buffer_size": 65_536,
+}
 _MUON: dict[str, Any] = {
   "optimizer": "muon",
   "learning_rate": 0.02,
@@ -44,18 +57,11 @@ _MUON: dict[str, Any] = {
   "belief_roots": 2,
 }
 _ADAM_ROOTS: dict[str, Any] = {"optimizer": "adam", "learning_rate": 0.01, "belief_roots": 2}
-# What differs from the preset. `controls` are expected to be worse.
-VARIANTS: dict[str, dict[str, Any]] = {
-  "recipe": {},
+_FEW_USES: dict[str, Any] = _ADAM_ROOTS | {"batch_size": 512, "uses_per_example": 4.0}
+# What differs from the earlier recipe.
+_FROM_EARLIER: dict[str, dict[str, Any]] = {
+  "earlier recipe": {},
   "start not shared": {"share_start": False, "rows_fraction": 0.7},
-  "levelled": {"level_values": True},
-  "uses 10": {"uses_per_example": 10.0},
-  "adam 0.003, uses 8": {"learning_rate": 0.003, "uses_per_example": 8.0},
-  "adam 0.003, uses 8, levelled": {
-    "learning_rate": 0.003,
-    "uses_per_example": 8.0,
-    "level_values": True,
-  },
   "uses 4": {"uses_per_example": 4.0},
   "iterations 128": {"iterations": 128},
   "iterations 32": {"iterations": 32},
@@ -63,13 +69,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "predictive cfr+": {"algorithm": "predictive_cfr_plus"},
   "values of average": {"values_of_average": True},
   "no layer norm": {"layer_norm": False},
-  "adam 0.01": {"optimizer": "adam", "learning_rate": 0.01},
+  "adam 0.01": {"learning_rate": 0.01},
   "adam 0.01, roots": _ADAM_ROOTS,
-  "adam 0.01, roots, uses 4": _ADAM_ROOTS | {"batch_size": 512, "uses_per_example": 4.0},
-  "adam 0.01, roots, uses 4, levelled": _ADAM_ROOTS
-  | {"batch_size": 512, "uses_per_example": 4.0, "level_values": True},
-  "adam 0.01, roots, uses 4, inner rows 1": _ADAM_ROOTS
-  | {"batch_size": 512, "uses_per_example": 4.0, "inner_rows": 1},
+  "adam 0.01, roots, uses 4": _FEW_USES,
+  "adam 0.01, roots, uses 4, levelled": _FEW_USES | {"level_values": True},
+  "adam 0.01, roots, uses 4, inner rows 1": _FEW_USES | {"inner_rows": 1},
   "muon, roots": _MUON,
   # More from each solve: rows of inner nodes, fewer updates by faster rules, recycled leaf values,
   # warm starts. A policy network learns from the inner nodes too, and costs as much as the other.
@@ -81,20 +85,34 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "muon, iterations 32": _MUON | {"iterations": 32},
   "muon, values of average": _MUON | {"values_of_average": True},
   "muon, levelled": _MUON | {"level_values": True},
-  **{
-    f"muon, levelled, relu, {layers} layers of {width}": _MUON
-    | {"level_values": True, "activation": "relu", "hidden_layers": layers, "width": width}
-    for layers, width in ((2, 256), (3, 128), (4, 128), (4, 96), (4, 64))
-  },
   "muon, levelled, iterations 32": _MUON | {"level_values": True, "iterations": 32},
   "inner rows 1, levelled": _MUON | {"inner_rows": 1, "level_values": True},
   "inner rows 1, values of average": _MUON | {"inner_rows": 1, "values_of_average": True},
   "muon, modified cfr-avg": _MUON | {"algorithm": "discounted_cfr_avg"},
   "muon, warm start": _MUON | {"policy_network": True, "iterations": 32},
+  **{
+    f"muon, levelled, relu, {layers} layers of {width}": _MUON
+    | {"level_values": True, "activation": "relu", "hidden_layers": layers, "width": width}
+    for layers, width in ((2, 256), (3, 128), (4, 128), (4, 96), (4, 64))
+  },
   "bfloat16": {"precision": "bfloat16"},
   "tensorfloat32": {"precision": "tensorfloat32"},
   "modified cfr-avg": {"algorithm": "discounted_cfr_avg"},
   "control: random beliefs": {"random_beliefs": True, "share_start": False, "rows_fraction": 0.7},
+}
+# What differs from the preset. `controls` are expected to be worse.
+VARIANTS: dict[str, dict[str, Any]] = {
+  "recipe": {},
+  "recipe, uses 8": {"uses_per_example": 8.0},
+  "recipe, uses 2": {"uses_per_example": 2.0},
+  "recipe, 4 layers of 64": {"width": 64},
+  "recipe, 4 layers of 128": {"width": 128},
+  "recipe, inner rows 1": {"inner_rows": 1},
+  "recipe, iterations 32": {"iterations": 32},
+  "recipe, iterations 128": {"iterations": 128},
+  "recipe, start not shared": {"share_start": False, "rows_fraction": 0.7},
+  "recipe, not levelled": {"level_values": False},
+  **{name: _EARLIER | changes for name, changes in _FROM_EARLIER.items()},
 }
 
 
