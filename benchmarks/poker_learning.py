@@ -191,7 +191,10 @@ def draw(files: list[Path], path: Path) -> None:
   axes = figure.add_subplot()
   for name, points in lines.items():
     axes.loglog(*zip(*sorted(points)), "o-", markersize=3, label=name)
-  ticks = sorted({number for points in lines.values() for number, _ in points})
+  ticks: list[int] = []
+  for number in sorted({number for points in lines.values() for number, _ in points}):
+    if not ticks or number > 1.2 * ticks[-1]:  # labels would overlap
+      ticks.append(number)
   axes.set_xticks(ticks, [str(number) for number in ticks], fontsize=7)
   axes.minorticks_off()
   axes.set_xlabel("search iterations (one player's update each)")
