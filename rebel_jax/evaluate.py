@@ -154,6 +154,7 @@ def _what(options: Options, algorithm: str, depth: int | str, policy: checkpoint
     "depth": depth,
     "iterations": options.iterations,
     "seed": options.seed,
+    "stops": "spread",  # over the first search's iterations; earlier versions drew each by itself
   }
 
 

@@ -4,7 +4,9 @@ In one playthrough every subgame that can come up is solved once, from the belie
 searches above it led to, and the policy of a random iteration is played and passed down. That is
 one policy of the whole game. Averaged over playthroughs, weighted by own reach, these policies
 approach what the agent plays in expectation, and the exploitability of the average bounds the
-agent's from above, the tighter the more playthroughs there are.
+agent's from above, the tighter the more playthroughs there are. All of a batch meet the same first
+search; its random iterations are spread evenly over them (`spread_stops`), since chance would
+otherwise decide most of what few playthroughs say.
 
 *Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
 playthrough is all of it, and however long it searches it may stay exploitable.
@@ -21,7 +23,7 @@ import numpy as np
 
 from games import CHANCE, PADDING, PublicTree
 from solvers import root_search, traversal
-from solvers.batch_search import leaf_beliefs, sample_stop, search_batch
+from solvers.batch_search import leaf_beliefs, sample_stop, search_batch, spread_stops
 from solvers.cores import run_ahead
 from solvers.searching_agent import SearchingAgent, searches_from
 from solvers.solve import LARGE_OPTIONS, is_large, uniform_policy
@@ -171,8 +173,9 @@ def sample_playthroughs(
     frontier = _Frontier(np.zeros(count, int), np.zeros(count, int), prior, np.ones_like(prior))
     if iterates is not None:
       key, start_key = jax.random.split(key)
-      stops = sample_stop(
-        start_key, (count,), num_iterations, agent.stop_exponent, warm_start(agent.algorithm)
+      # All playthroughs of a batch meet the same first search.
+      stops = spread_stops(
+        start_key, count, num_iterations, agent.stop_exponent, warm_start(agent.algorithm)
       )
       reached = _follow(agent.subgames.trees[0], frontier.reach, iterates[stops])
       rows = np.zeros(count, int)

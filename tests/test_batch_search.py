@@ -8,7 +8,13 @@ import pytest
 import games
 import solvers
 from solvers import traversal
-from solvers.batch_search import leaf_beliefs, pack_leaves, sample_stop, search_batch
+from solvers.batch_search import (
+  leaf_beliefs,
+  pack_leaves,
+  sample_stop,
+  search_batch,
+  spread_stops,
+)
 from solvers.root_search import search_iterates
 from solvers.sampling import explore, leaf_probabilities, sample_leaf
 from solvers.subgames import bucket_subgames, build_subgame_table, find_subgames, stack_subgames
@@ -112,6 +118,26 @@ def test_stopping_iterations_have_the_averages_weights(exponent):
   weights = np.arange(1, 9) ** exponent
   counts = np.bincount(stops, minlength=8) / len(stops)
   np.testing.assert_allclose(counts, weights / weights.sum(), atol=0.01)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0])
+def test_spread_stops_have_the_same_weights_and_are_even(exponent):
+  weights = np.arange(1, 9) ** exponent
+  keys = jax.random.split(jax.random.key(0), 4_000)
+  stops = np.asarray(jax.vmap(lambda key: spread_stops(key, 10, 16, exponent))(keys))
+  for column in stops.T[:2]:  # each by itself, wherever it stands
+    counts = np.bincount(column, minlength=8) / len(column)
+    np.testing.assert_allclose(counts, weights / weights.sum(), atol=0.03)
+  expected = 10 * weights.cumsum() / weights.sum()
+
+  def unevenness(stops):
+    below = (stops[:, :, None] <= np.arange(8)).sum(axis=1)
+    return np.abs(below - expected).max()
+
+  assert unevenness(stops) < 1 + 1e-4
+  # Control: drawn one by one they are not even.
+  apart = np.asarray(jax.vmap(lambda key: sample_stop(key, (10,), 16, exponent))(keys))
+  assert unevenness(apart) > 2
 
 
 def test_leaf_probabilities_against_enumeration():

@@ -40,8 +40,9 @@ def test_one_json_object_that_agrees_with_the_run(capsys):
   other = json.loads(run(capsys, oldest, *same)[0])
   assert other["checkpoint"] == str(oldest)
   assert other["exploitability"] != final["exploitability"]
-  other = json.loads(run(capsys, trained(), *same, "--seed", 99)[0])
-  assert other["exploitability"] != final["exploitability"]
+  # Three playthroughs of eight iterations: not every seed has others.
+  others = [json.loads(run(capsys, trained(), *same, "--seed", seed)[0]) for seed in (97, 98, 99)]
+  assert any(other["exploitability"] != final["exploitability"] for other in others)
 
 
 def test_a_readable_table(capsys):
