@@ -43,6 +43,10 @@ from solvers.sampling import leaf_probabilities
 _REACH = (1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
 _OWN_REACH = (0.0, 1e-3, 0.01, 0.05, 0.2, 0.5, 1.0)
 
+_search = jax.jit(
+  search_batch, static_argnames=("algorithm", "leaf_values", "num_rows", "answer_average")
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -74,13 +78,14 @@ class Searches:
     known = value_error.Options(states=options.states, seed=options.seed)
     self.roots, self.beliefs = value_error.sample_states(setup, params, known)["self-play"]
 
+  @functools.cached_property
+  def found(self) -> SearchResult:
+    """What searches of the sampled PBSs find."""
+    return self.search(self.roots, self.beliefs)
+
   def search(self, roots, beliefs, stop=None) -> SearchResult:
     """Searches subgames `[B]` from beliefs `[B, P, H]`, iterates taken at `stop` `[B]`."""
-    found = jax.jit(
-      search_batch,
-      static_argnames=("algorithm", "leaf_values", "num_rows", "answer_average"),
-    )
-    return found(
+    return _search(
       self.table,
       roots,
       beliefs,
@@ -105,7 +110,7 @@ class Searches:
 
   def of_roots(self) -> Iterator[dict[str, Any]]:
     """Yields the errors of values of the searched PBSs."""
-    result = self.search(self.roots, self.beliefs)
+    result = self.found
 
     @jax.jit
     @jax.vmap
@@ -128,7 +133,7 @@ class Searches:
 
   def of_inner_nodes(self) -> Iterator[dict[str, Any]]:
     """Yields the errors at inner nodes by reach, then of infostates by own reach."""
-    result = self.search(self.roots, self.beliefs)
+    result = self.found
     inner = jax.jit(functools.partial(batch_inner_values, self.table))(
       self.roots, self.beliefs, result
     )
@@ -179,13 +184,25 @@ class Searches:
       for key in keys[:2]
     ]
 
+    def at_leaves(root, beliefs, policy):
+      tree = self.tree(root)
+      setting = traversal.prepare(tree, beliefs)
+      return tree, setting, leaf_beliefs(tree, setting, policy)
+
     @jax.jit
     @jax.vmap
     def leaves(root, beliefs, policy):
-      tree = self.tree(root)
-      setting = traversal.prepare(tree, beliefs)
-      at = leaf_beliefs(tree, setting, policy)
+      tree, setting, at = at_leaves(root, beliefs, policy)
       return leaf_probabilities(tree, setting, policy, beliefs), at
+
+    @jax.jit
+    @jax.vmap
+    def policy_values(root, beliefs, policy):
+      tree, setting, at = at_leaves(root, beliefs, policy)
+      first, second = (
+        self.leaf_values(self.params, LeafQuery(tree.leaf_features[p], p, at)) for p in (0, 1)
+      )
+      return values_given_leaves(tree, setting, policy, (first, second))
 
     first, second = (self.search(roots, beliefs, stop) for stop in stops)
     likely, own = leaves(roots, beliefs, first.policy)
@@ -200,21 +217,7 @@ class Searches:
 
     def found_at(there) -> np.ndarray:
       """Returns values at `own` beliefs of the average policies of searches at others."""
-      policy = self.search(below, there).average_policy
-
-      @jax.jit
-      @jax.vmap
-      def values(root, beliefs, policy):
-        tree = self.tree(root)
-        setting = traversal.prepare(tree, beliefs)
-        at = leaf_beliefs(tree, setting, policy)
-        features = tree.leaf_features
-        first, second = (
-          self.leaf_values(self.params, LeafQuery(features[p], p, at)) for p in (0, 1)
-        )
-        return values_given_leaves(tree, setting, policy, (first, second))
-
-      return np.asarray(values(below, own, policy))
+      return np.asarray(policy_values(below, own, self.search(below, there).average_policy))
 
     network = value_error.ask_network(self.setup, self.params, below, own)
     for name, values in (

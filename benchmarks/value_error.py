@@ -83,7 +83,13 @@ def sample_states(setup: Setup, params: Any, options: Options) -> dict[str, tupl
     leaf = jax.random.categorical(leaf_key, jnp.where(live, 0.0, -jnp.inf))
     lane = jnp.arange(settings.num_lanes)
     below = (jnp.asarray(table.successor)[lanes.roots, leaf], found.leaf_beliefs[lane, leaf])
-    return played.lanes, below, live.any(axis=-1)
+    # Exploring may lead where beliefs leave no compatible pair of infostates, and nothing is worth
+    # anything.
+    met = (
+      (lanes.roots != 0) & _is_possible(setup, lanes.roots, lanes.beliefs),
+      live.any(axis=-1) & _is_possible(setup, *below),
+    )
+    return played.lanes, below, met
 
   lanes = init_lanes(setup.table, settings.num_lanes)
   key = jax.random.key(options.seed)
@@ -92,17 +98,11 @@ def sample_states(setup: Setup, params: Any, options: Options) -> dict[str, tupl
   for step in range(10_000):
     key, step_key = jax.random.split(key)
     before = lanes
-    lanes, below, searched = play(lanes, step_key)
+    lanes, below, met = play(lanes, step_key)
     if step < 8:  # games have begun together, and drift apart
       continue
-    for name, (roots, beliefs), kept in (
-      ("self-play", (before.roots, before.beliefs), before.roots != 0),
-      ("leaves", below, searched),
-    ):
-      # Exploring may lead where beliefs leave no compatible pair of infostates, and nothing is
-      # worth anything.
-      kept = np.asarray(kept & (pbs_marginals(setup, roots, beliefs).sum(axis=(1, 2)) > 1))
-      places[name] += zip(np.asarray(roots)[kept], np.asarray(beliefs)[kept])
+    for found, place, kept in zip(places.values(), ((before.roots, before.beliefs), below), met):
+      found += zip(*(np.asarray(x)[np.asarray(kept)] for x in place))
     gathered = min(map(len, places.values()))
     if gathered >= options.states:
       break
@@ -112,15 +112,20 @@ def sample_states(setup: Setup, params: Any, options: Options) -> dict[str, tupl
   }
 
 
-def pbs_marginals(setup: Setup, roots, beliefs) -> jax.Array:
+def _marginals(setup: Setup, roots, beliefs) -> jax.Array:
   """Returns how likely infostates are at PBSs, given that hands exclude each other: `[M, P, H]`."""
   trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], setup.table.tables[0].trees)
   return jax.vmap(root_marginals)(trees, beliefs)
 
 
+def _is_possible(setup: Setup, roots, beliefs) -> jax.Array:
+  """Says which PBSs leave some pair of infostates possible: `[M]`."""
+  return _marginals(setup, roots, beliefs).sum(axis=(1, 2)) > 1  # two where possible, else zero
+
+
 def pbs_values(setup: Setup, roots, beliefs, values) -> np.ndarray:
   """Returns the players' values of PBSs, `[M, P]`, from those of their infostates `[M, P, H]`."""
-  return np.asarray((pbs_marginals(setup, roots, beliefs) * values).sum(axis=-1))
+  return np.asarray((_marginals(setup, roots, beliefs) * values).sum(axis=-1))
 
 
 def ask_network(setup: Setup, params: Any, roots, beliefs) -> np.ndarray:
