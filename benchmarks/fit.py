@@ -52,31 +52,31 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "muon 0.02, square and fourth roots": _MUON | {"belief_roots": 2},
   "muon 0.02, three kinds of roots": _MUON | {"belief_roots": 3},
   "muon 0.01, square and fourth roots": _MUON | {"learning_rate": 0.01, "belief_roots": 2},
-  "muon 0.02, roots, three layers": _MUON | {"belief_roots": 2, "hidden_layers": 3},
-  "muon 0.02, roots, width 512": _MUON | {"belief_roots": 2, "width": 512},
-  "muon 0.02, roots, width 128": _MUON | {"belief_roots": 2, "width": 128},
-  "muon 0.02, roots, width 128, three layers": _MUON
-  | {"belief_roots": 2, "width": 128, "hidden_layers": 3},
   **{
-    f"muon 0.02, roots, relu, {layers} layers of {width}{'' if norm else ', no layer norm'}": _MUON
+    f"muon 0.02, roots, {activation}, {layers} layers of {width}"
+    + ("" if norm else ", no layer norm"): _MUON
     | {
       "belief_roots": 2,
-      "activation": "relu",
+      "activation": activation,
       "hidden_layers": layers,
       "width": width,
       "layer_norm": norm,
     }
-    for layers, width, norm in (
-      (2, 256, True),
-      (3, 256, True),
-      (3, 128, True),
-      (3, 128, False),
-      (4, 128, True),
-      (4, 96, True),
-      (4, 64, True),
-      (6, 96, True),
-      (6, 64, True),
-      (8, 64, True),
+    for activation, layers, width, norm in (
+      ("gelu", 3, 256, True),
+      ("gelu", 2, 512, True),
+      ("gelu", 2, 128, True),
+      ("gelu", 3, 128, True),
+      ("relu", 2, 256, True),
+      ("relu", 3, 256, True),
+      ("relu", 3, 128, True),
+      ("relu", 3, 128, False),
+      ("relu", 4, 128, True),
+      ("relu", 4, 96, True),
+      ("relu", 4, 64, True),
+      ("relu", 6, 96, True),
+      ("relu", 6, 64, True),
+      ("relu", 8, 64, True),
     )
   },
   "adam 0.001, width 512": _PLAIN | {"width": 512},

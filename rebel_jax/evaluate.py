@@ -154,7 +154,7 @@ def _what(options: Options, algorithm: str, depth: int | str, policy: checkpoint
     "depth": depth,
     "iterations": options.iterations,
     "seed": options.seed,
-    "stops": "spread",  # over the first search's iterations; earlier versions drew each by itself
+    "stops": "spread, sorted",  # how random numbers are drawn, which earlier versions did otherwise
   }
 
 

@@ -6,7 +6,8 @@ one policy of the whole game. Averaged over playthroughs, weighted by own reach,
 approach what the agent plays in expectation, and the exploitability of the average bounds the
 agent's from above, the tighter the more playthroughs there are. All of a batch meet the same first
 search; its random iterations are spread evenly over them (`spread_stops`), since chance would
-otherwise decide most of what few playthroughs say.
+otherwise decide most of what few playthroughs say. A search whose random iteration is known is not
+run beyond it: those of a level are sorted by it, so that one call's end nearly together.
 
 *Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
 playthrough is all of it, and however long it searches it may stay exploitable.
@@ -23,34 +24,15 @@ import numpy as np
 
 from games import CHANCE, PADDING, PublicTree
 from solvers import root_search, traversal
-from solvers.batch_search import leaf_beliefs, sample_stop, search_batch, spread_stops
+from solvers.batch_search import leaf_beliefs, search_batch, spread_stops
 from solvers.cores import run_ahead
+from solvers.frontier import Frontier, concatenate, cut_into_calls, draw_stops
 from solvers.searching_agent import SearchingAgent, searches_from
 from solvers.solve import LARGE_OPTIONS, is_large, uniform_policy
 from solvers.subgames import SubgameTable
 from solvers.warm_start import warm_start
 
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
-
-
-@dataclasses.dataclass
-class _Frontier:
-  """Subgames to be searched, sorted by node.
-
-  Attributes:
-    node: `[M]` place of the subgame's root in the whole tree.
-    entry: `[M]` which subgame it is.
-    beliefs: `[M, P, H]`.
-    reach: `[M, P, H]` each player's own reach in this playthrough.
-  """
-
-  node: np.ndarray
-  entry: np.ndarray
-  beliefs: np.ndarray
-  reach: np.ndarray
-
-  def take(self, index: np.ndarray) -> "_Frontier":
-    return _Frontier(self.node[index], self.entry[index], self.beliefs[index], self.reach[index])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,10 +141,10 @@ def sample_playthroughs(
   left = total = int(costs[0]) * max(num_playthroughs - done, 0)
   iterates = None if unsafe else _search_start(agent, params, num_iterations)
 
-  def bucket_of(item: tuple[_Frontier, jax.Array]) -> int:
+  def bucket_of(item: tuple[Frontier, np.ndarray]) -> int:
     return int(agent.bucket_of[item[0].entry[0]])
 
-  def search(item: tuple[_Frontier, jax.Array]) -> tuple[SubgameTable, np.ndarray, tuple]:
+  def search(item: tuple[Frontier, np.ndarray]) -> tuple[SubgameTable, np.ndarray, tuple]:
     return _search_chunk(agent, *item, params, num_iterations, unsafe)
 
   if done >= num_playthroughs:
@@ -170,7 +152,7 @@ def sample_playthroughs(
   while done < num_playthroughs:
     count = min(per_batch, num_playthroughs - done)
     prior = np.tile(np.asarray(agent.tree.prior), (count, 1, 1))
-    frontier = _Frontier(np.zeros(count, int), np.zeros(count, int), prior, np.ones_like(prior))
+    frontier = Frontier(np.zeros(count, int), np.zeros(count, int), prior, np.ones_like(prior))
     if iterates is not None:
       key, start_key = jax.random.split(key)
       # All playthroughs of a batch meet the same first search.
@@ -183,17 +165,16 @@ def sample_playthroughs(
       left -= int(costs[0] * count - costs[frontier.entry].sum())
     while len(frontier.node):
       key, level_key = jax.random.split(key)
-      keyed = (
-        (chunk, jax.random.fold_in(level_key, i))
-        for i, chunk in enumerate(_chunks(agent, frontier))
+      chunks = cut_into_calls(
+        agent, frontier, draw_stops(agent, frontier, num_iterations, level_key)
       )
       below = []
-      for (chunk, _), (table, rows, found) in run_ahead(search, keyed, kind=bucket_of):
+      for (chunk, _), (table, rows, found) in run_ahead(search, chunks, kind=bucket_of):
         below.append(_descend(agent, table, rows, found, chunk, children, sums))
         left -= int(costs[chunk.entry].sum() - costs[below[-1].entry].sum())
         if progress is not None:
           progress(total - left, total)
-      frontier = _concatenate(below)
+      frontier = concatenate(below)
     done += count
     yield Sampled(sums.copy(), done, key)
 
@@ -207,19 +188,6 @@ def child_table(tree: PublicTree, num_actions: int) -> np.ndarray:
   parent, action = np.asarray(tree.parent), np.asarray(tree.action)
   table[parent[1:], action[1:]] = np.arange(1, tree.num_nodes)
   return table
-
-
-def _chunks(agent: SearchingAgent, frontier: _Frontier):
-  """Cuts a frontier into pieces that one call can search, each sorted by node."""
-  for number, bucket in enumerate(agent.buckets):
-    members = np.flatnonzero(agent.bucket_of[frontier.entry] == number)
-    live = bucket.table.num_live[agent.row_of[frontier.entry[members]]]
-    start = 0
-    while start < len(members):
-      rows = np.cumsum(live[start : start + bucket.num_lanes])
-      size = max(int(np.searchsorted(rows, bucket.num_rows, side="right")), 1)
-      yield frontier.take(members[start : start + size])
-      start += size
 
 
 _SEARCH_STATIC = ("algorithm", "leaf_values", "policy", "num_rows", "average", "decides")
@@ -298,9 +266,9 @@ def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array):
 
 
 def _search_chunk(
-  agent: SearchingAgent, chunk: _Frontier, key, params, num_iterations, unsafe
+  agent: SearchingAgent, chunk: Frontier, stops, params, num_iterations, unsafe
 ) -> tuple[SubgameTable, np.ndarray, tuple]:
-  """Searches one chunk; returns what `_descend` needs of it."""
+  """Searches one chunk, as far as it is needed; returns what `_descend` needs of it."""
   bucket = agent.buckets[agent.bucket_of[chunk.entry[0]]]
   size, lanes = len(chunk.node), bucket.num_lanes
   padding = np.zeros(lanes - size, int)
@@ -308,20 +276,21 @@ def _search_chunk(
   rows = agent.row_of[chunk.entry]
   # Where there is no network to evaluate, as on the last cards of poker.
   large = is_large(bucket.table.trees) and not bucket.table.trees.depth_limited
+  average = unsafe or (agent.average_last and not bucket.table.trees.depth_limited)
   own, below = (_search_large if large else _search)(
     bucket.table,
     rows[index],
     chunk.beliefs[index].astype(agent.tree.dtype),
     chunk.reach[index].astype(agent.tree.dtype),
-    sample_stop(key, (lanes,), num_iterations, agent.stop_exponent, warm_start(agent.algorithm)),
+    np.concatenate([stops, padding]).astype(np.int32),
     np.arange(lanes) < size,
-    num_iterations,
+    num_iterations if average else 2 * (int(stops.max()) + 1),
     params,
     algorithm=agent.algorithm,
     leaf_values=agent.leaf_values,
     policy=agent.policy,
     num_rows=bucket.num_rows,
-    average=unsafe or (agent.average_last and not bucket.table.trees.depth_limited),
+    average=average,
     decides=bucket.decides,
   )
   own = np.asarray(own)[:size]  # [M, P, n, H]
@@ -329,8 +298,8 @@ def _search_chunk(
 
 
 def _descend(
-  agent: SearchingAgent, table: SubgameTable, rows, results, chunk: _Frontier, children, sums
-) -> _Frontier:
+  agent: SearchingAgent, table: SubgameTable, rows, results, chunk: Frontier, children, sums
+) -> Frontier:
   """Adds the policies of searched subgames to `sums` and returns the subgames below them.
 
   `rows` are the subgames' places in `table`. The results are the players' own reach
@@ -351,7 +320,7 @@ def _descend(
   order = np.argsort(place, kind="stable")
   order = order[reached[order]]
   entries, leaf, place = entries[order], leaf[order], place[order]
-  return _Frontier(
+  return Frontier(
     node=place,
     entry=np.asarray(table.successor)[rows[entries], leaf],
     beliefs=np.asarray(below)[entries, leaf],
@@ -382,12 +351,6 @@ def _accumulate(tree: PublicTree, own: np.ndarray, places: np.ndarray, sums: np.
   decided = mover < CHANCE
   row, column, place, mover = row[decided], column[decided], place[decided], mover[decided]
   sums[place] += own[row, mover, column + 1]
-
-
-def _concatenate(frontiers: list[_Frontier]) -> _Frontier:
-  fields = [f.name for f in dataclasses.fields(_Frontier)]
-  joined = _Frontier(**{n: np.concatenate([getattr(f, n) for f in frontiers]) for n in fields})
-  return joined.take(np.argsort(joined.node, kind="stable"))
 
 
 @jax.jit

@@ -17,6 +17,8 @@ from solvers.subgames import (
   stack_subgames,
 )
 
+_SPARE_LANES = 1.25  # lanes for each that the rows of a call fill on average
+
 
 class Bucket(NamedTuple):
   """Subgames searched by one compiled program."""
@@ -89,14 +91,17 @@ def make_searching_agent(
   """
   bucket_of = np.zeros(len(subgames.trees), int)
   row_of = np.zeros(len(subgames.trees), int)
+  times = visits(subgames)
   buckets: list[Bucket] = []
   for entries in bucket_subgames(subgames, num_buckets):
     table = _stack(game, subgames, entries, policy)
     bucket_of[entries] = len(buckets)
     row_of[entries] = np.arange(len(entries))
     num_rows = max(rows_per_call, int(table.num_live.max()))
-    mean_live = max(float(table.num_live.mean()), 1.0)
-    lanes = int(np.clip(num_rows / mean_live, 1, max_lanes))
+    met = times[entries] if times[entries].any() else None
+    mean_live = max(float(np.average(table.num_live, weights=met)), 1.0)
+    # A network's row is much dearer than a subgame's tables, so rows are what should run out.
+    lanes = int(np.clip(_SPARE_LANES * num_rows / mean_live, 1, max_lanes))
     num_rows = min(num_rows, lanes * int(table.num_live.max()))
     buckets.append(Bucket(table, lanes, num_rows, table.decides))
   exponent = algorithm.averaging if stop_exponent is None else stop_exponent
@@ -135,3 +140,16 @@ def searches_from(agent: SearchingAgent) -> np.ndarray:
     if (longer == counts).all():
       return counts
     counts = longer
+
+
+def visits(subgames: Subgames) -> np.ndarray:
+  """Returns how often one game's public tree meets each subgame, from entry 0 on: `[R]`."""
+  counts = np.zeros(len(subgames.successors), np.int64)
+  while True:
+    more = np.zeros_like(counts)
+    more[0] = 1
+    for count, below in zip(counts, subgames.successors):
+      np.add.at(more, below, count)
+    if (more == counts).all():
+      return counts
+    counts = more

@@ -9,7 +9,7 @@ import games
 import solvers
 from solvers import playthroughs
 from solvers.playthroughs import searching_policy
-from solvers.searching_agent import count_searches, make_searching_agent
+from solvers.searching_agent import count_searches, make_searching_agent, visits
 from solvers.subgames import find_subgames
 
 PAYOFF = jnp.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])
@@ -93,6 +93,7 @@ def test_every_subgame_is_searched_once_a_playthrough():
   )
   # Public states of an even number of bids: half of the subsets of six bids.
   assert count_searches(agent) == 32
+  assert visits(subgames).sum() == 32
   assert seen[-1] == (96, 96)
   sums = np.zeros((agent.tree.num_nodes, 3))
   np.add.at(sums, np.asarray(agent.tree.parent)[1:], policy[1:])
@@ -108,18 +109,43 @@ def test_the_policy_does_not_depend_on_the_cores(agent, monkeypatch, cores):
   np.testing.assert_array_equal(play(agent, **settings)[0], expected)
 
 
-def test_what_neither_player_reaches_is_not_searched(monkeypatch):
-  """The average gives such subgames no weight; progress counts them as done."""
+def bids_differ(params, query):
+  """Some leaves are worth more than others to everybody, so not all of them are reached."""
+  worth = jnp.sin(query.features @ jnp.arange(1.0, query.features.shape[-1] + 1))
+  return jnp.broadcast_to(worth[:, None], query.beliefs[:, 0].shape)
+
+
+@pytest.fixture(scope="module")
+def dice_agent():
+  game = games.make("liars_dice", num_dice=1, num_faces=3)
+  return make_searching_agent(
+    game,
+    find_subgames(game, depth=2),
+    algorithm=solvers.cfr_plus(),
+    leaf_values=bids_differ,
+    max_lanes=8,
+  )
+
+
+def test_visits_are_those_of_the_public_tree():
+  """Each public state of Liar's Dice after an even number of bids starts one search."""
   game = games.make("liars_dice", num_dice=1, num_faces=3)
   subgames = find_subgames(game, depth=2)
+  tree = games.build_public_tree(game)
+  depth = np.zeros(tree.num_nodes, int)
+  bids = np.zeros(6, int)
+  for node in range(1, tree.num_nodes):
+    depth[node] = depth[tree.parent[node]] + 1
+  last_bid = np.where(np.asarray(tree.kind) < games.CHANCE, np.asarray(tree.action), -1)
+  for node in np.flatnonzero((depth % 2 == 0) & (depth > 0) & (last_bid >= 0)):
+    bids[last_bid[node]] += 1
+  found = visits(subgames)
+  assert found[0] == 1
+  assert sorted(found[1:]) == sorted(bids[bids > 0])
 
-  def bids_differ(params, query):  # some leaves are worth more than others to everybody
-    worth = jnp.sin(query.features @ jnp.arange(1.0, query.features.shape[-1] + 1))
-    return jnp.broadcast_to(worth[:, None], query.beliefs[:, 0].shape)
 
-  agent = make_searching_agent(
-    game, subgames, algorithm=solvers.cfr_plus(), leaf_values=bids_differ
-  )
+def test_what_neither_player_reaches_is_not_searched(dice_agent, monkeypatch):
+  """The average gives such subgames no weight; progress counts them as done."""
   searched, seen = [], []
   real = playthroughs._search_chunk
 
@@ -130,11 +156,37 @@ def test_what_neither_player_reaches_is_not_searched(monkeypatch):
   monkeypatch.setattr(playthroughs, "_search_chunk", spy)
   settings = {"num_playthroughs": 4, "num_iterations": 64, "key": jax.random.key(0)}
   progress = lambda done, total: seen.append((done, total))  # noqa: E731
-  searching_policy(agent, params=None, progress=progress, **settings)
-  assert len(searched) < 4 * (count_searches(agent) - 1)
+  searching_policy(dice_agent, params=None, progress=progress, **settings)
+  assert len(searched) < 4 * (count_searches(dice_agent) - 1)
   assert min(searched) > 0
   assert seen == sorted(seen)
   assert seen[-1] == (128, 128)
+
+
+@pytest.mark.parametrize("shift", [0, 2])
+def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
+  """Running every search to its end changes nothing but time; playing other iterates does."""
+  settings = {"params": None, "num_playthroughs": 32, "num_iterations": 64}
+  real, wanted, spent = playthroughs._search, [], []
+
+  def count(table, roots, beliefs, reach, stop, active, num_iterations, *rest, **static):
+    wanted.extend(np.asarray(stop)[np.asarray(active)].tolist())
+    spent.extend([num_iterations // 2] * int(np.sum(active)))
+    return real(table, roots, beliefs, reach, stop, active, num_iterations, *rest, **static)
+
+  monkeypatch.setattr(playthroughs, "_search", count)
+  policy = searching_policy(dice_agent, key=jax.random.key(0), **settings)
+  # Weights (j + 1)² over 32 updates stop after 24.4 of them on average.
+  assert abs(np.mean(wanted) + 1 - 24.4) < 1
+  assert np.mean(wanted) < np.mean(spent) < 27
+
+  def to_the_end(table, roots, beliefs, reach, stop, active, num_iterations, *rest, **static):
+    stop = np.minimum(np.asarray(stop) + shift, 31)
+    return real(table, roots, beliefs, reach, stop, active, 64, *rest, **static)
+
+  monkeypatch.setattr(playthroughs, "_search", to_the_end)
+  full = searching_policy(dice_agent, key=jax.random.key(0), **settings)
+  assert (np.abs(full - policy).max() < 1e-6) == (shift == 0)
 
 
 def test_bad_numbers(agent):
