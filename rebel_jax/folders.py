@@ -14,10 +14,11 @@ from rebel_jax.config import Config, ConfigError
 RUNS = "runs"
 
 # What may differ between a run and its resumption: nothing of this changes what is trained,
-# except that more examples stretch a cosine decay of the learning rate.
+# except that more examples stretch a cosine decay of the learning rate, and that a run may go on
+# with longer searches, whose targets are better.
 CHANGEABLE = frozenset(
   {
-    "examples", "max_seconds", "report_every", "evaluate_every", "eval_playthroughs",
+    "examples", "iterations", "max_seconds", "report_every", "evaluate_every", "eval_playthroughs",
     "eval_iterations", "eval_algorithm", "final_playthroughs", "final_iterations", "num_devices",
     "distributed", "output_dir", "resume", "checkpoint_every", "keep_checkpoints",
     "tensorboard",
