@@ -225,13 +225,18 @@ def run_variant(
   share = {"learner_share": learner_share(setup, options)} if options.learner_share else {}
   evaluator = Evaluator(config, game=setup.game, subgames=setup.subgames)
   state = setup.trainer.init(setup.table, seed, setup.mesh)
-  state, _ = setup.trainer.run(setup.table, state, config.report_every, setup.mesh)
+  state, _ = setup.trainer_at(0).run(setup.table, state, config.report_every, setup.mesh)
   jax.block_until_ready(state)
-  spent, loss = 0.0, float("nan")
+  spent, loss, compiled = 0.0, float("nan"), [setup.trainer_at(0)]
   for number in range(1, options.evaluations + 1):
     while spent < options.seconds * number / options.evaluations:
+      trainer = setup.trainer_at(int(state.step))
+      if trainer not in compiled:
+        state, _ = trainer.run(setup.table, state, config.report_every, setup.mesh)
+        jax.block_until_ready(state)
+        compiled.append(trainer)
       start = clock(options.clock)
-      state, report = setup.trainer.run(setup.table, state, config.report_every, setup.mesh)
+      state, report = trainer.run(setup.table, state, config.report_every, setup.mesh)
       loss = float(report.loss)
       spent += clock(options.clock) - start
     row = {
@@ -267,7 +272,7 @@ def run_variant(
 def estimate_examples(config: Config, options: Options) -> int:
   """Returns how many examples the variant will make, so that its learning rate decays in time.
 
-  Timed on a few steps of self-play in the middle of play.
+  Timed on a few steps of self-play in the middle of play; late searches cost by their iterations.
   """
   setup = make_setup(config)
   state = setup.trainer.init(setup.table, config.seed, setup.mesh)
@@ -278,7 +283,9 @@ def estimate_examples(config: Config, options: Options) -> int:
   state, _ = setup.trainer.run(setup.table, state, config.report_every, setup.mesh)
   jax.block_until_ready(state)
   rate = 2 * (int(state.solves) - before) / (clock(options.clock) - start)
-  return max(1, round(rate * options.seconds))
+  late = 1 - config.late_step / config.num_steps
+  cost = 1 - late + late * config.last_iterations / config.iterations
+  return max(1, round(rate / cost * options.seconds))
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:

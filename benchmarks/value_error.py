@@ -12,7 +12,8 @@ the game to its end (DCFR, `--exact-iterations`):
 Errors of the network come from both: it repeats the errors of its targets, and adds what it has
 not learned of them. Differences are root mean squares over the players' values of the PBS (each
 infostate weighed by its probability), in the game's units: such a value is unique, while those of
-single infostates need not be. `bias` is the mean over PBSs and players of `network`'s difference;
+single infostates need not be. The same with `_infostates` are root mean squares over infostates,
+each weighed by its probability: what decides between the moves that lead to a PBS. `bias` is the mean over PBSs and players of `network`'s difference;
 were it exact for one player whatever the other's, it would be zero.
 """
 
@@ -47,7 +48,7 @@ class Options:
   states: int = 256
   """PBSs from each place."""
   iterations: int | None = None
-  """Iterations of the searches that make targets; None for the run's."""
+  """Iterations of the searches that make targets; None for those that the run ended with."""
   level_values: bool | None = None
   """Whether targets are levelled (`solvers.level_values`); None for the run's."""
   exact_iterations: int = 1_024
@@ -187,7 +188,7 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
   setup = make_setup(dataclasses.replace(config, num_devices=1))
   if len(setup.table.tables) > 1:
     raise SystemExit(f"depth={config.depth} is not supported here: one number of actions is")
-  iterations = config.iterations if options.iterations is None else options.iterations
+  iterations = config.last_iterations if options.iterations is None else options.iterations
   rows = []
   for place, (roots, beliefs) in sample_states(setup, params, options).items():
     exact, worst = solve_exactly(setup, roots, beliefs, options.exact_iterations)
@@ -197,14 +198,16 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
       "target": search_targets(setup, params, roots, beliefs, iterations),
     }
     values = {name: pbs_values(setup, roots, beliefs, x) for name, x in found.items()}
-    differences = {
-      "network": values["network"] - values["exact"],
-      "target": values["target"] - values["exact"],
-      "fit": values["network"] - values["target"],
-    }
-    errors = {
-      name: significant(float(np.sqrt(np.mean(x**2))), 3) for name, x in differences.items()
-    }
+    compared = {
+      "network": ("network", "exact"), "target": ("target", "exact"), "fit": ("network", "target")
+    }  # fmt: skip
+    errors, held = {}, np.asarray(_marginals(setup, roots, beliefs))
+    for name, (one, other) in compared.items():
+      difference = values[one] - values[other]
+      errors[name] = significant(float(np.sqrt(np.mean(difference**2))), 3)
+    for name, (one, other) in compared.items():
+      square = (held * (found[one] - found[other]) ** 2).sum(axis=-1)
+      errors[f"{name}_infostates"] = significant(float(np.sqrt(np.mean(square))), 3)
     rows.append(
       {
         "place": place,
@@ -212,7 +215,7 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
         "iterations": iterations,
         "level_values": config.level_values,
         **errors,
-        "bias": significant(float(differences["network"].mean()), 3),
+        "bias": significant(float((values["network"] - values["exact"]).mean()), 3),
         "spread": significant(float(values["exact"].std()), 3),
         "exploitability_of_exact": significant(worst, 2),
       }

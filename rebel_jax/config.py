@@ -74,6 +74,9 @@ class Config:
       linear_cfr_avg, discounted_cfr_avg or predictive_cfr_plus_avg.
     iterations: Iterations of each search in training; one player's update is one, so the number is
       even, at least 2.
+    late_iterations: Iterations of each search in the last part of training, whose targets are
+      better and cost more; even, 0 for as many as before.
+    late_share: How much of the examples that part makes, from 0 to 1.
     stop_sampling: How the iteration is drawn whose policy play goes on with: weighted (by the
       algorithm's averaging weights, as in the paper's algorithm 2) or uniform.
     values_of_average: Train on the values of the average policies rather than on the mean over
@@ -165,6 +168,8 @@ class Config:
   depth: int | str = 2
   algorithm: str = "linear_cfr"
   iterations: int = 128
+  late_iterations: int = 0
+  late_share: float = 0.25
   stop_sampling: str = "weighted"
   values_of_average: bool = False
   level_values: bool = False
@@ -219,6 +224,16 @@ class Config:
   def num_steps(self) -> int:
     """Steps of self-play in the run: each makes at most two examples a lane."""
     return math.ceil(self.examples / (2 * self.lanes))
+
+  @property
+  def late_step(self) -> int:
+    """The step after which searches have `late_iterations`; `num_steps` if they never do."""
+    return round(self.num_steps * (1 - self.late_share * (self.late_iterations > 0)))
+
+  @property
+  def last_iterations(self) -> int:
+    """Iterations of the searches that training ends with."""
+    return self.iterations if self.late_step == self.num_steps else self.late_iterations
 
   @property
   def learn_steps(self) -> int:
@@ -294,7 +309,7 @@ class Config:
       value = getattr(self, field)
       if not isinstance(value, str) or value not in known:
         raise unknown(field, value, known)
-    for field in ("iterations", "eval_iterations", "final_iterations"):
+    for field in ("iterations", "late_iterations", "eval_iterations", "final_iterations"):
       if getattr(self, field) % 2:
         raise ConfigError(
           f"{field}={getattr(self, field)} must be even: one player's update is one iteration"
@@ -353,6 +368,7 @@ _INTEGERS = (
   ("variants", 0, 4_096),
   ("starts_per_step", 1, 4_096),
   ("iterations", 2, 2**24),
+  ("late_iterations", 0, 2**24),
   ("inner_rows", 0, 1_000),
   ("lanes", 1, 2**24),
   ("hidden_layers", 1, 1_000),
@@ -376,6 +392,7 @@ _INTEGERS = (
 )
 # Field, greatest value, and whether zero is allowed.
 _NUMBERS: tuple[tuple[str, float | None, bool], ...] = (
+  ("late_share", 1.0, True),
   ("exploration", 1.0, True),
   ("max_gradient_norm", None, True),
   ("rows_fraction", 1.0, False),

@@ -18,10 +18,10 @@ RUNS = "runs"
 # with longer searches, whose targets are better.
 CHANGEABLE = frozenset(
   {
-    "examples", "iterations", "max_seconds", "report_every", "evaluate_every", "eval_playthroughs",
-    "eval_iterations", "eval_algorithm", "final_playthroughs", "final_iterations", "num_devices",
-    "distributed", "output_dir", "resume", "checkpoint_every", "keep_checkpoints",
-    "tensorboard",
+    "examples", "iterations", "late_iterations", "late_share", "max_seconds", "report_every",
+    "evaluate_every", "eval_playthroughs", "eval_iterations", "eval_algorithm",
+    "final_playthroughs", "final_iterations", "num_devices", "distributed", "output_dir", "resume",
+    "checkpoint_every", "keep_checkpoints", "tensorboard",
   }
 )  # fmt: skip
 

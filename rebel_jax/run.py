@@ -22,7 +22,7 @@ from rebel_jax.processes import agree
 from rebel_jax.setup import Setup, make_setup
 from rebel_jax.signals import Interrupted, Signals
 from rebel_jax.summary import resume_command, summary
-from rebel_jax.training import TrainState, place
+from rebel_jax.training import Trainer, TrainState, place
 
 
 class RunError(RuntimeError):
@@ -157,7 +157,9 @@ class _Run:
     self.step = int(self.state.step)
     self.examples = 2 * int(self.state.solves)
     self.finished = self.step >= self.config.num_steps and not self.pending
-    self.chunks: list[float] = []  # seconds that each took, since this command began
+    self.trainer: Trainer | None = None  # of the last chunk, once this command has trained
+    self.chunk_seconds = 0.0  # of the last chunk
+    self.unit_seconds: list[float] = []  # of each chunk that compiled nothing, for a unit of work
 
   def elapsed(self) -> float:
     """Returns seconds since this command began."""
@@ -174,6 +176,7 @@ class _Run:
       self.display.say(
         f"compiling self-play and learning: {self.setup.table.num_subgames} subgames of depth "
         f"{config.depth}, {config.lanes} lanes, {config.iterations} iterations a search"
+        + (f", {config.last_iterations} at the end" if config.late_step < config.num_steps else "")
       )
     elif goes_on:
       self.display.say("nothing left to do: raise --examples to go on")
@@ -206,16 +209,24 @@ class _Run:
     config = self.config
     first, before, learned = self.step + 1, self.examples, _gradient_steps(self.state)
     began = time.monotonic()
-    if not self.chunks:
-      self.display.show("training", self.step / config.num_steps, "compiling")
-    trainer = self.setup.trainer
+    trainer = self.setup.trainer_at(self.step)
+    compiles = trainer != self.trainer
+    if compiles:
+      if self.trainer is not None:
+        self.display.say(f"from here on searches take {config.last_iterations} iterations")
+      self.display.show("training", self._fraction(), "compiling")
     self.state, report = trainer.run(self.table, self.state, config.report_every, self.setup.mesh)
     self.step = int(self.state.step)
     self.examples = 2 * int(self.state.solves)
     seconds = time.monotonic() - began
-    if not self.chunks:
-      self.display.say(f"compiled, and took the first {config.report_every} steps: {seconds:.0f} s")
-    self.chunks.append(seconds)
+    if compiles:
+      which = "first" if self.trainer is None else "next"
+      self.display.say(
+        f"compiled, and took the {which} {config.report_every} steps: {seconds:.0f} s"
+      )
+    else:
+      self.unit_seconds.append(seconds / (self._work(self.step) - self._work(first - 1)))
+    self.trainer, self.chunk_seconds = trainer, seconds
     learned = _gradient_steps(self.state) - learned
     losses = watch.losses(report, config.report_every * config.learn_steps, learned)
     self._check_finite(losses, first)
@@ -251,13 +262,20 @@ class _Run:
   def _fraction(self) -> float:
     """Returns how much of the run is done, by steps or by time, whichever ends it."""
     limit = self.config.max_seconds
-    return max(self.step / self.config.num_steps, self.elapsed() / limit if limit else 0.0)
+    done = self._work(self.step) / self._work(self.config.num_steps)
+    return max(done, self.elapsed() / limit if limit else 0.0)
+
+  def _work(self, step: int) -> float:
+    """Returns what the steps until `step` cost, where one of the first costs 1."""
+    config = self.config
+    late = max(step - config.late_step, 0)
+    return step - late + late * config.last_iterations / config.iterations
 
   def _text(self) -> str:
-    # The first chunk's time is mostly compilation, which says nothing about those to come.
-    chunks = self.chunks[1:] or self.chunks
-    rate = len(chunks) * self.config.report_every / sum(chunks)
-    left = (self.config.num_steps - self.step) / rate
+    # A chunk's time is mostly compilation at first, which says nothing about those to come.
+    units = self.unit_seconds or [self.chunk_seconds / self.config.report_every]
+    left = self._work(self.config.num_steps) - self._work(self.step)
+    left *= sum(units) / len(units)
     if self.config.max_seconds is not None:
       left = min(left, self.config.max_seconds - self.elapsed())
     return progress_text(self.row, self.exploitability, left)

@@ -210,7 +210,7 @@ class Setup:
     config, game: the configuration and its game.
     subgames: all depth-limited subgames of the game.
     table: the subgames that self-play plays, in tables: those, or those of the game's variants.
-    trainer: the compiled loop.
+    trainer: the compiled loop that training begins with.
     mesh: the devices.
   """
 
@@ -220,6 +220,13 @@ class Setup:
   table: SubgameTables
   trainer: Trainer
   mesh: Mesh
+
+  def trainer_at(self, step: int) -> Trainer:
+    """Returns the loop that goes on after `step` steps: late searches may be longer."""
+    if step < self.config.late_step:
+      return self.trainer
+    longer = dataclasses.replace(self.trainer.self_play, num_iterations=self.config.last_iterations)
+    return dataclasses.replace(self.trainer, self_play=longer)
 
 
 def make_setup(config: Config) -> Setup:

@@ -27,6 +27,7 @@ def test_value_errors(capsys, monkeypatch):
     assert row["exploitability_of_exact"] < 0.01
     assert row["network"] > 0.05  # after eight steps
     assert row["target"] <= row["network"] + row["fit"]
+    assert row["network_infostates"] > row["network"]  # errors of infostates cancel in the PBS's
   # Control: a network that says what the solver finds has no error, but for float32.
   monkeypatch.setattr(
     value_error,
@@ -35,6 +36,7 @@ def test_value_errors(capsys, monkeypatch):
   )
   for row in value_error.compare(policy.config, policy.params, options):
     assert row["network"] < 1e-6
+    assert row["network_infostates"] < 1e-5
 
 
 @pytest.mark.slow

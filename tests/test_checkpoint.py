@@ -19,6 +19,7 @@ import pytest
 import rebel_jax
 from rebel_jax import checkpoint, folders
 from rebel_jax.config import ConfigError
+from rebel_jax.display import Display
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.run import RunError, _Run, train
 from rebel_jax.setup import make_setup
@@ -65,6 +66,24 @@ def test_stopped_and_resumed_is_as_never_stopped(tmp_path, steps):
   assert len(rows(tmp_path)) == steps // 2
   train(tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
+
+
+def test_longer_searches_late_in_a_run(tmp_path, capsys):
+  """They begin at their step, resumed or not, and nothing before it knows of them."""
+  longer = {"late_iterations": 32, "late_share": 0.5}
+  for name, changes in (("plain", {}), ("late", longer), ("never", longer | {"late_share": 0.0})):
+    train(tiny(tmp_path / name, **changes), display=Display())
+    said = "".join(capsys.readouterr())
+    assert ("from here on searches take 32 iterations" in said) == (name == "late")
+  plain, late, never = (rows(tmp_path / name) for name in ("plain", "late", "never"))
+  losses = lambda rows: [row["loss"] for row in rows]  # noqa: E731
+  assert losses(never) == losses(plain)
+  assert losses(late)[:2] == losses(plain)[:2]  # four of eight steps, in chunks of two
+  assert losses(late)[2:] != losses(plain)[2:]
+
+  train(tiny(tmp_path / "stopped", **longer), stop=lambda step: step >= 6)
+  train(tiny(tmp_path / "stopped", resume=True, **longer))
+  assert losses(rows(tmp_path / "stopped")) == losses(late)
 
 
 def test_muon_is_resumed_too(tmp_path):
