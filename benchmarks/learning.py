@@ -30,7 +30,6 @@ import tyro
 
 import rebel_jax
 from benchmarks import value_error
-from benchmarks.timing import significant
 from rebel_jax.config import Config
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.presets import get_preset
@@ -112,6 +111,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "recipe, iterations 128": {"iterations": 128},
   "recipe, start not shared": {"share_start": False, "rows_fraction": 0.7},
   "recipe, not levelled": {"level_values": False},
+  "recipe, late 256": {"late_iterations": 256},
   **{name: _EARLIER | changes for name, changes in _FROM_EARLIER.items()},
 }
 
@@ -183,18 +183,16 @@ class Judge:
         known, _ = value_error.solve_exactly(setup, roots, beliefs, iterations)
       else:
         known = value_error.search_targets(setup, policy.params, roots, beliefs, iterations)
-      values = value_error.pbs_values(setup, roots, beliefs, known)
-      self.places[place] = (roots, beliefs, values)
+      self.places[place] = (roots, beliefs, known)
 
   def errors(self, setup: Setup, params: Any) -> dict[str, float]:
-    """Returns the root mean square error of a network's values of PBSs, by place."""
-    found = {}
-    for place, (roots, beliefs, exact) in self.places.items():
+    """Returns a network's root mean square errors, of PBSs' values and infostates', by place."""
+    found: dict[str, float] = {}
+    for place, (roots, beliefs, known) in self.places.items():
       said = value_error.ask_network(setup, params, roots, beliefs)
-      difference = value_error.pbs_values(setup, roots, beliefs, said) - exact
-      found[f"error_{place.replace('-', '_')}"] = significant(
-        float(np.sqrt(np.mean(difference**2))), 3
-      )
+      name = f"error_{place.replace('-', '_')}"
+      both = value_error.rms(setup, roots, beliefs, said - known)
+      found |= {name: both[0], f"{name}_infostates": both[1]}
     return found
 
 

@@ -13,8 +13,9 @@ Errors of the network come from both: it repeats the errors of its targets, and 
 not learned of them. Differences are root mean squares over the players' values of the PBS (each
 infostate weighed by its probability), in the game's units: such a value is unique, while those of
 single infostates need not be. The same with `_infostates` are root mean squares over infostates,
-each weighed by its probability: what decides between the moves that lead to a PBS. `bias` is the mean over PBSs and players of `network`'s difference;
-were it exact for one player whatever the other's, it would be zero.
+each weighed by its probability: what decides between the moves that lead to a PBS. `bias` is the
+mean over PBSs and players of `network`'s difference; were it exact for one player whatever the
+other's, it would be zero.
 """
 
 import dataclasses
@@ -129,6 +130,17 @@ def pbs_values(setup: Setup, roots, beliefs, values) -> np.ndarray:
   return np.asarray((_marginals(setup, roots, beliefs) * values).sum(axis=-1))
 
 
+def rms(setup: Setup, roots, beliefs, differences) -> tuple[float, float]:
+  """Returns root mean squares of differences between values `[M, P, H]`.
+
+  Of the players' values of PBSs, and of infostates' values, each weighed by its probability.
+  """
+  of_pbs = pbs_values(setup, roots, beliefs, differences) ** 2
+  of_infostates = pbs_values(setup, roots, beliefs, differences**2)
+  found = [significant(float(np.sqrt(np.mean(x))), 3) for x in (of_pbs, of_infostates)]
+  return found[0], found[1]
+
+
 def ask_network(setup: Setup, params: Any, roots, beliefs) -> np.ndarray:
   """Returns the network's infostate values, `[M, P, H]`."""
   features = jnp.asarray(setup.table.tables[0].trees.root_features)[roots]
@@ -201,13 +213,10 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
     compared = {
       "network": ("network", "exact"), "target": ("target", "exact"), "fit": ("network", "target")
     }  # fmt: skip
-    errors, held = {}, np.asarray(_marginals(setup, roots, beliefs))
+    errors: dict[str, float] = {}
     for name, (one, other) in compared.items():
-      difference = values[one] - values[other]
-      errors[name] = significant(float(np.sqrt(np.mean(difference**2))), 3)
-    for name, (one, other) in compared.items():
-      square = (held * (found[one] - found[other]) ** 2).sum(axis=-1)
-      errors[f"{name}_infostates"] = significant(float(np.sqrt(np.mean(square))), 3)
+      both = rms(setup, roots, beliefs, found[one] - found[other])
+      errors |= {name: both[0], f"{name}_infostates": both[1]}
     rows.append(
       {
         "place": place,

@@ -44,7 +44,8 @@ def test_the_judge_knows_the_values(monkeypatch):
   judge = learning.Judge("kuhn_poker", 12)
   setup = make_setup(dataclasses.replace(policy.config, num_devices=1))
   errors = judge.errors(setup, policy.params)
-  assert errors.keys() == {"error_self_play", "error_leaves"}
+  places = {"error_self_play", "error_leaves"}
+  assert errors.keys() == places | {f"{place}_infostates" for place in places}
   assert min(errors.values()) > 0.05  # after eight steps
   # Control: a network that says what solving finds has no error.
   monkeypatch.setattr(
