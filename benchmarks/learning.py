@@ -43,6 +43,7 @@ _EARLIER: dict[str, Any] = {
   "uses_per_example": 16.0,
   "belief_roots": 0,
   "level_values": False,
+  "late_iterations": 0,
   "activation": "gelu",
   "hidden_layers": 2,
   "width": 256,
@@ -112,6 +113,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "recipe, start not shared": {"share_start": False, "rows_fraction": 0.7},
   "recipe, not levelled": {"level_values": False},
   "recipe, late 256": {"late_iterations": 256},
+  "recipe, late 0": {"late_iterations": 0},
   **{name: _EARLIER | changes for name, changes in _FROM_EARLIER.items()},
 }
 

@@ -37,6 +37,8 @@ class Options:
   """Seed of the playthroughs."""
   keep: str | None = None
   """File that keeps the playthroughs sampled so far, as of `python -m rebel_jax.evaluate`."""
+  command: str | None = None
+  """What trained it, if that was not one command with the run's settings."""
   own: bool = False
   """Take the run's own last evaluation instead of measuring again."""
 
@@ -87,7 +89,7 @@ def main(options: Options) -> None:
   kept = ("exploitability", "playthroughs", "iterations", "algorithm", "depth", "seed")
   about = {
     "measured": {name: result[name] for name in kept},
-    "command": command_of(config),
+    "command": options.command or command_of(config),
     **{name: policy.about[name] for name in ("step", "examples", "seconds", "environment")},
   }
   shipped = checkpoint.Policy(config, policy.params, {})
