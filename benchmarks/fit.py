@@ -71,6 +71,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
       ("relu", 3, 256, True),
       ("relu", 3, 128, True),
       ("relu", 3, 128, False),
+      ("relu", 4, 192, True),
       ("relu", 4, 128, True),
       ("relu", 4, 96, True),
       ("relu", 4, 64, True),
