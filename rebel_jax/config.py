@@ -150,10 +150,8 @@ class Config:
       runs/PRESET-N.
     resume: Go on with the run in output_dir, or in the newest folder of runs/. Settings are the
       run's own; those that would change what is trained cannot be changed.
-    checkpoint_every: Seconds between checkpoints, beside the one after each evaluation; a positive
-      number.
-    keep_checkpoints: Newest checkpoints to keep, beside the one of lowest exploitability; at least
-      1.
+    checkpoint_every: Seconds between checkpoints, beside those after evaluations; positive.
+    keep_checkpoints: Newest checkpoints to keep, beside that of lowest exploitability; at least 1.
     tensorboard: Write the metrics also as TensorBoard event files, to the run's folder; needs the
       extra rebel-jax[tensorboard].
   """

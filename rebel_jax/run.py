@@ -17,6 +17,7 @@ from rebel_jax.display import Display, duration, progress_text
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.figures import plot_exploitability
 from rebel_jax.metrics import MetricsLog, read_metrics
+from rebel_jax.pace import Pace
 from rebel_jax.presets import paper_exploitability
 from rebel_jax.processes import agree
 from rebel_jax.setup import Setup, make_setup
@@ -158,8 +159,7 @@ class _Run:
     self.examples = 2 * int(self.state.solves)
     self.finished = self.step >= self.config.num_steps and not self.pending
     self.trainer: Trainer | None = None  # of the last chunk, once this command has trained
-    self.chunk_seconds = 0.0  # of the last chunk
-    self.unit_seconds: list[float] = []  # of each chunk that compiled nothing, for a unit of work
+    self.pace = Pace(setup.config)
 
   def elapsed(self) -> float:
     """Returns seconds since this command began."""
@@ -224,9 +224,8 @@ class _Run:
       self.display.say(
         f"compiled, and took the {which} {config.report_every} steps: {seconds:.0f} s"
       )
-    else:
-      self.unit_seconds.append(seconds / (self._work(self.step) - self._work(first - 1)))
-    self.trainer, self.chunk_seconds = trainer, seconds
+    self.pace.add(first - 1, self.step, seconds, compiled=compiles)
+    self.trainer = trainer
     learned = _gradient_steps(self.state) - learned
     losses = watch.losses(report, config.report_every * config.learn_steps, learned)
     self._check_finite(losses, first)
@@ -262,20 +261,10 @@ class _Run:
   def _fraction(self) -> float:
     """Returns how much of the run is done, by steps or by time, whichever ends it."""
     limit = self.config.max_seconds
-    done = self._work(self.step) / self._work(self.config.num_steps)
-    return max(done, self.elapsed() / limit if limit else 0.0)
-
-  def _work(self, step: int) -> float:
-    """Returns what the steps until `step` cost, where one of the first costs 1."""
-    config = self.config
-    late = max(step - config.late_step, 0)
-    return step - late + late * config.last_iterations / config.iterations
+    return max(self.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
 
   def _text(self) -> str:
-    # A chunk's time is mostly compilation at first, which says nothing about those to come.
-    units = self.unit_seconds or [self.chunk_seconds / self.config.report_every]
-    left = self._work(self.config.num_steps) - self._work(self.step)
-    left *= sum(units) / len(units)
+    left = self.pace.left(self.step)
     if self.config.max_seconds is not None:
       left = min(left, self.config.max_seconds - self.elapsed())
     return progress_text(self.row, self.exploitability, left)

@@ -1,0 +1,28 @@
+"""How much of a run is done, and how long the rest takes."""
+
+import dataclasses
+
+import pytest
+
+from rebel_jax.config import Config
+from rebel_jax.pace import Pace
+
+# 100 steps; in the second run the last 20 cost four times as much.
+PLAIN = Config(examples=12_800, lanes=64, iterations=64)
+LATE = dataclasses.replace(PLAIN, late_iterations=256, late_share=0.2)
+
+
+def test_steps_of_longer_searches_count_more():
+  assert [Pace(PLAIN).done(step) for step in (0, 80, 100)] == [0, 0.8, 1]
+  assert [Pace(LATE).done(step) for step in (0, 80, 90, 100)] == [0, 0.5, 0.75, 1]
+
+
+def test_what_is_left_follows_from_what_was_spent():
+  pace = Pace(LATE)
+  pace.add(0, 10, 30.0, compiled=True)  # compilation, and all there is to go by
+  assert pace.left(10) == pytest.approx(3 * 150)
+  pace.add(10, 30, 10.0, compiled=False)
+  assert pace.left(30) == pytest.approx(0.5 * 130)
+  pace.add(80, 90, 20.0, compiled=False)  # as much a unit of work
+  assert pace.left(90) == pytest.approx(20)
+  assert pace.left(100) == 0
