@@ -112,15 +112,10 @@ class Searcher:
     chosen = np.asarray(entries, int)
     for number, bucket in enumerate(agent.buckets):
       members = np.flatnonzero(agent.bucket_of[chosen] == number)
-      live = bucket.table.num_live[agent.row_of[chosen[members]]]
-      first = 0
-      while first < len(members):
-        total = np.cumsum(live[first : first + bucket.num_lanes])
-        size = max(int(np.searchsorted(total, bucket.num_rows, side="right")), 1)
-        chunk = members[first : first + size]
+      for part in bucket.calls(agent.row_of[chosen[members]]):
+        chunk = members[part]
         for member, search in zip(chunk, self._search(number, chosen[chunk], beliefs[chunk])):
           found[int(member)] = search
-        first += size
     return [found[i] for i in range(len(entries))]
 
   def _search(self, number: int, entries: np.ndarray, beliefs: np.ndarray) -> list[Search]:

@@ -149,7 +149,7 @@ class Config:
     output_dir: Folder for configuration, metrics, checkpoints and figure; None for a new
       runs/PRESET-N.
     resume: Go on with the run in output_dir, or in the newest folder of runs/. Settings are the
-      run's own; those that would change what is trained cannot be changed.
+      run's own; what would change training cannot be changed, but for iterations of its searches.
     checkpoint_every: Seconds between checkpoints, beside those after evaluations; positive.
     keep_checkpoints: Newest checkpoints to keep, beside that of lowest exploitability; at least 1.
     tensorboard: Write the metrics also as TensorBoard event files, to the run's folder; needs the

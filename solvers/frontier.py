@@ -52,14 +52,9 @@ def cut_into_calls(
   for number, bucket in enumerate(agent.buckets):
     members = np.flatnonzero(agent.bucket_of[frontier.entry] == number)
     members = members[np.argsort(stops[members], kind="stable")]
-    live = bucket.table.num_live[agent.row_of[frontier.entry[members]]]
-    start = 0
-    while start < len(members):
-      rows = np.cumsum(live[start : start + bucket.num_lanes])
-      size = max(int(np.searchsorted(rows, bucket.num_rows, side="right")), 1)
-      chunk = np.sort(members[start : start + size])
+    for part in bucket.calls(agent.row_of[frontier.entry[members]]):
+      chunk = np.sort(members[part])
       yield frontier.take(chunk), stops[chunk]
-      start += size
 
 
 def concatenate(frontiers: list[Frontier]) -> Frontier:

@@ -1,6 +1,7 @@
 """An agent that searches depth-limited subgames of a game: its tables and what it searches with."""
 
 import dataclasses
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,15 @@ class Bucket(NamedTuple):
   num_lanes: int
   num_rows: int
   decides: bool
+
+  def calls(self, rows: np.ndarray) -> Iterator[slice]:
+    """Cuts searches of the table's `rows` `[M]` into calls that have lanes and room for them."""
+    live, start = self.table.num_live[rows], 0
+    while start < len(rows):
+      total = np.cumsum(live[start : start + self.num_lanes])
+      size = max(int(np.searchsorted(total, self.num_rows, side="right")), 1)
+      yield slice(start, start + size)
+      start += size
 
 
 @dataclasses.dataclass(frozen=True)
