@@ -166,7 +166,7 @@ def _draw(rows: list[dict[str, Any]], unit: str, title: str, path: Path) -> None
 
 def figure5(bets: str, iterations: int, names: list[str], suits: str) -> None:
   game, tree = paper_turn(bets, suits)
-  algorithms = {name: timing.look_up("algorithm", name, timing.ALGORITHMS)() for name in names}
+  algorithms = {name: timing.make_algorithm("algorithm", name) for name in names}
   trace("figure5", game, tree, algorithms, iterations, bets=bets, suits=suits)
 
 

@@ -128,7 +128,7 @@ def perfect(config: Config, iterations: list[int], playthroughs: int, below: int
 
 
 def _algorithm(config: Config):
-  return timing.look_up("eval_algorithm", config.eval_algorithm, timing.ALGORITHMS)()
+  return timing.make_algorithm("eval_algorithm", config.eval_algorithm)
 
 
 def train(

@@ -77,7 +77,7 @@ class Scaling:
   def __init__(self, options: Options):
     self.options = options
     self.named = timing.look_up("game", options.game, timing.GAMES)
-    self.algorithm: Algorithm = timing.look_up("algorithm", options.algorithm, timing.ALGORITHMS)()
+    self.algorithm: Algorithm = timing.make_algorithm("algorithm", options.algorithm)
 
   def time(self, function) -> timing.Timing:
     return timing.time_calls(function, repeats=self.options.repeats, seconds=self.options.seconds)

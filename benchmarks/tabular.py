@@ -70,7 +70,7 @@ def open_spiel_seconds(name: str, seconds: float) -> float | None:
 def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
   """Yields the figures of one game, and of each size of a piece."""
   named = timing.look_up("games", name, timing.GAMES)
-  algorithm = timing.look_up("algorithm", options.algorithm, timing.ALGORITHMS)()
+  algorithm = timing.make_algorithm("algorithm", options.algorithm)
   tree = games.build_public_tree(named.make())
   settings: dict[str, Any] = {"algorithm": algorithm, "num_iterations": options.iterations}
 

@@ -16,20 +16,6 @@ import solvers
 from games import Game, PublicTree
 from solvers.algorithm import Algorithm
 
-ALGORITHMS: dict[str, Callable[[], Algorithm]] = {
-  name: getattr(solvers, name)
-  for name in (
-    "vanilla_cfr",
-    "cfr_plus",
-    "linear_cfr",
-    "discounted_cfr",
-    "predictive_cfr_plus",
-    "fictitious_play",
-    "linear_fictitious_play",
-    "linear_optimistic_fictitious_play",
-  )
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class NamedGame:
@@ -72,6 +58,14 @@ def look_up(field: str, name: str, known: dict[str, Any]) -> Any:
   if name not in known:
     raise SystemExit(f"{field}={name!r} is unknown; known: {', '.join(known)}")
   return known[name]
+
+
+def make_algorithm(field: str, text: str) -> Algorithm:
+  """Returns the algorithm that a field says; a command ends with a sentence if there is none."""
+  try:
+    return solvers.make_algorithm(text, field)
+  except ValueError as error:
+    raise SystemExit(str(error)) from None
 
 
 def environment() -> dict[str, Any]:

@@ -28,7 +28,7 @@ import numpy as np
 import tyro
 
 import rebel_jax
-from benchmarks.timing import environment, significant
+from benchmarks.timing import environment, make_algorithm, significant
 from games.build import build_from_state
 from rebel_jax import compile_cache
 from rebel_jax.config import Config
@@ -50,6 +50,8 @@ class Options:
   """PBSs from each place."""
   iterations: int | None = None
   """Iterations of the searches that make targets; None for those that the run ended with."""
+  algorithm: str | None = None
+  """What makes targets, at PBSs of self-play with the run's; None for the run's."""
   level_values: bool | None = None
   """Whether targets are levelled (`solvers.level_values`); None for the run's."""
   exact_iterations: int = 1_024
@@ -193,11 +195,14 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
   """Returns a row for each place that PBSs come from.
 
   Raises:
-    SystemExit: the run's subgames lie in several tables.
+    SystemExit: the run's subgames lie in several tables, or there is no such algorithm.
   """
   if options.level_values is not None:
     config = dataclasses.replace(config, level_values=options.level_values)
-  setup = make_setup(dataclasses.replace(config, num_devices=1))
+  setup = searching = make_setup(dataclasses.replace(config, num_devices=1))
+  if options.algorithm is not None:
+    make_algorithm("algorithm", options.algorithm)
+    searching = make_setup(dataclasses.replace(setup.config, algorithm=options.algorithm))
   if len(setup.table.tables) > 1:
     raise SystemExit(f"depth={config.depth} is not supported here: one number of actions is")
   iterations = config.last_iterations if options.iterations is None else options.iterations
@@ -207,7 +212,7 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
     found = {
       "exact": exact,
       "network": ask_network(setup, params, roots, beliefs),
-      "target": search_targets(setup, params, roots, beliefs, iterations),
+      "target": search_targets(searching, params, roots, beliefs, iterations),
     }
     values = {name: pbs_values(setup, roots, beliefs, x) for name, x in found.items()}
     compared = {
@@ -222,6 +227,7 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
         "place": place,
         "states": len(roots),
         "iterations": iterations,
+        "algorithm": searching.config.algorithm,
         "level_values": config.level_values,
         **errors,
         "bias": significant(float((values["network"] - values["exact"]).mean()), 3),

@@ -17,7 +17,7 @@ import numpy as np
 
 from games import CHANCE, PADDING, TERMINAL, Game, PublicTree
 from rebel_jax.checkpoint import Policy
-from rebel_jax.config import ALGORITHMS
+from rebel_jax.checks import check_algorithm
 from rebel_jax.dealer import Move
 from rebel_jax.networks import NetworkLeafValues
 from rebel_jax.setup import make_algorithm, make_network, make_search_policy, make_subgames
@@ -85,8 +85,7 @@ class Searcher:
     if num_games < 1:
       raise ValueError(f"num_games={num_games!r} must be a positive integer")
     name = policy.config.eval_algorithm if algorithm is None else algorithm
-    if name not in ALGORITHMS:
-      raise ValueError(f"algorithm={name!r} is unknown; known: {', '.join(ALGORITHMS)}")
+    check_algorithm("algorithm", name)
     self.game: Game = policy.config.make_game()
     self.num_iterations = iterations
     self._params = policy.params

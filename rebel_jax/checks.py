@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+import solvers
+
 
 class ConfigError(ValueError):
   """A setting that is not allowed; the message is one sentence for the user."""
@@ -38,6 +40,18 @@ def check_integer(field: str, value: Any, low: int, high: int | None) -> None:
   if value < low or (high is not None and value > high):
     top = f" and at most {high}" if high is not None else ""
     raise ConfigError(f"{field}={value} must be at least {low}{top}")
+
+
+def check_algorithm(field: str, value: Any) -> None:
+  """Checks that a field names an algorithm, with parameters that it has.
+
+  Raises:
+    ConfigError: it does not.
+  """
+  try:
+    solvers.make_algorithm(value, field)
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
 
 
 def check_depth(depth: Any) -> None:

@@ -3,15 +3,15 @@
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 import games
-import solvers
 from rebel_jax.checks import (
   ConfigError,
+  check_algorithm,
   check_depth,
   check_integer,
   check_number,
@@ -20,23 +20,6 @@ from rebel_jax.checks import (
 )
 from rebel_jax.learner import OPTIMIZERS
 from rebel_jax.networks import ACTIVATIONS, PRECISIONS
-
-ALGORITHMS: dict[str, Callable[[], solvers.CFR | solvers.FictitiousPlay]] = {
-  "vanilla_cfr": solvers.vanilla_cfr,
-  "cfr_plus": solvers.cfr_plus,
-  "linear_cfr": solvers.linear_cfr,
-  "discounted_cfr": solvers.discounted_cfr,
-  "predictive_cfr_plus": solvers.predictive_cfr_plus,
-  "fictitious_play": solvers.fictitious_play,
-  "linear_fictitious_play": solvers.linear_fictitious_play,
-  "linear_optimistic_fictitious_play": solvers.linear_optimistic_fictitious_play,
-  # Modified CFR-AVG (ReBeL, appendix I) with each regret rule.
-  "vanilla_cfr_avg": lambda: solvers.cfr_avg(solvers.vanilla_cfr()),
-  "cfr_plus_avg": lambda: solvers.cfr_avg(solvers.cfr_plus()),
-  "linear_cfr_avg": lambda: solvers.cfr_avg(solvers.linear_cfr()),
-  "discounted_cfr_avg": lambda: solvers.cfr_avg(solvers.discounted_cfr()),
-  "predictive_cfr_plus_avg": lambda: solvers.cfr_avg(solvers.predictive_cfr_plus()),
-}
 
 STOP_SAMPLING = ("weighted", "uniform")
 NETWORKS = ("mlp", "cards")
@@ -71,7 +54,8 @@ class Config:
     algorithm: What solves subgames in training: vanilla_cfr, cfr_plus, linear_cfr, discounted_cfr,
       predictive_cfr_plus, fictitious_play, linear_fictitious_play,
       linear_optimistic_fictitious_play, or CFR-AVG as vanilla_cfr_avg, cfr_plus_avg,
-      linear_cfr_avg, discounted_cfr_avg or predictive_cfr_plus_avg.
+      linear_cfr_avg, discounted_cfr_avg or predictive_cfr_plus_avg. With parameters of its own:
+      "discounted_cfr(alpha=1.5, beta=0.5, gamma=4)".
     iterations: Iterations of each search in training; one player's update is one, so the number is
       even, at least 2.
     late_iterations: Iterations of each search in the last part of training, whose targets are
@@ -307,6 +291,8 @@ class Config:
       value = getattr(self, field)
       if not isinstance(value, str) or value not in known:
         raise unknown(field, value, known)
+    for field in ("algorithm", "eval_algorithm"):
+      check_algorithm(field, getattr(self, field))
     for field in ("iterations", "late_iterations", "eval_iterations", "final_iterations"):
       if getattr(self, field) % 2:
         raise ConfigError(
@@ -349,8 +335,6 @@ class Config:
 
 _NAMES: dict[str, Iterable[str]] = {
   "network": NETWORKS,
-  "algorithm": ALGORITHMS,
-  "eval_algorithm": ALGORITHMS,
   "stop_sampling": STOP_SAMPLING,
   "activation": ACTIVATIONS,
   "precision": PRECISIONS,

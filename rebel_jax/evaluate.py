@@ -15,7 +15,8 @@ import jax
 import tyro
 
 from rebel_jax import checkpoint, checksums, compile_cache, flags
-from rebel_jax.config import ALGORITHMS, ConfigError, check_depth, check_integer, unknown
+from rebel_jax.checks import check_algorithm
+from rebel_jax.config import ConfigError, check_depth, check_integer
 from rebel_jax.display import Display
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.kept_playthroughs import KeptPlaythroughs
@@ -76,8 +77,8 @@ class Options:
       )
     if self.depth is not None:
       check_depth(self.depth)
-    if self.algorithm is not None and self.algorithm not in ALGORITHMS:
-      raise unknown("algorithm", self.algorithm, ALGORITHMS)
+    if self.algorithm is not None:
+      check_algorithm("algorithm", self.algorithm)
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from games import LiarsDice
 from games.poker import Holdem
 from rebel_jax import checkpoint, compile_cache, flags
 from rebel_jax.agent import Agent, Searcher
-from rebel_jax.config import ALGORITHMS, ConfigError, unknown
+from rebel_jax.checks import ConfigError, check_algorithm
 from rebel_jax.dealer import Dealer, Move
 from rebel_jax.spots import at_spot
 
@@ -51,8 +51,8 @@ class Options:
     """
     if self.iterations < 2 or self.iterations % 2:
       raise ConfigError(f"iterations={self.iterations} must be an even number of at least 2")
-    if self.algorithm is not None and self.algorithm not in ALGORITHMS:
-      raise unknown("algorithm", self.algorithm, ALGORITHMS)
+    if self.algorithm is not None:
+      check_algorithm("algorithm", self.algorithm)
     if self.seat not in (None, 0, 1):
       raise ConfigError(f"seat={self.seat} must be 0, 1 or None")
     if self.games is not None and self.games < 1:

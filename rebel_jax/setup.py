@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
+import solvers
 from games import CHANCE, Game
 from games.poker import Holdem
-from rebel_jax.config import ALGORITHMS, Config, ConfigError
+from rebel_jax.config import Config, ConfigError
 from rebel_jax.learner import Learner, PolicyLearner
 from rebel_jax.networks import ValueNetwork
 from rebel_jax.poker_networks import CardNetwork, PokerValueNetwork, Table
@@ -85,8 +86,8 @@ def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
 
 
 def make_algorithm(config: Config, name: str) -> CFR | FictitiousPlay:
-  """Returns the algorithm called `name`, warm-started if there is a policy network."""
-  algorithm = ALGORITHMS[name]()
+  """Returns `solvers.make_algorithm(name)`, warm-started if there is a policy network."""
+  algorithm = solvers.make_algorithm(name)
   if not config.policy_network:
     return algorithm
   if not isinstance(algorithm, CFR):

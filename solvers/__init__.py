@@ -20,6 +20,7 @@ from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.exploitability import best_response_values, exploitability, root_marginals
 from solvers.fictitious_play import FictitiousPlay
 from solvers.leaf_values import LeafBeliefs, LeafQuery, LeafValues
+from solvers.registry import make_algorithm, registered_algorithms
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
 
@@ -46,7 +47,9 @@ __all__ = [
   "linear_cfr",
   "linear_fictitious_play",
   "linear_optimistic_fictitious_play",
+  "make_algorithm",
   "predictive_cfr_plus",
+  "registered_algorithms",
   "root_marginals",
   "solve",
   "solve_batch",

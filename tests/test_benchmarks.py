@@ -14,6 +14,7 @@ import pytest
 from jax import lax
 
 import games
+import solvers
 from benchmarks import batch_solve, program, scaling, tabular, timing
 
 ENVIRONMENT = {"benchmark", "device", "devices", "versions"}
@@ -52,7 +53,7 @@ def test_tabular_beside_open_spiel(capsys):
 
 @pytest.mark.parametrize("field", ["games", "algorithm"])
 def test_unknown_names_end_the_command_with_a_sentence(field):
-  known = {"games": timing.GAMES, "algorithm": timing.ALGORITHMS}[field]
+  known = {"games": timing.GAMES, "algorithm": solvers.registered_algorithms()}[field]
   wrong = ("chess",) if field == "games" else "chess"
   with pytest.raises(SystemExit, match=f"{field}='chess' is unknown; known: {next(iter(known))}"):
     tabular.main(tabular.Options(**{"games": ("kuhn",), field: wrong}, **QUICK))

@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from benchmarks import match, precision
+from benchmarks import match, precision, table2
+from rebel_jax import checkpoint, evaluate
+from tests.tiny import trained
 
 
 def lines(capsys):
@@ -19,6 +21,23 @@ def test_matches(capsys):
   assert rows[0]["mean"] > 0.1  # uniform play loses to almost anyone
   with pytest.raises(SystemExit, match="opponents='nobody' is unknown"):
     match.main(match.Options(opponents=("nobody",)))
+
+
+def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
+  run = trained()
+  options = table2.Options((str(run),), 3, 16, checkpoints=2, keep=tmp_path)
+  table2.main(options)
+  (row,) = lines(capsys)
+  paths = checkpoint.checkpoints_of(run)[-2:]
+  asked = [evaluate.Options(str(path), playthroughs=3, iterations=16) for path in paths]
+  alone = [evaluate.measure(options)["exploitability"] for options in asked]
+  assert alone[0] != alone[1]
+  assert row["exploitability"] == pytest.approx(alone, rel=1e-3)
+  assert row["mean"] == pytest.approx(sum(alone) / 2, rel=1e-3)
+  assert row["paper"] is None  # Kuhn poker is not in it
+  assert len(list(tmp_path.iterdir())) == 2
+  with pytest.raises(SystemExit, match="checkpoints=9 must be from 1 to the"):
+    table2.main(table2.Options((str(run),), checkpoints=9))
 
 
 @pytest.mark.slow

@@ -28,6 +28,13 @@ def test_value_errors(capsys, monkeypatch):
     assert row["network"] > 0.05  # after eight steps
     assert row["target"] <= row["network"] + row["fit"]
     assert row["network_infostates"] > row["network"]  # errors of infostates cancel in the PBS's
+  # Another algorithm makes other targets, for the same PBSs.
+  other = dataclasses.replace(options, algorithm="discounted_cfr(beta=0.5,gamma=4)")
+  for row, same in zip(value_error.compare(policy.config, policy.params, other), rows, strict=True):
+    assert row["network"] == same["network"]
+    assert row["target"] != same["target"]
+  with pytest.raises(SystemExit, match="algorithm='dcfr' is unknown"):
+    value_error.compare(policy.config, policy.params, value_error.Options(algorithm="dcfr"))
   # Control: a network that says what the solver finds has no error, but for float32.
   monkeypatch.setattr(
     value_error,

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from rebel_jax.config import ALGORITHMS, Config, ConfigError
+import solvers
+from rebel_jax.config import Config, ConfigError
 from rebel_jax.presets import PRESETS, get_preset, paper_exploitability
 from rebel_jax.setup import make_setup
 from tests.tiny import TINY
@@ -23,6 +24,11 @@ BAD = [
   ({"depth": -1}, r"^depth=-1 must be"),
   ({"depth": True}, r"^depth=True must be an integer"),
   ({"algorithm": "cfr"}, r"^algorithm='cfr' is unknown.*known: vanilla_cfr, cfr_plus"),
+  (
+    {"algorithm": "discounted_cfr(delta=1)"},
+    r"^algorithm='discounted_cfr\(delta=1\)' has 'delta=1' where .* beta, gamma",
+  ),
+  ({"eval_algorithm": "linear_cfr("}, r"^eval_algorithm='linear_cfr\(' is unknown"),
   ({"eval_algorithm": None}, r"^eval_algorithm=None is unknown"),
   ({"iterations": 0}, r"^iterations=0 must be at least 2"),
   ({"iterations": 7}, r"^iterations=7 must be even"),
@@ -140,7 +146,7 @@ def test_steps_follow_from_examples():
 
 
 def test_algorithms_by_name_have_averaging_weights():
-  for name, make in ALGORITHMS.items():
-    algorithm = make()
+  for name in solvers.registered_algorithms():
+    algorithm = solvers.make_algorithm(name)
     assert algorithm.averaging >= 0
     assert algorithm.values_of_average == (name.endswith("_avg") or "fictitious" in name), name

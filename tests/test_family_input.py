@@ -39,6 +39,15 @@ BAD = [
   (lambda: solvers.fictitious_play(averaging=float("nan")), "averaging=nan must be a number"),
   (lambda: solvers.predictive_cfr_plus(averaging=-1), "averaging=-1.* at least 0"),
   (lambda: solvers.warm_started(solvers.linear_cfr(), num_iterations=1.5), "num_iterations=1.5"),
+  # Algorithms by name.
+  (lambda: solvers.make_algorithm("linear"), r"algorithm='linear' is unknown \(did you mean"),
+  (lambda: solvers.make_algorithm(None), "algorithm=None is unknown; known: vanilla_cfr"),
+  (lambda: solvers.make_algorithm("cfr_plus(gamma=1)", "rule"), "rule=.*'gamma=1'.*averaging, alt"),
+  (lambda: solvers.make_algorithm("discounted_cfr(1.5)"), "has '1.5' where NAME=VALUE"),
+  (lambda: solvers.make_algorithm("discounted_cfr(beta=1,beta=2)"), "'beta=2' where .* once"),
+  (lambda: solvers.make_algorithm("discounted_cfr(beta=half)"), "beta=half, which must be a num"),
+  (lambda: solvers.make_algorithm("discounted_cfr(gamma=-1)"), "is not allowed: gamma=-1.0 must"),
+  (lambda: solvers.make_algorithm("linear_cfr(alternating=0)"), "alternating=0, which must be T"),
   # Policies that are not distributions.
   (lambda: solve(initial_policy=with_entry(0.9)), "initial_policy is not a distribution"),
   (lambda: solve(initial_policy=with_entry(-0.5)), "initial_policy holds -0.5"),
@@ -86,3 +95,13 @@ def test_leaf_values_of_the_wrong_shape():
 def test_legal_exponents(exponents, same_as):
   """Infinite ones too: other members of the family are settings of discounted CFR."""
   assert solvers.discounted_cfr(*exponents) == getattr(solvers, same_as)()
+
+
+def test_algorithms_by_name_take_their_parameters():
+  named = solvers.make_algorithm
+  assert named("discounted_cfr") == solvers.discounted_cfr()
+  assert named("discounted_cfr( beta=-inf, gamma = 4 )") == solvers.discounted_cfr(1.5, -INF, 4.0)
+  assert named("linear_cfr(alternating=False)") == solvers.linear_cfr(alternating=False)
+  assert named("linear_cfr_avg(averaging=2)") == solvers.cfr_avg(solvers.linear_cfr(averaging=2.0))
+  assert named("fictitious_play()") == solvers.fictitious_play()
+  assert named("discounted_cfr(beta=0.5)") != solvers.discounted_cfr()

@@ -1,0 +1,97 @@
+"""The paper's Table 2 of one's own runs: exploitability of each run's last three checkpoints.
+
+`python -m benchmarks.table2 RUN RUN ...` measures, as the paper does, the average policy of 1,024
+playthroughs with searches of 1,024 iterations, of each of a run's last three checkpoints, and
+prints a JSON line for each run with the three figures, their mean and the paper's. With
+`--playthroughs 64` it is a minute's work for Liar's Dice 1x4f, and its numbers are higher: an
+average of few playthroughs is uneven.
+
+A checkpoint that a run made when it was stopped, or by the clock, counts like one after an
+evaluation. `--keep FOLDER` keeps playthroughs as they are sampled, and a command that was
+interrupted goes on from there.
+"""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import tyro
+
+from benchmarks.timing import environment, significant
+from rebel_jax import checkpoint, compile_cache, evaluate
+from rebel_jax.display import Display
+from rebel_jax.presets import paper_exploitability
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Measure the last checkpoints of runs by the paper's measure."""
+
+  runs: tyro.conf.Positional[tuple[str, ...]]
+  """Folders of runs."""
+  playthroughs: int = 1024
+  """Playthroughs to average."""
+  iterations: int = 1024
+  """Iterations of each search; one player's update is one."""
+  checkpoints: int = 3
+  """How many of a run's last checkpoints to measure."""
+  seed: int = 0
+  """Seed of the playthroughs."""
+  keep: Path | None = None
+  """Folder that keeps the playthroughs sampled so far."""
+
+
+def last_checkpoints(run: str, count: int) -> list[Path]:
+  """Returns a run's last `count` checkpoints, oldest first.
+
+  Raises:
+    SystemExit: it has fewer.
+  """
+  found = checkpoint.checkpoints_of(run)
+  if not 1 <= count <= len(found):
+    raise SystemExit(f"checkpoints={count} must be from 1 to the {len(found)} that {run!r} has")
+  return found[-count:]
+
+
+def measure(run: str, options: Options) -> dict[str, object]:
+  """Returns the line of one run."""
+  rows = []
+  for path in last_checkpoints(run, options.checkpoints):
+    keep = None if options.keep is None else options.keep / f"{Path(run).name}-{path.name}.npz"
+    asked = evaluate.Options(
+      checkpoint=str(path),
+      playthroughs=options.playthroughs,
+      iterations=options.iterations,
+      seed=options.seed,
+      keep=None if keep is None else str(keep),
+    )
+    rows.append(evaluate.measure(asked, Display(stderr=True)))
+  found = [row["exploitability"] for row in rows]
+  return {
+    "run": Path(run).name,
+    "preset": rows[-1]["preset"],
+    "seed_of_run": checkpoint.load(run).config.seed,
+    "examples": [row["examples"] for row in rows],
+    "exploitability": [significant(value) for value in found],
+    "mean": significant(sum(found) / len(found)),
+    "paper": paper_exploitability(checkpoint.load(run).config),
+    "playthroughs": options.playthroughs,
+    "iterations": options.iterations,
+    "algorithm": rows[-1]["algorithm"],
+    "seconds": significant(sum(row["seconds"] for row in rows)),
+  }
+
+
+def main(options: Options) -> None:
+  """Measures and prints."""
+  compile_cache.enable()
+  for run in options.runs:  # before hours of work
+    last_checkpoints(run, options.checkpoints)
+  if options.keep is not None:
+    options.keep.mkdir(parents=True, exist_ok=True)
+  for run in options.runs:
+    print(json.dumps({"benchmark": "table2"} | measure(run, options) | environment()), flush=True)
+
+
+if __name__ == "__main__":
+  main(tyro.cli(Options))
