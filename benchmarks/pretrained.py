@@ -8,6 +8,7 @@ playthroughs of 1,024 iterations unless told otherwise), or takes what the run m
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ class Options:
   """Seed of the playthroughs."""
   keep: str | None = None
   """File that keeps the playthroughs sampled so far, as of `python -m rebel_jax.evaluate`."""
+  algorithm: str | None = None
+  """What the agent is to search with; None for what the run's configuration says."""
   command: str | None = None
   """What trained it, if that was not one command with the run's settings."""
   own: bool = False
@@ -54,7 +57,7 @@ def command_of(config: Config) -> str:
     if isinstance(value, bool):
       flags.append(f" --{name}" if value else f" --no-{name}")
     else:
-      flags.append(f" --{name} {value}")
+      flags.append(f" --{name} {shlex.quote(str(value))}")
   return f"python train.py --preset {config.preset}{''.join(flags)}"
 
 
@@ -77,10 +80,17 @@ def main(options: Options) -> None:
   """Measures, exports and prints."""
   compile_cache.enable()
   policy = checkpoint.load(options.run)
+  if options.algorithm is not None:
+    if options.own:
+      raise SystemExit(f"algorithm={options.algorithm!r} is not allowed with --own")
+    policy = policy._replace(
+      config=dataclasses.replace(policy.config, eval_algorithm=options.algorithm)
+    )
+    policy.config.validate()
   if options.own:
     result = own_measure(options.run, policy)
   else:
-    names = ("playthroughs", "iterations", "seed", "keep")
+    names = ("playthroughs", "iterations", "seed", "keep", "algorithm")
     settings = {name: getattr(options, name) for name in names}
     result = evaluate.measure(
       evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)

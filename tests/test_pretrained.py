@@ -1,6 +1,7 @@
 """Networks that come with the package are what they say."""
 
 import dataclasses
+import shlex
 
 import jax
 import pytest
@@ -30,8 +31,9 @@ def test_its_command_is_read_as_its_configuration():
     learning_rate=0.02,
     game_params=(),
     max_seconds=None,
+    eval_algorithm="discounted_cfr(beta=0.5, gamma=4)",
   )
-  python, program, *flags = command_of(config).split()
+  python, program, *flags = shlex.split(command_of(config))
   assert (python, program) == ("python", "train.py")
   assert cli.parse_config(flags) == config
 
