@@ -3,7 +3,8 @@
 `python -m benchmarks.pretrained RUN NAME` measures the newest checkpoint of a run (1,024
 playthroughs of 1,024 iterations unless told otherwise), or takes what the run measured at its end
 (`--own`), writes `rebel_jax/pretrained/NAME` and prints a JSON line.
-`rebel_jax.load_pretrained(NAME)` reads it.
+`rebel_jax.load_pretrained(NAME)` reads it. A network that comes with the package is measured again
+where RUN is its name, with `--algorithm` as an agent that searches otherwise.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ class Options:
   """Measure a run's network and ship it with the package."""
 
   run: tyro.conf.Positional[str]
-  """Folder of the run."""
+  """Folder of the run, or the name of a network that comes with the package."""
   name: tyro.conf.Positional[str]
   """Name to ship it under."""
   playthroughs: int = 1024
@@ -99,7 +100,7 @@ def main(options: Options) -> None:
   kept = ("exploitability", "playthroughs", "iterations", "algorithm", "depth", "seed")
   about = {
     "measured": {name: result[name] for name in kept},
-    "command": options.command or command_of(config),
+    "command": options.command or policy.about.get("command") or command_of(config),
     **{name: policy.about[name] for name in ("step", "examples", "seconds", "environment")},
   }
   shipped = checkpoint.Policy(config, policy.params, {})

@@ -33,6 +33,8 @@ class Options:
   """Playthroughs to average."""
   iterations: int = 1024
   """Iterations of each search; one player's update is one."""
+  algorithm: str | None = None
+  """What the agent searches with; None for what the runs' configurations say."""
   checkpoints: int = 3
   """How many of a run's last checkpoints to measure."""
   seed: int = 0
@@ -63,6 +65,7 @@ def measure(run: str, options: Options) -> dict[str, object]:
       playthroughs=options.playthroughs,
       iterations=options.iterations,
       seed=options.seed,
+      algorithm=options.algorithm,
       keep=None if keep is None else str(keep),
     )
     rows.append(evaluate.measure(asked, Display(stderr=True)))
