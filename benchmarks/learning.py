@@ -112,11 +112,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
   "recipe, iterations 128": {"iterations": 128},
   "recipe, start not shared": {"share_start": False, "rows_fraction": 0.7},
   "recipe, not levelled": {"level_values": False},
-  "recipe, steeper dcfr": {"algorithm": "discounted_cfr(beta=0.5,gamma=4)"},
-  "recipe, steeper dcfr, uniform stops": {
-    "algorithm": "discounted_cfr(beta=0.5,gamma=4)",
-    "stop_sampling": "uniform",
-  },
   "recipe, late 256": {"late_iterations": 256},
   "recipe, late 0": {"late_iterations": 0},
   **{name: _EARLIER | changes for name, changes in _FROM_EARLIER.items()},

@@ -15,6 +15,7 @@ from typing import Any
 
 import tyro
 
+from benchmarks.timing import make_algorithm
 from rebel_jax import checkpoint, compile_cache, evaluate, metrics
 from rebel_jax.config import Config
 from rebel_jax.display import Display
@@ -84,10 +85,10 @@ def main(options: Options) -> None:
   if options.algorithm is not None:
     if options.own:
       raise SystemExit(f"algorithm={options.algorithm!r} is not allowed with --own")
+    make_algorithm("algorithm", options.algorithm)
     policy = policy._replace(
       config=dataclasses.replace(policy.config, eval_algorithm=options.algorithm)
     )
-    policy.config.validate()
   if options.own:
     result = own_measure(options.run, policy)
   else:

@@ -70,14 +70,15 @@ def measure(run: str, options: Options) -> dict[str, object]:
     )
     rows.append(evaluate.measure(asked, Display(stderr=True)))
   found = [row["exploitability"] for row in rows]
+  config = checkpoint.load(run).config
   return {
     "run": Path(run).name,
     "preset": rows[-1]["preset"],
-    "seed_of_run": checkpoint.load(run).config.seed,
+    "seed_of_run": config.seed,
     "examples": [row["examples"] for row in rows],
     "exploitability": [significant(value) for value in found],
     "mean": significant(sum(found) / len(found)),
-    "paper": paper_exploitability(checkpoint.load(run).config),
+    "paper": paper_exploitability(config),
     "playthroughs": options.playthroughs,
     "iterations": options.iterations,
     "algorithm": rows[-1]["algorithm"],

@@ -35,7 +35,7 @@ from rebel_jax.config import Config
 from rebel_jax.networks import NetworkLeafValues
 from rebel_jax.self_play import init_lanes, self_play_step
 from rebel_jax.setup import Setup, make_setup
-from solvers import LeafQuery, discounted_cfr, exploitability, solve_batch
+from solvers import Algorithm, LeafQuery, discounted_cfr, exploitability, solve_batch
 from solvers.batch_search import sample_stop, search_batch
 from solvers.exploitability import root_marginals
 
@@ -157,8 +157,10 @@ def ask_network(setup: Setup, params: Any, roots, beliefs) -> np.ndarray:
 _STATIC = ("algorithm", "leaf_values", "num_rows", "values_of_average", "levelled")
 
 
-def search_targets(setup: Setup, params: Any, roots, beliefs, iterations: int) -> np.ndarray:
-  """Returns the root values that searches with the network find, `[M, P, H]`."""
+def search_targets(
+  setup: Setup, params: Any, roots, beliefs, iterations: int, algorithm: Algorithm | None = None
+) -> np.ndarray:
+  """Returns the root values `[M, P, H]` that searches find; the run's algorithm's for None."""
   table = setup.table.tables[0]
   found = jax.jit(search_batch, static_argnames=_STATIC)(
     table,
@@ -166,7 +168,7 @@ def search_targets(setup: Setup, params: Any, roots, beliefs, iterations: int) -
     beliefs,
     np.zeros(len(roots), np.int32),
     iterations,
-    algorithm=setup.trainer.self_play.algorithm,
+    algorithm=algorithm or setup.trainer.self_play.algorithm,
     leaf_values=NetworkLeafValues(setup.trainer.learner.network),
     params=params,
     num_rows=max(1, int(table.num_live[roots].sum())),
@@ -199,10 +201,10 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
   """
   if options.level_values is not None:
     config = dataclasses.replace(config, level_values=options.level_values)
-  setup = searching = make_setup(dataclasses.replace(config, num_devices=1))
+  algorithm = None
   if options.algorithm is not None:
-    make_algorithm("algorithm", options.algorithm)
-    searching = make_setup(dataclasses.replace(setup.config, algorithm=options.algorithm))
+    algorithm = make_algorithm("algorithm", options.algorithm)
+  setup = make_setup(dataclasses.replace(config, num_devices=1))
   if len(setup.table.tables) > 1:
     raise SystemExit(f"depth={config.depth} is not supported here: one number of actions is")
   iterations = config.last_iterations if options.iterations is None else options.iterations
@@ -212,7 +214,7 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
     found = {
       "exact": exact,
       "network": ask_network(setup, params, roots, beliefs),
-      "target": search_targets(searching, params, roots, beliefs, iterations),
+      "target": search_targets(setup, params, roots, beliefs, iterations, algorithm),
     }
     values = {name: pbs_values(setup, roots, beliefs, x) for name, x in found.items()}
     compared = {
@@ -227,7 +229,7 @@ def compare(config: Config, params: Any, options: Options) -> list[dict[str, Any
         "place": place,
         "states": len(roots),
         "iterations": iterations,
-        "algorithm": searching.config.algorithm,
+        "algorithm": options.algorithm or config.algorithm,
         "level_values": config.level_values,
         **errors,
         "bias": significant(float((values["network"] - values["exact"]).mean()), 3),

@@ -2,11 +2,19 @@
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from games.game import Game
 
 _REGISTRY: dict[str, Callable[..., Game]] = {}
+
+
+def unknown_name(field: str, value: object, known: Iterable[str]) -> str:
+  """Returns the sentence about a name that is not one of `known`, with the nearest as a hint."""
+  known = list(known)
+  close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+  hint = f" (did you mean {close[0]!r}?)" if close else ""
+  return f"{field}={value!r} is unknown{hint}; known: {', '.join(known) or 'none'}"
 
 
 def register(name: str, constructor: Callable[..., Game]) -> None:
@@ -33,9 +41,7 @@ def make(name: str, **parameters) -> Game:
     TypeError: the game has no such parameter.
   """
   if not isinstance(name, str) or name not in _REGISTRY:
-    close = difflib.get_close_matches(str(name), _REGISTRY, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise ValueError(f"game={name!r} is unknown{hint}; known: {', '.join(registered_games())}")
+    raise ValueError(unknown_name("game", name, registered_games()))
   constructor = _REGISTRY[name]
   allowed = list(inspect.signature(constructor).parameters)
   for parameter in parameters:

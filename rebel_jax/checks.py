@@ -1,12 +1,12 @@
 """Checks of settings that several commands share, and the one sentence that says what is wrong."""
 
-import difflib
 import math
 import os
 from collections.abc import Iterable
 from typing import Any
 
 import solvers
+from games.registry import unknown_name
 
 
 class ConfigError(ValueError):
@@ -15,10 +15,7 @@ class ConfigError(ValueError):
 
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
   """Returns the error for a name that is not one of `known`, with the nearest as a hint."""
-  known = list(known)
-  close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
-  hint = f" (did you mean {close[0]!r}?)" if close else ""
-  return ConfigError(f"{field}={value!r} is unknown{hint}; known: {', '.join(known) or 'none'}")
+  return ConfigError(unknown_name(field, value, known))
 
 
 def is_path(value: Any) -> bool:

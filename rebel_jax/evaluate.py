@@ -15,8 +15,7 @@ import jax
 import tyro
 
 from rebel_jax import checkpoint, checksums, compile_cache, flags
-from rebel_jax.checks import check_algorithm
-from rebel_jax.config import ConfigError, check_depth, check_integer
+from rebel_jax.checks import ConfigError, check_algorithm, check_depth, check_integer
 from rebel_jax.display import Display
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.kept_playthroughs import KeptPlaythroughs

@@ -104,7 +104,7 @@ _RECIPE: dict[str, Any] = _MUON | {
   "buffer_size": 2**19,
   "report_every": 20,
   # Good with networks that are trained to their end and with those that are not. With the former
-  # beta=0.5, gamma=4 leaves several times less to exploit, with one of the latter ten times more
+  # beta=0.5, gamma=4 leaves several times less to exploit, with one of the latter seven times more
   # (docs/results/training.md).
   "eval_algorithm": "discounted_cfr",
 }

@@ -1,11 +1,11 @@
 """Algorithms by name, with their parameters: how settings and commands say which one."""
 
-import difflib
 import functools
 import inspect
 import re
 from collections.abc import Callable
 
+from games.registry import unknown_name
 from solvers import algorithms
 from solvers.cfr import CFR
 from solvers.fictitious_play import FictitiousPlay
@@ -56,14 +56,11 @@ def make_algorithm(text: str, field: str = "algorithm") -> CFR | FictitiousPlay:
   """
   found = _FORM.fullmatch(text) if isinstance(text, str) else None
   if found is None or found[1] not in _REGISTRY:
-    name = found[1] if found else str(text)
-    close = difflib.get_close_matches(name, _REGISTRY, n=1, cutoff=0.5)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
-    raise ValueError(f"{field}={text!r} is unknown{hint}; known: {', '.join(_REGISTRY)}")
+    raise ValueError(unknown_name(field, text, _REGISTRY))
   make = _REGISTRY[found[1]]
   allowed = inspect.signature(make).parameters
   parameters = {}
-  for part in (found[2] or "").split(",") if (found[2] or "").strip() else ():
+  for part in filter(str.strip, (found[2] or "").split(",")):
     name, equals, value = (piece.strip() for piece in part.partition("="))
     if not equals or name not in allowed or name in parameters:
       raise ValueError(

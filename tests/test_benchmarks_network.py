@@ -33,6 +33,7 @@ def test_value_errors(capsys, monkeypatch):
   for row, same in zip(value_error.compare(policy.config, policy.params, other), rows, strict=True):
     assert row["network"] == same["network"]
     assert row["target"] != same["target"]
+    assert (row["algorithm"], same["algorithm"]) == (other.algorithm, policy.config.algorithm)
   with pytest.raises(SystemExit, match="algorithm='dcfr' is unknown"):
     value_error.compare(policy.config, policy.params, value_error.Options(algorithm="dcfr"))
   # Control: a network that says what the solver finds has no error, but for float32.

@@ -7,10 +7,12 @@ import jax
 import pytest
 
 import rebel_jax
+from benchmarks import pretrained
 from benchmarks.pretrained import command_of
 from rebel_jax import cli
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.presets import get_preset
+from tests.tiny import trained
 
 
 @pytest.mark.parametrize("name", rebel_jax.pretrained())
@@ -36,6 +38,23 @@ def test_its_command_is_read_as_its_configuration():
   python, program, *flags = shlex.split(command_of(config))
   assert (python, program) == ("python", "train.py")
   assert cli.parse_config(flags) == config
+
+
+def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
+  monkeypatch.setattr(pretrained, "_FOLDER", tmp_path)
+  other = "discounted_cfr(beta=0.5,gamma=4)"
+  small = {"playthroughs": 8, "iterations": 64}
+  pretrained.main(pretrained.Options(str(trained()), "tiny", **small, command="two commands"))
+  pretrained.main(pretrained.Options(str(trained()), "other", **small, algorithm=other))
+  plain, changed = (
+    rebel_jax.checkpoint.load_pretrained(name, tmp_path / name) for name in ("tiny", "other")
+  )
+  assert changed.config.eval_algorithm == changed.about["measured"]["algorithm"] == other
+  assert plain.config.eval_algorithm == plain.about["measured"]["algorithm"] != other
+  assert changed.about["measured"]["exploitability"] != plain.about["measured"]["exploitability"]
+  assert plain.about["command"] == "two commands"
+  with pytest.raises(SystemExit, match="not allowed with --own"):
+    pretrained.main(pretrained.Options(str(trained()), "tiny", algorithm=other, own=True))
 
 
 def measure(policy, params, *, playthroughs, iterations):
