@@ -96,6 +96,7 @@ _FROM_EARLIER: dict[str, dict[str, Any]] = {
     for layers, width in ((2, 256), (3, 128), (4, 128), (4, 96), (4, 64))
   },
   "bfloat16": {"precision": "bfloat16"},
+  "bfloat16 activations": {"precision": "bfloat16_activations"},
   "tensorfloat32": {"precision": "tensorfloat32"},
   "modified cfr-avg": {"algorithm": "discounted_cfr_avg"},
   "control: random beliefs": {"random_beliefs": True, "share_start": False, "rows_fraction": 0.7},

@@ -1,9 +1,10 @@
 """What rounding the network's products does to the agent: exploitability by precision.
 
 `python -m benchmarks.precision liars_dice_1x4f` measures one network's agent with its products in
-float32, TensorFloat-32 and bfloat16, sums always float32, with the same random numbers, and prints
-a JSON line for each. Rounding is done on every device, so the figures hold for all. What training
-in these precisions leads to is a variant of `benchmarks.learning`.
+float32, TensorFloat-32 and bfloat16, and with its activations in bfloat16 too, sums always float32,
+with the same random numbers, and prints a JSON line for each. Rounding is done on every device, so
+the figures hold for all. What training in these precisions leads to is a variant of
+`benchmarks.learning`.
 """
 
 import dataclasses

@@ -58,6 +58,8 @@ class Options:
   """Whose search to compile."""
   lanes: int | None = None
   """Subgames searched side by side; None for the preset's."""
+  precision: str | None = None
+  """Of the network, as in train.py; None for the preset's."""
   games: tuple[str, ...] = ("liars_dice_1x4f", "leduc", "liars_dice_1x6f")
   """Whole games to compile, by their short names."""
   batch: int = 64
@@ -136,8 +138,8 @@ def analyse_search(preset: str, options: Options) -> dict[str, Any]:
   Of the first table, where a preset has several.
   """
   config = dataclasses.replace(get_preset(preset), num_devices=1)
-  if options.lanes is not None:
-    config = dataclasses.replace(config, lanes=options.lanes)
+  asked: dict[str, Any] = {"lanes": options.lanes, "precision": options.precision}
+  config = dataclasses.replace(config, **{k: v for k, v in asked.items() if v is not None})
   setup = make_setup(config)
   settings, table = setup.trainer.self_play, setup.table.tables[0]
   num_rows = settings.layers[0].num_rows

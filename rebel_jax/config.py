@@ -89,7 +89,8 @@ class Config:
       least 0: with 2 they see the beliefs, their square roots and their fourth roots.
     precision: What the factors of the network's products are rounded to: default (the device's
       own: float32 on CPUs, TensorFloat-32 on NVIDIA's GPUs, bfloat16 on TPUs), float32,
-      tensorfloat32 or bfloat16. Sums are float32.
+      tensorfloat32 or bfloat16; bfloat16_activations also keeps what hidden layers pass on in
+      bfloat16, half the bytes. Sums are float32.
     network: How the networks see public states: mlp (numbers as they are), or cards for hold'em
       (embeddings of the cards shown, values learned in pots).
     card_embedding: Numbers that stand for a card, where network is cards; at least 1.

@@ -19,11 +19,12 @@ ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
 }
 
 
-# How the factors of products are rounded; sums are always float32.
-PRECISIONS = ("default", "float32", "tensorfloat32", "bfloat16")
+# How the factors of products are rounded; sums are always float32. With `bfloat16_activations`
+# what hidden layers pass on is rounded too.
+PRECISIONS = ("default", "float32", "tensorfloat32", "bfloat16", "bfloat16_activations")
 
 
-def product(x: jax.Array, kernel: jax.Array, precision: str) -> jax.Array:
+def product(x: jax.Array, kernel: jax.Array, precision: str, dtype: Any = None) -> jax.Array:
   """Returns `x @ kernel`, `[R, outputs]`.
 
   Args:
@@ -31,10 +32,11 @@ def product(x: jax.Array, kernel: jax.Array, precision: str) -> jax.Array:
     kernel: `[inputs, outputs]`.
     precision: `default` for the device's own (float32 on CPUs, TensorFloat-32 on NVIDIA's GPUs,
       bfloat16 on TPUs), or what the factors are rounded to on every device.
+    dtype: of the result; None for that of `kernel`.
   """
-  if precision == "bfloat16":
+  if precision.startswith("bfloat16"):
     factors = (x.astype(jnp.bfloat16), kernel.astype(jnp.bfloat16))
-    return jnp.matmul(*factors, preferred_element_type=x.dtype)
+    return jnp.matmul(*factors, preferred_element_type=dtype or kernel.dtype)
   if precision == "tensorfloat32":
     # Devices without the format multiply the rounded factors in float32, which is the same.
     x, kernel = (jax.lax.reduce_precision(y, 8, 10) for y in (x, kernel))
@@ -54,25 +56,30 @@ class Layer(nn.Module):
     use_bias: whether there are biases.
     centred: whether each row's outputs have mean zero.
     precision: one of `PRECISIONS`.
+    hidden: whether another layer follows, so that `bfloat16_activations` rounds the outputs.
   """
 
   width: int
   use_bias: bool = True
   centred: bool = False
   precision: str = "default"
+  hidden: bool = False
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
     """Returns `[R, width]` from `[R, inputs]`."""
+    # Outputs go to memory, where a search moves little else: half as many bytes.
+    halved = self.hidden and self.precision == "bfloat16_activations"
+    dtype = jnp.bfloat16 if halved else None
     shape = (x.shape[-1], self.width)
     kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
     if self.centred:
       kernel = kernel - kernel.mean(axis=-1, keepdims=True)
-    y = product(x, kernel, self.precision)
+    y = product(x, kernel, self.precision, dtype)
     if self.use_bias:
       bias = self.param("bias", nn.initializers.zeros, (self.width,))
       y = y + (bias - bias.mean() if self.centred else bias)
-    return y
+    return y if dtype is None else y.astype(dtype)
 
 
 class Norm(nn.Module):
@@ -112,7 +119,9 @@ class ValueNetwork(nn.Module):
 
   def setup(self):
     """Makes the layers."""
-    hidden = functools.partial(Layer, self.width, centred=self.layer_norm, precision=self.precision)
+    hidden = functools.partial(
+      Layer, self.width, centred=self.layer_norm, precision=self.precision, hidden=True
+    )
     self.public = hidden(name="public")
     self.beliefs = hidden(use_bias=False, name="beliefs")
     self.hidden = [hidden() for _ in range(self.hidden_layers - 1)]
@@ -131,10 +140,11 @@ class ValueNetwork(nn.Module):
     inputs = [beliefs]
     for _ in range(self.belief_roots):
       inputs.append(jnp.sqrt(inputs[-1]))
-    x = encoded + self.beliefs(jnp.concatenate(inputs, axis=-1))
+    dtype = beliefs.dtype  # what happens between products is in full precision
+    x = encoded.astype(dtype) + self.beliefs(jnp.concatenate(inputs, axis=-1)).astype(dtype)
     for i in range(self.hidden_layers):
       if i > 0:
-        x = self.hidden[i - 1](x)
+        x = self.hidden[i - 1](x).astype(dtype)
       if self.layer_norm:
         x = self.norms[i](x)
       x = ACTIVATIONS[self.activation](x)

@@ -16,7 +16,8 @@ os.environ["XLA_FLAGS"] = f"{_FLAGS or ''} --xla_cpu_use_fusion_emitters=false".
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = 12_000
 
-# Commands that tests call in this process would else make devices of the cores. Flags are read here.
+# Commands that tests call in this process would else make devices of the cores. XLA reads its flags
+# here.
 jax.devices()
 if _FLAGS is None:
   del os.environ["XLA_FLAGS"]

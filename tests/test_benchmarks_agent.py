@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import match, precision, table2
 from rebel_jax import checkpoint, evaluate
+from rebel_jax.networks import PRECISIONS
 from tests.tiny import trained
 
 
@@ -45,5 +46,5 @@ def test_precisions(capsys):
   precision.main(precision.Options(playthroughs=2, iterations=16, seeds=1))
   rows = lines(capsys)
   errors = [row["value_error"] for row in rows]
-  assert [row["precision"] for row in rows] == ["float32", "tensorfloat32", "bfloat16"]
-  assert 0 == errors[0] < errors[1] < errors[2]
+  assert [row["precision"] for row in rows] == list(PRECISIONS[1:])
+  assert 0 == errors[0] < errors[1] < errors[2] < errors[3]

@@ -88,6 +88,36 @@ def test_products_are_rounded_once(precision, bits):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("layer_norm", [True, False])
+def test_what_hidden_layers_pass_on(precision, layer_norm):
+  """In bfloat16 where that is asked for, in float32 elsewhere, and values always in float32."""
+  network = ValueNetwork(3, hidden_layers=3, width=8, layer_norm=layer_norm, precision=precision)
+  features, beliefs = jnp.ones((4, 5)), jnp.eye(4, 6)
+  params = network.init(jax.random.key(0), features, beliefs)
+  encoded = network.apply(params, features, method="encode")
+  half = jnp.bfloat16 if precision == "bfloat16_activations" else jnp.float32
+  assert encoded.dtype == half
+  program = jax.make_jaxpr(lambda *x: network.apply(params, *x, method="decode"))(encoded, beliefs)
+  products = [e for e in program.eqns if e.primitive.name == "dot_general"]
+  assert [e.outvars[0].aval.dtype for e in products] == [half, half, half, jnp.float32]
+  assert program.out_avals[0].dtype == jnp.float32
+
+
+def test_activations_in_bfloat16_change_values_little():
+  keys = jax.random.split(jax.random.key(0), 3)
+  features, beliefs = (jax.random.normal(key, (64, 6)) for key in keys[:2])
+  plain, factors, activations = (
+    ValueNetwork(3, width=64, precision=precision)
+    for precision in ("float32", "bfloat16", "bfloat16_activations")
+  )
+  params = plain.init(keys[2], features, beliefs)
+  exact = plain.apply(params, features, beliefs)
+  both = (n.apply(params, features, beliefs) for n in (factors, activations))
+  errors = [np.abs(values - exact).mean() for values in both]
+  assert 0 < errors[0] < errors[1] < 4 * errors[0] < 0.05 * np.abs(exact).mean()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_every_precision_learns(precision):
   network = ValueNetwork(3, width=32, precision=precision)
   features, beliefs = jnp.ones((4, 5)), jnp.eye(4, 6)
