@@ -100,7 +100,8 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
   started = time.monotonic() if started is None else started
   argv = sys.argv[1:] if argv is None else argv
   from rebel_jax.display import Display
-  from rebel_jax.run import RunError, train
+  from rebel_jax.failures import RunError
+  from rebel_jax.run import train
 
   try:
     config = parse_config(argv)

@@ -2,7 +2,7 @@
 
 One program over two cores splits every product and every loop between them, and they meet after
 each; two programs with half of the lanes each meet once a gradient step. What generation gains
-is in docs/results/training.md.
+is in docs/results/speed.md.
 """
 
 import contextlib

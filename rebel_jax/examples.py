@@ -10,7 +10,7 @@ from solvers.policy_network import PolicyTargets
 from solvers.subgames import SubgameTable
 
 # Where the average policy goes more seldom, the policy below has hardly been trained, so its values
-# say little (docs/results/training.md): of inner nodes, and of the player's own infostates there.
+# say little (docs/results/recipe.md): of inner nodes, and of the player's own infostates there.
 MIN_REACH = 0.03
 MIN_OWN_REACH = 0.05
 

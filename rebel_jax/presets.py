@@ -88,7 +88,7 @@ _MUON: dict[str, Any] = {
   "batch_size": 512,
 }
 
-# Found by measuring, see docs/results/training.md: short searches whose start is shared, and whose
+# Found by measuring, see docs/results/recipe.md: short searches whose start is shared, and whose
 # values are levelled; a deep, narrow network, which learns more than the paper's with two fifths of
 # the multiplications; and a buffer that forgets slowly.
 _RECIPE: dict[str, Any] = _MUON | {
@@ -197,8 +197,8 @@ _ALL = (
     1,
     4,
     **_RECIPE,
-    # With 600,000 it is hardly better. These a machine of half the speed makes in its time, too; a
-    # run that is cut off has a network whose learning rate was still high.
+    # With 600,000 it is hardly better. These a machine of little more than half the speed makes in
+    # its time, too; a run that is cut off has a network whose learning rate was still high.
     examples=400_000,
     evaluate_every=100_000,
     max_seconds=210.0,

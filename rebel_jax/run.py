@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +12,10 @@ import optax
 
 from rebel_jax import checkpoint, event_files, folders, record, watch
 from rebel_jax.checkpoint_writer import CheckpointWriter, SaveError, tidy
-from rebel_jax.config import Config, ConfigError
+from rebel_jax.config import Config
 from rebel_jax.display import Display, duration, progress_text
 from rebel_jax.evaluation import Evaluator
+from rebel_jax.failures import RunError, before_writing, while_training
 from rebel_jax.figures import plot_exploitability
 from rebel_jax.metrics import MetricsLog, read_metrics
 from rebel_jax.pace import Pace
@@ -24,10 +25,6 @@ from rebel_jax.setup import Setup, make_setup
 from rebel_jax.signals import Interrupted, Signals
 from rebel_jax.summary import resume_command, summary
 from rebel_jax.training import Trainer, TrainState, place
-
-
-class RunError(RuntimeError):
-  """Training cannot go on; the message is one sentence for the user."""
 
 
 class Result(NamedTuple):
@@ -68,8 +65,8 @@ def train(
 
   Raises:
     ConfigError: a setting is not allowed; nothing was written.
-    RunError: a loss, value or gradient is not finite, or the folder cannot be written; the last
-      checkpoint is from before.
+    RunError: a loss, value or gradient is not finite, the folder cannot be written, or the memory
+      of the device does not suffice; the last checkpoint is from before.
   """
   started = time.monotonic() if started is None else started
   with display or Display(quiet=True) as shown:
@@ -84,38 +81,13 @@ def train(
     elif config.output_dir is not None:
       folders.check_free(config.output_dir)
     setup = make_setup(config)
-    state = _first_state(setup)
+    with before_writing(config):
+      state = setup.trainer.init(setup.table, config.seed, setup.mesh)
     folder = resumed.folder if resumed else folders.make_folder(config)
-    with folders.lock(folder), Signals() as signals, _writing(folder):
+    with folders.lock(folder), Signals() as signals, while_training(config, folder):
       run = _Run(setup, state, folder, resumed, started, shown, signals, stop)
       with contextlib.closing(run):
         return run.go()
-
-
-def _first_state(setup: Setup) -> TrainState:
-  try:
-    return setup.trainer.init(setup.table, setup.config.seed, setup.mesh)
-  except jax.errors.JaxRuntimeError as error:
-    if "RESOURCE_EXHAUSTED" not in str(error):
-      raise
-    raise ConfigError(
-      f"buffer_size={setup.config.buffer_size} examples with width={setup.config.width} must fit "
-      "in the memory of the device"
-    ) from None
-
-
-@contextlib.contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-  """Says in a sentence that the folder cannot be written, as when the disk is full."""
-  try:
-    yield
-  except OSError as error:
-    raise RunError(
-      f"{str(folder)!r} cannot be written ({error.strerror or error}), so training stopped; the "
-      "last checkpoint is from before"
-    ) from None
-  except SaveError as error:
-    raise RunError(f"{error}, so training stopped; the last one is from before") from None
 
 
 class _Run:

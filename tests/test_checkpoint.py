@@ -21,7 +21,8 @@ from rebel_jax import checkpoint, folders
 from rebel_jax.config import ConfigError
 from rebel_jax.display import Display
 from rebel_jax.evaluation import Evaluator
-from rebel_jax.run import RunError, _Run, train
+from rebel_jax.failures import RunError
+from rebel_jax.run import _Run, train
 from rebel_jax.setup import make_setup
 from rebel_jax.training import Trainer
 from tests.tiny import as_flags, rows, tiny, trained

@@ -20,8 +20,9 @@ import pytest
 import rebel_jax
 from rebel_jax import checkpoint, checkpoint_writer, checksums, cli, self_play
 from rebel_jax.config import ConfigError
+from rebel_jax.failures import RunError
 from rebel_jax.metrics import MetricsLog
-from rebel_jax.run import Result, RunError, train
+from rebel_jax.run import Result, train
 from rebel_jax.self_play import make_examples
 from rebel_jax.training import Trainer
 from tests.test_checkpoint import assert_same_run
@@ -334,6 +335,20 @@ def test_memory_that_does_not_suffice(tmp_path, monkeypatch):
   with pytest.raises(ConfigError, match=r"^buffer_size=256 examples with width=32 must fit"):
     train(tiny(tmp_path / "run"))
   assert not (tmp_path / "run").exists()
+  monkeypatch.undo()
+
+  monkeypatch.setattr(Trainer, "run", full)
+  with pytest.raises(
+    RunError, match=r"^lanes=\d+ with width=32 and buffer_size=256 must fit in the"
+  ):
+    train(tiny(tmp_path / "run"))
+
+  def other(*_, **__):
+    raise jax.errors.JaxRuntimeError("INTERNAL: something else")
+
+  monkeypatch.setattr(Trainer, "run", other)
+  with pytest.raises(jax.errors.JaxRuntimeError, match="something else"):
+    train(tiny(tmp_path / "other"))
 
 
 def test_versions_from_before_are_refused(copy):
