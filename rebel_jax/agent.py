@@ -36,7 +36,8 @@ class Search:
     successor: `[L]` the subgame at each leaf.
     policy: `[n, H]` of a random iteration, both players'.
     beliefs: `[n, P, H]` at every node under that policy.
-    leaf_beliefs: `[L, P, H]`.
+    leaf_beliefs: `[L, P, H]` from which searches go on: under that policy, or under the average
+      until its iteration if the algorithm says so (CFR-AVG; ReBeL, appendix I).
     root_values: `[P, H]`.
   """
 
@@ -167,10 +168,10 @@ def _run(
 
   def describe(tree, beliefs, policy):
     setting = traversal.prepare(tree, beliefs)
-    at_nodes = node_beliefs(tree, setting, policy)
-    return traversal.join_levels(policy), at_nodes, at_nodes[tree.leaf_nodes]
+    return traversal.join_levels(policy), node_beliefs(tree, setting, policy)
 
-  return *jax.vmap(describe)(trees, beliefs, result.policy), result.root_values
+  described = jax.vmap(describe)(trees, beliefs, result.policy)
+  return *described, result.leaf_beliefs, result.root_values
 
 
 class Agent:

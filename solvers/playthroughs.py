@@ -1,8 +1,8 @@
 """The policy of an agent that searches as it plays (ReBeL, section 6 and Theorem 3).
 
 In one playthrough every subgame that can come up is solved once, from the beliefs that the
-searches above it led to, and the policy of a random iteration is played and passed down. That is
-one policy of the whole game. Averaged over playthroughs, weighted by own reach, these policies
+searches above it led to, and the policy of a random iteration is played; it, or with CFR-AVG the
+average until then, sets the beliefs below (appendix I). That is one policy of the whole game. Averaged over playthroughs, weighted by own reach, these policies
 approach what the agent plays in expectation, and the exploitability of the average bounds the
 agent's from above, the tighter the more playthroughs there are. All of a batch meet the same first
 search; its random iterations are spread evenly over them (`spread_stops`), since chance would
@@ -159,7 +159,8 @@ def sample_playthroughs(
       stops = spread_stops(
         start_key, count, num_iterations, agent.stop_exponent, warm_start(agent.algorithm)
       )
-      reached = _follow(agent.subgames.trees[0], frontier.reach, iterates[stops])
+      policies, believed = (x[stops] for x in iterates)
+      reached = _follow(agent.subgames.trees[0], frontier.reach, policies, believed)
       rows = np.zeros(count, int)
       frontier = _descend(agent, agent.start, rows, reached, frontier, children, sums)
       left -= int(costs[0] * count - costs[frontier.entry].sum())
@@ -209,7 +210,12 @@ def _search_tables(
     played = result.average_policy if average else result.policy
   else:  # chance alone moves, so there is nothing to search for
     played = jax.vmap(lambda t, b: uniform_policy(t, traversal.prepare(t, b)))(trees, beliefs)
-  return jax.vmap(_pass_down)(trees, beliefs, played, reach)
+  own = jax.vmap(_own_reach)(trees, beliefs, played, reach)
+  if not table.trees.depth_limited:
+    return own, None
+  if decides and not average:
+    return own, result.leaf_beliefs
+  return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
 
 
 _search = jax.jit(_search_tables, static_argnames=_SEARCH_STATIC)
@@ -218,20 +224,29 @@ _search_large = jax.jit(
 )
 
 
-def _pass_down(tree, beliefs, policy, reach):
-  """Returns one subgame's own reach `[P, n, H]` and leaf beliefs `[L, P, H]` under a policy."""
+def _own_reach(tree, beliefs, policy, reach):
+  """Returns one subgame's own reach `[P, n, H]` under a policy."""
   setting = traversal.prepare(tree, beliefs)
   own = [
     traversal.join_levels(traversal.own_reach(tree, setting, policy, p, reach[p])) for p in (0, 1)
   ]
-  below = leaf_beliefs(tree, setting, policy) if tree.depth_limited else None
-  return jnp.stack(own), below
+  return jnp.stack(own)
 
 
-def _search_start(agent: SearchingAgent, params, num_iterations: int) -> jax.Array | None:
-  """Searches the start of the game once for all playthroughs: every iterate `[j, n, H]`.
+def _leaf_beliefs(tree, beliefs, policy):
+  """Returns the PBS at each of one subgame's leaves under a policy, `[L, P, H]`."""
+  return leaf_beliefs(tree, traversal.prepare(tree, beliefs), policy)
+
+
+def _search_start(
+  agent: SearchingAgent, params, num_iterations: int
+) -> tuple[jax.Array, jax.Array] | None:
+  """Searches the start of the game once for all playthroughs.
 
   All of them search it from the same beliefs and differ only in where they stop.
+
+  Returns:
+    Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
   """
   tree = agent.subgames.trees[0]
   if not tree.depth_limited or agent.leaf_values is None:
@@ -250,19 +265,24 @@ def _iterates(table: SubgameTable, algorithm, num_iterations, leaf_values, polic
   if policy is not None:
     initial = policy.start_one(tree, jnp.asarray(table.node_features)[0], tree.prior, params)
   found = root_search.search_iterates(tree, algorithm, num_iterations, leaf_values, params, initial)
-  return found.policies
+  return found.policies, found.believed
 
 
 @jax.jit
-def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array):
-  """Returns own reach `[M, P, n, H]` and leaf beliefs under policies `[M, n, H]` of the start."""
+def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array, believed: jax.Array):
+  """Plays policies `[M, n, H]` of the start.
+
+  Returns:
+    Own reach under them `[M, P, n, H]`, and leaf beliefs under `believed`, `[M, L, P, H]`.
+  """
   tree = jax.tree.map(jnp.asarray, tree)
 
-  def follow(reach, policy):
-    levels = traversal.split_levels(tree, policy)
-    return _pass_down(tree, tree.prior, levels, reach.astype(tree.dtype))
+  def follow(reach, *both):
+    played, known = (traversal.split_levels(tree, policy) for policy in both)
+    own = _own_reach(tree, tree.prior, played, reach.astype(tree.dtype))
+    return own, _leaf_beliefs(tree, tree.prior, known)
 
-  return jax.vmap(follow)(jnp.asarray(reach), policies)
+  return jax.vmap(follow)(jnp.asarray(reach), policies, believed)
 
 
 def _search_chunk(

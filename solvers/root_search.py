@@ -19,7 +19,7 @@ from solvers.batch_search import believes_averages, leaf_beliefs, sample_stop
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.policy_network import SearchPolicy
 from solvers.sampling import explore, leaf_probabilities
-from solvers.solve import uniform_policy
+from solvers.solve import uniform_policy, update_simultaneously
 from solvers.subgames import SubgameTable
 from solvers.traversal import Levels
 
@@ -79,8 +79,12 @@ def search_iterates(
     believed = policy
     if believes_averages(algorithm):
       believed = traversal.join_levels(algorithm.average_policy(tree, setting, state))
-    for player in (0, 1):
-      state = algorithm.update(tree, setting, state, values(state, player), player)
+    if algorithm.alternating:
+      for player in (0, 1):
+        state = algorithm.update(tree, setting, state, values(state, player), player)
+    else:
+      answers = (values(state, 0), values(state, 1))
+      state = update_simultaneously(algorithm, tree, setting, state, answers)
     return state, (policy, believed)
 
   state, (policies, believed) = jax.lax.scan(step, state, length=num_iterations // 2)

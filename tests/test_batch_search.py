@@ -9,6 +9,7 @@ import games
 import solvers
 from solvers import traversal
 from solvers.batch_search import (
+  believes_averages,
   leaf_beliefs,
   pack_leaves,
   sample_stop,
@@ -185,7 +186,13 @@ def test_sampled_leaves_follow_the_probabilities():
 
 
 @pytest.mark.parametrize(
-  "algorithm", [solvers.linear_cfr(), solvers.cfr_avg(solvers.linear_cfr())], ids=["d", "avg"]
+  "algorithm",
+  [
+    solvers.linear_cfr(),
+    solvers.linear_cfr(alternating=False),
+    solvers.cfr_avg(solvers.linear_cfr()),
+  ],
+  ids=["d", "simultaneous", "avg"],
 )
 def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
   table = build_subgame_table(games.make("liars_dice", num_dice=1, num_faces=2), depth=1)
@@ -214,7 +221,7 @@ def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
       continue
     # CFR-AVG passes on the beliefs of the average until then, CFR-D those of the policy itself.
     until = join(search(0, 2 * stop).average_policy)
-    believed = iterates.policies[stop] if algorithm == solvers.linear_cfr() else until
+    believed = until if believes_averages(algorithm) else iterates.policies[stop]
     np.testing.assert_allclose(iterates.believed[stop], believed, atol=1e-9)
     assert np.abs(until - iterates.policies[stop]).max() > 0.01
   np.testing.assert_allclose(iterates.average_policy, join(search(0).average_policy), atol=1e-9)

@@ -55,6 +55,23 @@ def test_safe_search_approaches_the_equilibrium(agent):
   np.testing.assert_allclose(policy[2:, 0], [0.4, 0.4, 0.2], atol=0.03)
 
 
+def test_searches_go_on_from_the_beliefs_of_averages_with_cfr_avg():
+  """Its leaf values hold for those (appendix I); from an iterate's the agent stays at 0.14."""
+  game = games.make("rock_paper_scissors")
+  first = games.build_public_tree(game, depth=1)
+  leaf_values, params = solvers.exact_leaf_values(game, num_iterations=256).bind(first)
+  agent = make_searching_agent(
+    game,
+    find_subgames(game, depth=1),
+    algorithm=solvers.cfr_avg(solvers.linear_cfr(), sound=True),
+    leaf_values=leaf_values,
+  )
+  policy = searching_policy(
+    agent, params=params, num_playthroughs=2_048, num_iterations=512, key=jax.random.key(0)
+  )
+  assert float(solvers.exploitability(agent.tree, policy)) < 0.03
+
+
 @pytest.mark.parametrize("iterations", [256, 4_096])
 def test_unsafe_search_stays_exploitable(agent, iterations):
   """Player 1 answers the beliefs of one average with one move, however long it searches."""
