@@ -28,8 +28,8 @@ def make_examples(
     weights = jax.vmap(lambda w, i: w[i])(weights, jnp.asarray(table.trees.root_pair_index)[roots])
     mass = jnp.stack(
       [
-        jnp.einsum("bij,bj->bi", weights, beliefs[:, 1]),
-        jnp.einsum("bij,bi->bj", weights, beliefs[:, 0]),
+        jnp.einsum("bij,bj->bi", weights, beliefs[:, 1], precision=jax.lax.Precision.HIGHEST),
+        jnp.einsum("bij,bi->bj", weights, beliefs[:, 0], precision=jax.lax.Precision.HIGHEST),
       ],
       axis=1,
     )

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from games import CHANCE, Game
 from games.public_tree import PADDING, Array, PublicTree, TreeStructure
@@ -154,8 +155,8 @@ def _compatible_mass(tree: PublicTree, reach: jax.Array, pair_index: Array) -> j
   weights = jnp.asarray(tree.pair_weights)[pair_index]  # [I, H, H]
   return jnp.stack(
     [
-      jnp.einsum("nij,nj->ni", weights, reach[:, 1]),
-      jnp.einsum("nij,ni->nj", weights, reach[:, 0]),
+      jnp.einsum("nij,nj->ni", weights, reach[:, 1], precision=lax.Precision.HIGHEST),
+      jnp.einsum("nij,ni->nj", weights, reach[:, 0], precision=lax.Precision.HIGHEST),
     ],
     axis=1,
   )

@@ -2,12 +2,13 @@
 
 In one playthrough every subgame that can come up is solved once, from the beliefs that the
 searches above it led to, and the policy of a random iteration is played; it, or with CFR-AVG the
-average until then, sets the beliefs below (appendix I). That is one policy of the whole game. Averaged over playthroughs, weighted by own reach, these policies
-approach what the agent plays in expectation, and the exploitability of the average bounds the
-agent's from above, the tighter the more playthroughs there are. All of a batch meet the same first
-search; its random iterations are spread evenly over them (`spread_stops`), since chance would
-otherwise decide most of what few playthroughs say. A search whose random iteration is known is not
-run beyond it: those of a level are sorted by it, so that one call's end nearly together.
+average until then, sets the beliefs below (appendix I). That is one policy of the whole game.
+Averaged over playthroughs, weighted by own reach, these policies approach what the agent plays in
+expectation, and the exploitability of the average bounds the agent's from above, the tighter the
+more playthroughs there are. All of a batch meet the same first search; its random iterations are
+spread evenly over them (`spread_stops`), since chance would otherwise decide most of what few
+playthroughs say. A search whose random iteration is known is not run beyond it: those of a level
+are sorted by it, so that one call's end nearly together.
 
 *Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
 playthrough is all of it, and however long it searches it may stay exploitable.

@@ -1,9 +1,11 @@
 """What stays fixed while a tree is solved: beliefs, chance, who moves where, payoff tables."""
 
+import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from games.public_tree import PADDING, Array, PublicTree
 from solvers import hole_cards
@@ -12,6 +14,9 @@ from solvers.levels import Levels, lift, split_levels, to_children
 # Below this many entries a level's payoff tables are multiplied node by node in one fused
 # loop; above it, one product for each run of nodes that share a table.
 _SMALL_LEVEL = 8192
+
+# How many units in the last place a sum over hands may be off that ought to be zero.
+_CANCELLED = 16.0
 
 
 class Setting(NamedTuple):
@@ -100,9 +105,14 @@ def prepare(tree: PublicTree, beliefs: Array) -> Setting:
 def root_mass(tree: PublicTree, beliefs: Array) -> jax.Array:
   """Returns the opponent's mass compatible with each root infostate: `[P, H]`."""
   if tree.hands is not None:
-    return hole_cards.compatible_mass(jnp.asarray(beliefs)[::-1])
-  weights = tree.pair_weights[tree.root_pair_index]
-  return jnp.stack([weights @ beliefs[1], beliefs[0] @ weights])
+    other = jnp.asarray(beliefs)[::-1]
+    mass = hole_cards.compatible_mass(other)
+    # What sums that cancel leave of nothing is rounding, and values are divided by it.
+    rounding = _CANCELLED * jnp.finfo(mass.dtype).eps * other.sum(axis=-1, keepdims=True)
+    return jnp.where(mass > rounding, mass, 0.0)
+  weights = jnp.asarray(tree.pair_weights[tree.root_pair_index])
+  exactly = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
+  return jnp.stack([exactly(weights, beliefs[1]), exactly(beliefs[0], weights)])
 
 
 def chance_reach(tree: PublicTree, dtype) -> Levels:

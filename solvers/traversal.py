@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from games.public_tree import PublicTree
 from solvers import hole_cards
@@ -105,8 +106,8 @@ def compatible_mass(setting: Setting, reach: jax.Array, player: int) -> jax.Arra
     return jnp.broadcast_to(reach.sum(axis=-1, keepdims=True), reach.shape)
   weights = setting.leaf_weights if player == 0 else setting.leaf_weights.swapaxes(-1, -2)
   if len(weights) == 1:
-    return reach @ weights[0].T
-  return jnp.einsum("lij,lj->li", weights, reach)
+    return jnp.matmul(reach, weights[0].T, precision=lax.Precision.HIGHEST)
+  return jnp.einsum("lij,lj->li", weights, reach, precision=lax.Precision.HIGHEST)
 
 
 class Sweep(NamedTuple):

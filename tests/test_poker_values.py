@@ -240,3 +240,23 @@ def test_training_examples_mask_hands_that_the_other_blocks():
 
 def build_table(trees):
   return SubgameTable(trees, np.zeros((1, 0), np.int32), np.zeros(1, np.int32))
+
+
+def test_hands_that_nothing_of_the_other_side_allows_are_worth_nothing():
+  """All that the other may hold has one card, and what sums that cancel leave is rounding."""
+  game = games.make(
+    "river_endgame_holdem",
+    board="TsThJsJhQs", pot=200, stack=300, big_blind=100, bets=(1.0,), ranks="TJQKA", suits="sh",
+  )  # fmt: skip
+  tree = games.build_public_tree(game)
+  hands = np.asarray(game.hole_cards)
+  holds = (hands == hands[0, 0]).any(axis=1)
+  beliefs = np.zeros((2, len(hands)))
+  beliefs[0] = 1 / len(hands)
+  beliefs[1, holds] = np.random.default_rng(0).dirichlet(np.ones(holds.sum()))
+  found = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=64, beliefs=beliefs)
+  policy = found.average_policy
+  best = solvers.best_response(tree, policy, 0, beliefs=beliefs).values
+  for values in (found.root_values[0], best):
+    assert (np.asarray(values)[holds] == 0).all()
+    assert (np.asarray(values)[~holds] != 0).any()

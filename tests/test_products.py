@@ -1,0 +1,94 @@
+"""Products of reach and values are not rounded on any device; GPUs and TPUs would by default."""
+
+import dataclasses
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from rebel_jax.networks import NetworkLeafValues
+from rebel_jax.self_play import init_lanes, self_play_step
+from rebel_jax.setup import make_setup
+from solvers import setting, terminal_values
+from solvers.evaluate_policy import policy_values
+from solvers.search_leaf_values import search_leaf_values
+from solvers.solve import uniform_policy
+from solvers.subgames import find_subgames
+from tests.tiny import TINY
+
+HOLDEM = {"board": "9sTsJsQs", "ranks": "89TJQ", "suits": "sh", "stack": 3_000}
+GAMES = {
+  "kuhn_poker": ({}, 1),
+  "leduc_poker": ({}, 2),
+  "liars_dice": ({"num_dice": 1, "num_faces": 3}, 2),
+  "turn_endgame_holdem": (HOLDEM, "stage"),
+}
+
+
+def products(function, *arguments) -> tuple[int, list[str]]:
+  """Returns how many products `function` is traced to, and those that devices may round."""
+  text = str(jax.make_jaxpr(function)(*arguments))
+  found = re.findall(r"dot_general\[(.*?)\n\s*\]", text, re.DOTALL)
+  return len(found), [x for x in found if "(Precision.HIGHEST, Precision.HIGHEST)" not in x]
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_self_play(name):
+  """With a network in float32: search, sampling, values of inner nodes, examples."""
+  parameters, depth = GAMES[name]
+  config = dataclasses.replace(
+    TINY,
+    game=name,
+    game_params=tuple(parameters.items()),
+    depth=depth,
+    network="mlp",
+    precision="float32",
+    inner_rows=int(depth == 2),
+    level_values=True,
+    num_devices=1,
+  )
+
+  def trace(config):
+    setup = make_setup(config)
+    settings, network = setup.trainer.self_play, setup.trainer.learner.network
+    params = setup.trainer.init(setup.table, 0, setup.mesh).params
+    lanes = init_lanes(setup.table, settings.num_lanes)
+    leaf_values = NetworkLeafValues(network)
+    return products(
+      lambda *x: self_play_step(x[0], settings, x[1], leaf_values, *x[2:]),
+      *(setup.table, lanes, params, jax.random.key(0)),
+    )
+
+  count, rounded = trace(config)
+  assert count > 4
+  assert not rounded
+  _, rounded = trace(dataclasses.replace(config, precision="default"))
+  assert rounded  # the network's
+
+
+def test_payoffs(monkeypatch):
+  """Those of few infostates are loops, not products."""
+  monkeypatch.setattr(terminal_values, "_FEW_INFOSTATES", 0)
+  monkeypatch.setattr(setting, "_SMALL_LEVEL", 0)
+  tree = games.build_public_tree(games.make("leduc_poker"))
+
+  def values(beliefs):
+    here = setting.prepare(tree, beliefs)
+    return policy_values(tree, here, uniform_policy(tree, here))
+
+  count, rounded = products(values, jnp.asarray(tree.prior))
+  assert count > 4
+  assert not rounded
+
+
+def test_places_of_public_states():
+  game = games.make("leduc_poker")
+  subgames = find_subgames(game, depth=2)
+  leaf_values, params = search_leaf_values(game, subgames, num_iterations=4)
+  features = jnp.asarray(np.asarray(subgames.trees[0].leaf_features)[0])
+  count, rounded = products(lambda x: leaf_values.encode(params, x), features)
+  assert count == 1
+  assert not rounded
