@@ -38,10 +38,10 @@ def share_cores(config: Config, before: int | None = None) -> None:
 
 def choose_number(config: Config, cores: int, before: int | None = None) -> int:
   """Returns how many devices to make of `cores` cores for a run: 1 or more."""
+  if before is not None and config.num_devices in (None, before):
+    return before
   if config.num_devices is not None:
     return max(1, min(config.num_devices, cores))
-  if before is not None:
-    return before
   counts = range(1, max(1, min(cores, config.lanes // _LANES_PER_DEVICE)) + 1)
   sizes = (config.lanes, config.batch_size, config.buffer_size)
   return max(count for count in counts if not any(size % count for size in sizes))

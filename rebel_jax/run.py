@@ -69,13 +69,15 @@ def train(
       of the device does not suffice; the last checkpoint is from before.
   """
   started = time.monotonic() if started is None else started
-  with display or Display(quiet=True) as shown:
+  with display or Display(quiet=True) as shown, contextlib.ExitStack() as stack:
     resumed = None
     if config.tensorboard:
       event_files.check_installed()
     if config.resume:
       config.validate()
-      resumed = folders.find_run(config.output_dir)
+      folder = folders.find_run(config.output_dir).folder
+      stack.enter_context(folders.lock(folder))
+      resumed = folders.find_run(str(folder))  # from here on nobody else adds a newer checkpoint
       saved = checkpoint.config_of(resumed.checkpoint, resumed.about)
       folders.check_compatible(resumed, saved, config)
     elif config.output_dir is not None:
@@ -83,11 +85,14 @@ def train(
     setup = make_setup(config)
     with before_writing(config):
       state = setup.trainer.init(setup.table, config.seed, setup.mesh)
-    folder = resumed.folder if resumed else folders.make_folder(config)
-    with folders.lock(folder), Signals() as signals, while_training(config, folder):
-      run = _Run(setup, state, folder, resumed, started, shown, signals, stop)
-      with contextlib.closing(run):
-        return run.go()
+    if resumed is None:
+      folder = folders.make_folder(config)
+      stack.enter_context(folders.lock(folder))
+      folders.check_free(str(folder))  # another run may have come and gone meanwhile
+    signals = stack.enter_context(Signals())
+    stack.enter_context(while_training(config, folder))
+    run = _Run(setup, state, folder, resumed, started, shown, signals, stop)
+    return stack.enter_context(contextlib.closing(run)).go()
 
 
 class _Run:
@@ -275,10 +280,30 @@ class _Run:
       raise Interrupted
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
-    """Returns what an evaluation adds to the row."""
+    """Returns what an evaluation adds to the row.
+
+    The first process measures; however that ends, it ends so for all.
+
+    Raises:
+      Interrupted: a signal was received meanwhile.
+      RunError: what was measured is not finite.
+    """
     self.evaluated_at = self.examples
-    if jax.process_index() != 0:
-      return {}
+    row: dict[str, Any] = {}
+    ended: Exception | None = None
+    if jax.process_index() == 0:
+      try:
+        row = self._measure(final)
+      except (Interrupted, RunError) as error:
+        ended = error
+    if agree(isinstance(ended, Interrupted)):
+      raise Interrupted
+    if agree(ended is not None):
+      raise ended or RunError("training stopped, for the reason that the first process says")
+    return row
+
+  def _measure(self, final: bool) -> dict[str, Any]:
+    """Evaluates, and says what came of it."""
     config = self.config
     playthroughs = config.final_playthroughs if final else config.eval_playthroughs
     iterations = config.final_iterations if final else config.eval_iterations

@@ -175,6 +175,8 @@ def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices:
     inner_rows=config.inner_rows,
   )
   most = 2 * config.lanes * (1 + config.inner_rows) * sum(layer.served for layer in layers)
+  if config.policy_network:
+    most = max(most, _most_policy_examples(self_play, tables, config.lanes))
   if most > config.buffer_size:
     raise ConfigError(
       f"buffer_size={config.buffer_size} must be at least {most}: as many examples may come of one "
@@ -201,6 +203,17 @@ def make_trainer(config: Config, game: Game, tables: SubgameTables, num_devices:
     policy_learner=policy_learner,
     policy_buffer_size=config.buffer_size // num_devices,
   )
+
+
+def _most_policy_examples(self_play: SelfPlay, tables: SubgameTables, lanes: int) -> int:
+  """Returns how many a step can make: one of each decision of the subgames that are searched."""
+  decisions = [
+    int((np.asarray(table.trees.kind) < CHANCE).sum(axis=-1).max()) if layer.decides else 0
+    for table, layer in zip(tables.tables, self_play.layers)
+  ]
+  of_lanes = lanes * sum(n for n, layer in zip(decisions, self_play.layers) if layer.served)
+  shared = lanes // self_play.num_lanes * self_play.num_starts if self_play.share_start else 0
+  return of_lanes + shared * decisions[0]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """What a row of metrics says about a chunk of training, beside losses and counts."""
 
-import resource
 import sys
 from pathlib import Path
 
@@ -50,8 +49,15 @@ def device_memory() -> int | None:
   return resident_memory() if device.platform == "cpu" else None
 
 
-def resident_memory() -> int:
-  """Returns the bytes of memory that this process has resident; its peak where that is not told."""
+def resident_memory() -> int | None:
+  """Returns the bytes of memory that this process has resident; its peak where that is not told.
+
+  None on Windows, which says neither.
+  """
+  try:
+    import resource
+  except ImportError:
+    return None
   try:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()

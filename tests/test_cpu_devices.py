@@ -34,6 +34,9 @@ def test_a_resumed_run_keeps_its_number():
   config = get_preset("liars_dice_1x4f")
   assert cpu_devices.choose_number(config, 1, before=4) == 4
   assert cpu_devices.choose_number(config, 8, before=1) == 1
+  resumed = dataclasses.replace(config, num_devices=4)
+  assert cpu_devices.choose_number(resumed, 2, before=4) == 4
+  assert cpu_devices.choose_number(resumed, 2) == 2
   asked = dataclasses.replace(config, num_devices=2)
   assert cpu_devices.choose_number(asked, 8, before=1) == 2
 

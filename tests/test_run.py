@@ -1,0 +1,82 @@
+"""A run among others: several processes, another command in its folder, buffers of all networks."""
+
+import dataclasses
+import sys
+
+import jax
+import pytest
+
+from rebel_jax import folders, watch
+from rebel_jax import run as run_module
+from rebel_jax.config import ConfigError
+from rebel_jax.failures import RunError
+from rebel_jax.run import _Run, train
+from rebel_jax.setup import make_setup
+from rebel_jax.signals import Interrupted
+from rebel_jax.training import Trainer
+from tests.test_checkpoint import assert_same_run
+from tests.tiny import tiny, trained
+
+
+@pytest.mark.parametrize("ends", [Interrupted, RunError("the exploitability is nan"), None])
+def test_all_processes_leave_an_evaluation_alike(ends, monkeypatch):
+  """Only the first measures; each of them asks it as often, and ends as it does."""
+  row = {"exploitability": 0.1}
+
+  def measure(self, final):
+    if ends is not None:
+      raise ends
+    return row
+
+  def evaluate():
+    """Returns what one process's evaluation comes to."""
+    run = object.__new__(_Run)
+    run.examples = 8
+    try:
+      return run._evaluate(final=True)
+    except (Interrupted, RunError) as error:
+      return type(error)
+
+  decisions = []
+  monkeypatch.setattr(_Run, "_measure", measure)
+  monkeypatch.setattr(run_module, "agree", lambda asked: decisions.append(asked) or asked)
+  first = evaluate()
+  monkeypatch.setattr(jax, "process_index", lambda: 1)
+  monkeypatch.setattr(run_module, "agree", lambda asked: decisions.pop(0))
+  second = evaluate()
+  assert decisions == []
+  expected = ends if ends in (Interrupted, None) else RunError
+  assert (first, second) == ((row, {}) if expected is None else (expected, expected))
+
+
+def test_a_run_that_another_command_ended_before_the_folder_was_free(tmp_path, monkeypatch):
+  """It goes on from what that command left, here the end, and not from what was there before."""
+  config = tiny(tmp_path)
+  train(config, stop=lambda step: step >= 4)
+  lock, trained_here = folders.lock, []
+
+  def late(folder):
+    monkeypatch.setattr(folders, "lock", lock)
+    train(dataclasses.replace(config, resume=True))
+    monkeypatch.setattr(Trainer, "run", lambda *_: trained_here.append(True))
+    return lock(folder)
+
+  monkeypatch.setattr(folders, "lock", late)
+  result = train(dataclasses.replace(config, resume=True))
+  assert (result.row["step"], trained_here) == (8, [])
+  monkeypatch.undo()
+  assert_same_run(tmp_path, trained())
+
+
+def test_a_step_may_not_make_more_examples_of_policies_than_the_buffer_holds(tmp_path):
+  changes = dict(game="leduc_poker", depth=2, batch_size=4, min_examples=4, buffer_size=16)
+  make_setup(tiny(tmp_path / "run", **changes))
+  # Four lanes, and subgames of up to six decisions.
+  with pytest.raises(ConfigError, match=r"^buffer_size=16 must be at least 24: as many examples"):
+    make_setup(tiny(tmp_path / "run", **changes, policy_network=True))
+  assert not (tmp_path / "run").exists()
+
+
+def test_memory_on_systems_that_do_not_say(monkeypatch):
+  monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+  assert watch.resident_memory() is None
