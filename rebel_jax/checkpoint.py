@@ -9,6 +9,7 @@ complete.
 
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -297,7 +298,7 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
     about = json.loads((path / "about.json").read_text())
     with np.load(path / "params.npz") as arrays:
       flat = {key: jnp.asarray(arrays[key]) for key in arrays.files}
-  except (OSError, ValueError) as error:
+  except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
     raise _damaged(path, error) from None
   config = config_of(path, about)
   params = traverse_util.unflatten_dict(flat, sep="/")

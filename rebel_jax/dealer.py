@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game
+from games.card_removal import compatible_mass, holds
 
 
 class Move(NamedTuple):
@@ -29,11 +30,12 @@ class Dealer:
 
   def __init__(self, game: Game):
     self.game = game
-    self._weights = np.asarray(game.pair_weights(), float)
-    # Where infostates are hands of cards, tables of all pairs may be too many to keep.
-    holds_cards = game.hands() is not None
-    self._strengths = game.strengths() if holds_cards else None
-    self._payoffs = None if holds_cards else np.asarray(game.payoffs(), float)
+    # Where infostates are hands of cards, tables of all pairs are too many to keep for every game.
+    self._hands = game.hands()
+    plain = self._hands is None
+    self._weights = np.asarray(game.pair_weights(), float) if plain else None
+    self._payoffs = np.asarray(game.payoffs(), float) if plain else None
+    self._strengths = None if plain else game.strengths()
     self.history: list[int] = []
     self.state = game.initial_state()
     self.infostates = [0, 0]
@@ -42,6 +44,10 @@ class Dealer:
     """Starts a new game; infostates are drawn from the prior, and chance moves if it is first."""
     prior = np.asarray(self.game.prior(), float)
     self.state, self.history = self.game.initial_state(), []
+    if self._hands is not None:
+      self.infostates = _deal_hands(self._hands, prior, rng)
+      return
+    assert self._weights is not None
     table = int(self.game.pair_index(self.state[None])[0])
     joint = prior[0][:, None] * prior[1] * self._weights[table]
     pair = rng.choice(joint.size, p=joint.ravel() / joint.sum())
@@ -126,3 +132,13 @@ class Dealer:
   def _infostate_parents(self, action: int) -> np.ndarray | None:
     origin = self.game.infostate_parents(self.state[None], np.array([action]))
     return None if origin is None else origin[0]
+
+
+def _deal_hands(hands: np.ndarray, prior: np.ndarray, rng: np.random.Generator) -> list[int]:
+  """Draws two hands `[H, 2]` that share no card from `prior` `[P, H]`, one after the other."""
+  mass = compatible_mass(prior[1], holds(hands, int(hands.max()) + 1))
+  first = prior[0] * np.where(mass > 1e-12, mass, 0.0)  # not what rounding leaves of nothing
+  own = int(rng.choice(len(hands), p=first / first.sum()))
+  shares = (hands[:, :, None] == hands[own]).any(axis=(1, 2))
+  second = np.where(shares, 0.0, prior[1])
+  return [own, int(rng.choice(len(hands), p=second / second.sum()))]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +29,19 @@ class KeptPlaythroughs:
     """Returns what is kept, sums of `shape`, or None if there is no file yet.
 
     Raises:
-      ConfigError: the file holds something else, or its folder is missing.
+      ConfigError: the file holds something else, or cannot be written.
     """
     if not self.path.exists():
       if not self.path.absolute().parent.is_dir():
         raise ConfigError(f"keep={str(self.path)!r} must lie in a folder that exists")
+      self._try_to_write()
       return None
     try:
       with np.load(self.path) as kept:
         what = json.loads(str(kept["what"]))
         key = jax.random.wrap_key_data(kept["key"])
         sampled = Sampled(kept["sums"], int(kept["count"]), key)
-    except (OSError, ValueError, KeyError, EOFError):
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
       raise ConfigError(
         f"keep={str(self.path)!r} is no file of kept playthroughs; choose another name"
       ) from None
@@ -51,12 +53,26 @@ class KeptPlaythroughs:
         )
     if sampled.sums.shape != shape:
       raise ConfigError(f"keep={str(self.path)!r} holds playthroughs of another game")
+    self._try_to_write()
     return sampled
+
+  @property
+  def _partial(self) -> Path:
+    return self.path.with_name(self.path.name + ".partial")
+
+  def _try_to_write(self) -> None:
+    """Finds out before hours of searching whether what comes of it can be kept."""
+    try:
+      self._partial.touch()
+      self._partial.unlink()
+    except OSError as error:
+      raise ConfigError(
+        f"keep={str(self.path)!r} must be a file that can be written: {error.strerror}"
+      ) from None
 
   def save(self, sampled: Sampled) -> None:
     """Replaces the file, all or nothing."""
-    partial = self.path.with_name(self.path.name + ".partial")
-    with open(partial, "wb") as file:
+    with open(self._partial, "wb") as file:
       np.savez(
         file,
         what=json.dumps(self.what),
@@ -64,4 +80,4 @@ class KeptPlaythroughs:
         count=sampled.count,
         key=np.asarray(jax.random.key_data(sampled.key)),
       )
-    os.replace(partial, self.path)
+    os.replace(self._partial, self.path)

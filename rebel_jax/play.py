@@ -4,6 +4,7 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tyro
@@ -232,13 +233,14 @@ def main(
     )
     options.validate()
     policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
+    compile_cache.enable()
+    seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
+    rng = np.random.default_rng(seed)
+    own = int(rng.integers(2**31))
+    settings: dict[str, Any] = dict(iterations=options.iterations, algorithm=options.algorithm)
+    searcher = Searcher(policy, **settings, seed=own)
   except ConfigError as error:
     return flags.fail(error)
-  compile_cache.enable()
-  seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
-  rng = np.random.default_rng(seed)
-  own = int(rng.integers(2**31))
-  searcher = Searcher(policy, iterations=options.iterations, algorithm=options.algorithm, seed=own)
   try:
     say(f"{searcher.game!r}: the agent compiles its search, which takes some seconds.")
     table = Table(Agent(searcher, seed=own), ask, say, rng)

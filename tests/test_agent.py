@@ -228,3 +228,21 @@ def test_searches_go_on_from_the_beliefs_that_the_algorithm_asks_for(algorithm, 
   of_iterate = search.beliefs[search.tree.leaf_nodes][here]
   assert np.allclose(search.leaf_beliefs[here], of_iterate, atol=1e-6) == same
   np.testing.assert_allclose(search.leaf_beliefs[here].sum(axis=-1), 1.0, atol=1e-5)
+
+
+def test_hands_are_dealt_as_often_as_their_pairs_weigh():
+  """One after the other, without the table of pairs that decides elsewhere."""
+  game = games.make(
+    "river_endgame_holdem",
+    board="TsThJsJhQs", pot=200, stack=300, big_blind=100, ranks="TJQKA", suits="sh",
+  )  # fmt: skip
+  prior = np.asarray(game.prior(), float)
+  joint = prior[0][:, None] * prior[1] * game.pair_weights()[0]
+  dealer, rng, found = Dealer(game), np.random.default_rng(0), np.zeros_like(joint)
+  assert 0 < (joint > 0).sum() < joint.size
+  for _ in range(4_000):
+    dealer.deal(rng)
+    found[tuple(dealer.infostates)] += 1
+  assert (found[joint == 0] == 0).all()
+  expected = 4_000 * joint / joint.sum()
+  assert np.abs(found - expected).max() < 5 * np.sqrt(expected.max())

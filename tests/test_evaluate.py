@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import rebel_jax
@@ -150,7 +151,11 @@ def test_an_evaluation_that_was_cut_short_goes_on(capsys, monkeypatch, tmp_path)
 def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
   few = ["--playthroughs", 2, "--iterations", 8]
   (tmp_path / "notes.txt").write_text("not numbers")
-  for keep in (tmp_path / "notes.txt", tmp_path / "missing" / "kept.npz", tmp_path):
+  np.save(tmp_path / "one.npy", np.zeros(3))
+  np.savez(tmp_path / "cut.npz", sums=np.zeros(3))
+  (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-30])
+  names = ("notes.txt", "one.npy", "cut.npz", "missing/kept.npz", "", "/proc/kept.npz")
+  for keep in (tmp_path / name for name in names):  # an absolute name stays what it is
     out, err, code = run(capsys, trained(), *few, "--keep", keep)
     assert code == 2, keep
     assert not out

@@ -13,7 +13,7 @@ from rebel_jax import play
 from rebel_jax.dealer import Dealer
 from rebel_jax.run import train
 from tests.test_poker_learning import TINY as TINY_POKER
-from tests.tiny import trained
+from tests.tiny import TINY, trained
 
 
 def at_the_table(*arguments, answers):
@@ -91,6 +91,16 @@ def test_mistakes_are_named(arguments, message, capsys):
   assert text == ""
   err = capsys.readouterr().err
   assert message in err
+  assert err.count("\n") == 1
+
+
+def test_a_search_that_the_run_cannot_make(tmp_path, capsys):
+  """A policy network gives regrets a warm start, and fictitious play has none."""
+  train(dataclasses.replace(TINY, output_dir=str(tmp_path), policy_network=True, examples=8))
+  text, code = at_the_table(str(tmp_path), "--algorithm", "fictitious_play", answers=[])
+  assert (text, code) == ("", 2)
+  err = capsys.readouterr().err
+  assert "fictitious_play" in err
   assert err.count("\n") == 1
 
 

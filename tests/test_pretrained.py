@@ -10,6 +10,7 @@ import rebel_jax
 from benchmarks import pretrained
 from benchmarks.pretrained import command_of
 from rebel_jax import cli
+from rebel_jax.config import ConfigError
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.presets import get_preset
 from tests.tiny import trained
@@ -55,6 +56,17 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
   assert plain.about["command"] == "two commands"
   with pytest.raises(SystemExit, match="not allowed with --own"):
     pretrained.main(pretrained.Options(str(trained()), "tiny", algorithm=other, own=True))
+
+
+@pytest.mark.parametrize("size", [0, 40, 2_000])
+def test_files_that_were_cut(tmp_path, size):
+  path = tmp_path / "network"
+  rebel_jax.checkpoint.export(rebel_jax.load(trained()), path)
+  rebel_jax.checkpoint.load_pretrained("network", path)
+  params = path / "params.npz"
+  params.write_bytes(params.read_bytes()[:size])
+  with pytest.raises(ConfigError, match=r"^checkpoint=.*network' cannot be read"):
+    rebel_jax.checkpoint.load_pretrained("network", path)
 
 
 def measure(policy, params, *, playthroughs, iterations):
