@@ -82,7 +82,11 @@ def cfr_avg(algorithm: CFR, *, sound: bool = False) -> CFR:
 
   The modified form of the paper's experiments by default; the sound form asks for leaf values
   with two beliefs, which an exact oracle can answer.
+
+  Raises:
+    ValueError: `algorithm` is not of the CFR family.
   """
+  _check_cfr(algorithm)
   beliefs = LeafBeliefs.AVERAGE_SOUND if sound else LeafBeliefs.AVERAGE
   return dataclasses.replace(algorithm, leaf_beliefs=beliefs)
 
@@ -93,8 +97,15 @@ def warm_started(algorithm: CFR, *, num_iterations: int = 15) -> CFR:
   ReBeL, appendix J, which uses 15.
 
   Raises:
-    ValueError: `num_iterations` is not a positive integer.
+    ValueError: `algorithm` is not of the CFR family, or `num_iterations` is not a positive
+      integer.
   """
+  _check_cfr(algorithm)
   if isinstance(num_iterations, bool) or not isinstance(num_iterations, int) or num_iterations < 1:
     raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
   return dataclasses.replace(algorithm, warm_start=num_iterations)
+
+
+def _check_cfr(algorithm: CFR) -> None:
+  if not isinstance(algorithm, CFR):
+    raise ValueError(f"algorithm={algorithm!r} must be of the CFR family, as linear_cfr() is")

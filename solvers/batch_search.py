@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from games import PADDING, PublicTree
-from solvers import traversal
+from solvers import traversal, validation
 from solvers.algorithm import Algorithm
 from solvers.evaluate_policy import values_given_leaves
 from solvers.leaf_values import (
@@ -218,7 +218,9 @@ def packed_leaf_values(
   def evaluate(beliefs: jax.Array, player: int) -> jax.Array:
     packed = beliefs.reshape(-1, *beliefs.shape[2:])[packing.source]  # [num_rows, P, H]
     query = LeafQuery(rows[player], player, packed, encoded=encoded[player])
-    values = leaf_values(params, query)[packing.target].reshape(*live.shape, -1)
+    answer = leaf_values(params, query)
+    validation.check_leaf_answer(num_rows, beliefs.shape[-1], answer)
+    values = answer[packing.target].reshape(*live.shape, -1)
     return jnp.where(packing.live, values, 0.0)
 
   return evaluate

@@ -88,6 +88,30 @@ class SolveBelow:
     return policies
 
 
+@dataclasses.dataclass(frozen=True)
+class SolveBelowTraced(SolveBelow):
+  """Answers for a traced tree that ought to be one known before, and NaN if it is another.
+
+  Its params are those of `SolveBelow` and whether it is that tree.
+  """
+
+  def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
+    """Returns the traverser's expected values at the leaves, `[L, H]`."""
+    groups, same = params
+    values = super().__call__(groups, query)
+    return jnp.where(same, values, jnp.nan)
+
+
+def _same_leaves(tree: PublicTree, known: PublicTree) -> jax.Array:
+  """Says whether a traced tree has the leaves of a concrete one."""
+  leaves = np.asarray(known.leaf_nodes)
+  same = (jnp.asarray(tree.leaf_nodes) == leaves).all()
+  same &= (jnp.asarray(tree.state)[leaves] == np.asarray(known.state)[leaves]).all()
+  if tree.possible is not None and known.possible is not None:
+    same &= (jnp.asarray(tree.possible)[leaves] == np.asarray(known.possible)[leaves]).all()
+  return same
+
+
 def _rows(trees: PublicTree, which) -> tuple[PublicTree, int | None]:
   """Returns a group's subgames, and their axis for `jax.vmap` if each leaf has its own."""
   if which is None:
@@ -112,8 +136,11 @@ class ExactLeafValues:
     self._tree: PublicTree | None = None
     self._params: tuple[LeafGroup, ...] = ()
 
-  def bind(self, tree: PublicTree) -> tuple[SolveBelow, tuple[LeafGroup, ...]]:
+  def bind(self, tree: PublicTree) -> tuple[SolveBelow, Any]:
     """Returns a function of `(params, query)` and its params for the leaves of `tree`.
+
+    Where `tree` is traced, answers are NaN if it turns out to be another than this object was
+    made for.
 
     Raises:
       ValueError: `tree` is traced and this object was made without one, it is stacked, or it
@@ -131,7 +158,8 @@ class ExactLeafValues:
           f"than the tree that exact_leaf_values was made for ({self._tree.num_nodes} nodes, "
           f"{self._tree.num_leaves} leaves)"
         )
-      return self._function, self._params
+      function = SolveBelowTraced(self._function.algorithm, self._function.num_iterations)
+      return function, (self._params, _same_leaves(tree, self._tree))
     validation.check_unstacked(tree)
     if tree is self._tree:
       return self._function, self._params
@@ -253,8 +281,8 @@ def exact_leaf_values(
     game: the rules that the tree was built from. Its public states must say all that matters
       below them: two histories with equal states have the same future.
     tree: the tree that will be solved; needed only where `solve` is given a traced tree, as
-      under a `jax.jit` whose argument it is. Other trees of the game may then still be given
-      concrete.
+      under a `jax.jit` whose argument it is; what comes of another traced tree is NaN. Other
+      trees of the game may then still be given concrete.
     algorithm: solves the subgames; None for `discounted_cfr()`, the most
       exact of the family after equally many iterations (docs/results/family.md).
     num_iterations: of that solver, for each query; one player's update is one iteration.

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from games import PublicTree
-from solvers import traversal
+from solvers import traversal, validation
 from solvers.algorithm import Algorithm
 from solvers.batch_search import believes_averages, leaf_beliefs, sample_stop
 from solvers.leaf_values import LeafQuery, LeafValues
@@ -68,7 +68,9 @@ def search_iterates(
 
   def values(state, player):
     query: LeafQuery = algorithm.leaf_query(tree, setting, state, player)
-    return leaf_values(params, query._replace(encoded=encoded[player]))
+    answer = leaf_values(params, query._replace(encoded=encoded[player]))
+    validation.check_leaf_answer(tree.num_leaves, tree.num_infostates, answer)
+    return answer
 
   answers = {player: values(state, player) for player in algorithm.primed}
   for player, answer in answers.items():

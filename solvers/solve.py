@@ -63,13 +63,15 @@ def solve(
     infostate drawn from the root beliefs conditioned on it: for CFR-D the mean over p's updates
     with the algorithm's weights (ReBeL, algorithm 2), for fictitious play and CFR-AVG the
     value of the average policy. Zero where the rules, or the beliefs, leave the other no
-    infostate compatible with h.
+    infostate compatible with h, and for player 1 of CFR-D after a single iteration, which
+    updates player 0 alone.
 
   Raises:
     ValueError: a static argument is out of range, a shape is wrong, a depth-limited tree has no
       `leaf_values`, or concrete beliefs or policies are not distributions.
   """
   validation.check_unstacked(tree)
+  validation.check_algorithm(algorithm)
   num_iterations = validation.check_num_iterations(num_iterations, algorithm.alternating)
   validation.check_leaves(tree, leaf_values)
   if beliefs is not None:
@@ -108,7 +110,7 @@ def _run(tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_
     if leaf_values is None:
       return None
     answer = leaf_values(params, algorithm.leaf_query(tree, setting, state, player))
-    validation.check_leaf_answer(tree, answer)
+    validation.check_leaf_answer(tree.num_leaves, tree.num_infostates, answer)
     return answer
 
   if algorithm.primed:

@@ -64,6 +64,11 @@ def solve_batch(
     ValueError: as `solve`, or `batch_size` is not a positive integer, one tree comes without
       beliefs, or the numbers of trees, beliefs and policies differ.
   """
+  if not isinstance(trees, PublicTree):
+    raise ValueError(
+      f"trees={type(trees).__name__} must be a PublicTree; games.stack_trees makes one of several"
+    )
+  validation.check_algorithm(algorithm)
   num_iterations = validation.check_num_iterations(num_iterations, algorithm.alternating)
   validation.check_leaves(trees, leaf_values)
   stacked = trees.prior.ndim == 3

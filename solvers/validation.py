@@ -32,6 +32,15 @@ def check_unstacked(tree: PublicTree) -> None:
     )
 
 
+def check_algorithm(algorithm) -> None:
+  """Checks that `algorithm` has what `solvers.Algorithm` asks for."""
+  if isinstance(algorithm, type) or not hasattr(algorithm, "current_policy"):
+    raise ValueError(
+      f"algorithm={algorithm!r} must be an algorithm, such as solvers.linear_cfr() or "
+      "solvers.make_algorithm('linear_cfr')"
+    )
+
+
 def check_num_iterations(num_iterations: int, alternating: bool) -> int:
   """Returns `num_iterations` if it is a positive integer, even where updates come in pairs."""
   try:
@@ -158,9 +167,9 @@ def check_leaves(tree: PublicTree, leaf_values) -> None:
     raise ValueError(f"leaf_values={leaf_values!r} must be a function of (params, query) or None")
 
 
-def check_leaf_answer(tree: PublicTree, values) -> None:
+def check_leaf_answer(num_leaves: int, num_infostates: int, values) -> None:
   """Checks the shape of what a leaf function returned; other shapes might broadcast unnoticed."""
-  expected = (tree.num_leaves, tree.num_infostates)
+  expected = (num_leaves, num_infostates)
   if np.shape(values) != expected:
     raise ValueError(
       f"leaf_values returned an array of shape {np.shape(values)}; it must return shape "

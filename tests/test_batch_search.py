@@ -225,3 +225,21 @@ def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
     np.testing.assert_allclose(iterates.believed[stop], believed, atol=1e-9)
     assert np.abs(until - iterates.policies[stop]).max() > 0.01
   np.testing.assert_allclose(iterates.average_policy, join(search(0).average_policy), atol=1e-9)
+
+
+def test_leaf_values_of_another_shape_are_refused():
+  """They would broadcast unnoticed."""
+  table = build_subgame_table(games.make("kuhn_poker"), depth=1)
+  tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
+  settings = {"algorithm": solvers.linear_cfr(), "params": None}
+
+  def one_column(params, query):
+    return query.beliefs[:, 0, :1]
+
+  with pytest.raises(ValueError, match=r"leaf_values returned .*must return shape \(4, 3\)"):
+    search_batch(
+      table, np.zeros(2, int), np.asarray(table.trees.prior)[[0, 0]], np.zeros(2, int), 2,
+      leaf_values=one_column, num_rows=4, **settings,
+    )  # fmt: skip
+  with pytest.raises(ValueError, match=r"leaf_values returned .*must return shape \(2, 3\)"):
+    search_iterates(tree, num_iterations=2, leaf_values=one_column, **settings)

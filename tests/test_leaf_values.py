@@ -212,3 +212,19 @@ def test_with_depth_at_least_the_game_s_nothing_is_asked(x64):
   deep = solvers.solve(games.build_public_tree(game, depth=3), leaf_values=oracle, **settings)
   np.testing.assert_array_equal(deep.average_policy, whole.average_policy)
   np.testing.assert_array_equal(deep.root_values, whole.root_values)
+
+
+def test_another_traced_tree_has_no_answers():
+  """Two trees of one structure, which nothing but their arrays tells apart."""
+  game = games.make("leduc_poker")
+  known, other = (games.build_public_tree(game, root=(1, 1, card), depth=1) for card in (3, 7))
+  assert known.structure == other.structure
+  oracle = solvers.exact_leaf_values(game, known, num_iterations=8)
+  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": 2, "leaf_values": oracle}
+
+  def solve(tree):
+    return solvers.solve(tree, **settings).root_values
+
+  np.testing.assert_allclose(jax.jit(solve)(known), solve(known), atol=1e-5)
+  assert np.isnan(jax.jit(solve)(other)).any()
+  assert np.isfinite(solve(other)).all()

@@ -21,6 +21,10 @@ def solve(tree=TREE, algorithm=None, num_iterations=2, **options):
   return solvers.solve(tree, algorithm=algorithm, num_iterations=num_iterations, **options)
 
 
+def solve_batch(trees):
+  return solvers.solve_batch(trees, algorithm=solvers.linear_cfr(), num_iterations=2)
+
+
 def beliefs(*rows):
   return np.array(rows, np.float32)
 
@@ -38,6 +42,15 @@ BAD = [
   (lambda: games.build_public_tree(KUHN, root=(0, 0)), "root=.*ends the game"),
   (lambda: games.build_public_tree(KUHN, root=(0, 0, 0)), "root=.*ended"),
   (lambda: games.stack_trees([]), "at least one tree"),
+  (lambda: solve(algorithm=solvers.linear_cfr), r"algorithm=<function .* such as .*linear_cfr\(\)"),
+  (lambda: solve(algorithm="linear_cfr"), r"algorithm='linear_cfr' .*make_algorithm"),
+  (lambda: solve(algorithm=solvers.CFR), "algorithm=<class .* must be an algorithm"),
+  (lambda: solve_batch([TREE, TREE]), "trees=list .*stack_trees"),
+  (lambda: solvers.cfr_avg(solvers.fictitious_play()), "algorithm=FictitiousPlay.* CFR family"),
+  (
+    lambda: solvers.warm_started(solvers.fictitious_play()),
+    "algorithm=FictitiousPlay.* CFR family",
+  ),
   (
     lambda: games.stack_trees([TREE, games.build_public_tree(games.make("liars_dice"))]),
     "different games",
