@@ -115,7 +115,8 @@ class Config:
       steps that make that many if no lane waits and each plays one subgame a step (with depth
       stage a lane plays several, and there are more). At least 1.
     max_seconds: Stop training after this many seconds since the command started, compilation
-      included, then evaluate and save; a positive number, or None for no limit.
+      included, then evaluate and save; a positive number, or None for no limit. A run that would
+      be cut off is made shorter in time, so that its learning rate falls to zero.
     report_every: Steps of self-play in one compiled chunk, between reports; at least 1.
     evaluate_every: Examples between evaluations during training; 0 for an evaluation at the end
       only.

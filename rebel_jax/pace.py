@@ -1,5 +1,7 @@
 """How much of a run is done, and how long the rest will take."""
 
+import dataclasses
+
 from rebel_jax.config import Config
 
 
@@ -7,11 +9,15 @@ class Pace:
   """Seconds that steps take, where late ones may have longer searches than the first.
 
   Work is counted in steps with searches of `config.iterations`.
+
+  Attributes:
+    config: of the run.
+    seconds: spent in chunks that were not compiled first.
   """
 
   def __init__(self, config: Config):
-    self._config = config
-    self._seconds, self._work = 0.0, 0.0
+    self.config = config
+    self.seconds, self._work = 0.0, 0.0
     self._estimate = 0.0  # seconds a unit of work, from a chunk that was compiled too
 
   def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
@@ -20,18 +26,38 @@ class Pace:
     if compiled:
       self._estimate = seconds / work
     else:
-      self._seconds, self._work = self._seconds + seconds, self._work + work
+      self.seconds, self._work = self.seconds + seconds, self._work + work
 
   def work(self, step: int) -> float:
     """Returns what the steps until `step` cost."""
-    late = max(step - self._config.late_step, 0)
-    return step - late + late * self._config.last_iterations / self._config.iterations
+    late = max(step - self.config.late_step, 0)
+    return step - late + late * self.config.last_iterations / self.config.iterations
 
   def done(self, step: int) -> float:
     """Returns the share of all work that is done after `step` steps."""
-    return self.work(step) / self.work(self._config.num_steps)
+    return self.work(step) / self.work(self.config.num_steps)
 
   def left(self, step: int) -> float:
     """Returns how many seconds the steps after `step` will take, compilation apart."""
-    unit = self._seconds / self._work if self._work else self._estimate
-    return unit * (self.work(self._config.num_steps) - self.work(step))
+    unit = self.seconds / self._work if self._work else self._estimate
+    return unit * (self.work(self.config.num_steps) - self.work(step))
+
+  def affordable(self, step: int, seconds: float) -> int:
+    """Returns of how many examples the run must be to end `seconds` after `step`.
+
+    Zero if all of them can be made by then, or not even those of another chunk.
+    """
+    if self.left(step) <= seconds:
+      return 0
+
+    def shorter(steps: int) -> "Pace":
+      config = dataclasses.replace(self.config, examples=2 * self.config.lanes * steps)
+      pace = Pace(config)
+      pace.seconds, pace._work, pace._estimate = self.seconds, self._work, self._estimate
+      return pace
+
+    low, high = step, self.config.num_steps  # the first fits, the second does not
+    while high - low > 1:
+      middle = (low + high) // 2
+      low, high = (middle, high) if shorter(middle).left(step) <= seconds else (low, middle)
+    return 2 * self.config.lanes * low if low >= step + self.config.report_every else 0

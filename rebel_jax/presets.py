@@ -197,8 +197,8 @@ _ALL = (
     1,
     4,
     **_RECIPE,
-    # With 600,000 it is hardly better. These a machine of little more than half the speed makes in
-    # its time, too; a run that is cut off has a network whose learning rate was still high.
+    # With 600,000 it is hardly better, and these a machine of little more than half the speed makes
+    # in its time, too.
     examples=400_000,
     evaluate_every=100_000,
     max_seconds=210.0,

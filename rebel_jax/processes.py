@@ -51,8 +51,13 @@ def join() -> None:
 
 def agree(decision: bool) -> bool:
   """Returns the first process's decision, so that all processes do the same."""
+  return bool(share(decision))
+
+
+def share(number: int) -> int:
+  """Returns the first process's number."""
   if jax.process_count() == 1:
-    return decision
+    return number
   from jax.experimental import multihost_utils
 
-  return bool(multihost_utils.broadcast_one_to_all(np.asarray(decision)))
+  return int(multihost_utils.broadcast_one_to_all(np.asarray(number)))

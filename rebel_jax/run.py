@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import optax
 
 from rebel_jax import checkpoint, event_files, folders, record, watch
 from rebel_jax.checkpoint_writer import CheckpointWriter, SaveError, tidy
@@ -18,7 +17,7 @@ from rebel_jax.evaluation import Evaluator
 from rebel_jax.failures import RunError, before_writing, while_training
 from rebel_jax.figures import plot_exploitability
 from rebel_jax.metrics import MetricsLog, read_metrics
-from rebel_jax.pace import Pace
+from rebel_jax.plan import Plan
 from rebel_jax.presets import paper_exploitability
 from rebel_jax.processes import agree
 from rebel_jax.setup import Setup, make_setup
@@ -136,7 +135,7 @@ class _Run:
     self.examples = 2 * int(self.state.solves)
     self.finished = self.step >= self.config.num_steps and not self.pending
     self.trainer: Trainer | None = None  # of the last chunk, once this command has trained
-    self.pace = Pace(setup.config)
+    self.plan = Plan(setup)
 
   def elapsed(self) -> float:
     """Returns seconds since this command began."""
@@ -158,6 +157,12 @@ class _Run:
     elif goes_on:
       self.display.say("nothing left to do: raise --examples to go on")
     while goes_on and not self.finished:
+      if self.plan.shorten(self.step, self.elapsed()):
+        examples = self.plan.setup.config.examples
+        self.display.say(
+          f"max_seconds={config.max_seconds:g} will not do for {config.examples:,} examples, so "
+          f"the run ends after {examples:,}, and its learning rate falls sooner"
+        )
       self._train_chunk()
       goes_on = self._close_chunk()
     self.writer.wait()
@@ -180,16 +185,16 @@ class _Run:
   def _over(self) -> bool:
     limit = self.config.max_seconds
     late = limit is not None and self.elapsed() >= limit
-    return self.step >= self.config.num_steps or agree(late)
+    return self.step >= self.plan.setup.config.num_steps or agree(late)
 
   def _train_chunk(self) -> None:
     config = self.config
-    first, before, learned = self.step + 1, self.examples, _gradient_steps(self.state)
+    first, before, learned = self.step + 1, self.examples, watch.gradient_steps(self.state)
     began = time.monotonic()
-    trainer = self.setup.trainer_at(self.step)
+    trainer = self.plan.setup.trainer_at(self.step)
     compiles = trainer != self.trainer
     if compiles:
-      if self.trainer is not None:
+      if self.trainer is not None and trainer.self_play != self.trainer.self_play:
         self.display.say(f"from here on searches take {config.last_iterations} iterations")
       self.display.show("training", self._fraction(), "compiling")
     self.state, report = trainer.run(self.table, self.state, config.report_every, self.setup.mesh)
@@ -201,9 +206,9 @@ class _Run:
       self.display.say(
         f"compiled, and took the {which} {config.report_every} steps: {seconds:.0f} s"
       )
-    self.pace.add(first - 1, self.step, seconds, compiled=compiles)
+    self.plan.pace.add(first - 1, self.step, seconds, compiled=compiles)
     self.trainer = trainer
-    learned = _gradient_steps(self.state) - learned
+    learned = watch.gradient_steps(self.state) - learned
     losses = watch.losses(report, config.report_every * config.learn_steps, learned)
     self._check_finite(losses, first)
     made = int(self.state.replay.added.sum())  # those of inner nodes too
@@ -215,7 +220,7 @@ class _Run:
       "seconds": round(self.seconds_before + self.elapsed(), 3),
       **losses,
       "examples_per_second": round((self.examples - before) / seconds, 3),
-      "gradient_steps": _gradient_steps(self.state),
+      "gradient_steps": watch.gradient_steps(self.state),
       "buffer_examples": in_buffer,
       "buffer_age": watch.buffer_age(in_buffer, made, self.step),
       "leaves_per_iteration": float(report.rows),
@@ -238,10 +243,10 @@ class _Run:
   def _fraction(self) -> float:
     """Returns how much of the run is done, by steps or by time, whichever ends it."""
     limit = self.config.max_seconds
-    return max(self.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
+    return max(self.plan.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
 
   def _text(self) -> str:
-    left = self.pace.left(self.step)
+    left = self.plan.pace.left(self.step)
     if self.config.max_seconds is not None:
       left = min(left, self.config.max_seconds - self.elapsed())
     return progress_text(self.row, self.exploitability, left)
@@ -386,9 +391,3 @@ class _Run:
     except ImportError:
       if self.finished:
         self.display.say("no figure: install matplotlib (the extra rebel-jax[plots]) for one")
-
-
-def _gradient_steps(state: TrainState) -> int:
-  """Returns how many gradient steps were taken: Adam counts them."""
-  counts = optax.tree_utils.tree_get_all_with_path(state.optimizer_state, "count")
-  return int(counts[0][1])

@@ -243,6 +243,19 @@ class Setup:
     return dataclasses.replace(self.trainer, self_play=longer)
 
 
+def with_examples(setup: Setup, examples: int) -> Setup:
+  """Returns the setup of the same run with another number of examples."""
+  config, trainer = dataclasses.replace(setup.config, examples=examples), setup.trainer
+  learners: dict[str, Any] = {"learner": trainer.learner, "policy_learner": trainer.policy_learner}
+  decay = config.num_steps * config.learn_steps
+  learners = {
+    name: learner and dataclasses.replace(learner, decay_steps=decay)
+    for name, learner in learners.items()
+  }
+  trainer = dataclasses.replace(trainer, **learners)
+  return dataclasses.replace(setup, config=config, trainer=trainer)
+
+
 def make_setup(config: Config) -> Setup:
   """Validates a configuration and makes what it needs; writes nothing.
 

@@ -4,8 +4,9 @@ import sys
 from pathlib import Path
 
 import jax
+import optax
 
-from rebel_jax.training import Report
+from rebel_jax.training import Report, TrainState
 
 
 def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
@@ -38,6 +39,12 @@ def buffer_age(in_buffer: int, examples: int, step: int) -> float:
     step: steps taken so far.
   """
   return round(in_buffer / 2 * step / max(examples, 1), 3)
+
+
+def gradient_steps(state: TrainState) -> int:
+  """Returns how many gradient steps were taken: the optimizers count them."""
+  counts = optax.tree_utils.tree_get_all_with_path(state.optimizer_state, "count")
+  return int(counts[0][1])
 
 
 def device_memory() -> int | None:

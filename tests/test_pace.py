@@ -26,3 +26,32 @@ def test_what_is_left_follows_from_what_was_spent():
   pace.add(80, 90, 20.0, compiled=False)  # as much a unit of work
   assert pace.left(90) == pytest.approx(20)
   assert pace.left(100) == 0
+
+
+def test_how_long_a_run_fits():
+  config = dataclasses.replace(PLAIN, report_every=5)
+  pace = Pace(config)
+  pace.add(0, 40, 80.0, compiled=False)  # two seconds a step
+  assert pace.affordable(40, 120.0) == 0  # all of it
+  assert pace.affordable(40, 119.0) == 128 * 99
+  assert pace.affordable(40, 60.0) == 128 * 70
+  assert pace.affordable(40, 10.0) == 128 * 45
+  assert pace.affordable(40, 9.0) == 0  # less than a chunk
+
+
+@pytest.mark.parametrize("seconds", [60.0, 90.0, 110.0])
+def test_longer_searches_come_last_in_a_shorter_run_too(seconds):
+  config = dataclasses.replace(LATE, report_every=5)
+  pace = Pace(config)
+  pace.add(0, 40, 40.0, compiled=False)
+  examples = pace.affordable(40, seconds)
+  shorter = dataclasses.replace(config, examples=examples)
+  assert shorter.late_step == round(0.8 * shorter.num_steps)
+
+  def left(run):
+    pace = Pace(run)
+    pace.add(0, 40, 40.0 * pace.work(40) / 40, compiled=False)
+    return pace.left(40)
+
+  longer = dataclasses.replace(config, examples=examples + 128)
+  assert left(shorter) <= seconds < left(longer) < left(config)

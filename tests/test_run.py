@@ -80,3 +80,42 @@ def test_a_step_may_not_make_more_examples_of_policies_than_the_buffer_holds(tmp
 def test_memory_on_systems_that_do_not_say(monkeypatch):
   monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
   assert watch.resident_memory() is None
+
+
+class Clock:
+  """Time that passes with the steps of training alone, ten seconds each."""
+
+  def __init__(self, monkeypatch):
+    self.now = 0.0
+    run = Trainer.run
+
+    def timed(trainer, table, state, num_steps, mesh):
+      self.now += 10.0 * num_steps
+      self.trainer = trainer
+      return run(trainer, table, state, num_steps, mesh)
+
+    monkeypatch.setattr(Trainer, "run", timed)
+    monkeypatch.setattr(run_module, "time", self)
+
+  def monotonic(self):
+    return self.now
+
+
+@pytest.mark.parametrize(
+  ("limit", "steps", "planned"),
+  # Of 300 s the 120 after step 18 are spent carefully; in 30 s there is nothing left to plan.
+  [(None, 40, 40), (600.0, 40, 40), (300.0, 28, 27), (30.0, 4, 40)],
+)
+def test_a_run_whose_time_does_not_suffice_is_made_shorter(
+  tmp_path, monkeypatch, limit, steps, planned
+):
+  """Its learning rate falls to zero by its end, where being cut off would leave it high."""
+  clock = Clock(monkeypatch)
+  config = tiny(tmp_path, examples=320, max_seconds=limit, evaluate_every=0)
+  result = train(config, started=0.0)
+  assert result.row["step"] == steps
+  assert clock.trainer.learner.decay_steps == planned * config.learn_steps
+  if planned < 40:  # it goes on to its whole length if asked to
+    resumed = train(dataclasses.replace(config, resume=True, max_seconds=None))
+    assert resumed.row["step"] == 40
+    assert clock.trainer.learner.decay_steps == 40 * config.learn_steps
