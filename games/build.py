@@ -250,6 +250,11 @@ def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree
     infostate_parent = np.concatenate([nodes.infostate_parent for nodes in levels])
     infostate_parent = infostate_parent.astype(np.int32)
 
+  if (state != state.astype(np.int32)).any():
+    raise ValueError(
+      f"{game.name}'s public states hold numbers up to {np.abs(state).max()}; they must fit into "
+      "32 bits"
+    )
   leaves, terminals = np.flatnonzero(kind == LEAF), np.flatnonzero(kind == TERMINAL)
   hands = game.hands()
   pair_weights = np.ones((1, 1, 1)) if hands is not None else np.asarray(game.pair_weights(), float)
@@ -305,6 +310,13 @@ def _hand_columns(game: Game, levels: list[_Nodes], boards: np.ndarray) -> dict:
   hands = game.hands()
   if hands is None:
     return {}
+  cards = np.unique(hands)
+  pairs = np.array(list(itertools.combinations(cards.tolist(), 2)))
+  if pairs.shape != np.shape(hands) or (pairs != hands).any():
+    raise ValueError(
+      f"{game.name}'s hands() must be all pairs of their cards, in the order of "
+      "itertools.combinations"
+    )
   dealt = [nodes.dealt for nodes in levels if nodes.dealt is not None]
   return {
     "hands": np.asarray(hands, np.int32),

@@ -43,9 +43,17 @@ def make(name: str, **parameters) -> Game:
   if not isinstance(name, str) or name not in _REGISTRY:
     raise ValueError(unknown_name("game", name, registered_games()))
   constructor = _REGISTRY[name]
-  allowed = list(inspect.signature(constructor).parameters)
-  for parameter in parameters:
+  declared = inspect.signature(constructor).parameters
+  several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+  allowed = [x for x, declaration in declared.items() if declaration.kind not in several]
+  takes_any = any(x.kind == inspect.Parameter.VAR_KEYWORD for x in declared.values())
+  for parameter, value in parameters.items():
     if parameter not in allowed:
+      if takes_any:
+        continue
       names = ", ".join(allowed) or "none"
       raise TypeError(f"{name} has no parameter {parameter!r}; it takes: {names}")
+    # A deck of ranks 56789 is a number on the command line.
+    if type(value) is int and declared[parameter].annotation in (str, "str"):
+      parameters[parameter] = str(value)
   return constructor(**parameters)

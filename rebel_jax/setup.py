@@ -65,9 +65,8 @@ def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
   if not config.policy_network:
     return None
   start = game.initial_state()[None]
-  actor = int(game.actor(start)[0])
   first = np.flatnonzero(game.legal_actions(start)[0])[:1]
-  if actor < CHANCE and game.infostate_parents(start, first) is not None:
+  if game.infostate_parents(start, first) is not None:
     raise ConfigError(
       f"policy_network=True needs infostates that never change; {game.name} has hidden moves"
     )

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from games import Game
+from games.poker import Holdem
 from rebel_jax.checkpoint import Policy, abstract_params
 from rebel_jax.config import ConfigError
 
@@ -37,6 +38,13 @@ def at_spot(policy: Policy, game_params: tuple[tuple[str, Any], ...]) -> Policy:
       f"game_params={dict(game_params)} would number infostates or actions otherwise than the "
       f"network of {policy.about['checkpoint']!r} learned them; other boards need a run with vary "
       "board random"
+    )
+  stacks = [game.rules.stack for game in (before, after) if isinstance(game, Holdem)]
+  if old.network == "mlp" and len(set(stacks)) > 1:
+    raise ConfigError(
+      f"game_params={dict(game_params)} change the stack from {stacks[0]} to {stacks[1]}, and an "
+      "mlp sees chips as fractions of the stack but values them in chips; other stacks need "
+      "network='cards'"
     )
   return policy._replace(config=new)
 

@@ -45,9 +45,8 @@ class SolveRows:
   def encode(self, params: SearchLeafParams, features: jax.Array) -> jax.Array:
     """Returns the place `[rows]` among `params.trees` of public states seen as `[rows, F]`."""
     known = jnp.asarray(params.features, features.dtype)
-    product = jnp.matmul(features, known.T, precision=jax.lax.Precision.HIGHEST)
-    distance = (known * known).sum(axis=1) - 2.0 * product
-    return jnp.asarray(params.which)[distance.argmin(axis=1)]
+    same = (features[:, None] == known).all(axis=-1)
+    return jnp.asarray(params.which)[same.argmax(axis=1)]
 
   def __call__(self, params: SearchLeafParams, query: LeafQuery) -> jax.Array:
     """Returns the traverser's expected values, `[rows, H]`."""

@@ -138,12 +138,56 @@ def test_a_bot_names_its_policy():
   state = translation.open_spiel_game.new_initial_state()
   for action in (2, 0, 1):  # king, jack, the first player bets
     state.apply_action(action)
+  assert bot.provides_policy()
   policy, action = bot.step_with_policy(state)
+  assert bot.get_policy(state) == policy
   assert sorted(a for a, _ in policy) == [0, 1]
   assert sum(p for _, p in policy) == pytest.approx(1)
   assert action in (0, 1)
   bot.restart()
   assert bot.step(state) in (0, 1)
+
+
+class Witness(pyspiel.Bot):
+  """Plays the first legal action, and writes down all that happens, as it is told."""
+
+  def __init__(self, seat):
+    pyspiel.Bot.__init__(self)
+    self.seat, self.games = seat, []
+
+  def restart(self):
+    self.games.append([])
+
+  def inform_action(self, state, player, action):
+    assert state.history() == [x for _, x in self.games[-1]]
+    self.games[-1].append((player, action))
+
+  def step(self, state):
+    assert state.history() == [x for _, x in self.games[-1]]
+    self.games[-1].append((self.seat, state.legal_actions()[0]))
+    return state.legal_actions()[0]
+
+
+def test_other_bots_are_told_what_happens():
+  witnesses = []
+
+  def make_witness(game, seat, seed):
+    witnesses.append(Witness(seat))
+    return witnesses[-1]
+
+  bots.play_bots(searcher("kuhn_poker"), make_witness, num_games=4)
+  for witness in witnesses:
+    ((*deals, first, second), *_) = [game[:4] for game in witness.games]
+    assert len(witness.games) == 1
+    assert [player for player, _ in deals] == [pyspiel.PlayerId.CHANCE] * 2
+    assert [player for player, _ in (first, second)] == [0, 1]
+
+
+def test_bots_with_a_state_of_their_own_can_play():
+  def stateful(game, seat, seed):
+    return pyspiel.make_stateful_random_bot(game, seat, seed)
+
+  assert bots.play_bots(searcher("kuhn_poker"), stateful, num_games=6).num_games == 6
 
 
 def test_beliefs_follow_what_is_seen():

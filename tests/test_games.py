@@ -219,7 +219,12 @@ class OutcomeForNobody(games.LeducPoker):
     return np.array([[0, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]], float)  # cards 1 and 0
 
 
+class RaiseBeyondThePlayers(games.LeducPoker):
+  num_player_actions = 2
+
+
 MISTAKES = {
+  RaiseBeyondThePlayers: "num_player_actions=2 says",
   UnnormalisedPrior: "prior",
   ImpossiblePrior: "no pair of infostates",
   MissingMove: "no action is legal",
@@ -357,3 +362,9 @@ def test_leduc_poker_allows_two_raises_a_round_and_no_fold_without_a_bet():
     ((2, 2, 1, 4), [1, 2]),
   ):
     assert np.flatnonzero(game.legal_actions(game.state_after(history)[None])[0]).tolist() == legal
+
+
+def test_games_that_take_any_parameter(monkeypatch):
+  monkeypatch.setattr(games.registry, "_REGISTRY", {})
+  games.register("any", lambda faces=2, **others: games.LiarsDice(num_faces=faces, **others))
+  assert games.make("any", faces=3, num_dice=1).num_faces == 3

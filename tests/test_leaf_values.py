@@ -9,6 +9,7 @@ import games
 import solvers
 from benchmarks import depth_limited
 from solvers.leaf_values import LeafQuery
+from solvers.search_leaf_values import SearchLeafParams, SolveRows
 from tests import harness
 
 # Game, parameters, depth, and the exploitability that 256 iterations must reach.
@@ -228,3 +229,11 @@ def test_another_traced_tree_has_no_answers():
   np.testing.assert_allclose(jax.jit(solve)(known), solve(known), atol=1e-5)
   assert np.isnan(jax.jit(solve)(other)).any()
   assert np.isfinite(solve(other)).all()
+
+
+def test_places_of_public_states_that_differ_by_little():
+  """Numbers whose squares float32 cannot tell apart."""
+  known = np.array([[20_000.0, 300.0], [20_001.0, 300.0], [20_002.0, 300.0]], np.float32)
+  rows = SolveRows(solvers.linear_cfr(), 2)
+  params = SearchLeafParams(None, known, np.array([5, 3, 4]))
+  np.testing.assert_array_equal(rows.encode(params, known[[2, 0, 1, 1]]), [4, 5, 3, 3])

@@ -13,7 +13,7 @@ from open_spiel.python.algorithms import exploitability as spiel_exploitability
 import games
 import solvers
 from rebel_jax import open_spiel
-from rebel_jax.open_spiel import policies
+from rebel_jax.open_spiel import decisions, policies
 
 GAMES = {
   "kuhn": ("kuhn_poker", {}),
@@ -191,6 +191,15 @@ def test_mistakes_get_a_sentence():
   partial = pyspiel.TabularPolicy({"0": [(0, 1.0), (1, 0.0)]})
   with pytest.raises(ValueError, match="policy has nothing for OpenSpiel's information state"):
     open_spiel.from_tabular_policy(game, tree, partial)
+  strings = {m.information_state for m in decisions.find_moves(game, tree)}
+  half = pyspiel.TabularPolicy({string: [(0, 0.5)] for string in strings})
+  with pytest.raises(ValueError, match="policy is not a distribution"):
+    open_spiel.from_tabular_policy(game, tree, half)
+  uniform = spiel_policy.UniformRandomPolicy(open_spiel.load_game(game))
+  for other in (uniform, None):
+    with pytest.raises(ValueError, match=r"policy=\w+ must know information state strings"):
+      open_spiel.from_tabular_policy(game, tree, other)
+  open_spiel.from_tabular_policy(game, tree, uniform.to_tabular())
 
 
 def test_without_openspiel_the_rest_works_and_the_bridge_says_what_to_install(monkeypatch):

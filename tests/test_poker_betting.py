@@ -181,3 +181,10 @@ def test_bad_betting_gets_one_sentence(make, message):
   with pytest.raises(ValueError, match=message) as error:
     make()
   assert "\n" not in str(error.value)
+
+
+def test_only_who_faces_a_bet_may_fold():
+  """Who has posted the larger blind and acts first may check; a fold would leave half of it."""
+  for actor, folds in ((0, False), (1, True)):
+    rules = Betting((600, 600), (100, 50), 100, (actor,))
+    assert rules.may_fold(rules.start()[None])[0] == folds

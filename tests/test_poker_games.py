@@ -1,5 +1,7 @@
 """Hold'em as public trees: against an enumeration of histories, and its own counts and errors."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import games
 from games.poker import betting
 from games.poker.abstraction import TEH, BetSizes
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
+from games.poker.units import in_units
 from games.testing import check_game
 
 SMALL = {
@@ -209,3 +212,52 @@ def test_bad_input_gets_one_sentence(make, message):
   with pytest.raises(ValueError, match=message) as error:
     make()
   assert "\n" not in str(error.value)
+
+
+def test_hands_in_another_order_are_refused():
+  """Sums over hands number the pairs of cards as `itertools.combinations` does."""
+  game = games.make("small_holdem")
+  game.hole_cards = game.hole_cards[::-1]
+  with pytest.raises(ValueError, match=r"hands\(\) must be all pairs of their cards"):
+    games.build_public_tree(game)
+
+
+def test_chips_that_do_not_fit_are_refused():
+  game = games.make(
+    "river_endgame_holdem",
+    ranks="TJQKA", suits="sh", board="TsJhQsKhAs", stack=5_000_000_000, pot=4_000_000_000,
+  )  # fmt: skip
+  with pytest.raises(ValueError, match=r"hold numbers up to 5000000000; they must fit"):
+    games.build_public_tree(game)
+
+
+def test_small_holdem_takes_one_number_for_several():
+  several = games.make("small_holdem", deals=(1,), blinds=(50, 50), first_to_act=(0,))
+  one = games.make("small_holdem", deals=1, blinds=50, first_to_act=0)
+  assert one.deals == several.deals
+  assert one.rules == several.rules
+  with pytest.raises(ValueError, match=r"blinds=\(1, 2, 3\) must be one number of chips, or two"):
+    games.make("small_holdem", blinds=(1, 2, 3))
+
+
+def test_decks_of_digits():
+  """On the command line they are numbers."""
+  game = games.make(
+    "turn_endgame_holdem", ranks=56789, suits="shd", board="5s6h7d8s", stack=3_000, pot=200
+  )
+  assert game.deck.ranks == "56789"
+
+
+def test_a_pot_of_nothing_is_no_unit():
+  game = games.make("small_holdem", blinds=(0, 0), big_blind=100)
+  found = in_units(game, 3.0)
+  assert math.isnan(found.pot)
+  assert (found.chips, found.mbb) == (3.0, 30.0)
+
+
+def test_variants_with_nothing_to_bet():
+  game = games.make("small_holdem", stack=100)
+  with pytest.raises(ValueError, match=r"vary without stack may leave nothing to bet"):
+    game.vary(bets=0.1)
+  with pytest.raises(ValueError, match=r"vary stack='50-90' may leave nothing to bet"):
+    game.vary(stack="50-90")

@@ -8,17 +8,20 @@ import pytest
 import games
 import solvers
 from rebel_jax import checkpoint
+from rebel_jax.config import Config, ConfigError
 from rebel_jax.evaluation import Evaluator
 from rebel_jax.examples import make_policy_examples
 from rebel_jax.learner import PolicyLearner
 from rebel_jax.networks import ValueNetwork
 from rebel_jax.policy_networks import PolicyNetwork
 from rebel_jax.run import train
+from rebel_jax.setup import make_policy_network
 from solvers import traversal
 from solvers.batch_search import node_beliefs, sample_stop, search_batch
 from solvers.policy_network import SearchPolicy, policy_from_network, policy_targets
 from solvers.solve import uniform_policy
 from solvers.subgames import add_node_features, find_subgames, stack_subgames
+from tests.random_game import RandomGame
 from tests.tiny import rows, tiny
 
 RIVER = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs", pot=200, stack=400, bets=[1.0])
@@ -243,3 +246,13 @@ def test_a_run_with_a_policy_network_resumes_and_is_measured(tmp_path):
   again = checkpoint.load_pretrained("exported", folder)
   for x, y in zip(jax.tree.leaves(policy.params), jax.tree.leaves(again.params), strict=True):
     np.testing.assert_array_equal(x, y)
+
+
+def test_hidden_moves_after_chance_are_hidden_moves():
+  """Also where the game starts with chance, who hides nothing."""
+  found = [RandomGame(seed) for seed in range(20)]
+  found = [game for game in found if game.actor(game.initial_state()[None])[0] == games.CHANCE]
+  assert found
+  for game in found:
+    with pytest.raises(ConfigError, match="policy_network=True needs infostates that never change"):
+      make_policy_network(Config(policy_network=True), game)

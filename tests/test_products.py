@@ -5,7 +5,6 @@ import re
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import games
@@ -14,9 +13,7 @@ from rebel_jax.self_play import init_lanes, self_play_step
 from rebel_jax.setup import make_setup
 from solvers import setting, terminal_values
 from solvers.evaluate_policy import policy_values
-from solvers.search_leaf_values import search_leaf_values
 from solvers.solve import uniform_policy
-from solvers.subgames import find_subgames
 from tests.tiny import TINY
 
 HOLDEM = {"board": "9sTsJsQs", "ranks": "89TJQ", "suits": "sh", "stack": 3_000}
@@ -81,14 +78,4 @@ def test_payoffs(monkeypatch):
 
   count, rounded = products(values, jnp.asarray(tree.prior))
   assert count > 4
-  assert not rounded
-
-
-def test_places_of_public_states():
-  game = games.make("leduc_poker")
-  subgames = find_subgames(game, depth=2)
-  leaf_values, params = search_leaf_values(game, subgames, num_iterations=4)
-  features = jnp.asarray(np.asarray(subgames.trees[0].leaf_features)[0])
-  count, rounded = products(lambda x: leaf_values.encode(params, x), features)
-  assert count == 1
   assert not rounded

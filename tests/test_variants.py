@@ -16,6 +16,7 @@ import solvers
 from games.game import Variation
 from games.testing import check_game
 from rebel_jax import checkpoint, cli
+from rebel_jax.checkpoint import Policy, abstract_params
 from rebel_jax.config import Config, ConfigError
 from rebel_jax.examples import make_examples
 from rebel_jax.networks import NetworkLeafValues
@@ -450,6 +451,17 @@ def test_a_network_at_another_spot():
       at_spot(policy, changes)
   with pytest.raises(ConfigError, match="has no parameter 'stacks'"):
     at_spot(policy, (("stacks", 9_000),))
+
+
+def test_an_mlp_knows_one_stack():
+  """It sees chips as fractions of the stack, and values them in chips."""
+  policy = rebel_jax.load_pretrained("small_turn_endgame_holdem")
+  config = dataclasses.replace(policy.config, network="mlp")
+  params = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), abstract_params(config))
+  policy = Policy(config, params, policy.about)
+  at_spot(policy, (("pot", 3_000),))
+  with pytest.raises(ConfigError, match="change the stack from 6000 to 9000, and an mlp"):
+    at_spot(policy, (("stack", 9_000),))
 
 
 def test_a_network_of_many_boards_plays_other_boards():

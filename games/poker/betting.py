@@ -78,8 +78,9 @@ class Betting:
     return states[:, [PAID_0, PAID_1]].max(axis=1)
 
   def may_fold(self, states: np.ndarray) -> np.ndarray:
-    """Says where there is a bet to fold to: `[n]`."""
-    return (states[:, STATUS] == GOING_ON) & (states[:, PAID_0] != states[:, PAID_1])
+    """Says where the player to act faces a bet, and may fold: `[n]`."""
+    own = np.where(states[:, ACTOR] == 0, states[:, PAID_0], states[:, PAID_1])
+    return (states[:, STATUS] == GOING_ON) & (own < self.highest(states))
 
   def may_raise(self, states: np.ndarray) -> np.ndarray:
     """Says where a player may still bet or raise: `[n]`."""

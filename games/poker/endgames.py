@@ -1,6 +1,7 @@
 """The hold'em games that `games.make` knows by name."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from games.poker.abstraction import BetSizes, make_bet_sizes
 from games.poker.betting import Betting, check_chips
@@ -94,20 +95,28 @@ class SmallHoldem(Holdem):
     self,
     ranks: str = "TJQKA",
     suits: str = "sh",
-    deals: tuple[int, ...] = (1,),
-    blinds: tuple[int, int] = (100, 100),
+    deals: int | tuple[int, ...] = (1,),
+    blinds: int | tuple[int, int] = (100, 100),
     stack: int | tuple[int, int] = 600,
     big_blind: int | None = None,
-    first_to_act: tuple[int, ...] = (0,),
+    first_to_act: int | tuple[int, ...] = (0,),
     bets: Bets = (1.0,),
   ):
-    least = max(blinds) if big_blind is None else big_blind
+    both = _each(blinds) * (1 if isinstance(blinds, tuple | list) else 2)
+    if len(both) != 2:
+      raise ValueError(f"blinds={blinds!r} must be one number of chips, or two")
+    least = max(both) if big_blind is None else big_blind
     super().__init__(
       deck=Deck(ranks, suits),
-      deals=deals,
-      rules=Betting(_stacks(stack), blinds, least, tuple(first_to_act)),
+      deals=_each(deals),
+      rules=Betting(_stacks(stack), both, least, _each(first_to_act)),
       bets=make_bet_sizes(bets),
     )
+
+
+def _each(numbers: Any) -> tuple[Any, ...]:
+  """Returns several numbers, or one, as a tuple; what they may be is checked elsewhere."""
+  return tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,)
 
 
 def _board(deck: Deck, board: str, number: int) -> tuple[int, ...]:

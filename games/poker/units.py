@@ -1,5 +1,6 @@
 """Exploitability, and other numbers of chips, in the units that poker papers use."""
 
+import math
 from typing import NamedTuple
 
 from games.poker.holdem import Holdem
@@ -10,7 +11,7 @@ class Chips(NamedTuple):
 
   Attributes:
     chips: the number.
-    pot: as a fraction of the pot at the start of the game.
+    pot: as a fraction of the pot at the start of the game; NaN if nothing is in it.
     mbb: in thousandths of a big blind.
   """
 
@@ -23,4 +24,5 @@ def in_units(game: Holdem, chips) -> Chips:
   """Returns payoffs of `game`, its chips unless `Holdem.chip` says otherwise, in all units."""
   value = float(chips) / game.chip
   pot = sum(game.rules.paid)
-  return Chips(value, value / pot, 1000 * value / game.rules.big_blind)
+  share = value / pot if pot else math.nan
+  return Chips(value, share, 1000 * value / game.rules.big_blind)

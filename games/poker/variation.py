@@ -96,10 +96,10 @@ def _read(game: "Holdem", how: dict[str, Any]) -> Ranges:
   most = max(paid) if pot is None else pot[1] // 2
   least = stack if stacks is None else stacks[0]
   if least <= most:
-    name = "pot" if stacks is None else "stack"
+    named = [f"{name}={how[name]!r}" for name in ("stack", "pot") if name in how]
     raise ValueError(
-      f"vary {name}={how[name]!r} may leave nothing to bet: stacks must be above what each player "
-      f"has put into the pot, at most {most} of at least {least}"
+      f"vary {' and '.join(named) or 'without stack'} may leave nothing to bet: stacks must be "
+      f"above what each player has put into the pot, at most {most} of at least {least}"
     )
   if "board" in how and (how["board"] != "random" or not game.board):
     raise ValueError(

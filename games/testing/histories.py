@@ -202,6 +202,12 @@ def _follow(game: Game, node: PublicHistory) -> list[PublicHistory]:
     f"shape {(1, game.num_actions)}",
   )
   node.children = np.flatnonzero(legal[0]).tolist()
+  beyond = [a for a in node.children if a >= game.num_player_actions]
+  require(
+    not (beyond and node.actor in (0, 1)),
+    f"player {node.actor} may take actions {beyond} after {node.history}, but num_player_actions="
+    f"{game.num_player_actions} says that players' actions are below it",
+  )
   require(node.children, f"no action is legal after {node.history}, yet it is not TERMINAL")
   steps = [_Step(game, node, action) for action in node.children]
   if node.actor == CHANCE:

@@ -63,7 +63,7 @@ class AgentBot(pyspiel.Bot):
     return self._player
 
   def provides_policy(self) -> bool:
-    """Says that `step_with_policy` is answered."""
+    """Says that `get_policy` and `step_with_policy` are answered."""
     return True
 
   def restart(self) -> None:
@@ -102,8 +102,8 @@ class AgentBot(pyspiel.Bot):
     unchanging = prior[self._held] > 0
     return self._held if unchanging else int(np.flatnonzero(prior)[0])
 
-  def step_with_policy(self, state: pyspiel.State) -> tuple[list[tuple[int, float]], int]:
-    """Returns the probabilities of OpenSpiel's legal actions, and one of them, sampled."""
+  def get_policy(self, state: pyspiel.State) -> list[tuple[int, float]]:
+    """Returns the probabilities of OpenSpiel's legal actions."""
     while self.catch_up(state):
       prepare([self._agent])
     choices = self._agent.choices()
@@ -113,8 +113,13 @@ class AgentBot(pyspiel.Bot):
       policy.append((spiel_action, max(chances)))
     weights = np.array([probability for _, probability in policy])
     weights = weights / weights.sum()
-    chosen = policy[self._rng.choice(len(policy), p=weights)][0]
-    return [(a, float(p)) for (a, _), p in zip(policy, weights)], chosen
+    return [(a, float(p)) for (a, _), p in zip(policy, weights)]
+
+  def step_with_policy(self, state: pyspiel.State) -> tuple[list[tuple[int, float]], int]:
+    """Returns the probabilities of OpenSpiel's legal actions, and one of them, sampled."""
+    policy = self.get_policy(state)
+    actions, weights = zip(*policy)
+    return policy, actions[self._rng.choice(len(actions), p=weights)]
 
   def step(self, state: pyspiel.State) -> int:
     """Returns an action of OpenSpiel's."""
@@ -132,7 +137,8 @@ def play_bots(
 
   Args:
     searcher: what the agent searches with.
-    make_bot: makes the other player, given the game, its seat and a seed.
+    make_bot: makes the other player, a `pyspiel.Bot`, given the game, its seat and a seed; it is
+      told what happens as by OpenSpiel's own matches.
     num_games: even, at least 4.
     seed: of deals and players.
 
@@ -151,18 +157,26 @@ def play_bots(
   for number in range(num_games):
     seat, seeds = number % 2, rng.integers(2**31, size=2).tolist()
     ours = AgentBot(searcher, translation, seat, seed=seeds[0])
-    tables.append((seat, game.new_initial_state(), ours, make_bot(game, 1 - seat, seeds[1])))
+    other = make_bot(game, 1 - seat, seeds[1])
+    other.restart()
+    tables.append((seat, game.new_initial_state(), ours, other))
   running = tables
   while running:
-    for _, state, _, _ in running:
+    for _, state, _, other in running:
       while state.is_chance_node():
         outcomes, weights = zip(*state.chance_outcomes())
-        state.apply_action(int(rng.choice(outcomes, p=weights)))
+        outcome = int(rng.choice(outcomes, p=weights))
+        other.inform_action(state, pyspiel.PlayerId.CHANCE, outcome)
+        state.apply_action(outcome)
     running = [table for table in running if not table[1].is_terminal()]
     turns = [(bot, state) for seat, state, bot, _ in running if state.current_player() == seat]
     while waiting := [bot for bot, state in turns if bot.catch_up(state)]:
       prepare([bot._agent for bot in waiting])
     for seat, state, ours, other in running:
-      bot = ours if state.current_player() == seat else other
-      state.apply_action(bot.step(state))
+      if state.current_player() == seat:
+        action = ours.step(state)
+        other.inform_action(state, seat, action)
+      else:
+        action = other.step(state)
+      state.apply_action(action)
   return summarise([(seat, state.returns()[seat]) for seat, state, _, _ in tables])

@@ -85,10 +85,17 @@ def from_tabular_policy(game: Game, tree: PublicTree, policy) -> np.ndarray:
     policy = pyspiel.TabularPolicy(policy.to_dict())
   array = _default_policy(tree)
   for string, action, node, infostates in find_moves(game, tree):
-    probabilities = policy.action_probabilities(string)
+    try:
+      probabilities = policy.action_probabilities(string)
+    except (AttributeError, TypeError):
+      raise ValueError(
+        f"policy={type(policy).__name__} must know information state strings, as a tabular policy "
+        "does; OpenSpiel's Python policies have to_tabular()"
+      ) from None
     if not probabilities:
       raise ValueError(f"policy has nothing for OpenSpiel's information state {string!r}")
     array[node, list(infostates)] = probabilities.get(action, 0.0)
+  validation.check_policy("policy", tree, array)
   return array
 
 
