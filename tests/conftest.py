@@ -1,28 +1,17 @@
 """Fixtures that every test file may use."""
 
-import os
 from pathlib import Path
 
 import jax
 import pytest
-
-# Most of the tests' time is compilation, and XLA's older emitters take half as long. Only in this
-# process: programs that tests start compile as users' do.
-_FLAGS = os.environ.get("XLA_FLAGS")
-os.environ["XLA_FLAGS"] = f"{_FLAGS or ''} --xla_cpu_use_fusion_emitters=false".lstrip()
 
 # Linux lets a process map memory some 65,000 times. XLA maps a few pieces for every program that it
 # compiles, and crashes where it gets no more; a thousand tests would come close.
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = 12_000
 
-# Commands that tests call in this process would else make devices of the cores. XLA reads its flags
-# here.
+# Commands that tests call in this process would else make devices of the cores.
 jax.devices()
-if _FLAGS is None:
-  del os.environ["XLA_FLAGS"]
-else:
-  os.environ["XLA_FLAGS"] = _FLAGS
 
 
 @pytest.fixture
