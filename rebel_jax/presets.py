@@ -206,7 +206,8 @@ _ALL = (
   ),
   _liars_dice(1, 5, **_LARGER, examples=3_200_000, evaluate_every=800_000),
   _liars_dice(1, 6, **_LARGER, examples=3_200_000, evaluate_every=800_000),
-  _liars_dice(2, 3, **_LARGER, examples=3_200_000, evaluate_every=800_000),
+  # Two more layers learn more of the same examples, which shows in the agent if it searches well.
+  _liars_dice(2, 3, **_LARGER | {"hidden_layers": 6}, examples=3_200_000, evaluate_every=800_000),
   _paper(1, 4),
   _paper(1, 5),
   _paper(1, 6),
