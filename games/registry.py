@@ -47,13 +47,11 @@ def make(name: str, **parameters) -> Game:
   several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
   allowed = [x for x, declaration in declared.items() if declaration.kind not in several]
   takes_any = any(x.kind == inspect.Parameter.VAR_KEYWORD for x in declared.values())
-  for parameter, value in parameters.items():
-    if parameter not in allowed:
-      if takes_any:
-        continue
+  for parameter in parameters:
+    if parameter not in allowed and not takes_any:
       names = ", ".join(allowed) or "none"
       raise TypeError(f"{name} has no parameter {parameter!r}; it takes: {names}")
-    # A deck of ranks 56789 is a number on the command line.
-    if type(value) is int and declared[parameter].annotation in (str, "str"):
-      parameters[parameter] = str(value)
-  return constructor(**parameters)
+  # A deck of ranks 56789 is a number on the command line.
+  texts = [x for x in allowed if declared[x].annotation in (str, "str")]
+  digits = {x: str(y) for x, y in parameters.items() if x in texts and type(y) is int}
+  return constructor(**parameters | digits)

@@ -6,6 +6,7 @@ import numpy as np
 
 from games import CHANCE, TERMINAL, Game
 from games.card_removal import compatible_mass, holds
+from games.poker.cards import shares_card
 
 
 class Move(NamedTuple):
@@ -139,6 +140,5 @@ def _deal_hands(hands: np.ndarray, prior: np.ndarray, rng: np.random.Generator) 
   mass = compatible_mass(prior[1], holds(hands, int(hands.max()) + 1))
   first = prior[0] * np.where(mass > 1e-12, mass, 0.0)  # not what rounding leaves of nothing
   own = int(rng.choice(len(hands), p=first / first.sum()))
-  shares = (hands[:, :, None] == hands[own]).any(axis=(1, 2))
-  second = np.where(shares, 0.0, prior[1])
+  second = np.where(shares_card(hands, hands[own][None])[:, 0], 0.0, prior[1])
   return [own, int(rng.choice(len(hands), p=second / second.sum()))]

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 
 from rebel_jax.replay import POLICY_STEPS, Examples, PolicyExamples
-from solvers import hole_cards
 from solvers.inner_nodes import InnerValues
 from solvers.policy_network import PolicyTargets
+from solvers.setting import root_mass
 from solvers.subgames import SubgameTable
 
 # Where the average policy goes more seldom, the policy below has hardly been trained, so its values
@@ -19,24 +19,11 @@ def make_examples(
   table: SubgameTable, roots: jax.Array, beliefs: jax.Array, values: jax.Array
 ) -> Examples:
   """Returns one example for each player and lane, player 0's first: `[2 * B, ...]`."""
-  features = jnp.asarray(table.trees.root_features)[roots]  # [B, P, F]
-  if table.trees.hands is not None:
-    # What sums that cancel leave of nothing is rounding.
-    possible = hole_cards.compatible_mass(beliefs[:, ::-1]) > 1e-6
-  else:
-    weights = jnp.asarray(table.trees.pair_weights)[roots]
-    weights = jax.vmap(lambda w, i: w[i])(weights, jnp.asarray(table.trees.root_pair_index)[roots])
-    mass = jnp.stack(
-      [
-        jnp.einsum("bij,bj->bi", weights, beliefs[:, 1], precision=jax.lax.Precision.HIGHEST),
-        jnp.einsum("bij,bi->bj", weights, beliefs[:, 0], precision=jax.lax.Precision.HIGHEST),
-      ],
-      axis=1,
-    )
-    possible = mass > 0
-  mask = possible.astype(values.dtype)
-  if table.trees.possible is not None:
-    mask *= jnp.asarray(table.trees.possible)[roots, 0]
+  trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
+  mask = (jax.vmap(root_mass)(trees, beliefs) > 0).astype(values.dtype)
+  if trees.possible is not None:
+    mask *= trees.possible[:, 0]
+  features = trees.root_features  # [B, P, F]
   return _by_player(features, beliefs, values, mask)
 
 

@@ -5,10 +5,14 @@ import dataclasses
 from rebel_jax.config import Config
 
 
+def work(config: Config, step: int) -> float:
+  """Returns what a run's first `step` steps cost, in steps with searches of `config.iterations`."""
+  late = max(step - config.late_step, 0)
+  return step - late + late * config.last_iterations / config.iterations
+
+
 class Pace:
   """Seconds that steps take, where late ones may have longer searches than the first.
-
-  Work is counted in steps with searches of `config.iterations`.
 
   Attributes:
     config: of the run.
@@ -22,25 +26,19 @@ class Pace:
 
   def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
     """Takes note of the chunk from step `first` to step `last`, and whether it was compiled."""
-    work = self.work(last) - self.work(first)
+    done = work(self.config, last) - work(self.config, first)
     if compiled:
-      self._estimate = seconds / work
+      self._estimate = seconds / done
     else:
-      self.seconds, self._work = self.seconds + seconds, self._work + work
-
-  def work(self, step: int) -> float:
-    """Returns what the steps until `step` cost."""
-    late = max(step - self.config.late_step, 0)
-    return step - late + late * self.config.last_iterations / self.config.iterations
+      self.seconds, self._work = self.seconds + seconds, self._work + done
 
   def done(self, step: int) -> float:
     """Returns the share of all work that is done after `step` steps."""
-    return self.work(step) / self.work(self.config.num_steps)
+    return work(self.config, step) / work(self.config, self.config.num_steps)
 
   def left(self, step: int) -> float:
     """Returns how many seconds the steps after `step` will take, compilation apart."""
-    unit = self.seconds / self._work if self._work else self._estimate
-    return unit * (self.work(self.config.num_steps) - self.work(step))
+    return self._left(self.config, step)
 
   def affordable(self, step: int, seconds: float) -> int:
     """Returns of how many examples the run must be to end `seconds` after `step`.
@@ -49,15 +47,18 @@ class Pace:
     """
     if self.left(step) <= seconds:
       return 0
+    a_step = 2 * self.config.lanes
 
-    def shorter(steps: int) -> "Pace":
-      config = dataclasses.replace(self.config, examples=2 * self.config.lanes * steps)
-      pace = Pace(config)
-      pace.seconds, pace._work, pace._estimate = self.seconds, self._work, self._estimate
-      return pace
+    def fits(steps: int) -> bool:
+      shorter = dataclasses.replace(self.config, examples=a_step * steps)
+      return self._left(shorter, step) <= seconds
 
     low, high = step, self.config.num_steps  # the first fits, the second does not
     while high - low > 1:
       middle = (low + high) // 2
-      low, high = (middle, high) if shorter(middle).left(step) <= seconds else (low, middle)
-    return 2 * self.config.lanes * low if low >= step + self.config.report_every else 0
+      low, high = (middle, high) if fits(middle) else (low, middle)
+    return a_step * low if low >= step + self.config.report_every else 0
+
+  def _left(self, config: Config, step: int) -> float:
+    unit = self.seconds / self._work if self._work else self._estimate
+    return unit * (work(config, config.num_steps) - work(config, step))

@@ -245,13 +245,12 @@ class Setup:
 def with_examples(setup: Setup, examples: int) -> Setup:
   """Returns the setup of the same run with another number of examples."""
   config, trainer = dataclasses.replace(setup.config, examples=examples), setup.trainer
-  learners: dict[str, Any] = {"learner": trainer.learner, "policy_learner": trainer.policy_learner}
   decay = config.num_steps * config.learn_steps
-  learners = {
-    name: learner and dataclasses.replace(learner, decay_steps=decay)
-    for name, learner in learners.items()
-  }
-  trainer = dataclasses.replace(trainer, **learners)
+  learner = dataclasses.replace(trainer.learner, decay_steps=decay)
+  policy_learner = trainer.policy_learner
+  if policy_learner is not None:
+    policy_learner = dataclasses.replace(policy_learner, decay_steps=decay)
+  trainer = dataclasses.replace(trainer, learner=learner, policy_learner=policy_learner)
   return dataclasses.replace(setup, config=config, trainer=trainer)
 
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from games import CHANCE, Game
 from games.public_tree import PADDING, Array, PublicTree, TreeStructure
@@ -23,7 +22,7 @@ from solvers import hole_cards, traversal
 from solvers.batch_search import SearchResult, node_reach
 from solvers.evaluate_policy import per_unit_of_mass
 from solvers.leaf_values import normalise_beliefs
-from solvers.setting import chance_reach
+from solvers.setting import chance_reach, pair_mass
 from solvers.subgames import InnerStates, SubgameTable
 from solvers.traversal import Levels, Setting
 
@@ -152,11 +151,4 @@ def _compatible_mass(tree: PublicTree, reach: jax.Array, pair_index: Array) -> j
   """Returns the mass of the other's reach that is compatible with each infostate: `[I, P, H]`."""
   if tree.hands is not None:
     return hole_cards.compatible_mass(reach[:, ::-1])
-  weights = jnp.asarray(tree.pair_weights)[pair_index]  # [I, H, H]
-  return jnp.stack(
-    [
-      jnp.einsum("nij,nj->ni", weights, reach[:, 1], precision=lax.Precision.HIGHEST),
-      jnp.einsum("nij,ni->nj", weights, reach[:, 0], precision=lax.Precision.HIGHEST),
-    ],
-    axis=1,
-  )
+  return pair_mass(jnp.asarray(tree.pair_weights)[pair_index], reach)

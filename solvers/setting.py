@@ -110,9 +110,24 @@ def root_mass(tree: PublicTree, beliefs: Array) -> jax.Array:
     # What sums that cancel leave of nothing is rounding, and values are divided by it.
     rounding = _CANCELLED * jnp.finfo(mass.dtype).eps * other.sum(axis=-1, keepdims=True)
     return jnp.where(mass > rounding, mass, 0.0)
-  weights = jnp.asarray(tree.pair_weights[tree.root_pair_index])
-  exactly = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
-  return jnp.stack([exactly(weights, beliefs[1]), exactly(beliefs[0], weights)])
+  return pair_mass(jnp.asarray(tree.pair_weights[tree.root_pair_index]), jnp.asarray(beliefs))
+
+
+def pair_mass(weights: jax.Array, reach: jax.Array) -> jax.Array:
+  """Returns the other's mass that is compatible with each infostate, `[..., P, H]`.
+
+  Args:
+    weights: `[..., H, H]` of pairs, player 0's infostate first.
+    reach: `[..., P, H]`.
+  """
+  exactly = functools.partial(jnp.einsum, precision=lax.Precision.HIGHEST)
+  return jnp.stack(
+    [
+      exactly("...ij,...j->...i", weights, reach[..., 1, :]),
+      exactly("...ij,...i->...j", weights, reach[..., 0, :]),
+    ],
+    axis=-2,
+  )
 
 
 def chance_reach(tree: PublicTree, dtype) -> Levels:

@@ -102,14 +102,12 @@ class SmallHoldem(Holdem):
     first_to_act: int | tuple[int, ...] = (0,),
     bets: Bets = (1.0,),
   ):
-    both = _each(blinds) * (1 if isinstance(blinds, tuple | list) else 2)
-    if len(both) != 2:
-      raise ValueError(f"blinds={blinds!r} must be one number of chips, or two")
+    both = _both("blinds", blinds)
     least = max(both) if big_blind is None else big_blind
     super().__init__(
       deck=Deck(ranks, suits),
       deals=_each(deals),
-      rules=Betting(_stacks(stack), both, least, _each(first_to_act)),
+      rules=Betting(_both("stack", stack), both, least, _each(first_to_act)),
       bets=make_bet_sizes(bets),
     )
 
@@ -130,7 +128,7 @@ def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
   check_chips("pot", pot, at_least=2)
   if pot % 2:
     raise ValueError(f"pot={pot!r} must be even: half of it comes from each player")
-  rules = Betting(_stacks(stack), (pot // 2, pot // 2), big_blind)
+  rules = Betting(_both("stack", stack), (pot // 2, pot // 2), big_blind)
   if rules.stack == pot // 2:
     raise ValueError(
       f"stack={stack!r} is all in the pot of {pot}; a player must have chips behind to bet"
@@ -138,9 +136,10 @@ def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
   return rules
 
 
-def _stacks(stack: int | tuple[int, int]) -> tuple[int, int]:
-  if isinstance(stack, tuple | list):
-    if len(stack) != 2:
-      raise ValueError(f"stack={stack!r} must be one number of chips, or two")
-    return stack[0], stack[1]
-  return stack, stack
+def _both(name: str, chips: int | tuple[int, int]) -> tuple[int, int]:
+  """Returns both players' chips, given for each or as one number."""
+  if isinstance(chips, tuple | list):
+    if len(chips) != 2:
+      raise ValueError(f"{name}={chips!r} must be one number of chips, or two")
+    return chips[0], chips[1]
+  return chips, chips
