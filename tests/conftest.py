@@ -1,16 +1,24 @@
 """Fixtures that every test file may use."""
 
+import os
 from pathlib import Path
 
 import jax
 import pytest
+
+# Most of the tests' time is compilation, which these halve. Programs that tests start inherit them
+# and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do.
+os.environ.setdefault(
+  "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1"
+)
 
 # Linux lets a process map memory some 65,000 times. XLA maps a few pieces for every program that it
 # compiles, and crashes where it gets no more; a thousand tests would come close.
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = 12_000
 
-# Commands that tests call in this process would else make devices of the cores.
+# Commands that tests call in this process would else make devices of the cores. XLA reads its flags
+# here.
 jax.devices()
 
 

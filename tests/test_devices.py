@@ -1,12 +1,13 @@
 """Many devices: gradients are averaged, and learning goes as on one."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.tiny import with_devices
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,7 +49,7 @@ def run(script: str, devices: int, *arguments: str):
     cwd=ROOT,
     capture_output=True,
     text=True,
-    env=os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"},
+    env=with_devices(devices),
   )
   assert done.returncode == 0, done.stderr
   return json.loads(done.stdout.splitlines()[-1])

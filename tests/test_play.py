@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import games
-from rebel_jax import play
+from rebel_jax import checkpoint, play
+from rebel_jax.checkpoint import Policy
 from rebel_jax.dealer import Dealer
 from rebel_jax.run import train
+from rebel_jax.setup import make_setup
 from tests.test_poker_learning import TINY as TINY_POKER
 from tests.tiny import TINY, trained
 
@@ -94,10 +96,13 @@ def test_mistakes_are_named(arguments, message, capsys):
   assert err.count("\n") == 1
 
 
-def test_a_search_that_the_run_cannot_make(tmp_path, capsys):
+def test_a_search_that_the_run_cannot_make(monkeypatch, capsys):
   """A policy network gives regrets a warm start, and fictitious play has none."""
-  train(dataclasses.replace(TINY, output_dir=str(tmp_path), policy_network=True, examples=8))
-  text, code = at_the_table(str(tmp_path), "--algorithm", "fictitious_play", answers=[])
+  config = dataclasses.replace(TINY, policy_network=True)
+  setup = make_setup(config)
+  policy = Policy(config, setup.trainer.init(setup.table, 0, setup.mesh).params, {})
+  monkeypatch.setattr(checkpoint, "load", lambda name: policy)
+  text, code = at_the_table("untrained", "--algorithm", "fictitious_play", answers=[])
   assert (text, code) == ("", 2)
   err = capsys.readouterr().err
   assert "fictitious_play" in err

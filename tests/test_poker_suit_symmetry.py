@@ -170,7 +170,7 @@ def dense_tree(game):
   return games.build_public_tree(twin)
 
 
-QUICK = ("three suits", "river")
+QUICK = ("three suits",)
 QUICK_OR_SLOW = [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in GAMES]
 
 

@@ -1,7 +1,6 @@
 """Runs that go on with another number of devices or processes."""
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from rebel_jax import redistribute, replay
 from rebel_jax.replay import Examples, Replay
 from rebel_jax.run import train
 from rebel_jax.self_play import Lanes
-from tests.tiny import rows, tiny
+from tests.tiny import rows, tiny, with_devices
 
 ROOT = Path(__file__).parents[1]
 LAYOUTS = [(1, 8), (8, 1), (2, 4), (4, 2), (8, 4), (1, 1)]
@@ -167,7 +166,7 @@ def test_from_one_device_to_many_and_back(tmp_path, many):
   result = subprocess.run(
     [sys.executable, "-c", MANY_DEVICES, tmp_path / "run", str(many)],
     cwd=ROOT, capture_output=True, text=True,
-    env=os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={many}"},
+    env=with_devices(many),
   )  # fmt: skip
   assert result.returncode == 0, result.stderr
   said = json.loads(result.stdout.splitlines()[-1])

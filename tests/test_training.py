@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from rebel_jax.evaluation import Evaluator
 from rebel_jax.networks import NetworkLeafValues
 from rebel_jax.self_play import init_lanes, self_play_step
 from rebel_jax.setup import make_setup
-from tests.tiny import TINY, rows
+from tests.tiny import TINY, rows, with_devices
 
 ROOT = Path(__file__).parents[1]
 
@@ -181,7 +180,7 @@ def test_two_devices(tmp_path):
   result = subprocess.run(
     [sys.executable, "-c", TWO_DEVICES, tmp_path / "run"],
     cwd=ROOT, capture_output=True, text=True,
-    env=os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"},
+    env=with_devices(2),
   )  # fmt: skip
   assert result.returncode == 0, result.stderr
   said = json.loads(result.stdout.splitlines()[-1])

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -55,6 +56,12 @@ def trained() -> Path:
   folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
   train(tiny(folder))
   return folder
+
+
+def with_devices(count: int) -> dict[str, str]:
+  """Returns the environment of a process that has so many CPU devices."""
+  flags = os.environ.get("XLA_FLAGS", "")
+  return os.environ | {"XLA_FLAGS": f"{flags} --xla_force_host_platform_device_count={count}"}
 
 
 def rows(folder) -> list[dict]:
