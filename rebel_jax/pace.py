@@ -17,18 +17,20 @@ class Pace:
   Attributes:
     config: of the run.
     seconds: spent in chunks that were not compiled first.
+    evaluation: what the latest evaluation before the last took, 0 if there was none.
   """
 
   def __init__(self, config: Config):
     self.config = config
+    self.evaluation = 0.0
+    self._compiled: list[tuple[float, float]] = []  # seconds and work of chunks compiled first
     self.seconds, self._work = 0.0, 0.0
-    self._estimate = 0.0  # seconds a unit of work, from a chunk that was compiled too
 
   def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
     """Takes note of the chunk from step `first` to step `last`, and whether it was compiled."""
     done = work(self.config, last) - work(self.config, first)
     if compiled:
-      self._estimate = seconds / done
+      self._compiled.append((seconds, done))
     else:
       self.seconds, self._work = self.seconds + seconds, self._work + done
 
@@ -37,8 +39,16 @@ class Pace:
     return work(self.config, step) / work(self.config, self.config.num_steps)
 
   def left(self, step: int) -> float:
-    """Returns how many seconds the steps after `step` will take, compilation apart."""
+    """Returns how many seconds the rest after `step` takes: steps and evaluations.
+
+    Compilation and the last evaluation are apart.
+    """
     return self._left(self.config, step)
+
+  @property
+  def compiling(self) -> float:
+    """How many seconds the compilation of a step took, the longest of them."""
+    return max((x - self._unit * done for x, done in self._compiled), default=0.0)
 
   def affordable(self, step: int, seconds: float) -> int:
     """Returns of how many examples the run must be to end `seconds` after `step`.
@@ -59,6 +69,21 @@ class Pace:
       low, high = (middle, high) if fits(middle) else (low, middle)
     return a_step * low if low >= step + self.config.report_every else 0
 
+  @property
+  def _unit(self) -> float:
+    if self._work:
+      return self.seconds / self._work
+    seconds, done = self._compiled[-1] if self._compiled else (0.0, 1.0)
+    return seconds / done  # compilation too, as there is nothing else to go by
+
   def _left(self, config: Config, step: int) -> float:
-    unit = self.seconds / self._work if self._work else self._estimate
-    return unit * (work(config, config.num_steps) - work(config, step))
+    steps = self._unit * (work(config, config.num_steps) - work(config, step))
+    return steps + self.evaluation * _evaluations(config, step)
+
+
+def _evaluations(config: Config, step: int) -> int:
+  """Returns how many evaluations come after `step`, without the one at the end."""
+  if not config.evaluate_every or step >= config.num_steps:
+    return 0
+  made = 2 * config.lanes * step
+  return (config.examples - 1) // config.evaluate_every - made // config.evaluate_every

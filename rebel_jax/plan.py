@@ -9,7 +9,7 @@ from rebel_jax.processes import share
 from rebel_jax.setup import Setup, with_examples
 
 # When to look whether the time suffices, as a share of it: late enough to know the pace, early
-# enough for the learning rate to fall. What fits is made so much smaller, for compiling again.
+# enough for the learning rate to fall. So much of the time left is planned with.
 _LOOK = 0.6
 _CAREFULLY = 0.9
 
@@ -42,9 +42,10 @@ class Plan:
     if self.shortened or limit is None:
       return False
     examples = 0
-    if _LOOK * limit <= elapsed < limit:
-      training = self.pace.seconds / elapsed  # the rest goes into compiling and evaluating
-      examples = self.pace.affordable(step, _CAREFULLY * training * (limit - elapsed))
+    seconds = _CAREFULLY * (limit - elapsed)
+    if elapsed >= _LOOK * limit and self.pace.left(step) > seconds > 0:
+      # A shorter run is another program.
+      examples = self.pace.affordable(step, seconds - self.pace.compiling)
     examples = share(examples)
     if not examples:
       return False

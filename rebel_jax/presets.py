@@ -201,7 +201,7 @@ _ALL = (
     # in its time, too.
     examples=400_000,
     evaluate_every=100_000,
-    max_seconds=210.0,
+    max_seconds=300.0,
     final_playthroughs=256,  # with 64 the measure scatters by more than runs differ
   ),
   _liars_dice(1, 5, **_LARGER, examples=3_200_000, evaluate_every=800_000),

@@ -261,6 +261,8 @@ class _Run:
       self._check_signals()
       if due:
         self.row |= self._evaluate(final=over)
+        if not over:
+          self.plan.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
         if not over and self._over():  # time ran out meanwhile
           over = True
           self.row |= self._evaluate(final=True)

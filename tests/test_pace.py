@@ -39,6 +39,29 @@ def test_how_long_a_run_fits():
   assert pace.affordable(40, 9.0) == 0  # less than a chunk
 
 
+def test_evaluations_take_time_too():
+  config = dataclasses.replace(PLAIN, report_every=5, evaluate_every=128 * 25)
+  pace = Pace(config)
+  pace.add(0, 30, 30.0, compiled=False)
+  assert pace.left(30) == pytest.approx(70)  # how long they take is not known yet
+  pace.evaluation = 20.0
+  # After steps 50 and 75; the one at the end is apart.
+  assert [pace.left(step) for step in (30, 50, 75, 99, 100)] == pytest.approx([110, 70, 25, 1, 0])
+  assert pace.affordable(30, 109.0) == 128 * 99
+  assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
+  assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
+  assert pace.affordable(30, 20.5) == 128 * 50
+
+
+def test_what_compilation_took():
+  pace = Pace(PLAIN)
+  assert pace.compiling == 0
+  pace.add(0, 10, 30.0, compiled=True)
+  pace.add(10, 20, 5.0, compiled=False)
+  pace.add(20, 30, 20.0, compiled=True)
+  assert pace.compiling == pytest.approx(25)
+
+
 @pytest.mark.parametrize("seconds", [60.0, 90.0, 110.0])
 def test_longer_searches_come_last_in_a_shorter_run_too(seconds):
   config = dataclasses.replace(LATE, report_every=5)

@@ -104,7 +104,7 @@ class Clock:
 @pytest.mark.parametrize(
   ("limit", "steps", "planned"),
   # Of 300 s the 120 after step 18 are spent carefully; in 30 s there is nothing left to plan.
-  [(None, 40, 40), (600.0, 40, 40), (300.0, 28, 27), (30.0, 4, 40)],
+  [(None, 40, 40), (600.0, 40, 40), (300.0, 28, 28), (30.0, 4, 40)],
 )
 def test_a_run_whose_time_does_not_suffice_is_made_shorter(
   tmp_path, monkeypatch, limit, steps, planned
