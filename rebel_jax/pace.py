@@ -16,15 +16,15 @@ class Pace:
 
   Attributes:
     config: of the run.
-    seconds: spent in chunks that were not compiled first.
     evaluation: what the latest evaluation before the last took, 0 if there was none.
   """
 
   def __init__(self, config: Config):
     self.config = config
     self.evaluation = 0.0
-    self._compiled: list[tuple[float, float]] = []  # seconds and work of chunks compiled first
-    self.seconds, self._work = 0.0, 0.0
+    # Seconds and work of all chunks that were not compiled first, and of each that was.
+    self._seconds, self._work = 0.0, 0.0
+    self._compiled: list[tuple[float, float]] = []
 
   def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
     """Takes note of the chunk from step `first` to step `last`, and whether it was compiled."""
@@ -32,7 +32,7 @@ class Pace:
     if compiled:
       self._compiled.append((seconds, done))
     else:
-      self.seconds, self._work = self.seconds + seconds, self._work + done
+      self._seconds, self._work = self._seconds + seconds, self._work + done
 
   def done(self, step: int) -> float:
     """Returns the share of all work that is done after `step` steps."""
@@ -72,7 +72,7 @@ class Pace:
   @property
   def _unit(self) -> float:
     if self._work:
-      return self.seconds / self._work
+      return self._seconds / self._work
     seconds, done = self._compiled[-1] if self._compiled else (0.0, 1.0)
     return seconds / done  # compilation too, as there is nothing else to go by
 

@@ -9,7 +9,7 @@ from rebel_jax.processes import share
 from rebel_jax.setup import Setup, with_examples
 
 # When to look whether the time suffices, as a share of it: late enough to know the pace, early
-# enough for the learning rate to fall. So much of the time left is planned with.
+# enough for the learning rate to fall. And which share of the time left is planned with.
 _LOOK = 0.6
 _CAREFULLY = 0.9
 

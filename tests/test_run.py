@@ -9,6 +9,7 @@ import pytest
 from rebel_jax import folders, watch
 from rebel_jax import run as run_module
 from rebel_jax.config import ConfigError
+from rebel_jax.evaluation import Evaluator
 from rebel_jax.failures import RunError
 from rebel_jax.run import _Run, train
 from rebel_jax.setup import make_setup
@@ -119,3 +120,18 @@ def test_a_run_whose_time_does_not_suffice_is_made_shorter(
     resumed = train(dataclasses.replace(config, resume=True, max_seconds=None))
     assert resumed.row["step"] == 40
     assert clock.trainer.learner.decay_steps == 40 * config.learn_steps
+
+
+def test_evaluations_are_planned_with(tmp_path, monkeypatch):
+  """Of 600 s 400 are gone after step 20: a run of 30 steps saves the evaluation there."""
+  clock = Clock(monkeypatch)
+  measure = Evaluator.exploitability
+
+  def timed(*arguments, **keywords):
+    clock.now += 50.0  # of the searching agent and of the average policy
+    return measure(*arguments, **keywords)
+
+  monkeypatch.setattr(Evaluator, "exploitability", timed)
+  config = tiny(tmp_path, examples=320, max_seconds=600.0, evaluate_every=80)
+  assert train(config, started=0.0).row["step"] == 30
+  assert clock.trainer.learner.decay_steps == 30 * config.learn_steps
