@@ -18,6 +18,7 @@ from rebel_jax.checks import (
   is_path,
   unknown,
 )
+from rebel_jax.fused_layers import MAX_WIDTH
 from rebel_jax.learner import OPTIMIZERS
 from rebel_jax.networks import ACTIVATIONS, PRECISIONS
 
@@ -91,6 +92,8 @@ class Config:
       own: float32 on CPUs, TensorFloat-32 on NVIDIA's GPUs, bfloat16 on TPUs), float32,
       tensorfloat32 or bfloat16; bfloat16_activations also keeps what hidden layers pass on in
       bfloat16, half the bytes. Sums are float32.
+    fused_network: Compute all layers of the value network in one kernel where searches run on an
+      NVIDIA GPU; width must then be at most 256. No effect elsewhere.
     network: How the networks see public states: mlp (numbers as they are), or cards for hold'em
       (embeddings of the cards shown, values learned in pots).
     card_embedding: Numbers that stand for a card, where network is cards; at least 1.
@@ -170,6 +173,7 @@ class Config:
   layer_norm: bool = True
   belief_roots: int = 0
   precision: str = "default"
+  fused_network: bool = False
   network: str = "mlp"
   card_embedding: int = 64
   policy_network: bool = False
@@ -316,6 +320,11 @@ class Config:
       )
     if self.output_dir is not None and not is_path(self.output_dir):
       raise ConfigError(f"output_dir={self.output_dir!r} must be the path of a folder")
+    if self.fused_network and self.width > MAX_WIDTH:
+      raise ConfigError(
+        f"width={self.width} must be at most {MAX_WIDTH} where fused_network is on: wider layers "
+        "do not fit one kernel"
+      )
     if self.variants and not self.vary:
       raise ConfigError(
         f"variants={self.variants} must be 0 where vary is empty: then all would be the same game"
@@ -345,7 +354,7 @@ _NAMES: dict[str, Iterable[str]] = {
 _PAIRS = ("game_params", "vary")
 _FLAGS = (
   "values_of_average", "level_values", "share_start", "random_beliefs", "layer_norm",
-  "policy_network", "distributed", "resume", "tensorboard",
+  "fused_network", "policy_network", "distributed", "resume", "tensorboard",
 )  # fmt: skip
 # Field, least and greatest value.
 _INTEGERS = (

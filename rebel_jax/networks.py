@@ -3,12 +3,13 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from rebel_jax.fused_layers import LayerWeights, apply_layers
 from solvers import LeafQuery
 
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
@@ -66,19 +67,25 @@ class Layer(nn.Module):
   hidden: bool = False
 
   @nn.compact
+  def weights(self, inputs: int) -> tuple[jax.Array, jax.Array | None]:
+    """Returns what rows are multiplied by, `[inputs, width]`, and the biases, if any."""
+    kernel = self.param("kernel", nn.initializers.lecun_normal(), (inputs, self.width))
+    if self.centred:
+      kernel = kernel - kernel.mean(axis=-1, keepdims=True)
+    if not self.use_bias:
+      return kernel, None
+    bias = self.param("bias", nn.initializers.zeros, (self.width,))
+    return kernel, bias - bias.mean() if self.centred else bias
+
   def __call__(self, x: jax.Array) -> jax.Array:
     """Returns `[R, width]` from `[R, inputs]`."""
     # Outputs go to memory, where a search moves little else: half as many bytes.
     halved = self.hidden and self.precision == "bfloat16_activations"
     dtype = jnp.bfloat16 if halved else None
-    shape = (x.shape[-1], self.width)
-    kernel = self.param("kernel", nn.initializers.lecun_normal(), shape)
-    if self.centred:
-      kernel = kernel - kernel.mean(axis=-1, keepdims=True)
+    kernel, bias = self.weights(x.shape[-1])
     y = product(x, kernel, self.precision, dtype)
-    if self.use_bias:
-      bias = self.param("bias", nn.initializers.zeros, (self.width,))
-      y = y + (bias - bias.mean() if self.centred else bias)
+    if bias is not None:
+      y = y + bias
     return y if dtype is None else y.astype(dtype)
 
 
@@ -88,10 +95,14 @@ class Norm(nn.Module):
   epsilon: float = 1e-6
 
   @nn.compact
+  def weights(self, width: int) -> tuple[jax.Array, jax.Array]:
+    """Returns what normalised rows are multiplied by and what is added then, `[width]` each."""
+    scale = self.param("scale", nn.initializers.ones, (width,))
+    return scale, self.param("bias", nn.initializers.zeros, (width,))
+
   def __call__(self, x: jax.Array) -> jax.Array:
     """Returns `[R, width]` from `[R, width]`."""
-    scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
-    bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
+    scale, bias = self.weights(x.shape[-1])
     variance = (x * x).mean(axis=-1, keepdims=True)
     return x * jax.lax.rsqrt(variance + self.epsilon) * scale + bias
 
@@ -107,6 +118,8 @@ class ValueNetwork(nn.Module):
     belief_roots: how many successive square roots of the beliefs are inputs too. Values change
       fastest where an infostate is all but ruled out; roots tell apart beliefs near zero.
     precision: of products, one of `PRECISIONS`.
+    fused: whether searches compute all layers in one kernel (`rebel_jax.fused_layers`) where they
+      run on an NVIDIA GPU.
   """
 
   num_infostates: int
@@ -116,6 +129,7 @@ class ValueNetwork(nn.Module):
   layer_norm: bool = True
   belief_roots: int = 0
   precision: str = "default"
+  fused: bool = False
 
   def setup(self):
     """Makes the layers."""
@@ -135,13 +149,28 @@ class ValueNetwork(nn.Module):
     """
     return self.public(features)
 
-  def decode(self, encoded: Any, beliefs: jax.Array) -> jax.Array:
-    """Returns values `[R, H]` from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
+  def decode(
+    self, encoded: Any, beliefs: jax.Array, *, kernel: Literal["", "gpu", "interpret"] = ""
+  ) -> jax.Array:
+    """Returns values from `encode`'s result.
+
+    Args:
+      encoded: `[R, width]`.
+      beliefs: `[R, 2 * H]`, own ones first.
+      kernel: `gpu` for all layers in one kernel, which only NVIDIA's GPUs run and which has no
+        derivative; `interpret` for its steps on any device.
+
+    Returns:
+      `[R, H]`.
+    """
     inputs = [beliefs]
     for _ in range(self.belief_roots):
       inputs.append(jnp.sqrt(inputs[-1]))
+    x = jnp.concatenate(inputs, axis=-1)
+    if kernel:
+      return self._in_one_kernel(encoded, x, interpret=kernel == "interpret")
     dtype = beliefs.dtype  # what happens between products is in full precision
-    x = encoded.astype(dtype) + self.beliefs(jnp.concatenate(inputs, axis=-1)).astype(dtype)
+    x = encoded.astype(dtype) + self.beliefs(x).astype(dtype)
     for i in range(self.hidden_layers):
       if i > 0:
         x = self.hidden[i - 1](x).astype(dtype)
@@ -149,6 +178,24 @@ class ValueNetwork(nn.Module):
         x = self.norms[i](x)
       x = ACTIVATIONS[self.activation](x)
     return self.out(x)
+
+  def _in_one_kernel(self, encoded: jax.Array, inputs: jax.Array, interpret: bool) -> jax.Array:
+    modules = [self.beliefs, *self.hidden, self.out]
+    sizes = [inputs.shape[-1]] + [self.width] * self.hidden_layers
+    layers = [LayerWeights(*module.weights(size)) for module, size in zip(modules, sizes)]
+    for i, norm in enumerate(self.norms):
+      scale, shift = norm.weights(self.width)
+      layers[i] = layers[i]._replace(scale=scale, shift=shift)
+    values = apply_layers(
+      encoded,
+      inputs,
+      layers,
+      activation=ACTIVATIONS[self.activation],
+      precision=self.precision,
+      epsilon=Norm.epsilon,
+      interpret=interpret,
+    )
+    return values.astype(inputs.dtype)
 
   def __call__(self, features: jax.Array, beliefs: jax.Array) -> jax.Array:
     """Returns values `[R, H]` from public features `[R, F]` and beliefs `[R, 2 * H]`."""
@@ -191,8 +238,12 @@ class NetworkLeafValues:
     encoded = query.encoded
     if encoded is None:
       encoded = self.encode(params, query.features)
-    values = self.network.apply(value_params(params), encoded, beliefs, method="decode")
-    return jnp.asarray(values)
+    decode = functools.partial(self.network.apply, method="decode")
+    arguments = (value_params(params), encoded, beliefs)
+    if not self.network.fused:
+      return jnp.asarray(decode(*arguments))
+    in_one_kernel = functools.partial(decode, kernel="gpu")
+    return jax.lax.platform_dependent(*arguments, cuda=in_one_kernel, default=decode)
 
   def encode(self, params: Any, features: jax.Array) -> Any:
     """Returns what queries with `features` `[R, F]` may carry as `encoded`, rows `[R, ...]`."""

@@ -65,10 +65,11 @@ class CardNetwork(ValueNetwork):
     cards = features[:, NUM_SCALARS:] @ rows
     return self.public(jnp.concatenate([features[:, :NUM_SCALARS], cards], axis=-1))
 
-  def decode(self, encoded: Any, beliefs: jax.Array) -> jax.Array:
+  def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
     # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones.
-    return super().decode(encoded, beliefs * (beliefs.shape[-1] // 2))
+    beliefs = beliefs * (beliefs.shape[-1] // 2)
+    return super().decode(encoded, beliefs, **how)
 
 
 class Encoded(NamedTuple):
@@ -90,9 +91,10 @@ class PokerValueNetwork(CardNetwork):
     live = (1.0 - shown[:, hands[:, 0]]) * (1.0 - shown[:, hands[:, 1]])
     return Encoded(super().encode(features), live, self.unit(features))
 
-  def decode(self, encoded: Encoded, beliefs: jax.Array) -> jax.Array:
+  def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns values `[R, H]` in chips from `encode`'s result and beliefs `[R, 2 * H]`."""
-    return super().decode(encoded.hidden, beliefs) * encoded.live * encoded.pot
+    outputs = super().decode(encoded.hidden, beliefs, **how)
+    return outputs * encoded.live * encoded.pot
 
   def unit(self, features: jax.Array) -> jax.Array:
     """Returns the chips in the pot, `[R, 1]`."""

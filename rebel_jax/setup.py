@@ -31,6 +31,7 @@ def _layers(config: Config) -> dict[str, Any]:
     layer_norm=config.layer_norm,
     belief_roots=config.belief_roots,
     precision=config.precision,
+    fused=config.fused_network,
   )
 
 

@@ -9,7 +9,7 @@ import pytest
 # Most of the tests' time is compilation, which these halve. Programs that tests start inherit them
 # and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do.
 os.environ.setdefault(
-  "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1"
+  "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
 )
 
 # Linux lets a process map memory some 65,000 times. XLA maps a few pieces for every program that it

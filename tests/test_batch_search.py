@@ -188,7 +188,7 @@ def test_sampled_leaves_follow_the_probabilities():
 @pytest.mark.parametrize(
   "algorithm",
   [
-    solvers.linear_cfr(),
+    pytest.param(solvers.linear_cfr(), marks=pytest.mark.slow),
     solvers.linear_cfr(alternating=False),
     solvers.cfr_avg(solvers.linear_cfr()),
   ],

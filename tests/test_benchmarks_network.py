@@ -88,6 +88,7 @@ def test_values_of_a_public_belief_state():
   np.testing.assert_allclose(found[0], expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_fits(capsys, tmp_path):
   variants = ("adam 0.001", "muon 0.02, square and fourth roots")
   options = fit.Options(

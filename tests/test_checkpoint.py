@@ -87,6 +87,7 @@ def test_longer_searches_late_in_a_run(tmp_path, capsys):
   assert losses(rows(tmp_path / "stopped")) == losses(late)
 
 
+@pytest.mark.slow
 def test_muon_is_resumed_too(tmp_path):
   """Its state has parts without arrays, which Adam's has not."""
   changes = dict(optimizer="muon", learning_rate=0.02, belief_roots=2)

@@ -48,6 +48,7 @@ BAD = [
   ({"activation": "tanh"}, r"^activation='tanh' is unknown; known: gelu, relu, silu"),
   ({"precision": "float16"}, r"^precision='float16' is unknown"),
   ({"layer_norm": "yes"}, r"^layer_norm='yes' must be True or False"),
+  ({"fused_network": True, "width": 257}, r"^width=257 must be at most 256 where fused_network"),
   ({"learning_rate": 0.0}, r"^learning_rate=0.0 must be a finite number above 0"),
   ({"learning_rate": math.inf}, r"^learning_rate=inf must be"),
   ({"learning_rate": -1e-3}, r"^learning_rate=-0.001 must be"),

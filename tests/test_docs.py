@@ -15,6 +15,8 @@ import games.registry
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Whose programs take longest to compile.
+SLOW_PAGES = ("poker.md", "safe_search.md", "transformations.md")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
@@ -55,7 +57,11 @@ def own_registry(monkeypatch):
   monkeypatch.setattr(games.registry, "_REGISTRY", dict(games.registry._REGISTRY))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+  "page",
+  [pytest.param(p, marks=[pytest.mark.slow] * (p.name in SLOW_PAGES)) for p in PAGES],
+  ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_page_runs_and_prints_what_it_shows(page, own_registry):
   text = page.read_text()
   compared = run_page(text)

@@ -210,10 +210,10 @@ def curve(name, game, alternating):
 def quickly(pairs):
   """Returns test parameters; what takes long to compile, most of Leduc poker, is marked slow."""
   quick = {"vanilla_cfr", "linear_cfr", "discounted_cfr"}
-  quicker = quick | {"predictive_cfr_plus"} | FICTITIOUS
+  quicker = quick | {"predictive_cfr_plus", "fictitious_play"}
   marked = []
   for game, name in pairs:
-    slow = name not in {"kuhn": FAMILY, "liars_dice_1x4f": quicker, "leduc": quick}[game]
+    slow = name not in {"kuhn": FAMILY, "liars_dice_1x4f": quicker, "leduc": {"linear_cfr"}}[game]
     marked.append(pytest.param(game, name, marks=[pytest.mark.slow] if slow else []))
   return marked
 

@@ -58,7 +58,7 @@ sys.exit(cli.main([*flags, "--checkpoint-every", "0.001"]))
   # the first to notice.
   [
     (4_096, r"checkpoint=.*/00000004' cannot be written: .*stopped; "),
-    (600, ".*cannot be written"),
+    pytest.param(600, ".*cannot be written", marks=pytest.mark.slow),
   ],
 )
 def test_a_disk_that_is_full_when_a_checkpoint_is_saved(tmp_path, room, what):

@@ -141,6 +141,7 @@ def test_leaves_of_equal_public_states_share_a_subgame():
   assert len(np.unique(groups[0].which)) == 12
 
 
+@pytest.mark.slow
 def test_values_may_be_asked_for_at_other_beliefs(x64):
   """Sound CFR-AVG: solved at the averages' beliefs, valued at this iteration's."""
   game, tree = make("liars_dice_1x3f")

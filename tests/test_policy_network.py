@@ -85,7 +85,7 @@ class Recall:
     return jnp.asarray(self.table, query.features.dtype)[distance.argmin(axis=1)]
 
 
-@pytest.mark.parametrize("name", ["river", "liars_dice"])
+@pytest.mark.parametrize("name", [pytest.param("river", marks=pytest.mark.slow), "liars_dice"])
 def test_search_starts_from_what_the_network_says(name, x64):
   case = Case(name)
   network = case.recall(case.policy)
@@ -195,7 +195,7 @@ def test_stops_are_drawn_as_if_the_warm_start_had_been_searched():
 
 
 def test_the_learner_fits_a_known_policy():
-  case = Case("river")
+  case = Case("kuhn_poker")
   num_actions, h = case.game.num_player_actions, case.game.num_infostates
   targets = policy_targets(case.tree, case.setting, case.features, case.policy, num_actions)
   examples = make_policy_examples(jax.tree.map(lambda x: x[np.asarray(targets.valid)], targets))

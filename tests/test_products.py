@@ -32,7 +32,9 @@ def products(function, *arguments) -> tuple[int, list[str]]:
   return len(found), [x for x in found if "(Precision.HIGHEST, Precision.HIGHEST)" not in x]
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize(
+  "name", [pytest.param(g, marks=[pytest.mark.slow] * (g != "liars_dice")) for g in GAMES]
+)
 def test_self_play(name):
   """With a network in float32: search, sampling, values of inner nodes, examples."""
   parameters, depth = GAMES[name]

@@ -160,7 +160,8 @@ print(json.dumps(rows(sys.argv[1])))
 """
 
 
-@pytest.mark.parametrize("many", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("many", [2, 8])
 def test_from_one_device_to_many_and_back(tmp_path, many):
   """Nothing learned, no example and no game is lost, and the run goes on to its end."""
   result = subprocess.run(

@@ -175,6 +175,7 @@ print(json.dumps({
 """
 
 
+@pytest.mark.slow
 def test_two_devices(tmp_path):
   """Each plays its own games; what is learned is the same on both."""
   result = subprocess.run(

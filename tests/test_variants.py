@@ -379,6 +379,7 @@ def test_lanes_stay_in_their_variant_until_the_game_ends(stakes):
   assert went_on > 20
 
 
+@pytest.mark.slow
 def test_a_run_with_variants_goes_on_as_if_never_stopped(stakes, tmp_path):
   changes = VARIED | {"seed": 5, "evaluate_every": 0}
   train(tiny(tmp_path / "whole", **changes))
