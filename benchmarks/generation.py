@@ -43,6 +43,10 @@ class Options:
   """Room for leaves, as in train.py; None for the preset's."""
   iterations: int | None = None
   """Iterations of each search; None for the preset's."""
+  precision: str | None = None
+  """Of the network, as in train.py; None for the preset's."""
+  fused_network: bool | None = None
+  """Whether a GPU computes the network in one kernel; None for the preset's choice."""
   devices: int | None = None
   """Devices that share the lanes; None for all: each core of a CPU is one."""
   warm_up: int = 3
@@ -110,7 +114,7 @@ def measure(options: Options) -> dict:
   """Returns the figures of one measurement."""
   changes = {
     name: getattr(options, name)
-    for name in ("lanes", "rows_fraction", "iterations")
+    for name in ("lanes", "rows_fraction", "iterations", "precision", "fused_network")
     if getattr(options, name) is not None
   }
   config = dataclasses.replace(get_preset(options.preset), num_devices=options.devices, **changes)
@@ -157,6 +161,8 @@ def measure(options: Options) -> dict:
     "lanes": settings.num_lanes * num_devices,
     "iterations": settings.num_iterations,
     "share_start": settings.share_start,
+    "precision": config.precision,
+    "fused_network": config.fused_network,
     "examples_per_second": round(statistics.median(rates), 1),
     "network_flops_per_second": round(statistics.median(flops)),
     "matmul_flops_per_second": round(matmul),

@@ -17,6 +17,7 @@ with and without them.
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import time
@@ -293,18 +294,24 @@ def estimate_examples(config: Config, options: Options) -> int:
   return max(1, round(rate / cost * options.seconds))
 
 
-def draw(rows: list[dict[str, Any]], path: Path) -> None:
-  """Draws exploitability against seconds: a panel a preset, a line a variant (mean of its seeds).
+# What a figure has a row of panels for, if all its lines know it.
+_DRAWN = {"exploitability": "exploitability", "error_leaves": "rms error of PBSs at leaves"}
 
-  Dots are the seeds.
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+  """Draws what was measured against seconds: a column a preset, a line a variant.
+
+  Lines are means over seeds, which are dots; a lower row of panels has the errors of values.
   """
   from matplotlib.figure import Figure
 
   presets = list(dict.fromkeys(row["preset"] for row in rows))
   names = list(dict.fromkeys(row["variant"] for row in rows))
-  figure = Figure(figsize=(3 + 4.2 * len(presets), 4.5), layout="constrained")
-  panels = figure.subplots(1, len(presets), squeeze=False)[0]
-  for axes, preset in zip(panels, presets):
+  fields = [field for field in _DRAWN if all(field in row for row in rows)]
+  figure = Figure(figsize=(3 + 4.2 * len(presets), 1 + 3.5 * len(fields)), layout="constrained")
+  panels = figure.subplots(len(fields), len(presets), squeeze=False)
+  for (i, field), (j, preset) in itertools.product(enumerate(fields), enumerate(presets)):
+    axes = panels[i, j]
     here = [row for row in rows if row["preset"] == preset]
     for number, name in enumerate(names):
       seeds: dict[int, list[dict[str, Any]]] = {}
@@ -315,17 +322,17 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         continue
       color = f"C{number % 10}"
       seconds, found = (
-        np.array([[row[field] for row in line] for line in seeds.values()])
-        for field in ("seconds", "exploitability")
+        np.array([[row[x] for row in line] for line in seeds.values()]) for x in ("seconds", field)
       )
       style = "-" if number < 10 else "--"
       axes.plot(seconds.mean(axis=0), found.mean(axis=0), style, color=color, label=name)
       axes.plot(seconds, found, ".", color=color, alpha=0.6)
     axes.set_yscale("log")
     axes.set_xlabel(f"seconds of training ({here[0]['clock']})")
-    axes.set_ylabel("exploitability")
-    axes.set_title(preset)
-    axes.legend(fontsize=7)
+    axes.set_ylabel(_DRAWN[field])
+    if i == 0:
+      axes.set_title(preset)
+      axes.legend(fontsize=7)
   figure.savefig(path, dpi=110)
 
 

@@ -14,6 +14,10 @@ self-play batch and network) and the solve of whole games, and prints a JSON lin
     orientation, not measurements: a program compiled for another device is fused differently.
     `h100_examples_per_second_at_most` is what the slowest of TF32 products, bytes and launches
     would leave of a search that makes two training examples.
+
+With `--fused` the network is stood for by a kernel that reads and writes what
+`rebel_jax.fused_layers` reads and writes for each row, weights apart, and its operations are
+counted by hand: the kernel itself compiles for NVIDIA's GPUs only.
 """
 
 import dataclasses
@@ -33,10 +37,11 @@ from jax import lax
 import games
 import solvers
 from benchmarks import timing
+from benchmarks.generation import flops_per_row
 from rebel_jax.networks import NetworkLeafValues
 from rebel_jax.presets import get_preset
 from rebel_jax.setup import make_setup
-from solvers import traversal
+from solvers import LeafQuery, traversal
 from solvers.batch_search import search_batch
 from solvers.solve import uniform_policy
 
@@ -60,6 +65,8 @@ class Options:
   """Subgames searched side by side; None for the preset's."""
   precision: str | None = None
   """Of the network, as in train.py; None for the preset's."""
+  fused: bool = False
+  """Whether the network's layers are one kernel, as with `--fused-network` on a GPU."""
   games: tuple[str, ...] = ("liars_dice_1x4f", "leduc", "liars_dice_1x6f")
   """Whole games to compile, by their short names."""
   batch: int = 64
@@ -90,8 +97,27 @@ def _kernels(text: str, computation: str) -> Counter[str]:
   return Counter(kind for kind in kinds if kind not in _FREE)
 
 
+@dataclasses.dataclass(frozen=True)
+class _ReadsAndWrites(NetworkLeafValues):
+  """Moves the bytes of a network in one kernel and computes next to nothing."""
+
+  def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
+    del params
+    inputs = query.beliefs.reshape(len(query.beliefs), -1)
+    roots = (inputs ** (0.5**i) for i in range(1 + self.network.belief_roots))
+    # The kernel finds its inputs side by side in memory.
+    inputs = jax.lax.optimization_barrier(jnp.concatenate([*roots], axis=-1))
+    read = inputs.sum(axis=-1, keepdims=True) + query.encoded.sum(axis=-1, keepdims=True)
+    return read * jnp.ones(self.network.num_infostates)
+
+
 def analyse(
-  name: str, run: Callable[..., Any], arguments: tuple[Any, ...], batch: int, options: Options
+  name: str,
+  run: Callable[..., Any],
+  arguments: tuple[Any, ...],
+  batch: int,
+  options: Options,
+  more_flops: int = 0,
 ) -> dict[str, Any]:
   """Analyses a solver's loop.
 
@@ -102,6 +128,7 @@ def analyse(
     arguments: what else `run` takes. What it closes over would be folded into constants.
     batch: how many subgames it solves.
     options: see `Options`.
+    more_flops: operations of one update that the program only stands for.
 
   Returns:
     The figures of one update of one player, all subgames together.
@@ -111,7 +138,7 @@ def analyse(
   whole = compiled.cost_analysis() or {}
   without = jax.jit(functools.partial(run, 0)).lower(*arguments).compile()
   rest = without.cost_analysis() or {}
-  flops = (whole.get("flops", 0.0) - rest.get("flops", 0.0)) / 2
+  flops = (whole.get("flops", 0.0) - rest.get("flops", 0.0)) / 2 + more_flops
   moved = (whole.get("bytes accessed", 0.0) - rest.get("bytes accessed", 0.0)) / 2
   kinds = loop_kernels(compiled.as_text() or "")
   kernels = sum(kinds.values()) / 2
@@ -147,6 +174,8 @@ def analyse_search(preset: str, options: Options) -> dict[str, Any]:
   roots = np.random.default_rng(0).integers(0, table.num_subgames, lanes)
   beliefs = jnp.asarray(np.asarray(table.trees.prior)[roots])
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
+  network = setup.trainer.learner.network
+  leaf_values = (_ReadsAndWrites if options.fused else NetworkLeafValues)(network)
 
   def run(iterations, table, roots, beliefs, params):
     return search_batch(
@@ -156,15 +185,18 @@ def analyse_search(preset: str, options: Options) -> dict[str, Any]:
       jnp.zeros(lanes, jnp.int32),
       iterations,
       algorithm=settings.algorithm,
-      leaf_values=NetworkLeafValues(setup.trainer.learner.network),
+      leaf_values=leaf_values,
       params=params,
       num_rows=num_rows,
     )
 
-  row = analyse(f"search {preset}", run, (table, roots, beliefs, params), lanes, options)
+  arguments = (table, roots, beliefs, params)
+  more_flops = num_rows * flops_per_row(network) * options.fused
+  row = analyse(f"search {preset}", run, arguments, lanes, options, more_flops)
   slowest = max(row[f"h100_microseconds_by_{cost}"] for cost in ("tf32_flops", "bytes", "launches"))
   seconds = 1e-6 * slowest * settings.num_iterations
   return row | {
+    "fused": options.fused,
     "network_rows": num_rows,
     "iterations": settings.num_iterations,
     "h100_examples_per_second_at_most": timing.significant(2 * lanes / seconds, 3),

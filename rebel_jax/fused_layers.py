@@ -19,9 +19,10 @@ from jax.experimental.pallas import triton
 # What a block of rows passes on stays in registers, which hold no wider layers.
 MAX_WIDTH = 256
 
-# Rows that a block of threads takes through all layers, and warps to do it with.
+# Rows that a block of threads takes through all layers. More warps share out the registers of wider
+# layers; fewer leave room for several blocks side by side.
 _ROWS = 64
-_WARPS = 8
+_WARPS = ((128, 4), (MAX_WIDTH, 8))  # widths up to
 # Tensor cores multiply tiles whose sides are powers of two and not below this.
 _LEAST = 16
 _MOST = 64
@@ -75,6 +76,7 @@ def apply_layers(
   sizes = [_round_up(size, tile) for size, tile in zip(sizes, tiles, strict=True)]
   block = min(_ROWS, max(_LEAST, 1 << (rows - 1).bit_length()))
   num_rows = _round_up(rows, block)
+  num_warps = next(warps for widest, warps in _WARPS if width <= widest)
 
   dtype = jnp.bfloat16 if precision.startswith("bfloat16") else jnp.float32
   first = _pad(first, (num_rows, sizes[1]))
@@ -104,7 +106,7 @@ def apply_layers(
     grid=(num_rows // block,),
     in_specs=[rows_of(sizes[1]), rows_of(sizes[0]), jax.tree.map(whole, weights)],
     out_specs=rows_of(sizes[-1]),
-    compiler_params=triton.CompilerParams(num_warps=_WARPS, num_stages=1),
+    compiler_params=triton.CompilerParams(num_warps=num_warps, num_stages=1),
     interpret=interpret,
     name="network_layers",
   )(first, inputs, weights)

@@ -1,5 +1,6 @@
 """The benchmarks of solvers run, say what they promise to say, and measure what they claim to."""
 
+import dataclasses
 import functools
 import json
 import os
@@ -177,3 +178,13 @@ def test_the_command_line():
   child = subprocess.run(command, cwd=root, env=os.environ, capture_output=True, text=True)
   assert child.returncode == 0, child.stderr
   assert json.loads(child.stdout)["game"] == "kuhn"
+
+
+def test_a_fused_network_moves_less_and_computes_the_same(capsys):
+  options = program.Options(presets=("kuhn_poker",), games=(), lanes=4)
+  (layers,) = printed(capsys, program.main, options)
+  (fused,) = printed(capsys, program.main, dataclasses.replace(options, fused=True))
+  assert (layers["fused"], fused["fused"]) == (False, True)
+  assert fused["bytes_per_update"] < layers["bytes_per_update"]
+  assert fused["kernels_per_update"] < layers["kernels_per_update"]
+  np.testing.assert_allclose(fused["flops_per_update"], layers["flops_per_update"], rtol=0.3)
