@@ -6,8 +6,8 @@ from pathlib import Path
 import jax
 import pytest
 
-# Most of the tests' time is compilation, which these halve. Programs that tests start inherit them
-# and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do.
+# Most of the tests' time is compilation, which these more than halve. Programs that tests start
+# inherit them and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do.
 os.environ.setdefault(
   "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
 )

@@ -189,7 +189,7 @@ def test_sampled_leaves_follow_the_probabilities():
   "algorithm",
   [
     pytest.param(solvers.linear_cfr(), marks=pytest.mark.slow),
-    solvers.linear_cfr(alternating=False),
+    pytest.param(solvers.linear_cfr(alternating=False), marks=pytest.mark.slow),
     solvers.cfr_avg(solvers.linear_cfr()),
   ],
   ids=["d", "simultaneous", "avg"],

@@ -247,7 +247,7 @@ ORDERS = [  # the first is ahead of the second
 ]
 
 
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", ["kuhn", "liars_dice_1x4f"])
 def test_known_orders(game):
   """ReBeL, figures 4 and 5; thesis, section 3.1. After 256 updates and after 1,024."""
   quick = {p.values[1] for p in quickly((game, n) for n in FAMILY) if not p.marks}

@@ -65,6 +65,7 @@ def test_the_sum_of_both_players_values_is_zero_and_each_is_shifted_alone():
   assert np.abs(expected.sum(axis=1)).max() > 0.01
 
 
+@pytest.mark.slow
 def test_levelled_values_are_nearer_to_the_solved_game():
   """Of whole games cut short, where what the search estimates is known."""
   game = games.make("liars_dice", num_dice=1, num_faces=4)

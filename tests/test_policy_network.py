@@ -172,7 +172,8 @@ def error_after(case, network, iterations=8):
 
 
 # Games whose features tell every history apart, so that a table can hold their equilibrium.
-@pytest.mark.parametrize("name", [pytest.param("river", marks=pytest.mark.slow), "kuhn_poker"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["river", "kuhn_poker"])
 def test_search_stays_near_an_equilibrium_that_it_starts_from(name, x64):
   case = Case(name)
   solved = solvers.solve(

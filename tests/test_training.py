@@ -59,6 +59,7 @@ def test_self_play_learns_a_game():
   assert after < LEARNED
 
 
+@pytest.mark.slow
 def test_random_beliefs_teach_it_less():
   """The control of ReBeL's Figure 2: as much training, on PBSs that play does not lead to."""
   _, after = exploitability_after(dataclasses.replace(KUHN, random_beliefs=True))
