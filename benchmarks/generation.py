@@ -45,8 +45,8 @@ class Options:
   """Iterations of each search; None for the preset's."""
   precision: str | None = None
   """Of the network, as in train.py; None for the preset's."""
-  fused_network: bool | None = None
-  """Whether a GPU computes the network in one kernel; None for the preset's choice."""
+  fused_network: bool = False
+  """Whether an NVIDIA GPU computes the network in one kernel."""
   devices: int | None = None
   """Devices that share the lanes; None for all: each core of a CPU is one."""
   warm_up: int = 3
