@@ -38,7 +38,7 @@ import games
 import solvers
 from benchmarks import timing
 from benchmarks.generation import flops_per_row
-from rebel_jax.networks import NetworkLeafValues
+from rebel_jax.networks import NetworkLeafValues, with_roots
 from rebel_jax.presets import get_preset
 from rebel_jax.setup import make_setup
 from solvers import LeafQuery, traversal
@@ -103,10 +103,9 @@ class _ReadsAndWrites(NetworkLeafValues):
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
     del params
-    inputs = query.beliefs.reshape(len(query.beliefs), -1)
-    roots = (inputs ** (0.5**i) for i in range(1 + self.network.belief_roots))
+    beliefs = query.beliefs.reshape(len(query.beliefs), -1)
     # The kernel finds its inputs side by side in memory.
-    inputs = jax.lax.optimization_barrier(jnp.concatenate([*roots], axis=-1))
+    inputs = lax.optimization_barrier(with_roots(beliefs, self.network.belief_roots))
     read = inputs.sum(axis=-1, keepdims=True) + query.encoded.sum(axis=-1, keepdims=True)
     return read * jnp.ones(self.network.num_infostates)
 

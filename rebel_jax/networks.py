@@ -45,6 +45,14 @@ def product(x: jax.Array, kernel: jax.Array, precision: str, dtype: Any = None) 
   return jnp.matmul(x, kernel, precision="highest" if precision == "float32" else None)
 
 
+def with_roots(beliefs: jax.Array, num_roots: int) -> jax.Array:
+  """Returns beliefs `[R, B]` beside their successive square roots: `[R, (1 + num_roots) * B]`."""
+  inputs = [beliefs]
+  for _ in range(num_roots):
+    inputs.append(jnp.sqrt(inputs[-1]))
+  return jnp.concatenate(inputs, axis=-1)
+
+
 class Layer(nn.Module):
   """A linear layer, the mean of its outputs taken out if a normalisation follows.
 
@@ -150,24 +158,21 @@ class ValueNetwork(nn.Module):
     return self.public(features)
 
   def decode(
-    self, encoded: Any, beliefs: jax.Array, *, kernel: Literal["", "gpu", "interpret"] = ""
+    self, encoded: Any, beliefs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
   ) -> jax.Array:
     """Returns values from `encode`'s result.
 
     Args:
       encoded: `[R, width]`.
       beliefs: `[R, 2 * H]`, own ones first.
-      kernel: `gpu` for all layers in one kernel, which only NVIDIA's GPUs run and which has no
-        derivative; `interpret` for its steps on any device.
+      kernel: None for layer by layer; `gpu` for all layers in one kernel, which only NVIDIA's GPUs
+        run and which has no derivative; `interpret` for its steps on any device.
 
     Returns:
       `[R, H]`.
     """
-    inputs = [beliefs]
-    for _ in range(self.belief_roots):
-      inputs.append(jnp.sqrt(inputs[-1]))
-    x = jnp.concatenate(inputs, axis=-1)
-    if kernel:
+    x = with_roots(beliefs, self.belief_roots)
+    if kernel is not None:
       return self._in_one_kernel(encoded, x, interpret=kernel == "interpret")
     dtype = beliefs.dtype  # what happens between products is in full precision
     x = encoded.astype(dtype) + self.beliefs(x).astype(dtype)

@@ -1,15 +1,20 @@
 """All layers in one kernel give what they give one by one; lowered for a GPU, run step by step."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
+from rebel_jax import training
 from rebel_jax.fused_layers import MAX_WIDTH, LayerWeights, apply_layers
 from rebel_jax.networks import PRECISIONS, NetworkLeafValues, ValueNetwork
 from rebel_jax.poker_networks import PokerValueNetwork, Table
+from rebel_jax.setup import make_setup
 from solvers import LeafQuery
+from tests.tiny import tiny
 
 
 def make(network, rows, features=None):
@@ -97,6 +102,16 @@ def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
   assert kernels == {"cuda": int(fused), "cpu": 0, "tpu": 0}
   plain = ask(network.clone(fused=False), *arguments)
   np.testing.assert_array_equal(ask(network, *arguments), plain)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_step_of_training_searches_with_it(fused, tmp_path):
+  """In the loop of every search, once for each player; learning does without."""
+  setup = make_setup(tiny(tmp_path, fused_network=fused, num_devices=1))
+  state = setup.trainer.init(setup.table, 0, setup.mesh)
+  run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh, 1)
+  lowered = jax.jit(run).trace(setup.table, state).lower(lowering_platforms=("cuda",))
+  assert lowered.as_text().count("triton") == 2 * fused
 
 
 def test_learning_differentiates_layer_by_layer():
