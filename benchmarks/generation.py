@@ -28,7 +28,8 @@ from rebel_jax.networks import NetworkLeafValues, ValueNetwork
 from rebel_jax.presets import get_preset
 from rebel_jax.self_play import SelfPlay, init_lanes, self_play_step
 from rebel_jax.setup import make_setup
-from rebel_jax.training import DEVICES
+from rebel_jax.training import DEVICES, work_of_self_play
+from solvers.compiler_options import jit_for_each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,9 +85,6 @@ def flops_per_row(network: ValueNetwork) -> int:
   return 2 * (inputs * w + (network.hidden_layers - 1) * w * w + w * h)
 
 
-@functools.partial(
-  jax.jit, static_argnames=("settings", "leaf_values", "steps", "mesh"), donate_argnames="lanes"
-)
 def generate(table, settings: SelfPlay, lanes, leaf_values, params, key, steps: int, mesh: Mesh):
   """Takes steps of self-play on every device; returns the lanes `[D, ...]` and summed counts."""
 
@@ -110,6 +108,11 @@ def generate(table, settings: SelfPlay, lanes, leaf_values, params, key, steps: 
   )(table, lanes, params, jax.random.split(key, mesh.devices.size))
 
 
+_generates = jit_for_each(
+  generate, static_argnames=("settings", "leaf_values", "steps", "mesh"), donate_argnames="lanes"
+)
+
+
 def measure(options: Options) -> dict:
   """Returns the figures of one measurement."""
   changes = {
@@ -128,7 +131,8 @@ def measure(options: Options) -> dict:
   lanes = jax.tree.map(
     lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), init_lanes(table, settings.num_lanes)
   )
-  step = functools.partial(generate, steps=options.steps, mesh=setup.mesh)
+  run = _generates[work_of_self_play(table, setup.mesh)]
+  step = functools.partial(run, steps=options.steps, mesh=setup.mesh)
   keys = jax.random.split(jax.random.key(1), options.repeats + options.warm_up)
 
   matmul = matmul_flops_per_second()

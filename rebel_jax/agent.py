@@ -7,7 +7,6 @@ leaves no belief; all infostates that the rules allow are then equally likely.
 """
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +22,7 @@ from rebel_jax.networks import NetworkLeafValues
 from rebel_jax.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers import traversal
 from solvers.batch_search import node_beliefs, sample_stop, search_batch
+from solvers.compiler_options import jit_for_each, work_of_solving
 from solvers.searching_agent import SearchingAgent, make_searching_agent
 from solvers.warm_start import warm_start
 
@@ -124,7 +124,9 @@ class Searcher:
     rows = agent.row_of[entries]
     index = np.concatenate([np.arange(size), np.zeros(lanes - size, int)])
     self._key, key = jax.random.split(self._key)
-    results = _run(
+    trees = bucket.table.trees
+    work = work_of_solving(trees, agent.leaf_values if trees.depth_limited else None)
+    results = _searches[work](
       bucket.table,
       rows[index],
       np.asarray(beliefs, agent.tree.dtype)[index],
@@ -154,8 +156,7 @@ class Searcher:
     ]
 
 
-@functools.partial(jax.jit, static_argnames=("algorithm", "leaf_values", "network", "num_rows"))
-def _run(
+def _search_and_describe(
   table, roots, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, network,
   num_rows,
 ):  # fmt: skip
@@ -172,6 +173,11 @@ def _run(
 
   described = jax.vmap(describe)(trees, beliefs, result.policy)
   return *described, result.leaf_beliefs, result.root_values
+
+
+_searches = jit_for_each(
+  _search_and_describe, static_argnames=("algorithm", "leaf_values", "network", "num_rows")
+)
 
 
 class Agent:

@@ -16,8 +16,8 @@ from rebel_jax.networks import NetworkLeafValues, value_params
 from rebel_jax.policy_networks import as_search_policy, init_params
 from rebel_jax.replay import Examples, Replay
 from rebel_jax.self_play import Lanes, SelfPlay, init_lanes, self_play_step
+from solvers.compiler_options import Work, is_large, jit_for_each
 from solvers.policy_network import SearchPolicy
-from solvers.solve import LARGE_OPTIONS, is_large
 from solvers.subgames import SubgameTables
 from solvers.validation import is_concrete
 
@@ -105,10 +105,17 @@ class Trainer:
     self, table: SubgameTables, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
     """Takes `num_steps` steps; `state` is donated. Compiled once for each `num_steps`."""
-    # Tables of hands of cards cost more than the network does. A nested jit takes no options.
-    large = any(is_large(x.trees) and x.trees.hands is not None for x in table.tables)
-    large &= is_concrete(state)
-    return (_run_large if large else _run)(self, mesh, num_steps, table, state)
+    work = work_of_self_play(table, mesh) if is_concrete(state) else Work.SMALL
+    return _runs[work](self, mesh, num_steps, table, state)
+
+
+def work_of_self_play(table: SubgameTables, mesh: Mesh) -> Work:
+  """Returns what self-play spends its time on, which decides how it is compiled."""
+  if mesh.devices.flat[0].platform != "cpu":
+    return Work.SMALL
+  # Tables of hands of cards cost more than the network does.
+  hands = any(is_large(x.trees) and x.trees.hands is not None for x in table.tables)
+  return Work.TREES if hands else Work.NETWORKS
 
 
 def place(table: SubgameTables, mesh: Mesh) -> SubgameTables:
@@ -187,11 +194,9 @@ def _run_on_mesh(trainer: Trainer, mesh: Mesh, num_steps: int, table, state: Tra
   )(table, state)
 
 
-_compile = functools.partial(
-  jax.jit, static_argnames=("trainer", "mesh", "num_steps"), donate_argnames="state"
+_runs = jit_for_each(
+  _run_on_mesh, static_argnames=("trainer", "mesh", "num_steps"), donate_argnames="state"
 )
-_run = _compile(_run_on_mesh)
-_run_large = _compile(_run_on_mesh, compiler_options=LARGE_OPTIONS)
 
 
 def _run_on_device(trainer: Trainer, num_steps: int, table: SubgameTables, state: TrainState):

@@ -26,10 +26,11 @@ import numpy as np
 from games import CHANCE, PADDING, PublicTree
 from solvers import root_search, traversal
 from solvers.batch_search import leaf_beliefs, search_batch, spread_stops
+from solvers.compiler_options import jit_for_each, work_of_solving
 from solvers.cores import run_ahead
 from solvers.frontier import Frontier, concatenate, cut_into_calls, draw_stops
 from solvers.searching_agent import SearchingAgent, searches_from
-from solvers.solve import LARGE_OPTIONS, is_large, uniform_policy
+from solvers.solve import uniform_policy
 from solvers.subgames import SubgameTable
 from solvers.warm_start import warm_start
 
@@ -219,10 +220,7 @@ def _search_tables(
   return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
 
 
-_search = jax.jit(_search_tables, static_argnames=_SEARCH_STATIC)
-_search_large = jax.jit(
-  _search_tables, static_argnames=_SEARCH_STATIC, compiler_options=LARGE_OPTIONS
-)
+_searches = jit_for_each(_search_tables, static_argnames=_SEARCH_STATIC)
 
 
 def _own_reach(tree, beliefs, policy, reach):
@@ -295,10 +293,11 @@ def _search_chunk(
   padding = np.zeros(lanes - size, int)
   index = np.concatenate([np.arange(size), padding])
   rows = agent.row_of[chunk.entry]
-  # Where there is no network to evaluate, as on the last cards of poker.
-  large = is_large(bucket.table.trees) and not bucket.table.trees.depth_limited
-  average = unsafe or (agent.average_last and not bucket.table.trees.depth_limited)
-  own, below = (_search_large if large else _search)(
+  trees = bucket.table.trees
+  # On the last cards of poker there is no network to evaluate.
+  work = work_of_solving(trees, agent.leaf_values if trees.depth_limited else None)
+  average = unsafe or (agent.average_last and not trees.depth_limited)
+  own, below = _searches[work](
     bucket.table,
     rows[index],
     chunk.beliefs[index].astype(agent.tree.dtype),

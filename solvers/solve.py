@@ -9,6 +9,7 @@ from jax import lax
 from games.public_tree import Array, PublicTree
 from solvers import traversal, validation
 from solvers.algorithm import Algorithm
+from solvers.compiler_options import jit_for_each, work_of_solving
 from solvers.evaluate_policy import policy_values
 from solvers.leaf_values import LeafValues
 from solvers.traversal import Levels, Setting
@@ -85,9 +86,8 @@ def solve(
   elif leaf_values is not None and hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(tree)
   arguments = (tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy)
-  if takes_large_options(tree, leaf_values, beliefs, params, initial_policy):
-    return _solve_large(*arguments)
-  return _solve(*arguments)
+  work = work_of_solving(tree, leaf_values, beliefs, params, initial_policy)
+  return _solves[work](*arguments)
 
 
 def uniform_policy(tree: PublicTree, setting: Setting) -> Levels:
@@ -139,29 +139,7 @@ def _run(tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_
   return Solution(traversal.join_levels(average), root_values, traversal.join_levels(current))
 
 
-# XLA's older emitters for CPUs compile a tree in half the time and a fifth of the memory, and what
-# they make of it is as fast or faster; only where every array fits a core's innermost cache are the
-# newer ones ahead (Liar's Dice 1x4f: 2,044 entries of a table, by a quarter).
-_LARGE = 2560
-LARGE_OPTIONS = {"xla_cpu_use_fusion_emitters": False}
-_STATIC = ("algorithm", "num_iterations", "leaf_values")
-_solve = jax.jit(_run, static_argnames=_STATIC)
-_solve_large = jax.jit(_run, static_argnames=_STATIC, compiler_options=LARGE_OPTIONS)
-
-
-def takes_large_options(tree: PublicTree, leaf_values: Any, *arguments: Any) -> bool:
-  """Says whether to compile for `tree` with `LARGE_OPTIONS`.
-
-  A nested jit takes no options. Leaf values of a network are better off without: the older
-  emitters take twice as long for its activations. An oracle's are trees again.
-  """
-  trees_only = leaf_values is None or getattr(leaf_values, "solves_trees", False)
-  return is_large(tree) and trees_only and validation.is_concrete(tree, *arguments)
-
-
-def is_large(tree: PublicTree) -> bool:
-  """Says whether a tree, or each of a stack, is large enough for `LARGE_OPTIONS`."""
-  return tree.num_nodes * tree.num_infostates >= _LARGE
+_solves = jit_for_each(_run, static_argnames=("algorithm", "num_iterations", "leaf_values"))
 
 
 def update_simultaneously(

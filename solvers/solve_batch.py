@@ -11,10 +11,11 @@ from jax import lax
 from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.algorithm import Algorithm
+from solvers.compiler_options import jit_for_each, work_of_solving
 from solvers.cores import map_over_cores
 from solvers.exact_leaf_values import ExactLeafValues
 from solvers.leaf_values import LeafValues
-from solvers.solve import LARGE_OPTIONS, Solution, _solve, takes_large_options
+from solvers.solve import Solution, _run
 
 # A solver reads and writes some eight tables `[N, H]` at each update. On a CPU they should stay
 # in the cache nearest to the core: `python -m benchmarks.tabular --pieces` shows that throughput
@@ -87,8 +88,8 @@ def solve_batch(
   elif leaf_values is not None and hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(trees)
   rows = (trees if stacked else None, beliefs, initial_policy, row_params)
-  large = takes_large_options(trees, leaf_values, beliefs, params, initial_policy, row_params)
-  solve_pieces = _solve_pieces_large if large else _solve_pieces
+  work = work_of_solving(trees, leaf_values, beliefs, params, initial_policy, row_params)
+  solve_pieces = _solves[work]
 
   def solve_rows(rows) -> Solution:
     # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
@@ -119,7 +120,7 @@ def _run_pieces(rows, shared_tree, params, *, algorithm, num_iterations, leaf_va
     tree, beliefs, policy, row_params = row
     tree = shared_tree if tree is None else tree
     own = params if row_params is None else (params, row_params)
-    return _solve(tree, algorithm, num_iterations, beliefs, leaf_values, own, policy)
+    return _run(tree, algorithm, num_iterations, beliefs, leaf_values, own, policy)
 
   if size == piece:
     return jax.vmap(solve_one)(rows)
@@ -132,9 +133,9 @@ def _run_pieces(rows, shared_tree, params, *, algorithm, num_iterations, leaf_va
   return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:size], solutions)
 
 
-_STATIC = ("algorithm", "num_iterations", "leaf_values", "piece")
-_solve_pieces = jax.jit(_run_pieces, static_argnames=_STATIC)
-_solve_pieces_large = jax.jit(_run_pieces, static_argnames=_STATIC, compiler_options=LARGE_OPTIONS)
+_solves = jit_for_each(
+  _run_pieces, static_argnames=("algorithm", "num_iterations", "leaf_values", "piece")
+)
 
 
 def _check_batch_size(batch_size, trees: PublicTree) -> int:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rebel_jax.networks import PRECISIONS, ValueNetwork, product
+from rebel_jax.networks import PRECISIONS, ValueNetwork, mean_square, product
 
 
 class Plain(nn.Module):
@@ -131,3 +131,21 @@ def test_every_precision_learns(precision):
   assert all(jnp.abs(g).max() > 0 for g in jax.tree.leaves(gradients["params"]["hidden_0"]))
   smaller = jax.tree.map(lambda p, g: p - 0.01 * g, params, gradients)
   assert loss(smaller) < loss(params)
+
+
+@pytest.mark.parametrize("width", [24, 32, 96, 256])
+def test_mean_square(width, x64):
+  """The way of a CPU, by slices, and the plain one that other devices compile."""
+  x = jax.random.normal(jax.random.key(width), (5, width))
+  wanted = np.mean(np.asarray(x) ** 2, axis=-1, keepdims=True)
+  np.testing.assert_allclose(jax.jit(mean_square)(x), wanted, rtol=1e-12)
+  slope = jax.grad(lambda x: mean_square(x).sum())(x)
+  np.testing.assert_allclose(slope, 2 * x / width, rtol=1e-12)
+  on_rows = jax.vmap(jax.vmap(mean_square))(x[None])
+  np.testing.assert_allclose(on_rows[0], wanted, rtol=1e-12)
+
+
+def test_other_devices_add_up_squares_without_a_product():
+  lower = jax.jit(mean_square).trace(jnp.ones((4, 96))).lower
+  assert "dot_general" in lower(lowering_platforms=("cpu",)).as_text()
+  assert "dot_general" not in lower(lowering_platforms=("cuda",)).as_text()

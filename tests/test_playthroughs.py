@@ -8,6 +8,7 @@ import pytest
 import games
 import solvers
 from solvers import playthroughs
+from solvers.compiler_options import Work
 from solvers.playthroughs import searching_policy
 from solvers.searching_agent import count_searches, make_searching_agent, visits
 from solvers.subgames import find_subgames
@@ -184,14 +185,14 @@ def test_what_neither_player_reaches_is_not_searched(dice_agent, monkeypatch):
 def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
   """Running every search to its end changes nothing but time; playing other iterates does."""
   settings = {"params": None, "num_playthroughs": 32, "num_iterations": 64}
-  real, wanted, spent = playthroughs._search, [], []
+  real, wanted, spent = playthroughs._searches[Work.SMALL], [], []
 
   def count(table, roots, beliefs, reach, stop, active, num_iterations, *rest, **static):
     wanted.extend(np.asarray(stop)[np.asarray(active)].tolist())
     spent.extend([num_iterations // 2] * int(np.sum(active)))
     return real(table, roots, beliefs, reach, stop, active, num_iterations, *rest, **static)
 
-  monkeypatch.setattr(playthroughs, "_search", count)
+  monkeypatch.setattr(playthroughs, "_searches", dict.fromkeys(Work, count))
   policy = searching_policy(dice_agent, key=jax.random.key(0), **settings)
   # Weights (j + 1)² over 32 updates stop after 24.4 of them on average.
   assert abs(np.mean(wanted) + 1 - 24.4) < 1
@@ -201,7 +202,7 @@ def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
     stop = np.minimum(np.asarray(stop) + shift, 31)
     return real(table, roots, beliefs, reach, stop, active, 64, *rest, **static)
 
-  monkeypatch.setattr(playthroughs, "_search", to_the_end)
+  monkeypatch.setattr(playthroughs, "_searches", dict.fromkeys(Work, to_the_end))
   full = searching_policy(dice_agent, key=jax.random.key(0), **settings)
   assert (np.abs(full - policy).max() < 1e-6) == (shift == 0)
 
