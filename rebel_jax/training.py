@@ -105,14 +105,14 @@ class Trainer:
     self, table: SubgameTables, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
     """Takes `num_steps` steps; `state` is donated. Compiled once for each `num_steps`."""
-    work = work_of_self_play(table, mesh) if is_concrete(state) else Work.SMALL
+    work = work_of_self_play(table, mesh) if is_concrete(state) else Work.PLAIN
     return _runs[work](self, mesh, num_steps, table, state)
 
 
 def work_of_self_play(table: SubgameTables, mesh: Mesh) -> Work:
   """Returns what self-play spends its time on, which decides how it is compiled."""
   if mesh.devices.flat[0].platform != "cpu":
-    return Work.SMALL
+    return Work.PLAIN
   # Tables of hands of cards cost more than the network does.
   hands = any(is_large(x.trees) and x.trees.hands is not None for x in table.tables)
   return Work.TREES if hands else Work.NETWORKS

@@ -13,13 +13,13 @@ from solvers import validation
 class Work(enum.Enum):
   """What a program spends its time on."""
 
-  SMALL = "small trees, or anything where there is no CPU to compile for"
+  PLAIN = "anything else, or compiled for no CPU or inside another program"
   TREES = "large trees"
   NETWORKS = "a network at the leaves"
 
 
 _OPTIONS: dict[Work, dict[str, Any] | None] = {
-  Work.SMALL: None,
+  Work.PLAIN: None,
   # The older emitters compile a tree in half the time and a fifth of the memory, and what they make
   # of it is as fast or faster; only where every array fits a core's innermost cache are the newer
   # ones ahead (Liar's Dice 1x4f: 2,044 entries of a table, by a quarter). For a network's
@@ -35,7 +35,7 @@ _LARGE = 2560
 def jit_for_each(function: Callable, **arguments: Any) -> dict[Work, Callable]:
   """Returns `jax.jit(function, **arguments)` with the options for each kind of work.
 
-  XLA takes options for a whole program only: inside another `jit`, call that of `Work.SMALL`.
+  XLA takes options for a whole program only: inside another `jit`, call that of `Work.PLAIN`.
   """
   return {
     work: jax.jit(function, compiler_options=options, **arguments)
@@ -52,10 +52,10 @@ def work_of_solving(tree: PublicTree, leaf_values: Any, *arguments: Any) -> Work
     *arguments: whatever else is traced where the caller is inside a `jit` of its own.
   """
   if jax.default_backend() != "cpu" or not validation.is_concrete(tree, *arguments):
-    return Work.SMALL
+    return Work.PLAIN
   if leaf_values is not None and not getattr(leaf_values, "solves_trees", False):
     return Work.NETWORKS
-  return Work.TREES if is_large(tree) else Work.SMALL
+  return Work.TREES if is_large(tree) else Work.PLAIN
 
 
 def is_large(tree: PublicTree) -> bool:

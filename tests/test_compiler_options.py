@@ -38,9 +38,9 @@ def test_what_solving_consists_of():
   network = NetworkLeafValues(ValueNetwork(5))
   game = games.make("liars_dice", num_dice=1, num_faces=5)
   oracle, _ = solvers.exact_leaf_values(game, num_iterations=4).bind(top)
-  wanted = Work.NETWORKS, Work.TREES, Work.SMALL
+  wanted = Work.NETWORKS, Work.TREES, Work.PLAIN
   if jax.default_backend() != "cpu":
-    wanted = (Work.SMALL,) * 3
+    wanted = (Work.PLAIN,) * 3
   assert work_of_solving(top, network) == wanted[0]
   assert work_of_solving(large, None) == work_of_solving(large, oracle) == wanted[1]
   assert work_of_solving(small, None) == work_of_solving(top, oracle) == wanted[2]
@@ -61,7 +61,7 @@ def test_inside_a_jit_there_are_no_options(num_faces):
   inside = solve(jnp.asarray(tree.prior))
   outside = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4).root_values
   np.testing.assert_allclose(inside, outside, atol=1e-6)
-  assert seen == [Work.SMALL]
+  assert seen == [Work.PLAIN]
 
 
 @pytest.mark.parametrize(
@@ -71,5 +71,5 @@ def test_inside_a_jit_there_are_no_options(num_faces):
 def test_what_self_play_consists_of(preset, work):
   setup = make_setup(get_preset(preset))
   if setup.mesh.devices.flat[0].platform != "cpu":
-    work = Work.SMALL
+    work = Work.PLAIN
   assert work_of_self_play(setup.table, setup.mesh) == work

@@ -185,7 +185,7 @@ def test_what_neither_player_reaches_is_not_searched(dice_agent, monkeypatch):
 def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
   """Running every search to its end changes nothing but time; playing other iterates does."""
   settings = {"params": None, "num_playthroughs": 32, "num_iterations": 64}
-  real, wanted, spent = playthroughs._searches[Work.SMALL], [], []
+  real, wanted, spent = playthroughs._searches[Work.PLAIN], [], []
 
   def count(table, roots, beliefs, reach, stop, active, num_iterations, *rest, **static):
     wanted.extend(np.asarray(stop)[np.asarray(active)].tolist())
