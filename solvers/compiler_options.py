@@ -29,7 +29,7 @@ _OPTIONS: dict[Work, dict[str, Any] | None] = {
   # is half of one. CPUs with narrower ones compile to the same as without.
   Work.NETWORKS: {"xla_cpu_prefer_vector_width": 512},
 }
-_LARGE = 2560
+_LARGE = 2560  # entries of a table
 
 
 def jit_for_each(function: Callable, **arguments: Any) -> dict[Work, Callable]:
@@ -55,9 +55,4 @@ def work_of_solving(tree: PublicTree, leaf_values: Any, *arguments: Any) -> Work
     return Work.PLAIN
   if leaf_values is not None and not getattr(leaf_values, "solves_trees", False):
     return Work.NETWORKS
-  return Work.TREES if is_large(tree) else Work.PLAIN
-
-
-def is_large(tree: PublicTree) -> bool:
-  """Says whether a tree, or each of a stack, is large enough for the options of `Work.TREES`."""
-  return tree.num_nodes * tree.num_infostates >= _LARGE
+  return Work.TREES if tree.num_nodes * tree.num_infostates >= _LARGE else Work.PLAIN

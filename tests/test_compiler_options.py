@@ -7,10 +7,10 @@ import pytest
 
 import games
 import solvers
+from rebel_jax import training
 from rebel_jax.networks import NetworkLeafValues, ValueNetwork
 from rebel_jax.presets import get_preset
 from rebel_jax.setup import make_setup
-from rebel_jax.training import work_of_self_play
 from solvers import compiler_options
 from solvers.compiler_options import Work, jit_for_each, work_of_solving
 
@@ -65,11 +65,16 @@ def test_inside_a_jit_there_are_no_options(num_faces):
 
 
 @pytest.mark.parametrize(
-  ("preset", "work"),
-  [("liars_dice_1x4f", Work.NETWORKS), ("small_turn_endgame_holdem", Work.TREES)],
+  ("preset", "large", "work"),
+  [
+    ("liars_dice_1x4f", 1, Work.NETWORKS),
+    ("small_turn_endgame_holdem", 2**14, Work.NETWORKS),
+    ("small_turn_endgame_holdem", 2**12, Work.TREES),
+  ],
 )
-def test_what_self_play_consists_of(preset, work):
+def test_what_self_play_consists_of(preset, large, work, monkeypatch):
+  monkeypatch.setattr(training, "_LARGE_HANDS", large)
   setup = make_setup(get_preset(preset))
   if setup.mesh.devices.flat[0].platform != "cpu":
     work = Work.PLAIN
-  assert work_of_self_play(setup.table, setup.mesh) == work
+  assert training.work_of_self_play(setup.table, setup.mesh) == work
