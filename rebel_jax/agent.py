@@ -124,9 +124,7 @@ class Searcher:
     rows = agent.row_of[entries]
     index = np.concatenate([np.arange(size), np.zeros(lanes - size, int)])
     self._key, key = jax.random.split(self._key)
-    trees = bucket.table.trees
-    work = work_of_solving(trees, agent.leaf_values if trees.depth_limited else None)
-    results = _searches[work](
+    results = _searches[work_of_solving(bucket.table.trees, agent.leaf_values)](
       bucket.table,
       rows[index],
       np.asarray(beliefs, agent.tree.dtype)[index],

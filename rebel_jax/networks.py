@@ -113,7 +113,7 @@ def _mean_square(x):
 
 def _mean_square_of_slices(x):
   # XLA adds up a row one number after the other on a CPU, as rounding depends on the order. Whole
-  # slices are added as vectors, and a library's product adds up what is left.
+  # slices are added as vectors, and a product, whose order is free, adds up what is left.
   squares = x * x
   slices = jnp.split(squares, x.shape[-1] // _SLICE, axis=-1)
   weights = jnp.full((_SLICE, 1), 1 / x.shape[-1], x.dtype)

@@ -23,8 +23,7 @@ from solvers.validation import is_concrete
 
 DEVICES = "devices"
 # Entries of a table. With all 1,128 hands of a turn endgame tables cost more than the network does,
-# and minutes to compile; with the 91 of a deck of 18 cards self-play is a sixth faster if compiled
-# for its network.
+# and compiling them for a network takes too long; with the 91 of a deck of 18 cards it pays.
 _LARGE_HANDS = 2**14
 # Fields of the state that have a leading axis `[D]`: each device's own.
 PER_DEVICE = ("lanes", "replay", "keys", "policy_replay")

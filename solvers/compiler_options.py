@@ -48,11 +48,12 @@ def work_of_solving(tree: PublicTree, leaf_values: Any, *arguments: Any) -> Work
 
   Args:
     tree: the tree or the stack.
-    leaf_values: what values its leaves, or None.
+    leaf_values: what values its leaves, if it has any.
     *arguments: whatever else is traced where the caller is inside a `jit` of its own.
   """
   if jax.default_backend() != "cpu" or not validation.is_concrete(tree, *arguments):
     return Work.PLAIN
-  if leaf_values is not None and not getattr(leaf_values, "solves_trees", False):
+  asks = tree.depth_limited and leaf_values is not None
+  if asks and not getattr(leaf_values, "solves_trees", False):
     return Work.NETWORKS
   return Work.TREES if tree.num_nodes * tree.num_infostates >= _LARGE else Work.PLAIN

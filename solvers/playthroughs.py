@@ -294,8 +294,7 @@ def _search_chunk(
   index = np.concatenate([np.arange(size), padding])
   rows = agent.row_of[chunk.entry]
   trees = bucket.table.trees
-  # On the last cards of poker there is no network to evaluate.
-  work = work_of_solving(trees, agent.leaf_values if trees.depth_limited else None)
+  work = work_of_solving(trees, agent.leaf_values)
   average = unsafe or (agent.average_last and not trees.depth_limited)
   own, below = _searches[work](
     bucket.table,

@@ -42,6 +42,7 @@ def test_what_solving_consists_of():
   if jax.default_backend() != "cpu":
     wanted = (Work.PLAIN,) * 3
   assert work_of_solving(top, network) == wanted[0]
+  assert work_of_solving(large, network) == wanted[1]  # it has no leaves to ask about
   assert work_of_solving(large, None) == work_of_solving(large, oracle) == wanted[1]
   assert work_of_solving(small, None) == work_of_solving(top, oracle) == wanted[2]
 
