@@ -4,9 +4,13 @@ import time
 
 STARTED = time.monotonic()
 
+import signal  # noqa: E402
 import sys  # noqa: E402
 
-from rebel_jax.cli import main  # noqa: E402
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+  signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends the command without a traceback
+
+from rebel_jax.train import main  # noqa: E402
 
 if __name__ == "__main__":
   sys.exit(main(started=STARTED))

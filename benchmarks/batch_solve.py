@@ -68,7 +68,7 @@ def make_subgames(game: Game, depth: int, size: int, seed: int = 0) -> tuple[Pub
 
 def measure(options: Options) -> Iterator[dict[str, Any]]:
   """Yields the figures of each size."""
-  game = timing.look_up("game", options.game, timing.GAMES).make()
+  game = timing.make_game(options.game, "game")
   algorithm = timing.make_algorithm("algorithm", options.algorithm)
   for size in options.sizes:
     trees, roots = make_subgames(game, options.root_depth, size)

@@ -23,13 +23,13 @@ import tyro
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from rebel_jax.cpu_devices import share_cores
-from rebel_jax.networks import NetworkLeafValues, ValueNetwork
-from rebel_jax.presets import get_preset
-from rebel_jax.self_play import SelfPlay, init_lanes, self_play_step
-from rebel_jax.setup import make_setup
-from rebel_jax.training import DEVICES, work_of_self_play
-from solvers.compiler_options import jit_for_each
+from rebel_jax.config.presets import get_preset
+from rebel_jax.devices.cpu_devices import share_cores
+from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.training.loop import DEVICES, work_of_self_play
+from rebel_jax.training.self_play import SelfPlay, init_lanes, self_play_step
+from rebel_jax.training.setup import make_network, make_setup
+from solvers.xla.compiler_options import jit_for_each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,12 +85,12 @@ def flops_per_row(network: ValueNetwork) -> int:
   return 2 * (inputs * w + (network.hidden_layers - 1) * w * w + w * h)
 
 
-def generate(table, settings: SelfPlay, lanes, leaf_values, params, key, steps: int, mesh: Mesh):
+def generate(table, settings: SelfPlay, lanes, params, key, steps: int, mesh: Mesh):
   """Takes steps of self-play on every device; returns the lanes `[D, ...]` and summed counts."""
 
   def on_device(table, lanes, params, keys):
     def step(lanes, key):
-      played = self_play_step(table, settings, lanes, leaf_values, params, key)
+      played = self_play_step(table, settings, lanes, params, key)
       return played.lanes, played.stats
 
     lanes = jax.tree.map(lambda x: x[0], lanes)
@@ -109,7 +109,7 @@ def generate(table, settings: SelfPlay, lanes, leaf_values, params, key, steps: 
 
 
 _generates = jit_for_each(
-  generate, static_argnames=("settings", "leaf_values", "steps", "mesh"), donate_argnames="lanes"
+  generate, static_argnames=("settings", "steps", "mesh"), donate_argnames="lanes"
 )
 
 
@@ -120,14 +120,13 @@ def measure(options: Options) -> dict:
     for name in ("lanes", "rows_fraction", "iterations", "precision", "fused_network")
     if getattr(options, name) is not None
   }
-  config = dataclasses.replace(get_preset(options.preset), num_devices=options.devices, **changes)
+  config = get_preset(options.preset).replace(num_devices=options.devices, **changes)
   share_cores(config)
   setup = make_setup(config)
   num_devices = setup.mesh.devices.size
   trainer, table = setup.trainer, setup.table
-  network, settings = trainer.learner.network, trainer.self_play
+  network, settings = make_network(config, setup.game), trainer.self_play
   params = trainer.init(table, 0, setup.mesh).params
-  leaf_values = NetworkLeafValues(network)
   lanes = jax.tree.map(
     lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), init_lanes(table, settings.num_lanes)
   )
@@ -137,16 +136,16 @@ def measure(options: Options) -> dict:
 
   matmul = matmul_flops_per_second()
   start = time.perf_counter()
-  lanes, _ = step(table, settings, lanes, leaf_values, params, keys[-1])
+  lanes, _ = step(table, settings, lanes, params, keys[-1])
   jax.block_until_ready(lanes)
   first_call = time.perf_counter() - start
   for key in keys[options.repeats : -1]:
-    lanes, _ = step(table, settings, lanes, leaf_values, params, key)
+    lanes, _ = step(table, settings, lanes, params, key)
   rates, flops, live = [], [], []
   for key in keys[: options.repeats]:
     jax.block_until_ready(lanes)
     start = time.perf_counter()
-    lanes, stats = step(table, settings, lanes, leaf_values, params, key)
+    lanes, stats = step(table, settings, lanes, params, key)
     jax.block_until_ready(lanes)
     seconds = time.perf_counter() - start
     rates.append(2 * int(stats.solves) / seconds)
@@ -165,8 +164,8 @@ def measure(options: Options) -> dict:
     "lanes": settings.num_lanes * num_devices,
     "iterations": settings.num_iterations,
     "share_start": settings.share_start,
-    "precision": config.precision,
-    "fused_network": config.fused_network,
+    "precision": config.network.precision,
+    "fused_network": config.network.fused_network,
     "examples_per_second": round(statistics.median(rates), 1),
     "network_flops_per_second": round(statistics.median(flops)),
     "matmul_flops_per_second": round(matmul),

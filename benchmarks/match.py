@@ -15,9 +15,9 @@ import games
 import rebel_jax
 import solvers
 from benchmarks.timing import look_up
-from rebel_jax import compile_cache
-from rebel_jax.agent import Agent, Searcher
-from rebel_jax.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
+from rebel_jax.agents.agent import Agent, Searcher
+from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
+from rebel_jax.devices import compile_cache
 
 
 @dataclasses.dataclass(frozen=True)

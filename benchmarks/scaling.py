@@ -1,4 +1,4 @@
-"""How the cost of solving grows with the batch, the tree, the number of updates and the devices.
+"""Cost of solving against the batch, the tree, the number of updates and the devices.
 
 `python -m benchmarks.scaling` prints JSON lines, each with the `axis` that it belongs to:
 
@@ -8,8 +8,6 @@
   devices: a fixed batch spread over 1, 2, 4 and 8 devices by `jax.shard_map`. Without accelerators
     the devices are parts of the CPU, made in a process of their own: on few cores that shows what
     spreading costs, not what devices are worth.
-
-`python -m benchmarks.program` counts what the compiled programs consist of.
 """
 
 import dataclasses
@@ -30,7 +28,7 @@ import games
 import solvers
 from benchmarks import timing
 from games import PublicTree
-from solvers.algorithm import Algorithm
+from solvers.algorithms.algorithm import Algorithm
 
 _DEVICES_FLAG = "--xla_force_host_platform_device_count="
 
@@ -76,7 +74,7 @@ class Scaling:
 
   def __init__(self, options: Options):
     self.options = options
-    self.named = timing.look_up("game", options.game, timing.GAMES)
+    self.game = timing.make_game(options.game, "game")
     self.algorithm: Algorithm = timing.make_algorithm("algorithm", options.algorithm)
 
   def time(self, function) -> timing.Timing:
@@ -104,7 +102,7 @@ class Scaling:
     }
 
   def batch(self) -> Iterator[dict]:
-    tree = games.build_public_tree(self.named.make())
+    tree = games.build_public_tree(self.game)
     for size in self.options.batches:
       beliefs = timing.random_beliefs(tree, size)
       taken = self.time(functools.partial(self.solve_batch, tree, beliefs))
@@ -117,7 +115,7 @@ class Scaling:
 
   def tree(self) -> Iterator[dict]:
     for name in self.options.trees:
-      tree = games.build_public_tree(timing.look_up("trees", name, timing.GAMES).make())
+      tree = games.build_public_tree(timing.make_game(name, "trees"))
       taken = self.time(lambda tree=tree: self.solve(tree, self.options.iterations))
       yield self.row("tree", name, tree, taken)
 
@@ -125,7 +123,7 @@ class Scaling:
     return solvers.solve(tree, algorithm=self.algorithm, num_iterations=iterations)
 
   def updates(self) -> Iterator[dict]:
-    tree = games.build_public_tree(self.named.make())
+    tree = games.build_public_tree(self.game)
     for iterations in self.options.updates:
       taken = self.time(lambda iterations=iterations: self.solve(tree, iterations))
       yield self.row("updates", self.options.game, tree, taken, iterations=iterations)
@@ -141,7 +139,7 @@ class Scaling:
 
   def on_devices(self, count: int) -> dict:
     """Measures on the first `count` devices of this process."""
-    tree = games.build_public_tree(self.named.make())
+    tree = games.build_public_tree(self.game)
     mesh = jax.make_mesh(
       (count,), ("devices",), axis_types=(AxisType.Auto,), devices=jax.devices()[:count]
     )

@@ -18,9 +18,11 @@ from pathlib import Path
 import tyro
 
 from benchmarks.timing import environment, significant
-from rebel_jax import checkpoint, compile_cache, evaluate
-from rebel_jax.display import Display
-from rebel_jax.presets import paper_exploitability
+from rebel_jax import evaluate
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config.presets import paper_exploitability
+from rebel_jax.devices import compile_cache
+from rebel_jax.runs.display import Display
 
 
 @dataclasses.dataclass(frozen=True)

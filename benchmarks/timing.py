@@ -1,4 +1,4 @@
-"""What every benchmark of a solver needs: games by short name, versions, synchronised timing."""
+"""Helpers of the solver benchmarks: games by short name, versions, synchronised timing."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ import numpy as np
 import games
 import solvers
 from games import Game, PublicTree
-from solvers.algorithm import Algorithm
+from solvers.algorithms.algorithm import Algorithm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +60,13 @@ def look_up(field: str, name: str, known: dict[str, Any]) -> Any:
   return known[name]
 
 
+def make_game(name: str, field: str = "games") -> Game:
+  """Returns the game of a short name; a command ends with a sentence if there is none."""
+  return look_up(field, name, GAMES).make()
+
+
 def make_algorithm(field: str, text: str) -> Algorithm:
-  """Returns the algorithm that a field says; a command ends with a sentence if there is none."""
+  """Returns the algorithm that a field names; a command ends with a sentence if there is none."""
   try:
     return solvers.make_algorithm(text, field)
   except ValueError as error:
@@ -80,7 +85,7 @@ def environment() -> dict[str, Any]:
 
 
 class Timing(NamedTuple):
-  """How long a call takes.
+  """Seconds that calls take.
 
   Attributes:
     first: seconds of the first call, which compiles.
@@ -93,7 +98,7 @@ class Timing(NamedTuple):
 
   @property
   def compile_seconds(self) -> float:
-    """What the first call took longer than the others."""
+    """Seconds by which the first call took longer than the others."""
     return max(self.first - self.median, 0.0)
 
 

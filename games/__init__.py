@@ -1,5 +1,8 @@
 """Two-player zero-sum games as rules and as public-tree tensors."""
 
+import importlib
+import pkgutil
+
 from games.build import build_public_tree
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, Variation
 from games.kuhn_poker import KuhnPoker
@@ -10,14 +13,12 @@ from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
 from games.registry import make, register, registered_games
 from games.rock_paper_scissors import RockPaperScissors
 from games.stack import stack_trees
+from games.tabulate import Tabulated, tabulate
 
-register("kuhn_poker", KuhnPoker)
-register("leduc_poker", LeducPoker)
-register("liars_dice", LiarsDice)
-register("river_endgame_holdem", RiverEndgame)
-register("rock_paper_scissors", RockPaperScissors)
-register("small_holdem", SmallHoldem)
-register("turn_endgame_holdem", TurnEndgame)
+# A game registers itself, so a new one is a new file and nothing else.
+for _module in pkgutil.iter_modules(__path__):
+  if not _module.ispkg:
+    importlib.import_module(f"{__name__}.{_module.name}")
 
 __all__ = [
   "CHANCE",
@@ -35,6 +36,7 @@ __all__ = [
   "RiverEndgame",
   "RockPaperScissors",
   "SmallHoldem",
+  "Tabulated",
   "TreeStructure",
   "TurnEndgame",
   "Variation",
@@ -43,4 +45,5 @@ __all__ = [
   "register",
   "registered_games",
   "stack_trees",
+  "tabulate",
 ]

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from games.card_removal import compatible_mass, holds
 from games.game import CHANCE, TERMINAL, Game
-from games.public_tree import LEAF, Level, PublicTree, TreeStructure, plan_sweeps
+from games.kinds import LEAF
+from games.pairs import Pairs
+from games.public_tree import Level, PublicTree, TreeStructure, plan_sweeps
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
-_LARGE_TABLE = 64  # with more infostates than this a table for each node would not fit in memory
 
 
 @dataclasses.dataclass
@@ -28,10 +28,10 @@ class _Nodes:
   probability: np.ndarray  # [n]
   possible: np.ndarray  # [n, P, H]
   infostate_parent: np.ndarray | None  # [n, P, H]
-  dealt: np.ndarray | None  # [n, k]
+  dealt: np.ndarray  # [n, k]
 
   def take(self, order: np.ndarray) -> "_Nodes":
-    infostate_parent, dealt = self.infostate_parent, self.dealt
+    infostate_parent = self.infostate_parent
     return _Nodes(
       parent=self.parent[order],
       action=self.action[order],
@@ -41,7 +41,7 @@ class _Nodes:
       probability=self.probability[order],
       possible=self.possible[order],
       infostate_parent=None if infostate_parent is None else infostate_parent[order],
-      dealt=None if dealt is None else dealt[order],
+      dealt=self.dealt[order],
     )
 
 
@@ -72,8 +72,9 @@ def build_public_tree(
   state = game.state_after(root)
   if game.actor(state[None])[0] == TERMINAL:
     raise ValueError(f"root={root} ends the game: there is nothing left to solve")
-  prior, possible = _push_prior(game, root)
-  return build_from_state(game, state, prior=prior, possible=possible, depth=depth)
+  pairs = game.pairs()
+  prior, possible = _push_prior(game, pairs, root)
+  return _build(game, pairs, state, prior, possible, depth)
 
 
 def build_from_state(
@@ -96,19 +97,31 @@ def build_from_state(
   Returns:
     The tree; see `build_public_tree`.
   """
-  depth = depth if depth is None or depth == "stage" else int(depth)
   if possible is None:
     possible = np.ones((2, game.num_infostates), bool)
   if prior is None:
     prior = possible / possible.sum(axis=1, keepdims=True)
-  levels = [_root_level(game, np.asarray(state), np.asarray(possible, bool))]
-  stage = int(game.stages(np.asarray(state)[None])[0]) if depth == "stage" else None
+  prior, possible = np.asarray(prior, float), np.asarray(possible, bool)
+  return _build(game, game.pairs(), np.asarray(state), prior, possible, depth)
+
+
+def _build(
+  game: Game,
+  pairs: Pairs,
+  state: np.ndarray,
+  prior: np.ndarray,
+  possible: np.ndarray,
+  depth: int | str | None,
+) -> PublicTree:
+  depth = depth if depth is None or depth == "stage" else int(depth)
+  levels = [_root_level(game, state, possible)]
+  stage = int(game.stages(state[None])[0]) if depth == "stage" else None
   while not isinstance(depth, int) or len(levels) <= depth:
     children = _expand(game, levels[-1], at_limit=len(levels) == depth, stage=stage)
     if children is None:
       break
     levels.append(children)
-  return _assemble(game, levels, np.asarray(prior))
+  return _assemble(game, pairs, levels, prior)
 
 
 def _check_root(root) -> tuple[int, ...]:
@@ -141,7 +154,7 @@ def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
     probability=np.ones(1),
     possible=possible[None],
     infostate_parent=identity,
-    dealt=None if game.hands() is None else game.dealt_cards(state[None], np.array([-1])),
+    dealt=game.dealt_cards(state[None], np.array([-1])),
   )
 
 
@@ -178,7 +191,7 @@ def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> 
 
   cut = np.full(len(action), at_limit) if stage is None else game.stages(state) != stage
   kind = np.where(actor == TERMINAL, TERMINAL, np.where(cut, LEAF, actor))
-  dealt = None if above.dealt is None else game.dealt_cards(parent_state, action)
+  dealt = game.dealt_cards(parent_state, action)
   nodes = _Nodes(parent, action, state, kind, actor, probability, possible, infostate_parent, dealt)
   # Inner nodes, leaves, terminal nodes; stable, so each stays action-major.
   group = np.where(_is_inner(kind), 0, np.where(kind == LEAF, 1, 2))
@@ -209,17 +222,12 @@ def _level_shape(nodes: _Nodes, above: _Nodes | None) -> Level:
   )
 
 
-def _push_prior(game: Game, root: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _push_prior(game: Game, pairs: Pairs, root: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
   """Returns the prior and the possible infostates, both `[P, H]`, after the actions in root."""
   prior = np.array(game.prior(), float)
   states = game.initial_state()[None]
   possible = prior > 0
-  hands = game.hands()
-  if hands is None:
-    weights = game.pair_weights()[game.pair_index(states)[0]]
-    possible &= np.stack([(weights @ possible[1]) > 0, (possible[0] @ weights) > 0])
-  else:
-    possible &= compatible_mass(possible[::-1].astype(float), holds(hands, hands.max() + 1)) > 0.5
+  possible &= pairs.matched(possible, int(game.pair_index(states)[0]))
   for action in root:
     actions = np.array([action])
     parents = game.infostate_parents(states, actions)
@@ -235,7 +243,7 @@ def _push_prior(game: Game, root: tuple[int, ...]) -> tuple[np.ndarray, np.ndarr
   return prior / prior.sum(axis=1, keepdims=True), possible
 
 
-def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree:
+def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray) -> PublicTree:
   shapes = [_level_shape(n, levels[i - 1] if i else None) for i, n in enumerate(levels)]
   structure = TreeStructure(tuple(shapes))
   offsets = structure.offsets
@@ -256,94 +264,35 @@ def _assemble(game: Game, levels: list[_Nodes], prior: np.ndarray) -> PublicTree
       "32 bits"
     )
   leaves, terminals = np.flatnonzero(kind == LEAF), np.flatnonzero(kind == TERMINAL)
-  hands = game.hands()
-  pair_weights = np.ones((1, 1, 1)) if hands is not None else np.asarray(game.pair_weights(), float)
-  payoffs, payoff_index, payoff_scale = _terminal_tables(game, state[terminals], pair_weights)
-  boards, payoff_index = _boards_met(game, payoff_index)
-  gathers = hands is None and game.num_infostates <= _LARGE_TABLE
-  structure = _add_payoff_runs(structure, payoff_index, _MAX_PAYOFF_RUNS if gathers else None)
-  dtype = jax.dtypes.canonicalize_dtype(float)
+  ends = state[terminals]
+  kept, payoff_index = pairs.used(
+    np.asarray(game.payoff_index(ends), int), np.asarray(game.pair_index(ends), int)
+  )
+  structure = _add_payoff_runs(structure, payoff_index, _MAX_PAYOFF_RUNS if kept.gathered else None)
   players = (0, 1)
-  return PublicTree(
+  tree = PublicTree(
     parent=np.concatenate(parent).astype(np.int32),
     action=np.concatenate([nodes.action for nodes in levels]).astype(np.int32),
     kind=kind.astype(np.int8),
     state=state.astype(np.int32),
     leaf_nodes=leaves.astype(np.int32),
     terminal_nodes=terminals.astype(np.int32),
-    prior=prior.astype(dtype),
+    prior=prior,
     possible=None if possible.all() else possible,
-    chance_probability=None if (probability == 1).all() else probability.astype(dtype),
+    chance_probability=None if (probability == 1).all() else probability,
     infostate_parent=infostate_parent,
-    pair_weights=pair_weights.astype(dtype),
     root_pair_index=game.pair_index(state[:1])[0].astype(np.int32),
     leaf_pair_index=game.pair_index(state[leaves]).astype(np.int32),
-    payoffs=payoffs.astype(dtype),
     payoff_index=payoff_index.astype(np.int32),
-    payoff_scale=payoff_scale.astype(dtype),
-    root_features=np.stack([game.features(state[:1], p)[0] for p in players]).astype(dtype),
-    leaf_features=np.stack([game.features(state[leaves], p) for p in players]).astype(dtype),
+    payoff_scale=np.asarray(game.payoff_scale(ends), float),
+    root_features=np.stack([game.features(state[:1], p)[0] for p in players]).astype(float),
+    leaf_features=np.stack([game.features(state[leaves], p) for p in players]).astype(float),
     leaf_actor=game.actor(state[leaves]).astype(np.int8),
     structure=structure,
     depth_limited=leaves.size > 0,
-    compatible=hands is None
-    and len(pair_weights) == 1
-    and bool((pair_weights == pair_weights.flat[0]).all()),
-    **_hand_columns(game, levels, boards),
+    **kept.columns(np.concatenate([nodes.dealt for nodes in levels])),
   )
-
-
-def _boards_met(game: Game, payoff_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns which of a game's boards its showdowns in a tree have, and their index among these.
-
-  A subgame on the river has one of all boards, and one before it often none.
-  """
-  if game.hands() is None:
-    return np.zeros(0, int), payoff_index
-  boards = np.unique(payoff_index[payoff_index > 0])
-  index = np.where(payoff_index > 0, 1 + np.searchsorted(boards, payoff_index), 0)
-  return boards - 1, index
-
-
-def _hand_columns(game: Game, levels: list[_Nodes], boards: np.ndarray) -> dict:
-  """Returns what the tree of a game with `hands` holds beyond others."""
-  hands = game.hands()
-  if hands is None:
-    return {}
-  cards = np.unique(hands)
-  pairs = np.array(list(itertools.combinations(cards.tolist(), 2)))
-  if pairs.shape != np.shape(hands) or (pairs != hands).any():
-    raise ValueError(
-      f"{game.name}'s hands() must be all pairs of their cards, in the order of "
-      "itertools.combinations"
-    )
-  dealt = [nodes.dealt for nodes in levels if nodes.dealt is not None]
-  return {
-    "hands": np.asarray(hands, np.int32),
-    "strengths": np.asarray(game.strengths(), np.int32)[boards],
-    "dealt": np.concatenate(dealt).astype(np.int32),
-    "num_cards": int(hands.max()) + 1,
-  }
-
-
-def _terminal_tables(
-  game: Game, states: np.ndarray, pair_weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns weighted payoff tables `[K, H, H]`, their index and their scale `[T]`.
-
-  A table here is a payoff table times the pair weights that hold at the node, one for each
-  combination that occurs. A game with `hands` keeps none, and its own index.
-  """
-  if game.hands() is not None:
-    index = np.asarray(game.payoff_index(states), int)
-    return np.ones((1, 1, 1)), index, np.asarray(game.payoff_scale(states), float)
-  if len(states) == 0:
-    h = game.num_infostates
-    return np.zeros((1, h, h)), np.zeros(0, int), np.zeros(0)
-  combination = np.stack([game.payoff_index(states), game.pair_index(states)], axis=1)
-  used, index = np.unique(combination, axis=0, return_inverse=True)
-  tables = np.asarray(game.payoffs(), float)[used[:, 0]] * pair_weights[used[:, 1]]
-  return tables, index.reshape(-1), np.asarray(game.payoff_scale(states), float)
+  return tree.astype(jax.dtypes.canonicalize_dtype(float))
 
 
 def _add_payoff_runs(

@@ -2,14 +2,10 @@
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
 
 def holds(hands: Any, num_cards: int, dtype: Any = float) -> Any:
   """Returns which cards each hand holds, as numbers: `[..., H, 2]` to `[..., H, num_cards]`."""
-  xp: Any = jnp if isinstance(hands, jax.Array) else np
+  xp: Any = hands.__array_namespace__()
   return (hands[..., None] == xp.arange(num_cards)).any(axis=-2).astype(dtype)
 
 

@@ -2,8 +2,9 @@
 
 A game is *factored*: everything that happens is either seen by both players (public
 actions and public chance) or known through each player's infostate, an index below
-`num_infostates`. Rules are written over *batches of public states* in numpy, so that a
-tree of a hundred thousand nodes is built level by level and never node by node.
+`num_infostates`. Rules are written over *batches of public states*, so that a tree of a hundred
+thousand nodes is built level by level and never node by node, and over the array namespace of
+their argument, so that numpy builds trees with them and JAX runs the same rules on a device.
 """
 
 import abc
@@ -13,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-PLAYER_0 = 0
-PLAYER_1 = 1
-CHANCE = 2
-TERMINAL = 3
+from games.arrays import Rows
+from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
+from games.pairs import DensePairs, HoleCards, Pairs
+
+__all__ = ["CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Variation"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Variation:
 class Game(abc.ABC):
   """A two-player zero-sum game with public actions, as functions of public states.
 
-  A public state is a row of `S` integers; what they mean is the game's own business.
+  A public state is a row of `S` integers of 32 bits; what they mean is the game's own business.
   Player 0 is the one that the game's rules call the first. Payoffs are to the player, in
   the game's own units.
 
@@ -49,7 +51,12 @@ class Game(abc.ABC):
   A subclass sets `name`, `num_infostates` and `num_actions` and implements the abstract
   methods. The methods with a default cover what simple games do not need: public chance,
   hidden moves, and private information of one player that excludes some of the other's.
-  `games.testing.check_game` tests an implementation against an enumeration of histories.
+
+  Methods of `states` take numpy's arrays or JAX's and answer with the same numbers in arrays of the
+  same kind, also traced (`jax.jit`) and mapped over single states (`jax.vmap`): functions come
+  from `states.__array_namespace__()`, `where` chooses, and tables are read by
+  `games.arrays.lookup`. `games.tabulate` serves rules that only numpy can run. The other methods
+  return numpy's arrays. `games.testing.check_game` tests all of it.
   """
 
   name: str
@@ -68,11 +75,11 @@ class Game(abc.ABC):
     """Returns the public state before the first public action, `[S]`, integer."""
 
   @abc.abstractmethod
-  def actor(self, states: np.ndarray) -> np.ndarray:
+  def actor(self, states: Rows) -> Rows:
     """Returns who moves in `states` `[n, S]`: `[n]` of 0, 1, `CHANCE` or `TERMINAL`."""
 
   @abc.abstractmethod
-  def legal_actions(self, states: np.ndarray) -> np.ndarray:
+  def legal_actions(self, states: Rows) -> Rows:
     """Returns which public actions exist in `states`: `[n, A]`, bool.
 
     At a chance state these are the outcomes that are possible for some pair of infostates.
@@ -80,8 +87,8 @@ class Game(abc.ABC):
     """
 
   @abc.abstractmethod
-  def next_states(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Returns the states after legal `actions` `[n]` in `states` `[n, S]`: `[n, S]`."""
+  def next_states(self, states: Rows, actions: Rows) -> Rows:
+    """Returns the states after legal `actions` `[n]` in `states`: `[n, S]`, of their dtype."""
 
   # Private information.
 
@@ -102,11 +109,11 @@ class Game(abc.ABC):
     """
     return np.ones((1, self.num_infostates, self.num_infostates))
 
-  def pair_index(self, states: np.ndarray) -> np.ndarray:
+  def pair_index(self, states: Rows) -> Rows:
     """Returns which table of `pair_weights` holds in each state: `[n]`, integer."""
-    return np.zeros(len(states), np.int32)
+    return states.__array_namespace__().zeros(len(states), int)
 
-  def chance(self, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  def chance(self, states: Rows, actions: Rows) -> tuple[Rows, Rows]:
     """Returns probability `[n]` and mask `[n, P, H]` of public chance outcomes.
 
     The probability of the outcome is the first where both players' infostates pass the mask,
@@ -114,7 +121,7 @@ class Game(abc.ABC):
     """
     raise NotImplementedError(f"{self.name} has chance states but does not define chance()")
 
-  def infostate_parents(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray | None:
+  def infostate_parents(self, states: Rows, actions: Rows) -> Rows | None:
     """Returns where infostates come from when moves are hidden, or None if they never change.
 
     Entry `[i, p, h]` of `[n, P, H]` is the infostate that player p held in `states[i]` if it
@@ -140,20 +147,27 @@ class Game(abc.ABC):
     """
     raise NotImplementedError(f"{self.name} has hands but does not define strengths()")
 
-  def dealt_cards(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
+  def pairs(self) -> Pairs:
+    """Returns which infostates go together, and what each pair wins: hole cards or tables."""
+    hands = self.hands()
+    if hands is None:
+      return DensePairs(np.asarray(self.pair_weights(), float), np.asarray(self.payoffs(), float))
+    return HoleCards(hands, self.strengths())
+
+  def dealt_cards(self, states: Rows, actions: Rows) -> Rows:
     """Returns the cards that `actions` deal face up: `[n, k]`, -1 where fewer than k, or none, are.
 
     They block the hands that hold them, as `chance` says. For games with `hands` only.
     """
-    return np.full((len(states), 1), -1)
+    return states.__array_namespace__().full((len(states), 1), -1)
 
-  def stages(self, states: np.ndarray) -> np.ndarray:
+  def stages(self, states: Rows) -> Rows:
     """Returns which part of the game each state belongs to: `[n]`, integer.
 
     A tree of `depth="stage"` ends where the stage changes, as a subgame of poker ends with the
     round of betting.
     """
-    return np.zeros(len(states), np.int32)
+    return states.__array_namespace__().zeros(len(states), int)
 
   # Payoffs.
 
@@ -162,17 +176,17 @@ class Game(abc.ABC):
     """Returns payoff tables to player 0, `[K, H, H]`, indexed (player 0's, player 1's)."""
 
   @abc.abstractmethod
-  def payoff_index(self, states: np.ndarray) -> np.ndarray:
+  def payoff_index(self, states: Rows) -> Rows:
     """Returns which payoff table holds in each terminal state: `[n]`, integer."""
 
-  def payoff_scale(self, states: np.ndarray) -> np.ndarray:
+  def payoff_scale(self, states: Rows) -> Rows:
     """Returns the factor of the payoff table in each terminal state: `[n]`, float."""
-    return np.ones(len(states))
+    return states.__array_namespace__().ones(len(states))
 
   # What a network sees, and what a person reads.
 
   @abc.abstractmethod
-  def features(self, states: np.ndarray, player: int) -> np.ndarray:
+  def features(self, states: Rows, player: int) -> Rows:
     """Returns the public part of a PBS query from `player`'s seat: `[n, F]`, float.
 
     In a game where the seats differ only in who acts, features that say "I act" rather than

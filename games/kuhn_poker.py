@@ -2,12 +2,21 @@
 
 import numpy as np
 
+from games.arrays import lookup
 from games.game import TERMINAL, Game
+from games.registry import register
 
 PASS, BET = 0, 1
 _HISTORIES = ("", "p", "b", "pp", "pb", "bp", "bb", "pbp", "pbb")
 # Payoff table (0: pot to the player who did not fold, 1: showdown) and its scale.
 _ENDS = {"pp": (1, 1.0), "bp": (0, 1.0), "bb": (1, 2.0), "pbp": (0, -1.0), "pbb": (1, 2.0)}
+# By history; -1 where there is none.
+_ACTOR = [TERMINAL if history in _ENDS else len(history) % 2 for history in _HISTORIES]
+_NEXT = [
+  [_HISTORIES.index(history + move) if history not in _ENDS else -1 for move in "pb"]
+  for history in _HISTORIES
+]
+_PAYOFF, _SCALE = zip(*(_ENDS.get(history, (0, 0.0)) for history in _HISTORIES))
 
 
 class KuhnPoker(Game):
@@ -26,18 +35,13 @@ class KuhnPoker(Game):
     return np.array([0])
 
   def actor(self, states):
-    actor = [TERMINAL if history in _ENDS else len(history) % 2 for history in _HISTORIES]
-    return np.array(actor)[states[:, 0]]
+    return lookup(_ACTOR, states[:, 0])
 
   def legal_actions(self, states):
-    return np.ones((len(states), 2), bool) & (self.actor(states) != TERMINAL)[:, None]
+    return lookup(np.array(_NEXT) >= 0, states[:, 0])
 
   def next_states(self, states, actions):
-    table = np.full((len(_HISTORIES), 2), -1)
-    for i, history in enumerate(_HISTORIES):
-      if history not in _ENDS:
-        table[i] = [_HISTORIES.index(history + "p"), _HISTORIES.index(history + "b")]
-    return table[states[:, 0], actions][:, None]
+    return lookup(_NEXT, states[:, 0], actions)[:, None].astype(states.dtype)
 
   def pair_weights(self):
     return 1.0 - np.eye(3)[None]
@@ -47,18 +51,22 @@ class KuhnPoker(Game):
     return np.stack([np.ones((3, 3)), np.sign(card[:, None] - card[None])])
 
   def payoff_index(self, states):
-    return np.array([_ENDS.get(history, (0, 0.0))[0] for history in _HISTORIES])[states[:, 0]]
+    return lookup(_PAYOFF, states[:, 0])
 
   def payoff_scale(self, states):
-    return np.array([_ENDS.get(history, (0, 0.0))[1] for history in _HISTORIES])[states[:, 0]]
+    return lookup(_SCALE, states[:, 0])
 
   def features(self, states, player):
-    history = states[:, :1] == np.arange(len(_HISTORIES))
-    seat = np.full((len(states), 1), player)
-    return np.concatenate([seat, history], axis=1).astype(float)
+    xp = states.__array_namespace__()
+    history = states == xp.arange(len(_HISTORIES))
+    seat = xp.full((len(states), 1), player)
+    return xp.concat([seat, history], axis=1).astype(float)
 
   def action_name(self, action):
     return ("pass", "bet")[action]
 
   def infostate_name(self, player, infostate):
     return "JQK"[infostate]
+
+
+register("kuhn_poker", KuhnPoker)

@@ -2,12 +2,14 @@
 
 import numpy as np
 
+from games.arrays import lookup, with_columns
 from games.game import CHANCE, TERMINAL, Game
+from games.registry import register
 
 FOLD, CALL, RAISE, FIRST_CARD = 0, 1, 2, 3
 _NONE = -1
 _NUM_CARDS, _NUM_SUITS, _MAX_RAISES = 6, 2, 2
-_BET_SIZE = np.array([2, 4])
+_BET_SIZE = (2, 4)
 # Columns of a public state.
 _ROUND, _ACTOR, _RAISES, _ACTED, _POT_0, _POT_1, _CARD, _OVER = range(8)
 _GOING_ON, _FOLDED_0, _FOLDED_1, _SHOWDOWN, _DEAL = range(5)
@@ -36,55 +38,53 @@ class LeducPoker(Game):
     return np.array([0, 0, 0, 0, 1, 1, _NONE, _GOING_ON])
 
   def actor(self, states):
+    xp = states.__array_namespace__()
     over = states[:, _OVER]
-    ended = (over != _GOING_ON) & (over != _DEAL)
-    return np.where(ended, TERMINAL, np.where(over == _DEAL, CHANCE, states[:, _ACTOR]))
+    others = xp.where(over == _DEAL, CHANCE, TERMINAL)
+    return xp.where(over == _GOING_ON, states[:, _ACTOR], others)
 
   def legal_actions(self, states):
+    xp = states.__array_namespace__()
     moves = states[:, _OVER] == _GOING_ON
-    legal = np.zeros((len(states), self.num_actions), bool)
-    legal[:, FOLD] = moves & (states[:, _POT_0] != states[:, _POT_1])
-    legal[:, CALL] = moves
-    legal[:, RAISE] = moves & (states[:, _RAISES] < _MAX_RAISES)
-    legal[:, FIRST_CARD:] = (states[:, _OVER] == _DEAL)[:, None]
-    return legal
+    fold = moves & (states[:, _POT_0] != states[:, _POT_1])
+    more = moves & (states[:, _RAISES] < _MAX_RAISES)
+    deals = [states[:, _OVER] == _DEAL] * _NUM_CARDS
+    return xp.stack([fold, moves, more, *deals], axis=1)
 
   def next_states(self, states, actions):
-    new = states.copy()
-    rows = np.arange(len(states))
-    actor = states[:, _ACTOR]
+    xp = states.__array_namespace__()
+    actor, pots = states[:, _ACTOR], states[:, _POT_0 : _POT_1 + 1]
     folds, calls, raises = (actions == a for a in (FOLD, CALL, RAISE))
     deals = actions >= FIRST_CARD
 
-    level = np.maximum(states[:, _POT_0], states[:, _POT_1])
-    mine = np.where(actor == 0, _POT_0, _POT_1)
-    target = np.where(raises, level + _BET_SIZE[states[:, _ROUND]], level)
-    pays = calls | raises
-    new[rows[pays], mine[pays]] = target[pays]
-
-    new[:, _RAISES] += raises
-    new[:, _ACTED] += ~deals
-    new[:, _ACTOR] = np.where(deals, 0, 1 - actor)
-    new[folds, _OVER] = np.where(actor[folds] == 0, _FOLDED_0, _FOLDED_1)
+    bet = xp.where(raises, lookup(_BET_SIZE, states[:, _ROUND]), 0)
+    pays = (calls | raises)[:, None] & (actor[:, None] == xp.arange(2))
+    pots = xp.where(pays, (pots.max(axis=1) + bet)[:, None], pots)
     closes = calls & (states[:, _ACTED] > 0)
-    new[closes, _OVER] = np.where(states[closes, _ROUND] == 0, _DEAL, _SHOWDOWN)
-
-    new[deals, _ROUND] = 1
-    new[deals, _RAISES] = 0
-    new[deals, _ACTED] = 0
-    new[deals, _CARD] = actions[deals] - FIRST_CARD
-    new[deals, _OVER] = _GOING_ON
-    return new
+    over = xp.where(deals, _GOING_ON, states[:, _OVER])
+    over = xp.where(folds, xp.where(actor == 0, _FOLDED_0, _FOLDED_1), over)
+    over = xp.where(closes, xp.where(states[:, _ROUND] == 0, _DEAL, _SHOWDOWN), over)
+    return with_columns(
+      states,
+      {
+        _ROUND: xp.where(deals, 1, states[:, _ROUND]),
+        _ACTOR: xp.where(deals, 0, 1 - actor),
+        _RAISES: xp.where(deals, 0, states[:, _RAISES] + raises),
+        _ACTED: xp.where(deals, 0, states[:, _ACTED] + 1),
+        _POT_0: pots[:, 0],
+        _POT_1: pots[:, 1],
+        _CARD: xp.where(deals, actions - FIRST_CARD, states[:, _CARD]),
+        _OVER: over,
+      },
+    )
 
   def pair_weights(self):
     return 1.0 - np.eye(_NUM_CARDS)[None]
 
   def chance(self, states, actions):
-    del states
-    card = actions - FIRST_CARD
-    free = card[:, None] != np.arange(_NUM_CARDS)
-    mask = np.stack([free, free], axis=1)
-    return np.full(len(actions), 1.0 / (_NUM_CARDS - 2)), mask
+    xp = states.__array_namespace__()
+    free = actions[:, None] != FIRST_CARD + xp.arange(_NUM_CARDS)
+    return xp.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
 
   def payoffs(self):
     rank = np.arange(_NUM_CARDS) // _NUM_SUITS
@@ -95,26 +95,30 @@ class LeducPoker(Game):
     return np.stack(tables)
 
   def payoff_index(self, states):
-    return np.where(states[:, _OVER] == _SHOWDOWN, states[:, _CARD] + 1, 0)
+    xp = states.__array_namespace__()
+    return xp.where(states[:, _OVER] == _SHOWDOWN, states[:, _CARD] + 1, 0)
 
   def payoff_scale(self, states):
-    over = states[:, _OVER]
-    stake = np.minimum(states[:, _POT_0], states[:, _POT_1])
-    return np.where(over == _FOLDED_0, -stake, stake).astype(float)
+    xp = states.__array_namespace__()
+    stake = states[:, _POT_0 : _POT_1 + 1].min(axis=1)
+    return xp.where(states[:, _OVER] == _FOLDED_0, -stake, stake).astype(float)
 
   def features(self, states, player):
-    acts = states[:, _ACTOR : _ACTOR + 1] == player
+    xp = states.__array_namespace__()
+    going_on, deals = (states[:, _OVER, None] == x for x in (_GOING_ON, _DEAL))
+    own, other = (_POT_0, _POT_1) if player == 0 else (_POT_1, _POT_0)
     columns = [
-      np.full((len(states), 1), player),
-      acts & (states[:, _OVER, None] == _GOING_ON),
-      states[:, _OVER, None] == _DEAL,
-      states[:, [_ROUND]],
-      states[:, [_ACTED]] > 0,
-      states[:, [_RAISES]] / _MAX_RAISES,
-      states[:, [_POT_0, _POT_1] if player == 0 else [_POT_1, _POT_0]] / 13.0,
-      states[:, [_CARD]] == np.arange(_NUM_CARDS),
+      xp.full((len(states), 1), player),
+      (states[:, _ACTOR, None] == player) & going_on,
+      deals,
+      states[:, _ROUND, None],
+      states[:, _ACTED, None] > 0,
+      states[:, _RAISES, None] / _MAX_RAISES,
+      states[:, own, None] / 13.0,
+      states[:, other, None] / 13.0,
+      states[:, _CARD, None] == xp.arange(_NUM_CARDS),
     ]
-    return np.concatenate(columns, axis=1).astype(float)
+    return xp.concat(columns, axis=1).astype(float)
 
   def action_name(self, action):
     if action >= FIRST_CARD:
@@ -123,3 +127,6 @@ class LeducPoker(Game):
 
   def infostate_name(self, player, infostate):
     return "JQK"[infostate // _NUM_SUITS] + "♠♥"[infostate % _NUM_SUITS]
+
+
+register("leduc_poker", LeducPoker)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from games.game import TERMINAL, Game
+from games.registry import register
 
 _MAX_TABLE_ENTRIES = 2**28
 NO_BID = -1
@@ -49,18 +50,20 @@ class LiarsDice(Game):
     return np.array([NO_BID, 0, 0])
 
   def actor(self, states):
-    return np.where(states[:, 2] == 1, TERMINAL, states[:, 1])
+    xp = states.__array_namespace__()
+    return xp.where(states[:, 2] == 1, TERMINAL, states[:, 1])
 
   def legal_actions(self, states):
-    last_bid = states[:, :1]
-    legal = np.arange(self.num_actions) > last_bid
-    legal[:, self.liar] = states[:, 0] != NO_BID
+    xp = states.__array_namespace__()
+    last_bid, action = states[:, :1], xp.arange(self.num_actions)
+    legal = xp.where(action == self.liar, last_bid != NO_BID, action > last_bid)
     return legal & (states[:, 2:] == 0)
 
   def next_states(self, states, actions):
+    xp = states.__array_namespace__()
     called = actions == self.liar
-    bid = np.where(called, states[:, 0], actions)
-    return np.stack([bid, 1 - states[:, 1], called.astype(states.dtype)], axis=1)
+    bid = xp.where(called, states[:, 0], actions)
+    return xp.stack([bid, 1 - states[:, 1], called], axis=1).astype(states.dtype)
 
   def dice(self) -> np.ndarray:
     """Returns the faces of each roll, zero-based: `[H, num_dice]`."""
@@ -81,12 +84,13 @@ class LiarsDice(Game):
 
   def payoff_scale(self, states):
     # After the call it is the bidder's turn again: payoffs are to player 0.
-    return np.where(states[:, 1] == 0, 1.0, -1.0)
+    return states.__array_namespace__().where(states[:, 1] == 0, 1.0, -1.0)
 
   def features(self, states, player):
-    acts = (states[:, 1] == player)[:, None]
-    last_bid = states[:, :1] == np.arange(self.num_bids)
-    return np.concatenate([acts, last_bid], axis=1).astype(float)
+    xp = states.__array_namespace__()
+    acts = states[:, 1:2] == player
+    last_bid = states[:, :1] == xp.arange(self.num_bids)
+    return xp.concat([acts, last_bid], axis=1).astype(float)
 
   def action_name(self, action):
     if action == self.liar:
@@ -99,3 +103,6 @@ class LiarsDice(Game):
 
   def __repr__(self):
     return f"games.make('liars_dice', num_dice={self.num_dice}, num_faces={self.num_faces})"
+
+
+register("liars_dice", LiarsDice)

@@ -15,12 +15,11 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
-from games.game import CHANCE
+from games.kinds import CHANCE, LEAF, PADDING
+
+__all__ = ["LEAF", "PADDING", "Array", "Level", "PublicTree", "TreeStructure", "plan_sweeps"]
 
 Array = jax.Array | np.ndarray  # numpy in a built tree, JAX's own while traced
-
-LEAF = 4  # a decision or chance state at the depth limit; its value comes from outside
-PADDING = 5  # a node of the common shape of stacked trees that this tree does not have
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,22 +242,6 @@ class PublicTree:
       actions.append(int(action[node]))
       node = parent[node]
     return tuple(reversed(actions))
-
-  def pair_table(self, index: int) -> np.ndarray:
-    """Returns the weights of pairs of number `index`, `[H, H]` (unstacked trees only)."""
-    if self.hands is None:
-      return np.asarray(self.pair_weights)[index]
-    hands = np.asarray(self.hands)
-    return 1.0 - (hands[:, None, :, None] == hands[None, :, None, :]).any(axis=(2, 3))
-
-  def payoff_table(self, index: int) -> np.ndarray:
-    """Returns a payoff table times the pairs' weights, `[H, H]` (unstacked trees only)."""
-    if self.hands is None:
-      return np.asarray(self.payoffs)[index]
-    if index == 0:
-      return self.pair_table(0)
-    strength = np.asarray(self.strengths)[index - 1].astype(np.int64)
-    return np.sign(strength[:, None] - strength[None]) * self.pair_table(0)
 
   def astype(self, dtype) -> "PublicTree":
     """Returns the tree with its real-valued arrays in `dtype`."""

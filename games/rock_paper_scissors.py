@@ -3,6 +3,7 @@
 import numpy as np
 
 from games.game import TERMINAL, Game
+from games.registry import register
 
 ROCK, PAPER, SCISSORS, HIDDEN_MOVE = range(4)
 _START, _ANSWER, _FIRST_END = 0, 1, 2
@@ -28,22 +29,26 @@ class RockPaperScissors(Game):
     return np.array([_START])
 
   def actor(self, states):
-    return np.where(states[:, 0] >= _FIRST_END, TERMINAL, states[:, 0])
+    xp = states.__array_namespace__()
+    return xp.where(states[:, 0] >= _FIRST_END, TERMINAL, states[:, 0])
 
   def legal_actions(self, states):
-    answers = np.array([True, True, True, False])
-    return np.where(states == _START, ~answers, answers) & (states < _FIRST_END)
+    hidden = states.__array_namespace__().arange(self.num_actions) == HIDDEN_MOVE
+    return ((states == _START) == hidden) & (states < _FIRST_END)
 
   def next_states(self, states, actions):
-    return np.where(states == _START, _ANSWER, _FIRST_END + actions[:, None])
+    xp = states.__array_namespace__()
+    after = xp.where(states == _START, _ANSWER, _FIRST_END + actions[:, None])
+    return after.astype(states.dtype)
 
   def prior(self):
     return np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
 
   def infostate_parents(self, states, actions):
-    mover = np.where(states == _START, 0, np.arange(3))
-    other = np.broadcast_to(np.array([0, -1, -1]), mover.shape)
-    return np.stack([mover, other], axis=1)
+    xp = states.__array_namespace__()
+    mover = xp.where(states == _START, 0, xp.arange(3))
+    other = xp.broadcast_to(xp.asarray([0, -1, -1]), mover.shape)
+    return xp.stack([mover, other], axis=1)
 
   def payoffs(self):
     base = np.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])
@@ -55,11 +60,15 @@ class RockPaperScissors(Game):
     return states[:, 0] - _FIRST_END
 
   def features(self, states, player):
-    stage = states == np.arange(2)
-    return np.concatenate([np.full((len(states), 1), player), stage], axis=1).astype(float)
+    xp = states.__array_namespace__()
+    stage = states == xp.arange(2)
+    return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
 
   def action_name(self, action):
     return ("rock", "paper", "scissors", "hidden move")[action]
 
   def infostate_name(self, player, infostate):
     return ("rock", "paper", "scissors")[infostate] if player == 0 else "-"
+
+
+register("rock_paper_scissors", RockPaperScissors)

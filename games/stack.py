@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from games.build import find_runs
-from games.game import TERMINAL
-from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure, plan_sweeps
+from games.kinds import LEAF, PADDING, TERMINAL
+from games.public_tree import Level, PublicTree, TreeStructure, plan_sweeps
 
 # What an array holds where a stacked tree has no node, leaf or terminal node. A padded
 # infostate counts as possible so that beliefs stay finite; its reach is zero all the same.
@@ -70,10 +70,8 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     )
   columns["leaf_nodes"] = np.tile(np.flatnonzero(leaf_rank >= 0), (len(trees), 1))
   columns["terminal_nodes"] = np.tile(np.flatnonzero(terminal_rank >= 0), (len(trees), 1))
-  columns["payoffs"] = _stack_tables([tree.payoffs for tree in trees])
-  columns["strengths"] = None
-  if trees[0].strengths is not None:
-    columns["strengths"] = _stack_tables([tree.strengths for tree in trees])
+  for name in ("payoffs", "strengths"):
+    columns[name] = _stack_tables([getattr(tree, name) for tree in trees])
   return PublicTree(
     **columns,
     structure=structure,
@@ -183,8 +181,10 @@ def _place(name, value, tree, place, structure, leaf_rank, terminal_rank):
   return _scatter(value, place, structure.num_nodes, _FILL.get(name, 0))
 
 
-def _stack_tables(tables: Sequence[Any]) -> np.ndarray:
+def _stack_tables(tables: Sequence[Any]) -> np.ndarray | None:
   """Stacks each tree's own tables, so that indices into them stay: `[B, K, ...]`."""
+  if tables[0] is None:
+    return None
   arrays = [np.asarray(table) for table in tables]
   most = max(len(t) for t in arrays)
   return np.stack([np.pad(t, ((0, most - len(t)), *((0, 0),) * (t.ndim - 1))) for t in arrays])

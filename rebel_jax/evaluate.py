@@ -9,18 +9,22 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import tyro
 
-from rebel_jax import checkpoint, checksums, compile_cache, flags
-from rebel_jax.checks import ConfigError, check_algorithm, check_depth, check_integer
-from rebel_jax.display import Display
-from rebel_jax.evaluation import Evaluator
-from rebel_jax.kept_playthroughs import KeptPlaythroughs
-from rebel_jax.spots import at_spot
-from solvers.playthroughs import Sampled
+import solvers
+from rebel_jax import flags
+from rebel_jax.checkpoints import checkpoint, checksums
+from rebel_jax.config import allowed, groups
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.devices import compile_cache
+from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
+from rebel_jax.evaluation.spots import at_spot
+from rebel_jax.runs.display import Display
+from solvers.search.playthroughs import Sampled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,16 +37,14 @@ class Options:
   Attributes:
     checkpoint: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, or
       the name of a network that comes with the package.
-    playthroughs: Playthroughs to average; at least 1. The paper's measure takes 1,024.
-    iterations: Iterations of each search; one player's update is one, so the number is even, at
-      least 2.
-    algorithm: What the agent searches with, the same names as in train.py; None for the run's
-      eval_algorithm.
-    game_params: Parameters of the game to change, as pairs of a name and an integer or text, such
-      as stack 9000: how the network plays a spot that it was not trained for.
-    depth: Public actions, chance included, that each search looks ahead; at least 1, or stage; None
-      for the run's.
-    seed: Seed of the playthroughs, from 0 to 4,294,967,295.
+    playthroughs: Playthroughs to average; the paper's measure takes 1,024.
+    iterations: Iterations of each search; one player's update is one.
+    algorithm: What the agent searches with; None for the run's eval_algorithm.
+    game_params: Parameters of the game to change, such as stack 9000: how the network plays a spot
+      that it was not trained for.
+    depth: Public actions, chance included, that each search looks ahead, or stage; None for the
+      run's.
+    seed: Seed of the playthroughs.
     keep: File that keeps the playthroughs sampled so far, so that the same command goes on where it
       was stopped, or with more playthroughs where it ended; made if missing.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
@@ -50,34 +52,16 @@ class Options:
     json: Print one JSON object on standard output instead of a table.
   """
 
-  checkpoint: tyro.conf.Positional[str]
-  playthroughs: int = 1_024
-  iterations: int = 1_024
-  algorithm: str | None = None
-  game_params: tuple[tuple[str, int | str], ...] = ()
-  depth: int | str | None = None
-  seed: int = 0
-  keep: str | None = None
+  checkpoint: Annotated[str, tyro.conf.Positional, allowed.text("CHECKPOINT")]
+  playthroughs: Annotated[int, allowed.integer(1, 2**24)] = 1_024
+  iterations: Annotated[int, allowed.iterations()] = 1_024
+  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
+  game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
+  depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
+  seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
+  keep: Annotated[str | None, allowed.optional(allowed.text("FILE"))] = None
   unsafe: bool = False
   json: bool = False
-
-  def validate(self) -> None:
-    """Checks every field by itself.
-
-    Raises:
-      ConfigError: a value is not allowed.
-    """
-    check_integer("playthroughs", self.playthroughs, 1, 2**24)
-    check_integer("iterations", self.iterations, 2, 2**24)
-    check_integer("seed", self.seed, 0, 2**32 - 1)
-    if self.iterations % 2:
-      raise ConfigError(
-        f"iterations={self.iterations} must be even: one player's update is one iteration"
-      )
-    if self.depth is not None:
-      check_depth(self.depth)
-    if self.algorithm is not None:
-      check_algorithm("algorithm", self.algorithm)
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
@@ -87,12 +71,12 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     ConfigError: an option is not allowed or the checkpoint cannot be read.
   """
   began = time.monotonic()
-  options.validate()
+  groups.check(options)
   shown = display or Display(quiet=True)
   policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
   config = policy.config
-  algorithm = options.algorithm or config.eval_algorithm
-  depth = options.depth or config.depth
+  algorithm = options.algorithm or config.evaluation.eval_algorithm
+  depth = options.depth or config.search.depth
   with shown:
     shown.show("compiling", 0.0)
     evaluator = Evaluator(config, algorithm=algorithm, depth=depth)
@@ -163,9 +147,13 @@ def main(argv: Sequence[str] | None = None) -> int:
   argv = sys.argv[1:] if argv is None else argv
   try:
     options = flags.parse(
-      Options, argv, prog="python -m rebel_jax.evaluate", positional=("checkpoint",)
+      Options,
+      argv,
+      prog="python -m rebel_jax.evaluate",
+      networks=checkpoint.pretrained(),
+      algorithms=solvers.registered_algorithms(),
     )
-    options.validate()
+    groups.check(options)
     compile_cache.enable()
     result = measure(options, Display(stderr=True))
   except ConfigError as error:

@@ -4,18 +4,22 @@ import dataclasses
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 
+import solvers
 from games import LiarsDice
 from games.poker import Holdem
-from rebel_jax import checkpoint, compile_cache, flags
-from rebel_jax.agent import Agent, Searcher
-from rebel_jax.checks import ConfigError, check_algorithm
-from rebel_jax.dealer import Dealer, Move
-from rebel_jax.spots import at_spot
+from rebel_jax import flags
+from rebel_jax.agents.agent import Agent, Searcher
+from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config import allowed, groups
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.devices import compile_cache
+from rebel_jax.evaluation.spots import at_spot
 
 _DIE = "⚀⚁⚂⚃⚄⚅"
 _SUITS = str.maketrans({"s": "♠", "h": "♥", "d": "♦", "c": "♣"})
@@ -23,43 +27,27 @@ _SUITS = str.maketrans({"s": "♠", "h": "♥", "d": "♦", "c": "♣"})
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-  """Play against the agent in the terminal."""
+  """Play against the agent in the terminal.
 
-  checkpoint: tyro.conf.Positional[str]
-  """Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, or the name of a
-  network that comes with the package."""
-  iterations: int = 1024
-  """Iterations of each of the agent's searches; one player's update is one, so the number is even,
-  at least 2."""
-  algorithm: str | None = None
-  """What the agent searches with, the same names as in train.py; None for the run's
-  eval_algorithm."""
-  game_params: tuple[tuple[str, int | str], ...] = ()
-  """Parameters of the game to change, as pairs of a name and an integer or text, such as stack
-  9000: the agent then plays a spot that it was not trained for."""
-  seat: int | None = None
-  """Your seat, 0 or 1; None to change seats every game."""
-  games: int | None = None
-  """How many games to play; None for as many as you like."""
-  seed: int | None = None
-  """Seed of deals and of the agent; None for another one each time."""
+  Attributes:
+    checkpoint: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, or
+      the name of a network that comes with the package.
+    iterations: Iterations of each of the agent's searches; one player's update is one.
+    algorithm: What the agent searches with; None for the run's eval_algorithm.
+    game_params: Parameters of the game to change, such as stack 9000: the agent then plays a spot
+      that it was not trained for.
+    seat: Your seat, 0 or 1; None to change seats every game.
+    games: How many games to play; None for as many as you like.
+    seed: Seed of deals and of the agent; None for another one each time.
+  """
 
-  def validate(self) -> None:
-    """Checks the fields.
-
-    Raises:
-      ConfigError: one is not allowed.
-    """
-    if self.iterations < 2 or self.iterations % 2:
-      raise ConfigError(f"iterations={self.iterations} must be an even number of at least 2")
-    if self.algorithm is not None:
-      check_algorithm("algorithm", self.algorithm)
-    if self.seat not in (None, 0, 1):
-      raise ConfigError(f"seat={self.seat} must be 0, 1 or None")
-    if self.games is not None and self.games < 1:
-      raise ConfigError(f"games={self.games} must be a positive integer or None")
-    if self.seed is not None and self.seed < 0:
-      raise ConfigError(f"seed={self.seed} must be at least 0")
+  checkpoint: Annotated[str, tyro.conf.Positional, allowed.text("CHECKPOINT")]
+  iterations: Annotated[int, allowed.iterations()] = 1_024
+  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
+  game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
+  seat: Annotated[int | None, allowed.optional(allowed.integer(0, 1))] = None
+  games: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
+  seed: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
 
 
 class QuitError(Exception):
@@ -229,9 +217,13 @@ def main(
   argv = sys.argv[1:] if argv is None else argv
   try:
     options = flags.parse(
-      Options, argv, prog="python -m rebel_jax.play", positional=("checkpoint",)
+      Options,
+      argv,
+      prog="python -m rebel_jax.play",
+      networks=checkpoint.pretrained(),
+      algorithms=solvers.registered_algorithms(),
     )
-    options.validate()
+    groups.check(options)
     policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
     compile_cache.enable()
     seed = np.random.SeedSequence().entropy if options.seed is None else options.seed

@@ -1,7 +1,9 @@
-"""Equilibrium finding on public trees, in pure JAX."""
+"""Equilibrium finding and depth-limited search on public trees."""
 
-from solvers.algorithm import Algorithm
-from solvers.algorithms import (
+from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import CFR
+from solvers.algorithms.fictitious_play import FictitiousPlay
+from solvers.algorithms.named import (
   cfr_avg,
   cfr_plus,
   discounted_cfr,
@@ -13,16 +15,15 @@ from solvers.algorithms import (
   vanilla_cfr,
   warm_started,
 )
-from solvers.best_response import BestResponse, best_response
-from solvers.cfr import CFR
-from solvers.evaluate_policy import expected_values
+from solvers.algorithms.registry import make_algorithm, registered_algorithms
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
-from solvers.exploitability import best_response_values, exploitability, root_marginals
-from solvers.fictitious_play import FictitiousPlay
-from solvers.leaf_values import LeafBeliefs, LeafQuery, LeafValues
-from solvers.registry import make_algorithm, registered_algorithms
+from solvers.leaf_values import LeafQuery, LeafValues
+from solvers.metrics.best_response import BestResponse, best_response
+from solvers.metrics.expected_values import expected_values
+from solvers.metrics.exploitability import best_response_values, exploitability
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
+from solvers.sweeps.pairs import root_marginals
 
 __all__ = [
   "CFR",
@@ -30,7 +31,6 @@ __all__ = [
   "BestResponse",
   "ExactLeafValues",
   "FictitiousPlay",
-  "LeafBeliefs",
   "LeafQuery",
   "LeafValues",
   "Solution",

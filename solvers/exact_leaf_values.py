@@ -10,12 +10,13 @@ import numpy as np
 
 from games import PADDING, Game, PublicTree, stack_trees
 from games.build import build_from_state
-from solvers import traversal, validation
-from solvers.algorithm import Algorithm
-from solvers.algorithms import discounted_cfr
-from solvers.evaluate_policy import policy_values
+from solvers import validation
+from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.named import discounted_cfr
 from solvers.leaf_values import LeafQuery
+from solvers.metrics.expected_values import policy_values
 from solvers.solve import solve
+from solvers.sweeps.problem import make_problem
 
 
 class LeafGroup(NamedTuple):
@@ -121,9 +122,8 @@ def _rows(trees: PublicTree, which) -> tuple[PublicTree, int | None]:
 
 def _value(tree: PublicTree, policy: jax.Array, beliefs: jax.Array, player: int) -> jax.Array:
   """Returns what `player` expects in a subgame under a policy `[n, H]`: `[H]`."""
-  tree = jax.tree.map(jnp.asarray, tree)
-  setting = traversal.prepare(tree, beliefs)
-  return policy_values(tree, setting, traversal.split_levels(tree, policy))[player]
+  problem = make_problem(tree, beliefs)
+  return policy_values(problem, problem.split(policy))[player]
 
 
 class ExactLeafValues:
@@ -272,7 +272,7 @@ def exact_leaf_values(
   """Makes the oracle for depth-limited solving: leaf values from solving the rest of the game.
 
   Whenever `solve` asks about its leaves, the whole subgame below each of them is solved at the
-  beliefs of the query, and the traverser's expected values under the average policy found there
+  beliefs of the query, and the traverser's expected values under the average policy of that solve
   are returned. For sound CFR-AVG (ReBeL, appendix I) the subgames are solved at the beliefs of
   the average policies and that average is valued at those of the current ones. Leaves of equal
   public states share a subtree, and subtrees of equal shape are solved together.

@@ -1,19 +1,13 @@
-"""What a depth-limited solver asks about its leaves, and how the answers enter CFR.
+"""Queries about the leaves of depth-limited trees, and the PBSs in them."""
 
-CFR-D (ReBeL, section 5.1) asks for values at the beliefs of the current policies, CFR-AVG
-(appendix I) at those of the average policies.
-"""
-
-import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from games.public_tree import PublicTree
-from solvers import traversal
-from solvers.traversal import Levels, Setting
+from solvers.sweeps.levels import Levels
+from solvers.sweeps.problem import Problem
 
 
 class LeafQuery(NamedTuple):
@@ -26,8 +20,8 @@ class LeafQuery(NamedTuple):
       belief is uniform over those that the rules allow.
     value_beliefs: None, or `[L, P, H]` if the values must be taken over other beliefs than
       those that the subgames are solved at (sound CFR-AVG).
-    encoded: None, or what the leaf function's own `encode` made of the features before the
-      solver's loop.
+    encoded: None, or the result of the leaf function's own `encode` of the features, computed
+      before the solver's loop.
   """
 
   features: jax.Array  # [L, F]
@@ -40,19 +34,6 @@ class LeafQuery(NamedTuple):
 # (params, query) -> [L, H]: the traverser's expected value for each of its infostates, the
 # other's infostate drawn from the beliefs.
 LeafValues = Callable[[Any, LeafQuery], jax.Array]
-
-
-class LeafBeliefs(enum.Enum):
-  """Which policies set the leaves' beliefs."""
-
-  CURRENT = "current"  # CFR-D: the policies of this iteration
-  AVERAGE = "average"  # modified CFR-AVG: averages, values turned back into this iteration's
-  AVERAGE_SOUND = "average-sound"  # CFR-AVG: solved at the averages, valued at this iteration
-
-
-def leaf_possible(tree: PublicTree) -> jax.Array | None:
-  """Returns which infostates the rules allow at the leaves, `[L, P, H]`, or None for all."""
-  return None if tree.possible is None else jnp.asarray(tree.possible)[tree.leaf_nodes]
 
 
 def normalise_beliefs(reach: jax.Array, possible: jax.Array | None) -> jax.Array:
@@ -68,26 +49,21 @@ def normalise_beliefs(reach: jax.Array, possible: jax.Array | None) -> jax.Array
   return jnp.where(enough, reach / jnp.where(enough, total, 1.0), fallback)
 
 
+def leaf_beliefs(problem: Problem, own: tuple[Levels, Levels]) -> jax.Array:
+  """Returns the PBS at each leaf `[L, P, H]`, given both players' own reach."""
+  return beliefs_of(problem, (problem.leaf_reach(own[0], 0), problem.leaf_reach(own[1], 1)))
+
+
+def beliefs_of(problem: Problem, reach: tuple[jax.Array, jax.Array] | jax.Array) -> jax.Array:
+  """Returns the PBS at each leaf `[L, P, H]`, given players' reach there, `[L, H]` each."""
+  return normalise_beliefs(jnp.stack((reach[0], reach[1]), axis=1), problem.leaf_possible())
+
+
 def make_query(
-  tree: PublicTree,
+  problem: Problem,
   player: int,
-  reach: tuple[jax.Array, jax.Array],
-  value_reach: tuple[jax.Array, jax.Array] | None = None,
+  beliefs: jax.Array,
+  value_beliefs: jax.Array | None = None,
 ) -> LeafQuery:
-  """Builds `player`'s query from both players' reach at the leaves, each `[L, H]`."""
-  possible = leaf_possible(tree)
-  beliefs = normalise_beliefs(jnp.stack(reach, axis=1), possible)
-  value_beliefs = None
-  if value_reach is not None:
-    value_beliefs = normalise_beliefs(jnp.stack(value_reach, axis=1), possible)
-  return LeafQuery(tree.leaf_features[player], player, beliefs, value_beliefs)
-
-
-def leaf_reach(
-  tree: PublicTree, setting: Setting, reach: tuple[Levels, Levels]
-) -> tuple[jax.Array, jax.Array]:
-  """Returns both players' reach at the leaves with root beliefs and chance, each `[L, H]`."""
-  return (
-    traversal.counterfactual_leaf_reach(tree, setting, reach[0], 0),
-    traversal.counterfactual_leaf_reach(tree, setting, reach[1], 1),
-  )
+  """Returns `player`'s question about the leaves at `beliefs` `[L, P, H]`."""
+  return LeafQuery(problem.leaf_features(player), player, beliefs, value_beliefs)

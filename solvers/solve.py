@@ -1,22 +1,22 @@
-"""The one loop that runs every algorithm on a tree."""
+"""Approximates an equilibrium of one (sub)game."""
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from games.public_tree import Array, PublicTree
-from solvers import traversal, validation
-from solvers.algorithm import Algorithm
-from solvers.compiler_options import jit_for_each, work_of_solving
-from solvers.evaluate_policy import policy_values
-from solvers.leaf_values import LeafValues
-from solvers.traversal import Levels, Setting
+from solvers import loop, validation
+from solvers.algorithms.algorithm import Algorithm
+from solvers.leaf_values import LeafQuery, LeafValues
+from solvers.metrics.expected_values import policy_values
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
+from solvers.xla.compiler_options import jit_for_each, work_of_solving
 
 
 class Solution(NamedTuple):
-  """What `solve` returns.
+  """An approximate equilibrium of one (sub)game.
 
   Attributes:
     average_policy: `[N, H]` the policy that converges to an equilibrium. Row n holds the
@@ -90,70 +90,24 @@ def solve(
   return _solves[work](*arguments)
 
 
-def uniform_policy(tree: PublicTree, setting: Setting) -> Levels:
-  """Returns the policy that takes every legal action equally often, by level."""
-  h, dtype = tree.num_infostates, tree.dtype
-  zeros = tuple(jnp.zeros((level.size, h), dtype) for level in tree.structure.levels)
-  return traversal.normalise_policy(tree, setting, zeros)
-
-
 def _run(tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy):
-  tree = jax.tree.map(jnp.asarray, tree)
-  setting = traversal.prepare(tree, beliefs)
-  if initial_policy is None:
-    policy = uniform_policy(tree, setting)
-  else:
-    policy = traversal.split_levels(tree, initial_policy)
-  state = algorithm.init(tree, setting, policy)
+  problem = make_problem(tree, beliefs)
+  policy = None if initial_policy is None else problem.split(initial_policy)
 
-  def values(state, player):
-    if leaf_values is None:
-      return None
-    answer = leaf_values(params, algorithm.leaf_query(tree, setting, state, player))
-    validation.check_leaf_answer(tree.num_leaves, tree.num_infostates, answer)
+  def ask(query: LeafQuery) -> jax.Array:
+    answer = leaf_values(params, query)
+    validation.check_leaf_answer(len(query.beliefs), tree.num_infostates, answer)
     return answer
 
-  if algorithm.primed:
-    answers = {player: values(state, player) for player in algorithm.primed}
-    for player, answer in answers.items():
-      state = algorithm.prime(tree, setting, state, answer, player)
-
-  def both(_, state):
-    if algorithm.alternating:
-      for player in (0, 1):
-        state = algorithm.update(tree, setting, state, values(state, player), player)
-      return state
-    answers = values(state, 0), values(state, 1)
-    return update_simultaneously(algorithm, tree, setting, state, answers)
-
-  state = lax.fori_loop(0, num_iterations // 2, both, state)
-  if num_iterations % 2:
-    state = algorithm.update(tree, setting, state, values(state, 0), 0)
-
-  average = algorithm.average_policy(tree, setting, state)
-  if algorithm.values_of_average:
-    root_values = policy_values(tree, setting, average, leaf_values, params)
+  evaluate = None if leaf_values is None else ask
+  state = loop.run(problem, algorithm, evaluate, num_iterations, policy=policy).state
+  average = algorithm.average_policy(problem, state)
+  if algorithm.uses_average:
+    root_values = policy_values(problem, average, evaluate)
   else:
-    root_values = algorithm.root_values(setting, state)
-  current = algorithm.current_policy(tree, setting, state)
-  return Solution(traversal.join_levels(average), root_values, traversal.join_levels(current))
+    root_values = algorithm.root_values(problem, state)
+  current = algorithm.current_policy(problem, state)
+  return Solution(join_levels(average), root_values, join_levels(current))
 
 
 _solves = jit_for_each(_run, static_argnames=("algorithm", "num_iterations", "leaf_values"))
-
-
-def update_simultaneously(
-  algorithm: Algorithm,
-  tree: PublicTree,
-  setting: Setting,
-  state: Any,
-  values: tuple[jax.Array | None, jax.Array | None],
-) -> Any:
-  """Updates both players against each other's policies of the same iteration.
-
-  Each update reads the state from before either; the second's results are then taken over for
-  what belongs to player 1.
-  """
-  first = algorithm.update(tree, setting, state, values[0], 0)
-  second = algorithm.update(tree, setting, state, values[1], 1)
-  return algorithm.merge(tree, setting, first, second)

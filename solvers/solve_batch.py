@@ -10,12 +10,13 @@ from jax import lax
 
 from games.public_tree import Array, PublicTree
 from solvers import validation
-from solvers.algorithm import Algorithm
-from solvers.compiler_options import jit_for_each, work_of_solving
-from solvers.cores import map_over_cores
+from solvers.algorithms.algorithm import Algorithm
 from solvers.exact_leaf_values import ExactLeafValues
 from solvers.leaf_values import LeafValues
 from solvers.solve import Solution, _run
+from solvers.sweeps.pairs import root_mass
+from solvers.xla.compiler_options import jit_for_each, work_of_solving
+from solvers.xla.cores import map_over_cores
 
 # A solver reads and writes some eight tables `[N, H]` at each update. On a CPU they should stay
 # in the cache nearest to the core: `python -m benchmarks.tabular --pieces` shows that throughput
@@ -181,16 +182,12 @@ def _check_batch(trees: PublicTree, stacked: bool, beliefs, initial_policy) -> N
 
 def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int]:
   """Returns the subgames whose beliefs must be looked at one by one, found all at once."""
-  batch = len(beliefs)
-  if trees.hands is not None:
-    return list(range(batch))
   with np.errstate(invalid="ignore"):
     wrong = ~np.isfinite(beliefs) | (beliefs < 0)
     wrong |= np.abs(beliefs.sum(axis=-1, keepdims=True) - 1) > validation.TOLERANCE
     if trees.possible is not None:
       possible = np.asarray(trees.possible)
       wrong |= (beliefs > 0) & ~(possible[:, 0] if stacked else possible[0])
-    weights, index = np.asarray(trees.pair_weights), np.asarray(trees.root_pair_index)
-    weights = weights[np.arange(batch), index] if stacked else weights[int(index)]
-    together = (beliefs[:, 0] * (weights @ beliefs[:, 1, :, None])[..., 0]).sum(axis=-1)
+  mass = jax.vmap(root_mass, (0 if stacked else None, 0))(trees, beliefs)
+  together = (beliefs[:, 0] * np.asarray(mass)[:, 0]).sum(axis=-1)
   return np.flatnonzero(wrong.any(axis=(1, 2)) | ~(together > 0)).tolist()

@@ -6,7 +6,7 @@ import operator
 import jax
 import numpy as np
 
-from games import card_removal
+from games import pairs
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree
 
@@ -111,12 +111,7 @@ def check_beliefs(tree: PublicTree, beliefs) -> None:
         f"beliefs give player {player}'s infostate {infostate} weight, which the rules make "
         "impossible at the root; its belief must be 0"
       )
-  if tree.hands is not None:
-    held = card_removal.holds(np.asarray(tree.hands), tree.num_cards)
-    together = values[0] @ card_removal.compatible_mass(values[1], held)
-    together *= together > 1e-12  # what rounding leaves of sums that cancel
-  else:
-    together = values[0] @ np.asarray(tree.pair_weights)[int(tree.root_pair_index)] @ values[1]
+  together = pairs.of_tree(tree).joint_mass(values, int(tree.root_pair_index))
   if together <= 0:
     raise ValueError("beliefs leave no compatible pair of infostates; some pair must be possible")
 

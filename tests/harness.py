@@ -9,8 +9,8 @@ import numpy as np
 from jax import lax
 
 import games
-from solvers import traversal
-from solvers.solve import uniform_policy
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
 from tests.random_game import RandomGame
 
 # Small instances that are enumerated history by history: game, parameters, root.
@@ -81,19 +81,19 @@ def run(tree, beliefs, num_updates, averaging=None, params=None, *, algorithm, l
   tree = jax.tree.map(jnp.asarray, tree)
   if averaging is not None:
     algorithm = dataclasses.replace(algorithm, averaging=averaging)
-  setting = traversal.prepare(tree, beliefs)
-  state = algorithm.init(tree, setting, uniform_policy(tree, setting))
+  problem = make_problem(tree, beliefs)
+  state = algorithm.init(problem)
 
   def update(state, player):
     values = None
     if tree.depth_limited:
-      values = leaf_values(params, algorithm.leaf_query(tree, setting, state, player))
-    return algorithm.update(tree, setting, state, values, player)
+      values = leaf_values(params, algorithm.leaf_query(problem, state, player))
+    return algorithm.update(problem, state, values, player)[0]
 
   updates = [functools.partial(update, player=player) for player in (0, 1)]
   state = lax.fori_loop(0, num_updates, lambda t, s: lax.cond(t % 2 == 0, *updates, s), state)
   return (
-    traversal.join_levels(algorithm.current_policy(tree, setting, state)),
-    traversal.join_levels(algorithm.average_policy(tree, setting, state)),
-    algorithm.root_values(setting, state),
+    join_levels(algorithm.current_policy(problem, state)),
+    join_levels(algorithm.average_policy(problem, state)),
+    algorithm.root_values(problem, state),
   )

@@ -3,6 +3,7 @@
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game
+from games.arrays import lookup
 
 _MAX_ACTIONS = 3
 
@@ -112,13 +113,13 @@ class RandomGame(Game):
     return np.array([0])
 
   def actor(self, states):
-    return np.array(self._actor)[states[:, 0]]
+    return lookup(self._actor, states[:, 0])
 
   def legal_actions(self, states):
-    return np.array(self._children)[states[:, 0]] >= 0
+    return lookup(self._children, states[:, 0]) >= 0
 
   def next_states(self, states, actions):
-    return np.array(self._children)[states[:, 0], actions][:, None]
+    return lookup(self._children, states[:, 0], actions)[:, None].astype(states.dtype)
 
   def prior(self):
     return self._prior
@@ -131,11 +132,10 @@ class RandomGame(Game):
 
   def chance(self, states, actions):
     child = self.next_states(states, actions)[:, 0]
-    mask = np.array(self._parents)[child] >= 0
-    return np.array(self._probability)[child], mask
+    return lookup(self._probability, child), lookup(self._parents, child) >= 0
 
   def infostate_parents(self, states, actions):
-    return np.array(self._parents)[self.next_states(states, actions)[:, 0]]
+    return lookup(self._parents, self.next_states(states, actions)[:, 0])
 
   def payoffs(self):
     return np.stack(self._payoffs)
@@ -144,4 +144,5 @@ class RandomGame(Game):
     return states[:, 0]
 
   def features(self, states, player):
-    return (states == np.arange(len(self._actor))).astype(float) + player
+    xp = states.__array_namespace__()
+    return (states == xp.arange(len(self._actor))).astype(float) + player

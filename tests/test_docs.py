@@ -1,10 +1,13 @@
-"""Runs every Python block of the README and of docs/, and compares what it prints.
+"""Runs every Python block of the README and of docs/, and looks up the code that they name.
 
 The blocks of a page run in order in one namespace. A block marked `text` right after one marked
 `python` is what the latter prints, numbers to the digits shown give or take one in the last.
 """
 
+import ast
 import contextlib
+import dataclasses
+import importlib.util
 import io
 import re
 from pathlib import Path
@@ -12,12 +15,16 @@ from pathlib import Path
 import pytest
 
 import games.registry
+from rebel_jax.training import targets
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Whose programs take longest to compile.
 SLOW_PAGES = [ROOT / "docs" / f"{name}.md" for name in ("poker", "safe_search", "transformations")]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"python\s+-m\s+((?:benchmarks|rebel_jax)[\w.]*)((?:(?!python )[^`|])*)")
+_FILE = re.compile(r"\b(?:games|solvers|rebel_jax|tests|benchmarks)/[\w/]+\.py\b")
+_NAME = re.compile(r"\b((?:games|solvers|rebel_jax|tests|benchmarks)/[\w/]+\.py):([\w.]+)")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
@@ -53,8 +60,9 @@ def assert_same_output(printed: str, shown: str) -> None:
 
 @pytest.fixture
 def own_registry(monkeypatch):
-  """Keeps games that a page registers from other tests."""
+  """Keeps games and targets that a page adds from other tests."""
   monkeypatch.setattr(games.registry, "_REGISTRY", dict(games.registry._REGISTRY))
+  monkeypatch.setattr(targets, "TARGETS", targets.TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +80,82 @@ def test_page_runs_and_prints_what_it_shows(page, own_registry):
 def test_links_lead_somewhere(page):
   for target in _LINK.findall(page.read_text()):
     assert (page.parent / target).exists(), target
+
+
+def wrong_commands(text: str) -> list[str]:
+  """Returns modules and flags of a page's commands, and files, that do not exist.
+
+  A paragraph that names a commit tells of that commit's commands.
+  """
+  wrong = []
+  for paragraph in re.split(r"\n\s*\n", text):
+    if re.search(r"\bcommit `?[0-9a-f]{7}", paragraph):
+      continue
+    wrong += [path for path in _FILE.findall(paragraph) if not (ROOT / path).exists()]
+    for module, rest in _COMMAND.findall(paragraph):
+      if module.endswith(".NAME"):
+        continue
+      if importlib.util.find_spec(module) is None:
+        wrong.append(module)
+        continue
+      options = getattr(importlib.import_module(module), "Options", None)
+      if options is not None:
+        known = {field.name for field in dataclasses.fields(options)} | {"help"}
+        flags = (flag.replace("-", "_") for flag in re.findall(r"(?<!\S)--([a-z-]+)", rest))
+        wrong += [flag for flag in flags if flag.removeprefix("no_") not in known]
+  return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_exist(page):
+  assert not wrong_commands(page.read_text())
+
+
+def test_a_command_that_does_not_exist_is_found():
+  page = "`python -m benchmarks.tabular\n--games kuhn --no-open-spiel --batchs 2` and\n"
+  page += "`python -m benchmarks.layout`, `tests/test_docs.py`, `tests/test_games.py`"
+  assert wrong_commands(page) == ["tests/test_games.py", "batchs", "benchmarks.layout"]
+  assert not wrong_commands("at commit e2fc1a3, `python -m benchmarks.layout`")
+
+
+def missing_names(text: str) -> list[str]:
+  """Returns what a page names as `path/file.py:name` and does not exist."""
+  return [f"{path}:{name}" for path, name in _NAME.findall(text) if not defines(ROOT / path, name)]
+
+
+def defines(path: Path, name: str) -> bool:
+  """Says whether a file defines a function, class, method or constant of a (dotted) name."""
+  if not path.exists():
+    return False
+  body = ast.parse(path.read_text()).body
+  for part in name.split("."):
+    there = {node.name: node.body for node in body if hasattr(node, "name")}
+    for node in body:
+      if isinstance(node, ast.Assign | ast.AnnAssign):
+        assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
+        there |= {target.id: [] for target in assigned if isinstance(target, ast.Name)}
+    if part not in there:
+      return False
+    body = there[part]
+  return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_named_code_exists(page):
+  assert not missing_names(page.read_text())
+
+
+def test_a_name_that_does_not_exist_is_found():
+  page = "`tests/test_docs.py:defines`, `tests/test_docs.py:ROOT`, `solvers/loop.py:Run.state`\n"
+  wrong = ["solvers/loop.py:lax", "solvers/loop.py:Run.walk", "solvers/lop.py:run"]
+  assert missing_names(page + " ".join(wrong)) == wrong
+  assert _NAME.findall((ROOT / "docs" / "rebel.md").read_text())
+
+
+@pytest.mark.parametrize(("name", "most"), [("rebel", 1_500), ("contributing", 900)])
+def test_a_page_is_short(name, most):
+  text = _BLOCK.sub("", (ROOT / "docs" / f"{name}.md").read_text())
+  assert len(text.split()) <= most
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,17 @@
 """A run that takes a second once it is compiled, for the tests of everything around training."""
 
-import dataclasses
 import functools
 import json
 import os
 import tempfile
 from pathlib import Path
 
-from rebel_jax.config import Config
-from rebel_jax.run import train
+from rebel_jax.config import groups
+from rebel_jax.config.config import Config
+from rebel_jax.runs.run import train
 
 # Kuhn poker, 8 steps in 4 chunks, an evaluation after the second and at the end.
-TINY = Config(
+TINY = Config().replace(
   preset="kuhn_poker",
   game="kuhn_poker",
   game_params=(),
@@ -20,9 +20,9 @@ TINY = Config(
   lanes=4,
   rows_fraction=1.0,
   width=32,
-  batch_size=16,
+  batch_size=2,
+  uses_per_example=1.0,
   buffer_size=256,
-  min_examples=8,
   examples=64,
   report_every=2,
   evaluate_every=24,
@@ -35,13 +35,13 @@ TINY = Config(
 
 def tiny(folder, **changes) -> Config:
   """Returns the tiny configuration, to run in `folder`."""
-  return dataclasses.replace(TINY, output_dir=str(folder), **changes)
+  return TINY.replace(output_dir=str(folder), **changes)
 
 
 def as_flags(**changes) -> list[str]:
   """Returns the tiny configuration as flags of `train.py`, without a folder."""
   flags = []
-  for name, value in (dataclasses.asdict(TINY) | changes).items():
+  for name, value in (groups.flat(TINY) | changes).items():
     flag = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
       flags.append(flag if value else f"--no-{flag[2:]}")

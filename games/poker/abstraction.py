@@ -4,24 +4,28 @@ Sizes are fractions of the pot after calling, by round and by how many raises th
 """
 
 import dataclasses
-import math
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from games.arrays import Rows, lookup
 from games.poker import betting
 from games.poker.betting import Betting
 
 Sizes = tuple[tuple[tuple[float, ...], ...], ...]
+_MAX_FRACTION = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class BetSizes:
   """An action abstraction.
 
-  A fraction f of the pot raises to `highest + f * (2 * highest)` chips, rounded to whole chips,
-  where `highest` is what a call would put in. Sizes below the legal minimum become the minimum,
-  sizes at or above the stack are left to the all-in bet, and of equal sizes one is kept.
+  A fraction of the pot counts in whole thousandths m of it, the nearest. It raises to
+  `highest + 2 * highest * m / 1000` chips, half a chip rounded up, where `highest` is what a call
+  would put in; the arithmetic is that of integers. Sizes below the legal minimum become the
+  minimum, sizes at or above the stack are left to the all-in bet, and of equal sizes one is kept.
 
   Attributes:
     fractions: for each round, for each number of raises before, the fractions of the pot; the
@@ -31,7 +35,7 @@ class BetSizes:
     max_raises: raises that a round may have; None for any number.
 
   Raises:
-    ValueError: a fraction is not a positive number, or there is no bet at all.
+    ValueError: a fraction is not a number from 0.001 to 1000, or there is no bet at all.
   """
 
   fractions: Sizes
@@ -50,8 +54,10 @@ class BetSizes:
       )
     for size in (size for counts in rounds for sizes in counts for size in sizes):
       number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
-      if not number or not math.isfinite(size) or size <= 0:
-        raise ValueError(f"fractions hold {size!r}; a bet is a positive fraction of the pot")
+      if not number or not 0.0005 <= size <= _MAX_FRACTION:
+        raise ValueError(
+          f"fractions hold {size!r}; a bet is a fraction of the pot from 0.001 to {_MAX_FRACTION}"
+        )
     limit = self.max_raises
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
       raise ValueError(f"max_raises={limit!r} must be a whole number, or None for any number")
@@ -67,40 +73,53 @@ class BetSizes:
     """How many sizes the longest list holds."""
     return max((len(sizes) for counts in self.fractions for sizes in counts), default=0)
 
-  def at(self, round_index: int, raises: int) -> tuple[float, ...]:
-    """Returns the fractions for a round and a number of raises before."""
-    if not self.fractions:
-      return ()
-    counts = self.fractions[min(round_index, len(self.fractions) - 1)]
-    return counts[min(raises, len(counts) - 1)] if counts else ()
+  @functools.cached_property
+  def thousandths(self) -> np.ndarray:
+    """`[rounds, raises, num_slots]` thousandths of the pot, 0 where there is no such size."""
+    most = max((len(counts) for counts in self.fractions), default=0)
+    table = np.zeros((max(len(self.fractions), 1), max(most, 1), self.num_slots), int)
+    for round_index, counts in enumerate(self.fractions):
+      for raises in range(most if counts else 0):
+        sizes = counts[min(raises, len(counts) - 1)]
+        table[round_index, raises, : len(sizes)] = np.floor(1000 * np.array(sizes) + 0.5)
+    return table
 
-  def amounts(self, rules: Betting, states: np.ndarray) -> np.ndarray:
+  def amounts(self, rules: Betting, states: Rows) -> Rows:
     """Returns what each size raises to: `[n, num_slots + 1]` chips, all-in last, -1 where none.
 
     The bets of a row differ, and each is legal.
     """
-    amounts = np.full((len(states), self.num_slots + 1), -1, np.int64)
+    xp: Any = states.__array_namespace__()
     may = rules.may_raise(states)
     if self.max_raises is not None:
       may &= states[:, betting.RAISES] < self.max_raises
+    rounds, raises, _ = self.thousandths.shape
+    key = (
+      xp.minimum(states[:, betting.ROUND], rounds - 1),
+      xp.minimum(states[:, betting.RAISES], raises - 1),
+    )
+    # More than this many times 500 chips are all-in, and their product need not fit.
+    reach = rules.stack // np.maximum(self.thousandths, 1) + 1
+    thousandths, reach = lookup(self.thousandths, *key), lookup(reach, *key)
     highest, least = rules.highest(states), rules.least_raise(states)
-    keys = states[:, [betting.ROUND, betting.RAISES]]
-    for key in np.unique(keys, axis=0):
-      rows = np.flatnonzero((keys == key).all(axis=1))
-      for slot, fraction in enumerate(self.at(*key.tolist())):
-        to = np.floor(highest[rows] * (1 + 2 * fraction) + 0.5).astype(np.int64)
-        to = np.maximum(to, least[rows])
-        taken = (to[:, None] == amounts[rows, :slot]).any(axis=1) | (to >= rules.stack)
-        amounts[rows, slot] = np.where(taken, -1, to)
-    amounts[:, -1] = rules.stack if self.all_in else -1
-    amounts[~may] = -1
-    return amounts
+    whole, rest = highest // 500, highest % 500
+    amounts: list[Any] = []
+    for slot in range(self.num_slots):
+      size = thousandths[:, slot]
+      more = xp.minimum(whole, reach[:, slot]) * size + (rest * size + 250) // 500
+      to = xp.maximum(highest + more, least)
+      fits = may & (size > 0) & (to < rules.stack)
+      for other in amounts:
+        fits &= to != other
+      amounts.append(xp.where(fits, to, -1))
+    amounts.append(xp.where(may & self.all_in, rules.stack, -1))
+    return xp.stack(amounts, axis=1)
 
   def perturbed(self, rng: np.random.Generator, spread: float = 0.1) -> "BetSizes":
     """Returns sizes each moved by up to `spread` of the pot (ReBeL, appendices C.2 and D)."""
 
     def move(size: float) -> float:
-      return max(size + float(rng.uniform(-spread, spread)), 0.01)
+      return min(max(size + float(rng.uniform(-spread, spread)), 0.01), _MAX_FRACTION)
 
     fractions = tuple(
       tuple(tuple(move(size) for size in sizes) for sizes in counts) for counts in self.fractions

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from games.arrays import Rows, lookup, with_columns
+
 # Columns of a state of the betting.
 ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, NUM_COLUMNS = range(9)
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
@@ -73,26 +75,28 @@ class Betting:
       state[STATUS] = CLOSED
     return state
 
-  def highest(self, states: np.ndarray) -> np.ndarray:
+  def highest(self, states: Rows) -> Rows:
     """Returns the most that a player has put in: `[n]`; a call puts in as much."""
-    return states[:, [PAID_0, PAID_1]].max(axis=1)
+    return states.__array_namespace__().maximum(states[:, PAID_0], states[:, PAID_1])
 
-  def may_fold(self, states: np.ndarray) -> np.ndarray:
+  def may_fold(self, states: Rows) -> Rows:
     """Says where the player to act faces a bet, and may fold: `[n]`."""
-    own = np.where(states[:, ACTOR] == 0, states[:, PAID_0], states[:, PAID_1])
+    xp = states.__array_namespace__()
+    own = xp.where(states[:, ACTOR] == 0, states[:, PAID_0], states[:, PAID_1])
     return (states[:, STATUS] == GOING_ON) & (own < self.highest(states))
 
-  def may_raise(self, states: np.ndarray) -> np.ndarray:
+  def may_raise(self, states: Rows) -> Rows:
     """Says where a player may still bet or raise: `[n]`."""
     return (states[:, STATUS] == GOING_ON) & (self.highest(states) < self.stack)
 
-  def least_raise(self, states: np.ndarray) -> np.ndarray:
+  def least_raise(self, states: Rows) -> Rows:
     """Returns the least that a raise may bring a player's chips in the pot to: `[n]`.
 
     All-in where the stack does not reach further.
     """
-    smallest = np.maximum(states[:, LAST_RAISE], self.big_blind)
-    return np.minimum(self.highest(states) + smallest, self.stack)
+    xp = states.__array_namespace__()
+    smallest = xp.maximum(states[:, LAST_RAISE], self.big_blind)
+    return xp.minimum(self.highest(states) + smallest, self.stack)
 
   def check_raise(self, state: np.ndarray, to: int) -> int:
     """Returns `to` if raising to `to` chips in the pot is legal in one `state`.
@@ -110,46 +114,50 @@ class Betting:
       raise ValueError(f"bet={to} is more than the smaller stack of {self.stack} chips")
     return int(to)
 
-  def fold(self, states: np.ndarray) -> np.ndarray:
+  def fold(self, states: Rows) -> Rows:
     """Returns the states after the actor folds."""
-    new = states.copy()
-    new[:, STATUS] = np.where(states[:, ACTOR] == 0, FOLDED_0, FOLDED_1)
-    return new
+    xp = states.__array_namespace__()
+    return with_columns(states, {STATUS: xp.where(states[:, ACTOR] == 0, FOLDED_0, FOLDED_1)})
 
-  def call(self, states: np.ndarray) -> np.ndarray:
+  def call(self, states: Rows) -> Rows:
     """Returns the states after the actor calls, or checks."""
+    xp = states.__array_namespace__()
     new = self._pay(states, self.highest(states))
-    both_in = (new[:, [PAID_0, PAID_1]] == self.stack).all(axis=1)
+    both_in = (new[:, PAID_0] == self.stack) & (new[:, PAID_1] == self.stack)
     closes = (states[:, ACTED] > 0) | both_in
-    new[closes, STATUS] = CLOSED
-    new[np.ix_(closes, [LAST_RAISE, RAISES, ACTED])] = 0
-    new[closes & both_in, ACTOR] = 0
-    return new
+    forgotten = {x: xp.where(closes, 0, new[:, x]) for x in (LAST_RAISE, RAISES, ACTED)}
+    status = xp.where(closes, CLOSED, new[:, STATUS])
+    actor = xp.where(both_in, 0, new[:, ACTOR])
+    return with_columns(new, forgotten | {STATUS: status, ACTOR: actor})
 
-  def raise_to(self, states: np.ndarray, to: Any) -> np.ndarray:
+  def raise_to(self, states: Rows, to: Any) -> Rows:
     """Returns the states after the actor bets or raises to `to` `[n]` chips in all."""
-    new = self._pay(states, to)
-    new[:, LAST_RAISE] = np.maximum(to - self.highest(states), states[:, LAST_RAISE])
-    new[:, RAISES] += 1
-    return new
+    xp = states.__array_namespace__()
+    last = xp.maximum(to - self.highest(states), states[:, LAST_RAISE])
+    raises = states[:, RAISES] + 1
+    return with_columns(self._pay(states, to), {LAST_RAISE: last, RAISES: raises})
 
-  def next_round(self, states: np.ndarray) -> np.ndarray:
+  def next_round(self, states: Rows) -> Rows:
     """Returns the states at the start of the next round; closed at once if all chips are in."""
-    new = states.copy()
-    new[:, ROUND] += 1
-    order = np.array(self.first_to_act)
-    new[:, ACTOR] = order[np.minimum(new[:, ROUND], len(order) - 1)]
-    new[:, [LAST_RAISE, RAISES, ACTED]] = 0
-    new[:, STATUS] = np.where(self.highest(states) == self.stack, CLOSED, GOING_ON)
-    return new
+    xp = states.__array_namespace__()
+    started = states[:, ROUND] + 1
+    actor = lookup(self.first_to_act, xp.minimum(started, len(self.first_to_act) - 1))
+    status = xp.where(self.highest(states) == self.stack, CLOSED, GOING_ON)
+    new = {ROUND: started, ACTOR: actor, STATUS: status, LAST_RAISE: 0, RAISES: 0, ACTED: 0}
+    return with_columns(states, new)
 
-  def _pay(self, states, to):
-    new = states.copy()
-    rows, actor = np.arange(len(states)), states[:, ACTOR]
-    new[rows, PAID_0 + actor] = to
-    new[:, ACTED] += 1
-    new[:, ACTOR] = 1 - actor
-    return new
+  def _pay(self, states: Rows, to: Any) -> Rows:
+    xp = states.__array_namespace__()
+    actor = states[:, ACTOR]
+    return with_columns(
+      states,
+      {
+        PAID_0: xp.where(actor == 0, to, states[:, PAID_0]),
+        PAID_1: xp.where(actor == 1, to, states[:, PAID_1]),
+        ACTED: states[:, ACTED] + 1,
+        ACTOR: 1 - actor,
+      },
+    )
 
 
 def check_chips(field: str, value, *, at_least: int) -> None:

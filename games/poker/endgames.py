@@ -7,6 +7,7 @@ from games.poker.abstraction import BetSizes, make_bet_sizes
 from games.poker.betting import Betting, check_chips
 from games.poker.cards import RANKS, SUITS, Deck
 from games.poker.holdem import Holdem
+from games.registry import register
 
 Bets = str | Sequence[float] | BetSizes
 PAPER_BOARD = "3s7hTdKs"  # appendix C.2
@@ -143,3 +144,8 @@ def _both(name: str, chips: int | tuple[int, int]) -> tuple[int, int]:
       raise ValueError(f"{name}={chips!r} must be one number of chips, or two")
     return chips[0], chips[1]
   return chips, chips
+
+
+register("river_endgame_holdem", RiverEndgame)
+register("small_holdem", SmallHoldem)
+register("turn_endgame_holdem", TurnEndgame)

@@ -6,8 +6,6 @@ ranks are bit operations on whole arrays, and kickers compare as masks do.
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from games.poker.cards import RANKS, Deck
@@ -63,7 +61,7 @@ def strengths(suit_masks: Any) -> Any:
   Returns:
     `[...]` int32: the category (see `CATEGORIES`) in bits 26 to 29, then two masks of ranks.
   """
-  xp: Any = jnp if isinstance(suit_masks, jax.Array) else np
+  xp: Any = suit_masks.__array_namespace__()
   highest, straight, count = (xp.asarray(t) for t in (_HIGHEST, _STRAIGHT, _COUNT))
   one = two = three = four = xp.zeros(suit_masks.shape[:-1], np.int32)
   flush = straight_flush = one
@@ -109,7 +107,7 @@ def suit_masks(deck: Deck, cards: Any) -> Any:
   """
   if cards.shape[-1] > MAX_CARDS:
     raise ValueError(f"cards={cards.shape[-1]} a hand are too many; at most {MAX_CARDS}")
-  xp: Any = jnp if isinstance(cards, jax.Array) else np
+  xp: Any = cards.__array_namespace__()
   bit = xp.asarray(1 << deck.rank_of)[cards]
   suit = xp.asarray(deck.suit_of)[cards]
   of_suit = xp.where(suit[..., None] == xp.arange(len(deck.suits)), bit[..., None], 0)

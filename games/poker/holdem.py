@@ -1,24 +1,22 @@
 """No-limit hold'em for two, from any point between rounds: whole games and endgames."""
 
 import functools
-import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from games.arrays import Rows, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
-from games.poker.dealing import check_cards
+from games.poker.dealing import NO_CARD, Dealing
 from games.poker.hands import evaluate
 from games.poker.variation import vary_holdem
 
 FOLD, CALL, FIRST_BET = range(3)
-_NO_CARD = -1
 _FIRST_CARD = betting.NUM_COLUMNS  # the column after those of the betting
 # Columns of the features: numbers about the betting, both players' chips in the pot among them as
 # fractions of the stack, then a column for each card of the deck, 1 if it is shown.
@@ -48,6 +46,7 @@ class Holdem(Game):
     deck: the cards there are.
     board: cards that lie at the start.
     deals: how many cards are dealt before each later round of betting.
+    dealing: the sets of cards that these may be.
     rules: stacks, pot and minimum bets.
     bets: the abstraction.
     chip: what a chip counts in payoffs.
@@ -77,20 +76,12 @@ class Holdem(Game):
     self._added_bets = added_bets
     self.chip = float(chip)
     self.every_hand = every_hand
-    check_cards(self.deck, self.board, self.deals)
+    self.dealing = Dealing(self.deck, self.board, self.deals)
     self.hole_cards = self.deck.hole_cards(() if every_hand else self.board)
     self.num_infostates = len(self.hole_cards)
     self.burn = FIRST_BET + bets.num_slots + 1 + len(added_bets)
     self.first_deal = self.burn + 1
-    cards = range(self.deck.num_cards)
-    self._outcomes = [
-      np.array(list(itertools.combinations(cards, k))).reshape(-1, k) for k in self.deals
-    ]
-    self.num_actions = self.first_deal + max((len(x) for x in self._outcomes), default=0)
-    live = [card for card in cards if card not in self.board]
-    total = sum(self.deals)
-    boards = list(itertools.combinations(live, total))
-    self._final_deals = np.array(boards, int).reshape(len(boards), total)
+    self.num_actions = self.first_deal + self.dealing.num_deals
 
   @property
   def num_player_actions(self) -> int:
@@ -100,69 +91,77 @@ class Holdem(Game):
   # Public states.
 
   def initial_state(self):
-    dealt = np.full(sum(self.deals), _NO_CARD)
+    dealt = np.full(sum(self.deals), NO_CARD)
     return np.concatenate([self.rules.start(), dealt])
 
   def actor(self, states):
+    xp = states.__array_namespace__()
     status, later = states[:, betting.STATUS], states[:, betting.ROUND] < len(self.deals)
-    closed = np.where(later, CHANCE, TERMINAL)
-    over = np.where(status == betting.CLOSED, closed, TERMINAL)
-    return np.where(status == betting.GOING_ON, states[:, betting.ACTOR], over)
+    over = xp.where((status == betting.CLOSED) & later, CHANCE, TERMINAL)
+    return xp.where(status == betting.GOING_ON, states[:, betting.ACTOR], over)
 
   def stages(self, states):
     closed = (states[:, betting.STATUS] == betting.CLOSED) & ~self._burns(states)
     return 2 * states[:, betting.ROUND] + closed
 
-  def _burns(self, states: np.ndarray) -> np.ndarray:
+  def _burns(self, states: Rows) -> Rows:
     """Says where the round is closed and a card must be burned before the deal: `[n]`."""
     following = self.rules.next_round(states)
     same = following[:, betting.ACTOR] == states[:, betting.ACTOR]
     betting_goes_on = following[:, betting.STATUS] == betting.GOING_ON
     return same & betting_goes_on & (self.actor(states) == CHANCE)
 
-  def amounts(self, states: np.ndarray) -> np.ndarray:
+  def amounts(self, states: Rows) -> Rows:
     """Returns what each betting action raises to, -1 where it is not legal: `[n, bets]` chips."""
+    xp: Any = states.__array_namespace__()
     columns = [self.bets.amounts(self.rules, states)]
     for row, chips in self._added_bets:
-      columns.append(np.where((states == row).all(axis=1), chips, -1)[:, None])
-    return np.concatenate(columns, axis=1)
+      columns.append(xp.where((states == xp.asarray(row)).all(axis=1), chips, -1)[:, None])
+    return xp.concat(columns, axis=1)
 
   def legal_actions(self, states):
-    legal = np.zeros((len(states), self.num_actions), bool)
-    legal[:, FOLD] = self.rules.may_fold(states)
-    legal[:, CALL] = states[:, betting.STATUS] == betting.GOING_ON
-    legal[:, FIRST_BET : self.burn] = self.amounts(states) >= 0
-    deals = self.actor(states) == CHANCE
-    legal[:, self.burn] = self._burns(states)
-    deals &= ~legal[:, self.burn]
-    for index, outcomes in enumerate(self._outcomes):
-      rows = np.flatnonzero(deals & (states[:, betting.ROUND] == index))
-      gone = np.concatenate(
-        [np.tile(np.array(self.board, int), (len(rows), 1)), self.dealt(states[rows])], axis=1
-      )
-      free = ~(outcomes[None, :, :, None] == gone[:, None, None, :]).any(axis=(2, 3))
-      legal[rows, self.first_deal : self.first_deal + len(outcomes)] = free
-    return legal
+    xp = states.__array_namespace__()
+    columns = [
+      self.rules.may_fold(states)[:, None],
+      states[:, betting.STATUS, None] == betting.GOING_ON,
+      self.amounts(states) >= 0,
+      self._burns(states)[:, None],
+      self.legal_deals(states),
+    ]
+    return xp.concat(columns, axis=1)
+
+  def legal_deals(self, states: Rows) -> Rows:
+    """Returns which deals exist: `[n, actions from first_deal on]`."""
+    deals = (self.actor(states) == CHANCE) & ~self._burns(states)
+    left = self.dealing.left(states[:, betting.ROUND], self.dealt(states))
+    return left & deals[:, None]
 
   def next_states(self, states, actions):
-    new = states.copy()
-    bets = (actions >= FIRST_BET) & (actions < self.burn)
-    deals = actions >= self.first_deal
-    for rows, move in ((actions == FOLD, self.rules.fold), (actions == CALL, self.rules.call)):
-      new[rows] = move(states[rows])
-    amounts = self.amounts(states[bets])
-    to = amounts[np.arange(len(amounts)), actions[bets] - FIRST_BET]
-    new[bets] = self.rules.raise_to(states[bets], to)
-    new[deals] = self.rules.next_round(states[deals])
-    burns = actions == self.burn
-    new[burns, betting.ACTOR] = 1 - states[burns, betting.ACTOR]
-    start = _FIRST_CARD
-    for index, outcomes in enumerate(self._outcomes):
-      rows = np.flatnonzero(deals & (states[:, betting.ROUND] == index))
-      stop = start + outcomes.shape[1]
-      new[rows, start:stop] = outcomes[actions[rows] - self.first_deal]
-      start = stop
+    xp = states.__array_namespace__()
+    amounts = self.amounts(states)
+    slot = xp.clip(actions - FIRST_BET, 0, amounts.shape[1] - 1)
+    to = xp.take_along_axis(amounts, slot[:, None], axis=1)[:, 0]
+    new = with_columns(states, {betting.ACTOR: 1 - states[:, betting.ACTOR]})  # after a burn
+    for rows, moved in (
+      (actions == FOLD, self.rules.fold(states)),
+      (actions == CALL, self.rules.call(states)),
+      ((actions >= FIRST_BET) & (actions < self.burn), self.rules.raise_to(states, to)),
+      (actions >= self.first_deal, self._deal(states, actions)),
+    ):
+      new = xp.where(rows[:, None], moved, new)
     return new
+
+  def _deal(self, states: Rows, actions: Rows) -> Rows:
+    """Returns the states after `actions` deal cards."""
+    xp: Any = states.__array_namespace__()
+    cards = self.dealt_cards(states, actions)
+    columns: dict[int, Any] = {}
+    for index, number in enumerate(self.deals):
+      here = states[:, betting.ROUND] == index
+      for k in range(number):
+        column = _FIRST_CARD + len(columns)
+        columns[column] = xp.where(here, cards[:, k], states[:, column])
+    return with_columns(self.rules.next_round(states), columns)
 
   def with_bet(self, history: Sequence[int], chips: int) -> "Holdem":
     """Returns this game with one more bet after `history`: a bet off the tree, added to it.
@@ -199,7 +198,7 @@ class Holdem(Game):
   @property
   def named_cards(self) -> set[int]:
     """The cards after whose deal `with_bet` added a bet."""
-    return {card for row, _ in self._added_bets for card in row[_FIRST_CARD:]} - {_NO_CARD}
+    return {card for row, _ in self._added_bets for card in row[_FIRST_CARD:]} - {NO_CARD}
 
   # Private information.
 
@@ -263,23 +262,18 @@ class Holdem(Game):
     return live / totals
 
   def dealt_cards(self, states, actions):
-    cards = np.full((len(states), max(self.deals, default=1)), _NO_CARD)
+    xp = states.__array_namespace__()
     deals = (actions >= self.first_deal) & (self.actor(states) == CHANCE)
-    for index, outcomes in enumerate(self._outcomes):
-      rows = np.flatnonzero(deals & (states[:, betting.ROUND] == index))
-      cards[rows, : outcomes.shape[1]] = outcomes[actions[rows] - self.first_deal]
-    return cards
+    cards = self.dealing.cards(states[:, betting.ROUND], actions - self.first_deal)
+    return xp.where(deals[:, None], cards, NO_CARD)
 
   def chance(self, states, actions):
+    xp = states.__array_namespace__()
     cards = self.dealt_cards(states, actions)
-    blocked = (self.hole_cards[None, :, :, None] == cards[:, None, None, :]).any(axis=(2, 3))
-    mask = np.repeat(~blocked[:, None], 2, axis=1)
-    probability = np.ones(len(states))
-    left = self.deck.num_cards - len(self.board) - 2 * NUM_HOLE_CARDS
-    for index, number in enumerate(self.deals):
-      deals = (actions >= self.first_deal) & (states[:, betting.ROUND] == index)
-      probability[deals] = 1 / math.comb(left - sum(self.deals[:index]), number)
-    return probability, mask
+    blocked = (xp.asarray(self.hole_cards)[:, :, None] == cards[:, None, None, :]).any(axis=(2, 3))
+    probability = self.dealing.probability(states[:, betting.ROUND])
+    probability = xp.where(actions >= self.first_deal, probability, 1.0)
+    return probability, xp.repeat(~blocked[:, None], 2, axis=1)
 
   # Payoffs.
 
@@ -291,8 +285,9 @@ class Holdem(Game):
 
   @functools.cached_property
   def _strengths(self) -> np.ndarray:
-    result = np.empty((len(self._final_deals), self.num_infostates), np.int32)
-    for row, dealt in zip(result, self._final_deals):  # all at once would not fit in memory
+    final = self.dealing.final
+    result = np.empty((len(final), self.num_infostates), np.int32)
+    for row, dealt in zip(result, final):  # all at once would not fit in memory
       board = np.array([*self.board, *dealt], int)
       shown = np.broadcast_to(board, (len(self.hole_cards), len(board)))
       row[:] = evaluate(self.deck, np.concatenate([self.hole_cards, shown], axis=-1))
@@ -305,44 +300,41 @@ class Holdem(Game):
     return np.concatenate([np.ones((1, *showdowns.shape[1:])), showdowns])
 
   def payoff_index(self, states):
-    dealt = np.sort(self.dealt(states), axis=1)
-    base = self.deck.num_cards ** np.arange(dealt.shape[1])[::-1]
-    board = np.searchsorted(self._final_deals @ base, dealt @ base)
-    return np.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
+    xp = states.__array_namespace__()
+    board = self.dealing.final_index(self.dealt(states))
+    return xp.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
 
   def payoff_scale(self, states):
-    paid = states[:, [betting.PAID_0, betting.PAID_1]].min(axis=1)
-    return np.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid) * self.chip
+    xp = states.__array_namespace__()
+    paid = xp.minimum(states[:, betting.PAID_0], states[:, betting.PAID_1])
+    return xp.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid) * self.chip
 
-  def dealt(self, states: np.ndarray) -> np.ndarray:
+  def dealt(self, states: Rows) -> Rows:
     """Returns the cards dealt since the start, -1 for those to come: `[n, k]`."""
     return states[:, _FIRST_CARD:]
 
   # What a network sees, and what a person reads.
 
   def features(self, states, player):
-    stack = self.rules.stack
-    acts = (self.actor(states) == player)[:, None]
-    paid = states[:, [betting.PAID_0, betting.PAID_1][:: 1 if player == 0 else -1]] / stack
-    cards = np.arange(self.deck.num_cards)
-    shown = (self.dealt(states)[:, :, None] == cards).any(axis=1) | np.isin(cards, self.board)
+    xp = states.__array_namespace__()
+    stack, actor = self.rules.stack, self.actor(states)[:, None]
+    paid = states[:, betting.PAID_0 : betting.PAID_1 + 1]
     columns = [
-      np.full((len(states), 1), player),
-      acts,
-      self.actor(states)[:, None] == CHANCE,
-      states[:, [betting.ROUND]],
-      states[:, [betting.ACTED]] > 0,
-      states[:, [betting.LAST_RAISE]] / stack,
-      paid,
-      shown,
+      xp.full((len(states), 1), player),
+      actor == player,
+      actor == CHANCE,
+      states[:, betting.ROUND, None],
+      states[:, betting.ACTED, None] > 0,
+      states[:, betting.LAST_RAISE, None] / stack,
+      paid[:, :: 1 if player == 0 else -1] / stack,
+      self.dealing.shown(self.dealt(states)),
     ]
-    return np.concatenate(columns, axis=1).astype(float)
+    return xp.concat(columns, axis=1).astype(float)
 
   def action_name(self, action):
     if action >= self.first_deal:
-      sizes = {k: outcomes for k, outcomes in zip(self.deals, self._outcomes)}
-      names = {self.deck.names(x[action - self.first_deal]) for x in sizes.values()
-               if action - self.first_deal < len(x)}  # fmt: skip
+      number = action - self.first_deal
+      names = {self.deck.names(sets[number]) for sets in self.dealing.sets if number < len(sets)}
       return "deal " + " or ".join(sorted(names))
     if action == self.burn:
       return "burn"
@@ -357,8 +349,8 @@ class Holdem(Game):
     """Returns what `action` is after `history`, in chips: such as `bet to 2000`."""
     state = self.state_after(history)[None]
     if action >= self.first_deal:
-      outcomes = self._outcomes[int(state[0, betting.ROUND])]
-      return "deal " + self.deck.names(outcomes[action - self.first_deal])
+      sets = self.dealing.sets[int(state[0, betting.ROUND])]
+      return "deal " + self.deck.names(sets[action - self.first_deal])
     if action == self.burn:
       return "burn"
     facing = bool(self.rules.may_fold(state)[0])
@@ -371,7 +363,7 @@ class Holdem(Game):
   def situation(self, history: Sequence[int]) -> str:
     """Returns the board, the pot and what is left of the stacks, in chips."""
     state = self.state_after(history)
-    shown = [card for card in (*self.board, *self.dealt(state[None])[0]) if card != _NO_CARD]
+    shown = [card for card in (*self.board, *self.dealt(state[None])[0]) if card != NO_CARD]
     paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
     behind = [self.rules.stack - chips for chips in paid]
     board = f"board {self.deck.names(shown)}, " if shown else ""

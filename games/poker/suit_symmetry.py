@@ -8,9 +8,11 @@ take to each other form a class; beliefs that do not tell them apart lead to pol
 import functools
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from games.arrays import Rows, lookup
 from games.card_removal import holds
 from games.game import CHANCE, Game
 from games.poker import betting
@@ -140,13 +142,17 @@ class MergedSuits(Game):
     return self.whole.next_states(states, actions)
 
   def legal_actions(self, states):
+    xp = states.__array_namespace__()
     legal = self.whole.legal_actions(states)
     if not self.whole.deals:
       return legal
-    deals = legal[:, self._deals]
-    lower = np.tril(self._same_group, -1).T  # [j, k]: card j is below k and of its group
-    legal[:, self._deals] = deals & ~(deals @ lower)
-    return legal
+    deals = lowest = legal[:, self._deals]
+    cards = np.arange(deals.shape[1])
+    for down in range(1, len(cards)):
+      below = self._same_group[cards, cards - down] & (cards >= down)
+      if below.any():
+        lowest = lowest & ~(xp.roll(deals, down, axis=1) & xp.asarray(below))
+    return xp.concat([legal[:, : self._deals.start], lowest], axis=1)
 
   @property
   def _deals(self) -> slice:
@@ -197,21 +203,22 @@ class MergedSuits(Game):
   def pair_index(self, states):
     return self._find(self._dealt_sets, states)
 
-  def _find(self, sets: np.ndarray, states: np.ndarray) -> np.ndarray:
+  def _find(self, sets: np.ndarray, states: Rows) -> Rows:
     """Returns which of `sets` is the set of cards dealt in each state: `[n]`."""
-    dealt = np.sort(self.whole.dealt(states), axis=1) + 1
-    base = (self.whole.deck.num_cards + 1) ** np.arange(dealt.shape[1])[::-1]
-    return np.searchsorted((sets + 1) @ base, dealt @ base)
+    xp: Any = states.__array_namespace__()
+    base = (self.whole.deck.num_cards + 1) ** np.arange(sets.shape[1])[::-1]
+    dealt = (xp.sort(self.whole.dealt(states), axis=1) + 1) * xp.asarray(base)
+    return xp.searchsorted(xp.asarray((sets + 1) @ base), dealt.sum(axis=1))
 
   def chance(self, states, actions):
+    xp = states.__array_namespace__()
     following = self.whole.next_states(states, actions)
-    mask = np.repeat(self._possible[self.pair_index(following), None], 2, axis=1)
-    probability = np.ones(len(states))
+    mask = xp.repeat(lookup(self._possible, self.pair_index(following))[:, None], 2, axis=1)
     deals = actions >= self.whole.first_deal  # else a card is burned
-    left = self.whole.legal_actions(states[deals])[:, self._deals]
-    alike = left & self._same_group[actions[deals] - self.whole.first_deal]
-    probability[deals] = alike.sum(axis=1) / left.sum(axis=1)
-    return probability, mask
+    left = self.whole.legal_deals(states)
+    alike = left & lookup(self._same_group, xp.where(deals, actions - self.whole.first_deal, 0))
+    share = alike.sum(axis=1) / xp.maximum(left.sum(axis=1), 1)
+    return xp.where(deals, share, 1.0), mask
 
   def infostate(self, hand: str) -> int:
     """Returns the class of a hand such as `AsKd`.
@@ -326,9 +333,10 @@ class MergedSuits(Game):
     return tables
 
   def payoff_index(self, states):
+    xp = states.__array_namespace__()
     showdown = states[:, betting.STATUS] == betting.CLOSED
     board = self._find(self._dealt_sets[self._final], states)
-    return np.where(showdown, 1 + board, 0)
+    return xp.where(showdown, 1 + board, 0)
 
   def payoff_scale(self, states):
     return self.whole.payoff_scale(states)
@@ -346,7 +354,7 @@ class MergedSuits(Game):
     if action < self.whole.first_deal:
       return self.whole.describe(history, action)
     state = self.state_after(history)[None]
-    left = self.whole.legal_actions(state)[0, self._deals]
+    left = self.whole.legal_deals(state)[0]
     cards = np.flatnonzero(left & self._same_group[action - self.whole.first_deal])
     return "deal " + " or ".join(self.whole.deck.name(card) for card in cards.tolist())
 

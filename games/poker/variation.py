@@ -7,14 +7,11 @@ spot (appendix C.2).
 import dataclasses
 import functools
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from games.game import Variation
-
-if TYPE_CHECKING:
-  from games.poker.holdem import Holdem
 
 NAMES = ("stack", "pot", "bets", "board")
 
@@ -36,7 +33,7 @@ class Ranges:
   board: bool = False
 
 
-def vary_holdem(game: "Holdem", how: dict[str, Any]) -> Variation:
+def vary_holdem(game: Any, how: dict[str, Any]) -> Variation:
   """Returns the variants of a game of hold'em.
 
   Args:
@@ -58,7 +55,7 @@ def vary_holdem(game: "Holdem", how: dict[str, Any]) -> Variation:
   return Variation(base, functools.partial(_draw, base, ranges))
 
 
-def _draw(base: "Holdem", ranges: Ranges, rng: np.random.Generator) -> "Holdem":
+def _draw(base: Any, ranges: Ranges, rng: np.random.Generator) -> Any:
   rules = base.rules
   changes: dict[str, Any] = {}
   if ranges.board:
@@ -76,7 +73,7 @@ def _draw(base: "Holdem", ranges: Ranges, rng: np.random.Generator) -> "Holdem":
   return base.replace(rules=rules, **changes)
 
 
-def _read(game: "Holdem", how: dict[str, Any]) -> Ranges:
+def _read(game: Any, how: dict[str, Any]) -> Ranges:
   """Returns what `how` says.
 
   Raises:

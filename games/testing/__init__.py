@@ -2,6 +2,7 @@
 
 from games.testing.check import check_game
 from games.testing.histories import enumerate_histories
+from games.testing.rules import check_rules
 from games.testing.trees import check_public_tree
 
-__all__ = ["check_game", "check_public_tree", "enumerate_histories"]
+__all__ = ["check_game", "check_public_tree", "check_rules", "enumerate_histories"]

@@ -9,6 +9,7 @@ from games.game import TERMINAL, Game
 from games.public_tree import PublicTree
 from games.stack import stack_trees
 from games.testing.histories import enumerate_histories
+from games.testing.rules import check_rules
 from games.testing.trees import check_public_tree
 
 _NUM_ROOTS = 6
@@ -31,7 +32,9 @@ def check_game(game: Game, *, max_histories: int = 300_000) -> None:
   - the public tree, built from batches of states, holds what the histories hold (public states,
     actors, actions, chance, infostates and where they come from, payoffs to each pair of
     infostates, features), in the order that solvers rely on;
-  - so do trees of other roots and depths, and the same trees stacked.
+  - so do trees of other roots and depths, and the same trees stacked;
+  - JAX answers as numpy does, for all public states: `check_rules`, which is there for games too
+    large to enumerate, too.
 
   Args:
     game: the game, in a size small enough to enumerate; a larger one has the same code.
@@ -51,6 +54,7 @@ def check_game(game: Game, *, max_histories: int = 300_000) -> None:
     for i, (root, tree) in enumerate(zip(roots, trees)):
       check_public_tree(game, tree, histories, root=root, depth=depth)
       check_public_tree(game, unstack(stacked, i), histories, root=root, depth=depth)
+  check_rules(game, np.unique([node.state for node in histories.values()], axis=0))
 
 
 def unstack(stacked: PublicTree, index: int) -> PublicTree:

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from games.game import TERMINAL, Game
-from games.public_tree import LEAF, PADDING, PublicTree
+from games import pairs
+from games.game import Game
+from games.kinds import LEAF, PADDING, TERMINAL
+from games.public_tree import PublicTree
 from games.testing.histories import PublicHistory, require
 
 _TOLERANCE = 1e-5  # trees hold float32
@@ -34,7 +36,9 @@ def check_public_tree(
   prior = np.where(histories[root].possible, prior, 0)
   _same(tree.prior, prior / prior.sum(axis=1, keepdims=True), "prior", root)
   _same(tree.root_features, histories[root].features, "root_features", root)
-  _same(tree.pair_table(int(tree.root_pair_index)), histories[root].weights, "pair_weights", root)
+  known = pairs.of_tree(tree)
+  weights = known.weight_table(int(tree.root_pair_index))
+  _same(weights, histories[root].weights, "pair_weights", root)
   leaf_of = {int(node): i for i, node in enumerate(tree.leaf_nodes)}
   terminal_of = {int(node): i for i, node in enumerate(tree.terminal_nodes)}
   places: dict[int, PublicHistory] = {}
@@ -51,12 +55,15 @@ def check_public_tree(
     _same(tree.state[node], truth.state, "state", history)
     _check_infostates(tree, node, truth)
     if kind == TERMINAL:
-      _check_payoffs(tree, terminal_of[node], truth)
+      table = known.payoff_table(int(tree.payoff_index[terminal_of[node]]))
+      assert truth.payoffs is not None
+      table = table * tree.payoff_scale[terminal_of[node]]
+      _same(table, truth.payoffs * truth.weights, "payoff times pair weight", history)
     elif kind == LEAF:
       leaf = leaf_of[node]
       require(tree.leaf_actor[leaf] == truth.actor, f"leaf_actor is wrong after {history}")
       _same(tree.leaf_features[:, leaf], truth.features, "leaf_features", history)
-      weights = tree.pair_table(int(tree.leaf_pair_index[leaf]))
+      weights = known.weight_table(int(tree.leaf_pair_index[leaf]))
       _same(weights, truth.weights, "pair_weights", history)
   _check_complete(tree, places)
 
@@ -132,12 +139,6 @@ def _check_infostates(tree: PublicTree, node: int, truth: PublicHistory) -> None
     parents = np.asarray(tree.infostate_parent[node])
   expected = np.where(truth.possible, truth.infostate_parent, parents)
   _same(parents, expected, "infostate_parent", truth.history)
-
-
-def _check_payoffs(tree: PublicTree, terminal: int, truth: PublicHistory) -> None:
-  table = tree.payoff_table(int(tree.payoff_index[terminal])) * tree.payoff_scale[terminal]
-  assert truth.payoffs is not None
-  _same(table, truth.payoffs * truth.weights, "payoff times pair weight", truth.history)
 
 
 def _check_complete(tree: PublicTree, places: dict[int, PublicHistory]) -> None:

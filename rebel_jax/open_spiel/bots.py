@@ -7,9 +7,9 @@ import numpy as np
 import pyspiel
 
 from games import build_public_tree
-from rebel_jax.agent import Agent, Searcher, prepare
-from rebel_jax.dealer import Move as AgentMove
-from rebel_jax.match import MatchResult, summarise
+from rebel_jax.agents.agent import Agent, Searcher, prepare
+from rebel_jax.agents.dealer import Move as AgentMove
+from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.correspondence import load_game
 from rebel_jax.open_spiel.decisions import Move, find_moves
 

@@ -1,4 +1,4 @@
-"""How games of ours map to the games of OpenSpiel."""
+"""The mapping between this package's games and OpenSpiel's."""
 
 import dataclasses
 import itertools

@@ -22,7 +22,8 @@ class OpenSpielGame(Game):
   together decide. `action_name` tells them apart.
 
   Infostates are numbered in the order of OpenSpiel's information state strings at the root;
-  `information_state` translates.
+  `information_state` translates. Methods of states run on numpy's arrays only; `games.tabulate`
+  serves them to JAX.
 
   Attributes:
     open_spiel_game: the `pyspiel.Game` it was made from, sequential.

@@ -1,4 +1,4 @@
-"""From an OpenSpiel game to a public tree."""
+"""Imports OpenSpiel games as public trees."""
 
 import contextlib
 import gc

@@ -1,4 +1,4 @@
-"""What each player knows at each history, and when: perfect recall and a common clock."""
+"""Infostates of OpenSpiel histories, checked for perfect recall and a common clock."""
 
 import dataclasses
 from collections import defaultdict

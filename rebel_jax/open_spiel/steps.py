@@ -1,4 +1,4 @@
-"""How histories go from one public state to the next."""
+"""Steps of histories from one public state to the next."""
 
 import dataclasses
 import re

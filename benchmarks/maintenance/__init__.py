@@ -1,0 +1,1 @@
+"""Commands for those who keep this library: networks to ship, runs that must survive."""

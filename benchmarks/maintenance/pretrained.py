@@ -1,0 +1,121 @@
+"""Ships a trained network: measures it by the paper's measure and writes its two small files.
+
+`python -m benchmarks.maintenance.pretrained RUN NAME` measures the newest checkpoint of a run
+(1,024 playthroughs of 1,024 iterations unless told otherwise), or takes what the run measured at
+its end (`--own`), writes `rebel_jax/pretrained/NAME` and prints a JSON line.
+`rebel_jax.load_pretrained(NAME)` reads it. A network that comes with the package is measured again
+where RUN is its name, with `--algorithm` as an agent that searches otherwise.
+"""
+
+import dataclasses
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+import rebel_jax
+from benchmarks.timing import make_algorithm
+from rebel_jax import evaluate
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config import groups
+from rebel_jax.config.config import Config
+from rebel_jax.config.presets import get_preset
+from rebel_jax.devices import compile_cache
+from rebel_jax.runs import metrics
+from rebel_jax.runs.display import Display
+
+_FOLDER = Path(rebel_jax.__file__).parent / "pretrained"
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Measure a run's network and ship it with the package."""
+
+  run: tyro.conf.Positional[str]
+  """Folder of the run, or the name of a network that comes with the package."""
+  name: tyro.conf.Positional[str]
+  """Name to ship it under."""
+  playthroughs: int = 1024
+  """Playthroughs to average."""
+  iterations: int = 1024
+  """Iterations of each search; one player's update is one."""
+  seed: int = 0
+  """Seed of the playthroughs."""
+  keep: str | None = None
+  """File that keeps the playthroughs sampled so far, as of `python -m rebel_jax.evaluate`."""
+  algorithm: str | None = None
+  """What the agent is to search with; None for what the run's configuration says."""
+  command: str | None = None
+  """What trained it, if that was not one command with the run's settings."""
+  own: bool = False
+  """Take the run's own last evaluation instead of measuring again."""
+
+
+def command_of(config: Config) -> str:
+  """Returns the command that trains with `config`."""
+  preset, flags = get_preset(config.preset), []
+  usual = groups.flat(preset)
+  for name, value in groups.flat(config).items():
+    if name == "preset" or value == usual[name]:
+      continue
+    name = name.replace("_", "-")
+    if isinstance(value, bool):
+      flags.append(f" --{name}" if value else f" --no-{name}")
+    else:
+      flags.append(f" --{name} {shlex.quote(str(value))}")
+  return f"python train.py --preset {config.preset}{''.join(flags)}"
+
+
+def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
+  """Returns what the run measured of its newest checkpoint, with the settings it used.
+
+  Raises:
+    SystemExit: it measured nothing there.
+  """
+  row = metrics.read_metrics(run)[-1]
+  if row["step"] != policy.about["step"] or row.get("exploitability") is None:
+    raise SystemExit(f"run={run!r} has not measured its newest checkpoint, leave out --own")
+  config = policy.config
+  found = {name: row[name] for name in ("exploitability", "playthroughs", "iterations")}
+  seed = (config.seed + row["step"]) % 2**32  # as the run draws its playthroughs
+  return found | {
+    "algorithm": config.evaluation.eval_algorithm,
+    "depth": config.search.depth,
+    "seed": seed,
+  }
+
+
+def main(options: Options) -> None:
+  """Measures, exports and prints."""
+  compile_cache.enable()
+  policy = checkpoint.load(options.run)
+  if options.algorithm is not None:
+    if options.own:
+      raise SystemExit(f"algorithm={options.algorithm!r} is not allowed with --own")
+    make_algorithm("algorithm", options.algorithm)
+    policy = policy._replace(config=policy.config.replace(eval_algorithm=options.algorithm))
+  if options.own:
+    result = own_measure(options.run, policy)
+  else:
+    names = ("playthroughs", "iterations", "seed", "keep", "algorithm")
+    settings = {name: getattr(options, name) for name in names}
+    result = evaluate.measure(
+      evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
+    )
+  config = policy.config.replace(output_dir=None, resume=False)
+  kept = ("exploitability", "playthroughs", "iterations", "algorithm", "depth", "seed")
+  about = {
+    "measured": {name: result[name] for name in kept},
+    "command": options.command or policy.about.get("command") or command_of(config),
+    **{name: policy.about[name] for name in ("step", "examples", "seconds", "environment")},
+  }
+  shipped = checkpoint.Policy(config, policy.params, {})
+  folder = checkpoint.export(shipped, _FOLDER / options.name, about)
+  size = sum(path.stat().st_size for path in folder.iterdir())
+  print(json.dumps({"benchmark": "pretrained", "name": options.name, "bytes": size} | result))
+
+
+if __name__ == "__main__":
+  main(tyro.cli(Options))

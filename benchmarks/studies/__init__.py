@@ -1,0 +1,1 @@
+"""Figures and tables of the papers: `python -m benchmarks.studies.NAME`."""

@@ -1,0 +1,142 @@
+"""Exploitability against iterations, every point of a curve from one run of one program."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import solvers
+from games import PublicTree
+from games.public_tree import Array
+from solvers import FictitiousPlay, loop
+from solvers.algorithms.algorithm import Algorithm
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
+
+
+class Band(NamedTuple):
+  """A curve over several runs.
+
+  Attributes:
+    at: iterations, or what else the curve is drawn against.
+    median, low, high: exploitability at each of them, of the middle, best and worst run.
+  """
+
+  at: list[int]
+  median: list[float]
+  low: list[float]
+  high: list[float]
+
+
+def checkpoints(last: int, first: int = 4) -> list[int]:
+  """Returns even numbers of iterations, two to each doubling, from `first` to `last`."""
+  found, power = [], first
+  while power < last:
+    found += [power, power * 3 // 2 // 2 * 2]
+    power *= 2
+  return sorted({i for i in found if i < last} | {last})
+
+
+def jittered_priors(tree: PublicTree, runs: int, seed: int = 0) -> list[np.ndarray]:
+  """Returns the prior `[P, H]` and others that differ from it in the last bit.
+
+  Where two moves are worth the same, rounding decides which regret is positive, and the runs
+  part from there: a number from a single run says little.
+  """
+  rng, epsilon = np.random.default_rng(seed), np.finfo(tree.dtype).eps
+  priors = []
+  for i in range(runs):
+    last_bits = rng.integers(-1, 2, size=tree.prior.shape) * (i > 0)
+    priors.append((tree.prior * (1 + epsilon * last_bits)).astype(tree.dtype))
+  return priors
+
+
+def curve(
+  tree: PublicTree,
+  algorithm: Algorithm,
+  iterations: Sequence[int],
+  *,
+  prior: Array | None = None,
+  initial_policy: Array | None = None,
+) -> np.ndarray:
+  """Solves a whole game once and returns the exploitability at each of `iterations`.
+
+  Equal to `solvers.exploitability` of what `solvers.solve` returns after as many iterations, but
+  nothing is solved twice.
+
+  Args:
+    tree: without leaves.
+    algorithm: with alternating updates.
+    iterations: even and rising; one player's update is one.
+    prior: `[P, H]` that is solved from; None for the tree's. Exploitability is always measured
+      from the tree's.
+    initial_policy: `[N, H]`, None for uniform; what a warm-started algorithm starts from.
+
+  Returns:
+    `[K]`.
+
+  Raises:
+    ValueError: `iterations` are odd or do not rise, or the algorithm does not alternate.
+  """
+  steps = np.diff([0, *iterations])
+  if not len(steps) or (steps <= 0).any() or (steps % 2).any():
+    raise ValueError(f"iterations={list(iterations)} must be even and rise from at least 2")
+  if not algorithm.alternating:
+    raise ValueError(f"algorithm={algorithm} must update the players in turn")
+  averaging = None
+  if isinstance(algorithm, FictitiousPlay):
+    # Given apart, so that fictitious play with any weights is one program.
+    averaging = algorithm.averaging
+    algorithm = FictitiousPlay(optimistic=algorithm.optimistic)
+  start: Array = tree.prior if prior is None else prior
+  found = _curve(tree, start, steps // 2, averaging, initial_policy, algorithm=algorithm)
+  return np.asarray(found, float)
+
+
+# XLA's older emitters for CPUs compile large trees in half the time.
+@functools.partial(
+  jax.jit,
+  static_argnames="algorithm",
+  compiler_options={"xla_cpu_use_fusion_emitters": False},
+)
+def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: Algorithm):
+  if averaging is not None:
+    assert isinstance(algorithm, FictitiousPlay)
+    algorithm = dataclasses.replace(algorithm, averaging=averaging)
+  problem = make_problem(tree, prior)
+  policy = None
+  if initial_policy is not None:
+    policy = problem.split(jnp.asarray(initial_policy, tree.dtype))
+
+  def score(state):
+    return solvers.exploitability(
+      problem.tree, join_levels(algorithm.average_policy(problem, state))
+    )
+
+  # Each score is that of the policy before the next pair of updates.
+  ends = jnp.cumsum(jnp.asarray(steps))
+
+  def observe(j, problem, state, found):
+    due = ends == j
+    return jax.lax.cond(due.any(), lambda: jnp.where(due, score(state), found), lambda: found)
+
+  found = jnp.zeros(len(steps), tree.dtype)
+  end = loop.run(
+    problem, algorithm, None, 2 * ends[-1], policy=policy, observe=observe, carry=found
+  )
+  return end.carry.at[-1].set(score(end.state))
+
+
+def band(runs: Sequence[np.ndarray], at: Sequence[int]) -> Band:
+  """Joins the curves of several runs, each `[K]`."""
+  stacked = np.stack(runs)
+  return Band(
+    at=[int(i) for i in at],
+    median=[float(x) for x in np.median(stacked, axis=0)],
+    low=[float(x) for x in stacked.min(axis=0)],
+    high=[float(x) for x in stacked.max(axis=0)],
+  )

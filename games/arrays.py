@@ -1,0 +1,25 @@
+"""Operations of game rules on numpy's and JAX's arrays alike.
+
+Rules call functions of `states.__array_namespace__()`, so that numpy builds trees with them and
+JAX runs the same rules, traced or mapped over single states.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+Rows = TypeVar("Rows", np.ndarray, jax.Array)  # a function takes and returns one of the two
+
+
+def lookup(table: Any, *index: Any) -> Any:
+  """Returns `table[index]`, an array of the kind of `index`: one for each leading axis."""
+  return index[0].__array_namespace__().asarray(np.asarray(table))[index]
+
+
+def with_columns(states: Rows, columns: Mapping[int, Any]) -> Rows:
+  """Returns `states` `[n, S]` with some columns replaced, each by a scalar or by `[n]`."""
+  xp: Any = states.__array_namespace__()
+  kept = [columns.get(i, states[:, i]) for i in range(states.shape[1])]
+  return xp.stack(xp.broadcast_arrays(*kept), axis=1).astype(states.dtype)

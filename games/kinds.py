@@ -1,0 +1,8 @@
+"""The kinds of public states, and of nodes of public trees: who moves, or why nobody does."""
+
+PLAYER_0 = 0
+PLAYER_1 = 1
+CHANCE = 2
+TERMINAL = 3
+LEAF = 4  # a decision or chance state at the depth limit; its value comes from outside
+PADDING = 5  # a node of the common shape of stacked trees that this tree does not have

@@ -1,0 +1,222 @@
+"""Which infostates of the two players go together, and what each pair wins, on the host.
+
+Two kinds behind the same operations: tables of all pairs, and hands of two cards. `Game.pairs`
+returns those of a game and `of_tree` those of a tree.
+"""
+
+import abc
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+
+from games.card_removal import compatible_mass, holds
+from games.public_tree import PublicTree
+
+_LARGE_TABLE = 64  # with more infostates than this a table for each node would not fit in memory
+_ROUNDING = 1e-12  # what sums that cancel leave of nothing
+
+
+class Pairs(abc.ABC):
+  """Weights and payoffs of pairs of infostates (player 0's, player 1's).
+
+  Letters as in `Game`; `pair_index` and `payoff_index` say which table holds. Payoffs are a game's
+  own, to player 0. A tree keeps them times the weight of the pair: those of `used` and `of_tree`.
+  """
+
+  @property
+  @abc.abstractmethod
+  def gathered(self) -> bool:
+    """Whether a level's payoff tables may be gathered node by node."""
+
+  @abc.abstractmethod
+  def matched(self, possible: np.ndarray, pair_index: int) -> np.ndarray:
+    """Returns which infostates some possible one of the other goes with: `[P, H]` to `[P, H]`."""
+
+  @abc.abstractmethod
+  def joint_mass(self, beliefs: np.ndarray, pair_index: int) -> float:
+    """Returns the sum over pairs of both beliefs `[P, H]` and the pair's weight."""
+
+  @abc.abstractmethod
+  def deal(self, beliefs: np.ndarray, pair_index: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Draws a pair of infostates from beliefs `[P, H]`."""
+
+  @abc.abstractmethod
+  def weight_table(self, pair_index: int) -> np.ndarray:
+    """Returns the weights of all pairs: `[H, H]`."""
+
+  @abc.abstractmethod
+  def payoff_table(self, payoff_index: int) -> np.ndarray:
+    """Returns the payoffs of all pairs: `[H, H]`; hands that share a card have zero."""
+
+  @abc.abstractmethod
+  def payoff(self, payoff_index: int, infostates: tuple[int, int]) -> float:
+    """Returns the payoff of a possible pair."""
+
+  @abc.abstractmethod
+  def used(self, payoff_index: np.ndarray, pair_index: np.ndarray) -> "tuple[Pairs, np.ndarray]":
+    """Returns what a tree keeps, and which of its payoff tables terminal nodes have: `[T]`.
+
+    Args:
+      payoff_index: `[T]` the game's.
+      pair_index: `[T]`.
+    """
+
+  @abc.abstractmethod
+  def columns(self, dealt: np.ndarray) -> dict[str, Any]:
+    """Returns the fields of a `PublicTree` that hold these pairs.
+
+    Args:
+      dealt: `[N, k]` cards that chance dealt to get to each node.
+    """
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DensePairs(Pairs):
+  """Pairs of infostates in tables.
+
+  Attributes:
+    weights: `[C, H, H]`.
+    payoffs: `[K, H, H]`.
+  """
+
+  weights: np.ndarray
+  payoffs: np.ndarray
+
+  @property
+  def gathered(self):
+    return self.weights.shape[-1] <= _LARGE_TABLE
+
+  def matched(self, possible, pair_index):
+    weights = self.weights[pair_index]
+    return np.stack([weights @ possible[1] > 0, possible[0] @ weights > 0])
+
+  def joint_mass(self, beliefs, pair_index):
+    return float(beliefs[0] @ self.weights[pair_index] @ beliefs[1])
+
+  def deal(self, beliefs, pair_index, rng):
+    joint = beliefs[0][:, None] * beliefs[1] * self.weights[pair_index]
+    pair = int(rng.choice(joint.size, p=joint.ravel() / joint.sum()))
+    return divmod(pair, joint.shape[1])
+
+  def weight_table(self, pair_index):
+    return self.weights[pair_index]
+
+  def payoff_table(self, payoff_index):
+    return self.payoffs[payoff_index]
+
+  def payoff(self, payoff_index, infostates):
+    return float(self.payoffs[payoff_index][infostates])
+
+  def used(self, payoff_index, pair_index):
+    if len(payoff_index) == 0:
+      nothing = np.zeros((1, *self.payoffs.shape[1:]))
+      return DensePairs(self.weights, nothing), np.zeros(0, int)
+    combination = np.stack([payoff_index, pair_index], axis=1)
+    tables, index = np.unique(combination, axis=0, return_inverse=True)
+    payoffs = self.payoffs[tables[:, 0]] * self.weights[tables[:, 1]]
+    return DensePairs(self.weights, payoffs), index.reshape(-1)
+
+  def columns(self, dealt):
+    del dealt
+    one = len(self.weights) == 1 and bool((self.weights == self.weights.flat[0]).all())
+    return {"pair_weights": self.weights, "payoffs": self.payoffs, "compatible": one}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HoleCards(Pairs):
+  """Hands of two cards: those that share a card exclude each other, all other pairs weigh one.
+
+  Payoff table 0 is a fold's, one for every pair, and table 1 + k a showdown's of `strengths[k]`.
+
+  Attributes:
+    hands: `[H, 2]` all pairs of some cards, in the order of `itertools.combinations`.
+    strengths: `[K, H]` of each hand at each showdown, higher wins, -1 where impossible.
+
+  Raises:
+    ValueError: the hands are others, or in another order.
+  """
+
+  hands: np.ndarray
+  strengths: np.ndarray
+
+  def __post_init__(self):
+    cards = np.unique(self.hands)
+    pairs = cards[np.stack(np.triu_indices(len(cards), 1), axis=1)]
+    if not np.array_equal(pairs, self.hands):
+      raise ValueError(
+        "hands() must be all pairs of their cards, in the order of itertools.combinations"
+      )
+
+  @functools.cached_property
+  def _held(self) -> np.ndarray:
+    """`[H, cards]` 1 where the hand holds the card."""
+    return holds(self.hands, int(self.hands.max()) + 1)
+
+  @property
+  def gathered(self):
+    return False
+
+  def matched(self, possible, pair_index):
+    del pair_index
+    return compatible_mass(possible[::-1].astype(float), self._held) > 0.5
+
+  def joint_mass(self, beliefs, pair_index):
+    del pair_index
+    together = beliefs[0] @ compatible_mass(beliefs[1], self._held)
+    return float(together * (together > _ROUNDING))
+
+  def deal(self, beliefs, pair_index, rng):
+    del pair_index
+    mass = compatible_mass(beliefs[1], self._held)
+    first = beliefs[0] * np.where(mass > _ROUNDING, mass, 0.0)
+    own = int(rng.choice(len(first), p=first / first.sum()))
+    second = np.where(self._held[:, self.hands[own]].any(axis=1), 0.0, beliefs[1])
+    return own, int(rng.choice(len(second), p=second / second.sum()))
+
+  def weight_table(self, pair_index):
+    del pair_index
+    return 1.0 - (self._held @ self._held.T > 0)
+
+  def payoff_table(self, payoff_index):
+    if payoff_index == 0:
+      return self.weight_table(0)
+    strength = self.strengths[payoff_index - 1].astype(np.int64)
+    return np.sign(strength[:, None] - strength) * self.weight_table(0)
+
+  def payoff(self, payoff_index, infostates):
+    if payoff_index == 0:
+      return 1.0
+    first, second = self.strengths[payoff_index - 1][list(infostates)].tolist()
+    return float(np.sign(first - second))
+
+  def used(self, payoff_index, pair_index):
+    del pair_index
+    # A subgame on the river has one of all boards, and one before it often none.
+    boards = np.unique(payoff_index[payoff_index > 0])
+    index = np.where(payoff_index > 0, 1 + np.searchsorted(boards, payoff_index), 0)
+    return HoleCards(self.hands, self.strengths[boards - 1]), index
+
+  def columns(self, dealt):
+    return {
+      "pair_weights": np.ones((1, 1, 1)),
+      "payoffs": np.ones((1, 1, 1)),
+      "compatible": False,
+      "hands": np.asarray(self.hands, np.int32),
+      "strengths": np.asarray(self.strengths, np.int32),
+      "dealt": dealt.astype(np.int32),
+      "num_cards": self._held.shape[1],
+    }
+
+
+def kind_of(tree: PublicTree) -> type[Pairs]:
+  """Returns the class of a tree's pairs, also while the tree is traced."""
+  return DensePairs if tree.hands is None else HoleCards
+
+
+def of_tree(tree: PublicTree) -> Pairs:
+  """Returns the pairs of an unstacked tree; `columns` is the way back."""
+  if kind_of(tree) is DensePairs:
+    return DensePairs(np.asarray(tree.pair_weights), np.asarray(tree.payoffs))
+  return HoleCards(np.asarray(tree.hands), np.asarray(tree.strengths))

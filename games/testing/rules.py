@@ -1,0 +1,191 @@
+"""Rules on JAX's arrays against the same rules on numpy's."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.game import CHANCE, TERMINAL, Game
+from games.testing.histories import require
+
+_MAX_MOVES = 1000  # of a random game
+_CHUNK = 256
+# XLA divides by constants by multiplying with their inverse, and fuses products with sums.
+_UNITS_IN_THE_LAST_PLACE = 4
+
+
+class _Question(NamedTuple):
+  """A method and the rows that it is asked about: states `[n, S]`, perhaps with actions `[n]`."""
+
+  name: str
+  ask: Callable[..., Any]
+  rows: tuple[np.ndarray, ...]
+
+
+def check_rules(
+  game: Game, states: np.ndarray | None = None, *, num_playouts: int = 32, seed: int = 0
+) -> None:
+  """Checks that the methods of `game` answer alike on numpy's arrays and on JAX's.
+
+  Each is asked about all `states` and their legal actions, as far as they concern it: by numpy, and
+  by JAX operation by operation, compiled, and compiled over single states. Shapes, integers and
+  truth values must be equal, numbers as float32 up to four units in the last place; states of
+  `int32` must stay so, also under `jax.enable_x64`.
+
+  Args:
+    game: the game, of any size.
+    states: `[n, S]` public states; None for all that are met in games played at random.
+    num_playouts: how many games are played at random.
+    seed: of these.
+
+  Raises:
+    AssertionError: a method cannot be traced or answers otherwise; the message says which.
+  """
+  if states is None:
+    states = _play_at_random(game, num_playouts, seed)
+  require(
+    (states == states.astype(np.int32)).all(),
+    f"public states hold numbers up to {np.abs(states).max()}; they must fit into 32 bits",
+  )
+  questions = _questions(game, states)
+  expected = [question.ask(*question.rows) for question in questions]
+  for way, answer in _WAYS.items():
+    for question, ours, theirs in zip(questions, expected, answer(way, questions)):
+      _compare(question, way, ours, theirs)
+  with jax.enable_x64(True):
+    row = jax.ShapeDtypeStruct((1, states.shape[1]), np.int32)
+    dtype = jax.eval_shape(game.next_states, row, jax.ShapeDtypeStruct((1,), np.int32)).dtype
+  require(
+    dtype == np.int32,
+    f"next_states() turns states of int32 into {dtype} under jax.enable_x64; it must keep their "
+    "dtype",
+  )
+
+
+def _play_at_random(game: Game, num_playouts: int, seed: int) -> np.ndarray:
+  """Returns the public states met in random games: `[n, S]`, each once."""
+  rng = np.random.default_rng(seed)
+  states = np.repeat(np.asarray(game.initial_state())[None], num_playouts, axis=0)
+  met = [states]
+  for _ in range(_MAX_MOVES):
+    states = states[game.actor(states) != TERMINAL]
+    if len(states) == 0:
+      break
+    legal = game.legal_actions(states)
+    actions = np.where(legal, rng.random(legal.shape), -1.0).argmax(axis=1)
+    states = game.next_states(states, actions)
+    met.append(states)
+  return np.unique(np.concatenate(met), axis=0)
+
+
+def _questions(game: Game, states: np.ndarray) -> list[_Question]:
+  actor = game.actor(states)
+  inner, ends = states[actor != TERMINAL], states[actor == TERMINAL]
+  places, actions = np.nonzero(game.legal_actions(inner))
+  moves = inner[places], actions
+  deals = tuple(x[actor[actor != TERMINAL][places] == CHANCE] for x in moves)
+  questions = [
+    _Question("actor", game.actor, (states,)),
+    _Question("legal_actions", game.legal_actions, (inner,)),
+    _Question("next_states", game.next_states, moves),
+    _Question("infostate_parents", game.infostate_parents, moves),
+    _Question("dealt_cards", game.dealt_cards, moves),
+    _Question("chance", game.chance, deals),
+    _Question("pair_index", game.pair_index, (states,)),
+    _Question("stages", game.stages, (states,)),
+    _Question("payoff_index", game.payoff_index, (ends,)),
+    _Question("payoff_scale", game.payoff_scale, (ends,)),
+    _Question("features", lambda states: game.features(states, 0), (states,)),
+    _Question("features", lambda states: game.features(states, 1), (states,)),
+  ]
+  return [question for question in questions if len(question.rows[0])]
+
+
+def _eagerly(way: str, questions: list[_Question]) -> Iterator[Any]:
+  """Answers operation by operation; batches of one size, or each would be compiled for each."""
+  for question in questions:
+    answers = []
+    for start in range(0, len(question.rows[0]), _CHUNK):
+      chunk = [x[start : start + _CHUNK] for x in question.rows]
+      full = [jnp.asarray(np.resize(x, (_CHUNK, *x.shape[1:])), jnp.int32) for x in chunk]
+      answers.append(_ask(way, question, question.ask, full))
+    number = len(question.rows[0])
+    yield jax.tree.map(lambda *parts, n=number: np.concatenate(parts)[:n], *answers)
+
+
+def _compiled(way: str, questions: list[_Question]) -> list[Any]:
+  def answer_all(rows):
+    return [_ask(way, question, question.ask, row) for question, row in zip(questions, rows)]
+
+  return jax.jit(answer_all)(_on_device(questions))
+
+
+def _one_by_one(way: str, questions: list[_Question]) -> list[Any]:
+  def answer(question: _Question, rows) -> Any:
+    def answer_one(*row):
+      return jax.tree.map(lambda x: x[0], question.ask(*(x[None] for x in row)))
+
+    return _ask(way, question, jax.vmap(answer_one), rows)
+
+  def answer_all(rows):
+    return [answer(question, row) for question, row in zip(questions, rows)]
+
+  return jax.jit(answer_all)(_on_device(questions))
+
+
+_WAYS: dict[str, Callable[[str, list[_Question]], Iterable[Any]]] = {
+  "with JAX": _eagerly,
+  "under jax.jit": _compiled,
+  "under jax.vmap over single states": _one_by_one,
+}
+
+
+def _on_device(questions: list[_Question]) -> list[list[jax.Array]]:
+  return [[jnp.asarray(x, jnp.int32) for x in question.rows] for question in questions]
+
+
+def _ask(way: str, question: _Question, ask: Callable[..., Any], rows: Sequence[Any]) -> Any:
+  try:
+    return ask(*rows)
+  except Exception as error:
+    reason = str(error).partition("\n")[0]
+    raise AssertionError(
+      f"{question.name}() fails {way}, where numpy answers: {type(error).__name__}: {reason} Write "
+      "it over states.__array_namespace__(), with where and games.arrays.lookup, or use "
+      "games.tabulate."
+    ) from error
+
+
+def _compare(question: _Question, way: str, expected: Any, found: Any) -> None:
+  ours, theirs = jax.tree.leaves(expected), jax.tree.leaves(found)
+  require(
+    len(ours) == len(theirs),
+    f"{question.name}() returns {len(theirs)} arrays {way}, and {len(ours)} with numpy",
+  )
+  for x, y in zip(ours, theirs):
+    x, y = np.asarray(x), np.asarray(y)
+    kinds = {np.dtype(z.dtype).kind.replace("u", "i") for z in (x, y)}
+    require(
+      x.shape == y.shape and len(kinds) == 1,
+      f"{question.name}() is {y.dtype} of shape {y.shape} {way}, and {x.dtype} of shape {x.shape} "
+      "with numpy",
+    )
+    wrong = np.argwhere(_differ(x, y))
+    if len(wrong):
+      place = tuple(wrong[0].tolist())
+      about = [row[place[0]].tolist() for row in question.rows]
+      require(
+        False,
+        f"{question.name}() is {y[place]} at {place} {way}, and {x[place]} with numpy, for the "
+        "state " + " and the action ".join(map(str, about)),
+      )
+
+
+def _differ(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+  if x.dtype.kind != "f":
+    return x != y
+  x, y = x.astype(np.float32), y.astype(np.float32)
+  unit = np.spacing(np.maximum(np.abs(x), np.abs(y)))
+  return ~(np.abs(x - y) <= _UNITS_IN_THE_LAST_PLACE * unit)  # so that NaN differs

@@ -1,0 +1,115 @@
+"""One game as it is played: private deals, public moves and chance, and who won."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from games import CHANCE, TERMINAL, Game
+
+
+class Move(NamedTuple):
+  """A move: a public action, and the infostate that the player holds after it.
+
+  The infostate is the one held before, except where moves are hidden.
+  """
+
+  action: int
+  infostate: int
+
+
+class Dealer:
+  """The table that one game is played at; it alone knows both players' infostates.
+
+  Attributes:
+    game: the rules.
+    history: public actions so far, chance included.
+    state: `[S]` the public state.
+    infostates: what each player holds.
+  """
+
+  def __init__(self, game: Game):
+    self.game = game
+    self._pairs = game.pairs()
+    self.history: list[int] = []
+    self.state = game.initial_state()
+    self.infostates = [0, 0]
+
+  def deal(self, rng: np.random.Generator) -> None:
+    """Starts a new game; infostates are drawn from the prior, and chance moves if it is first."""
+    prior = np.asarray(self.game.prior(), float)
+    self.state, self.history = self.game.initial_state(), []
+    table = int(self.game.pair_index(self.state[None])[0])
+    self.infostates = list(self._pairs.deal(prior, table, rng))
+
+  @property
+  def actor(self) -> int:
+    """Who moves: 0, 1, `CHANCE` or `TERMINAL`."""
+    return int(self.game.actor(self.state[None])[0])
+
+  def legal_moves(self) -> list[Move]:
+    """Returns the moves of the player whose turn it is."""
+    player, found = self.actor, []
+    for action in self.legal_actions():
+      origin = self._infostate_parents(action)
+      if origin is None:
+        found.append(Move(action, self.infostates[player]))
+        continue
+      after = np.flatnonzero(origin[player] == self.infostates[player])
+      found += [Move(action, int(infostate)) for infostate in after]
+    return found
+
+  def legal_actions(self) -> list[int]:
+    """Returns the public actions that exist here."""
+    return np.flatnonzero(self.game.legal_actions(self.state[None])[0]).tolist()
+
+  def sample_chance(self, rng: np.random.Generator) -> int:
+    """Returns a public outcome of chance, given what the players hold."""
+    actions = np.array(self.legal_actions())
+    states = np.repeat(self.state[None], len(actions), axis=0)
+    probability, mask = self.game.chance(states, actions)
+    fits = mask[:, 0, self.infostates[0]] & mask[:, 1, self.infostates[1]]
+    weights = np.asarray(probability, float) * fits
+    return int(rng.choice(actions, p=weights / weights.sum()))
+
+  def apply(self, move: Move, rng: np.random.Generator) -> None:
+    """Makes a move of the player whose turn it is, or of chance (its infostate is not looked at).
+
+    Raises:
+      ValueError: the move is not legal.
+    """
+    mover = self.actor
+    if mover in (0, 1) and move not in self.legal_moves():
+      legal = sorted({m.action for m in self.legal_moves()})
+      raise ValueError(f"action={move.action} is not legal; legal here: {legal}")
+    origin = self._infostate_parents(move.action)
+    for player in (0, 1):
+      if player == mover:
+        self.infostates[player] = move.infostate
+      elif origin is not None:
+        after = np.flatnonzero(origin[player] == self.infostates[player])
+        self.infostates[player] = int(rng.choice(after))
+    self.state = self.game.next_states(self.state[None], np.array([move.action]))[0]
+    self.history.append(int(move.action))
+
+  def payoff(self) -> float:
+    """Returns what player 0 wins in a game that has ended; player 1 loses as much."""
+    assert self.actor == TERMINAL
+    table = int(self.game.payoff_index(self.state[None])[0])
+    scale = float(self.game.payoff_scale(self.state[None])[0])
+    return scale * self._pairs.payoff(table, (self.infostates[0], self.infostates[1]))
+
+  def is_over(self) -> bool:
+    """Returns whether the game has ended."""
+    return self.actor == TERMINAL
+
+  def settle_chance(self, rng: np.random.Generator) -> list[int]:
+    """Lets chance move until a player must, and returns its outcomes."""
+    outcomes = []
+    while self.actor == CHANCE:
+      outcomes.append(self.sample_chance(rng))
+      self.apply(Move(outcomes[-1], -1), rng)
+    return outcomes
+
+  def _infostate_parents(self, action: int) -> np.ndarray | None:
+    origin = self.game.infostate_parents(self.state[None], np.array([action]))
+    return None if origin is None else origin[0]

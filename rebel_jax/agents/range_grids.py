@@ -1,0 +1,203 @@
+"""Strategies of solved poker as poker players read them: range grids and bet-size summaries.
+
+A range grid has a cell for each pair of ranks: pairs on the diagonal, suited hands above it,
+offsuit hands below, aces first. In the whole deck it is 13 x 13.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from games import PublicTree
+from games.poker import Deck, Holdem
+from games.public_tree import Array
+
+_FOLD, _PASSIVE = "#4878a8", "#7fb77e"  # fold; check or call
+_BETS = ("#f2c14e", "#e8853d", "#d1495b", "#8c2f51", "#5b1e4a", "#2f0f2e")  # small to all-in
+
+
+@dataclasses.dataclass(frozen=True)
+class RangeGrid:
+  """A player's policy at one public state, by cell of the grid.
+
+  Letters: `A` moves there are, `R` ranks of the deck.
+
+  Attributes:
+    moves: what the moves are called, such as `bet to 2000`.
+    reach: `[R, R]` the probability of each cell's hands in the player's range there; sums to one.
+    frequency: `[A, R, R]` how often the cell's hands make each move; zero where none is held.
+    summary: `[A]` how often the whole range makes each move.
+    labels: `R` rows of `R` names of cells, such as `AKs`.
+  """
+
+  moves: tuple[str, ...]
+  reach: np.ndarray
+  frequency: np.ndarray
+  summary: np.ndarray
+  labels: tuple[tuple[str, ...], ...]
+
+  def text(self) -> str:
+    """Returns the summary in lines of text, most frequent move first."""
+    order = np.argsort(-self.summary, kind="stable")
+    width = max(map(len, self.moves))
+    return "\n".join(f"{self.moves[i]:<{width}} {self.summary[i]:6.1%}" for i in order)
+
+
+def cells(deck: Deck, hole_cards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Returns row and column of each hand of `hole_cards` `[H, 2]` in the grid, each `[H]`."""
+  count = len(deck.suits)
+  place = len(deck.ranks) - 1 - hole_cards // count  # aces first
+  low, high = place.max(axis=1), place.min(axis=1)
+  suited = (hole_cards % count)[:, 0] == (hole_cards % count)[:, 1]
+  return np.where(suited, high, low), np.where(suited, low, high)
+
+
+def cell_names(deck: Deck) -> tuple[tuple[str, ...], ...]:
+  """Returns the names of the grid's cells: `AA`, `AKs` for suited, `AKo` for offsuit hands."""
+  ranks = deck.ranks[::-1]
+
+  def name(row: int, column: int) -> str:
+    if row == column:
+      return 2 * ranks[row]
+    return ranks[min(row, column)] + ranks[max(row, column)] + ("s" if column > row else "o")
+
+  return tuple(tuple(name(r, c) for c in range(len(ranks))) for r in range(len(ranks)))
+
+
+def own_range(tree: PublicTree, policy: Array, node: int, beliefs: Array) -> np.ndarray:
+  """Returns how likely the player to move at `node` holds each hand there: `[H]`, sums to one.
+
+  By its own belief at the root and its own moves; what the other's hands block is left out.
+
+  Raises:
+    ValueError: no player moves at `node`, or the player never comes there.
+  """
+  kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
+  if not 0 <= node < len(kind) or kind[node] not in (0, 1):
+    raise ValueError(f"node={node} must be one where a player moves")
+  player = int(kind[node])
+  reach = np.array(beliefs[player], float)
+  if tree.possible is not None:
+    reach *= np.asarray(tree.possible)[node, player]
+  rows = np.asarray(policy, float)
+  below = node
+  while parent[below] >= 0:
+    if kind[parent[below]] == player:
+      reach *= rows[below]
+    below = int(parent[below])
+  if reach.sum() <= 0:
+    raise ValueError(f"node={node} is never reached by player {player}; it has no range there")
+  return reach / reach.sum()
+
+
+def range_grid(
+  game: Holdem,
+  tree: PublicTree,
+  policy: Array,
+  node: int = 0,
+  *,
+  beliefs: Array | None = None,
+  root: tuple[int, ...] = (),
+) -> RangeGrid:
+  """Summarises what the player to move at `node` does.
+
+  Args:
+    game: the game of the tree.
+    tree: unstacked.
+    policy: `[N, H]`, as `solvers.solve` returns it.
+    node: a node where a player moves.
+    beliefs: `[P, H]` at the root; None for the tree's prior.
+    root: what the tree was built with.
+
+  Returns:
+    The grid.
+
+  Raises:
+    ValueError: no player moves at `node`, or the player never comes there.
+  """
+  weights = own_range(tree, policy, node, np.asarray(tree.prior if beliefs is None else beliefs))
+  children = np.flatnonzero(np.asarray(tree.parent) == node)
+  history = (*root, *tree.history(node))
+  actions = np.asarray(tree.action)[children].tolist()
+  # Bets by size, after folding and calling.
+  size = game.amounts(game.state_after(history)[None])[0]
+  order = sorted(range(len(actions)), key=lambda i: size[actions[i] - 2] if actions[i] > 1 else -1)
+  row, column = cells(game.deck, game.hole_cards)
+  ranks = len(game.deck.ranks)
+
+  def by_cell(values: np.ndarray) -> np.ndarray:
+    total = np.zeros((ranks, ranks))
+    np.add.at(total, (row, column), values)
+    return total
+
+  reach = by_cell(weights)
+  played = np.stack([weights * np.asarray(policy, float)[children[i]] for i in order])
+  frequency = np.stack([by_cell(x) / np.where(reach > 0, reach, 1) for x in played])
+  return RangeGrid(
+    moves=tuple(game.describe(history, actions[i]) for i in order),
+    reach=reach,
+    frequency=frequency,
+    summary=played.sum(axis=1),
+    labels=cell_names(game.deck),
+  )
+
+
+def colours(moves: tuple[str, ...]) -> list[str]:
+  """Returns a colour for each move: one for folds, one for checks and calls, bets by size."""
+  bets = [m for m in moves if m.startswith(("bet", "raise"))]
+  shades = _BETS[-len(bets) :] if len(bets) > len(_BETS) - 2 else _BETS
+  found = {move: shades[min(i, len(shades) - 1)] for i, move in enumerate(bets)}
+  return [found.get(m, _FOLD if m == "fold" else _PASSIVE) for m in moves]
+
+
+def plot_range_grid(grid: RangeGrid, path: str | Path, *, title: str = "") -> None:
+  """Draws the grid, each cell filled as high as its hands are likely, and the summary next to it.
+
+  Args:
+    grid: what to draw.
+    path: of the image.
+    title: of the picture.
+
+  Raises:
+    ImportError: matplotlib is not installed.
+  """
+  from matplotlib.backends.backend_agg import FigureCanvasAgg
+  from matplotlib.figure import Figure
+
+  ranks = len(grid.labels)
+  figure = Figure(figsize=(10, 7.2), layout="constrained")
+  FigureCanvasAgg(figure)
+  axes, bars = figure.subplots(1, 2, width_ratios=[4, 1])
+  palette = colours(grid.moves)
+  most = grid.reach.max()
+  for row in range(ranks):
+    for column in range(ranks):
+      _draw_cell(axes, grid, row, column, palette, grid.reach[row, column] / most)
+  axes.set(xlim=(0, ranks), ylim=(ranks, 0), xticks=[], yticks=[], aspect="equal")
+  figure.suptitle(title)
+  bottom = 0.0
+  for move, share, colour in zip(grid.moves, grid.summary, palette):
+    bars.bar([0], [share], bottom=bottom, color=colour, label=f"{move}  {share:.1%}")
+    bottom += share
+  bars.set(xlim=(-0.6, 0.6), ylim=(0, 1), xticks=[], ylabel="share of the range")
+  bars.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+  figure.savefig(path, dpi=100)
+
+
+def _draw_cell(axes: Any, grid: RangeGrid, row: int, column: int, palette, height: float) -> None:
+  axes.add_patch(_box(column, row, 1, 1, "#eeeeee"))
+  left = float(column)
+  for share, colour in zip(grid.frequency[:, row, column], palette):
+    if share > 0 and height > 0:
+      axes.add_patch(_box(left, row + 1 - height, share, height, colour))
+    left += share
+  axes.add_patch(_box(column, row, 1, 1, "none", edge="white"))
+  axes.text(column + 0.06, row + 0.28, grid.labels[row][column], fontsize=7)
+
+
+def _box(x: float, y: float, width: float, height: float, colour: str, edge: str = "none"):
+  from matplotlib.patches import Rectangle
+
+  return Rectangle((x, y), width, height, facecolor=colour, edgecolor=edge)

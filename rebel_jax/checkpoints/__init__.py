@@ -1,0 +1,1 @@
+"""Checkpoints of runs, and the networks that come with the package."""

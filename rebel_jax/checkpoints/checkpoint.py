@@ -1,0 +1,285 @@
+"""Checkpoints: everything a run needs to go on exactly, and the networks shipped with the package.
+
+A checkpoint is a folder `OUTPUT_DIR/checkpoints/STEP` of items that Orbax writes together:
+`params`, `state` (optimizer, lanes, replay buffers, random keys, counters), `about` (JSON: the
+configuration, where the run stood, how far `metrics.jsonl` had been written, and checksums of all
+of it) and `metrics` (what Orbax keeps checkpoints by). Orbax writes to a temporary folder and
+renames it, so a folder with a number for a name is complete.
+
+The checksums are ours: of 90 bits flipped at random in the files of a small checkpoint's state,
+Orbax 0.12 reported 27 and read back other numbers for 6, without a word.
+"""
+
+import functools
+import json
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import traverse_util
+from jax.sharding import Mesh
+
+from rebel_jax.checkpoints import checksums, redistribute
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.devices import memory
+from rebel_jax.training.loop import TrainState, shardings
+from rebel_jax.training.setup import make_targets
+from rebel_jax.training.targets.target import init_params
+
+FORMAT = 3
+# Where checkpoints are moved that are no longer kept, whole and at once: deleted in place, a folder
+# would be half a checkpoint for a while, and for good after a kill.
+PRUNED = ".pruned"
+_PRETRAINED = Path(__file__).parents[1] / "pretrained"
+
+
+class Policy(NamedTuple):
+  """A trained network: what an agent needs.
+
+  Attributes:
+    config: of the run that trained it.
+    params: the networks' parameters, by target's name.
+    about: where it comes from and what was measured.
+  """
+
+  config: Config
+  params: Any
+  about: dict[str, Any]
+
+
+def checkpoints_of(output_dir: str | Path) -> list[Path]:
+  """Returns the complete checkpoints of a run's folder, oldest first.
+
+  Raises:
+    ConfigError: the folder cannot be read.
+  """
+  folder = Path(output_dir) / "checkpoints"
+  if not os.path.isdir(folder):  # unlike Path's, it takes names that the system does not
+    return []
+  try:
+    found = [path for path in folder.iterdir() if re.fullmatch("[0-9]{8,}", path.name)]
+    return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
+  except OSError as error:
+    raise ConfigError(f"checkpoints={str(folder)!r} cannot be read: {error.strerror}") from None
+
+
+def is_unfinished(path: Path) -> bool:
+  """Says whether a folder is what is left of a checkpoint that a kill cut short."""
+  return path.name == PRUNED or bool(re.fullmatch(r"[0-9]{8,}\.orbax-checkpoint-tmp.*", path.name))
+
+
+def plain(state: TrainState) -> dict[str, Any]:
+  """Returns the state without its parameters, keys as the integers that they are made of."""
+  fields = state._asdict()
+  del fields["params"]
+  return fields | {"keys": jax.random.key_data(state.keys)}
+
+
+def read_about(path: Path) -> dict[str, Any]:
+  """Returns a checkpoint's `about`.
+
+  Raises:
+    ConfigError: it cannot be read, or another version of the program wrote it.
+  """
+  try:
+    # Orbax's JSON item is one file; reading it so takes no start of Orbax.
+    about = json.loads((path / "about" / "metadata").read_text())
+  except (OSError, ValueError) as error:
+    raise _damaged(path, error) from None
+  if not isinstance(about, dict) or about.get("format") != FORMAT:
+    found = about.get("format") if isinstance(about, dict) else None
+    raise ConfigError(f"checkpoint={str(path)!r} has format {found!r}; this version reads {FORMAT}")
+  if about.pop("about_checksum", None) != checksums.of_json(about):
+    raise _damaged(path, "what it says about itself was changed")
+  return about
+
+
+def line(reason: object) -> str:
+  """Returns the first line of what an error says, or its type's name if it says nothing."""
+  return str(reason).strip().split("\n")[0] or type(reason).__name__
+
+
+def _damaged(path: Path, reason: object) -> ConfigError:
+  others = [p for p in checkpoints_of(path.parent.parent) if p != path]
+  hint = f"; without that folder, {others[-1].name} is the newest" if others else ""
+  return ConfigError(
+    f"checkpoint={str(path)!r} cannot be read, it may be damaged: {line(reason)}{hint}"
+  )
+
+
+def _read(path: Path, about: dict[str, Any], item: str, like: Any) -> Any:
+  """Reads an item of a checkpoint as arrays like those given.
+
+  Raises:
+    ConfigError: they cannot be read, or are not those that were saved.
+  """
+  import orbax.checkpoint as ocp  # here because it takes half a second and few users need it
+
+  try:
+    with ocp.StandardCheckpointer() as checkpointer:
+      arrays = checkpointer.restore(path.absolute() / item, like)
+    if about["checksums"][item] == checksums.of_arrays(arrays):
+      return arrays
+  except Exception as error:
+    if memory.is_exhausted(error):
+      raise
+    raise _damaged(path, error) from None
+  raise _damaged(path, f"its {item} are not those that were saved")
+
+
+def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
+  """Reads the state of training, which may have been saved on another number of devices.
+
+  Args:
+    path: the checkpoint's folder.
+    like: a state of the shapes that training goes on with; shapes and types alone will do.
+    mesh: the devices to lay it out over.
+
+  Raises:
+    ConfigError: it cannot be read, it was changed, or it belongs to another game or network.
+  """
+  about, where = read_about(path), shardings(like, mesh)
+  now, then = mesh.devices.size, about["num_devices"]
+  params = _read(path, about, "params", jax.tree.map(_abstract, like.params, where.params))
+  fields = jax.eval_shape(plain, like)
+  layout = {name: getattr(where, name) for name in fields}
+  if now == then:
+    fields = _read(path, about, "state", jax.tree.map(_abstract, fields, layout))
+  else:
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+      fields = _read(path, about, "state", redistribute.saved_like(fields, then))
+      fields = redistribute.redistribute(fields, now)
+    fields = jax.tree.map(_lay_out, fields, layout)
+  fields = fields | {"keys": jax.random.wrap_key_data(fields["keys"])}
+  return TrainState(**fields, params=params)
+
+
+def _abstract(array: jax.Array, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
+  return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
+
+
+def _lay_out(array: Any, sharding: jax.sharding.Sharding) -> jax.Array:
+  """Puts an array that every process holds where its parts belong."""
+  array = np.asarray(array)
+  return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+
+def load(name: str | Path) -> Policy:
+  """Loads a trained network from a run's folder, a checkpoint in it, or a pretrained name.
+
+  A folder stands for its newest checkpoint.
+
+  Raises:
+    ConfigError: there is nothing of that name, or it cannot be read.
+  """
+  path = Path(name)
+  if not os.path.isdir(path):  # unlike Path's, it takes names that the system does not
+    return load_pretrained(str(name))
+  if not (path / "about").is_dir():
+    checkpoints = checkpoints_of(path)
+    if not checkpoints:
+      raise ConfigError(
+        f"checkpoint={str(name)!r} holds no checkpoint; give the output_dir of a run, a folder in "
+        f"its checkpoints/, or one of the pretrained: {', '.join(pretrained()) or 'none'}"
+      )
+    path = checkpoints[-1]
+  about = read_about(path)
+  config = config_of(path, about)
+  device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+  abstract = jax.tree.map(lambda x: _abstract(x, device), abstract_params(config))
+  params = _read(path, about, "params", abstract)
+  return _checked(path, Policy(config, params, about | {"checkpoint": str(path)}))
+
+
+def _checked(path: Path, policy: Policy) -> Policy:
+  if all(np.isfinite(x).all() for x in jax.tree.leaves(policy.params)):
+    return policy
+  raise ConfigError(f"checkpoint={str(path)!r} holds parameters that are not finite numbers")
+
+
+def config_of(path: Path, about: dict[str, Any]) -> Config:
+  """Returns the configuration that a checkpoint's `about` holds.
+
+  Raises:
+    ConfigError: there is none or it is not allowed.
+  """
+  try:
+    config = Config.from_dict(about["config"])
+    config.validate()
+  except (KeyError, TypeError, AttributeError, ConfigError) as error:
+    raise _damaged(path, error) from None
+  return config
+
+
+def abstract_params(config: Config) -> Any:
+  """Returns shapes and types of the networks' parameters."""
+  init = functools.partial(init_params, make_targets(config, config.make_game()))
+  return jax.eval_shape(init, jax.random.key(0))
+
+
+# Networks that come with the package: `pretrained/NAME/params.npz` and `about.json`.
+
+
+def pretrained() -> tuple[str, ...]:
+  """Returns the names of the networks that come with the package."""
+  if not _PRETRAINED.is_dir():
+    return ()
+  return tuple(sorted(p.name for p in _PRETRAINED.iterdir() if (p / "params.npz").is_file()))
+
+
+def export(policy: Policy, folder: str | Path, about: dict[str, Any] | None = None) -> Path:
+  """Writes a network as the two small files that `load_pretrained` reads.
+
+  Args:
+    policy: the network.
+    folder: `rebel_jax/pretrained/NAME` to ship it; made if missing.
+    about: more to say about it, such as measured exploitability, beside what the policy says.
+  """
+  path = Path(folder)
+  path.mkdir(parents=True, exist_ok=True)
+  flat = traverse_util.flatten_dict(policy.params, sep="/")
+  arrays: dict[str, Any] = {name: np.asarray(value) for name, value in flat.items()}
+  np.savez_compressed(path / "params.npz", **arrays)
+  text = json.dumps(policy.about | {"config": policy.config.to_dict()} | (about or {}), indent=2)
+  (path / "about.json").write_text(text + "\n")
+  return path
+
+
+def _shapes(params: Any) -> Any:
+  return jax.tree.map(lambda x: (x.shape, x.dtype), params)
+
+
+def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
+  """Loads a network that comes with the package.
+
+  Args:
+    name: one of `pretrained()`.
+    folder: read this folder, which `export` wrote, instead.
+
+  Raises:
+    ConfigError: there is no such network, or its files cannot be read.
+  """
+  if folder is None and name not in pretrained():
+    known = ", ".join(pretrained()) or "none"
+    raise ConfigError(
+      f"checkpoint={name!r} is neither a folder nor a network that comes with the package; those "
+      f"are: {known}"
+    )
+  path = _PRETRAINED / name if folder is None else Path(folder)
+  try:
+    about = json.loads((path / "about.json").read_text())
+    with np.load(path / "params.npz") as arrays:
+      flat = {key: jnp.asarray(arrays[key]) for key in arrays.files}
+  except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    raise _damaged(path, error) from None
+  config = config_of(path, about)
+  params = traverse_util.unflatten_dict(flat, sep="/")
+  expected = abstract_params(config)
+  if _shapes(params) != _shapes(expected):
+    raise ConfigError(f"checkpoint={str(path)!r} does not hold the network that about.json says")
+  return _checked(path, Policy(config, params, about | {"checkpoint": name}))

@@ -1,0 +1,1 @@
+"""Configurations of training runs, their presets, and the checks of both."""

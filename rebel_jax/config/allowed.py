@@ -1,0 +1,221 @@
+"""What a setting may be: one object reads it, names it in the help and checks it.
+
+The object is metadata of a field: `width: Annotated[int, integer(1)] = 256`. tyro reads the field
+by it from a command line, and `groups.check` checks the field by it, wherever its value is from.
+"""
+
+import dataclasses
+import math
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tyro
+
+import solvers
+from games.registry import unknown_name
+
+
+class ConfigError(ValueError):
+  """A setting that is not allowed; the message is one sentence for the user."""
+
+
+def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
+  """Returns the error for a name that is not one of `known`, with the nearest as a hint."""
+  return ConfigError(unknown_name(field, value, known))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Allowed(tyro.constructors.PrimitiveConstructorSpec[Any]):
+  """What one field may be.
+
+  A text that cannot be read stays a text, so that one place refuses it: `check`.
+
+  Attributes:
+    check: called with a field's name and its value; raises `ConfigError` if it is not allowed.
+  """
+
+  check: Callable[[str, Any], None]
+
+
+def _allowed(
+  metavar: str, read: Callable[[str], Any], check: Callable[[str, Any], None]
+) -> Allowed:
+  def read_one(texts: list[str]) -> Any:
+    try:
+      return read(texts[0])
+    except ValueError:
+      return texts[0]
+
+  return Allowed(
+    nargs=1,
+    metavar=metavar,
+    instance_from_str=read_one,
+    is_instance=lambda value: True,
+    str_from_instance=lambda value: [str(value)],
+    check=check,
+  )
+
+
+def integer(low: int, high: int | None = None) -> Allowed:
+  """Allows integers from `low` to `high` (None for no limit)."""
+
+  def check(field: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+      raise ConfigError(f"{field}={value!r} must be an integer")
+    if value < low or (high is not None and value > high):
+      top = f" and at most {high}" if high is not None else ""
+      raise ConfigError(f"{field}={value} must be at least {low}{top}")
+
+  return _allowed(f"INT>={low}", int, check)
+
+
+def iterations(low: int = 2) -> Allowed:
+  """Allows even numbers from `low` on: both players are updated equally often."""
+  whole = integer(low, 2**24)
+
+  def check(field: str, value: Any) -> None:
+    whole.check(field, value)
+    if value % 2:
+      raise ConfigError(f"{field}={value} must be even: one player's update is one iteration")
+
+  return dataclasses.replace(whole, metavar=f"EVEN>={low}", check=check)
+
+
+def number(high: float | None = None, *, zero: bool = False) -> Allowed:
+  """Allows finite numbers up to `high` (None for no limit), above zero or, with `zero`, from it."""
+  low = "at least 0" if zero else "above 0"
+  top = f" and at most {high:g}" if high is not None else ""
+
+  def check(field: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+      raise ConfigError(f"{field}={value!r} must be a number")
+    too_low = value < 0 if zero else value <= 0
+    if not math.isfinite(value) or too_low or (high is not None and value > high):
+      raise ConfigError(f"{field}={value} must be a finite number {low}{top}")
+
+  metavar = f"FLOAT>{'=' * zero}0" + (f",<={high:g}" if high is not None else "")
+  return _allowed(metavar, float, check)
+
+
+def one_of(known: Iterable[str]) -> Allowed:
+  """Allows the names `known`."""
+  names = tuple(known)
+
+  def check(field: str, value: Any) -> None:
+    if not isinstance(value, str) or value not in names:
+      raise unknown(field, value, names)
+
+  return _allowed(f"{{{','.join(names)}}}", str, check)
+
+
+def text(metavar: str) -> Allowed:
+  """Allows any text."""
+
+  def check(field: str, value: Any) -> None:
+    if not isinstance(value, str):
+      raise ConfigError(f"{field}={value!r} must be text")
+
+  return _allowed(metavar, str, check)
+
+
+def name() -> Allowed:
+  """Allows what may be part of a file's name on any system."""
+
+  def check(field: str, value: Any) -> None:
+    if not isinstance(value, str) or not re.fullmatch(r"[\w.-]+", value):
+      raise ConfigError(f"{field}={value!r} must be a name of letters, digits, '_', '-', '.'")
+
+  return _allowed("NAME", str, check)
+
+
+def path(what: str) -> Allowed:
+  """Allows what the system could have a file of; `what` says what kind."""
+
+  def check(field: str, value: Any) -> None:
+    try:
+      possible = isinstance(value, str) and len(os.fsencode(value)) > 0 and "\0" not in value
+    except UnicodeEncodeError:
+      possible = False
+    if not possible:
+      raise ConfigError(f"{field}={value!r} must be the path of a {what}")
+
+  return _allowed("PATH", str, check)
+
+
+def check_algorithm(field: str, value: Any) -> None:
+  """Checks that a field names an algorithm, with parameters that it has.
+
+  Raises:
+    ConfigError: it does not.
+  """
+  try:
+    solvers.make_algorithm(value, field)
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
+
+
+def algorithm() -> Allowed:
+  """Allows what `solvers.make_algorithm` makes an algorithm of."""
+  return _allowed("ALGORITHM", str, check_algorithm)
+
+
+def depth() -> Allowed:
+  """Allows positive numbers of public actions, and `stage`."""
+
+  def check(field: str, value: Any) -> None:
+    if isinstance(value, str) and value != "stage":
+      raise ConfigError(f"{field}={value!r} must be an integer, at least 1, or 'stage'")
+    if not isinstance(value, str):
+      integer(1).check(field, value)
+
+  return _allowed("INT>=1|stage", int, check)
+
+
+def optional(inner: Allowed) -> Allowed:
+  """Allows what `inner` allows, and None."""
+
+  def read(texts: list[str]) -> Any:
+    return None if texts == ["None"] else inner.instance_from_str(texts)
+
+  def check(field: str, value: Any) -> None:
+    if value is not None:
+      inner.check(field, value)
+
+  metavar = f"{inner.metavar}|None"
+  return dataclasses.replace(inner, metavar=metavar, instance_from_str=read, check=check)
+
+
+def pairs(*kinds: type) -> Allowed:
+  """Allows pairs of a name and a value, which is of the first of `kinds` that a text reads as."""
+
+  def value_of(word: str) -> Any:
+    for kind in kinds:
+      try:
+        return kind(word)
+      except ValueError:
+        continue
+    return word
+
+  def read(words: list[str]) -> Any:
+    if len(words) % 2:
+      return " ".join(words)
+    return tuple((name, value_of(word)) for name, word in zip(words[::2], words[1::2]))
+
+  def check(field: str, value: Any) -> None:
+    if not isinstance(value, tuple) or not all(
+      isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in value
+    ):
+      raise ConfigError(f"{field}={value!r} must be pairs of a name and a number or text")
+    if len(dict(value)) < len(value):
+      raise ConfigError(f"{field}={value!r} must name each parameter once")
+
+  return Allowed(
+    nargs="*",
+    metavar="[NAME VALUE ...]",
+    instance_from_str=read,
+    is_instance=lambda value: True,
+    str_from_instance=lambda value: [str(word) for pair in value for word in pair],
+    check=check,
+  )

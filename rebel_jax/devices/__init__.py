@@ -1,0 +1,1 @@
+"""Devices, processes and caches of compiled programs."""

@@ -1,0 +1,39 @@
+"""The memory of devices: what is in use, and which errors say that there is no more."""
+
+import sys
+from pathlib import Path
+
+import jax
+
+
+def is_exhausted(error: BaseException) -> bool:
+  """Says whether an error means that memory did not suffice, on a device or on the host."""
+  return isinstance(error, MemoryError) or (
+    isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+  )
+
+
+def device_memory() -> int | None:
+  """Returns bytes in use on the first device; on a CPU those that the process has resident."""
+  device = jax.local_devices()[0]
+  stats = device.memory_stats()
+  if stats and "bytes_in_use" in stats:
+    return int(stats["bytes_in_use"])
+  return resident_memory() if device.platform == "cpu" else None
+
+
+def resident_memory() -> int | None:
+  """Returns the bytes of memory that this process has resident; its peak where that is not told.
+
+  None on Windows, which says neither.
+  """
+  try:
+    import resource
+  except ImportError:
+    return None
+  try:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+  except (OSError, ValueError, IndexError):
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -1,0 +1,1 @@
+"""Exploitability of the agent that searches with a trained network."""

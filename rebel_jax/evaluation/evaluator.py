@@ -1,0 +1,177 @@
+"""Exploitability of the agent that searches with a trained network (ReBeL, section 7)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import solvers
+from games import Game
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.networks.value import NetworkLeafValues
+from rebel_jax.training.setup import (
+  make_algorithm,
+  make_network,
+  make_search_policy,
+  make_subgames,
+)
+from solvers.leaf_values import LeafQuery
+from solvers.search.find import FoundSubgames
+from solvers.search.playthroughs import (
+  Progress,
+  Sampled,
+  average_policy,
+  no_playthroughs,
+  sample_playthroughs,
+)
+from solvers.search.searching_agent import make_searching_agent
+
+
+class Evaluator:
+  """Measures the agent of one game, network and search; its programs are compiled once.
+
+  Attributes:
+    agent: what is measured.
+  """
+
+  def __init__(
+    self,
+    config: Config,
+    *,
+    algorithm: str | None = None,
+    depth: int | str | None = None,
+    game: Game | None = None,
+    subgames: FoundSubgames | None = None,
+  ):
+    """Prepares the agent.
+
+    Args:
+      config: names the game and the network.
+      algorithm: what the agent searches with; None for the configuration's `eval_algorithm`.
+      depth: of its searches; None for the configuration's.
+      game, subgames: if they were made already, for that depth.
+
+    Raises:
+      ConfigError: the depth or the algorithm is not allowed.
+    """
+    game = config.make_game() if game is None else game
+    subgames = make_subgames(config, game, depth) if subgames is None else subgames
+    self._leaf_values = NetworkLeafValues(make_network(config, game))
+    self.agent = make_searching_agent(
+      game,
+      subgames,
+      algorithm=make_algorithm(config, algorithm or config.evaluation.eval_algorithm),
+      leaf_values=self._leaf_values,
+      policy=make_search_policy(config, game),
+      average_last=config.search.depth == "stage",
+    )
+
+  def exploitability(
+    self,
+    params: Any,
+    *,
+    playthroughs: int,
+    iterations: int,
+    seed: int = 0,
+    unsafe: bool = False,
+    progress: Progress | None = None,
+  ) -> float:
+    """Returns the exploitability of the average of sampled playthroughs, in the game's units.
+
+    Args:
+      params: the network's.
+      playthroughs: how many are averaged; the more, the tighter the bound on the agent's
+        exploitability.
+      iterations: of each search; one player's update is one.
+      seed: of the playthroughs.
+      unsafe: measure unsafe search instead, which plays the average policy of each search; one
+        playthrough is all of it.
+      progress: called with searches done and in all.
+
+    Raises:
+      ValueError: a number is not allowed.
+    """
+    course = self.course(
+      params,
+      playthroughs=1 if unsafe else playthroughs,
+      iterations=iterations,
+      seed=seed,
+      unsafe=unsafe,
+      progress=progress,
+    )
+    for _, value in course:
+      last = value
+    return last
+
+  def course(
+    self,
+    params: Any,
+    *,
+    playthroughs: int,
+    iterations: int,
+    seed: int = 0,
+    start: Sampled | None = None,
+    unsafe: bool = False,
+    progress: Progress | None = None,
+  ) -> Iterator[tuple[Sampled, float]]:
+    """Measures as `exploitability` does, and yields what it has so far after each batch.
+
+    Args:
+      start: what an earlier course with the same arguments had yielded, to go on from.
+      params, playthroughs, iterations, seed, unsafe, progress: see `exploitability`.
+
+    Yields:
+      The playthroughs sampled so far, and the exploitability of their average.
+
+    Raises:
+      ValueError: a number is not allowed, or the network's are not finite.
+    """
+    self._check_finite(params)
+    so_far = sample_playthroughs(
+      self.agent,
+      params=params,
+      num_playthroughs=playthroughs,
+      num_iterations=iterations,
+      start=no_playthroughs(self.agent, jax.random.key(seed)) if start is None else start,
+      unsafe=unsafe,
+      progress=progress,
+    )
+    for sampled in so_far:
+      policy = jnp.asarray(average_policy(self.agent, sampled))
+      yield sampled, float(solvers.exploitability(self.agent.tree, policy))
+
+  def _check_finite(self, params: Any) -> None:
+    # Where values are NaN, searches play uniformly and nothing looks amiss.
+    features = jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees])
+    num_infostates = self.agent.tree.num_infostates
+    beliefs = jnp.full((len(features), 2, num_infostates), 1 / num_infostates)
+    values = self._leaf_values(params, LeafQuery(features, 0, beliefs))
+    for name, tree in (("parameters", params), ("values", values)):
+      if not all(jnp.isfinite(x).all() for x in jax.tree.leaves(tree)):
+        raise ConfigError(
+          f"the network's {name} are not finite, so nothing can be searched with it"
+        )
+
+
+def evaluate_params(
+  config: Config,
+  params: Any,
+  *,
+  playthroughs: int,
+  iterations: int,
+  algorithm: str | None = None,
+  depth: int | str | None = None,
+  seed: int = 0,
+  unsafe: bool = False,
+  progress: Progress | None = None,
+) -> float:
+  """Returns the exploitability of one network's agent; see `Evaluator`."""
+  return Evaluator(config, algorithm=algorithm, depth=depth).exploitability(
+    params,
+    playthroughs=playthroughs,
+    iterations=iterations,
+    seed=seed,
+    unsafe=unsafe,
+    progress=progress,
+  )

@@ -1,0 +1,270 @@
+"""The value network on public belief states (ReBeL, appendix E)."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from rebel_jax.networks.fused_layers import LayerWeights, apply_layers
+from solvers import LeafQuery
+
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
+  # The tanh form of GELU: the papers do not say which, and it is the faster one on a CPU.
+  "gelu": functools.partial(nn.gelu, approximate=True),
+  "relu": nn.relu,
+  "silu": nn.silu,
+}
+
+
+# How the factors of products are rounded; sums are always float32. With `bfloat16_activations`
+# what hidden layers pass on is rounded too.
+PRECISIONS = ("default", "float32", "tensorfloat32", "bfloat16", "bfloat16_activations")
+
+
+def product(x: jax.Array, kernel: jax.Array, precision: str, dtype: Any = None) -> jax.Array:
+  """Returns `x @ kernel`, `[R, outputs]`.
+
+  Args:
+    x: `[R, inputs]`.
+    kernel: `[inputs, outputs]`.
+    precision: `default` for the device's own (float32 on CPUs, TensorFloat-32 on NVIDIA's GPUs,
+      bfloat16 on TPUs), or what the factors are rounded to on every device.
+    dtype: of the result; None for that of `kernel`.
+  """
+  if precision.startswith("bfloat16"):
+    factors = (x.astype(jnp.bfloat16), kernel.astype(jnp.bfloat16))
+    return jnp.matmul(*factors, preferred_element_type=dtype or kernel.dtype)
+  if precision == "tensorfloat32":
+    # Devices without the format multiply the rounded factors in float32, which is the same.
+    x, kernel = (jax.lax.reduce_precision(y, 8, 10) for y in (x, kernel))
+    return jnp.matmul(x, kernel, precision="tensorfloat32")
+  return jnp.matmul(x, kernel, precision="highest" if precision == "float32" else None)
+
+
+def with_roots(beliefs: jax.Array, num_roots: int) -> jax.Array:
+  """Returns beliefs `[R, B]` and their successive square roots: `[R, (1 + num_roots) * B]`."""
+  inputs = [beliefs]
+  for _ in range(num_roots):
+    inputs.append(jnp.sqrt(inputs[-1]))
+  return jnp.concatenate(inputs, axis=-1)
+
+
+class Layer(nn.Module):
+  """A linear layer, the mean of its outputs taken out if a normalisation follows.
+
+  LayerNorm subtracts each row's mean over the units. Subtracting from every input's weights, and
+  from the biases, their own mean over the units does the same, and does it to the weights once
+  instead of to the rows in every iteration of a search.
+
+  Attributes:
+    width: units.
+    use_bias: whether there are biases.
+    centred: whether each row's outputs have mean zero.
+    precision: one of `PRECISIONS`.
+    hidden: whether another layer follows, so that `bfloat16_activations` rounds the outputs.
+  """
+
+  width: int
+  use_bias: bool = True
+  centred: bool = False
+  precision: str = "default"
+  hidden: bool = False
+
+  @nn.compact
+  def weights(self, inputs: int) -> tuple[jax.Array, jax.Array | None]:
+    """Returns what rows are multiplied by, `[inputs, width]`, and the biases, if any."""
+    kernel = self.param("kernel", nn.initializers.lecun_normal(), (inputs, self.width))
+    if self.centred:
+      kernel = kernel - kernel.mean(axis=-1, keepdims=True)
+    if not self.use_bias:
+      return kernel, None
+    bias = self.param("bias", nn.initializers.zeros, (self.width,))
+    return kernel, bias - bias.mean() if self.centred else bias
+
+  def __call__(self, x: jax.Array) -> jax.Array:
+    """Returns `[R, width]` from `[R, inputs]`."""
+    # Outputs go to memory, where a search moves little else: half as many bytes.
+    halved = self.hidden and self.precision == "bfloat16_activations"
+    dtype = jnp.bfloat16 if halved else None
+    kernel, bias = self.weights(x.shape[-1])
+    y = product(x, kernel, self.precision, dtype)
+    if bias is not None:
+      y = y + bias
+    return y if dtype is None else y.astype(dtype)
+
+
+_SLICE = 32  # floats: two of AVX-512's registers, four of AVX2's
+
+
+def mean_square(x: jax.Array) -> jax.Array:
+  """Returns each row's mean of squares, `[R, 1]` from `[R, width]`."""
+  if x.shape[-1] % _SLICE:
+    return _mean_square(x)
+  return jax.lax.platform_dependent(x, cpu=_mean_square_of_slices, default=_mean_square)
+
+
+def _mean_square(x):
+  return (x * x).mean(axis=-1, keepdims=True)
+
+
+def _mean_square_of_slices(x):
+  # XLA adds up a row one number after the other on a CPU, as rounding depends on the order. Whole
+  # slices are added as vectors, and a product, whose order is free, adds up what is left.
+  squares = x * x
+  slices = jnp.split(squares, x.shape[-1] // _SLICE, axis=-1)
+  weights = jnp.full((_SLICE, 1), 1 / x.shape[-1], x.dtype)
+  return jnp.matmul(functools.reduce(jnp.add, slices), weights, precision="highest")
+
+
+class Norm(nn.Module):
+  """The rest of LayerNorm for rows whose mean is zero already: scaling to variance one."""
+
+  epsilon: float = 1e-6
+
+  @nn.compact
+  def weights(self, width: int) -> tuple[jax.Array, jax.Array]:
+    """Returns what normalised rows are multiplied by and what is added then, `[width]` each."""
+    scale = self.param("scale", nn.initializers.ones, (width,))
+    return scale, self.param("bias", nn.initializers.zeros, (width,))
+
+  def __call__(self, x: jax.Array) -> jax.Array:
+    """Returns `[R, width]` from `[R, width]`."""
+    scale, bias = self.weights(x.shape[-1])
+    return x * jax.lax.rsqrt(mean_square(x) + self.epsilon) * scale + bias
+
+
+class ValueNetwork(nn.Module):
+  """An MLP from a PBS, seen from one player's seat, to that player's infostate values.
+
+  Hidden layers are normalised before their activation.
+
+  Attributes:
+    num_infostates: H.
+    hidden_layers, width: size of the MLP.
+    activation: a key of `ACTIVATIONS`.
+    belief_roots: how many successive square roots of the beliefs are inputs too. Values change
+      fastest where an infostate is all but ruled out; roots tell apart beliefs near zero.
+    precision: of products, one of `PRECISIONS`.
+    fused: whether searches compute all layers in one kernel (`networks.fused_layers`) where they
+      run on an NVIDIA GPU.
+  """
+
+  num_infostates: int
+  hidden_layers: int = 2
+  width: int = 256
+  activation: str = "gelu"
+  belief_roots: int = 0
+  precision: str = "default"
+  fused: bool = False
+
+  def setup(self):
+    """Makes the layers."""
+    hidden = functools.partial(
+      Layer, self.width, centred=True, precision=self.precision, hidden=True
+    )
+    self.public = hidden(name="public")
+    self.beliefs = hidden(use_bias=False, name="beliefs")
+    self.hidden = [hidden() for _ in range(self.hidden_layers - 1)]
+    self.norms = [Norm() for _ in range(self.hidden_layers)]
+    self.out = Layer(self.num_infostates, precision=self.precision, name="out")
+
+  def encode(self, features: jax.Array) -> Any:
+    """Returns the first layer's share of the public features `[R, F]`: `[R, width]`.
+
+    It is the same in every iteration of a search, so search computes it once.
+    """
+    return self.public(features)
+
+  def decode(
+    self, encoded: Any, beliefs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
+  ) -> jax.Array:
+    """Returns values from `encode`'s result.
+
+    Args:
+      encoded: `[R, width]`.
+      beliefs: `[R, 2 * H]`, own ones first.
+      kernel: None for layer by layer; `gpu` for all layers in one kernel, which only NVIDIA's GPUs
+        run and which has no derivative; `interpret` for its steps on any device.
+
+    Returns:
+      `[R, H]`.
+    """
+    x = with_roots(beliefs, self.belief_roots)
+    if kernel is not None:
+      return self._in_one_kernel(encoded, x, interpret=kernel == "interpret")
+    dtype = beliefs.dtype  # what happens between products is in full precision
+    x = encoded.astype(dtype) + self.beliefs(x).astype(dtype)
+    for i in range(self.hidden_layers):
+      if i > 0:
+        x = self.hidden[i - 1](x).astype(dtype)
+      x = ACTIVATIONS[self.activation](self.norms[i](x))
+    return self.out(x)
+
+  def _in_one_kernel(self, encoded: jax.Array, inputs: jax.Array, interpret: bool) -> jax.Array:
+    modules = [self.beliefs, *self.hidden, self.out]
+    sizes = [inputs.shape[-1]] + [self.width] * self.hidden_layers
+    layers = [LayerWeights(*module.weights(size)) for module, size in zip(modules, sizes)]
+    for i, norm in enumerate(self.norms):
+      scale, shift = norm.weights(self.width)
+      layers[i] = layers[i]._replace(scale=scale, shift=shift)
+    values = apply_layers(
+      encoded,
+      inputs,
+      layers,
+      activation=ACTIVATIONS[self.activation],
+      precision=self.precision,
+      epsilon=Norm.epsilon,
+      interpret=interpret,
+    )
+    return values.astype(inputs.dtype)
+
+  def __call__(self, features: jax.Array, beliefs: jax.Array) -> jax.Array:
+    """Returns values `[R, H]` from public features `[R, F]` and beliefs `[R, 2 * H]`."""
+    return self.decode(self.encode(features), beliefs)
+
+  def unit(self, features: jax.Array) -> jax.Array | None:
+    """Returns what the loss measures values in, `[R, 1]`; None for the game's own units."""
+    del features
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkLeafValues:
+  """A value network as the `leaf_values` that solvers ask, its parameters those of `value`.
+
+  Frozen and compared by value, so that equal networks share compiled solvers.
+  """
+
+  network: ValueNetwork
+
+  def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
+    """Answers a query: `[R, H]` values from the traverser's seat.
+
+    Raises:
+      ValueError: the query has two beliefs.
+    """
+    if query.value_beliefs is not None:
+      raise ValueError(
+        "leaf_values=network answers values at one PBS, but the algorithm asks with two "
+        "(sound CFR-AVG); use the modified form, or an exact oracle"
+      )
+    own = query.beliefs[:, query.traverser]
+    other = query.beliefs[:, 1 - query.traverser]
+    beliefs = jnp.concatenate([own, other], axis=-1)
+    encoded = query.encoded
+    if encoded is None:
+      encoded = self.encode(params, query.features)
+    decode = functools.partial(self.network.apply, method="decode")
+    arguments = (params["value"], encoded, beliefs)
+    if not self.network.fused:
+      return jnp.asarray(decode(*arguments))
+    in_one_kernel = functools.partial(decode, kernel="gpu")
+    return jax.lax.platform_dependent(*arguments, cuda=in_one_kernel, default=decode)
+
+  def encode(self, params: Any, features: jax.Array) -> Any:
+    """Returns what queries with `features` `[R, F]` may carry as `encoded`, rows `[R, ...]`."""
+    return self.network.apply(params["value"], features, method="encode")

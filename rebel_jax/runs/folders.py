@@ -1,0 +1,192 @@
+"""Where a run lives: fresh folders, refusing to write over another run, finding one to resume."""
+
+import contextlib
+import itertools
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from rebel_jax.checkpoints.checkpoint import checkpoints_of, is_unfinished, read_about
+from rebel_jax.config import groups
+from rebel_jax.config.config import Config, ConfigError
+
+RUNS = "runs"
+# What a run writes into its folder.
+_FILES = (
+  ".lock", "config.json", ".config.json.new", "metrics.jsonl", "checkpoints", "exploitability.png",
+  "tensorboard",
+)  # fmt: skip
+
+# What may differ between a run and its resumption: nothing of this changes what is trained,
+# except that more examples stretch a cosine decay of the learning rate, and that a run may go on
+# with longer searches, whose targets are better.
+CHANGEABLE = frozenset(
+  {
+    "examples", "iterations", "late_iterations", "max_seconds", "report_every", "evaluate_every",
+    "eval_playthroughs", "eval_iterations", "eval_algorithm", "final_playthroughs",
+    "final_iterations", "num_devices", "output_dir", "resume", "checkpoint_every", "tensorboard",
+  }
+)  # fmt: skip
+
+
+class Resumable(NamedTuple):
+  """A run that can go on: its folder, newest checkpoint and what that says about itself."""
+
+  folder: Path
+  checkpoint: Path
+  about: dict[str, Any]
+
+
+def check_free(output_dir: str) -> None:
+  """Checks that a new run may write to `output_dir` and overwrites nothing there.
+
+  Raises:
+    ConfigError: it holds a run or what another program wrote, or is not a folder.
+  """
+  path = Path(output_dir)
+  if os.path.exists(path) and not path.is_dir():  # unlike Path's, it takes names of any length
+    raise ConfigError(f"output_dir={output_dir!r} must be a folder, and it is a file")
+  if checkpoints_of(path):
+    raise ConfigError(
+      f"output_dir={output_dir!r} holds another run's checkpoint; choose another folder, or "
+      "--resume to go on with that run"
+    )
+  check_files(path, fresh=True)
+
+
+def check_files(folder: Path, *, fresh: bool) -> None:
+  """Checks that a run writes nowhere but to its own files.
+
+  Args:
+    folder: of the run.
+    fresh: whether it is a run that has written nothing yet.
+
+  Raises:
+    ConfigError: there is a symbolic link, or a file that was written before the run.
+  """
+  for name in _FILES:
+    path = folder / name
+    if os.path.islink(path) or (fresh and os.path.exists(path) and not _is_left_over(path)):
+      raise ConfigError(
+        f"output_dir={str(folder)!r} holds {name!r}, which a run would write over; choose another "
+        "folder"
+      )
+
+
+def _is_left_over(path: Path) -> bool:
+  """Says whether a run may have left a file that was killed before its first checkpoint."""
+  try:
+    if path.name == "checkpoints":
+      return path.is_dir() and all(map(is_unfinished, path.iterdir()))
+    if path.name == "config.json":
+      return "commands" in json.loads(path.read_text())
+    return path.name in (".lock", ".config.json.new") or path.read_bytes() == b""
+  except (OSError, ValueError, TypeError):
+    return False
+
+
+def make_folder(config: Config) -> Path:
+  """Makes the folder of a new run: the one that was asked for, or a fresh `runs/PRESET-N`.
+
+  Raises:
+    ConfigError: it cannot be made.
+  """
+  output_dir = config.run.output_dir
+  if output_dir is None and jax.process_count() > 1:
+    raise ConfigError("output_dir=None must be a folder where several processes train together")
+  try:
+    if output_dir is not None:
+      path = Path(output_dir)
+      path.mkdir(parents=True, exist_ok=True)
+      return path
+    for number in itertools.count(1):
+      path = Path(RUNS) / f"{config.preset}-{number}"
+      with contextlib.suppress(FileExistsError):
+        path.mkdir(parents=True)
+        break
+    return path
+  except OSError as error:
+    raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigError:
+  return ConfigError(
+    f"output_dir={str(path)!r} must be a folder that can be written: {error.strerror}"
+  )
+
+
+def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
+  """Finds the run to resume: in `output_dir`, or the newest in `runs/` (of `preset`, if given).
+
+  Raises:
+    ConfigError: there is none, or its newest checkpoint cannot be read.
+  """
+  if output_dir is not None:
+    checkpoints = checkpoints_of(output_dir)
+    if not checkpoints:
+      raise ConfigError(f"output_dir={output_dir!r} holds no checkpoint to resume from")
+    check_files(Path(output_dir), fresh=False)
+    return Resumable(Path(output_dir), checkpoints[-1], read_about(checkpoints[-1]))
+  pattern = "*" if preset is None else f"{preset}-*"
+  folders = [p for p in Path(RUNS).glob(pattern) if checkpoints_of(p)]
+  if preset is not None:
+    folders = [p for p in folders if p.name.removeprefix(f"{preset}-").isdigit()]
+  if not folders:
+    what = "run" if preset is None else f"run of preset {preset!r}"
+    raise ConfigError(
+      f"resume=True finds no {what} with a checkpoint in {RUNS}/; give its folder as output_dir"
+    )
+  newest = max(folders, key=lambda p: checkpoints_of(p)[-1].stat().st_mtime)
+  return find_run(str(newest))
+
+
+def check_compatible(run: Resumable, saved: Config, config: Config) -> None:
+  """Checks that `config` trains what the run with configuration `saved` trained.
+
+  Raises:
+    ConfigError: a setting differs that may not.
+  """
+  settings = groups.flat(config)
+  for field, value in groups.flat(saved).items():
+    asked = settings[field]
+    if field not in CHANGEABLE and asked != value:
+      raise ConfigError(
+        f"{field}={asked!r} cannot resume the run in {str(run.folder)!r}, which has {value!r}; "
+        f"allowed is {value!r}, or a new run in another folder"
+      )
+
+
+@contextlib.contextmanager
+def lock(folder: Path) -> Iterator[None]:
+  """Holds the folder for one run at a time, until the end of the block or of the process.
+
+  The first process of a run holds it for all.
+
+  Raises:
+    ConfigError: another process holds it, or it cannot be written.
+  """
+  try:
+    import fcntl
+  except ImportError:  # no such locks on this system
+    fcntl = None  # type: ignore[assignment]
+  if fcntl is None or jax.process_index() != 0:
+    yield
+    return
+  try:
+    file = open(folder / ".lock", "a")  # noqa: SIM115 - closed below
+  except OSError as error:
+    raise _unwritable(folder, error) from None
+  with file:
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+      raise ConfigError(
+        f"output_dir={str(folder)!r} is in use by another run; choose another folder"
+      ) from None
+    except OSError:  # a file system without locks
+      pass
+    yield

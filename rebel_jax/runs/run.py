@@ -1,0 +1,393 @@
+"""A training run from beginning to end: generate and learn, report, evaluate, save."""
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
+from rebel_jax.config.config import Config
+from rebel_jax.config.presets import paper_exploitability
+from rebel_jax.devices.processes import agree, share
+from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.runs import folders, metrics
+from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
+from rebel_jax.runs.display import Display, duration, progress_text
+from rebel_jax.runs.measure import measure
+from rebel_jax.runs.pace import Plan
+from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
+from rebel_jax.runs.summary import plot_exploitability, resume_command, summary
+from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
+from rebel_jax.training.setup import Setup, make_setup
+
+
+class Result(NamedTuple):
+  """How a run ended.
+
+  Attributes:
+    output_dir: its folder.
+    row: the last line of its metrics.
+    signal: the signal that stopped it, 0 if none did.
+  """
+
+  output_dir: Path
+  row: dict[str, Any]
+  signal: int
+
+
+def train(
+  config: Config,
+  *,
+  started: float | None = None,
+  display: Display | None = None,
+  stop: Callable[[int], bool] = lambda step: False,
+) -> Result:
+  """Trains as `config` says and leaves configuration, metrics, checkpoints and a figure.
+
+  SIGINT, SIGTERM, SIGHUP and a closed standard output make it save a checkpoint and return; a
+  second SIGINT or SIGTERM does what it did before.
+
+  Args:
+    config: the settings.
+    started: `time.monotonic()` when the command began, for `seconds` and `max_seconds`; None
+      for now.
+    display: where to show progress; None for nowhere.
+    stop: called with the number of steps after each row of metrics; if it returns True, the run
+      saves and returns there, to be resumed later.
+
+  Returns:
+    How it ended.
+
+  Raises:
+    ConfigError: a setting is not allowed; nothing was written.
+    Interrupted: a signal came before there was anything to save.
+    RunError: a parameter, loss, value or gradient is not finite, the folder cannot be written, or
+      the memory of the device does not suffice; the last checkpoint is from before.
+  """
+  started = time.monotonic() if started is None else started
+  with contextlib.ExitStack() as stack:
+    shown = stack.enter_context(display or Display(quiet=True))
+    signals = stack.enter_context(Signals())
+    about: dict[str, Any] = {}
+    if config.run.tensorboard:
+      metrics.check_tensorboard()
+    if config.run.resume:
+      config.validate()
+      folder = folders.find_run(config.run.output_dir).folder
+      stack.enter_context(folders.lock(folder))
+      resumed = folders.find_run(str(folder))  # from here on nobody else adds a newer checkpoint
+      about = resumed.about
+      folders.check_compatible(resumed, checkpoint.config_of(resumed.checkpoint, about), config)
+    elif config.run.output_dir is not None:
+      folders.check_free(config.run.output_dir)
+    with in_sentences(config):
+      setup = make_setup(config)
+      if config.run.resume:
+        like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
+        state = checkpoint.restore(resumed.checkpoint, like, setup.mesh)
+      else:
+        state = setup.trainer.init(setup.table, config.seed, setup.mesh)
+      jax.block_until_ready(state)
+    if signals.received:
+      raise Interrupted(signals.received)
+    if not config.run.resume:
+      folder = folders.make_folder(config)
+      stack.enter_context(folders.lock(folder))
+      folders.check_free(str(folder))  # another run may have come and gone meanwhile
+    stack.enter_context(in_sentences(config, folder))
+    run = _Run(setup, state, folder, about, started, shown, signals, stop)
+    return stack.enter_context(contextlib.closing(run)).go()
+
+
+class _Run:
+  """One command's part of a run.
+
+  Every chunk of steps ends in one row of metrics, which is written when it is complete: with
+  what an evaluation measured, where one is due. A checkpoint holds the chunk that is under way, and
+  the resumed run completes it.
+  """
+
+  def __init__(
+    self,
+    setup: Setup,
+    state: TrainState,
+    folder: Path,
+    about: dict[str, Any],
+    started: float,
+    display: Display,
+    signals: Signals,
+    stop: Callable[[int], bool],
+  ):
+    self.setup, self.config = setup, setup.config
+    self.folder, self.display, self.signals, self.stop = folder, display, signals, stop
+    self.started = started
+    self.table, self.state = place(setup.table, setup.mesh), state
+    self.step = int(state.step)
+    self.examples = 2 * int(state.solves)
+    self.manager = CheckpointManager(folder)
+    self.log = metrics.MetricsLog(
+      folder, about.get("metrics_bytes", 0), about.get("metrics_checksum", 0)
+    )
+    self.events = metrics.EventFiles(folder, self.step) if self.config.run.tensorboard else None
+    self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
+    self.evaluator = Evaluator(self.config, game=setup.game, subgames=setup.subgames)
+    self.seconds_before = about.get("seconds", 0.0)
+    self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
+    self.exploitability = about.get("last_exploitability")
+    self.row: dict[str, Any] = about.get("row", {})
+    self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
+    self.finished = self.step >= self.config.num_steps and not self.chunk.steps
+    self.saved_at = time.monotonic()
+    self.num_steps = 1  # that take about a second: so often signals and the clock are looked at
+    self.trainer: Trainer | None = None  # of the last call, once this command has trained
+    self.plan = Plan(setup)
+
+  def elapsed(self) -> float:
+    """Returns seconds since this command began."""
+    return time.monotonic() - self.started
+
+  def go(self) -> Result:
+    """Trains until the examples or the time are used up, or someone says stop."""
+    config, devices = self.config, self.setup.mesh.devices
+    metrics.write_commands(self.folder, self.commands)
+    kind = devices.flat[0].device_kind
+    self.display.say(f"{config.preset} on {devices.size} {kind} device(s), in {self.folder}")
+    if self.finished:
+      self.display.say("nothing left to do: raise --examples to go on")
+    else:
+      self.display.say(
+        f"compiling self-play and learning: {self.setup.table.num_subgames} subgames of depth "
+        f"{config.search.depth}, {config.self_play.lanes} lanes, {config.search.iterations} "
+        "iterations a search"
+        + (f", {config.last_iterations} at the end" if config.late_step < config.num_steps else "")
+      )
+    goes_on = True
+    while goes_on and not self.finished:
+      goes_on = self._advance()
+    self.manager.wait()
+    if not goes_on:
+      self.display.say(f"saved at step {self.step}; go on with: {resume_command(self.folder)}")
+    else:
+      self.display.clear()
+      seconds, rows = self.seconds_before + self.elapsed(), metrics.read_metrics(self.folder)
+      self.display.table("done", summary(config, self.folder, rows, self.row, seconds))
+    return Result(self.folder, self.row, self.signals.received)
+
+  def close(self) -> None:
+    """Ends what is being written."""
+    with contextlib.suppress(SaveError):  # if this is the first, it was raised before
+      self.manager.close()
+    self.log.close()
+    if self.events:
+      self.events.close()
+
+  def _new_chunk(self) -> Chunk:
+    return Chunk(self.examples, gradient_steps(self.state))
+
+  def _over(self) -> bool:
+    limit = self.config.run.max_seconds
+    late = limit is not None and self.elapsed() >= limit
+    return self.step >= self.plan.setup.config.num_steps or agree(late)
+
+  def _interrupted(self) -> bool:
+    if self.display.closed and not self.signals.received:
+      self.signals.received = CLOSED_PIPE
+    return self.signals.received != 0
+
+  def _advance(self) -> bool:
+    """Takes some steps and closes the chunk if they complete it; returns whether to go on."""
+    config = self.config
+    if agree(self._interrupted()):
+      return self._leave()
+    if self.plan.shorten(self.step, self.elapsed()):
+      examples = self.plan.setup.config.self_play.examples
+      self.display.say(
+        f"max_seconds={config.run.max_seconds:g} will not do for {config.self_play.examples:,} "
+        f"examples, so the run ends after {examples:,}, and its learning rate falls sooner"
+      )
+    if self.step < self._row_at():
+      self._take_steps()
+      if agree(time.monotonic() - self.saved_at >= config.run.checkpoint_every):
+        self._save()
+    over = self._over()
+    return self._close_chunk(over) if over or self.step >= self._row_at() else True
+
+  def _leave(self) -> bool:
+    """Saves, and writes what is known of an incomplete chunk; the resumed run writes it anew."""
+    self._save()
+    if self.chunk.steps:
+      self.log.write(self.row)
+    return False
+
+  def _row_at(self) -> int:
+    """Returns the step at which the chunk's row is due."""
+    start, every = self.step - self.chunk.steps, self.config.run.report_every
+    return min((start // every + 1) * every, self.plan.setup.config.num_steps)
+
+  def _take_steps(self) -> None:
+    """Takes as many steps as take about a second, at most those that the chunk lacks."""
+    first, began, setup = self.step + 1, time.monotonic(), self.plan.setup
+    trainer = setup.trainer_at(self.step)
+    compiles = trainer != self.trainer
+    if compiles:
+      if self.trainer is not None and trainer.self_play != self.trainer.self_play:
+        self.display.say(f"from here on searches take {setup.config.last_iterations} iterations")
+      self.display.show("training", self._fraction(), "compiling")
+    ends = [end - self.step for end in (self._row_at(), setup.config.late_step) if end > self.step]
+    num_steps = share(min(self.num_steps, MOST_STEPS, *ends))
+    self.state, report = trainer.run(self.table, self.state, num_steps, setup.mesh)
+    # An error of the device is raised here; asking for a number that was not computed may hang.
+    jax.block_until_ready((self.state, report))
+    self.step = int(self.state.step)
+    self.examples = 2 * int(self.state.solves)
+    seconds = time.monotonic() - began
+    if compiles:
+      self.display.say(f"compiled, and took {num_steps} step(s): {seconds:.0f} s")
+    self.plan.pace.add(first - 1, self.step, seconds, compiled=compiles)
+    self.num_steps = max(1, min(2 * self.num_steps, int(num_steps / max(seconds, 1e-6))))
+    self.trainer = trainer
+    self.chunk.add(report, num_steps, seconds)
+    self.row = make_row(self.chunk, self.state, self.config)
+    self.row["seconds"] = round(self.seconds_before + self.elapsed(), 3)
+    self._check_finite(first)
+    self.display.show("training", self._fraction(), self._text())
+
+  def _check_finite(self, first: int) -> None:
+    wrong = [
+      f"{name.replace('_', ' ')} is {value}"
+      for name, value in self.row.items()
+      if isinstance(value, float) and not math.isfinite(value)
+    ]
+    if not wrong and not all_finite(self.state.params):
+      wrong = ["networks' parameters are not finite"]
+    if wrong:
+      raise RunError(
+        f"the {' and the '.join(wrong)} at step {self.step}, in the steps from {first} on, so "
+        f"training stopped; the last checkpoint in {str(self.folder)!r} is from before"
+      )
+
+  def _fraction(self) -> float:
+    """Returns how much of the run is done, by steps or by time, whichever ends it."""
+    limit = self.config.run.max_seconds
+    return max(self.plan.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
+
+  def _text(self) -> str:
+    left = self.plan.pace.left(self.step)
+    if self.config.run.max_seconds is not None:
+      left = min(left, self.config.run.max_seconds - self.elapsed())
+    return progress_text(self.row, self.exploitability, left)
+
+  def _close_chunk(self, over: bool) -> bool:
+    """Evaluates if it is time to and writes the row; returns whether nobody said stop."""
+    if self.manager.empty:
+      # Rows without a checkpoint are of a run whose checkpoints were lost, which no other may
+      # write over.
+      self._save()
+      self.manager.wait()
+    every, evaluated_at = self.config.evaluation.evaluate_every, self.evaluated_at
+    due = over or (every > 0 and self.examples - self.evaluated_at >= every)
+    try:
+      if due:
+        self.row |= self._evaluate(final=over)
+        if not over:
+          self.plan.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
+        if not over and self._over():  # time ran out meanwhile
+          over = True
+          self.row |= self._evaluate(final=True)
+    except Interrupted:
+      self.evaluated_at = evaluated_at
+      return self._leave()
+    self.finished = over
+    self.log.write(self.row)
+    if self.events:
+      self.events.write(self.row)
+    self.chunk = self._new_chunk()
+    stops = not over and self.stop(self.step)
+    if due or stops:
+      self._save()
+    if due:
+      self._draw()
+    return not stops
+
+  def _evaluate(self, *, final: bool) -> dict[str, Any]:
+    """Returns what an evaluation adds to the row.
+
+    The first process measures; however that ends, it ends so for all.
+
+    Raises:
+      Interrupted: a signal was received meanwhile.
+      RunError: what was measured is not finite.
+    """
+    self.evaluated_at = self.examples
+    row: dict[str, Any] = {}
+    ended: Exception | None = None
+    if jax.process_index() == 0:
+      try:
+        row = self._measure(final)
+      except (Interrupted, RunError) as error:
+        ended = error
+    if agree(isinstance(ended, Interrupted)):
+      raise Interrupted
+    if agree(ended is not None):
+      raise ended or RunError("training stopped, for the reason that the first process says")
+    return row
+
+  def _measure(self, final: bool) -> dict[str, Any]:
+    """Evaluates, and says what came of it."""
+
+    def progress(fraction: float, text: str) -> None:
+      if self._interrupted():
+        raise Interrupted
+      self.display.show("evaluating", fraction, text)
+
+    params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
+    row = measure(self.evaluator, params, self.config, self.step, final=final, progress=progress)
+    self.exploitability = row["exploitability"]
+    self.display.clear()
+    self.display.say(
+      f"exploitability {row['exploitability']:.4f} after {self.examples:,} examples and "
+      f"{duration(self.seconds_before + self.elapsed())} ({row['playthroughs']} playthroughs, "
+      f"{row['iterations']:,} iterations; average policy "
+      f"{row['exploitability_average_policy']:.4f})"
+    )
+    return row
+
+  def _save(self) -> None:
+    about = {
+      "config": self.config.to_dict(),
+      "step": self.step,
+      "examples": self.examples,
+      "seconds": round(self.seconds_before + self.elapsed(), 3),
+      "row": self.row,
+      "chunk": dataclasses.asdict(self.chunk),
+      "metrics_bytes": self.log.position,
+      "metrics_checksum": self.log.checksum,
+      "evaluated_at": self.evaluated_at,
+      "exploitability": self.row.get("exploitability"),
+      "playthroughs": self.row.get("playthroughs"),
+      "last_exploitability": self.exploitability,
+      "num_devices": self.setup.mesh.devices.size,
+      "environment": self.commands[-1]["environment"],
+      "commands": self.commands,
+    }
+    self.log.sync()
+    self.manager.save(self.state, about)
+    self.saved_at = time.monotonic()
+
+  def _draw(self) -> None:
+    if jax.process_index() != 0:
+      return
+    path = self.folder / "exploitability.png"
+    title = f"{self.config.preset}: exploitability of the searching agent"
+    paper = paper_exploitability(self.config)
+    try:
+      plot_exploitability(metrics.read_metrics(self.folder), path, title=title, paper=paper)
+    except ImportError:
+      if self.finished:
+        self.display.say("no figure: install matplotlib (the extra rebel-jax[plots]) for one")

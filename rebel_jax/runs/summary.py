@@ -1,0 +1,121 @@
+"""What a run comes to: the table at its end, and exploitability over time as a figure."""
+
+from pathlib import Path
+from typing import Any
+
+from rebel_jax.checkpoints.checkpoint import checkpoints_of
+from rebel_jax.config.config import Config
+from rebel_jax.config.presets import paper_exploitability
+
+Rows = list[tuple[str, str]]
+
+
+def summary(
+  config: Config, folder: Path, rows: list[dict[str, Any]], last: dict[str, Any], seconds: float
+) -> Rows:
+  """Returns names and values for a person to read.
+
+  Args:
+    config, folder: of the run.
+    rows: its metrics, as far as this process has them.
+    last: the last of them.
+    seconds: wall clock of the whole run.
+  """
+  return [
+    *_training(rows, last, seconds),
+    *_exploitability(config, rows, last),
+    ("folder", str(folder)),
+    ("checkpoint", str(checkpoints_of(folder)[-1])),
+    ("measure it again", f"python -m rebel_jax.evaluate {folder}"),
+    ("train longer", f"{resume_command(folder)} --examples {2 * config.self_play.examples}"),
+  ]
+
+
+def resume_command(folder: Path) -> str:
+  """Returns the command that goes on with a run."""
+  return f"python train.py --resume --output-dir {folder}"
+
+
+def _training(rows: list[dict[str, Any]], last: dict[str, Any], seconds: float) -> Rows:
+  shown = [
+    ("examples", f"{last['examples']:,} from {last['solves']:,} subgames"),
+    ("time", f"{seconds:.0f} s"),
+  ]
+  # The first chunk's rate is mostly compilation.
+  rates = [row["examples_per_second"] for row in rows[1:] or rows]
+  if rates:
+    shown.append(("rate", f"{sorted(rates)[len(rates) // 2]:,.0f} examples a second (median)"))
+  shown.append(("gradient steps", f"{last['gradient_steps']:,}"))
+  if last["loss"] is not None:
+    error = f"{last['value_error']:.5f} on examples not yet trained on"
+    shown.append(("loss", f"{last['loss']:.5f} in training, {error}"))
+    shown.append(("gradient norm", f"{last['gradient_norm']:.3g}"))
+  age = f"{last['buffer_examples']:,} examples, {last['buffer_age']:,.0f} steps old on average"
+  shown.append(("buffer", age))
+  if last["device_memory_bytes"] is not None:
+    shown.append(("device memory", f"{last['device_memory_bytes'] / 2**20:,.0f} MiB"))
+  return shown
+
+
+def _exploitability(config: Config, rows: list[dict[str, Any]], last: dict[str, Any]) -> Rows:
+  shown = []
+  if last.get("exploitability") is not None:
+    conditions = f"{last['playthroughs']} playthroughs, {last['iterations']:,} iterations"
+    shown.append(("exploitability", f"{last['exploitability']:.4f} ({conditions})"))
+    average = last["exploitability_average_policy"]
+    shown.append(("average policy", f"{average:.4f} (unsafe search, {last['iterations']:,})"))
+  measured = [row for row in rows if row.get("exploitability") is not None]
+  if measured:
+    best = min(measured, key=lambda row: row["exploitability"])
+    conditions = f"{best['playthroughs']} playthroughs, {best['iterations']:,} iterations"
+    shown.append(("lowest", f"{best['exploitability']:.4f} at step {best['step']} ({conditions})"))
+  paper = paper_exploitability(config)
+  if paper is not None:
+    shown.append(("paper, Table 2", f"{paper:g} (1,024 playthroughs, 1,024 iterations)"))
+  return shown
+
+
+def plot_exploitability(
+  rows: list[dict[str, Any]], path: str | Path, *, title: str, paper: float | None = None
+) -> bool:
+  """Draws exploitability against seconds and writes it to `path`.
+
+  Args:
+    rows: of `metrics.jsonl`; those without an exploitability are left out.
+    path, title: of the image.
+    paper: the paper's number, drawn as a line.
+
+  Returns:
+    Whether there was something to draw.
+
+  Raises:
+    ImportError: matplotlib is not installed.
+  """
+  from matplotlib.backends.backend_agg import FigureCanvasAgg
+  from matplotlib.figure import Figure
+
+  figure = Figure(figsize=(7, 4.5), layout="constrained")
+  FigureCanvasAgg(figure)
+  axes = figure.add_subplot()
+  measures = (
+    ("exploitability", "sampled playthroughs", "o-"),
+    ("exploitability_average_policy", "average policy (unsafe search)", "s:"),
+  )
+  drawn = False
+  for key, label, style in measures:
+    points = [(r["seconds"], r[key]) for r in rows if r.get(key) is not None and r[key] > 0]
+    if points:
+      drawn = True
+      axes.plot(*zip(*points), style, label=label, markersize=4)
+  if not drawn:
+    return False
+  if paper is not None:
+    axes.axhline(paper, color="gray", linestyle="--", label=f"ReBeL paper, Table 2: {paper:g}")
+  axes.set_yscale("log")
+  axes.set_xlabel("seconds since the start, compilation included")
+  axes.set_ylabel("exploitability")
+  axes.set_title(title)
+  axes.grid(True, which="both", alpha=0.3)
+  axes.legend()
+  figure.savefig(path, dpi=120)
+  return True

@@ -1,0 +1,161 @@
+"""The command `python train.py`, installed as `rebel-train`: flags in, a run out, an exit code.
+
+Exit codes: 0 the run ended; 2 a setting is not allowed, nothing was written; 1 training could not
+go on; 128 and the signal's number, it was asked to stop and saved a checkpoint first.
+"""
+
+import argparse
+import dataclasses
+import functools
+import logging
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Annotated
+
+import jax
+import tyro
+
+import games
+import solvers
+from rebel_jax import flags
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.presets import PRESETS, get_preset
+from rebel_jax.devices import compile_cache, cpu_devices, processes
+from rebel_jax.runs import folders
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+  """Train ReBeL by self-play. Without flags: Liar's Dice with one die of four faces each.
+
+  Attributes:
+    config: The run's settings.
+    distributed: Train together with the other processes of the job, as SLURM, Open MPI, Kubernetes
+      or a TPU pod start them; elsewhere JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
+      JAX_PROCESS_ID name them. Needs output_dir, on a file system that all share.
+  """
+
+  config: Annotated[Config, tyro.conf.arg(name="")]
+  distributed: bool = False
+
+
+def parse(argv: Sequence[str]) -> Command:
+  """Returns what a command line asks for.
+
+  Defaults are those of `--preset`; with `--resume` they are the resumed run's own settings.
+
+  Raises:
+    ConfigError: the command line is wrong.
+  """
+  return flags.parse(
+    Command,
+    argv,
+    prog="train.py",
+    default=Command(config=_default(argv)),
+    presets=PRESETS,
+    games=games.registered_games(),
+    algorithms=solvers.registered_algorithms(),
+  )
+
+
+def _default(argv: Sequence[str]) -> Config:
+  """Returns the settings that the others of a command line replace.
+
+  Raises:
+    ConfigError: there is no such preset, or no such run to resume.
+  """
+  before = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+  for flag in ("--preset", "--game"):
+    before.add_argument(flag, nargs="?")
+  before.add_argument("--output-dir", "--output_dir", nargs="?")
+  before.add_argument("--resume", action=argparse.BooleanOptionalAction)
+  before.add_argument("--help", "-h", action="store_true")
+  try:
+    asked = before.parse_known_args(argv)[0]
+  except argparse.ArgumentError:  # tyro says what is wrong
+    return Config()
+  default = get_preset(asked.preset or Config.preset)
+  if asked.resume and not asked.help:
+    run = folders.find_run(asked.output_dir, None if asked.output_dir else asked.preset)
+    default = checkpoint.config_of(run.checkpoint, run.about)
+    # Where and for how long is this command's business, not the run's.
+    default = default.replace(output_dir=str(run.folder), max_seconds=None)
+  if asked.game not in (None, default.game):  # what belongs to another game
+    default = default.replace(game_params=(), variants=0, vary=())
+  return default
+
+
+def _cpu_devices_before(config: Config) -> int | None:
+  """Returns on how many devices of a CPU the run to resume was trained last, None if on none."""
+  if not config.run.resume:
+    return None
+  about = folders.find_run(config.run.output_dir).about
+  return about["num_devices"] if about["environment"]["platform"] == "cpu" else None
+
+
+@functools.cache
+def _quiet_libraries() -> None:
+  """Leaves it to us to say what went wrong.
+
+  Where a checkpoint cannot be written, Orbax logs tracebacks, threads of its own that are left
+  without a listener complain, and so does asyncio of writes that failed after the first or were
+  not begun any more.
+  """
+  for name in ("absl", "asyncio"):
+    logging.getLogger(name).setLevel(logging.CRITICAL)
+  warnings.filterwarnings("ignore", r"coroutine '.*' was never awaited", RuntimeWarning)
+  before = sys.unraisablehook
+
+  def hook(unraisable) -> None:
+    if str(unraisable.exc_value) != "Event loop is closed":
+      before(unraisable)
+
+  sys.unraisablehook = hook
+
+
+def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> int:
+  """Runs the command and returns its exit code.
+
+  Args:
+    argv: the flags; None for the process's own.
+    started: `time.monotonic()` when the command began.
+  """
+  started = time.monotonic() if started is None else started
+  argv = sys.argv[1:] if argv is None else argv
+  from rebel_jax.runs.display import Display
+  from rebel_jax.runs.run import train
+  from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError
+  from rebel_jax.runs.summary import resume_command
+
+  try:
+    command = parse(argv)
+    config = command.config
+    if command.distributed:
+      processes.join()
+    config.validate()
+    if not command.distributed:
+      cpu_devices.share_cores(config, _cpu_devices_before(config))
+    compile_cache.enable()
+    _quiet_libraries()
+    quiet = command.distributed and jax.process_index() > 0
+    result = train(config, started=started, display=Display(quiet=quiet))
+  except ConfigError as error:
+    return flags.fail(error)
+  except RunError as error:
+    print(f"error: {error}", file=sys.stderr)
+    return 1
+  except (Interrupted, KeyboardInterrupt) as error:
+    print("interrupted before a checkpoint could be saved", file=sys.stderr)
+    return 128 + getattr(error, "signal", signal.SIGINT)
+  if result.signal == CLOSED_PIPE:
+    how = resume_command(result.output_dir)
+    print(f"standard output was closed, so training stopped; go on with: {how}", file=sys.stderr)
+  return 128 + result.signal if result.signal else 0
+
+
+if __name__ == "__main__":
+  sys.exit(main())

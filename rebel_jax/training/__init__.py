@@ -1,0 +1,1 @@
+"""Self-play, replay and learning as one compiled scan over devices."""

@@ -1,0 +1,351 @@
+"""Self-play: many lanes, each solving the subgame it is in and moving on (ReBeL, algorithm 2)."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from games import PublicTree
+from games.public_tree import Array
+from solvers import LeafValues, vanilla_cfr
+from solvers.algorithms.algorithm import Algorithm
+from solvers.search import shared_start
+from solvers.search.batch import SearchResult, sample_stop, search_batch
+from solvers.search.policy_start import SearchPolicy
+from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
+from solvers.search.subgames import Roots, Stage, Subgames
+from solvers.sweeps.levels import Levels, split_levels
+from solvers.sweeps.problem import make_problem
+
+
+class Lanes(NamedTuple):
+  """The states of `B` games of self-play.
+
+  Attributes:
+    roots: `[B]` the subgames to be solved next; what a root is, `Subgames` decides.
+    beliefs: `[B, P, H]` PBS there.
+    turn: `[]` lane that is served first in the next step.
+  """
+
+  roots: Roots
+  beliefs: jax.Array
+  turn: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Layer:
+  """Settings of self-play at one stage of a game; static.
+
+  Attributes:
+    num_rows: leaves evaluated at a time, all lanes together; lanes whose leaves do not fit wait
+      for the next step.
+    capacity: lanes searched at a time, so that a stage where few stand costs little; others wait.
+    decides: whether a player moves in any of its subgames; if not, as where cards are dealt, one
+      evaluation of the leaves is all there is to solve.
+    served: whether lanes may stand there: none do at the start of the game if it is searched apart.
+  """
+
+  num_rows: int
+  capacity: int
+  decides: bool = True
+  served: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class SelfPlay:
+  """Settings of self-play, all static.
+
+  Attributes:
+    algorithm: what solves the subgames.
+    num_iterations: of each solve; one player's update is one.
+    stop_exponent: the stopping iteration is drawn with weights `(j + 1) ** stop_exponent`.
+    exploration: probability of a uniform move by the player that explores.
+    num_lanes: B, games side by side.
+    layers: how each stage is served, in their order.
+    leaf_values: what searches ask at leaves.
+    policy: a policy network that searches start from; None for uniform.
+    level_values: whether targets are shifted to the average policies' values of the PBS
+      (`solvers.search.levelled_values`).
+    share_start: whether one search of the game's start serves all lanes that begin a new game
+      (`solvers.search.shared_start`); else each lane searches it by itself.
+    num_starts: number of variants whose start is searched each step, redrawn every step; at most as
+      many as there are.
+    random_beliefs: control: each subgame is solved at random beliefs instead of those that
+      play led to (ReBeL, Figure 2).
+  """
+
+  algorithm: Algorithm
+  num_iterations: int
+  stop_exponent: float
+  exploration: float
+  num_lanes: int
+  layers: tuple[Layer, ...]
+  leaf_values: LeafValues
+  policy: SearchPolicy | None = None
+  level_values: bool = False
+  share_start: bool = False
+  num_starts: int = 1
+  random_beliefs: bool = False
+
+
+class SelfPlayStats(NamedTuple):
+  """Counts of one step: subgames solved, and leaves evaluated in each iteration."""
+
+  solves: jax.Array
+  rows: jax.Array
+
+
+class Searched(NamedTuple):
+  """A batch of `C` searches of one stage, as training targets see it.
+
+  Attributes:
+    trees: of the subgames, stacked.
+    node_features: `[C, N, F]` see `Stage.features_at`; None where nobody asked for them.
+    beliefs: `[C, P, H]` PBS at the roots.
+    active: `[C]` bool; arrays of other searches are meaningless.
+    average_policy: for each level `[C, n, H]`; None at stages where no player decides.
+    result: of the searches; None for starts that lanes share.
+  """
+
+  trees: PublicTree
+  node_features: jax.Array | None
+  beliefs: Array
+  active: jax.Array
+  average_policy: Levels | None
+  result: SearchResult | None
+
+
+class Played(NamedTuple):
+  """Results of one step of self-play.
+
+  Attributes:
+    lanes: after the step.
+    searched: the shared starts, if any, then the lanes of each stage that is served.
+    stats: counts.
+  """
+
+  lanes: Lanes
+  searched: tuple[Searched, ...]
+  stats: SelfPlayStats
+
+
+def init_lanes(subgames: Subgames, num_lanes: int, key: jax.Array | None = None) -> Lanes:
+  """Returns lanes that all stand at the start of a game, of a variant drawn by `key`.
+
+  Args:
+    subgames: of the game.
+    num_lanes: B.
+    key: consumed; needed if there are several starts.
+  """
+  numbers = jnp.zeros(num_lanes, jnp.int32)
+  if subgames.num_starts > 1:
+    assert key is not None
+    numbers = jax.random.randint(key, (num_lanes,), 0, subgames.num_starts)
+  roots = subgames.starts(numbers)
+  return Lanes(roots, subgames.prior(roots), jnp.zeros((), jnp.int32))
+
+
+def where_lanes(condition: jax.Array, x: Any, y: Any) -> Any:
+  """Returns `x` for lanes where `condition` `[B]` holds and `y` for others, leaf by leaf."""
+
+  def pick(a, b):
+    return jnp.where(condition.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+  return jax.tree.map(pick, x, y)
+
+
+def self_play_step(
+  subgames: Subgames, settings: SelfPlay, lanes: Lanes, params: Any, key: jax.Array
+) -> Played:
+  """Solves the subgames that the lanes are in and moves each lane on to a sampled leaf.
+
+  Stages are served in turn, so that a lane plays from the first to the last of them in one step.
+
+  Args:
+    subgames: of the game.
+    settings: static.
+    lanes: where the games stand.
+    params: the networks' parameters.
+    key: consumed.
+
+  Returns:
+    See `Played`.
+  """
+  starts = sample_new_games(subgames, settings, params, key)
+  if not settings.layers[0].served:
+    begins = subgames.stages[0].holds(lanes.roots)
+    roots, beliefs = where_lanes(
+      begins, (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
+    )
+    lanes = lanes._replace(roots=roots, beliefs=beliefs)
+  searched = [] if starts.searched is None else [starts.searched]
+  counts = []
+  for number, (stage, layer) in enumerate(zip(subgames.stages, settings.layers)):
+    if layer.served:
+      layer_key = key if number == 0 else jax.random.fold_in(key, number)
+      played = _serve(stage, layer, settings, lanes, starts, params, layer_key)
+      lanes = played.lanes
+      searched += played.searched
+      counts.append(played.stats)
+  return Played(lanes, tuple(searched), jax.tree.map(lambda *x: sum(x), *counts))
+
+
+class Starts(NamedTuple):
+  """The state of each lane if it begins a new game.
+
+  Attributes:
+    roots, beliefs: `[B]` and `[B, P, H]`.
+    searched: the searches that starts share, if there were any.
+  """
+
+  roots: Roots
+  beliefs: jax.Array
+  searched: Searched | None = None
+
+
+def _serve(
+  stage: Stage,
+  layer: Layer,
+  settings: SelfPlay,
+  lanes: Lanes,
+  starts: Starts,
+  params: Any,
+  key: jax.Array,
+) -> Played:
+  """Serves lanes that stand at one stage, as many as there is room for; see `self_play_step`."""
+  stop_key, explorer_key, leaf_key, belief_key, _ = jax.random.split(key, 5)
+  chosen, active = choose_lanes(stage, layer, lanes)
+  here, new = (jax.tree.map(lambda x: x[chosen], (x.roots, x.beliefs)) for x in (lanes, starts))
+  roots, beliefs = here
+  trees, node_features = stage.trees_at(roots), stage.features_at(roots)
+  if settings.random_beliefs:
+    beliefs = random_beliefs(belief_key, trees.prior)
+  shape = (layer.capacity,)
+  algorithm: Algorithm
+  algorithm, num_iterations, initial = settings.algorithm, settings.num_iterations, None
+  if not layer.decides:
+    algorithm, num_iterations = vanilla_cfr(), 2
+  elif settings.policy is not None:
+    assert node_features is not None
+    initial = settings.policy.start(trees, node_features, beliefs, params)
+  stop = sample_stop(stop_key, shape, num_iterations, settings.stop_exponent, algorithm.head_start)
+  result = search_batch(
+    trees,
+    beliefs,
+    stop,
+    num_iterations,
+    algorithm=algorithm,
+    leaf_values=settings.leaf_values,
+    params=params,
+    num_rows=layer.num_rows,
+    active=active,
+    levelled=settings.level_values and layer.decides,
+    initial_policy=initial,
+  )
+
+  def move(key, tree, beliefs, policy, explorer):
+    problem = make_problem(tree, beliefs)
+    mixed = explore(problem, policy, explorer, settings.exploration)
+    return sample_leaf(key, leaf_probabilities(problem, mixed, beliefs))
+
+  explorer = jax.random.bernoulli(explorer_key, shape=shape).astype(jnp.int32)
+  keys = jax.random.split(leaf_key, layer.capacity)
+  leaf = jax.vmap(move)(keys, trees, beliefs, result.policy, explorer)
+  following = new
+  if stage.num_leaves:
+    over, leaf = leaf == stage.num_leaves, jnp.minimum(leaf, stage.num_leaves - 1)
+    below = result.leaf_beliefs[jnp.arange(layer.capacity), leaf]
+    following = where_lanes(over, new, (stage.after(roots, leaf), below))
+
+  average = result.average_policy if layer.decides else None
+  next_roots, next_beliefs = _put_back(
+    (lanes.roots, lanes.beliefs), where_lanes(active, following, here), chosen, active
+  )
+  turn = (lanes.turn + active.sum(dtype=jnp.int32)) % settings.num_lanes
+  return Played(
+    lanes=Lanes(next_roots, next_beliefs, turn),
+    searched=(Searched(trees, node_features, beliefs, active, average, result),),
+    stats=SelfPlayStats(active.sum(dtype=jnp.int32), result.num_rows),
+  )
+
+
+def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
+  """Chooses the lanes at a stage that fit into its capacity and one evaluation, from `turn` on.
+
+  Returns:
+    Which lanes `[C]`, and whether they were chosen or fill up the capacity `[C]`.
+  """
+  here = stage.holds(lanes.roots)
+  num_lanes = len(here)
+
+  def ahead(counts):
+    return jnp.roll(jnp.cumsum(jnp.roll(counts, -lanes.turn)), lanes.turn)
+
+  active = here & (ahead(stage.live_leaves(lanes.roots) * here) <= layer.num_rows)
+  if layer.capacity >= num_lanes:
+    return jnp.arange(num_lanes), active
+  active &= ahead(here.astype(jnp.int32)) <= layer.capacity
+  chosen = jnp.nonzero(active, size=layer.capacity, fill_value=0)[0]
+  return chosen, jnp.arange(layer.capacity) < active.sum()
+
+
+def _put_back(lanes: Any, rows: Any, chosen: jax.Array, active: jax.Array) -> Any:
+  """Writes `rows` `[C, ...]` of the chosen lanes over theirs in `lanes` `[B, ...]`."""
+  if all(len(x) == len(chosen) for x in jax.tree.leaves(lanes)):
+    return rows
+
+  def put(x, y):
+    return x.at[jnp.where(active, chosen, len(x))].set(y, mode="drop")
+
+  return jax.tree.map(put, lanes, rows)
+
+
+def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: jax.Array) -> Starts:
+  """Returns where each lane stands if it begins a new game; arguments as `self_play_step`'s."""
+  stage = subgames.stages[0]
+  if not settings.share_start or not stage.depth_limited:
+    lanes = init_lanes(subgames, settings.num_lanes, jax.random.fold_in(key, len(subgames.stages)))
+    return Starts(lanes.roots, lanes.beliefs)
+  key = jax.random.split(key, 5)[4]
+  numbers = jnp.arange(1)
+  if subgames.num_starts > 1:
+    numbers = jax.random.choice(
+      jax.random.fold_in(key, 4), subgames.num_starts, (settings.num_starts,), replace=False
+    )
+  chosen = subgames.starts(numbers)
+  iterates = shared_start.search_starts(
+    stage,
+    chosen,
+    settings.algorithm,
+    settings.num_iterations,
+    settings.leaf_values,
+    params,
+    settings.policy,
+  )
+  roots, beliefs = shared_start.sample_starts(
+    stage,
+    chosen,
+    iterates,
+    key,
+    settings.num_lanes,
+    stop_exponent=settings.stop_exponent,
+    exploration=settings.exploration,
+    warm_start=settings.algorithm.head_start,
+  )
+  trees = stage.trees_at(chosen)
+  searched = Searched(
+    trees=trees,
+    node_features=stage.features_at(chosen),
+    beliefs=trees.prior,
+    active=jnp.ones(len(numbers), bool),
+    average_policy=jax.vmap(split_levels)(trees, iterates.average_policy),
+    result=None,
+  )
+  return Starts(roots, beliefs, searched)
+
+
+def random_beliefs(key: jax.Array, prior: Array) -> jax.Array:
+  """Returns beliefs drawn uniformly from the simplex of infostates with a `prior` `[B, P, H]`."""
+  weights = jnp.where(prior > 0, jax.random.exponential(key, prior.shape), 0.0)
+  return weights / weights.sum(axis=-1, keepdims=True)

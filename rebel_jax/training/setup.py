@@ -1,0 +1,281 @@
+"""Builds a configuration's networks, targets, subgames and training loop."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax.sharding import Mesh
+
+import solvers
+from games import Game
+from games.poker import Holdem
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
+from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
+from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
+from rebel_jax.training import targets as training_targets
+from rebel_jax.training.learner import Learner
+from rebel_jax.training.loop import Trainer, make_mesh
+from rebel_jax.training.self_play import Layer, SelfPlay
+from rebel_jax.training.targets.target import Networks, Target
+from solvers import Algorithm, warm_started
+from solvers.search.find import FoundSubgames, find_subgames
+from solvers.search.policy_start import SearchPolicy
+from solvers.search.subgames import Subgames
+from solvers.search.tables import SubgameTables
+from solvers.search.variants import stack_variants
+
+# As in the paper: the probability of a uniform move by the one player that explores, and the
+# iterations that a policy network's policy counts as (appendix J).
+_EXPLORATION = 0.25
+_WARM_START = 15
+# Variants whose first subgame is searched each step, where searches of it are shared.
+_NUM_STARTS = 8
+
+
+def _layers(config: Config) -> dict[str, Any]:
+  network = config.network
+  return dict(
+    hidden_layers=network.hidden_layers,
+    width=network.width,
+    activation=network.activation,
+    belief_roots=network.belief_roots,
+    precision=network.precision,
+    fused=network.fused_network,
+  )
+
+
+def make_network(config: Config, game: Game) -> ValueNetwork:
+  """Returns the value network of a configuration: hold'em has its own kind."""
+  sizes = dict(num_infostates=game.num_infostates, **_layers(config))
+  if isinstance(game, Holdem):
+    return PokerValueNetwork(table=Table.of(game), **sizes)
+  return ValueNetwork(**sizes)
+
+
+def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
+  """Returns the policy network of a configuration, None if it has none.
+
+  Raises:
+    ConfigError: the game has hidden moves.
+  """
+  if not config.network.policy_network:
+    return None
+  start = game.initial_state()[None]
+  first = np.flatnonzero(game.legal_actions(start)[0])[:1]
+  if game.infostate_parents(start, first) is not None:
+    raise ConfigError(
+      f"policy_network=True needs infostates that never change; {game.name} has hidden moves"
+    )
+  num_actions = game.num_player_actions
+  sizes = dict(num_infostates=num_actions * game.num_infostates, **_layers(config))
+  if isinstance(game, Holdem):
+    return PolicyNetwork(CardNetwork(table=Table.of(game), **sizes), num_actions)
+  return PolicyNetwork(ValueNetwork(**sizes), num_actions)
+
+
+def make_algorithm(config: Config, name: str) -> Algorithm:
+  """Returns `solvers.make_algorithm(name)`, warm-started if there is a policy network."""
+  algorithm = solvers.make_algorithm(name)
+  if not config.network.policy_network:
+    return algorithm
+  try:
+    return warm_started(algorithm, num_iterations=_WARM_START)
+  except ValueError:
+    raise ConfigError(
+      f"algorithm={name!r} cannot start from a policy network; with policy_network=True allowed "
+      "are the forms of CFR"
+    ) from None
+
+
+def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
+  """Returns the policy network as searches use it, None if the configuration has none."""
+  network = make_policy_network(config, game)
+  return None if network is None else SearchPolicy(NetworkPolicy(network), network.num_actions)
+
+
+def make_subgames(config: Config, game: Game, depth: int | str | None = None) -> FoundSubgames:
+  """Returns all subgames of the configuration's depth, or of `depth`.
+
+  Raises:
+    ConfigError: the depth is not allowed.
+  """
+  try:
+    return find_subgames(game, depth=config.search.depth if depth is None else depth)
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
+
+
+def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
+  """Returns what a configuration trains, as `training.targets` lists it.
+
+  Raises:
+    ConfigError: the game has hidden moves, and there is a policy network.
+    ValueError: two targets have one name.
+  """
+  networks = Networks(make_network(config, game), make_policy_network(config, game))
+  learning = config.learning
+  learner = Learner(
+    optimizer_name=learning.optimizer,
+    learning_rate=learning.learning_rate,
+    halve_every=learning.halve_every,
+    decay_steps=config.num_steps * config.learn_steps,
+    batch_size=learning.batch_size,
+    max_gradient_norm=learning.max_gradient_norm,
+  )
+  made = [make(config, game, networks, learner) for make in training_targets.TARGETS]
+  targets = tuple(target for target in made if target is not None)
+  names = [target.name for target in targets]
+  if len(set(names)) < len(names):
+    raise ValueError(f"training.targets={names} must have different names")
+  return targets
+
+
+def make_tables(
+  config: Config, game: Game, subgames: FoundSubgames, targets: Sequence[Target]
+) -> SubgameTables:
+  """Stacks the subgames of training: all in one table, or one for each stage of the game.
+
+  Self-play plays the configuration's variants, if it has any, instead of `game`.
+  """
+  variants, parts = config.make_variants(), [subgames]
+  if variants:
+    parts = [make_subgames(config, variant) for variant in variants]
+  features = any(target.node_features for target in targets)
+  return stack_variants(
+    variants or [game], parts, by_stage=config.search.depth == "stage", node_features=features
+  )
+
+
+def make_trainer(
+  config: Config,
+  game: Game,
+  subgames: Subgames,
+  targets: tuple[Target, ...],
+  num_devices: int,
+) -> Trainer:
+  """Returns the training loop of a configuration, for a mesh of `num_devices`.
+
+  Raises:
+    ConfigError: the depth reaches the end of the game, the devices do not divide the work, or a
+      step may make more examples than a buffer holds.
+  """
+  config.check_devices(num_devices)
+  search, play, learning = config.search, config.self_play, config.learning
+  if not any(stage.depth_limited for stage in subgames.stages):
+    raise ConfigError(
+      f"depth={search.depth} must be less than what the game lasts at most from its start: a "
+      "search that reaches the end of the game needs no network"
+    )
+  lanes = play.lanes // num_devices
+  algorithm = make_algorithm(config, search.algorithm)
+  # The start is no leaf: where it is a stage by itself and searched for all, no lane is there.
+  first = subgames.stages[0]
+  start_apart = play.share_start and first.num_subgames == subgames.num_starts
+  layers = []
+  for number, stage in enumerate(subgames.stages):
+    rows = max(stage.most_live, round(lanes * stage.most_live * play.rows_fraction))
+    # Subgames of one stage are alike, so rows for a share of the lanes serve no more than that.
+    share = play.rows_fraction if search.depth == "stage" else 1.0
+    layers.append(
+      Layer(
+        num_rows=rows,
+        capacity=max(1, round(lanes * share)),
+        decides=stage.decides,
+        served=number > 0 or not start_apart,
+      )
+    )
+  self_play = SelfPlay(
+    algorithm=algorithm,
+    num_iterations=search.iterations,
+    stop_exponent=algorithm.averaging if play.stop_sampling == "weighted" else 0.0,
+    exploration=_EXPLORATION,
+    num_lanes=lanes,
+    layers=tuple(layers),
+    leaf_values=NetworkLeafValues(make_network(config, game)),
+    policy=make_search_policy(config, game),
+    level_values=search.level_values,
+    share_start=play.share_start,
+    num_starts=min(_NUM_STARTS, subgames.num_starts),
+    random_beliefs=play.random_beliefs,
+  )
+  most = max(_most_examples(target, self_play, subgames, play.lanes) for target in targets)
+  if most > learning.buffer_size:
+    raise ConfigError(
+      f"buffer_size={learning.buffer_size} must be at least {most}: as many examples may come of "
+      f"one step of lanes={play.lanes}"
+    )
+  return Trainer(
+    self_play=self_play,
+    targets=targets,
+    buffer_size=learning.buffer_size // num_devices,
+    learn_steps=config.learn_steps,
+    min_solves=(learning.min_examples + 1) // 2,  # two examples of values each
+  )
+
+
+def _most_examples(target: Target, self_play: SelfPlay, subgames: Subgames, lanes: int) -> int:
+  """Returns how many examples of a target a step can make, all devices together."""
+  devices = lanes // self_play.num_lanes
+  of_lanes = devices * sum(
+    layer.capacity * target.most_examples(stage, False)
+    for stage, layer in zip(subgames.stages, self_play.layers)
+    if layer.served
+  )
+  shared = devices * self_play.num_starts if self_play.share_start else 0
+  return of_lanes + shared * target.most_examples(subgames.stages[0], True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+  """The objects of a run.
+
+  Attributes:
+    config, game: the configuration and its game.
+    subgames: all depth-limited subgames of the game.
+    table: the subgames that self-play plays, in tables: those, or those of the game's variants.
+    trainer: the compiled loop that training begins with.
+    mesh: the devices.
+  """
+
+  config: Config
+  game: Game
+  subgames: FoundSubgames
+  table: SubgameTables
+  trainer: Trainer
+  mesh: Mesh
+
+  def trainer_at(self, step: int) -> Trainer:
+    """Returns the loop that goes on after `step` steps: late searches may be longer."""
+    if step < self.config.late_step:
+      return self.trainer
+    longer = dataclasses.replace(self.trainer.self_play, num_iterations=self.config.last_iterations)
+    return dataclasses.replace(self.trainer, self_play=longer)
+
+
+def with_examples(setup: Setup, examples: int) -> Setup:
+  """Returns the setup of the same run with another number of examples."""
+  config = setup.config.replace(examples=examples)
+  trainer = dataclasses.replace(setup.trainer, targets=make_targets(config, setup.game))
+  return dataclasses.replace(setup, config=config, trainer=trainer)
+
+
+def make_setup(config: Config) -> Setup:
+  """Validates a configuration and makes what it needs; writes nothing.
+
+  Raises:
+    ConfigError: a setting is not allowed.
+  """
+  config.validate()
+  game = config.make_game()
+  try:
+    mesh = make_mesh(config.run.num_devices)
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
+  config.check_devices(mesh.devices.size)
+  subgames = make_subgames(config, game)
+  targets = make_targets(config, game)
+  table = make_tables(config, game, subgames, targets)
+  trainer = make_trainer(config, game, table, targets, mesh.devices.size)
+  return Setup(config, game, subgames, table, trainer, mesh)

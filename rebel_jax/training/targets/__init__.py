@@ -1,0 +1,12 @@
+"""Training targets, one a file: what networks learn from searches; those of `TARGETS` are trained.
+
+A target is a record (`target.Target`), made by its file's `make_target`. Its name is the key of its
+parameters, its optimizer and its buffer in `TrainState` and in checkpoints, and the prefix of its
+metrics. Searches ask the networks of `value` and, if there is one, `policy`.
+"""
+
+from rebel_jax.training.targets import policy, value
+from rebel_jax.training.targets.target import TargetMaker
+
+# In the order in which their parameters are drawn.
+TARGETS: tuple[TargetMaker, ...] = (value.make_target, policy.make_target)

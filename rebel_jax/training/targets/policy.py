@@ -1,0 +1,101 @@
+"""Average policies at the decisions of searched subgames (ReBeL, section 5.3 and appendix E)."""
+
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from games import Game
+from rebel_jax.config.config import Config
+from rebel_jax.networks.policy import PolicyNetwork
+from rebel_jax.training.learner import Learner
+from rebel_jax.training.self_play import Searched
+from rebel_jax.training.targets.target import Networks, Target, array, pbs_arrays
+from solvers.search.policy_start import policy_targets
+from solvers.search.subgames import Stage
+from solvers.sweeps.problem import make_problem
+
+STEPS = 255  # the largest number of a quantized probability
+
+
+class Examples(NamedTuple):
+  """One example for each decision of a searched subgame.
+
+  Attributes:
+    features: `[E, F]` the public state as the player who moves sees it.
+    beliefs: `[E, 2 * H]` own beliefs, then the other's.
+    legal: `[E, A]` 1 for actions that exist, else 0.
+    policy: `[E, A, H]` the search's average policy, in steps of 1 / 255 (ReBeL, appendix
+      E: linear quantization); zero for infostates that are impossible.
+  """
+
+  features: Any  # [E, F]
+  beliefs: Any  # [E, 2 * H]
+  legal: Any  # [E, A]
+  policy: Any  # [E, A, H]
+
+  @property
+  def inputs(self) -> tuple[Any, ...]:
+    """Inputs of the network."""
+    return self.features, self.beliefs, self.legal
+
+
+def make_examples(network: PolicyNetwork, searched: Searched) -> tuple[Examples, jax.Array] | None:
+  """Returns one example for each inner node of each search, valid where a player moves."""
+  if searched.average_policy is None:
+    return None
+  trees, features = searched.trees, searched.node_features
+  assert features is not None
+
+  def find(tree, features, beliefs, policy):
+    return policy_targets(make_problem(tree, beliefs), features, policy, network.num_actions)
+
+  found = jax.vmap(find)(trees, features, searched.beliefs, searched.average_policy)
+  found = found._replace(valid=found.valid & searched.active[:, None])
+  (features, beliefs, legal), policy, valid = jax.tree.map(
+    lambda x: x.reshape(-1, *x.shape[2:]), found
+  )
+  chex.assert_rank([features, beliefs, legal, policy, valid], [2, 3, 2, 3, 1])
+  legal, policy = (x.astype(jnp.uint8) for x in (legal, jnp.round(policy * STEPS)))
+  return Examples(features, beliefs.reshape(len(beliefs), -1), legal, policy), valid
+
+
+def errors(
+  network: PolicyNetwork, predicted: jax.Array, examples: Examples
+) -> tuple[jax.Array, jax.Array]:
+  """Returns squared errors of the probabilities `[E, H]`, weighed by whether there are any."""
+  chex.assert_rank(predicted, 3)
+  chex.assert_equal_shape([predicted, examples.policy])
+  target = examples.policy.astype(predicted.dtype)
+  total = target.sum(axis=1, keepdims=True)
+  target = target / jnp.maximum(total, 1.0)  # what was rounded need not sum to one
+  return ((predicted - target) ** 2).sum(axis=1), (total[:, 0] > 0).astype(predicted.dtype)
+
+
+def most_examples(stage: Stage, shared: bool) -> int:
+  """Returns how many decisions a subgame of the stage has at most."""
+  return stage.most_decisions
+
+
+def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
+  """Returns the target of the policy network, if there is one."""
+  if networks.policy is None:
+    return None
+  features, beliefs = pbs_arrays(game)
+  actions, infostates = networks.policy.num_actions, game.num_infostates
+  return Target(
+    name="policy",
+    network=networks.policy,
+    learner=learner,
+    example=Examples(
+      features,
+      beliefs,
+      legal=array(actions, dtype=jnp.uint8),
+      policy=array(actions, infostates, dtype=jnp.uint8),
+    ),
+    make_examples=make_examples,
+    errors=errors,
+    most_examples=most_examples,
+    node_features=True,
+  )

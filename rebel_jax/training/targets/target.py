@@ -1,0 +1,134 @@
+"""The record of a training target: its network, its examples and its loss."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import chex
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+
+from games import Game
+from rebel_jax.config.config import Config
+from rebel_jax.networks.policy import PolicyNetwork
+from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.training.learner import Learner
+from rebel_jax.training.self_play import Searched
+from solvers.search.subgames import Stage
+
+
+class LearnerStats(NamedTuple):
+  """Of one gradient step: the loss before it and the global norm of its gradient, not clipped."""
+
+  loss: jax.Array
+  gradient_norm: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+  """One thing that a network learns; static, compared by value, so its functions are a module's.
+
+  Examples are named tuples of arrays `[E, ...]` whose property `inputs` holds the arguments of the
+  network.
+
+  Attributes:
+    name: of its parameters, optimizer, buffer and metrics.
+    network: what learns; a loss and `make_examples` see it too.
+    learner: how.
+    example: one example's shapes and dtypes, without the axis `[E]`; see `array`.
+    make_examples: (network, searched) -> examples and which of them are valid `[E]`; None where
+      such searches say nothing about the target.
+    errors: (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`.
+    most_examples: (stage, shared) -> how many valid examples one search of the stage makes at most,
+      `shared` for that of a start that lanes share.
+    node_features: whether `make_examples` needs `Searched.node_features`.
+    held_out: whether the loss on each step's own examples is reported, as `NAME_error`, before they
+      enter the buffer.
+  """
+
+  name: str
+  network: nn.Module
+  learner: Learner
+  example: Any
+  make_examples: Callable[[Any, Searched], tuple[Any, jax.Array] | None]
+  errors: Callable[[Any, Any, Any], tuple[jax.Array, jax.Array]]
+  most_examples: Callable[[Stage, bool], int]
+  node_features: bool = False
+  held_out: bool = False
+
+  def init(self, key: jax.Array) -> Any:
+    """Returns fresh parameters."""
+    one = jax.tree.map(lambda x: jnp.zeros((1, *x.shape), x.dtype), self.example)
+    return self.network.init(key, *one.inputs)
+
+  def examples_of(self, searches: Sequence[Searched]) -> tuple[Any, jax.Array]:
+    """Returns the examples of all batches of searches, one after the other, and which are valid.
+
+    Raises:
+      ValueError: no batch gives any.
+    """
+    found = [self.make_examples(self.network, searched) for searched in searches]
+    found = [examples for examples in found if examples is not None]
+    if not found:
+      raise ValueError(f"target={self.name!r} makes no examples of any search")
+    return jax.tree.map(lambda *x: jnp.concatenate(x), *found)
+
+  def loss(self, params: Any, examples: Any, valid: jax.Array | None = None) -> jax.Array:
+    """Returns the weighted mean of the errors of those examples that are valid, all by default."""
+    predicted = self.network.apply(params, *examples.inputs)
+    errors, weights = self.errors(self.network, predicted, examples)
+    chex.assert_equal_shape([errors, weights])
+    if valid is not None:
+      valid = valid.reshape(-1, *[1] * (errors.ndim - 1))
+      # What is not valid may be anything, NaN among it.
+      errors, weights = jnp.where(valid, errors, 0.0), weights * valid
+    return (errors * weights).sum() / jnp.maximum(weights.sum(), 1.0)
+
+  def update(
+    self, params: Any, optimizer_state: Any, examples: Any, axis_name: str | None = None
+  ) -> tuple[Any, Any, LearnerStats]:
+    """Takes one gradient step; gradients are averaged over devices if `axis_name` is given.
+
+    Returns:
+      Parameters, optimizer state, and loss and gradient norm.
+    """
+    loss, gradients = jax.value_and_grad(self.loss)(params, examples)
+    if axis_name is not None:
+      loss, gradients = jax.lax.pmean((loss, gradients), axis_name)
+    updates, optimizer_state = self.learner.optimizer().update(gradients, optimizer_state, params)
+    squares = sum(jnp.sum(x * x) for x in jax.tree.leaves(gradients))
+    stats = LearnerStats(loss, jnp.sqrt(squares))
+    return optax.apply_updates(params, updates), optimizer_state, stats
+
+
+class Networks(NamedTuple):
+  """The networks that searches ask; `policy` is None without one."""
+
+  value: ValueNetwork
+  policy: PolicyNetwork | None
+
+
+# (config, game, networks, learner) -> the target, None where the configuration has none. `learner`
+# has the configuration's settings.
+TargetMaker = Callable[[Config, Game, Networks, Learner], Target | None]
+
+
+def array(*shape: int, dtype: Any = float) -> jax.ShapeDtypeStruct:
+  """Returns shape and dtype of one example's array; `float` has JAX's present precision."""
+  return jax.ShapeDtypeStruct(shape, jnp.result_type(dtype))
+
+
+def pbs_arrays(game: Game) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
+  """Returns shapes and dtypes of a PBS from one seat: features `[F]` and beliefs `[2 * H]`."""
+  features = game.features(game.initial_state()[None], 0)
+  return array(features.shape[-1]), array(2 * game.num_infostates)
+
+
+def init_params(targets: Sequence[Target], key: jax.Array) -> dict[str, Any]:
+  """Returns fresh parameters of all targets, by name."""
+  return {
+    target.name: target.init(key if number == 0 else jax.random.fold_in(key, number))
+    for number, target in enumerate(targets)
+  }

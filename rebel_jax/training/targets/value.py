@@ -1,0 +1,88 @@
+"""Values of infostates at the roots of searches (ReBeL, section 5.2 and appendix E)."""
+
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from games import Game
+from rebel_jax.config.config import Config
+from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.training.learner import Learner
+from rebel_jax.training.self_play import Searched
+from rebel_jax.training.targets.target import Networks, Target, array, pbs_arrays
+from solvers.search.subgames import Stage
+from solvers.sweeps.pairs import root_mass
+
+
+class Examples(NamedTuple):
+  """One example for each search and player.
+
+  Attributes:
+    features: `[E, F]` the root's public state from the player's seat.
+    beliefs: `[E, 2 * H]` own beliefs, then the other's.
+    values: `[E, H]` the search's root values.
+    mask: `[E, H]` 1 where the infostate has a value, else 0.
+  """
+
+  features: Any  # [E, F]
+  beliefs: Any  # [E, 2 * H]
+  values: Any  # [E, H]
+  mask: Any  # [E, H]
+
+  @property
+  def inputs(self) -> tuple[Any, ...]:
+    """Inputs of the network."""
+    return self.features, self.beliefs
+
+
+def make_examples(network: ValueNetwork, searched: Searched) -> tuple[Examples, jax.Array] | None:
+  """Returns one example for each player and search, player 0's first: `[2 * B, ...]`."""
+  if searched.result is None:  # a start is no leaf: nobody asks for its values
+    return None
+  beliefs, values = searched.beliefs, searched.result.root_values
+  chex.assert_rank(values, 3)
+  chex.assert_equal_shape([beliefs, values])
+  trees = searched.trees
+  mask = (jax.vmap(root_mass)(trees, beliefs) > 0).astype(values.dtype)
+  if trees.possible is not None:
+    mask *= trees.possible[:, 0]
+  own_first = jnp.stack([beliefs, beliefs[:, ::-1]], axis=1).reshape(*beliefs.shape[:2], -1)
+  arrays = (trees.root_features, own_first, values, mask)  # [B, P, ...]
+  examples = Examples(*(x.swapaxes(0, 1).reshape(-1, x.shape[-1]) for x in arrays))
+  return examples, jnp.tile(searched.active, 2)
+
+
+def errors(
+  network: ValueNetwork, predicted: jax.Array, examples: Examples
+) -> tuple[jax.Array, jax.Array]:
+  """Returns Huber losses in the network's unit `[E, H]`, weighed by where there is a value."""
+  chex.assert_rank(predicted, 2)
+  chex.assert_equal_shape([predicted, examples.values, examples.mask])
+  unit, values = network.unit(examples.features), examples.values
+  if unit is not None:
+    predicted, values = predicted / unit, values / unit
+  return optax.huber_loss(predicted, values), examples.mask
+
+
+def most_examples(stage: Stage, shared: bool) -> int:
+  """Returns two, one a player; none of a start that is searched for all lanes."""
+  return 0 if shared else 2
+
+
+def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target:
+  """Returns the target that every configuration has."""
+  features, beliefs = pbs_arrays(game)
+  values = array(game.num_infostates)
+  return Target(
+    name="value",
+    network=networks.value,
+    learner=learner,
+    example=Examples(features, beliefs, values, values),
+    make_examples=make_examples,
+    errors=errors,
+    most_examples=most_examples,
+    held_out=True,
+  )

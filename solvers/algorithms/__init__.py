@@ -1,0 +1,1 @@
+"""Equilibrium-finding algorithms as pure functions of a problem and a state."""

@@ -1,0 +1,175 @@
+"""Counterfactual regret minimisation on public trees, whole or depth-limited (CFR-D)."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from solvers import leaf_values as leaves
+from solvers.algorithms.algorithm import RunningValues, pick_players, replace_player
+from solvers.algorithms.regret_rules import RegretRule, Siblings
+from solvers.leaf_values import LeafQuery
+from solvers.sweeps.levels import Levels
+from solvers.sweeps.problem import Problem, Sweep, choose
+
+
+class CFRState(NamedTuple):
+  """State of CFR on one problem; arrays by level hold None where no player moved."""
+
+  policy: Levels  # [n, H] a level
+  regret: tuple[Any, ...]  # state of the regret rule
+  average: tuple[jax.Array | None, ...]  # [n, H] a level: sum of policies weighted by own reach
+  reach: tuple[Levels, Levels]  # each player's own reach under `policy`
+  values: RunningValues
+  updates: jax.Array  # [P] how often each player was updated
+
+
+@dataclasses.dataclass(frozen=True)
+class CFR:
+  """CFR with any regret rule.
+
+  Conventions (`docs/conventions.md`): the first policy is uniform and counts in the average;
+  at a player's k-th update regrets are taken against the other's current policy, the next
+  policy is matched to them, the average is multiplied by `(k / (k + 1)) ** averaging` and the
+  new policy, weighted by own reach, is added. A policy's weight is thus proportional to
+  `(j + 1) ** averaging` for the policy after j updates.
+
+  Attributes:
+    rule: the regret rule.
+    averaging: exponent of the averaging weights: 0 uniform, 1 linear, 2 quadratic.
+    alternating: whether players take turns; else both respond to the same policies.
+  """
+
+  rule: RegretRule
+  averaging: float = 0.0
+  alternating: bool = True
+
+  primed = ()
+  head_start = 0
+  uses_average = False
+
+  def init(self, problem: Problem, policy: Levels | None = None) -> CFRState:
+    policy = problem.uniform_policy() if policy is None else policy
+    reach = problem.both_reach(policy)
+    regret: list[Any] = [None]
+    average: list[jax.Array | None] = [None]
+    for i in range(1, len(policy)):
+      moved = [problem.moves_at(i, player) for player in (0, 1)]
+      decided = moved[0] is not False or moved[1] is not False
+      regret.append(self.rule.init(jnp.zeros_like(policy[i])) if decided else None)
+      average.append(choose(moved[0], reach[0][i], reach[1][i]) if decided else None)
+    return CFRState(
+      policy=policy,
+      regret=tuple(regret),
+      average=tuple(average),
+      reach=reach,
+      values=RunningValues.zeros(problem, policy[0].dtype),
+      updates=jnp.zeros(2, jnp.int32),
+    )
+
+  def leaf_query(self, problem: Problem, state: CFRState, player: int) -> LeafQuery:
+    return leaves.make_query(problem, player, leaves.leaf_beliefs(problem, state.reach))
+
+  def prime(self, problem: Problem, state: CFRState, values: Any, player: int) -> CFRState:
+    del problem, values, player
+    return state
+
+  def update(
+    self, problem: Problem, state: CFRState, values: jax.Array | None, player: int
+  ) -> tuple[CFRState, Sweep]:
+    if values is not None:
+      values = problem.weigh_leaf_values(values, state.reach[1 - player], player)
+    return self.update_weighed(problem, state, values, player)
+
+  def update_weighed(
+    self, problem: Problem, state: CFRState, values: jax.Array | None, player: int
+  ) -> tuple[CFRState, Sweep]:
+    """Updates `player` given counterfactual leaf values `[L, H]`; see `update`."""
+    k = (state.updates[player] + 1).astype(state.policy[0].dtype)
+    sweep = problem.values_up(state.policy, state.reach[1 - player], values, player)
+    state = self.learn(problem, state, sweep, player, k)
+    reach = problem.own_reach(state.policy, player)
+    state = self.count(problem, state, reach, player, (k / (k + 1.0)) ** self.averaging)
+    value_decay = ((k - 1.0) / k) ** self.averaging if self.averaging else jnp.ones_like(k)
+    state = state._replace(
+      reach=replace_player(state.reach, player, reach),
+      values=state.values.add(player, sweep.root, value_decay),
+      updates=state.updates.at[player].add(1),
+    )
+    return state, sweep
+
+  def learn(
+    self, problem: Problem, state: CFRState, sweep: Sweep, player: int, k: jax.Array
+  ) -> CFRState:
+    """Takes in a sweep's instantaneous regrets, `player`'s k-th, and matches the next policy."""
+    regret, policy = list(state.regret), list(state.policy)
+    for i in range(1, len(policy)):
+      advantages = problem.advantages(sweep, i)
+      if advantages is None:
+        continue
+      moved = problem.moves_at(i, player)
+      new = self.rule.update(regret[i], advantages, k)
+      policy[i] = choose(moved, self.rule.match(new, Siblings(problem, i, player), k), policy[i])
+      regret[i] = choose(moved, new, regret[i])
+    return state._replace(regret=tuple(regret), policy=tuple(policy))
+
+  def count(
+    self, problem: Problem, state: CFRState, reach: Levels, player: int, decay: Any
+  ) -> CFRState:
+    """Scales `player`'s averages by `decay` and adds the policy of own reach `reach`."""
+    average = list(state.average)
+    for i, old in enumerate(average):
+      moved = old is not None and problem.moves_at(i, player)
+      if moved is not False:
+        average[i] = choose(moved, old * decay + reach[i], old)
+    return state._replace(average=tuple(average))
+
+  def core(self, state: CFRState) -> CFRState:
+    """Returns the state of CFR itself, which wrappers may hold inside their own."""
+    return state
+
+  def with_core(self, state: CFRState, core: CFRState) -> CFRState:
+    """Returns `state` with that of CFR itself replaced."""
+    del state
+    return core
+
+  def merge(self, problem: Problem, first: CFRState, second: CFRState) -> CFRState:
+    def by_level(x, y):
+      # Rows that player 1 moved to come from `second`.
+      merged = list(x)
+      for i in range(1, len(merged)):
+        if merged[i] is not None:
+          merged[i] = choose(problem.moves_at(i, 1), y[i], x[i])
+      return tuple(merged)
+
+    return CFRState(
+      policy=by_level(first.policy, second.policy),
+      regret=by_level(first.regret, second.regret),
+      average=by_level(first.average, second.average),
+      reach=(first.reach[0], second.reach[1]),
+      values=first.values.merge(second.values),
+      updates=pick_players(first.updates, second.updates),
+    )
+
+  def extend(self, problem: Problem, state: CFRState) -> CFRState:
+    policy = list(problem.uniform_policy())
+    for i, regret in enumerate(state.regret):
+      for player in (0, 1):
+        moved = regret is not None and problem.moves_at(i, player)
+        if moved is not False:
+          k = state.updates[player].astype(policy[0].dtype)
+          matched = self.rule.match(regret, Siblings(problem, i, player), k)
+          policy[i] = choose(moved, matched, policy[i])
+    return state._replace(policy=tuple(policy), reach=problem.both_reach(tuple(policy)))
+
+  def current_policy(self, problem: Problem, state: CFRState) -> Levels:
+    del problem
+    return state.policy
+
+  def average_policy(self, problem: Problem, state: CFRState) -> Levels:
+    weights = [jnp.ones_like(p) if a is None else a for a, p in zip(state.average, state.policy)]
+    return problem.normalise(tuple(weights))
+
+  def root_values(self, problem: Problem, state: CFRState) -> jax.Array:
+    return state.values.mean(problem.root_mass)

@@ -1,0 +1,158 @@
+"""CFR-AVG: CFR whose leaves are valued at the beliefs of the average policies (appendix I)."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from solvers import leaf_values as leaves
+from solvers.algorithms.algorithm import pick_players
+from solvers.algorithms.cfr import CFRState
+from solvers.algorithms.wrapper import Wrapper
+from solvers.leaf_values import LeafQuery
+from solvers.sweeps.levels import Levels
+from solvers.sweeps.problem import Problem, Sweep
+
+
+class CFRAvgState(NamedTuple):
+  """State of CFR-AVG.
+
+  Attributes:
+    cfr: that of CFR.
+    sums: `[P, L, H]` each player's reach at the leaves, summed with the averaging weights.
+    memory: `[P, L, H]` each player's counterfactual values at the other's last sum.
+    known: `[P]` whether there are such values yet.
+  """
+
+  cfr: CFRState
+  sums: jax.Array
+  memory: jax.Array
+  known: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class CFRAvg(Wrapper):
+  """CFR with leaf beliefs by the average policies (ReBeL, appendix I).
+
+  The modified form, which the paper's experiments use, turns values at the averages back into this
+  iteration's. The sound form asks for leaf values with two beliefs, the averages' to solve the
+  subgames at and this iteration's to value them at, which an exact oracle can answer.
+
+  Attributes:
+    algorithm: a `CFR`.
+    sound: whether to use the sound form.
+  """
+
+  sound: bool = False
+
+  @property
+  def primed(self) -> tuple[int, ...]:
+    # Under alternating updates player 1 first responds to player 0's second policy, so it must
+    # remember what the first was worth to take the difference.
+    return (1,) if self.alternating and not self.sound else ()
+
+  @property
+  def uses_average(self) -> bool:
+    return True
+
+  def init(self, problem: Problem, policy: Levels | None = None) -> CFRAvgState:
+    cfr = self.algorithm.init(problem, policy)
+    sums = jnp.stack([problem.leaf_reach(cfr.reach[player], player) for player in (0, 1)])
+    return CFRAvgState(cfr, sums, jnp.zeros_like(sums), jnp.zeros(2, bool))
+
+  def leaf_query(self, problem: Problem, state: CFRAvgState, player: int) -> LeafQuery:
+    at_averages = leaves.beliefs_of(problem, state.sums)
+    now = leaves.leaf_beliefs(problem, state.cfr.reach) if self.sound else None
+    return leaves.make_query(problem, player, at_averages, now)
+
+  def prime(
+    self, problem: Problem, state: CFRAvgState, values: jax.Array | None, player: int
+  ) -> CFRAvgState:
+    if values is None:
+      return state
+    return self._remember(state, self._at_averages(problem, state, values, player), player)
+
+  def update(
+    self, problem: Problem, state: CFRAvgState, values: jax.Array | None, player: int
+  ) -> tuple[CFRAvgState, Sweep]:
+    if values is not None:
+      state, values = self._weigh(problem, state, values, player)
+    before = state.cfr.updates[player].astype(state.sums.dtype) + 1.0
+    cfr, sweep = self.algorithm.update_weighed(problem, state.cfr, values, player)
+    state = state._replace(cfr=cfr)
+    return self._add(problem, state, cfr.reach[player], player, self._decay(before)), sweep
+
+  def _weigh(self, problem: Problem, state: CFRAvgState, values: jax.Array, player: int):
+    """Returns the state and the counterfactual leaf values `[L, H]` of this iteration."""
+    now = problem.weigh_leaf_values(values, state.cfr.reach[1 - player], player)
+    if self.sound:
+      return state, now
+    # Appendix I, for any weights: with S_j = d_j S_{j-1} + r_j the opponent's summed reach and
+    # G(S) the counterfactual values at it, G(S_j) - d_j G(S_{j-1}) stands in for G(r_j), and is
+    # equal to it where G is linear.
+    total = self._at_averages(problem, state, values, player)
+    j = state.cfr.updates[1 - player].astype(values.dtype)
+    decay = self._decay(j) if self.averaging else jnp.ones_like(j)
+    difference = total - decay * state.memory[player]
+    # Without a memory the values at the average stand in for this iteration's. On the very
+    # first update the two are the same.
+    return self._remember(state, total, player), jnp.where(state.known[player], difference, now)
+
+  def _decay(self, k: jax.Array) -> jax.Array:
+    return (k / (k + 1.0)) ** self.averaging
+
+  def _at_averages(self, problem: Problem, state: CFRAvgState, values: jax.Array, player: int):
+    return values * problem.compatible_mass(state.sums[1 - player], player)
+
+  def _remember(self, state: CFRAvgState, total: jax.Array, player: int) -> CFRAvgState:
+    return state._replace(
+      memory=state.memory.at[player].set(total), known=state.known.at[player].set(True)
+    )
+
+  def _add(
+    self, problem: Problem, state: CFRAvgState, reach: Levels, player: int, decay: Any
+  ) -> CFRAvgState:
+    at_leaves = problem.leaf_reach(reach, player)
+    return state._replace(sums=state.sums.at[player].set(state.sums[player] * decay + at_leaves))
+
+  def learn(
+    self, problem: Problem, state: CFRAvgState, sweep: Sweep, player: int, k: jax.Array
+  ) -> CFRAvgState:
+    """Takes in a sweep's instantaneous regrets; see `CFR.learn`."""
+    return state._replace(cfr=self.algorithm.learn(problem, state.cfr, sweep, player, k))
+
+  def count(
+    self, problem: Problem, state: CFRAvgState, reach: Levels, player: int, decay: Any
+  ) -> CFRAvgState:
+    """Adds a policy to `player`'s averages; see `CFR.count`."""
+    state = self._add(problem, state, reach, player, decay)
+    return state._replace(cfr=self.algorithm.count(problem, state.cfr, reach, player, decay))
+
+  def core(self, state: CFRAvgState) -> CFRState:
+    """Returns the state of CFR itself."""
+    return state.cfr
+
+  def with_core(self, state: CFRAvgState, core: CFRState) -> CFRAvgState:
+    """Returns `state` with that of CFR itself replaced."""
+    return state._replace(cfr=core)
+
+  def merge(self, problem: Problem, first: CFRAvgState, second: CFRAvgState) -> CFRAvgState:
+    return CFRAvgState(
+      self.algorithm.merge(problem, first.cfr, second.cfr),
+      pick_players(first.sums, second.sums),
+      pick_players(first.memory, second.memory),
+      pick_players(first.known, second.known),
+    )
+
+  def extend(self, problem: Problem, state: CFRAvgState) -> CFRAvgState:
+    return state._replace(cfr=self.algorithm.extend(problem, state.cfr))
+
+  def current_policy(self, problem: Problem, state: CFRAvgState) -> Levels:
+    return self.algorithm.current_policy(problem, state.cfr)
+
+  def average_policy(self, problem: Problem, state: CFRAvgState) -> Levels:
+    return self.algorithm.average_policy(problem, state.cfr)
+
+  def root_values(self, problem: Problem, state: CFRAvgState) -> jax.Array:
+    return self.algorithm.root_values(problem, state.cfr)

@@ -1,0 +1,166 @@
+"""Fictitious play, linear fictitious play and FLOP on public trees (ReBeL, appendix H)."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from solvers import leaf_values as leaves
+from solvers.algorithms.algorithm import RunningValues, pick_players, replace_player
+from solvers.leaf_values import LeafQuery
+from solvers.sweeps.levels import Levels
+from solvers.sweeps.problem import Problem, Sweep, choose
+
+_ROUNDING = 32  # units in the last place: sums of up to some thousand terms stay well below
+
+
+class FictitiousPlayState(NamedTuple):
+  """State of fictitious play on one problem.
+
+  A sum of policies weighted by own reach is, up to its total weight, the reach of their
+  average, so sums are kept in reach form at every node.
+  """
+
+  sums: tuple[Levels, Levels]  # [n, H] a level: each player's summed own reach
+  weight: jax.Array  # [P] total weight of the sums
+  response: tuple[Levels, Levels]  # [n, H] a level: own reach of each player's last response
+  values: RunningValues
+  updates: jax.Array  # [P]
+
+
+@dataclasses.dataclass(frozen=True)
+class FictitiousPlay:
+  """Best responses to the other's average policy.
+
+  Conventions as in the reference program: the first policy is uniform; a player's k-th best
+  response is added to its sum, which is then scaled by `((k + 1) / (k + 2)) ** averaging`.
+  Ties are split evenly; moves that rounding cannot tell apart are tied.
+
+  Attributes:
+    averaging: 0 for fictitious play, 1 for its linear form.
+    optimistic: whether responses are to the average with the last response counted twice
+      (fictitious linear optimistic play).
+    alternating: whether players take turns.
+  """
+
+  averaging: float = 0.0
+  optimistic: bool = False
+  alternating: bool = True
+
+  primed = ()
+  head_start = 0
+  uses_average = True
+
+  def init(self, problem: Problem, policy: Levels | None = None) -> FictitiousPlayState:
+    reach = problem.both_reach(problem.uniform_policy() if policy is None else policy)
+    dtype = reach[0][0].dtype
+    return FictitiousPlayState(
+      sums=reach,
+      weight=jnp.ones(2, dtype),
+      response=reach,
+      values=RunningValues.zeros(problem, dtype),
+      updates=jnp.zeros(2, jnp.int32),
+    )
+
+  def _target(self, state: FictitiousPlayState, player: int) -> Levels:
+    """Returns the reach of `player`'s policy that the other responds to."""
+    sums, weight = state.sums[player], state.weight[player]
+    if not self.optimistic:
+      return tuple(x / weight for x in sums)
+    response = state.response[player]
+    return tuple((x + y) / (weight + 1.0) for x, y in zip(sums, response))
+
+  def leaf_query(self, problem: Problem, state: FictitiousPlayState, player: int) -> LeafQuery:
+    reach = (self._target(state, 0), self._target(state, 1))
+    return leaves.make_query(problem, player, leaves.leaf_beliefs(problem, reach))
+
+  def prime(self, problem: Problem, state: FictitiousPlayState, values: Any, player: int) -> Any:
+    del problem, values, player
+    return state
+
+  def update(
+    self, problem: Problem, state: FictitiousPlayState, values: jax.Array | None, player: int
+  ) -> tuple[FictitiousPlayState, Sweep]:
+    k = (state.updates[player] + 1).astype(state.weight.dtype)
+    opponent = self._target(state, 1 - player)
+    if values is not None:
+      values = problem.weigh_leaf_values(values, opponent, player)
+    sweep = problem.values_up(None, opponent, values, player)
+    response = problem.own_reach(best_moves(problem, sweep, opponent, player), player)
+    decay = ((k + 1.0) / (k + 2.0)) ** self.averaging
+    sums = tuple((x + y) * decay for x, y in zip(state.sums[player], response))
+    state = FictitiousPlayState(
+      sums=replace_player(state.sums, player, sums),
+      weight=state.weight.at[player].set((state.weight[player] + 1.0) * decay),
+      response=replace_player(state.response, player, response),
+      values=state.values.add(player, sweep.root, decay),
+      updates=state.updates.at[player].add(1),
+    )
+    return state, sweep
+
+  def merge(
+    self, problem: Problem, first: FictitiousPlayState, second: FictitiousPlayState
+  ) -> FictitiousPlayState:
+    del problem
+    return FictitiousPlayState(
+      sums=(first.sums[0], second.sums[1]),
+      weight=pick_players(first.weight, second.weight),
+      response=(first.response[0], second.response[1]),
+      values=first.values.merge(second.values),
+      updates=pick_players(first.updates, second.updates),
+    )
+
+  def extend(self, problem: Problem, state: FictitiousPlayState) -> FictitiousPlayState:
+    def spread(reach: tuple[Levels, Levels], weight: jax.Array) -> tuple[Levels, Levels]:
+      policy = _policy_of(problem, reach)
+      first, second = problem.both_reach(policy)
+      return tuple(x * weight[0] for x in first), tuple(x * weight[1] for x in second)
+
+    once = jnp.ones_like(state.weight)
+    return state._replace(
+      sums=spread(state.sums, state.weight), response=spread(state.response, once)
+    )
+
+  def current_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
+    # Beliefs follow the average in fictitious play (ReBeL, section 5.2).
+    return self.average_policy(problem, state)
+
+  def average_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:
+    return _policy_of(problem, (self._target(state, 0), self._target(state, 1)))
+
+  def root_values(self, problem: Problem, state: FictitiousPlayState) -> jax.Array:
+    return state.values.mean(problem.root_mass)
+
+
+def _policy_of(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:
+  """Returns the policy that leads to players' own reach."""
+  weights = [jnp.ones_like(x) for x in reach[0]]
+  for i in range(1, len(weights)):
+    for player in (0, 1):
+      weights[i] = choose(problem.moves_at(i, player), reach[player][i], weights[i])
+  return problem.normalise(tuple(weights))
+
+
+def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: int) -> Levels:
+  """Returns the policy that takes the best moves of a best-response sweep, ties split evenly.
+
+  Moves are tied if rounding cannot tell them apart: if they differ by less than a few units in the
+  last place of the largest payoff times the opponent's reach. Equality would not do. XLA may
+  compute a value twice, for the maximum and for the comparison, and round it differently, and then
+  no move would be best. The weight falls off over as much again rather than at once, for the same
+  reason. Rows that `player` did not move to are one.
+  """
+  policy = []
+  for i, values in enumerate(sweep.nodes):
+    parents = sweep.parents[i]
+    if parents is None:
+      policy.append(jnp.ones_like(values))
+      continue
+    reach = problem.with_nature(i, opponent_reach[i], 1 - player)
+    scale = jnp.maximum(reach.sum(axis=-1, keepdims=True) * problem.largest_payoff, jnp.abs(values))
+    rounding = jnp.finfo(values.dtype)
+    unit = jnp.maximum(_ROUNDING * rounding.eps * scale, rounding.tiny)
+    best = jnp.clip(2.0 - (parents - values) / unit, 0.0, 1.0)
+    policy.append(choose(problem.moves_at(i, player), best, jnp.ones_like(best)))
+  return problem.normalise(tuple(policy))

@@ -1,0 +1,120 @@
+"""The named algorithms: one-line compositions of regret rules, averaging and turns."""
+
+import dataclasses
+import math
+from typing import Any
+
+from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import CFR
+from solvers.algorithms.cfr_avg import CFRAvg
+from solvers.algorithms.fictitious_play import FictitiousPlay
+from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus
+from solvers.algorithms.warm_start import WarmStarted
+from solvers.validation import check_number
+
+
+def _averaging(value: float) -> float:
+  value = check_number("averaging", value, allow_infinite=False)
+  if value < 0:
+    raise ValueError(f"averaging={value!r} must be at least 0: later policies weigh no less")
+  return value
+
+
+def vanilla_cfr(*, averaging: float = 0.0, alternating: bool = True) -> CFR:
+  """CFR (Zinkevich et al. 2007; thesis, section 2.2): regret matching, uniform average."""
+  return CFR(DiscountedRegret(math.inf, math.inf), _averaging(averaging), alternating)
+
+
+def cfr_plus(*, averaging: float = 2.0, alternating: bool = True) -> CFR:
+  """CFR+: regrets floored at zero. Quadratic average (thesis, section 3.1); OpenSpiel's is 1."""
+  return CFR(DiscountedRegret(math.inf, -math.inf), _averaging(averaging), alternating)
+
+
+def linear_cfr(*, averaging: float = 1.0, alternating: bool = True) -> CFR:
+  """Linear CFR (thesis, section 3.1): iteration t weighs t in regrets and average."""
+  return CFR(DiscountedRegret(1.0, 1.0), _averaging(averaging), alternating)
+
+
+def discounted_cfr(
+  alpha: float = 1.5, beta: float = 0.0, gamma: float = 2.0, *, alternating: bool = True
+) -> CFR:
+  """DCFR (thesis, section 3.1): positive regrets times t^alpha / (t^alpha + 1), negative ones
+  t^beta / (t^beta + 1), the average's weights t^gamma.
+
+  The thesis's settings: (1.5, 0, 2) by default, (1.5, -inf, 2) with a floor, (1.5, 0.5, 2) to
+  allow pruning.
+
+  Raises:
+    ValueError: an exponent is not a number (infinite ones are allowed for alpha and beta), or
+      gamma is negative.
+  """
+  rule = DiscountedRegret(check_number("alpha", alpha), check_number("beta", beta))
+  gamma = check_number("gamma", gamma, allow_infinite=False)
+  if gamma < 0:
+    raise ValueError(f"gamma={gamma!r} must be at least 0: later policies weigh no less")
+  return CFR(rule, gamma, alternating)
+
+
+def predictive_cfr_plus(*, averaging: float = 2.0, alternating: bool = True) -> CFR:
+  """PCFR+ (Farina, Kroer and Sandholm 2021): CFR+ that expects the last regrets again."""
+  return CFR(PredictiveRegretPlus(), _averaging(averaging), alternating)
+
+
+def fictitious_play(*, averaging: float = 0.0, alternating: bool = True) -> FictitiousPlay:
+  """Fictitious play (Brown 1951; ReBeL, appendix H)."""
+  return FictitiousPlay(_averaging(averaging), optimistic=False, alternating=alternating)
+
+
+def linear_fictitious_play(*, averaging: float = 1.0, alternating: bool = True) -> FictitiousPlay:
+  """Fictitious play with linear weights; Table 2's full-game FP row."""
+  return FictitiousPlay(_averaging(averaging), optimistic=False, alternating=alternating)
+
+
+def linear_optimistic_fictitious_play(
+  *, averaging: float = 1.0, alternating: bool = True
+) -> FictitiousPlay:
+  """FLOP (ReBeL, appendix H): linear, and the last response counts twice.
+
+  Its average policy is the one that responses are computed against.
+  """
+  return FictitiousPlay(_averaging(averaging), optimistic=True, alternating=alternating)
+
+
+def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
+  """Sets leaf beliefs by the average policies: CFR-AVG (ReBeL, appendix I).
+
+  The modified form of the paper's experiments by default; the sound form asks for leaf values
+  with two beliefs, which an exact oracle can answer.
+
+  Raises:
+    ValueError: `algorithm` is not of the CFR family.
+  """
+  if isinstance(algorithm, WarmStarted):
+    return dataclasses.replace(algorithm, algorithm=cfr_avg(algorithm.algorithm, sound=sound))
+  if isinstance(algorithm, CFRAvg):
+    return dataclasses.replace(algorithm, sound=sound)
+  return CFRAvg(_check_cfr(algorithm), sound)
+
+
+def warm_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStarted:
+  """Starts from `solve`'s `initial_policy` as if it had been played `num_iterations` times.
+
+  ReBeL, appendix J, which uses 15.
+
+  Raises:
+    ValueError: `algorithm` is not of the CFR family, or `num_iterations` is not a positive
+      integer.
+  """
+  if isinstance(num_iterations, bool) or not isinstance(num_iterations, int) or num_iterations < 1:
+    raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
+  if isinstance(algorithm, WarmStarted):
+    algorithm = algorithm.algorithm
+  return WarmStarted(
+    algorithm if isinstance(algorithm, CFRAvg) else _check_cfr(algorithm), num_iterations
+  )
+
+
+def _check_cfr(algorithm: Any) -> CFR:
+  if not isinstance(algorithm, CFR):
+    raise ValueError(f"algorithm={algorithm!r} must be of the CFR family, as linear_cfr() is")
+  return algorithm

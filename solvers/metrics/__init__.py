@@ -1,0 +1,1 @@
+"""Metrics of policies: expected values, best responses, exploitability."""

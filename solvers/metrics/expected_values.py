@@ -1,0 +1,80 @@
+"""Expected values of a fixed policy on whole and depth-limited trees."""
+
+import jax
+import jax.numpy as jnp
+
+from games.public_tree import Array, PublicTree
+from solvers import leaf_values as leaves
+from solvers import validation
+from solvers.loop import Evaluate
+from solvers.sweeps.levels import Levels
+from solvers.sweeps.problem import Problem, make_problem
+
+
+def policy_values(problem: Problem, policy: Levels, evaluate: Evaluate | None = None) -> jax.Array:
+  """Returns both players' expected values per root infostate under `policy`: `[P, H]`."""
+  if evaluate is None:
+    return values_given_leaves(problem, policy, None)
+  beliefs = leaves.leaf_beliefs(problem, problem.both_reach(policy))
+  first, second = (evaluate(leaves.make_query(problem, p, beliefs)) for p in (0, 1))
+  return values_given_leaves(problem, policy, (first, second))
+
+
+def values_given_leaves(
+  problem: Problem, policy: Levels, answers: tuple[jax.Array, jax.Array] | None
+) -> jax.Array:
+  """Returns `policy_values` given both players' expected leaf values, each `[L, H]`."""
+  reach = problem.both_reach(policy)
+  totals = []
+  for player in (0, 1):
+    values, opponent = None, reach[1 - player]
+    if answers is not None:
+      values = problem.weigh_leaf_values(answers[player], opponent, player)
+    totals.append(problem.values_up(policy, opponent, values, player).root)
+  return per_unit_of_mass(jnp.stack(totals), problem.root_mass)
+
+
+def per_unit_of_mass(values: jax.Array, mass: jax.Array) -> jax.Array:
+  """Divides counterfactual values by the compatible mass; zero where there is none."""
+  return jnp.where(mass > 0, values / jnp.where(mass > 0, mass, 1.0), 0.0)
+
+
+def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
+  """Checks the arguments that metrics share; returns the beliefs `[P, H]`."""
+  validation.check_unstacked(tree)
+  if tree.depth_limited:
+    raise ValueError(
+      f"tree is cut off at {tree.num_leaves} leaves, so a policy on it has no value; build the "
+      "tree without a depth"
+    )
+  validation.check_policy("policy", tree, policy)
+  if beliefs is None:
+    return jnp.asarray(tree.prior)
+  validation.check_beliefs(tree, beliefs)
+  return jnp.asarray(beliefs, tree.dtype)
+
+
+def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = None) -> jax.Array:
+  """Computes what each player expects under `policy`, for each of its root infostates.
+
+  Args:
+    tree: a tree without leaves.
+    policy: `[N, H]`, as `solve` returns it.
+    beliefs: `[P, H]` at the root; None for the tree's own prior.
+
+  Returns:
+    `[P, H]` payoffs, the other's infostate drawn from the root beliefs conditioned on the
+    player's. Zero where no infostate of the other is compatible.
+
+  Raises:
+    ValueError: the tree is depth-limited or stacked, or `policy` or `beliefs` has the wrong
+      shape or is concrete and not a distribution.
+  """
+  beliefs = check_whole(tree, policy, beliefs)
+  return _expected_values(tree, jnp.asarray(policy, tree.dtype), beliefs)
+
+
+@jax.jit
+def _expected_values(tree, policy, beliefs):
+  problem = make_problem(tree, beliefs)
+  return policy_values(problem, problem.split(policy))

@@ -1,0 +1,257 @@
+"""Solves a batch of different subgames at once, their leaves packed into one evaluation.
+
+Subgames of a table have one common shape, and most of them do not fill it: deep in a game there
+is little left to do. The tables of a solver are small, so padding them costs little; the network
+is not, so only the leaves that exist are packed into the rows that it evaluates.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from games import PADDING, PublicTree
+from solvers import loop, validation
+from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.batched import Batched
+from solvers.leaf_values import LeafQuery, LeafValues, leaf_beliefs, normalise_beliefs
+from solvers.loop import Evaluate
+from solvers.metrics.expected_values import values_given_leaves
+from solvers.search.levelled_values import level_values
+from solvers.sweeps.levels import Levels
+from solvers.sweeps.problem import Problem, make_problem
+
+
+class SearchResult(NamedTuple):
+  """Results of a batch of `B` searches.
+
+  Attributes:
+    root_values: `[B, P, H]` see `solvers.solve`.
+    policy: for each level `[B, n, H]`: the policy at the sampled iteration.
+    average_policy: for each level `[B, n, H]`.
+    leaf_beliefs: `[B, L, P, H]` at the leaves under `policy`; under the average until then if the
+      algorithm sets leaf beliefs by averages (CFR-AVG; ReBeL, appendix I).
+    num_rows: `[]` how many leaves were evaluated in each iteration, all subgames together.
+  """
+
+  root_values: jax.Array
+  policy: Levels
+  average_policy: Levels
+  leaf_beliefs: jax.Array
+  num_rows: jax.Array
+
+
+class Packing(NamedTuple):
+  """Places of the leaves of `B` subgames among `num_rows` packed rows.
+
+  Attributes:
+    source: `[num_rows]` index into `[B * L]` of each row; unused rows repeat the last leaf.
+    target: `[B * L]` row of each leaf; any row where a leaf does not exist.
+    live: `[B, L, 1]` whether the leaf exists and is evaluated.
+  """
+
+  source: jax.Array
+  target: jax.Array
+  live: jax.Array
+
+
+def pack_leaves(live: jax.Array, num_rows: int) -> Packing:
+  """Packs the leaves that `live` `[B, L]` marks, which must be at most `num_rows`."""
+  flat = live.reshape(-1)
+  source = jnp.nonzero(flat, size=num_rows, fill_value=flat.size - 1)[0]
+  target = jnp.clip(jnp.cumsum(flat) - 1, 0, num_rows - 1)
+  return Packing(source, target, live[..., None])
+
+
+def search_batch(
+  trees: PublicTree,
+  beliefs: jax.Array,
+  stop: jax.Array,
+  num_iterations: jax.Array | int,
+  *,
+  algorithm: Algorithm,
+  leaf_values: LeafValues,
+  params: Any,
+  num_rows: int,
+  active: jax.Array | None = None,
+  initial_policy: Levels | None = None,
+  levelled: bool = False,
+) -> SearchResult:
+  """Searches `B` subgames of one shape from given beliefs.
+
+  Batching is the point here: the leaves of all subgames are evaluated together, so
+  `leaf_values` must treat each row by itself, as a network does.
+
+  Args:
+    trees: stacked, every array with a leading axis `[B]`.
+    beliefs: `[B, P, H]` at the roots.
+    stop: `[B]` number of updates of each player before the sampled policy, less than
+      `num_iterations // 2`.
+    num_iterations: one player's update is one iteration; even, may be traced.
+    algorithm: static.
+    leaf_values: static; if it has `encode(params, features)`, that is called once before the
+      loop, and queries carry its result.
+    params: passed on to `leaf_values`.
+    num_rows: static; rows of the evaluation, at least the number of leaves of the active
+      subgames.
+    active: `[B]` bool; results of other subgames are meaningless. None for all.
+    initial_policy: for each level `[B, n, H]`, what to start from: a warm-started algorithm's
+      policy, or any other's first; None for uniform.
+    levelled: whether to shift root values to the average policies' values of the PBS
+      (`solvers.search.levelled_values`), another evaluation of all leaves.
+
+  Returns:
+    The results; see `SearchResult`.
+  """
+  live = jnp.asarray(trees.leaf_actor) != PADDING
+  if active is not None:
+    live &= active[:, None]
+  problems = jax.vmap(make_problem)(trees, beliefs)
+  batched: Algorithm = Batched(algorithm)
+  evaluate = None
+  if trees.depth_limited:
+    evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)
+
+  def keep(problems, state) -> tuple[Levels, ...]:
+    """Returns the iteration's policy, and the one that sets beliefs where play goes on."""
+    policy = batched.current_policy(problems, state)
+    if evaluate is None or not algorithm.uses_average:
+      return (policy,)
+    return policy, batched.average_policy(problems, state)
+
+  def observe(j, problems, state, sampled):
+    now = (stop == j)[:, None, None]
+    return jax.tree.map(lambda x, y: jnp.where(now, x, y), keep(problems, state), sampled)
+
+  like = jax.eval_shape(lambda: keep(problems, batched.init(problems, initial_policy)))
+  end = loop.run(
+    problems,
+    batched,
+    evaluate,
+    num_iterations,
+    policy=initial_policy,
+    observe=observe,
+    carry=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like),
+  )
+  average = batched.average_policy(problems, end.state)
+  root_values = batched.root_values(problems, end.state)
+  if algorithm.uses_average or levelled:
+    answers = None
+    if evaluate is not None:
+      below = jax.vmap(beliefs_at_leaves)(problems, average)
+      answers = (ask_at(problems, below, evaluate, 0), ask_at(problems, below, evaluate, 1))
+    of_average = jax.vmap(values_given_leaves)(problems, average, answers)
+    if algorithm.uses_average:
+      root_values = of_average
+    if levelled:
+      root_values = jax.vmap(level_values)(trees, beliefs, root_values, of_average)
+  return SearchResult(
+    root_values=root_values,
+    policy=end.carry[0],
+    average_policy=average,
+    leaf_beliefs=jax.vmap(beliefs_at_leaves)(problems, end.carry[-1]),
+    num_rows=live.sum(),
+  )
+
+
+def packed_leaf_values(
+  trees: PublicTree, live: jax.Array, num_rows: int, leaf_values: LeafValues, params: Any
+) -> Evaluate:
+  """Returns a function from a query about all leaves of `B` problems to values `[B, L, H]`.
+
+  Leaves that `live` `[B, L]` does not mark are worth zero. What does not depend on beliefs is
+  computed here, outside the solver's loop.
+  """
+  packing = pack_leaves(live, num_rows)
+  features = jnp.asarray(trees.leaf_features).swapaxes(0, 1)  # [P, B, L, F]
+  rows = features.reshape(2, -1, features.shape[-1])[:, packing.source]
+  encoded: tuple[Any, Any] = (None, None)
+  if hasattr(leaf_values, "encode"):
+    encoded = (leaf_values.encode(params, rows[0]), leaf_values.encode(params, rows[1]))
+
+  def pack(beliefs: jax.Array) -> jax.Array:
+    return beliefs.reshape(-1, *beliefs.shape[2:])[packing.source]  # [num_rows, P, H]
+
+  def evaluate(query: LeafQuery) -> jax.Array:
+    player, beliefs = query.traverser, query.beliefs
+    packed = pack(beliefs)
+    valued = None if query.value_beliefs is None else pack(query.value_beliefs)
+    answer = leaf_values(params, LeafQuery(rows[player], player, packed, valued, encoded[player]))
+    validation.check_leaf_answer(num_rows, beliefs.shape[-1], answer)
+    values = answer[packing.target].reshape(*live.shape, -1)
+    return jnp.where(packing.live, values, 0.0)
+
+  return evaluate
+
+
+def beliefs_at_leaves(problem: Problem, policy: Levels) -> jax.Array:
+  """Returns the PBS at each leaf of one problem under `policy`: `[L, P, H]`."""
+  return leaf_beliefs(problem, problem.both_reach(policy))
+
+
+def ask_at(problems: Problem, beliefs: jax.Array, evaluate: Evaluate, player: int) -> jax.Array:
+  """Returns `player`'s expected leaf values `[B, L, H]` at `beliefs` `[B, L, P, H]`."""
+  features = jax.vmap(lambda problem: problem.leaf_features(player))(problems)
+  return evaluate(LeafQuery(features, player, beliefs))
+
+
+def node_beliefs(problem: Problem, policy: Levels) -> jax.Array:
+  """Returns the PBS at every node of one problem under `policy`: `[N, P, H]`."""
+  possible = problem.tree.possible
+  reach = problem.node_reach(problem.both_reach(policy))
+  return normalise_beliefs(reach, None if possible is None else jnp.asarray(possible))
+
+
+def sample_stop(
+  key: jax.Array,
+  shape: tuple[int, ...],
+  num_iterations: int,
+  exponent: float,
+  warm_start: int = 0,
+) -> jax.Array:
+  """Samples how many updates to make before stopping, with the weights of the average policy.
+
+  The policy after j updates weighs `(j + 1) ** exponent`, so the mean over playthroughs is the
+  average policy (ReBeL, algorithm 2 and Theorem 3); exponent 0 samples uniformly. After a warm
+  start these count as the updates after so many more.
+
+  Args:
+    key: consumed.
+    shape: of the result.
+    num_iterations: static; one player's update is one iteration.
+    exponent: static.
+    warm_start: iterations that the policy started from stands for; static.
+
+  Returns:
+    Integers from 0 to `num_iterations // 2 - 1`.
+  """
+  logits = _stop_logits(num_iterations, exponent, warm_start)
+  return jax.random.categorical(key, logits, shape=shape).astype(jnp.int32)
+
+
+def spread_stops(
+  key: jax.Array, count: int, num_iterations: int, exponent: float, warm_start: int = 0
+) -> jax.Array:
+  """Samples stops, each with the same weights as by `sample_stop`, but spread evenly together.
+
+  Below any iteration lie as many of them as the weights say, to within one (systematic sampling),
+  so the average over playthroughs of what depends on one search's stop has far less variance.
+
+  Args:
+    key: consumed.
+    count: of stops; static.
+    num_iterations, exponent, warm_start: see `sample_stop`.
+
+  Returns:
+    Integers `[count]` in random order.
+  """
+  offset_key, order_key = jax.random.split(key)
+  below = jnp.cumsum(jax.nn.softmax(_stop_logits(num_iterations, exponent, warm_start)))
+  strata = jax.random.permutation(order_key, count)
+  quantiles = (strata + jax.random.uniform(offset_key)) / count
+  stops = jnp.searchsorted(below, quantiles, side="right")
+  return jnp.minimum(stops, num_iterations // 2 - 1).astype(jnp.int32)
+
+
+def _stop_logits(num_iterations: int, exponent: float, warm_start: int) -> jax.Array:
+  return exponent * jnp.log(warm_start + jnp.arange(1, num_iterations // 2 + 1))

@@ -1,0 +1,102 @@
+"""Enumeration of a game's depth-limited subgames, and their grouping by stage and size."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from games import CHANCE, Game, PublicTree, build_public_tree
+
+_MAX_SUBGAMES = 4096
+
+
+class FoundSubgames(NamedTuple):
+  """The subgames of a game before they are stacked, by entry.
+
+  Attributes:
+    trees: the trees, each in its own shape.
+    successors: for each tree `[L]`, the entry that starts at each of its leaves.
+    states: for each tree its root's public state `[S]`.
+    starts: the entries that start a game, more than one if these are of several variants.
+  """
+
+  trees: list[PublicTree]
+  successors: list[np.ndarray]
+  states: list[np.ndarray]
+  starts: tuple[int, ...] = (0,)
+
+
+def find_subgames(
+  game: Game, *, depth: int | str, progress: Callable[[int], None] | None = None
+) -> FoundSubgames:
+  """Finds all subgames of `game` that reach `depth` public actions down.
+
+  Args:
+    game: the rules. Its public states must say all that matters below them: two histories with
+      equal states have the same future and the same possible infostates.
+    depth: public actions, chance included, from a subgame's root to its leaves; `"stage"` to cut
+      where a stage of the game ends (`Game.stages`).
+    progress: called with the number of subgames found so far.
+
+  Returns:
+    The subgames; entry 0 starts the game.
+
+  Raises:
+    ValueError: `depth` is not a positive integer or `"stage"`, or there are more than 4,096
+      subgames.
+  """
+  roots: list[tuple[int, ...]] = [()]
+  states = [game.initial_state()]
+  index = {states[0].tobytes(): 0}
+  trees: list[PublicTree] = []
+  successors: list[np.ndarray] = []
+  while len(trees) < len(roots):
+    root = roots[len(trees)]
+    tree = build_public_tree(game, root=root, depth=depth)
+    successor = np.zeros(tree.num_leaves, np.int32)
+    for i, leaf in enumerate(np.asarray(tree.leaf_nodes)):
+      state = np.asarray(tree.state)[leaf]
+      key = state.tobytes()
+      if key not in index:
+        index[key] = len(roots)
+        roots.append(root + tree.history(int(leaf)))
+        states.append(state)
+        if len(roots) > _MAX_SUBGAMES:
+          raise ValueError(
+            f"depth={depth} gives {game!r} more than {_MAX_SUBGAMES} different subgames; a "
+            "table may hold at most that many"
+          )
+      successor[i] = index[key]
+    trees.append(tree)
+    successors.append(successor)
+    if progress is not None:
+      progress(len(trees))
+  return FoundSubgames(trees, successors, states)
+
+
+def group_stages(game: Game, subgames: FoundSubgames) -> list[list[int]]:
+  """Groups entries by the stage of the game that they start, earlier stages first."""
+  stages = game.stages(np.stack(subgames.states))
+  return [np.flatnonzero(stages == stage).tolist() for stage in np.unique(stages)]
+
+
+def bucket_subgames(subgames: FoundSubgames, num_buckets: int) -> list[list[int]]:
+  """Groups entries of similar size, so that stacking a group wastes little.
+
+  Returns:
+    Lists of entries: those where nobody decides, those without leaves, and the rest by size, at
+    most `num_buckets` lists if that leaves the rest one.
+  """
+  sizes = np.array([tree.num_nodes for tree in subgames.trees])
+  leaves = np.array([tree.num_leaves for tree in subgames.trees])
+  decides = np.array([(np.asarray(tree.kind) < CHANCE).any() for tree in subgames.trees])
+  apart = (np.flatnonzero(~decides), np.flatnonzero(decides & (leaves == 0)))
+  buckets = [entries.tolist() for entries in apart if len(entries)]
+  rest = np.flatnonzero(decides & (leaves > 0))
+  if rest.size:
+    log_sizes = np.log2(sizes[rest])
+    span = max(log_sizes.max() - log_sizes.min(), 1e-9)
+    count = max(num_buckets - len(buckets), 1)
+    which = np.minimum(((log_sizes - log_sizes.min()) / span * count).astype(int), count - 1)
+    buckets += [rest[which == i].tolist() for i in range(count) if (which == i).any()]
+  return buckets

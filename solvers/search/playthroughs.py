@@ -1,0 +1,371 @@
+"""The policy of an agent that searches as it plays (ReBeL, section 6 and Theorem 3).
+
+In one playthrough every subgame that can come up is solved once, from the beliefs that the
+searches above it led to, and the policy of a random iteration is played; it, or with CFR-AVG the
+average until then, sets the beliefs below (appendix I). That is one policy of the whole game.
+Averaged over playthroughs, weighted by own reach, these policies approach what the agent plays in
+expectation, and the exploitability of the average bounds the agent's from above, the tighter the
+more playthroughs there are. All of a batch meet the same first search; its random iterations are
+spread evenly over them (`spread_stops`), since chance would otherwise decide most of what few
+playthroughs say. A search whose random iteration is known is not run beyond it: those of a level
+are sorted by it, so that one call's end nearly together.
+
+*Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
+playthrough is all of it, and however long it searches it may stay exploitable.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import CHANCE, PADDING, PublicTree
+from solvers.search.batch import beliefs_at_leaves, search_batch, spread_stops
+from solvers.search.frontier import Frontier, concatenate, cut_into_calls, draw_stops
+from solvers.search.searching_agent import SearchingAgent, searches_from
+from solvers.search.shared_start import search_starts
+from solvers.search.tables import SubgameTable
+from solvers.sweeps.levels import join_levels, split_levels
+from solvers.sweeps.problem import make_problem
+from solvers.xla.compiler_options import jit_for_each, work_of_solving
+from solvers.xla.cores import run_ahead
+
+Progress = Callable[[int, int], None]  # (searches done, searches in all)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampled:
+  """Sums over the playthroughs sampled so far.
+
+  Attributes:
+    sums: `[N, H]` own reach of each edge of the whole tree by the player who moves along it, added
+      up over playthroughs.
+    count: how many they are.
+    key: for those to come.
+  """
+
+  sums: np.ndarray
+  count: int
+  key: jax.Array
+
+
+def searching_policy(
+  agent: SearchingAgent,
+  *,
+  params: Any,
+  num_playthroughs: int,
+  num_iterations: int,
+  key: jax.Array,
+  unsafe: bool = False,
+  progress: Progress | None = None,
+) -> np.ndarray:
+  """Computes the agent's policy as the average over sampled playthroughs.
+
+  Args:
+    agent: from `make_searching_agent`.
+    params: passed on to the agent's leaf values.
+    num_playthroughs: how many are averaged.
+    num_iterations: of each search; one player's update is one. Even.
+    key: consumed.
+    unsafe: play the average policy of each search instead of a random iteration's, and pass on
+      its beliefs. Needs one playthrough only.
+    progress: called with searches done and in all.
+
+  Returns:
+    The policy `[N, H]` on `agent.tree`.
+
+  Raises:
+    ValueError: a number is out of range.
+  """
+  so_far = sample_playthroughs(
+    agent,
+    params=params,
+    num_playthroughs=num_playthroughs,
+    num_iterations=num_iterations,
+    start=no_playthroughs(agent, key),
+    unsafe=unsafe,
+    progress=progress,
+  )
+  for sampled in so_far:
+    last = sampled
+  return average_policy(agent, last)
+
+
+def no_playthroughs(agent: SearchingAgent, key: jax.Array) -> Sampled:
+  """Returns what `sample_playthroughs` starts from; `key` is consumed."""
+  return Sampled(np.zeros((agent.tree.num_nodes, agent.tree.num_infostates)), 0, key)
+
+
+def average_policy(agent: SearchingAgent, sampled: Sampled) -> np.ndarray:
+  """Returns the policy `[N, H]` on `agent.tree` that the playthroughs come to on average."""
+  policy = _normalise(agent.tree, jnp.asarray(sampled.sums, agent.tree.dtype))
+  return np.asarray(policy)
+
+
+def sample_playthroughs(
+  agent: SearchingAgent,
+  *,
+  params: Any,
+  num_playthroughs: int,
+  num_iterations: int,
+  start: Sampled,
+  unsafe: bool = False,
+  progress: Progress | None = None,
+) -> Iterator[Sampled]:
+  """Samples playthroughs, as many at a time as fit.
+
+  Args:
+    start: what has been sampled, from `no_playthroughs` or an earlier call with the same agent,
+      parameters and iterations; what follows does not depend on where calls began or ended, if
+      none but the last ended within a batch.
+    num_playthroughs: in all, those of `start` included.
+    agent, params, num_iterations, unsafe, progress: see `searching_policy`; progress counts from
+      `start`.
+
+  Yields:
+    What has been sampled after each batch, at least once.
+
+  Raises:
+    ValueError: a number is out of range.
+  """
+  if num_playthroughs < 1:
+    raise ValueError(f"num_playthroughs={num_playthroughs} must be a positive integer")
+  if num_iterations < 2 or num_iterations % 2:
+    raise ValueError(f"num_iterations={num_iterations} must be a positive even number")
+  children = child_table(agent.tree, agent.game.num_actions)
+  sums, done, key = start.sums.copy(), start.count, start.key
+  per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
+  costs = searches_from(agent)
+  left = total = int(costs[0]) * max(num_playthroughs - done, 0)
+  iterates = None if unsafe else _search_start(agent, params, num_iterations)
+
+  def stage_of(item: tuple[Frontier, np.ndarray]) -> int:
+    return int(agent.stage_of(item[0].root[:1])[0])
+
+  def search(item: tuple[Frontier, np.ndarray]) -> tuple[SubgameTable, tuple]:
+    return _search_chunk(agent, *item, params, num_iterations, unsafe)
+
+  if done >= num_playthroughs:
+    yield start
+  while done < num_playthroughs:
+    count = min(per_batch, num_playthroughs - done)
+    prior = np.tile(np.asarray(agent.tree.prior), (count, 1, 1))
+    frontier = Frontier(np.zeros(count, int), np.zeros(count, int), prior, np.ones_like(prior))
+    if iterates is not None:
+      key, start_key = jax.random.split(key)
+      # All playthroughs of a batch meet the same first search.
+      stops = spread_stops(
+        start_key, count, num_iterations, agent.stop_exponent, agent.algorithm.head_start
+      )
+      policies, believed = (x[stops] for x in iterates)
+      reached = _follow(agent.subgames.trees[0], frontier.reach, policies, believed)
+      frontier = _descend(agent, agent.start, reached, frontier, children, sums)
+      left -= int(costs[0] * count - costs[frontier.root].sum())
+    while len(frontier.node):
+      key, level_key = jax.random.split(key)
+      chunks = cut_into_calls(
+        agent, frontier, draw_stops(agent, frontier, num_iterations, level_key)
+      )
+      below = []
+      for (chunk, _), (stage, found) in run_ahead(search, chunks, kind=stage_of):
+        below.append(_descend(agent, stage, found, chunk, children, sums))
+        left -= int(costs[chunk.root].sum() - costs[below[-1].root].sum())
+        if progress is not None:
+          progress(total - left, total)
+      frontier = concatenate(below)
+    done += count
+    yield Sampled(sums.copy(), done, key)
+
+
+_MAX_FRONTIER = 1 << 17
+
+
+def child_table(tree: PublicTree, num_actions: int) -> np.ndarray:
+  """Returns the child of each node by action, -1 where there is none: `[N, A]`."""
+  table = np.full((tree.num_nodes, num_actions), -1)
+  parent, action = np.asarray(tree.parent), np.asarray(tree.action)
+  table[parent[1:], action[1:]] = np.arange(1, tree.num_nodes)
+  return table
+
+
+_SEARCH_STATIC = ("algorithm", "leaf_values", "policy", "num_rows", "average", "decides")
+
+
+def _search_tables(
+    stage, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
+    policy, num_rows, average, decides,
+):  # fmt: skip
+  trees = stage.trees_at(roots)
+  if decides:
+    initial = None
+    if policy is not None:
+      initial = policy.start(trees, stage.features_at(roots), beliefs, params)
+    result = search_batch(
+        trees, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
+        params=params, num_rows=num_rows, active=active, initial_policy=initial,
+    )  # fmt: skip
+    played = result.average_policy if average else result.policy
+  else:  # chance alone moves, so there is nothing to search for
+    played = jax.vmap(lambda t, b: make_problem(t, b).uniform_policy())(trees, beliefs)
+  own = jax.vmap(_own_reach)(trees, beliefs, played, reach)
+  if not stage.depth_limited:
+    return own, None
+  if decides and not average:
+    return own, result.leaf_beliefs
+  return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
+
+
+_searches = jit_for_each(_search_tables, static_argnames=_SEARCH_STATIC)
+
+
+def _own_reach(tree, beliefs, policy, reach):
+  """Returns one subgame's own reach `[P, n, H]` under a policy."""
+  problem = make_problem(tree, beliefs)
+  return jnp.stack([join_levels(problem.own_reach(policy, p, reach[p])) for p in (0, 1)])
+
+
+def _leaf_beliefs(tree, beliefs, policy):
+  """Returns the PBS at each of one subgame's leaves under a policy, `[L, P, H]`."""
+  return beliefs_at_leaves(make_problem(tree, beliefs), policy)
+
+
+def _search_start(
+  agent: SearchingAgent, params, num_iterations: int
+) -> tuple[jax.Array, jax.Array] | None:
+  """Searches the start of the game once for all playthroughs.
+
+  All of them search it from the same beliefs and differ only in where they stop.
+
+  Returns:
+    Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
+  """
+  tree = agent.subgames.trees[0]
+  if not tree.depth_limited or agent.leaf_values is None:
+    return None
+  return _iterates(
+    agent.start, agent.algorithm, num_iterations, agent.leaf_values, agent.policy, params
+  )
+
+
+@functools.partial(
+  jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
+)
+def _iterates(stage: SubgameTable, algorithm, num_iterations, leaf_values, policy, params):
+  found = search_starts(
+    stage, jnp.zeros(1, jnp.int32), algorithm, num_iterations, leaf_values, params, policy
+  )
+  return found.policies[0], found.believed[0]
+
+
+@jax.jit
+def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array, believed: jax.Array):
+  """Plays policies `[M, n, H]` of the start.
+
+  Returns:
+    Own reach under them `[M, P, n, H]`, and leaf beliefs under `believed`, `[M, L, P, H]`.
+  """
+  tree = jax.tree.map(jnp.asarray, tree)
+
+  def follow(reach, *both):
+    played, known = (split_levels(tree, policy) for policy in both)
+    own = _own_reach(tree, tree.prior, played, reach.astype(tree.dtype))
+    return own, _leaf_beliefs(tree, tree.prior, known)
+
+  return jax.vmap(follow)(jnp.asarray(reach), policies, believed)
+
+
+def _search_chunk(
+  agent: SearchingAgent, chunk: Frontier, stops, params, num_iterations, unsafe
+) -> tuple[SubgameTable, tuple]:
+  """Searches one chunk, as far as it is needed; returns what `_descend` needs of it."""
+  number = int(agent.stage_of(chunk.root[:1])[0])
+  stage, room = agent.tables.stages[number], agent.rooms[number]
+  size = len(chunk.node)
+  padding = np.zeros(room.num_lanes - size, int)
+  index = np.concatenate([np.arange(size), padding])
+  work = work_of_solving(stage.trees, agent.leaf_values)
+  average = unsafe or (agent.average_last and not stage.depth_limited)
+  own, below = _searches[work](
+    stage,
+    chunk.root[index],
+    chunk.beliefs[index].astype(agent.tree.dtype),
+    chunk.reach[index].astype(agent.tree.dtype),
+    np.concatenate([stops, padding]).astype(np.int32),
+    np.arange(room.num_lanes) < size,
+    num_iterations if average else 2 * (int(stops.max()) + 1),
+    params,
+    algorithm=agent.algorithm,
+    leaf_values=agent.leaf_values,
+    policy=agent.policy,
+    num_rows=room.num_rows,
+    average=average,
+    decides=stage.decides,
+  )
+  return stage, (np.asarray(own)[:size], below)
+
+
+def _descend(
+  agent: SearchingAgent, stage: SubgameTable, results, chunk: Frontier, children, sums
+) -> Frontier:
+  """Adds the policies of searched subgames to `sums` and returns the subgames below them.
+
+  The results are the players' own reach `[M, P, n, H]` and, if there are leaves, the beliefs
+  there `[M, L, P, H]`.
+  """
+  own, below = np.asarray(results[0]), results[1]
+  rows = np.asarray(stage.row_of)[chunk.root]
+  nodes, first = np.unique(chunk.node, return_index=True)
+  places = _places(stage, rows[first], nodes, children)  # [nodes, n]
+  _accumulate(agent.tree, np.add.reduceat(own, first, axis=0), places, sums)
+  if below is None:
+    return chunk.take(np.zeros(0, int))
+
+  lanes, leaf = np.nonzero(np.asarray(stage.trees.leaf_actor)[rows] != PADDING)
+  leaf_nodes = np.asarray(stage.trees.leaf_nodes)[0]
+  place = places[np.searchsorted(nodes, chunk.node[lanes]), leaf_nodes[leaf]]
+  # Where neither player's own policy goes, no policy has weight in the average, and none below.
+  reached = own[lanes, :, leaf_nodes[leaf]].max(axis=(1, 2)) > 0
+  order = np.argsort(place, kind="stable")
+  order = order[reached[order]]
+  lanes, leaf, place = lanes[order], leaf[order], place[order]
+  return Frontier(
+    node=place,
+    root=np.asarray(stage.successor)[rows[lanes], leaf],
+    beliefs=np.asarray(below)[lanes, leaf],
+    reach=own[lanes, :, leaf_nodes[leaf]],
+  )
+
+
+def _places(stage: SubgameTable, rows, nodes, children) -> np.ndarray:
+  """Returns where the nodes of subgames at `nodes` lie in the whole tree, -1 for padding."""
+  parent = np.asarray(stage.trees.parent)[rows]  # [m, n]
+  action = np.asarray(stage.trees.action)[rows]
+  places = np.full(parent.shape, -1)
+  places[:, 0] = nodes
+  every = np.arange(len(nodes))
+  for i in range(1, parent.shape[1]):
+    exists = parent[:, i] >= 0
+    above = places[every, np.maximum(parent[:, i], 0)]
+    places[:, i] = np.where(exists, children[above, action[:, i]], -1)
+  return places
+
+
+def _accumulate(tree: PublicTree, own: np.ndarray, places: np.ndarray, sums: np.ndarray) -> None:
+  """Adds the movers' own reach `[m, P, n, H]` to their edges of the whole tree."""
+  kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
+  row, column = np.nonzero(places[:, 1:] >= 0)
+  place = places[row, column + 1]
+  mover = kind[parent[place]]
+  decided = mover < CHANCE
+  row, column, place, mover = row[decided], column[decided], place[decided], mover[decided]
+  sums[place] += own[row, mover, column + 1]
+
+
+@jax.jit
+def _normalise(tree: PublicTree, sums: jax.Array) -> jax.Array:
+  problem = make_problem(tree, tree.prior)
+  return join_levels(problem.normalise(problem.split(sums)))

@@ -1,0 +1,93 @@
+"""The protocol of a game's subgames: their roots, trees and successors.
+
+Lanes of self-play, agents and evaluations hold *roots*, pytrees of integers that say which subgame
+comes next, and ask a `Subgames` for everything else. Tables of subgames written out beforehand
+(`tables.SubgameTables`) are one implementation.
+"""
+
+from typing import Any, Protocol
+
+import jax
+
+from games import PublicTree
+
+Roots = Any  # a pytree of integers `[B, ...]`
+
+
+class Stage(Protocol):
+  """Subgames of one shape, which one compiled program searches."""
+
+  @property
+  def depth_limited(self) -> bool:
+    """Whether the subgames may have leaves."""
+    ...
+
+  @property
+  def num_leaves(self) -> int:
+    """Leaves of the common shape: L."""
+    ...
+
+  @property
+  def decides(self) -> bool:
+    """Whether a player moves anywhere; else there is nothing to search."""
+    ...
+
+  @property
+  def most_live(self) -> int:
+    """Largest number of leaves of a subgame."""
+    ...
+
+  @property
+  def most_decisions(self) -> int:
+    """Largest number of decisions of a subgame."""
+    ...
+
+  @property
+  def num_subgames(self) -> int:
+    """Number of subgames of the stage; a very large one if they cannot be counted."""
+    ...
+
+  def holds(self, roots: Roots) -> jax.Array:
+    """Says which of `roots` stand at this stage: `[B]`; other methods take any for one of them."""
+    ...
+
+  def trees_at(self, roots: Roots) -> PublicTree:
+    """Returns the subgames' trees, every array with a leading axis `[B]`."""
+    ...
+
+  def live_leaves(self, roots: Roots) -> jax.Array:
+    """Returns how many leaves each subgame has: `[B]`."""
+    ...
+
+  def features_at(self, roots: Roots) -> jax.Array | None:
+    """Returns each decision's public state as the player who moves sees it: `[B, N, F]`, or None.
+
+    Zero at other nodes. A policy network asks for them.
+    """
+    ...
+
+  def after(self, roots: Roots, leaf: jax.Array) -> Roots:
+    """Returns the roots of the subgames that start at leaves `[B]`."""
+    ...
+
+
+class Subgames(Protocol):
+  """All subgames of a game, or of several variants of it."""
+
+  @property
+  def stages(self) -> tuple[Stage, ...]:
+    """The stages, earlier ones first; games start at the first."""
+    ...
+
+  @property
+  def num_starts(self) -> int:
+    """Number of different starts."""
+    ...
+
+  def starts(self, numbers: jax.Array) -> Roots:
+    """Returns the roots of the starts of given `numbers` `[B]`, below `num_starts`."""
+    ...
+
+  def prior(self, roots: Roots) -> jax.Array:
+    """Returns the beliefs at roots that start a game: `[B, P, H]`."""
+    ...

@@ -1,0 +1,171 @@
+"""Tables of a game's subgames, enumerated and stacked beforehand; for games with few of them."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import CHANCE, PADDING, Game, PublicTree, stack_trees
+from games.public_tree import Array
+from solvers.search.find import FoundSubgames, find_subgames
+
+
+@functools.partial(
+  jax.tree_util.register_dataclass,
+  data_fields=("trees", "successor", "num_live", "row_of", "node_features"),
+  meta_fields=(),
+)
+@dataclasses.dataclass(frozen=True)
+class SubgameTable:
+  """The subgames of one stage; a root is a subgame's number among all of the game's.
+
+  Public states that are equal share an entry: in Liar's Dice there is one for each last bid and
+  player to act, however the bidding got there.
+
+  Attributes:
+    trees: stacked depth-limited trees, leading axis `[M]`.
+    successor: `[M, L]` the root that each leaf is, -1 for padding.
+    num_live: `[M]` how many leaves of the common shape each row has.
+    row_of: `[R]` the row of each root, -1 for those of other stages.
+    node_features: `[M, N, F]` see `Stage.features_at`; None unless `add_node_features` made them.
+  """
+
+  trees: PublicTree  # [M, ...]
+  successor: Array  # [M, L]
+  num_live: Array  # [M]
+  row_of: Array  # [R]
+  node_features: Array | None = None  # [M, N, F]
+
+  @property
+  def num_subgames(self) -> int:
+    return self.num_live.shape[0]
+
+  @property
+  def depth_limited(self) -> bool:
+    return self.trees.depth_limited
+
+  @property
+  def num_leaves(self) -> int:
+    return self.trees.num_leaves
+
+  @property
+  def decides(self) -> bool:
+    return bool((np.asarray(self.trees.kind) < CHANCE).any())
+
+  @property
+  def most_live(self) -> int:
+    return int(np.asarray(self.num_live).max())
+
+  @property
+  def most_decisions(self) -> int:
+    return int((np.asarray(self.trees.kind) < CHANCE).sum(axis=-1).max())
+
+  def rows(self, roots: jax.Array) -> jax.Array:
+    """Returns the rows of `roots` `[B]`, the first for those of other stages."""
+    return jnp.maximum(jnp.asarray(self.row_of)[roots], 0)
+
+  def holds(self, roots: jax.Array) -> jax.Array:
+    return jnp.asarray(self.row_of)[roots] >= 0
+
+  def trees_at(self, roots: jax.Array) -> PublicTree:
+    rows = self.rows(roots)
+    return jax.tree.map(lambda x: jnp.asarray(x)[rows], self.trees)
+
+  def live_leaves(self, roots: jax.Array) -> jax.Array:
+    return jnp.asarray(self.num_live)[self.rows(roots)]
+
+  def features_at(self, roots: jax.Array) -> jax.Array | None:
+    if self.node_features is None:
+      return None
+    return jnp.asarray(self.node_features)[self.rows(roots)]
+
+  def after(self, roots: jax.Array, leaf: jax.Array) -> jax.Array:
+    return jnp.asarray(self.successor)[self.rows(roots), leaf]
+
+
+@functools.partial(
+  jax.tree_util.register_dataclass, data_fields=("stages", "start_roots"), meta_fields=()
+)
+@dataclasses.dataclass(frozen=True)
+class SubgameTables:
+  """The subgames of a game, or of its variants, in one table a stage; see `Subgames`.
+
+  Attributes:
+    stages: the tables; all starts are in the first.
+    start_roots: `[V]` the roots that start a game, one for each variant.
+  """
+
+  stages: tuple[SubgameTable, ...]
+  start_roots: Array  # [V]
+
+  @property
+  def num_subgames(self) -> int:
+    return sum(stage.num_subgames for stage in self.stages)
+
+  @property
+  def num_starts(self) -> int:
+    return self.start_roots.shape[0]
+
+  def starts(self, numbers: jax.Array) -> jax.Array:
+    return jnp.asarray(self.start_roots)[numbers]
+
+  def prior(self, roots: jax.Array) -> jax.Array:
+    first = self.stages[0]
+    return jnp.asarray(first.trees.prior)[first.rows(roots)]
+
+
+def stack_subgames(subgames: FoundSubgames, entries: Sequence[int] | None = None) -> SubgameTable:
+  """Stacks the given entries of `subgames` (all by default) into a table.
+
+  Roots keep the numbering of `subgames`.
+  """
+  entries = list(range(len(subgames.trees)) if entries is None else entries)
+  stacked = stack_trees([subgames.trees[i] for i in entries])
+  live = np.asarray(stacked.leaf_actor) != PADDING
+  successor = np.full(live.shape, -1, np.int32)
+  for row, mask, i in zip(successor, live, entries):
+    # Stacking keeps the order of a tree's leaves: both are sorted by action, then parent.
+    row[mask] = subgames.successors[i]
+  row_of = np.full(len(subgames.trees), -1, np.int32)
+  row_of[entries] = np.arange(len(entries))
+  return SubgameTable(stacked, successor, live.sum(axis=1).astype(np.int32), row_of)
+
+
+def build_subgame_table(game: Game, *, depth: int | str) -> SubgameTable:
+  """Returns one table of all subgames of `game`; see `find_subgames`."""
+  return stack_subgames(find_subgames(game, depth=depth))
+
+
+def stack_groups(subgames: FoundSubgames, groups: Sequence[Sequence[int]]) -> SubgameTables:
+  """Stacks each of `groups`, lists of entries that together are all, into a table of its own.
+
+  Raises:
+    ValueError: a start is not in the first group.
+  """
+  apart = set(subgames.starts) - set(groups[0])
+  if apart:
+    raise ValueError(f"entries {sorted(apart)} start a game; they must be in the first of groups")
+  stages = tuple(stack_subgames(subgames, x) for x in groups)
+  return SubgameTables(stages, np.array(subgames.starts, np.int32))
+
+
+def decision_features(game: Game, trees: PublicTree) -> np.ndarray:
+  """Returns each decision's public state as the player who moves sees it: `[M, N, F]`.
+
+  Zero at other nodes of the stacked `trees`.
+  """
+  kind, state = np.asarray(trees.kind), np.asarray(trees.state)
+  features = np.zeros((*kind.shape, np.asarray(trees.root_features).shape[-1]), trees.dtype)
+  for player in (0, 1):
+    moves = kind == player
+    if moves.any():
+      features[moves] = game.features(state[moves], player)
+  return features
+
+
+def add_node_features(game: Game, table: SubgameTable) -> SubgameTable:
+  """Returns `table` with `node_features`, for a network that answers at every decision."""
+  return dataclasses.replace(table, node_features=decision_features(game, table.trees))

@@ -1,0 +1,138 @@
+"""Arrays over the nodes of a tree, kept as one array a level, and moved between levels.
+
+Level sizes are static, so nothing has to be cut out of a larger array inside a solver's loop.
+"""
+
+import functools
+import itertools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.public_tree import Array, Level, PublicTree
+
+Levels = tuple[jax.Array, ...]  # one [n, H] for each level of the tree
+
+
+def split_levels(tree: PublicTree, nodes: Array) -> Levels:
+  """Cuts an array over nodes `[N, ...]` into one array a level."""
+  nodes = jnp.asarray(nodes)
+  return tuple(nodes[a:b] for a, b in itertools.pairwise(tree.structure.offsets))
+
+
+def join_levels(levels: Levels) -> jax.Array:
+  """Joins one array a level into an array over nodes `[N, ...]`."""
+  return jnp.concatenate(levels, axis=0)
+
+
+def to_children(level: Level, parents: jax.Array) -> jax.Array:
+  """Copies each parent's row to its children: `[n_above, ...]` to `[size, ...]`."""
+  if not level.sliced:
+    return parents[level.parents]
+  slices = [parents[start:stop] for start, stop in level.runs]
+  return slices[0] if len(slices) == 1 else jnp.concatenate(slices, axis=0)
+
+
+def reduce_children(
+  level: Level, children: jax.Array, num_parents: int, *, maximum: bool = False
+) -> jax.Array:
+  """Sums (or maximises) over each parent's children: `[size, H]` to `[num_parents, H]`."""
+  combine = jnp.maximum if maximum else jnp.add
+  if not level.sliced:
+    return _reduce_gathered(level, children, num_parents, combine, -jnp.inf if maximum else 0.0)
+  stops = np.cumsum([stop - start for start, stop in level.runs])
+  pieces = [
+    (start, stop, children[end - (stop - start) : end])
+    for (start, stop), end in zip(level.runs, stops.tolist())
+  ]
+  if all(start == 0 for start, _, _ in pieces):
+    return _reduce_prefixes([piece for _, _, piece in pieces], combine)
+  cuts = sorted({0, num_parents} | {b for start, stop, _ in pieces for b in (start, stop)})
+  segments = []
+  for low, high in itertools.pairwise(cuts):
+    covering = [p[low - a : high - a] for a, b, p in pieces if a <= low and high <= b]
+    total = covering[0]
+    for piece in covering[1:]:
+      total = combine(total, piece)
+    segments.append(total)
+  return segments[0] if len(segments) == 1 else jnp.concatenate(segments, axis=0)
+
+
+def _reduce_prefixes(pieces: Sequence[jax.Array], combine: Callable) -> jax.Array:
+  """Combines pieces that all start at the first parent, shortest first."""
+  pieces = sorted(pieces, key=len)
+  total = pieces[0]
+  for piece in pieces[1:]:
+    rest = piece[len(total) :]
+    total = combine(total, piece[: len(total)])
+    if len(rest):
+      total = jnp.concatenate([total, rest], axis=0)
+  return total
+
+
+_MANY_CHILDREN = 8  # a node of chance has dozens, one of a player hardly more than these
+
+
+def _reduce_gathered(level: Level, children, num_parents: int, combine, fill: float) -> jax.Array:
+  """Combines over children by index; parents of many children apart, so as not to pad to them."""
+  counts = np.bincount(level.parents, minlength=num_parents)
+  table = _child_table(level, counts)
+  padded = jnp.concatenate([children, jnp.full_like(children[:1], fill)])
+  few, many = np.flatnonzero(counts <= _MANY_CHILDREN), np.flatnonzero(counts > _MANY_CHILDREN)
+  parts = []
+  if len(few):
+    slots = table[few, : max(counts[few].max(), 1)].T
+    parts.append(functools.reduce(combine, (padded[slot] for slot in slots)))
+  if len(many):
+    gathered = padded[table[many]]
+    parts.append(gathered.max(axis=1) if combine is jnp.maximum else gathered.sum(axis=1))
+  if len(parts) == 1:
+    return parts[0]
+  return jnp.concatenate(parts)[np.argsort(np.concatenate([few, many]))]
+
+
+def _child_table(level: Level, counts: np.ndarray) -> np.ndarray:
+  """Returns each parent's children, filled up with `size`: `[num_parents, most children]`."""
+  order = np.argsort(level.parents, kind="stable")
+  slot = np.arange(level.size) - np.repeat(np.cumsum(counts) - counts, counts)
+  table = np.full((len(counts), counts.max()), level.size)
+  table[level.parents[order], slot] = order
+  return table
+
+
+def lift(tree: PublicTree, index: int, player: int, rows: jax.Array) -> jax.Array:
+  """Reindexes rows of level `index` from the parents' infostates to the nodes' own."""
+  if tree.infostate_parent is None:
+    return rows
+  start, stop = tree.structure.offsets[index : index + 2]
+  return jnp.take_along_axis(rows, tree.infostate_parent[start:stop, player], axis=1)
+
+
+def lower(
+  tree: PublicTree, index: int, player: int, rows: jax.Array, *, maximum: bool = False
+) -> jax.Array:
+  """Sums (or maximises) rows of level `index` over infostates of the same parent infostate."""
+  if tree.infostate_parent is None:
+    return rows
+  start, stop = tree.structure.offsets[index : index + 2]
+  parents = tree.infostate_parent[start:stop, player]  # [n, H]
+  from_parent = parents[:, :, None] == jnp.arange(tree.num_infostates)  # [n, H, H above]
+  if tree.possible is not None:
+    from_parent &= tree.possible[start:stop, player][:, :, None]
+  if maximum:
+    return jnp.where(from_parent, rows[:, :, None], -jnp.inf).max(axis=1)
+  return jnp.where(from_parent, rows[:, :, None], 0.0).sum(axis=1)
+
+
+def chance_reach(tree: PublicTree, dtype) -> Levels:
+  """Returns the probability of all that chance did to get to each node: `[n, 1]` a level."""
+  chance = [jnp.ones((1, 1), dtype)]
+  for i, level in enumerate(tree.structure.levels[1:], start=1):
+    below = to_children(level, chance[-1])
+    if tree.chance_probability is not None:
+      start, stop = tree.structure.offsets[i : i + 2]
+      below = below * tree.chance_probability[start:stop, None]
+    chance.append(below)
+  return tuple(chance)

@@ -1,0 +1,363 @@
+"""A problem: a public tree with root beliefs, and the sweeps that algorithms are made of.
+
+A sweep down gives reach probabilities, a sweep up counterfactual values. Algorithms call these
+operations and know neither how children are stored nor which nodes are there: `Problem` takes the
+levels of a tree as slices, `masked.MaskedProblem` a set of its nodes that may change.
+"""
+
+import dataclasses
+from typing import NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from games.game import CHANCE
+from games.public_tree import PADDING, Array, PublicTree
+from solvers.sweeps.levels import (
+  Levels,
+  join_levels,
+  lift,
+  lower,
+  reduce_children,
+  split_levels,
+  to_children,
+)
+from solvers.sweeps.pairs import Pairs, make_pairs
+
+Moves = bool | jax.Array  # whether a player moved to the nodes of a level: static, or `[n, 1]`
+T = TypeVar("T")
+
+
+class Sweep(NamedTuple):
+  """A traverser's counterfactual values.
+
+  Attributes:
+    nodes: for each level `[n, H]`, the value of reaching the node, in the node's infostates.
+    root: `[H]`.
+    parents: for each level `[n, H]`, the value of the parent, in the node's infostates; None
+      at levels that the traverser did not move to.
+  """
+
+  nodes: Levels
+  root: jax.Array
+  parents: tuple[jax.Array | None, ...]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Problem:
+  """A (sub)game to be solved from given beliefs; what stays fixed is computed once, by `make`.
+
+  All operations are of one tree; batches come from `jax.vmap`. Policies, reach and values are kept
+  by level, `[n, H]` each; row n of a policy is the probability that the player who acted at n's
+  parent moves to n.
+
+  Attributes:
+    tree: the public tree.
+    pairs: which infostates go together, and what they are worth at terminal nodes.
+    exists: for each level `[n, 1]`, 0 for nodes that are not there, or None if all are.
+    mover: for each level `[n, 1]`, who moved to get there, or None if that is static.
+  """
+
+  tree: PublicTree
+  pairs: Pairs
+  exists: Levels | None
+  mover: tuple[jax.Array | None, ...]
+
+  # What there is.
+
+  @property
+  def num_levels(self) -> int:
+    return len(self.tree.structure.levels)
+
+  @property
+  def num_infostates(self) -> int:
+    return self.tree.num_infostates
+
+  @property
+  def asks(self) -> bool:
+    """Whether there are leaves, whose values come from outside."""
+    return self.tree.depth_limited
+
+  @property
+  def root_mass(self) -> jax.Array:
+    """The opponent's mass at the root that is compatible with an infostate: `[P, H]`."""
+    return self.pairs.root_mass
+
+  @property
+  def largest_payoff(self) -> jax.Array:
+    """A bound of what a game can pay."""
+    largest = jnp.abs(jnp.asarray(self.tree.payoffs)).max()
+    if self.tree.payoff_scale.shape[-1]:
+      scale = jnp.abs(jnp.asarray(self.tree.payoff_scale)).max()
+      largest = largest * jnp.maximum(scale, 1.0)
+    return largest
+
+  def split(self, nodes: Array) -> Levels:
+    """Cuts an array over nodes `[N, ...]` into one array a level."""
+    return split_levels(self.tree, nodes)
+
+  def moves_at(self, index: int, player: int) -> Moves:
+    """Says which nodes of level `index` `player` moved to: True, False or `[n, 1]` of bool."""
+    level = self.tree.structure.levels[index]
+    if level.movers and player not in level.movers:
+      return False
+    actor, mover = level.parent_actor, self.mover[index]
+    if actor is not None or mover is None:
+      return actor == player
+    return mover == player
+
+  # Down: reach.
+
+  def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
+    """Returns `player`'s reach by its own moves alone.
+
+    `policy` holds a probability for every edge; the root's row is ignored. `root` `[H]` is the
+    reach at the root's infostates, one by default.
+    """
+    if root is None:
+      root = jnp.ones(self.num_infostates, policy[0].dtype)
+    reach = [self.pairs.mask_reach(0, player, root[None])]
+    for i in range(1, len(policy)):
+      reach.append(self.reach_below(i, policy[i], reach[-1], player))
+    return tuple(reach)
+
+  def reach_below(self, index: int, policy: jax.Array, above: jax.Array, player: int) -> jax.Array:
+    """Returns `player`'s own reach of level `index` from that of the level above, `[n, H]`."""
+    below = self._from_parents(index, player, above)
+    moved = self.moves_at(index, player)
+    if moved is not False:
+      below = below * choose(moved, policy, jnp.ones_like(policy))
+    return self.pairs.mask_reach(index, player, below)
+
+  def both_reach(self, policy: Levels) -> tuple[Levels, Levels]:
+    """Returns both players' `own_reach`."""
+    return self.own_reach(policy, 0), self.own_reach(policy, 1)
+
+  def with_nature(self, index: int, own: jax.Array, player: int) -> jax.Array:
+    """Multiplies `player`'s own reach `[n, H]` of a level by root beliefs and public chance."""
+    return own * jnp.broadcast_to(self.pairs.nature[player][index], own.shape)
+
+  def node_reach(self, own: tuple[Levels, Levels]) -> jax.Array:
+    """Returns players' reach of every node with root beliefs and chance, `[N, P, H]`."""
+    reach = [
+      join_levels(tuple(self.with_nature(i, x, player) for i, x in enumerate(levels)))
+      for player, levels in enumerate(own)
+    ]
+    return jnp.stack(reach, axis=1)
+
+  # Leaves.
+
+  def leaf_rows(self, levels: Levels) -> jax.Array:
+    """Returns the rows of the leaves `[L, H]` of an array kept by level."""
+    rows = [
+      x[level.num_inner : level.num_inner + level.num_leaves]
+      for x, level in zip(levels, self.tree.structure.levels)
+      if level.num_leaves
+    ]
+    if not rows:
+      return jnp.zeros((0, self.num_infostates), levels[0].dtype)
+    return rows[0] if len(rows) == 1 else jnp.concatenate(rows, axis=0)
+
+  def leaf_features(self, player: int) -> jax.Array:
+    """Returns the leaves' public states as `player` sees them: `[L, F]`."""
+    return jnp.asarray(self.tree.leaf_features)[player]
+
+  def leaf_possible(self) -> jax.Array | None:
+    """Returns which infostates the rules allow at the leaves, `[L, P, H]`, or None for all."""
+    if self.tree.possible is None:
+      return None
+    return jnp.asarray(self.tree.possible)[self.tree.leaf_nodes]
+
+  def leaf_reach(self, own: Levels, player: int) -> jax.Array:
+    """Returns `player`'s reach at the leaves with root beliefs and chance: `[L, H]`."""
+    nature = self.pairs.nature[player]
+    full = tuple(jnp.broadcast_to(x, y.shape) for x, y in zip(nature, own))
+    return self.leaf_rows(own) * self.leaf_rows(full)
+
+  def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
+    """Returns the mass of the opponent's `reach` `[L, H]` compatible with `player`'s infostates."""
+    return self.pairs.compatible_mass(reach, player)
+
+  def weigh_leaf_values(self, values: jax.Array, opponent_reach: Levels, player: int) -> jax.Array:
+    """Turns expected values at the leaves `[L, H]` into counterfactual values `[L, H]`."""
+    return values * self.compatible_mass(self.leaf_reach(opponent_reach, 1 - player), player)
+
+  # Up: values.
+
+  def values_up(
+    self,
+    policy: Levels | None,
+    opponent_reach: Levels,
+    leaf_values: jax.Array | None,
+    player: int,
+  ) -> Sweep:
+    """Computes `player`'s counterfactual values from the bottom up.
+
+    Args:
+      policy: the rows that `player` moved to are used. None to respond best instead: the maximum
+        over the player's moves.
+      opponent_reach: the opponent's own reach.
+      leaf_values: `[L, H]` expected values at the leaves times the opponent's compatible reach
+        (`weigh_leaf_values`); None if there are no leaves.
+      player: whose values, 0 or 1.
+
+    Returns:
+      The values; see `Sweep`.
+    """
+    terminals = self.pairs.terminal_values(self.tree, opponent_reach, player)
+    nodes: list[jax.Array] = [jnp.zeros(())] * self.num_levels
+    parents: list[jax.Array | None] = [None] * self.num_levels
+    inner = None
+    for i in reversed(range(self.num_levels)):
+      parts = [*self._inner_and_leaves(i, inner, leaf_values), terminals[i]]
+      there = [x for x in parts if x is not None]
+      values = there[0] if len(there) == 1 else jnp.concatenate(there, axis=0)
+      nodes[i] = values = self.pairs.mask_values(i, player, values)
+      if i == 0:
+        break
+      moved = self.moves_at(i, player)
+      if policy is None:
+        inner = self._best_over_children(i, values, player, moved)
+      else:
+        weighted = values if moved is False else choose(moved, policy[i] * values, values)
+        inner = self._over_children(i, player, weighted)
+      if moved is not False:
+        parents[i] = self._from_parents(i, player, inner)
+    return Sweep(tuple(nodes), nodes[0][0], tuple(parents))
+
+  def _inner_and_leaves(self, index: int, inner: jax.Array | None, leaf_values: jax.Array | None):
+    """Returns the values of a level's inner nodes and of its leaves; None for what it lacks."""
+    level, start = self.tree.structure.levels[index], self.tree.structure.leaf_offsets[index]
+    if not level.num_leaves:
+      return inner, None
+    assert leaf_values is not None
+    return inner, leaf_values[start : start + level.num_leaves]
+
+  def advantages(self, sweep: Sweep, index: int) -> jax.Array | None:
+    """Returns what each move to level `index` is worth beyond its parent: `[n, H]`.
+
+    None at levels that the traverser did not move to. These are CFR's instantaneous regrets.
+    """
+    parents = sweep.parents[index]
+    return None if parents is None else sweep.nodes[index] - parents
+
+  def mix_values(self, sweep: Sweep, policy: Levels, player: int) -> Sweep:
+    """Returns `sweep` with the policy's mix of the moves' values as the parents' values."""
+    parents = list(sweep.parents)
+    for i, value in enumerate(parents):
+      if value is not None:
+        mix = self._over_children(i, player, policy[i] * sweep.nodes[i])
+        parents[i] = self._from_parents(i, player, mix)
+    return sweep._replace(parents=tuple(parents))
+
+  # Policies.
+
+  def uniform_policy(self) -> Levels:
+    """Returns the policy that takes every legal action equally often."""
+    h, dtype = self.num_infostates, self.tree.dtype
+    return self.normalise(
+      tuple(jnp.zeros((level.size, h), dtype) for level in self.tree.structure.levels)
+    )
+
+  def normalise(self, weights: Levels) -> Levels:
+    """Divides non-negative weights of edges by their sum over the mover's choices.
+
+    Where all are zero the choices are equally likely. Rows that no player moved to are one, and
+    rows of nodes that are not there zero.
+    """
+    policy = [jnp.ones_like(weights[0])]
+    for i in range(1, len(weights)):
+      rows = self._existing(i, weights[i])
+      if self.tree.structure.levels[i].parent_actor != CHANCE:
+        for player in (0, 1):
+          moved = self.moves_at(i, player)
+          if moved is not False:
+            rows = choose(moved, self.normalise_rows(i, player, weights[i]), rows)
+      policy.append(rows)
+    return tuple(policy)
+
+  def normalise_rows(self, index: int, player: int, weights: jax.Array) -> jax.Array:
+    """Divides weights `[n, H]` of level `index` by their sum over `player`'s choices.
+
+    Where all are zero the choices are equally likely. Rows that `player` did not move to are
+    meaningless.
+    """
+    real = exists = self._existing(index, weights)
+    possible = self.pairs.possible_rows(index, player)
+    changing = self.tree.infostate_parent is not None
+    if changing and possible is not None:
+      real = exists * possible
+    share, total = self._share(index, player, weights * real)
+    fallback, _ = self._share(index, player, real)
+    rows = jnp.where(total > 0, share, fallback)
+    # Impossible infostates come from nowhere: any number will do, and one is harmless.
+    return jnp.where(real > 0, rows, exists) if changing else rows
+
+  def largest_of_siblings(self, index: int, player: int, rows: jax.Array) -> jax.Array:
+    """Returns the largest of `rows` `[n, H]` of level `index` over `player`'s choices, `[n, H]`."""
+    return self._from_parents(index, player, self._over_children(index, player, rows, maximum=True))
+
+  def _existing(self, index: int, like: jax.Array) -> jax.Array:
+    exists = jnp.ones_like(like)
+    return exists if self.exists is None else exists * self.exists[index]
+
+  def _share(self, index: int, player: int, rows: jax.Array):
+    """Returns each row's share of its siblings' sum, and that sum, both `[n, H]`."""
+    total = self._from_parents(index, player, self._over_children(index, player, rows))
+    return rows / jnp.where(total > 0, total, 1.0), total
+
+  # Between levels.
+
+  def _from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
+    """Returns the parents' rows of level `index`, in the nodes' own infostates: `[n, H]`."""
+    level = self.tree.structure.levels[index]
+    return lift(self.tree, index, player, to_children(level, above))
+
+  def _over_children(
+    self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
+  ) -> jax.Array:
+    """Sums (or maximises) rows `[n, H]` of level `index` over each parent's children."""
+    levels = self.tree.structure.levels
+    if maximum and self.exists is not None:
+      rows = jnp.where(self.exists[index] > 0, rows, -jnp.inf)
+    rows = lower(self.tree, index, player, rows, maximum=maximum)
+    return reduce_children(levels[index], rows, levels[index - 1].num_inner, maximum=maximum)
+
+  def _best_over_children(
+    self, index: int, values: jax.Array, player: int, moved: Moves
+  ) -> jax.Array:
+    if moved is False:
+      return self._over_children(index, player, values)
+    best = self._over_children(index, player, values, maximum=True)
+    best = jnp.where(jnp.isfinite(best), best, 0.0)  # infostates that do not exist
+    if moved is True:
+      return best
+    start = self.tree.structure.offsets[index - 1]
+    kind = jnp.asarray(self.tree.kind)[start : start + len(best), None]
+    return jnp.where(kind == player, best, self._over_children(index, player, values))
+
+
+def make_problem(tree: PublicTree, beliefs: Array) -> Problem:
+  """Returns the problem of `tree` from root `beliefs` `[P, H]`."""
+  tree = jax.tree.map(jnp.asarray, tree)
+  beliefs = jnp.asarray(beliefs)
+  kinds = split_levels(tree, tree.kind)
+  exists = None
+  if tree.padded:
+    exists = tuple((kind != PADDING).astype(beliefs.dtype)[:, None] for kind in kinds)
+  mover: list[jax.Array | None] = [None]
+  for above, level in zip(kinds, tree.structure.levels[1:]):
+    fixed = level.parent_actor is not None
+    mover.append(None if fixed else to_children(level, above[:, None]))
+  return Problem(tree, make_pairs(tree, beliefs), exists, tuple(mover))
+
+
+def choose(condition: Moves, x: T, y: T) -> T:
+  """Returns `x` where the condition holds and `y` elsewhere, leaf by leaf.
+
+  `jnp.where` that costs nothing where the condition is static.
+  """
+  if isinstance(condition, bool):
+    return x if condition else y
+  return jax.tree.map(lambda a, b: jnp.where(condition, a, b), x, y)

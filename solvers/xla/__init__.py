@@ -1,0 +1,1 @@
+"""Compilation of programs for a CPU, and work spread over its cores."""

@@ -1,0 +1,104 @@
+"""Threads over a CPU's cores for work that XLA runs on one of them."""
+
+import concurrent.futures
+import os
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Item = TypeVar("Item")
+Rows = TypeVar("Rows")
+Result = TypeVar("Result")
+_compiled: set[Hashable] = set()
+
+
+def num_cores() -> int:
+  """Returns how many cores this process may use."""
+  if hasattr(os, "sched_getaffinity"):
+    return len(os.sched_getaffinity(0))
+  return os.cpu_count() or 1
+
+
+def map_over_cores(
+  function: Callable[[Rows], Result], rows: Rows, *, most: int, key: Hashable
+) -> Result:
+  """Applies a compiled function to equal parts of `rows`, each on a core of its own.
+
+  A loop over small arrays, as a solver's is, runs on one core: an operation is over before
+  another core could help. Compiled programs do not hold Python's lock, so threads do help.
+
+  Args:
+    function: compiled; maps arrays with a leading axis `[B]` to others, row by row.
+    rows: a pytree of such arrays.
+    most: parts to make at most.
+    key: what the compiled program depends on besides the shapes of `rows`.
+
+  Returns:
+    What `function(rows)` would.
+  """
+  size = len(jax.tree.leaves(rows)[0])
+  count = min(num_cores(), most)
+  if count <= 1:
+    return function(rows)
+  share = -(-size // count)
+  count = -(-size // share)
+  # The last part is filled up with the last row, so that one program serves all parts.
+  places = [np.minimum(np.arange(i * share, (i + 1) * share), size - 1) for i in range(count)]
+  x64 = jax.config.read("jax_enable_x64")  # threads start with the process's own setting
+
+  def run(part: np.ndarray):
+    with jax.enable_x64(x64):
+      return jax.block_until_ready(function(jax.tree.map(lambda x: x[part], rows)))
+
+  leaves, structure = jax.tree.flatten(rows)
+  key = (key, structure, share, x64, *((x.shape[1:], str(x.dtype)) for x in leaves))
+  parts = []
+  if key not in _compiled:
+    parts.append(run(places[0]))  # alone, so that it is compiled once
+    _compiled.add(key)
+  with concurrent.futures.ThreadPoolExecutor(count) as threads:
+    parts += threads.map(run, places[len(parts) :])
+  return jax.tree.map(lambda *x: jnp.concatenate(x)[:size], *parts)
+
+
+def run_ahead(
+  function: Callable[[Item], Result], items: Iterable[Item], *, kind: Callable[[Item], Hashable]
+) -> Iterator[tuple[Item, Result]]:
+  """Yields each item with `function(item)`, in order, while the next are computed on other cores.
+
+  On an accelerator one follows the other: its programs would only wait for each other.
+
+  Args:
+    function: calls a compiled program and waits for its result.
+    items: what to call it with.
+    kind: what decides which program an item needs. The first of each kind is done before others
+      of it begin, so that it is compiled once.
+  """
+  count = num_cores() if jax.default_backend() == "cpu" else 1
+  if count == 1:
+    for item in items:
+      yield item, function(item)
+    return
+  x64 = jax.config.read("jax_enable_x64")  # threads start with the process's own setting
+
+  def run(item: Item) -> Result:
+    with jax.enable_x64(x64):
+      return function(item)
+
+  seen: set[Hashable] = set()
+  pending: deque[tuple[Item, concurrent.futures.Future[Result]]] = deque()
+  with concurrent.futures.ThreadPoolExecutor(count) as threads:
+    for item in items:
+      pending.append((item, threads.submit(run, item)))
+      if kind(item) not in seen:
+        seen.add(kind(item))
+        concurrent.futures.wait([pending[-1][1]])
+      while len(pending) > count:
+        first, future = pending.popleft()
+        yield first, future.result()
+    for item, future in pending:
+      yield item, future.result()

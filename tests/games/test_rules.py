@@ -1,0 +1,163 @@
+"""The same rules on numpy's arrays and on JAX's, in the sizes that are played."""
+
+import jax
+import numpy as np
+import pytest
+
+import games
+from games.poker import PRESETS, BetSizes, Betting, Deck, Holdem, MergedSuits
+from games.testing import check_rules
+
+RIVER = "river_endgame_holdem"
+PLAYED = {
+  "kuhn_poker": lambda: games.make("kuhn_poker"),
+  "leduc_poker": lambda: games.make("leduc_poker"),
+  "liars_dice": lambda: games.make("liars_dice", num_dice=2, num_faces=4),
+  "river_endgame_holdem": lambda: games.make(RIVER, bets="hunl", stack=(18_000, 20_000)),
+  "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
+  "small_holdem": lambda: games.make("small_holdem", blinds=(100, 50), first_to_act=(1, 0)),
+  "turn_endgame_holdem": lambda: games.make("turn_endgame_holdem"),
+  "two rounds to come": lambda: Holdem(
+    deck=Deck("9TJQKA", "shdc"),
+    board=(0, 5, 10),
+    deals=(1, 1),
+    rules=Betting((3_000, 3_000), (150, 150), 100),
+    bets=BetSizes((((0.33, 1.0), (0.7,)), ((0.75,), ())), max_raises=2),
+  ),
+  "a billion chips": lambda: games.make(
+    RIVER, stack=1_000_000_000, pot=20, big_blind=1, bets=(0.001, 3.3, 1000.0)
+  ),
+  "a bet added": lambda: games.make("turn_endgame_holdem").with_bet((1,), 1_700),
+  "every hand": lambda: games.make("turn_endgame_holdem").replace(every_hand=True),
+  "merged turn": lambda: MergedSuits(games.make("turn_endgame_holdem")),
+  "merged river": lambda: MergedSuits(games.make(RIVER)),
+}
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_rules_of_games_as_played(name):
+  check_rules(PLAYED[name](), num_playouts=16)
+
+
+def test_every_registered_game_is_checked_here():
+  """A new game must be added above, in the size that is played."""
+  assert {make().name for make in PLAYED.values()} >= set(games.registered_games())
+
+
+@pytest.mark.parametrize("name", ["leduc_poker", "two rounds to come"])
+def test_rules_in_float64(name, x64):
+  check_rules(PLAYED[name](), num_playouts=16)
+
+
+def test_bets_are_what_the_float_formula_gives():
+  """For all fractions of the presets, at each number of chips up to a hundred thousand."""
+  highest = np.arange(1, 100_001)
+  fractions = {f for sizes in PRESETS.values() for r in sizes.fractions for c in r for f in c}
+  rules = Betting((2**40, 2**40), (1, 1), 1)
+  states = np.repeat(rules.start()[None], len(highest), axis=0)
+  states[:, 2:4] = highest[:, None]
+  for fraction in fractions:
+    found = BetSizes((((fraction,),),)).amounts(rules, states)[:, 0]
+    np.testing.assert_array_equal(found, np.floor(highest * (1 + 2 * fraction) + 0.5))
+
+
+def test_fractions_round_to_thousandths():
+  sizes = BetSizes((((0.33349, 0.5),), ((1 / 3, 0.7495, 2), ())))
+  assert sizes.thousandths.tolist() == [
+    [[333, 500, 0], [333, 500, 0]],
+    [[333, 750, 2000], [0, 0, 0]],
+  ]
+
+
+# Controls: rules that are not the same everywhere must be refused, with a sentence that says which.
+
+
+class AsksTheValue(games.KuhnPoker):
+  """A tracer has no value."""
+
+  def payoff_scale(self, states):
+    return super().payoff_scale(states) * (1.0 if (states[:, 0] > 2).all() else 2.0)
+
+
+class AssignsByMask(games.LiarsDice):
+  def legal_actions(self, states):
+    legal = super().legal_actions(states)
+    legal[states[:, 0] == games.liars_dice.NO_BID, self.liar] = False
+    return legal
+
+
+class OnlyBatches(games.LeducPoker):
+  """Right for any batch, wrong for one state."""
+
+  def stages(self, states):
+    return states[:, 0] + (0 * states[:, 0] if len(states) > 1 else 1)
+
+
+class AnotherNumber(games.LeducPoker):
+  def pair_index(self, states):
+    return super().pair_index(states) + (not isinstance(states, np.ndarray))
+
+
+class NearlyTheFeatures(games.KuhnPoker):
+  def features(self, states, player):
+    off = 0.0 if isinstance(states, np.ndarray) else 1e-5 * player
+    return super().features(states, player) + off
+
+
+class NotANumber(games.KuhnPoker):
+  def payoff_scale(self, states):
+    return super().payoff_scale(states) * (1 if isinstance(states, np.ndarray) else np.nan)
+
+
+class TooManyChips(games.LeducPoker):
+  """The product needs more than 32 bits."""
+
+  def payoff_index(self, states):
+    return super().payoff_index(states) * 2**30 // 2**30
+
+
+class TruthAsNumber(games.KuhnPoker):
+  def legal_actions(self, states):
+    legal = super().legal_actions(states)
+    return legal if isinstance(states, np.ndarray) else legal.astype(int)
+
+
+class OneArrayMore(games.KuhnPoker):
+  def infostate_parents(self, states, actions):
+    if isinstance(states, np.ndarray):
+      return None
+    return jax.numpy.zeros((len(states), 2, 3), int) + jax.numpy.arange(3)
+
+
+class WiderStates(games.KuhnPoker):
+  """In float64's company, int32 becomes int64."""
+
+  def next_states(self, states, actions):
+    return super().next_states(states, actions).astype(int)
+
+
+MISTAKES = {
+  AsksTheValue: r"payoff_scale\(\) fails under jax.jit",
+  AssignsByMask: r"legal_actions\(\) fails with JAX",
+  OnlyBatches: r"stages\(\) is 1 at \(0,\) under jax.vmap over single states, and 0 with numpy",
+  AnotherNumber: r"pair_index\(\) is 1 at \(0,\) with JAX, and 0 with numpy, for the state \[",
+  NearlyTheFeatures: r"features\(\) is .* at \(0, 0\)",
+  NotANumber: r"payoff_scale\(\) is nan",
+  TooManyChips: r"payoff_index\(\) is .* with JAX",
+  TruthAsNumber: r"legal_actions\(\) is int32 of shape .* and bool of shape",
+  OneArrayMore: r"infostate_parents\(\) returns 1 arrays with JAX, and 0 with numpy",
+  WiderStates: r"next_states\(\) turns states of int32 into int64",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda kind: kind.__name__)
+def test_control_rules_that_differ_are_refused(mistake):
+  with pytest.raises(AssertionError, match=MISTAKES[mistake]) as error:
+    check_rules(mistake())
+  assert "\n" not in str(error.value)
+
+
+def test_control_states_that_do_not_fit_are_refused():
+  game = games.make(RIVER, stack=5_000_000_000, pot=4_000_000_000)
+  with pytest.raises(AssertionError, match="must fit into 32 bits"):
+    check_rules(game)

@@ -1,0 +1,292 @@
+"""Agents at the table: what they play is what the searching agent's policy says, in any seat."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyspiel
+import pytest
+
+import games
+import solvers
+from rebel_jax.agents.agent import Agent, Searcher, prepare
+from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match, summarise
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.networks.value import NetworkLeafValues
+from rebel_jax.open_spiel import bots
+from rebel_jax.training.setup import make_network, make_setup
+from solvers.search.batch import node_beliefs
+from solvers.search.find import find_subgames
+from solvers.search.playthroughs import searching_policy
+from solvers.search.searching_agent import make_searching_agent
+from solvers.sweeps.levels import join_levels, split_levels
+from solvers.sweeps.problem import make_problem
+from tests.tiny import TINY
+
+GAMES = {
+  "kuhn_poker": {"depth": 1},
+  "rock_paper_scissors": {"depth": 1},  # hidden moves
+  "leduc_poker": {"depth": 2},  # public chance between the searches
+}
+SLOW_LAST = ["kuhn_poker"] + [
+  pytest.param(name, marks=pytest.mark.slow) for name in ("rock_paper_scissors", "leduc_poker")
+]
+LEDUC_SLOW = [*list(GAMES)[:-1], pytest.param("leduc_poker", marks=pytest.mark.slow)]
+ITERATIONS = 16
+
+
+@functools.cache
+def untrained(name) -> Policy:
+  """Returns a network that has learned nothing, so that its agent is far from an equilibrium."""
+  config = TINY.replace(game=name, game_params=(), **GAMES[name])
+  setup = make_setup(config)
+  return Policy(config, setup.trainer.init(setup.table, 1, setup.mesh).params, {})
+
+
+@functools.cache
+def searching(name):
+  """Returns the game's tree and the average policy of many playthroughs of the same agent."""
+  policy = untrained(name)
+  game = policy.config.make_game()
+  agent = make_searching_agent(
+    game,
+    find_subgames(game, depth=policy.config.search.depth),
+    algorithm=solvers.linear_cfr(),
+    leaf_values=NetworkLeafValues(make_network(policy.config, game)),
+  )
+  settings = {"num_playthroughs": 512, "num_iterations": ITERATIONS, "key": jax.random.key(7)}
+  return agent.tree, searching_policy(agent, params=policy.params, **settings)
+
+
+@functools.cache
+def searcher(name) -> Searcher:
+  return Searcher(
+    untrained(name), iterations=ITERATIONS, algorithm="linear_cfr", num_games=64, seed=3
+  )
+
+
+def exact(tree, ours, theirs) -> float:
+  """Returns what policy `ours` wins a game against `theirs`, both seats equally often."""
+  kind = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
+  marginals = np.asarray(solvers.root_marginals(tree, jnp.asarray(tree.prior)))
+  total = 0.0
+  for seat in (0, 1):
+    mixed = np.where((kind == seat)[:, None], ours, theirs)
+    values = solvers.expected_values(tree, jnp.asarray(mixed, tree.dtype))
+    total += float((marginals * np.asarray(values)).sum(axis=1)[seat]) / 2
+  return total
+
+
+def uniform(tree) -> np.ndarray:
+  """Returns the policy `[N, H]` that makes every move equally often."""
+  policy = make_problem(tree, tree.prior).uniform_policy()
+  return np.asarray(join_levels(policy))
+
+
+@pytest.mark.parametrize("name", LEDUC_SLOW)
+def test_policies_win_what_they_are_worth(name):
+  """Dealer and match against `expected_values`."""
+  game = games.make(name)
+  tree = games.build_public_tree(game)
+  policy = uniform(tree)
+  solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2).average_policy
+  result = play_match(
+    game,
+    lambda seed: PolicyPlayer(tree, policy, seed=seed),
+    lambda seed: PolicyPlayer(tree, solved, seed=seed),
+    num_games=2000,
+  )
+  assert abs(result.mean - exact(tree, policy, np.asarray(solved))) < 2.2 * result.half_width
+
+
+@pytest.mark.parametrize("name", SLOW_LAST)
+def test_an_agent_plays_the_searching_policy(name):
+  """In both seats, against an opponent that the difference to another policy shows against."""
+  tree, policy = searching(name)
+  game = untrained(name).config.make_game()
+  best = [solvers.best_response(tree, policy, player=p)[1] for p in (0, 1)]
+  kind = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
+  opponent = np.where((kind == 0)[:, None], best[0], best[1])
+  result = play_match(
+    game,
+    lambda seed: Agent(searcher(name), seed=seed),
+    lambda seed: PolicyPlayer(tree, opponent, seed=seed),
+    num_games=600,
+  )
+  assert abs(result.mean - exact(tree, policy, opponent)) < 2.2 * result.half_width
+  # Control: an equilibrium loses less to the same opponent, by more than that.
+  better = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=256).average_policy
+  assert exact(tree, np.asarray(better), opponent) > result.mean + 2.2 * result.half_width
+
+
+@pytest.mark.parametrize("name", [SLOW_LAST[0], SLOW_LAST[2]])
+def test_an_open_spiel_bot_plays_the_searching_policy(name):
+  tree, policy = searching(name)
+
+  def random_bot(game, seat, seed):
+    return pyspiel.make_uniform_random_bot(seat, seed)
+
+  result = bots.play_bots(searcher(name), random_bot, num_games=400)
+  assert abs(result.mean - exact(tree, policy, uniform(tree))) < 2.2 * result.half_width
+
+
+def test_a_bot_names_its_policy():
+  translation = bots.Translation(untrained("kuhn_poker").config.make_game())
+  bot = bots.AgentBot(searcher("kuhn_poker"), translation, 1)
+  state = translation.open_spiel_game.new_initial_state()
+  for action in (2, 0, 1):  # king, jack, the first player bets
+    state.apply_action(action)
+  assert bot.provides_policy()
+  policy, action = bot.step_with_policy(state)
+  assert bot.get_policy(state) == policy
+  assert sorted(a for a, _ in policy) == [0, 1]
+  assert sum(p for _, p in policy) == pytest.approx(1)
+  assert action in (0, 1)
+  bot.restart()
+  assert bot.step(state) in (0, 1)
+
+
+class Witness(pyspiel.Bot):
+  """Plays the first legal action, and writes down all that happens, as it is told."""
+
+  def __init__(self, seat):
+    pyspiel.Bot.__init__(self)
+    self.seat, self.games = seat, []
+
+  def restart(self):
+    self.games.append([])
+
+  def inform_action(self, state, player, action):
+    assert state.history() == [x for _, x in self.games[-1]]
+    self.games[-1].append((player, action))
+
+  def step(self, state):
+    assert state.history() == [x for _, x in self.games[-1]]
+    self.games[-1].append((self.seat, state.legal_actions()[0]))
+    return state.legal_actions()[0]
+
+
+def test_other_bots_are_told_what_happens():
+  witnesses = []
+
+  def make_witness(game, seat, seed):
+    witnesses.append(Witness(seat))
+    return witnesses[-1]
+
+  bots.play_bots(searcher("kuhn_poker"), make_witness, num_games=4)
+  for witness in witnesses:
+    ((*deals, first, second), *_) = [game[:4] for game in witness.games]
+    assert len(witness.games) == 1
+    assert [player for player, _ in deals] == [pyspiel.PlayerId.CHANCE] * 2
+    assert [player for player, _ in (first, second)] == [0, 1]
+
+
+def test_bots_with_a_state_of_their_own_can_play():
+  def stateful(game, seat, seed):
+    return pyspiel.make_stateful_random_bot(game, seat, seed)
+
+  assert bots.play_bots(searcher("kuhn_poker"), stateful, num_games=6).num_games == 6
+
+
+def test_beliefs_follow_what_is_seen():
+  agent = Agent(searcher("kuhn_poker"), seed=0)
+  agent.start(1, 2)
+  np.testing.assert_allclose(agent.beliefs, 1 / 3, atol=1e-6)
+  before = agent._found()
+  agent.observe(1)  # player 0 bets; depth 1, so the next search starts here
+  assert agent.pending
+  reached = before.policy[np.flatnonzero(before.tree.action == 1)[0]]
+  np.testing.assert_allclose(agent.beliefs[0], reached / reached.sum(), atol=1e-5)
+  np.testing.assert_allclose(agent.beliefs[1], 1 / 3, atol=1e-5)
+  assert sum(agent.choices().values()) == pytest.approx(1)
+
+
+def test_moves_that_its_model_never_makes_leave_all_infostates_possible():
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game, depth=3)
+  problem = make_problem(tree, tree.prior)
+  first = np.asarray(tree.action)[1]
+  policy = np.ones((tree.num_nodes, tree.num_infostates), np.float32)
+  policy[2:] = (np.asarray(tree.parent)[2:] != 0)[:, None]  # player 0 only ever takes node 1
+  beliefs = np.asarray(node_beliefs(problem, split_levels(tree, policy)))
+  assert np.isfinite(beliefs).all()
+  np.testing.assert_allclose(beliefs.sum(-1), 1, atol=1e-6)
+  unseen = next(n for n in range(2, tree.num_nodes) if tree.parent[n] == 0)
+  assert tree.action[unseen] != first
+  possible = np.ones(tree.num_infostates) if tree.possible is None else tree.possible[unseen, 0]
+  np.testing.assert_allclose(beliefs[unseen, 0], possible / possible.sum(), atol=1e-6)
+
+
+def test_agents_side_by_side_search_in_one_call(monkeypatch):
+  agents = [Agent(searcher("kuhn_poker"), seed=i) for i in range(5)]
+  for i, agent in enumerate(agents):
+    agent.start(i % 2, i % 3)
+  calls = []
+  original = Searcher._search
+  monkeypatch.setattr(Searcher, "_search", lambda *a: calls.append(1) or original(*a))
+  prepare(agents)
+  assert len(calls) == 1
+  assert not any(agent.pending for agent in agents)
+
+
+def test_summaries():
+  result = summarise([(0, 1.0), (1, -1.0), (0, 3.0), (1, 1.0)])
+  assert result.mean == 1.0
+  assert result.by_seat == (2.0, 0.0)
+  assert result.half_width == pytest.approx(1.96 * np.sqrt(2 / 2 + 2 / 2) / 2)
+  assert "+1.0000" in str(result)
+
+
+def test_mistakes_are_named():
+  agent = Agent(searcher("kuhn_poker"))
+  with pytest.raises(ValueError, match=r"player=2"):
+    agent.start(2, 0)
+  with pytest.raises(ValueError, match=r"infostate=7"):
+    agent.start(0, 7)
+  agent.start(1, 0)
+  with pytest.raises(ValueError, match=r"player=1 is not to move here, player 0 is"):
+    agent.act()
+  with pytest.raises(ValueError, match=r"action=9 is not legal here"):
+    agent.observe(9)
+  with pytest.raises(ValueError, match=r"iterations=3"):
+    Searcher(untrained("kuhn_poker"), iterations=3)
+  with pytest.raises(ValueError, match=r"algorithm='magic'"):
+    Searcher(untrained("kuhn_poker"), algorithm="magic")
+  game = untrained("kuhn_poker").config.make_game()
+  with pytest.raises(ValueError, match=r"num_games=3"):
+    play_match(game, UniformPlayer, UniformPlayer, num_games=3)
+  dealer = Dealer(game)
+  rng = np.random.default_rng(0)
+  dealer.deal(rng)
+  with pytest.raises(ValueError, match=r"action=5 is not legal"):
+    dealer.apply(Move(5, dealer.infostates[0]), rng)
+
+
+@pytest.mark.parametrize(("algorithm", "same"), [("linear_cfr", True), ("linear_cfr_avg", False)])
+def test_searches_go_on_from_the_beliefs_that_the_algorithm_asks_for(algorithm, same):
+  searcher = Searcher(untrained("kuhn_poker"), iterations=64, algorithm=algorithm)
+  (search,) = searcher.search([0], np.asarray(searcher.game.prior())[None])
+  here = search.tree.leaf_actor != games.PADDING
+  of_iterate = search.beliefs[search.tree.leaf_nodes][here]
+  assert np.allclose(search.leaf_beliefs[here], of_iterate, atol=1e-6) == same
+  np.testing.assert_allclose(search.leaf_beliefs[here].sum(axis=-1), 1.0, atol=1e-5)
+
+
+def test_hands_are_dealt_as_often_as_their_pairs_weigh():
+  """One after the other, without the table of pairs that decides elsewhere."""
+  game = games.make(
+    "river_endgame_holdem",
+    board="TsThJsJhQs", pot=200, stack=300, big_blind=100, ranks="TJQKA", suits="sh",
+  )  # fmt: skip
+  prior = np.asarray(game.prior(), float)
+  joint = prior[0][:, None] * prior[1] * game.pair_weights()[0]
+  dealer, rng, found = Dealer(game), np.random.default_rng(0), np.zeros_like(joint)
+  assert 0 < (joint > 0).sum() < joint.size
+  for _ in range(4_000):
+    dealer.deal(rng)
+    found[tuple(dealer.infostates)] += 1
+  assert (found[joint == 0] == 0).all()
+  expected = 4_000 * joint / joint.sum()
+  assert np.abs(found - expected).max() < 5 * np.sqrt(expected.max())

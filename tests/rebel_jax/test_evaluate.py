@@ -1,0 +1,163 @@
+"""The command `python -m rebel_jax.evaluate`, and what it measures."""
+
+import json
+
+import numpy as np
+import pytest
+
+import rebel_jax
+from rebel_jax import evaluate
+from rebel_jax.checkpoints.checkpoint import checkpoints_of, export
+from rebel_jax.evaluation.evaluator import Evaluator, evaluate_params
+from solvers.search import playthroughs
+from tests.tiny import TINY, rows, trained
+
+
+def run(capsys, *arguments):
+  """Returns what the command printed on standard output and error, and its exit code."""
+  code = evaluate.main([str(x) for x in arguments])
+  out, err = capsys.readouterr()
+  return out, err, code
+
+
+def test_one_json_object_that_agrees_with_the_run(capsys):
+  """Measured as the run measured itself, the same network gets the same number."""
+  final = rows(trained())[-1]
+  same = ["--playthroughs", final["playthroughs"], "--iterations", final["iterations"]]
+  same += ["--seed", TINY.seed + final["step"], "--unsafe", "--json"]
+  out, err, code = run(capsys, trained(), *same)
+  assert code == 0
+  assert out.count("\n") == 1
+  result = json.loads(out)
+  for key in ("exploitability", "playthroughs", "iterations", "exploitability_average_policy"):
+    assert result[key] == final[key], key
+  assert result["seconds"] > 0
+  assert result["step"] == 8
+  assert "playthroughs" in err
+  assert "searches" in err
+
+  # A folder in checkpoints/ is that checkpoint; another seed samples other playthroughs.
+  oldest = checkpoints_of(trained())[0]
+  other = json.loads(run(capsys, oldest, *same)[0])
+  assert other["checkpoint"] == str(oldest)
+  assert other["exploitability"] != final["exploitability"]
+  # Three playthroughs of eight iterations: not every seed has others.
+  others = {
+    json.loads(run(capsys, trained(), *same, "--seed", seed)[0])["exploitability"]
+    for seed in range(90, 106)
+  }
+  assert others - {final["exploitability"]}
+
+
+def test_a_readable_table(capsys):
+  out, _, code = run(capsys, trained(), "--playthroughs", 2, "--iterations", 8)
+  assert code == 0
+  for words in ("exploitability", "playthroughs", "linear_cfr", "kuhn_poker", "iterations"):
+    assert words in out
+  assert "{" not in out.replace("{}", "")
+
+
+def test_the_number_from_python_is_the_same(tmp_path):
+  policy = rebel_jax.load(trained())
+  measure = {"playthroughs": 2, "iterations": 8, "seed": 5}
+  number = evaluate_params(policy.config, policy.params, **measure)
+  assert number == Evaluator(policy.config).exploitability(policy.params, **measure)
+  again = rebel_jax.load_pretrained("any", export(policy, tmp_path / "any"))
+  assert number == evaluate_params(again.config, again.params, **measure)
+
+
+def test_a_search_to_the_end_of_the_game_needs_no_network(capsys):
+  """Then unsafe search is CFR itself, while a shallow one is as bad as its untrained network."""
+  flags = ["--playthroughs", 1, "--iterations", 512, "--unsafe", "--json"]
+  deep = json.loads(run(capsys, trained(), *flags, "--depth", 3)[0])
+  assert deep["depth"] == 3
+  assert deep["exploitability_average_policy"] < 0.01
+  # One iteration's policy is much further from an equilibrium than their average.
+  assert deep["exploitability"] > 2 * deep["exploitability_average_policy"]
+  shallow = json.loads(run(capsys, trained(), *flags)[0])
+  assert shallow["exploitability_average_policy"] > 0.05
+
+
+BAD = [
+  ("", "Missing from python -m rebel_jax.evaluate: CHECKPOINT Folder of a run"),
+  ("nothing", "checkpoint='nothing' is neither a folder nor a network"),
+  (".", "checkpoint='.' holds no checkpoint"),
+  ("RUN another", "argument 'another' belongs to no flag"),
+  ("RUN --playthroughs 0", "playthroughs=0 must be at least 1"),
+  ("RUN --playthroughs many", "playthroughs='many' must be an integer"),
+  ("RUN --iterations 0", "iterations=0 must be at least 2"),
+  ("RUN --iterations 9", "iterations=9 must be even"),
+  ("RUN --depth 0", "depth=0 must be at least 1"),
+  (
+    "RUN --algorithm cfr",
+    "algorithm='cfr' is unknown (did you mean 'cfr_plus'?); known: vanilla_cfr",
+  ),
+  ("RUN --seed -1", "seed=-1 must be at least 0"),
+  ("RUN --playthrough 3", "flag '--playthrough' is unknown (did you mean --playthroughs?)"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), BAD, ids=[line for line, _ in BAD])
+def test_bad_command_lines(line, sentence, capsys, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  out, err, code = run(capsys, *line.replace("RUN", str(trained())).split())
+  assert code == 2
+  assert out == ""
+  assert err.startswith("error: ")
+  assert err.count("\n") == 1
+  assert sentence in err
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_help(capsys):
+  with pytest.raises(SystemExit) as caught:
+    evaluate.main(["--help"])
+  assert caught.value.code == 0
+  text = capsys.readouterr().out
+  for flag in ("--playthroughs", "--iterations", "--depth", "--algorithm", "--unsafe", "--json"):
+    assert flag in text
+
+
+def test_an_evaluation_that_was_cut_short_goes_on(capsys, monkeypatch, tmp_path):
+  """Kept playthroughs and those to come make the number of an evaluation that was not."""
+  monkeypatch.setattr(playthroughs, "_MAX_FRONTIER", 4)  # batches of two
+  settings = ["--iterations", 8, "--seed", 3, "--json"]
+  whole = json.loads(run(capsys, trained(), "--playthroughs", 6, *settings)[0])
+  assert [count for count, _ in whole["course"]] == [2, 4, 6]
+  assert whole["course"][-1][1] == whole["exploitability"]
+  assert len({value for _, value in whole["course"]}) == 3
+
+  kept = tmp_path / "kept.npz"
+  settings += ["--keep", kept]
+  first = json.loads(run(capsys, trained(), "--playthroughs", 4, *settings)[0])
+  assert first["exploitability"] == whole["course"][1][1]
+  again = json.loads(run(capsys, trained(), "--playthroughs", 6, *settings)[0])
+  assert again["exploitability"] == whole["exploitability"]
+  assert [count for count, _ in again["course"]] == [6]
+  # It has more than that already.
+  again = json.loads(run(capsys, trained(), "--playthroughs", 2, *settings)[0])
+  assert (again["playthroughs"], again["exploitability"]) == (6, whole["exploitability"])
+
+  # Another search, seed or network is not taken for the same.
+  for change, name in ((["--iterations", 16], "iterations=8"), (["--seed", 4], "seed=3")):
+    _, err, code = run(capsys, trained(), "--playthroughs", 4, *settings, *change)
+    assert code == 2
+    assert name in err
+  _, err, code = run(capsys, checkpoints_of(trained())[0], "--playthroughs", 4, *settings)
+  assert code == 2
+  assert "network=" in err
+
+
+def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
+  few = ["--playthroughs", 2, "--iterations", 8]
+  (tmp_path / "notes.txt").write_text("not numbers")
+  np.save(tmp_path / "one.npy", np.zeros(3))
+  np.savez(tmp_path / "cut.npz", sums=np.zeros(3))
+  (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-30])
+  names = ("notes.txt", "one.npy", "cut.npz", "missing/kept.npz", "", "/proc/kept.npz")
+  for keep in (tmp_path / name for name in names):  # an absolute name stays what it is
+    out, err, code = run(capsys, trained(), *few, "--keep", keep)
+    assert code == 2, keep
+    assert not out
+    assert err.count("keep=") == 1
+  assert (tmp_path / "notes.txt").read_text() == "not numbers"

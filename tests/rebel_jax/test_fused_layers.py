@@ -1,0 +1,133 @@
+"""All layers in one kernel give what they give one by one; lowered for a GPU, run step by step."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from rebel_jax.networks.fused_layers import MAX_WIDTH, LayerWeights, apply_layers
+from rebel_jax.networks.poker import PokerValueNetwork, Table
+from rebel_jax.networks.value import PRECISIONS, NetworkLeafValues, ValueNetwork
+from rebel_jax.training import loop as training
+from rebel_jax.training.setup import make_setup
+from solvers import LeafQuery
+from tests.tiny import tiny
+
+
+def make(network, rows, features=None):
+  """Returns parameters moved from where they start, public features and beliefs."""
+  keys = jax.random.split(jax.random.key(0), 4)
+  if features is None:
+    features = jax.random.normal(keys[0], (rows, 5))
+  beliefs = jax.random.uniform(keys[1], (rows, 2 * network.num_infostates))
+  params = network.init(keys[2], features, beliefs)
+  leaves, structure = jax.tree.flatten(params)
+  noise = jax.random.split(keys[3], len(leaves))
+  leaves = [x + 0.1 * jax.random.normal(k, x.shape) for x, k in zip(leaves, noise)]
+  return jax.tree.unflatten(structure, leaves), features, beliefs
+
+
+def both_ways(network, params, features, beliefs):
+  """Returns values layer by layer and those of the kernel's steps."""
+  encoded = network.apply(params, features, method="encode")
+  one_by_one = network.apply(params, encoded, beliefs, method="decode")
+  return one_by_one, network.apply(params, encoded, beliefs, kernel="interpret", method="decode")
+
+
+# Sizes that fill tiles and such that do not; one block of rows, a part of one, and several.
+@pytest.mark.parametrize(
+  ("num_infostates", "rows", "sizes"),
+  [
+    (4, 70, dict(width=96, hidden_layers=4, belief_roots=2, activation="relu")),
+    (3, 5, dict(width=40, hidden_layers=1, activation="silu")),
+    (70, 130, dict(width=24, hidden_layers=3, belief_roots=1)),
+    (4, 64, dict(width=256)),
+  ],
+)
+def test_the_kernel_computes_the_network(num_infostates, rows, sizes):
+  network = ValueNetwork(num_infostates, precision="float32", **sizes)
+  params, features, beliefs = make(network, rows)
+  expected, found = both_ways(network, params, features, beliefs)
+  assert found.shape == expected.shape == (rows, num_infostates)
+  assert np.abs(expected).max() > 0.3
+  np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_it_rounds_what_it_should(precision):
+  network = ValueNetwork(3, hidden_layers=3, width=32, precision=precision)
+  params, features, beliefs = make(network, 16)
+  expected, found = both_ways(network, params, features, beliefs)
+  exact = network.clone(precision="float32").apply(params, features, beliefs)
+  # What stays on the chip is not rounded to be kept, and a CPU knows no TensorFloat-32.
+  close = {"bfloat16_activations": 0.03, "tensorfloat32": 3e-3}.get(precision, 2e-5)
+  np.testing.assert_allclose(found, expected, rtol=0, atol=close)
+  assert (np.abs(found - exact).max() > 1e-3) == precision.startswith("bfloat16")
+
+
+def test_it_computes_a_network_for_holdem():
+  game = games.make("small_holdem")
+  network = PokerValueNetwork(
+    game.num_infostates, width=48, table=Table.of(game), precision="float32", embedding=8
+  )
+  states = np.repeat(game.initial_state()[None], 3, axis=0)
+  params, features, beliefs = make(network, 3, jnp.asarray(game.features(states, 0)))
+  beliefs = beliefs / beliefs.shape[-1]
+  expected, found = both_ways(network, params, features, beliefs)
+  assert np.abs(expected).max() > 100
+  np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-2)  # chips
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("fused", [True, False])
+def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
+  network = ValueNetwork(4, width=96, precision=precision, fused=fused)
+  params, features, beliefs = make(network, 32)
+
+  def ask(network, params, features, beliefs):
+    query = LeafQuery(features=features, beliefs=beliefs.reshape(32, 2, 4), traverser=0)
+    return NetworkLeafValues(network)({"value": params}, query)
+
+  arguments = (params, features, beliefs)
+  program = jax.jit(ask, static_argnums=0).trace(network, *arguments)
+  # Lowering writes the kernel in Triton's language, which refuses what a GPU could not do.
+  kernels = {
+    platform: program.lower(lowering_platforms=(platform,)).as_text().count("triton")
+    for platform in ("cuda", "cpu", "tpu")
+  }
+  assert kernels == {"cuda": int(fused), "cpu": 0, "tpu": 0}
+  plain = ask(network.clone(fused=False), *arguments)
+  np.testing.assert_array_equal(ask(network, *arguments), plain)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_a_step_of_training_searches_with_it(fused, tmp_path):
+  """In the loop of every search, once for each player; learning does without."""
+  setup = make_setup(tiny(tmp_path, fused_network=fused, num_devices=1))
+  state = setup.trainer.init(setup.table, 0, setup.mesh)
+  run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh, 1)
+  lowered = jax.jit(run).trace(setup.table, state).lower(lowering_platforms=("cuda",))
+  assert lowered.as_text().count("triton") == 2 * fused
+
+
+def test_learning_differentiates_layer_by_layer():
+  network = ValueNetwork(4, width=16, fused=True)
+  params, features, beliefs = make(network, 3)
+  gradients = jax.grad(lambda p: network.apply(p, features, beliefs).sum())(params)
+  assert all(np.abs(x).max() > 0 for x in jax.tree.leaves(gradients))
+
+
+def test_wide_layers_are_refused():
+  layers = [LayerWeights(jnp.ones((2, 300))), LayerWeights(jnp.ones((300, 2)))]
+  with pytest.raises(ValueError, match=f"^width=300 must be at most {MAX_WIDTH}"):
+    apply_layers(
+      jnp.ones((4, 300)),
+      jnp.ones((4, 2)),
+      layers,
+      activation=jax.nn.relu,
+      precision="default",
+      epsilon=1e-6,
+    )

@@ -1,0 +1,131 @@
+"""Gradient steps and losses: optimizers step as they are said to and learn; errors by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rebel_jax.networks.optimizers import OPTIMIZERS
+from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.training.learner import Learner
+from rebel_jax.training.targets import policy, value
+from rebel_jax.training.targets.target import Target, array
+from rebel_jax.training.targets.value import Examples
+
+NETWORK = ValueNetwork(4, width=32, belief_roots=1)
+
+
+def make_examples(count: int) -> Examples:
+  """Returns examples whose values are bilinear in the beliefs and differ by public state."""
+  keys = jax.random.split(jax.random.key(0), 3)
+  features = jax.nn.one_hot(jax.random.randint(keys[0], (count,), 0, 3), 3)
+  beliefs = jax.random.dirichlet(keys[1], jnp.full(4, 0.5), (count, 2))
+  payoffs = jax.random.normal(keys[2], (3, 4, 4))
+  values = jnp.einsum("ef,fij,ej->ei", features, payoffs, beliefs[:, 1])
+  return Examples(features, beliefs.reshape(count, 8), values, jnp.ones((count, 4)))
+
+
+def make_target(optimizer: str, learning_rate: float, decay_steps: int = 300) -> Target:
+  return Target(
+    name="value",
+    network=NETWORK,
+    learner=Learner(
+      optimizer, learning_rate, halve_every=0, decay_steps=decay_steps, batch_size=256
+    ),
+    example=Examples(*map(array, (3, 8, 4, 4))),
+    make_examples=value.make_examples,
+    errors=value.errors,
+    most_examples=value.most_examples,
+  )
+
+
+@pytest.mark.parametrize(("optimizer", "learning_rate"), [("adam", 1e-2), ("muon", 2e-2)])
+def test_it_learns(optimizer, learning_rate):
+  examples = make_examples(256)
+  one = make_target(optimizer, learning_rate)
+  params = one.init(jax.random.key(1))
+  state = one.learner.optimizer().init(params)
+  first = one.loss(params, examples)
+
+  @jax.jit
+  def learn(params, state):
+    def step(_, carry):
+      return one.update(*carry, examples)[:2]
+
+    return jax.lax.fori_loop(0, 300, step, (params, state))
+
+  params, state = learn(params, state)
+  assert one.loss(params, examples) < 0.02 * first
+
+
+def test_steps_of_muon():
+  """A matrix moves along an orthogonal one, however unequal its gradient's directions are."""
+  examples = make_examples(256)
+  spread = {}
+  for optimizer in OPTIMIZERS:
+    one = make_target(optimizer, 1e-2)
+    params = one.init(jax.random.key(1))
+    moved, _, stats = one.update(params, one.learner.optimizer().init(params), examples)
+    change = jax.tree.map(jnp.subtract, moved, params)["params"]["hidden_0"]["kernel"]
+    singular = np.linalg.svd(change, compute_uv=False)
+    spread[optimizer] = singular[0] / singular[len(singular) // 2]
+    assert stats.gradient_norm > 0
+  # Five iterations of Newton and Schulz bring them within a factor of about two.
+  assert spread["muon"] < 2.5 < spread["adam"]
+
+
+def test_the_learning_rate_decays_to_nothing():
+  examples = make_examples(256)
+  for optimizer in OPTIMIZERS:
+    one = make_target(optimizer, 1e-2, decay_steps=2)
+    params = one.init(jax.random.key(1))
+    state = one.learner.optimizer().init(params)
+    changes = []
+    for _ in range(3):
+      moved, state, _ = one.update(params, state, examples)
+      change = jax.tree.map(lambda x, y: jnp.abs(x - y).max(), moved, params)
+      changes.append(max(map(float, jax.tree.leaves(change))))
+      params = moved
+    assert changes[0] > changes[1] > 0 == changes[2]
+
+
+class InUnits:
+  """Stands for a network that measures values in `size`."""
+
+  def __init__(self, size):
+    self.size = size
+
+  def unit(self, features):
+    return self.size
+
+
+@pytest.mark.parametrize(("size", "expected"), [(None, [0.125, 2.5, 0.5]), (2, [1 / 32, 1, 0.125])])
+def test_errors_of_values(size, expected):
+  """Huber's: x^2 / 2 up to 1, |x| - 1/2 beyond."""
+  examples = Examples(*map(jnp.array, ([[0.0]], [[0.0] * 6], [[0.5, 1.0, 1.0]], [[1.0, 1.0, 0.0]])))
+  errors, weights = value.errors(InUnits(size), jnp.array([[1.0, 4.0, 0.0]]), examples)
+  np.testing.assert_allclose(errors[0], expected)
+  np.testing.assert_array_equal(weights[0], [1, 1, 0])
+  with pytest.raises(AssertionError):  # one value a player would be broadcast
+    value.errors(InUnits(size), jnp.ones((1, 1)), examples)
+
+
+def test_errors_of_policies():
+  """One infostate always takes the first action; nothing is known of the other."""
+  policies = jnp.array([[[255, 0], [0, 0]]], jnp.uint8)
+  examples = policy.Examples(*map(jnp.array, ([[0.0]], [[0.0] * 4], [[1, 1]])), policies)
+  predicted = jnp.array([[[0.75, 0.5], [0.25, 0.5]]])
+  errors, weights = policy.errors(None, predicted, examples)
+  np.testing.assert_allclose(errors[0], [2 * 0.25**2, 0.5])
+  np.testing.assert_array_equal(weights, [[1, 0]])
+
+
+def test_examples_that_are_not_valid_do_not_count():
+  one = make_target("adam", 1e-2)
+  params, examples = one.init(jax.random.key(1)), make_examples(4)
+  found = examples._replace(values=examples.values.at[3].set(jnp.nan))
+  valid = jnp.array([True, True, True, False])
+  expected = float(one.loss(params, jax.tree.map(lambda x: x[:3], examples)))
+  assert float(one.loss(params, found, valid)) == pytest.approx(expected, rel=1e-6)
+  assert np.isnan(one.loss(params, found))
+  assert float(one.loss(params, examples)) != pytest.approx(expected, rel=1e-3)

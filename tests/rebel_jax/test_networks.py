@@ -1,0 +1,147 @@
+"""The value network is the papers': linear layers, LayerNorm, GELU."""
+
+import chex
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rebel_jax.networks.value import PRECISIONS, ValueNetwork, mean_square, product
+
+
+class Plain(nn.Module):
+  """The same network from Flax's own layers, public features and beliefs joined."""
+
+  num_infostates: int
+  hidden_layers: int
+  width: int
+  layer_norm: bool = True
+
+  @nn.compact
+  def __call__(self, x):
+    for _ in range(self.hidden_layers):
+      x = nn.Dense(self.width)(x)
+      if self.layer_norm:
+        x = nn.LayerNorm()(x)
+      x = nn.gelu(x, approximate=True)
+    return nn.Dense(self.num_infostates)(x)
+
+
+def as_plain(params, hidden_layers, layer_norm=True):
+  """Returns the parameters of `Plain`: the first layer's two parts on top of each other."""
+  ours = params["params"]
+  first = jnp.concatenate([ours["public"]["kernel"], ours["beliefs"]["kernel"]])
+  plain = {"Dense_0": {"kernel": first, "bias": ours["public"]["bias"]}}
+  for i in range(1, hidden_layers):
+    plain[f"Dense_{i}"] = ours[f"hidden_{i - 1}"]
+  plain[f"Dense_{hidden_layers}"] = ours["out"]
+  if layer_norm:
+    for i in range(hidden_layers):
+      plain[f"LayerNorm_{i}"] = ours[f"norms_{i}"]
+  return {"params": plain}
+
+
+@pytest.mark.parametrize(("hidden_layers", "belief_roots"), [(1, 0), (3, 0), (2, 2)])
+def test_it_is_the_plain_network(hidden_layers, belief_roots, x64):
+  network = ValueNetwork(
+    3,
+    hidden_layers=hidden_layers,
+    width=32,
+    belief_roots=belief_roots,
+  )
+  keys = jax.random.split(jax.random.key(0), 4)
+  features, beliefs = jax.random.normal(keys[0], (7, 5)), jax.random.uniform(keys[1], (7, 6))
+  params = network.init(keys[2], features, beliefs)
+  # Biases and scales start at zero and one: move them, or they could be forgotten unseen.
+  leaves, structure = jax.tree.flatten(params)
+  noise = jax.random.split(keys[3], len(leaves))
+  leaves = [x + 0.3 * jax.random.normal(k, x.shape) for x, k in zip(leaves, noise)]
+  params = jax.tree.unflatten(structure, leaves)
+  plain = Plain(3, hidden_layers, 32)
+  roots = [beliefs ** (0.5**i) for i in range(1 + belief_roots)]
+  joined = jnp.concatenate([features, *roots], axis=-1)
+  expected = plain.apply(as_plain(params, hidden_layers), joined)
+  found = network.apply(params, features, beliefs)
+  np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9)
+  # Control: a network whose layers keep their means is another one.
+  other = Plain(3, hidden_layers, 32, layer_norm=False)
+  values = other.apply(as_plain(params, hidden_layers, layer_norm=False), joined)
+  assert np.abs(values - expected).max() > 1e-2
+
+
+@pytest.mark.parametrize(("precision", "bits"), [("tensorfloat32", 10), ("bfloat16", 7)])
+def test_products_are_rounded_once(precision, bits):
+  """Errors are those of rounding both factors to so many bits, and sums keep float32."""
+  keys = jax.random.split(jax.random.key(0))
+  x, w = (jax.random.normal(key, (64, 64)) for key in keys)
+  exact = np.asarray(x, np.float64) @ np.asarray(w, np.float64)
+  error = np.sqrt(((np.asarray(product(x, w, precision)) - exact) ** 2).mean())
+  # A factor's error is uniform in its last place: relative deviation about 2^-bits / sqrt(24).
+  expected = np.sqrt(2 * 64 / 24) * 2.0**-bits
+  assert expected / 2.5 < error < 1.2 * expected
+  exactly = np.asarray(product(x, w, "float32"))
+  assert np.sqrt(((exactly - exact) ** 2).mean()) < 1e-2 * expected
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_what_hidden_layers_pass_on(precision):
+  """In bfloat16 where that is asked for, in float32 elsewhere, and values always in float32."""
+  network = ValueNetwork(3, hidden_layers=3, width=8, precision=precision)
+  features, beliefs = jnp.ones((4, 5)), jnp.eye(4, 6)
+  params = network.init(jax.random.key(0), features, beliefs)
+  encoded = network.apply(params, features, method="encode")
+  half = jnp.bfloat16 if precision == "bfloat16_activations" else jnp.float32
+  assert encoded.dtype == half
+  program = jax.make_jaxpr(lambda *x: network.apply(params, *x, method="decode"))(encoded, beliefs)
+  products = [e for e in program.eqns if e.primitive.name == "dot_general"]
+  assert [e.outvars[0].aval.dtype for e in products] == [half, half, half, jnp.float32]
+  assert program.out_avals[0].dtype == jnp.float32
+
+
+def test_activations_in_bfloat16_change_values_little():
+  keys = jax.random.split(jax.random.key(0), 3)
+  features, beliefs = (jax.random.normal(key, (64, 6)) for key in keys[:2])
+  plain, factors, activations = (
+    ValueNetwork(3, width=64, precision=precision)
+    for precision in ("float32", "bfloat16", "bfloat16_activations")
+  )
+  params = plain.init(keys[2], features, beliefs)
+  exact = plain.apply(params, features, beliefs)
+  both = (n.apply(params, features, beliefs) for n in (factors, activations))
+  errors = [np.abs(values - exact).mean() for values in both]
+  assert 0 < errors[0] < errors[1] < 4 * errors[0] < 0.05 * np.abs(exact).mean()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_every_precision_learns(precision):
+  network = ValueNetwork(3, width=32, precision=precision)
+  features, beliefs = jnp.ones((4, 5)), jnp.eye(4, 6)
+  params = network.init(jax.random.key(0), features, beliefs)
+
+  def loss(params):
+    return (network.apply(params, features, beliefs) - beliefs[:, :3]).var()
+
+  gradients = jax.grad(loss)(params)
+  chex.assert_tree_all_finite(gradients)
+  assert all(jnp.abs(g).max() > 0 for g in jax.tree.leaves(gradients["params"]["hidden_0"]))
+  smaller = jax.tree.map(lambda p, g: p - 0.01 * g, params, gradients)
+  assert loss(smaller) < loss(params)
+
+
+@pytest.mark.parametrize("width", [24, 32, 96, 256])
+def test_mean_square(width, x64):
+  """The way of a CPU, by slices, and the plain one that other devices compile."""
+  x = jax.random.normal(jax.random.key(width), (5, width))
+  wanted = np.mean(np.asarray(x) ** 2, axis=-1, keepdims=True)
+  np.testing.assert_allclose(jax.jit(mean_square)(x), wanted, rtol=1e-12)
+  slope = jax.grad(lambda x: mean_square(x).sum())(x)
+  np.testing.assert_allclose(slope, 2 * x / width, rtol=1e-12)
+  on_rows = jax.vmap(jax.vmap(mean_square))(x[None])
+  np.testing.assert_allclose(on_rows[0], wanted, rtol=1e-12)
+
+
+def test_other_devices_add_up_squares_without_a_product():
+  lower = jax.jit(mean_square).trace(jnp.ones((4, 96))).lower
+  assert "dot_general" in lower(lowering_platforms=("cpu",)).as_text()
+  assert "dot_general" not in lower(lowering_platforms=("cuda",)).as_text()

@@ -1,0 +1,175 @@
+"""The same algorithms in OpenSpiel, iteration by iteration, to rounding in float64.
+
+The correspondence, which holds for every solver of OpenSpiel that is compared here:
+
+- Its iteration updates both players, player 0 first (or both at once); ours updates one. Players
+  alternate alike: player 1's k-th update is against player 0's policy after its k-th update.
+- Its k-th iteration adds to the average the policies from *before* their update, so after k
+  iterations the average holds the policies after 0 to k - 1 updates. Ours holds the newest policy
+  too, so it holds the same ones after k - 1 updates a player: 2 (k - 1) of our iterations. What
+  its last iteration does to the regrets shows in its current policy only, which is ours after 2 k.
+- Weights in the average agree term by term: it weighs iteration t by 1 in CFR, by t in CFR+ and
+  Linear CFR and by t^gamma in discounted CFR; we weigh the policy after j updates by
+  (j + 1)^averaging, with t = j + 1. Its CFR+ averages linearly, ours quadratically unless told
+  otherwise: `cfr_plus(averaging=1)`.
+- Discounts of regrets agree: both multiply after adding the t-th regrets, by t^alpha / (t^alpha +
+  1) where the sum is positive. It matches the next policy to the discounted sums and we to those
+  before the discount, which is the same policy: positive sums share one factor.
+- Where nothing was reached the average is uniform on both sides.
+- Its fictitious play (XFP) responds to both averages at once and counts the new responses, so k of
+  its iterations are 2 k of ours with `alternating=False`. It answers a tie with one of the best
+  moves and we with all of them alike; games without ties agree.
+"""
+
+import numpy as np
+import pyspiel
+import pytest
+from open_spiel.python.algorithms import cfr, discounted_cfr, fictitious_play
+
+import games
+import solvers
+from rebel_jax import open_spiel
+from tests.harness import run
+from tests.random_efg import random_efg
+
+COUNTS = (1, 2, 3, 5, 8, 16, 32)
+TOLERANCE = 1e-10  # rounding grows in 32 iterations to some 1e-13
+
+# Our algorithm and OpenSpiel's solver of the same.
+PAIRS = {
+  "cfr": (solvers.vanilla_cfr(), cfr.CFRSolver),
+  "cfr_plus": (solvers.cfr_plus(averaging=1), cfr.CFRPlusSolver),
+  "linear_cfr": (solvers.linear_cfr(), discounted_cfr.LCFRSolver),
+  "discounted_cfr": (solvers.discounted_cfr(), discounted_cfr.DCFRSolver),
+  "other_discounts": (
+    solvers.discounted_cfr(1.2, -0.5, 3),
+    lambda game: discounted_cfr.DCFRSolver(game, 1.2, -0.5, 3),
+  ),
+  "cfr_in_cpp": (solvers.vanilla_cfr(), pyspiel.CFRSolver),
+  "cfr_plus_in_cpp": (solvers.cfr_plus(averaging=1), pyspiel.CFRPlusSolver),
+}
+GAMES = {
+  "kuhn": ("kuhn_poker", {}),
+  "leduc": ("leduc_poker", {}),
+  "liars_dice_1x4f": ("liars_dice", {"num_dice": 1, "num_faces": 4}),
+}
+
+
+def make(name):
+  game, parameters = GAMES[name]
+  game = games.make(game, **parameters)
+  return game, games.build_public_tree(game), open_spiel.load_game(game)
+
+
+def difference(game, tree, policy, theirs):
+  """Returns the largest difference of two policies over information states and actions."""
+  ours = open_spiel.to_tabular_policy(game, tree, policy).policy_table()
+  worst = 0.0
+  for string, row in ours.items():
+    if hasattr(theirs, "policy_for_key"):
+      expected = dict(enumerate(theirs.policy_for_key(string)))
+    else:
+      expected = theirs.action_probabilities(string)
+    worst = max(worst, *(abs(p - expected.get(action, 0.0)) for action, p in row))
+  return worst
+
+
+def compare(name, algorithm, make_solver, counts, shift=1):
+  """Returns the differences of average policies after `counts` iterations of OpenSpiel's."""
+  game, tree, spiel_game = make(name)
+  solver = make_solver(spiel_game)
+  differences = []
+  for k in range(1, max(counts) + 1):
+    solver.evaluate_and_update_policy()
+    if k in counts:
+      average = run(tree, tree.prior, 2 * (k - shift), algorithm=algorithm)[1]
+      differences.append(difference(game, tree, average, solver.average_policy()))
+  return differences
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_kuhn(pair, x64):
+  assert max(compare("kuhn", *PAIRS[pair], COUNTS)) < TOLERANCE
+  # Control: after the same number of updates the averages differ.
+  assert max(compare("kuhn", *PAIRS[pair], (2, 3, 5), shift=0)) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["leduc", "liars_dice_1x4f"])
+@pytest.mark.parametrize("pair", ["cfr_in_cpp", "cfr_plus_in_cpp"])
+def test_larger_games(name, pair, x64):
+  assert max(compare(name, *PAIRS[pair], COUNTS)) < TOLERANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["leduc", "liars_dice_1x4f"])
+@pytest.mark.parametrize("pair", ["linear_cfr", "discounted_cfr", "other_discounts"])
+def test_larger_games_in_openspiels_python(name, pair, x64):
+  assert max(compare(name, *PAIRS[pair], (1, 2, 5, 10))) < TOLERANCE
+
+
+def test_wrong_conventions_show(x64):
+  for wrong in (
+    solvers.cfr_plus(),  # quadratic weights
+    solvers.cfr_plus(averaging=0),
+    solvers.vanilla_cfr(averaging=1),  # no floor
+  ):
+    assert max(compare("kuhn", wrong, cfr.CFRPlusSolver, (5, 8))) > 1e-3
+
+
+def test_current_policies_agree_as_well(x64):
+  game, tree, spiel_game = make("kuhn")
+  solver = pyspiel.CFRSolver(spiel_game)
+  for k in (1, 2, 3, 4, 5):
+    solver.evaluate_and_update_policy()
+    current = run(tree, tree.prior, 2 * k, algorithm=solvers.vanilla_cfr())[0]
+    assert difference(game, tree, current, solver.current_policy()) < TOLERANCE
+
+
+@pytest.mark.parametrize("plus", [False, True])
+def test_simultaneous_updates(plus, x64):
+  game, tree, spiel_game = make("kuhn")
+  solver = cfr._CFRSolver(
+    spiel_game, alternating_updates=False, linear_averaging=plus, regret_matching_plus=plus
+  )
+  k = 12
+  for _ in range(k):
+    solver.evaluate_and_update_policy()
+  make_algorithm = solvers.cfr_plus if plus else solvers.vanilla_cfr
+
+  def solve(alternating):
+    algorithm = make_algorithm(averaging=int(plus), alternating=alternating)
+    return solvers.solve(tree, algorithm=algorithm, num_iterations=2 * (k - 1)).average_policy
+
+  assert difference(game, tree, solve(False), solver.average_policy()) < TOLERANCE
+  assert difference(game, tree, solve(True), solver.average_policy()) > 1e-3
+
+
+def test_fictitious_play_where_there_are_no_ties(x64):
+  game, tree = open_spiel.from_game(pyspiel.load_efg_game(random_efg(95, depth=4, ties=False)))
+  solver = fictitious_play.XFPSolver(game.open_spiel_game)
+  k = 6
+  for _ in range(k):
+    solver.iteration()
+  tables = solver.average_policy_tables()
+  theirs = pyspiel.TabularPolicy(
+    {string: list(row.items()) for table in tables for string, row in table.items()}
+  )
+
+  def solve(algorithm):
+    return solvers.solve(tree, algorithm=algorithm, num_iterations=2 * k).average_policy
+
+  ours = solve(solvers.fictitious_play(alternating=False))
+  assert difference(game, tree, ours, theirs) < TOLERANCE
+  wrong = solve(solvers.fictitious_play(averaging=1, alternating=False))
+  assert difference(game, tree, wrong, theirs) > 1e-3
+
+
+def test_imported_games_follow_the_same_steps(x64):
+  # The pair weights of an imported game, its hidden moves and its clock in every update.
+  game, tree = open_spiel.from_game(pyspiel.load_efg_game(random_efg(95, depth=4)))
+  solver = pyspiel.CFRSolver(game.open_spiel_game)
+  for k in range(1, 17):
+    solver.evaluate_and_update_policy()
+    if k in (2, 4, 16):
+      average = run(tree, tree.prior, 2 * (k - 1), algorithm=solvers.vanilla_cfr())[1]
+      assert difference(game, tree, np.asarray(average), solver.average_policy()) < TOLERANCE

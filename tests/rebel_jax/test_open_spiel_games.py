@@ -1,0 +1,330 @@
+"""OpenSpiel games as public trees, judged by OpenSpiel and by linear programming."""
+
+import dataclasses
+import gc
+
+import numpy as np
+import pyspiel
+import pytest
+
+import games
+import solvers
+from games.testing import check_game
+from rebel_jax import open_spiel
+from tests.brute_force import Referee, tree_edges
+from tests.harness import run
+from tests.random_efg import random_efg
+from tests.sequence_form import game_value
+
+GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
+BATTLESHIP = (
+  "battleship(board_width=2,board_height=2,ship_sizes=[1],ship_values=[1],num_shots=2,"
+  "allow_repeated_shots=False)"
+)
+SMALL_POKER = (
+  "universal_poker(numRanks=3,numSuits=2,stack=8 8,blind=1 1,raiseSize=2 4,betting=limit,"
+  "maxRaises=1 1)"
+)
+GAMES = (
+  "kuhn_poker",
+  "liars_dice(numdice=1,dice_sides=3)",
+  "liars_dice(numdice=2,dice_sides=2)",
+  SMALL_POKER,  # a public card
+  "goofspiel(num_cards=3,imp_info=False)",  # simultaneous moves, public chance
+  GOOFSPIEL,  # played cards stay hidden, who won the trick does not
+  "goofspiel(num_cards=3,imp_info=True,points_order=random)",
+  "oshi_zumo(coins=2,size=1,horizon=3)",
+  "matrix_rps",
+  "blotto(coins=3,fields=2)",
+  "coordinated_mp",  # private chance after a hidden move
+  BATTLESHIP,  # a hidden choice decides what a seen one hits
+  "dark_hex(num_rows=2,num_cols=2)",  # moves that fail unseen: nobody can count them
+  "dark_hex(num_rows=2,num_cols=2,gameversion=adh)",
+  "restricted_nash_response(game=kuhn_poker(),p=0.3)",
+  "nim(pile_sizes=1;2)",  # perfect information
+  "dots_and_boxes(num_rows=1,num_cols=1)",
+)
+
+
+def random_policy(game, tree, seed=0):
+  """Returns a random policy as the referee's dict and as an array on the tree."""
+  policy = Referee(game).random(np.random.default_rng(seed), zeros=0.2)
+  # What the referee never meets, holding a card that lies on the board, is uniform.
+  uniform = pyspiel.UniformRandomPolicy(game.open_spiel_game)
+  array = open_spiel.from_tabular_policy(game, tree, uniform)
+  for node, infostate, infoset, move in tree_edges(tree):
+    if infoset in policy:
+      array[node, infostate] = policy[infoset][move]
+  return policy, array
+
+
+def spiel_value(state, policy):
+  """Returns what player 0 expects from a state of OpenSpiel."""
+  if state.is_terminal():
+    return state.returns()[0]
+  chance = state.is_chance_node()
+  moves = state.chance_outcomes() if chance else policy.action_probabilities(state).items()
+  return sum(p * spiel_value(state.child(a), policy) for a, p in moves if p > 0)
+
+
+def assert_scores_agree(game, tree, seed=0):
+  """Checks value and exploitability of a random policy, float64 on both sides."""
+  policy, array = random_policy(game, tree, seed)
+  exported = open_spiel.to_tabular_policy(game, tree, array)
+  referee = Referee(game)
+  spiel_game = game.open_spiel_game
+  theirs = pyspiel.exploitability(spiel_game, exported)
+  assert referee.exploitability(policy) == pytest.approx(theirs, abs=1e-9)
+  value = spiel_value(spiel_game.new_initial_state(), exported)
+  assert referee.game_value(policy) == pytest.approx(value, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_games_obey_the_interface_and_score_as_in_openspiel(name):
+  game, tree = open_spiel.from_game(name)
+  check_game(games.tabulate(game))
+  assert_scores_agree(game, tree)
+
+
+def test_leduc_scores_as_in_openspiel():
+  game, tree = open_spiel.from_game("leduc_poker")
+  assert_scores_agree(game, tree)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_games_score_as_in_openspiel(block):
+  settings = (
+    dict(depth=5),
+    dict(depth=5, blind=0.6),
+    dict(depth=6, blind=0.5, actors=(0, 1)),
+    dict(depth=4, blind=0.1, actors=(0, 1, 2, 2)),
+  )[block]
+  represented = 0
+  for seed in range(100 * block, 100 * block + 40):
+    spiel_game = pyspiel.load_efg_game(random_efg(seed, **settings))
+    try:
+      game, tree = open_spiel.from_game(spiel_game)
+    except ValueError as error:
+      assert "cannot be put in an order in time" in str(error)
+      continue
+    represented += 1
+    if seed % 8 == 0:
+      check_game(games.tabulate(game))
+    assert_scores_agree(game, tree, seed)
+  assert represented >= 36
+
+
+@pytest.mark.parametrize(
+  ("name", "attribute", "wrong"),
+  [
+    ("kuhn_poker", "_pair_weights", np.ones_like),  # cards no longer block each other
+    ("kuhn_poker", "_payoff_scale", np.ones_like),
+    (GOOFSPIEL, "_payoff_index", np.zeros_like),
+    ("leduc_poker", "_chance", np.ones_like),
+    ("liars_dice(numdice=2,dice_sides=2)", "_prior", lambda x: np.roll(x, 1, axis=1)),
+  ],
+)
+def test_a_wrong_table_shows(name, attribute, wrong):
+  game, tree = open_spiel.from_game(name)
+  setattr(game, attribute, wrong(getattr(game, attribute)))
+  with pytest.raises(AssertionError):
+    assert_scores_agree(game, tree)
+
+
+@pytest.mark.parametrize(
+  ("name", "ours"),
+  [
+    ("kuhn_poker", ("kuhn_poker", {})),
+    ("leduc_poker", ("leduc_poker", {})),
+    ("liars_dice(numdice=1,dice_sides=3)", ("liars_dice", {"num_dice": 1, "num_faces": 3})),
+  ],
+)
+def test_trees_are_those_of_the_games_written_by_hand(name, ours):
+  _, tree = open_spiel.from_game(name)
+  game = games.make(ours[0], **ours[1])
+  expected = games.build_public_tree(game)
+  assert tree.structure.offsets == expected.structure.offsets
+  # Leduc numbers the cards after the moves, so its levels are sorted otherwise.
+  places = {expected.history(n): n for n in range(expected.num_nodes)}
+  order = []
+  for node in range(tree.num_nodes):
+    path = [node]
+    while tree.parent[path[-1]] >= 0:
+      path.append(int(tree.parent[path[-1]]))
+    kinds = tree.kind[path[1:]] == games.CHANCE
+    offset = games.leduc_poker.FIRST_CARD * kinds
+    order.append(places[tuple((tree.action[path[:-1]] + offset).tolist()[::-1])])
+  assert sorted(order) == list(range(tree.num_nodes))
+  for field in ("kind", "possible", "chance_probability"):
+    theirs, own = getattr(expected, field), getattr(tree, field)
+    assert (theirs is None) == (own is None)
+    if own is not None:
+      np.testing.assert_allclose(own, theirs[order], rtol=1e-6, err_msg=field)
+  np.testing.assert_allclose(tree.prior, expected.prior, rtol=1e-6)
+  np.testing.assert_allclose(tree.pair_weights, expected.pair_weights, rtol=1e-6)
+  assert tree.infostate_parent is None
+  assert tree.compatible == expected.compatible
+  np.testing.assert_allclose(end_payoffs(tree), end_payoffs(expected)[order], rtol=1e-6)
+
+
+def end_payoffs(tree):
+  """Returns what player 0 gets at each node for each pair of infostates: `[N, H, H]`."""
+  payoffs = np.zeros((tree.num_nodes, tree.num_infostates, tree.num_infostates))
+  scale = tree.payoff_scale[:, None, None]
+  payoffs[tree.terminal_nodes] = tree.payoffs[tree.payoff_index] * scale
+  if tree.possible is not None:
+    payoffs *= tree.possible[:, 0, :, None] & tree.possible[:, 1, None, :]
+  return payoffs
+
+
+SOLVED = {
+  "kuhn_poker": "kuhn_poker",
+  "goofspiel": GOOFSPIEL,
+  "biased_rock_paper_scissors": "matrix_brps",
+  "random_game": random_efg(95, depth=4),  # value 0.739; 4 tables of pair weights
+}
+
+
+def load(name):
+  text = SOLVED[name]
+  return open_spiel.from_game(pyspiel.load_efg_game(text) if text.startswith("EFG") else text)
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_solvers_find_the_value(name):
+  game, tree = load(name)
+  spiel_game = game.open_spiel_game
+  policy = np.asarray(run(tree, tree.prior, 256, algorithm=solvers.predictive_cfr_plus())[1])
+  exported = open_spiel.to_tabular_policy(game, tree, policy)
+  ours = float(solvers.exploitability(tree, policy))
+  assert pyspiel.exploitability(spiel_game, exported) == pytest.approx(ours, abs=1e-5)
+  assert ours < 2e-2
+  value = spiel_value(spiel_game.new_initial_state(), exported)
+  assert abs(value - game_value(spiel_game)) < 2 * ours + 1e-5
+  # Control: another policy is worth something else.
+  uniform = pyspiel.UniformRandomPolicy(spiel_game)
+  assert pyspiel.exploitability(spiel_game, uniform) > 5 * ours
+
+
+def test_depth_limited_trees_of_imported_games_solve_to_the_value():
+  game, whole = load("random_game")
+  tree = games.build_public_tree(game, depth=2)
+  assert tree.num_leaves > 1
+  assert len({int(i) for i in tree.leaf_pair_index}) > 1
+
+  def root_value(tree):
+    solution = solvers.solve(
+      tree,
+      algorithm=solvers.linear_cfr(),
+      num_iterations=128,
+      leaf_values=solvers.exact_leaf_values(game, num_iterations=64),
+    )
+    marginals = np.asarray(solvers.root_marginals(whole, np.asarray(whole.prior)))
+    return (marginals * np.asarray(solution.root_values)).sum(axis=1)
+
+  value = game_value(game.open_spiel_game)
+  np.testing.assert_allclose(root_value(tree), [value, -value], atol=0.03)
+  # Control: the leaves' pairs weighed as if nothing had been revealed on the way.
+  blind = dataclasses.replace(tree, leaf_pair_index=np.zeros_like(tree.leaf_pair_index))
+  assert np.abs(root_value(blind) - [value, -value]).max() > 0.1
+
+
+def test_public_actions_have_openspiels_numbers_where_these_are_public():
+  game, tree = open_spiel.from_game("leduc_poker")
+  kuhn, _ = open_spiel.from_game("kuhn_poker")
+  assert (game.num_actions, kuhn.num_actions) == (6, 2)
+  assert [kuhn.action_name(a) for a in (0, 1)] == ["Pass", "Bet"]
+  assert game.action_name(2) in ("Raise or Chance outcome:2", "Chance outcome:2 or Raise")
+  assert [kuhn.infostate_name(1, h) for h in range(3)] == ["0", "1", "2"]
+  # Raise, call, the fifth card, check: as OpenSpiel plays it.
+  state = game.state_after((2, 1, 4, 1))
+  spiel = game.open_spiel_game.new_initial_state()
+  for action in (0, 5, 2, 1, 4, 1):
+    spiel.apply_action(action)
+  assert game.actor(state[None])[0] == spiel.current_player() == 1
+  assert game.information_state(int(state[0]), 5) == spiel.information_state_string(1)
+  assert game.information_state(int(state[0]), 0) is not None
+  assert game.information_state(int(state[0]), 4) is None  # it lies on the board
+  hidden, _ = open_spiel.from_game("matrix_rps")
+  assert hidden.action_name(hidden.num_actions - 1) == "hidden move"
+  assert repr(kuhn) == "open_spiel.from_game('kuhn_poker()')"
+  assert tree.num_nodes == 465
+
+
+def test_features_tell_public_states_and_seats_apart():
+  for name in ("leduc_poker", "goofspiel(num_cards=3,imp_info=True,points_order=random)"):
+    game, tree = open_spiel.from_game(name)
+    rows = np.concatenate([game.features(np.asarray(tree.state), p) for p in (0, 1)])
+    assert len(np.unique(rows, axis=0)) == 2 * tree.num_nodes
+
+
+def test_games_of_perfect_information_need_no_information_states():
+  # OpenSpiel has no strings for Pig, so no policies either, but it can be solved.
+  game, tree = open_spiel.from_game("pig(winscore=4,diceoutcomes=2,horizon=4)")
+  check_game(games.tabulate(game))
+  assert tree.num_infostates == 1
+  with pytest.raises(ValueError, match="has no information states in OpenSpiel"):
+    open_spiel.to_tabular_policy(game, tree, np.ones((tree.num_nodes, 1)))
+
+
+# Who moves first is chance's, and neither player is told.
+NO_CLOCK = """EFG 2 R "no clock" { "0" "1" } ""
+c "" 1 "" { "a" 1/2 "b" 1/2 } 0
+p "" 1 1 "" { "l" "r" } 0
+p "" 2 1 "" { "L" "R" } 0
+t "" 1 "" { 1.0 -1.0 }
+t "" 2 "" { 2.0 -2.0 }
+p "" 2 1 "" { "L" "R" } 0
+t "" 3 "" { 1.0 -1.0 }
+t "" 4 "" { 2.0 -2.0 }
+p "" 2 1 "" { "L" "R" } 0
+p "" 1 1 "" { "l" "r" } 0
+t "" 5 "" { 1.0 -1.0 }
+t "" 6 "" { 2.0 -2.0 }
+p "" 1 1 "" { "l" "r" } 0
+t "" 7 "" { 1.0 -1.0 }
+t "" 8 "" { 2.0 -2.0 }
+"""
+NO_MOVES = """EFG 2 R "no moves" { "0" "1" } ""
+c "" 1 "" { "a" 1/2 "b" 1/2 } 0
+t "" 1 "" { 1.0 -1.0 }
+t "" 2 "" { 2.0 -2.0 }
+"""
+
+
+@pytest.mark.parametrize(
+  ("name", "reason"),
+  [
+    ("nope", "game='nope' is not a game of OpenSpiel"),
+    ("kuhn_pocker", r"is not a game of OpenSpiel \(did you mean 'kuhn_poker'\?\)"),
+    ("kuhn_poker(cards=3)", "cannot be loaded by OpenSpiel: Unknown parameter 'cards'"),
+    ("kuhn_poker(players=3)", "has 3 players; only two can be represented"),
+    ("tiny_hanabi", "is not zero-sum: after the history"),
+    ("first_sealed_auction(max_value=2)", "is not zero-sum: after the history"),
+    ("matrix_pd", "is not zero-sum: after the history"),
+    ("negotiation", "samples its chance outcomes"),
+    ("dark_chess", "has no information state strings in OpenSpiel"),
+    ("dark_hex_ir(num_rows=2,num_cols=2)", "lacks perfect recall: player"),
+    ("phantom_ttt", "more than max_histories=2000000 histories"),
+    ("chess", "more than max_histories=2000000 histories"),
+    (NO_CLOCK, "cannot be put in an order in time"),
+    (NO_MOVES, "ends before a player moves"),
+    (7, "game=7 must be an OpenSpiel game or its name"),
+  ],
+)
+def test_what_cannot_be_represented_is_refused_with_the_reason(name, reason):
+  if str(name).startswith("EFG"):
+    name = pyspiel.load_efg_game(name)
+  with pytest.raises(ValueError, match=reason):
+    open_spiel.from_game(name)
+  assert gc.isenabled()
+
+
+def test_the_limit_on_histories_is_exact():
+  tree = open_spiel.from_game("kuhn_poker", max_histories=58)[1]  # 1 + 3 + 6 * 9
+  assert tree.num_nodes == 9
+  with pytest.raises(ValueError, match="more than max_histories=57 histories"):
+    open_spiel.from_game("kuhn_poker", max_histories=57)
+  for limit in (0, -1, 2.5, True):
+    with pytest.raises(ValueError, match="max_histories=.* must be a positive integer"):
+      open_spiel.from_game("kuhn_poker", max_histories=limit)

@@ -1,0 +1,211 @@
+"""Policies to and from OpenSpiel, whose own exploitability is the referee."""
+
+import importlib
+import sys
+
+import numpy as np
+import pyspiel
+import pytest
+from open_spiel.python import policy as spiel_policy
+from open_spiel.python.algorithms import exploitability as spiel_exploitability
+
+import games
+import solvers
+from rebel_jax import open_spiel
+from rebel_jax.open_spiel import decisions, policies
+from tests.harness import run
+
+GAMES = {
+  "kuhn": ("kuhn_poker", {}),
+  "leduc": ("leduc_poker", {}),
+  "liars_dice_1x4f": ("liars_dice", {"num_dice": 1, "num_faces": 4}),
+  # The same public tree, so nothing is compiled anew, but OpenSpiel sorts the two dice.
+  "liars_dice_2x2f": ("liars_dice", {"num_dice": 2, "num_faces": 2}),
+}
+
+
+def make(name):
+  game, parameters = GAMES[name]
+  game = games.make(game, **parameters)
+  return game, games.build_public_tree(game)
+
+
+def random_policy(tree, seed=0):
+  """Returns a random policy; some moves are never played."""
+  rng = np.random.default_rng(seed)
+  shape = tree.num_nodes, tree.num_infostates
+  weights = rng.exponential(size=shape) * (rng.random(shape) < 0.8) + 1e-6
+  total = np.zeros(shape)
+  parent = np.asarray(tree.parent)
+  np.add.at(total, parent[1:], weights[1:])
+  policy = np.ones(shape)
+  policy[1:] = weights[1:] / total[parent[1:]]
+  return policy
+
+
+def referee(game, tree, policy):
+  exported = open_spiel.to_tabular_policy(game, tree, policy)
+  return pyspiel.exploitability(open_spiel.load_game(game), exported)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_openspiel_scores_our_policies_as_we_do(name):
+  game, tree = make(name)
+  solved = run(tree, tree.prior, 64, algorithm=solvers.linear_cfr())[1]
+  for policy in (random_policy(tree), solved):
+    ours = float(solvers.exploitability(tree, policy))
+    assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-5)
+  assert ours < 0.2  # the solved one; a random one is worth about a bet
+
+  # Control: one infostate's moves at the first decision turned around.
+  perturbed = np.array(solved)
+  children = np.flatnonzero(np.asarray(tree.parent) == 0)
+  perturbed[children, 0] = perturbed[children[::-1], 0]
+  assert abs(referee(game, tree, perturbed) - ours) > 1e-4
+
+
+def test_openspiels_python_code_agrees():
+  game, tree = make("kuhn")
+  exported = open_spiel.to_tabular_policy(game, tree, random_policy(tree, 1))
+  spiel_game = pyspiel.load_game("kuhn_poker")
+  ours = float(solvers.exploitability(tree, random_policy(tree, 1)))
+  assert spiel_exploitability.exploitability(spiel_game, exported) == pytest.approx(ours, abs=1e-6)
+  nash_conv = spiel_exploitability.nash_conv(spiel_game, exported)
+  assert nash_conv == pytest.approx(2 * ours, abs=1e-6)
+
+
+def test_exports_speak_of_every_information_state():
+  for name in GAMES:
+    game, tree = make(name)
+    spiel_game = open_spiel.load_game(game)
+    exported = open_spiel.to_tabular_policy(game, tree, random_policy(tree)).policy_table()
+    expected = spiel_policy.TabularPolicy(spiel_game)
+    assert set(exported) == set(expected.state_lookup)
+    for string, row in exported.items():
+      legal = np.flatnonzero(expected.legal_actions_mask[expected.state_lookup[string]])
+      assert sorted(a for a, _ in row) == legal.tolist()
+      assert sum(p for _, p in row) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_policies_of_openspiel_come_back_as_they_were(name):
+  game, tree = make(name)
+  spiel_game = open_spiel.load_game(game)
+  theirs = pyspiel.GetRandomPolicy(spiel_game, 3)
+  ours = open_spiel.from_tabular_policy(game, tree, theirs)
+  back = open_spiel.to_tabular_policy(game, tree, ours)
+  for string, row in theirs.policy_table().items():
+    assert back.action_probabilities(string) == pytest.approx(dict(row))
+  score = float(solvers.exploitability(tree, ours))
+  assert score == pytest.approx(pyspiel.exploitability(spiel_game, theirs), abs=1e-5)
+
+
+def test_python_policies_of_openspiel_are_taken():
+  game, tree = make("kuhn")
+  uniform = spiel_policy.TabularPolicy(pyspiel.load_game("kuhn_poker"))
+  imported = open_spiel.from_tabular_policy(game, tree, uniform)
+  assert set(imported[1:].ravel()) == {0.5}
+
+
+def test_equal_dice_are_merged_by_own_reach(monkeypatch):
+  game, tree = make("liars_dice_2x2f")
+  policy = random_policy(tree, 5)
+  policy[1:, 1], policy[1:, 2] = policy[1:, 1].copy(), policy[1:, 2].copy()  # rolls 21 and 12
+  ours = float(solvers.exploitability(tree, policy))
+  assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-5)
+  # Control: merged evenly, the rolls' different bidding before is forgotten.
+  evenly = np.ones((tree.num_nodes, 2, tree.num_infostates))
+  monkeypatch.setattr(policies, "_own_reach", lambda tree, policy: evenly)
+  assert abs(referee(game, tree, policy) - ours) > 1e-4
+
+
+class RenamedKuhn(games.KuhnPoker):
+  name = "renamed_kuhn"
+
+
+def test_other_games_can_be_registered():
+  game = RenamedKuhn()
+  tree = games.build_public_tree(game)
+  with pytest.raises(ValueError, match="'renamed_kuhn' has no counterpart in OpenSpiel; known: "):
+    open_spiel.load_game(game)
+  open_spiel.register_open_spiel(
+    "renamed_kuhn",
+    load=lambda game: "kuhn_poker",
+    infostates=lambda game, deal, player: [deal[player]],
+  )
+  policy = random_policy(tree)
+  ours = float(solvers.exploitability(tree, policy))
+  assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-6)
+  with pytest.raises(ValueError, match="'renamed_kuhn' already has a counterpart"):
+    open_spiel.register_open_spiel("renamed_kuhn", load=str, infostates=lambda *_: [0])
+
+
+def test_wrong_correspondences_are_found_out(monkeypatch):
+  game, tree = make("kuhn")
+  policy = random_policy(tree)
+  ours = float(solvers.exploitability(tree, policy))
+  registry = importlib.import_module("rebel_jax.open_spiel.correspondence")._REGISTRY
+
+  def replace(**changes):
+    right = dict(
+      load=lambda game: "kuhn_poker",
+      infostates=lambda game, deal, player: [deal[player]],
+      action=lambda game, action, chance: action,
+    )
+    monkeypatch.setitem(registry, "kuhn_poker", type(registry["leduc_poker"])(**right | changes))
+
+  replace()
+  assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-6)
+  replace(infostates=lambda game, deal, player: [2 - deal[player]])
+  assert abs(referee(game, tree, policy) - ours) > 1e-3
+  replace(action=lambda game, action, chance: 1 - action)
+  with pytest.raises(ValueError, match="differ: whose turn it is after"):
+    open_spiel.to_tabular_policy(game, tree, policy)
+  replace(load=lambda game: "leduc_poker")
+  with pytest.raises(ValueError, match="differ: "):
+    open_spiel.to_tabular_policy(game, tree, policy)
+
+
+def test_mistakes_get_a_sentence():
+  game, tree = make("kuhn")
+  policy = random_policy(tree)
+  hidden = games.make("rock_paper_scissors")
+  with pytest.raises(ValueError, match="'rock_paper_scissors' has no counterpart in OpenSpiel"):
+    open_spiel.to_tabular_policy(hidden, games.build_public_tree(hidden), policy)
+  with pytest.raises(ValueError, match=r"game='kuhn_poker' must be a games\.Game"):
+    open_spiel.load_game("kuhn_poker")
+  for part in (
+    games.build_public_tree(game, depth=2),
+    games.build_public_tree(game, root=(1,)),
+    games.build_public_tree(games.make("leduc_poker")),
+    games.stack_trees([tree, tree]),
+  ):
+    with pytest.raises(ValueError, match="tree must be the whole public tree of "):
+      open_spiel.to_tabular_policy(game, part, policy)
+  with pytest.raises(ValueError, match=r"tree=str must be a games\.PublicTree"):
+    open_spiel.to_tabular_policy(game, "tree", policy)
+  with pytest.raises(ValueError, match=r"policy of shape \(9, 2\) must have shape \(9, 3\)"):
+    open_spiel.to_tabular_policy(game, tree, policy[:, :2])
+  with pytest.raises(ValueError, match="policy is not a distribution"):
+    open_spiel.to_tabular_policy(game, tree, policy * 0.9)
+  partial = pyspiel.TabularPolicy({"0": [(0, 1.0), (1, 0.0)]})
+  with pytest.raises(ValueError, match="policy has nothing for OpenSpiel's information state"):
+    open_spiel.from_tabular_policy(game, tree, partial)
+  strings = {m.information_state for m in decisions.find_moves(game, tree)}
+  half = pyspiel.TabularPolicy({string: [(0, 0.5)] for string in strings})
+  with pytest.raises(ValueError, match="policy is not a distribution"):
+    open_spiel.from_tabular_policy(game, tree, half)
+  uniform = spiel_policy.UniformRandomPolicy(open_spiel.load_game(game))
+  for other in (uniform, None):
+    with pytest.raises(ValueError, match=r"policy=\w+ must know information state strings"):
+      open_spiel.from_tabular_policy(game, tree, other)
+  open_spiel.from_tabular_policy(game, tree, uniform.to_tabular())
+
+
+def test_without_openspiel_the_rest_works_and_the_bridge_says_what_to_install(monkeypatch):
+  for module in [m for m in sys.modules if m.startswith("rebel_jax.open_spiel")]:
+    monkeypatch.delitem(sys.modules, module)
+  monkeypatch.setitem(sys.modules, "pyspiel", None)
+  importlib.reload(importlib.import_module("rebel_jax"))
+  with pytest.raises(ImportError, match=r"pip install 'rebel-jax\[open-spiel\]'"):
+    importlib.import_module("rebel_jax.open_spiel")

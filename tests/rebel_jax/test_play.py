@@ -1,0 +1,152 @@
+"""`python -m rebel_jax.play`: a person at the table, played by a script."""
+
+import functools
+import re
+import tempfile
+
+import numpy as np
+import pytest
+
+import games
+from rebel_jax import play
+from rebel_jax.agents.dealer import Dealer
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.runs.run import train
+from rebel_jax.training.setup import make_setup
+from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
+from tests.tiny import TINY, trained
+
+
+def at_the_table(*arguments, answers):
+  """Plays with scripted answers and returns what was printed, and the exit code."""
+  waiting, printed = iter(answers), []
+
+  def ask(prompt):
+    printed.append(prompt)
+    answer = next(waiting, None)
+    if answer is None:
+      raise EOFError
+    return answer
+
+  code = play.main([str(x) for x in arguments], ask=ask, say=lambda x: printed.append(str(x)))
+  return "\n".join(printed), code
+
+
+COMMAND = ("--iterations", 8, "--seed", 1)
+
+
+def test_a_session():
+  text, code = at_the_table(
+    trained(),
+    *COMMAND,
+    *("--games", 3),
+    answers=["raise", "help", "bet", "bet", "why", "what", "", *["bet", "bet", ""] * 6],
+  )
+  assert code == 0
+  assert "'raise' is not a move here" in text
+  assert "type why" in text  # help
+  assert "'what' is not understood" in text
+  # Its beliefs and its policy, in per cent, after the game.
+  assert re.search(r"after bet: you hold .*%.*its policy: .*\d%", text)
+  assert text.count("The agent held") == 3
+  won = [float(x) for x in re.findall(r"You (?:win|lose|draw) \(([-+\d.]+)\)", text)]
+  scores = [float(x) for x in re.findall(r"Score after \d+ games?: you ([-+\d.]+)", text)]
+  assert scores == [sum(won[: i + 1]) for i in range(3)]
+  assert text.index("You begin.") < text.index("You go second.")
+
+
+def test_leaving_at_any_time():
+  for answers in (["quit"], [], ["bet", "bet", "q"]):
+    text, code = at_the_table(trained(), *COMMAND, answers=answers)
+    assert code == 0
+    assert "Goodbye" in text
+
+
+def test_the_same_seed_is_the_same_game():
+  answers = ["bet"] * 4
+  settings = (trained(), *COMMAND, "--seat", 0)
+  assert at_the_table(*settings, answers=answers) == at_the_table(*settings, answers=answers)
+  others = {
+    at_the_table(trained(), "--iterations", 8, "--seed", s, answers=answers)[0] for s in range(6)
+  }
+  assert len(others) > 1
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["nowhere"], "checkpoint='nowhere'"),
+    ([trained, "--iterations", "7"], "iterations=7"),
+    ([trained, "--algorithm", "magic"], "algorithm='magic'"),
+    ([trained, "--seat", "2"], "seat=2"),
+    ([trained, "--games", "0"], "games=0"),
+    ([trained, "--seed", "-1"], "seed=-1"),
+    ([trained, "--seed", "x"], "seed='x'"),
+    ([trained, "--colour", "red"], "--colour"),
+    ([], "CHECKPOINT"),
+  ],
+)
+def test_mistakes_are_named(arguments, message, capsys):
+  text, code = at_the_table(*(str(x()) if callable(x) else x for x in arguments), answers=[])
+  assert code == 2
+  assert text == ""
+  err = capsys.readouterr().err
+  assert message in err
+  assert err.count("\n") == 1
+
+
+def test_a_search_that_the_run_cannot_make(monkeypatch, capsys):
+  """A policy network gives regrets a warm start, and fictitious play has none."""
+  config = TINY.replace(policy_network=True)
+  setup = make_setup(config)
+  policy = Policy(config, setup.trainer.init(setup.table, 0, setup.mesh).params, {})
+  monkeypatch.setattr(checkpoint, "load", lambda name: policy)
+  text, code = at_the_table("untrained", "--algorithm", "fictitious_play", answers=[])
+  assert (text, code) == ("", 2)
+  err = capsys.readouterr().err
+  assert "fictitious_play" in err
+  assert err.count("\n") == 1
+
+
+@functools.cache
+def poker_player():
+  folder = tempfile.mkdtemp(prefix="rebel-jax-test-")
+  train(TINY_POKER.replace(output_dir=folder))
+  return folder
+
+
+def test_poker_is_played_in_chips_and_cards():
+  answers = ["call", "bet-to-150", "check", "check", *["call", "check", ""] * 40]
+  text, code = at_the_table(
+    poker_player(), *COMMAND, "--seat", 0, "--games", 12, answers=[*answers, "why", "quit"]
+  )
+  assert code == 0
+  assert "'call' is not a move here; type one of: check bet-to-" in text
+  assert re.search(r"You hold [2-9TJQKA][♠♥♦♣] [2-9TJQKA][♠♥♦♣]\.", text)
+  assert re.search(r"board .[♠♥♦♣]( .[♠♥♦♣]){3,4}, pot \d+, stacks \d+ and \d+", text)
+  assert re.search(r"Chance: deal [2-9TJQKA][♠♥♦♣]", text)
+  # What is won was paid by the other player, and nobody wins more than a stack.
+  won = [float(x) for x in re.findall(r"You (?:win|lose|draw) \(([-+\d.]+)\)", text)]
+  assert len(won) >= 8
+  assert all(abs(x) <= dict(TINY_POKER.game_params)["stack"] for x in won)
+
+
+def test_showdowns_without_tables():
+  """A dealer compares strengths; against the game's table of payoffs for every pair."""
+  game = games.make("small_holdem")
+  dealer, rng = Dealer(game), np.random.default_rng(0)
+  table, seen = game.payoffs(), set()
+  for _ in range(60):
+    dealer.deal(rng)
+    while not dealer.is_over():
+      if dealer.actor == games.CHANCE:
+        dealer.settle_chance(rng)
+      else:
+        moves = dealer.legal_moves()
+        dealer.apply(moves[rng.integers(len(moves))], rng)
+    index = int(game.payoff_index(dealer.state[None])[0])
+    scale = float(game.payoff_scale(dealer.state[None])[0])
+    assert dealer.payoff() == scale * table[index][tuple(dealer.infostates)]
+    seen.add((index == 0, float(np.sign(dealer.payoff()))))
+  assert {(True, 1.0), (True, -1.0), (False, 1.0), (False, -1.0)} <= seen

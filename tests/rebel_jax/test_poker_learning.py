@@ -1,0 +1,365 @@
+"""Learning hold'em: subgames by stage, deals, card networks, self-play and training."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.poker import betting
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.presets import get_preset
+from rebel_jax.networks.poker import PokerValueNetwork, Table
+from rebel_jax.training.loop import MOST_STEPS
+from rebel_jax.training.self_play import Lanes, SelfPlayStats, init_lanes, self_play_step
+from rebel_jax.training.setup import make_setup
+from solvers.search.batch import search_batch
+from solvers.search.find import find_subgames, group_stages
+from solvers.search.playthroughs import searching_policy
+from solvers.search.searching_agent import make_searching_agent
+from solvers.search.tables import stack_groups, stack_subgames
+
+# Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
+GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
+TINY = Config().replace(
+  preset="tiny_poker",
+  game="turn_endgame_holdem",
+  game_params=tuple(GAME.items()),
+  depth="stage",
+  iterations=8,
+  share_start=True,
+  lanes=8,
+  rows_fraction=1.0,
+  width=16,
+  batch_size=2,
+  uses_per_example=1.0,
+  buffer_size=512,
+  examples=128,
+  report_every=4,
+  evaluate_every=0,
+  final_playthroughs=2,
+  final_iterations=8,
+)
+
+
+@functools.cache
+def tiny_game():
+  return games.make("turn_endgame_holdem", **GAME)
+
+
+@functools.cache
+def tiny_subgames():
+  return find_subgames(tiny_game(), depth="stage")
+
+
+def test_subgames_are_the_stages_of_the_game():
+  game, subgames = tiny_game(), tiny_subgames()
+  groups = group_stages(game, subgames)
+  assert [int(game.stages(subgames.states[entries[0]][None])[0]) for entries in groups] == [0, 1, 2]
+  assert groups[0] == [0]
+  tables = stack_groups(subgames, groups)
+  assert [stage.decides for stage in tables.stages] == [True, False, True]
+  for entry, (tree, successors) in enumerate(zip(subgames.trees, subgames.successors)):
+    for leaf, successor in zip(tree.leaf_nodes, successors, strict=True):
+      np.testing.assert_array_equal(np.asarray(tree.state)[leaf], subgames.states[successor])
+    (table,) = (stage for stage in tables.stages if stage.row_of[entry] >= 0)
+    row = table.row_of[entry]
+    live = np.asarray(table.trees.leaf_actor)[row] != games.PADDING
+    np.testing.assert_array_equal(np.asarray(table.successor)[row][live], successors)
+  with pytest.raises(ValueError, match=r"entries \[0\] start a game"):
+    stack_groups(subgames, [[1], [0, *range(2, len(subgames.trees))]])
+
+
+def test_a_deal_forgets_how_the_pot_was_bet():
+  """One deal for each pot, though many ways of betting lead to it."""
+  game, subgames = tiny_game(), tiny_subgames()
+  deals = [s for s in subgames.states if game.stages(s[None])[0] == 1]
+  pots = [int(s[[betting.PAID_0, betting.PAID_1]].sum()) for s in deals]
+  assert len(set(pots)) == len(pots)
+  assert subgames.trees[0].num_leaves > len(pots)
+  seen = [game.features(s[None], 0)[0].tobytes() for s in subgames.states]
+  assert len(set(seen)) == len(seen)  # what a network sees tells all subgames apart
+
+
+def deal_values(card_probability=None):
+  """Returns what search and an enumeration say of a deal: `[2, P, H]`."""
+  game, subgames = tiny_game(), tiny_subgames()
+  entry = next(i for i, t in enumerate(subgames.trees) if t.num_leaves and t.kind[0] == 2)
+  table = stack_subgames(subgames, [entry])
+  tree = subgames.trees[entry]
+  h = game.num_infostates
+  rng = np.random.default_rng(0)
+  weights = rng.exponential(size=(2, h))
+  beliefs = weights / weights.sum(axis=1, keepdims=True)
+  slopes = rng.normal(size=(h, h))
+
+  def leaf_values(params, query):
+    own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
+    return query.features.sum(axis=1, keepdims=True) + own @ slopes + jnp.cos(other @ slopes)
+
+  result = search_batch(
+    table.trees, jnp.asarray(beliefs)[None], jnp.zeros(1, int), 2,
+    algorithm=solvers.vanilla_cfr(), leaf_values=leaf_values, params=None,
+    num_rows=tree.num_leaves,
+  )  # fmt: skip
+  cards = game.hole_cards
+  left = game.deck.num_cards - len(game.board)
+  probability = 1 / (left - 4) if card_probability is None else card_probability
+  values = np.zeros((2, h))
+  for player in (0, 1):
+    at_leaf = []
+    for k, leaf in enumerate(tree.leaf_nodes):
+      (card,) = tree.dealt[leaf]
+      free = ~(cards == card).any(axis=1)
+      own, other = (b * free / (b * free).sum() for b in (beliefs[player], beliefs[1 - player]))
+      value = tree.leaf_features[player][k].sum() + own @ slopes + np.cos(other @ slopes)
+      at_leaf.append((card, value))
+    for hand in range(h):
+      mass = total = 0.0
+      for opposing in range(h):
+        if set(cards[hand]) & set(cards[opposing]):
+          continue
+        mass += beliefs[1 - player][opposing]
+        for card, value in at_leaf:
+          if card not in cards[hand] and card not in cards[opposing]:
+            total += beliefs[1 - player][opposing] * probability * value[hand]
+      values[player, hand] = total / mass
+  return np.asarray(result.root_values[0]), values
+
+
+def test_a_deal_is_worth_the_mean_over_cards_and_hands(x64):
+  tiny_subgames.cache_clear()
+  ours, theirs = deal_values()
+  np.testing.assert_allclose(ours, theirs, atol=1e-10)
+  ours, theirs = deal_values(card_probability=1 / 5)  # of the cards left, whoever holds them
+  assert np.abs(ours - theirs).max() > 0.1
+  tiny_subgames.cache_clear()
+
+
+def make_network():
+  return PokerValueNetwork(
+    num_infostates=tiny_game().num_infostates,
+    hidden_layers=1,
+    width=16,
+    table=Table.of(tiny_game()),
+    embedding=4,
+  )
+
+
+def test_card_network():
+  """Hands that the board blocks are worth nothing; values grow with the pot they are learned in."""
+  game, subgames, network = tiny_game(), tiny_subgames(), make_network()
+  rivers = [s for s in subgames.states if game.stages(s[None])[0] == 2]
+  features = jnp.asarray(game.features(np.stack(rivers), 0), jnp.float32)
+  beliefs = jnp.full((len(rivers), 2 * game.num_infostates), 1 / game.num_infostates)
+  params = network.init(jax.random.key(0), features, beliefs)
+  values = np.asarray(network.apply(params, features, beliefs))
+  for state, row in zip(rivers, values):
+    blocked = (game.hole_cards == state[-1]).any(axis=1)
+    np.testing.assert_array_equal(row == 0, blocked)
+  pots = np.stack(rivers)[:, [betting.PAID_0, betting.PAID_1]].sum(axis=1, keepdims=True)
+  np.testing.assert_allclose(network.unit(features), pots, rtol=1e-5)
+  # Rows of the same betting differ by their cards.
+  first = [k for k, state in enumerate(rivers) if (state[:-1] == rivers[0][:-1]).all()]
+  assert len(first) == 5
+  assert np.ptp(values[first], axis=0).max() > 0
+
+
+class Step(NamedTuple):
+  """A step of self-play: the lanes after it, counts, and examples and which are valid by target."""
+
+  lanes: Lanes
+  stats: SelfPlayStats
+  found: dict[str, Any]
+
+
+@functools.cache
+def played(policy_network=False, **changes):
+  config = TINY.replace(policy_network=policy_network, **changes)
+  setup = make_setup(config)
+  params = setup.trainer.init(setup.table, 0, setup.mesh).params
+  trainer = setup.trainer
+
+  @jax.jit
+  def step(lanes, key):
+    after = self_play_step(setup.table, trainer.self_play, lanes, params, key)
+    found = {target.name: target.examples_of(after.searched) for target in trainer.targets}
+    return Step(after.lanes, after.stats, found)
+
+  lanes, steps = init_lanes(setup.table, config.self_play.lanes), []
+  for i in range(4):
+    steps.append(step(lanes, jax.random.key(i)))
+    lanes = steps[-1].lanes
+  return setup, params, steps
+
+
+def test_a_lane_plays_through_all_stages_in_a_step():
+  setup, _, steps = played()
+  game, subgames = setup.game, setup.subgames
+  lanes = setup.config.self_play.lanes
+  stages = {1: 0, 2: 0}
+  for step in steps:
+    # Where a step leaves a lane, a new game has begun: at a deal, with the start played for all.
+    roots = np.asarray(step.lanes.roots)
+    assert {int(game.stages(subgames.states[r][None])[0]) for r in roots} == {1}
+    np.testing.assert_allclose(np.asarray(step.lanes.beliefs).sum(axis=-1), 1.0, atol=1e-5)
+    valid = np.asarray(step.found["value"][1]).reshape(2, 2, lanes)  # deals and rivers, players
+    assert valid[0].all()
+    assert (valid[:, 0] == valid[:, 1]).all()
+    assert int(step.stats.solves) == valid[:, 0].sum()
+    stages[1] += valid[0, 0].sum()
+    stages[2] += valid[1, 0].sum()
+  assert 0 < stages[2] <= stages[1]
+
+
+def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
+  setup, params, steps = played()
+  leaf_values = setup.trainer.self_play.leaf_values
+  lanes = setup.config.self_play.lanes
+  checked: dict[int, int] = {0: 0, 1: 0}
+  errors: list[np.ndarray] = []
+  for step in steps:
+    examples, valid = jax.tree.map(
+      lambda x: np.asarray(x).reshape(2, 2, lanes, *x.shape[1:]), step.found["value"]
+    )
+    for layer in (0, 1):
+      for lane in np.flatnonzero(valid[layer, 0])[:3]:
+        features = examples.features[layer, 0, lane]
+        entry = next(
+          i
+          for i, state in enumerate(setup.subgames.states)
+          if np.allclose(setup.game.features(state[None], 0)[0], features, atol=1e-6)
+        )
+        tree = setup.subgames.trees[entry]
+        beliefs = examples.beliefs[layer, 0, lane].reshape(2, -1)
+        if (beliefs[0] * examples.mask[layer, 0, lane]).sum() < 1e-6:
+          continue  # exploring led where no pair of hands is compatible
+        solution = solvers.solve(
+          tree,
+          algorithm=solvers.linear_cfr() if layer else solvers.vanilla_cfr(),
+          num_iterations=setup.config.search.iterations if layer else 2,
+          beliefs=beliefs,
+          leaf_values=leaf_values if tree.depth_limited else None,
+          params=params if tree.depth_limited else None,
+        )
+        for player in (0, 1):
+          mask = examples.mask[layer, player, lane]
+          ours = examples.values[layer, player, lane] * mask
+          errors.append(np.abs(ours - solution.root_values[player] * mask)[mask > 0])
+          assert np.abs(ours).max() > 1
+        checked[layer] += 1
+  assert min(checked.values()) > 0
+  # Between moves that are worth the same rounding decides, and a few hands' values hang on it.
+  assert np.quantile(np.concatenate(errors), 0.95) < 0.02
+
+
+@pytest.mark.slow
+def test_policy_examples_come_from_the_start_and_from_rivers():
+  setup, _, steps = played(policy_network=True)
+  game, rivers = setup.game, 0
+  for step in steps:
+    found, valid = step.found["policy"]
+    valid = np.asarray(valid)
+    features = np.asarray(found.features)[valid]
+    rounds = features[:, 3]
+    rivers += (rounds == 1).sum()
+    assert set(rounds) <= {0, 1}
+    start = setup.subgames.trees[0]
+    assert (rounds == 0).sum() == (np.asarray(start.kind) < games.CHANCE).sum()
+    assert (features[:, 1] == 1).all()  # seen by who acts
+    legal = np.asarray(found.legal)[valid]
+    policy = np.asarray(found.policy)[valid]
+    assert policy.shape[1:] == (game.num_player_actions, game.num_infostates)
+    total = policy.sum(axis=1)
+    assert ((total == 0) | (abs(total.astype(int) - 255) <= 3)).all()
+    assert not policy[legal == 0].any()
+  assert rivers > 0
+
+
+@pytest.mark.parametrize("policy_network", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_training_learns_and_repeats(policy_network):
+  config = TINY.replace(policy_network=policy_network)
+  setup = make_setup(config)
+  ends = []
+  for _ in range(2):
+    state = setup.trainer.init(setup.table, 1, setup.mesh)
+    before = jax.device_get(state.params)
+    state, _ = setup.trainer.run(setup.table, state, config.run.report_every, setup.mesh)
+    state, last = setup.trainer.run(setup.table, state, config.run.report_every, setup.mesh)
+    ends.append(jax.device_get(state.params))
+  for x, y in zip(*map(jax.tree.leaves, ends)):
+    np.testing.assert_array_equal(x, y)
+  moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, ends[0])
+  assert min(jax.tree.leaves(moved)) > 0  # every layer of every network
+  assert set(last.learned) == {"value"} | ({"policy"} if policy_network else set())
+  for stats in last.learned.values():
+    assert np.isfinite(stats.loss).all()
+    assert float(stats.loss.max()) > 0
+
+
+def agent_error(leaf_values, params, **changes):
+  """Returns the exploitability, in pots, of an agent that searches the tiny game by stages."""
+  game, subgames = tiny_game(), tiny_subgames()
+  agent = make_searching_agent(
+    game, subgames, algorithm=solvers.linear_cfr(), leaf_values=leaf_values, **changes
+  )
+  policy = searching_policy(
+    agent, params=params, num_playthroughs=48, num_iterations=64, key=jax.random.key(0)
+  )
+  return float(solvers.exploitability(agent.tree, jnp.asarray(policy))) / GAME["pot"]
+
+
+@pytest.mark.slow
+def test_playthroughs_cover_a_game_cut_by_stages():
+  """With exact values the agent is near equilibrium; with none it is not."""
+  from solvers.search.oracle import search_leaf_values
+
+  oracle, params = search_leaf_values(tiny_game(), tiny_subgames(), num_iterations=32)
+  right = agent_error(oracle, params)
+  nothing = agent_error(lambda params, query: jnp.zeros_like(query.beliefs[:, 0]), None)
+  assert right < 0.03
+  assert nothing > 3 * right
+
+
+def test_bad_settings():
+  for changes, message in [
+    (dict(depth="street"), "depth='street' must be an integer, at least 1, or 'stage'"),
+    (dict(buffer_size=16), "buffer_size=16 must be at least 32"),
+    (
+      dict(game="rock_paper_scissors", game_params=(), depth=1, policy_network=True),
+      "policy_network=True needs infostates that never change",
+    ),
+    (
+      dict(policy_network=True, algorithm="fictitious_play"),
+      "algorithm='fictitious_play' cannot start from a policy network",
+    ),
+  ]:
+    with pytest.raises(ConfigError, match=message):
+      make_setup(TINY.replace(**changes))
+
+
+@pytest.mark.slow
+def test_turn_endgame_on_the_papers_board_can_be_trained_on():
+  """One step of the preset for accelerators: its shapes, and the memory that its state takes."""
+  config = get_preset("turn_endgame_holdem_paper")
+  number = config.variants
+  config = config.replace(variants=2, num_devices=1)
+  setup = make_setup(config)
+  starts, deals, rivers = (table.num_subgames for table in setup.table.stages)
+  assert (starts, rivers) == (2, 48 * (deals - 2))  # all chips in, no river is played
+  tables = sum(x.nbytes for x in jax.tree.leaves(setup.table)) * number / 2
+  assert tables < 6e9
+  init = functools.partial(setup.trainer.init, setup.table, 0, setup.mesh)
+  state = jax.eval_shape(init)
+  assert state.replay["value"].examples.values.shape == (1, config.learning.buffer_size, 1326)
+  after, report = jax.eval_shape(
+    lambda state: setup.trainer.run(setup.table, state, 1, setup.mesh), state
+  )
+  assert jax.tree.map(lambda x: x.shape, after) == jax.tree.map(lambda x: x.shape, state)
+  assert report.learned["policy"].loss.shape == (MOST_STEPS,)
+  bytes_of = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state) if hasattr(x, "size"))
+  assert bytes_of < 60e9

@@ -1,0 +1,112 @@
+"""Range grids: which cell a hand is in, what a range does, and the picture."""
+
+import numpy as np
+import pytest
+
+import games
+from games.poker import Deck
+from games.poker.holdem import CALL, FIRST_BET
+from rebel_jax.agents import range_grids
+
+
+def test_cells_of_the_whole_deck():
+  deck = Deck()
+  row, column = range_grids.cells(deck, deck.hole_cards())
+  counts = np.zeros((13, 13), int)
+  np.add.at(counts, (row, column), 1)
+  above = np.triu(np.ones((13, 13), bool), 1)
+  assert (counts[above] == 4).all()  # suited
+  assert (counts[above.T] == 12).all()  # offsuit
+  assert (np.diag(counts) == 6).all()
+  names = range_grids.cell_names(deck)
+  assert (names[0][0], names[0][1], names[1][0], names[12][12]) == ("AA", "AKs", "AKo", "22")
+  hands = [deck.names(hand) for hand in deck.hole_cards()]
+  for hand, cell in (("KsAs", "AKs"), ("KsAh", "AKo"), ("TsTd", "TT"), ("2h7h", "72s")):
+    i = hands.index(hand)
+    assert names[row[i]][column[i]] == cell
+
+
+@pytest.fixture(scope="module")
+def case():
+  game = games.make("river_endgame_holdem", board="9sTsJsQsQh", ranks="89TJQ", suits="sh")
+  tree = games.build_public_tree(game)
+  rng = np.random.default_rng(0)
+  policy = np.ones((tree.num_nodes, tree.num_infostates))
+  for node in np.flatnonzero(tree.kind <= games.PLAYER_1):
+    children = np.flatnonzero(tree.parent == node)
+    policy[children] = rng.dirichlet(np.ones(len(children)), tree.num_infostates).T
+  return game, tree, policy
+
+
+def test_grid_counts_every_hand_once(case):
+  """Against a sum over hands, one after the other."""
+  game, tree, policy = case
+  children = {tree.history(n): n for n in range(tree.num_nodes)}
+  node = children[(FIRST_BET, FIRST_BET)]  # player 0 was raised
+  grid = range_grids.range_grid(game, tree, policy, node)
+  row, column = range_grids.cells(game.deck, game.hole_cards)
+  reach, called = np.zeros((5, 5)), np.zeros((5, 5))
+  for h in range(tree.num_infostates):
+    weight = tree.prior[0, h] * policy[children[(FIRST_BET,)], h]
+    reach[row[h], column[h]] += weight
+    called[row[h], column[h]] += weight * policy[children[(FIRST_BET, FIRST_BET, CALL)], h]
+  np.testing.assert_allclose(grid.reach, reach / reach.sum(), atol=1e-12)
+  move = grid.moves.index("call")
+  np.testing.assert_allclose(grid.frequency[move] * reach, called, atol=1e-12)
+  assert grid.summary[move] == pytest.approx(called.sum() / reach.sum())
+  np.testing.assert_allclose(grid.frequency.sum(axis=0)[reach > 0], 1)
+  assert grid.summary.sum() == pytest.approx(1)
+  assert grid.moves[:2] == ("fold", "call")
+  assert grid.moves[-1] == "raise to 20000 (all-in)"
+  # Bets are in order of size, whatever the order of their numbers.
+  sizes = [int(move.split()[2]) for move in grid.moves[2:]]
+  assert sizes == sorted(sizes)
+
+
+def test_summary_is_text(case):
+  game, tree, policy = case
+  grid = range_grids.range_grid(game, tree, policy)
+  lines = grid.text().splitlines()
+  assert len(lines) == len(grid.moves)
+  assert sorted(lines, key=lambda x: -float(x.split()[-1][:-1])) == lines
+
+
+def test_picture_shows_the_moves(case, tmp_path):
+  pytest.importorskip("matplotlib")
+  from matplotlib.image import imread
+
+  game, tree, policy = case
+  grid = range_grids.range_grid(game, tree, policy)
+  drawn = []
+  always = policy.copy()
+  first = np.flatnonzero(tree.parent == 0)
+  always[first] = (tree.action[first] == CALL)[:, None]
+  for name, rows in (("mixed", policy), ("checks", always)):
+    path = tmp_path / f"{name}.png"
+    grid = range_grids.range_grid(game, tree, rows)
+    range_grids.plot_range_grid(grid, path, title=name)
+    drawn.append((imread(path)[..., :3] * 255).round().astype(int))
+  bet = np.array([int(range_grids._BETS[0][i : i + 2], 16) for i in (1, 3, 5)])
+  count = [(np.abs(image - bet).max(axis=-1) <= 2).sum() for image in drawn]
+  assert count[0] > 5_000
+  assert count[1] < 500  # no more than the legend
+  assert range_grids.colours(("fold", "call")) == [range_grids._FOLD, range_grids._PASSIVE]
+
+
+@pytest.mark.parametrize("node", [-1, 10_000])
+def test_nodes_where_no_one_moves_are_refused(case, node):
+  game, tree, policy = case
+  with pytest.raises(ValueError, match=f"node={node} must be one where a player moves"):
+    range_grids.range_grid(game, tree, policy, node)
+  with pytest.raises(ValueError, match="must be one where a player moves"):
+    range_grids.range_grid(game, tree, policy, tree.num_nodes - 1)
+
+
+def test_a_node_that_is_never_reached_has_no_range(case):
+  game, tree, policy = case
+  never = policy.copy()
+  bet = int(np.flatnonzero((tree.parent == 0) & (tree.action == FIRST_BET))[0])
+  never[bet] = 0
+  raised = int(np.flatnonzero((tree.parent == bet) & (tree.action == FIRST_BET))[0])
+  with pytest.raises(ValueError, match="is never reached by player 0"):
+    range_grids.range_grid(game, tree, never, raised)

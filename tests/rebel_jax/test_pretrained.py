@@ -1,0 +1,96 @@
+"""Networks that come with the package are what they say."""
+
+import shlex
+
+import jax
+import pytest
+
+import rebel_jax
+from benchmarks.maintenance import pretrained
+from benchmarks.maintenance.pretrained import command_of
+from rebel_jax import train as cli
+from rebel_jax.config.config import ConfigError
+from rebel_jax.config.presets import get_preset
+from rebel_jax.evaluation.evaluator import Evaluator
+from tests.tiny import trained
+
+
+@pytest.mark.parametrize("name", rebel_jax.pretrained())
+def test_it_says_where_it_comes_from(name):
+  about = rebel_jax.load_pretrained(name).about
+  assert about["measured"]["exploitability"] > 0
+  assert about["measured"]["playthroughs"] >= 256
+  assert about["command"].startswith("python train.py --preset ")
+  commit = about["environment"]["git_commit"]
+  assert len(commit) == 40, "trained with changes that are in no commit"
+  assert (pretrained._FOLDER / name / "about.json").is_file()  # where another would be shipped
+
+
+def test_its_command_is_read_as_its_configuration():
+  config = get_preset("kuhn_poker").replace(
+    level_values=True,
+    share_start=False,
+    learning_rate=0.02,
+    game_params=(),
+    max_seconds=None,
+    eval_algorithm="discounted_cfr(beta=0.5, gamma=4)",
+  )
+  python, program, *flags = shlex.split(command_of(config))
+  assert (python, program) == ("python", "train.py")
+  assert cli.parse(flags).config == config
+
+
+def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
+  monkeypatch.setattr(pretrained, "_FOLDER", tmp_path)
+  other = "discounted_cfr(beta=0.5,gamma=4)"
+  small = {"playthroughs": 64, "iterations": 64}  # of fewer the figures may agree by chance
+  pretrained.main(pretrained.Options(str(trained()), "tiny", **small, command="two commands"))
+  pretrained.main(pretrained.Options(str(trained()), "other", **small, algorithm=other))
+  plain, changed = (
+    rebel_jax.checkpoints.checkpoint.load_pretrained(name, tmp_path / name)
+    for name in ("tiny", "other")
+  )
+  assert changed.config.evaluation.eval_algorithm == changed.about["measured"]["algorithm"] == other
+  assert plain.config.evaluation.eval_algorithm == plain.about["measured"]["algorithm"] != other
+  assert changed.about["measured"]["exploitability"] != plain.about["measured"]["exploitability"]
+  assert plain.about["command"] == "two commands"
+  with pytest.raises(SystemExit, match="not allowed with --own"):
+    pretrained.main(pretrained.Options(str(trained()), "tiny", algorithm=other, own=True))
+
+
+@pytest.mark.parametrize("size", [0, 40, 2_000])
+def test_files_that_were_cut(tmp_path, size):
+  path = tmp_path / "network"
+  rebel_jax.checkpoints.checkpoint.export(rebel_jax.load(trained()), path)
+  rebel_jax.checkpoints.checkpoint.load_pretrained("network", path)
+  params = path / "params.npz"
+  params.write_bytes(params.read_bytes()[:size])
+  with pytest.raises(ConfigError, match=r"^checkpoint=.*network' cannot be read"):
+    rebel_jax.checkpoints.checkpoint.load_pretrained("network", path)
+
+
+def measure(policy, params, *, playthroughs, iterations):
+  evaluator = Evaluator(policy.config)
+  return evaluator.exploitability(params, playthroughs=playthroughs, iterations=iterations)
+
+
+def test_it_is_far_better_than_an_untrained_one():
+  policy = rebel_jax.load_pretrained("liars_dice_1x4f")
+  small = {"playthroughs": 8, "iterations": 64}
+  leaves, structure = jax.tree.flatten(policy.params)
+  keys = jax.random.split(jax.random.key(0), len(leaves))
+  mixed = [jax.random.permutation(k, x, independent=True) for k, x in zip(keys, leaves)]
+  untrained = jax.tree.unflatten(structure, mixed)
+  trained = measure(policy, policy.params, **small)
+  assert trained < 0.2
+  assert measure(policy, untrained, **small) > 2 * trained
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", rebel_jax.pretrained())
+def test_measured_again(name):
+  policy = rebel_jax.load_pretrained(name)
+  measured = policy.about["measured"]
+  found = measure(policy, policy.params, playthroughs=64, iterations=measured["iterations"])
+  # With fewer playthroughs the average is less even; poker counts in chips.
+  assert found < measured["exploitability"] * 1.5 + 0.03

@@ -1,0 +1,363 @@
+"""Random bad input, by the thousand: one clear sentence each, and nothing else.
+
+The slow tier draws more, and other examples every time.
+"""
+
+import contextlib
+import io
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+import games
+import rebel_jax.runs.run
+import solvers
+from rebel_jax import evaluate, play
+from rebel_jax import train as cli
+from rebel_jax.config import groups
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.presets import PRESETS
+from rebel_jax.devices import compile_cache
+from solvers import validation
+from tests.tiny import TINY
+
+KUHN = games.make("kuhn_poker")
+TREE = games.build_public_tree(KUHN)
+LEDUC_TREE = games.build_public_tree(games.make("leduc_poker"), root=(1, 1, 8))
+FIELDS = list(groups.flat(TINY))
+
+
+def tiers(default: int, slow: int):
+  """Parametrises a test by how many examples it draws."""
+  both = [default, pytest.param(slow, marks=pytest.mark.slow)]
+  return pytest.mark.parametrize("number", both)
+
+
+def check(number: int, strategy, holds) -> None:
+  """Checks that `holds` for what a strategy draws; fewer examples are always the same ones."""
+  options = settings(
+    max_examples=number,
+    deadline=None,
+    derandomize=number < 1_000,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+  )
+  options(given(strategy)(holds))()
+
+
+def is_sentence(error: Exception) -> None:
+  text = str(error)
+  assert text.strip()
+  assert "\n" not in text
+
+
+NUMBERS = st.one_of(
+  st.integers(-3, 70_000),
+  st.integers(-(2**70), 2**70),
+  st.floats(),
+  st.sampled_from([0, 1, 2, 0.5, 1.0, -0.0, 1e-320, 2**31, 2**32, math.inf, math.nan]),
+)
+WORDS = st.one_of(
+  st.text(max_size=6),
+  st.sampled_from(
+    [
+      "",
+      "\n",
+      "\0",
+      "None",
+      "nan",
+      "-1",
+      "1e9",
+      "True",
+      "kuhn_poker",
+      "liars_dice",
+      "../x",
+      "~",
+      "/",
+    ]
+  ),
+  st.text(min_size=300, max_size=400),
+)
+LEAVES = st.one_of(st.none(), st.booleans(), NUMBERS, WORDS, st.binary(max_size=2))
+JUNK = st.recursive(
+  LEAVES,
+  lambda inner: st.one_of(
+    st.lists(inner, max_size=3),
+    st.tuples(inner, inner),
+    st.dictionaries(st.text(max_size=3), inner, max_size=2),
+  ),
+  max_leaves=4,
+)
+
+
+@tiers(600, 20_000)
+def test_configurations(number):
+  """Each is allowed, and then survives JSON, or refused with a sentence that names a field."""
+
+  def holds(changes):
+    try:
+      config = TINY.replace(**changes)
+      config.validate()
+    except ConfigError as error:
+      is_sentence(error)
+      named = [*changes, "kuhn_poker", "num_dice", "num_faces", "lanes", "buffer_size"]
+      assert any(name in str(error) for name in named)
+    else:
+      assert config.num_steps >= 1
+      assert config.learn_steps >= 1
+      assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+  check(number, st.dictionaries(st.sampled_from(FIELDS), JUNK, min_size=1, max_size=3), holds)
+
+
+JSON = st.recursive(
+  st.one_of(st.none(), st.booleans(), NUMBERS, WORDS),
+  lambda inner: st.one_of(
+    st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=2)
+  ),
+  max_leaves=4,
+)
+
+
+@tiers(200, 5_000)
+def test_configurations_from_json(number):
+  names = st.one_of(st.sampled_from(FIELDS), st.text(max_size=6))
+
+  def holds(fields):
+    try:
+      Config.from_dict(fields).validate()
+    except ConfigError as error:
+      is_sentence(error)
+
+  check(number, st.dictionaries(names, JSON, max_size=4), holds)
+
+
+def command_lines(options, banned=("--help", "-h", "--distributed"), first=None):
+  """Returns a strategy of command lines of settings: flags, values, and what is neither."""
+  flags = [f"--{name.replace('_', '-')}" for name in groups.flat(options)]
+  flags = [flag for flag in flags if flag not in banned]
+  values = st.one_of(WORDS, NUMBERS.map(str), st.sampled_from(["1", "2", "64", "0.5"]))
+  flag = st.sampled_from([*flags, *(f"--no-{flag[2:]}" for flag in flags)])
+  part = st.one_of(
+    st.tuples(flag, values),
+    st.tuples(flag),
+    st.tuples(flag, values).map(lambda pair: ("=".join(pair),)),
+    st.tuples(flag, values, values, values),
+    st.tuples(values),
+    st.tuples(st.sampled_from(["--", "-", "---", "--=", "-1", "@file", "--lane", "-v", "--no-"])),
+  )
+  lines = st.lists(part, max_size=4).map(lambda parts: [x for part in parts for x in part])
+  if first is not None:
+    lines = st.tuples(first, lines).map(lambda pair: [*pair[0], *pair[1]])
+  return lines.filter(lambda line: not set(line) & set(banned))
+
+
+def run(main, line):
+  """Returns exit code and streams of a command in an empty folder, and what it left there."""
+  out, err = io.StringIO(), io.StringIO()
+  before = Path.cwd()
+  with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    try:
+      with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(line)
+    finally:
+      os.chdir(before)
+    return code, out.getvalue(), err.getvalue(), sorted(os.listdir(folder))
+
+
+def refused_with_a_sentence(said) -> None:
+  code, out, err, left = said
+  assert code == 2
+  assert out == ""
+  assert err.startswith("error: ")
+  assert err.count("\n") == 1
+  assert len(err) > len("error: \n")
+  assert left == []
+
+
+@pytest.fixture
+def parsing_only(monkeypatch):
+  """Commands parse and check, but neither compile, nor train, nor play."""
+
+  def train(config, **_):
+    config.validate()
+    return rebel_jax.runs.run.Result(Path("run"), {}, 0)
+
+  class Nothing:
+    def __init__(self, *_, **__):
+      pass
+
+    def course(self, *_, **__):
+      yield SimpleNamespace(count=1), 0.5
+
+    def load(self, *_):
+      return None
+
+    def save(self, *_):
+      pass
+
+  monkeypatch.setattr(rebel_jax.runs.run, "train", train)
+  monkeypatch.setattr(compile_cache, "enable", lambda: None)
+  monkeypatch.setattr(evaluate, "Evaluator", Nothing)
+  monkeypatch.setattr(play, "Searcher", Nothing)
+  monkeypatch.setattr(play, "Agent", Nothing)
+  monkeypatch.setattr(play, "Table", lambda *_: None)
+  monkeypatch.setattr(play, "run", lambda *_: None)
+  monkeypatch.setattr(evaluate, "KeptPlaythroughs", Nothing)
+  Nothing.game = None
+  Nothing.agent = SimpleNamespace(tree=SimpleNamespace(num_nodes=1, num_infostates=1))
+
+
+@tiers(300, 10_000)
+def test_command_lines_of_training(number, parsing_only):
+  presets = st.sampled_from([[], *(["--preset", name] for name in PRESETS)])
+
+  def holds(line):
+    said = run(cli.main, line)
+    if said[0] == 0:
+      assert said[1:] == ("", "", [])
+    else:
+      refused_with_a_sentence(said)
+
+  check(number, command_lines(TINY, first=presets), holds)
+
+
+@pytest.mark.parametrize("command", [evaluate, play])
+@tiers(150, 4_000)
+def test_command_lines_of_trained_networks(number, command, parsing_only):
+  names = st.one_of(
+    st.just(["liars_dice_1x4f"]), WORDS.map(lambda word: [word]), st.just([])
+  )  # fmt: skip
+
+  def holds(line):
+    said = run(command.main, line)
+    if said[0] != 0:
+      refused_with_a_sentence(said)
+    assert "nan" not in said[1].replace("--", "")
+    assert said[3] == []
+
+  check(number, command_lines(command.Options(""), first=names), holds)
+
+
+@tiers(300, 5_000)
+def test_games_and_trees(number):
+  """A tree, or a sentence; a root is followed only if every action of it is legal."""
+  params = st.dictionaries(
+    st.sampled_from(["num_dice", "num_faces", "cards", ""]),
+    st.one_of(st.integers(-2, 3), JUNK),
+    max_size=2,
+  )
+  name = st.one_of(st.sampled_from(games.registered_games()), WORDS, JUNK)
+  root = st.one_of(st.lists(st.integers(-2, 9), max_size=4), JUNK)
+  depth = st.one_of(st.none(), st.integers(-2, 3), JUNK)
+
+  def holds(drawn):
+    name, params, root, depth = drawn
+    try:
+      games.build_public_tree(KUHN, root=root, depth=depth)
+    except ValueError as error:
+      is_sentence(error)
+      assert "root" in str(error) or "depth" in str(error)
+    try:
+      games.make(name, **params)
+    except (ValueError, TypeError) as error:
+      is_sentence(error)
+      assert "argument" not in str(error)  # what Python says of a wrong call
+
+  check(number, st.tuples(name, params, root, depth), holds)
+
+
+ENTRIES = st.one_of(
+  st.sampled_from([0.0, 1.0, 0.5, 1 / 3, -0.5, math.nan, math.inf]), st.floats(width=32)
+)
+SHAPES = st.one_of(
+  st.just((2, 3)),
+  st.just((2, 6)),
+  st.just((TREE.num_nodes, 3)),
+  arrays.array_shapes(min_dims=0, max_dims=3, max_side=4),
+)
+ARRAYS = st.one_of(
+  arrays.arrays(np.float32, SHAPES, elements=ENTRIES),
+  arrays.arrays(st.sampled_from([np.int32, np.bool_, np.complex64, np.dtype("U2")]), SHAPES),
+  st.lists(st.lists(ENTRIES, max_size=3), max_size=3),
+  JUNK,
+)
+
+
+@tiers(400, 10_000)
+def test_beliefs_and_policies(number):
+  """What is not refused is what it should be: finite, of the right shape, summing to one."""
+
+  def holds(drawn):
+    try:
+      validation.check_beliefs(TREE, drawn)
+    except ValueError as error:
+      is_sentence(error)
+      assert "beliefs" in str(error)
+    else:
+      good = np.asarray(drawn, float)
+      assert good.shape == (2, 3)
+      np.testing.assert_allclose(good.sum(axis=1), 1.0, atol=2e-3)
+      assert (good >= 0).all()
+    for tree in (TREE, LEDUC_TREE):
+      try:
+        validation.check_policy("policy", tree, drawn)
+      except ValueError as error:
+        is_sentence(error)
+        assert "policy" in str(error)
+      else:
+        assert np.isfinite(np.asarray(drawn, float)).all()
+        assert np.shape(drawn) == (tree.num_nodes, tree.num_infostates)
+
+  check(number, ARRAYS, holds)
+
+
+@tiers(200, 4_000)
+def test_calls_of_the_solver(number):
+  """Wrong arguments are refused before anything is traced; right ones are not drawn here."""
+
+  def holds(drawn):
+    tree, iterations, beliefs, policy = drawn
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - any sentence
+      solvers.solve(
+        tree,
+        algorithm=solvers.linear_cfr(alternating=False),
+        num_iterations=iterations,
+        beliefs=beliefs,
+        initial_policy=policy,
+      )
+    is_sentence(caught.value)
+    with pytest.raises(ValueError):  # noqa: PT011 - any sentence
+      solvers.exploitability(tree, policy)
+
+  wrong = arrays.arrays(np.float32, SHAPES, elements=ENTRIES).filter(
+    lambda x: x.shape != (TREE.num_nodes, 3) or not np.isfinite(x).all() or (x < -0.1).any()
+  )
+  drawn = st.tuples(st.one_of(st.just(TREE), JUNK), st.one_of(st.just(2), JUNK), ARRAYS, wrong)
+  check(number, drawn, holds)
+
+
+def test_the_controls_fail():
+  """What is let through, and what is no sentence, is noticed."""
+  with pytest.raises(AssertionError):
+    is_sentence(ValueError("two\nlines"))
+  with pytest.raises(AssertionError):
+    refused_with_a_sentence((2, "", "error: one\nTraceback\n", []))
+  with pytest.raises(AssertionError):
+    refused_with_a_sentence((2, "", "error: one\n", ["runs"]))
+
+  def too_strict(changes):
+    TINY.replace(**changes).validate()
+
+  with pytest.raises((ConfigError, BaseExceptionGroup)):
+    check(50, st.fixed_dictionaries({"lanes": JUNK}), too_strict)

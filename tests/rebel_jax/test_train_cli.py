@@ -1,0 +1,296 @@
+"""The command `python train.py`: its flags, its sentences, what it shows and leaves."""
+
+import io
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import games
+import rebel_jax
+import solvers
+from rebel_jax import evaluate, play
+from rebel_jax import train as cli
+from rebel_jax.config import groups
+from rebel_jax.config.config import ConfigError
+from rebel_jax.config.presets import PRESETS, get_preset
+from rebel_jax.devices import processes
+from rebel_jax.runs.display import Display, duration, progress_text
+from rebel_jax.runs.summary import plot_exploitability
+from tests.tiny import TINY, as_flags, rows, trained
+
+ROOT = Path(__file__).parents[2]
+
+# Command lines and what the one sentence on standard error must say.
+BAD = [
+  ("--preset liars_dice_1x4", "preset='liars_dice_1x4' is unknown (did you mean 'liars_dice_1x4f'"),
+  ("--preset", "command line: Missing value for argument '--preset'"),
+  ("--game chess", "game='chess' is unknown; known: kuhn_poker, "),
+  ("--game-params num_dice 0", "num_dice=0 must be a positive integer"),
+  ("--game-params num_dice 1 num_faces -4", "num_faces=-4 must be a positive integer"),
+  ("--game-params num_dice", "game_params='num_dice' must be pairs of a name and a number or text"),
+  ("--game-params num_dice x", "num_dice='x' must be a positive integer"),
+  ("--game-params num_dice 1 num_dice 2", "must name each parameter once"),
+  ("--game-params cards 3", "liars_dice has no parameter 'cards'; it takes: num_dice, num_faces"),
+  ("--lanes 0", "lanes=0 must be at least 1"),
+  ("--lanes -5", "lanes=-5 must be at least 1"),
+  ("--lanes=many", "lanes='many' must be an integer"),
+  ("--lanes 1e3", "lanes='1e3' must be an integer"),
+  ("--lanes", "command line: Missing value for argument '--lanes'"),
+  ("--lanes --seed 3", "Missing value for argument '--lanes'"),
+  ("--lane 4", "flag '--lane' is unknown (did you mean --lanes?)"),
+  ("--iterations 0", "iterations=0 must be at least 2"),
+  ("--depth -2", "depth=-2 must be at least 1"),
+  ("--depth street", "depth='street' must be an integer, at least 1, or 'stage'"),
+  ("--game turn_endgame_holdem --game-params board 3s", "board='3s' holds 1 cards"),
+  ("--batch-size 1000000", "batch_size=1000000 must be at most buffer_size="),
+  ("--rows-fraction 1.5", "rows_fraction=1.5 must be a finite number above 0 and at most 1"),
+  ("--rows-fraction=-inf", "rows_fraction=-inf must be a finite number"),
+  ("--activation tanh", "activation='tanh' is unknown; known: gelu, relu, silu"),
+  ("--learning-rate nan", "learning_rate=nan must be a finite number above 0"),
+  ("--max-seconds soon", "max_seconds='soon' must be a number"),
+  ("--share-start False", "argument 'False' belongs to no flag"),
+  ("--resume=yes", "argument 'yes' belongs to no flag"),
+  ("--resume", "resume=True finds no run with a checkpoint in runs/"),
+  ("--resume --preset kuhn_poker", "finds no run of preset 'kuhn_poker'"),
+  ("--resume --output-dir nowhere", "output_dir='nowhere' holds no checkpoint to resume from"),
+  ("--distributed", "distributed=True but the job's other processes are not found"),
+  ("stray", "argument 'stray' belongs to no flag"),
+  ("--search.depth 1", "flag '--search.depth' is unknown"),
+  ("-v", "argument '-v' belongs to no flag"),
+]
+
+
+@pytest.mark.parametrize(("line", "sentence"), BAD, ids=[line for line, _ in BAD])
+def test_bad_command_lines(line, sentence, tmp_path, monkeypatch, capsys):
+  monkeypatch.chdir(tmp_path)
+  assert cli.main(line.split()) == 2
+  out, err = capsys.readouterr()
+  assert out == ""
+  assert err.startswith("error: ")
+  assert err.count("\n") == 1
+  assert sentence in err
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_in_the_way(tmp_path, monkeypatch, capsys):
+  monkeypatch.chdir(tmp_path)
+  folder = str(trained())
+  for line, sentence in (
+    (["--output-dir", folder], "holds another run's checkpoint"),
+    (["--resume", "--output-dir", folder, "--game", "leduc_poker"], "game='leduc_poker' cannot"),
+    (["--resume", "--output-dir", folder, "--width", "9"], "width=9 cannot resume the run in"),
+    (
+      ["--resume", "--output-dir", folder, "--preset", "leduc_poker"],
+      "preset='leduc_poker' cannot",
+    ),
+  ):
+    assert cli.main(line) == 2
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_the_process_itself(tmp_path):
+  """Exit code and streams as a shell sees them; no traceback, nothing written."""
+  result = subprocess.run(
+    [sys.executable, ROOT / "train.py", "--lanes", "0"],
+    cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
+  )  # fmt: skip
+  assert result.returncode == 2
+  assert result.stdout == ""
+  assert result.stderr.startswith("error: lanes=0 must be")
+  assert result.stderr.count("\n") == 1
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_flags_override_the_preset():
+  config = cli.parse(["--preset", "leduc_poker", "--lanes", "16", "--share-start"]).config
+  expected = get_preset("leduc_poker").replace(lanes=16, share_start=True)
+  assert config == expected
+  assert cli.parse([]).config == get_preset("liars_dice_1x4f")
+  config = cli.parse(["--lanes=8", "--game_params", "num_dice", "2", "num_faces", "3"]).config
+  assert config.self_play.lanes == 8
+  assert config.game_params == (("num_dice", 2), ("num_faces", 3))
+  assert cli.parse(["--max-seconds", "None"]).config.run.max_seconds is None
+  assert cli.parse(as_flags()).config == TINY
+
+
+def test_another_game_does_not_inherit_parameters():
+  config = cli.parse(["--game", "kuhn_poker"]).config
+  assert (config.game, config.game_params) == ("kuhn_poker", ())
+  config.validate()
+
+
+def test_resume_takes_the_settings_of_the_run():
+  folder = str(trained())
+  config = cli.parse(["--resume", "--output-dir", folder, "--max-seconds", "9"]).config
+  expected = TINY.replace(output_dir=folder, resume=True, max_seconds=9.0)
+  assert config == expected
+
+
+def test_every_field_is_explained(capsys, monkeypatch):
+  monkeypatch.setenv("COLUMNS", "100")
+  with pytest.raises(SystemExit) as caught:
+    cli.main(["--preset", "kuhn_poker", "--help"])
+  assert caught.value.code == 0
+  text = capsys.readouterr().out
+  for name in groups.flat(cli.parse([])):
+    flag = name.replace("_", "-")
+    # The flag, some words about it, its default, and no other flag in between.
+    rest = re.split(rf"^\W {{1,2}}--{flag}(?=[ ,])", text, flags=re.MULTILINE)[1]
+    rest = rest.removeprefix(f", --no-{flag}")
+    words = re.split(r"^\W {1,2}--", rest, flags=re.MULTILINE)[0]
+    assert "(default:" in words, flag
+    assert len(re.findall(r"\w+", words)) >= 6, flag
+  assert "20000" not in text  # a default of another preset
+  assert "(default: kuhn_poker)" in re.sub(r"[\s│]+", " ", text)  # wherever lines break
+
+
+@pytest.mark.parametrize("command", [cli, evaluate, play])
+def test_help_names_what_is_registered(command, capsys, monkeypatch):
+  """From the registries: what is registered later is named too."""
+  monkeypatch.setenv("COLUMNS", "100")
+
+  def named() -> set[str]:
+    with pytest.raises(SystemExit):
+      command.main(["--help"])
+    return set(re.findall(r"\w+", capsys.readouterr().out))
+
+  known = {*solvers.registered_algorithms(), *rebel_jax.pretrained()}
+  if command is cli:
+    known = {*solvers.registered_algorithms(), *games.registered_games(), *PRESETS}
+  assert known <= named()
+  assert "cfr_of_tomorrow" not in named()
+  registry = solvers.algorithms.registry._REGISTRY
+  monkeypatch.setitem(registry, "cfr_of_tomorrow", solvers.linear_cfr)
+  assert "cfr_of_tomorrow" in named()
+
+
+def test_groups_are_shown(capsys):
+  with pytest.raises(SystemExit):
+    cli.main(["--help"])
+  text = capsys.readouterr().out
+  for group in ("search", "self-play", "network", "learning", "evaluation", "run"):
+    assert f"{group} options" in text
+
+
+def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys):
+  monkeypatch.chdir(tmp_path)
+  assert cli.main(as_flags()) == 0
+  out = capsys.readouterr().out
+  folder = tmp_path / "runs" / "kuhn_poker-1"
+  for said in ("in runs/kuhn_poker-1", "compiling self-play", "exploitability", "examples"):
+    assert said in out
+  assert "python -m rebel_jax.evaluate runs/kuhn_poker-1" in out
+  assert rows(folder) == rows(trained())
+  lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+  seconds = [line["seconds"] for line in lines]
+  assert seconds == sorted(seconds)
+  assert seconds[0] > 0
+  for line in lines:
+    assert {"step", "solves", "examples", "seconds", "loss"} <= set(line)
+  assert lines[-1]["playthroughs"] == TINY.evaluation.final_playthroughs
+  assert lines[-1]["iterations"] == TINY.evaluation.final_iterations
+  assert 0 < lines[-1]["exploitability"] < 2
+  assert "exploitability_average_policy" in lines[-1]
+  assert (folder / "exploitability.png").read_bytes().startswith(b"\x89PNG")
+
+  assert cli.main(as_flags(max_seconds=1e-3)) == 0
+  out = capsys.readouterr().out
+  assert "in runs/kuhn_poker-2" in out
+  short = rows(tmp_path / "runs" / "kuhn_poker-2")
+  assert [row["step"] for row in short] == [1]  # no longer than the time asks for
+  assert short[-1]["playthroughs"] == TINY.evaluation.final_playthroughs
+
+  assert cli.main(["--resume"]) == 0
+  assert [row["step"] for row in rows(tmp_path / "runs" / "kuhn_poker-2")] == [1, 2, 4, 6, 8]
+
+
+def test_without_matplotlib_it_says_so_once(tmp_path, monkeypatch, capsys):
+  monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+  monkeypatch.chdir(tmp_path)
+  assert cli.main(as_flags(max_seconds=1e-3)) == 0
+  out = capsys.readouterr().out
+  assert out.count("no figure: install matplotlib") == 1
+  assert not (tmp_path / "runs" / "kuhn_poker-1" / "exploitability.png").exists()
+
+
+def test_figure_needs_something_to_draw(tmp_path):
+  path = tmp_path / "figure.png"
+  assert not plot_exploitability([{"seconds": 1.0, "loss": 0.1}], path, title="none")
+  assert not path.exists()
+  row = {"seconds": 1.0, "exploitability": 0.1, "exploitability_average_policy": 0.2}
+  assert plot_exploitability([row], path, title="one", paper=0.017)
+  assert path.exists()
+
+
+def test_terminal_and_plain_display():
+  row = {"examples": 1200, "examples_per_second": 340.4, "loss": 0.0123456}
+  text = progress_text(row, 0.0432, 83.0)
+  assert text == "1,200 examples, 340/s, loss 0.01235, exploitability 0.0432, 0:01:23 left"
+  assert "filling the buffer" in progress_text(row | {"loss": None}, None, float("inf"))
+  assert duration(float("inf")) == "?"
+  for terminal in (True, False):
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=terminal, width=80)
+    with Display(console=console) as display:
+      display.say("stays")
+      display.show("training", 0.2, text)
+      display.show("evaluating", 0.5, "half")
+      display.table("done", [("folder", "here")])
+    assert ("\x1b[" in file.getvalue()) == terminal
+    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
+    assert "stays" in shown
+    assert text in shown
+    assert "folder" in shown
+    assert ("━" in shown) == terminal
+    assert "training" in shown
+    assert "20%" in shown
+
+
+@pytest.mark.parametrize(
+  ("variables", "sentence"),
+  [
+    ({"JAX_PROCESS_ID": "0"}, "needs JAX_COORDINATOR_ADDRESS and JAX_NUM_PROCESSES beside"),
+    ({"JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "2"}, "JAX_PROCESS_ID='2': they must be"),
+    ({"JAX_NUM_PROCESSES": "two", "JAX_PROCESS_ID": "0"}, "JAX_NUM_PROCESSES='two'"),
+  ],
+)
+def test_a_job_that_is_named_wrongly(variables, sentence, monkeypatch):
+  if len(variables) > 1:
+    variables = variables | {"JAX_COORDINATOR_ADDRESS": "localhost:1"}
+  for name, value in variables.items():
+    monkeypatch.setenv(name, value)
+  with pytest.raises(ConfigError, match=re.escape(sentence)):
+    processes.join()
+
+
+@pytest.mark.slow
+def test_two_processes_from_the_command_line(tmp_path):
+  """Two commands, one run: the first writes and shows it, both end well."""
+  with socket.socket() as free:
+    free.bind(("localhost", 0))
+    address = f"localhost:{free.getsockname()[1]}"
+  command = [sys.executable, ROOT / "train.py", "--output-dir", tmp_path / "run"]
+  started = []
+  for rank in ("0", "1"):
+    names = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+    environment = os.environ | dict(zip(names, (address, "2", rank)))
+    process = subprocess.Popen(
+      [*command, *as_flags(), "--distributed"], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    started.append(process)
+  shown = [process.communicate()[0] for process in started]
+  assert [process.returncode for process in started] == [0, 0]
+  assert "exploitability" in shown[0]
+  assert "examples" not in shown[1]
+  assert [row["step"] for row in rows(tmp_path / "run")] == [2, 4, 6, 8]
+  about = json.loads((tmp_path / "run" / "config.json").read_text())
+  assert about["environment"]["num_processes"] == 2

@@ -1,0 +1,247 @@
+"""Searching many different subgames at once gives what searching them one by one gives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from solvers.search.batch import (
+  beliefs_at_leaves,
+  pack_leaves,
+  sample_stop,
+  search_batch,
+  spread_stops,
+)
+from solvers.search.find import bucket_subgames, find_subgames
+from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
+from solvers.search.shared_start import search_iterates
+from solvers.search.tables import build_subgame_table, stack_subgames
+from solvers.sweeps.levels import join_levels, split_levels
+from solvers.sweeps.problem import make_problem
+
+ITERATIONS = 16
+
+
+def row_values(params, query):
+  """Any function of features and beliefs that treats each leaf by itself."""
+  own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
+  mix = jnp.sin(query.features @ params["features"])[:, None]
+  return mix + own @ params["own"] + jnp.cos(other @ params["other"])
+
+
+def make_params(tree, seed=0):
+  rng = np.random.default_rng(seed)
+  h, f = tree.num_infostates, tree.root_features.shape[-1]
+  return {
+    "features": rng.normal(size=f).astype(tree.dtype),
+    "own": rng.normal(size=(h, h)).astype(tree.dtype),
+    "other": rng.normal(size=(h, h)).astype(tree.dtype),
+  }
+
+
+def random_root_beliefs(rng, tree):
+  weights = rng.exponential(size=np.shape(tree.prior)) * (np.asarray(tree.prior) > 0)
+  return (weights / weights.sum(axis=1, keepdims=True)).astype(tree.dtype)
+
+
+@pytest.fixture(params=["liars_dice", "leduc_poker"])
+def setting(request, x64):
+  """Subgames in float64: CFR-AVG takes differences of sums, which float32 blurs."""
+  game = games.make(request.param)
+  subgames = find_subgames(game, depth=2)
+  entries = sorted({0, 1, len(subgames.trees) // 2, len(subgames.trees) - 1})
+  return subgames, entries, stack_subgames(subgames, entries)
+
+
+@pytest.mark.parametrize(
+  "algorithm",
+  [
+    solvers.linear_cfr(),
+    solvers.cfr_avg(solvers.linear_cfr()),
+    solvers.discounted_cfr(alternating=False),
+    solvers.fictitious_play(),
+  ],
+  ids=["linear", "modified-avg", "simultaneous", "fictitious-play"],
+)
+def test_packed_search_equals_solving_one_by_one(setting, algorithm):
+  subgames, entries, table = setting
+  rng = np.random.default_rng(1)
+  params = make_params(subgames.trees[0])
+  roots = np.array([2, 0, 1, 3, 0])
+  beliefs = np.stack([random_root_beliefs(rng, subgames.trees[entries[i]]) for i in roots])
+  result = jax.jit(
+    search_batch, static_argnames=("algorithm", "leaf_values", "num_rows")
+  )(
+    table.trees_at(np.asarray(entries)[roots]), beliefs, np.zeros(5, int), ITERATIONS,
+    algorithm=algorithm, leaf_values=row_values, params=params,
+    num_rows=int(table.num_live[roots].sum()),
+  )  # fmt: skip
+  for lane, root in enumerate(roots):
+    tree = subgames.trees[entries[root]]
+    leaf_values = row_values if tree.depth_limited else None
+    alone = solvers.solve(
+      tree,
+      algorithm=algorithm,
+      num_iterations=ITERATIONS,
+      beliefs=beliefs[lane],
+      leaf_values=leaf_values,
+      params=params,
+    )
+    # CFR-AVG's differences vanish where the opponent stopped going; rounding then breaks the tie
+    # between actions that are worth nothing, one way here and another there.
+    atol = 2e-2 if algorithm == solvers.cfr_avg(solvers.linear_cfr()) else 1e-8
+    np.testing.assert_allclose(result.root_values[lane], alone.root_values, atol=atol)
+
+
+def test_too_few_rows_would_show(setting):
+  _, _, table = setting
+  live = np.asarray(table.trees.leaf_actor) != games.PADDING
+  packing = pack_leaves(jnp.asarray(live), int(live.sum()))
+  values = np.arange(live.size)
+  assert (values[packing.source][packing.target].reshape(live.shape) == values.reshape(live.shape))[
+    live
+  ].all()
+  short = pack_leaves(jnp.asarray(live), int(live.sum()) - 1)
+  assert not (values[short.source][short.target] == values)[live.reshape(-1)].all()
+
+
+def test_buckets_hold_every_subgame_once():
+  subgames = find_subgames(games.make("liars_dice"), depth=2)
+  buckets = bucket_subgames(subgames, 4)
+  assert sorted(entry for bucket in buckets for entry in bucket) == list(range(len(subgames.trees)))
+  assert len(buckets) <= 4
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0])
+def test_stopping_iterations_have_the_averages_weights(exponent):
+  stops = np.asarray(sample_stop(jax.random.key(0), (40_000,), 16, exponent))
+  weights = np.arange(1, 9) ** exponent
+  counts = np.bincount(stops, minlength=8) / len(stops)
+  np.testing.assert_allclose(counts, weights / weights.sum(), atol=0.01)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 2.0])
+def test_spread_stops_have_the_same_weights_and_are_even(exponent):
+  weights = np.arange(1, 9) ** exponent
+  keys = jax.random.split(jax.random.key(0), 4_000)
+  stops = np.asarray(jax.vmap(lambda key: spread_stops(key, 10, 16, exponent))(keys))
+  for column in stops.T[:2]:  # each by itself, wherever it stands
+    counts = np.bincount(column, minlength=8) / len(column)
+    np.testing.assert_allclose(counts, weights / weights.sum(), atol=0.03)
+  expected = 10 * weights.cumsum() / weights.sum()
+
+  def unevenness(stops):
+    below = (stops[:, :, None] <= np.arange(8)).sum(axis=1)
+    return np.abs(below - expected).max()
+
+  assert unevenness(stops) < 1 + 1e-4
+  # Control: drawn one by one they are not even.
+  apart = np.asarray(jax.vmap(lambda key: sample_stop(key, (10,), 16, exponent))(keys))
+  assert unevenness(apart) > 2
+
+
+def test_leaf_probabilities_against_enumeration():
+  """Leduc: private cards that exclude each other and, from this root, a chance outcome."""
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game, root=(1,), depth=2)
+  beliefs = jnp.asarray(tree.prior)
+  here = make_problem(tree, beliefs)
+  rng = np.random.default_rng(0)
+  weights = jnp.asarray(rng.exponential(size=(tree.num_nodes, 6)), jnp.float32)
+  policy = here.normalise(split_levels(tree, weights))
+  rows = np.asarray(join_levels(policy))
+  kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
+  expected = np.zeros(tree.num_leaves)
+  for place, leaf in enumerate(np.asarray(tree.leaf_nodes)):
+    for first in range(6):
+      for second in set(range(6)) - {first}:
+        probability, node, card = 1 / 30, leaf, (first, second)
+        while parent[node] >= 0:
+          mover = kind[parent[node]]
+          if mover == games.CHANCE:
+            dealt = int(tree.action[node]) - 3
+            probability *= 0.0 if dealt in card else 1 / 4
+          else:
+            probability *= rows[node, card[mover]]
+          node = parent[node]
+        expected[place] += probability
+  got = np.asarray(leaf_probabilities(here, policy, beliefs))
+  np.testing.assert_allclose(got, expected, atol=1e-6)
+  # Exploring changes what is sampled, for the explorer alone.
+  mixed = explore(here, policy, jnp.asarray(0), 0.25)
+  assert not np.allclose(leaf_probabilities(here, mixed, beliefs), expected, atol=1e-4)
+  np.testing.assert_allclose(
+    join_levels(here.own_reach(mixed, 1)),
+    join_levels(here.own_reach(policy, 1)),
+  )
+
+
+def test_sampled_leaves_follow_the_probabilities():
+  probabilities = jnp.array([0.5, 0.0, 0.2])
+  keys = jax.random.split(jax.random.key(0), 20_000)
+  leaves = np.asarray(jax.vmap(sample_leaf, (0, None))(keys, probabilities))
+  counts = np.bincount(leaves, minlength=4) / len(leaves)
+  np.testing.assert_allclose(counts, [0.5, 0.0, 0.2, 0.3], atol=0.015)
+
+
+@pytest.mark.parametrize(
+  "algorithm",
+  [
+    pytest.param(solvers.linear_cfr(), marks=pytest.mark.slow),
+    pytest.param(solvers.linear_cfr(alternating=False), marks=pytest.mark.slow),
+    solvers.cfr_avg(solvers.linear_cfr()),
+  ],
+  ids=["d", "simultaneous", "avg"],
+)
+def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
+  table = build_subgame_table(games.make("liars_dice", num_dice=1, num_faces=2), depth=1)
+  tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
+  params = make_params(tree)
+  iterates = search_iterates(tree, algorithm, ITERATIONS, row_values, params)
+  assert iterates.policies.shape[0] == ITERATIONS // 2
+
+  def search(stop, iterations=ITERATIONS):
+    return search_batch(
+      table.trees_at(np.zeros(1, int)), np.asarray(tree.prior)[None], np.array([stop]), iterations,
+      algorithm=algorithm, leaf_values=row_values, params=params,
+      num_rows=table.trees.num_leaves,
+    )  # fmt: skip
+
+  def join(levels):
+    return jnp.concatenate([level[0] for level in levels])
+
+  here = make_problem(tree, tree.prior)
+  for stop in (0, 3, 7):
+    result = search(stop)
+    np.testing.assert_allclose(iterates.policies[stop], join(result.policy), atol=1e-9)
+    levels = split_levels(tree, iterates.believed[stop])
+    np.testing.assert_allclose(beliefs_at_leaves(here, levels), result.leaf_beliefs[0], atol=1e-9)
+    if stop == 0:
+      continue
+    # CFR-AVG passes on the beliefs of the average until then, CFR-D those of the policy itself.
+    until = join(search(0, 2 * stop).average_policy)
+    believed = until if algorithm.uses_average else iterates.policies[stop]
+    np.testing.assert_allclose(iterates.believed[stop], believed, atol=1e-9)
+    assert np.abs(until - iterates.policies[stop]).max() > 0.01
+  np.testing.assert_allclose(iterates.average_policy, join(search(0).average_policy), atol=1e-9)
+
+
+def test_leaf_values_of_another_shape_are_refused():
+  """They would broadcast unnoticed."""
+  table = build_subgame_table(games.make("kuhn_poker"), depth=1)
+  tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
+  settings = {"algorithm": solvers.linear_cfr(), "params": None}
+
+  def one_column(params, query):
+    return query.beliefs[:, 0, :1]
+
+  with pytest.raises(ValueError, match=r"leaf_values returned .*must return shape \(4, 3\)"):
+    search_batch(
+      table.trees_at(np.zeros(2, int)), np.asarray(table.trees.prior)[[0, 0]],
+      np.zeros(2, int), 2,
+      leaf_values=one_column, num_rows=4, **settings,
+    )  # fmt: skip
+  with pytest.raises(ValueError, match=r"leaf_values returned .*must return shape \(2, 3\)"):
+    search_iterates(tree, num_iterations=2, leaf_values=one_column, **settings)

@@ -1,0 +1,140 @@
+"""Levelled values: what a public belief state is worth, by the average policies."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.poker import Deck
+from solvers.metrics.exploitability import root_marginals
+from solvers.search.batch import search_batch
+from solvers.search.levelled_values import level_values
+from solvers.search.tables import build_subgame_table
+from solvers.sweeps.pairs import root_mass
+
+ITERATIONS = 32
+
+
+def random_beliefs(table, roots, seed=0):
+  prior = jnp.asarray(table.trees.prior)[roots]
+  weights = jax.random.exponential(jax.random.key(seed), prior.shape) * (prior > 0)
+  return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def worths(table, roots, beliefs, values):
+  """Returns the players' values of the PBSs, `[B, P]`."""
+  trees = jax.tree.map(lambda x: jnp.asarray(x)[roots], table.trees)
+  return np.asarray((jax.vmap(root_marginals)(trees, beliefs) * values).sum(axis=-1))
+
+
+@dataclasses.dataclass(frozen=True)
+class OfAverage(solvers.CFR):
+  """CFR whose root values are those of the average policies."""
+
+  uses_average = True
+
+
+def search(table, roots, beliefs, iterations=ITERATIONS, of_average=False, **settings):
+  algorithm = solvers.discounted_cfr()
+  if of_average:
+    algorithm = OfAverage(algorithm.rule, algorithm.averaging)
+  return search_batch(
+    table.trees_at(roots), beliefs, np.zeros(len(roots), np.int32), iterations,
+    algorithm=algorithm, params=None, **settings,
+  ).root_values  # fmt: skip
+
+
+def not_quite_opposite(params, query):
+  """Leaf values as a network's: not quite opposite for the two players."""
+  own = query.beliefs[:, query.traverser]
+  ranks = jnp.arange(own.shape[-1], dtype=own.dtype)
+  other = query.beliefs[:, 1 - query.traverser] @ ranks
+  return jnp.tanh(ranks - other[:, None] + 0.1)
+
+
+def test_the_sum_of_both_players_values_is_zero_and_each_is_shifted_alone():
+  table = build_subgame_table(games.make("liars_dice", num_dice=1, num_faces=3), depth=2)
+  roots = np.arange(table.num_subgames)
+  beliefs = random_beliefs(table, roots)
+  rows = int(table.num_live.sum())
+  settings = {"leaf_values": not_quite_opposite, "num_rows": rows}
+  means = search(table, roots, beliefs, **settings)
+  averages = search(table, roots, beliefs, of_average=True, **settings)
+  levelled = search(table, roots, beliefs, levelled=True, **settings)
+
+  found = worths(table, roots, beliefs, levelled)
+  np.testing.assert_allclose(found.sum(axis=1), 0.0, atol=1e-6)
+  expected = worths(table, roots, beliefs, averages)
+  np.testing.assert_allclose(found[:, 0], (expected[:, 0] - expected[:, 1]) / 2, atol=1e-6)
+  shift = np.asarray(levelled - means)
+  np.testing.assert_allclose(shift, np.broadcast_to(shift[..., :1], shift.shape), atol=1e-6)
+  # There was something to do: means are not opposite, nor the averages'.
+  assert np.abs(worths(table, roots, beliefs, means).sum(axis=1)).max() > 0.01
+  assert np.abs(expected.sum(axis=1)).max() > 0.01
+
+
+@pytest.mark.slow
+def test_levelled_values_are_nearer_to_the_solved_game():
+  """Of whole games cut short, where what the search estimates is known."""
+  game = games.make("liars_dice", num_dice=1, num_faces=4)
+  tree = games.build_public_tree(game)
+  rng = np.random.default_rng(0)
+  beliefs = rng.dirichlet(np.ones(4), size=(12, 2)).astype(np.float32)
+
+  def solve(iterations):
+    return solvers.solve_batch(
+      tree, algorithm=solvers.discounted_cfr(), num_iterations=iterations, beliefs=beliefs
+    )
+
+  def worth(values):
+    return (beliefs * values).sum(axis=-1)
+
+  exact = worth(np.asarray(solve(2_048).root_values))
+  short = solve(ITERATIONS)
+  averages = jnp.stack(
+    [
+      solvers.expected_values(tree, policy, beliefs=row)
+      for policy, row in zip(short.average_policy, beliefs)
+    ]
+  )
+  levelled = jax.vmap(lambda b, v, a: level_values(tree, b, v, a))(
+    jnp.asarray(beliefs), short.root_values, averages
+  )
+  error = {
+    name: np.sqrt(np.mean((worth(np.asarray(x)) - exact) ** 2))
+    for name, x in (("means", short.root_values), ("levelled", levelled))
+  }
+  assert error["levelled"] < 0.6 * error["means"], error
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_hands_that_share_cards_are_weighed_by_the_pairs_that_can_be(reached):
+  game = games.make("small_holdem", ranks="TJQ", suits="sh")
+  tree = games.build_public_tree(game)
+  rng = np.random.default_rng(1)
+  h = tree.num_infostates
+  beliefs = jnp.asarray(rng.dirichlet(np.ones(h), size=2), tree.dtype)
+  if not reached:  # both certainly hold the same card
+    beliefs = jnp.zeros((2, h), tree.dtype).at[:, 0].set(1.0)
+  values, averages = (jnp.asarray(rng.normal(size=(2, h)), tree.dtype) for _ in range(2))
+  levelled = level_values(tree, beliefs, values, averages)
+  if not reached:
+    np.testing.assert_array_equal(levelled, values)
+    return
+  pairs = np.asarray(beliefs)[0][:, None] * np.asarray(beliefs)[1]
+  cards = Deck("TJQ", "sh").hole_cards()
+  shared = (cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
+  pairs = np.where(shared, 0.0, pairs)
+  pairs /= pairs.sum()
+
+  def worth(x):
+    x = np.asarray(x)
+    return np.array([(pairs.sum(axis=1) * x[0]).sum(), (pairs.sum(axis=0) * x[1]).sum()])
+
+  expected = worth(averages)
+  np.testing.assert_allclose(worth(levelled), (expected - expected[::-1]) / 2, atol=1e-5)
+  assert np.isfinite(np.asarray(root_mass(tree, beliefs))).all()

@@ -1,0 +1,180 @@
+"""Problems whose nodes are some of a tree's: equal to trees of those nodes, and able to grow."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from solvers import loop
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.masked import (
+  MaskedProblem,
+  make_masked_problem,
+  node_info,
+  with_nodes,
+)
+from solvers.sweeps.problem import make_problem
+from tests import harness
+
+ITERATIONS = 7
+CASES = [
+  ("kuhn", 1, solvers.linear_cfr()),
+  ("leduc", 2, solvers.linear_cfr()),
+  ("leduc", 5, solvers.cfr_plus(alternating=False)),
+  ("liars_dice_1x3f", 2, solvers.cfr_avg(solvers.discounted_cfr())),
+  ("random_2", 2, solvers.linear_optimistic_fictitious_play()),
+]
+
+
+def leaf_values(query):
+  """Values that depend on features and on both beliefs, row by row and entry by entry."""
+  own = query.beliefs[:, query.traverser]
+  other = query.beliefs[:, 1 - query.traverser]
+  ranks = jnp.arange(own.shape[-1], dtype=own.dtype)
+  where = (query.features * jnp.arange(1.0, query.features.shape[-1] + 1)).sum(-1, keepdims=True)
+  seat = (-1.0) ** query.traverser
+  return seat * jnp.sin(where) + ranks - other[:, ::-1] * own
+
+
+def depths(tree):
+  return np.repeat(np.arange(tree.structure.depth + 1), [x.size for x in tree.structure.levels])
+
+
+def places(whole, part):
+  """Returns where the nodes of `part` lie in `whole`, by their histories."""
+  known = {whole.history(node): node for node in range(whole.num_nodes)}
+  return np.array([known[part.history(node)] for node in range(part.num_nodes)])
+
+
+def results(problem, algorithm, num_iterations=ITERATIONS):
+  def run(problem):
+    end = loop.run(problem, algorithm, leaf_values, num_iterations)
+    return (
+      join_levels(algorithm.current_policy(end.problem, end.state)),
+      join_levels(algorithm.average_policy(end.problem, end.state)),
+      algorithm.root_values(end.problem, end.state),
+    )
+
+  # One operation at a time: in two programs XLA contracts products and sums differently.
+  with jax.disable_jit():
+    return [np.asarray(x) for x in run(problem)]
+
+
+@pytest.mark.parametrize(("name", "depth", "algorithm"), CASES)
+def test_a_mask_gives_what_a_tree_of_those_nodes_gives(name, depth, algorithm, x64):
+  game, root = harness.make_case(name)
+  harness.jitter_payoffs(game)
+  whole = games.build_public_tree(game, root=root)
+  part = games.build_public_tree(game, root=root, depth=depth)
+  beliefs = harness.random_beliefs(np.random.default_rng(0), harness.root_possible(whole))
+  info = node_info(game, whole)
+  masked = make_masked_problem(whole, beliefs, info, depths(whole) <= depth)
+  at = places(whole, part)
+  expected = results(make_problem(part, beliefs), algorithm)
+  found = results(masked, algorithm)
+  for ours, theirs in zip(found[:2], expected[:2]):
+    np.testing.assert_array_equal(ours[at], theirs)
+    assert not ours[depths(whole) > depth].any()
+  np.testing.assert_array_equal(found[2], expected[2])
+  # Control: one node less shows.
+  last = np.flatnonzero(depths(whole) == depth)[-1]
+  less = make_masked_problem(
+    whole, beliefs, info, (depths(whole) <= depth) & (np.arange(whole.num_nodes) != last)
+  )
+  assert np.abs(results(less, algorithm)[1][at] - expected[1]).max() > 1e-6
+
+
+def test_of_the_whole_tree_nothing_is_frontier(x64):
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game)
+  everywhere = np.ones(tree.num_nodes, bool)
+  masked = make_masked_problem(tree, tree.prior, node_info(game, tree), everywhere)
+  assert not np.asarray(masked.is_frontier()).any()
+  found = results(masked, solvers.linear_cfr())
+  solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
+  np.testing.assert_allclose(found[1], solved.average_policy, rtol=0, atol=1e-12)
+
+
+def breadth_first(j, problem, state, sweeps, present):
+  """Adds the children of all nodes: a level after each pair of updates."""
+  del j, state, sweeps
+  parent = jnp.maximum(jnp.asarray(problem.tree.parent), 0)
+  present = present | present[parent]
+  return with_nodes(problem, present), present
+
+
+def by_values(j, problem, state, sweeps, present):
+  """Adds the children of the frontier nodes that the mover finds best, seen from its sweep."""
+  del j, state
+  tree = problem.tree
+  worth = jnp.stack([join_levels(sweep.nodes).sum(axis=-1) for sweep in sweeps])
+  parent = jnp.maximum(jnp.asarray(tree.parent), 0)
+  joins = present[parent] & (worth.max(axis=0)[parent] >= jnp.median(worth))
+  present = present | joins
+  return with_nodes(problem, present), present
+
+
+def grown(game, algorithm, grow, num_iterations, start_depth=1):
+  tree = games.build_public_tree(game)
+  start = depths(tree) <= start_depth
+  problem = make_masked_problem(tree, tree.prior, node_info(game, tree), start)
+
+  @jax.jit
+  def run(problem):
+    end = loop.run(
+      problem, algorithm, leaf_values, num_iterations, grow=grow, carry=jnp.asarray(start)
+    )
+    return join_levels(algorithm.average_policy(end.problem, end.state)), end.carry
+
+  return tree, *run(problem)
+
+
+class NeverExtends(solvers.CFR):
+  """Nodes that join a problem do not become choices until the player's next update."""
+
+  def extend(self, problem, state):
+    del problem
+    return state
+
+
+@pytest.mark.parametrize(
+  "algorithm",
+  [solvers.cfr_plus(averaging=1.0, alternating=False), solvers.linear_fictitious_play()],
+  ids=["cfr_plus", "fictitious_play"],
+)
+def test_a_growing_tree_ends_at_an_equilibrium_of_the_game(algorithm):
+  tree, average, present = grown(games.make("kuhn_poker"), algorithm, breadth_first, 2_000)
+  assert np.asarray(present).all()
+  assert solvers.exploitability(tree, average) < 0.02
+
+
+def test_nodes_join_as_they_are_marked_and_become_choices_at_once():
+  algorithm = solvers.linear_cfr()
+  game = games.make("leduc_poker")
+  tree, average, present = grown(game, algorithm, by_values, 12)
+  present = np.asarray(present)
+  assert 0.1 < present.mean() < 1.0
+  rows = np.asarray(average)
+  assert not rows[~present].any()
+  sums = np.zeros_like(rows)
+  np.add.at(sums, np.asarray(tree.parent)[1:], rows[1:])
+  inner = np.unique(np.asarray(tree.parent)[present & (np.asarray(tree.parent) >= 0)])
+  decided = inner[np.asarray(tree.kind)[inner] < games.CHANCE]
+  np.testing.assert_allclose(sums[decided], 1.0, atol=1e-5)
+
+
+def test_control_a_state_that_is_not_extended_shows(x64):
+  right = solvers.linear_cfr()
+  wrong = NeverExtends(right.rule, right.averaging)
+  game = games.make("leduc_poker")
+  found = [np.asarray(grown(game, x, breadth_first, 6)[1]) for x in (right, wrong)]
+  assert np.abs(found[0] - found[1]).max() > 1e-3
+
+
+def test_a_masked_problem_differs_from_a_sliced_one_in_leaves_alone():
+  names = {field.name for field in dataclasses.fields(MaskedProblem)}
+  assert names - {"frontier", "rows", "features"} == {"tree", "pairs", "exists", "mover"}

@@ -1,0 +1,264 @@
+"""Policy networks in search: what they are asked, what they learn from, where they start search."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.networks.policy import PolicyNetwork
+from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.runs.run import train
+from rebel_jax.training.learner import Learner
+from rebel_jax.training.self_play import Searched
+from rebel_jax.training.setup import make_policy_network
+from rebel_jax.training.targets import policy
+from rebel_jax.training.targets.target import Networks
+from solvers.search.batch import node_beliefs, sample_stop, search_batch
+from solvers.search.find import find_subgames
+from solvers.search.policy_start import SearchPolicy, policy_from_network, policy_targets
+from solvers.search.tables import add_node_features, stack_subgames
+from solvers.sweeps.levels import join_levels, split_levels
+from solvers.sweeps.problem import make_problem
+from tests.random_game import RandomGame
+from tests.tiny import rows, tiny
+
+RIVER = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs", pot=200, stack=400, bets=[1.0])
+GAMES = {
+  "river": lambda: games.make("river_endgame_holdem", **RIVER),
+  "liars_dice": lambda: games.make("liars_dice", num_dice=1, num_faces=3),
+  "leduc_poker": lambda: games.make("leduc_poker"),
+  "kuhn_poker": lambda: games.make("kuhn_poker"),
+}
+
+
+class Case:
+  """A game with a policy on it, and a network that knows the policy by heart."""
+
+  def __init__(self, name, seed=0):
+    self.game = GAMES[name]()
+    self.table = add_node_features(self.game, stack_subgames(self.subgames()))
+    self.tree = jax.tree.map(lambda x: jnp.asarray(x)[0], self.table.trees)
+    self.features = jnp.asarray(self.table.node_features)[0]
+    rng = np.random.default_rng(seed)
+    prior = np.asarray(self.tree.prior)
+    weights = rng.exponential(size=prior.shape) * (prior > 0)
+    self.beliefs = jnp.asarray(weights / weights.sum(axis=1, keepdims=True), self.tree.dtype)
+    self.problem = make_problem(self.tree, self.beliefs)
+    # A function of what the network sees: histories may look alike.
+    _, seen = np.unique(np.asarray(self.features), axis=0, return_inverse=True)
+    shape = (seen.max() + 1, self.game.num_actions, self.tree.num_infostates)
+    rows = rng.exponential(size=shape) ** 3
+    rows = rows[seen.reshape(-1)[self.tree.parent], self.tree.action]
+    weights = split_levels(self.tree, rows.astype(self.tree.dtype))
+    self.policy = self.problem.normalise(weights)
+
+  def subgames(self):
+    """Returns the whole game as one subgame."""
+    found = find_subgames(self.game, depth=100)
+    assert len(found.trees) == 1
+    return found
+
+  def recall(self, policy):
+    """Returns a network that looks up which decision it is asked about, and answers `policy`."""
+    tree, num_actions = self.tree, self.game.num_player_actions
+    kind, parent, action = (np.asarray(x) for x in (tree.kind, tree.parent, tree.action))
+    joined = np.asarray(join_levels(policy))
+    table = np.zeros((len(kind), num_actions, joined.shape[1]))
+    for child in range(1, len(kind)):
+      if kind[parent[child]] < games.CHANCE:
+        table[parent[child], action[child]] = joined[child]
+    return Recall(table, np.asarray(self.features))
+
+
+class Recall:
+  """A policy function from a table `[N, A, H]`, by the features of the decisions `[N, F]`."""
+
+  def __init__(self, table, features):
+    self.table, self.features, self.asked = table, features, []
+
+  def __call__(self, params, query):
+    features = jnp.asarray(self.features)
+    distance = ((query.features[:, None] - features) ** 2).sum(axis=-1)
+    self.asked.append(query)
+    return jnp.asarray(self.table, query.features.dtype)[distance.argmin(axis=1)]
+
+
+@pytest.mark.parametrize("name", [pytest.param("river", marks=pytest.mark.slow), "liars_dice"])
+def test_search_starts_from_what_the_network_says(name, x64):
+  case = Case(name)
+  network = case.recall(case.policy)
+  found = policy_from_network(
+    case.problem, case.features, network, None, case.game.num_player_actions
+  )
+  for ours, theirs in zip(found, case.policy, strict=True):
+    np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["river", pytest.param("leduc_poker", marks=pytest.mark.slow)])
+def test_targets_are_the_questions_and_the_right_answers(name, x64):
+  """Each decision with the PBS that the policy leads to, the mover's beliefs first."""
+  case = Case(name)
+  num_actions = case.game.num_player_actions
+  targets = policy_targets(case.problem, case.features, case.policy, num_actions)
+  kind, parent, action = (
+    np.asarray(x) for x in (case.tree.kind, case.tree.parent, case.tree.action)
+  )
+  beliefs = np.asarray(node_beliefs(case.problem, case.policy))
+  policy = np.asarray(join_levels(case.policy))
+  inner = [
+    node
+    for level, start in zip(case.tree.structure.levels, case.tree.structure.offsets)
+    for node in range(start, start + level.num_inner)
+  ]
+  valid = np.asarray(targets.valid)
+  assert len(valid) == len(inner)
+  assert (valid == (kind[inner] < games.CHANCE)).all()
+  for row, node in enumerate(inner):
+    if not valid[row]:
+      continue
+    mover = int(kind[node])
+    np.testing.assert_allclose(targets.query.beliefs[row, 0], beliefs[node, mover], atol=1e-12)
+    np.testing.assert_allclose(targets.query.beliefs[row, 1], beliefs[node, 1 - mover], atol=1e-12)
+    np.testing.assert_array_equal(
+      targets.query.features[row], case.game.features(np.asarray(case.tree.state)[[node]], mover)[0]
+    )
+    possible = np.ones(policy.shape[1])
+    if case.tree.possible is not None:
+      possible = np.asarray(case.tree.possible)[node, mover]
+    children = np.flatnonzero(parent == node)
+    legal = np.isin(np.arange(num_actions), action[children])
+    np.testing.assert_array_equal(targets.query.legal[row], legal)
+    for child in children:
+      answer = targets.policy[row, action[child]]
+      np.testing.assert_allclose(answer, policy[child] * possible, atol=1e-12)
+    assert not np.asarray(targets.policy[row])[~legal].any()
+
+
+def test_targets_ask_what_search_will_ask(x64):
+  """The beliefs on the way down a network's policy are those of its targets."""
+  case = Case("river")
+  network = case.recall(case.policy)
+  arguments = (case.problem, case.features)
+  num_actions = case.game.num_player_actions
+  policy_from_network(*arguments, network, None, num_actions)
+  asked = np.concatenate([query.beliefs for query in network.asked])
+  targets = policy_targets(*arguments, case.policy, num_actions)
+  np.testing.assert_allclose(asked, targets.query.beliefs, atol=1e-12)
+  uniform = case.problem.uniform_policy()
+  other = policy_targets(*arguments, uniform, num_actions)
+  assert np.abs(asked - other.query.beliefs).max() > 0.01
+
+
+def error_after(case, network, iterations=8):
+  """Returns the exploitability after a short search that starts from a network's policy."""
+  start = SearchPolicy(network, case.game.num_player_actions).start
+  trees, features, beliefs = case.table.trees, case.table.node_features, case.beliefs[None]
+  result = search_batch(
+    trees,
+    beliefs,
+    jnp.zeros(1, int),
+    iterations,
+    algorithm=solvers.warm_started(solvers.linear_cfr()),
+    leaf_values=None,
+    params=None,
+    num_rows=0,
+    initial_policy=start(trees, features, beliefs, None),
+  )
+  average = join_levels(tuple(level[0] for level in result.average_policy))
+  return float(solvers.exploitability(case.tree, average, beliefs=case.beliefs))
+
+
+# Games whose features tell every history apart, so that a table can hold their equilibrium.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["river", "kuhn_poker"])
+def test_search_stays_near_an_equilibrium_that_it_starts_from(name, x64):
+  case = Case(name)
+  solved = solvers.solve(
+    case.tree, algorithm=solvers.cfr_plus(), num_iterations=2_000, beliefs=case.beliefs
+  ).average_policy
+  known = split_levels(case.tree, solved)
+  warm = error_after(case, case.recall(known))
+  uniform = error_after(case, case.recall(case.problem.uniform_policy()))
+  wrong = error_after(case, case.recall(case.policy))
+  assert warm < 0.25 * uniform
+  assert warm < 0.25 * wrong
+
+
+def test_stops_are_drawn_as_if_the_warm_start_had_been_searched():
+  stops = np.asarray(sample_stop(jax.random.key(0), (40_000,), 8, 1.0, 15))
+  share = np.bincount(stops, minlength=4) / len(stops)
+  np.testing.assert_allclose(share, np.arange(16, 20) / np.arange(16, 20).sum(), atol=0.01)
+  cold = np.asarray(sample_stop(jax.random.key(0), (40_000,), 8, 1.0))
+  assert np.abs(np.bincount(cold, minlength=4) / len(cold) - share).max() > 0.1
+
+
+def test_the_learner_fits_a_known_policy():
+  case = Case("kuhn_poker")
+  num_actions, h = case.game.num_player_actions, case.game.num_infostates
+  trunk = ValueNetwork(num_infostates=num_actions * h, hidden_layers=1, width=64)
+  network = PolicyNetwork(trunk, num_actions)
+  table, active = case.table, jnp.ones(1, bool)
+  average = tuple(level[None] for level in case.policy)
+  searched = Searched(table.trees, table.node_features, case.beliefs[None], active, average, None)
+  found, valid = policy.make_examples(network, searched)
+  assert not policy.make_examples(network, searched._replace(active=~active))[1].any()
+  examples = jax.tree.map(lambda x: x[np.asarray(valid)], found)
+  assert examples.policy.dtype == jnp.uint8
+  learner = Learner("adam", 3e-3, 0, 300, len(examples.policy))
+  target = policy.make_target(Config(), case.game, Networks(trunk, network), learner)
+  params = target.init(jax.random.key(0))
+  state, losses = learner.optimizer().init(params), []
+  update = jax.jit(target.update)
+  for _ in range(300):
+    params, state, stats = update(params, state, examples)
+    losses.append(float(stats.loss))
+  assert losses[-1] < 1e-3 < 0.1 < losses[0]
+  answer = np.asarray(network.apply(params, *examples.inputs))
+  legal = np.asarray(examples.legal)
+  assert not answer[legal == 0].any()
+  np.testing.assert_allclose(answer.sum(axis=1), 1.0, atol=1e-5)
+  # A target that says nothing about an infostate is not learned from.
+  blank = examples._replace(policy=examples.policy.at[:, :, 0].set(0))
+  gradient = jax.grad(target.loss)(params, blank)
+  out = gradient["params"]["trunk"]["out"]["bias"].reshape(num_actions, h)
+  assert not np.asarray(out)[:, 0].any()
+  assert np.asarray(out)[:, 1].any()
+
+
+def test_a_run_with_a_policy_network_resumes_and_is_measured(tmp_path):
+  """Both networks, their optimizers and buffers come back; evaluation searches from the policy."""
+  changes = dict(policy_network=True, uses_per_example=8.0)
+  train(tiny(tmp_path / "whole", **changes))
+  train(tiny(tmp_path / "cut", **changes), stop=lambda step: step >= 4)
+  train(tiny(tmp_path / "cut", **changes, resume=True))
+  whole, cut = rows(tmp_path / "whole"), rows(tmp_path / "cut")
+  assert whole == cut
+  assert whole[-1]["policy_loss"] < whole[1]["policy_loss"]
+  loaded = checkpoint.load(tmp_path / "whole")
+  assert set(loaded.params) == {"value", "policy"}
+  evaluator = Evaluator(loaded.config)
+  seed = whole[-1]["step"]
+  measured = evaluator.exploitability(loaded.params, playthroughs=3, iterations=16, seed=seed)
+  assert measured == pytest.approx(whole[-1]["exploitability"], rel=1e-5)
+  # The network is asked: another policy is another start.
+  other = loaded.params | {"policy": jax.tree.map(lambda x: -x, loaded.params["policy"])}
+  assert evaluator.exploitability(other, playthroughs=3, iterations=16, seed=seed) != measured
+  folder = checkpoint.export(loaded, tmp_path / "exported")
+  again = checkpoint.load_pretrained("exported", folder)
+  for x, y in zip(jax.tree.leaves(loaded.params), jax.tree.leaves(again.params), strict=True):
+    np.testing.assert_array_equal(x, y)
+
+
+def test_hidden_moves_after_chance_are_hidden_moves():
+  """Also where the game starts with chance, who hides nothing."""
+  found = [RandomGame(seed) for seed in range(20)]
+  found = [game for game in found if game.actor(game.initial_state()[None])[0] == games.CHANCE]
+  assert found
+  for game in found:
+    with pytest.raises(ConfigError, match="policy_network=True needs infostates that never change"):
+      make_policy_network(Config().replace(policy_network=True), game)

@@ -1,0 +1,207 @@
+"""Batches of subgames against the same subgames solved one at a time."""
+
+import jax
+import numpy as np
+import pytest
+
+import games
+import solvers
+from solvers.sweeps import dense_pairs
+from tests import harness
+
+ITERATIONS = 16
+LEDUC_ROOTS = ((1, 1, 3), (1, 1, 5), (1, 1, 8), (1, 1, 3, 2))
+
+
+def kuhn():
+  game = games.make("kuhn_poker")
+  return game, games.build_public_tree(game)
+
+
+def beliefs_for(tree, size, seed=0):
+  rng = np.random.default_rng(seed)
+  possible = harness.root_possible(tree)
+  return np.stack([harness.random_beliefs(rng, possible) for _ in range(size)])
+
+
+def worst(batch, singles):
+  """Returns the largest difference between row i of `batch` and `singles[i]`."""
+  rows = [jax.tree.map(lambda x, i=i: x[i], batch) for i in range(len(singles))]
+  differences = jax.tree.map(lambda x, y: float(np.abs(x - y).max()), rows, list(singles))
+  assert len(batch.root_values) == len(singles)
+  return max(jax.tree.leaves(differences))
+
+
+@pytest.mark.parametrize(
+  ("size", "batch_size"), [(1, None), (1, 4), (5, 1), (7, 3), (8, 4), (6, None)]
+)
+def test_one_tree_at_many_beliefs(size, batch_size, x64):
+  _, tree = kuhn()
+  beliefs = beliefs_for(tree, size)
+  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": ITERATIONS}
+  batch = solvers.solve_batch(tree, beliefs=beliefs, batch_size=batch_size, **settings)
+  singles = [solvers.solve(tree, beliefs=b, **settings) for b in beliefs]
+  assert worst(batch, singles) < 1e-12
+  # The control: subgames that took one another's place would be noticed.
+  if size > 1:
+    assert worst(batch, singles[::-1]) > 1e-3
+
+
+@pytest.mark.parametrize("roots", [LEDUC_ROOTS[:3], LEDUC_ROOTS[1:]], ids=["one shape", "shapes"])
+@pytest.mark.parametrize("small_level", [0, 8192])
+def test_stacked_trees(roots, small_level, x64, monkeypatch):
+  """Trees of one shape and of several, with payoffs taken node by node and run by run."""
+  monkeypatch.setattr(dense_pairs, "_SMALL_LEVEL", small_level)
+  jax.clear_caches()
+  game = games.make("leduc_poker")
+  trees = [games.build_public_tree(game, root=root) for root in roots]
+  settings = {"algorithm": solvers.discounted_cfr(), "num_iterations": ITERATIONS}
+  batch = solvers.solve_batch(games.stack_trees(trees), batch_size=2, **settings)
+  singles = [solvers.solve(tree, **settings) for tree in trees]
+  values = np.stack([single.root_values for single in singles])
+  np.testing.assert_allclose(batch.root_values, values, rtol=0, atol=1e-12)
+  assert np.abs(values - values[::-1]).max() > 0.1
+  jax.clear_caches()
+
+
+def test_leaf_values_see_each_subgame_of_a_batch(x64):
+  """Shared params, features of stacked trees, and pieces that do not divide the batch."""
+  game = games.make("liars_dice", num_dice=1, num_faces=3)
+  trees = [games.build_public_tree(game, root=root, depth=2) for root in ((), (2,), (2,))]
+  stacked = games.stack_trees(trees)
+
+  def leaf_values(params, query):
+    return (query.features @ params)[:, None] * query.beliefs[:, query.traverser]
+
+  params = np.linspace(-1, 1, stacked.leaf_features.shape[-1])
+  settings = {
+    "algorithm": solvers.linear_cfr(),
+    "num_iterations": ITERATIONS,
+    "leaf_values": leaf_values,
+    "params": params,
+  }
+  batch = solvers.solve_batch(stacked, batch_size=2, **settings)
+  singles = [solvers.solve(tree, **settings) for tree in trees]
+  np.testing.assert_allclose(
+    batch.root_values, np.stack([s.root_values for s in singles]), rtol=0, atol=1e-12
+  )
+  other = solvers.solve_batch(stacked, batch_size=2, **{**settings, "params": -params})
+  assert np.abs(other.root_values - batch.root_values).max() > 1e-2
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_the_oracle_answers_a_batch(stacked, x64):
+  game = games.make("kuhn_poker")
+  roots = ((), (0,)) if stacked else ((), ())
+  trees = [games.build_public_tree(game, root=root, depth=1) for root in roots]
+  oracle = solvers.exact_leaf_values(game, num_iterations=ITERATIONS)
+  settings = {
+    "algorithm": solvers.linear_cfr(),
+    "num_iterations": ITERATIONS,
+    "leaf_values": oracle,
+  }
+  beliefs = beliefs_for(trees[0], 2)
+  batch = solvers.solve_batch(
+    games.stack_trees(trees) if stacked else trees[0], beliefs=beliefs, **settings
+  )
+  singles = [solvers.solve(tree, beliefs=b, **settings) for tree, b in zip(trees, beliefs)]
+  values = np.stack([s.root_values for s in singles])
+  np.testing.assert_allclose(batch.root_values, values, rtol=0, atol=1e-12)
+  assert np.abs(values - values[::-1]).max() > 1e-2
+
+
+def test_initial_policies_are_each_subgame_s_own(x64):
+  _, tree = kuhn()
+  beliefs = beliefs_for(tree, 3)
+  start = solvers.solve_batch(
+    tree, beliefs=beliefs, algorithm=solvers.linear_cfr(), num_iterations=64
+  ).average_policy
+  settings = {
+    "algorithm": solvers.warm_started(solvers.linear_cfr()),
+    "num_iterations": ITERATIONS,
+  }
+  batch = solvers.solve_batch(tree, beliefs=beliefs, initial_policy=start, batch_size=2, **settings)
+  singles = [
+    solvers.solve(tree, beliefs=b, initial_policy=p, **settings) for b, p in zip(beliefs, start)
+  ]
+  assert worst(batch, singles) < 1e-12
+  assert worst(batch, singles[::-1]) > 1e-3
+
+
+def test_works_under_jit_and_vmap(x64):
+  _, tree = kuhn()
+  beliefs = beliefs_for(tree, 6)
+  settings = {"algorithm": solvers.linear_cfr(), "num_iterations": ITERATIONS, "batch_size": 2}
+  plain = solvers.solve_batch(tree, beliefs=beliefs, **settings)
+
+  @jax.jit
+  def jitted(tree, beliefs):
+    return solvers.solve_batch(tree, beliefs=beliefs, **settings)
+
+  np.testing.assert_allclose(jitted(tree, beliefs).root_values, plain.root_values, atol=1e-12)
+  mapped = jax.vmap(lambda b: solvers.solve_batch(tree, beliefs=b, **settings))
+  np.testing.assert_allclose(
+    mapped(beliefs.reshape(2, 3, 2, -1)).root_values.reshape(6, 2, -1),
+    plain.root_values,
+    atol=1e-12,
+  )
+
+
+def test_the_default_piece_shrinks_with_the_tree():
+  _, small = kuhn()
+  game = games.make("liars_dice", num_dice=1, num_faces=4)
+  large = games.build_public_tree(game)
+  assert solvers.default_batch_size(small) > solvers.default_batch_size(large) >= 1
+
+
+def stack_of(tree, size):
+  return games.stack_trees([tree] * size)
+
+
+MISTAKES = {
+  "no beliefs": (lambda tree, b: {"beliefs": None}, "beliefs=None"),
+  "one subgame's beliefs": (lambda tree, b: {"beliefs": b[0]}, r"\(2, 3\).*\(B, P, H\)"),
+  "no subgames": (lambda tree, b: {"beliefs": b[:0]}, "B at least 1"),
+  "wrong infostates": (lambda tree, b: {"beliefs": b[..., :2]}, r"\(B, 2, 3\)"),
+  "not a distribution": (lambda tree, b: {"beliefs": b * [[[1.0]], [[2.0]]]}, "subgame 1: beliefs"),
+  "negative": (lambda tree, b: {"beliefs": b - 0.5}, "subgame 0: beliefs"),
+  "not finite": (lambda tree, b: {"beliefs": b * np.nan}, "NaN"),
+  "batch_size 0": (lambda tree, b: {"batch_size": 0}, "batch_size=0"),
+  "batch_size float": (lambda tree, b: {"batch_size": 2.5}, "batch_size=2.5"),
+  "batch_size bool": (lambda tree, b: {"batch_size": True}, "batch_size=True"),
+  "no iterations": (lambda tree, b: {"num_iterations": 0}, "num_iterations=0"),
+  "policy of one": (
+    lambda tree, b: {"initial_policy": np.ones((tree.num_nodes, 3))},
+    r"\(B, N, H\)",
+  ),
+  "not a policy": (
+    lambda tree, b: {"initial_policy": np.ones((2, tree.num_nodes, 3))},
+    "subgame 0: initial_policy",
+  ),
+  "three trees": (lambda tree, b: {"trees": stack_of(tree, 3)}, "2 subgames, but trees for 3"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_named(mistake):
+  change, message = MISTAKES[mistake]
+  _, tree = kuhn()
+  beliefs = beliefs_for(tree, 2)
+  arguments = {
+    "trees": tree,
+    "algorithm": solvers.linear_cfr(),
+    "num_iterations": 2,
+    "beliefs": beliefs,
+    **change(tree, beliefs),
+  }
+  with pytest.raises(ValueError, match=message):
+    solvers.solve_batch(arguments.pop("trees"), **arguments)
+
+
+def test_a_batch_without_leaf_values_is_refused():
+  game = games.make("kuhn_poker")
+  tree = games.build_public_tree(game, depth=1)
+  with pytest.raises(ValueError, match="leaf_values=None"):
+    solvers.solve_batch(
+      tree, beliefs=beliefs_for(tree, 2), algorithm=solvers.linear_cfr(), num_iterations=2
+    )

@@ -1,0 +1,248 @@
+"""Warm starting (ReBeL, appendix J) against an independent computation over histories, in float64.
+
+The appendix: an exact best response to the policy gives instantaneous regrets at each infostate,
+which count 15 times; the average holds the policy as if it had been played for the first 15
+iterations; CFR goes on as if these had passed.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import games
+import solvers
+from solvers.algorithms.warm_start import WarmStarted
+from solvers.sweeps.levels import join_levels, split_levels
+from solvers.sweeps.problem import make_problem
+from tests import brute_force, harness
+from tests.solvers.test_depth_limited import matrix_values, scene
+
+ITERATIONS = 15
+NUM_UPDATES = 6
+TOLERANCE = 1e-9
+ALGORITHMS = {"vanilla": solvers.vanilla_cfr(), "linear": solvers.linear_cfr()}
+
+
+@functools.partial(harness.fast_to_compile, static_argnames=("algorithm", "leaf_values"))
+def warm_iterates(tree, beliefs, policy, params, *, algorithm, leaf_values):
+  """Returns current and average policies `[1 + NUM_UPDATES // 2, N, H]`, first after the start."""
+  tree = jax.tree.map(jnp.asarray, tree)
+  problem = make_problem(tree, beliefs)
+  state = algorithm.init(problem, split_levels(tree, policy))
+
+  def values(state, player):
+    if not tree.depth_limited:
+      return None
+    return leaf_values(params, algorithm.leaf_query(problem, state, player))
+
+  answers = [values(state, player) for player in algorithm.primed]
+  for player, answer in zip(algorithm.primed, answers):
+    state = algorithm.prime(problem, state, answer, player)
+
+  def step(state, _):
+    policies = (
+      algorithm.current_policy(problem, state),
+      algorithm.average_policy(problem, state),
+    )
+    for player in (0, 1):
+      state, _ = algorithm.update(problem, state, values(state, player), player)
+    return state, tuple(map(join_levels, policies))
+
+  return lax.scan(step, state, length=1 + NUM_UPDATES // 2)[1]
+
+
+def regrets_of(referee, policy, player):
+  """Returns each infoset's instantaneous regrets under `policy`."""
+  regrets = {i: dict.fromkeys(m, 0.0) for i, m in referee.infosets.items() if i[0] == player}
+  referee.root_values(policy, player, regrets)
+  return regrets
+
+
+def regrets_against_best_response(referee, policy, player):
+  """Returns what each move is worth if `player` responds best afterwards, less `policy`'s mix."""
+  response = dict(policy)
+  for _ in range(20):  # policy iteration, from the bottom up
+    gains = regrets_of(referee, response, player)
+    best = {i: max(moves, key=moves.get) for i, moves in gains.items()}
+    chosen = {i: {m: float(m == best[i]) for m in moves} for i, moves in gains.items()}
+    if all(response[i] == moves for i, moves in chosen.items()):
+      break
+    response.update(chosen)
+  else:
+    raise AssertionError("the best response did not settle")
+  regrets = {}
+  for infoset, moves in gains.items():
+    mix = sum(policy[infoset][m] * worth for m, worth in moves.items())
+    regrets[infoset] = {m: worth - mix for m, worth in moves.items()}
+  return regrets
+
+
+def matched(sums):
+  norm = sum(max(r, 0.0) for r in sums.values())
+  return {m: max(r, 0.0) / norm if norm > 0 else 1 / len(sums) for m, r in sums.items()}
+
+
+def expected_steps(referee, start, power):
+  """Yields the policy and the average after the warm start and after each pair of updates.
+
+  Regrets of iteration k weigh `k ** power`, the policy after k updates `(k + 1) ** power`.
+  """
+  weight = sum(k**power for k in range(1, ITERATIONS + 1))
+  regrets = {}
+  for player in (0, 1):
+    regrets |= {
+      i: {m: weight * r for m, r in moves.items()}
+      for i, moves in regrets_against_best_response(referee, start, player).items()
+    }
+  policy = {i: matched(sums) for i, sums in regrets.items()}
+  total = {i: dict.fromkeys(moves, 0.0) for i, moves in start.items()}
+
+  def count(played, player, weight):
+    reach = referee.own_reach(played, player)
+    for i, moves in total.items():
+      for m in moves if i[0] == player else ():
+        moves[m] += weight * reach[i] * played[i][m]
+
+  for player in (0, 1):
+    count(start, player, weight)
+    count(policy, player, (ITERATIONS + 1) ** power)
+  for k in range(ITERATIONS + 1, ITERATIONS + 2 + NUM_UPDATES // 2):
+    average = {i: {m: x / sum(mv.values()) for m, x in mv.items()} for i, mv in total.items()}
+    yield policy, average
+    for player in (0, 1):
+      new = regrets_of(referee, policy, player)
+      for i, moves in new.items():
+        for m, r in moves.items():
+          regrets[i][m] += k**power * r
+      policy = {**policy, **{i: matched(regrets[i]) for i in new}}
+      count(policy, player, (k + 1) ** power)
+
+
+def whole_scene(case):
+  """Returns a whole game's tree, edges, no params, random beliefs and the referee."""
+  game, root = harness.make_case(case)
+  harness.jitter_payoffs(game)
+  tree = games.build_public_tree(game, root=root)
+  beliefs = harness.random_beliefs(np.random.default_rng(3), harness.root_possible(tree))
+  referee = brute_force.Referee(game, root, beliefs)
+  return tree, brute_force.tree_edges(tree, root), None, beliefs, referee
+
+
+SCENES = {
+  "kuhn": lambda: whole_scene("kuhn"),
+  "liars_dice_1x3f": lambda: whole_scene("liars_dice_1x3f"),
+  "hidden moves and chance": lambda: whole_scene("random_5"),
+  "cut off": lambda: scene("liars_dice_1x3f"),
+}
+
+
+def errors(name, algorithm, power):
+  """Returns the largest errors of current and of average policies over all steps."""
+  tree, edges, params, beliefs, referee = SCENES[name]()
+  start = referee.random(np.random.default_rng(5))
+  array = brute_force.to_array(tree, start)
+  found = warm_iterates(
+    tree, beliefs, array, params, algorithm=algorithm, leaf_values=matrix_values
+  )
+  steps = expected_steps(referee, start, power)
+  return np.max(
+    [
+      [brute_force.worst_difference(edges, a, p) for a, p in zip(arrays, policies)]
+      for arrays, policies in zip(zip(*found), steps, strict=True)
+    ],
+    axis=0,
+  )
+
+
+@pytest.mark.parametrize(
+  ("case", "name"), [("kuhn", "vanilla"), *((case, "linear") for case in SCENES)]
+)
+def test_regrets_average_and_what_follows(case, name, x64):
+  algorithm = solvers.warm_started(ALGORITHMS[name], num_iterations=ITERATIONS)
+  assert errors(case, algorithm, power=name == "linear").max() < TOLERANCE
+
+
+class SeedsRegretsOnly(solvers.CFR):
+  """The average holds the policy once, not as if it had been played all the while."""
+
+  def count(self, problem, state, reach, player, decay):
+    return super().count(problem, state, reach, player, jnp.minimum(decay, 1.0))
+
+
+class StartsAtOne(WarmStarted):
+  """Goes on as if no iterations had passed."""
+
+  def prime(self, problem, state, values, player):
+    state = super().prime(problem, state, values, player)
+    return state._replace(updates=jnp.zeros_like(state.updates))
+
+
+def test_control_a_mistake_is_seen(x64):
+  """Mistakes show in the (current policies, average policies)."""
+  right = solvers.linear_cfr()
+  once = SeedsRegretsOnly(right.rule, right.averaging)
+  assert errors("kuhn", solvers.warm_started(once), 1)[1] > 1e-3
+  assert errors("kuhn", StartsAtOne(right), 1)[1] > 1e-3
+  fewer = solvers.warm_started(solvers.linear_cfr(), num_iterations=ITERATIONS - 5)
+  assert errors("kuhn", fewer, 1).min() > 1e-3
+
+
+def opposite(tree, policy):
+  """Returns the policy that plays what `policy` does not, for games of fixed infostates."""
+  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
+  moved = (parent >= 0) & (kind[parent] < games.CHANCE)
+  weights = 1.001 - np.asarray(policy)
+  sums = np.zeros_like(weights)
+  np.add.at(sums, parent[moved], weights[moved])
+  return np.where(moved[:, None], weights / np.maximum(sums[parent], 1e-9), 1.0)
+
+
+@functools.partial(harness.fast_to_compile, static_argnames=("algorithm",))
+def exploitability_after(tree, policy, updates, *, algorithm):
+  """Returns an average and its exploitability after even numbers of updates `[C]`, rising."""
+  tree = jax.tree.map(jnp.asarray, tree)
+  problem = make_problem(tree, tree.prior)
+  state = algorithm.init(problem, split_levels(tree, policy))
+  for player in algorithm.primed:
+    state = algorithm.prime(problem, state, None, player)
+
+  def both(_, state):
+    state, _ = algorithm.update(problem, state, None, 0)
+    return algorithm.update(problem, state, None, 1)[0]
+
+  def read(carry, stop):
+    state, done = carry
+    state = lax.fori_loop(done, stop // 2, both, state)
+    average = join_levels(algorithm.average_policy(problem, state))
+    return (state, stop // 2), (average, solvers.exploitability(tree, average))
+
+  return lax.scan(read, (state, jnp.zeros((), updates.dtype)), updates)[1]
+
+
+@pytest.mark.parametrize(
+  ("name", "parameters"),
+  [
+    ("liars_dice", {"num_dice": 1, "num_faces": 4}),
+    pytest.param("leduc_poker", {}, marks=pytest.mark.slow),
+  ],
+)
+def test_a_good_policy_helps_and_a_bad_one_does_not(name, parameters):
+  """Against a cold start after equally many updates: at once, after 4 and after 8.
+
+  Later the lead is lost. The regrets of a good policy are small, so that the policies that follow
+  are as wild as those after a cold start, and their weights soon exceed those of 15 iterations.
+  """
+  tree = games.build_public_tree(games.make(name, **parameters))
+  algorithm, updates = solvers.linear_cfr(), np.array([0, 4, 8, 64], np.int32)
+  warm = solvers.warm_started(algorithm, num_iterations=ITERATIONS)
+  uniform = opposite(tree, np.ones((tree.num_nodes, tree.num_infostates)))
+  averages, cold = exploitability_after(tree, uniform, updates, algorithm=algorithm)
+  good, bad = averages[-1], opposite(tree, averages[-1])
+  _, from_good = exploitability_after(tree, good, updates, algorithm=warm)
+  _, from_bad = exploitability_after(tree, bad, updates, algorithm=warm)
+  assert (from_good[:3] < cold[:3] / 2).all()
+  assert (from_bad > cold).all()
