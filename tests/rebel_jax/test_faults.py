@@ -316,7 +316,8 @@ def test_bits_that_flip_on_the_disk_are_noticed(copy):
   good = jax.tree.leaves(checkpoint.plain(checkpoint.restore(newest, like, setup.mesh)))
   largest = max((newest / "state").rglob("d/*"), key=lambda path: path.stat().st_size)
   data, silent = largest.read_bytes(), 0
-  for place in range(len(data) // 16, len(data), len(data) // 8):
+  # Which bits Orbax notices depends on how well the numbers happened to compress.
+  for place in range(len(data) // 16, len(data), len(data) // 64):
     flipped = bytearray(data)
     flipped[place] ^= 4
     largest.write_bytes(flipped)
@@ -331,7 +332,9 @@ def test_bits_that_flip_on_the_disk_are_noticed(copy):
     if not alike:
       with pytest.raises(ConfigError, match=r"^checkpoint=.*00000008' cannot be read"):
         checkpoint.restore(newest, like, setup.mesh)
-  assert silent > 0
+    if silent:
+      return
+  pytest.fail("Orbax noticed every flip: the project's own sums are not needed")
 
 
 def test_what_a_checkpoint_says_about_itself_cannot_be_edited(copy):
