@@ -4,10 +4,12 @@ import importlib
 import pkgutil
 
 from games.build import build_public_tree
+from games.coin_toss import CoinToss
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, Variation
 from games.kuhn_poker import KuhnPoker
 from games.leduc_poker import LeducPoker
 from games.liars_dice import LiarsDice
+from games.matrix_game import MatrixGame
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
 from games.registry import make, register, registered_games
@@ -27,11 +29,13 @@ __all__ = [
   "PLAYER_0",
   "PLAYER_1",
   "TERMINAL",
+  "CoinToss",
   "Game",
   "KuhnPoker",
   "LeducPoker",
   "Level",
   "LiarsDice",
+  "MatrixGame",
   "PublicTree",
   "RiverEndgame",
   "RockPaperScissors",
