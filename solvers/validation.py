@@ -205,7 +205,7 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> Alternative
       if gadget is None
       else f"alternatives=None, but {gadget} needs what the opponent is promised, [H]"
     )
-  if alternatives is None:
+  if alternatives is None or gadget is None:
     return None
   if not isinstance(alternatives, Alternatives):
     alternatives = Alternatives(alternatives)

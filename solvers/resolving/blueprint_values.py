@@ -85,7 +85,8 @@ def blueprint_values(
   info = node_info(game, tree)
   all_gifts = gift_actions == "all"
   found = _blueprint_values(tree, info, policy, beliefs, searcher=searcher, all_gifts=all_gifts)
-  return BlueprintValues(*found, searcher=searcher)
+  value, gift, root_beliefs = found
+  return BlueprintValues(value, gift, root_beliefs, searcher)
 
 
 @functools.partial(jax.jit, static_argnames=("searcher", "all_gifts"))

@@ -100,7 +100,7 @@ def _cut_nodes(game: Game, tree: PublicTree, cut, placer: Placer) -> np.ndarray:
   """Returns the nodes that subgames start at."""
   if isinstance(cut, (int, str)):
     state, possible = np.asarray(tree.state)[0], _possible(tree, 0)
-    top = build_from_state(game, state, possible=possible, prior=tree.prior, depth=cut)
+    top = build_from_state(game, state, possible=possible, prior=np.asarray(tree.prior), depth=cut)
     nodes = placer.places(top)[np.asarray(top.leaf_nodes)]
   else:
     nodes = np.asarray(cut, int)

@@ -38,6 +38,6 @@ class Floor(NamedTuple):
   free: Levels
 
 
-def make_floor(tree: PublicTree, policy: jax.Array, share: jax.Array) -> Floor:
+def make_floor(tree: PublicTree, policy: Array, share: Array) -> Floor:
   """Returns the floor that holds `share` of each choice to `policy`, both `[N, H]`."""
   return Floor(split_levels(tree, policy * share), split_levels(tree, 1.0 - share))

@@ -10,6 +10,8 @@ from jax.scipy.stats import norm
 
 from solvers.sweeps.problem import Problem
 
+_STEP = 0.75  # of the quadrature
+
 
 class Observed(NamedTuple):
   """What entering was worth, `[H]` each: the last value, the sum and the sum of squares."""
@@ -17,7 +19,7 @@ class Observed(NamedTuple):
   last: jax.Array
   total: jax.Array
   squares: jax.Array
-  count: jax.Array  # []
+  updates: jax.Array  # []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,12 +51,14 @@ class Distributional:
     spread = jnp.asarray(problem.alternatives.spread, state.last.dtype)
     if self.softmax:
       rate = hedge_rate(state)
-      entry = mean_sigmoid(rate * (state.total - state.count * mean), rate * state.count * spread)
+      entry = mean_sigmoid(
+        rate * (state.total - state.updates * mean), rate * state.updates * spread
+      )
     else:
       gain = state.last - mean
       entry = norm.cdf(gain / jnp.where(spread > 0, spread, 1.0))
       entry = jnp.where(spread > 0, entry, (gain >= 0).astype(gain.dtype))
-    return jnp.where(state.count > 0, entry, 0.5)
+    return jnp.where(state.updates > 0, entry, 0.5)
 
   def update(self, problem: Problem, state: Observed, values: jax.Array, k: jax.Array) -> Observed:
     del problem
@@ -67,7 +71,7 @@ def hedge_rate(observed: Observed) -> jax.Array:
   It is sqrt(ln 2) / (3 sqrt(variance) sqrt(t)), the variance that of the values so far; before
   there is any, values are taken to vary by their own size.
   """
-  count = jnp.maximum(observed.count, 1.0)
+  count = jnp.maximum(observed.updates, 1.0)
   mean = observed.total / count
   variance = jnp.maximum(observed.squares / count - mean**2, 0.0)
   tiny = jnp.finfo(variance.dtype).eps * observed.squares / count
@@ -83,11 +87,11 @@ def mean_sigmoid(centre: jax.Array, width: jax.Array) -> jax.Array:
   normal distribution function over a logistic variable, which is smooth in turn.
   """
   narrow = jnp.minimum(width, 1.0)
-  z = np.arange(-6.0, 7.0)
+  z = _STEP * np.arange(-8, 9)
   weights = jnp.asarray(np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum(), centre.dtype)
   over_normal = weights @ jax.nn.sigmoid(centre - narrow * z[:, None].astype(centre.dtype))
   wide = jnp.maximum(width, 1.0)
-  x = np.arange(-20.0, 21.0)
-  logistic = jnp.asarray(1.0 / (4.0 * np.cosh(x / 2) ** 2), centre.dtype)
+  x = _STEP * np.arange(-27, 28)
+  logistic = jnp.asarray(_STEP / (4.0 * np.cosh(x / 2) ** 2), centre.dtype)
   over_logistic = logistic @ norm.cdf((centre - x[:, None].astype(centre.dtype)) / wide)
   return jnp.where(width <= 1.0, over_normal, over_logistic)
