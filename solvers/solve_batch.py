@@ -1,5 +1,6 @@
 """Solves many subgames in one call, in pieces that fit the cache or the device."""
 
+import functools
 import operator
 from typing import Any
 
@@ -216,6 +217,11 @@ def _check_each(trees: PublicTree, stacked: bool, algorithm, policy, locked, alt
   return locks, jax.tree.map(lambda x: jnp.asarray(x, trees.dtype), alternatives)
 
 
+@functools.partial(jax.jit, static_argnames="stacked")
+def _root_masses(trees: PublicTree, beliefs: jax.Array, stacked: bool) -> jax.Array:
+  return jax.vmap(root_mass, (0 if stacked else None, 0))(trees, beliefs)
+
+
 def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int]:
   """Returns the subgames whose beliefs must be looked at one by one, found all at once."""
   with np.errstate(invalid="ignore"):
@@ -224,6 +230,6 @@ def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int
     if trees.possible is not None:
       possible = np.asarray(trees.possible)
       wrong |= (beliefs > 0) & ~(possible[:, 0] if stacked else possible[0])
-  mass = jax.vmap(root_mass, (0 if stacked else None, 0))(trees, beliefs)
+  mass = _root_masses(trees, beliefs, stacked)
   together = (beliefs[:, 0] * np.asarray(mass)[:, 0]).sum(axis=-1)
   return np.flatnonzero(wrong.any(axis=(1, 2)) | ~(together > 0)).tolist()

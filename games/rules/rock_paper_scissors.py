@@ -1,7 +1,7 @@
 """Modified rock-paper-scissors (ReBeL, Figure 1): the smallest game with a hidden move."""
 
-from games.matrix_game import MatrixGame
 from games.registry import register
+from games.rules.matrix_game import MatrixGame
 
 _NAMES = ("rock", "paper", "scissors")
 
