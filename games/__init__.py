@@ -3,22 +3,24 @@
 import importlib
 import pkgutil
 
+from games import rules
 from games.build import build_public_tree
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, Variation
-from games.kuhn_poker import KuhnPoker
-from games.leduc_poker import LeducPoker
-from games.liars_dice import LiarsDice
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
 from games.registry import make, register, registered_games
-from games.rock_paper_scissors import RockPaperScissors
+from games.rules.coin_toss import CoinToss
+from games.rules.kuhn_poker import KuhnPoker
+from games.rules.leduc_poker import LeducPoker
+from games.rules.liars_dice import LiarsDice
+from games.rules.matrix_game import MatrixGame
+from games.rules.rock_paper_scissors import RockPaperScissors
 from games.stack import stack_trees
 from games.tabulate import Tabulated, tabulate
 
 # A game registers itself, so a new one is a new file and nothing else.
-for _module in pkgutil.iter_modules(__path__):
-  if not _module.ispkg:
-    importlib.import_module(f"{__name__}.{_module.name}")
+for _module in pkgutil.iter_modules(rules.__path__, f"{rules.__name__}."):
+  importlib.import_module(_module.name)
 
 __all__ = [
   "CHANCE",
@@ -27,11 +29,13 @@ __all__ = [
   "PLAYER_0",
   "PLAYER_1",
   "TERMINAL",
+  "CoinToss",
   "Game",
   "KuhnPoker",
   "LeducPoker",
   "Level",
   "LiarsDice",
+  "MatrixGame",
   "PublicTree",
   "RiverEndgame",
   "RockPaperScissors",

@@ -3,6 +3,10 @@
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.cfr import CFR
 from solvers.algorithms.fictitious_play import FictitiousPlay
+from solvers.algorithms.gadgets.distributional import Distributional
+from solvers.algorithms.gadgets.gadget import Gadget
+from solvers.algorithms.gadgets.maxmargin import Maxmargin
+from solvers.algorithms.gadgets.resolve import Resolve
 from solvers.algorithms.named import (
   cfr_avg,
   cfr_plus,
@@ -14,6 +18,7 @@ from solvers.algorithms.named import (
   predictive_cfr_plus,
   vanilla_cfr,
   warm_started,
+  with_gadget,
 )
 from solvers.algorithms.registry import make_algorithm, registered_algorithms
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
@@ -21,21 +26,33 @@ from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
 from solvers.metrics.exploitability import best_response_values, exploitability
+from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
+from solvers.resolving.graft import Placer, graft
+from solvers.resolving.refine import refine
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
+from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.pairs import root_marginals
 
 __all__ = [
   "CFR",
   "Algorithm",
+  "Alternatives",
   "BestResponse",
+  "BlueprintValues",
+  "Distributional",
   "ExactLeafValues",
   "FictitiousPlay",
+  "Gadget",
   "LeafQuery",
   "LeafValues",
+  "Maxmargin",
+  "Placer",
+  "Resolve",
   "Solution",
   "best_response",
   "best_response_values",
+  "blueprint_values",
   "cfr_avg",
   "cfr_plus",
   "default_batch_size",
@@ -44,15 +61,18 @@ __all__ = [
   "expected_values",
   "exploitability",
   "fictitious_play",
+  "graft",
   "linear_cfr",
   "linear_fictitious_play",
   "linear_optimistic_fictitious_play",
   "make_algorithm",
   "predictive_cfr_plus",
+  "refine",
   "registered_algorithms",
   "root_marginals",
   "solve",
   "solve_batch",
   "vanilla_cfr",
   "warm_started",
+  "with_gadget",
 ]

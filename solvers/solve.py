@@ -10,6 +10,7 @@ from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.expected_values import policy_values
+from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import jit_for_each, work_of_solving
@@ -39,6 +40,8 @@ def solve(
   leaf_values: LeafValues | None = None,
   params: Any = None,
   initial_policy: Array | None = None,
+  locked: Array | None = None,
+  alternatives: Alternatives | Array | None = None,
 ) -> Solution:
   """Approximates an equilibrium of the (sub)game that `tree` represents.
 
@@ -58,6 +61,10 @@ def solve(
     params: passed on to `leaf_values`.
     initial_policy: `[N, H]` the first policy; None for uniform. With a warm-started algorithm
       (`solvers.warm_started`) the policy to start from.
+    locked: `[N]` or `[N, H]`, the same for all moves of a choice: where true, the player who moves
+      keeps to `initial_policy`, and everybody knows. A number between 0 and 1 is the share of the
+      choice that is kept to it, so `0.3` of a policy that always bets means bets of 30 % or more.
+    alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
 
   Returns:
     The solution. `root_values[p, h]` is what p expects given root infostate h, the other's
@@ -81,17 +88,30 @@ def solve(
   if initial_policy is not None:
     validation.check_policy("initial_policy", tree, initial_policy)
     initial_policy = jnp.asarray(initial_policy, tree.dtype)
+  locks = validation.check_locks(tree, initial_policy, locked)
+  alternatives = validation.check_alternatives(tree, algorithm, alternatives)
   if not tree.depth_limited:
     leaf_values, params = None, None
   elif leaf_values is not None and hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(tree)
-  arguments = (tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy)
-  work = work_of_solving(tree, leaf_values, beliefs, params, initial_policy)
-  return _solves[work](*arguments)
+  given = Given(beliefs, params, initial_policy, locks, alternatives)
+  work = work_of_solving(tree, leaf_values, given)
+  return _solves[work](tree, algorithm, num_iterations, leaf_values, given)
 
 
-def _run(tree, algorithm, num_iterations, beliefs, leaf_values, params, initial_policy):
-  problem = make_problem(tree, beliefs)
+class Given(NamedTuple):
+  """What a solve is given beside the tree, as arrays; see `solve`."""
+
+  beliefs: jax.Array
+  params: Any
+  initial_policy: jax.Array | None
+  locks: tuple[jax.Array, jax.Array] | None
+  alternatives: Alternatives | None
+
+
+def _run(tree, algorithm, num_iterations, leaf_values, given: Given) -> Solution:
+  beliefs, params, initial_policy, locks, alternatives = given
+  problem = make_problem(tree, beliefs, locks=locks, alternatives=alternatives)
   policy = None if initial_policy is None else problem.split(initial_policy)
 
   def ask(query: LeafQuery) -> jax.Array:

@@ -1,5 +1,6 @@
 """Solves many subgames in one call, in pieces that fit the cache or the device."""
 
+import functools
 import operator
 from typing import Any
 
@@ -13,7 +14,8 @@ from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.exact_leaf_values import ExactLeafValues
 from solvers.leaf_values import LeafValues
-from solvers.solve import Solution, _run
+from solvers.solve import Given, Solution, _run
+from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.pairs import root_mass
 from solvers.xla.compiler_options import jit_for_each, work_of_solving
 from solvers.xla.cores import map_over_cores
@@ -42,6 +44,8 @@ def solve_batch(
   leaf_values: LeafValues | None = None,
   params: Any = None,
   initial_policy: Array | None = None,
+  locked: Array | None = None,
+  alternatives: Alternatives | Array | None = None,
   batch_size: int | None = None,
 ) -> Solution:
   """Solves `B` subgames as `solve` would one at a time.
@@ -56,6 +60,8 @@ def solve_batch(
     beliefs: `[B, P, H]` at the roots; None, for stacked trees, for each tree's own prior.
     leaf_values, params: as for `solve`, shared by all subgames.
     initial_policy: `[B, N, H]`, as for `solve`; None for uniform.
+    locked: `[B, N, H]` or `[B, N]`, as for `solve`.
+    alternatives: `[B, H]`, as for `solve`.
     batch_size: how many subgames to solve side by side; None for `default_batch_size(trees)`,
       which was measured.
 
@@ -81,6 +87,7 @@ def solve_batch(
   beliefs = jnp.asarray(trees.prior if beliefs is None else beliefs, trees.dtype)
   if initial_policy is not None:
     initial_policy = jnp.asarray(initial_policy, trees.dtype)
+  locks = _check_each(trees, stacked, algorithm, initial_policy, locked, alternatives)
   row_params: np.ndarray | None = None
   if not trees.depth_limited:
     leaf_values, params = None, None
@@ -88,8 +95,8 @@ def solve_batch(
     leaf_values, params, row_params = leaf_values.bind_stacked(trees)
   elif leaf_values is not None and hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(trees)
-  rows = (trees if stacked else None, beliefs, initial_policy, row_params)
-  work = work_of_solving(trees, leaf_values, beliefs, params, initial_policy, row_params)
+  rows = (trees if stacked else None, beliefs, initial_policy, *locks, row_params)
+  work = work_of_solving(trees, leaf_values, rows, params)
   solve_pieces = _solves[work]
 
   def solve_rows(rows) -> Solution:
@@ -118,10 +125,11 @@ def _run_pieces(rows, shared_tree, params, *, algorithm, num_iterations, leaf_va
   size = len(jax.tree.leaves(rows)[0])
 
   def solve_one(row):
-    tree, beliefs, policy, row_params = row
+    tree, beliefs, policy, locks, alternatives, row_params = row
     tree = shared_tree if tree is None else tree
     own = params if row_params is None else (params, row_params)
-    return _run(tree, algorithm, num_iterations, beliefs, leaf_values, own, policy)
+    given = Given(beliefs, own, policy, locks, alternatives)
+    return _run(tree, algorithm, num_iterations, leaf_values, given)
 
   if size == piece:
     return jax.vmap(solve_one)(rows)
@@ -180,6 +188,40 @@ def _check_batch(trees: PublicTree, stacked: bool, beliefs, initial_policy) -> N
       raise ValueError(f"subgame {i}: {error}") from None
 
 
+def _check_each(trees: PublicTree, stacked: bool, algorithm, policy, locked, alternatives):
+  """Returns locks `[B, N, H]` and alternatives `[B, H]`, checked subgame by subgame."""
+  if locked is None and (alternatives is None or not hasattr(algorithm, "gadget")):
+    validation.check_alternatives(trees, algorithm, alternatives)
+    return None, None
+  batch = len(trees.prior) if stacked else None
+  given = (policy, locked, alternatives)
+  traced = not validation.is_concrete(trees, given)
+  if not traced:  # rows of numpy's arrays cost nothing
+    given = jax.tree.map(np.asarray, given)
+  for i in range(len(jax.tree.leaves(given)[0] if batch is None else trees.prior)):
+    tree = jax.tree.map(lambda x, i=i: x[i], trees) if stacked else trees
+    try:
+      row = jax.tree.map(lambda x, i=i: x[i], given)
+      validation.check_locks(tree, *row[:2])
+      validation.check_alternatives(tree, algorithm, row[2])
+    except (ValueError, IndexError) as error:
+      raise ValueError(f"subgame {i}: {error}") from None
+    if traced:
+      break  # shapes are the same for all
+  locks = None
+  if locked is not None:
+    share = jnp.asarray(locked, trees.dtype)
+    locks = policy, jnp.broadcast_to(share if share.ndim == 3 else share[..., None], policy.shape)
+  if alternatives is not None and not isinstance(alternatives, Alternatives):
+    alternatives = Alternatives(alternatives)
+  return locks, jax.tree.map(lambda x: jnp.asarray(x, trees.dtype), alternatives)
+
+
+@functools.partial(jax.jit, static_argnames="stacked")
+def _root_masses(trees: PublicTree, beliefs: jax.Array, stacked: bool) -> jax.Array:
+  return jax.vmap(root_mass, (0 if stacked else None, 0))(trees, beliefs)
+
+
 def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int]:
   """Returns the subgames whose beliefs must be looked at one by one, found all at once."""
   with np.errstate(invalid="ignore"):
@@ -188,6 +230,6 @@ def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int
     if trees.possible is not None:
       possible = np.asarray(trees.possible)
       wrong |= (beliefs > 0) & ~(possible[:, 0] if stacked else possible[0])
-  mass = jax.vmap(root_mass, (0 if stacked else None, 0))(trees, beliefs)
+  mass = _root_masses(trees, beliefs, stacked)
   together = (beliefs[:, 0] * np.asarray(mass)[:, 0]).sum(axis=-1)
   return np.flatnonzero(wrong.any(axis=(1, 2)) | ~(together > 0)).tolist()

@@ -4,11 +4,13 @@ import math
 import operator
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree
+from solvers.sweeps.constraints import Alternatives
 
 TOLERANCE = 1e-3
 _REAL = (np.floating, np.integer, np.bool_)
@@ -70,10 +72,10 @@ def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
   return float(value)
 
 
-def check_player(player: int) -> None:
+def check_player(player: int, name: str = "player") -> None:
   """Checks that `player` is 0 or 1."""
   if player not in (0, 1) or isinstance(player, bool):
-    raise ValueError(f"player={player!r} must be 0 or 1")
+    raise ValueError(f"{name}={player!r} must be 0 or 1")
 
 
 def _check_array(name: str, array, expected: tuple[int, ...], letters: str) -> None:
@@ -116,6 +118,22 @@ def check_beliefs(tree: PublicTree, beliefs) -> None:
     raise ValueError("beliefs leave no compatible pair of infostates; some pair must be possible")
 
 
+def _choices(tree: PublicTree):
+  """Returns players' moves: nodes moved to `[E]`, nodes moved from `[E]`, infostates `[E, H]` there
+  and whether the move is real, `[E, H]`."""
+  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
+  mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], PADDING)
+  edges = np.flatnonzero(mover < CHANCE)
+  shape = (len(edges), tree.num_infostates)
+  real = np.ones(shape, bool)
+  infostates = np.broadcast_to(np.arange(shape[1]), shape)
+  if tree.infostate_parent is not None:
+    infostates = np.asarray(tree.infostate_parent)[edges, mover[edges]]
+    if tree.possible is not None:
+      real = np.asarray(tree.possible)[edges, mover[edges]]
+  return edges, parent[edges], infostates, real
+
+
 def check_policy(name: str, tree: PublicTree, policy) -> None:
   """Checks a policy `[N, H]`: shape always, that it is a distribution where concrete."""
   _check_array(name, policy, (tree.num_nodes, tree.num_infostates), "(N, H)")
@@ -124,30 +142,102 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
   values = np.asarray(policy, float)
   if not np.isfinite(values).all():
     raise ValueError(f"{name} holds NaN or infinite entries; it must be a distribution")
-  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
-  mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], PADDING)
-  edges = np.flatnonzero(mover < CHANCE)
+  edges, nodes, infostates, real = _choices(tree)
   if edges.size == 0:
     return
   rows = values[edges]
   if (rows < -TOLERANCE).any():
     raise ValueError(f"{name} holds {rows.min():g}; probabilities must be >= 0")
   sums = np.zeros_like(values)
-  real = np.ones_like(rows, bool)
-  infostates = np.broadcast_to(np.arange(values.shape[1]), rows.shape)
-  if tree.infostate_parent is not None:
-    infostates = np.asarray(tree.infostate_parent)[edges, mover[edges]]
-    if tree.possible is not None:
-      real = np.asarray(tree.possible)[edges, mover[edges]]
-  np.add.at(sums, (parent[edges][:, None], infostates), rows * real)
+  np.add.at(sums, (nodes[:, None], infostates), rows * real)
   counts = np.zeros_like(values)
-  np.add.at(counts, (parent[edges][:, None], infostates), real)
+  np.add.at(counts, (nodes[:, None], infostates), real)
   wrong = (np.abs(sums - 1) > TOLERANCE) & (counts > 0)
   if wrong.any():
     node, infostate = np.argwhere(wrong)[0].tolist()
     raise ValueError(
       f"{name} is not a distribution: at node {node}, infostate {infostate}, it sums to "
       f"{sums[node, infostate]:g}, not one"
+    )
+
+
+def check_locks(tree: PublicTree, policy, locked):
+  """Returns the policy and the share of it that is kept, `[N, H]` each, or None for no locks."""
+  if locked is None:
+    return None
+  if policy is None:
+    raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
+  locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
+  shape = (tree.num_nodes, tree.num_infostates)
+  if np.shape(locked) == shape[:1]:
+    locked = locked[:, None] * np.ones(shape[1], bool)
+  _check_array("locked", locked, shape, "(N, H), or (N,)")
+  if is_concrete(locked, tree):
+    share = np.asarray(locked, float)
+    if not ((share >= 0) & (share <= 1)).all():
+      raise ValueError(f"locked holds {share.min():g} to {share.max():g}; shares lie in 0 to 1")
+    found = _where_choices_differ(tree, share)
+    if found is not None:
+      raise ValueError(
+        f"locked holds some moves of a choice and not others at node {found[0]}, infostate "
+        f"{found[1]}; moves of one infostate are locked together"
+      )
+  return policy, jnp.asarray(locked, tree.dtype)
+
+
+def _where_choices_differ(tree: PublicTree, rows: np.ndarray) -> tuple[int, int] | None:
+  """Returns a node and an infostate whose moves' entries of `rows` `[N, H]` differ, if any do."""
+  edges, nodes, infostates, real = _choices(tree)
+  least, most = np.full(rows.shape, np.inf), np.full(rows.shape, -np.inf)
+  places = (nodes[:, None], infostates)
+  np.minimum.at(least, places, np.where(real, rows[edges], np.inf))
+  np.maximum.at(most, places, np.where(real, rows[edges], -np.inf))
+  wrong = np.argwhere(most > least)
+  return None if not len(wrong) else (int(wrong[0][0]), int(wrong[0][1]))
+
+
+def check_alternatives(tree: PublicTree, algorithm, alternatives) -> Alternatives | None:
+  """Returns the alternatives of one tree as arrays `[H]`, or None if there is no gadget."""
+  gadget = getattr(algorithm, "gadget", None)
+  if (gadget is None) != (alternatives is None):
+    raise ValueError(
+      "alternatives belong to a gadget: give both, or neither (solvers.with_gadget)"
+      if gadget is None
+      else f"alternatives=None, but {gadget} needs what the opponent is promised, [H]"
+    )
+  if alternatives is None or gadget is None:
+    return None
+  if not isinstance(alternatives, Alternatives):
+    alternatives = Alternatives(alternatives)
+    _check_promised(tree, alternatives.value)
+  if alternatives.player == gadget.searcher:
+    raise ValueError(
+      f"alternatives are player {alternatives.player}'s, who searches; give those of player "
+      f"{1 - gadget.searcher}, the opponent"
+    )
+  for name in ("value", "spread"):
+    row = getattr(alternatives, name)
+    if row is None:
+      continue
+    _check_array(f"alternatives.{name}", row, (tree.num_infostates,), "(H,)")
+    if is_concrete(row) and not np.isfinite(np.asarray(row)).all():
+      raise ValueError(f"alternatives.{name} holds NaN or infinite entries")
+    if name == "spread" and is_concrete(row) and (np.asarray(row) < 0).any():
+      raise ValueError(f"alternatives.spread holds {np.min(row):g}; deviations are >= 0")
+  return jax.tree.map(lambda x: jnp.asarray(x, tree.dtype), alternatives)
+
+
+def _check_promised(tree: PublicTree, value) -> None:
+  """Checks that the game can pay what is promised: values of another unit often exceed it."""
+  if not is_concrete(value, tree) or np.shape(value) != (tree.num_infostates,):
+    return
+  scale = np.abs(np.asarray(tree.payoff_scale)).max(initial=0.0)
+  most = float(np.abs(np.asarray(tree.payoffs)).max() * max(scale, 1.0))
+  largest = float(np.abs(np.asarray(value, float)).max(initial=0.0))
+  if not tree.depth_limited and largest > most * (1 + TOLERANCE):
+    raise ValueError(
+      f"alternatives hold {largest:g}, but the subgame pays {most:g} at most: give expected "
+      "payoffs, or solvers.Alternatives for promises beyond them"
     )
 
 

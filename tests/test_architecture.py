@@ -14,8 +14,8 @@ LAYERS = ("games", "solvers", "rebel_jax")
 # package's own `__init__` may import all of them.
 ROOMS = {
   "solvers": [
-    "validation",
     "sweeps",
+    "validation",
     "xla",
     "leaf_values",
     "algorithms",
@@ -25,6 +25,7 @@ ROOMS = {
     "exact_leaf_values",
     "solve_batch",
     "search",
+    "resolving",
   ],
   "rebel_jax": [
     "networks",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyspiel
 
 from games import Game, LiarsDice
-from games.leduc_poker import FIRST_CARD
+from games.rules.leduc_poker import FIRST_CARD
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 

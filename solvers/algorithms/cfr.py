@@ -105,7 +105,7 @@ class CFR:
     """Takes in a sweep's instantaneous regrets, `player`'s k-th, and matches the next policy."""
     regret, policy = list(state.regret), list(state.policy)
     for i in range(1, len(policy)):
-      advantages = problem.advantages(sweep, i)
+      advantages = problem.advantages(sweep, i, player)
       if advantages is None:
         continue
       moved = problem.moves_at(i, player)
@@ -129,9 +129,9 @@ class CFR:
     """Returns the state of CFR itself, which wrappers may hold inside their own."""
     return state
 
-  def with_core(self, state: CFRState, core: CFRState) -> CFRState:
+  def with_core(self, problem: Problem, state: CFRState, core: CFRState) -> CFRState:
     """Returns `state` with that of CFR itself replaced."""
-    del state
+    del problem, state
     return core
 
   def merge(self, problem: Problem, first: CFRState, second: CFRState) -> CFRState:

@@ -19,13 +19,13 @@ class CFRAvgState(NamedTuple):
   """State of CFR-AVG.
 
   Attributes:
-    cfr: that of CFR.
+    cfr: that of CFR, which a gadget may be around.
     sums: `[P, L, H]` each player's reach at the leaves, summed with the averaging weights.
     memory: `[P, L, H]` each player's counterfactual values at the other's last sum.
     known: `[P]` whether there are such values yet.
   """
 
-  cfr: CFRState
+  cfr: Any
   sums: jax.Array
   memory: jax.Array
   known: jax.Array
@@ -131,11 +131,11 @@ class CFRAvg(Wrapper):
 
   def core(self, state: CFRAvgState) -> CFRState:
     """Returns the state of CFR itself."""
-    return state.cfr
+    return self.algorithm.core(state.cfr)
 
-  def with_core(self, state: CFRAvgState, core: CFRState) -> CFRAvgState:
+  def with_core(self, problem: Problem, state: CFRAvgState, core: CFRState) -> CFRAvgState:
     """Returns `state` with that of CFR itself replaced."""
-    return state._replace(cfr=core)
+    return state._replace(cfr=self.algorithm.with_core(problem, state.cfr, core))
 
   def merge(self, problem: Problem, first: CFRAvgState, second: CFRAvgState) -> CFRAvgState:
     return CFRAvgState(

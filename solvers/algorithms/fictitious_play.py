@@ -153,14 +153,14 @@ def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: i
   """
   policy = []
   for i, values in enumerate(sweep.nodes):
-    parents = sweep.parents[i]
-    if parents is None:
+    advantages = problem.advantages(sweep, i, player)
+    if advantages is None:
       policy.append(jnp.ones_like(values))
       continue
     reach = problem.with_nature(i, opponent_reach[i], 1 - player)
     scale = jnp.maximum(reach.sum(axis=-1, keepdims=True) * problem.largest_payoff, jnp.abs(values))
     rounding = jnp.finfo(values.dtype)
     unit = jnp.maximum(_ROUNDING * rounding.eps * scale, rounding.tiny)
-    best = jnp.clip(2.0 - (parents - values) / unit, 0.0, 1.0)
+    best = jnp.clip(2.0 + advantages / unit, 0.0, 1.0)
     policy.append(choose(problem.moves_at(i, player), best, jnp.ones_like(best)))
   return problem.normalise(tuple(policy))

@@ -8,9 +8,11 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.cfr import CFR
 from solvers.algorithms.cfr_avg import CFRAvg
 from solvers.algorithms.fictitious_play import FictitiousPlay
+from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus
 from solvers.algorithms.warm_start import WarmStarted
-from solvers.validation import check_number
+from solvers.algorithms.with_gadget import WithGadget
+from solvers.validation import check_number, check_player
 
 
 def _averaging(value: float) -> float:
@@ -96,6 +98,25 @@ def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
   return CFRAvg(_check_cfr(algorithm), sound)
 
 
+def with_gadget(algorithm: Algorithm, gadget: Gadget) -> Algorithm:
+  """Solves subgames that the opponent enters as `gadget` says: safe subgame solving.
+
+  `solve` then needs `alternatives`, what the opponent is promised. Maxmargin, Resolve and
+  Distributional are gadgets; Reach and Estimate are other alternatives for them.
+
+  Raises:
+    ValueError: `algorithm` is not of the CFR family, or `gadget.searcher` is not a player.
+  """
+  if isinstance(algorithm, (WarmStarted, CFRAvg)):
+    return dataclasses.replace(algorithm, algorithm=with_gadget(algorithm.algorithm, gadget))
+  if isinstance(algorithm, WithGadget):
+    algorithm = algorithm.algorithm
+  if not hasattr(gadget, "entry"):
+    raise ValueError(f"gadget={gadget!r} must be a gadget, such as solvers.Maxmargin(searcher=1)")
+  check_player(gadget.searcher, "searcher")
+  return WithGadget(_check_cfr(algorithm), gadget)
+
+
 def warm_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStarted:
   """Starts from `solve`'s `initial_policy` as if it had been played `num_iterations` times.
 
@@ -114,7 +135,7 @@ def warm_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStart
   )
 
 
-def _check_cfr(algorithm: Any) -> CFR:
-  if not isinstance(algorithm, CFR):
+def _check_cfr(algorithm: Any) -> Any:
+  if not isinstance(algorithm, (CFR, WithGadget)):
     raise ValueError(f"algorithm={algorithm!r} must be of the CFR family, as linear_cfr() is")
   return algorithm

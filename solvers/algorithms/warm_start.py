@@ -57,4 +57,4 @@ class WarmStarted(Wrapper):
       state = cfr.count(problem, state, reach[p], p, decay)
     core = cfr.core(state)
     updates = jnp.full_like(core.updates, iterations)
-    return cfr.with_core(state, core._replace(reach=reach, updates=updates))
+    return cfr.with_core(problem, state, core._replace(reach=reach, updates=updates))

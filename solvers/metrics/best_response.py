@@ -32,6 +32,7 @@ def best_response(
   player: int,
   *,
   beliefs: Array | None = None,
+  locked: Array | None = None,
 ) -> BestResponse:
   """Computes `player`'s best response to the other player's part of `policy`.
 
@@ -40,6 +41,7 @@ def best_response(
     policy: `[N, H]`, as `solve` returns it.
     player: who responds, 0 or 1; static.
     beliefs: `[P, H]` at the root; None for the tree's own prior.
+    locked: where `player` keeps to `policy` too, as for `solvers.solve`.
 
   Returns:
     Values and policy. The values average over the root beliefs (`root_marginals`) to the
@@ -50,12 +52,14 @@ def best_response(
   """
   validation.check_player(player)
   beliefs = check_whole(tree, policy, beliefs)
-  return _best_response(tree, jnp.asarray(policy, tree.dtype), int(player), beliefs)
+  policy = jnp.asarray(policy, tree.dtype)
+  locks = validation.check_locks(tree, policy, locked)
+  return _best_response(tree, policy, int(player), beliefs, locks)
 
 
 @functools.partial(jax.jit, static_argnames="player")
-def _best_response(tree, policy, player, beliefs):
-  problem = make_problem(tree, beliefs)
+def _best_response(tree, policy, player, beliefs, locks):
+  problem = make_problem(tree, beliefs, locks=locks)
   levels = problem.split(policy)
   opponent = problem.own_reach(levels, 1 - player)
   sweep = problem.values_up(None, opponent, None, player)

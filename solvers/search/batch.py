@@ -18,6 +18,7 @@ from solvers.leaf_values import LeafQuery, LeafValues, leaf_beliefs, normalise_b
 from solvers.loop import Evaluate
 from solvers.metrics.expected_values import values_given_leaves
 from solvers.search.levelled_values import level_values
+from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, make_problem
 
@@ -75,6 +76,7 @@ def search_batch(
   num_rows: int,
   active: jax.Array | None = None,
   initial_policy: Levels | None = None,
+  alternatives: Alternatives | None = None,
   levelled: bool = False,
 ) -> SearchResult:
   """Searches `B` subgames of one shape from given beliefs.
@@ -97,6 +99,7 @@ def search_batch(
     active: `[B]` bool; results of other subgames are meaningless. None for all.
     initial_policy: for each level `[B, n, H]`, what to start from: a warm-started algorithm's
       policy, or any other's first; None for uniform.
+    alternatives: `[B, H]` what the opponent is promised, for an algorithm with a gadget.
     levelled: whether to shift root values to the average policies' values of the PBS
       (`solvers.search.levelled_values`), another evaluation of all leaves.
 
@@ -106,7 +109,11 @@ def search_batch(
   live = jnp.asarray(trees.leaf_actor) != PADDING
   if active is not None:
     live &= active[:, None]
-  problems = jax.vmap(make_problem)(trees, beliefs)
+
+  def problem_of(tree, beliefs, alternatives) -> Problem:
+    return make_problem(tree, beliefs, alternatives=alternatives)
+
+  problems = jax.vmap(problem_of)(trees, beliefs, alternatives)
   batched: Algorithm = Batched(algorithm)
   evaluate = None
   if trees.depth_limited:

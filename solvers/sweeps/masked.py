@@ -100,10 +100,10 @@ class MaskedProblem(Problem):
     there = self.exists[index] > 0
     return super()._over_children(index, player, jnp.where(there, rows, 0.0), maximum=maximum)
 
-  def advantages(self, sweep: Sweep, index: int) -> jax.Array | None:
+  def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
     """Returns what each move is worth beyond its parent, zero for moves that are not there."""
     assert self.exists is not None
-    found = super().advantages(sweep, index)
+    found = super().advantages(sweep, index, player)
     return None if found is None else jnp.where(self.exists[index] > 0, found, 0.0)
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 
 from games.game import CHANCE
 from games.public_tree import PADDING, Array, PublicTree
+from solvers.sweeps.constraints import Alternatives, Floor, make_floor
 from solvers.sweeps.levels import (
   Levels,
   join_levels,
@@ -57,12 +58,16 @@ class Problem:
     pairs: which infostates go together, and what they are worth at terminal nodes.
     exists: for each level `[n, 1]`, 0 for nodes that are not there, or None if all are.
     mover: for each level `[n, 1]`, who moved to get there, or None if that is static.
+    floor: what players are held to, or None where they are free.
+    alternatives: what gadgets weigh the root's values against, or None.
   """
 
   tree: PublicTree
   pairs: Pairs
   exists: Levels | None
   mover: tuple[jax.Array | None, ...]
+  floor: Floor | None
+  alternatives: Alternatives | None
 
   # What there is.
 
@@ -124,7 +129,7 @@ class Problem:
 
   def reach_below(self, index: int, policy: jax.Array, above: jax.Array, player: int) -> jax.Array:
     """Returns `player`'s own reach of level `index` from that of the level above, `[n, H]`."""
-    below = self._from_parents(index, player, above)
+    below = self.from_parents(index, player, above)
     moved = self.moves_at(index, player)
     if moved is not False:
       below = below * choose(moved, policy, jnp.ones_like(policy))
@@ -223,7 +228,7 @@ class Problem:
         weighted = values if moved is False else choose(moved, policy[i] * values, values)
         inner = self._over_children(i, player, weighted)
       if moved is not False:
-        parents[i] = self._from_parents(i, player, inner)
+        parents[i] = self.from_parents(i, player, inner)
     return Sweep(tuple(nodes), nodes[0][0], tuple(parents))
 
   def _inner_and_leaves(self, index: int, inner: jax.Array | None, leaf_values: jax.Array | None):
@@ -234,13 +239,17 @@ class Problem:
     assert leaf_values is not None
     return inner, leaf_values[start : start + level.num_leaves]
 
-  def advantages(self, sweep: Sweep, index: int) -> jax.Array | None:
+  def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
     """Returns what each move to level `index` is worth beyond its parent: `[n, H]`.
 
-    None at levels that the traverser did not move to. These are CFR's instantaneous regrets.
+    None at levels that `player`, the traverser, did not move to. These are CFR's instantaneous
+    regrets, of the free part of the policy under a floor.
     """
-    parents = sweep.parents[index]
-    return None if parents is None else sweep.nodes[index] - parents
+    parents, nodes = sweep.parents[index], sweep.nodes[index]
+    if parents is None or self.floor is None:
+      return None if parents is None else nodes - parents
+    held = self._over_children(index, player, self.floor.rows[index] * nodes)
+    return self.floor.free[index] * nodes - (parents - self.from_parents(index, player, held))
 
   def mix_values(self, sweep: Sweep, policy: Levels, player: int) -> Sweep:
     """Returns `sweep` with the policy's mix of the moves' values as the parents' values."""
@@ -248,7 +257,7 @@ class Problem:
     for i, value in enumerate(parents):
       if value is not None:
         mix = self._over_children(i, player, policy[i] * sweep.nodes[i])
-        parents[i] = self._from_parents(i, player, mix)
+        parents[i] = self.from_parents(i, player, mix)
     return sweep._replace(parents=tuple(parents))
 
   # Policies.
@@ -280,8 +289,8 @@ class Problem:
   def normalise_rows(self, index: int, player: int, weights: jax.Array) -> jax.Array:
     """Divides weights `[n, H]` of level `index` by their sum over `player`'s choices.
 
-    Where all are zero the choices are equally likely. Rows that `player` did not move to are
-    meaningless.
+    Where all are zero the choices are equally likely. Under a floor this is the free part of the
+    policy that is returned. Rows that `player` did not move to are meaningless.
     """
     real = exists = self._existing(index, weights)
     possible = self.pairs.possible_rows(index, player)
@@ -291,12 +300,14 @@ class Problem:
     share, total = self._share(index, player, weights * real)
     fallback, _ = self._share(index, player, real)
     rows = jnp.where(total > 0, share, fallback)
+    if self.floor is not None:
+      rows = self.floor.rows[index] + self.floor.free[index] * rows
     # Impossible infostates come from nowhere: any number will do, and one is harmless.
     return jnp.where(real > 0, rows, exists) if changing else rows
 
   def largest_of_siblings(self, index: int, player: int, rows: jax.Array) -> jax.Array:
     """Returns the largest of `rows` `[n, H]` of level `index` over `player`'s choices, `[n, H]`."""
-    return self._from_parents(index, player, self._over_children(index, player, rows, maximum=True))
+    return self.from_parents(index, player, self._over_children(index, player, rows, maximum=True))
 
   def _existing(self, index: int, like: jax.Array) -> jax.Array:
     exists = jnp.ones_like(like)
@@ -304,12 +315,12 @@ class Problem:
 
   def _share(self, index: int, player: int, rows: jax.Array):
     """Returns each row's share of its siblings' sum, and that sum, both `[n, H]`."""
-    total = self._from_parents(index, player, self._over_children(index, player, rows))
+    total = self.from_parents(index, player, self._over_children(index, player, rows))
     return rows / jnp.where(total > 0, total, 1.0), total
 
   # Between levels.
 
-  def _from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
+  def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the parents' rows of level `index`, in the nodes' own infostates: `[n, H]`."""
     level = self.tree.structure.levels[index]
     return lift(self.tree, index, player, to_children(level, above))
@@ -329,8 +340,11 @@ class Problem:
   ) -> jax.Array:
     if moved is False:
       return self._over_children(index, player, values)
-    best = self._over_children(index, player, values, maximum=True)
+    free = values if self.floor is None else values * self.floor.free[index]
+    best = self._over_children(index, player, free, maximum=True)
     best = jnp.where(jnp.isfinite(best), best, 0.0)  # infostates that do not exist
+    if self.floor is not None:
+      best = best + self._over_children(index, player, values * self.floor.rows[index])
     if moved is True:
       return best
     start = self.tree.structure.offsets[index - 1]
@@ -338,8 +352,21 @@ class Problem:
     return jnp.where(kind == player, best, self._over_children(index, player, values))
 
 
-def make_problem(tree: PublicTree, beliefs: Array) -> Problem:
-  """Returns the problem of `tree` from root `beliefs` `[P, H]`."""
+def make_problem(
+  tree: PublicTree,
+  beliefs: Array,
+  *,
+  locks: tuple[Array, Array] | None = None,
+  alternatives: Alternatives | None = None,
+) -> Problem:
+  """Returns the problem of `tree` from root `beliefs` `[P, H]`.
+
+  Args:
+    tree: whole or depth-limited.
+    beliefs: each row a distribution.
+    locks: a policy and the share of each choice that is held to it, both `[N, H]`; None for none.
+    alternatives: for algorithms with a gadget.
+  """
   tree = jax.tree.map(jnp.asarray, tree)
   beliefs = jnp.asarray(beliefs)
   kinds = split_levels(tree, tree.kind)
@@ -350,7 +377,8 @@ def make_problem(tree: PublicTree, beliefs: Array) -> Problem:
   for above, level in zip(kinds, tree.structure.levels[1:]):
     fixed = level.parent_actor is not None
     mover.append(None if fixed else to_children(level, above[:, None]))
-  return Problem(tree, make_pairs(tree, beliefs), exists, tuple(mover))
+  floor = None if locks is None else make_floor(tree, *locks)
+  return Problem(tree, make_pairs(tree, beliefs), exists, tuple(mover), floor, alternatives)
 
 
 def choose(condition: Moves, x: T, y: T) -> T:

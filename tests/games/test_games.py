@@ -17,6 +17,8 @@ from tests.random_game import RandomGame
 SMALL = {
   "kuhn": lambda: games.make("kuhn_poker"),
   "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
+  "coin_toss": lambda: games.make("coin_toss", num_subgames=3),
+  "matrix_game": lambda: games.make("matrix_game", payoffs=((1, -2), (0, 3), (-1, 5))),
   "leduc": lambda: games.make("leduc_poker"),
   "liars_dice_1x1f": lambda: games.make("liars_dice", num_dice=1, num_faces=1),
   "liars_dice_1x3f": lambda: games.make("liars_dice", num_dice=1, num_faces=3),
@@ -376,8 +378,8 @@ def test_games_that_take_any_parameter(monkeypatch):
 
 
 NEW_FILE = """
-from games.kuhn_poker import KuhnPoker
 from games.registry import register
+from games.rules.kuhn_poker import KuhnPoker
 
 register("one_file_more", KuhnPoker)
 """
@@ -395,5 +397,5 @@ def test_a_game_is_one_file(tmp_path):
     )
 
   assert "game='one_file_more' is unknown" in run().stderr
-  (package / "one_file_more.py").write_text(NEW_FILE)
+  (package / "rules" / "one_file_more.py").write_text(NEW_FILE)
   assert run().stdout.strip() == "kuhn_poker"

@@ -11,6 +11,8 @@ from games.testing import check_rules
 RIVER = "river_endgame_holdem"
 PLAYED = {
   "kuhn_poker": lambda: games.make("kuhn_poker"),
+  "coin_toss": lambda: games.make("coin_toss"),
+  "matrix_game": lambda: games.make("matrix_game"),
   "leduc_poker": lambda: games.make("leduc_poker"),
   "liars_dice": lambda: games.make("liars_dice", num_dice=2, num_faces=4),
   "river_endgame_holdem": lambda: games.make(RIVER, bets="hunl", stack=(18_000, 20_000)),
@@ -82,7 +84,7 @@ class AsksTheValue(games.KuhnPoker):
 class AssignsByMask(games.LiarsDice):
   def legal_actions(self, states):
     legal = super().legal_actions(states)
-    legal[states[:, 0] == games.liars_dice.NO_BID, self.liar] = False
+    legal[states[:, 0] == games.rules.liars_dice.NO_BID, self.liar] = False
     return legal
 
 

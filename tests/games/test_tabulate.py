@@ -83,7 +83,7 @@ class OnlyNumpy(games.LeducPoker):
 
   def next_states(self, states, actions):
     new = np.array(super().next_states(states, actions))
-    new[actions == games.leduc_poker.FOLD, 0] = 0
+    new[actions == games.rules.leduc_poker.FOLD, 0] = 0
     return new
 
 

@@ -152,7 +152,7 @@ def test_trees_are_those_of_the_games_written_by_hand(name, ours):
     while tree.parent[path[-1]] >= 0:
       path.append(int(tree.parent[path[-1]]))
     kinds = tree.kind[path[1:]] == games.CHANCE
-    offset = games.leduc_poker.FIRST_CARD * kinds
+    offset = games.rules.leduc_poker.FIRST_CARD * kinds
     order.append(places[tuple((tree.action[path[:-1]] + offset).tolist()[::-1])])
   assert sorted(order) == list(range(tree.num_nodes))
   for field in ("kind", "possible", "chance_probability"):

@@ -1,0 +1,109 @@
+"""Coin Toss (thesis, section 5.1.1): the game that shows what safe subgame solving is for."""
+
+import math
+
+import numpy as np
+
+from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
+from games.registry import register
+
+HEADS, TAILS, FORFEIT = range(3)  # what player 1 answers
+SELL, PLAY = 3, 4
+_FIRST_SUBGAME = 5  # the outcomes of public chance after Play
+
+
+class CoinToss(Game):
+  """Player 0 sees a coin and sells it or plays; then player 1 guesses, or forfeits.
+
+  Selling pays player 0 `sell[coin]`. If it plays, player 1 guesses the coin without having seen
+  it: player 0 loses 1 if the guess is right and wins 1 if it is wrong or player 1 forfeits. With
+  several subgames (thesis, Figure 5.4) public chance, which favours none, first says which of as
+  many copies of that guess is played. Infostates of player 0 are the coin, heads or tails; player 1
+  has its only one, 0.
+
+  Actions: 0, 1, 2 are player 1's heads, tails and forfeit; 3 is sell, 4 play; 5 + i is the i-th
+  subgame. A public state is 0 at the start, 1 before chance, 2 plus the subgame where player 1
+  guesses, and then the end: sold, or after each answer.
+  """
+
+  name = "coin_toss"
+  num_infostates = 2
+
+  def __init__(self, sell: tuple[float, float] = (0.5, -0.5), num_subgames: int = 1):
+    values = tuple(sell) if isinstance(sell, (tuple, list)) else ()
+    if len(values) != 2 or not all(
+      isinstance(x, (int, float)) and math.isfinite(x) for x in values
+    ):
+      raise ValueError(f"sell={sell!r} must be two finite numbers: for heads and for tails")
+    if not isinstance(num_subgames, int) or isinstance(num_subgames, bool) or num_subgames < 1:
+      raise ValueError(f"num_subgames={num_subgames!r} must be a positive integer")
+    self.sell = (float(values[0]), float(values[1]))
+    self.num_subgames = num_subgames
+    self.num_actions = _FIRST_SUBGAME + (num_subgames if num_subgames > 1 else 0)
+    self._sold = 2 + num_subgames  # the first state of the end
+
+  def initial_state(self):
+    return np.array([0])
+
+  def actor(self, states):
+    xp, state = states.__array_namespace__(), states[:, 0]
+    moving = xp.where(state == 0, PLAYER_0, xp.where(state == 1, CHANCE, PLAYER_1))
+    return xp.where(state >= self._sold, TERMINAL, moving)
+
+  def legal_actions(self, states):
+    xp = states.__array_namespace__()
+    action = xp.arange(self.num_actions)[None]
+    first = (action == SELL) | (action == PLAY)
+    guesses = action <= FORFEIT
+    moving = xp.where(states == 0, first, xp.where(states == 1, action >= _FIRST_SUBGAME, guesses))
+    return moving & (states < self._sold)
+
+  def next_states(self, states, actions):
+    xp, state = states.__array_namespace__(), states[:, 0]
+    played = 1 if self.num_subgames > 1 else 2
+    first = xp.where(actions == SELL, self._sold, played)
+    chosen = actions - _FIRST_SUBGAME + 2
+    answered = self._sold + 1 + actions
+    after = xp.where(state == 0, first, xp.where(state == 1, chosen, answered))
+    return after[:, None].astype(states.dtype)
+
+  def prior(self):
+    return np.array([[0.5, 0.5], [1.0, 0.0]])
+
+  def chance(self, states, actions):
+    xp = states.__array_namespace__()
+    probability = xp.full((len(states),), 1.0 / self.num_subgames)
+    return probability, xp.ones((len(states), 2, self.num_infostates), bool)
+
+  def stages(self, states):
+    xp, state = states.__array_namespace__(), states[:, 0]
+    return xp.where((state >= 2) & (state < self._sold), 1, 0)
+
+  def payoffs(self):
+    sold = np.zeros((2, 2))
+    sold[:, 0] = self.sell
+    tables = [sold]
+    for guess in (HEADS, TAILS, FORFEIT):
+      table = np.zeros((2, 2))
+      table[:, 0] = [-1.0 if coin == guess else 1.0 for coin in (HEADS, TAILS)]
+      tables.append(table)
+    return np.stack(tables)
+
+  def payoff_index(self, states):
+    return states[:, 0] - self._sold
+
+  def features(self, states, player):
+    xp = states.__array_namespace__()
+    stage = xp.minimum(states, 2) == xp.arange(3)
+    return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
+
+  def action_name(self, action):
+    if action >= _FIRST_SUBGAME:
+      return f"subgame {action - _FIRST_SUBGAME}"
+    return ("heads", "tails", "forfeit", "sell", "play")[action]
+
+  def infostate_name(self, player, infostate):
+    return ("heads", "tails")[infostate] if player == 0 else "-"
+
+
+register("coin_toss", CoinToss)

@@ -1,0 +1,85 @@
+"""Matrix games: any payoff matrix, the row moved to unseen."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from games.game import TERMINAL, Game
+from games.registry import register
+
+_START, _ANSWER, _FIRST_END = 0, 1, 2
+
+
+class MatrixGame(Game):
+  """Player 0 chooses a row unseen, player 1 a column; the entry is what player 0 wins.
+
+  Publicly there is one action for the hidden row, after which player 0's infostate is its row and
+  player 1 still has its only one, 0.
+
+  Actions: 0 to `columns - 1` are player 1's columns, the last one is player 0's hidden move. A
+  public state is 0 at the start, 1 after the hidden move, 2 plus the column at the end.
+  """
+
+  name = "matrix_game"
+
+  def __init__(self, payoffs: Sequence[Sequence[float]] = ((1, -1), (-1, 1))):
+    try:
+      matrix = np.array(payoffs, float)
+    except (TypeError, ValueError):
+      matrix = np.zeros(0)
+    if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
+      raise ValueError(f"payoffs={payoffs!r} must be a matrix of finite numbers, a row for a move")
+    self.matrix = matrix
+    self.num_infostates, columns = matrix.shape
+    self.num_actions = columns + 1
+
+  def initial_state(self):
+    return np.array([_START])
+
+  def actor(self, states):
+    xp = states.__array_namespace__()
+    return xp.where(states[:, 0] >= _FIRST_END, TERMINAL, states[:, 0])
+
+  def legal_actions(self, states):
+    hidden = states.__array_namespace__().arange(self.num_actions) == self.num_actions - 1
+    return ((states == _START) == hidden) & (states < _FIRST_END)
+
+  def next_states(self, states, actions):
+    xp = states.__array_namespace__()
+    after = xp.where(states == _START, _ANSWER, _FIRST_END + actions[:, None])
+    return after.astype(states.dtype)
+
+  def prior(self):
+    prior = np.zeros((2, self.num_infostates))
+    prior[:, 0] = 1.0
+    return prior
+
+  def infostate_parents(self, states, actions):
+    xp = states.__array_namespace__()
+    row = xp.arange(self.num_infostates)[None]
+    mover = xp.where(states == _START, 0, row)
+    other = xp.broadcast_to(xp.where(row == 0, 0, -1), mover.shape)
+    return xp.stack([mover, other], axis=1)
+
+  def payoffs(self):
+    rows, columns = self.matrix.shape
+    tables = np.zeros((columns, rows, rows))
+    tables[:, :, 0] = self.matrix.T  # [player 1's column, player 0's row, player 1's infostate]
+    return tables
+
+  def payoff_index(self, states):
+    return states[:, 0] - _FIRST_END
+
+  def features(self, states, player):
+    xp = states.__array_namespace__()
+    stage = states == xp.arange(2)
+    return xp.concat([xp.full((len(states), 1), player), stage], axis=1).astype(float)
+
+  def action_name(self, action):
+    return "hidden move" if action == self.num_actions - 1 else f"column {action}"
+
+  def infostate_name(self, player, infostate):
+    return f"row {infostate}" if player == 0 else "-"
+
+
+register("matrix_game", MatrixGame)

@@ -1,0 +1,133 @@
+"""What a re-solve must know of a policy of the whole game: opponent's values, gifts, beliefs."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import Game, PublicTree
+from games.kinds import TERMINAL
+from games.public_tree import Array
+from solvers import validation
+from solvers.leaf_values import normalise_beliefs
+from solvers.metrics.expected_values import check_whole, per_unit_of_mass
+from solvers.sweeps.constraints import Alternatives
+from solvers.sweeps.levels import Levels, join_levels
+from solvers.sweeps.masked import MaskedProblem, make_masked_problem, node_info
+from solvers.sweeps.problem import choose
+
+_NOTHING = -1e30  # a value below any other; infinity times zero would not be a number
+
+
+class BlueprintValues(NamedTuple):
+  """What the searcher's blueprint leaves its opponent at every node; see `blueprint_values`.
+
+  Attributes:
+    value: `[N, H]` the opponent's counterfactual best-response value, as an expected payoff: per
+      unit of the searcher's compatible mass. Zero without any, and where the game is over.
+    gift: `[N, H]` what the opponent gave away on the way there, in the same unit.
+    beliefs: `[N, P, H]` to re-solve from: the searcher's row is its posterior, the opponent's
+      what nature alone made likely, as if it had tried to get there.
+    searcher: whose blueprint it is, 0 or 1.
+    spread: `[N, H]` standard deviation of `value`; None if it is exact.
+  """
+
+  value: Array
+  gift: Array
+  beliefs: Array
+  searcher: int
+  spread: Array | None = None
+
+  def alternatives(self, nodes: int | np.ndarray, *, gifts: float = 0.0) -> Alternatives:
+    """Returns what the opponent is promised at `nodes`: `[H]`, or `[B, H]` for several.
+
+    `gifts` scales the gifts that are added (Reach): 0 for none; with 1, the sum over all subgames
+    below a gift stays within it (thesis, equation 5.2), and above that nothing is guaranteed.
+    """
+    spread = None if self.spread is None else self.spread[nodes]
+    value = self.value[nodes] + gifts * self.gift[nodes]
+    return Alternatives(value, spread, player=1 - self.searcher)
+
+
+def blueprint_values(
+  game: Game,
+  tree: PublicTree,
+  policy: Array,
+  *,
+  searcher: int,
+  beliefs: Array | None = None,
+  gift_actions: str = "terminal",
+) -> BlueprintValues:
+  """Computes what safe subgame solving must know about the searcher's part of `policy`.
+
+  Args:
+    game: the rules.
+    tree: whole, of that game.
+    policy: `[N, H]` the blueprint; only the searcher's rows are used.
+    searcher: whose subgames are to be solved anew, 0 or 1; static.
+    beliefs: `[P, H]` at the root; None for the tree's own prior.
+    gift_actions: which better moves of the opponent count as gifts: `"terminal"` those that end the
+      game, whose value no other re-solve can change (thesis, section 5.1.3), `"all"` any.
+
+  Returns:
+    Counterfactual best-response values, gifts and beliefs at every node.
+
+  Raises:
+    ValueError: the tree is depth-limited, or an argument has the wrong shape or is not allowed.
+  """
+  validation.check_player(searcher, "searcher")
+  if gift_actions not in ("terminal", "all"):
+    raise ValueError(f"gift_actions={gift_actions!r} must be 'terminal' or 'all'")
+  beliefs = check_whole(tree, policy, beliefs)
+  policy = jnp.asarray(policy, tree.dtype)
+  info = node_info(game, tree)
+  all_gifts = gift_actions == "all"
+  found = _blueprint_values(tree, info, policy, beliefs, searcher=searcher, all_gifts=all_gifts)
+  value, gift, root_beliefs = found
+  return BlueprintValues(value, gift, root_beliefs, searcher)
+
+
+@functools.partial(jax.jit, static_argnames=("searcher", "all_gifts"))
+def _blueprint_values(tree, info, policy, beliefs, *, searcher: int, all_gifts: bool):
+  problem = make_masked_problem(tree, beliefs, info, np.ones(tree.num_nodes, bool))
+  opponent = 1 - searcher
+  levels = problem.split(policy)
+  reach = problem.own_reach(levels, searcher)
+  at_leaves = jnp.zeros((len(problem.rows), tree.num_infostates), tree.dtype)
+  sweep = problem.values_up(None, reach, at_leaves, opponent)
+  mass = problem.compatible_mass(problem.leaf_reach(reach, searcher), opponent)
+  masses = problem.split(jnp.zeros((tree.num_nodes, mass.shape[-1]), mass.dtype))
+  masses = problem.split(join_levels(masses).at[problem.rows].set(mass))
+  values = tuple(per_unit_of_mass(x, y) for x, y in zip(sweep.nodes, masses))
+  gifts = _gifts(problem, sweep.nodes, masses, opponent, all_gifts)
+  tried = tuple(jnp.ones_like(x) for x in levels)
+  own = [reach, reach]
+  own[opponent] = problem.own_reach(tried, opponent)
+  possible = None if tree.possible is None else jnp.asarray(tree.possible)
+  beliefs = normalise_beliefs(problem.node_reach((own[0], own[1])), possible)
+  return join_levels(values), join_levels(gifts), beliefs
+
+
+def _gifts(
+  problem: MaskedProblem, values: Levels, masses: Levels, opponent: int, all_gifts: bool
+) -> Levels:
+  """Sums the opponent's gifts along the way to every node (thesis, equation 5.2), `[n, H]` each.
+
+  `values` are counterfactual. A gift at a choice is the best of the moves that count, and of the
+  move that was made, less the latter.
+  """
+  gifts = [jnp.zeros_like(values[0])]
+  kinds = problem.split(jnp.asarray(problem.tree.kind))
+  for i in range(1, len(values)):
+    gift = problem.from_parents(i, opponent, gifts[-1])
+    moved = problem.moves_at(i, opponent)
+    if moved is not False:
+      counts = jnp.ones_like(values[i], bool) if all_gifts else (kinds[i] == TERMINAL)[:, None]
+      best = problem.largest_of_siblings(i, opponent, jnp.where(counts, values[i], _NOTHING))
+      mass = problem.from_parents(i, opponent, masses[i - 1])
+      given = per_unit_of_mass(jnp.maximum(best - values[i], 0.0), mass)
+      gift = choose(moved, gift + given, gift)
+    gifts.append(gift)
+  return tuple(gifts)

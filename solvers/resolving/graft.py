@@ -1,0 +1,67 @@
+"""Places of subtrees in a whole tree, and policies of the ones put into the other."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from games import PublicTree
+from games.kinds import CHANCE
+from games.public_tree import Array
+
+
+class Placer:
+  """Finds the nodes of trees of parts of a game among those of the whole game's tree."""
+
+  def __init__(self, whole: PublicTree):
+    moves = zip(np.asarray(whole.parent).tolist(), np.asarray(whole.action).tolist())
+    self._child = {move: node for node, move in enumerate(moves)}
+    self.num_nodes = whole.num_nodes
+
+  def places(self, part: PublicTree, root: int = 0) -> np.ndarray:
+    """Returns where the nodes of `part`, whose root is node `root` of the whole, are: `[n]`.
+
+    -1 for padding.
+
+    Raises:
+      ValueError: a move of `part` is not there in the whole tree.
+    """
+    places = np.full(part.num_nodes, -1)
+    places[0] = root
+    moves = zip(np.asarray(part.parent).tolist(), np.asarray(part.action).tolist())
+    for node, (parent, action) in enumerate(moves):
+      if parent < 0:  # the root, or padding
+        continue
+      place = self._child.get((int(places[parent]), action))
+      if place is None:
+        raise ValueError(
+          f"action {action} after node {places[parent]} is not in the whole tree: the part is of "
+          "another game, or cut otherwise"
+        )
+      places[node] = place
+    return places
+
+
+def graft(
+  whole: PublicTree,
+  policy: Array,
+  parts: Sequence[tuple[np.ndarray, Array]],
+  *,
+  player: int | None = None,
+) -> np.ndarray:
+  """Returns `policy` `[N, H]` with the policies of parts of the tree in place of its own.
+
+  Args:
+    whole: the tree of `policy`.
+    policy: what stays elsewhere.
+    parts: for each the places of its nodes, from `Placer`, and its policy `[n, H]`.
+    player: whose moves to replace; None for both players'.
+  """
+  kind, parent = np.asarray(whole.kind), np.asarray(whole.parent)
+  mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], CHANCE)
+  replaced = mover < CHANCE if player is None else mover == player
+  result = np.array(policy)
+  for places, rows in parts:
+    own = np.flatnonzero((places >= 0) & replaced[np.maximum(places, 0)])
+    own = own[own > 0]  # the root's row is the move to it, which belongs to what is above
+    result[places[own]] = np.asarray(rows)[own]
+  return result

@@ -1,0 +1,206 @@
+"""Locked policies: part of a policy is kept, and the rest is solved, or answered, around it."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import games
+import solvers
+from tests.trees import children_of
+
+KUHN = games.make("kuhn_poker")
+
+
+def kuhn_matrix(call_with_queen=None, least_bet_with_queen=0.0):
+  """Returns Kuhn poker's payoffs of pure strategies of both players, by its rules as printed.
+
+  A strategy of player 0 is (bet first, call after a bet) for each card, of player 1 (call a bet,
+  bet after a pass). Player 1's call with the queen, or the least bet of player 0 with the queen,
+  may be fixed: strategies then say what the free part of the choice does.
+  """
+
+  def play(card_0, card_1, bet, call, calls, bets):
+    win = 1 if card_0 > card_1 else -1
+    after_bet = calls * 2 * win + (1 - calls) * 1
+    after_pass = bets * (call * 2 * win - (1 - call)) + (1 - bets) * win
+    return bet * after_bet + (1 - bet) * after_pass
+
+  def bets_of(strategy, card):
+    bet, call = strategy[card]
+    if card == 1:
+      bet = least_bet_with_queen + (1 - least_bet_with_queen) * bet
+    return bet, call
+
+  def answers_of(strategy, card):
+    calls, bets = strategy[card]
+    return (call_with_queen, bets) if card == 1 and call_with_queen is not None else (calls, bets)
+
+  choices = list(itertools.product(list(itertools.product((0, 1), repeat=2)), repeat=3))
+  deals = list(itertools.permutations(range(3), 2))
+  return np.array(
+    [
+      [
+        sum(play(a, b, *bets_of(first, a), *answers_of(second, b)) for a, b in deals) / 6
+        for second in choices
+      ]
+      for first in choices
+    ]
+  )
+
+
+def matrix_value(matrix):
+  rows, columns = matrix.shape
+  found = linprog(
+    np.r_[np.zeros(rows), -1],
+    A_ub=np.c_[-matrix.T, np.ones(columns)],
+    b_ub=np.zeros(columns),
+    A_eq=[np.r_[np.ones(rows), 0]],
+    b_eq=[1],
+    bounds=[(0, None)] * rows + [(None, None)],
+  )
+  return -found.fun
+
+
+def value_of(tree, **arguments):
+  solution = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=2000, **arguments)
+  prior = solvers.root_marginals(tree, tree.prior)
+  return float((prior[0] * solution.root_values[0]).sum()), solution
+
+
+def kuhn_lock(call):
+  """Returns the tree, a policy that calls a bet with the queen so often, and the lock on that."""
+  tree = games.build_public_tree(KUHN)
+  child = children_of(tree)
+  after_bet = child[0, 1]
+  policy = np.full((tree.num_nodes, 3), 0.5)
+  policy[child[after_bet, 1], 1], policy[child[after_bet, 0], 1] = call, 1 - call
+  locked = np.zeros((tree.num_nodes, 3), bool)
+  locked[[child[after_bet, 0], child[after_bet, 1]], 1] = True
+  return tree, policy, locked
+
+
+@pytest.mark.parametrize("call", [0.0, 0.8])
+def test_the_rest_answers_a_locked_call(call, x64):
+  tree, policy, locked = kuhn_lock(call)
+  value, solution = value_of(tree, initial_policy=policy, locked=locked)
+  assert value == pytest.approx(matrix_value(kuhn_matrix(call)), abs=1e-3)
+  np.testing.assert_allclose(
+    np.asarray(solution.average_policy)[locked], policy[locked], atol=1e-12
+  )
+  assert float(
+    solvers.exploitability(tree, solution.average_policy, locked=locked)
+  ) == pytest.approx(0, abs=1e-3)
+  # Controls: whoever may answer freely gains, and without the lock the game is what it was.
+  assert float(solvers.exploitability(tree, solution.average_policy)) > 0.01
+  free, _ = value_of(tree, initial_policy=policy)
+  assert free == pytest.approx(-1 / 18, abs=1e-3) == pytest.approx(matrix_value(kuhn_matrix()))
+  assert abs(value - free) > 0.01
+
+
+def test_a_share_of_a_choice_is_a_least_frequency(x64):
+  """At least half the time a bet with the queen first, which no equilibrium of Kuhn poker has."""
+  tree = games.build_public_tree(KUHN)
+  child = children_of(tree)
+  policy = np.full((tree.num_nodes, 3), 0.5)
+  policy[child[0, 1], 1], policy[child[0, 0], 1] = 1.0, 0.0
+  share = np.zeros((tree.num_nodes, 3))
+  share[[child[0, 0], child[0, 1]], 1] = 0.5
+  value, solution = value_of(tree, initial_policy=policy, locked=share)
+  # A zero-sum game in which the queen's bet is 0.5 plus half of a free one.
+  assert value == pytest.approx(matrix_value(kuhn_matrix(least_bet_with_queen=0.5)), abs=1e-3)
+  assert np.asarray(solution.average_policy)[child[0, 1], 1] >= 0.5 - 1e-12
+  assert value < -1 / 18 - 0.01
+
+
+ALGORITHMS = ["cfr_plus", "discounted_cfr", "predictive_cfr_plus", "fictitious_play"]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("game", ["rock_paper_scissors", "leduc_poker"])
+def test_all_locked_is_the_policy_itself(name, game, x64):
+  tree = games.build_public_tree(games.make(game), depth=None)
+  generator = np.random.default_rng(3)
+  policy = random_policy(tree, generator)
+  locked = np.ones(tree.num_nodes, bool)
+  solution = solvers.solve(
+    tree,
+    algorithm=solvers.make_algorithm(name),
+    num_iterations=6,
+    initial_policy=policy,
+    locked=locked,
+  )
+  wanted = solvers.expected_values(tree, policy)
+  np.testing.assert_allclose(solution.root_values, wanted, atol=1e-12)
+  np.testing.assert_allclose(
+    solvers.expected_values(tree, solution.average_policy), wanted, atol=1e-12
+  )
+  for player in (0, 1):
+    held = solvers.best_response(tree, policy, player, locked=locked).values
+    np.testing.assert_allclose(held, wanted[player], atol=1e-12)
+    free = solvers.best_response(tree, policy, player).values
+    assert float(free.sum()) > float(held.sum()) + 0.1
+
+
+def random_policy(tree, generator):
+  from solvers.sweeps.levels import join_levels
+  from solvers.sweeps.problem import make_problem
+
+  problem = make_problem(tree, tree.prior)
+  weights = problem.split(generator.exponential(size=(tree.num_nodes, tree.num_infostates)))
+  return np.asarray(join_levels(problem.normalise(weights)))
+
+
+@pytest.mark.parametrize("name", ["cfr_plus", "fictitious_play"])
+def test_a_locked_player_leaves_a_best_response(name, x64):
+  """With one player locked everywhere, what remains is a decision problem of the other."""
+  tree = games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3))
+  policy = random_policy(tree, np.random.default_rng(0))
+  mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
+  solution = solvers.solve(
+    tree,
+    algorithm=solvers.make_algorithm(name),
+    num_iterations=400,
+    initial_policy=policy,
+    locked=mover == 1,
+  )
+  found = solvers.expected_values(tree, solution.average_policy)[0]
+  best = solvers.best_response(tree, policy, 0).values
+  np.testing.assert_allclose(found, best, atol=0.01)
+
+
+def test_locks_under_vmap_and_in_batches():
+  tree, policy, locked = kuhn_lock(0.8)
+  algorithm = solvers.linear_cfr()
+  one = solvers.solve(
+    tree, algorithm=algorithm, num_iterations=64, initial_policy=policy, locked=locked
+  )
+  several = solvers.solve_batch(
+    tree,
+    algorithm=algorithm,
+    num_iterations=64,
+    beliefs=np.stack([tree.prior] * 3),
+    initial_policy=np.stack([policy] * 3),
+    locked=np.stack([locked] * 3),
+  )
+  for row in several.average_policy:
+    np.testing.assert_allclose(row, one.average_policy, atol=1e-6)
+
+
+def test_what_cannot_be_locked_is_refused():
+  tree, policy, locked = kuhn_lock(0.8)
+
+  def solve(**arguments):
+    solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=2, **arguments)
+
+  with pytest.raises(ValueError, match=r"^locked needs initial_policy"):
+    solve(locked=locked)
+  cut = locked.copy()
+  cut[children_of(tree)[children_of(tree)[0, 1], 1], 1] = False
+  with pytest.raises(ValueError, match=r"^locked holds some moves of a choice and not others at"):
+    solve(initial_policy=policy, locked=cut)
+  with pytest.raises(ValueError, match=r"^locked holds 0 to 2; shares lie in 0 to 1"):
+    solve(initial_policy=policy, locked=2.0 * locked)
+  with pytest.raises(ValueError, match=r"^locked of shape \(3,\)"):
+    solve(initial_policy=policy, locked=locked[0])
