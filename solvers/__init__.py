@@ -28,6 +28,7 @@ from solvers.metrics.expected_values import expected_values
 from solvers.metrics.exploitability import best_response_values, exploitability
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
+from solvers.resolving.off_tree import Widened, answer_bet
 from solvers.resolving.refine import refine
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
@@ -50,6 +51,8 @@ __all__ = [
   "Placer",
   "Resolve",
   "Solution",
+  "Widened",
+  "answer_bet",
   "best_response",
   "best_response_values",
   "blueprint_values",

@@ -1,6 +1,7 @@
 """Places of subtrees in a whole tree, and policies of the ones put into the other."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +11,35 @@ from games.public_tree import Array
 
 
 class Placer:
-  """Finds the nodes of trees of parts of a game among those of the whole game's tree."""
+  """Finds the nodes of trees of parts of a game among those of the whole game's tree.
 
-  def __init__(self, whole: PublicTree):
-    moves = zip(np.asarray(whole.parent).tolist(), np.asarray(whole.action).tolist())
-    self._child = {move: node for node, move in enumerate(moves)}
-    self.num_nodes = whole.num_nodes
+  Nodes are the same if the same actions lead to them, or, `by_state`, the same public states: games
+  that differ in what their actions are numbered, as hold'em with one bet more, share those.
+  """
+
+  def __init__(self, whole: PublicTree, *, by_state: bool = False):
+    self._by_state = by_state
+    self._child = {move: node for node, move in enumerate(self._moves(whole))}
+
+  def _moves(self, tree: PublicTree) -> list[tuple[int, Any]]:
+    """Returns each node's parent and what tells it from its siblings."""
+    names = np.asarray(tree.action).tolist()
+    if self._by_state:
+      names = [row.tobytes() for row in np.asarray(tree.state)]
+    return list(zip(np.asarray(tree.parent).tolist(), names))
+
+  def follow(self, history: Sequence[int]) -> int:
+    """Returns the node of the whole tree that actions from its root lead to.
+
+    Raises:
+      ValueError: one is not there.
+    """
+    node = 0
+    for action in history:
+      if (node, action) not in self._child:
+        raise ValueError(f"history={tuple(history)} leaves the tree: node {node} lacks {action}")
+      node = self._child[node, action]
+    return node
 
   def places(self, part: PublicTree, root: int = 0) -> np.ndarray:
     """Returns where the nodes of `part`, whose root is node `root` of the whole, are: `[n]`.
@@ -27,15 +51,14 @@ class Placer:
     """
     places = np.full(part.num_nodes, -1)
     places[0] = root
-    moves = zip(np.asarray(part.parent).tolist(), np.asarray(part.action).tolist())
-    for node, (parent, action) in enumerate(moves):
+    for node, (parent, name) in enumerate(self._moves(part)):
       if parent < 0:  # the root, or padding
         continue
-      place = self._child.get((int(places[parent]), action))
+      place = self._child.get((int(places[parent]), name))
       if place is None:
         raise ValueError(
-          f"action {action} after node {places[parent]} is not in the whole tree: the part is of "
-          "another game, or cut otherwise"
+          f"action {part.action[node]} after node {places[parent]} is not in the whole tree: the "
+          "part is of another game, or cut otherwise"
         )
       places[node] = place
     return places

@@ -78,7 +78,7 @@ def refine(
   stacked = stack_trees([part.astype(tree.dtype) for part in below])
   algorithm = cfr_plus() if algorithm is None else algorithm
   if gadget is None:
-    beliefs, alternatives = _posteriors(tree, policy)[nodes], None
+    beliefs, alternatives = posteriors(tree, policy)[nodes], None
   else:
     algorithm = with_gadget(algorithm, gadget)
     beliefs, alternatives = known.beliefs[nodes], known.alternatives(nodes, gifts=gifts)
@@ -122,7 +122,7 @@ def _possible(tree: PublicTree, node: int) -> np.ndarray | None:
 
 
 @jax.jit
-def _posteriors(tree: PublicTree, policy: Array) -> jax.Array:
+def posteriors(tree: PublicTree, policy: Array) -> jax.Array:
   """Returns both players' beliefs at every node under a policy, `[N, P, H]`."""
   problem = make_problem(tree, tree.prior)
   return node_beliefs(problem, problem.split(jnp.asarray(policy, tree.dtype)))

@@ -1,0 +1,163 @@
+"""What bets that a tree lacks cost: policy translation against solving the answer (Table 5.4).
+
+`python -m benchmarks.studies.nested` prints one JSON line for each searcher and method: what the
+other player gains more than in equilibrium when it may bet the missing size too, in percent of the
+pot. Controls are promises that mean nothing. The spot is a river of a small deck; other flags take
+any, as `--ranks 23456789TJQKA --suits shdc --board 3s7hTdKs2c`.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+import games
+import solvers
+from games import PublicTree
+from games.poker import BetSizes, Holdem
+from games.poker.translation import translate
+from solvers import Alternatives, Maxmargin, Placer, Resolve
+
+METHODS = ("translation", "unsafe", "resolve", "maxmargin", "expensive")
+CONTROLS = ("constant", "reversed")
+
+
+class Spot(NamedTuple):
+  """A river with all bet sizes, and without one of them.
+
+  Attributes:
+    coarse, tree, policy: without it, and an equilibrium `[N, H]`.
+    fine, whole, policy_of_all: with it.
+  """
+
+  coarse: Holdem
+  tree: PublicTree
+  policy: np.ndarray
+  fine: Holdem
+  whole: PublicTree
+  policy_of_all: np.ndarray
+
+
+def make_spot(
+  *, sizes: Sequence[float], missing: float, num_iterations: int, **river: str | int
+) -> Spot:
+  """Returns a river with at most two bets, all chips behind enough for them, solved both ways."""
+
+  def solve(fractions):
+    bets = BetSizes((((*fractions,),),), all_in=False, max_raises=2)
+    game = games.make("river_endgame_holdem", bets=bets, **river)
+    tree = games.build_public_tree(game)
+    solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=num_iterations)
+    return game, tree, np.asarray(solved.average_policy)
+
+  return Spot(*solve([size for size in sizes if size != missing]), *solve(sizes))
+
+
+def answer_all(spot: Spot, searcher: int, method: str, num_iterations: int) -> np.ndarray:
+  """Returns the searcher's policy `[N, H]` with all sizes, off-tree bets answered by `method`."""
+  whole, tree = spot.whole, spot.tree
+  translated = translate(
+    spot.coarse, tree, spot.policy, spot.fine, whole, player=searcher
+  )  # exact on the tree, uniform for the other player
+  if method == "translation":
+    return translated
+  places = Placer(whole, by_state=True).places(tree)
+  back = {int(place): node for node, place in enumerate(places)}
+  parent, kind = np.asarray(whole.parent), np.asarray(whole.kind)
+  bets = [
+    node
+    for node in range(1, whole.num_nodes)
+    if node not in back and int(parent[node]) in back and kind[parent[node]] == 1 - searcher
+  ]
+  placer, parts = Placer(whole), []
+  for bet in bets:
+    decision = back[int(parent[bet])]
+    if method in ("unsafe", "expensive"):
+      parts.append(_whole_decision(spot, searcher, method, decision, bet, num_iterations))
+      continue
+    known = solvers.blueprint_values(spot.coarse, tree, spot.policy, searcher=searcher)
+    promised = known.alternatives(decision)
+    if method == "constant":
+      promised = Alternatives(0 * promised.value)
+    if method == "reversed":
+      promised = Alternatives(promised.value[::-1])
+    gadget = Maxmargin(searcher) if method == "maxmargin" else Resolve(searcher)
+    below = games.build_public_tree(spot.fine, root=whole.history(bet)).astype(whole.dtype)
+    solved = solvers.solve(
+      below,
+      algorithm=solvers.with_gadget(solvers.cfr_plus(), gadget),
+      num_iterations=num_iterations,
+      beliefs=known.beliefs[decision],
+      alternatives=promised,
+    )
+    parts.append((placer.places(below, bet), solved.average_policy))
+  return solvers.graft(whole, translated, parts, player=searcher)
+
+
+def _whole_decision(spot: Spot, searcher: int, method: str, decision: int, bet: int, iterations):
+  """Returns the answer to one bet by solving the decision that it was made at."""
+  history = spot.tree.history(decision)
+  chips = int(
+    spot.fine.amounts(np.asarray(spot.whole.state)[None, spot.whole.parent[bet]])[
+      0, spot.whole.action[bet] - 2
+    ]
+  )
+  wider = solvers.answer_bet(
+    spot.coarse, spot.tree, spot.policy, history, chips, whole_decision=True,
+    gadget=None if method == "unsafe" else Resolve(searcher), num_iterations=iterations,
+  )  # fmt: skip
+  places = Placer(spot.whole, by_state=True).places(wider.tree)
+  below = _below(spot.whole, bet)
+  inside = np.where(np.isin(places, below), places, -1)
+  return inside, wider.policy
+
+
+def _below(tree: PublicTree, root: int) -> list[int]:
+  """Returns the nodes below `root`, and it."""
+  found = {root}
+  for node, parent in enumerate(np.asarray(tree.parent).tolist()):
+    if parent in found:
+      found.add(node)
+  return sorted(found)
+
+
+def loss(spot: Spot, searcher: int, policy: np.ndarray) -> float:
+  """Returns what the other gains more than in equilibrium by its best response, in chips."""
+  found = solvers.best_response_values(spot.whole, policy)[1 - searcher]
+  best = solvers.best_response_values(spot.whole, spot.policy_of_all)[1 - searcher]
+  return float(found - best)
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--iterations", type=int, default=4096, help="of each solve")
+  parser.add_argument("--board", default="9hTdQsKhKd")
+  parser.add_argument("--ranks", default="9TJQKA")
+  parser.add_argument("--suits", default="shd")
+  parser.add_argument("--pot", type=int, default=100)
+  options = parser.parse_args()
+  spot = make_spot(
+    sizes=(0.5, 0.75, 1.0), missing=0.75, num_iterations=options.iterations, board=options.board,
+    ranks=options.ranks, suits=options.suits, pot=options.pot, stack=10 * options.pot, big_blind=2,
+  )  # fmt: skip
+  error = float(solvers.exploitability(spot.whole, spot.policy_of_all))
+  for searcher in (0, 1):
+    for method in (*METHODS, *CONTROLS):
+      policy = answer_all(spot, searcher, method, options.iterations)
+      record = {
+        "benchmark": "nested",
+        "board": options.board,
+        "hands": spot.whole.num_infostates,
+        "iterations": options.iterations,
+        "searcher": searcher,
+        "method": method,
+        "percent_of_pot": round(100 * loss(spot, searcher, policy) / options.pot, 4),
+        "equilibrium_error": round(100 * error / options.pot, 4),
+      }
+      print(json.dumps(record), flush=True)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,105 @@
+"""Action translation: a policy of a tree with few bet sizes, played where there are more."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from games.kinds import CHANCE
+from games.poker.abstraction import map_bet
+from games.poker.holdem import CALL, FIRST_BET, Holdem
+from games.public_tree import Array, PublicTree
+
+
+class _Bets:
+  """The moves of a tree of hold'em, and the fractions of the pot that its bets are."""
+
+  def __init__(self, game: Holdem, tree: PublicTree):
+    self.game, self.kind = game, np.asarray(tree.kind)
+    self.children: dict[int, dict[int, int]] = defaultdict(dict)
+    for node, (parent, action) in enumerate(zip(tree.parent.tolist(), tree.action.tolist())):
+      self.children[parent][action] = node
+    states = np.asarray(tree.state)
+    highest = game.rules.highest(states)[:, None]
+    self._fractions = (game.amounts(states) - highest) / (2 * highest)
+
+  def sizes(self, node: int) -> dict[int, float]:
+    """Returns the bets that `node` has, by action, smallest first."""
+    bets = [a for a in self.children[node] if FIRST_BET <= a < self.game.burn]
+    found = {action: float(self._fractions[node, action - FIRST_BET]) for action in bets}
+    return dict(sorted(found.items(), key=lambda bet: bet[1]))
+
+  def chance(self, action: int) -> int:
+    """Returns a number of an outcome of chance that all abstractions of a game share."""
+    return action - self.game.burn
+
+
+def translate(
+  game: Holdem, tree: PublicTree, policy: Array, played: Holdem, whole: PublicTree, *, player: int
+) -> np.ndarray:
+  """Plays a policy of a coarse tree on a finer one, as agents without search do.
+
+  The other's bets that the coarse tree lacks are taken for those around them at random, once and
+  for good, by the pseudo-harmonic mapping (`map_bet`). Own bets are the same fractions of what is
+  really in the pot, or the nearest. Where the coarse game is over and the finer one goes on, the
+  player checks and calls.
+
+  Args:
+    game, tree, policy: the coarse game, its whole tree and a policy `[N, H]` of it.
+    played, whole: the game with more bets, which is else the same, and its tree.
+    player: whose part of the policy is translated.
+
+  Returns:
+    `[N', H]` a policy on `whole`: `player`'s as described, the other's uniform.
+  """
+  coarse, fine = _Bets(game, tree), _Bets(played, whole)
+  policy, result = np.asarray(policy, float), np.zeros((whole.num_nodes, whole.num_infostates))
+  result[0] = 1.0
+  # Where the player may think it is: coarse nodes, with the probability of each times own reach.
+  waiting: list[tuple[int, dict[int, Any]]] = [(0, {0: np.ones(whole.num_infostates)})]
+  while waiting:
+    node, places = waiting.pop()
+    moves = fine.children[node]
+    reached: dict[int, dict[int, Any]] = {child: defaultdict(float) for child in moves.values()}
+    for place, weight in places.items():
+      if coarse.kind[place] != fine.kind[node]:
+        reached[moves[CALL] if CALL in moves else next(iter(moves.values()))][place] += weight
+        continue
+      own = fine.kind[node] == player
+      for here, there, share in _matches(coarse, place, fine, node, own):
+        reached[there][here] += weight * (policy[here] if own else share)
+    if fine.kind[node] < CHANCE:
+      rows = {child: sum(found.values(), np.zeros(())) for child, found in reached.items()}
+      total = sum(rows.values()) if fine.kind[node] == player else np.zeros(whole.num_infostates)
+      for child, row in rows.items():
+        known = np.broadcast_to(total > 0, total.shape)
+        result[child] = np.where(known, row / np.where(known, total, 1.0), 1.0 / len(rows))
+    elif fine.kind[node] == CHANCE:
+      result[list(moves.values())] = 1.0
+    waiting += [(child, found) for child, found in reached.items() if fine.children.get(child)]
+  return result
+
+
+def _matches(coarse: _Bets, place: int, fine: _Bets, node: int, own: bool):
+  """Yields (coarse child, fine child, share of it) for the moves at a node that both trees have."""
+  here, there = coarse.children[place], fine.children[node]
+  if coarse.kind[place] == CHANCE:
+    by_number = {fine.chance(action): child for action, child in there.items()}
+    yield from ((child, by_number[coarse.chance(a)], 1.0) for a, child in here.items())
+    return
+  for action in there if not own else here:
+    if action < FIRST_BET and (action in here if not own else action in there):
+      yield here[action], there[action], 1.0
+  sizes, known = fine.sizes(node), coarse.sizes(place)
+  if own:
+    for action, size in known.items():
+      nearest = min(sizes, key=lambda a, size=size: abs(sizes[a] - size)) if sizes else CALL
+      yield here[action], there[nearest], 1.0
+    return
+  for action, size in sizes.items():
+    if not known:
+      yield here[CALL], there[action], 1.0
+      continue
+    for taken, share in zip(known, map_bet(size, list(known.values()))):
+      if share:
+        yield here[taken], there[action], float(share)
