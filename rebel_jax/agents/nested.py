@@ -1,0 +1,156 @@
+"""An agent with a blueprint that solves the answer to every bet which its tree lacks."""
+
+from typing import Any
+
+import numpy as np
+
+from games import PublicTree
+from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
+from games.public_tree import Array
+from rebel_jax.agents.dealer import Move
+from solvers import Resolve, Widened, answer_bet
+from solvers.algorithms.algorithm import Algorithm
+from solvers.resolving.graft import Placer
+
+Bets = tuple[tuple[tuple[int, ...], int], ...]  # histories, and chips that were bet after them
+Answers = dict[tuple[Bets, int], Widened]  # for all bets that were added, and the agent's seat
+
+
+class NestedAgent:
+  """Plays a blueprint of a hold'em game with few bets against one who may bet anything.
+
+  A bet off the tree is added to it, and what follows is solved so that the other gets no more than
+  its best response to the blueprint gets at that decision (thesis, section 5.1.7); the solution
+  becomes part of the blueprint, so further bets are answered in the same way. Its own bets are
+  those of its tree. A `Player` of matches, whose game may have other bets than the blueprint's.
+
+  Attributes:
+    game: as it was widened so far in this hand.
+    player: the seat, 0 or 1.
+    infostate: what the agent holds.
+  """
+
+  def __init__(
+    self,
+    game: Holdem,
+    tree: PublicTree,
+    policy: Array,
+    *,
+    played: Holdem | None = None,
+    gadget: Any = Resolve,
+    whole_decision: bool = False,
+    algorithm: Algorithm | None = None,
+    num_iterations: int = 512,
+    answers: Answers | None = None,
+    seed: int = 0,
+  ):
+    """Sits down with a blueprint.
+
+    Args:
+      game, tree, policy: the blueprint's; `[N, H]` on the whole tree.
+      played: the game of the match, if its actions are numbered otherwise than the blueprint's;
+        the same but for its bets.
+      gadget: called with the agent's seat: `Resolve`, `Maxmargin`, or a function that returns None
+        for unsafe search.
+      whole_decision, algorithm, num_iterations: as for `solvers.answer_bet`.
+      answers: found before; agents that share a dictionary answer every bet once.
+      seed: of the agent's moves.
+    """
+    self._blueprint = Widened(game, tree, np.asarray(policy, float))
+    self._played = played
+    self._settings: dict[str, Any] = dict(
+      whole_decision=whole_decision, algorithm=algorithm, num_iterations=num_iterations
+    )
+    self._gadget = gadget
+    self._answers: Answers = {} if answers is None else answers
+    self._rng = np.random.default_rng(seed)
+    self.player = self.infostate = 0
+    self._start()
+
+  def start(self, player: int, infostate: int) -> None:
+    """Begins a hand in seat `player`, holding `infostate`."""
+    self.player, self.infostate = player, infostate
+    self._start()
+
+  def _start(self) -> None:
+    self._added: Bets = ()
+    self._use(self._blueprint, 0)
+    game = self.game if self._played is None else self._played
+    self._state = game.initial_state()
+
+  def _use(self, found: Widened, node: int) -> None:
+    self.game, self._tree, self._policy = found
+    self._node = node
+    self._kids = np.asarray(self._tree.parent)
+
+  def choices(self) -> dict[Move, float]:
+    """Returns the agent's moves here, numbered as in the match, and their probabilities."""
+    found = {}
+    for child in np.flatnonzero(self._kids == self._node).tolist():
+      action = self._in_match(int(self._tree.action[child]))
+      found[Move(action, self.infostate)] = float(self._policy[child, self.infostate])
+    return found
+
+  def act(self) -> Move:
+    """Returns the agent's move, sampled; tell it to `observe`, as any other."""
+    choices = self.choices()
+    weights = np.array(list(choices.values()))
+    return list(choices)[self._rng.choice(len(weights), p=weights / weights.sum())]
+
+  def observe(self, action: int, infostate: int | None = None) -> None:
+    """Takes note of a public action, numbered as in the match, of whoever's move it was."""
+    del infostate
+    played = self.game if self._played is None else self._played
+    if FIRST_BET <= action < played.burn:
+      self.observe_bet(int(played.amounts(self._state[None])[0, action - FIRST_BET]))
+    else:
+      own = action if action < FIRST_BET else action - played.burn + self.game.burn
+      self._follow(own)
+    if self._played is not None:
+      self._state = self._played.next_states(self._state[None], np.array([action]))[0]
+
+  def observe_bet(self, chips: int) -> None:
+    """Takes note of a bet by the chips that the bettor then has in the pot; solves if it must.
+
+    Raises:
+      ValueError: the bet is not legal, or it is the agent's own and not in its tree.
+    """
+    state = np.asarray(self._tree.state)[self._node][None]
+    amounts = self.game.amounts(state)[0].tolist()
+    if chips not in amounts:
+      if int(self._tree.kind[self._node]) == self.player:
+        raise ValueError(f"bet={chips} is not in the tree of the agent that makes it")
+      self._widen(chips)
+      amounts = self.game.amounts(state)[0].tolist()
+    self._follow(FIRST_BET + amounts.index(chips))
+
+  def _widen(self, chips: int) -> None:
+    history = self._tree.history(self._node)
+    self._added = (*self._added, (history, chips))
+    key = self._added, self.player
+    found = self._answers.get(key)
+    if found is None:
+      gadget = self._gadget(self.player)
+      found = answer_bet(
+        self.game, self._tree, self._policy, history, chips, gadget=gadget, **self._settings
+      )
+      self._answers[key] = found
+    node = Placer(found.tree, by_state=True).places(self._tree)[self._node]
+    self._use(found, int(node))
+
+  def _follow(self, action: int) -> None:
+    children = np.flatnonzero(self._kids == self._node)
+    actions = np.asarray(self._tree.action)[children].tolist()
+    if action not in actions:
+      raise ValueError(f"action={action!r} is not legal here; legal: {sorted(actions)}")
+    self._node = int(children[actions.index(action)])
+
+  def _in_match(self, action: int) -> int:
+    """Returns an action of the agent's game as the match numbers it."""
+    if self._played is None or action in (FOLD, CALL):
+      return action
+    chips = int(self.game.amounts(np.asarray(self._tree.state)[self._node][None])[0, action - 2])
+    amounts = self._played.amounts(self._state[None])[0].tolist()
+    if chips not in amounts:
+      raise ValueError(f"bet={chips} of the agent's tree is not in the game of the match")
+    return FIRST_BET + amounts.index(chips)

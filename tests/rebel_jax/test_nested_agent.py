@@ -1,0 +1,139 @@
+"""Bets that a tree lacks: translated, or answered by solving what follows them."""
+
+import numpy as np
+import pytest
+
+import games
+import solvers
+from benchmarks.studies import nested
+from games.poker import BetSizes
+from games.poker.translation import translate
+from rebel_jax.agents.match import PolicyPlayer, play_match
+from rebel_jax.agents.nested import NestedAgent
+from solvers import Maxmargin, Resolve
+
+RIVER = {"board": "9hTdQsKhKd", "ranks": "9TJQKA", "suits": "shd", "pot": 100, "big_blind": 2}
+
+
+@pytest.fixture(scope="module")
+def spot():
+  import jax
+
+  with jax.enable_x64(True):
+    yield nested.make_spot(
+      sizes=(0.5, 0.75, 1.0), missing=0.75, num_iterations=2000, stack=1000, **RIVER
+    )
+
+
+@pytest.mark.parametrize("searcher", [0, 1])
+def test_translation_loses_three_times_what_solving_loses(spot, searcher, x64):
+  """Thesis, Table 5.4, in small; promises that mean nothing lose fifty times as much."""
+
+  def loss(method):
+    return nested.loss(spot, searcher, nested.answer_all(spot, searcher, method, 2000))
+
+  solved = loss("resolve"), loss("maxmargin")
+  assert loss("translation") > 3 * max(solved)
+  assert loss("constant") > 50 * max(solved)
+
+
+def test_the_methods_that_solve_the_whole_decision(spot, x64):
+  found = [
+    nested.loss(spot, 1, nested.answer_all(spot, 1, method, 1000))
+    for method in ("translation", "unsafe", "expensive")
+  ]
+  assert max(found[1:]) < found[0] / 3
+
+
+def test_translation_of_a_tree_to_itself_is_the_policy(spot, x64):
+  for player in (0, 1):
+    found = translate(spot.coarse, spot.tree, spot.policy, spot.coarse, spot.tree, player=player)
+    mover = np.asarray(spot.tree.kind)[np.maximum(np.asarray(spot.tree.parent), 0)]
+    reach = np.ones_like(found)
+    for node in range(1, len(found)):
+      above = spot.tree.parent[node]
+      reach[node] = reach[above] * (spot.policy[node] if mover[node] == player else 1.0)
+    own = (mover == player) & (np.asarray(spot.tree.parent) >= 0)
+    seen = own[:, None] & (reach[np.maximum(spot.tree.parent, 0)] > 1e-9)
+    np.testing.assert_allclose(found[seen], spot.policy[seen], atol=1e-9)
+
+
+def test_translation_through_a_deal():
+  """On a turn the card that follows is the same in both trees, however actions are numbered."""
+  deck = {"board": "9hTdQsKh", "ranks": "9TJQKA", "suits": "sh", "pot": 100, "big_blind": 2}
+
+  def game(*fractions):
+    bets = BetSizes(((fractions,),), all_in=False, max_raises=1)
+    return games.make("turn_endgame_holdem", bets=bets, stack=1000, **deck | {"board": "9hTsQsKh"})
+
+  coarse, fine = game(0.5), game(0.5, 0.7)
+  tree, whole = games.build_public_tree(coarse), games.build_public_tree(fine)
+  policy = np.asarray(
+    solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=200).average_policy
+  )
+  found = translate(coarse, tree, policy, fine, whole, player=1)
+  places = solvers.Placer(whole, by_state=True).places(tree)
+  values = solvers.best_response_values(whole, found)
+  assert float(values[0]) >= float(solvers.best_response_values(tree, policy)[0]) - 1e-4
+  mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
+  first = np.flatnonzero(
+    (mover == 1) & (np.asarray(tree.parent) == solvers.Placer(tree).follow([1]))
+  )
+  np.testing.assert_allclose(found[places[first]], policy[first], atol=1e-6)
+
+
+class Bets:
+  """Bets the same fraction of the pot wherever it may, else checks and calls."""
+
+  def __init__(self, game, slot):
+    self.game, self.slot = game, slot
+
+  def start(self, player, infostate):
+    self.state, self.infostate = self.game.initial_state(), infostate
+
+  def observe(self, action, infostate=None):
+    self.state = self.game.next_states(self.state[None], np.array([action]))[0]
+
+  def act(self):
+    from rebel_jax.agents.dealer import Move
+
+    legal = self.game.legal_actions(self.state[None])[0]
+    return Move(2 + self.slot if legal[2 + self.slot] else 1, self.infostate)
+
+
+def test_an_agent_answers_one_who_always_bets_between_its_sizes(spot):
+  answers = {}
+
+  def agent(seed):
+    return NestedAgent(
+      spot.coarse, spot.tree, spot.policy, played=spot.fine, answers=answers, seed=seed,
+      num_iterations=200,
+    )  # fmt: skip
+
+  def bettor(seed):
+    return Bets(spot.fine, 1)
+
+  result = play_match(spot.fine, agent, bettor, num_games=200)
+  # Once after the first bet in either seat, and once where a bet of its own was raised.
+  assert 2 <= len(answers) <= 6
+  uniform = np.full_like(spot.policy_of_all, 1.0)
+  children = np.bincount(np.maximum(spot.whole.parent, 0), minlength=spot.whole.num_nodes)
+  uniform /= children[np.maximum(spot.whole.parent, 0)][:, None]
+  careless = play_match(
+    spot.fine, lambda seed: PolicyPlayer(spot.whole, uniform, seed=seed), bettor, num_games=200
+  )
+  assert result.mean > careless.mean
+
+
+def test_bets_that_cannot_be_answered_are_refused(spot):
+  def answer(history=(), chips=87, **arguments):
+    solvers.answer_bet(spot.coarse, spot.tree, spot.policy, history, chips, **arguments)
+
+  with pytest.raises(ValueError, match=r"^gadget=None needs whole_decision=True"):
+    answer()
+  with pytest.raises(ValueError, match=r"^gadget=Resolve\(searcher=0\) is player 0's, who bets"):
+    answer(gadget=Resolve(0))
+  with pytest.raises(ValueError, match=r"^bet=100 is in the abstraction already"):
+    answer(chips=100, gadget=Maxmargin(1))
+  with pytest.raises(ValueError, match=r"^bet=2000 is more than the smaller stack"):
+    answer(chips=2000, gadget=Maxmargin(1))
