@@ -69,11 +69,11 @@ def translate(
       for here, there, share in _matches(coarse, place, fine, node, own):
         reached[there][here] += weight * (policy[here] if own else share)
     if fine.kind[node] < CHANCE:
-      rows = {child: sum(found.values(), np.zeros(())) for child, found in reached.items()}
-      total = sum(rows.values()) if fine.kind[node] == player else np.zeros(whole.num_infostates)
+      nothing = np.zeros(whole.num_infostates)
+      rows = {child: nothing + sum(found.values()) for child, found in reached.items()}
+      total = nothing + sum(rows.values()) * (fine.kind[node] == player)
       for child, row in rows.items():
-        known = np.broadcast_to(total > 0, total.shape)
-        result[child] = np.where(known, row / np.where(known, total, 1.0), 1.0 / len(rows))
+        result[child] = np.where(total > 0, row / np.where(total > 0, total, 1), 1 / len(rows))
     elif fine.kind[node] == CHANCE:
       result[list(moves.values())] = 1.0
     waiting += [(child, found) for child, found in reached.items() if fine.children.get(child)]
@@ -92,8 +92,9 @@ def _matches(coarse: _Bets, place: int, fine: _Bets, node: int, own: bool):
       yield here[action], there[action], 1.0
   sizes, known = fine.sizes(node), coarse.sizes(place)
   if own:
+    bets, fractions = list(sizes), np.array(list(sizes.values()))
     for action, size in known.items():
-      nearest = min(sizes, key=lambda a, size=size: abs(sizes[a] - size)) if sizes else CALL
+      nearest = bets[np.abs(fractions - size).argmin()] if bets else CALL
       yield here[action], there[nearest], 1.0
     return
   for action, size in sizes.items():

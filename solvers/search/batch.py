@@ -14,6 +14,7 @@ from games import PADDING, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.batched import Batched
+from solvers.algorithms.leaf_means import LeafMeans
 from solvers.leaf_values import LeafQuery, LeafValues, leaf_beliefs, normalise_beliefs
 from solvers.loop import Evaluate
 from solvers.metrics.expected_values import values_given_leaves
@@ -33,6 +34,9 @@ class SearchResult(NamedTuple):
     leaf_beliefs: `[B, L, P, H]` at the leaves under `policy`; under the average until then if the
       algorithm sets leaf beliefs by averages (CFR-AVG; ReBeL, appendix I).
     num_rows: `[]` how many leaves were evaluated in each iteration, all subgames together.
+    leaf_values: `[B, P, L, H]` what each player expected at the leaves, the mean over iterations:
+      the opponent's row is what it is promised where the next search has a gadget. None unless
+      `keep_leaf_values`.
   """
 
   root_values: jax.Array
@@ -40,6 +44,7 @@ class SearchResult(NamedTuple):
   average_policy: Levels
   leaf_beliefs: jax.Array
   num_rows: jax.Array
+  leaf_values: jax.Array | None = None
 
 
 class Packing(NamedTuple):
@@ -78,6 +83,7 @@ def search_batch(
   initial_policy: Levels | None = None,
   alternatives: Alternatives | None = None,
   levelled: bool = False,
+  keep_leaf_values: bool = False,
 ) -> SearchResult:
   """Searches `B` subgames of one shape from given beliefs.
 
@@ -102,6 +108,7 @@ def search_batch(
     alternatives: `[B, H]` what the opponent is promised, for an algorithm with a gadget.
     levelled: whether to shift root values to the average policies' values of the PBS
       (`solvers.search.levelled_values`), another evaluation of all leaves.
+    keep_leaf_values: whether to return mean leaf values; for algorithms of the CFR family.
 
   Returns:
     The results; see `SearchResult`.
@@ -114,6 +121,7 @@ def search_batch(
     return make_problem(tree, beliefs, alternatives=alternatives)
 
   problems = jax.vmap(problem_of)(trees, beliefs, alternatives)
+  algorithm = LeafMeans(algorithm) if keep_leaf_values else algorithm
   batched: Algorithm = Batched(algorithm)
   evaluate = None
   if trees.depth_limited:
@@ -158,6 +166,7 @@ def search_batch(
     average_policy=average,
     leaf_beliefs=jax.vmap(beliefs_at_leaves)(problems, end.carry[-1]),
     num_rows=live.sum(),
+    leaf_values=jax.vmap(algorithm.means)(end.state) if isinstance(algorithm, LeafMeans) else None,
   )
 
 

@@ -5,7 +5,9 @@ import pytest
 
 import games
 import solvers
+from benchmarks.studies import safe_search
 from solvers import Alternatives, Distributional, Maxmargin, Resolve
+from solvers.search.batch import search_batch
 from tests.random_game import RandomGame
 from tests.solvers.test_locks import random_policy
 from tests.trees import children_of
@@ -197,6 +199,72 @@ def test_control_gifts_that_are_scaled_too_far(x64):
   assert found[1] > 0.01
 
 
+def leduc_blueprint(blueprint):
+  game, _ = CASES["leduc"]
+  tree = games.build_public_tree(game)
+  return game, tree, blueprint_of(tree, blueprint), np.flatnonzero(tree.kind == games.CHANCE)
+
+
+def test_margins_are_taken_off_the_exploitability(x64):
+  """Theorem 20, for every infostate at the top of a subgame that the best response gets to."""
+  game, tree, policy, roots = leduc_blueprint("16")
+  searcher = 0
+  known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
+  refined_policy = solvers.refine(
+    game, tree, policy, searcher=searcher, cut=roots, gadget=Maxmargin(searcher), gifts=1.0,
+    num_iterations=2000,
+  )  # fmt: skip
+  new = solvers.blueprint_values(game, tree, refined_policy, searcher=searcher)
+  response = np.asarray(solvers.best_response(tree, refined_policy, 1).policy)
+  own, parent = np.ones((2, tree.num_nodes, 6)), np.asarray(tree.parent)
+  for node in range(1, tree.num_nodes):
+    for player, rows in enumerate((refined_policy, response)):
+      moved = tree.kind[parent[node]] == player
+      own[player, node] = own[player, parent[node]] * (rows[node] if moved else 1.0)
+  after = float(solvers.best_response_values(tree, refined_policy)[1])
+  placer, checked = solvers.Placer(tree), 0
+  for root in roots:
+    below = games.build_public_tree(game, root=tree.history(int(root)))
+    places = placer.places(below, int(root))
+    without = solvers.graft(tree, refined_policy, [(places, policy[places])], player=searcher)
+    before = float(solvers.best_response_values(tree, without)[1])
+    mass = (1 - np.eye(6)) @ own[0, root] / 30  # two cards that differ
+    margin = np.asarray(known.value[root] + known.gift[root] - new.value[root])
+    for hand in np.flatnonzero(own[1, root] > 0.5):
+      checked += 1
+      assert after <= before - mass[hand] * margin[hand] + 1e-3
+  assert checked > 5
+
+
+def test_estimates_cost_twice_their_error(x64):
+  """Theorem 21: what is promised comes from the best that the subgames allow, then with noise."""
+  game, tree, policy, roots = leduc_blueprint("16")
+  inside = np.zeros(tree.num_nodes, bool)
+  for node in range(1, tree.num_nodes):
+    inside[node] = inside[tree.parent[node]] or tree.parent[node] in roots
+  mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
+  best = solvers.solve(
+    tree, algorithm=solvers.cfr_plus(), num_iterations=4000, initial_policy=policy,
+    locked=~inside & (mover == 0),
+  ).average_policy  # fmt: skip
+  best = solvers.graft(tree, policy, [(np.arange(tree.num_nodes), best)], player=0)
+  value = float(solvers.best_response_values(tree, best)[1])
+  known = solvers.blueprint_values(game, tree, policy, searcher=0)
+  promised = np.asarray(solvers.blueprint_values(game, tree, best, searcher=0).value)
+
+  def refined_value(values):
+    new = solvers.refine(
+      game, tree, policy, searcher=0, cut=roots, gadget=Maxmargin(0), num_iterations=2000,
+      known=known._replace(value=values),
+    )  # fmt: skip
+    return float(solvers.best_response_values(tree, new)[1])
+
+  assert refined_value(promised) <= value + 5e-3
+  noise = np.random.default_rng(0).uniform(-0.5, 0.5, promised.shape)
+  worse = refined_value(promised + noise)
+  assert value + 5e-3 < worse <= value + 2 * 0.5
+
+
 def test_values_are_those_of_a_best_response_in_the_subgame(x64):
   """Counterfactual best-response values of every node, each asked of its own subtree."""
   game, _ = CASES["random"]
@@ -242,6 +310,78 @@ def test_gadgets_in_a_batch_and_under_vmap(x64):
   np.testing.assert_allclose(heads, [5 / 8, 1 / 2, 1 / 4], atol=2e-3)
   # The opponent's root values are what entering is worth to it.
   np.testing.assert_allclose(one.root_values[0], [-0.25, 0.25], atol=5e-3)
+
+
+@pytest.mark.parametrize("kind", [Resolve, Maxmargin, Distributional])
+def test_hands_as_tables_of_pairs(kind, x64):
+  """Hold'em keeps cards, not tables of pairs; a gadget does not know the difference."""
+  deck = {"ranks": "TJQKA", "suits": "shd", "board": "ThTdQsKhKd", "pot": 100, "big_blind": 2}
+  game = games.make("river_endgame_holdem", stack=300, bets=(1.0,), **deck)
+  tables = games.make("river_endgame_holdem", stack=300, bets=(1.0,), **deck)
+  tables.hands = lambda: None
+  trees = [games.build_public_tree(x) for x in (game, tables)]
+  rng = np.random.default_rng(1)
+  num_hands = game.num_infostates
+  beliefs = rng.dirichlet(np.ones(num_hands), size=2)
+  beliefs[1] = 1 / num_hands
+  value, spread = rng.uniform(-40, 40, num_hands), rng.uniform(1, 9, num_hands)
+  promised = Alternatives(value, spread)
+  algorithm = solvers.with_gadget(solvers.cfr_plus(), kind(0))
+  found = [
+    solvers.solve(
+      tree, algorithm=algorithm, num_iterations=40, beliefs=beliefs, alternatives=promised
+    ).average_policy
+    for tree in trees
+  ]
+  assert trees[0].payoffs.size == 1 < trees[1].payoffs.size
+  np.testing.assert_allclose(*found, atol=1e-9)
+
+
+@pytest.mark.parametrize("gadget", [Resolve(1), Maxmargin(1)])
+def test_a_search_hands_on_what_the_next_one_must_promise(gadget):
+  """Rock-paper-scissors move by move: unsafe search answers anything, a gadget as it must."""
+  algorithm = solvers.with_gadget(solvers.cfr_plus(), gadget)
+  game = games.make("rock_paper_scissors")
+  top = games.build_public_tree(game, depth=1)
+  found = search_batch(
+    games.stack_trees([top]),
+    np.asarray(top.prior)[None],
+    np.zeros(1, int),
+    1024,
+    algorithm=algorithm,
+    leaf_values=safe_search.leaf_values,
+    params=None,
+    num_rows=1,
+    alternatives=Alternatives(np.full((1, 3), -9.0)),  # it always enters
+    keep_leaf_values=True,
+  )
+  promised = np.asarray(found.leaf_values)[0, 0, 0]
+  np.testing.assert_allclose(promised, 0, atol=0.02)
+  below = games.build_public_tree(game, root=(3,))
+  answer = solvers.solve(
+    below,
+    algorithm=algorithm,
+    num_iterations=4096,
+    beliefs=np.array([[1 / 3] * 3, [1, 0, 0]]),
+    alternatives=Alternatives(promised),
+  ).average_policy
+  np.testing.assert_allclose(answer[1:, 0], [0.4, 0.4, 0.2], atol=0.03)
+  unsafe = solvers.solve(
+    below,
+    algorithm=solvers.cfr_plus(),
+    num_iterations=4096,
+    beliefs=np.array([[0.41, 0.39, 0.2], [1, 0, 0]]),
+  ).average_policy
+  assert np.abs(np.asarray(unsafe)[1:, 0] - [0.4, 0.4, 0.2]).max() > 0.15
+
+
+@pytest.mark.parametrize("around", [solvers.cfr_avg, solvers.warm_started])
+def test_gadgets_inside_other_wrappers(around, x64):
+  setting = coin_toss()
+  _, answers = refined(
+    setting, Maxmargin(1), algorithm=around(solvers.cfr_plus()), num_iterations=8192
+  )
+  np.testing.assert_allclose(answers, [5 / 8, 3 / 8, 0], atol=5e-3)
 
 
 def test_what_cannot_be_solved_so_is_refused():

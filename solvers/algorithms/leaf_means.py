@@ -1,0 +1,84 @@
+"""What the leaves of a search were worth over its iterations, for the searches that follow."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from solvers.algorithms.algorithm import pick_players
+from solvers.algorithms.wrapper import Wrapper
+from solvers.leaf_values import LeafQuery
+from solvers.sweeps.levels import Levels
+from solvers.sweeps.problem import Problem, Sweep
+
+
+class LeafMeansState(NamedTuple):
+  """State of `LeafMeans`: the algorithm's, and sums `[P, L, H]` over each player's updates."""
+
+  inner: Any
+  values: jax.Array  # counterfactual
+  mass: jax.Array  # the opponent's, compatible with the infostate
+
+
+class LeafMeans(Wrapper):
+  """Does what `algorithm` does, and keeps each player's mean leaf values.
+
+  A mean is counterfactual and per unit of the opponent's mass, with the weights of the average
+  policy: what the opponent of the next search is promised (thesis, section 5.1; Player of Games).
+  Values at the beliefs of the average policies would not do. In equilibrium several answers are
+  often best there, and each leaves the opponent other values.
+  """
+
+  def init(self, problem: Problem, policy: Levels | None = None) -> LeafMeansState:
+    inner = self.algorithm.init(problem, policy)
+    shape = (2, problem.tree.num_leaves, problem.num_infostates)
+    nothing = jnp.zeros(shape, problem.tree.dtype)
+    return LeafMeansState(inner, nothing, nothing)
+
+  def leaf_query(self, problem: Problem, state: LeafMeansState, player: int) -> LeafQuery:
+    return self.algorithm.leaf_query(problem, state.inner, player)
+
+  def prime(
+    self, problem: Problem, state: LeafMeansState, values: Any, player: int
+  ) -> LeafMeansState:
+    return state._replace(inner=self.algorithm.prime(problem, state.inner, values, player))
+
+  def update(
+    self, problem: Problem, state: LeafMeansState, values: jax.Array | None, player: int
+  ) -> tuple[LeafMeansState, Sweep]:
+    core = self.algorithm.core(state.inner)
+    inner, sweep = self.algorithm.update(problem, state.inner, values, player)
+    if values is None:
+      return state._replace(inner=inner), sweep
+    mass = problem.weigh_leaf_values(jnp.ones_like(values), core.reach[1 - player], player)
+    k = core.updates[player].astype(values.dtype) + 1.0
+    decay = ((k - 1.0) / k) ** self.averaging if self.averaging else 1.0
+    sums = [x[player] * decay for x in (state.values, state.mass)]
+    return LeafMeansState(
+      inner,
+      state.values.at[player].set(sums[0] + values * mass),
+      state.mass.at[player].set(sums[1] + mass),
+    ), sweep
+
+  def merge(
+    self, problem: Problem, first: LeafMeansState, second: LeafMeansState
+  ) -> LeafMeansState:
+    return LeafMeansState(
+      self.algorithm.merge(problem, first.inner, second.inner),
+      pick_players(first.values, second.values),
+      pick_players(first.mass, second.mass),
+    )
+
+  def means(self, state: LeafMeansState) -> jax.Array:
+    """Returns what each player expected at the leaves, `[P, L, H]`; zero where nobody got to."""
+    there = state.mass > 0
+    return jnp.where(there, state.values / jnp.where(there, state.mass, 1.0), 0.0)
+
+  def current_policy(self, problem: Problem, state: LeafMeansState) -> Levels:
+    return self.algorithm.current_policy(problem, state.inner)
+
+  def average_policy(self, problem: Problem, state: LeafMeansState) -> Levels:
+    return self.algorithm.average_policy(problem, state.inner)
+
+  def root_values(self, problem: Problem, state: LeafMeansState) -> jax.Array:
+    return self.algorithm.root_values(problem, state.inner)
