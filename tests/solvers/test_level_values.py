@@ -12,8 +12,8 @@ import solvers
 from games.poker import Deck
 from solvers.metrics.exploitability import root_marginals
 from solvers.search.batch import search_batch
-from solvers.search.levelled_values import level_values
 from solvers.search.find import find_subgames
+from solvers.search.levelled_values import level_values
 from solvers.search.tables import stack_subgames
 from solvers.sweeps.pairs import root_mass
 
