@@ -10,7 +10,7 @@ it: with 0 the whole batch is one piece, which is what the splitting is there to
 
 import dataclasses
 import functools
-import json
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ import tyro
 import games
 import solvers
 from benchmarks import timing
+from benchmarks.studies.figures import Lines, draw_lines
 from games import Game, PublicTree
 
 
@@ -85,15 +86,9 @@ def measure(options: Options) -> Iterator[dict[str, Any]]:
       )
       taken = timing.time_calls(solve, repeats=options.repeats, seconds=options.seconds)
       yield {
-        "benchmark": "batch_solve",
-        **timing.environment(),
-        "game": options.game,
+        **timing.describe("batch_solve", options.game, trees, options),
         "roots": roots,
-        "nodes": trees.num_nodes,
-        "infostates": trees.num_infostates,
         "real_nodes": round(real, 3),
-        "algorithm": options.algorithm,
-        "iterations": options.iterations,
         "batch": size,
         "batch_size": size if piece == 0 else piece or solvers.default_batch_size(trees),
         "solves_per_second": timing.significant(size / taken.median),
@@ -102,41 +97,19 @@ def measure(options: Options) -> Iterator[dict[str, Any]]:
       }
 
 
-def draw(rows: list[dict[str, Any]], lines: dict[str, list[int]], path: Path) -> None:
-  """Draws throughput against the batch; `lines` names the rows of each curve."""
-  from matplotlib.figure import Figure
-
-  figure = Figure(figsize=(6.5, 4), layout="constrained")
-  axes = figure.subplots()
-  for label, numbers in lines.items():
-    x = [rows[i]["batch"] for i in numbers]
-    axes.plot(x, [rows[i]["solves_per_second"] for i in numbers], marker="o", label=label)
-  axes.set_xscale("log", base=2)
-  axes.set_ylim(bottom=0)
-  axes.set_xlabel("subgames in a call")
-  axes.set_ylabel("subgames solved a second")
-  row = rows[0]
-  axes.set_title(
-    f"{row['game']}, {row['roots']} roots, {row['iterations']} updates a solve, {row['device']}",
-    fontsize=9,
-  )
-  axes.legend(fontsize=8)
-  figure.savefig(path, dpi=110)
-
-
 def main(options: Options) -> None:
   """Measures every size."""
-  rows: list[dict[str, Any]] = []
-  lines: dict[str, list[int]] = {}
-  names = {None: "pieces chosen by solve_batch", 0: "one piece"}
-  for i, row in enumerate(measure(options)):
-    print(json.dumps(row), flush=True)
-    rows.append(row)
-    pieces = options.batch_size or (None,)
-    piece = pieces[i % len(pieces)]
-    lines.setdefault(names.get(piece, f"{piece} side by side"), []).append(i)
+  lines: Lines = {}
+  labels = {None: "pieces chosen by solve_batch", 0: "one piece"}
+  for row, piece in zip(measure(options), itertools.cycle(options.batch_size or (None,))):
+    timing.say(row)
+    at, rates = lines.setdefault(labels.get(piece, f"{piece} side by side"), ([], []))
+    at.append(row["batch"])
+    rates.append(row["solves_per_second"])
   if options.figure is not None:
-    draw(rows, lines, options.figure)
+    title = "{game}, {roots} roots, {iterations} updates a solve, {device}".format(**row)
+    names = {"x": "subgames in a call", "y": "subgames solved a second"}
+    draw_lines(lines, options.figure, title=title, yscale="linear", **names)
 
 
 if __name__ == "__main__":

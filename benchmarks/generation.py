@@ -11,18 +11,16 @@ of the public features is computed once a search, so it does not count either.
 
 import dataclasses
 import functools
-import json
 import statistics
 import time
 
-import flax
 import jax
 import jax.numpy as jnp
-import jaxlib
 import tyro
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from benchmarks import timing
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices.cpu_devices import share_cores
 from rebel_jax.networks.value import ValueNetwork
@@ -154,12 +152,10 @@ def measure(options: Options) -> dict:
     room = sum(layer.num_rows for layer in settings.layers)
     live.append(int(stats.rows) / (room * num_devices * options.steps))
   matmul = max(matmul, matmul_flops_per_second())
-  device = jax.devices()[0]
   return {
     "benchmark": "generation",
+    **timing.environment(),
     "preset": options.preset,
-    "device": f"{device.platform}:{device.device_kind}",
-    "versions": {"jax": jax.__version__, "jaxlib": jaxlib.__version__, "flax": flax.__version__},
     "devices": num_devices,
     "lanes": settings.num_lanes * num_devices,
     "iterations": settings.num_iterations,
@@ -176,4 +172,4 @@ def measure(options: Options) -> dict:
 
 
 if __name__ == "__main__":
-  print(json.dumps(measure(tyro.cli(Options))), flush=True)
+  timing.say(measure(tyro.cli(Options)))

@@ -6,7 +6,6 @@ nothing on average against another, and does not lose against anyone.
 """
 
 import dataclasses
-import json
 from collections.abc import Callable
 
 import tyro
@@ -14,7 +13,7 @@ import tyro
 import games
 import rebel_jax
 import solvers
-from benchmarks.timing import look_up
+from benchmarks.timing import look_up, say
 from rebel_jax.agents.agent import Agent, Searcher
 from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
 from rebel_jax.devices import compile_cache
@@ -87,17 +86,18 @@ def main(options: Options) -> None:
   )
   for name, play in zip(options.opponents, chosen):
     result = play(searcher, options)
-    row = {
-      "benchmark": "match",
-      "agent": options.checkpoint,
-      "opponent": name,
-      "iterations": options.iterations,
-      "games": result.num_games,
-      "mean": round(result.mean, 4),
-      "half_width": round(result.half_width, 4),
-      "by_seat": [round(x, 4) for x in result.by_seat],
-    }
-    print(json.dumps(row), flush=True)
+    say(
+      {
+        "benchmark": "match",
+        "agent": options.checkpoint,
+        "opponent": name,
+        "iterations": options.iterations,
+        "games": result.num_games,
+        "mean": round(result.mean, 4),
+        "half_width": round(result.half_width, 4),
+        "by_seat": [round(x, 4) for x in result.by_seat],
+      }
+    )
 
 
 if __name__ == "__main__":

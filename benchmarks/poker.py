@@ -8,7 +8,6 @@ cannot tell apart are one infostate (`games.poker.MergedSuits`).
 """
 
 import dataclasses
-import json
 import resource
 import time
 from typing import Any, Literal
@@ -49,11 +48,6 @@ class Options:
   """Updates of a solve; None for 20 of update and 256 of rivers."""
   number: int = 1024
   """How many rivers."""
-
-
-def say(part: str, **figures: Any) -> None:
-  """Prints one JSON line."""
-  print(json.dumps(row(part, **figures)), flush=True)
 
 
 def row(part: str, **figures: Any) -> dict[str, Any]:
@@ -170,10 +164,9 @@ def rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
 def main(options: Options) -> None:
   """Measures one part and prints it."""
   if options.part == "update":
-    found = update(options.bets, options.iterations or 20, options.suits)
+    timing.say(update(options.bets, options.iterations or 20, options.suits))
   else:
-    found = rivers(options.number, options.iterations or 256)
-  print(json.dumps(found), flush=True)
+    timing.say(rivers(options.number, options.iterations or 256))
 
 
 if __name__ == "__main__":

@@ -11,12 +11,9 @@
 """
 
 import dataclasses
-import functools
-import json
-import os
-import subprocess
-import sys
+import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -26,11 +23,10 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import games
 import solvers
-from benchmarks import timing
+from benchmarks import isolated, timing
 from games import PublicTree
 from solvers.algorithms.algorithm import Algorithm
-
-_DEVICES_FLAG = "--xla_force_host_platform_device_count="
+from solvers.xla.cores import num_cores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,17 +78,10 @@ class Scaling:
 
   def row(self, axis: str, game: str, tree: PublicTree, taken: timing.Timing, **more) -> dict:
     batch = more.get("batch", 1)
-    iterations = more.get("iterations", self.options.iterations)
-    updates = batch * iterations
+    updates = batch * more.get("iterations", self.options.iterations)
     return {
-      "benchmark": "scaling",
+      **timing.describe("scaling", game, tree, self.options),
       "axis": axis,
-      **timing.environment(),
-      "game": game,
-      "nodes": tree.num_nodes,
-      "infostates": tree.num_infostates,
-      "algorithm": self.options.algorithm,
-      "iterations": iterations,
       "batch": batch,
       **more,
       "milliseconds": timing.significant(1e3 * taken.median),
@@ -105,7 +94,7 @@ class Scaling:
     tree = games.build_public_tree(self.game)
     for size in self.options.batches:
       beliefs = timing.random_beliefs(tree, size)
-      taken = self.time(functools.partial(self.solve_batch, tree, beliefs))
+      taken = self.time(partial(self.solve_batch, tree, beliefs))
       yield self.row("batch", self.options.game, tree, taken, batch=size)
 
   def solve_batch(self, tree: PublicTree, beliefs) -> solvers.Solution:
@@ -135,7 +124,10 @@ class Scaling:
       if jax.device_count() >= count:
         yield self.on_devices(count)
       elif jax.default_backend() == "cpu":
-        yield run_with_cpu_devices(self.options, count)
+        ended = isolated.call(partial(on_cpu_devices, self.options, count), seconds=math.inf)
+        if ended.error:
+          raise SystemExit(f"the process with {count} devices failed: {ended.error}")
+        yield ended.result
 
   def on_devices(self, count: int) -> dict:
     """Measures on the first `count` devices of this process."""
@@ -157,29 +149,13 @@ class Scaling:
     row = self.row("devices", self.options.game, tree, taken, batch=len(beliefs))
     # Which share of the work each device did is in the sum, in case a device did nothing.
     checksum = float(np.abs(np.asarray(solve_spread(placed))).sum())
-    return row | {"devices": count, "cores": _cores(), "checksum": timing.significant(checksum)}
+    return row | {"devices": count, "cores": num_cores(), "checksum": timing.significant(checksum)}
 
 
-def _cores() -> int:
-  return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def run_with_cpu_devices(options: Options, count: int) -> dict[str, Any]:
-  """Measures the axis devices in a process whose CPU counts as `count` devices."""
-  flags = [f for f in os.environ.get("XLA_FLAGS", "").split() if not f.startswith(_DEVICES_FLAG)]
-  command = [sys.executable, "-m", "benchmarks.scaling", "--axes", "devices"]
-  for field in ("game", "algorithm", "iterations", "device_batch", "repeats", "seconds"):
-    command += ["--" + field.replace("_", "-"), str(getattr(options, field))]
-  child = subprocess.run(
-    [*command, "--device-counts", str(count)],
-    env=os.environ | {"XLA_FLAGS": " ".join([*flags, f"{_DEVICES_FLAG}{count}"])},
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  if child.returncode:
-    raise SystemExit(f"the process with {count} devices failed:\n{child.stderr}")
-  return json.loads(child.stdout.splitlines()[-1])
+def on_cpu_devices(options: Options, count: int) -> dict[str, Any]:
+  """Measures as `Scaling.on_devices` does, in a process that has used no device yet."""
+  jax.config.update("jax_num_cpu_devices", count)
+  return Scaling(options).on_devices(count)
 
 
 def main(options: Options) -> None:
@@ -188,7 +164,7 @@ def main(options: Options) -> None:
   known = {axis: getattr(scaling, axis) for axis in ("batch", "tree", "updates", "devices")}
   for axis in options.axes:
     for row in timing.look_up("axes", axis, known)():
-      print(json.dumps(row), flush=True)
+      timing.say(row)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,11 @@ interrupted goes on from there.
 """
 
 import dataclasses
-import json
 from pathlib import Path
 
 import tyro
 
-from benchmarks.timing import environment, significant
+from benchmarks.timing import environment, say, significant
 from rebel_jax import evaluate
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.presets import paper_exploitability
@@ -96,7 +95,7 @@ def main(options: Options) -> None:
   if options.keep is not None:
     options.keep.mkdir(parents=True, exist_ok=True)
   for run in options.runs:
-    print(json.dumps({"benchmark": "table2"} | measure(run, options) | environment()), flush=True)
+    say({"benchmark": "table2"} | measure(run, options) | environment())
 
 
 if __name__ == "__main__":

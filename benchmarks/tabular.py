@@ -9,7 +9,7 @@ is installed its C++ `CFRSolver` runs beside it; one of its iterations updates b
 """
 
 import dataclasses
-import json
+import functools
 import time
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -73,35 +73,21 @@ def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
   algorithm = timing.make_algorithm("algorithm", options.algorithm)
   tree = games.build_public_tree(named.make())
   settings: dict[str, Any] = {"algorithm": algorithm, "num_iterations": options.iterations}
+  time_calls = functools.partial(
+    timing.time_calls, repeats=options.repeats, seconds=options.seconds, clock=options.clock
+  )
 
   def per_update(time_taken: timing.Timing, batch: int = 1) -> float:
     return timing.significant(1e6 * time_taken.median / options.iterations / batch)
 
   def time_batch(batch: int, piece: int | None) -> timing.Timing:
     beliefs = timing.random_beliefs(tree, batch)
-    return timing.time_calls(
-      lambda: solvers.solve_batch(tree, beliefs=beliefs, batch_size=piece, **settings),
-      repeats=options.repeats,
-      seconds=options.seconds,
-      clock=options.clock,
+    return time_calls(
+      lambda: solvers.solve_batch(tree, beliefs=beliefs, batch_size=piece, **settings)
     )
 
-  alone = timing.time_calls(
-    lambda: solvers.solve(tree, **settings),
-    repeats=options.repeats,
-    seconds=options.seconds,
-    clock=options.clock,
-  )
-  head = {
-    "benchmark": "tabular",
-    **timing.environment(),
-    "game": name,
-    "nodes": tree.num_nodes,
-    "infostates": tree.num_infostates,
-    "algorithm": options.algorithm,
-    "iterations": options.iterations,
-    "clock": options.clock,
-  }
+  alone = time_calls(lambda: solvers.solve(tree, **settings))
+  head = timing.describe("tabular", name, tree, options) | {"clock": options.clock}
   row = head | {
     "microseconds_per_update": per_update(alone),
     "compile_seconds": timing.significant(alone.compile_seconds, 3),
@@ -133,7 +119,7 @@ def main(options: Options) -> None:
   """Measures every game."""
   for name in options.games:
     for row in measure(name, options):
-      print(json.dumps(row), flush=True)
+      timing.say(row)
 
 
 if __name__ == "__main__":

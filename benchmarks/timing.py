@@ -1,6 +1,7 @@
 """Helpers of the solver benchmarks: games by short name, versions, synchronised timing."""
 
 import dataclasses
+import json
 import math
 import statistics
 import time
@@ -76,12 +77,29 @@ def make_algorithm(field: str, text: str) -> Algorithm:
 def environment() -> dict[str, Any]:
   """Returns what a figure depends on: the device, how many there are, and versions."""
   device = jax.devices()[0]
-  versions = {"jax": jax.__version__, "jaxlib": metadata.version("jaxlib")}
   return {
     "device": f"{device.platform}:{device.device_kind}",
     "devices": jax.device_count(),
-    "versions": versions,
+    "versions": {name: metadata.version(name) for name in ("jax", "jaxlib", "flax")},
   }
+
+
+def describe(benchmark: str, game: str, tree: PublicTree, options: Any) -> dict[str, Any]:
+  """Returns what a line about solving `tree` by `options` says first."""
+  return {
+    "benchmark": benchmark,
+    **environment(),
+    "game": game,
+    "nodes": tree.num_nodes,
+    "infostates": tree.num_infostates,
+    "algorithm": options.algorithm,
+    "iterations": options.iterations,
+  }
+
+
+def say(row: dict[str, Any]) -> None:
+  """Prints one JSON line."""
+  print(json.dumps(row), flush=True)
 
 
 class Timing(NamedTuple):

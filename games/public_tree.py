@@ -124,34 +124,10 @@ def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
   return TreeStructure(tuple(planned))
 
 
-@functools.partial(
-  jax.tree_util.register_dataclass,
-  data_fields=(
-    "parent",
-    "action",
-    "kind",
-    "state",
-    "leaf_nodes",
-    "terminal_nodes",
-    "prior",
-    "possible",
-    "chance_probability",
-    "infostate_parent",
-    "pair_weights",
-    "root_pair_index",
-    "leaf_pair_index",
-    "payoffs",
-    "payoff_index",
-    "payoff_scale",
-    "root_features",
-    "leaf_features",
-    "leaf_actor",
-    "hands",
-    "strengths",
-    "dealt",
-  ),
-  meta_fields=("structure", "depth_limited", "compatible", "padded", "num_cards"),
-)
+_STATIC = {"static": True}  # for JAX: known while tracing
+
+
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PublicTree:
   """A public tree, whole or depth-limited, as arrays.
@@ -209,11 +185,11 @@ class PublicTree:
   root_features: Array  # [P, F]
   leaf_features: Array  # [P, L, F]
   leaf_actor: Array  # [L]
-  structure: TreeStructure
-  depth_limited: bool
-  compatible: bool
-  padded: bool = False
-  num_cards: int = 0
+  structure: TreeStructure = dataclasses.field(metadata=_STATIC)
+  depth_limited: bool = dataclasses.field(metadata=_STATIC)
+  compatible: bool = dataclasses.field(metadata=_STATIC)
+  padded: bool = dataclasses.field(default=False, metadata=_STATIC)
+  num_cards: int = dataclasses.field(default=0, metadata=_STATIC)
   hands: Array | None = None  # [H, 2]
   strengths: Array | None = None  # [K, H]
   dealt: Array | None = None  # [N, k]

@@ -165,11 +165,6 @@ class ExactLeafValues:
       return self._function, self._params
     return self._function, self._group_leaves(tree)
 
-  def bind_once(self, tree: PublicTree) -> None:
-    """Takes `tree` as the one that traced trees stand for."""
-    self._params = self.bind(tree)[1]
-    self._tree = tree
-
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
     """Answers a query about the leaves of the tree that this object was made for.
 
@@ -298,5 +293,6 @@ def exact_leaf_values(
   num_iterations = validation.check_num_iterations(num_iterations, solver.alternating)
   oracle = ExactLeafValues(game, solver, num_iterations)
   if tree is not None:
-    oracle.bind_once(tree)
+    # The one that traced trees stand for.
+    oracle._tree, oracle._params = tree, oracle.bind(tree)[1]
   return oracle

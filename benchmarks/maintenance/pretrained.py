@@ -8,7 +8,6 @@ where RUN is its name, with `--algorithm` as an agent that searches otherwise.
 """
 
 import dataclasses
-import json
 import shlex
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import tyro
 
 import rebel_jax
-from benchmarks.timing import make_algorithm
+from benchmarks.timing import make_algorithm, say
 from rebel_jax import evaluate
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import groups
@@ -114,7 +113,7 @@ def main(options: Options) -> None:
   shipped = checkpoint.Policy(config, policy.params, {})
   folder = checkpoint.export(shipped, _FOLDER / options.name, about)
   size = sum(path.stat().st_size for path in folder.iterdir())
-  print(json.dumps({"benchmark": "pretrained", "name": options.name, "bytes": size} | result))
+  say({"benchmark": "pretrained", "name": options.name, "bytes": size} | result)
 
 
 if __name__ == "__main__":

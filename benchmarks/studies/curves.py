@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,20 +15,6 @@ from solvers import FictitiousPlay, loop
 from solvers.algorithms.algorithm import Algorithm
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
-
-
-class Band(NamedTuple):
-  """A curve over several runs.
-
-  Attributes:
-    at: iterations, or what else the curve is drawn against.
-    median, low, high: exploitability at each of them, of the middle, best and worst run.
-  """
-
-  at: list[int]
-  median: list[float]
-  low: list[float]
-  high: list[float]
 
 
 def checkpoints(last: int, first: int = 4) -> list[int]:
@@ -129,14 +114,3 @@ def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: Algorith
     problem, algorithm, None, 2 * ends[-1], policy=policy, observe=observe, carry=found
   )
   return end.carry.at[-1].set(score(end.state))
-
-
-def band(runs: Sequence[np.ndarray], at: Sequence[int]) -> Band:
-  """Joins the curves of several runs, each `[K]`."""
-  stacked = np.stack(runs)
-  return Band(
-    at=[int(i) for i in at],
-    median=[float(x) for x in np.median(stacked, axis=0)],
-    low=[float(x) for x in stacked.min(axis=0)],
-    high=[float(x) for x in stacked.max(axis=0)],
-  )

@@ -108,7 +108,7 @@ def main(options: Options) -> None:
   else:
     rows = []
     for row in measure(options):
-      print(json.dumps(row), flush=True)
+      timing.say(row)
       rows.append(row)
   if options.table:
     print(table(rows, options.table))

@@ -12,7 +12,7 @@ import solvers
 from benchmarks import timing
 from benchmarks.studies import depth_limited as depth_limited_solving
 from benchmarks.studies import safe_search as rock_paper_scissors
-from benchmarks.studies.curves import Band, band, checkpoints, curve, jittered_priors
+from benchmarks.studies.curves import checkpoints, curve, jittered_priors
 from games import PublicTree
 from solvers.algorithms.algorithm import Algorithm
 from solvers.sweeps.levels import join_levels
@@ -56,22 +56,24 @@ Row = dict[str, Any]
 
 
 def make_row(
-  part: str, game: str, algorithm: str, found: Band, *, x: str = "iterations", **others: Any
+  part: str,
+  game: str,
+  algorithm: str,
+  curves: Sequence[np.ndarray],
+  at: Sequence[int],
+  *,
+  x: str = "iterations",
+  **others: Any,
 ) -> Row:
-  """Returns the row of one curve against `x`; exploitability to four significant digits."""
-  digits = {key: [float(f"{y:.4g}") for y in getattr(found, key)] for key in ("low", "high")}
-  return {
-    "benchmark": "family",
-    "device": jax.devices()[0].device_kind,
-    "part": part,
-    "game": game,
-    "algorithm": algorithm,
-    **others,
-    "x": x,
-    x: found.at,
-    "exploitability": [float(f"{y:.4g}") for y in found.median],
-    **digits,
-  }
+  """Returns the row of one curve of several runs, each `[K]`: their median, best and worst.
+
+  They are exploitability `at` so many `x`, to four significant digits.
+  """
+  row: Row = {"benchmark": "family", "device": jax.devices()[0].device_kind, "part": part}
+  row |= {"game": game, "algorithm": algorithm, **others, "x": x, x: [int(i) for i in at]}
+  for name, of_runs in (("exploitability", np.median), ("low", np.min), ("high", np.max)):
+    row[name] = [float(f"{y:.4g}") for y in of_runs(np.stack(curves), axis=0)]
+  return row
 
 
 def whole_games(
@@ -84,8 +86,7 @@ def whole_games(
     for label, algorithm in algorithms.items():
       curves = [curve(tree, algorithm, points, prior=p) for p in jittered_priors(tree, runs)]
       precision = str(np.dtype(tree.dtype))
-      found = band(curves, points)
-      yield make_row(part, name, label, found, precision=precision, runs=runs)
+      yield make_row(part, name, label, curves, points, precision=precision, runs=runs)
 
 
 def depth_limited(
@@ -117,16 +118,9 @@ def depth_limited(
       ]
       for score in ("exploitability", "exploitability_of_top"):
         curves = [np.array([getattr(point, score) for point in run]) for run in solved]
-        yield make_row(
-          "depth_limited",
-          name,
-          label,
-          band(curves, points),
-          score="whole policy" if score == "exploitability" else "top, completed",
-          depth=depth,
-          iterations_below=iterations_below,
-          runs=runs,
-        )
+        of = "whole policy" if score == "exploitability" else "top, completed"
+        settings: Row = {"score": of, "depth": depth, "iterations_below": iterations_below}
+        yield make_row("depth_limited", name, label, curves, points, **settings, runs=runs)
 
 
 def noisy(tree: PublicTree, policy: jax.Array, share: float, seed: int) -> np.ndarray:
@@ -168,9 +162,8 @@ def warm_start(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row
       for prior, policy in zip(priors, policies):
         scores.append(float(solvers.exploitability(tree, policy)))
         curves.append(curve(tree, algorithm, points, prior=prior, initial_policy=policy))
-      found = band(curves, points)
-      start = float(f"{np.median(scores):.4g}")
-      yield make_row("warm_start", name, label, found, exploitability_of_start=start, runs=runs)
+      settings: Row = {"exploitability_of_start": float(f"{np.median(scores):.4g}"), "runs": runs}
+      yield make_row("warm_start", name, label, curves, points, **settings)
 
 
 def solve(tree: PublicTree, algorithm: Algorithm, iterations: int) -> jax.Array:
@@ -197,10 +190,9 @@ def safe_search(playthroughs: int, iterations: int, runs: int) -> Iterator[Row]:
 
   counts = [4**k for k in range(20) if 4**k <= playthroughs]
   curves = [np.array([measure(n, iterations, i, False) for n in counts]) for i in range(runs)]
-  found = band(curves, counts)
-  name = "rock_paper_scissors"
+  start = ("safe_search", "rock_paper_scissors")
   others: dict[str, Any] = {"iterations": iterations, "runs": runs}
-  yield make_row("safe_search", name, "safe search", found, x="playthroughs", **others)
+  yield make_row(*start, "safe search", curves, counts, x="playthroughs", **others)
   lengths = checkpoints(iterations, first=16)[::2]
-  found = band([np.array([measure(1, n, 0, True) for n in lengths])], lengths)
-  yield make_row("safe_search", name, "unsafe search", found, playthroughs=1, runs=1)
+  curves = [np.array([measure(1, n, 0, True) for n in lengths])]
+  yield make_row(*start, "unsafe search", curves, lengths, playthroughs=1, runs=1)

@@ -1,11 +1,13 @@
-"""Figures of exploitability against iterations, from the JSON lines that studies print."""
+"""Figures of lines, mostly exploitability against iterations, and the JSON lines behind them."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-Lines = dict[str, tuple[Sequence[int], Sequence[float]]]
+# By name, where the points lie along both axes.
+Lines = dict[str, tuple[list[int], list[float]]]
+ITERATIONS = "iterations (one player's update each)"
 
 
 def read_rows(files: Sequence[Path], *benchmarks: str) -> list[dict[str, Any]]:
@@ -17,8 +19,10 @@ def read_rows(files: Sequence[Path], *benchmarks: str) -> list[dict[str, Any]]:
   return found
 
 
-def draw_lines(lines: Lines, path: Path, *, title: str, unit: str) -> None:
-  """Draws one line for each name: exploitability in `unit` against iterations, both logarithmic.
+def draw_lines(
+  lines: Lines, path: Path, *, title: str, y: str, x: str = ITERATIONS, yscale: str = "log"
+) -> None:
+  """Draws one line for each name: `y` against `x`, which is logarithmic.
 
   Raises:
     ImportError: matplotlib is not installed.
@@ -27,13 +31,13 @@ def draw_lines(lines: Lines, path: Path, *, title: str, unit: str) -> None:
 
   figure = Figure(figsize=(7, 4.5), layout="constrained")
   axes = figure.add_subplot()
-  for name, (iterations, values) in lines.items():
-    axes.plot(iterations, values, "o-", markersize=3, label=name)
+  for name, (at, values) in lines.items():
+    axes.plot(at, values, "o-", markersize=3, label=name)
   axes.set_xscale("log", base=2)
-  axes.set_yscale("log")
-  axes.set_xlabel("iterations (one player's update each)")
-  axes.set_ylabel(f"exploitability, {unit}")
-  axes.set_title(title)
+  axes.set_yscale(yscale)
+  if yscale == "linear":
+    axes.set_ylim(bottom=0)
+  axes.set(title=title, xlabel=x, ylabel=y)
   axes.grid(True, which="both", alpha=0.3)
   axes.legend()
   path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ import tyro
 
 import solvers
 from benchmarks import timing
-from benchmarks.poker import Suits, make_tree, paper_turn, say
+from benchmarks.poker import Suits, make_tree, paper_turn, row
 from benchmarks.studies import curves
 from benchmarks.studies.figures import Lines, draw_lines, read_rows
 from games.poker import LIBRATUS_ENDGAMES, Holdem, RiverEndgame, TurnEndgame, in_units
@@ -65,16 +65,11 @@ def trace(part: str, game: Holdem, tree, algorithms, last: int, **labels) -> Non
     start = time.perf_counter()
     values = curves.curve(tree, algorithm, at)
     units = [in_units(game, value) for value in values]
-    say(
-      part,
-      **labels,
-      algorithm=name,
-      dtype=str(tree.dtype),
-      iterations=at,
-      pot=[timing.significant(u.pot) for u in units],
-      mbb=[timing.significant(u.mbb) for u in units],
-      seconds=timing.significant(time.perf_counter() - start, 3),
-    )
+    figures: dict[str, Any] = labels | {"algorithm": name, "dtype": str(tree.dtype)}
+    figures |= {"iterations": at, "seconds": timing.significant(time.perf_counter() - start, 3)}
+    for unit in ("pot", "mbb"):
+      figures[unit] = [timing.significant(getattr(u, unit)) for u in units]
+    timing.say(row(part, **figures))
 
 
 def figure5(options: Options) -> None:
@@ -127,22 +122,23 @@ def grid(options: Options) -> None:
   title = "3♠ 7♥ T♦ K♠, 1,000 each in the pot, stacks 20,000: player 0 acts first"
   range_grids.plot_range_grid(found, path, title=title)
   summary = {move: timing.significant(float(x)) for move, x in zip(found.moves, found.summary)}
-  say("grid", bets=options.bets, iterations=iterations, summary=summary)
+  timing.say(row("grid", bets=options.bets, iterations=iterations, summary=summary))
 
 
 def draw(options: Options) -> None:
   """Draws what `trace` printed: a picture for each tree or endgame."""
   pictures: dict[tuple[str, str, str], Lines] = {}
-  for row in read_rows(options.lines, "poker.figure5", "poker.libratus"):
-    if row["benchmark"] == "poker.figure5":
-      key = ("pot", f"figure5_{row['bets']}", "Turn endgame hold'em, 3♠7♥T♦K♠")
+  for line in read_rows(options.lines, "poker.figure5", "poker.libratus"):
+    if line["benchmark"] == "poker.figure5":
+      key = ("pot", f"figure5_{line['bets']}", "Turn endgame hold'em, 3♠7♥T♦K♠")
     else:
-      title = f"Libratus's {row['endgame']}, board {row['board']}"
-      key = ("mbb", f"libratus_{row['endgame']}", title)
-    pictures.setdefault(key, {})[row["algorithm"]] = row["iterations"], row[key[0]]
+      title = f"Libratus's {line['endgame']}, board {line['board']}"
+      key = ("mbb", f"libratus_{line['endgame']}", title)
+    pictures.setdefault(key, {})[line["algorithm"]] = line["iterations"], line[key[0]]
   names = {"pot": "parts of the pot", "mbb": "mbb"}
   for (unit, name, title), lines in pictures.items():
-    draw_lines(lines, options.images / f"poker_{name}.png", title=title, unit=names[unit])
+    y = f"exploitability, {names[unit]}"
+    draw_lines(lines, options.images / f"poker_{name}.png", title=title, y=y)
 
 
 def main(options: Options) -> None:

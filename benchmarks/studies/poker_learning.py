@@ -11,7 +11,6 @@ train for `--steps` of self-play; their processor time leaves out compilation an
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -57,15 +56,9 @@ CHOICES: dict[str, dict[str, Any]] = {
 def say(variant: str, game: Holdem, exploitability: float, **figures: Any) -> None:
   """Prints one JSON line."""
   units = in_units(game, exploitability)
-  row = {
-    "benchmark": "poker_learning",
-    **timing.environment(),
-    "variant": variant,
-    "chips": timing.significant(units.chips),
-    "pot": timing.significant(units.pot),
-    **figures,
-  }
-  print(json.dumps(row), flush=True)
+  row = {"benchmark": "poker_learning", **timing.environment(), "variant": variant}
+  row |= {"chips": timing.significant(units.chips), "pot": timing.significant(units.pot)}
+  timing.say(row | figures)
 
 
 def make_game(config: Config) -> Holdem:
@@ -107,12 +100,9 @@ def perfect(config: Config, iterations: list[int], playthroughs: int, below: int
   game = make_game(config)
   subgames = make_subgames(config, game)
   oracle, params = search_leaf_values(game, subgames, num_iterations=below)
+  algorithm = timing.make_algorithm("eval_algorithm", config.evaluation.eval_algorithm)
   agent = make_searching_agent(
-    game,
-    subgames,
-    algorithm=_algorithm(config),
-    leaf_values=oracle,
-    average_last=True,
+    game, subgames, algorithm=algorithm, leaf_values=oracle, average_last=True
   )
   for number in iterations:
     start = time.perf_counter()
@@ -128,10 +118,6 @@ def perfect(config: Config, iterations: list[int], playthroughs: int, below: int
     )
 
 
-def _algorithm(config: Config):
-  return timing.make_algorithm("eval_algorithm", config.evaluation.eval_algorithm)
-
-
 def train(
   config: Config, names: list[str], steps: int, iterations: list[int], playthroughs: int
 ) -> None:
@@ -141,14 +127,8 @@ def train(
     figures, evaluator, params = run(config.replace(**changes), steps)
     for number in iterations:
       value = evaluator.exploitability(params, playthroughs=playthroughs, iterations=number)
-      say(
-        name,
-        make_game(config),
-        value,
-        iterations=number,
-        playthroughs=playthroughs,
-        **figures,
-      )
+      known = {"iterations": number, "playthroughs": playthroughs}
+      say(name, make_game(config), value, **known, **figures)
 
 
 def run(config: Config, steps: int) -> tuple[dict[str, Any], Evaluator, Any]:
@@ -176,15 +156,14 @@ def run(config: Config, steps: int) -> tuple[dict[str, Any], Evaluator, Any]:
 
 def draw(files: list[Path], path: Path) -> None:
   """Draws exploitability against iterations, one line a variant."""
-  points: dict[str, list[tuple[int, float]]] = {}
-  for row in read_rows(files, "poker_learning"):
-    if row["variant"] not in CHOICES:
-      points.setdefault(row["variant"], []).append((row["iterations"], row["pot"]))
   lines: Lines = {}
-  for name, found in points.items():
-    iterations, values = zip(*sorted(found))
-    lines[name] = iterations, values
-  draw_lines(lines, path, title="Turn endgame hold'em with 18 cards", unit="parts of the pot")
+  for row in sorted(read_rows(files, "poker_learning"), key=lambda row: row["iterations"]):
+    if row["variant"] not in CHOICES:
+      iterations, values = lines.setdefault(row["variant"], ([], []))
+      iterations.append(row["iterations"])
+      values.append(row["pot"])
+  title, y = "Turn endgame hold'em with 18 cards", "exploitability, parts of the pot"
+  draw_lines(lines, path, title=title, y=y)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -7,13 +7,13 @@ explains what is seen.
 """
 
 import argparse
-import json
 
 import jax
 import numpy as np
 
 import games
 import solvers
+from benchmarks.timing import say
 from solvers.leaf_values import LeafQuery
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
@@ -40,11 +40,9 @@ def leaf_values(params: None, query: LeafQuery) -> jax.Array:
 
 def make_agent() -> SearchingAgent:
   """Returns an agent that looks one public action ahead."""
+  subgames = find_subgames(GAME, depth=1)
   return make_searching_agent(
-    GAME,
-    find_subgames(GAME, depth=1),
-    algorithm=solvers.linear_cfr(),
-    leaf_values=leaf_values,
+    GAME, subgames, algorithm=solvers.linear_cfr(), leaf_values=leaf_values
   )
 
 
@@ -87,8 +85,7 @@ def main() -> None:
       "playthroughs": playthroughs,
       "iterations": iterations,
     }
-    record |= measure(agent, playthroughs, iterations, unsafe=unsafe)
-    print(json.dumps(record), flush=True)
+    say(record | measure(agent, playthroughs, iterations, unsafe=unsafe))
 
 
 if __name__ == "__main__":

@@ -10,18 +10,50 @@ from games.poker.holdem import Holdem
 from games.registry import register
 
 Bets = str | Sequence[float] | BetSizes
-PAPER_BOARD = "3s7hTdKs"  # appendix C.2
-_TURN, _RIVER = 4, 5
+_RIVER = 5  # cards on the board
+PAPER_BOARD = "3s7hTdKs2c"  # appendix C.2, and a river
 
 
-class TurnEndgame(Holdem):
+class _Endgame(Holdem):
+  """Hold'em from so many cards on the board on, as `TurnEndgame` explains it."""
+
+  num_board: int
+
+  def __init__(
+    self,
+    board: str = "paper",
+    pot: int = 2_000,
+    stack: int | tuple[int, int] = 20_000,
+    big_blind: int = 100,
+    bets: Bets = "teh",
+    ranks: str = RANKS,
+    suits: str = SUITS,
+  ):
+    deck = Deck(ranks, suits)
+    if board == "paper":
+      board = PAPER_BOARD[: 2 * self.num_board]
+    cards = deck.parse(board, field="board")
+    if len(cards) != self.num_board:
+      raise ValueError(
+        f"board={board!r} holds {len(cards)} cards; this endgame needs {self.num_board}"
+      )
+    super().__init__(
+      deck=deck,
+      board=cards,
+      deals=(1,) * (_RIVER - self.num_board),
+      rules=_betting(pot, stack, big_blind),
+      bets=make_bet_sizes(bets),
+    )
+
+
+class TurnEndgame(_Endgame):
   """Turn endgame hold'em (ReBeL, appendix C.2): turn betting, the river card, river betting.
 
   Player 0 acts first in both rounds. Infostates are the pairs of cards that the four on the board
   leave: 1,128 in the whole deck. `Holdem` says what actions and states are.
 
   Args:
-    board: four cards.
+    board: four cards, or `paper` for those that it measures on.
     pot: chips in the pot, half from each player.
     stack: chips of each player before the hand, those in the pot included; one number, or two.
     big_blind: the smallest bet.
@@ -29,50 +61,13 @@ class TurnEndgame(Holdem):
     ranks, suits: the deck.
   """
 
-  name = "turn_endgame_holdem"
-
-  def __init__(
-    self,
-    board: str = PAPER_BOARD,
-    pot: int = 2_000,
-    stack: int | tuple[int, int] = 20_000,
-    big_blind: int = 100,
-    bets: Bets = "teh",
-    ranks: str = RANKS,
-    suits: str = SUITS,
-  ):
-    deck = Deck(ranks, suits)
-    super().__init__(
-      deck=deck,
-      board=_board(deck, board, _TURN),
-      deals=(1,),
-      rules=_betting(pot, stack, big_blind),
-      bets=make_bet_sizes(bets),
-    )
+  name, num_board = "turn_endgame_holdem", 4
 
 
-class RiverEndgame(Holdem):
+class RiverEndgame(_Endgame):
   """River hold'em: one round of betting on five cards; `TurnEndgame` explains the parameters."""
 
-  name = "river_endgame_holdem"
-
-  def __init__(
-    self,
-    board: str = PAPER_BOARD + "2c",
-    pot: int = 2_000,
-    stack: int | tuple[int, int] = 20_000,
-    big_blind: int = 100,
-    bets: Bets = "teh",
-    ranks: str = RANKS,
-    suits: str = SUITS,
-  ):
-    deck = Deck(ranks, suits)
-    super().__init__(
-      deck=deck,
-      board=_board(deck, board, _RIVER),
-      rules=_betting(pot, stack, big_blind),
-      bets=make_bet_sizes(bets),
-    )
+  name, num_board = "river_endgame_holdem", _RIVER
 
 
 class SmallHoldem(Holdem):
@@ -116,13 +111,6 @@ class SmallHoldem(Holdem):
 def _each(numbers: Any) -> tuple[Any, ...]:
   """Returns several numbers, or one, as a tuple; what they may be is checked elsewhere."""
   return tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,)
-
-
-def _board(deck: Deck, board: str, number: int) -> tuple[int, ...]:
-  cards = deck.parse(board, field="board")
-  if len(cards) != number:
-    raise ValueError(f"board={board!r} holds {len(cards)} cards; this endgame needs {number}")
-  return cards
 
 
 def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from games import CHANCE, TERMINAL, Game
+from games import TERMINAL, Game
 
 
 class Move(NamedTuple):
@@ -43,7 +43,7 @@ class Dealer:
 
   @property
   def actor(self) -> int:
-    """Who moves: 0, 1, `CHANCE` or `TERMINAL`."""
+    """Who moves: 0, 1, `games.CHANCE` or `games.TERMINAL`."""
     return int(self.game.actor(self.state[None])[0])
 
   def legal_moves(self) -> list[Move]:
@@ -101,14 +101,6 @@ class Dealer:
   def is_over(self) -> bool:
     """Returns whether the game has ended."""
     return self.actor == TERMINAL
-
-  def settle_chance(self, rng: np.random.Generator) -> list[int]:
-    """Lets chance move until a player must, and returns its outcomes."""
-    outcomes = []
-    while self.actor == CHANCE:
-      outcomes.append(self.sample_chance(rng))
-      self.apply(Move(outcomes[-1], -1), rng)
-    return outcomes
 
   def _infostate_parents(self, action: int) -> np.ndarray | None:
     origin = self.game.infostate_parents(self.state[None], np.array([action]))

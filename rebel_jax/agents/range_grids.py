@@ -163,12 +163,10 @@ def plot_range_grid(grid: RangeGrid, path: str | Path, *, title: str = "") -> No
   Raises:
     ImportError: matplotlib is not installed.
   """
-  from matplotlib.backends.backend_agg import FigureCanvasAgg
   from matplotlib.figure import Figure
 
   ranks = len(grid.labels)
   figure = Figure(figsize=(10, 7.2), layout="constrained")
-  FigureCanvasAgg(figure)
   axes, bars = figure.subplots(1, 2, width_ratios=[4, 1])
   palette = colours(grid.moves)
   most = grid.reach.max()

@@ -110,38 +110,34 @@ def one_of(known: Iterable[str]) -> Allowed:
   return _allowed(f"{{{','.join(names)}}}", str, check)
 
 
-def text(metavar: str) -> Allowed:
-  """Allows any text."""
+def text(
+  metavar: str, must_be: str = "text", fits: Callable[[str], object] = lambda value: True
+) -> Allowed:
+  """Allows texts that `fits` says are what they `must_be`; any by default."""
 
   def check(field: str, value: Any) -> None:
-    if not isinstance(value, str):
-      raise ConfigError(f"{field}={value!r} must be text")
+    if not isinstance(value, str) or not fits(value):
+      raise ConfigError(f"{field}={value!r} must be {must_be}")
 
   return _allowed(metavar, str, check)
 
 
 def name() -> Allowed:
   """Allows what may be part of a file's name on any system."""
-
-  def check(field: str, value: Any) -> None:
-    if not isinstance(value, str) or not re.fullmatch(r"[\w.-]+", value):
-      raise ConfigError(f"{field}={value!r} must be a name of letters, digits, '_', '-', '.'")
-
-  return _allowed("NAME", str, check)
+  must_be = "a name of letters, digits, '_', '-', '.'"
+  return text("NAME", must_be, re.compile(r"[\w.-]+").fullmatch)
 
 
 def path(what: str) -> Allowed:
   """Allows what the system could have a file of; `what` says what kind."""
 
-  def check(field: str, value: Any) -> None:
+  def possible(value: str) -> bool:
     try:
-      possible = isinstance(value, str) and len(os.fsencode(value)) > 0 and "\0" not in value
+      return len(os.fsencode(value)) > 0 and "\0" not in value
     except UnicodeEncodeError:
-      possible = False
-    if not possible:
-      raise ConfigError(f"{field}={value!r} must be the path of a {what}")
+      return False
 
-  return _allowed("PATH", str, check)
+  return text("PATH", f"the path of a {what}", possible)
 
 
 def check_algorithm(field: str, value: Any) -> None:

@@ -152,26 +152,3 @@ class Evaluator:
         raise ConfigError(
           f"the network's {name} are not finite, so nothing can be searched with it"
         )
-
-
-def evaluate_params(
-  config: Config,
-  params: Any,
-  *,
-  playthroughs: int,
-  iterations: int,
-  algorithm: str | None = None,
-  depth: int | str | None = None,
-  seed: int = 0,
-  unsafe: bool = False,
-  progress: Progress | None = None,
-) -> float:
-  """Returns the exploitability of one network's agent; see `Evaluator`."""
-  return Evaluator(config, algorithm=algorithm, depth=depth).exploitability(
-    params,
-    playthroughs=playthroughs,
-    iterations=iterations,
-    seed=seed,
-    unsafe=unsafe,
-    progress=progress,
-  )

@@ -66,7 +66,9 @@ class OpenSpielGame(Game):
           self._above[i, p, numbers] = node.above[p]
     self._infostates_change = self._find_changes()
     self._fill_tables(game, nodes)
-    self._depth = self._find_depths()
+    self._depth = np.zeros(len(nodes), int)
+    for i, above in enumerate(self._parent[1:], start=1):
+      self._depth[i] = self._depth[above] + 1
 
   def _find_changes(self) -> bool:
     """Says whether infostates ever split, or end for another reason than public chance."""
@@ -96,18 +98,12 @@ class OpenSpielGame(Game):
         if real.size == 0 or np.ptp(real) == 0:
           # After a fold, say: the same for every pair.
           self._payoff_scale[i] = real[0] if real.size else 0.0
-          self._payoff_index[i] = payoffs.add_constant()
+          self._payoff_index[i] = payoffs.add(node, 1.0, 1.0)
         else:
           scale = real[np.argmax(np.abs(real))]
           self._payoff_scale[i] = scale
           self._payoff_index[i] = payoffs.add(node, node.payoff / scale, 0.0)
     self._pair_weights, self._payoffs = weights.stack(), payoffs.stack()
-
-  def _find_depths(self) -> np.ndarray:
-    depth = np.zeros(len(self._parent), int)
-    for node in range(1, len(depth)):
-      depth[node] = depth[self._parent[node]] + 1
-    return depth
 
   # Public states.
 
@@ -225,15 +221,10 @@ class _Tables:
     self._index: dict[bytes, int] = {}
     self._tables: list[np.ndarray] = []
 
-  def add(self, node: Node, values: np.ndarray, fill: float) -> int:
+  def add(self, node: Node, values: np.ndarray | float, fill: float) -> int:
     table = np.full((self._h, self._h), fill)
     table[np.ix_(list(_numbers(node, 0)), list(_numbers(node, 1)))] = values
-    return self._add(table + 0.0)  # no negative zeros
-
-  def add_constant(self) -> int:
-    return self._add(np.ones((self._h, self._h)))
-
-  def _add(self, table: np.ndarray) -> int:
+    table += 0.0  # no negative zeros
     index = self._index.setdefault(table.tobytes(), len(self._tables))
     if index == len(self._tables):
       self._tables.append(table)

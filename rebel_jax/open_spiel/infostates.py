@@ -1,6 +1,7 @@
 """Infostates of OpenSpiel histories, checked for perfect recall and a common clock."""
 
 import dataclasses
+import graphlib
 from collections import defaultdict
 
 import numpy as np
@@ -143,27 +144,16 @@ def find_times(
 
 
 def _longest_paths(game: pyspiel.Game, histories: Histories, group: np.ndarray) -> np.ndarray:
-  edges = np.stack([group[histories.parent[1:]], group[1:]], axis=1)
-  edges = np.unique(edges, axis=0)
-  following = defaultdict(list)
-  waiting = np.zeros(group.max() + 1, int)
-  for above, below in edges.tolist():
-    following[above].append(below)
-    waiting[below] += 1
-  time = np.zeros(len(waiting), int)
-  ready = np.flatnonzero(waiting == 0).tolist()
-  done = 0
-  while ready:
-    above = ready.pop()
-    done += 1
-    for below in following[above]:
-      time[below] = max(time[below], time[above] + 1)
-      waiting[below] -= 1
-      if waiting[below] == 0:
-        ready.append(below)
-  if done < len(waiting):
+  before = defaultdict(set)
+  for above, below in zip(group[histories.parent[1:]].tolist(), group[1:].tolist()):
+    before[below].add(above)
+  time = np.zeros(group.max() + 1, int)
+  try:
+    for number in graphlib.TopologicalSorter(before).static_order():
+      time[number] = max((time[above] + 1 for above in before.get(number, ())), default=0)
+  except graphlib.CycleError:
     raise ValueError(
       f"game={game} cannot be put in an order in time that respects its information states: one "
       "is both before and after another, so there is no public tree"
-    )
+    ) from None
   return time[group]

@@ -44,12 +44,10 @@ def to_tabular_policy(game: Game, tree: PublicTree, policy) -> pyspiel.TabularPo
     weight = weights[parent[node], kind[parent[node]], list(infostates)]
     weight = weight if weight.sum() > 0 else np.ones(len(infostates))
     table[string][action] = float(rows @ weight / weight.sum())
-  return pyspiel.TabularPolicy({s: _normalise(row) for s, row in table.items()})
-
-
-def _normalise(row: dict[int, float]) -> list[tuple[int, float]]:
-  total = sum(row.values())
-  return [(action, probability / total) for action, probability in row.items()]
+  totals = {string: sum(row.values()) for string, row in table.items()}
+  return pyspiel.TabularPolicy(
+    {string: [(a, p / totals[string]) for a, p in row.items()] for string, row in table.items()}
+  )
 
 
 def _own_reach(tree: PublicTree, policy: np.ndarray) -> np.ndarray:

@@ -59,12 +59,8 @@ class Chunk:
 
 def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
   """Returns what a row of metrics says of a chunk that ends in `state`, but for `seconds`."""
-  means, taken, step, solves = (
-    chunk.means(),
-    gradient_steps(state),
-    int(state.step),
-    int(state.solves),
-  )
+  means, taken = chunk.means(), gradient_steps(state)
+  step, solves = int(state.step), int(state.solves)
   made = int(state.replay["value"].added.sum())
   in_buffer = min(made, config.learning.buffer_size)
   return {

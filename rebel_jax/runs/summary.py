@@ -91,11 +91,9 @@ def plot_exploitability(
   Raises:
     ImportError: matplotlib is not installed.
   """
-  from matplotlib.backends.backend_agg import FigureCanvasAgg
   from matplotlib.figure import Figure
 
   figure = Figure(figsize=(7, 4.5), layout="constrained")
-  FigureCanvasAgg(figure)
   axes = figure.add_subplot()
   measures = (
     ("exploitability", "sampled playthroughs", "o-"),

@@ -115,15 +115,7 @@ def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
     ValueError: two targets have one name.
   """
   networks = Networks(make_network(config, game), make_policy_network(config, game))
-  learning = config.learning
-  learner = Learner(
-    optimizer_name=learning.optimizer,
-    learning_rate=learning.learning_rate,
-    halve_every=learning.halve_every,
-    decay_steps=config.num_steps * config.learn_steps,
-    batch_size=learning.batch_size,
-    max_gradient_norm=learning.max_gradient_norm,
-  )
+  learner = Learner(config.learning, decay_steps=config.num_steps * config.learn_steps)
   made = [make(config, game, networks, learner) for make in training_targets.TARGETS]
   targets = tuple(target for target in made if target is not None)
   names = [target.name for target in targets]

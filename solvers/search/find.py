@@ -1,4 +1,4 @@
-"""Enumeration of a game's depth-limited subgames, and their grouping by stage and size."""
+"""Enumeration of a game's depth-limited subgames, and their grouping by size."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -72,12 +72,6 @@ def find_subgames(
     if progress is not None:
       progress(len(trees))
   return FoundSubgames(trees, successors, states)
-
-
-def group_stages(game: Game, subgames: FoundSubgames) -> list[list[int]]:
-  """Groups entries by the stage of the game that they start, earlier stages first."""
-  stages = game.stages(np.stack(subgames.states))
-  return [np.flatnonzero(stages == stage).tolist() for stage in np.unique(stages)]
 
 
 def bucket_subgames(subgames: FoundSubgames, num_buckets: int) -> list[list[int]]:

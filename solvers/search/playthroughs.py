@@ -141,7 +141,11 @@ def sample_playthroughs(
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
   costs = searches_from(agent)
   left = total = int(costs[0]) * max(num_playthroughs - done, 0)
-  iterates = None if unsafe else _search_start(agent, params, num_iterations)
+  iterates = None
+  if not unsafe and agent.start.depth_limited and agent.leaf_values is not None:
+    iterates = _search_start(
+      agent.start, agent.algorithm, num_iterations, agent.leaf_values, agent.policy, params
+    )
 
   def stage_of(item: tuple[Frontier, np.ndarray]) -> int:
     return int(agent.stage_of(item[0].root[:1])[0])
@@ -192,9 +196,6 @@ def child_table(tree: PublicTree, num_actions: int) -> np.ndarray:
   return table
 
 
-_SEARCH_STATIC = ("algorithm", "leaf_values", "policy", "num_rows", "average", "decides")
-
-
 def _search_tables(
     stage, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
     policy, num_rows, average, decides,
@@ -219,7 +220,10 @@ def _search_tables(
   return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
 
 
-_searches = jit_for_each(_search_tables, static_argnames=_SEARCH_STATIC)
+_searches = jit_for_each(
+  _search_tables,
+  static_argnames=("algorithm", "leaf_values", "policy", "num_rows", "average", "decides"),
+)
 
 
 def _own_reach(tree, beliefs, policy, reach):
@@ -233,9 +237,10 @@ def _leaf_beliefs(tree, beliefs, policy):
   return beliefs_at_leaves(make_problem(tree, beliefs), policy)
 
 
-def _search_start(
-  agent: SearchingAgent, params, num_iterations: int
-) -> tuple[jax.Array, jax.Array] | None:
+@functools.partial(
+  jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
+)
+def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, policy, params):
   """Searches the start of the game once for all playthroughs.
 
   All of them search it from the same beliefs and differ only in where they stop.
@@ -243,18 +248,6 @@ def _search_start(
   Returns:
     Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
   """
-  tree = agent.subgames.trees[0]
-  if not tree.depth_limited or agent.leaf_values is None:
-    return None
-  return _iterates(
-    agent.start, agent.algorithm, num_iterations, agent.leaf_values, agent.policy, params
-  )
-
-
-@functools.partial(
-  jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
-)
-def _iterates(stage: SubgameTable, algorithm, num_iterations, leaf_values, policy, params):
   found = search_starts(
     stage, jnp.zeros(1, jnp.int32), algorithm, num_iterations, leaf_values, params, policy
   )

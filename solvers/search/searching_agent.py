@@ -136,11 +136,6 @@ def _stack(
   return table if policy is None else add_node_features(game, table)
 
 
-def count_searches(agent: SearchingAgent) -> int:
-  """Returns how many subgames one playthrough searches at most."""
-  return int(searches_from(agent)[0])
-
-
 def searches_from(agent: SearchingAgent) -> np.ndarray:
   """Returns how many searches each subgame costs with all below it: `[R]`."""
   successors = agent.subgames.successors

@@ -20,55 +20,44 @@ class Stage(Protocol):
   @property
   def depth_limited(self) -> bool:
     """Whether the subgames may have leaves."""
-    ...
 
   @property
   def num_leaves(self) -> int:
     """Leaves of the common shape: L."""
-    ...
 
   @property
   def decides(self) -> bool:
     """Whether a player moves anywhere; else there is nothing to search."""
-    ...
 
   @property
   def most_live(self) -> int:
     """Largest number of leaves of a subgame."""
-    ...
 
   @property
   def most_decisions(self) -> int:
     """Largest number of decisions of a subgame."""
-    ...
 
   @property
   def num_subgames(self) -> int:
     """Number of subgames of the stage; a very large one if they cannot be counted."""
-    ...
 
   def holds(self, roots: Roots) -> jax.Array:
     """Says which of `roots` stand at this stage: `[B]`; other methods take any for one of them."""
-    ...
 
   def trees_at(self, roots: Roots) -> PublicTree:
     """Returns the subgames' trees, every array with a leading axis `[B]`."""
-    ...
 
   def live_leaves(self, roots: Roots) -> jax.Array:
     """Returns how many leaves each subgame has: `[B]`."""
-    ...
 
   def features_at(self, roots: Roots) -> jax.Array | None:
     """Returns each decision's public state as the player who moves sees it: `[B, N, F]`, or None.
 
     Zero at other nodes. A policy network asks for them.
     """
-    ...
 
   def after(self, roots: Roots, leaf: jax.Array) -> Roots:
     """Returns the roots of the subgames that start at leaves `[B]`."""
-    ...
 
 
 class Subgames(Protocol):
@@ -77,17 +66,13 @@ class Subgames(Protocol):
   @property
   def stages(self) -> tuple[Stage, ...]:
     """The stages, earlier ones first; games start at the first."""
-    ...
 
   @property
   def num_starts(self) -> int:
     """Number of different starts."""
-    ...
 
   def starts(self, numbers: jax.Array) -> Roots:
     """Returns the roots of the starts of given `numbers` `[B]`, below `num_starts`."""
-    ...
 
   def prior(self, roots: Roots) -> jax.Array:
     """Returns the beliefs at roots that start a game: `[B, P, H]`."""
-    ...

@@ -1,7 +1,6 @@
 """Tables of a game's subgames, enumerated and stacked beforehand; for games with few of them."""
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 
 import jax
@@ -10,14 +9,10 @@ import numpy as np
 
 from games import CHANCE, PADDING, Game, PublicTree, stack_trees
 from games.public_tree import Array
-from solvers.search.find import FoundSubgames, find_subgames
+from solvers.search.find import FoundSubgames
 
 
-@functools.partial(
-  jax.tree_util.register_dataclass,
-  data_fields=("trees", "successor", "num_live", "row_of", "node_features"),
-  meta_fields=(),
-)
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SubgameTable:
   """The subgames of one stage; a root is a subgame's number among all of the game's.
@@ -86,9 +81,7 @@ class SubgameTable:
     return jnp.asarray(self.successor)[self.rows(roots), leaf]
 
 
-@functools.partial(
-  jax.tree_util.register_dataclass, data_fields=("stages", "start_roots"), meta_fields=()
-)
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SubgameTables:
   """The subgames of a game, or of its variants, in one table a stage; see `Subgames`.
@@ -132,11 +125,6 @@ def stack_subgames(subgames: FoundSubgames, entries: Sequence[int] | None = None
   row_of = np.full(len(subgames.trees), -1, np.int32)
   row_of[entries] = np.arange(len(entries))
   return SubgameTable(stacked, successor, live.sum(axis=1).astype(np.int32), row_of)
-
-
-def build_subgame_table(game: Game, *, depth: int | str) -> SubgameTable:
-  """Returns one table of all subgames of `game`; see `find_subgames`."""
-  return stack_subgames(find_subgames(game, depth=depth))
 
 
 def stack_groups(subgames: FoundSubgames, groups: Sequence[Sequence[int]]) -> SubgameTables:

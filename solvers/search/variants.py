@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from games import Game
-from solvers.search.find import FoundSubgames, group_stages
+from solvers.search.find import FoundSubgames
 from solvers.search.tables import (
   SubgameTable,
   SubgameTables,
@@ -48,9 +48,8 @@ def join_stages(games: Sequence[Game], parts: Sequence[FoundSubgames]) -> list[l
   """Groups entries of `join_subgames` by the stage of the game that they start, earliest first."""
   groups: dict[int, list[int]] = {}
   for game, part, first in zip(games, parts, first_entries(parts).tolist()):
-    for entries in group_stages(game, part):
-      stage = int(game.stages(part.states[entries[0]][None])[0])
-      groups.setdefault(stage, []).extend(first + entry for entry in entries)
+    for entry, stage in enumerate(game.stages(np.stack(part.states)).tolist()):
+      groups.setdefault(stage, []).append(first + entry)
   return [groups[stage] for stage in sorted(groups)]
 
 

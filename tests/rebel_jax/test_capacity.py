@@ -9,10 +9,11 @@ import numpy as np
 import games
 from rebel_jax.training.self_play import Lanes, Layer, _put_back, choose_lanes, self_play_step
 from rebel_jax.training.setup import make_setup
-from solvers.search.tables import build_subgame_table
+from solvers.search.find import find_subgames
+from solvers.search.tables import stack_subgames
 from tests.tiny import tiny
 
-TABLE = build_subgame_table(games.make("kuhn_poker"), depth=1)
+TABLE = stack_subgames(find_subgames(games.make("kuhn_poker"), depth=1))
 
 
 def lanes_at(roots, turn=0):

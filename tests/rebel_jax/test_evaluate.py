@@ -8,7 +8,7 @@ import pytest
 import rebel_jax
 from rebel_jax import evaluate
 from rebel_jax.checkpoints.checkpoint import checkpoints_of, export
-from rebel_jax.evaluation.evaluator import Evaluator, evaluate_params
+from rebel_jax.evaluation.evaluator import Evaluator
 from solvers.search import playthroughs
 from tests.tiny import TINY, rows, trained
 
@@ -60,10 +60,10 @@ def test_a_readable_table(capsys):
 def test_the_number_from_python_is_the_same(tmp_path):
   policy = rebel_jax.load(trained())
   measure = {"playthroughs": 2, "iterations": 8, "seed": 5}
-  number = evaluate_params(policy.config, policy.params, **measure)
+  number = Evaluator(policy.config).exploitability(policy.params, **measure)
   assert number == Evaluator(policy.config).exploitability(policy.params, **measure)
   again = rebel_jax.load_pretrained("any", export(policy, tmp_path / "any"))
-  assert number == evaluate_params(again.config, again.params, **measure)
+  assert number == Evaluator(again.config).exploitability(again.params, **measure)
 
 
 def test_a_search_to_the_end_of_the_game_needs_no_network(capsys):

@@ -9,7 +9,7 @@ import pytest
 
 import games
 from rebel_jax import play
-from rebel_jax.agents.dealer import Dealer
+from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.runs.run import train
@@ -141,7 +141,7 @@ def test_showdowns_without_tables():
     dealer.deal(rng)
     while not dealer.is_over():
       if dealer.actor == games.CHANCE:
-        dealer.settle_chance(rng)
+        dealer.apply(Move(dealer.sample_chance(rng), -1), rng)
       else:
         moves = dealer.legal_moves()
         dealer.apply(moves[rng.integers(len(moves))], rng)

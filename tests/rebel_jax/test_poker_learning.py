@@ -18,10 +18,11 @@ from rebel_jax.training.loop import MOST_STEPS
 from rebel_jax.training.self_play import Lanes, SelfPlayStats, init_lanes, self_play_step
 from rebel_jax.training.setup import make_setup
 from solvers.search.batch import search_batch
-from solvers.search.find import find_subgames, group_stages
+from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
 from solvers.search.searching_agent import make_searching_agent
 from solvers.search.tables import stack_groups, stack_subgames
+from solvers.search.variants import join_stages
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
 GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
@@ -58,7 +59,7 @@ def tiny_subgames():
 
 def test_subgames_are_the_stages_of_the_game():
   game, subgames = tiny_game(), tiny_subgames()
-  groups = group_stages(game, subgames)
+  groups = join_stages([game], [subgames])
   assert [int(game.stages(subgames.states[entries[0]][None])[0]) for entries in groups] == [0, 1, 2]
   assert groups[0] == [0]
   tables = stack_groups(subgames, groups)

@@ -17,7 +17,7 @@ from solvers.search.batch import (
 from solvers.search.find import bucket_subgames, find_subgames
 from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
 from solvers.search.shared_start import search_iterates
-from solvers.search.tables import build_subgame_table, stack_subgames
+from solvers.search.tables import stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 
@@ -196,7 +196,7 @@ def test_sampled_leaves_follow_the_probabilities():
   ids=["d", "simultaneous", "avg"],
 )
 def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
-  table = build_subgame_table(games.make("liars_dice", num_dice=1, num_faces=2), depth=1)
+  table = stack_subgames(find_subgames(games.make("liars_dice", num_dice=1, num_faces=2), depth=1))
   tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
   params = make_params(tree)
   iterates = search_iterates(tree, algorithm, ITERATIONS, row_values, params)
@@ -230,7 +230,7 @@ def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
 
 def test_leaf_values_of_another_shape_are_refused():
   """They would broadcast unnoticed."""
-  table = build_subgame_table(games.make("kuhn_poker"), depth=1)
+  table = stack_subgames(find_subgames(games.make("kuhn_poker"), depth=1))
   tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
   settings = {"algorithm": solvers.linear_cfr(), "params": None}
 

@@ -12,8 +12,9 @@ import solvers
 from games.poker import Deck
 from solvers.metrics.exploitability import root_marginals
 from solvers.search.batch import search_batch
+from solvers.search.find import find_subgames
 from solvers.search.levelled_values import level_values
-from solvers.search.tables import build_subgame_table
+from solvers.search.tables import stack_subgames
 from solvers.sweeps.pairs import root_mass
 
 ITERATIONS = 32
@@ -57,7 +58,7 @@ def not_quite_opposite(params, query):
 
 
 def test_the_sum_of_both_players_values_is_zero_and_each_is_shifted_alone():
-  table = build_subgame_table(games.make("liars_dice", num_dice=1, num_faces=3), depth=2)
+  table = stack_subgames(find_subgames(games.make("liars_dice", num_dice=1, num_faces=3), depth=2))
   roots = np.arange(table.num_subgames)
   beliefs = random_beliefs(table, roots)
   rows = int(table.num_live.sum())

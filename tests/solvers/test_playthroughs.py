@@ -10,7 +10,7 @@ import solvers
 from solvers.search import playthroughs
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import count_searches, make_searching_agent, visits
+from solvers.search.searching_agent import make_searching_agent, searches_from, visits
 from solvers.xla.compiler_options import Work
 
 PAYOFF = jnp.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])
@@ -86,7 +86,7 @@ def test_whole_game_subgames_need_no_leaves():
   game = games.make("kuhn_poker")
   subgames = find_subgames(game, depth=8)
   agent = make_searching_agent(game, subgames, algorithm=solvers.linear_cfr(), leaf_values=None)
-  assert count_searches(agent) == 1
+  assert searches_from(agent)[0] == 1
   policy, _ = play(agent, 1, 64, unsafe=True)
   plain = solvers.solve(agent.tree, algorithm=solvers.linear_cfr(), num_iterations=64)
   np.testing.assert_allclose(policy, plain.average_policy, atol=1e-5)
@@ -110,7 +110,7 @@ def test_every_subgame_is_searched_once_a_playthrough():
     progress=lambda done, total: seen.append((done, total)),
   )
   # Public states of an even number of bids: half of the subsets of six bids.
-  assert count_searches(agent) == 32
+  assert searches_from(agent)[0] == 32
   assert visits(subgames).sum() == 32
   assert seen[-1] == (96, 96)
   sums = np.zeros((agent.tree.num_nodes, 3))
@@ -175,7 +175,7 @@ def test_what_neither_player_reaches_is_not_searched(dice_agent, monkeypatch):
   settings = {"num_playthroughs": 4, "num_iterations": 64, "key": jax.random.key(0)}
   progress = lambda done, total: seen.append((done, total))  # noqa: E731
   searching_policy(dice_agent, params=None, progress=progress, **settings)
-  assert len(searched) < 4 * (count_searches(dice_agent) - 1)
+  assert len(searched) < 4 * (searches_from(dice_agent)[0] - 1)
   assert min(searched) > 0
   assert seen == sorted(seen)
   assert seen[-1] == (128, 128)

@@ -15,7 +15,7 @@ from solvers.leaf_values import LeafQuery
 from solvers.search.find import find_subgames
 from solvers.search.oracle import search_leaf_values
 from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import count_searches, make_searching_agent
+from solvers.search.searching_agent import make_searching_agent, searches_from
 from solvers.search.tables import stack_subgames
 
 
@@ -65,7 +65,7 @@ def assert_safe_search_is_safe(search, *, playthroughs, iterations, factor):
 
 def test_kuhn_poker():
   search = Search("kuhn_poker", 2, 64)
-  assert count_searches(search.agent) == 2
+  assert searches_from(search.agent)[0] == 2
   assert_safe_search_is_safe(search, playthroughs=(1, 16, 256), iterations=(16, 128), factor=5)
 
 
