@@ -28,11 +28,12 @@ from solvers.metrics.expected_values import expected_values
 from solvers.metrics.exploitability import best_response_values, exploitability
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
+from solvers.resolving.lock import lock
 from solvers.resolving.off_tree import Widened, answer_bet
 from solvers.resolving.refine import refine
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
-from solvers.sweeps.constraints import Alternatives
+from solvers.sweeps.constraints import Alternatives, Lock
 from solvers.sweeps.pairs import root_marginals
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
   "Gadget",
   "LeafQuery",
   "LeafValues",
+  "Lock",
   "Maxmargin",
   "Placer",
   "Resolve",
@@ -68,6 +70,7 @@ __all__ = [
   "linear_cfr",
   "linear_fictitious_play",
   "linear_optimistic_fictitious_play",
+  "lock",
   "make_algorithm",
   "predictive_cfr_plus",
   "refine",

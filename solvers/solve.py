@@ -10,7 +10,7 @@ from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.expected_values import policy_values
-from solvers.sweeps.constraints import Alternatives
+from solvers.sweeps.constraints import Alternatives, Lock
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import jit_for_each, work_of_solving
@@ -40,7 +40,7 @@ def solve(
   leaf_values: LeafValues | None = None,
   params: Any = None,
   initial_policy: Array | None = None,
-  locked: Array | None = None,
+  locked: Lock | Array | None = None,
   alternatives: Alternatives | Array | None = None,
 ) -> Solution:
   """Approximates an equilibrium of the (sub)game that `tree` represents.
@@ -61,9 +61,9 @@ def solve(
     params: passed on to `leaf_values`.
     initial_policy: `[N, H]` the first policy; None for uniform. With a warm-started algorithm
       (`solvers.warm_started`) the policy to start from.
-    locked: `[N]` or `[N, H]`, the same for all moves of a choice: where true, the player who moves
-      keeps to `initial_policy`, and everybody knows. A number between 0 and 1 is the share of the
-      choice that is kept to it, so `0.3` of a policy that always bets means bets of 30 % or more.
+    locked: `[N]` or `[N, H]` bool, the same for all moves of a choice: where true, the player who
+      moves keeps to `initial_policy`, and both know. Or a `Lock`, such as `solvers.lock` makes,
+      which says itself what is kept to.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
 
   Returns:
@@ -88,13 +88,13 @@ def solve(
   if initial_policy is not None:
     validation.check_policy("initial_policy", tree, initial_policy)
     initial_policy = jnp.asarray(initial_policy, tree.dtype)
-  locks = validation.check_locks(tree, initial_policy, locked)
+  lock = validation.check_lock(tree, initial_policy, locked)
   alternatives = validation.check_alternatives(tree, algorithm, alternatives)
   if not tree.depth_limited:
     leaf_values, params = None, None
   elif leaf_values is not None and hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(tree)
-  given = Given(beliefs, params, initial_policy, locks, alternatives)
+  given = Given(beliefs, params, initial_policy, lock, alternatives)
   work = work_of_solving(tree, leaf_values, given)
   return _solves[work](tree, algorithm, num_iterations, leaf_values, given)
 
@@ -105,13 +105,13 @@ class Given(NamedTuple):
   beliefs: jax.Array
   params: Any
   initial_policy: jax.Array | None
-  locks: tuple[jax.Array, jax.Array] | None
+  lock: Lock | None
   alternatives: Alternatives | None
 
 
 def _run(tree, algorithm, num_iterations, leaf_values, given: Given) -> Solution:
-  beliefs, params, initial_policy, locks, alternatives = given
-  problem = make_problem(tree, beliefs, locks=locks, alternatives=alternatives)
+  beliefs, params, initial_policy, lock, alternatives = given
+  problem = make_problem(tree, beliefs, lock=lock, alternatives=alternatives)
   policy = None if initial_policy is None else problem.split(initial_policy)
 
   def ask(query: LeafQuery) -> jax.Array:

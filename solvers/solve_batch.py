@@ -15,7 +15,7 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.exact_leaf_values import ExactLeafValues
 from solvers.leaf_values import LeafValues
 from solvers.solve import Given, Solution, _run
-from solvers.sweeps.constraints import Alternatives
+from solvers.sweeps.constraints import Alternatives, Lock
 from solvers.sweeps.pairs import root_mass
 from solvers.xla.compiler_options import jit_for_each, work_of_solving
 from solvers.xla.cores import map_over_cores
@@ -44,7 +44,7 @@ def solve_batch(
   leaf_values: LeafValues | None = None,
   params: Any = None,
   initial_policy: Array | None = None,
-  locked: Array | None = None,
+  locked: Lock | Array | None = None,
   alternatives: Alternatives | Array | None = None,
   batch_size: int | None = None,
 ) -> Solution:
@@ -125,10 +125,10 @@ def _run_pieces(rows, shared_tree, params, *, algorithm, num_iterations, leaf_va
   size = len(jax.tree.leaves(rows)[0])
 
   def solve_one(row):
-    tree, beliefs, policy, locks, alternatives, row_params = row
+    tree, beliefs, policy, lock, alternatives, row_params = row
     tree = shared_tree if tree is None else tree
     own = params if row_params is None else (params, row_params)
-    given = Given(beliefs, own, policy, locks, alternatives)
+    given = Given(beliefs, own, policy, lock, alternatives)
     return _run(tree, algorithm, num_iterations, leaf_values, given)
 
   if size == piece:
@@ -202,19 +202,20 @@ def _check_each(trees: PublicTree, stacked: bool, algorithm, policy, locked, alt
     tree = jax.tree.map(lambda x, i=i: x[i], trees) if stacked else trees
     try:
       row = jax.tree.map(lambda x, i=i: x[i], given)
-      validation.check_locks(tree, *row[:2])
+      validation.check_lock(tree, *row[:2])
       validation.check_alternatives(tree, algorithm, row[2])
     except (ValueError, IndexError) as error:
       raise ValueError(f"subgame {i}: {error}") from None
     if traced:
       break  # shapes are the same for all
-  locks = None
-  if locked is not None:
+  lock = locked
+  if locked is not None and not isinstance(locked, Lock):
     share = jnp.asarray(locked, trees.dtype)
-    locks = policy, jnp.broadcast_to(share if share.ndim == 3 else share[..., None], policy.shape)
+    share = jnp.broadcast_to(share if share.ndim == 3 else share[..., None], policy.shape)
+    lock = Lock(policy * share, 1.0 - share)
   if alternatives is not None and not isinstance(alternatives, Alternatives):
     alternatives = Alternatives(alternatives)
-  return locks, jax.tree.map(lambda x: jnp.asarray(x, trees.dtype), alternatives)
+  return jax.tree.map(lambda x: jnp.asarray(x, trees.dtype), (lock, alternatives))
 
 
 @functools.partial(jax.jit, static_argnames="stacked")

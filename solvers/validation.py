@@ -2,6 +2,7 @@
 
 import math
 import operator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ import numpy as np
 from games import pairs
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree
-from solvers.sweeps.constraints import Alternatives
+from solvers.sweeps.constraints import Alternatives, Lock
 
 TOLERANCE = 1e-3
 _REAL = (np.floating, np.integer, np.bool_)
@@ -161,28 +162,34 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
     )
 
 
-def check_locks(tree: PublicTree, policy, locked):
-  """Returns the policy and the share of it that is kept, `[N, H]` each, or None for no locks."""
+def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
+  """Returns what players are held to, given a `Lock` or which parts of `policy` are kept."""
+  shape = (tree.num_nodes, tree.num_infostates)
   if locked is None:
     return None
+  if isinstance(locked, Lock):
+    for name, rows in zip(Lock._fields, locked):
+      if rows is not None:
+        _check_array(f"locked.{name}", rows, shape, "(N, H)")
+    return jax.tree.map(lambda x: jnp.asarray(x, tree.dtype), locked)
   if policy is None:
     raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
   locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
-  shape = (tree.num_nodes, tree.num_infostates)
   if np.shape(locked) == shape[:1]:
     locked = locked[:, None] * np.ones(shape[1], bool)
   _check_array("locked", locked, shape, "(N, H), or (N,)")
   if is_concrete(locked, tree):
     share = np.asarray(locked, float)
-    if not ((share >= 0) & (share <= 1)).all():
-      raise ValueError(f"locked holds {share.min():g} to {share.max():g}; shares lie in 0 to 1")
+    if not ((share == 0) | (share == 1)).all():
+      raise ValueError("locked must hold true and false; solvers.lock makes bounds of frequencies")
     found = _where_choices_differ(tree, share)
     if found is not None:
       raise ValueError(
         f"locked holds some moves of a choice and not others at node {found[0]}, infostate "
         f"{found[1]}; moves of one infostate are locked together"
       )
-  return policy, jnp.asarray(locked, tree.dtype)
+  kept = jnp.asarray(locked, tree.dtype)
+  return Lock(jnp.asarray(policy, tree.dtype) * kept, 1.0 - kept)
 
 
 def _where_choices_differ(tree: PublicTree, rows: np.ndarray) -> tuple[int, int] | None:

@@ -151,16 +151,25 @@ def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: i
   no move would be best. The weight falls off over as much again rather than at once, for the same
   reason. Rows that `player` did not move to are one.
   """
-  policy = []
+  policy, largest = [], _largest_payoff(problem)
   for i, values in enumerate(sweep.nodes):
     advantages = problem.advantages(sweep, i, player)
     if advantages is None:
       policy.append(jnp.ones_like(values))
       continue
     reach = problem.with_nature(i, opponent_reach[i], 1 - player)
-    scale = jnp.maximum(reach.sum(axis=-1, keepdims=True) * problem.largest_payoff, jnp.abs(values))
+    scale = jnp.maximum(reach.sum(axis=-1, keepdims=True) * largest, jnp.abs(values))
     rounding = jnp.finfo(values.dtype)
     unit = jnp.maximum(_ROUNDING * rounding.eps * scale, rounding.tiny)
     best = jnp.clip(2.0 + advantages / unit, 0.0, 1.0)
     policy.append(choose(problem.moves_at(i, player), best, jnp.ones_like(best)))
-  return problem.normalise(tuple(policy))
+  return problem.normalise(tuple(policy), free=True)
+
+
+def _largest_payoff(problem: Problem) -> jax.Array:
+  """Returns a bound of what the game can pay."""
+  largest = jnp.abs(jnp.asarray(problem.tree.payoffs)).max()
+  if problem.tree.payoff_scale.shape[-1]:
+    scale = jnp.abs(jnp.asarray(problem.tree.payoff_scale)).max()
+    largest = largest * jnp.maximum(scale, 1.0)
+  return largest

@@ -10,6 +10,7 @@ from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.algorithms.fictitious_play import best_moves
 from solvers.metrics.expected_values import check_whole, per_unit_of_mass
+from solvers.sweeps.constraints import Lock
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import choose, make_problem
 
@@ -32,7 +33,7 @@ def best_response(
   player: int,
   *,
   beliefs: Array | None = None,
-  locked: Array | None = None,
+  locked: Lock | Array | None = None,
 ) -> BestResponse:
   """Computes `player`'s best response to the other player's part of `policy`.
 
@@ -53,13 +54,13 @@ def best_response(
   validation.check_player(player)
   beliefs = check_whole(tree, policy, beliefs)
   policy = jnp.asarray(policy, tree.dtype)
-  locks = validation.check_locks(tree, policy, locked)
-  return _best_response(tree, policy, int(player), beliefs, locks)
+  lock = validation.check_lock(tree, policy, locked)
+  return _best_response(tree, policy, int(player), beliefs, lock)
 
 
 @functools.partial(jax.jit, static_argnames="player")
-def _best_response(tree, policy, player, beliefs, locks):
-  problem = make_problem(tree, beliefs, locks=locks)
+def _best_response(tree, policy, player, beliefs, lock):
+  problem = make_problem(tree, beliefs, lock=lock)
   levels = problem.split(policy)
   opponent = problem.own_reach(levels, 1 - player)
   sweep = problem.values_up(None, opponent, None, player)

@@ -26,18 +26,29 @@ class Alternatives:
   player: int | None = dataclasses.field(default=None, metadata={"static": True})
 
 
-class Floor(NamedTuple):
-  """The least that players must do: a policy is `rows` plus `free` times a policy of their own.
+class Lock(NamedTuple):
+  """What players are held to: a policy is `least` plus `free` times one over the `open` moves.
 
   Attributes:
-    rows: for each level `[n, H]`, the least probability of each move.
-    free: for each level `[n, H]`, what the rows leave of the choice that the move belongs to.
+    least: `[N, H]` the least probability of each move.
+    free: `[N, H]` what is left of the choice that the move belongs to; zero where it is locked.
+    open: `[N, H]` 1 for moves that the rest may go to, else 0; None for all.
   """
+
+  least: Array
+  free: Array
+  open: Array | None = None
+
+
+class Floor(NamedTuple):
+  """A `Lock` by level, `[n, H]` each."""
 
   rows: Levels
   free: Levels
+  open: Levels | None
 
 
-def make_floor(tree: PublicTree, policy: Array, share: Array) -> Floor:
-  """Returns the floor that holds `share` of each choice to `policy`, both `[N, H]`."""
-  return Floor(split_levels(tree, policy * share), split_levels(tree, 1.0 - share))
+def make_floor(tree: PublicTree, lock: Lock) -> Floor:
+  """Cuts a lock into levels."""
+  least, free = split_levels(tree, lock.least), split_levels(tree, lock.free)
+  return Floor(least, free, None if lock.open is None else split_levels(tree, lock.open))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from games.game import CHANCE
 from games.public_tree import PADDING, Array, PublicTree
-from solvers.sweeps.constraints import Alternatives, Floor, make_floor
+from solvers.sweeps.constraints import Alternatives, Floor, Lock, make_floor
 from solvers.sweeps.levels import (
   Levels,
   join_levels,
@@ -88,15 +88,6 @@ class Problem:
   def root_mass(self) -> jax.Array:
     """The opponent's mass at the root that is compatible with an infostate: `[P, H]`."""
     return self.pairs.root_mass
-
-  @property
-  def largest_payoff(self) -> jax.Array:
-    """A bound of what a game can pay."""
-    largest = jnp.abs(jnp.asarray(self.tree.payoffs)).max()
-    if self.tree.payoff_scale.shape[-1]:
-      scale = jnp.abs(jnp.asarray(self.tree.payoff_scale)).max()
-      largest = largest * jnp.maximum(scale, 1.0)
-    return largest
 
   def split(self, nodes: Array) -> Levels:
     """Cuts an array over nodes `[N, ...]` into one array a level."""
@@ -269,11 +260,12 @@ class Problem:
       tuple(jnp.zeros((level.size, h), dtype) for level in self.tree.structure.levels)
     )
 
-  def normalise(self, weights: Levels) -> Levels:
+  def normalise(self, weights: Levels, *, free: bool = False) -> Levels:
     """Divides non-negative weights of edges by their sum over the mover's choices.
 
     Where all are zero the choices are equally likely. Rows that no player moved to are one, and
-    rows of nodes that are not there zero.
+    rows of nodes that are not there zero. Where players are held to something, `free` says that
+    the weights are those of the free part alone.
     """
     policy = [jnp.ones_like(weights[0])]
     for i in range(1, len(weights)):
@@ -282,26 +274,32 @@ class Problem:
         for player in (0, 1):
           moved = self.moves_at(i, player)
           if moved is not False:
-            rows = choose(moved, self.normalise_rows(i, player, weights[i]), rows)
+            rows = choose(moved, self.normalise_rows(i, player, weights[i], free=free), rows)
       policy.append(rows)
     return tuple(policy)
 
-  def normalise_rows(self, index: int, player: int, weights: jax.Array) -> jax.Array:
+  def normalise_rows(
+    self, index: int, player: int, weights: jax.Array, *, free: bool = True
+  ) -> jax.Array:
     """Divides weights `[n, H]` of level `index` by their sum over `player`'s choices.
 
-    Where all are zero the choices are equally likely. Under a floor this is the free part of the
-    policy that is returned. Rows that `player` did not move to are meaningless.
+    As `normalise`. Rows that `player` did not move to are meaningless.
     """
     real = exists = self._existing(index, weights)
     possible = self.pairs.possible_rows(index, player)
     changing = self.tree.infostate_parent is not None
     if changing and possible is not None:
       real = exists * possible
-    share, total = self._share(index, player, weights * real)
-    fallback, _ = self._share(index, player, real)
-    rows = jnp.where(total > 0, share, fallback)
+    is_open = real
+    if self.floor is not None and self.floor.open is not None:
+      is_open = real * self.floor.open[index]
+    share, total = self._share(index, player, weights * (is_open if free else real))
+    fallback, _ = self._share(index, player, is_open)
     if self.floor is not None:
-      rows = self.floor.rows[index] + self.floor.free[index] * rows
+      fallback = self.floor.rows[index] + self.floor.free[index] * fallback
+      if free:
+        share = self.floor.rows[index] + self.floor.free[index] * share
+    rows = jnp.where(total > 0, share, fallback)
     # Impossible infostates come from nowhere: any number will do, and one is harmless.
     return jnp.where(real > 0, rows, exists) if changing else rows
 
@@ -340,7 +338,11 @@ class Problem:
   ) -> jax.Array:
     if moved is False:
       return self._over_children(index, player, values)
-    free = values if self.floor is None else values * self.floor.free[index]
+    free = values
+    if self.floor is not None:
+      free = values * self.floor.free[index]
+      if self.floor.open is not None:
+        free = jnp.where(self.floor.open[index] > 0, free, -jnp.inf)
     best = self._over_children(index, player, free, maximum=True)
     best = jnp.where(jnp.isfinite(best), best, 0.0)  # infostates that do not exist
     if self.floor is not None:
@@ -356,7 +358,7 @@ def make_problem(
   tree: PublicTree,
   beliefs: Array,
   *,
-  locks: tuple[Array, Array] | None = None,
+  lock: Lock | None = None,
   alternatives: Alternatives | None = None,
 ) -> Problem:
   """Returns the problem of `tree` from root `beliefs` `[P, H]`.
@@ -364,7 +366,7 @@ def make_problem(
   Args:
     tree: whole or depth-limited.
     beliefs: each row a distribution.
-    locks: a policy and the share of each choice that is held to it, both `[N, H]`; None for none.
+    lock: what players are held to, or None.
     alternatives: for algorithms with a gadget.
   """
   tree = jax.tree.map(jnp.asarray, tree)
@@ -377,7 +379,7 @@ def make_problem(
   for above, level in zip(kinds, tree.structure.levels[1:]):
     fixed = level.parent_actor is not None
     mover.append(None if fixed else to_children(level, above[:, None]))
-  floor = None if locks is None else make_floor(tree, *locks)
+  floor = None if lock is None else make_floor(tree, lock)
   return Problem(tree, make_pairs(tree, beliefs), exists, tuple(mover), floor, alternatives)
 
 
