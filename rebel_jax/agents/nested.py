@@ -41,6 +41,7 @@ class NestedAgent:
     whole_decision: bool = False,
     algorithm: Algorithm | None = None,
     num_iterations: int = 512,
+    beliefs: Array | None = None,
     answers: Answers | None = None,
     seed: int = 0,
   ):
@@ -52,14 +53,17 @@ class NestedAgent:
         the same but for its bets.
       gadget: called with the agent's seat: `Resolve`, `Maxmargin`, or a function that returns None
         for unsafe search.
-      whole_decision, algorithm, num_iterations: as for `solvers.answer_bet`.
+      whole_decision, algorithm, num_iterations, beliefs: as for `solvers.answer_bet`.
       answers: found before; agents that share a dictionary answer every bet once.
       seed: of the agent's moves.
     """
     self._blueprint = Widened(game, tree, np.asarray(policy, float))
     self._played = played
     self._settings: dict[str, Any] = dict(
-      whole_decision=whole_decision, algorithm=algorithm, num_iterations=num_iterations
+      whole_decision=whole_decision,
+      algorithm=algorithm,
+      num_iterations=num_iterations,
+      beliefs=beliefs,
     )
     self._gadget = gadget
     self._answers: Answers = {} if answers is None else answers

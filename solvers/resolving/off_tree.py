@@ -34,6 +34,7 @@ def answer_bet(
   chips: int,
   *,
   gadget: Gadget | None = None,
+  beliefs: Array | None = None,
   whole_decision: bool = False,
   algorithm: Algorithm | None = None,
   num_iterations: int = 1024,
@@ -55,6 +56,7 @@ def answer_bet(
     gadget: whose searcher is the other player. None for unsafe search, which trusts the
       blueprint's beliefs about both and can only be had by the expensive method: of a bet that
       nobody makes it knows nothing.
+    beliefs: `[P, H]` at the start, the players' ranges; None for the game's own prior.
     whole_decision: see above.
     algorithm: of the CFR family; None for CFR+.
     num_iterations: one player's update is one.
@@ -91,16 +93,16 @@ def answer_bet(
   ).astype(tree.dtype)
   algorithm = cfr_plus() if algorithm is None else algorithm
   if gadget is None:
-    beliefs, alternatives = posteriors(tree, policy)[node], None
+    beliefs_there, alternatives = posteriors(tree, policy, beliefs)[node], None
   else:
-    known = blueprint_values(game, tree, policy, searcher=searcher)
-    beliefs, alternatives = known.beliefs[node], known.alternatives(node)
+    known = blueprint_values(game, tree, policy, searcher=searcher, beliefs=beliefs)
+    beliefs_there, alternatives = known.beliefs[node], known.alternatives(node)
     algorithm = with_gadget(algorithm, gadget)
   solved = solve(
     below,
     algorithm=algorithm,
     num_iterations=num_iterations,
-    beliefs=beliefs,
+    beliefs=beliefs_there,
     alternatives=alternatives,
   )
   part = (Placer(whole).places(below, root), solved.average_policy)

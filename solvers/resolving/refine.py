@@ -26,6 +26,7 @@ def refine(
   policy: Array,
   *,
   searcher: int,
+  beliefs: Array | None = None,
   cut: int | str | Sequence[int] = "stage",
   gadget: Gadget | None = None,
   gifts: float = 0.0,
@@ -45,6 +46,7 @@ def refine(
     tree: whole, of that game.
     policy: `[N, H]` the blueprint.
     searcher: whose policy is improved, 0 or 1.
+    beliefs: `[P, H]` at the root; None for the tree's own prior.
     cut: where subgames start: public actions below the root, `"stage"` for the end of the root's
       stage, or nodes of `tree`, none below another.
     gadget: such as `Maxmargin(searcher)`. None for unsafe search, which trusts both players'
@@ -63,7 +65,7 @@ def refine(
       `gadget` is another player's.
   """
   if known is None or gadget is None:
-    known = known or blueprint_values(game, tree, policy, searcher=searcher)
+    known = known or blueprint_values(game, tree, policy, searcher=searcher, beliefs=beliefs)
   if gadget is not None and (gadget.searcher != searcher or known.searcher != searcher):
     raise ValueError(
       f"searcher={searcher}, but gadget and known are for player {gadget.searcher} and "
@@ -78,15 +80,15 @@ def refine(
   stacked = stack_trees([part.astype(tree.dtype) for part in below])
   algorithm = cfr_plus() if algorithm is None else algorithm
   if gadget is None:
-    beliefs, alternatives = posteriors(tree, policy)[nodes], None
+    below_beliefs, alternatives = posteriors(tree, policy, beliefs)[nodes], None
   else:
     algorithm = with_gadget(algorithm, gadget)
-    beliefs, alternatives = known.beliefs[nodes], known.alternatives(nodes, gifts=gifts)
+    below_beliefs, alternatives = known.beliefs[nodes], known.alternatives(nodes, gifts=gifts)
   solved = solve_batch(
     stacked,
     algorithm=algorithm,
     num_iterations=num_iterations,
-    beliefs=beliefs,
+    beliefs=below_beliefs,
     alternatives=alternatives,
   )
   parts = []
@@ -122,7 +124,7 @@ def _possible(tree: PublicTree, node: int) -> np.ndarray | None:
 
 
 @jax.jit
-def posteriors(tree: PublicTree, policy: Array) -> jax.Array:
+def posteriors(tree: PublicTree, policy: Array, beliefs: Array | None = None) -> jax.Array:
   """Returns both players' beliefs at every node under a policy, `[N, P, H]`."""
-  problem = make_problem(tree, tree.prior)
+  problem = make_problem(tree, tree.prior if beliefs is None else beliefs)
   return node_beliefs(problem, problem.split(jnp.asarray(policy, tree.dtype)))
