@@ -1,6 +1,7 @@
 """`python -m rebel_jax.play`: a person plays the agent in a terminal."""
 
 import dataclasses
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -9,12 +10,14 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
+import games
 import solvers
-from games import LiarsDice
+from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, Searcher
 from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
@@ -30,9 +33,10 @@ class Options:
   """Play against the agent in the terminal.
 
   Attributes:
-    checkpoint: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, or
-      the name of a network that comes with the package.
-    iterations: Iterations of each of the agent's searches; one player's update is one.
+    checkpoint: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, the
+      name of a network that comes with the package, or a hold'em game, which is then solved: that
+      agent answers bets of any size.
+    iterations: Iterations of each of the agent's searches and solves; one player's update is one.
     algorithm: What the agent searches with; None for the run's eval_algorithm.
     game_params: Parameters of the game to change, such as stack 9000: the agent then plays a spot
       that it was not trained for.
@@ -57,16 +61,26 @@ class QuitError(Exception):
 class Table:
   """A person and an agent at one table; `ask` reads a line and `say` prints one."""
 
-  def __init__(self, agent: Agent, ask: Callable[[str], str], say: Callable[[str], None], rng):
+  def __init__(
+    self, agent: Agent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
+  ):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
-    self.game = agent.searcher.game
-    self.dealer = Dealer(self.game)
+    self._spot = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
+    self.dealer = Dealer(self._spot)
     self.score = 0.0
     self.record: list[str] = []
+
+  @property
+  def game(self) -> Game:
+    """The rules, with the bets that were added in this hand."""
+    return self.dealer.game
 
   def play(self, seat: int) -> float:
     """Plays one game with the person in `seat` and returns what the person won."""
     dealer, agent = self.dealer, self.agent
+    dealer.game = self._spot
+    if isinstance(agent, NestedAgent):
+      agent.widen_match(self._spot)
     dealer.deal(self.rng)
     agent.start(1 - seat, dealer.infostates[1 - seat])
     self.record = []
@@ -131,6 +145,14 @@ class Table:
         self.explain()
       elif answer in moves:
         return moves[answer]
+      elif isinstance(self.agent, NestedAgent) and re.fullmatch(r"[1-9]\d{0,11}", answer):
+        try:
+          move = self.dealer.widen(int(answer))
+        except ValueError as error:
+          self.say(f"{error}.")
+          continue
+        self.agent.widen_match(self.dealer.game)
+        return move
       else:
         self.say(f"{answer!r} is not a move here; type one of: {' '.join(moves)}")
 
@@ -150,6 +172,8 @@ class Table:
         f"highest face, {self.game.num_faces}, counts as any. Bid higher, or call the last bid "
         "with liar: whoever is wrong loses."
       )
+    if isinstance(self.agent, NestedAgent):
+      self.say("A number bets or raises until so many of your chips are in the pot, be it any.")
     if isinstance(self.game, Holdem):
       self.say(
         "Hold'em between two: each has two cards of their own, shares those on the board, and the "
@@ -160,12 +184,13 @@ class Table:
 
   def note(self) -> None:
     """Keeps what the agent believes and wants to do, to be shown after the game."""
-    agent, person = self.agent, 1 - self.agent.player
-    belief = agent.beliefs[person]
-    likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > 0.005]
-    thinks = ", ".join(
-      f"{self.in_suits(self.game.infostate_name(person, h))} {belief[h]:.0%}" for h in likely
-    )
+    agent, thinks = self.agent, ""
+    if isinstance(agent, Agent):
+      person = 1 - agent.player
+      belief = agent.beliefs[person]
+      likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > 0.005]
+      hands = (f"{self.game.infostate_name(person, h)} {belief[h]:.0%}" for h in likely)
+      thinks = f"you hold {self.in_suits(', '.join(hands))}; "
     moves = sorted(agent.choices().items(), key=lambda item: -item[1])
     wants = ", ".join(
       f"{self.move_name(agent.player, move)} {p:.0%}" for move, p in moves if p > 0.005
@@ -173,12 +198,17 @@ class Table:
     history = self.dealer.history
     said = [self.in_suits(self.game.describe(history[:i], a)) for i, a in enumerate(history)]
     after = ", ".join(said) or "nothing yet"
-    self.record.append(f"after {after}: you hold {thinks}; its policy: {wants}")
+    self.record.append(f"after {after}: {thinks}its policy: {wants}")
 
   def why(self) -> None:
     """Shows what was noted."""
     for line in self.record or ["The agent made no decision in this game."]:
       self.say(f"  {line}")
+
+
+def is_network(name: str) -> bool:
+  """Says whether there is a trained network of that name, in a folder or with the package."""
+  return os.path.isdir(name) or name in checkpoint.pretrained()
 
 
 def run(table: Table, options: Options) -> None:
@@ -208,6 +238,29 @@ def run(table: Table, options: Options) -> None:
     table.say(f"\n{played} game{'s' * (played != 1)} played, you {table.score:+g}. Goodbye.")
 
 
+def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> NestedAgent:
+  """Solves the hold'em game that `options.checkpoint` names, and returns who plays it.
+
+  Raises:
+    ConfigError: it is not hold'em, or a parameter is not allowed.
+  """
+  try:
+    game = games.make(options.checkpoint, **dict(options.game_params))
+  except (TypeError, ValueError) as error:
+    raise ConfigError(f"game_params: {error}") from None
+  if not isinstance(game, Holdem):
+    raise ConfigError(
+      f"checkpoint={options.checkpoint!r} is a game; of those only hold'em is solved to be played"
+    )
+  say(f"{game!r} is solved, which takes some seconds; so does the answer to every new bet.")
+  tree = games.build_public_tree(game)
+  algorithm = solvers.make_algorithm(options.algorithm or "discounted_cfr")
+  solved = solvers.solve(tree, algorithm=algorithm, num_iterations=options.iterations)
+  return NestedAgent(
+    game, tree, solved.average_policy, played=game, num_iterations=options.iterations, seed=seed
+  )
+
+
 def main(
   argv: Sequence[str] | None = None,
   ask: Callable[[str], str] = input,
@@ -221,22 +274,28 @@ def main(
       argv,
       prog="python -m rebel_jax.play",
       networks=checkpoint.pretrained(),
+      holdem=[name for name in games.registered_games() if "holdem" in name],
       algorithms=solvers.registered_algorithms(),
     )
     groups.check(options)
-    policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
-    compile_cache.enable()
     seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
     rng = np.random.default_rng(seed)
     own = int(rng.integers(2**31))
-    settings: dict[str, Any] = dict(iterations=options.iterations, algorithm=options.algorithm)
-    searcher = Searcher(policy, **settings, seed=own)
+    agent: Agent | NestedAgent
+    if options.checkpoint in games.registered_games() and not is_network(options.checkpoint):
+      compile_cache.enable()
+      agent = solve_spot(options, own, say)
+    else:
+      policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
+      compile_cache.enable()
+      settings: dict[str, Any] = dict(iterations=options.iterations, algorithm=options.algorithm)
+      searcher = Searcher(policy, **settings, seed=own)
+      say(f"{searcher.game!r}: the agent compiles its search, which takes some seconds.")
+      agent = Agent(searcher, seed=own)
   except ConfigError as error:
     return flags.fail(error)
   try:
-    say(f"{searcher.game!r}: the agent compiles its search, which takes some seconds.")
-    table = Table(Agent(searcher, seed=own), ask, say, rng)
-    run(table, options)
+    run(Table(agent, ask, say, rng), options)
   except KeyboardInterrupt:
     say("")
     return 130

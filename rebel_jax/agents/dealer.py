@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from games import TERMINAL, Game
+from games.poker.holdem import Holdem
 
 
 class Move(NamedTuple):
@@ -40,6 +41,20 @@ class Dealer:
     self.state, self.history = self.game.initial_state(), []
     table = int(self.game.pair_index(self.state[None])[0])
     self.infostates = list(self._pairs.deal(prior, table, rng))
+
+  def widen(self, chips: int) -> Move:
+    """Adds a bet of so many chips to a hold'em game here, and returns it as the actor's move.
+
+    Raises:
+      ValueError: as `Holdem.with_bet`, or the game is not hold'em.
+    """
+    if not isinstance(self.game, Holdem):
+      raise ValueError(f"bet={chips} is not a move of {self.game!r}")
+    wider, action = self.game.with_bet(self.history, chips), self.game.burn
+    # Chance's actions come after the bets, so each moves up by one.
+    self.history = [x + (x >= action) for x in self.history]
+    self.game = wider
+    return Move(action, self.infostates[self.actor])
 
   @property
   def actor(self) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from games import PublicTree
+from games import Game, PublicTree
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array
 from rebel_jax.agents.dealer import Move
@@ -79,13 +79,17 @@ class NestedAgent:
   def _start(self) -> None:
     self._added: Bets = ()
     self._use(self._blueprint, 0)
-    game = self.game if self._played is None else self._played
-    self._state = game.initial_state()
+    self._state = (self._played or self.game).initial_state()
 
   def _use(self, found: Widened, node: int) -> None:
     self.game, self._tree, self._policy = found
     self._node = node
     self._kids = np.asarray(self._tree.parent)
+
+  def widen_match(self, played: Game) -> None:
+    """Takes note that the game of the match has bets more than before, such as one just made."""
+    assert isinstance(played, Holdem)
+    self._played = played
 
   def choices(self) -> dict[Move, float]:
     """Returns the agent's moves here, numbered as in the match, and their probabilities."""
@@ -110,8 +114,7 @@ class NestedAgent:
     else:
       own = action if action < FIRST_BET else action - played.burn + self.game.burn
       self._follow(own)
-    if self._played is not None:
-      self._state = self._played.next_states(self._state[None], np.array([action]))[0]
+    self._state = played.next_states(self._state[None], np.array([action]))[0]
 
   def observe_bet(self, chips: int) -> None:
     """Takes note of a bet by the chips that the bettor then has in the pot; solves if it must.

@@ -150,3 +150,21 @@ def test_showdowns_without_tables():
     assert dealer.payoff() == scale * table[index][tuple(dealer.infostates)]
     seen.add((index == 0, float(np.sign(dealer.payoff()))))
   assert {(True, 1.0), (True, -1.0), (False, 1.0), (False, -1.0)} <= seen
+
+
+def test_a_solved_spot_answers_bets_of_any_size():
+  spot = ("board", "9hTdQsKhKd", "ranks", "9TJQKA", "suits", "shd", "pot", 100, "stack", 400)
+  text, code = at_the_table(
+    "river_endgame_holdem",
+    *("--iterations", 40, "--seed", 3, "--seat", 0, "--games", 2, "--game-params", *spot),
+    *("big_blind", 20),
+    answers=["help", "9", "1000", "133", *["call", "check", "fold"] * 3, "", "133", *["call"] * 6],
+  )
+  assert code == 0
+  assert "A number bets or raises until so many of your chips are in" in text
+  assert "bet=9 is below the minimum" in text
+  assert "bet=1000 is more than the smaller stack" in text
+  assert text.count("The agent held") == 2
+  assert at_the_table("kuhn_poker_no", answers=[])[1] == 2
+  assert at_the_table("rock_paper_scissors", answers=[])[1] == 2
+  assert at_the_table("river_endgame_holdem", "--game-params", "pot", -1, answers=[])[1] == 2
