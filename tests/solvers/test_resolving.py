@@ -1,5 +1,7 @@
 """Safe subgame solving: Coin Toss as printed, the theorems as inequalities, what breaks them."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -129,7 +131,6 @@ CASES = {
   "random 3": (RandomGame(3), 2),
   "leduc": (games.make("leduc_poker"), "chance"),
 }
-SLOW = {"dice", "random 0", "random 3"}
 
 
 def blueprint_of(tree, kind):
@@ -159,15 +160,18 @@ def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
   return float(values[1] - values[0])
 
 
+QUICK = {("random", 0, "resolve"), ("leduc", 0, "maxmargin")}
+
+
 @pytest.mark.parametrize(
-  "case", [pytest.param(x, marks=pytest.mark.slow if x in SLOW else ()) for x in CASES]
+  ("case", "searcher", "kind"),
+  [
+    pytest.param(*x, marks=[] if x[0] == "kuhn" or x in QUICK else pytest.mark.slow)
+    for x in itertools.product(CASES, (0, 1), ("resolve", "maxmargin", "reach"))
+  ],
 )
-@pytest.mark.parametrize("searcher", [0, 1])
-@pytest.mark.parametrize("kind", ["resolve", "maxmargin", "reach"])
 def test_safe_methods_are_no_worse_than_the_blueprint(case, searcher, kind, x64):
   """All subgames of a cut are refined at once; what is left over is the solver's error."""
-  if case == "leduc" and (searcher, kind) not in {(0, "maxmargin"), (1, "resolve")}:
-    pytest.skip("one of each is enough of Leduc poker: compiling it takes longest")
   gadget = Resolve(searcher) if kind == "resolve" else Maxmargin(searcher)
   for blueprint in ("random", "16", "240"):
     found = change(case, searcher, blueprint, gadget, gifts=float(kind == "reach"))
