@@ -57,6 +57,7 @@ def wait_for(condition, seconds: float = 60.0) -> None:
     time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_it_is_killed_and_goes_on_where_it_was(tmp_path, folder):
   output = tmp_path / "machine.jsonl"
   first = subprocess.Popen(command(output), cwd=ROOT, stdout=subprocess.PIPE, text=True)

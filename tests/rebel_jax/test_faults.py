@@ -308,6 +308,7 @@ def test_numbers_that_were_edited_are_noticed(copy, item):
   assert_same_run(copy, trained())
 
 
+@pytest.mark.slow
 def test_bits_that_flip_on_the_disk_are_noticed(copy):
   """Orbax notices where it cannot decode what it reads, and otherwise returns other numbers."""
   newest = checkpoint.checkpoints_of(copy)[-1]

@@ -230,6 +230,7 @@ def test_the_learner_fits_a_known_policy():
   assert np.asarray(out)[:, 1].any()
 
 
+@pytest.mark.slow
 def test_a_run_with_a_policy_network_resumes_and_is_measured(tmp_path):
   """Both networks, their optimizers and buffers come back; evaluation searches from the policy."""
   changes = dict(policy_network=True, uses_per_example=8.0)
