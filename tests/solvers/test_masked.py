@@ -177,4 +177,5 @@ def test_control_a_state_that_is_not_extended_shows(x64):
 
 def test_a_masked_problem_differs_from_a_sliced_one_in_leaves_alone():
   names = {field.name for field in dataclasses.fields(MaskedProblem)}
-  assert names - {"frontier", "rows", "features"} == {"tree", "pairs", "exists", "mover"}
+  shared = {"tree", "pairs", "exists", "mover", "floor", "alternatives"}
+  assert names - {"frontier", "rows", "features"} == shared
