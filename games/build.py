@@ -10,6 +10,7 @@ import numpy as np
 
 from games.game import CHANCE, TERMINAL, Game
 from games.kinds import LEAF
+from games.origin import origin_of
 from games.pairs import Pairs
 from games.public_tree import Level, PublicTree, TreeStructure, plan_sweeps
 
@@ -290,6 +291,7 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
     leaf_actor=game.actor(state[leaves]).astype(np.int8),
     structure=structure,
     depth_limited=leaves.size > 0,
+    origin=origin_of(game, pairs),
     **kept.columns(np.concatenate([nodes.dealt for nodes in levels])),
   )
   return tree.astype(jax.dtypes.canonicalize_dtype(float))

@@ -18,6 +18,7 @@ _LARGE_TABLE = 64  # with more infostates than this a table for each node would 
 _ROUNDING = 1e-12  # what sums that cancel leave of nothing
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class Pairs(abc.ABC):
   """Weights and payoffs of pairs of infostates (player 0's, player 1's).
 

@@ -151,7 +151,7 @@ def _scatter(values: np.ndarray, places: np.ndarray, size: int, fill) -> np.ndar
 
 def _place(name, value, tree, place, structure, leaf_rank, terminal_rank):
   """Returns one tree's array in the common shape."""
-  if name in ("prior", "pair_weights", "root_pair_index", "root_features", "hands"):
+  if name in ("prior", "pair_weights", "root_pair_index", "root_features", "hands", "origin"):
     return np.asarray(value)
   if name in ("leaf_nodes", "terminal_nodes"):
     return np.zeros(0, np.int32)  # replaced by the common ones

@@ -25,7 +25,7 @@ from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
-from solvers.metrics.exploitability import best_response_values, exploitability
+from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
 from solvers.resolving.lock import lock
@@ -33,8 +33,12 @@ from solvers.resolving.off_tree import Widened, answer_bet
 from solvers.resolving.refine import refine
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
+<<<<<<< HEAD
 from solvers.sweeps.constraints import Alternatives, Lock
 from solvers.sweeps.pairs import root_marginals
+=======
+from solvers.sweeps.constraints import Alternatives
+>>>>>>> wip-attack2
 
 __all__ = [
   "CFR",

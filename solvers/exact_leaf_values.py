@@ -10,6 +10,7 @@ import numpy as np
 
 from games import PADDING, Game, PublicTree, stack_trees
 from games.build import build_from_state
+from games.origin import check_tree_of
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.named import discounted_cfr
@@ -107,6 +108,8 @@ def _same_leaves(tree: PublicTree, known: PublicTree) -> jax.Array:
   """Says whether a traced tree has the leaves of a concrete one."""
   leaves = np.asarray(known.leaf_nodes)
   same = (jnp.asarray(tree.leaf_nodes) == leaves).all()
+  if tree.origin is not None and known.origin is not None:
+    same &= (jnp.asarray(tree.origin) == np.asarray(known.origin)).all()
   same &= (jnp.asarray(tree.state)[leaves] == np.asarray(known.state)[leaves]).all()
   if tree.possible is not None and known.possible is not None:
     same &= (jnp.asarray(tree.possible)[leaves] == np.asarray(known.possible)[leaves]).all()
@@ -197,7 +200,7 @@ class ExactLeafValues:
         "trees are traced, and the subgames below their leaves are found in concrete arrays; "
         "stacked trees must be concrete for exact_leaf_values"
       )
-    self._check_game(trees)
+    check_tree_of(self.game, trees)
     stack: dict[int, PublicTree] = {}
     rows = []
     for b, leaves in enumerate(np.asarray(trees.leaf_nodes)):
@@ -212,16 +215,8 @@ class ExactLeafValues:
     function = dataclasses.replace(self._function, stacked=True)
     return function, stack_trees(list(stack.values())), np.stack(rows)
 
-  def _check_game(self, tree: PublicTree) -> None:
-    game, width = self.game, tree.state.shape[-1]
-    if width != len(game.initial_state()) or tree.num_infostates != game.num_infostates:
-      raise ValueError(
-        f"tree has {tree.num_infostates} infostates and public states of {width} integers, which "
-        f"is not a tree of {game!r}"
-      )
-
   def _group_leaves(self, tree: PublicTree) -> tuple[LeafGroup, ...]:
-    self._check_game(tree)
+    check_tree_of(self.game, tree)
     subgames = self._subgames(tree.state, tree.possible, tree.leaf_nodes, tree.dtype)
     members: dict[Any, list[int]] = {}
     for i, subgame in enumerate(subgames):

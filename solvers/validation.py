@@ -62,6 +62,29 @@ def check_num_iterations(num_iterations: int, alternating: bool) -> int:
   return number
 
 
+def check_integer(name: str, value, *, least: int = 1) -> int:
+  """Returns `value` if it is an integer of at least `least`."""
+  whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+  if not whole or value < least:
+    raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
+  return int(value)
+
+
+def check_even(name: str, value, *, least: int = 2) -> int:
+  """Returns `value` if it is an even integer of at least `least`."""
+  number = check_integer(name, value, least=least)
+  if number % 2:
+    raise ValueError(f"{name}={number} must be even")
+  return number
+
+
+def check_bool(name: str, value) -> bool:
+  """Returns `value` if it is True or False; a string would count as true."""
+  if not isinstance(value, bool | np.bool_):
+    raise ValueError(f"{name}={value!r} must be True or False")
+  return bool(value)
+
+
 def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
   """Returns `value` as a float if it is a real number and not NaN."""
   if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):

@@ -69,8 +69,8 @@ class Holdem(Game):
     every_hand: bool = False,
   ):
     self.deck = Deck() if deck is None else deck
-    self.board = tuple(int(card) for card in board)
-    self.deals = tuple(int(number) for number in deals)
+    self.board = _whole("board", board)
+    self.deals = _whole("deals", deals)
     self.rules = Betting() if rules is None else rules
     self.bets = bets
     self._added_bets = added_bets
@@ -375,3 +375,9 @@ class Holdem(Game):
   def __repr__(self) -> str:
     board = self.deck.names(self.board)
     return f"<{self.name}: board {board!r}, paid {self.rules.paid}, stacks {self.rules.stacks}>"
+
+
+def _whole(name: str, numbers: Sequence[int]) -> tuple[int, ...]:
+  if any(isinstance(x, bool) or not isinstance(x, int | np.integer) for x in numbers):
+    raise ValueError(f"{name}={tuple(numbers)} must be whole numbers")
+  return tuple(int(x) for x in numbers)

@@ -19,6 +19,7 @@ from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
+from solvers import validation
 from solvers.search.batch import node_beliefs, sample_stop, search_batch
 from solvers.search.searching_agent import SearchingAgent, make_searching_agent
 from solvers.sweeps.levels import join_levels
@@ -80,10 +81,8 @@ class Searcher:
       ConfigError: the depth is not allowed.
       ValueError: a number or the algorithm is not allowed.
     """
-    if iterations < 2 or iterations % 2:
-      raise ValueError(f"iterations={iterations!r} must be a positive even number")
-    if num_games < 1:
-      raise ValueError(f"num_games={num_games!r} must be a positive integer")
+    iterations = validation.check_even("iterations", iterations)
+    num_games = validation.check_integer("num_games", num_games)
     name = policy.config.evaluation.eval_algorithm if algorithm is None else algorithm
     check_algorithm("algorithm", name)
     self.game: Game = policy.config.make_game()

@@ -6,8 +6,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from games import CHANCE, Game, PublicTree
+from games.origin import check_tree_of, origin_of
 from rebel_jax.agents.agent import Agent, prepare
 from rebel_jax.agents.dealer import Dealer, Move
+from solvers import validation
+from solvers.metrics.expected_values import check_whole
 
 
 class Player(Protocol):
@@ -59,7 +62,8 @@ class PolicyPlayer:
   """
 
   def __init__(self, tree: PublicTree, policy, *, seed: int = 0):
-    self._tree, self._policy = tree, np.asarray(policy, float)
+    self.tree, self.policy = tree, policy
+    self._rows = np.asarray(policy, float)
     self._parent, self._action = np.asarray(tree.parent), np.asarray(tree.action)
     self._rng = np.random.default_rng(seed)
     self._player = self._infostate = self._node = 0
@@ -80,14 +84,14 @@ class PolicyPlayer:
     moves, weights = [], []
     for child in np.flatnonzero(self._parent == self._node):
       after = np.array([self._infostate])
-      if self._tree.infostate_parent is not None:
-        fits = self._tree.infostate_parent[child, self._player] == self._infostate
-        if self._tree.possible is not None:
-          fits = fits & self._tree.possible[child, self._player]
+      if self.tree.infostate_parent is not None:
+        fits = self.tree.infostate_parent[child, self._player] == self._infostate
+        if self.tree.possible is not None:
+          fits = fits & self.tree.possible[child, self._player]
         after = np.flatnonzero(fits)
       for infostate in after.tolist():
         moves.append(Move(int(self._action[child]), infostate))
-        weights.append(self._policy[child, infostate])
+        weights.append(self._rows[child, infostate])
     return moves[self._rng.choice(len(moves), p=np.array(weights) / np.sum(weights))]
 
 
@@ -142,10 +146,10 @@ def play_match(
     seed: of deals, chance and players.
 
   Raises:
-    ValueError: `num_games` is not allowed.
+    ValueError: `num_games` is not allowed, or a player plays another game or has a policy that is
+      not a distribution in every infostate.
   """
-  if num_games < 4 or num_games % 2:
-    raise ValueError(f"num_games={num_games!r} must be an even number of at least 4")
+  num_games = validation.check_even("num_games", num_games, least=4)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
   tables = []
@@ -157,6 +161,7 @@ def play_match(
     for player in (0, 1):
       players[player].start(player, dealer.infostates[player])
     tables.append((seat, dealer, players))
+  _check_players(game, [player for _, _, players in tables for player in players])
   running = tables
   while running:
     _settle_chance(running, rng)
@@ -166,6 +171,17 @@ def play_match(
     for _, dealer, players in running:
       _apply(dealer, players, players[dealer.actor].act(), rng)
   return summarise([(s, dealer.payoff() * (1 - 2 * s)) for s, dealer, _ in tables])
+
+
+def _check_players(game: Game, players: Sequence[Player]) -> None:
+  """Checks that players who know rules or a tree know those of `game`, and policies; once each."""
+  policies = {(id(x.tree), id(x.policy)): x for x in players if isinstance(x, PolicyPlayer)}
+  for known in policies.values():
+    check_tree_of(game, known.tree)
+    check_whole(known.tree, known.policy, None)
+  for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, Agent)):
+    if (origin_of(searcher.game) != origin_of(game)).any():
+      raise ValueError(f"the agent plays {searcher.game!r}, and the match is of {game!r}")
 
 
 def search_together(agents: Sequence[Agent]) -> None:

@@ -12,6 +12,7 @@ from rebel_jax.agents.dealer import Move as AgentMove
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.correspondence import load_game
 from rebel_jax.open_spiel.decisions import Move, find_moves
+from solvers import validation
 
 
 class Translation:
@@ -148,8 +149,7 @@ def play_bots(
   Raises:
     ValueError: `num_games` is not allowed, or the game has no counterpart in OpenSpiel.
   """
-  if num_games < 4 or num_games % 2:
-    raise ValueError(f"num_games={num_games!r} must be an even number of at least 4")
+  num_games = validation.check_even("num_games", num_games, least=4)
   translation = Translation(searcher.game)
   game = translation.open_spiel_game
   rng = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ import numpy as np
 import pyspiel
 
 from games import CHANCE, TERMINAL, Game, PublicTree
+from games.origin import check_tree_of
 from rebel_jax.open_spiel.correspondence import (
   Correspondence,
   find_correspondence,
@@ -39,8 +40,7 @@ def find_moves(game: Game, tree: PublicTree) -> Iterator[Move]:
     ValueError: `tree` is not the whole public tree of `game`, or the game has no counterpart.
   """
   spiel_game = load_game(game)
-  if not isinstance(tree, PublicTree):
-    raise ValueError(f"tree={type(tree).__name__} must be a games.PublicTree")
+  check_tree_of(game, tree)
   state = np.asarray(tree.state)
   whole = state.ndim == 2 and not tree.depth_limited
   if not whole or not np.array_equal(state[0], game.initial_state()):

@@ -9,32 +9,41 @@ from solvers.algorithms.cfr import CFR
 from solvers.algorithms.cfr_avg import CFRAvg
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets.gadget import Gadget
-from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus
+from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus, RegretRule
 from solvers.algorithms.warm_start import WarmStarted
 from solvers.algorithms.with_gadget import WithGadget
-from solvers.validation import check_number, check_player
+from solvers.validation import check_bool, check_number, check_player
 
 
-def _averaging(value: float) -> float:
-  value = check_number("averaging", value, allow_infinite=False)
+def _averaging(value: float, name: str = "averaging") -> float:
+  value = check_number(name, value, allow_infinite=False)
   if value < 0:
-    raise ValueError(f"averaging={value!r} must be at least 0: later policies weigh no less")
+    raise ValueError(f"{name}={value!r} must be at least 0: later policies weigh no less")
   return value
+
+
+def _cfr(rule: RegretRule, averaging: float, alternating: bool, name: str = "averaging") -> CFR:
+  return CFR(rule, _averaging(averaging, name), check_bool("alternating", alternating))
+
+
+def _fictitious_play(averaging: float, alternating: bool, *, optimistic: bool) -> FictitiousPlay:
+  alternating = check_bool("alternating", alternating)
+  return FictitiousPlay(_averaging(averaging), optimistic=optimistic, alternating=alternating)
 
 
 def vanilla_cfr(*, averaging: float = 0.0, alternating: bool = True) -> CFR:
   """CFR (Zinkevich et al. 2007; thesis, section 2.2): regret matching, uniform average."""
-  return CFR(DiscountedRegret(math.inf, math.inf), _averaging(averaging), alternating)
+  return _cfr(DiscountedRegret(math.inf, math.inf), averaging, alternating)
 
 
 def cfr_plus(*, averaging: float = 2.0, alternating: bool = True) -> CFR:
   """CFR+: regrets floored at zero. Quadratic average (thesis, section 3.1); OpenSpiel's is 1."""
-  return CFR(DiscountedRegret(math.inf, -math.inf), _averaging(averaging), alternating)
+  return _cfr(DiscountedRegret(math.inf, -math.inf), averaging, alternating)
 
 
 def linear_cfr(*, averaging: float = 1.0, alternating: bool = True) -> CFR:
   """Linear CFR (thesis, section 3.1): iteration t weighs t in regrets and average."""
-  return CFR(DiscountedRegret(1.0, 1.0), _averaging(averaging), alternating)
+  return _cfr(DiscountedRegret(1.0, 1.0), averaging, alternating)
 
 
 def discounted_cfr(
@@ -47,29 +56,26 @@ def discounted_cfr(
   allow pruning.
 
   Raises:
-    ValueError: an exponent is not a number (infinite ones are allowed for alpha and beta), or
-      gamma is negative.
+    ValueError: an exponent is not a number (infinite ones are allowed for alpha and beta), gamma
+      is negative, or `alternating` is not a boolean.
   """
   rule = DiscountedRegret(check_number("alpha", alpha), check_number("beta", beta))
-  gamma = check_number("gamma", gamma, allow_infinite=False)
-  if gamma < 0:
-    raise ValueError(f"gamma={gamma!r} must be at least 0: later policies weigh no less")
-  return CFR(rule, gamma, alternating)
+  return _cfr(rule, gamma, alternating, "gamma")
 
 
 def predictive_cfr_plus(*, averaging: float = 2.0, alternating: bool = True) -> CFR:
   """PCFR+ (Farina, Kroer and Sandholm 2021): CFR+ that expects the last regrets again."""
-  return CFR(PredictiveRegretPlus(), _averaging(averaging), alternating)
+  return _cfr(PredictiveRegretPlus(), averaging, alternating)
 
 
 def fictitious_play(*, averaging: float = 0.0, alternating: bool = True) -> FictitiousPlay:
   """Fictitious play (Brown 1951; ReBeL, appendix H)."""
-  return FictitiousPlay(_averaging(averaging), optimistic=False, alternating=alternating)
+  return _fictitious_play(averaging, alternating, optimistic=False)
 
 
 def linear_fictitious_play(*, averaging: float = 1.0, alternating: bool = True) -> FictitiousPlay:
   """Fictitious play with linear weights; Table 2's full-game FP row."""
-  return FictitiousPlay(_averaging(averaging), optimistic=False, alternating=alternating)
+  return _fictitious_play(averaging, alternating, optimistic=False)
 
 
 def linear_optimistic_fictitious_play(
@@ -79,7 +85,7 @@ def linear_optimistic_fictitious_play(
 
   Its average policy is the one that responses are computed against.
   """
-  return FictitiousPlay(_averaging(averaging), optimistic=True, alternating=alternating)
+  return _fictitious_play(averaging, alternating, optimistic=True)
 
 
 def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
@@ -89,8 +95,9 @@ def cfr_avg(algorithm: Algorithm, *, sound: bool = False) -> Algorithm:
   with two beliefs, which an exact oracle can answer.
 
   Raises:
-    ValueError: `algorithm` is not of the CFR family.
+    ValueError: `algorithm` is not of the CFR family, or `sound` is not a boolean.
   """
+  sound = check_bool("sound", sound)
   if isinstance(algorithm, WarmStarted):
     return dataclasses.replace(algorithm, algorithm=cfr_avg(algorithm.algorithm, sound=sound))
   if isinstance(algorithm, CFRAvg):

@@ -7,6 +7,7 @@ import numpy as np
 
 from games import PublicTree, build_public_tree
 from games.build import build_from_state
+from games.origin import check_tree_of
 from games.poker.holdem import Holdem
 from games.public_tree import Array
 from solvers.algorithms.algorithm import Algorithm
@@ -65,9 +66,10 @@ def answer_bet(
     The wider game, its tree and both players' policy on it; the blueprint never makes the new bet.
 
   Raises:
-    ValueError: as `Holdem.with_bet`; the gadget is the bettor's; there is none and
-      `whole_decision` is false.
+    ValueError: as `Holdem.with_bet`; `tree` is of another game; the gadget is the bettor's;
+      there is none and `whole_decision` is false.
   """
+  check_tree_of(game, tree)
   wider = game.with_bet(history, chips)
   bettor = int(game.actor(game.state_after(history)[None])[0])
   searcher = 1 - bettor

@@ -9,10 +9,12 @@ import numpy as np
 from games import Game, PublicTree, stack_trees
 from games.build import build_from_state
 from games.kinds import CHANCE
+from games.origin import check_tree_of
 from games.public_tree import Array
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
+from solvers.metrics.expected_values import check_whole
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
 from solvers.search.batch import node_beliefs
@@ -64,6 +66,8 @@ def refine(
     ValueError: as `blueprint_values` and `solve_batch`, or there are no subgames at that cut, or
       `gadget` is another player's.
   """
+  check_tree_of(game, tree)
+  check_whole(tree, policy, None)
   if known is None or gadget is None:
     known = known or blueprint_values(game, tree, policy, searcher=searcher, beliefs=beliefs)
   if gadget is not None and (gadget.searcher != searcher or known.searcher != searcher):

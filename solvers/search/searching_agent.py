@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from games import Game, PublicTree, build_public_tree
+from games.origin import check_tree_of
 from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafValues
 from solvers.search.find import FoundSubgames, bucket_subgames
@@ -102,6 +103,7 @@ def make_searching_agent(
     rows_per_call, max_lanes: how many leaves and subgames one call searches at most (more
       leaves if a single subgame has more).
   """
+  check_tree_of(game, subgames.trees[0])
   times = visits(subgames)
   stages, rooms = [], []
   for entries in bucket_subgames(subgames, num_buckets):

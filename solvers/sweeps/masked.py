@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, Game, PublicTree
+from games.origin import check_tree_of
 from games.public_tree import LEAF, PADDING, Array
 from solvers.sweeps.levels import Levels, reduce_children, split_levels
 from solvers.sweeps.problem import Problem, Sweep, make_problem
@@ -31,7 +32,8 @@ class NodeInfo(NamedTuple):
 
 
 def node_info(game: Game, tree: PublicTree) -> NodeInfo:
-  """Returns the `NodeInfo` of `tree`, which is not stacked, by the rules of `game`."""
+  """Returns the `NodeInfo` of `tree`, which is not stacked, by the rules of `game`, its own."""
+  check_tree_of(game, tree)
   state, kind = np.asarray(tree.state), np.asarray(tree.kind)
   asks = (kind <= CHANCE) | (kind == LEAF)
   width = np.asarray(tree.root_features).shape[-1]

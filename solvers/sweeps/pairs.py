@@ -69,9 +69,6 @@ def root_mass(tree: PublicTree, beliefs: Array) -> jax.Array:
 
 
 def root_marginals(tree: PublicTree, beliefs: Array) -> jax.Array:
-  """Returns each player's marginal of the joint prior at the root: `[P, H]`.
-
-  It is the beliefs themselves unless infostates exclude each other.
-  """
+  """Returns each player's marginal of the joint prior at the root: `[P, H]`; nothing is checked."""
   joint = jnp.asarray(beliefs) * root_mass(tree, beliefs)
   return joint / joint.sum(axis=1, keepdims=True)

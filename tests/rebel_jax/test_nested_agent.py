@@ -117,8 +117,8 @@ def test_an_agent_answers_one_who_always_bets_between_its_sizes(spot):
   # Once after the first bet in either seat, and once where a bet of its own was raised.
   assert 2 <= len(answers) <= 6
   uniform = np.full_like(spot.policy_of_all, 1.0)
-  children = np.bincount(np.maximum(spot.whole.parent, 0), minlength=spot.whole.num_nodes)
-  uniform /= children[np.maximum(spot.whole.parent, 0)][:, None]
+  children = np.bincount(spot.whole.parent[1:], minlength=spot.whole.num_nodes)
+  uniform[1:] /= children[spot.whole.parent[1:]][:, None]
   careless = play_match(
     spot.fine, lambda seed: PolicyPlayer(spot.whole, uniform, seed=seed), bettor, num_games=200
   )

@@ -177,12 +177,13 @@ def test_mistakes_get_a_sentence():
   for part in (
     games.build_public_tree(game, depth=2),
     games.build_public_tree(game, root=(1,)),
-    games.build_public_tree(games.make("leduc_poker")),
     games.stack_trees([tree, tree]),
   ):
     with pytest.raises(ValueError, match="tree must be the whole public tree of "):
       open_spiel.to_tabular_policy(game, part, policy)
-  with pytest.raises(ValueError, match=r"tree=str must be a games\.PublicTree"):
+  with pytest.raises(ValueError, match=r"tree is not of games.make\('kuhn_poker'\)"):
+    open_spiel.to_tabular_policy(game, games.build_public_tree(games.make("leduc_poker")), policy)
+  with pytest.raises(TypeError, match=r"tree=str must be a games\.PublicTree"):
     open_spiel.to_tabular_policy(game, "tree", policy)
   with pytest.raises(ValueError, match=r"policy of shape \(9, 2\) must have shape \(9, 3\)"):
     open_spiel.to_tabular_policy(game, tree, policy[:, :2])

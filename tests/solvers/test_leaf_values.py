@@ -208,7 +208,7 @@ def test_mistakes_are_named():
     solvers.exact_leaf_values(game, num_iterations=0)
   with pytest.raises(ValueError, match=r"stacked"):
     solvers.exact_leaf_values(game, games.stack_trees([tree, tree]))
-  with pytest.raises(ValueError, match=r"not a tree of games.make\('leduc_poker'\)"):
+  with pytest.raises(ValueError, match=r"is not of games.make\('leduc_poker'\)"):
     solvers.exact_leaf_values(games.make("leduc_poker"), tree)
 
 

@@ -1,0 +1,84 @@
+"""Which game a tree is of: the mark that trees carry, and the check of a game against a tree."""
+
+import dataclasses
+import zlib
+
+import numpy as np
+
+from games.game import CHANCE, TERMINAL, Game
+from games.pairs import Pairs
+from games.public_tree import PublicTree
+
+_PARTS = ("parameters", "prior", "payoffs or pair weights")
+
+
+def origin_of(game: Game, pairs: Pairs | None = None) -> np.ndarray:
+  """Returns the mark of a game, a checksum of each of what `_PARTS` names: `[3]`.
+
+  Args:
+    game: the rules.
+    pairs: what `game.pairs()` returns, if that is known.
+  """
+  pairs = game.pairs() if pairs is None else pairs
+  tables = [getattr(pairs, field.name) for field in dataclasses.fields(pairs)]
+  about = f"{game!r} {game.num_infostates} {game.num_actions} {game.initial_state().tolist()}"
+  parts = [about.encode(), _bytes(game.prior()), b"".join(_bytes(table) for table in tables)]
+  return np.array([zlib.crc32(part) for part in parts], np.uint32)
+
+
+def _bytes(table: np.ndarray) -> bytes:
+  array = np.ascontiguousarray(table)
+  return str(array.shape).encode() + array.tobytes()
+
+
+def check_tree_of(game: Game, tree: PublicTree) -> None:
+  """Checks that `tree`, one or a stack, is of `game`: by its mark, and by the rules at its nodes.
+
+  Raises:
+    TypeError: one of the two is something else.
+    ValueError: it is of another game; the message says what differs.
+  """
+  if not isinstance(game, Game):
+    raise TypeError(f"game={game!r} must be a games.Game, as games.make returns it")
+  if not isinstance(tree, PublicTree):
+    raise TypeError(f"tree={type(tree).__name__} must be a games.PublicTree")
+  different = _difference(game, tree)
+  if different is not None:
+    raise ValueError(f"tree is not of {game!r}: its {different} differ from that game's")
+
+
+def _difference(game: Game, tree: PublicTree) -> str | None:
+  """Returns what differs between a game and that of a tree, or None."""
+  if tree.state.shape[-1] != len(game.initial_state()):
+    return "public states"
+  if tree.num_infostates != game.num_infostates:
+    return "infostates"
+  if tree.origin is not None:
+    same = np.asarray(tree.origin).reshape(-1, len(_PARTS)) == origin_of(game)
+    if not same.all():
+      return _PARTS[np.flatnonzero(~same.all(axis=0))[-1]]
+  return _different_rules(game, tree)
+
+
+def _different_rules(game: Game, tree: PublicTree) -> str | None:
+  """Returns what the rules say otherwise at a tree's own nodes, or None; stacks are one batch."""
+  n = tree.num_nodes
+  state = np.asarray(tree.state).reshape(-1, n, tree.state.shape[-1])
+  columns = tree.kind, tree.parent, tree.action
+  kind, parent, action = (np.asarray(x).reshape(-1, n) for x in columns)
+  inner = kind <= CHANCE
+  if (game.actor(state[inner]) != kind[inner]).any():
+    return "turns"
+  row, node = np.nonzero(parent >= 0)
+  before, taken = state[row, parent[row, node]], action[row, node]
+  legal = game.legal_actions(before)[np.arange(len(taken)), taken]
+  if not legal.all() or game.legal_actions(state[inner]).sum() != len(taken):
+    return "legal actions"
+  if (game.next_states(before, taken) != state[row, node]).any():
+    return "public states"
+  ends = np.asarray(tree.terminal_nodes).reshape(len(kind), -1)
+  row, end = np.nonzero(np.take_along_axis(kind, ends, axis=1) == TERMINAL)
+  scale = np.asarray(tree.payoff_scale).reshape(len(kind), -1)[row, end]
+  if not np.allclose(scale, game.payoff_scale(state[row, ends[row, end]]), rtol=1e-5):
+    return "payoffs"
+  return None
