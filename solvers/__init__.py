@@ -33,12 +33,7 @@ from solvers.resolving.off_tree import Widened, answer_bet
 from solvers.resolving.refine import refine
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
-<<<<<<< HEAD
 from solvers.sweeps.constraints import Alternatives, Lock
-from solvers.sweeps.pairs import root_marginals
-=======
-from solvers.sweeps.constraints import Alternatives
->>>>>>> wip-attack2
 
 __all__ = [
   "CFR",
