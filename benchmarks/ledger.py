@@ -97,12 +97,8 @@ class Ledger:
     self._write({"started": name})
 
   def finish(self, name: str, seconds: float, row: dict[str, Any]) -> None:
-    """Writes the result of a measurement."""
+    """Writes the result of a measurement, or as its `error` why there is none."""
     self._write(row | {"measurement": name, "took_seconds": seconds})
-
-  def fail(self, name: str, seconds: float, error: str) -> None:
-    """Writes why a measurement has no result."""
-    self._write({"measurement": name, "took_seconds": seconds, "error": error})
 
   def cut(self, name: str, seconds: float) -> None:
     """Says that a measurement would have taken longer."""

@@ -157,10 +157,7 @@ def measure(schedule: Schedule, ledger: Ledger, deadline: float, console: Consol
       ledger.cut(x.name, seconds)
       console.print(f"  stopped after {duration(seconds)}")
       continue
-    if ended.error is None:
-      ledger.finish(x.name, seconds, ended.result)
-    else:
-      ledger.fail(x.name, seconds, ended.error)
+    ledger.finish(x.name, seconds, {"error": ended.error} if ended.error else ended.result)
     console.print(f"  {figures(x, ledger.done[x.name])} ({duration(seconds)})")
   left = max(deadline - time.monotonic(), 0.0)
   for x in schedule.pending():

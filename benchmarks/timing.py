@@ -46,11 +46,7 @@ def _dice(dice: int, faces: int) -> NamedGame:
 GAMES = {
   "kuhn": NamedGame("kuhn_poker", {}, "kuhn_poker"),
   "leduc": NamedGame("leduc_poker", {}, "leduc_poker"),
-  "liars_dice_1x3f": _dice(1, 3),
-  "liars_dice_1x4f": _dice(1, 4),
-  "liars_dice_1x5f": _dice(1, 5),
-  "liars_dice_1x6f": _dice(1, 6),
-  "liars_dice_2x3f": _dice(2, 3),
+  **{f"liars_dice_{n}x{f}f": _dice(n, f) for n, f in ((1, 3), (1, 4), (1, 5), (1, 6), (2, 3))},
 }
 
 

@@ -86,9 +86,7 @@ def _group(kind: np.ndarray) -> np.ndarray:
   return np.where(kind == LEAF, 1, np.where(kind == TERMINAL, 2, 0))
 
 
-def _common_structure(
-  trees: Sequence[PublicTree],
-) -> tuple[TreeStructure, list[np.ndarray]]:
+def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[np.ndarray]]:
   """Returns the union of the trees' shapes and each tree's nodes' places in it."""
   if all(tree.structure == trees[0].structure for tree in trees):
     same_actions = all(np.array_equal(tree.action, trees[0].action) for tree in trees)

@@ -17,12 +17,7 @@ T = TypeVar("T")
 
 
 def parse(
-  cls: type[T],
-  argv: Sequence[str],
-  *,
-  prog: str,
-  default: T | None = None,
-  **names: Iterable[str],
+  cls: type[T], argv: Sequence[str], *, prog: str, default: T | None = None, **names: Iterable[str]
 ) -> T:
   """Returns the settings that a command line sets; `--help` prints and exits.
 

@@ -60,10 +60,7 @@ def beliefs_of(problem: Problem, reach: tuple[jax.Array, jax.Array] | jax.Array)
 
 
 def make_query(
-  problem: Problem,
-  player: int,
-  beliefs: jax.Array,
-  value_beliefs: jax.Array | None = None,
+  problem: Problem, player: int, beliefs: jax.Array, value_beliefs: jax.Array | None = None
 ) -> LeafQuery:
   """Returns `player`'s question about the leaves at `beliefs` `[L, P, H]`."""
   return LeafQuery(problem.leaf_features(player), player, beliefs, value_beliefs)

@@ -249,7 +249,8 @@ class Agent:
     """
     mover = int(self._found().tree.kind[self._node])
     if mover != self.player:
-      raise ValueError(f"player={self.player} is not to move here, {_name(mover)} is")
+      name = {CHANCE: "chance", TERMINAL: "nobody"}.get(mover, f"player {mover}")
+      raise ValueError(f"player={self.player} is not to move here, {name} is")
     choices = self.choices()
     weights = np.array(list(choices.values()))
     return list(choices)[self._rng.choice(len(weights), p=weights / weights.sum())]
@@ -300,7 +301,3 @@ def prepare(agents: Sequence[Agent]) -> None:
 def make_agent(policy: Policy, *, seed: int = 0, **settings: Any) -> Agent:
   """Returns an agent that plays with a trained network; `settings` are those of `Searcher`."""
   return Agent(Searcher(policy, seed=seed, **settings), seed=seed)
-
-
-def _name(mover: int) -> str:
-  return {CHANCE: "chance", TERMINAL: "nobody"}.get(mover, f"player {mover}")

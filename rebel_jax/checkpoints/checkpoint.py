@@ -250,10 +250,6 @@ def export(policy: Policy, folder: str | Path, about: dict[str, Any] | None = No
   return path
 
 
-def _shapes(params: Any) -> Any:
-  return jax.tree.map(lambda x: (x.shape, x.dtype), params)
-
-
 def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   """Loads a network that comes with the package.
 
@@ -279,7 +275,8 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
     raise _damaged(path, error) from None
   config = config_of(path, about)
   params = traverse_util.unflatten_dict(flat, sep="/")
-  expected = abstract_params(config)
-  if _shapes(params) != _shapes(expected):
+  both = (params, abstract_params(config))
+  found, expected = jax.tree.map(lambda x: (x.shape, x.dtype), both)
+  if found != expected:
     raise ConfigError(f"checkpoint={str(path)!r} does not hold the network that about.json says")
   return _checked(path, Policy(config, params, about | {"checkpoint": name}))

@@ -15,7 +15,7 @@ T = TypeVar("T")
 def flat(settings: Any) -> dict[str, Any]:
   """Returns every setting's value by its name."""
   found: dict[str, Any] = {}
-  for name, value in _fields(settings).items():
+  for name, value in vars(settings).items():
     found |= flat(value) if dataclasses.is_dataclass(value) else {name: value}
   return found
 
@@ -27,7 +27,7 @@ def replace(settings: T, **changes: Any) -> T:
     ConfigError: there is no setting of a name.
   """
   new = {}
-  for name, value in _fields(settings).items():
+  for name, value in vars(settings).items():
     if dataclasses.is_dataclass(value):
       inside = {inner: changes.pop(inner) for inner in flat(value) if inner in changes}
       new[name] = replace(value, **inside)
@@ -60,7 +60,7 @@ def check(settings: Any) -> None:
 def to_dict(settings: Any) -> dict[str, Any]:
   """Returns the settings as JSON can hold them: groups and pairs as dicts."""
   as_dict = {}
-  for name, value in _fields(settings).items():
+  for name, value in vars(settings).items():
     if dataclasses.is_dataclass(value):
       value = to_dict(value)
     as_dict[name] = dict(value) if isinstance(value, tuple) else value
@@ -83,10 +83,6 @@ def from_dict(cls: type[T], fields: Any, group: str = "settings") -> T:
       value = from_dict(hints[name], value, name)
     values[name] = tuple(value.items()) if isinstance(value, dict) else value
   return cls(**values)
-
-
-def _fields(settings: Any) -> dict[str, Any]:
-  return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
 
 
 def _hints(cls: type) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def join() -> None:
       be reached.
   """
   given = {name: os.environ[name] for name in _VARIABLES if os.environ.get(name)}
-  settings: dict[str, Any] = {}
+  settings: tuple[Any, ...] = ()
   if given:
     missing = [name for name in _VARIABLES if name not in given]
     if missing:
@@ -34,13 +34,9 @@ def join() -> None:
         f"distributed=True with JAX_NUM_PROCESSES={numbers[0]!r} and JAX_PROCESS_ID="
         f"{numbers[1]!r}: they must be a positive integer and one below it, counted from 0"
       )
-    settings = {
-      "coordinator_address": address,
-      "num_processes": int(numbers[0]),
-      "process_id": int(numbers[1]),
-    }
+    settings = (address, *map(int, numbers))
   try:
-    jax.distributed.initialize(**settings)
+    jax.distributed.initialize(*settings)
   except (ValueError, RuntimeError) as error:
     reason = str(error).splitlines()[0]
     raise ConfigError(

@@ -10,12 +10,7 @@ import solvers
 from games import Game
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.value import NetworkLeafValues
-from rebel_jax.training.setup import (
-  make_algorithm,
-  make_network,
-  make_search_policy,
-  make_subgames,
-)
+from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers.leaf_values import LeafQuery
 from solvers.search.find import FoundSubgames
 from solvers.search.playthroughs import (

@@ -23,6 +23,7 @@ class KeptPlaythroughs:
 
   def __init__(self, path: str | Path, what: dict[str, Any]):
     self.path = Path(path)
+    self._partial = self.path.with_name(self.path.name + ".partial")
     self.what = json.loads(json.dumps(what))  # as it will be read
 
   def load(self, shape: tuple[int, ...]) -> Sampled | None:
@@ -55,10 +56,6 @@ class KeptPlaythroughs:
       raise ConfigError(f"keep={str(self.path)!r} holds playthroughs of another game")
     self._try_to_write()
     return sampled
-
-  @property
-  def _partial(self) -> Path:
-    return self.path.with_name(self.path.name + ".partial")
 
   def _try_to_write(self) -> None:
     """Finds out before hours of searching whether what comes of it can be kept."""

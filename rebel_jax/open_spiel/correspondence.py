@@ -107,9 +107,7 @@ def _load_liars_dice(game: Game) -> str:
 
 
 register_open_spiel(
-  "kuhn_poker",
-  load=lambda game: "kuhn_poker",
-  infostates=lambda game, deal, player: [deal[player]],
+  "kuhn_poker", load=lambda game: "kuhn_poker", infostates=lambda game, deal, player: [deal[player]]
 )
 register_open_spiel(
   "leduc_poker",
@@ -117,8 +115,4 @@ register_open_spiel(
   infostates=lambda game, deal, player: [deal[player]],
   action=lambda game, action, chance: action + FIRST_CARD if chance else action,
 )
-register_open_spiel(
-  "liars_dice",
-  load=_load_liars_dice,
-  infostates=_liars_dice_infostates,
-)
+register_open_spiel("liars_dice", load=_load_liars_dice, infostates=_liars_dice_infostates)

@@ -212,7 +212,7 @@ def _step(trainer: Trainer, table: SubgameTables, state: TrainState, _):
   num_devices = jax.lax.psum(1, DEVICES)
 
   def learn(target, key, params, optimizer_state, means):
-    size = target.learner.settings.batch_size // num_devices
+    size = target.learner.batch_size // num_devices
     batch = replays.sample(replay[target.name], key, size)
     params, optimizer_state, new = target.update(params, optimizer_state, batch, DEVICES)
     means = jax.tree.map(lambda mean, x: mean + x / trainer.learn_steps, means, new)

@@ -115,7 +115,15 @@ def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
     ValueError: two targets have one name.
   """
   networks = Networks(make_network(config, game), make_policy_network(config, game))
-  learner = Learner(config.learning, decay_steps=config.num_steps * config.learn_steps)
+  learning = config.learning
+  learner = Learner(
+    optimizer_name=learning.optimizer,
+    learning_rate=learning.learning_rate,
+    halve_every=learning.halve_every,
+    decay_steps=config.num_steps * config.learn_steps,
+    batch_size=learning.batch_size,
+    max_gradient_norm=learning.max_gradient_norm,
+  )
   made = [make(config, game, networks, learner) for make in training_targets.TARGETS]
   targets = tuple(target for target in made if target is not None)
   names = [target.name for target in targets]
@@ -141,11 +149,7 @@ def make_tables(
 
 
 def make_trainer(
-  config: Config,
-  game: Game,
-  subgames: Subgames,
-  targets: tuple[Target, ...],
-  num_devices: int,
+  config: Config, game: Game, subgames: Subgames, targets: tuple[Target, ...], num_devices: int
 ) -> Trainer:
   """Returns the training loop of a configuration, for a mesh of `num_devices`.
 

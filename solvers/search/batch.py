@@ -219,11 +219,7 @@ def node_beliefs(problem: Problem, policy: Levels) -> jax.Array:
 
 
 def sample_stop(
-  key: jax.Array,
-  shape: tuple[int, ...],
-  num_iterations: int,
-  exponent: float,
-  warm_start: int = 0,
+  key: jax.Array, shape: tuple[int, ...], num_iterations: int, exponent: float, warm_start: int = 0
 ) -> jax.Array:
   """Samples how many updates to make before stopping, with the weights of the average policy.
 

@@ -1,7 +1,7 @@
 """The frontier of playthroughs: the subgames to be searched next, cut into compiled calls."""
 
-import dataclasses
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -10,8 +10,7 @@ from solvers.search.batch import sample_stop
 from solvers.search.searching_agent import SearchingAgent
 
 
-@dataclasses.dataclass
-class Frontier:
+class Frontier(NamedTuple):
   """Subgames to be searched, sorted by node.
 
   Attributes:
@@ -27,7 +26,7 @@ class Frontier:
   reach: np.ndarray
 
   def take(self, index: np.ndarray) -> "Frontier":
-    return Frontier(self.node[index], self.root[index], self.beliefs[index], self.reach[index])
+    return Frontier(*(x[index] for x in self))
 
 
 def draw_stops(
@@ -60,6 +59,5 @@ def cut_into_calls(
 
 def concatenate(frontiers: list[Frontier]) -> Frontier:
   """Joins frontiers into one, sorted by node."""
-  fields = [f.name for f in dataclasses.fields(Frontier)]
-  joined = Frontier(**{n: np.concatenate([getattr(f, n) for f in frontiers]) for n in fields})
+  joined = Frontier(*map(np.concatenate, zip(*frontiers)))
   return joined.take(np.argsort(joined.node, kind="stable"))

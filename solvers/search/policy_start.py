@@ -77,11 +77,7 @@ class SearchPolicy:
 
 
 def policy_from_network(
-  problem: Problem,
-  features: jax.Array,
-  network: PolicyFunction,
-  params: Any,
-  num_actions: int,
+  problem: Problem, features: jax.Array, network: PolicyFunction, params: Any, num_actions: int
 ) -> Levels:
   """Returns the policy of a network on one tree, by level `[n, H]`.
 

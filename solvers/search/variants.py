@@ -13,12 +13,7 @@ import numpy as np
 
 from games import Game
 from solvers.search.find import FoundSubgames
-from solvers.search.tables import (
-  SubgameTable,
-  SubgameTables,
-  decision_features,
-  stack_groups,
-)
+from solvers.search.tables import SubgameTable, SubgameTables, decision_features, stack_groups
 
 
 def join_subgames(parts: Sequence[FoundSubgames]) -> FoundSubgames:

@@ -144,7 +144,7 @@ def test_estimates_learn_from_what_measurements_took(tmp_path):
   quick, slow, broken, other = (tiny.make(name, None, 1, 10) for name in names)
   planned, ledger = schedule(tmp_path, quick, slow, broken, other)
   assert planned.estimate(slow) == 10
-  ledger.fail("broken", 500.0, "it does not work")  # says nothing about the machine
+  ledger.finish("broken", 500.0, {"error": "it does not work"})  # says nothing about the machine
   assert planned.estimate(slow) == 10
   ledger.finish("quick", 30.0, {"rate": 1.0})
   assert planned.estimate(slow) == 30

@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rebel_jax.config.config import LearningSettings
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.learner import Learner
@@ -31,7 +30,7 @@ def make_target(optimizer: str, learning_rate: float, decay_steps: int = 300) ->
     name="value",
     network=NETWORK,
     learner=Learner(
-      LearningSettings(optimizer, learning_rate, max_gradient_norm=0.0), decay_steps=decay_steps
+      optimizer, learning_rate, halve_every=0, decay_steps=decay_steps, batch_size=256
     ),
     example=Examples(*map(array, (3, 8, 4, 4))),
     make_examples=value.make_examples,

@@ -8,7 +8,7 @@ import pytest
 import games
 import solvers
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config.config import Config, ConfigError, LearningSettings
+from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.networks.policy import PolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
@@ -209,7 +209,7 @@ def test_the_learner_fits_a_known_policy():
   assert not policy.make_examples(network, searched._replace(active=~active))[1].any()
   examples = jax.tree.map(lambda x: x[np.asarray(valid)], found)
   assert examples.policy.dtype == jnp.uint8
-  learner = Learner(LearningSettings("adam", 3e-3, max_gradient_norm=0.0), decay_steps=300)
+  learner = Learner("adam", 3e-3, 0, 300, len(examples.policy))
   target = policy.make_target(Config(), case.game, Networks(trunk, network), learner)
   params = target.init(jax.random.key(0))
   state, losses = learner.optimizer().init(params), []
