@@ -68,6 +68,8 @@ def build_public_tree(
     ValueError: `root` is not a sequence of legal actions or ends the game, or `depth` is not
       a positive integer, `"stage"` or None.
   """
+  if not isinstance(game, Game):
+    raise TypeError(f"game={game!r} must be a games.Game, as games.make returns it")
   _check_depth(depth)
   root = _check_root(root)
   state = game.state_after(root)

@@ -1,7 +1,7 @@
 """Stacks public trees of different roots into one batch of a common shape."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,12 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     ValueError: no trees, or trees of different numbers of infostates, features or state
       integers.
   """
-  trees = list(trees)
+  trees = list(trees) if isinstance(trees, Iterable) else [trees]
   if not trees:
     raise ValueError("stack_trees needs at least one tree, got none")
+  for tree in trees:
+    if not isinstance(tree, PublicTree):
+      raise TypeError(f"trees hold {type(tree).__name__}; each must be a games.PublicTree")
   for name, index in (("prior", -1), ("state", -1), ("root_features", -1)):
     sizes = {np.shape(getattr(tree, name))[index] for tree in trees}
     if len(sizes) > 1:

@@ -73,7 +73,7 @@ def solve_batch(
       beliefs, or the numbers of trees, beliefs and policies differ.
   """
   if not isinstance(trees, PublicTree):
-    raise ValueError(
+    raise TypeError(
       f"trees={type(trees).__name__} must be a PublicTree; games.stack_trees makes one of several"
     )
   validation.check_algorithm(algorithm)

@@ -25,7 +25,7 @@ def is_concrete(*arrays) -> bool:
 def check_unstacked(tree: PublicTree) -> None:
   """Checks that `tree` is one public tree, not a stack of them or something else."""
   if not isinstance(tree, PublicTree):
-    raise ValueError(
+    raise TypeError(
       f"tree={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
     )
   if tree.prior.ndim != 2:
@@ -38,7 +38,7 @@ def check_unstacked(tree: PublicTree) -> None:
 def check_algorithm(algorithm) -> None:
   """Checks that `algorithm` has what `solvers.Algorithm` asks for."""
   if isinstance(algorithm, type) or not hasattr(algorithm, "current_policy"):
-    raise ValueError(
+    raise TypeError(
       f"algorithm={algorithm!r} must be an algorithm, such as solvers.linear_cfr() or "
       "solvers.make_algorithm('linear_cfr')"
     )
@@ -104,6 +104,8 @@ def check_player(player: int, name: str = "player") -> None:
 
 def _check_array(name: str, array, expected: tuple[int, ...], letters: str) -> None:
   """Checks that something is an array of real numbers of a shape; it may be traced."""
+  if array is None or isinstance(array, (str, bytes, dict, set, PublicTree)):
+    raise TypeError(f"{name}={type(array).__name__} must be an array of shape {expected} {letters}")
   try:
     array = array if hasattr(array, "dtype") else np.asarray(array)
   except ValueError:

@@ -42,10 +42,6 @@ BAD = [
   (lambda: games.build_public_tree(KUHN, root=(0, 0)), "root=.*ends the game"),
   (lambda: games.build_public_tree(KUHN, root=(0, 0, 0)), "root=.*ended"),
   (lambda: games.stack_trees([]), "at least one tree"),
-  (lambda: solve(algorithm=solvers.linear_cfr), r"algorithm=<function .* such as .*linear_cfr\(\)"),
-  (lambda: solve(algorithm="linear_cfr"), r"algorithm='linear_cfr' .*make_algorithm"),
-  (lambda: solve(algorithm=solvers.CFR), "algorithm=<class .* must be an algorithm"),
-  (lambda: solve_batch([TREE, TREE]), "trees=list .*stack_trees"),
   (
     lambda: solvers.cfr_avg(solvers.fictitious_play()),
     "algorithm=FictitiousPlay.* CFR family",
@@ -92,6 +88,33 @@ BAD = [
 @pytest.mark.parametrize(("call", "message"), BAD, ids=[message for _, message in BAD])
 def test_one_sentence(call, message):
   with pytest.raises(ValueError, match=message) as caught:
+    call()
+  assert "\n" not in str(caught.value)
+
+
+OTHER_KINDS = [
+  (lambda: solve(algorithm=solvers.linear_cfr), r"algorithm=<function .* such as .*linear_cfr\(\)"),
+  (lambda: solve(algorithm="linear_cfr"), r"algorithm='linear_cfr' .*make_algorithm"),
+  (lambda: solve(algorithm=solvers.CFR), "algorithm=<class .* must be an algorithm"),
+  (lambda: solve_batch([TREE, TREE]), "trees=list .*stack_trees"),
+  (lambda: solve(tree="kuhn_poker"), "tree=str must be a PublicTree"),
+  (lambda: solve(tree=None), "tree=NoneType must be a PublicTree"),
+  (lambda: solve(beliefs="uniform"), r"beliefs=str must be an array of shape \(2, 3\)"),
+  (lambda: solve(initial_policy={}), "initial_policy=dict must be an array"),
+  (lambda: solvers.exploitability(TREE, None), "policy=NoneType must be an array"),
+  (lambda: solvers.exploitability(POLICY, TREE), "tree=.*must be a PublicTree"),
+  (lambda: solvers.best_response(TREE, "best", 0), "policy=str must be an array"),
+  (lambda: solvers.expected_values(TREE, TREE), "policy=PublicTree must be an array"),
+  (lambda: games.build_public_tree("kuhn_poker"), "game='kuhn_poker' must be a games.Game"),
+  (lambda: games.build_public_tree(None), "game=None must be a games.Game"),
+  (lambda: games.stack_trees([None]), "trees hold NoneType"),
+  (lambda: solve_batch("trees"), "trees=str .*stack_trees"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), OTHER_KINDS, ids=[x for _, x in OTHER_KINDS])
+def test_another_kind_of_object_is_a_type_error(call, message):
+  with pytest.raises(TypeError, match=message) as caught:
     call()
   assert "\n" not in str(caught.value)
 
