@@ -1,6 +1,7 @@
 """Fixtures that every test file may use."""
 
 import os
+import sys
 from pathlib import Path
 
 import jax
@@ -27,6 +28,18 @@ def x64():
   """Runs the test in float64: trees that are built inside it hold doubles."""
   with jax.enable_x64(True):
     yield
+
+
+@pytest.fixture
+def figures():
+  """Lets the runs of a test draw their figure."""
+
+
+@pytest.fixture(autouse=True)
+def no_figures(request, monkeypatch):
+  """Keeps runs from drawing, which takes as long as all else that a tiny run does."""
+  if "figures" not in request.fixturenames and "rebel_jax.runs.run" in sys.modules:
+    monkeypatch.setattr("rebel_jax.runs.run.plot_exploitability", lambda *_, **__: False)
 
 
 @pytest.fixture(autouse=True, scope="module")

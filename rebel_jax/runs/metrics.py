@@ -94,7 +94,7 @@ class EventFiles:
       output_dir: the run's folder.
       step: rows beyond it, in files from before, are no longer valid.
     """
-    self._folder, self._purge = str(Path(output_dir) / "tensorboard"), step + 1 if step else None
+    self._folder, self._step = str(Path(output_dir) / "tensorboard"), step
     self._writer: Any = None
 
   def write(self, row: dict[str, Any]) -> None:
@@ -104,7 +104,9 @@ class EventFiles:
     if self._writer is None:
       from tensorboardX import SummaryWriter
 
-      self._writer = SummaryWriter(self._folder, purge_step=self._purge)
+      # Without a suffix, files that are begun in the same second have the same name.
+      purge, suffix = self._step + 1 if self._step else None, f".{self._step}"
+      self._writer = SummaryWriter(self._folder, purge_step=purge, filename_suffix=suffix)
     for name, value in row.items():
       if name != "step" and isinstance(value, (int, float)):
         self._writer.add_scalar(name, value, row["step"])

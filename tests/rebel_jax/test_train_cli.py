@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 BAD = [
   ("--preset liars_dice_1x4", "preset='liars_dice_1x4' is unknown (did you mean 'liars_dice_1x4f'"),
   ("--preset", "command line: Missing value for argument '--preset'"),
-  ("--game chess", "game='chess' is unknown; known: kuhn_poker, "),
+  ("--game chess", "game='chess' is unknown; known: "),
   ("--game-params num_dice 0", "num_dice=0 must be a positive integer"),
   ("--game-params num_dice 1 num_faces -4", "num_faces=-4 must be a positive integer"),
   ("--game-params num_dice", "game_params='num_dice' must be pairs of a name and a number or text"),
@@ -181,7 +181,7 @@ def test_groups_are_shown(capsys):
     assert f"{group} options" in text
 
 
-def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys):
+def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys, figures):
   monkeypatch.chdir(tmp_path)
   assert cli.main(as_flags()) == 0
   out = capsys.readouterr().out
@@ -213,7 +213,7 @@ def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys):
   assert [row["step"] for row in rows(tmp_path / "runs" / "kuhn_poker-2")] == [1, 2, 4, 6, 8]
 
 
-def test_without_matplotlib_it_says_so_once(tmp_path, monkeypatch, capsys):
+def test_without_matplotlib_it_says_so_once(tmp_path, monkeypatch, capsys, figures):
   monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
   monkeypatch.chdir(tmp_path)
   assert cli.main(as_flags(max_seconds=1e-3)) == 0
