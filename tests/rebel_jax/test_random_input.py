@@ -265,7 +265,7 @@ def test_games_and_trees(number):
     name, params, root, depth = drawn
     try:
       games.build_public_tree(KUHN, root=root, depth=depth)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
       is_sentence(error)
       assert "root" in str(error) or "depth" in str(error)
     try:
@@ -301,7 +301,7 @@ def test_beliefs_and_policies(number):
   def holds(drawn):
     try:
       validation.check_beliefs(TREE, drawn)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
       is_sentence(error)
       assert "beliefs" in str(error)
     else:
@@ -312,7 +312,7 @@ def test_beliefs_and_policies(number):
     for tree in (TREE, LEDUC_TREE):
       try:
         validation.check_policy("policy", tree, drawn)
-      except ValueError as error:
+      except (TypeError, ValueError) as error:
         is_sentence(error)
         assert "policy" in str(error)
       else:
