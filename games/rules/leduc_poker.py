@@ -1,4 +1,7 @@
-"""Leduc poker: six cards, two betting rounds, one public card."""
+"""Leduc poker: six cards, two betting rounds, one public card, bets of any sizes."""
+
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -6,10 +9,12 @@ from games.arrays import lookup, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.registry import register
 
-FOLD, CALL, RAISE, FIRST_CARD = 0, 1, 2, 3
+FOLD, CALL, RAISE = 0, 1, 2
+FIRST_CARD = 3  # where each round has one size of bet
 _NONE = -1
 _NUM_CARDS, _NUM_SUITS, _MAX_RAISES = 6, 2, 2
-_BET_SIZE = (2, 4)
+_ANTE = 1
+_PARTS = 10**6  # of a chip, which states count where a size is not whole
 # Columns of a public state.
 _ROUND, _ACTOR, _RAISES, _ACTED, _POT_0, _POT_1, _CARD, _OVER = range(8)
 _GOING_ON, _FOLDED_0, _FOLDED_1, _SHOWDOWN, _DEAL = range(5)
@@ -23,19 +28,49 @@ class LeducPoker(Game):
   the higher rank; equal ranks split. Player 0 acts first in both rounds. Payoffs are chips.
   The value to player 0 is about -0.0856.
 
-  Actions: 0 fold (facing a bet only), 1 check or call, 2 bet or raise, 3 to 8 the public card.
-  A public state is round, actor, raises and actions in the round, both players' chips in the
-  pot, public card (-1 for none), and what comes next (0 a move, 1 or 2 nothing after player
-  0's or 1's fold, 3 nothing after a showdown, 4 the public card).
+  Every bet and every raise may be of each size of its round, whatever the bet before (thesis,
+  section 2.4.1, Leduc-5). There are no stacks.
+
+  Actions: 0 fold (facing a bet only), 1 check or call, 2 bet or raise by the round's first size, 3
+  by its second if a round has two, and so on; the last six are the public card. A public state is
+  round, actor, raises and actions in the round, both players' chips in the pot, public card (-1
+  for none), and what comes next (0 a move, 1 or 2 nothing after player 0's or 1's fold, 3 nothing
+  after a showdown, 4 the public card). Chips in the pot are counted in millionths if some size is
+  not a whole number of chips.
+
+  Args:
+    bets: for each of the two rounds, its sizes in chips; 0.000001 chips is the smallest.
+
+  Raises:
+    ValueError: `bets` are not two lists of different positive numbers, at least one each, or the
+      pot would not fit into a state.
   """
 
   name = "leduc_poker"
   num_infostates = _NUM_CARDS
-  num_actions = FIRST_CARD + _NUM_CARDS
-  num_player_actions = FIRST_CARD
+
+  def __init__(self, bets: Sequence[Sequence[float]] = ((2,), (4,))):
+    sizes = _check_bets(bets)
+    whole = all(size == int(size) for sizes_of_round in sizes for size in sizes_of_round)
+    self._unit = 1 if whole else _PARTS
+    self._most = _ANTE + _MAX_RAISES * sum(map(max, sizes))  # chips that a player may put in
+    if self._most * self._unit >= 2**31:
+      raise ValueError(f"bets={bets!r} are too large: in a pot of theirs chips would not fit")
+    self._num_sizes = max(map(len, sizes))
+    # [round, action]: what a raise adds, 0 where the round has no such size.
+    self._adds = np.zeros((2, RAISE + self._num_sizes + _NUM_CARDS), np.int32)
+    for row, sizes_of_round in zip(self._adds, sizes):
+      row[RAISE : RAISE + len(sizes_of_round)] = np.round(np.multiply(sizes_of_round, self._unit))
+    self._first_card = RAISE + self._num_sizes
+    self.bets = sizes
+    self.num_actions = self._first_card + _NUM_CARDS
+
+  @property
+  def num_player_actions(self):
+    return self._first_card
 
   def initial_state(self):
-    return np.array([0, 0, 0, 0, 1, 1, _NONE, _GOING_ON])
+    return np.array([0, 0, 0, 0, *[_ANTE * self._unit] * 2, _NONE, _GOING_ON])
 
   def actor(self, states):
     xp = states.__array_namespace__()
@@ -48,16 +83,18 @@ class LeducPoker(Game):
     moves = states[:, _OVER] == _GOING_ON
     fold = moves & (states[:, _POT_0] != states[:, _POT_1])
     more = moves & (states[:, _RAISES] < _MAX_RAISES)
+    sized = lookup(self._adds > 0, states[:, _ROUND])
+    raises = [more & sized[:, RAISE + i] for i in range(self._num_sizes)]
     deals = [states[:, _OVER] == _DEAL] * _NUM_CARDS
-    return xp.stack([fold, moves, more, *deals], axis=1)
+    return xp.stack([fold, moves, *raises, *deals], axis=1)
 
   def next_states(self, states, actions):
     xp = states.__array_namespace__()
     actor, pots = states[:, _ACTOR], states[:, _POT_0 : _POT_1 + 1]
-    folds, calls, raises = (actions == a for a in (FOLD, CALL, RAISE))
-    deals = actions >= FIRST_CARD
+    folds, calls, deals = actions == FOLD, actions == CALL, actions >= self._first_card
+    raises = (actions >= RAISE) & ~deals
 
-    bet = xp.where(raises, lookup(_BET_SIZE, states[:, _ROUND]), 0)
+    bet = lookup(self._adds, states[:, _ROUND], actions)
     pays = (calls | raises)[:, None] & (actor[:, None] == xp.arange(2))
     pots = xp.where(pays, (pots.max(axis=1) + bet)[:, None], pots)
     closes = calls & (states[:, _ACTED] > 0)
@@ -73,7 +110,7 @@ class LeducPoker(Game):
         _ACTED: xp.where(deals, 0, states[:, _ACTED] + 1),
         _POT_0: pots[:, 0],
         _POT_1: pots[:, 1],
-        _CARD: xp.where(deals, actions - FIRST_CARD, states[:, _CARD]),
+        _CARD: xp.where(deals, actions - self._first_card, states[:, _CARD]),
         _OVER: over,
       },
     )
@@ -83,7 +120,7 @@ class LeducPoker(Game):
 
   def chance(self, states, actions):
     xp = states.__array_namespace__()
-    free = actions[:, None] != FIRST_CARD + xp.arange(_NUM_CARDS)
+    free = actions[:, None] != self._first_card + xp.arange(_NUM_CARDS)
     return xp.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
 
   def payoffs(self):
@@ -101,11 +138,12 @@ class LeducPoker(Game):
   def payoff_scale(self, states):
     xp = states.__array_namespace__()
     stake = states[:, _POT_0 : _POT_1 + 1].min(axis=1)
-    return xp.where(states[:, _OVER] == _FOLDED_0, -stake, stake).astype(float)
+    return xp.where(states[:, _OVER] == _FOLDED_0, -stake, stake).astype(float) / self._unit
 
   def features(self, states, player):
     xp = states.__array_namespace__()
     going_on, deals = (states[:, _OVER, None] == x for x in (_GOING_ON, _DEAL))
+    most = float(self._most * self._unit)
     own, other = (_POT_0, _POT_1) if player == 0 else (_POT_1, _POT_0)
     columns = [
       xp.full((len(states), 1), player),
@@ -114,19 +152,40 @@ class LeducPoker(Game):
       states[:, _ROUND, None],
       states[:, _ACTED, None] > 0,
       states[:, _RAISES, None] / _MAX_RAISES,
-      states[:, own, None] / 13.0,
-      states[:, other, None] / 13.0,
+      states[:, own, None] / most,
+      states[:, other, None] / most,
       states[:, _CARD, None] == xp.arange(_NUM_CARDS),
     ]
     return xp.concat(columns, axis=1).astype(float)
 
   def action_name(self, action):
-    if action >= FIRST_CARD:
-      return f"deal {self.infostate_name(0, action - FIRST_CARD)}"
+    if action >= self._first_card:
+      return f"deal {self.infostate_name(0, action - self._first_card)}"
+    if action >= RAISE and self._num_sizes > 1:
+      return f"raise {action - CALL}"
     return ("fold", "call", "raise")[action]
+
+  def describe(self, history, action):
+    if self._num_sizes == 1 or not RAISE <= action < self._first_card:
+      return self.action_name(action)
+    second = any(taken >= self._first_card for taken in history)
+    return f"raise {self.bets[second][action - RAISE]:g}"
 
   def infostate_name(self, player, infostate):
     return "JQK"[infostate // _NUM_SUITS] + "♠♥"[infostate % _NUM_SUITS]
+
+
+def _check_bets(bets) -> tuple[tuple[float, ...], ...]:
+  listed = isinstance(bets, (tuple, list)) and all(isinstance(x, (tuple, list)) for x in bets)
+  if not listed or len(bets) != 2 or not all(bets):
+    raise ValueError(f"bets={bets!r} must be two lists of sizes, one for each round")
+  for size in (size for sizes in bets for size in sizes):
+    number = isinstance(size, (int, float, np.number)) and not isinstance(size, bool)
+    if not number or not math.isfinite(size) or round(size * _PARTS) < 1:
+      raise ValueError(f"bets hold {size!r}; a size is a positive number of chips")
+  if any(len({round(size * _PARTS) for size in sizes}) < len(sizes) for sizes in bets):
+    raise ValueError(f"bets={bets!r} hold a size twice in one round")
+  return tuple(tuple(sizes) for sizes in bets)
 
 
 register("leduc_poker", LeducPoker)

@@ -20,6 +20,7 @@ SMALL = {
   "coin_toss": lambda: games.make("coin_toss", num_subgames=3),
   "matrix_game": lambda: games.make("matrix_game", payoffs=((1, -2), (0, 3), (-1, 5))),
   "leduc": lambda: games.make("leduc_poker"),
+  "leduc_sizes": lambda: games.make("leduc_poker", bets=((1.5, 2), (0.25,))),
   "liars_dice_1x1f": lambda: games.make("liars_dice", num_dice=1, num_faces=1),
   "liars_dice_1x3f": lambda: games.make("liars_dice", num_dice=1, num_faces=3),
   "liars_dice_1x4f": lambda: games.make("liars_dice", num_dice=1, num_faces=4),

@@ -14,6 +14,7 @@ PLAYED = {
   "coin_toss": lambda: games.make("coin_toss"),
   "matrix_game": lambda: games.make("matrix_game"),
   "leduc_poker": lambda: games.make("leduc_poker"),
+  "leduc_5": lambda: games.make("leduc_poker", bets=((0.5, 1, 2, 4, 8), (1, 2, 4, 8, 16))),
   "liars_dice": lambda: games.make("liars_dice", num_dice=2, num_faces=4),
   "river_endgame_holdem": lambda: games.make(RIVER, bets="hunl", stack=(18_000, 20_000)),
   "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
