@@ -10,9 +10,12 @@ from solvers.algorithms.cfr_avg import CFRAvg
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus, RegretRule
+from solvers.algorithms.substitute_start import SubstituteStarted
 from solvers.algorithms.warm_start import WarmStarted
 from solvers.algorithms.with_gadget import WithGadget
 from solvers.validation import check_bool, check_number, check_player
+
+_RESPONSES = {"best": WarmStarted, "substitute": SubstituteStarted}
 
 
 def _averaging(value: float, name: str = "averaging") -> float:
@@ -124,20 +127,30 @@ def with_gadget(algorithm: Algorithm, gadget: Gadget) -> Algorithm:
   return WithGadget(_check_cfr(algorithm), gadget)
 
 
-def warm_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStarted:
+def warm_started(
+  algorithm: Algorithm, *, num_iterations: int = 15, response: str = "best"
+) -> WarmStarted:
   """Starts from `solve`'s `initial_policy` as if it had been played `num_iterations` times.
 
-  ReBeL, appendix J, which uses 15.
+  Args:
+    algorithm: of the CFR family.
+    num_iterations: how many of each player the policy stands for.
+    response: what regrets are taken against. "best", an exact best response, is ReBeL's (appendix
+      J, which uses 15 iterations). "substitute" leaves as much regret as CFR would have left
+      (thesis, section 3.2): for whole trees, where it loses nothing of what has been learned.
 
   Raises:
-    ValueError: `algorithm` is not of the CFR family, or `num_iterations` is not a positive
-      integer.
+    ValueError: `algorithm` is not of the CFR family, or has a gadget that "substitute" cannot
+      start, `num_iterations` is not a positive integer, or `response` is neither.
   """
+  if response not in _RESPONSES:
+    raise ValueError(f"response={response!r} must be one of: {', '.join(_RESPONSES)}")
   if isinstance(num_iterations, bool) or not isinstance(num_iterations, int) or num_iterations < 1:
     raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
   if isinstance(algorithm, WarmStarted):
     algorithm = algorithm.algorithm
-  return WarmStarted(
+  start = _RESPONSES[response]
+  return start(
     algorithm if isinstance(algorithm, CFRAvg) else _check_cfr(algorithm), num_iterations
   )
 

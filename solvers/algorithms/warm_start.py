@@ -11,9 +11,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from solvers.algorithms.wrapper import Wrapper
-from solvers.sweeps.problem import Problem
+from solvers.sweeps.problem import Problem, Sweep
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,16 +41,27 @@ class WarmStarted(Wrapper):
 
     The reach stays that of the policy started from until both players have responded to it.
     """
-    cfr, iterations = self.algorithm, self.num_iterations
+    cfr = self.algorithm
     policy, reach = cfr.core(state).policy, cfr.core(state).reach
     if values is not None:
       values = problem.weigh_leaf_values(values, reach[1 - player], player)
     best = problem.values_up(None, reach[1 - player], values, player)
     sweep = problem.mix_values(best, policy, player)
-    for k in range(1, iterations + 1):
-      state = cfr.learn(problem, state, sweep, player, jnp.asarray(k, policy[0].dtype))
-    if player == 0:
-      return state
+    state = self._learn(problem, state, sweep, player)
+    return state if player == 0 else self._begin(problem, state)
+
+  def _learn(self, problem: Problem, state: Any, sweep: Sweep, player: int) -> Any:
+    """Takes in a sweep's regrets as if they had come in each of the iterations."""
+    dtype = problem.tree.dtype
+
+    def step(k, state):
+      return self.algorithm.learn(problem, state, sweep, player, (k + 1).astype(dtype))
+
+    return lax.fori_loop(0, self.num_iterations, step, state)
+
+  def _begin(self, problem: Problem, state: Any) -> Any:
+    """Returns the state after the iterations, both players' regrets and next policies known."""
+    cfr, iterations = self.algorithm, self.num_iterations
     weight = sum(((j + 1) / iterations) ** self.averaging for j in range(iterations))
     decay = weight * (iterations / (iterations + 1)) ** self.averaging
     reach = problem.both_reach(cfr.core(state).policy)

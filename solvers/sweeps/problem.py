@@ -343,7 +343,7 @@ class Problem:
       free = values * self.floor.free[index]
       if self.floor.open is not None:
         free = jnp.where(self.floor.open[index] > 0, free, -jnp.inf)
-    best = self._over_children(index, player, free, maximum=True)
+    best = self._answer(index, player, free)
     best = jnp.where(jnp.isfinite(best), best, 0.0)  # infostates that do not exist
     if self.floor is not None:
       best = best + self._over_children(index, player, values * self.floor.rows[index])
@@ -352,6 +352,10 @@ class Problem:
     start = self.tree.structure.offsets[index - 1]
     kind = jnp.asarray(self.tree.kind)[start : start + len(best), None]
     return jnp.where(kind == player, best, self._over_children(index, player, values))
+
+  def _answer(self, index: int, player: int, values: jax.Array) -> jax.Array:
+    """Returns what each of `player`'s choices is worth, given its moves' `values` `[n, H]`."""
+    return self._over_children(index, player, values, maximum=True)
 
 
 def make_problem(

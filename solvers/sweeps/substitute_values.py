@@ -1,0 +1,150 @@
+"""Substitute values: responses that leave as much regret as CFR may have left (thesis, 3.2).
+
+A best response leaves no choice regret. Here each choice is worth so much less than its best move
+that the squares of its positive regrets sum to a share lambda of what regret matching may have left
+after T iterations, and the share is such that both players are worth just not more than zero.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from solvers.sweeps.levels import Levels
+from solvers.sweeps.payoff_ranges import payoff_ranges
+from solvers.sweeps.problem import Problem, Sweep
+
+_NEWTON_STEPS = 12
+_SEARCH_STEPS = 16
+
+
+class Substitutes(NamedTuple):
+  """Both players' substitute values, and the share of (3.6) that their regrets take up.
+
+  Attributes:
+    sweeps: of player 0 and of player 1: `nodes` are `v'(I, a)`, `parents` are `v'(I)`.
+    share: lambda, 0 to 1. It is 1, and the players' sum above zero, if the policy is too far from
+      an equilibrium to stand for so many iterations.
+  """
+
+  sweeps: tuple[Sweep, Sweep]
+  share: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SubstituteProblem(Problem):
+  """A problem in which best responses fall short of the best move by some slack.
+
+  Attributes:
+    slack: for each player, for each level `[inner nodes, H]`: the norm of a choice's positive
+      regrets. That of the player who does not move there is not used.
+  """
+
+  slack: tuple[Levels, Levels]
+
+  def _answer(self, index: int, player: int, values: jax.Array) -> jax.Array:
+    """Returns `u` such that `norm(max(values - u, 0)) = slack` over the moves of each choice.
+
+    The norm falls with `u` and is convex, so that Newton's steps come from below.
+    """
+    slack, exists = self.slack[player][index - 1], self._existing(index, values)
+    if self.floor is not None:
+      slack = slack * self._over_children(index, player, self.floor.free[index], maximum=True)
+    best = super()._answer(index, player, values)
+    there = jnp.isfinite(best)
+    best, slack = jnp.where(there, best, 0.0), jnp.where(there, slack, 0.0)
+
+    def step(_, value):
+      excess = jnp.maximum(values - self.from_parents(index, player, value), 0.0) * exists
+      norm = jnp.sqrt(self._over_children(index, player, excess**2))
+      total = self._over_children(index, player, excess)
+      rise = (norm - slack) * norm / jnp.where(total > 0, total, 1.0)
+      return jnp.minimum(value + rise, best)
+
+    return lax.fori_loop(0, _NEWTON_STEPS, step, best - slack)
+
+  def with_most_slack(self, reach: tuple[Levels, Levels]) -> "SubstituteProblem":
+    """Returns the problem with slack `sqrt(pi_-i(I) |A(I)|) L(I)`: (3.6) for T = 1.
+
+    In the unit of counterfactual values, which leave out the root belief in the player's own
+    infostate and the sum of all pairs' masses. Infostates without belief have no slack.
+    """
+    return dataclasses.replace(self, slack=(self._most(reach, 0), self._most(reach, 1)))
+
+  def _most(self, reach: tuple[Levels, Levels], player: int) -> Levels:
+    other, belief = 1 - player, self.pairs.nature[player][0]
+    fixed = len(self.tree.pair_weights) == 1  # else they count as part of the payoffs
+    total = (belief[0] * self.root_mass[player]).sum() if fixed else 1.0
+    slack: list[jax.Array] = []
+    for i, width in enumerate(payoff_ranges(self, player)):
+      belief = self.from_parents(i, player, belief) if i else belief
+      if i + 1 == self.num_levels:
+        slack.append(width)
+        break
+      mass = self.with_nature(i, reach[other][i], other)
+      if fixed:
+        mass = self.compatible_mass(mass, player)
+      else:
+        mass = jnp.broadcast_to(mass.sum(axis=1, keepdims=True), mass.shape)
+      mass = self.pairs.mask_values(i, player, jnp.maximum(mass, 0.0))[: len(width)]
+      own = belief[: len(width)]
+      share = jnp.where(own > 0, mass * total / jnp.where(own > 0, own, 1.0), 0.0)
+      children = jnp.zeros((self.tree.structure.levels[i + 1].size, width.shape[1]), width.dtype)
+      moves = self._over_children(i + 1, player, self._existing(i + 1, children))
+      slack.append(jnp.sqrt(share * moves) * width)
+    return tuple(slack)
+
+
+def substitute_values(
+  problem: Problem, policy: Levels, num_iterations: int | jax.Array
+) -> Substitutes:
+  """Returns values of `policy` as if it were the average of `num_iterations` of each player.
+
+  Thesis, section 3.2.4: `v'(I)` solves `sum_a max(v'(I, a) - v'(I), 0)^2 = lambda pi_-i(I) L(I)^2
+  |A(I)| / T` from the bottom up, and the least lambda is taken that has `v'_0 + v'_1 <= 0`. (The
+  thesis prints the difference the other way round.) Under a floor regrets are those of what the
+  floor leaves free.
+
+  Args:
+    problem: of a whole tree.
+    policy: `[n, H]` a level.
+    num_iterations: T; may be traced.
+  """
+  reach = problem.both_reach(policy)
+  fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Problem)}
+  most = SubstituteProblem(**fields, slack=((), ())).with_most_slack(reach)
+  beliefs = [problem.pairs.nature[player][0][0] for player in (0, 1)]
+
+  def respond(root: jax.Array) -> tuple[Sweep, Sweep]:
+    """Answers with lambda = `root` squared."""
+    by = root / jnp.sqrt(jnp.asarray(num_iterations, problem.tree.dtype))
+    there = dataclasses.replace(most, slack=jax.tree.map(lambda x: x * by, most.slack))
+    first, second = (there.values_up(None, reach[1 - p], None, p) for p in (0, 1))
+    return first, second
+
+  def together(root: jax.Array) -> jax.Array:
+    return sum(((b * sweep.root).sum() for b, sweep in zip(beliefs, respond(root))), jnp.zeros(()))
+
+  def narrow(_, ends):
+    # What both are worth is convex in the root: a chord crosses zero on the right of it. Halving
+    # the end that stays (the Illinois rule) moves that one too.
+    low, high, above, below = ends
+    middle = low + (high - low) * above / (above - below)
+    middle = jnp.where(above > below, jnp.clip(middle, low, high), high)
+    value = together(middle)
+    right = value <= 0
+    return (
+      jnp.where(right, low, middle),
+      jnp.where(right, middle, high),
+      jnp.where(right, above / 2, value),
+      jnp.where(right, value, below / 2),
+    )
+
+  zero, one = jnp.zeros((), problem.tree.dtype), jnp.ones((), problem.tree.dtype)
+  above, below = together(zero), together(one)
+  found = lax.fori_loop(0, _SEARCH_STEPS, narrow, (zero, one, above, below))[1]
+  found = jnp.where(above <= 0, zero, jnp.where(below > 0, one, found))
+  return Substitutes(respond(found), found**2)

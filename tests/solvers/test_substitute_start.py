@@ -1,0 +1,253 @@
+"""Warm start by substitute regrets (thesis, section 3.2) against regret matching in plain numpy.
+
+Regrets are thrown away and rebuilt from the average policy alone. What follows must be about as
+good as if they had been kept, and the two conditions of Theorem 6 must hold.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
+from solvers.sweeps.substitute_values import substitute_values
+
+
+def random_matrices(number, size):
+  return np.random.default_rng(0).uniform(-1, 1, (number, size, size))
+
+
+class Matrices:
+  """Substitute regrets of matrix games of one size; compiled once."""
+
+  def __init__(self, matrix):
+    self.tree = games.build_public_tree(games.make("matrix_game", payoffs=matrix.tolist()))
+
+  def regrets(self, matrix, policies, iterations, share=None):
+    """Returns both players' sums of regret as of average `policies`, and lambda.
+
+    `share` is lambda, the same at both; None to search for it.
+    """
+    rows, columns = policies
+    payoffs = np.zeros(self.tree.payoffs.shape)
+    payoffs[:, :, 0] = matrix.T
+    policy = np.ones((self.tree.num_nodes, len(rows)))
+    policy[1], policy[2:] = rows, columns[:, None]
+    tree = dataclasses.replace(self.tree, payoffs=payoffs)
+    *values, found = _values(tree, policy, float(iterations))
+    gains = [np.asarray(move) - np.asarray(mean) for move, mean in values]
+    if share is not None:
+      gains = [
+        np.asarray(move) - _below(np.asarray(move), np.sqrt(share * _most(matrix) / iterations))
+        for move, _ in values
+      ]
+    return [iterations * gain for gain in gains], float(found)
+
+
+@jax.jit
+def _values(tree, policy, iterations):
+  problem = make_problem(tree, tree.prior)
+  (first, second), share = substitute_values(problem, problem.split(policy), iterations)
+  columns = second.nodes[2][:, 0], second.parents[2][:, 0]
+  return (first.nodes[1][0], first.parents[1][0]), columns, share
+
+
+def _most(matrix):
+  return len(matrix) * (matrix.max() - matrix.min()) ** 2
+
+
+def _below(values, norm):
+  """Returns u with `norm(max(values - u, 0)) = norm`, by bisection."""
+  low, high = values.max() - norm, values.max()
+  for _ in range(60):
+    middle = (low + high) / 2
+    low, high = (
+      (middle, high) if np.linalg.norm(np.maximum(values - middle, 0)) > norm else (low, middle)
+    )
+  return low
+
+
+def matched(regrets):
+  positive = np.maximum(regrets, 0)
+  return positive / positive.sum() if positive.any() else np.full(len(regrets), 1 / len(regrets))
+
+
+def distance(matrix, rows, columns):
+  return (matrix @ columns).max() - (rows @ matrix).min()
+
+
+def play(matrix, start, stops, *, anew=None):
+  """Plays regret matching, both players at once; returns averages and distances at `stops`.
+
+  Args:
+    matrix: what player 0 wins.
+    start: (iterations done, averages, sums of regret); all zeros at first.
+    stops: numbers of iterations, rising.
+    anew: called with averages and iterations for the sums of regret, at every iteration.
+  """
+  done, averages, regrets = start
+  distances = []
+  for t in range(done, stops[-1]):
+    if anew is not None and t:
+      regrets = anew(averages, t)
+    rows, columns = map(matched, regrets)
+    averages = [(t * a + p) / (t + 1) for a, p in zip(averages, (rows, columns))]
+    worth = matrix @ columns, -(rows @ matrix)
+    regrets = [r + w - w @ p for r, w, p in zip(regrets, worth, (rows, columns))]
+    if t + 1 in stops:
+      distances.append(distance(matrix, *averages))
+  return (stops[-1], averages, regrets), np.array(distances)
+
+
+def cold(size):
+  return 0, [np.zeros(size)] * 2, [np.zeros(size)] * 2
+
+
+@pytest.mark.parametrize(
+  ("number", "size", "stops", "within"),
+  [
+    pytest.param(4, 20, (10, 100), 0.15, marks=pytest.mark.slow),
+    pytest.param(16, 100, (10, 100, 1000), 0.1, marks=pytest.mark.slow),
+  ],
+)
+def test_regrets_need_not_be_stored(number, size, stops, within, x64):
+  """Figure 3.8: a warm start at every iteration is about as good as regret matching."""
+  matrices = random_matrices(number, size)
+  solver = Matrices(matrices[0])
+  kept = np.mean([play(m, cold(size), stops)[1] for m in matrices], axis=0)
+  thrown = np.mean(
+    [
+      play(m, cold(size), stops, anew=lambda a, t, m=m: solver.regrets(m, a, t)[0])[1]
+      for m in matrices
+    ],
+    axis=0,
+  )
+  print(f"kept {kept}, thrown {thrown}, ratio {thrown / kept}")
+  np.testing.assert_allclose(thrown, kept, rtol=within)
+
+
+@pytest.mark.parametrize(
+  ("number", "size", "done", "stops", "within", "worse"),
+  [
+    (8, 30, 200, (240, 400, 800), 0.12, 2.0),
+    pytest.param(8, 100, 500, (600, 1000, 2000), 0.05, 3.0, marks=pytest.mark.slow),
+  ],
+)
+def test_lost_regrets_are_made_up_for(number, size, done, stops, within, worse, x64):
+  """An interrupted run goes on as if nothing were lost; with lambda = 0.5 it does not."""
+  matrices = random_matrices(number, size)
+  solver = Matrices(matrices[0])
+  kept, found, control = [], [], []
+  for m in matrices:
+    start, _ = play(m, cold(size), (done,))
+    kept.append(play(m, start, stops)[1])
+    again, _ = solver.regrets(m, start[1], done)
+    found.append(play(m, (*start[:2], again), stops)[1])
+    half, _ = solver.regrets(m, start[1], done, share=0.5)
+    control.append(play(m, (*start[:2], half), stops)[1])
+  kept, found, control = (np.mean(x, axis=0) for x in (kept, found, control))
+  print(f"kept {kept}, found / kept {found / kept}, control / kept {control / kept}")
+  np.testing.assert_allclose(found, kept, rtol=within)
+  assert control[1] > worse * kept[1]
+
+
+@pytest.mark.parametrize(
+  "name", ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)]
+)
+def test_theorem_6(name, x64):
+  """Its two conditions: no choice keeps more regret than (3.6) allows, v_0 + v_1 <= 0.
+
+  `pi_-i(I)` and `L(I)` are found here anew, by a walk over the public tree and pairs of cards.
+  """
+  iterations = 2
+  tree = games.build_public_tree(games.make(name))
+  problem = make_problem(tree, jnp.asarray(tree.prior))
+  policy = np.asarray(join_levels(problem.uniform_policy()))
+  sweeps, share = jax.jit(substitute_values)(problem, problem.split(policy), float(iterations))
+  together = sum(float((tree.prior[p] * sweeps[p].root).sum()) for p in (0, 1))
+  assert -1e-3 < together < 1e-9
+  assert 0 < share < 1
+
+  parent, kind, hands = tree.parent, tree.kind, tree.num_infostates
+  reach = np.ones((tree.num_nodes, 2, hands, hands))
+  reach[0] = np.where(np.eye(hands), 0, 1 / (hands * (hands - 1)))
+  for n in range(1, tree.num_nodes):
+    mover, above = kind[parent[n]], reach[parent[n]]
+    by = np.ones((2, hands, hands))  # [player whose own moves are left out, card 0, card 1]
+    if mover < games.CHANCE:
+      by[1 - mover] = policy[n][:, None] if mover == 0 else policy[n][None]
+    else:
+      dealt = np.asarray(tree.possible[n])
+      by *= tree.chance_probability[n] * (dealt[0][:, None] & dealt[1][None])
+    reach[n] = above * by
+  tables = np.asarray(tree.payoffs) / np.where(np.eye(hands), 1, tree.pair_weights[0])
+  ends = np.flatnonzero(kind == games.TERMINAL)
+  for player in (0, 1):
+    high = np.full((tree.num_nodes, hands), -np.inf)
+    low = -high
+    for row, n in enumerate(ends):
+      paid = tables[tree.payoff_index[row]] * tree.payoff_scale[row]
+      paid, there = (
+        (paid, reach[n, player] >= 0) if player == 0 else (paid.T, reach[n, player].T >= 0)
+      )
+      alive = np.ones((2, hands), bool) if tree.possible is None else np.asarray(tree.possible[n])
+      there = there & ~np.eye(hands, dtype=bool) & alive[player][:, None] & alive[1 - player][None]
+      high[n] = np.where(there, paid, -np.inf).max(axis=1)
+      low[n] = np.where(there, paid, np.inf).min(axis=1)
+    for n in reversed(range(1, tree.num_nodes)):
+      high[parent[n]] = np.maximum(high[parent[n]], high[n])
+      low[parent[n]] = np.minimum(low[parent[n]], low[n])
+    moves = np.concatenate(sweeps[player].nodes) / (hands - 1)  # as likely as a card and another
+    squares = np.zeros((tree.num_nodes, hands))
+    counts = np.zeros(tree.num_nodes)
+    at = tree.structure.offsets
+    for i, values in enumerate(sweeps[player].parents):
+      for n in range(at[i], at[i + 1]) if values is not None else ():
+        if kind[parent[n]] == player:
+          gain = moves[n] - np.asarray(values)[n - at[i]] / (hands - 1)
+          squares[parent[n]] += np.maximum(gain, 0) ** 2
+          counts[parent[n]] += 1
+    chosen = kind == player
+    mass = reach[:, player].sum(axis=2 if player == 0 else 1)
+    bound = mass * np.where(np.isfinite(high - low), high - low, 0) ** 2 * counts[:, None]
+    taken, allowed = squares[chosen], share * bound[chosen] / iterations
+    assert (taken <= allowed * (1 + 1e-3) + 1e-12).all(), (taken / allowed).max()
+    np.testing.assert_allclose(taken, allowed, rtol=1e-2, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_on_leduc():
+  """Within 15 % of an uninterrupted run at twice and four times as many; appendix J is not."""
+  tree = games.build_public_tree(games.make("leduc_poker"))
+  algorithm, done = solvers.vanilla_cfr(), 500
+
+  def run(algorithm, iterations, policy=None):
+    return solvers.solve(
+      tree, algorithm=algorithm, num_iterations=2 * iterations, initial_policy=policy
+    ).average_policy
+
+  start, ratios = run(algorithm, done), {}
+  for times in (2, 4):
+    kept = solvers.exploitability(tree, run(algorithm, times * done))
+    for response in ("substitute", "best"):
+      warm = solvers.warm_started(algorithm, num_iterations=done, response=response)
+      found = solvers.exploitability(tree, run(warm, (times - 1) * done, start))
+      ratios[response, times] = float(found / kept)
+  print(ratios)
+  assert ratios["substitute", 2] < 1.15
+  assert ratios["substitute", 4] < 1.15
+  assert ratios["best", 2] > 1.2
+
+
+def test_what_cannot_be_started_so_is_refused():
+  linear = solvers.linear_cfr()
+  with pytest.raises(ValueError, match="response='other' must be one of: best, substitute"):
+    solvers.warm_started(linear, response="other")
+  gadget = solvers.with_gadget(linear, solvers.Maxmargin(0))
+  with pytest.raises(ValueError, match="use response='best'"):
+    solvers.warm_started(gadget, response="substitute")
