@@ -137,7 +137,8 @@ def warm_started(
     num_iterations: how many of each player the policy stands for.
     response: what regrets are taken against. "best", an exact best response, is ReBeL's (appendix
       J, which uses 15 iterations). "substitute" leaves as much regret as CFR would have left
-      (thesis, section 3.2): for whole trees, where it loses nothing of what has been learned.
+      (thesis, section 3.2), for whole trees: next to nothing is lost where both players update at
+      once; with alternating updates of Linear CFR it was measured to be no better than "best".
 
   Raises:
     ValueError: `algorithm` is not of the CFR family, or has a gadget that "substitute" cannot

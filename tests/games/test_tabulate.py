@@ -30,7 +30,7 @@ def assert_same_trees(game, tabulated, **options):
   expected = games.build_public_tree(game, **options)
   tree = games.build_public_tree(tabulated, **options)
   np.testing.assert_array_equal(tabulated.states[tree.state[:, 0]], expected.state)
-  tree = dataclasses.replace(tree, state=expected.state)
+  tree = dataclasses.replace(tree, state=expected.state, origin=expected.origin)
   assert jax.tree.structure(tree) == jax.tree.structure(expected)
   jax.tree.map(np.testing.assert_array_equal, tree, expected)
 

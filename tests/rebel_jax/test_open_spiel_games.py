@@ -127,7 +127,8 @@ def test_random_games_score_as_in_openspiel(block):
 def test_a_wrong_table_shows(name, attribute, wrong):
   game, tree = open_spiel.from_game(name)
   setattr(game, attribute, wrong(getattr(game, attribute)))
-  with pytest.raises(AssertionError):
+  # Some tables are told from the tree's at once, the others by what policies score.
+  with pytest.raises((AssertionError, ValueError)):
     assert_scores_agree(game, tree)
 
 
