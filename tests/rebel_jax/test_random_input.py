@@ -218,7 +218,7 @@ def parsing_only(monkeypatch):
   Nothing.agent = SimpleNamespace(tree=SimpleNamespace(num_nodes=1, num_infostates=1))
 
 
-@tiers(150, 10_000)
+@tiers(300, 10_000)
 def test_command_lines_of_training(number, parsing_only):
   presets = st.sampled_from([[], *(["--preset", name] for name in PRESETS)])
 
