@@ -36,15 +36,12 @@ from tests.tiny import TINY, as_flags, rows, tiny, trained
 ROOT = Path(__file__).parents[2]
 
 
-# From the second checkpoint on, no file can grow beyond some bytes, as if the disk were full.
+# When the next checkpoint is saved, no file can grow beyond some bytes, as if the disk were full.
 FULL_DISK = """
 import resource, sys
 from rebel_jax import train as cli
 from rebel_jax.checkpoints.manager import CheckpointManager
-from rebel_jax.runs.run import train
-from tests.tiny import tiny
 
-train(tiny(sys.argv[1]), stop=lambda step: step >= 2)
 save = CheckpointManager.save
 
 def full(self, *arguments):
@@ -68,6 +65,7 @@ sys.exit(cli.main([*flags, "--checkpoint-every", "0.001"]))
 )
 def test_a_disk_that_is_full_when_a_checkpoint_is_saved(tmp_path, room, what):
   """One sentence, the checkpoint from before, and a run that goes on once there is room."""
+  train(tiny(tmp_path), stop=lambda step: step >= 2)
   result = subprocess.run(
     [sys.executable, "-c", FULL_DISK, tmp_path, str(room)],
     cwd=ROOT, capture_output=True, text=True,
@@ -118,12 +116,13 @@ from rebel_jax.runs.run import train
 from tests.tiny import tiny
 
 moment, save = sys.argv[2], ocp.AsyncCheckpointer.save
+first = moment == "renaming"
 
 def die():
   os.kill(os.getpid(), signal.SIGKILL)
 
 def dying_save(self, path, **arguments):
-  if path.name != "00000008":
+  if path.name != "00000004":
     return save(self, path, **arguments)
   if moment == "before":
     die()
@@ -132,9 +131,9 @@ def dying_save(self, path, **arguments):
     die()
 
 ocp.AsyncCheckpointer.save = dying_save
-if moment == "renaming":
+if first:
   os.rename = lambda *_, **__: die()
-train(tiny(sys.argv[1]))
+train(tiny(sys.argv[1], resume=not first, evaluate_every=0), stop=lambda step: step >= 4)
 """
 
 
@@ -142,12 +141,15 @@ train(tiny(sys.argv[1]))
   "moment", ["while", *(pytest.param(x, marks=pytest.mark.slow) for x in ("before", "renaming"))]
 )
 def test_killed_while_it_saves(tmp_path, moment):
+  if moment != "renaming":
+    train(tiny(tmp_path), stop=lambda step: step >= 2)
   killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path, moment], cwd=ROOT, check=False)
   assert killed.returncode == -signal.SIGKILL
   if moment == "renaming":
     assert not checkpoint.checkpoints_of(tmp_path)
     train(tiny(tmp_path))
   else:
+    assert [p.name for p in checkpoint.checkpoints_of(tmp_path)] == ["00000002"]
     train(tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
   assert all(p.name.isdigit() for p in (tmp_path / "checkpoints").iterdir())

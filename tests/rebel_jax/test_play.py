@@ -1,8 +1,6 @@
 """`python -m rebel_jax.play`: a person at the table, played by a script."""
 
-import functools
 import re
-import tempfile
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from rebel_jax import play
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
 from tests.tiny import TINY, trained
@@ -96,30 +93,34 @@ def test_mistakes_are_named(arguments, message, capsys):
   assert err.count("\n") == 1
 
 
-def test_a_search_that_the_run_cannot_make(monkeypatch, capsys):
-  """A policy network gives regrets a warm start, and fictitious play has none."""
-  config = TINY.replace(policy_network=True)
+def untrained(config, monkeypatch):
+  """Returns what `checkpoint.load` finds anywhere from now on."""
   setup = make_setup(config)
   policy = Policy(config, setup.trainer.init(setup.table, 0, setup.mesh).params, {})
   monkeypatch.setattr(checkpoint, "load", lambda name: policy)
-  text, code = at_the_table("untrained", "--algorithm", "fictitious_play", answers=[])
+  return "untrained"
+
+
+def test_a_search_that_the_run_cannot_make(monkeypatch, capsys):
+  """A policy network gives regrets a warm start, and fictitious play has none."""
+  network = untrained(TINY.replace(policy_network=True), monkeypatch)
+  text, code = at_the_table(network, "--algorithm", "fictitious_play", answers=[])
   assert (text, code) == ("", 2)
   err = capsys.readouterr().err
   assert "fictitious_play" in err
   assert err.count("\n") == 1
 
 
-@functools.cache
-def poker_player():
-  folder = tempfile.mkdtemp(prefix="rebel-jax-test-")
-  train(TINY_POKER.replace(output_dir=folder))
-  return folder
-
-
-def test_poker_is_played_in_chips_and_cards():
+def test_poker_is_played_in_chips_and_cards(monkeypatch):
   answers = ["call", "bet-to-150", "check", "check", *["call", "check", ""] * 40]
   text, code = at_the_table(
-    poker_player(), *COMMAND, "--seat", 0, "--games", 12, answers=[*answers, "why", "quit"]
+    untrained(TINY_POKER, monkeypatch),
+    *COMMAND,
+    "--seat",
+    0,
+    "--games",
+    12,
+    answers=[*answers, "why", "quit"],
   )
   assert code == 0
   assert "'call' is not a move here; type one of: check bet-to-" in text

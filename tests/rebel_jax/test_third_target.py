@@ -98,7 +98,7 @@ def losses(folder) -> list[float]:
 
 
 def test_it_is_trained_saved_and_resumed(listed, tmp_path):
-  train(tiny(tmp_path / "alone", **RUN))
+  train(tiny(tmp_path / "alone", **RUN), stop=lambda step: step >= 4)
   listed(make_target)
   train(tiny(tmp_path / "run", **RUN))
   found = losses(tmp_path / "run")

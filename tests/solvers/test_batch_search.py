@@ -202,12 +202,16 @@ def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
   iterates = search_iterates(tree, algorithm, ITERATIONS, row_values, params)
   assert iterates.policies.shape[0] == ITERATIONS // 2
 
-  def search(stop, iterations=ITERATIONS):
+  @jax.jit
+  def search_until(stop, iterations):
     return search_batch(
-      table.trees_at(np.zeros(1, int)), np.asarray(tree.prior)[None], np.array([stop]), iterations,
+      table.trees_at(np.zeros(1, int)), np.asarray(tree.prior)[None], stop[None], iterations,
       algorithm=algorithm, leaf_values=row_values, params=params,
       num_rows=table.trees.num_leaves,
     )  # fmt: skip
+
+  def search(stop, iterations=ITERATIONS):
+    return search_until(jnp.int32(stop), iterations)
 
   def join(levels):
     return jnp.concatenate([level[0] for level in levels])
