@@ -2,6 +2,7 @@
 
   python -m benchmarks.poker update    time of one player's update on the ReBeL paper's board
   python -m benchmarks.poker rivers    rivers of random boards, pots and beliefs, solved in a batch
+  python -m benchmarks.poker resolves  re-solves of a river by gadgets, against solves without
 
 An iteration is one player's update. Prints JSON lines. With `--suits merged` hands that suits
 cannot tell apart are one infostate (`games.poker.MergedSuits`).
@@ -38,16 +39,16 @@ Suits = Literal["merged", "apart"]
 class Options:
   """Time hold'em."""
 
-  part: tyro.conf.Positional[Literal["update", "rivers"]]
+  part: tyro.conf.Positional[Literal["update", "rivers", "resolves"]]
   """What to time."""
   bets: str = "teh"
   """The bets of update: teh, the paper's, or teh_one_bet, one bet or raise a round."""
   suits: Suits = "apart"
   """Whether update merges suits that cannot make a flush."""
   iterations: int | None = None
-  """Updates of a solve; None for 20 of update and 256 of rivers."""
+  """Updates of a solve; None for 20 of update, 256 of rivers and 64 of resolves."""
   number: int = 1024
-  """How many rivers."""
+  """How many rivers, or re-solves."""
 
 
 def row(part: str, **figures: Any) -> dict[str, Any]:
@@ -161,10 +162,39 @@ def rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
   )
 
 
+def resolves(number: int = 1024, iterations: int = 64) -> dict[str, Any]:
+  """Times a batch of re-solves of a river with gadgets and without, in turn."""
+  game = RiverEndgame(board="9hTdQsKhKd", ranks="9TJQKA", suits="shd", bets=(0.5, 1.0))
+  tree, rng = make_tree(game), np.random.default_rng(0)
+  beliefs = rng.dirichlet(np.ones(tree.num_infostates), size=(number, 2))
+  promised = rng.uniform(-100, 100, (number, tree.num_infostates))
+  plain = solvers.discounted_cfr()
+  ways: dict[str, Any] = {"plain": {"algorithm": plain}}
+  for gadget in (solvers.Resolve(1), solvers.Maxmargin(1)):
+    safe = solvers.with_gadget(plain, gadget)
+    ways[type(gadget).__name__.lower()] = {"algorithm": safe, "alternatives": promised}
+  seconds: dict[str, list[float]] = {name: [] for name in ways}
+  for _ in range(8):
+    for name, how in ways.items():
+      start = time.perf_counter()
+      solved = solvers.solve_batch(tree, num_iterations=iterations, beliefs=beliefs, **how)
+      jax.block_until_ready(solved)
+      seconds[name].append(time.perf_counter() - start)
+  taken = {name: np.array(found[1:]) for name, found in seconds.items()}  # the first one compiles
+  rates = {
+    f"rate_with_{name}": timing.significant(float(np.median(taken["plain"] / taken[name])), 3)
+    for name in list(ways)[1:]
+  }
+  each = timing.significant(number / float(np.median(taken["plain"])), 3)
+  return row("resolves", resolves=number, iterations=iterations, plain_per_second=each, **rates)
+
+
 def main(options: Options) -> None:
   """Measures one part and prints it."""
   if options.part == "update":
     timing.say(update(options.bets, options.iterations or 20, options.suits))
+  elif options.part == "resolves":
+    timing.say(resolves(options.number, options.iterations or 64))
   else:
     timing.say(rivers(options.number, options.iterations or 256))
 

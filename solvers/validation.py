@@ -196,6 +196,8 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
     for name, rows in zip(Lock._fields, locked):
       if rows is not None:
         _check_array(f"locked.{name}", rows, shape, "(N, H)")
+    if is_concrete(locked, tree):
+      _check_shares(tree, locked)
     return jax.tree.map(lambda x: jnp.asarray(x, tree.dtype), locked)
   if policy is None:
     raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
@@ -215,6 +217,21 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
       )
   kept = jnp.asarray(locked, tree.dtype)
   return Lock(jnp.asarray(policy, tree.dtype) * kept, 1.0 - kept)
+
+
+def _check_shares(tree: PublicTree, lock: Lock) -> None:
+  """Checks that what is held and what is free add up to one in every choice."""
+  edges, nodes, infostates, real = _choices(tree)
+  least, free = np.asarray(lock.least, float)[edges], np.asarray(lock.free, float)[edges]
+  held = np.zeros((tree.num_nodes, tree.num_infostates))
+  np.add.at(held, (nodes[:, None], infostates), least * real)
+  wrong = ~(np.abs(held[nodes[:, None], infostates] + free - 1) <= TOLERANCE) | (least < 0)
+  if (wrong & real).any():
+    edge, infostate = np.argwhere(wrong & real)[0]
+    raise ValueError(
+      f"locked.least and locked.free do not add up to one at node {nodes[edge]}, infostate "
+      f"{infostates[edge, infostate]}; solvers.lock makes those that do"
+    )
 
 
 def _where_choices_differ(tree: PublicTree, rows: np.ndarray) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""Warm start by substitute regrets: CFR from an average policy alone, without loss (thesis, 3.2).
+"""Warm start by substitute regrets: CFR from an average policy alone (thesis, section 3.2).
 
 `WarmStarted` gives each choice the regrets against an exact best response (lambda = 0), which
 forgets how CFR weighs moves that are about as good. Here each choice keeps as much positive regret

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from games import PublicTree, build_public_tree
-from games.build import build_from_state
 from games.origin import check_tree_of
 from games.poker.holdem import Holdem
 from games.public_tree import Array
@@ -15,7 +14,7 @@ from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
 from solvers.resolving.blueprint_values import blueprint_values
 from solvers.resolving.graft import Placer, graft
-from solvers.resolving.refine import posteriors
+from solvers.resolving.refine import posteriors, subtree
 from solvers.solve import solve
 
 
@@ -78,9 +77,8 @@ def answer_bet(
   if gadget is None and not whole_decision:
     raise ValueError("gadget=None needs whole_decision=True: the blueprint never makes this bet")
   whole = build_public_tree(wider).astype(tree.dtype)
-  placer, child = Placer(whole, by_state=True), Placer(tree)
-  node = child.follow(history)
-  places = placer.places(tree)
+  node = Placer(tree).follow(history)
+  places = Placer(whole, by_state=True).places(tree)
   # The bet's own row stays zero: the blueprint does not make it.
   widened = np.zeros((whole.num_nodes, whole.num_infostates), tree.dtype)
   widened[places] = policy
@@ -88,11 +86,7 @@ def answer_bet(
   if not whole_decision:
     kids = np.flatnonzero(np.asarray(whole.parent) == root)
     root = int(kids[np.asarray(whole.action)[kids] == game.burn][0])
-  below = build_from_state(
-    wider,
-    np.asarray(whole.state)[root],
-    possible=None if whole.possible is None else np.asarray(whole.possible)[root],
-  ).astype(tree.dtype)
+  below = subtree(wider, whole, root)
   algorithm = cfr_plus() if algorithm is None else algorithm
   if gadget is None:
     beliefs_there, alternatives = posteriors(tree, policy, beliefs)[node], None

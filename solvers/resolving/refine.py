@@ -11,6 +11,7 @@ from games.build import build_from_state
 from games.kinds import CHANCE
 from games.origin import check_tree_of
 from games.public_tree import Array
+from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
@@ -68,24 +69,19 @@ def refine(
   """
   check_tree_of(game, tree)
   check_whole(tree, policy, None)
-  if known is None or gadget is None:
-    known = known or blueprint_values(game, tree, policy, searcher=searcher, beliefs=beliefs)
-  if gadget is not None and (gadget.searcher != searcher or known.searcher != searcher):
-    raise ValueError(
-      f"searcher={searcher}, but gadget and known are for player {gadget.searcher} and "
-      f"{known.searcher}; they must be the same"
-    )
+  validation.check_player(searcher, "searcher")
+  for name, given in (("gadget", gadget), ("known", known)):
+    if given is not None and given.searcher != searcher:
+      raise ValueError(f"searcher={searcher}, but {name} is for player {given.searcher}")
   placer = Placer(tree)
   nodes = _cut_nodes(game, tree, cut, placer)
-  below = [
-    build_from_state(game, np.asarray(tree.state)[node], possible=_possible(tree, node))
-    for node in nodes
-  ]
-  stacked = stack_trees([part.astype(tree.dtype) for part in below])
+  stacked = stack_trees([subtree(game, tree, int(node)) for node in nodes])
   algorithm = cfr_plus() if algorithm is None else algorithm
   if gadget is None:
     below_beliefs, alternatives = posteriors(tree, policy, beliefs)[nodes], None
   else:
+    if known is None:
+      known = blueprint_values(game, tree, policy, searcher=searcher, beliefs=beliefs)
     algorithm = with_gadget(algorithm, gadget)
     below_beliefs, alternatives = known.beliefs[nodes], known.alternatives(nodes, gifts=gifts)
   solved = solve_batch(
@@ -105,8 +101,7 @@ def refine(
 def _cut_nodes(game: Game, tree: PublicTree, cut, placer: Placer) -> np.ndarray:
   """Returns the nodes that subgames start at."""
   if isinstance(cut, (int, str)):
-    state, possible = np.asarray(tree.state)[0], _possible(tree, 0)
-    top = build_from_state(game, state, possible=possible, prior=np.asarray(tree.prior), depth=cut)
+    top = subtree(game, tree, 0, depth=cut)
     nodes = placer.places(top)[np.asarray(top.leaf_nodes)]
   else:
     nodes = np.asarray(cut, int)
@@ -123,8 +118,13 @@ def _cut_nodes(game: Game, tree: PublicTree, cut, placer: Placer) -> np.ndarray:
   return nodes
 
 
-def _possible(tree: PublicTree, node: int) -> np.ndarray | None:
-  return None if tree.possible is None else np.asarray(tree.possible)[node]
+def subtree(
+  game: Game, tree: PublicTree, node: int, *, depth: int | str | None = None
+) -> PublicTree:
+  """Builds the tree below a node of `tree`, of its dtype; see `games.build_public_tree`."""
+  possible = None if tree.possible is None else np.asarray(tree.possible)[node]
+  state = np.asarray(tree.state)[node]
+  return build_from_state(game, state, possible=possible, depth=depth).astype(tree.dtype)
 
 
 @jax.jit

@@ -121,7 +121,12 @@ def search_batch(
     return make_problem(tree, beliefs, alternatives=alternatives)
 
   problems = jax.vmap(problem_of)(trees, beliefs, alternatives)
-  algorithm = LeafMeans(algorithm) if keep_leaf_values else algorithm
+  if keep_leaf_values:
+    if not hasattr(algorithm, "core"):
+      raise ValueError(
+        f"keep_leaf_values=True needs an algorithm of the CFR family, not {algorithm}"
+      )
+    algorithm = LeafMeans(algorithm)
   batched: Algorithm = Batched(algorithm)
   evaluate = None
   if trees.depth_limited:

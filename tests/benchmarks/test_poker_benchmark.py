@@ -90,3 +90,10 @@ def test_figure_2_is_drawn_from_what_was_printed(tmp_path):
 def test_figure_2_is_about_holdem():
   with pytest.raises(SystemExit, match="preset='kuhn_poker' must be a preset of hold'em"):
     poker_learning.main(["tabular", "--preset", "kuhn_poker"])
+
+
+def test_rates_of_re_solves():
+  found = poker.resolves(number=2, iterations=2)
+  assert found["plain_per_second"] > 0
+  assert found["rate_with_resolve"] > 0
+  assert found["rate_with_maxmargin"] > 0

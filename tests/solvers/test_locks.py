@@ -244,5 +244,9 @@ def test_what_cannot_be_locked_is_refused():
     solve(initial_policy=policy, locked=cut)
   with pytest.raises(ValueError, match=r"^locked must hold true and false"):
     solve(initial_policy=policy, locked=2.0 * locked)
+  whole = solvers.Lock(np.zeros(locked.shape), np.ones(locked.shape))
+  for broken in (whole._replace(least=whole.free * 0.5), whole._replace(free=np.nan * whole.free)):
+    with pytest.raises(ValueError, match=r"^locked.least and locked.free do not add up to one"):
+      solve(locked=broken)
   with pytest.raises(ValueError, match=r"^locked of shape \(3,\)"):
     solve(initial_policy=policy, locked=locked[0])

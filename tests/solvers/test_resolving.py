@@ -189,7 +189,8 @@ def test_what_is_left_over_is_the_solvers_error(x64):
 def test_control_unsafe_search_near_equilibrium_is_worse_than_the_blueprint(x64):
   """From a poor blueprint it is better than any safe method on Leduc, which proves nothing."""
   assert change("leduc", 0, "240", None) > 0.1
-  assert change("leduc", 0, "random", None) < -1.0
+  from_random = change("leduc", 0, "random", None)
+  assert from_random < min(-1.0, change("leduc", 0, "random", Maxmargin(0)))
 
 
 def test_control_gifts_that_are_scaled_too_far(x64):
@@ -415,7 +416,7 @@ def test_what_cannot_be_solved_so_is_refused():
     solvers.with_gadget(solvers.fictitious_play(), Maxmargin(1))
   with pytest.raises(ValueError, match=r"^searcher=2 must be 0 or 1"):
     solvers.with_gadget(solvers.cfr_plus(), Maxmargin(2))
-  with pytest.raises(ValueError, match=r"^searcher=1, but gadget and known are for player 0"):
+  with pytest.raises(ValueError, match=r"^searcher=1, but gadget is for player 0"):
     solvers.refine(game, tree, policy, searcher=1, gadget=Maxmargin(0))
   with pytest.raises(ValueError, match=r"^cut=3 leaves no subgames"):
     solvers.refine(game, tree, policy, searcher=1, cut=3)
