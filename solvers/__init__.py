@@ -26,6 +26,9 @@ from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
 from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
+from solvers.parameters.affine_trees import AffineTrees, affine_trees
+from solvers.parameters.optimise import Optimum, optimise
+from solvers.parameters.transfer import Transferable, solve_affine, transfer_weight
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
 from solvers.resolving.lock import lock
@@ -34,9 +37,11 @@ from solvers.resolving.refine import refine
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
 from solvers.sweeps.constraints import Alternatives, Lock
+from solvers.warm_start_length import warm_start_length
 
 __all__ = [
   "CFR",
+  "AffineTrees",
   "Algorithm",
   "Alternatives",
   "BestResponse",
@@ -49,10 +54,13 @@ __all__ = [
   "LeafValues",
   "Lock",
   "Maxmargin",
+  "Optimum",
   "Placer",
   "Resolve",
   "Solution",
+  "Transferable",
   "Widened",
+  "affine_trees",
   "answer_bet",
   "best_response",
   "best_response_values",
@@ -71,13 +79,17 @@ __all__ = [
   "linear_optimistic_fictitious_play",
   "lock",
   "make_algorithm",
+  "optimise",
   "predictive_cfr_plus",
   "refine",
   "registered_algorithms",
   "root_marginals",
   "solve",
+  "solve_affine",
   "solve_batch",
+  "transfer_weight",
   "vanilla_cfr",
+  "warm_start_length",
   "warm_started",
   "with_gadget",
 ]

@@ -38,6 +38,7 @@ def run(
   observe: Observe | None = None,
   grow: Grow | None = None,
   carry: Any = None,
+  state: Any = None,
 ) -> Run:
   """Runs an algorithm on a problem, or a batched algorithm on a batch of them.
 
@@ -50,6 +51,7 @@ def run(
     observe: samples an iterate, keeps all of them, or scores a curve.
     grow: adds nodes to a masked problem.
     carry: what `observe` and `grow` are given first.
+    state: of the algorithm, to go on from; None to begin.
 
   Returns:
     Where the run ended.
@@ -78,10 +80,11 @@ def run(
     now, carry = grow(j, now, state, sweeps, carry)
     return Run(now, algorithm.extend(now, state), carry)
 
-  state = algorithm.init(problem, policy)
-  answers = {player: ask(problem, state, player) for player in algorithm.primed}
-  for player, answer in answers.items():
-    state = algorithm.prime(problem, state, answer, player)
+  if state is None:
+    state = algorithm.init(problem, policy)
+    answers = {player: ask(problem, state, player) for player in algorithm.primed}
+    for player, answer in answers.items():
+      state = algorithm.prime(problem, state, answer, player)
   start = Run(None if grow is None else problem, state, carry)
   end = lax.fori_loop(0, num_iterations // 2, step, start)
   end = end._replace(problem=problem if grow is None else end.problem)

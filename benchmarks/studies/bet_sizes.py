@@ -1,0 +1,222 @@
+"""Which size of bet is best (thesis, section 4.2): grids, optimisers, and regrets carried over.
+
+  python -m benchmarks.studies.bet_sizes leduc      41 second bets, and optima from three starts
+  python -m benchmarks.studies.bet_sizes narrowing  the thesis's Algorithm 3 on the same
+  python -m benchmarks.studies.bet_sizes transfer   bets of 2 and 4 as the start for 2.1 and 4.1
+  python -m benchmarks.studies.bet_sizes river      what a river is worth by the size of the bet
+
+An iteration is one player's update. Prints JSON lines; `--picture FILE` draws leduc's and river's.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+import games
+import solvers
+from games.poker import BetSizes
+
+SECOND = 1  # the thesis's Player 1, who maximises, acts second here
+GRID = np.arange(3.0, 13.01, 0.25)
+STARTS = (3.0, 6.0, 12.0)
+STARTS_OF_BOTH = ((2.0, 4.0), (4.0, 2.0), (4.0, 8.0))
+_LIMITS = (0.5, 14.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Measure sizes of bets."""
+
+  part: tyro.conf.Positional[Literal["leduc", "narrowing", "transfer", "river"]]
+  """What to measure."""
+  iterations: int = 4096
+  """Updates of each solve; of transfer, before the sizes change."""
+  steps: int = 300
+  """Steps of narrowing."""
+  board: str = "3s7hTdKs2c"
+  """Of river."""
+  pot: int = 1000
+  """Of river, in chips."""
+  picture: Path | None = None
+  """Where leduc's or river's picture goes."""
+
+
+def leduc(*, both: bool) -> solvers.AffineTrees:
+  """Returns Leduc poker as a function of its second bet, or of both; the first is then 2."""
+
+  def build(*bets: float) -> games.PublicTree:
+    first, second = bets if both else (2.0, *bets)
+    return games.build_public_tree(games.make("leduc_poker", bets=((first,), (second,))))
+
+  return solvers.affine_trees(build, (2.0, 4.0) if both else (4.0,))
+
+
+def worth(trees: games.PublicTree, policies: jax.Array, player: int) -> np.ndarray:
+  """Returns what `player` expects in each of stacked trees under its policy: `[B]`."""
+  values = jax.vmap(lambda tree, policy: solvers.expected_values(tree, policy)[player])
+  marginals = jax.vmap(lambda tree: solvers.root_marginals(tree, tree.prior)[player])
+  return np.asarray((marginals(trees) * values(trees, policies)).sum(axis=1), float)
+
+
+def measure_leduc(iterations: int) -> Iterator[dict[str, Any]]:
+  """Yields the grid's best second bet, and optima of one bet and of both."""
+  trees = leduc(both=False)
+  stacked = jax.vmap(trees.at)(jnp.asarray(GRID)[:, None])
+  solved = solvers.solve_batch(
+    stacked, algorithm=solvers.discounted_cfr(), num_iterations=iterations
+  )
+  values = worth(stacked, solved.average_policy, SECOND)
+  best = int(values.argmax())
+  yield {
+    "method": "grid",
+    "best": [GRID[best]],
+    "value": float(values[best]),
+    "values": values.tolist(),
+  }
+  cases = [(trees, (start,)) for start in STARTS]
+  cases += [(leduc(both=True), start) for start in STARTS_OF_BOTH]
+  for family, start in cases:
+    found = solvers.optimise(
+      family, player=SECOND, bounds=[_LIMITS] * len(start), start=start, num_iterations=iterations
+    )
+    yield _row("envelope", start, found.parameters, found.value)
+
+
+def _row(method: str, start, parameters, value, **more: Any) -> dict[str, Any]:
+  best = np.asarray(parameters, float).round(3).tolist()
+  return {"method": method, "start": list(start), "best": best, "value": float(value), **more}
+
+
+def narrow(
+  trees: solvers.AffineTrees,
+  start: Sequence[float],
+  *,
+  player: int,
+  steps: int,
+  iterations: int = 100,
+  rate: float = 50.0,
+  power: float = 0.75,
+) -> tuple[np.ndarray, float, int]:
+  """Optimises by Algorithm 3 of the thesis, K = `iterations`, alpha = `rate`, l(s) = s^`power`.
+
+  Two games lie around each parameter, closer at each step. Differences of their values are the
+  gradient, and what was learned of each is carried to its next place.
+
+  Returns:
+    The parameters, the mean of the last values, and how many iterations of each player were run
+    of all games together.
+  """
+  theta, points, total = np.array(start, float), {}, 0
+  values: dict[tuple[int, int], float] = {}
+  for s in range(1, steps + 1):
+    gradient = np.zeros(len(theta))
+    for d in range(len(theta)):
+      for side in (-1, 1):
+        place = theta.copy()
+        place[d] = max(place[d] + side * s**-0.25, _LIMITS[0])
+        known = points.get((d, side))
+        weight, done = 1.0, 0.0
+        if known is not None:
+          weight = float(solvers.transfer_weight(trees, place, known))
+          done = weight * float(known.iterations)
+        number = max(1, int(np.ceil(s * iterations - done)))
+        solved = solvers.solve_affine(
+          trees, place, num_iterations=2 * number, start=known, weight=weight
+        )
+        points[d, side], total = solved, total + number
+        tree = trees.at(place)
+        chips = solvers.expected_values(tree, solved.average_policy)[player]
+        values[d, side] = float((solvers.root_marginals(tree, tree.prior)[player] * chips).sum())
+      gradient[d] = (values[d, 1] - values[d, -1]) / (2 * s**-0.25)
+    theta = np.clip(theta + rate / s**power * gradient, *_LIMITS)
+  return theta, float(np.mean(list(values.values()))), total
+
+
+def measure_narrowing(steps: int) -> Iterator[dict[str, Any]]:
+  """Yields optima of the second bet by the thesis's Algorithm 3."""
+  trees = leduc(both=False)
+  for start in STARTS:
+    theta, value, total = narrow(trees, (start,), player=SECOND, steps=steps)
+    yield _row("narrowing", (start,), theta, value, steps=steps, iterations=2 * total)
+
+
+def measure_transfer(iterations: int) -> Iterator[dict[str, Any]]:
+  """Yields exploitability at bets of 2.1 and 4.1 after few iterations from those at 2 and 4."""
+  trees, there = leduc(both=True), (2.1, 4.1)
+  known = solvers.solve_affine(trees, (2.0, 4.0), num_iterations=iterations)
+  cases: dict[str, Any] = {"scratch": None, "bound": "bound", "potential": "potential", "all": 1.0}
+  for name, weight in cases.items():
+    for more in (2, 20, 200, 2_000, 20_000):
+      solved = solvers.solve_affine(
+        trees, there, num_iterations=more, start=None if weight is None else known,
+        weight="bound" if weight is None else weight,
+      )  # fmt: skip
+      error = solvers.exploitability(trees.at(there), solved.average_policy)
+      weighed = float(solved.weight)
+      yield {"weight": name, "is": weighed, "iterations": more, "exploitability": float(error)}
+
+
+def measure_river(options: Options) -> Iterator[dict[str, Any]]:
+  """Yields what the first to act wins, by the size of both players' first bet; raises are pots."""
+  sizes = np.round(np.geomspace(0.2, 4.0, 14), 2)
+  spots = [
+    games.make(
+      "river_endgame_holdem", board=options.board, pot=options.pot, stack=20 * options.pot,
+      big_blind=2, bets=BetSizes((((float(size),), (1.0,)),), all_in=False, max_raises=2),
+    )
+    for size in sizes
+  ]  # fmt: skip
+  trees = games.stack_trees([games.build_public_tree(spot) for spot in spots])
+  solved = solvers.solve_batch(
+    trees, algorithm=solvers.discounted_cfr(), num_iterations=options.iterations
+  )
+  for size, chips in zip(sizes, worth(trees, solved.average_policy, 0)):
+    yield {"size": float(size), "percent_of_pot": round(100 * chips / options.pot, 4)}
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+  """Draws value against size."""
+  from matplotlib.figure import Figure
+
+  figure = Figure(figsize=(7, 4), layout="constrained")
+  axes = figure.add_subplot()
+  if "size" in rows[0]:
+    axes.plot(*zip(*((row["size"], row["percent_of_pot"]) for row in rows)), "o-", markersize=3)
+    axes.set(xlabel="the bet, in pots", ylabel="the first to act wins, % of the pot", xscale="log")
+  else:
+    grid, *found = rows
+    axes.plot(GRID, grid["values"], "o-", markersize=3)
+    for row in found:
+      if len(row["best"]) == 1:
+        axes.axvline(row["best"][0], color="C1", linewidth=0.8)
+    axes.set(xlabel="second bet, chips", ylabel="value to the second to act, chips")
+  axes.grid(alpha=0.3)
+  path.parent.mkdir(parents=True, exist_ok=True)
+  figure.savefig(path, dpi=100)
+
+
+def main() -> None:
+  options = tyro.cli(Options)
+  parts = {
+    "leduc": lambda: measure_leduc(options.iterations),
+    "narrowing": lambda: measure_narrowing(options.steps),
+    "transfer": lambda: measure_transfer(options.iterations),
+    "river": lambda: measure_river(options),
+  }
+  rows = []
+  for row in parts[options.part]():
+    rows.append(row)
+    print(json.dumps({"benchmark": f"bet_sizes.{options.part}", **row}), flush=True)
+  if options.picture is not None:
+    draw(rows, options.picture)
+
+
+if __name__ == "__main__":
+  main()

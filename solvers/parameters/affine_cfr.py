@@ -1,0 +1,119 @@
+"""CFR that keeps its regrets as functions of a game's parameters (thesis, section 4.2).
+
+Payoffs are affine in theta, and so are regrets for a fixed sequence of policies: a sum of regrets
+for each parameter, and one for the rest, tell what the same policies would have regretted at any
+other theta.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from games.public_tree import Array
+from solvers.algorithms.algorithm import replace_player
+from solvers.algorithms.cfr import CFR, CFRState
+from solvers.algorithms.regret_rules import Siblings
+from solvers.parameters.affine_trees import AffineTrees
+from solvers.sweeps.pairs import Pairs, make_pairs
+from solvers.sweeps.problem import Problem, Sweep, choose, make_problem
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class AffineProblem(Problem):
+  """A problem of one theta that knows the payoffs of all.
+
+  Attributes:
+    trees: the family.
+    mix: `[1 + D]` one, and theta less where the family starts: how its payoffs are added up.
+    parts: `[1 + D]` trees and pairs, of the payoffs where the family starts and of its slopes.
+  """
+
+  mix: jax.Array
+  parts: tuple[jax.Array, Pairs]
+  trees: AffineTrees
+
+  def with_part(self, payoffs: jax.Array, pairs: Pairs) -> Problem:
+    """Returns the problem with one of `parts` in place of its payoffs."""
+    tree = jax.tree.map(jnp.asarray, self.trees.with_payoffs(payoffs))
+    return dataclasses.replace(self, tree=tree, pairs=pairs)
+
+  def combine(self, parts: jax.Array) -> jax.Array:
+    """Returns the sum of `parts` `[1 + D, ...]` that holds at this theta."""
+    return jnp.tensordot(self.mix, parts, axes=1)
+
+
+def affine_problem(trees: AffineTrees, theta: Array) -> AffineProblem:
+  """Returns the problem at `theta` `[D]`, from the trees' own prior."""
+  tree = trees.at(theta)
+  problem = make_problem(tree, tree.prior)
+  base = jnp.asarray(getattr(trees.tree, trees.field))
+  payoffs = jnp.concatenate([base[None], jnp.asarray(trees.slopes)])
+  pairs = jax.vmap(lambda x: make_pairs(trees.with_payoffs(x), problem.tree.prior))(payoffs)
+  mix = jnp.concatenate([jnp.ones(1, tree.dtype), jnp.asarray(theta, tree.dtype) - trees.start])
+  fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Problem)}
+  return AffineProblem(**fields, mix=mix, parts=(payoffs, pairs), trees=trees)
+
+
+@dataclasses.dataclass(frozen=True)
+class AffineCFR(CFR):
+  """CFR on an `AffineProblem`, with a rule whose sums are linear in regret.
+
+  An update costs `1 + D` sweeps up. Each array of `CFRState.regret` is `[1 + D, n, H]`.
+  """
+
+  def init(self, problem: Any, policy: Any = None) -> CFRState:
+    state = super().init(problem, policy)
+    zeros = [
+      None if x is None else jnp.zeros((len(problem.mix), *x.shape), x.dtype) for x in state.regret
+    ]
+    return state._replace(regret=tuple(zeros))
+
+  def update_weighed(
+    self, problem: Any, state: CFRState, values: jax.Array | None, player: int
+  ) -> tuple[CFRState, Sweep]:
+    del values
+    k = (state.updates[player] + 1).astype(state.policy[0].dtype)
+
+    def sweep_up(part):
+      there = problem.with_part(*part)
+      return there.values_up(state.policy, state.reach[1 - player], None, player)
+
+    sweeps = jax.vmap(sweep_up)(problem.parts)
+    state = self.learn(problem, state, sweeps, player, k)
+    reach = problem.own_reach(state.policy, player)
+    state = self.count(problem, state, reach, player, (k / (k + 1.0)) ** self.averaging)
+    sweep = jax.tree.map(problem.combine, sweeps)
+    value_decay = ((k - 1.0) / k) ** self.averaging if self.averaging else jnp.ones_like(k)
+    state = state._replace(
+      reach=replace_player(state.reach, player, reach),
+      values=state.values.add(player, sweep.root, value_decay),
+      updates=state.updates.at[player].add(1),
+    )
+    return state, sweep
+
+  def learn(
+    self, problem: Any, state: CFRState, sweep: Sweep, player: int, k: jax.Array
+  ) -> CFRState:
+    """Takes in regrets `[1 + D, n, H]` and matches the next policy to their sum at this theta."""
+    regret = list(state.regret)
+    for i, old in enumerate(regret):
+      if old is None or sweep.parents[i] is None:
+        continue
+      advantages = jax.vmap(lambda one, i=i: problem.advantages(one, i, player))(sweep)
+      new = self.rule.update(old, advantages, k)
+      regret[i] = choose(problem.moves_at(i, player), new, old)
+    state = state._replace(regret=tuple(regret))
+    return self.matched(problem, state, player, k)
+
+  def matched(self, problem: Any, state: CFRState, player: int, k: jax.Array) -> CFRState:
+    """Matches `player`'s policy to its regrets at the problem's theta."""
+    policy = list(state.policy)
+    for i, regret in enumerate(state.regret):
+      moved = regret is not None and problem.moves_at(i, player)
+      if moved is not False:
+        rows = self.rule.match(problem.combine(regret), Siblings(problem, i, player), k)
+        policy[i] = choose(moved, rows, policy[i])
+    return state._replace(policy=tuple(policy))
