@@ -80,7 +80,7 @@ def measure_leduc(iterations: int) -> Iterator[dict[str, Any]]:
     "value": float(values[best]),
     "values": values.tolist(),
   }
-  cases = [(trees, (start,)) for start in STARTS]
+  cases: list[tuple[solvers.AffineTrees, tuple[float, ...]]] = [(trees, (x,)) for x in STARTS]
   cases += [(leduc(both=True), start) for start in STARTS_OF_BOTH]
   for family, start in cases:
     found = solvers.optimise(
@@ -113,7 +113,8 @@ def narrow(
     The parameters, the mean of the last values, and how many iterations of each player were run
     of all games together.
   """
-  theta, points, total = np.array(start, float), {}, 0
+  theta, total = np.array(start, float), 0
+  points: dict[tuple[int, int], solvers.Transferable] = {}
   values: dict[tuple[int, int], float] = {}
   for s in range(1, steps + 1):
     gradient = np.zeros(len(theta))

@@ -51,7 +51,7 @@ def affine_problem(trees: AffineTrees, theta: Array) -> AffineProblem:
   problem = make_problem(tree, tree.prior)
   base = jnp.asarray(getattr(trees.tree, trees.field))
   payoffs = jnp.concatenate([base[None], jnp.asarray(trees.slopes)])
-  pairs = jax.vmap(lambda x: make_pairs(trees.with_payoffs(x), problem.tree.prior))(payoffs)
+  pairs = jax.vmap(lambda x: make_pairs(trees.with_payoffs(x), jnp.asarray(tree.prior)))(payoffs)
   mix = jnp.concatenate([jnp.ones(1, tree.dtype), jnp.asarray(theta, tree.dtype) - trees.start])
   fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Problem)}
   return AffineProblem(**fields, mix=mix, parts=(payoffs, pairs), trees=trees)

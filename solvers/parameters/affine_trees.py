@@ -35,10 +35,10 @@ class AffineTrees:
   slopes: Array
   field: str = dataclasses.field(metadata={"static": True})
 
-  def at(self, theta: Array) -> PublicTree:
+  def at(self, theta: Sequence[float] | Array) -> PublicTree:
     """Returns the tree at `theta` `[D]`, which may be traced."""
-    theta = jnp.asarray(theta, self.tree.dtype)
-    change = jnp.tensordot(theta - self.start, self.slopes, axes=1)
+    away = jnp.asarray(theta, self.tree.dtype) - self.start
+    change = jnp.tensordot(away, jnp.asarray(self.slopes), axes=1)
     return self.with_payoffs(getattr(self.tree, self.field) + change)
 
   def with_payoffs(self, payoffs: Array) -> PublicTree:

@@ -86,8 +86,8 @@ def optimise(
     raise ValueError(f"start={first.tolist()} must be within bounds={limits.tolist()}")
   if isinstance(num_steps, bool) or not isinstance(num_steps, int) or num_steps < 1:
     raise ValueError(f"num_steps={num_steps!r} must be a positive integer")
-  first, limits = (jnp.asarray(x, trees.tree.dtype) for x in (first, limits))
-  return _climb(trees, first, limits, player, algorithm, num_iterations, num_steps)
+  given = (jnp.asarray(x, trees.tree.dtype) for x in (first, limits))
+  return _climb(trees, *given, player, algorithm, num_iterations, num_steps)
 
 
 @functools.partial(jax.jit, static_argnames=("player", "algorithm", "num_iterations", "num_steps"))

@@ -68,9 +68,8 @@ def solve_affine(
     ValueError: the algorithm is another, or a shape or number is out of range.
   """
   algorithm = vanilla_cfr() if algorithm is None else algorithm
-  rule = getattr(algorithm, "rule", None)
-  linear = isinstance(rule, DiscountedRegret) and rule.alpha == rule.beta
-  if type(algorithm) is not CFR or not linear:
+  rule = algorithm.rule if type(algorithm) is CFR else None
+  if not isinstance(rule, DiscountedRegret) or rule.alpha != rule.beta:
     raise ValueError(
       f"algorithm={algorithm!r} must be vanilla_cfr() or linear_cfr(), whose sums of regret are "
       "linear"
@@ -81,8 +80,8 @@ def solve_affine(
   theta = jnp.asarray(parameters, trees.tree.dtype)
   if theta.shape != np.shape(trees.start):
     raise ValueError(f"parameters of shape {theta.shape} must have shape {np.shape(trees.start)}")
-  number = isinstance(weight, (int, float, np.number)) and not isinstance(weight, bool)
-  if weight not in _WEIGHTS and not (number and 0 <= weight < np.inf):
+  known = weight in _WEIGHTS if isinstance(weight, str) else 0 <= float(weight) < np.inf
+  if not known or isinstance(weight, bool):
     raise ValueError(f"weight={weight!r} must be one of {', '.join(_WEIGHTS)}, or a number from 0")
   if start is not None and not isinstance(start, Transferable):
     raise TypeError(f"start={type(start).__name__} must be what solve_affine returned, or None")
@@ -140,7 +139,7 @@ def _joint_weight(problem: AffineProblem, trees: AffineTrees, start: Transferabl
 def _weight(old: AffineProblem, new: AffineProblem, start: Transferable, player: int, kind: str):
   """Returns the weight that `kind` gives the iterations of `start`, for one player."""
   iterations = jnp.maximum(start.iterations, 1.0)
-  before, after, growth, moves = 0.0, 0.0, jnp.zeros(()), jnp.ones(())
+  before, after, growth, moves = (jnp.asarray(x, iterations.dtype) for x in (0, 0, 0, 1))
   for i, regret in enumerate(start.state.regret):
     moved = regret is not None and new.moves_at(i, player)
     if moved is False:

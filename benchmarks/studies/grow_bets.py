@@ -1,0 +1,140 @@
+"""A tree that grows the bets it lacks most, as Libratus's self-improver does (thesis, section 6.1).
+
+`python -m benchmarks.studies.grow_bets` starts with one size of bet on a river. Opponents who may
+bet any of twenty sizes respond best to its translated policy; the middle of the gap that they bet
+into most joins the tree. Prints one JSON line for each number of sizes: how much those opponents
+win, how much against as many sizes that are spread evenly, and how good a solve in the new tree is
+after a few updates, begun from nothing or from the old policy.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import games
+import solvers
+from games.poker import BetSizes, Holdem, RiverEndgame
+from games.poker.gaps import midpoint, widest_gap
+from games.poker.holdem import FIRST_BET
+from games.poker.translation import translate
+from solvers import Algorithm
+
+STEP = 0.1
+FEW = 32  # updates
+CANDIDATES = tuple(float(size) for size in np.round(np.arange(1, 21) * STEP, 1))
+
+
+class Spot:
+  """A river of which trees hold some sizes of the first bet; raises are of the pot."""
+
+  def __init__(self, **river: Any):
+    self._river = river
+    self.fine, self.whole = self.build(CANDIDATES)
+
+  def build(self, sizes: Sequence[float]) -> tuple[Holdem, games.PublicTree]:
+    bets = BetSizes((((*sizes,), (1.0,)),), all_in=False, max_raises=2)
+    game = RiverEndgame(bets=bets, **self._river)
+    return game, games.build_public_tree(game)
+
+  def translated(self, game, tree, policy, played, whole) -> np.ndarray:
+    """Returns both players' policy, played on a tree of other sizes: `[N, H]`."""
+    first, second = (translate(game, tree, policy, played, whole, player=p) for p in (0, 1))
+    mover = np.where(whole.parent >= 0, whole.kind[whole.parent], games.CHANCE)[:, None]
+    return np.where(mover == 1, second, first)
+
+
+def bets_against(spot: Spot, policy: np.ndarray) -> list[float]:
+  """Returns the first bets of best responses in the fine tree, each as often as it is made."""
+  tree, found = spot.whole, []
+  amounts = spot.fine.amounts(np.asarray(tree.state))
+  highest = spot.fine.rules.highest(np.asarray(tree.state))
+  for player in (0, 1):
+    answer = np.asarray(solvers.best_response(tree, policy, player=player).policy)
+    holds = np.asarray(solvers.root_marginals(tree, tree.prior))
+    for node in range(1, tree.num_nodes):
+      parent, action = tree.parent[node], tree.action[node]
+      if (
+        tree.kind[parent] != player or action < FIRST_BET or len(tree.history(int(parent))) > player
+      ):
+        continue  # of a first bet nothing, or a check, comes before
+      often = (holds[player] * answer[node]).sum()
+      if player == 1:
+        often *= (holds[0] * policy[parent]).sum()
+      chips = amounts[parent, action - FIRST_BET] - highest[parent]
+      found += [float(chips / (2 * highest[parent]))] * round(1000 * often)
+  return found
+
+
+def next_size(spot: Spot, sizes: Sequence[float], policy: np.ndarray) -> float:
+  """Returns the candidate nearest to the middle of the widest gap that is not in the tree."""
+  low, high = widest_gap(bets_against(spot, policy), (0.0, *sizes))
+  return min(set(CANDIDATES) - set(sizes), key=lambda size: abs(size - midpoint(low, high)))
+
+
+def grow(spot: Spot, num_sizes: int, iterations: int) -> list[dict[str, Any]]:
+  """Returns a row for each number of sizes, from the largest candidate alone."""
+  sizes: tuple[float, ...] = (CANDIDATES[-1],)
+  before: tuple[Holdem, games.PublicTree, np.ndarray] | None = None
+  algorithm: Algorithm = solvers.linear_cfr()
+  rows = []
+  while True:
+    game, tree = spot.build(sizes)
+    solved = solvers.solve(tree, algorithm=algorithm, num_iterations=iterations)
+    policy = np.asarray(solved.average_policy, float)
+    played = spot.translated(game, tree, policy, spot.fine, spot.whole)
+    row: dict[str, Any] = {"sizes": sizes, "exploitability": _error(spot.whole, played)}
+    row["in_the_tree"] = _error(tree, policy)
+    if before is not None:
+      start = spot.translated(*before, game, tree)
+      length = solvers.warm_start_length(tree, start, algorithm=algorithm)
+      begun = solvers.warm_started(algorithm, num_iterations=length)
+      for name, how in (("soon_cold", algorithm), ("soon_warm", begun)):
+        soon = solvers.solve(
+          tree, algorithm=how, num_iterations=FEW, initial_policy=start if how is begun else None
+        )
+        row[name] = _error(tree, soon.average_policy)
+    rows.append(row)
+    if len(sizes) == num_sizes:
+      return rows
+    before = game, tree, policy
+    sizes = tuple(sorted((*sizes, next_size(spot, sizes, played))))
+
+
+def evenly(spot: Spot, number: int, iterations: int) -> float:
+  """Returns the exploitability of `number` sizes at equal distances up to the largest."""
+  wanted = np.linspace(0, CANDIDATES[-1], number + 1)[1:]
+  sizes = np.array(CANDIDATES)[np.abs(np.subtract.outer(wanted, CANDIDATES)).argmin(axis=1)]
+  game, tree = spot.build(sizes)
+  solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=iterations)
+  policy = np.asarray(solved.average_policy, float)
+  return _error(spot.whole, spot.translated(game, tree, policy, spot.fine, spot.whole))
+
+
+def _error(tree: games.PublicTree, policy) -> float:
+  return float(solvers.exploitability(tree, policy))
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--iterations", type=int, default=1024, help="of each solve")
+  parser.add_argument("--sizes", type=int, default=5, help="how many there are in the end")
+  parser.add_argument("--board", default="9hTdQsKhKd")
+  parser.add_argument("--ranks", default="9TJQKA")
+  parser.add_argument("--suits", default="shd")
+  options = parser.parse_args()
+  spot = Spot(
+    board=options.board, ranks=options.ranks, suits=options.suits, pot=1000, stack=20_000,
+    big_blind=2,
+  )  # fmt: skip
+  for row in grow(spot, options.sizes, options.iterations):
+    even = evenly(spot, len(row["sizes"]), options.iterations)
+    shares = {name: round(x / 10, 4) for name, x in row.items() if name != "sizes"}
+    record = {"benchmark": "grow_bets", "sizes": row["sizes"], "unit": "percent of the pot"}
+    print(json.dumps({**record, **shares, "evenly": round(even / 10, 4)}), flush=True)
+
+
+if __name__ == "__main__":
+  main()
