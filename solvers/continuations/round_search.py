@@ -1,0 +1,215 @@
+"""Pluribus's search in two players: from the start of the round, continuations at its end."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from games import Game, PublicTree, stack_trees
+from games.continuations import Extended, with_continuations
+from games.kinds import CHANCE
+from games.origin import check_tree_of
+from games.public_tree import Array
+from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.named import cfr_plus
+from solvers.continuations.pair_values import check_pairs
+from solvers.continuations.policies import leaf_tables
+from solvers.resolving.graft import Placer
+from solvers.resolving.refine import posteriors, subtree
+from solvers.solve_batch import solve_batch
+from solvers.sweeps.constraints import Lock
+
+
+class _Search(NamedTuple):
+  """One search: from a node of the whole tree to the end of its round."""
+
+  root: int
+  extended: Extended
+  places: np.ndarray  # [n] nodes of the depth-limited tree in the whole tree
+
+
+class _Frozen(NamedTuple):
+  """A search in which its player keeps to some of its past moves, and the decision it is for."""
+
+  search: _Search
+  decision: int  # node of the whole tree
+  past: list[int]  # the player's decisions in the round on the way there
+  hands: np.ndarray  # that are kept to, and for which the answer counts
+
+
+def search_rounds(
+  game: Game,
+  tree: PublicTree,
+  first: Sequence[Array],
+  second: Sequence[Array],
+  *,
+  start: str = "round",
+  frozen: str = "hand",
+  algorithm: Algorithm | None = None,
+  num_iterations: int = 1024,
+) -> np.ndarray:
+  """Computes the policy of a player that searches at every decision as Pluribus does.
+
+  Each search reaches to the end of the round (`Game.stages`), where both players choose among
+  their continuations, and trusts both players' beliefs under what searches played before the round.
+  From the start of the round it lets the opponent have played the round in any way, while the
+  searcher's moves in it stay what they were for the hand that it holds (thesis, section 6.6.3).
+  From the decision point beliefs are trusted there too, which is unsafe (section 5.1.1). All
+  decisions and hands are searched, both players' alike.
+
+  Args:
+    game: the rules, without hidden moves.
+    tree: the whole tree of that game, its infostates in tables.
+    first: player 0's continuations, policies `[N, H]`; a last round needs none but is given them.
+    second: player 1's.
+    start: where searches start: `"round"`, or `"decision"` for where the move is to be made.
+    frozen: with `start="round"`, for whom a searcher's own past moves stay: `"hand"` for the one
+      it holds, so that its other hands may have played otherwise, or `"all"`.
+    algorithm: None for CFR+.
+    num_iterations: of each search, one player's update is one.
+
+  Returns:
+    `[N, H]` both players' policy, assembled from all searches.
+
+  Raises:
+    ValueError: as `leaf_tables`, `tree` is of another game or has hidden moves, or `start` or
+      `frozen` is not allowed.
+  """
+  check_tree_of(game, tree)
+  check_pairs(tree)
+  for name, value, allowed in (
+    ("start", start, ("round", "decision")),
+    ("frozen", frozen, ("hand", "all")),
+  ):
+    if value not in allowed:
+      raise ValueError(f"{name}={value!r} must be {allowed[0]!r} or {allowed[1]!r}")
+  if tree.infostate_parent is not None:
+    raise ValueError("tree has hidden moves; searches of rounds start from public moves alone")
+  algorithm = cfr_plus() if algorithm is None else algorithm
+  rounds = _Rounds(game, tree, first, second, algorithm, num_iterations)
+  if start == "decision":
+    rounds.search_decisions()
+  else:
+    rounds.search_from_starts(hand_by_hand=frozen == "hand")
+  return rounds.policy
+
+
+class _Rounds:
+  """Searches of one game and the policy that they make up so far."""
+
+  def __init__(self, game, tree, first, second, algorithm, num_iterations):
+    self.game, self.tree = game, tree
+    self.algorithm, self.num_iterations = algorithm, num_iterations
+    self.kind, self.parent = np.asarray(tree.kind), np.asarray(tree.parent)
+    self.level = np.repeat(np.arange(tree.structure.depth + 1), np.diff(tree.structure.offsets))
+    stage = np.asarray(game.stages(np.asarray(tree.state)))
+    self.begins = (self.parent < 0) | (stage != stage[self.parent])
+    self.children = [np.flatnonzero(self.parent == node) for node in range(tree.num_nodes)]
+    ends = self.begins & (self.parent >= 0) & (self.kind <= CHANCE) & self._after_a_player()
+    self.leaves = np.flatnonzero(ends)
+    self.tables = leaf_tables(tree, self.leaves, first, second)
+    self.placer = Placer(tree)
+    self.policy = np.ones((tree.num_nodes, tree.num_infostates), tree.dtype)
+    for node in np.flatnonzero(self.kind < CHANCE):
+      self.policy[self.children[node]] = 1 / len(self.children[node])
+
+  def _after_a_player(self) -> np.ndarray:
+    return self.kind[np.maximum(self.parent, 0)] < CHANCE
+
+  def search_decisions(self) -> None:
+    """Searches from every decision, those further down once all above them are known."""
+    decisions = np.flatnonzero(self.kind < CHANCE)
+    for level in np.unique(self.level[decisions]):
+      here = decisions[self.level[decisions] == level]
+      for searches in self._alike(self._search(int(node)) for node in here):
+        for search, solved in zip(searches, self._solve(searches)):
+          self._take(search, solved, search.root, np.arange(self.tree.num_infostates))
+
+  def search_from_starts(self, *, hand_by_hand: bool) -> None:
+    """Searches from the start of every round, for each decision in it."""
+    starts = np.flatnonzero(self.begins & (self.kind < CHANCE))
+    hands = np.arange(self.tree.num_infostates)
+    for searches in self._waves(starts):
+      asked = [_Frozen(s, node, self._past(s, node), hands) for s in searches for node in self._decisions(s)]
+      for search, solved in zip(searches, self._solve(searches)):
+        for frozen in asked:
+          if frozen.search is search and not frozen.past:
+            self._take(search, solved, frozen.decision, hands)
+      for count in sorted({len(frozen.past) for frozen in asked} - {0}):
+        later = [frozen for frozen in asked if len(frozen.past) == count]
+        if hand_by_hand:
+          later = [frozen._replace(hands=hands[h : h + 1]) for frozen in later for h in hands]
+        answers = self._solve([frozen.search for frozen in later], self._locks(later))
+        for frozen, solved in zip(later, answers):
+          self._take(frozen.search, solved, frozen.decision, frozen.hands)
+
+  def _waves(self, starts: np.ndarray) -> Iterable[list[_Search]]:
+    """Yields searches of the same shape, from starts of rounds; earlier rounds first."""
+    number = np.zeros(self.tree.num_nodes, int)  # of rounds begun on the way
+    for node in range(1, self.tree.num_nodes):
+      number[node] = number[self.parent[node]] + self.begins[node]
+    for wave in np.unique(number[starts]):
+      here = starts[number[starts] == wave]
+      yield from self._alike([self._search(int(node)) for node in here])
+
+  def _search(self, root: int) -> _Search:
+    top = subtree(self.game, self.tree, root, depth="stage")
+    places = self.placer.places(top, root)
+    if not top.depth_limited:
+      return _Search(root, Extended(top, np.arange(top.num_nodes), top.num_infostates), places)
+    wanted = np.searchsorted(self.leaves, places[np.asarray(top.leaf_nodes)])
+    return _Search(root, with_continuations(top, self.tables[wanted]), places)
+
+  def _alike(self, searches: Iterable[_Search]) -> Iterable[list[_Search]]:
+    """Groups searches by the shape of their trees."""
+    groups: dict = {}
+    for search in searches:
+      tree = search.extended.tree
+      key = tree.structure, np.asarray(tree.action).tobytes(), tree.possible is None
+      groups.setdefault(key, []).append(search)
+    return list(groups.values())
+
+  def _solve(self, searches: Sequence[_Search], locks: Lock | None = None) -> np.ndarray:
+    """Returns the policies of searches of the same shape: `[B, N', H']`."""
+    beliefs = np.asarray(posteriors(self.tree, self.policy))
+    solved = solve_batch(
+      stack_trees([search.extended.tree for search in searches]),
+      algorithm=self.algorithm,
+      num_iterations=self.num_iterations,
+      beliefs=np.stack([search.extended.pad(beliefs[search.root]) for search in searches]),
+      locked=locks,
+    )
+    return np.asarray(solved.average_policy)
+
+  def _take(self, search: _Search, solved: np.ndarray, decision: int, hands: np.ndarray) -> None:
+    """Puts what a search says about a decision into the policy."""
+    rows = search.extended.of_top(solved)
+    for child in self.children[decision]:
+      self.policy[child, hands] = rows[np.flatnonzero(search.places == child)[0], hands]
+
+  def _decisions(self, search: _Search) -> list[int]:
+    """Returns the decisions of a search's round, nodes of the whole tree."""
+    inside = [int(node) for node in search.places if self.kind[node] < CHANCE]
+    return [node for node in inside if node == search.root or not self.begins[node]]
+
+  def _past(self, search: _Search, decision: int) -> list[int]:
+    """Returns where the same player moved before in the round, on the way to a decision."""
+    found, node = [], decision
+    while node != search.root:
+      node = int(self.parent[node])
+      if self.kind[node] == self.kind[decision]:
+        found.append(node)
+    return found
+
+  def _locks(self, asked: Sequence[_Frozen]) -> Lock:
+    """Returns what each search's player keeps to: `[B, N', H']` each."""
+    kept = []
+    for frozen in asked:
+      mask = np.zeros(self.policy.shape, self.policy.dtype)
+      for node in frozen.past:
+        mask[np.ix_(self.children[node], frozen.hands)] = 1
+      extended, places = frozen.search.extended, frozen.search.places
+      held = extended.to_whole(mask[places], fill=0.0)
+      kept.append((held * extended.to_whole(self.policy[places]), 1 - held))
+    least, free = (np.stack(rows) for rows in zip(*kept))
+    return Lock(least, free)
