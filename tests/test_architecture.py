@@ -26,6 +26,7 @@ ROOMS = {
     "solve_batch",
     "search",
     "resolving",
+    "continuations",
   ],
   "rebel_jax": [
     "networks",

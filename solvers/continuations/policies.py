@@ -144,7 +144,9 @@ def grown_continuations(
     tables.append(leaf_tables(tree, leaves, *pair))
     if len(found) == count:
       return found
-    extended = with_continuations(top, np.concatenate(tables, axis=1 + chooser))
+    # Copies of the last change nothing, and trees of one shape are compiled once.
+    choices = tables + [tables[-1]] * (count - len(tables))
+    extended = with_continuations(top, np.concatenate(choices, axis=1 + chooser))
     solved = solve(extended.tree, algorithm=algorithm, num_iterations=num_iterations)
     answered = np.array(blueprint)
     answered[places] = extended.of_top(solved.average_policy)

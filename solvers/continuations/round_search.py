@@ -20,7 +20,7 @@ from solvers.solve_batch import solve_batch
 from solvers.sweeps.constraints import Lock
 
 
-class _Search(NamedTuple):
+class Search(NamedTuple):
   """One search: from a node of the whole tree to the end of its round."""
 
   root: int
@@ -28,10 +28,10 @@ class _Search(NamedTuple):
   places: np.ndarray  # [n] nodes of the depth-limited tree in the whole tree
 
 
-class _Frozen(NamedTuple):
+class Frozen(NamedTuple):
   """A search in which its player keeps to some of its past moves, and the decision it is for."""
 
-  search: _Search
+  search: Search
   decision: int  # node of the whole tree
   past: list[int]  # the player's decisions in the round on the way there
   hands: np.ndarray  # that are kept to, and for which the answer counts
@@ -86,7 +86,7 @@ def search_rounds(
   if tree.infostate_parent is not None:
     raise ValueError("tree has hidden moves; searches of rounds start from public moves alone")
   algorithm = cfr_plus() if algorithm is None else algorithm
-  rounds = _Rounds(game, tree, first, second, algorithm, num_iterations)
+  rounds = Rounds(game, tree, first, second, algorithm, num_iterations)
   if start == "decision":
     rounds.search_decisions()
   else:
@@ -94,7 +94,7 @@ def search_rounds(
   return rounds.policy
 
 
-class _Rounds:
+class Rounds:
   """Searches of one game and the policy that they make up so far."""
 
   def __init__(self, game, tree, first, second, algorithm, num_iterations):
@@ -122,28 +122,36 @@ class _Rounds:
     for level in np.unique(self.level[decisions]):
       here = decisions[self.level[decisions] == level]
       for searches in self._alike(self._search(int(node)) for node in here):
-        for search, solved in zip(searches, self._solve(searches)):
+        for search, solved in zip(searches, self.solve(searches)):
           self._take(search, solved, search.root, np.arange(self.tree.num_infostates))
 
   def search_from_starts(self, *, hand_by_hand: bool) -> None:
     """Searches from the start of every round, for each decision in it."""
     starts = np.flatnonzero(self.begins & (self.kind < CHANCE))
     hands = np.arange(self.tree.num_infostates)
-    for searches in self._waves(starts):
-      asked = [_Frozen(s, node, self._past(s, node), hands) for s in searches for node in self._decisions(s)]
-      for search, solved in zip(searches, self._solve(searches)):
-        for frozen in asked:
-          if frozen.search is search and not frozen.past:
-            self._take(search, solved, frozen.decision, hands)
-      for count in sorted({len(frozen.past) for frozen in asked} - {0}):
+    for searches in self.waves(starts):
+      for search, solved in zip(searches, self.solve(searches)):
+        for decision in self._decisions(search):
+          if not self._past(search, decision):
+            self._take(search, solved, decision, hands)
+      asked = self.later_decisions(searches)
+      # Second decisions first: what they say is frozen for third ones.
+      for count in sorted({len(frozen.past) for frozen in asked}):
         later = [frozen for frozen in asked if len(frozen.past) == count]
         if hand_by_hand:
           later = [frozen._replace(hands=hands[h : h + 1]) for frozen in later for h in hands]
-        answers = self._solve([frozen.search for frozen in later], self._locks(later))
+        answers = self.solve([frozen.search for frozen in later], self.locks(later))
         for frozen, solved in zip(later, answers):
           self._take(frozen.search, solved, frozen.decision, frozen.hands)
 
-  def _waves(self, starts: np.ndarray) -> Iterable[list[_Search]]:
+  def later_decisions(self, searches: Sequence[Search]) -> list[Frozen]:
+    """Returns the decisions of players who have moved before in the round, all hands together."""
+    hands = np.arange(self.tree.num_infostates)
+    pairs = [(search, node) for search in searches for node in self._decisions(search)]
+    found = [Frozen(search, node, self._past(search, node), hands) for search, node in pairs]
+    return [frozen for frozen in found if frozen.past]
+
+  def waves(self, starts: np.ndarray) -> Iterable[list[Search]]:
     """Yields searches of the same shape, from starts of rounds; earlier rounds first."""
     number = np.zeros(self.tree.num_nodes, int)  # of rounds begun on the way
     for node in range(1, self.tree.num_nodes):
@@ -152,15 +160,15 @@ class _Rounds:
       here = starts[number[starts] == wave]
       yield from self._alike([self._search(int(node)) for node in here])
 
-  def _search(self, root: int) -> _Search:
+  def _search(self, root: int) -> Search:
     top = subtree(self.game, self.tree, root, depth="stage")
     places = self.placer.places(top, root)
     if not top.depth_limited:
-      return _Search(root, Extended(top, np.arange(top.num_nodes), top.num_infostates), places)
+      return Search(root, Extended(top, np.arange(top.num_nodes), top.num_infostates), places)
     wanted = np.searchsorted(self.leaves, places[np.asarray(top.leaf_nodes)])
-    return _Search(root, with_continuations(top, self.tables[wanted]), places)
+    return Search(root, with_continuations(top, self.tables[wanted]), places)
 
-  def _alike(self, searches: Iterable[_Search]) -> Iterable[list[_Search]]:
+  def _alike(self, searches: Iterable[Search]) -> Iterable[list[Search]]:
     """Groups searches by the shape of their trees."""
     groups: dict = {}
     for search in searches:
@@ -169,7 +177,7 @@ class _Rounds:
       groups.setdefault(key, []).append(search)
     return list(groups.values())
 
-  def _solve(self, searches: Sequence[_Search], locks: Lock | None = None) -> np.ndarray:
+  def solve(self, searches: Sequence[Search], locks: Lock | None = None) -> np.ndarray:
     """Returns the policies of searches of the same shape: `[B, N', H']`."""
     beliefs = np.asarray(posteriors(self.tree, self.policy))
     solved = solve_batch(
@@ -181,18 +189,18 @@ class _Rounds:
     )
     return np.asarray(solved.average_policy)
 
-  def _take(self, search: _Search, solved: np.ndarray, decision: int, hands: np.ndarray) -> None:
+  def _take(self, search: Search, solved: np.ndarray, decision: int, hands: np.ndarray) -> None:
     """Puts what a search says about a decision into the policy."""
     rows = search.extended.of_top(solved)
     for child in self.children[decision]:
       self.policy[child, hands] = rows[np.flatnonzero(search.places == child)[0], hands]
 
-  def _decisions(self, search: _Search) -> list[int]:
+  def _decisions(self, search: Search) -> list[int]:
     """Returns the decisions of a search's round, nodes of the whole tree."""
     inside = [int(node) for node in search.places if self.kind[node] < CHANCE]
     return [node for node in inside if node == search.root or not self.begins[node]]
 
-  def _past(self, search: _Search, decision: int) -> list[int]:
+  def _past(self, search: Search, decision: int) -> list[int]:
     """Returns where the same player moved before in the round, on the way to a decision."""
     found, node = [], decision
     while node != search.root:
@@ -201,7 +209,7 @@ class _Rounds:
         found.append(node)
     return found
 
-  def _locks(self, asked: Sequence[_Frozen]) -> Lock:
+  def locks(self, asked: Sequence[Frozen]) -> Lock:
     """Returns what each search's player keeps to: `[B, N', H']` each."""
     kept = []
     for frozen in asked:
