@@ -1,6 +1,7 @@
 """Depth-limited trees made whole: at each leaf players choose how play goes on, and it ends."""
 
 import dataclasses
+import itertools
 import zlib
 
 import numpy as np
@@ -17,7 +18,7 @@ class Extended:
 
   Attributes:
     tree: whole, so that all that solves or measures whole trees does so with this one. It has
-      `H * k0` infostates if both players choose, else `H`; those above `H` are for the leaves alone.
+      `H * k0` infostates if both players choose, else `H`; those from `H` on are for leaves alone.
     places: `[n]` where the nodes of the depth-limited tree are in it.
     num_infostates: `H` of the depth-limited tree.
   """
@@ -147,7 +148,9 @@ class _Columns:
       kind=np.array(top.kind),
       level=np.repeat(np.arange(top.structure.depth + 1), np.diff(top.structure.offsets)),
       state=np.array(top.state),
-      probability=np.ones(n) if top.chance_probability is None else np.array(top.chance_probability),
+      probability=np.ones(n)
+      if top.chance_probability is None
+      else np.array(top.chance_probability),
       possible=possible,
       infostate_parent=infostate_parent,
     )
@@ -183,7 +186,7 @@ def _assemble(top: PublicTree, grown: _Columns, added: np.ndarray) -> Extended:
   parent = np.where(grown.parent >= 0, rank[grown.parent], -1)[order]
   offsets = np.searchsorted(level, np.arange(level[-1] + 2))
   shapes, above, first_above = [], None, 0
-  for start, stop in zip(offsets, offsets[1:]):
+  for start, stop in itertools.pairwise(offsets):
     shapes.append(level_shape(kind[start:stop], parent[start:stop] - first_above, above))
     above, first_above = kind[start:stop], start
 
@@ -195,7 +198,9 @@ def _assemble(top: PublicTree, grown: _Columns, added: np.ndarray) -> Extended:
   scale[np.asarray(top.terminal_nodes)] = top.payoff_scale
   index = table[order][ends[order]]
   grow = ((0, 0), (0, more), (0, more))
-  pairs = DensePairs(np.pad(top.pair_weights, grow), np.concatenate([np.pad(top.payoffs, grow), added]))
+  pairs = DensePairs(
+    np.pad(top.pair_weights, grow), np.concatenate([np.pad(top.payoffs, grow), added])
+  )
   hidden = top.infostate_parent is not None or more > 0
   uncertain = top.chance_probability is not None
   possible = grown.possible[order]

@@ -70,16 +70,16 @@ def grow(cut: Cut, player: int, count: int, num_iterations: int) -> list[np.ndar
 
 def biased(tree: PublicTree, policy: np.ndarray) -> list[np.ndarray]:
   """Returns the blueprint and its biases towards folding, calling and raising."""
-  actions = {name: {} for name in ("fold", "call", "raise")}
-  for action in np.unique(np.asarray(tree.action)[1:]).tolist():
-    actions[("fold", "call", "raise")[min(action, 2)]][action] = BIAS
-  return [policy, *(np.asarray(solvers.biased_policy(tree, policy, x)) for x in actions.values())]
+  # 0 folds, 1 checks or calls, others raise; chance's are no moves.
+  raises = range(2, int(np.max(tree.action)) + 1)
+  factors = [{0: BIAS}, {1: BIAS}, dict.fromkeys(raises, BIAS)]
+  return [policy, *(np.asarray(solvers.biased_policy(tree, policy, x)) for x in factors)]
 
 
 def loss_of_top(
   cut: Cut, first: Sequence[np.ndarray], second: Sequence[np.ndarray], num_iterations: int
 ) -> float:
-  """Returns what player 0 loses that plays as the depth-limited solution, then as well as it can."""
+  """Returns what player 0 loses that plays the depth-limited solution, then as well as it can."""
   tables = solvers.leaf_tables(cut.tree, cut.leaves, first, second)
   extended = games.with_continuations(cut.top, tables)
   policy = np.array(cut.blueprint)
@@ -152,8 +152,8 @@ def study_search(blueprint: int, num_iterations: int) -> None:
 def turn() -> Game:
   """Returns a turn endgame of a deck of 24 cards, suits merged."""
   return MergedSuits(
-    games.make(
-      "turn_endgame_holdem", ranks="9TJQKA", suits="shdc", board="9hTdQsKh", pot=100, stack=400,
+    games.TurnEndgame(
+      ranks="9TJQKA", suits="shdc", board="9hTdQsKh", pot=100, stack=400,
       big_blind=2, bets=(1.0,),
     )
   )  # fmt: skip

@@ -16,7 +16,7 @@ from solvers.sweeps.problem import make_problem
 
 
 def pair_values(
-  tree: PublicTree, policy: Array, *, nodes: Sequence[int] | None = None
+  tree: PublicTree, policy: Array, *, nodes: Sequence[int] | np.ndarray | None = None
 ) -> jax.Array:
   """Computes what player 0 expects from each pair of infostates under both players' `policy`.
 
@@ -27,9 +27,9 @@ def pair_values(
       the way, which large trees need.
 
   Returns:
-    `[n, H, H]` (player 0's infostate, player 1's) expected payoff to player 0 times the pair's weight
-    at that node, as `PublicTree.payoffs` has it; zero where a pair excludes each other. It depends
-    on no beliefs.
+    `[n, H, H]` (player 0's infostate, player 1's) expected payoff to player 0 times the weight of
+    the pair at that node, as `PublicTree.payoffs` has it; zero where two infostates exclude each
+    other. It depends on no beliefs.
 
   Raises:
     ValueError: the tree is depth-limited or stacked, its infostates are hands of cards, a node is
@@ -76,7 +76,9 @@ def _pair_values(tree: PublicTree, policy: jax.Array, nodes: tuple[int, ...]) ->
       rows.append(_from_infostates(tree, i, player, weight))
     if chance is not None:
       values = values * chance[i][:, None, None]
-    values = jnp.einsum("nia,nij,njb->nab", rows[0], values, rows[1], precision=lax.Precision.HIGHEST)
+    values = jnp.einsum(
+      "nia,nij,njb->nab", rows[0], values, rows[1], precision=lax.Precision.HIGHEST
+    )
     inner = reduce_children(levels[i], values, levels[i - 1].num_inner)
   together = jnp.concatenate(found[::-1])  # by level, within it as asked for
   return together[np.argsort(np.argsort(level_of, kind="stable"), kind="stable")]

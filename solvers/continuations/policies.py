@@ -26,8 +26,8 @@ from solvers.sweeps.problem import make_problem
 def biased_policy(tree: PublicTree, policy: Array, factors: Mapping[int, float]) -> jax.Array:
   """Multiplies the probability of each move by its action's factor, and renormalises.
 
-  This is how Pluribus makes continuations from a blueprint: towards folding, calling and raising,
-  by 5 each (thesis, sections 5.2.2 and 6.6; Modicum's factor is 10).
+  So Modicum and Pluribus make continuations of a blueprint: towards folding, calling and raising
+  (thesis, section 5.2.2, the bias approach). Modicum's factor for folding is 10, Pluribus's 5.
 
   Args:
     tree: one tree.
@@ -71,7 +71,10 @@ def _movers(tree: PublicTree) -> np.ndarray:
 
 
 def leaf_tables(
-  tree: PublicTree, nodes: Sequence[int], first: Sequence[Array], second: Sequence[Array]
+  tree: PublicTree,
+  nodes: Sequence[int] | np.ndarray,
+  first: Sequence[Array],
+  second: Sequence[Array],
 ) -> np.ndarray:
   """Computes what every choice of continuations is worth to every pair of infostates.
 
@@ -125,8 +128,8 @@ def grown_continuations(
     `count` policies `[N, H]`, the blueprint first; only the chooser's moves mean anything.
 
   Raises:
-    ValueError: as `pair_values` and `games.with_continuations`, `chooser` or `count` is not allowed,
-      or `top` is of another game.
+    ValueError: as `pair_values` and `games.with_continuations`, `chooser` or `count` is not
+      allowed, or `top` is of another game.
   """
   validation.check_player(chooser, "chooser")
   if isinstance(count, bool) or not isinstance(count, int) or count < 1:

@@ -53,7 +53,7 @@ def search_rounds(
   Each search reaches to the end of the round (`Game.stages`), where both players choose among
   their continuations, and trusts both players' beliefs under what searches played before the round.
   From the start of the round it lets the opponent have played the round in any way, while the
-  searcher's moves in it stay what they were for the hand that it holds (thesis, section 6.6.3).
+  searcher's moves in it stay what they were for the hand that it holds (thesis, section 6.6).
   From the decision point beliefs are trusted there too, which is unsafe (section 5.1.1). All
   decisions and hands are searched, both players' alike.
 
@@ -105,16 +105,22 @@ class Rounds:
     stage = np.asarray(game.stages(np.asarray(tree.state)))
     self.begins = (self.parent < 0) | (stage != stage[self.parent])
     self.children = [np.flatnonzero(self.parent == node) for node in range(tree.num_nodes)]
-    ends = self.begins & (self.parent >= 0) & (self.kind <= CHANCE) & self._after_a_player()
-    self.leaves = np.flatnonzero(ends)
+    self.leaves = np.array(self._ends_of_rounds(), int)
     self.tables = leaf_tables(tree, self.leaves, first, second)
     self.placer = Placer(tree)
     self.policy = np.ones((tree.num_nodes, tree.num_infostates), tree.dtype)
     for node in np.flatnonzero(self.kind < CHANCE):
       self.policy[self.children[node]] = 1 / len(self.children[node])
 
-  def _after_a_player(self) -> np.ndarray:
-    return self.kind[np.maximum(self.parent, 0)] < CHANCE
+  def _ends_of_rounds(self) -> list[int]:
+    """Returns where searches end: stages of chance alone are searched from nowhere."""
+    searched, found = np.zeros(self.tree.num_nodes, bool), []
+    for node, (parent, kind) in enumerate(zip(self.parent, self.kind)):
+      inside = parent >= 0 and searched[parent]
+      searched[node] = kind < CHANCE or (inside and not self.begins[node])
+      if inside and self.begins[node] and kind <= CHANCE:
+        found.append(node)
+    return found
 
   def search_decisions(self) -> None:
     """Searches from every decision, those further down once all above them are known."""

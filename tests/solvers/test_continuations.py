@@ -80,7 +80,9 @@ def test_pair_values_of_some_nodes_come_in_the_order_asked_for(x64):
   tree = games.build_public_tree(KUHN)
   policy = random_policy(tree, np.random.default_rng(3))
   values, some = np.asarray(solvers.pair_values(tree, policy)), [3, 0, 8, 1, 3]
-  np.testing.assert_allclose(solvers.pair_values(tree, policy, nodes=some), values[some], atol=1e-12)
+  np.testing.assert_allclose(
+    solvers.pair_values(tree, policy, nodes=some), values[some], atol=1e-12
+  )
   assert len(np.unique(values[some].sum(axis=(1, 2)))) == 4
 
 
@@ -214,9 +216,7 @@ def test_more_continuations_are_less_exploitable(x64):
   game = games.make("leduc_poker")
   tree, top = games.build_public_tree(game), games.build_public_tree(game, depth="stage")
   blueprint = np.asarray(solve(tree, 30).average_policy)
-  grown = solvers.grown_continuations(
-    tree, top, blueprint, chooser=1, count=8, num_iterations=512
-  )
+  grown = solvers.grown_continuations(tree, top, blueprint, chooser=1, count=8, num_iterations=512)
   places = solvers.Placer(tree).places(top)
   tables = solvers.leaf_tables(tree, places[top.leaf_nodes], [blueprint], grown)
   movers = np.asarray(tree.kind)[np.maximum(tree.parent, 0)]
