@@ -105,22 +105,24 @@ class Rounds:
     stage = np.asarray(game.stages(np.asarray(tree.state)))
     self.begins = (self.parent < 0) | (stage != stage[self.parent])
     self.children = [np.flatnonzero(self.parent == node) for node in range(tree.num_nodes)]
-    self.leaves = np.array(self._ends_of_rounds(), int)
+    self.starts, self.leaves = self._bounds_of_rounds()
     self.tables = leaf_tables(tree, self.leaves, first, second)
     self.placer = Placer(tree)
     self.policy = np.ones((tree.num_nodes, tree.num_infostates), tree.dtype)
     for node in np.flatnonzero(self.kind < CHANCE):
       self.policy[self.children[node]] = 1 / len(self.children[node])
 
-  def _ends_of_rounds(self) -> list[int]:
-    """Returns where searches end: stages of chance alone are searched from nowhere."""
-    searched, found = np.zeros(self.tree.num_nodes, bool), []
+  def _bounds_of_rounds(self) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first decisions of rounds, whatever chance did before, and where rounds end."""
+    searched, starts, ends = np.zeros(self.tree.num_nodes, bool), [], []
     for node, (parent, kind) in enumerate(zip(self.parent, self.kind)):
-      inside = parent >= 0 and searched[parent]
-      searched[node] = kind < CHANCE or (inside and not self.begins[node])
-      if inside and self.begins[node] and kind <= CHANCE:
-        found.append(node)
-    return found
+      going_on = not self.begins[node] and searched[parent]
+      searched[node] = going_on or kind < CHANCE
+      if searched[node] and not going_on:
+        starts.append(node)
+      if self.begins[node] and kind <= CHANCE and parent >= 0 and searched[parent]:
+        ends.append(node)
+    return np.array(starts, int), np.array(ends, int)
 
   def search_decisions(self) -> None:
     """Searches from every decision, those further down once all above them are known."""
@@ -133,9 +135,8 @@ class Rounds:
 
   def search_from_starts(self, *, hand_by_hand: bool) -> None:
     """Searches from the start of every round, for each decision in it."""
-    starts = np.flatnonzero(self.begins & (self.kind < CHANCE))
     hands = np.arange(self.tree.num_infostates)
-    for searches in self.waves(starts):
+    for searches in self.waves():
       for search, solved in zip(searches, self.solve(searches)):
         for decision in self._decisions(search):
           if not self._past(search, decision):
@@ -157,8 +158,9 @@ class Rounds:
     found = [Frozen(search, node, self._past(search, node), hands) for search, node in pairs]
     return [frozen for frozen in found if frozen.past]
 
-  def waves(self, starts: np.ndarray) -> Iterable[list[Search]]:
+  def waves(self) -> Iterable[list[Search]]:
     """Yields searches of the same shape, from starts of rounds; earlier rounds first."""
+    starts = self.starts
     number = np.zeros(self.tree.num_nodes, int)  # of rounds begun on the way
     for node in range(1, self.tree.num_nodes):
       number[node] = number[self.parent[node]] + self.begins[node]

@@ -251,7 +251,7 @@ def test_own_past_moves_are_frozen_for_the_hand_held(x64):
   rounds = Rounds(KUHN, tree, [uniform], [uniform], solvers.cfr_plus(), 2000)
   bets = children_of(tree)[0, 1]
   rounds.policy[bets], rounds.policy[children_of(tree)[0, 0]] = 0.9, 0.1
-  ((search,),) = rounds.waves(np.array([0]))
+  ((search,),) = rounds.waves()
   asked = rounds.later_decisions([search])
   assert [(x.decision, x.past) for x in asked] == [(PASS_BET, [0])]
   queen = asked[0]._replace(hands=np.array([1]))
@@ -331,3 +331,27 @@ def grow(**changes):
 
 def search(**changes):
   return solvers.search_rounds(KUHN, whole_kuhn(), [uniform_kuhn()], [uniform_kuhn()], **changes)
+
+
+@pytest.mark.slow
+def test_the_last_round_is_searched_as_unsafe_search_does(x64):
+  """From the blueprint's beliefs a round without leaves is what `refine` solves at its starts."""
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game)
+  blueprint = np.asarray(solve(tree, 60).average_policy)
+  rounds = Rounds(game, tree, [blueprint], [blueprint], solvers.cfr_plus(), 256)
+  assert len(rounds.starts) == 31
+  assert len(rounds.leaves) == 5
+  rounds.policy[:] = blueprint
+  _, searches = rounds.waves()
+  assert len(searches) == 30
+  for search, solved in zip(searches, rounds.solve(searches)):
+    rows = search.extended.of_top(solved)
+    rounds.policy[search.places[1:]] = rows[1:]
+  for player in (0, 1):
+    refined = solvers.refine(
+      game, tree, blueprint, searcher=player, cut=rounds.starts[1:], num_iterations=256
+    )
+    movers = np.asarray(tree.kind)[np.maximum(tree.parent, 0)] == player
+    np.testing.assert_allclose(rounds.policy[movers], refined[movers], atol=1e-6)
+  assert np.abs(rounds.policy - blueprint).max() > 0.1
