@@ -60,7 +60,7 @@ def search_rounds(
   Args:
     game: the rules, without hidden moves.
     tree: the whole tree of that game, its infostates in tables.
-    first: player 0's continuations, policies `[N, H]`; a last round needs none but is given them.
+    first: player 0's continuations, policies `[N, H]`, at least one; the last round uses none.
     second: player 1's.
     start: where searches start: `"round"`, or `"decision"` for where the move is to be made.
     frozen: with `start="round"`, for whom a searcher's own past moves stay: `"hand"` for the one
