@@ -16,7 +16,7 @@ from tests.trees import children_of
 KUHN = games.make("kuhn_poker")
 PASS, BET, AFTER_PASS, AFTER_BET, PASS_BET = 1, 2, 1, 2, 3
 ALPHA, QUEEN_CALLS = 0.2, 8 / 15  # of an equilibrium of Kuhn poker: alpha, and alpha + 1/3
-SMALL = ("kuhn", "rock_paper_scissors", "random_5")
+SMALL = ("kuhn", "rock_paper_scissors", "leduc", "random_5")
 TABLES = np.zeros((2, 1, 1, 3, 3))
 
 
@@ -34,9 +34,10 @@ def with_moves(tree, often):
   return policy
 
 
-def enumerated(game, tree, policy):
+def enumerated(game, tree, policy, root):
   """Returns for histories and pairs of infostates that exist what player 0 expects of them."""
-  known, referee, found = from_array(tree_edges(tree), policy), Referee(game), {}
+  known, found = from_array(tree_edges(tree, root), policy), {}
+  referee = Referee(game, root, tree.prior)
 
   def value(node, hands):
     if (node.history, hands) in found:
@@ -59,13 +60,13 @@ def enumerated(game, tree, policy):
 
 @pytest.mark.parametrize("name", [*SMALL, pytest.param("random_2", marks=pytest.mark.slow)])
 def test_pair_values_are_those_of_enumeration(name, x64):
-  game, _ = make_case(name)
-  tree = games.build_public_tree(game)
+  game, root = make_case(name) if name != "leduc" else (games.make("leduc_poker"), (1, 1))
+  tree = games.build_public_tree(game, root=root)
   policy = random_policy(tree, np.random.default_rng(3))
   values = np.asarray(solvers.pair_values(tree, policy))
   weights, index = np.asarray(game.pair_weights()), game.pair_index(np.asarray(tree.state))
-  expected = enumerated(game, tree, policy)
-  histories = {tree.history(node): node for node in range(tree.num_nodes)}
+  expected = enumerated(game, tree, policy, root)
+  histories = {(*root, *tree.history(node)): node for node in range(tree.num_nodes)}
   errors, sizes = [], []
   for (history, hands), value in expected.items():
     node = histories[history]
