@@ -5,6 +5,7 @@ import pkgutil
 
 from games import rules
 from games.build import build_public_tree
+from games.continuations import Extended, with_continuations
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, Variation
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
@@ -30,6 +31,7 @@ __all__ = [
   "PLAYER_1",
   "TERMINAL",
   "CoinToss",
+  "Extended",
   "Game",
   "KuhnPoker",
   "LeducPoker",
@@ -50,4 +52,5 @@ __all__ = [
   "registered_games",
   "stack_trees",
   "tabulate",
+  "with_continuations",
 ]

@@ -209,16 +209,20 @@ def find_runs(parents: np.ndarray) -> tuple[tuple[int, int], ...]:
   return tuple((int(parents[a]), int(parents[b - 1]) + 1) for a, b in zip(starts, stops))
 
 
-def _level_shape(nodes: _Nodes, above: _Nodes | None) -> Level:
-  runs: tuple[tuple[int, int], ...] = ()
-  actors: list[int] = []
-  if above is not None:
-    runs = find_runs(nodes.parent)
-    actors = np.unique(above.kind[nodes.parent]).tolist()
+def level_shape(kind: np.ndarray, parents: np.ndarray, above: np.ndarray | None) -> Level:
+  """Returns the shape of a level.
+
+  Args:
+    kind: `[n]` of its nodes, in their order.
+    parents: `[n]` positions in the level above.
+    above: kind of the nodes there; None at the root.
+  """
+  runs = () if above is None else find_runs(parents)
+  actors = [] if above is None else np.unique(above[parents]).tolist()
   return Level(
-    num_inner=int(_is_inner(nodes.kind).sum()),
-    num_leaves=int((nodes.kind == LEAF).sum()),
-    num_terminals=int((nodes.kind == TERMINAL).sum()),
+    num_inner=int(_is_inner(kind).sum()),
+    num_leaves=int((kind == LEAF).sum()),
+    num_terminals=int((kind == TERMINAL).sum()),
     runs=runs,
     parent_actor=actors[0] if len(actors) == 1 else None,
     movers=tuple(actors),
@@ -247,7 +251,8 @@ def _push_prior(game: Game, pairs: Pairs, root: tuple[int, ...]) -> tuple[np.nda
 
 
 def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray) -> PublicTree:
-  shapes = [_level_shape(n, levels[i - 1] if i else None) for i, n in enumerate(levels)]
+  above = [None, *(nodes.kind for nodes in levels)]
+  shapes = [level_shape(n.kind, n.parent, kinds) for n, kinds in zip(levels, above)]
   structure = TreeStructure(tuple(shapes))
   offsets = structure.offsets
   state = np.concatenate([nodes.state for nodes in levels])
@@ -271,7 +276,7 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
   kept, payoff_index = pairs.used(
     np.asarray(game.payoff_index(ends), int), np.asarray(game.pair_index(ends), int)
   )
-  structure = _add_payoff_runs(structure, payoff_index, _MAX_PAYOFF_RUNS if kept.gathered else None)
+  structure = add_payoff_runs(structure, payoff_index, gathered=kept.gathered)
   players = (0, 1)
   tree = PublicTree(
     parent=np.concatenate(parent).astype(np.int32),
@@ -299,16 +304,19 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
   return tree.astype(jax.dtypes.canonicalize_dtype(float))
 
 
-def _add_payoff_runs(
-  structure: TreeStructure, payoff_index: np.ndarray, most: int | None
+def add_payoff_runs(
+  structure: TreeStructure, payoff_index: np.ndarray, *, gathered: bool
 ) -> TreeStructure:
-  """Notes which neighbouring terminal nodes share a table, where that makes at most `most` runs."""
+  """Notes which neighbouring terminal nodes share a table.
+
+  Levels of very many runs go without where their tables may be `gathered` node by node.
+  """
   levels = []
   for level, start in zip(structure.levels, structure.terminal_offsets):
     index = payoff_index[start : start + level.num_terminals]
     cuts = np.flatnonzero(np.diff(index)) + 1
     runs = None
-    if len(index) and (most is None or len(cuts) < most):
+    if len(index) and (not gathered or len(cuts) < _MAX_PAYOFF_RUNS):
       bounds = [0, *cuts.tolist(), len(index)]
       runs = tuple((int(index[a]), a, b) for a, b in itertools.pairwise(bounds))
     levels.append(dataclasses.replace(level, payoff_runs=runs))

@@ -21,6 +21,14 @@ from solvers.algorithms.named import (
   with_gadget,
 )
 from solvers.algorithms.registry import make_algorithm, registered_algorithms
+from solvers.continuations.pair_values import pair_values
+from solvers.continuations.policies import (
+  biased_policy,
+  grown_continuations,
+  leaf_tables,
+  of_players,
+)
+from solvers.continuations.round_search import search_rounds
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.best_response import BestResponse, best_response
@@ -64,6 +72,7 @@ __all__ = [
   "answer_bet",
   "best_response",
   "best_response_values",
+  "biased_policy",
   "blueprint_values",
   "cfr_avg",
   "cfr_plus",
@@ -74,16 +83,21 @@ __all__ = [
   "exploitability",
   "fictitious_play",
   "graft",
+  "grown_continuations",
+  "leaf_tables",
   "linear_cfr",
   "linear_fictitious_play",
   "linear_optimistic_fictitious_play",
   "lock",
   "make_algorithm",
+  "of_players",
   "optimise",
+  "pair_values",
   "predictive_cfr_plus",
   "refine",
   "registered_algorithms",
   "root_marginals",
+  "search_rounds",
   "solve",
   "solve_affine",
   "solve_batch",

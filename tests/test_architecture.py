@@ -28,6 +28,7 @@ ROOMS = {
     "solve_batch",
     "search",
     "resolving",
+    "continuations",
   ],
   "rebel_jax": [
     "networks",

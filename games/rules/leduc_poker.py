@@ -115,6 +115,10 @@ class LeducPoker(Game):
       },
     )
 
+  def stages(self, states):
+    """Returns the first round, the deal of the public card, or the second round: `[n]`."""
+    return 2 * states[:, _ROUND] + (states[:, _OVER] == _DEAL)
+
   def pair_weights(self):
     return 1.0 - np.eye(_NUM_CARDS)[None]
 

@@ -1,0 +1,105 @@
+"""What every pair of infostates expects under fixed policies, at every node."""
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from games.public_tree import Array, PublicTree
+from solvers import validation
+from solvers.metrics.expected_values import check_whole
+from solvers.sweeps.levels import reduce_children, split_levels
+from solvers.sweeps.problem import make_problem
+
+
+def pair_values(
+  tree: PublicTree, policy: Array, *, nodes: Sequence[int] | np.ndarray | None = None
+) -> jax.Array:
+  """Computes what player 0 expects from each pair of infostates under both players' `policy`.
+
+  Args:
+    tree: one tree without leaves, its infostates in tables.
+    policy: `[N, H]`, as `solve` returns it.
+    nodes: which nodes are asked for; static. None for all. Values of other nodes are dropped on
+      the way, which large trees need.
+
+  Returns:
+    `[n, H, H]` (player 0's infostate, player 1's) expected payoff to player 0 times the weight of
+    the pair at that node, as `PublicTree.payoffs` has it; zero where two infostates exclude each
+    other. It depends on no beliefs.
+
+  Raises:
+    ValueError: the tree is depth-limited or stacked, its infostates are hands of cards, a node is
+      not there, or `policy` has the wrong shape or is concrete and not a policy.
+  """
+  check_pairs(tree)
+  check_whole(tree, policy, None)
+  wanted = tuple(range(tree.num_nodes)) if nodes is None else tuple(int(node) for node in nodes)
+  if any(not 0 <= node < tree.num_nodes for node in wanted):
+    raise ValueError(f"nodes={wanted} must be nodes of the tree, 0 to {tree.num_nodes - 1}")
+  return _pair_values(tree, jnp.asarray(policy, tree.dtype), wanted)
+
+
+def check_pairs(tree: PublicTree) -> None:
+  """Checks that infostates are few enough for tables of their pairs."""
+  validation.check_unstacked(tree)
+  if tree.hands is not None:
+    raise ValueError(
+      f"tree has {tree.num_infostates} hands of cards as infostates, too many for tables of pairs; "
+      "merge suits first with games.poker.MergedSuits"
+    )
+
+
+@functools.partial(jax.jit, static_argnames="nodes")
+def _pair_values(tree: PublicTree, policy: jax.Array, nodes: tuple[int, ...]) -> jax.Array:
+  problem = make_problem(tree, tree.prior)
+  levels, offsets = tree.structure.levels, tree.structure.offsets
+  policies = problem.split(policy)
+  chance = None
+  if tree.chance_probability is not None:
+    chance = split_levels(tree, tree.chance_probability)
+  level_of = np.searchsorted(offsets, nodes, side="right") - 1
+  found: list[jax.Array] = []
+  inner = None
+  for i in reversed(range(len(levels))):
+    values = _level_values(tree, i, inner)
+    found.append(values[np.asarray(nodes, int)[level_of == i] - offsets[i]])
+    if i == 0:
+      break
+    rows = []
+    for player in (0, 1):
+      moved = problem.moves_at(i, player)
+      weight = jnp.where(moved, policies[i], jnp.ones_like(policies[i]))
+      rows.append(_from_infostates(tree, i, player, weight))
+    if chance is not None:
+      values = values * chance[i][:, None, None]
+    values = jnp.einsum(
+      "nia,nij,njb->nab", rows[0], values, rows[1], precision=lax.Precision.HIGHEST
+    )
+    inner = reduce_children(levels[i], values, levels[i - 1].num_inner)
+  together = jnp.concatenate(found[::-1])  # by level, within it as asked for
+  return together[np.argsort(np.argsort(level_of, kind="stable"), kind="stable")]
+
+
+def _level_values(tree: PublicTree, index: int, inner: jax.Array | None) -> jax.Array:
+  """Returns the values of a level, terminal nodes after inner ones: `[n, H, H]`."""
+  level, start = tree.structure.levels[index], tree.structure.terminal_offsets[index]
+  rows = slice(start, start + level.num_terminals)
+  ends = jnp.asarray(tree.payoffs)[tree.payoff_index[rows]]
+  ends = ends * jnp.asarray(tree.payoff_scale)[rows, None, None]
+  return ends if inner is None else jnp.concatenate([inner, ends])
+
+
+def _from_infostates(tree: PublicTree, index: int, player: int, weights: jax.Array) -> jax.Array:
+  """Returns how much of a row's infostate counts for each of its parent's: `[n, H, H above]`."""
+  start, stop = tree.structure.offsets[index : index + 2]
+  if tree.possible is not None:
+    weights = weights * tree.possible[start:stop, player]
+  h = tree.num_infostates
+  if tree.infostate_parent is None:
+    return weights[:, :, None] * jnp.eye(h, dtype=weights.dtype)
+  parents = tree.infostate_parent[start:stop, player]
+  return jnp.where(parents[:, :, None] == jnp.arange(h), weights[:, :, None], 0.0)
