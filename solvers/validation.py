@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
+from games.arrays import is_finite
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree
 from solvers.sweeps.constraints import Alternatives, Lock
 
 TOLERANCE = 1e-3
+MAX_COUNT = 2**31 - 1
 _REAL = (np.floating, np.integer, np.bool_)
 
 
@@ -54,6 +56,8 @@ def check_num_iterations(num_iterations: int, alternating: bool) -> int:
     ) from None
   if isinstance(num_iterations, bool) or number < 1:
     raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
+  if number > MAX_COUNT:
+    raise ValueError(f"num_iterations={number} must be at most {MAX_COUNT}")
   if not alternating and number % 2:
     raise ValueError(
       f"num_iterations={number} must be even under simultaneous updates: an iteration is one "
@@ -67,6 +71,8 @@ def check_integer(name: str, value, *, least: int = 1) -> int:
   whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
   if not whole or value < least:
     raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
+  if value > MAX_COUNT:
+    raise ValueError(f"{name}={value!r} must be at most {MAX_COUNT}")
   return int(value)
 
 
@@ -89,6 +95,8 @@ def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
   """Returns `value` as a float if it is a real number and not NaN."""
   if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
     raise ValueError(f"{name}={value!r} must be a number")
+  if isinstance(value, int) and not is_finite(value):
+    raise ValueError(f"{name} must be a number of at most 308 digits")
   if math.isnan(value):
     raise ValueError(f"{name}={value!r} must be a number, not NaN")
   if not allow_infinite and math.isinf(value):

@@ -25,7 +25,7 @@ class MatrixGame(Game):
   def __init__(self, payoffs: Sequence[Sequence[float]] = ((1, -1), (-1, 1))):
     try:
       matrix = np.array(payoffs, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
       matrix = np.zeros(0)
     if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
       raise ValueError(f"payoffs={payoffs!r} must be a matrix of finite numbers, a row for a move")
