@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from games.game import CHANCE, TERMINAL, Game
+from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.kinds import LEAF
 from games.origin import origin_of
 from games.pairs import Pairs
@@ -75,8 +75,7 @@ def build_public_tree(
     ValueError: `root` is not a sequence of legal actions or ends the game, `depth` is not
       a positive integer, `"stage"` or None, or the tree would take more than `max_bytes`.
   """
-  if not isinstance(game, Game):
-    raise TypeError(f"game={game!r} must be a games.Game, as games.make returns it")
+  check_is_game(game)
   depth, max_bytes = _check_depth(depth), check_max_bytes(max_bytes)
   root = _check_root(root)
   state = game.state_after(root)

@@ -245,3 +245,13 @@ class Game(abc.ABC):
 
   def __repr__(self) -> str:
     return f"games.make({self.name!r})"
+
+
+def check_is_game(game) -> None:
+  """Checks that `game` is a game.
+
+  Raises:
+    TypeError: it is something else.
+  """
+  if not isinstance(game, Game):
+    raise TypeError(f"game={game!r} must be a games.Game, as games.make returns it")

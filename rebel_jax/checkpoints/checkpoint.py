@@ -175,8 +175,11 @@ def load(name: str | Path) -> Policy:
   A folder stands for its newest checkpoint.
 
   Raises:
+    TypeError: `name` is of another kind.
     ConfigError: there is nothing of that name, or it cannot be read.
   """
+  if not isinstance(name, str | Path):
+    raise TypeError(f"checkpoint={name!r} must be a folder's path or a network's name")
   path = Path(name)
   if not os.path.isdir(path):  # unlike Path's, it takes names that the system does not
     return load_pretrained(str(name))
