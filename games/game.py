@@ -207,6 +207,10 @@ class Game(abc.ABC):
     del history
     return ""
 
+  def explain(self) -> str:
+    """Returns what the moves mean and who wins, for people who play; empty if nobody wrote it."""
+    return ""
+
   def infostate_name(self, player: int, infostate: int) -> str:
     """Returns a short name of an infostate for people to read."""
     del player

@@ -144,6 +144,9 @@ class Tabulated(Game):
   def situation(self, history):
     return self.game.situation(history)
 
+  def explain(self):
+    return self.game.explain()
+
   def infostate_name(self, player, infostate):
     return self.game.infostate_name(player, infostate)
 

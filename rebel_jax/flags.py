@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+import jax
 import tyro
 
 from rebel_jax.config import groups
@@ -86,12 +87,21 @@ def command(body: Callable[[], int | None]) -> int:
     return fail(error)
   except KeyboardInterrupt:
     complain("\ninterrupted")
+    _finish_device_work()
     return 128 + signal.SIGINT
   except BrokenPipeError:
     complain("standard output was closed")
     if isinstance(sys.stdout, io.TextIOWrapper):  # or Python complains as it ends
       os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + CLOSED_PIPE
+
+
+def _finish_device_work() -> None:
+  """Waits for what devices compute, as Python would crash at its end; Ctrl-C ends it at once."""
+  before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+  with contextlib.suppress(Exception):  # what was given away cannot be waited for
+    jax.block_until_ready(jax.live_arrays())
+  signal.signal(signal.SIGINT, before)
 
 
 def complain(sentence: str) -> None:

@@ -167,20 +167,9 @@ class Table:
 
   def explain(self) -> None:
     """Says what can be typed and what the game is about."""
-    if isinstance(self.game, LiarsDice):
-      self.say(
-        "A bid such as 1x3 claims that at least one die of both players together shows a 3; the "
-        f"highest face, {self.game.num_faces}, counts as any. Bid higher, or call the last bid "
-        "with liar: whoever is wrong loses."
-      )
+    self.say(self.game.explain() or f"The moves of {self.game!r} are not explained anywhere.")
     if isinstance(self.agent, NestedAgent):
       self.say("A number bets or raises until so many of your chips are in the pot, be it any.")
-    if isinstance(self.game, Holdem):
-      self.say(
-        "Hold'em between two: each has two cards of their own, shares those on the board, and the "
-        "best five of the seven win the pot. Bets are named by the chips that a player will have "
-        "put in; what is won or lost is counted with what was in the pot at the start."
-      )
     self.say("After a game you can see what the agent believed and how it chose: type why.")
 
   def note(self) -> None:

@@ -103,6 +103,12 @@ class CoinToss(Game):
       return f"subgame {action - _FIRST_SUBGAME}"
     return ("heads", "tails", "forfeit", "sell", "play")[action]
 
+  def explain(self):
+    return (
+      "Who begins sees a coin and sells it, which ends the game, or plays. Then the other, who has "
+      "not seen it, guesses heads or tails, or forfeits: a right guess wins one, else it loses."
+    )
+
   def infostate_name(self, player, infostate):
     return ("heads", "tails")[infostate] if player == 0 else "-"
 

@@ -170,6 +170,13 @@ class LeducPoker(Game):
     second = any(taken >= self._first_card for taken in history)
     return f"raise {self.bets[second][action - RAISE]:g}"
 
+  def explain(self):
+    return (
+      "Each has put in one chip and holds one of six cards: Jacks, Queens and Kings, two of each. "
+      "Call also checks, and raise also bets; a round has two raises at most. Between its two "
+      "rounds a card is dealt to both: who pairs it wins, or else the higher card."
+    )
+
   def infostate_name(self, player, infostate):
     return "JQK"[infostate // _NUM_SUITS] + "♠♥"[infostate % _NUM_SUITS]
 

@@ -78,6 +78,12 @@ class MatrixGame(Game):
   def action_name(self, action):
     return "hidden move" if action == self.num_actions - 1 else f"column {action}"
 
+  def explain(self):
+    return (
+      "Who begins picks a row of a table unseen, and the other a column; the number there is what "
+      "the one wins and the other loses."
+    )
+
   def infostate_name(self, player, infostate):
     return f"row {infostate}" if player == 0 else "-"
 
