@@ -143,7 +143,8 @@ def _what(options: Options, algorithm: str, depth: int | str, policy: checkpoint
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit code."""
-  return flags.command(lambda: _run(sys.argv[1:] if argv is None else argv))
+  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
+  return flags.command(lambda: _run(argv), is_process=is_process)
 
 
 def _run(argv: Sequence[str]) -> None:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-import jax
 import tyro
 
 from rebel_jax.config import groups
@@ -69,11 +68,16 @@ def take_any_text() -> None:
       stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
 
 
-def command(body: Callable[[], int | None]) -> int:
-  """Runs what a command does after its flags are known, and returns its exit code.
+def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
+  """Runs what a command does and returns its exit code.
 
   What a terminal cannot show is written as escapes. Refused settings, Ctrl-C and a standard output
   that is closed end it with one sentence on standard error.
+
+  Args:
+    body: the command; None counts as 0.
+    is_process: whether the process is for it alone. Ctrl-C then ends that at once: where Python
+      unloads itself while devices still compute, it crashes.
   """
   take_any_text()
   if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while it was loaded
@@ -87,21 +91,17 @@ def command(body: Callable[[], int | None]) -> int:
     return fail(error)
   except KeyboardInterrupt:
     complain("\ninterrupted")
-    _finish_device_work()
+    if is_process:
+      if sys.stdout is not None:
+        with contextlib.suppress(OSError):
+          sys.stdout.flush()
+      os._exit(128 + signal.SIGINT)
     return 128 + signal.SIGINT
   except BrokenPipeError:
     complain("standard output was closed")
     if isinstance(sys.stdout, io.TextIOWrapper):  # or Python complains as it ends
       os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + CLOSED_PIPE
-
-
-def _finish_device_work() -> None:
-  """Waits for what devices compute, as Python would crash at its end; Ctrl-C ends it at once."""
-  before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-  with contextlib.suppress(Exception):  # what was given away cannot be waited for
-    jax.block_until_ready(jax.live_arrays())
-  signal.signal(signal.SIGINT, before)
 
 
 def complain(sentence: str) -> None:

@@ -258,8 +258,8 @@ def main(
   say: Callable[[str], None] | None = None,
 ) -> int:
   """Runs the command and returns its exit code; `ask` and `say` are the terminal by default."""
-  argv = sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv, ask or _ask, say or _say))
+  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
+  return flags.command(lambda: _run(argv, ask or _ask, say or _say), is_process=is_process)
 
 
 def _plain(text: str) -> str:

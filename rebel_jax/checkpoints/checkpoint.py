@@ -188,7 +188,7 @@ def load(name: str | Path) -> Policy:
     )
   if not os.path.isdir(path):  # unlike Path's, it takes names that the system does not
     return load_pretrained(str(name))
-  if not (path / "about").is_dir():
+  if not os.path.isdir(path / "about"):
     checkpoints = checkpoints_of(path)
     if not checkpoints:
       raise ConfigError(

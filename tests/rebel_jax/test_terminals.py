@@ -100,7 +100,7 @@ def test_what_ends_a_command(error, code, said, capsys):
   def body():
     raise error
 
-  assert flags.command(body) == code
+  assert flags.command(body, is_process=False) == code
   assert capsys.readouterr().err == said
 
 
@@ -129,3 +129,12 @@ def test_pages_name_the_extra_that_they_import(page):
   text = page.read_text()
   if "import pyspiel" in text or "from rebel_jax.open_spiel" in text:
     assert "[open-spiel]" in text
+
+
+def test_a_run_that_may_not_be_read(tmp_path, monkeypatch):
+  def refuse(path):
+    raise PermissionError(13, "Permission denied", str(path))
+
+  monkeypatch.setattr(Path, "is_dir", refuse)
+  with pytest.raises(ConfigError, match="holds no checkpoint"):
+    rebel_jax.load(tmp_path)
