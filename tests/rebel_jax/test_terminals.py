@@ -132,9 +132,13 @@ def test_pages_name_the_extra_that_they_import(page):
 
 
 def test_a_run_that_may_not_be_read(tmp_path, monkeypatch):
-  def refuse(path):
-    raise PermissionError(13, "Permission denied", str(path))
+  before = Path.is_dir
 
-  monkeypatch.setattr(Path, "is_dir", refuse)
+  def is_dir(path):
+    if tmp_path in path.parents:
+      raise PermissionError(13, "Permission denied", str(path))
+    return before(path)
+
+  monkeypatch.setattr(Path, "is_dir", is_dir)
   with pytest.raises(ConfigError, match="holds no checkpoint"):
     rebel_jax.load(tmp_path)
