@@ -11,6 +11,7 @@ it: with 0 the whole batch is one piece, which is what the splitting is there to
 import dataclasses
 import functools
 import itertools
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ import solvers
 from benchmarks import timing
 from benchmarks.studies.figures import Lines, draw_lines
 from games import Game, PublicTree
+from rebel_jax import flags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,4 +115,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  main(tyro.cli(Options))
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

@@ -204,4 +204,4 @@ def main(options: Options) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main(tyro.cli(Options)))
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

@@ -6,6 +6,7 @@ nothing on average against another, and does not lose against anyone.
 """
 
 import dataclasses
+import sys
 from collections.abc import Callable
 
 import tyro
@@ -14,6 +15,7 @@ import games
 import rebel_jax
 import solvers
 from benchmarks.timing import look_up, say
+from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, Searcher
 from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
 from rebel_jax.devices import compile_cache
@@ -101,4 +103,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  main(tyro.cli(Options))
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

@@ -10,6 +10,7 @@ cannot tell apart are one infostate (`games.poker.MergedSuits`).
 
 import dataclasses
 import resource
+import sys
 import time
 from typing import Any, Literal
 
@@ -30,6 +31,7 @@ from games.poker import (
   TurnEndgame,
   in_units,
 )
+from rebel_jax import flags
 
 BETS = {"teh": TEH, "teh_one_bet": dataclasses.replace(TEH, max_raises=1)}
 Suits = Literal["merged", "apart"]
@@ -200,4 +202,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  main(tyro.cli(Options))
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

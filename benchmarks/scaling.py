@@ -12,6 +12,7 @@
 
 import dataclasses
 import math
+import sys
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ import games
 import solvers
 from benchmarks import isolated, timing
 from games import PublicTree
+from rebel_jax import flags
 from solvers.algorithms.algorithm import Algorithm
 from solvers.xla.cores import num_cores
 
@@ -168,4 +170,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  main(tyro.cli(Options))
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

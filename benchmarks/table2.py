@@ -12,12 +12,13 @@ interrupted goes on from there.
 """
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import tyro
 
 from benchmarks.timing import environment, say, significant
-from rebel_jax import evaluate
+from rebel_jax import evaluate, flags
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.presets import paper_exploitability
 from rebel_jax.devices import compile_cache
@@ -99,4 +100,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  main(tyro.cli(Options))
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

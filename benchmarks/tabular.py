@@ -10,6 +10,7 @@ is installed its C++ `CFRSolver` runs beside it; one of its iterations updates b
 
 import dataclasses
 import functools
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -19,6 +20,7 @@ import tyro
 import games
 import solvers
 from benchmarks import timing
+from rebel_jax import flags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,4 +125,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  main(tyro.cli(Options))
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

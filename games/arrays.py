@@ -1,9 +1,10 @@
-"""Operations of game rules on numpy's and JAX's arrays alike.
+"""Operations of game rules on numbers, and on numpy's and JAX's arrays alike.
 
 Rules call functions of `states.__array_namespace__()`, so that numpy builds trees with them and
 JAX runs the same rules, traced or mapped over single states.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -11,6 +12,16 @@ import jax
 import numpy as np
 
 Rows = TypeVar("Rows", np.ndarray, jax.Array)  # a function takes and returns one of the two
+
+
+def is_finite(value: Any) -> bool:
+  """Says whether `value` is a real number that a float can hold, NaN and infinity excluded."""
+  if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+    return False
+  try:
+    return math.isfinite(value)
+  except OverflowError:  # an integer of more than 308 digits
+    return False
 
 
 def lookup(table: Any, *index: Any) -> Any:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from games.game import CHANCE, TERMINAL, Game
+from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.kinds import LEAF
 from games.origin import origin_of
 from games.pairs import Pairs
 from games.public_tree import Level, PublicTree, TreeStructure, plan_sweeps
+from games.size import MAX_BYTES, check_max_bytes, check_size
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
 
@@ -47,7 +48,11 @@ class _Nodes:
 
 
 def build_public_tree(
-  game: Game, *, root: Sequence[int] = (), depth: int | str | None = None
+  game: Game,
+  *,
+  root: Sequence[int] = (),
+  depth: int | str | None = None,
+  max_bytes: float = MAX_BYTES,
 ) -> PublicTree:
   """Builds the public tree of `game`, whole or cut off below some depth.
 
@@ -58,6 +63,8 @@ def build_public_tree(
     depth: how many public actions, chance included, the tree extends below its root before
       it is cut off; `"stage"` to cut it where the root's stage ends (`Game.stages`: in poker a
       round of betting, or the deal between two); None for the whole game below the root.
+    max_bytes: how much the nodes may take, 4 GiB by default; they are counted before they are
+      built.
 
   Returns:
     The tree. Real-valued arrays have JAX's default float type (float32, or float64 under
@@ -65,19 +72,20 @@ def build_public_tree(
     each hidden move on the way taken to be equally likely.
 
   Raises:
-    ValueError: `root` is not a sequence of legal actions or ends the game, or `depth` is not
-      a positive integer, `"stage"` or None.
+    ValueError: `root` is not a sequence of legal actions or ends the game, `depth` is not
+      a positive integer, `"stage"` or None, or the tree would take more than `max_bytes`.
   """
-  if not isinstance(game, Game):
-    raise TypeError(f"game={game!r} must be a games.Game, as games.make returns it")
-  _check_depth(depth)
+  check_is_game(game)
+  depth, max_bytes = _check_depth(depth), check_max_bytes(max_bytes)
   root = _check_root(root)
   state = game.state_after(root)
   if game.actor(state[None])[0] == TERMINAL:
     raise ValueError(f"root={root} ends the game: there is nothing left to solve")
+  limit = _limit(game, state, depth)
+  check_size(game, state, *limit, max_bytes=max_bytes)
   pairs = game.pairs()
   prior, possible = _push_prior(game, pairs, root)
-  return _build(game, pairs, state, prior, possible, depth)
+  return _build(game, pairs, state, prior, possible, limit)
 
 
 def build_from_state(
@@ -100,12 +108,15 @@ def build_from_state(
   Returns:
     The tree; see `build_public_tree`.
   """
+  state = np.asarray(state)
+  limit = _limit(game, state, _check_depth(depth))
+  check_size(game, state, *limit)
   if possible is None:
     possible = np.ones((2, game.num_infostates), bool)
   if prior is None:
     prior = possible / possible.sum(axis=1, keepdims=True)
   prior, possible = np.asarray(prior, float), np.asarray(possible, bool)
-  return _build(game, game.pairs(), np.asarray(state), prior, possible, depth)
+  return _build(game, game.pairs(), state, prior, possible, limit)
 
 
 def _build(
@@ -114,12 +125,11 @@ def _build(
   state: np.ndarray,
   prior: np.ndarray,
   possible: np.ndarray,
-  depth: int | str | None,
+  limit: tuple[int | None, int | None],
 ) -> PublicTree:
-  depth = depth if depth is None or depth == "stage" else int(depth)
+  depth, stage = limit
   levels = [_root_level(game, state, possible)]
-  stage = int(game.stages(state[None])[0]) if depth == "stage" else None
-  while not isinstance(depth, int) or len(levels) <= depth:
+  while depth is None or len(levels) <= depth:
     children = _expand(game, levels[-1], at_limit=len(levels) == depth, stage=stage)
     if children is None:
       break
@@ -136,13 +146,21 @@ def _check_root(root) -> tuple[int, ...]:
     ) from None
 
 
-def _check_depth(depth) -> None:
+def _check_depth(depth) -> int | str | None:
   number = isinstance(depth, int | np.integer) or (isinstance(depth, float) and depth.is_integer())
   whole = depth is None or (number and not isinstance(depth, bool) and depth >= 1)
   if not whole and not (isinstance(depth, str) and depth == "stage"):
     raise ValueError(
       f"depth={depth!r} must be a positive integer, 'stage', or None for the whole game"
     )
+  return depth if depth is None or isinstance(depth, str) else int(depth)
+
+
+def _limit(game: Game, state: np.ndarray, depth: int | str | None) -> tuple[int | None, int | None]:
+  """Returns where a tree below `state` is cut off: its depth, and the stage that it is of."""
+  if isinstance(depth, str):
+    return None, int(game.stages(state[None])[0])
+  return depth, None
 
 
 def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:

@@ -207,6 +207,10 @@ class Game(abc.ABC):
     del history
     return ""
 
+  def explain(self) -> str:
+    """Returns what the moves mean and who wins, for people who play; empty if nobody wrote it."""
+    return ""
+
   def infostate_name(self, player: int, infostate: int) -> str:
     """Returns a short name of an infostate for people to read."""
     del player
@@ -245,3 +249,13 @@ class Game(abc.ABC):
 
   def __repr__(self) -> str:
     return f"games.make({self.name!r})"
+
+
+def check_is_game(game) -> None:
+  """Checks that `game` is a game.
+
+  Raises:
+    TypeError: it is something else.
+  """
+  if not isinstance(game, Game):
+    raise TypeError(f"game={game!r} must be a games.Game, as games.make returns it")

@@ -5,9 +5,9 @@ import zlib
 
 import numpy as np
 
-from games.game import CHANCE, TERMINAL, Game
+from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.pairs import Pairs
-from games.public_tree import PublicTree
+from games.public_tree import PublicTree, check_is_tree
 
 _PARTS = ("parameters", "prior", "payoffs or pair weights")
 
@@ -38,10 +38,8 @@ def check_tree_of(game: Game, tree: PublicTree) -> None:
     TypeError: one of the two is something else.
     ValueError: it is of another game; the message says what differs.
   """
-  if not isinstance(game, Game):
-    raise TypeError(f"game={game!r} must be a games.Game, as games.make returns it")
-  if not isinstance(tree, PublicTree):
-    raise TypeError(f"tree={type(tree).__name__} must be a games.PublicTree")
+  check_is_game(game)
+  check_is_tree(tree)
   different = _difference(game, tree)
   if different is not None:
     raise ValueError(f"tree is not of {game!r}: its {different} differ from that game's")

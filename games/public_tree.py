@@ -17,7 +17,16 @@ import numpy as np
 
 from games.kinds import CHANCE, LEAF, PADDING
 
-__all__ = ["LEAF", "PADDING", "Array", "Level", "PublicTree", "TreeStructure", "plan_sweeps"]
+__all__ = [
+  "LEAF",
+  "PADDING",
+  "Array",
+  "Level",
+  "PublicTree",
+  "TreeStructure",
+  "check_is_tree",
+  "plan_sweeps",
+]
 
 Array = jax.Array | np.ndarray  # numpy in a built tree, JAX's own while traced
 
@@ -228,3 +237,15 @@ class PublicTree:
       return x.astype(dtype) if np.issubdtype(x.dtype, np.floating) else x
 
     return jax.tree.map(convert, self)
+
+
+def check_is_tree(tree, name: str = "tree") -> None:
+  """Checks that `tree` is a public tree, one or a stack.
+
+  Raises:
+    TypeError: it is something else.
+  """
+  if not isinstance(tree, PublicTree):
+    raise TypeError(
+      f"{name}={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
+    )

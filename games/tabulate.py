@@ -3,7 +3,7 @@
 import numpy as np
 
 from games.arrays import lookup
-from games.game import CHANCE, TERMINAL, Game, Variation
+from games.game import CHANCE, TERMINAL, Game, Variation, check_is_game
 
 
 def tabulate(game: Game, *, max_states: int = 100_000) -> "Tabulated":
@@ -14,8 +14,10 @@ def tabulate(game: Game, *, max_states: int = 100_000) -> "Tabulated":
     max_states: how many public states are too many.
 
   Raises:
+    TypeError: `game` is something else.
     ValueError: `max_states` is not a positive integer, or the game has more public states.
   """
+  check_is_game(game)
   if isinstance(max_states, bool) or not isinstance(max_states, int) or max_states < 1:
     raise ValueError(f"max_states={max_states!r} must be a positive integer")
   return Tabulated(game, max_states)
@@ -141,6 +143,9 @@ class Tabulated(Game):
 
   def situation(self, history):
     return self.game.situation(history)
+
+  def explain(self):
+    return self.game.explain()
 
   def infostate_name(self, player, infostate):
     return self.game.infostate_name(player, infostate)

@@ -1,8 +1,37 @@
 """ReBeL in JAX: beliefs, networks, self-play, learning and agents."""
 
-from rebel_jax.checkpoints.checkpoint import Policy, load, load_pretrained, pretrained
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import PRESETS, get_preset
+import importlib.util
+import signal
+import sys
+from pathlib import Path
+
+_IS_COMMAND = sys.argv[:1] == ["-m"]  # as long as `python -m rebel_jax...` is being loaded
+if _IS_COMMAND and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+  signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends the command without a traceback
+
+
+def _check_packages() -> None:
+  """Checks that `games` and `solvers` are ours: a file of that name in the way hides them.
+
+  Raises:
+    ImportError: one is not.
+  """
+  for name in ("games", "solvers"):
+    spec = importlib.util.find_spec(name)
+    found = Path(spec.origin) if spec is not None and spec.origin else Path()
+    if found.resolve() != Path(__file__).resolve().parents[1] / name / "__init__.py":
+      sentence = f"{str(found)!r} hides the package {name!r} of rebel-jax; rename it"
+      if _IS_COMMAND:  # which looks for packages where it is started
+        print(f"error: {sentence} or start elsewhere", file=sys.stderr)
+        sys.exit(2)
+      raise ImportError(sentence)
+
+
+_check_packages()
+
+from rebel_jax.checkpoints.checkpoint import Policy, load, load_pretrained, pretrained  # noqa: E402
+from rebel_jax.config.config import Config, ConfigError  # noqa: E402
+from rebel_jax.config.presets import PRESETS, get_preset  # noqa: E402
 
 __all__ = [
   "PRESETS",

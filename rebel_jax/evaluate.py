@@ -18,7 +18,6 @@ import solvers
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint, checksums
 from rebel_jax.config import allowed, groups
-from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
@@ -144,28 +143,28 @@ def _what(options: Options, algorithm: str, depth: int | str, policy: checkpoint
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit code."""
-  argv = sys.argv[1:] if argv is None else argv
-  try:
-    options = flags.parse(
-      Options,
-      argv,
-      prog="python -m rebel_jax.evaluate",
-      networks=checkpoint.pretrained(),
-      algorithms=solvers.registered_algorithms(),
-    )
-    groups.check(options)
-    compile_cache.enable()
-    result = measure(options, Display(stderr=True))
-  except ConfigError as error:
-    return flags.fail(error)
-  except KeyboardInterrupt:
-    print("interrupted", file=sys.stderr)
-    return 130
+  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
+  return flags.command(lambda: _run(argv), is_process=is_process)
+
+
+def _run(argv: Sequence[str]) -> None:
+  options = flags.parse(
+    Options,
+    argv,
+    prog="python -m rebel_jax.evaluate",
+    networks=checkpoint.pretrained(),
+    algorithms=solvers.registered_algorithms(),
+  )
+  groups.check(options)
+  compile_cache.enable()
+  result = measure(options, Display(stderr=True))
   if options.json:
     print(json.dumps(result))
-  else:
-    Display().table("exploitability of the searching agent", _rows(result))
-  return 0
+    return
+  display = Display()
+  display.table("exploitability of the searching agent", _rows(result))
+  if display.closed:
+    raise BrokenPipeError
 
 
 def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:

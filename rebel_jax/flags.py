@@ -4,14 +4,17 @@ import contextlib
 import difflib
 import inspect
 import io
+import os
+import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import tyro
 
 from rebel_jax.config import groups
 from rebel_jax.config.allowed import ConfigError
+from rebel_jax.runs.stopping import CLOSED_PIPE
 
 T = TypeVar("T")
 
@@ -58,9 +61,58 @@ def parse(
   return parsed
 
 
+def take_any_text() -> None:
+  """Lets standard streams write escapes for what they cannot show, and read what is no text."""
+  for stream in (sys.stdin, sys.stdout, sys.stderr):
+    if isinstance(stream, io.TextIOWrapper):
+      stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
+
+
+def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
+  """Runs what a command does and returns its exit code.
+
+  What a terminal cannot show is written as escapes. Refused settings, Ctrl-C and a standard output
+  that is closed end it with one sentence on standard error.
+
+  Args:
+    body: the command; None counts as 0.
+    is_process: whether the process is for it alone. Ctrl-C then ends that at once: where Python
+      unloads itself while devices still compute, it crashes.
+  """
+  take_any_text()
+  if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while it was loaded
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+  try:
+    code = body() or 0
+    if sys.stdout is not None:
+      sys.stdout.flush()
+    return code
+  except ConfigError as error:
+    return fail(error)
+  except KeyboardInterrupt:
+    complain("\ninterrupted")
+    if is_process:
+      if sys.stdout is not None:
+        with contextlib.suppress(OSError):
+          sys.stdout.flush()
+      os._exit(128 + signal.SIGINT)
+    return 128 + signal.SIGINT
+  except BrokenPipeError:
+    complain("standard output was closed")
+    if isinstance(sys.stdout, io.TextIOWrapper):  # or Python complains as it ends
+      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + CLOSED_PIPE
+
+
+def complain(sentence: str) -> None:
+  """Prints a sentence on standard error, if somebody reads that."""
+  with contextlib.suppress(OSError):
+    print(sentence, file=sys.stderr, flush=True)
+
+
 def fail(error: Exception) -> int:
   """Prints one sentence on standard error and returns the exit code of a wrong setting."""
-  print(f"error: {error}", file=sys.stderr)
+  complain(f"error: {error}")
   return 2
 
 

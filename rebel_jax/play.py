@@ -25,6 +25,7 @@ from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.spots import at_spot
 
 _DIE = "⚀⚁⚂⚃⚄⚅"
+_PLAIN = str.maketrans("♠♥♦♣" + _DIE, "shdc123456")  # for terminals without these
 _SUITS = str.maketrans({"s": "♠", "h": "♥", "d": "♦", "c": "♣"})
 
 
@@ -166,20 +167,9 @@ class Table:
 
   def explain(self) -> None:
     """Says what can be typed and what the game is about."""
-    if isinstance(self.game, LiarsDice):
-      self.say(
-        "A bid such as 1x3 claims that at least one die of both players together shows a 3; the "
-        f"highest face, {self.game.num_faces}, counts as any. Bid higher, or call the last bid "
-        "with liar: whoever is wrong loses."
-      )
+    self.say(self.game.explain() or f"The moves of {self.game!r} are not explained anywhere.")
     if isinstance(self.agent, NestedAgent):
       self.say("A number bets or raises until so many of your chips are in the pot, be it any.")
-    if isinstance(self.game, Holdem):
-      self.say(
-        "Hold'em between two: each has two cards of their own, shares those on the board, and the "
-        "best five of the seven win the pot. Bets are named by the chips that a player will have "
-        "put in; what is won or lost is counted with what was in the pot at the start."
-      )
     self.say("After a game you can see what the agent believed and how it chose: type why.")
 
   def note(self) -> None:
@@ -204,11 +194,6 @@ class Table:
     """Shows what was noted."""
     for line in self.record or ["The agent made no decision in this game."]:
       self.say(f"  {line}")
-
-
-def is_network(name: str) -> bool:
-  """Says whether there is a trained network of that name, in a folder or with the package."""
-  return os.path.isdir(name) or name in checkpoint.pretrained()
 
 
 def run(table: Table, options: Options) -> None:
@@ -242,8 +227,14 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
   """Solves the hold'em game that `options.checkpoint` names, and returns who plays it.
 
   Raises:
-    ConfigError: it is not hold'em, or a parameter is not allowed.
+    ConfigError: it is not hold'em, a folder has that name, or a parameter is not allowed.
   """
+  if os.path.isdir(options.checkpoint):
+    raise ConfigError(
+      f"checkpoint={options.checkpoint!r} is a game and a folder here; give "
+      f"{os.path.join(os.curdir, options.checkpoint)!r} for the folder, or start elsewhere for the "
+      "game"
+    )
   try:
     game = games.make(options.checkpoint, **dict(options.game_params))
   except (TypeError, ValueError) as error:
@@ -263,43 +254,58 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
 
 def main(
   argv: Sequence[str] | None = None,
-  ask: Callable[[str], str] = input,
-  say: Callable[[str], None] = print,
+  ask: Callable[[str], str] | None = None,
+  say: Callable[[str], None] | None = None,
 ) -> int:
-  """Runs the command and returns its exit code."""
-  argv = sys.argv[1:] if argv is None else argv
+  """Runs the command and returns its exit code; `ask` and `say` are the terminal by default."""
+  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
+  return flags.command(lambda: _run(argv, ask or _ask, say or _say), is_process=is_process)
+
+
+def _plain(text: str) -> str:
+  """Returns a text with letters and digits for symbols that standard output lacks."""
   try:
-    options = flags.parse(
-      Options,
-      argv,
-      prog="python -m rebel_jax.play",
-      networks=checkpoint.pretrained(),
-      holdem=[name for name in games.registered_games() if "holdem" in name],
-      algorithms=solvers.registered_algorithms(),
-    )
-    groups.check(options)
-    seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
-    rng = np.random.default_rng(seed)
-    own = int(rng.integers(2**31))
-    agent: Agent | NestedAgent
-    if options.checkpoint in games.registered_games() and not is_network(options.checkpoint):
-      compile_cache.enable()
-      agent = solve_spot(options, own, say)
-    else:
-      policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
-      compile_cache.enable()
-      settings: dict[str, Any] = dict(iterations=options.iterations, algorithm=options.algorithm)
-      searcher = Searcher(policy, **settings, seed=own)
-      say(f"{searcher.game!r}: the agent compiles its search, which takes some seconds.")
-      agent = Agent(searcher, seed=own)
-  except ConfigError as error:
-    return flags.fail(error)
-  try:
-    run(Table(agent, ask, say, rng), options)
-  except KeyboardInterrupt:
-    say("")
-    return 130
-  return 0
+    text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+  except UnicodeEncodeError:
+    return text.translate(_PLAIN)
+  return text
+
+
+def _ask(prompt: str) -> str:
+  if sys.stdin is None:
+    raise EOFError
+  return input(_plain(prompt))
+
+
+def _say(text: str) -> None:
+  print(_plain(text))
+
+
+def _run(argv: Sequence[str], ask: Callable[[str], str], say: Callable[[str], None]) -> None:
+  options = flags.parse(
+    Options,
+    argv,
+    prog="python -m rebel_jax.play",
+    networks=checkpoint.pretrained(),
+    holdem=[name for name in games.registered_games() if "holdem" in name],
+    algorithms=solvers.registered_algorithms(),
+  )
+  groups.check(options)
+  seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
+  rng = np.random.default_rng(seed)
+  own = int(rng.integers(2**31))
+  agent: Agent | NestedAgent
+  if options.checkpoint in games.registered_games():
+    compile_cache.enable()
+    agent = solve_spot(options, own, say)
+  else:
+    policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
+    compile_cache.enable()
+    settings: dict[str, Any] = dict(iterations=options.iterations, algorithm=options.algorithm)
+    searcher = Searcher(policy, **settings, seed=own)
+    say(f"{searcher.game!r}: the agent compiles its search, which takes some seconds.")
+    agent = Agent(searcher, seed=own)
+  run(Table(agent, ask, say, rng), options)
 
 
 if __name__ == "__main__":

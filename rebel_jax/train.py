@@ -126,6 +126,7 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
   """
   started = time.monotonic() if started is None else started
   argv = sys.argv[1:] if argv is None else argv
+  flags.take_any_text()
   from rebel_jax.runs.display import Display
   from rebel_jax.runs.run import train
   from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError
@@ -146,14 +147,14 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
   except ConfigError as error:
     return flags.fail(error)
   except RunError as error:
-    print(f"error: {error}", file=sys.stderr)
+    flags.complain(f"error: {error}")
     return 1
   except (Interrupted, KeyboardInterrupt) as error:
-    print("interrupted before a checkpoint could be saved", file=sys.stderr)
+    flags.complain("interrupted before a checkpoint could be saved")
     return 128 + getattr(error, "signal", signal.SIGINT)
   if result.signal == CLOSED_PIPE:
     how = resume_command(result.output_dir)
-    print(f"standard output was closed, so training stopped; go on with: {how}", file=sys.stderr)
+    flags.complain(f"standard output was closed, so training stopped; go on with: {how}")
   return 128 + result.signal if result.signal else 0
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from games import PADDING, Game, PublicTree, stack_trees
 from games.build import build_from_state
+from games.game import check_is_game
 from games.origin import check_tree_of
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
@@ -284,7 +285,9 @@ def exact_leaf_values(
     ValueError: `num_iterations` is not a positive integer, or `tree` is stacked or not of this
       game.
   """
+  check_is_game(game)
   solver: Algorithm = discounted_cfr() if algorithm is None else algorithm
+  validation.check_algorithm(solver)
   num_iterations = validation.check_num_iterations(num_iterations, solver.alternating)
   oracle = ExactLeafValues(game, solver, num_iterations)
   if tree is not None:

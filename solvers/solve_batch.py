@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from games.public_tree import Array, PublicTree
+from games.public_tree import Array, PublicTree, check_is_tree
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.exact_leaf_values import ExactLeafValues
@@ -30,6 +30,7 @@ _ACCELERATOR_TABLE_BYTES = 64 * 1024 * 1024
 
 def default_batch_size(tree: PublicTree) -> int:
   """Returns how many subgames of the shape of `tree` to solve side by side on this device."""
+  check_is_tree(tree)
   cpu = jax.default_backend() == "cpu"
   table = tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
   return max(1, (_CPU_TABLE_BYTES if cpu else _ACCELERATOR_TABLE_BYTES) // table)
@@ -193,6 +194,11 @@ def _check_each(trees: PublicTree, stacked: bool, algorithm, policy, locked, alt
   if locked is None and (alternatives is None or not hasattr(algorithm, "gadget")):
     validation.check_alternatives(trees, algorithm, alternatives)
     return None, None
+  if not isinstance(locked, Lock | None) and np.ndim(locked) not in (2, 3):
+    raise ValueError(
+      f"locked of shape {np.shape(locked)} must have shape "
+      f"(B, {trees.num_nodes}, {trees.num_infostates}) (B, N, H), or (B, N)"
+    )
   batch = len(trees.prior) if stacked else None
   given = (policy, locked, alternatives)
   traced = not validation.is_concrete(trees, given)

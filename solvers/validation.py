@@ -9,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
+from games.arrays import is_finite
 from games.game import CHANCE
-from games.public_tree import PADDING, PublicTree
+from games.public_tree import PADDING, PublicTree, check_is_tree
 from solvers.sweeps.constraints import Alternatives, Lock
 
 TOLERANCE = 1e-3
+MAX_COUNT = 2**31 - 1
 _REAL = (np.floating, np.integer, np.bool_)
 
 
@@ -24,10 +26,7 @@ def is_concrete(*arrays) -> bool:
 
 def check_unstacked(tree: PublicTree) -> None:
   """Checks that `tree` is one public tree, not a stack of them or something else."""
-  if not isinstance(tree, PublicTree):
-    raise TypeError(
-      f"tree={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
-    )
+  check_is_tree(tree)
   if tree.prior.ndim != 2:
     raise ValueError(
       f"tree is stacked (prior of shape {tuple(tree.prior.shape)}); use jax.vmap or "
@@ -44,6 +43,38 @@ def check_algorithm(algorithm) -> None:
     )
 
 
+def check_gadget(gadget, searcher: int | None = None) -> None:
+  """Checks that `gadget` has what `solvers.Gadget` asks for, and is for `searcher` if given."""
+  if isinstance(gadget, type) or not hasattr(gadget, "entry"):
+    raise TypeError(f"gadget={gadget!r} must be a gadget, such as solvers.Maxmargin(searcher=1)")
+  check_player(gadget.searcher, "searcher")
+  if searcher is not None and gadget.searcher != searcher:
+    raise ValueError(f"searcher={searcher}, but gadget is for player {gadget.searcher}")
+
+
+def check_history(history) -> tuple[int, ...]:
+  """Returns public actions as a tuple of integers."""
+  try:
+    return tuple(operator.index(action) for action in history)
+  except TypeError:
+    raise TypeError(
+      f"history={history!r} must be a sequence of public actions, each an integer"
+    ) from None
+
+
+def check_places(name: str, places, size: int) -> np.ndarray:
+  """Returns `places`, integers from 0 to below `size`, as an array `[n]`."""
+  try:
+    array = np.asarray(places)
+  except ValueError:
+    array = np.zeros(0, object)
+  if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+    raise TypeError(f"{name}={places!r} must be a list of integers")
+  if ((array < 0) | (array >= size)).any():
+    raise ValueError(f"{name}={places!r} must hold integers from 0 to {size - 1}")
+  return array.astype(int)
+
+
 def check_num_iterations(num_iterations: int, alternating: bool) -> int:
   """Returns `num_iterations` if it is a positive integer, even where updates come in pairs."""
   try:
@@ -54,6 +85,8 @@ def check_num_iterations(num_iterations: int, alternating: bool) -> int:
     ) from None
   if isinstance(num_iterations, bool) or number < 1:
     raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
+  if number > MAX_COUNT:
+    raise ValueError(f"num_iterations={number} must be at most {MAX_COUNT}")
   if not alternating and number % 2:
     raise ValueError(
       f"num_iterations={number} must be even under simultaneous updates: an iteration is one "
@@ -67,6 +100,8 @@ def check_integer(name: str, value, *, least: int = 1) -> int:
   whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
   if not whole or value < least:
     raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
+  if value > MAX_COUNT:
+    raise ValueError(f"{name}={value!r} must be at most {MAX_COUNT}")
   return int(value)
 
 
@@ -89,6 +124,8 @@ def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
   """Returns `value` as a float if it is a real number and not NaN."""
   if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
     raise ValueError(f"{name}={value!r} must be a number")
+  if isinstance(value, int) and not is_finite(value):
+    raise ValueError(f"{name} must be a number of at most 308 digits")
   if math.isnan(value):
     raise ValueError(f"{name}={value!r} must be a number, not NaN")
   if not allow_infinite and math.isinf(value):
@@ -98,11 +135,11 @@ def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
 
 def check_player(player: int, name: str = "player") -> None:
   """Checks that `player` is 0 or 1."""
-  if player not in (0, 1) or isinstance(player, bool):
+  if isinstance(player, bool) or not isinstance(player, int | np.integer) or player not in (0, 1):
     raise ValueError(f"{name}={player!r} must be 0 or 1")
 
 
-def _check_array(name: str, array, expected: tuple[int, ...], letters: str) -> None:
+def check_shape(name: str, array, expected: tuple[int, ...], letters: str) -> None:
   """Checks that something is an array of real numbers of a shape; it may be traced."""
   if array is None or isinstance(array, (str, bytes, dict, set, PublicTree)):
     raise TypeError(f"{name}={type(array).__name__} must be an array of shape {expected} {letters}")
@@ -120,7 +157,7 @@ def _check_array(name: str, array, expected: tuple[int, ...], letters: str) -> N
 
 def check_beliefs(tree: PublicTree, beliefs) -> None:
   """Checks root beliefs `[P, H]`: shape always, contents where concrete."""
-  _check_array("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
+  check_shape("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
   if not is_concrete(beliefs, tree):
     return
   values = np.asarray(beliefs, float)
@@ -162,7 +199,7 @@ def _choices(tree: PublicTree):
 
 def check_policy(name: str, tree: PublicTree, policy) -> None:
   """Checks a policy `[N, H]`: shape always, that it is a distribution where concrete."""
-  _check_array(name, policy, (tree.num_nodes, tree.num_infostates), "(N, H)")
+  check_shape(name, policy, (tree.num_nodes, tree.num_infostates), "(N, H)")
   if not is_concrete(policy, tree):
     return
   values = np.asarray(policy, float)
@@ -195,7 +232,7 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
   if isinstance(locked, Lock):
     for name, rows in zip(Lock._fields, locked):
       if rows is not None:
-        _check_array(f"locked.{name}", rows, shape, "(N, H)")
+        check_shape(f"locked.{name}", rows, shape, "(N, H)")
     if is_concrete(locked, tree):
       _check_shares(tree, locked)
     return jax.tree.map(lambda x: jnp.asarray(x, tree.dtype), locked)
@@ -204,7 +241,7 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
   locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
   if np.shape(locked) == shape[:1]:
     locked = locked[:, None] * np.ones(shape[1], bool)
-  _check_array("locked", locked, shape, "(N, H), or (N,)")
+  check_shape("locked", locked, shape, "(N, H), or (N,)")
   if is_concrete(locked, tree):
     share = np.asarray(locked, float)
     if not ((share == 0) | (share == 1)).all():
@@ -268,7 +305,7 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> Alternative
     row = getattr(alternatives, name)
     if row is None:
       continue
-    _check_array(f"alternatives.{name}", row, (tree.num_infostates,), "(H,)")
+    check_shape(f"alternatives.{name}", row, (tree.num_infostates,), "(H,)")
     if is_concrete(row) and not np.isfinite(np.asarray(row)).all():
       raise ValueError(f"alternatives.{name} holds NaN or infinite entries")
     if name == "spread" and is_concrete(row) and (np.asarray(row) < 0).any():

@@ -9,6 +9,7 @@ where RUN is its name, with `--algorithm` as an agent that searches otherwise.
 
 import dataclasses
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import tyro
 
 import rebel_jax
 from benchmarks.timing import make_algorithm, say
-from rebel_jax import evaluate
+from rebel_jax import evaluate, flags
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config
@@ -117,4 +118,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  main(tyro.cli(Options))
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

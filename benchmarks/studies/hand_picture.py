@@ -5,6 +5,7 @@ these public actions (numbers as in the game's docstring) and prints a JSON line
 """
 
 import dataclasses
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import tyro
 
 import rebel_jax
 from benchmarks.timing import say
+from rebel_jax import flags
 from rebel_jax.agents import hand_pictures
 from rebel_jax.agents.agent import Searcher
 from rebel_jax.devices import compile_cache
@@ -51,4 +53,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  main(tyro.cli(Options))
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

@@ -8,6 +8,7 @@ any, as `--ranks 23456789TJQKA --suits shdc --board 3s7hTdKs2c`.
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ import solvers
 from games import PublicTree
 from games.poker import BetSizes, Holdem
 from games.poker.translation import translate
+from rebel_jax import flags
 from solvers import Alternatives, Maxmargin, Placer, Resolve
 
 METHODS = ("translation", "unsafe", "resolve", "maxmargin", "expensive")
@@ -160,4 +162,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  main()
+  sys.exit(flags.command(main))

@@ -25,6 +25,7 @@ import solvers
 from benchmarks import timing
 from benchmarks.studies.figures import Lines, draw_lines, read_rows
 from games.poker import Holdem, in_units
+from rebel_jax import flags
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache
@@ -196,4 +197,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-  main()
+  sys.exit(flags.command(main))

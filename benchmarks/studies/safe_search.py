@@ -7,6 +7,7 @@ explains what is seen.
 """
 
 import argparse
+import sys
 
 import jax
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 import games
 import solvers
 from benchmarks.timing import say
+from rebel_jax import flags
 from solvers.leaf_values import LeafQuery
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
@@ -89,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  main()
+  sys.exit(flags.command(main))

@@ -12,6 +12,7 @@ from games.arrays import Rows, lookup, with_columns
 
 # Columns of a state of the betting.
 ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, NUM_COLUMNS = range(9)
+_MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
 
 
@@ -164,8 +165,10 @@ def check_chips(field: str, value, *, at_least: int) -> None:
   """Checks that `value` is a whole number of chips.
 
   Raises:
-    ValueError: it is not, or it is less than `at_least`.
+    ValueError: it is not, or it is less than `at_least` or more than a state holds.
   """
   whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
   if not whole or value < at_least:
     raise ValueError(f"{field}={value!r} must be a whole number of chips, at least {at_least}")
+  if value > _MAX_CHIPS:
+    raise ValueError(f"{field}={value!r} must be at most {_MAX_CHIPS} chips")

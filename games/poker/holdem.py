@@ -369,6 +369,13 @@ class Holdem(Game):
     board = f"board {self.deck.names(shown)}, " if shown else ""
     return f"{board}pot {sum(paid)}, stacks {behind[0]} and {behind[1]}"
 
+  def explain(self):
+    return (
+      "Hold'em between two: each has two cards of their own, shares those on the board, and the "
+      "best five of the seven win the pot. Bets are named by the chips that a player will have "
+      "put in; what is won or lost is counted with what was in the pot at the start."
+    )
+
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])
 

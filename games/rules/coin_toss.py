@@ -1,14 +1,14 @@
 """Coin Toss (thesis, section 5.1.1): the game that shows what safe subgame solving is for."""
 
-import math
-
 import numpy as np
 
+from games.arrays import is_finite
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 from games.registry import register
 
 HEADS, TAILS, FORFEIT = range(3)  # what player 1 answers
 SELL, PLAY = 3, 4
+_MAX_SUBGAMES = 10_000
 _FIRST_SUBGAME = 5  # the outcomes of public chance after Play
 
 
@@ -31,12 +31,13 @@ class CoinToss(Game):
 
   def __init__(self, sell: tuple[float, float] = (0.5, -0.5), num_subgames: int = 1):
     values = tuple(sell) if isinstance(sell, (tuple, list)) else ()
-    if len(values) != 2 or not all(
-      isinstance(x, (int, float)) and math.isfinite(x) for x in values
-    ):
+    if len(values) != 2 or not all(is_finite(x) for x in values):
       raise ValueError(f"sell={sell!r} must be two finite numbers: for heads and for tails")
-    if not isinstance(num_subgames, int) or isinstance(num_subgames, bool) or num_subgames < 1:
-      raise ValueError(f"num_subgames={num_subgames!r} must be a positive integer")
+    whole = isinstance(num_subgames, int) and not isinstance(num_subgames, bool)
+    if not whole or not 1 <= num_subgames <= _MAX_SUBGAMES:
+      raise ValueError(
+        f"num_subgames={num_subgames!r} must be a positive integer, at most {_MAX_SUBGAMES}"
+      )
     self.sell = (float(values[0]), float(values[1]))
     self.num_subgames = num_subgames
     self.num_actions = _FIRST_SUBGAME + (num_subgames if num_subgames > 1 else 0)
@@ -101,6 +102,12 @@ class CoinToss(Game):
     if action >= _FIRST_SUBGAME:
       return f"subgame {action - _FIRST_SUBGAME}"
     return ("heads", "tails", "forfeit", "sell", "play")[action]
+
+  def explain(self):
+    return (
+      "Who begins sees a coin and sells it, which ends the game, or plays. Then the other, who has "
+      "not seen it, guesses heads or tails, or forfeits: a right guess wins one, else it loses."
+    )
 
   def infostate_name(self, player, infostate):
     return ("heads", "tails")[infostate] if player == 0 else "-"

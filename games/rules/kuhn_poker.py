@@ -65,6 +65,12 @@ class KuhnPoker(Game):
   def action_name(self, action):
     return ("pass", "bet")[action]
 
+  def explain(self):
+    return (
+      "Each has put in one chip and holds one of three cards, Jack, Queen or King. Pass checks, or "
+      "folds to a bet; bet puts in one chip more, or calls. The higher card wins the pot."
+    )
+
   def infostate_name(self, player, infostate):
     return "JQK"[infostate]
 

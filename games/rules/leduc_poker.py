@@ -1,11 +1,10 @@
 """Leduc poker: six cards, two betting rounds, one public card, bets of any sizes."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from games.arrays import lookup, with_columns
+from games.arrays import is_finite, lookup, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.registry import register
 
@@ -175,6 +174,13 @@ class LeducPoker(Game):
     second = any(taken >= self._first_card for taken in history)
     return f"raise {self.bets[second][action - RAISE]:g}"
 
+  def explain(self):
+    return (
+      "Each has put in one chip and holds one of six cards: Jacks, Queens and Kings, two of each. "
+      "Call also checks, and raise also bets; a round has two raises at most. Between its two "
+      "rounds a card is dealt to both: who pairs it wins, or else the higher card."
+    )
+
   def infostate_name(self, player, infostate):
     return "JQK"[infostate // _NUM_SUITS] + "♠♥"[infostate % _NUM_SUITS]
 
@@ -184,8 +190,7 @@ def _check_bets(bets) -> tuple[tuple[float, ...], ...]:
   if not listed or len(bets) != 2 or not all(bets):
     raise ValueError(f"bets={bets!r} must be two lists of sizes, one for each round")
   for size in (size for sizes in bets for size in sizes):
-    number = isinstance(size, (int, float, np.number)) and not isinstance(size, bool)
-    if not number or not math.isfinite(size) or round(size * _PARTS) < 1:
+    if not is_finite(size) or round(size * _PARTS) < 1:
       raise ValueError(f"bets hold {size!r}; a size is a positive number of chips")
   if any(len({round(size * _PARTS) for size in sizes}) < len(sizes) for sizes in bets):
     raise ValueError(f"bets={bets!r} hold a size twice in one round")

@@ -1,5 +1,7 @@
 """Liar's Dice for two players (ReBeL, appendix C.3)."""
 
+import math
+
 import numpy as np
 
 from games.game import TERMINAL, Game
@@ -34,12 +36,14 @@ class LiarsDice(Game):
     self.num_faces = num_faces
     self.num_bids = 2 * num_dice * num_faces
     self.num_actions = self.num_bids + 1
-    self.num_infostates = num_faces**num_dice
-    if self.num_bids * self.num_infostates**2 > _MAX_TABLE_ENTRIES:
+    # Bids first: a power of more dice than that would not be computed in a lifetime.
+    few = self.num_bids <= _MAX_TABLE_ENTRIES and num_dice * math.log2(num_faces) <= 64
+    if not few or self.num_bids * num_faces ** (2 * num_dice) > _MAX_TABLE_ENTRIES:
       raise ValueError(
-        f"num_dice={num_dice} with num_faces={num_faces} has {self.num_infostates} rolls a "
+        f"num_dice={num_dice} with num_faces={num_faces} has {num_faces}**{num_dice} rolls a "
         f"player: its payoff tables may hold at most {_MAX_TABLE_ENTRIES} entries"
       )
+    self.num_infostates = num_faces**num_dice
 
   @property
   def liar(self) -> int:
@@ -97,6 +101,13 @@ class LiarsDice(Game):
       return "liar"
     quantity, face = divmod(int(action), self.num_faces)
     return f"{quantity + 1}x{face + 1}"
+
+  def explain(self):
+    return (
+      "A bid such as 1x3 claims that at least one die of both players together shows a 3; the "
+      f"highest face, {self.num_faces}, counts as any. Bid higher, or call the last bid with liar: "
+      "whoever is wrong loses."
+    )
 
   def infostate_name(self, player, infostate):
     return "".join(str(face + 1) for face in self.dice()[infostate])

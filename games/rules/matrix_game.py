@@ -25,7 +25,7 @@ class MatrixGame(Game):
   def __init__(self, payoffs: Sequence[Sequence[float]] = ((1, -1), (-1, 1))):
     try:
       matrix = np.array(payoffs, float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
       matrix = np.zeros(0)
     if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
       raise ValueError(f"payoffs={payoffs!r} must be a matrix of finite numbers, a row for a move")
@@ -77,6 +77,12 @@ class MatrixGame(Game):
 
   def action_name(self, action):
     return "hidden move" if action == self.num_actions - 1 else f"column {action}"
+
+  def explain(self):
+    return (
+      "Who begins picks a row of a table unseen, and the other a column; the number there is what "
+      "the one wins and the other loses."
+    )
 
   def infostate_name(self, player, infostate):
     return f"row {infostate}" if player == 0 else "-"

@@ -21,6 +21,12 @@ class RockPaperScissors(MatrixGame):
   def action_name(self, action):
     return (*_NAMES, "hidden move")[action]
 
+  def explain(self):
+    return (
+      "Who begins picks rock, paper or scissors unseen, and then the other does. The winner gets "
+      "1, or 2 if one of them picked scissors."
+    )
+
   def infostate_name(self, player, infostate):
     return _NAMES[infostate] if player == 0 else "-"
 

@@ -175,12 +175,20 @@ def load(name: str | Path) -> Policy:
   A folder stands for its newest checkpoint.
 
   Raises:
+    TypeError: `name` is of another kind.
     ConfigError: there is nothing of that name, or it cannot be read.
   """
+  if not isinstance(name, str | Path):
+    raise TypeError(f"checkpoint={name!r} must be a folder's path or a network's name")
   path = Path(name)
+  if name in pretrained() and os.path.isdir(path):
+    raise ConfigError(
+      f"checkpoint={name!r} is a folder here and a network that comes with the package; give "
+      f"{os.path.join(os.curdir, str(name))!r} for the folder, or start elsewhere for the network"
+    )
   if not os.path.isdir(path):  # unlike Path's, it takes names that the system does not
     return load_pretrained(str(name))
-  if not (path / "about").is_dir():
+  if not os.path.isdir(path / "about"):
     checkpoints = checkpoints_of(path)
     if not checkpoints:
       raise ConfigError(

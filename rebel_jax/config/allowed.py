@@ -5,7 +5,6 @@ by it from a command line, and `groups.check` checks the field by it, wherever i
 """
 
 import dataclasses
-import math
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ from typing import Any
 import tyro
 
 import solvers
+from games.arrays import is_finite
 from games.registry import unknown_name
 
 
@@ -92,7 +92,7 @@ def number(high: float | None = None, *, zero: bool = False) -> Allowed:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
       raise ConfigError(f"{field}={value!r} must be a number")
     too_low = value < 0 if zero else value <= 0
-    if not math.isfinite(value) or too_low or (high is not None and value > high):
+    if not is_finite(value) or too_low or (high is not None and value > high):
       raise ConfigError(f"{field}={value} must be a finite number {low}{top}")
 
   metavar = f"FLOAT>{'=' * zero}0" + (f",<={high:g}" if high is not None else "")

@@ -227,7 +227,7 @@ def get_preset(name: str) -> Config:
   Raises:
     ConfigError: there is none.
   """
-  if name not in PRESETS:
+  if not isinstance(name, str) or name not in PRESETS:
     raise unknown("preset", name, PRESETS)
   return PRESETS[name]
 

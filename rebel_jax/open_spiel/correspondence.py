@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyspiel
 
 from games import Game, LiarsDice
+from games.game import check_is_game
 from games.rules.leduc_poker import FIRST_CARD
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
@@ -73,10 +74,10 @@ def load_game(game: Game) -> pyspiel.Game:
   """Returns the OpenSpiel game equal to `game`.
 
   Raises:
-    ValueError: `game` is not a game of ours, or has no counterpart in OpenSpiel.
+    TypeError: `game` is not a game of ours.
+    ValueError: it has no counterpart in OpenSpiel.
   """
-  if not isinstance(game, Game):
-    raise ValueError(f"game={game!r} must be a games.Game, as games.make returns it")
+  check_is_game(game)
   if isinstance(game, OpenSpielGame):
     return game.open_spiel_game
   return histories.load(find_correspondence(game).load(game))

@@ -10,6 +10,31 @@ import pyspiel
 from games.game import CHANCE, TERMINAL
 
 _PROBES = 64
+_HISTORY_BYTES = 500  # of a history, its strings apart
+
+
+class Budget:
+  """The memory that what is read of a game may take.
+
+  Attributes:
+    left: bytes.
+  """
+
+  def __init__(self, game: pyspiel.Game, max_bytes: float):
+    self._game, self._max_bytes, self.left = game, max_bytes, max_bytes
+
+  def spend(self, number: int) -> None:
+    """Takes a number of bytes.
+
+    Raises:
+      ValueError: there are not as many left.
+    """
+    self.left -= number
+    if self.left < 0:
+      raise ValueError(
+        f"game={self._game} takes more than max_bytes={self._max_bytes:.12g} of memory to be "
+        "written out as a public tree"
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,12 +106,13 @@ def load(game: str | pyspiel.Game) -> pyspiel.Game:
   return game
 
 
-def walk(game: pyspiel.Game, *, max_histories: int) -> Histories:
+def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> Histories:
   """Walks all histories of `game`, depth first.
 
   Raises:
-    ValueError: there are more than `max_histories`, payoffs are not zero-sum, or OpenSpiel has
-      no information states for a game that is not of perfect information.
+    ValueError: there are more than `max_histories`, or than the budget has room for, payoffs are
+      not zero-sum, or OpenSpiel has no information states for a game that is not of perfect
+      information.
   """
   kind = game.get_type()
   perfect = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
@@ -126,8 +152,9 @@ def walk(game: pyspiel.Game, *, max_histories: int) -> Histories:
       column.append(value)
     for player in (0, 1):
       observation[player].append(
-        -1 if terminal else _observe(state, player, index, numbers[player], has_strings)
+        -1 if terminal else _observe(state, player, index, numbers[player], has_strings, budget)
       )
+    budget.spend(_HISTORY_BYTES)
     seen += len(below)
     if seen > max_histories:
       raise _too_many(game, max_histories)
@@ -143,7 +170,9 @@ def walk(game: pyspiel.Game, *, max_histories: int) -> Histories:
   )
 
 
-def _observe(state, player: int, index: int, numbers: dict[str, int], has_strings: bool) -> int:
+def _observe(
+  state, player: int, index: int, numbers: dict[str, int], has_strings: bool, budget: Budget
+) -> int:
   """Returns the number of a player's information state, -1 where OpenSpiel gives none."""
   string = str(index)  # everybody sees everything: each history is a state of its own
   if has_strings:
@@ -153,7 +182,10 @@ def _observe(state, player: int, index: int, numbers: dict[str, int], has_string
       if state.current_player() == player:
         raise
       return -1
-  return numbers.setdefault(string, len(numbers))
+  number = numbers.setdefault(string, len(numbers))
+  if number == len(numbers) - 1:
+    budget.spend(len(string))
+  return number
 
 
 def _too_many(game: pyspiel.Game, max_histories: int) -> ValueError:

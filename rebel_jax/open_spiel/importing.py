@@ -7,16 +7,17 @@ from collections.abc import Iterator
 import pyspiel
 
 from games import PublicTree, build_public_tree
+from games.size import MAX_BYTES, check_max_bytes
 from rebel_jax.open_spiel import histories, infostates
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
-from rebel_jax.open_spiel.histories import Histories
+from rebel_jax.open_spiel.histories import Budget, Histories
 from rebel_jax.open_spiel.public_nodes import InfostatesMerge, PublicNodes
 from rebel_jax.open_spiel.public_states import find_public_states
 from rebel_jax.open_spiel.steps import Timeline
 
 
 def from_game(
-  game: str | pyspiel.Game, *, max_histories: int = 2_000_000
+  game: str | pyspiel.Game, *, max_histories: int = 2_000_000, max_bytes: float = MAX_BYTES
 ) -> tuple[OpenSpielGame, PublicTree]:
   """Turns a two-player zero-sum OpenSpiel game of perfect recall into a public tree.
 
@@ -29,6 +30,8 @@ def from_game(
   Args:
     game: the game, or its name with parameters as `pyspiel.load_game` takes it.
     max_histories: how many histories, all that lead somewhere included, the game may have.
+    max_bytes: how much memory its histories and public states may take, and then its tree, about;
+      4 GiB by default.
 
   Returns:
     The game, which `games.build_public_tree` also takes with a root and a depth, and its whole
@@ -41,9 +44,10 @@ def from_game(
   """
   if isinstance(max_histories, bool) or not isinstance(max_histories, int) or max_histories < 1:
     raise ValueError(f"max_histories={max_histories!r} must be a positive integer")
+  check_max_bytes(max_bytes)
   with _no_garbage_collection():
-    made = _import(histories.load(game), max_histories)
-  return made, build_public_tree(made)
+    made = _import(histories.load(game), max_histories, max_bytes)
+  return made, build_public_tree(made, max_bytes=max_bytes)
 
 
 @contextlib.contextmanager
@@ -58,19 +62,22 @@ def _no_garbage_collection() -> Iterator[None]:
       gc.enable()
 
 
-def _import(game: pyspiel.Game, max_histories: int) -> OpenSpielGame:
-  walked = histories.walk(game, max_histories=max_histories)
+def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpielGame:
+  budget = Budget(game, max_bytes)
+  walked = histories.walk(game, max_histories=max_histories, budget=budget)
+  left = budget.left
   try:
-    return _factor(game, walked, eager=True)
+    return _factor(game, walked, budget, eager=True)
   except InfostatesMerge:
-    return _factor(game, walked, eager=False)
+    budget.left = left
+    return _factor(game, walked, budget, eager=False)
 
 
-def _factor(game: pyspiel.Game, walked: Histories, *, eager: bool) -> OpenSpielGame:
+def _factor(game: pyspiel.Game, walked: Histories, budget: Budget, *, eager: bool) -> OpenSpielGame:
   known = (
     infostates.find_infostates(game, walked, 0, eager=eager),
     infostates.find_infostates(game, walked, 1, eager=eager),
   )
   time = infostates.find_times(game, walked, known)
   timeline = Timeline(walked, known, time, find_public_states(walked, known, time))
-  return OpenSpielGame(game, PublicNodes(timeline, walked.action_names), timeline)
+  return OpenSpielGame(game, PublicNodes(timeline, walked.action_names, budget), timeline)

@@ -14,10 +14,12 @@ from collections import deque
 import numpy as np
 
 from games.game import CHANCE, TERMINAL
+from rebel_jax.open_spiel.histories import Budget
 from rebel_jax.open_spiel.public_states import connected
 from rebel_jax.open_spiel.steps import PASS, Key, Keys, Step, Timeline
 
 _RTOL = 1e-9
+_INFOSTATE_BYTES = 200  # of an infostate at a node
 
 
 class InfostatesMerge(Exception):  # noqa: N818
@@ -74,10 +76,10 @@ class PublicNodes:
     prior: for each player, the probability of each root infostate.
   """
 
-  def __init__(self, timeline: Timeline, action_names: dict[tuple[bool, int], str]):
+  def __init__(self, timeline: Timeline, action_names: dict[tuple[bool, int], str], budget: Budget):
     self.nodes: list[Node] = []
     self.names: dict[int, list[str]] = {}
-    self._timeline = timeline
+    self._timeline, self._budget = timeline, budget
     self._action_names = action_names
     self._first_unseen = 1 + max(action for _, action in action_names)
     self._queue: deque[tuple[int, int, list[int]]] = deque()
@@ -246,6 +248,10 @@ class PublicNodes:
         child.own_action[numbers[mover][key[mover]]] = step.unit[mover][1]
     if actor == TERMINAL:
       child.payoff = self._average_payoff(steps, keys, child.numbers)
+    pairs = 1 if child.payoff is None else 2
+    self._budget.spend(
+      pairs * child.weights.nbytes + _INFOSTATE_BYTES * sum(map(len, child.numbers))
+    )
     self.nodes.append(child)
     return len(self.nodes) - 1
 

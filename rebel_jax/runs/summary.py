@@ -1,5 +1,6 @@
 """What a run comes to: the table at its end, and exploitability over time as a figure."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,14 @@ def summary(
     *_exploitability(config, rows, last),
     ("folder", str(folder)),
     ("checkpoint", str(checkpoints_of(folder)[-1])),
-    ("measure it again", f"python -m rebel_jax.evaluate {folder}"),
+    ("measure it again", f"python -m rebel_jax.evaluate {shlex.quote(str(folder))}"),
     ("train longer", f"{resume_command(folder)} --examples {2 * config.self_play.examples}"),
   ]
 
 
 def resume_command(folder: Path) -> str:
   """Returns the command that goes on with a run."""
-  return f"python train.py --resume --output-dir {folder}"
+  return f"python train.py --resume --output-dir {shlex.quote(str(folder))}"
 
 
 def _training(rows: list[dict[str, Any]], last: dict[str, Any], seconds: float) -> Rows:

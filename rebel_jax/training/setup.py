@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 import solvers
 from games import Game
 from games.poker import Holdem
+from games.size import check_size
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
 from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
@@ -99,9 +100,11 @@ def make_subgames(config: Config, game: Game, depth: int | str | None = None) ->
   """Returns all subgames of the configuration's depth, or of `depth`.
 
   Raises:
-    ConfigError: the depth is not allowed.
+    ConfigError: the depth is not allowed, or the whole tree, in which exploitability is measured,
+      is too large.
   """
   try:
+    check_size(game, game.initial_state())
     return find_subgames(game, depth=config.search.depth if depth is None else depth)
   except ValueError as error:
     raise ConfigError(str(error)) from None

@@ -13,7 +13,7 @@ from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPl
 from solvers.algorithms.substitute_start import SubstituteStarted
 from solvers.algorithms.warm_start import WarmStarted
 from solvers.algorithms.with_gadget import WithGadget
-from solvers.validation import check_bool, check_number, check_player
+from solvers.validation import check_bool, check_gadget, check_number
 
 _RESPONSES = {"best": WarmStarted, "substitute": SubstituteStarted}
 
@@ -121,9 +121,7 @@ def with_gadget(algorithm: Algorithm, gadget: Gadget) -> Algorithm:
     return dataclasses.replace(algorithm, algorithm=with_gadget(algorithm.algorithm, gadget))
   if isinstance(algorithm, WithGadget):
     algorithm = algorithm.algorithm
-  if not hasattr(gadget, "entry"):
-    raise ValueError(f"gadget={gadget!r} must be a gadget, such as solvers.Maxmargin(searcher=1)")
-  check_player(gadget.searcher, "searcher")
+  check_gadget(gadget)
   return WithGadget(_check_cfr(algorithm), gadget)
 
 
@@ -144,7 +142,7 @@ def warm_started(
     ValueError: `algorithm` is not of the CFR family, or has a gadget that "substitute" cannot
       start, `num_iterations` is not a positive integer, or `response` is neither.
   """
-  if response not in _RESPONSES:
+  if not isinstance(response, str) or response not in _RESPONSES:
     raise ValueError(f"response={response!r} must be one of: {', '.join(_RESPONSES)}")
   if isinstance(num_iterations, bool) or not isinstance(num_iterations, int) or num_iterations < 1:
     raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")

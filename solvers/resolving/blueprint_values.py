@@ -45,9 +45,16 @@ class BlueprintValues(NamedTuple):
 
     `gifts` scales the gifts that are added (Reach): 0 for none; with 1, the sum over all subgames
     below a gift stays within it (thesis, equation 5.2), and above that nothing is guaranteed.
+
+    Raises:
+      TypeError: `nodes` is of another kind.
+      ValueError: a node is not there, or `gifts` is not a finite number.
     """
-    spread = None if self.spread is None else self.spread[nodes]
-    value = self.value[nodes] + gifts * self.gift[nodes]
+    gifts = validation.check_number("gifts", gifts, allow_infinite=False)
+    rows = validation.check_places("nodes", np.atleast_1d(nodes), len(self.value))
+    rows = rows if np.ndim(nodes) else rows[0]
+    spread = None if self.spread is None else self.spread[rows]
+    value = self.value[rows] + gifts * self.gift[rows]
     return Alternatives(value, spread, player=1 - self.searcher)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from games import PublicTree
 from games.kinds import CHANCE
-from games.public_tree import Array
+from games.public_tree import Array, check_is_tree
+from solvers import validation
 
 
 class Placer:
@@ -18,7 +19,8 @@ class Placer:
   """
 
   def __init__(self, whole: PublicTree, *, by_state: bool = False):
-    self._by_state = by_state
+    check_is_tree(whole, "whole")
+    self._by_state = validation.check_bool("by_state", by_state)
     self._child = {move: node for node, move in enumerate(self._moves(whole))}
 
   def _moves(self, tree: PublicTree) -> list[tuple[int, Any]]:
@@ -35,9 +37,10 @@ class Placer:
       ValueError: one is not there.
     """
     node = 0
+    history = validation.check_history(history)
     for action in history:
       if (node, action) not in self._child:
-        raise ValueError(f"history={tuple(history)} leaves the tree: node {node} lacks {action}")
+        raise ValueError(f"history={history} leaves the tree: node {node} lacks {action}")
       node = self._child[node, action]
     return node
 
@@ -49,6 +52,8 @@ class Placer:
     Raises:
       ValueError: a move of `part` is not there in the whole tree.
     """
+    check_is_tree(part, "part")
+    root = validation.check_integer("root", root, least=0)
     places = np.full(part.num_nodes, -1)
     places[0] = root
     for node, (parent, name) in enumerate(self._moves(part)):
@@ -78,7 +83,18 @@ def graft(
     policy: what stays elsewhere.
     parts: for each the places of its nodes, from `Placer`, and its policy `[n, H]`.
     player: whose moves to replace; None for both players'.
+
+  Raises:
+    TypeError: an argument is of another kind.
+    ValueError: an array has the wrong shape.
   """
+  check_is_tree(whole, "whole")
+  validation.check_shape("policy", policy, (whole.num_nodes, whole.num_infostates), "(N, H)")
+  if player is not None:
+    validation.check_player(player)
+  pairs = isinstance(parts, tuple | list) and all(isinstance(part, tuple | list) for part in parts)
+  if not pairs or any(len(part) != 2 for part in parts):
+    raise TypeError(f"parts={type(parts).__name__} must be a list of pairs: places, and a policy")
   kind, parent = np.asarray(whole.kind), np.asarray(whole.parent)
   mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], CHANCE)
   replaced = mover < CHANCE if player is None else mover == player

@@ -37,13 +37,17 @@ def lock(
       a move has a greatest frequency that more than one other move would have to keep.
   """
   validation.check_unstacked(tree)
+  history = validation.check_history(history)
   node = Placer(tree).follow(history)
   if int(tree.kind[node]) >= CHANCE or tree.infostate_parent is not None:
-    raise ValueError(f"history={tuple(history)} leads to where no player makes a public move")
+    raise ValueError(f"history={history} leads to where no player makes a public move")
   children = np.flatnonzero(np.asarray(tree.parent) == node)
   least, free, is_open = _bounds(np.asarray(tree.action)[children].tolist(), frequencies)
-  hands = np.arange(tree.num_infostates) if infostates is None else np.asarray(infostates, int)
+  hands = np.arange(tree.num_infostates) if infostates is None else infostates
+  hands = validation.check_places("infostates", hands, tree.num_infostates)
   shape = (tree.num_nodes, tree.num_infostates)
+  if not isinstance(also, Lock | None):
+    raise TypeError(f"also={type(also).__name__} must be what solvers.lock returned before")
   found = Lock(np.zeros(shape), np.ones(shape), np.ones(shape)) if also is None else also
   rows = [np.array(np.ones(shape) if x is None else x) for x in found]
   for whole, row in zip(rows, (least, free, is_open)):
@@ -53,12 +57,19 @@ def lock(
 
 def _bounds(actions: list[int], frequencies: Mapping[int, float | tuple[float, float]]):
   """Returns the least frequency of each move, what is free, and which moves that may go to."""
+  if not isinstance(frequencies, Mapping):
+    raise TypeError(f"frequencies={frequencies!r} must be a mapping from actions to frequencies")
   least, most = np.zeros(len(actions)), np.ones(len(actions))
   for action, wanted in frequencies.items():
     if action not in actions:
       raise ValueError(f"frequencies name action {action}; those that exist there are {actions}")
     place = actions.index(action)
-    least[place], most[place] = np.broadcast_to(np.asarray(wanted, float), 2)
+    try:
+      least[place], most[place] = np.broadcast_to(np.asarray(wanted, float), 2)
+    except (TypeError, ValueError, OverflowError):
+      raise ValueError(
+        f"frequencies={dict(frequencies)} must hold numbers, or two, the least and the most"
+      ) from None
   if not ((least >= 0) & (least <= most) & (most <= 1)).all():
     raise ValueError(f"frequencies={dict(frequencies)} must be from 0 to 1, the least first")
   is_open = most > least

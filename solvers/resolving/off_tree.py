@@ -9,9 +9,11 @@ from games import PublicTree, build_public_tree
 from games.origin import check_tree_of
 from games.poker.holdem import Holdem
 from games.public_tree import Array
+from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
+from solvers.metrics.expected_values import check_whole
 from solvers.resolving.blueprint_values import blueprint_values
 from solvers.resolving.graft import Placer, graft
 from solvers.resolving.refine import posteriors, subtree
@@ -65,13 +67,21 @@ def answer_bet(
     The wider game, its tree and both players' policy on it; the blueprint never makes the new bet.
 
   Raises:
+    TypeError: an argument is of another kind.
     ValueError: as `Holdem.with_bet`; `tree` is of another game; the gadget is the bettor's;
       there is none and `whole_decision` is false.
   """
   check_tree_of(game, tree)
+  if not isinstance(game, Holdem):
+    raise TypeError(f"game={game!r} must be hold'em: no other game has bets to add")
+  history = validation.check_history(history)
+  beliefs = check_whole(tree, policy, beliefs)
+  whole_decision = validation.check_bool("whole_decision", whole_decision)
   wider = game.with_bet(history, chips)
   bettor = int(game.actor(game.state_after(history)[None])[0])
   searcher = 1 - bettor
+  if gadget is not None:
+    validation.check_gadget(gadget)
   if gadget is not None and gadget.searcher != searcher:
     raise ValueError(f"gadget={gadget!r} is player {bettor}'s, who bets; it must be the other's")
   if gadget is None and not whole_decision:

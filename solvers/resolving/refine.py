@@ -64,15 +64,20 @@ def refine(
     `[N, H]` the searcher's new policy and the opponent's old one.
 
   Raises:
+    TypeError: an argument is of another kind.
     ValueError: as `blueprint_values` and `solve_batch`, or there are no subgames at that cut, or
       `gadget` is another player's.
   """
   check_tree_of(game, tree)
-  check_whole(tree, policy, None)
+  beliefs = check_whole(tree, policy, beliefs)
   validation.check_player(searcher, "searcher")
-  for name, given in (("gadget", gadget), ("known", known)):
-    if given is not None and given.searcher != searcher:
-      raise ValueError(f"searcher={searcher}, but {name} is for player {given.searcher}")
+  if gadget is not None:
+    validation.check_gadget(gadget, searcher)
+  if known is not None and not isinstance(known, BlueprintValues):
+    raise TypeError(f"known={type(known).__name__} must be what solvers.blueprint_values returns")
+  if known is not None and known.searcher != searcher:
+    raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
+  gifts = validation.check_number("gifts", gifts, allow_infinite=False)
   placer = Placer(tree)
   nodes = _cut_nodes(game, tree, cut, placer)
   stacked = stack_trees([subtree(game, tree, int(node)) for node in nodes])
@@ -100,11 +105,11 @@ def refine(
 
 def _cut_nodes(game: Game, tree: PublicTree, cut, placer: Placer) -> np.ndarray:
   """Returns the nodes that subgames start at."""
-  if isinstance(cut, (int, str)):
+  if isinstance(cut, int | str):
     top = subtree(game, tree, 0, depth=cut)
     nodes = placer.places(top)[np.asarray(top.leaf_nodes)]
   else:
-    nodes = np.asarray(cut, int)
+    nodes = validation.check_places("cut", cut, tree.num_nodes)
   if not len(nodes):
     raise ValueError(f"cut={cut!r} leaves no subgames: the game ends before")
   if (np.asarray(tree.kind)[nodes] > CHANCE).any():

@@ -226,12 +226,11 @@ def test_hands_in_another_order_are_refused():
 
 
 def test_chips_that_do_not_fit_are_refused():
-  game = games.make(
-    "river_endgame_holdem",
-    ranks="TJQKA", suits="sh", board="TsJhQsKhAs", stack=5_000_000_000, pot=4_000_000_000,
-  )  # fmt: skip
-  with pytest.raises(ValueError, match=r"hold numbers up to 5000000000; they must fit"):
-    games.build_public_tree(game)
+  small = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs")
+  with pytest.raises(ValueError, match=r"pot=4000000000 must be at most 1073741823 chips"):
+    games.make("river_endgame_holdem", **small, stack=5_000_000_000, pot=4_000_000_000)
+  largest = games.make("river_endgame_holdem", **small, stack=2**30 - 1, pot=2**29)
+  games.testing.check_game(largest)
 
 
 def test_small_holdem_takes_one_number_for_several():

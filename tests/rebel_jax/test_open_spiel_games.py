@@ -329,3 +329,13 @@ def test_the_limit_on_histories_is_exact():
   for limit in (0, -1, 2.5, True):
     with pytest.raises(ValueError, match="max_histories=.* must be a positive integer"):
       open_spiel.from_game("kuhn_poker", max_histories=limit)
+
+
+def test_memory_is_bounded():
+  """Bids of Oshi-Zumo go on for long, and every string tells them all."""
+  with pytest.raises(ValueError, match="oshi_zumo.* takes more than max_bytes=16777216 of memory"):
+    open_spiel.from_game("oshi_zumo(coins=4,size=1)", max_bytes=2**24)
+  with pytest.raises(ValueError, match="max_bytes='1' must be a positive number"):
+    open_spiel.from_game("kuhn_poker", max_bytes="1")
+  with pytest.raises(ValueError, match="takes more than max_bytes=30000 of memory"):
+    open_spiel.from_game("kuhn_poker", max_bytes=30_000)  # enough for its 58 histories

@@ -172,7 +172,7 @@ def test_mistakes_get_a_sentence():
   hidden = games.make("rock_paper_scissors")
   with pytest.raises(ValueError, match="'rock_paper_scissors' has no counterpart in OpenSpiel"):
     open_spiel.to_tabular_policy(hidden, games.build_public_tree(hidden), policy)
-  with pytest.raises(ValueError, match=r"game='kuhn_poker' must be a games\.Game"):
+  with pytest.raises(TypeError, match=r"game='kuhn_poker' must be a games\.Game"):
     open_spiel.load_game("kuhn_poker")
   for part in (
     games.build_public_tree(game, depth=2),
@@ -183,7 +183,7 @@ def test_mistakes_get_a_sentence():
       open_spiel.to_tabular_policy(game, part, policy)
   with pytest.raises(ValueError, match=r"tree is not of games.make\('kuhn_poker'\)"):
     open_spiel.to_tabular_policy(game, games.build_public_tree(games.make("leduc_poker")), policy)
-  with pytest.raises(TypeError, match=r"tree=str must be a games\.PublicTree"):
+  with pytest.raises(TypeError, match=r"tree=str must be a PublicTree"):
     open_spiel.to_tabular_policy(game, "tree", policy)
   with pytest.raises(ValueError, match=r"policy of shape \(9, 2\) must have shape \(9, 3\)"):
     open_spiel.to_tabular_policy(game, tree, policy[:, :2])

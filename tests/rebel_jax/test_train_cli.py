@@ -38,6 +38,8 @@ BAD = [
   ("--game-params num_dice x", "num_dice='x' must be a positive integer"),
   ("--game-params num_dice 1 num_dice 2", "must name each parameter once"),
   ("--game-params cards 3", "liars_dice has no parameter 'cards'; it takes: num_dice, num_faces"),
+  ("--game-params num_dice 3 num_faces 6", "a public tree of 137438953471 nodes, or 1.88e+14"),
+  ("--game-params num_dice 1000000000", "num_dice=1000000000 with num_faces=4 has 4**1000000000"),
   ("--lanes 0", "lanes=0 must be at least 1"),
   ("--lanes -5", "lanes=-5 must be at least 1"),
   ("--lanes=many", "lanes='many' must be an integer"),

@@ -1,0 +1,170 @@
+"""Every public function, with another kind of object for each of its arguments in turn."""
+
+import numpy as np
+import pytest
+
+import games
+import rebel_jax
+import solvers
+from games.size import MAX_BYTES
+
+JUNK = [None, "a string", 3.5, [], {}, object(), 10**19, -1]
+GAME = games.make("kuhn_poker")
+TREE = games.build_public_tree(GAME)
+CUT = games.build_public_tree(GAME, depth=1)
+STACK = games.stack_trees([TREE, TREE])
+POLICY = np.asarray(
+  solvers.solve(TREE, algorithm=solvers.linear_cfr(), num_iterations=4).average_policy
+)
+CFR = solvers.linear_cfr()
+MAXMARGIN = solvers.Maxmargin(searcher=0)
+SOLVE = dict(algorithm=CFR, num_iterations=2, beliefs=TREE.prior, leaf_values=None, params=None,
+             initial_policy=POLICY, locked=None, alternatives=None)  # fmt: skip
+HOLDEM = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsKsAsAhAd")
+BET_TREE = games.build_public_tree(HOLDEM)
+BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2).average_policy)
+
+# What is right; every argument is then replaced in turn.
+CALLS = {
+  games.build_public_tree: dict(game=GAME, root=(), depth=None, max_bytes=MAX_BYTES),
+  games.make: dict(name="kuhn_poker"),
+  games.stack_trees: dict(trees=[TREE]),
+  games.tabulate: dict(game=GAME, max_states=100),
+  games.CoinToss: dict(sell=(0.5, -0.5), num_subgames=1),
+  games.LeducPoker: dict(bets=((2,), (4,))),
+  games.LiarsDice: dict(num_dice=1, num_faces=2),
+  games.MatrixGame: dict(payoffs=((1, -1), (-1, 1))),
+  games.RiverEndgame: dict(
+    board="QsKsAsAhAd", pot=20, stack=100, big_blind=2, bets="teh", ranks="QKA", suits="shd"
+  ),
+  games.TurnEndgame: dict(
+    board="QsKsAsAh", pot=20, stack=100, big_blind=2, bets="teh", ranks="QKA", suits="shd"
+  ),
+  games.SmallHoldem: dict(
+    ranks="QKA",
+    suits="sh",
+    deals=(1,),
+    blinds=(1, 2),
+    stack=20,
+    big_blind=2,
+    first_to_act=(0,),
+    bets=(1.0,),
+  ),
+  solvers.solve: dict(tree=TREE, **SOLVE),
+  solvers.solve_batch: dict(
+    trees=STACK, **{**SOLVE, "beliefs": STACK.prior, "initial_policy": None}, batch_size=1
+  ),
+  solvers.default_batch_size: dict(tree=TREE),
+  solvers.exact_leaf_values: dict(game=GAME, tree=CUT, algorithm=CFR, num_iterations=2),
+  solvers.best_response: dict(tree=TREE, policy=POLICY, player=0, beliefs=None, locked=None),
+  solvers.best_response_values: dict(tree=TREE, policy=POLICY, beliefs=None, locked=None),
+  solvers.expected_values: dict(tree=TREE, policy=POLICY, beliefs=None),
+  solvers.exploitability: dict(tree=TREE, policy=POLICY),
+  solvers.root_marginals: dict(tree=TREE, beliefs=TREE.prior),
+  solvers.lock: dict(tree=TREE, history=(), frequencies={0: 0.5}, infostates=None, also=None),
+  solvers.blueprint_values: dict(
+    game=GAME, tree=TREE, policy=POLICY, searcher=0, beliefs=None, gift_actions="terminal"
+  ),
+  solvers.graft: dict(whole=TREE, policy=POLICY, parts=[], player=None),
+  solvers.Placer: dict(whole=TREE, by_state=False),
+  solvers.Placer(TREE).follow: dict(history=(0,)),
+  solvers.Placer(TREE).places: dict(part=TREE, root=0),
+  solvers.blueprint_values(GAME, TREE, POLICY, searcher=0).alternatives: dict(nodes=1, gifts=0.0),
+  solvers.refine: dict(
+    game=GAME,
+    tree=TREE,
+    policy=POLICY,
+    searcher=0,
+    beliefs=None,
+    cut=1,
+    gadget=None,
+    gifts=0.0,
+    known=None,
+    algorithm=CFR,
+    num_iterations=2,
+  ),
+  solvers.answer_bet: dict(
+    game=HOLDEM,
+    tree=BET_TREE,
+    policy=BET_POLICY,
+    history=(),
+    chips=1500,
+    gadget=None,
+    beliefs=None,
+    whole_decision=True,
+    algorithm=CFR,
+    num_iterations=2,
+  ),
+  solvers.make_algorithm: dict(text="linear_cfr"),
+  solvers.vanilla_cfr: dict(averaging=0.0, alternating=True),
+  solvers.cfr_plus: dict(averaging=0.0, alternating=True),
+  solvers.linear_cfr: dict(averaging=0.0, alternating=True),
+  solvers.predictive_cfr_plus: dict(averaging=0.0, alternating=True),
+  solvers.discounted_cfr: dict(alpha=1.5, beta=0.0, gamma=2.0, alternating=True),
+  solvers.fictitious_play: dict(averaging=0.0, alternating=True),
+  solvers.linear_fictitious_play: dict(averaging=0.0, alternating=True),
+  solvers.linear_optimistic_fictitious_play: dict(averaging=0.0, alternating=True),
+  solvers.cfr_avg: dict(algorithm=CFR, sound=False),
+  solvers.warm_started: dict(algorithm=CFR, num_iterations=3, response="best"),
+  solvers.with_gadget: dict(algorithm=CFR, gadget=MAXMARGIN),
+  solvers.Maxmargin: dict(searcher=0),
+  solvers.Resolve: dict(searcher=0),
+  solvers.Distributional: dict(searcher=0),
+  rebel_jax.get_preset: dict(name="kuhn_poker"),
+  rebel_jax.load: dict(name="nowhere"),
+  rebel_jax.load_pretrained: dict(name="nowhere"),
+}
+
+# Arguments that may be anything, or are looked at where they are used.
+FREE = {"params", "searcher"}
+# What Python and numpy say of an object that nobody expected.
+FOREIGN = ("object is not", "unhashable", "unsupported operand", "literal", "unexpected", "has no")
+
+
+def arguments():
+  for call, right in CALLS.items():
+    for name in right:
+      yield pytest.param(call, right, name, id=f"{getattr(call, '__qualname__', call)}-{name}")
+
+
+@pytest.mark.parametrize(("call", "right", "name"), list(arguments()))
+def test_another_kind_of_object_gets_a_sentence(call, right, name):
+  """Or is taken, as None is where it is the default; most kinds never are."""
+  taken = 0
+  for junk in JUNK:
+    try:
+      call(**(right | {name: junk}))
+    except (TypeError, ValueError) as error:
+      assert str(error).strip()
+      assert "\n" not in str(error)
+      assert not any(words in str(error) for words in FOREIGN), str(error)
+    else:
+      taken += 1
+  assert taken <= 4 or name in FREE
+
+
+def test_what_is_registered_is_a_function_by_name():
+  for name, constructor in ((None, games.KuhnPoker), ([], games.KuhnPoker), ("another", None)):
+    with pytest.raises(TypeError, match="must be a string, and constructor=.* a function"):
+      games.register(name, constructor)
+
+
+def test_control_a_function_that_checks_nothing():
+  with pytest.raises(AttributeError):
+    test_another_kind_of_object_gets_a_sentence(lambda tree: tree.num_nodes, {"tree": TREE}, "tree")
+
+
+def test_every_public_function_is_called():
+  """Those that only hold what they are given, and types, are not."""
+  made_by_others = {
+    "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR", "ExactLeafValues",
+    "FictitiousPlay", "Gadget", "Game", "KuhnPoker", "LeafQuery", "LeafValues", "Level", "Lock",
+    "PublicTree", "RockPaperScissors", "Solution", "Tabulated", "TreeStructure", "Variation",
+    "Widened", "registered_games", "registered_algorithms", "Config", "ConfigError", "Policy",
+    "pretrained", "register",
+  }  # fmt: skip
+  for package in (games, solvers, rebel_jax):
+    public = {name: getattr(package, name) for name in package.__all__}
+    called = {name for name, value in public.items() if callable(value) and value in CALLS}
+    others = {name for name, value in public.items() if callable(value)} - called
+    assert others <= made_by_others, others - made_by_others
