@@ -26,7 +26,6 @@ from solvers.continuations.policies import (
   biased_policy,
   grown_continuations,
   leaf_tables,
-  of_players,
 )
 from solvers.continuations.round_search import search_rounds
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
@@ -90,7 +89,6 @@ __all__ = [
   "linear_optimistic_fictitious_play",
   "lock",
   "make_algorithm",
-  "of_players",
   "optimise",
   "pair_values",
   "predictive_cfr_plus",

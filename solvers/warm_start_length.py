@@ -1,6 +1,7 @@
 """How many iterations a policy stands for, judged by a short run (thesis, section 3.2.5)."""
 
 from games.public_tree import Array, PublicTree
+from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.metrics.exploitability import exploitability
 from solvers.solve import solve
@@ -24,6 +25,7 @@ def warm_start_length(
   Raises:
     ValueError: as `solve` and `exploitability`.
   """
+  probe = validation.check_integer("probe", probe)
   started = solve(tree, algorithm=algorithm, num_iterations=2 * probe)
   rate = probe * float(exploitability(tree, started.average_policy))
   reached = float(exploitability(tree, policy))

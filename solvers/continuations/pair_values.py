@@ -37,9 +37,9 @@ def pair_values(
   """
   check_pairs(tree)
   check_whole(tree, policy, None)
-  wanted = tuple(range(tree.num_nodes)) if nodes is None else tuple(int(node) for node in nodes)
-  if any(not 0 <= node < tree.num_nodes for node in wanted):
-    raise ValueError(f"nodes={wanted} must be nodes of the tree, 0 to {tree.num_nodes - 1}")
+  everywhere = np.arange(tree.num_nodes)
+  found = validation.check_places("nodes", everywhere if nodes is None else nodes, len(everywhere))
+  wanted = tuple(found.tolist())
   return _pair_values(tree, jnp.asarray(policy, tree.dtype), wanted)
 
 

@@ -44,6 +44,8 @@ def biased_policy(tree: PublicTree, policy: Array, factors: Mapping[int, float])
   """
   validation.check_unstacked(tree)
   validation.check_policy("policy", tree, policy)
+  if not isinstance(factors, Mapping):
+    raise TypeError(f"factors={factors!r} must be a mapping of actions to numbers")
   for action, factor in factors.items():
     if not (np.isfinite(factor) and factor >= 0):
       raise ValueError(f"factors say {factor} for action {action}; a factor is zero or positive")
@@ -90,8 +92,13 @@ def leaf_tables(
   Raises:
     ValueError: as `pair_values`, or a player has no policy.
   """
-  if not len(first) or not len(second):
-    raise ValueError(f"first and second hold {len(first)} and {len(second)} policies; one at least")
+  check_pairs(tree)
+  for name, policies in (("first", first), ("second", second)):
+    if not isinstance(policies, Sequence) or isinstance(policies, str):
+      raise TypeError(f"{name}={type(policies).__name__} must be a list of policies")
+    if not policies:
+      raise ValueError(f"{name} holds no policy; it must hold one at least")
+  nodes = validation.check_places("nodes", nodes, tree.num_nodes)
   found = [
     np.asarray(pair_values(tree, of_players(tree, x, y), nodes=nodes))
     for x, y in itertools.product(first, second)
@@ -132,8 +139,7 @@ def grown_continuations(
       allowed, or `top` is of another game.
   """
   validation.check_player(chooser, "chooser")
-  if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-    raise ValueError(f"count={count!r} must be a positive integer")
+  count = validation.check_integer("count", count)
   check_pairs(tree)
   check_whole(tree, policy, None)
   algorithm = cfr_plus() if algorithm is None else algorithm

@@ -59,9 +59,11 @@ def affine_trees(build: Callable[..., PublicTree], start: Sequence[float]) -> Af
     ValueError: trees differ in more than payoffs, or payoffs are not affine, as where a bet is cut
       off by a stack, or there is no parameter.
   """
-  origin = np.array([float(x) for x in start])
-  if origin.ndim != 1 or not origin.size or not np.isfinite(origin).all():
-    raise ValueError(f"start={start!r} must be a list of finite numbers, one for each parameter")
+  if not callable(build):
+    raise TypeError(f"build={build!r} must be a function of the parameters that returns a tree")
+  origin = _parameters("start", start)
+  if not origin.size:
+    raise ValueError(f"start={start!r} must hold a number for each parameter, one at least")
   steps = np.where(origin == 0, 1.0, origin / 2)
   base = build(*origin)
   ends = [build(*(origin + steps * unit)) for unit in np.eye(origin.size)]
@@ -83,6 +85,23 @@ def affine_trees(build: Callable[..., PublicTree], start: Sequence[float]) -> Af
       f"{(origin + steps / 2).tolist()} they are not"
     )
   return AffineTrees(base, origin.astype(base.dtype), slopes.astype(base.dtype), field)
+
+
+def check_family(trees: AffineTrees) -> None:
+  """Checks that `trees` is what `affine_trees` returns."""
+  if not isinstance(trees, AffineTrees):
+    raise TypeError(f"trees={type(trees).__name__} must be what solvers.affine_trees returned")
+
+
+def _parameters(name: str, values: Any) -> np.ndarray:
+  """Returns a list of finite numbers as an array."""
+  try:
+    found = np.asarray(values, float)
+  except (TypeError, ValueError, OverflowError):
+    found = np.zeros(())
+  if found.ndim != 1 or not np.isfinite(found).all():
+    raise ValueError(f"{name}={values!r} must be a list of finite numbers, one for each parameter")
+  return found
 
 
 def _check_alike(first: PublicTree, other: PublicTree) -> None:

@@ -15,7 +15,7 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.named import discounted_cfr
 from solvers.loop import run
 from solvers.metrics.expected_values import policy_values
-from solvers.parameters.affine_trees import AffineTrees
+from solvers.parameters.affine_trees import AffineTrees, check_family
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.pairs import root_marginals
 from solvers.sweeps.problem import make_problem
@@ -71,6 +71,7 @@ def optimise(
   Raises:
     ValueError: a shape or number is out of range, or `start` is not within `bounds`.
   """
+  check_family(trees)
   validation.check_player(player, "player")
   algorithm = discounted_cfr() if algorithm is None else algorithm
   validation.check_algorithm(algorithm)
@@ -84,8 +85,7 @@ def optimise(
     )
   if not ((limits[:, 0] <= first) & (first <= limits[:, 1])).all():
     raise ValueError(f"start={first.tolist()} must be within bounds={limits.tolist()}")
-  if isinstance(num_steps, bool) or not isinstance(num_steps, int) or num_steps < 1:
-    raise ValueError(f"num_steps={num_steps!r} must be a positive integer")
+  num_steps = validation.check_integer("num_steps", num_steps)
   given = (jnp.asarray(x, trees.tree.dtype) for x in (first, limits))
   return _climb(trees, *given, player, algorithm, num_iterations, num_steps)
 

@@ -17,7 +17,7 @@ from solvers.algorithms.regret_rules import DiscountedRegret
 from solvers.loop import run
 from solvers.metrics.expected_values import policy_values
 from solvers.parameters.affine_cfr import AffineCFR, AffineProblem, affine_problem
-from solvers.parameters.affine_trees import AffineTrees
+from solvers.parameters.affine_trees import AffineTrees, check_family
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.pairs import root_marginals
 from solvers.sweeps.problem import make_problem
@@ -67,6 +67,7 @@ def solve_affine(
   Raises:
     ValueError: the algorithm is another, or a shape or number is out of range.
   """
+  check_family(trees)
   algorithm = vanilla_cfr() if algorithm is None else algorithm
   rule = algorithm.rule if type(algorithm) is CFR else None
   if not isinstance(rule, DiscountedRegret) or rule.alpha != rule.beta:
@@ -83,8 +84,8 @@ def solve_affine(
   known = weight in _WEIGHTS if isinstance(weight, str) else 0 <= float(weight) < np.inf
   if not known or isinstance(weight, bool):
     raise ValueError(f"weight={weight!r} must be one of {', '.join(_WEIGHTS)}, or a number from 0")
-  if start is not None and not isinstance(start, Transferable):
-    raise TypeError(f"start={type(start).__name__} must be what solve_affine returned, or None")
+  if start is not None:
+    _check_start(start)
   affine = AffineCFR(rule, algorithm.averaging, algorithm.alternating)
   kind = weight if isinstance(weight, str) else "given"
   factor = 1.0 if isinstance(weight, str) else float(weight)
@@ -95,7 +96,14 @@ def transfer_weight(
   trees: AffineTrees, parameters: Sequence[float] | Array, start: Transferable
 ) -> jax.Array:
   """Returns how much the iterations of `start` count at other `parameters`: (4.52), a scalar."""
+  check_family(trees)
+  _check_start(start)
   return _bound(trees, jnp.asarray(parameters, trees.tree.dtype), start)
+
+
+def _check_start(start: Transferable) -> None:
+  if not isinstance(start, Transferable):
+    raise TypeError(f"start={type(start).__name__} must be what solvers.solve_affine returned")
 
 
 @jax.jit

@@ -7,6 +7,7 @@ import games
 import solvers
 from games.origin import check_tree_of
 from games.poker import MergedSuits
+from solvers.continuations.policies import of_players
 from solvers.continuations.round_search import Rounds
 from tests.brute_force import Referee, from_array, next_hands, tree_edges
 from tests.harness import make_case
@@ -74,7 +75,7 @@ def test_pair_values_are_those_of_enumeration(name, x64):
     sizes.append(abs(value))
   assert np.abs(errors).max() < 1e-10 < 0.1 < np.max(sizes)
   # Control: another policy of one player has other values.
-  other = solvers.of_players(tree, random_policy(tree, np.random.default_rng(4)), policy)
+  other = of_players(tree, random_policy(tree, np.random.default_rng(4)), policy)
   assert np.abs(solvers.pair_values(tree, other)[0] - values[0]).max() > 1e-3
 
 

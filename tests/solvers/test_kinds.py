@@ -23,6 +23,9 @@ SOLVE = dict(algorithm=CFR, num_iterations=2, beliefs=TREE.prior, leaf_values=No
 HOLDEM = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsKsAsAhAd")
 BET_TREE = games.build_public_tree(HOLDEM)
 BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2).average_policy)
+FAMILY = solvers.affine_trees(lambda x: TREE, (1.0,))
+TABLES = solvers.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
+CARRIED = solvers.solve_affine(FAMILY, (1.0,), num_iterations=2)
 
 # What is right; every argument is then replaced in turn.
 CALLS = {
@@ -95,6 +98,39 @@ CALLS = {
     algorithm=CFR,
     num_iterations=2,
   ),
+  solvers.affine_trees: dict(build=lambda x: TREE, start=(1.0,)),
+  FAMILY.at: dict(theta=(1.0,)),
+  solvers.optimise: dict(
+    trees=FAMILY,
+    player=0,
+    bounds=[(0.0, 2.0)],
+    start=(1.0,),
+    algorithm=CFR,
+    num_iterations=2,
+    num_steps=1,
+  ),
+  solvers.solve_affine: dict(
+    trees=FAMILY, parameters=(1.0,), num_iterations=2, start=None, weight="bound", algorithm=CFR
+  ),
+  solvers.transfer_weight: dict(trees=FAMILY, parameters=(1.0,), start=CARRIED),
+  solvers.warm_start_length: dict(tree=TREE, policy=POLICY, algorithm=CFR, probe=2),
+  games.with_continuations: dict(top=CUT, tables=TABLES),
+  solvers.pair_values: dict(tree=TREE, policy=POLICY, nodes=None),
+  solvers.biased_policy: dict(tree=TREE, policy=POLICY, factors={0: 2.0}),
+  solvers.leaf_tables: dict(tree=TREE, nodes=[1], first=[POLICY], second=[POLICY]),
+  solvers.grown_continuations: dict(
+    tree=TREE, top=CUT, policy=POLICY, chooser=0, count=2, algorithm=CFR, num_iterations=2
+  ),
+  solvers.search_rounds: dict(
+    game=GAME,
+    tree=TREE,
+    first=[POLICY],
+    second=[POLICY],
+    start="round",
+    frozen="hand",
+    algorithm=CFR,
+    num_iterations=2,
+  ),
   solvers.make_algorithm: dict(text="linear_cfr"),
   solvers.vanilla_cfr: dict(averaging=0.0, alternating=True),
   solvers.cfr_plus: dict(averaging=0.0, alternating=True),
@@ -157,11 +193,11 @@ def test_control_a_function_that_checks_nothing():
 def test_every_public_function_is_called():
   """Those that only hold what they are given, and types, are not."""
   made_by_others = {
-    "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR", "ExactLeafValues",
-    "FictitiousPlay", "Gadget", "Game", "KuhnPoker", "LeafQuery", "LeafValues", "Level", "Lock",
-    "PublicTree", "RockPaperScissors", "Solution", "Tabulated", "TreeStructure", "Variation",
-    "Widened", "registered_games", "registered_algorithms", "Config", "ConfigError", "Policy",
-    "pretrained", "register",
+    "AffineTrees", "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR",
+    "Config", "ConfigError", "ExactLeafValues", "Extended", "FictitiousPlay", "Gadget", "Game",
+    "KuhnPoker", "LeafQuery", "LeafValues", "Level", "Lock", "Optimum", "Policy", "pretrained",
+    "PublicTree", "register", "registered_algorithms", "registered_games", "RockPaperScissors",
+    "Solution", "Tabulated", "Transferable", "TreeStructure", "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):
     public = {name: getattr(package, name) for name in package.__all__}
