@@ -301,7 +301,7 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> Alternative
       f"alternatives are player {alternatives.player}'s, who searches; give those of player "
       f"{1 - gadget.searcher}, the opponent"
     )
-  for name in ("value", "spread"):
+  for name in ("value", "spread", "beliefs"):
     row = getattr(alternatives, name)
     if row is None:
       continue

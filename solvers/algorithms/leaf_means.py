@@ -31,7 +31,8 @@ class LeafMeans(Wrapper):
 
   def init(self, problem: Problem, policy: Levels | None = None) -> LeafMeansState:
     inner = self.algorithm.init(problem, policy)
-    shape = (2, problem.tree.num_leaves, problem.num_infostates)
+    leaves = problem.leaf_rows(problem.split(jnp.zeros_like(problem.tree.parent)[:, None]))
+    shape = (2, len(leaves), problem.num_infostates)
     nothing = jnp.zeros(shape, problem.tree.dtype)
     return LeafMeansState(inner, nothing, nothing)
 
@@ -48,17 +49,23 @@ class LeafMeans(Wrapper):
   ) -> tuple[LeafMeansState, Sweep]:
     core = self.algorithm.core(state.inner)
     inner, sweep = self.algorithm.update(problem, state.inner, values, player)
-    if values is None:
-      return state._replace(inner=inner), sweep
-    mass = problem.weigh_leaf_values(jnp.ones_like(values), core.reach[1 - player], player)
-    k = core.updates[player].astype(values.dtype) + 1.0
+    worth = problem.leaf_rows(sweep.nodes)
+    mass = problem.weigh_leaf_values(jnp.ones_like(worth), core.reach[1 - player], player)
+    k = core.updates[player].astype(worth.dtype) + 1.0
     decay = ((k - 1.0) / k) ** self.averaging if self.averaging else 1.0
     sums = [x[player] * decay for x in (state.values, state.mass)]
     return LeafMeansState(
       inner,
-      state.values.at[player].set(sums[0] + values * mass),
+      state.values.at[player].set(sums[0] + worth),
       state.mass.at[player].set(sums[1] + mass),
     ), sweep
+
+  def extend(self, problem: Problem, state: LeafMeansState) -> LeafMeansState:
+    return state._replace(inner=self.algorithm.extend(problem, state.inner))
+
+  def core(self, state: LeafMeansState) -> Any:
+    """Returns the state of CFR itself."""
+    return self.algorithm.core(state.inner)
 
   def merge(
     self, problem: Problem, first: LeafMeansState, second: LeafMeansState

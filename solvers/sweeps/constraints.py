@@ -19,11 +19,14 @@ class Alternatives:
       infostate drawn from the root beliefs; not the counterfactual value.
     spread: `[H]` standard deviation of that promise, for `Distributional`; None if it is exact.
     player: the opponent, 0 or 1, where that is known; static.
+    beliefs: `[H]` what the opponent is believed to hold, for `ContinualResolve`; None for the
+      root beliefs.
   """
 
   value: Array
   spread: Array | None = None
   player: int | None = dataclasses.field(default=None, metadata={"static": True})
+  beliefs: Array | None = None
 
 
 class Lock(NamedTuple):

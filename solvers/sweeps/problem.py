@@ -89,6 +89,10 @@ class Problem:
     """The opponent's mass at the root that is compatible with an infostate: `[P, H]`."""
     return self.pairs.root_mass
 
+  def root_beliefs(self, player: int) -> jax.Array:
+    """Returns the beliefs that the problem is solved from: `[H]`."""
+    return self.pairs.nature[player][0][0]
+
   def split(self, nodes: Array) -> Levels:
     """Cuts an array over nodes `[N, ...]` into one array a level."""
     return split_levels(self.tree, nodes)

@@ -34,8 +34,7 @@ class Maxmargin:
   def _weight(self, problem: Problem) -> jax.Array:
     """Returns the joint prior of the opponent's infostates, up to a constant: `[H]`."""
     opponent = 1 - self.searcher
-    ones = jnp.ones((1, problem.num_infostates), problem.tree.dtype)
-    return problem.with_nature(0, ones, opponent)[0] * problem.root_mass[opponent]
+    return problem.root_beliefs(opponent) * problem.root_mass[opponent]
 
   def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
     # The opponent picks, and nature then deals the searcher's infostate. The root's beliefs have

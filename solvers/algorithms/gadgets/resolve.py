@@ -25,6 +25,10 @@ class Resolve:
 
   def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
     del problem
+    return self.follows(state)
+
+  def follows(self, state: jax.Array) -> jax.Array:
+    """Returns how often each infostate prefers the subgame to its promise, `[H]`."""
     total = state.sum(axis=0)
     return jnp.where(total > 0, state[0] / jnp.where(total > 0, total, 1.0), 0.5)
 
@@ -34,5 +38,5 @@ class Resolve:
     del k
     assert problem.alternatives is not None
     gain = values - problem.alternatives.value
-    entry = self.entry(problem, state)
-    return jnp.maximum(state + jnp.stack([(1.0 - entry) * gain, -entry * gain]), 0.0)
+    follow = self.follows(state)
+    return jnp.maximum(state + jnp.stack([(1.0 - follow) * gain, -follow * gain]), 0.0)

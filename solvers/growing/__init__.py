@@ -1,0 +1,1 @@
+"""Growing-tree CFR: searches that add to a tree what is worth looking at (Player of Games)."""

@@ -1,0 +1,132 @@
+"""A masked problem whose root is any node of the tree, known only while the program runs."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from games.public_tree import Array, PublicTree
+from solvers.sweeps.hole_cards import HoleCardPairs
+from solvers.sweeps.levels import (
+  Levels,
+  chance_reach,
+  join_levels,
+  reduce_children,
+  split_levels,
+  to_children,
+)
+from solvers.sweeps.masked import MaskedProblem, NodeInfo, make_masked_problem
+from solvers.sweeps.problem import Sweep
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RootedProblem(MaskedProblem):
+  """The problem below one node of a tree; nodes elsewhere are not there.
+
+  Attributes:
+    at_root: for each level `[n, 1]`, whether a node is the root.
+    beliefs: `[P, H]` at the root.
+  """
+
+  at_root: Levels
+  beliefs: jax.Array
+
+  def root_beliefs(self, player: int) -> jax.Array:
+    return self.beliefs[player]
+
+  def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
+    start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
+    reach: list[jax.Array] = []
+    for i, here in enumerate(self.at_root):
+      below = self.reach_below(i, policy[i], reach[-1], player) if i else jnp.zeros_like(policy[0])
+      reach.append(jnp.where(here, start, below))
+    return tuple(reach)
+
+  def values_up(
+    self,
+    policy: Levels | None,
+    opponent_reach: Levels,
+    leaf_values: jax.Array | None,
+    player: int,
+  ) -> Sweep:
+    sweep = super().values_up(policy, opponent_reach, leaf_values, player)
+    rows = [jnp.where(here, x, 0.0).sum(axis=0) for here, x in zip(self.at_root, sweep.nodes)]
+    return sweep._replace(root=sum(rows, jnp.zeros_like(rows[0])))
+
+
+def rooted_problem(
+  tree: PublicTree, info: NodeInfo, root: jax.Array, beliefs: Array, present: Array
+) -> RootedProblem:
+  """Returns the problem of the nodes that `present` `[N]` marks, below `root`.
+
+  Args:
+    tree: whole or depth-limited.
+    info: from `node_info`.
+    root: a node; may be traced.
+    beliefs: `[P, H]` there, in its infostates.
+    present: of nodes below `root`, it included; the parent of every other one must be present.
+  """
+  beliefs = jnp.asarray(beliefs, tree.dtype)
+  problem = make_masked_problem(tree, beliefs, info, present)
+  tree = problem.tree
+  at_root = split_levels(tree, jnp.arange(tree.num_nodes)[:, None] == root)
+  chance = join_levels(chance_reach(tree, beliefs.dtype))
+  pairs: Any = problem.pairs
+  before = chance[root, 0]
+  if isinstance(pairs, HoleCardPairs):
+    stakes = tuple(x / before for x in pairs.stakes)
+    pairs = pairs._replace(beliefs=beliefs, stakes=stakes)
+  nature = tuple(_nature(problem, at_root, chance / before, beliefs, p) for p in (0, 1))
+  fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}
+  found = RootedProblem(**{**fields, "pairs": pairs}, at_root=at_root, beliefs=beliefs)
+  is_root = jnp.asarray(found.rows) == root
+  mass = [
+    (found.compatible_mass(is_root[:, None] * beliefs[1 - p], p) * is_root[:, None]).sum(axis=0)
+    for p in (0, 1)
+  ]
+  pairs = pairs._replace(nature=nature, root_mass=jnp.stack(mass))
+  return dataclasses.replace(found, pairs=pairs)
+
+
+def _nature(problem: MaskedProblem, at_root: Levels, chance, beliefs, player: int) -> Levels:
+  """Returns the root belief times public chance since, and whether it is possible, by level."""
+  chance = problem.split(chance)
+  belief = jnp.zeros((1, problem.num_infostates), beliefs.dtype)
+  nature: list[jax.Array] = []
+  for i, here in enumerate(at_root):
+    belief = problem.from_parents(i, player, belief) if i else belief
+    belief = jnp.where(here, beliefs[player], belief)
+    possible = problem.pairs.possible_rows(i, player)
+    nature.append(belief * chance[i] * (1.0 if possible is None else possible))
+    belief = belief[: problem.tree.structure.levels[i].num_inner]
+  return tuple(nature)
+
+
+def nodes_below(tree: PublicTree, marked: Array) -> jax.Array:
+  """Returns the marked nodes and all below them: `[N]` bool."""
+  found: list[jax.Array] = []
+  for i, (level, own) in enumerate(zip(tree.structure.levels, split_levels(tree, marked))):
+    found.append(own | to_children(level, found[-1]) if i else own)
+  return jnp.concatenate(found)
+
+
+def nodes_above(tree: PublicTree, marked: Array) -> jax.Array:
+  """Returns the marked nodes and all above them: `[N]` bool."""
+  levels, own = tree.structure.levels, list(split_levels(tree, marked))
+  for i in reversed(range(1, len(levels))):
+    number = levels[i - 1].num_inner
+    some = reduce_children(levels[i], own[i].astype(tree.dtype), number, maximum=True) > 0
+    own[i - 1] = own[i - 1].at[:number].set(own[i - 1][:number] | some)
+  return jnp.concatenate(own)
+
+
+def children_of_marked(tree: PublicTree, marked: Array) -> jax.Array:
+  """Returns the children of the marked nodes: `[N]` bool."""
+  found: list[jax.Array] = []
+  above = None
+  for level, own in zip(tree.structure.levels, split_levels(tree, marked)):
+    found.append(jnp.zeros_like(own) if above is None else to_children(level, above))
+    above = own
+  return jnp.concatenate(found)
