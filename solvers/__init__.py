@@ -3,6 +3,7 @@
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.cfr import CFR
 from solvers.algorithms.fictitious_play import FictitiousPlay
+from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.gadgets.distributional import Distributional
 from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.algorithms.gadgets.maxmargin import Maxmargin
@@ -29,6 +30,8 @@ from solvers.continuations.policies import (
 )
 from solvers.continuations.round_search import search_rounds
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
+from solvers.growing.continual import resolved_policies
+from solvers.growing.gt_cfr import GTCFR, Grown, gt_cfr
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
@@ -44,23 +47,28 @@ from solvers.resolving.refine import refine
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
 from solvers.sweeps.constraints import Alternatives, Lock
+from solvers.sweeps.masked import NodeInfo, node_info
 from solvers.warm_start_length import warm_start_length
 
 __all__ = [
   "CFR",
+  "GTCFR",
   "AffineTrees",
   "Algorithm",
   "Alternatives",
   "BestResponse",
   "BlueprintValues",
+  "ContinualResolve",
   "Distributional",
   "ExactLeafValues",
   "FictitiousPlay",
   "Gadget",
+  "Grown",
   "LeafQuery",
   "LeafValues",
   "Lock",
   "Maxmargin",
+  "NodeInfo",
   "Optimum",
   "Placer",
   "Resolve",
@@ -83,17 +91,20 @@ __all__ = [
   "fictitious_play",
   "graft",
   "grown_continuations",
+  "gt_cfr",
   "leaf_tables",
   "linear_cfr",
   "linear_fictitious_play",
   "linear_optimistic_fictitious_play",
   "lock",
   "make_algorithm",
+  "node_info",
   "optimise",
   "pair_values",
   "predictive_cfr_plus",
   "refine",
   "registered_algorithms",
+  "resolved_policies",
   "root_marginals",
   "search_rounds",
   "solve",

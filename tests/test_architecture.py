@@ -29,6 +29,7 @@ ROOMS = {
     "search",
     "resolving",
     "continuations",
+    "growing",
   ],
   "rebel_jax": [
     "networks",

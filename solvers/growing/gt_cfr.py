@@ -121,7 +121,8 @@ class Grown(NamedTuple):
       opponent that enters always.
     values: `[P, N, H]` mean expected payoff at every inner node, by each player's infostate: sums
       of counterfactual values over sums of the other's mass.
-    reach: `[P, N, H]` players' ranges: average policy times root beliefs and public chance.
+    reach: `[P, N, H]` players' ranges: average policy times public chance and what they were
+      believed to hold at the root.
     present: `[N]` which nodes are in the tree.
     visits: `[N, H]` how often simulations made a move.
   """
@@ -228,11 +229,13 @@ def gt_cfr(
   where = jnp.asarray(root), jnp.asarray(root if current is None else current)
   beliefs = jnp.asarray(beliefs, tree.dtype)
   given = params, where, beliefs, alternatives, prior
-  return _grow(tree, nodes, key, given, search, leaf_values, algorithm)
+  # The number of rounds is traced: one program serves them all.
+  how = dataclasses.replace(search, simulations=search.simulations and search.per_round)
+  return _grow(tree, nodes, key, given, search.rounds, how, leaf_values, algorithm)
 
 
 @functools.partial(jax.jit, static_argnames=("search", "leaf_values", "algorithm"))
-def _grow(tree, nodes, key, given, search, leaf_values, algorithm) -> Grown:
+def _grow(tree, nodes, key, given, rounds, search, leaf_values, algorithm) -> Grown:
   params, (root, current), beliefs, alternatives, prior = given
   tree = jax.tree.map(jnp.asarray, tree)
   algorithm = Watched(algorithm)
@@ -273,8 +276,12 @@ def _grow(tree, nodes, key, given, search, leaf_values, algorithm) -> Grown:
   zeros = jnp.zeros((tree.num_nodes, tree.num_infostates), tree.dtype)
   state = algorithm.init(problem)
   growth = Growth(present, zeros, zeros)
-  state, growth, _ = lax.fori_loop(0, search.rounds, round_of, (state, growth, key))
-  return _result(with_nodes(problem, growth.present), algorithm, state, growth)
+  state, growth, _ = lax.fori_loop(0, rounds, round_of, (state, growth, key))
+  root_values, believed = algorithm.root_values(problem, state.means), beliefs
+  if alternatives is not None and alternatives.beliefs is not None:
+    believed = beliefs.at[1 - algorithm.gadget.searcher].set(alternatives.beliefs)
+  problem = rooted_problem(tree, nodes, root, believed, growth.present)
+  return _result(problem, algorithm, state, growth, root_values)
 
 
 def _view(problem: RootedProblem, algorithm: Watched, state: Seen, prior, search: GTCFR) -> View:
@@ -296,14 +303,16 @@ def _view(problem: RootedProblem, algorithm: Watched, state: Seen, prior, search
   return View(policy, jnp.stack(values), prior)
 
 
-def _result(problem: RootedProblem, algorithm: Watched, state: Seen, growth: Growth) -> Grown:
+def _result(
+  problem: RootedProblem, algorithm: Watched, state: Seen, growth: Growth, root_values: jax.Array
+) -> Grown:
   average = algorithm.average_policy(problem, state.means)
   means = algorithm.means(state.means)
   values = jnp.zeros_like(state.nodes).at[:, problem.rows].set(means)
   reach = problem.node_reach(problem.both_reach(average))
   return Grown(
     average_policy=join_levels(average),
-    root_values=algorithm.root_values(problem, state.means),
+    root_values=root_values,
     values=values,
     reach=jnp.moveaxis(reach, 1, 0),
     present=growth.present,

@@ -47,11 +47,10 @@ class Sweep(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Problem:
-  """A (sub)game to be solved from given beliefs; what stays fixed is computed once, by `make`.
+  """A (sub)game to be solved from given beliefs; what stays fixed is computed once.
 
   All operations are of one tree; batches come from `jax.vmap`. Policies, reach and values are kept
-  by level, `[n, H]` each; row n of a policy is the probability that the player who acted at n's
-  parent moves to n.
+  by level, `[n, H]`; a policy's row n says how likely who acted at n's parent is to move to n.
 
   Attributes:
     tree: the public tree.

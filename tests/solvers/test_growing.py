@@ -1,0 +1,359 @@
+"""Growing-tree CFR: plain CFR where all is there, walks as computed by hand, re-solving."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from solvers import GTCFR, ContinualResolve
+from solvers.growing.gt_cfr import _largest_payoff
+from solvers.growing.rooted_problem import rooted_problem
+from solvers.growing.simulate import Growth, Rules, View, child_slots, sample_pair, simulate
+from tests import harness
+from tests.solvers.test_locks import random_policy
+
+AT_ONCE = solvers.cfr_plus(averaging=1.0, alternating=False)
+KEY = jax.random.key(0)
+
+
+def setting(name, dtype=np.float64, **parameters):
+  game = games.make(name, **parameters)
+  tree = games.build_public_tree(game).astype(dtype)
+  return game, tree, solvers.node_info(game, tree)
+
+
+def guess(params, query):
+  """Returns values that depend on beliefs and features, so that queries must be right."""
+  del params
+  ours, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
+  return 0.3 * query.features.sum(axis=1)[:, None] + ours - (other**2).sum(axis=1)[:, None]
+
+
+def solved(tree, updates, **arguments):
+  return solvers.solve(tree, algorithm=AT_ONCE, num_iterations=2 * updates, **arguments)
+
+
+@pytest.mark.parametrize(
+  "name",
+  ["kuhn_poker", "rock_paper_scissors", pytest.param("leduc_poker", marks=pytest.mark.slow)],
+)
+def test_all_of_a_tree_is_plain_cfr(name, x64):
+  _, tree, info = setting(name)
+  found = solvers.gt_cfr(tree, info, search=GTCFR(simulations=0, updates=20, whole=True), key=KEY)
+  plain = solved(tree, 20)
+  np.testing.assert_allclose(found.average_policy, plain.average_policy, atol=1e-12)
+  np.testing.assert_allclose(found.root_values, plain.root_values, atol=1e-12)
+  in_turn = solvers.solve(
+    tree, algorithm=solvers.cfr_plus(averaging=1.0), num_iterations=40
+  ).average_policy
+  assert np.abs(np.asarray(found.average_policy) - in_turn).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "liars_dice"])
+def test_without_simulations_it_is_cfr_d(name, x64):
+  """Of depth 1, its leaves asked at the current beliefs."""
+  parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
+  game, tree, info = setting(name, **parameters)
+  part = games.build_public_tree(game, depth=1).astype(np.float64)
+  found = solvers.gt_cfr(
+    tree, info, search=GTCFR(simulations=0, updates=15), key=KEY, leaf_values=guess
+  )
+  plain = solved(part, 15, leaf_values=guess)
+  moves = solvers.Placer(tree).places(part)
+  np.testing.assert_allclose(
+    np.asarray(found.average_policy)[moves], plain.average_policy, atol=1e-12
+  )
+  assert int(found.present.sum()) == part.num_nodes
+
+
+@pytest.mark.parametrize(
+  ("name", "level", "parameters"),
+  [
+    ("kuhn_poker", 1, {}),
+    ("leduc_poker", 3, {}),
+    ("river_endgame_holdem", 1, {"ranks": "TJQKA", "suits": "shd", "board": "QsKsAsAhAd"}),
+    ("small_holdem", 3, {"ranks": "TJQK", "suits": "shd"}),
+  ],
+)
+def test_any_node_may_be_the_root(name, level, parameters, x64):
+  """Of a tree of the whole game: policies, values and reach are those of the subgame's own tree."""
+  game, tree, info = setting(name, **parameters)
+  here = np.arange(tree.num_nodes) >= tree.structure.offsets[level]
+  node = int(np.flatnonzero(here & (tree.kind < games.CHANCE))[0])
+  below = games.build_public_tree(game, root=tree.history(node)).astype(np.float64)
+  beliefs = harness.random_beliefs(np.random.default_rng(1), harness.root_possible(below))
+  search = GTCFR(simulations=0, updates=12, whole=True)
+  found = solvers.gt_cfr(tree, info, search=search, key=KEY, root=node, beliefs=beliefs)
+  plain = solved(below, 12, beliefs=beliefs)
+  places = solvers.Placer(tree).places(below, node)
+  np.testing.assert_allclose(
+    np.asarray(found.average_policy)[places][1:], np.asarray(plain.average_policy)[1:], atol=1e-9
+  )
+  met = np.asarray(plain.root_values) != 0
+  np.testing.assert_allclose(
+    np.asarray(found.root_values)[met], np.asarray(plain.root_values)[met], atol=1e-9
+  )
+  outside = np.setdiff1d(np.arange(tree.num_nodes), places)
+  assert not np.asarray(found.present)[outside].any()
+  other = solvers.gt_cfr(
+    tree, info, search=search, key=KEY, root=node, beliefs=beliefs[:, ::-1].copy()
+  )
+  assert np.abs(np.asarray(other.root_values) - found.root_values).max() > 1e-3
+
+
+def test_trees_grow_by_whole_leaves():
+  _, tree, info = setting("leduc_poker", np.float32)
+  sizes = []
+  for simulations in (4, 8, 32):
+    found = solvers.gt_cfr(tree, info, search=GTCFR(simulations=simulations), key=KEY)
+    present, parent = np.asarray(found.present), np.asarray(tree.parent)
+    assert present[0]
+    assert present[parent[1:]][present[1:]].all()
+    counts = np.bincount(parent[1:], minlength=tree.num_nodes)
+    there = np.bincount(parent[1:][present[1:]], minlength=tree.num_nodes)
+    assert np.isin(there, [0]).sum() + (there == counts)[there > 0].sum() == tree.num_nodes
+    assert not np.asarray(found.average_policy)[~present].any()
+    assert not np.asarray(found.visits)[~present].any()
+    sizes.append(present.sum())
+  assert sizes[0] < sizes[1] < sizes[2] < tree.num_nodes
+  one = solvers.gt_cfr(tree, info, search=GTCFR(simulations=32, children=1), key=KEY)
+  assert one.present.sum() < sizes[2]
+  others = solvers.gt_cfr(tree, info, search=GTCFR(simulations=32), key=jax.random.key(1))
+  assert (np.asarray(others.present) != present).any()
+
+
+def test_a_grown_tree_ends_at_an_equilibrium():
+  _, tree, info = setting("kuhn_poker", np.float32)
+  errors = [
+    float(
+      solvers.exploitability(
+        tree,
+        np.where(
+          np.asarray(found.present)[:, None],
+          found.average_policy,
+          0.5,
+        ),
+      )
+    )
+    for found in (
+      solvers.gt_cfr(tree, info, search=GTCFR(simulations=number), key=KEY) for number in (20, 1000)
+    )
+  ]
+  assert errors[1] < 0.05
+  assert errors[0] > 2 * errors[1]
+
+
+def walk_frequencies(name, policy_seed, number, **rules):
+  """Returns how often simulations make each move, and the tree, policy and sampled pairs."""
+  _, tree, info = setting(name, np.float32)
+  everywhere = jnp.ones(tree.num_nodes, bool)
+  problem = rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere)
+  policy = jnp.asarray(random_policy(tree, np.random.default_rng(policy_seed)), tree.dtype)
+  values = jnp.zeros((2, *policy.shape))
+  view = View(policy, values, jnp.ones_like(policy))
+  zeros = jnp.zeros_like(policy)
+  reach = problem.both_reach(problem.split(policy))
+  how = Rules(**{"puct": 1.0, "puct_share": 0.0, "children": None, "scale": 1.0, **rules})
+
+  @jax.jit
+  @jax.vmap
+  def run(key):
+    first, second = jax.random.split(key)
+    hands = sample_pair(problem, reach, jnp.asarray(0), first)
+    grown = simulate(
+      problem, view, Growth(everywhere, zeros, zeros), jnp.asarray(0), hands, second, how
+    )
+    return hands, grown.visits
+
+  hands, visits = run(jax.random.split(KEY, number))
+  return tree, np.asarray(policy, float), np.asarray(hands), np.asarray(visits)
+
+
+def test_walks_follow_the_policy_and_the_deal():
+  """Their frequencies are those of enumeration, cards that exclude each other among them."""
+  number = 20_000
+  tree, policy, hands, visits = walk_frequencies("kuhn_poker", 3, number)
+  assert (hands[:, 0] != hands[:, 1]).all()
+  pairs = np.bincount(hands[:, 0] * 3 + hands[:, 1], minlength=9).reshape(3, 3) / number
+  np.testing.assert_allclose(pairs, (1 - np.eye(3)) / 6, atol=0.012)
+  reach = np.ones((tree.num_nodes, 2, 3))
+  expected = np.zeros((tree.num_nodes, 3))
+  for node in range(1, tree.num_nodes):
+    above = tree.parent[node]
+    mover = tree.kind[above]
+    reach[node] = reach[above]
+    reach[node, mover] = reach[node, mover] * policy[node]
+    joint = reach[node, 0][:, None] * reach[node, 1][None] * (1 - np.eye(3)) / 6
+    expected[node] = joint.sum(axis=1 - mover)
+  np.testing.assert_allclose(visits.mean(axis=0), expected, atol=0.012)
+  assert np.abs(visits.mean(axis=0) - expected[:, ::-1]).max() > 0.05
+
+
+def test_puct_takes_what_its_formula_says():
+  """One row, five columns: the sequence of a plain program, virtual losses and all."""
+  worth, prior = np.array([0.1, -0.3, 0.2, 0.0, 0.15]), np.array([0.2, 0.4, 0.1, 0.2, 0.1])
+  game = games.make("matrix_game", payoffs=(tuple(-worth),))
+  tree = games.build_public_tree(game)
+  info = solvers.node_info(game, tree)
+  everywhere = jnp.ones(tree.num_nodes, bool)
+  problem = rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere)
+  ends = np.flatnonzero(np.asarray(tree.kind) == games.TERMINAL)
+  values = np.zeros((2, tree.num_nodes, 1), np.float32)
+  values[1, ends, 0] = worth
+  likely = np.ones((tree.num_nodes, 1), np.float32)
+  likely[ends, 0] = prior
+  view = View(jnp.asarray(likely), jnp.asarray(values), jnp.asarray(likely))
+  rules = Rules(puct=1.5, puct_share=1.0, children=None, scale=0.5)
+  growth = Growth(everywhere, jnp.zeros_like(likely), jnp.zeros_like(likely))
+  counts, recent = np.zeros(5), np.zeros(5)
+  hands = jnp.zeros(2, int)
+  step = jax.jit(lambda x: simulate(problem, view, x, jnp.asarray(0), hands, KEY, rules))
+  for number in range(30):
+    if number % 10 == 0:
+      growth, recent = growth._replace(recent=jnp.zeros_like(likely)), np.zeros(5)
+    growth = step(growth)
+    lost = (counts * worth / 0.5 - recent) / np.maximum(counts + recent, 1)
+    value = np.where(recent > 0, lost, worth / 0.5)
+    score = value + 1.5 * prior * np.sqrt(counts.sum()) / (1 + counts)
+    counts[score.argmax()] += 1
+    recent[score.argmax()] += 1
+    np.testing.assert_array_equal(np.asarray(growth.visits)[ends, 0], counts)
+
+
+def test_missing_moves_join_one_by_one():
+  _, tree, _ = setting("leduc_poker", np.float32)
+  slots = child_slots(tree.structure)
+  assert slots.shape == (tree.num_nodes, np.bincount(np.asarray(tree.parent)[1:]).max())
+  for node in (0, 1, 7):
+    kids = slots[node][slots[node] >= 0]
+    np.testing.assert_array_equal(np.sort(kids), np.flatnonzero(np.asarray(tree.parent) == node))
+  assert float(_largest_payoff(tree)) == pytest.approx(13, rel=1e-5)
+
+
+def coin_toss_answer(mix, promised, believed, gadget=ContinualResolve):
+  """Returns player 1's answers to Play, and what player 0 then gets (section 1.4's table)."""
+  game = games.make("coin_toss")
+  tree = games.build_public_tree(game)
+  below = games.build_public_tree(game, root=tree.history(_play(tree)))
+  algorithm = solvers.with_gadget(AT_ONCE, gadget(1, mix))
+  answer = solvers.solve(
+    below,
+    algorithm=algorithm,
+    num_iterations=4_000,
+    beliefs=np.array([[0.5, 0.5], [1.0, 0.0]]),
+    alternatives=solvers.Alternatives(np.array(promised), beliefs=np.array(believed)),
+  ).average_policy
+  answers = np.asarray(answer)[1:, 0]
+  payoffs = np.array([[-1.0, 1.0, 1.0], [1.0, -1.0, 1.0]])
+  return answers, float(np.maximum(payoffs @ answers, [0.5, -0.5]).mean())
+
+
+def _play(tree):
+  """Returns the node after Play: the one at which player 1 moves."""
+  return int(np.flatnonzero(np.asarray(tree.kind) == 1)[0])
+
+
+@pytest.mark.parametrize(
+  ("mix", "promised", "believed", "low", "high"),
+  [
+    (0.0, (0.0, 0.5), (0.6, 0.4), 0.74, 0.76),
+    (1.0, (0.0, 0.5), (0.6, 0.4), 0.24, 0.505),
+    (0.2, (0.0, 0.5), (0.6, 0.4), 0.24, 0.51),
+    (0.2, (0.5, -0.5), (0.51, 0.49), -0.01, 0.01),
+    (0.0, (0.5, -0.5), (0.51, 0.49), 0.74, 0.76),
+  ],
+)
+def test_promises_hold_however_ranges_are_mixed(mix, promised, believed, low, high):
+  _, worth = coin_toss_answer(mix, promised, believed)
+  assert low <= worth <= high
+
+
+def test_control_raw_frequencies_are_drowned():
+  """A mixture with frequencies that are no distribution is no safer than none."""
+
+  @dataclasses.dataclass(frozen=True)
+  class Drowned(ContinualResolve):
+    def entry(self, problem, state):
+      opponent = 1 - self.searcher
+      root, believed = problem.root_beliefs(opponent), problem.alternatives.beliefs
+      mixed = self.mix * self.follows(state) * root + (1 - self.mix) * believed
+      return mixed / root
+
+  answers, worth = coin_toss_answer(0.2, (0.0, 0.5), (0.6, 0.4), Drowned)
+  assert worth > 0.7, answers
+
+
+def composed(name, updates, **how):
+  game, tree, _ = setting(name, np.float32)
+  mix = how.pop("mix", 0.2)
+  policies = solvers.resolved_policies(
+    game, tree, search=GTCFR(simulations=0, updates=updates, whole=True, mix=mix), **how
+  )
+  return float(solvers.exploitability(tree, policies[0]))
+
+
+def test_own_chains_are_sound():
+  """Within 1.5 times plain CFR; without a gadget several times worse."""
+  _, tree, _ = setting("kuhn_poker", np.float32)
+  plain = float(solvers.exploitability(tree, solved(tree, 100).average_policy))
+  assert composed("kuhn_poker", 100, batch_size=4) < 1.5 * plain
+  assert composed("kuhn_poker", 100, batch_size=4, mix=0.0) > 3 * plain
+
+
+@pytest.mark.slow
+def test_chains_of_leduc():
+  """Section 1.4's table: own chains fall with more updates, the others do not."""
+  _, tree, _ = setting("leduc_poker", np.float32)
+  own, plain = {}, {}
+  for updates in (100, 300):
+    plain[updates] = float(solvers.exploitability(tree, solved(tree, updates).average_policy))
+    own[updates] = composed("leduc_poker", updates)
+    assert own[updates] < 1.5 * plain[updates]
+  assert own[300] < 0.6 * own[100]
+  assert composed("leduc_poker", 100, mix=0.0) > 0.3
+  single = [composed("leduc_poker", updates, chain="single") for updates in (100, 300)]
+  assert single[1] > single[0] > 1.5 * own[100]
+
+
+@pytest.mark.parametrize("chain", ["own", "single"])
+def test_searches_that_grow_play_whole_games(chain):
+  """States that the last tree lacks are searched from the deepest one that it holds."""
+  game, tree, _ = setting("kuhn_poker", np.float32)
+  policies = solvers.resolved_policies(
+    game, tree, search=GTCFR(simulations=6), seeds=(0, 1), chain=chain, batch_size=8
+  )
+  for policy in policies:
+    assert float(solvers.exploitability(tree, policy)) < 0.6
+  assert np.abs(policies[0] - policies[1]).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    ({"simulations": 5, "per_update": 2}, "must be a multiple"),
+    ({"per_update": 0.3}, "one over one"),
+    ({"simulations": 0}, "updates=None"),
+    ({"updates": 3}, "updates=3"),
+    ({"mix": 1.5}, "mix=1.5"),
+    ({"selection": "best"}, "selection='best'"),
+    ({"children": 0}, "children=0"),
+  ],
+)
+def test_settings_are_checked(arguments, message):
+  with pytest.raises(ValueError, match=message):
+    GTCFR(**arguments)
+
+
+def test_calls_are_checked():
+  game, tree, info = setting("kuhn_poker", np.float32)
+  search = GTCFR(simulations=2)
+  with pytest.raises(ValueError, match="give both, or neither"):
+    solvers.gt_cfr(tree, info, search=search, key=KEY, searcher=0)
+  with pytest.raises(TypeError, match="search=3"):
+    solvers.gt_cfr(tree, info, search=3, key=KEY)
+  with pytest.raises(ValueError, match="chain='any'"):
+    solvers.resolved_policies(game, tree, search=search, chain="any")
