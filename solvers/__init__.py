@@ -36,6 +36,7 @@ from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
 from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
+from solvers.metrics.infostate_values import infostate_values
 from solvers.parameters.affine_trees import AffineTrees, affine_trees
 from solvers.parameters.optimise import Optimum, optimise
 from solvers.parameters.transfer import Transferable, solve_affine, transfer_weight
@@ -92,6 +93,7 @@ __all__ = [
   "graft",
   "grown_continuations",
   "gt_cfr",
+  "infostate_values",
   "leaf_tables",
   "linear_cfr",
   "linear_fictitious_play",

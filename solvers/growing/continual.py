@@ -16,7 +16,7 @@ import numpy as np
 from games import CHANCE, Game, PublicTree
 from games.public_tree import Array
 from solvers import validation
-from solvers.growing.gt_cfr import GTCFR, Grown, gt_cfr
+from solvers.growing.gt_cfr import GTCFR, Grown, grow
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.masked import NodeInfo, node_info
@@ -106,10 +106,8 @@ def resolved_policies(
     raise ValueError(
       f"tree is cut off at {tree.num_leaves} leaves; a policy of the whole game needs all"
     )
-  makers = {
-    searcher: _searches(tree, info, search, leaf_values, params, prior, searcher)
-    for searcher in (None, 0, 1)
-  }
+  game_tree = jax.tree.map(jnp.asarray, tree)
+  how = search.of_any_length()
   kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
   policies = np.ones((len(seeds), tree.num_nodes, tree.num_infostates), tree.dtype)
   found: dict[tuple[int, int], tuple[int, Grown]] = {}  # by node and seed: its root, the search
@@ -132,7 +130,11 @@ def resolved_policies(
         filled = some + [some[-1]] * (batch_size - len(some))
         starts = Start(*(np.stack(x) for x in zip(*(start for _, _, start in filled))))
         keys = [jax.random.fold_in(jax.random.key(seeds[place]), n) for n, place, _ in filled]
-        grown = jax.tree.map(np.asarray, makers[searcher](starts, jnp.stack(keys)))
+        rows = starts, jnp.stack(keys)
+        grown = _searches(
+          game_tree, info, rows, search.rounds, params, prior, how, leaf_values, searcher
+        )
+        grown = jax.tree.map(np.asarray, grown)
         for i, (node, place, start) in enumerate(some):
           own = jax.tree.map(lambda x, i=i: x[i], grown)
           found[node, place] = int(start.root), own
@@ -156,21 +158,18 @@ def _first_start(tree: PublicTree, node: int) -> Start:
   return Start(np.array(0), np.array(node), np.asarray(tree.prior), nothing, nothing)
 
 
-def _searches(tree, info: NodeInfo, search, leaf_values, params, prior, searcher: int | None):
-  """Returns a function that searches from `Start`s `[B]` with keys `[B]`."""
+@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "searcher"))
+def _searches(
+  tree: PublicTree, info: NodeInfo, rows, rounds, params, prior, search, leaf_values, searcher
+) -> Grown:
+  """Searches from `Start`s `[B]` with keys `[B]`."""
 
-  @functools.partial(jax.jit)
-  def run(starts: Start, keys: jax.Array) -> Grown:
-    def one(start: Start, key: jax.Array) -> Grown:
-      alternatives = None
-      if searcher is not None:
-        alternatives = Alternatives(start.promised, beliefs=start.believed)
-      return gt_cfr(
-        tree, info, search=search, key=key, leaf_values=leaf_values, params=params,
-        root=start.root, current=start.current, beliefs=start.beliefs,
-        alternatives=alternatives, searcher=searcher, prior=prior,
-      )  # fmt: skip
+  def one(row: tuple[Start, jax.Array]) -> Grown:
+    start, key = row
+    alternatives = None
+    if searcher is not None:
+      alternatives = Alternatives(start.promised, beliefs=start.believed)
+    given = params, (start.root, start.current), start.beliefs, alternatives, prior
+    return grow(tree, info, key, given, rounds, search, leaf_values, searcher)
 
-    return jax.vmap(one)(starts, keys)
-
-  return run
+  return jax.vmap(one)(rows)

@@ -15,7 +15,6 @@ from jax import lax
 
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
-from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.leaf_means import LeafMeans, LeafMeansState
 from solvers.algorithms.named import cfr_plus
@@ -106,6 +105,12 @@ class GTCFR:
   def rounds(self) -> int:
     """How often updates and simulations take turns."""
     return self.updates or self.simulations // self.per_round
+
+  def of_any_length(self) -> "GTCFR":
+    """Returns the settings of one round, which are the same for searches of all lengths."""
+    if self.simulations:
+      return dataclasses.replace(self, simulations=self.per_round)
+    return dataclasses.replace(self, updates=1)
 
 
 def _whole(number: float) -> bool:
@@ -222,23 +227,23 @@ def gt_cfr(
     beliefs = tree.prior
   elif validation.is_concrete(beliefs, tree) and isinstance(root, int) and root == 0:
     validation.check_beliefs(tree, beliefs)
-  algorithm: Algorithm = cfr_plus(averaging=1.0, alternating=False)
   if searcher is not None:
     validation.check_player(searcher, "searcher")
-    algorithm = WithGadget(algorithm, ContinualResolve(searcher, search.mix))  # type: ignore
   where = jnp.asarray(root), jnp.asarray(root if current is None else current)
   beliefs = jnp.asarray(beliefs, tree.dtype)
   given = params, where, beliefs, alternatives, prior
-  # The number of rounds is traced: one program serves them all.
-  how = dataclasses.replace(search, simulations=search.simulations and search.per_round)
-  return _grow(tree, nodes, key, given, search.rounds, how, leaf_values, algorithm)
+  return grow(tree, nodes, key, given, search.rounds, search.of_any_length(), leaf_values, searcher)
 
 
-@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "algorithm"))
-def _grow(tree, nodes, key, given, rounds, search, leaf_values, algorithm) -> Grown:
+@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "searcher"))
+def grow(tree, nodes, key, given, rounds, search, leaf_values, searcher) -> Grown:
+  """Does what `gt_cfr` says, unchecked; `rounds` is traced, so that one program serves them all."""
   params, (root, current), beliefs, alternatives, prior = given
   tree = jax.tree.map(jnp.asarray, tree)
-  algorithm = Watched(algorithm)
+  inner: Any = cfr_plus(averaging=1.0, alternating=False)
+  if searcher is not None:
+    inner = WithGadget(inner, ContinualResolve(searcher, search.mix))
+  algorithm = Watched(inner)
   ids = jnp.arange(tree.num_nodes)
   below = nodes_below(tree, ids == root)
   path = below & nodes_above(tree, ids == current)
@@ -279,7 +284,7 @@ def _grow(tree, nodes, key, given, rounds, search, leaf_values, algorithm) -> Gr
   state, growth, _ = lax.fori_loop(0, rounds, round_of, (state, growth, key))
   root_values, believed = algorithm.root_values(problem, state.means), beliefs
   if alternatives is not None and alternatives.beliefs is not None:
-    believed = beliefs.at[1 - algorithm.gadget.searcher].set(alternatives.beliefs)
+    believed = beliefs.at[1 - searcher].set(alternatives.beliefs)
   problem = rooted_problem(tree, nodes, root, believed, growth.present)
   return _result(problem, algorithm, state, growth, root_values)
 

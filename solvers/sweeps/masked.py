@@ -5,7 +5,7 @@ without children is *frontier*: a leaf, whose value comes from outside, until a 
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -109,6 +109,9 @@ class MaskedProblem(Problem):
     return None if found is None else jnp.where(self.exists[index] > 0, found, 0.0)
 
 
+Masked = TypeVar("Masked", bound=MaskedProblem)
+
+
 def make_masked_problem(
   tree: PublicTree, beliefs: Array, info: NodeInfo, present: Array
 ) -> MaskedProblem:
@@ -138,7 +141,7 @@ def make_masked_problem(
   return with_nodes(problem, present)
 
 
-def with_nodes(problem: MaskedProblem, present: Array) -> MaskedProblem:
+def with_nodes(problem: Masked, present: Array) -> Masked:
   """Returns `problem` with the nodes that `present` `[N]` marks; works while traced."""
   tree = problem.tree
   there = jnp.asarray(present) & (jnp.asarray(tree.kind) != PADDING)

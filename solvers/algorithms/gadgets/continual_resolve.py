@@ -29,7 +29,7 @@ class ContinualResolve(Resolve):
     assert problem.alternatives is not None
     root = problem.root_beliefs(opponent)
     known = problem.alternatives.beliefs
-    believed = root if known is None else known
+    believed = root if known is None else jnp.asarray(known)
     met = (root > 0) & (problem.root_mass[opponent] > 0)
     follow = self._normalised(jnp.where(met, self.follows(state), 0.0), believed)
     mixed = self.mix * follow + (1.0 - self.mix) * self._normalised(believed, root)
