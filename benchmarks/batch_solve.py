@@ -23,7 +23,7 @@ import tyro
 import games
 import solvers
 from benchmarks import timing
-from benchmarks.studies.figures import Lines, draw_lines
+from benchmarks.figures import Lines, draw_lines
 from games import Game, PublicTree
 from rebel_jax import flags
 

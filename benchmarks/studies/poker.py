@@ -19,9 +19,9 @@ import tyro
 
 import solvers
 from benchmarks import timing
+from benchmarks.figures import Lines, draw_lines, read_rows
 from benchmarks.poker import Suits, make_tree, paper_turn, row
 from benchmarks.studies import curves
-from benchmarks.studies.figures import Lines, draw_lines, read_rows
 from games.poker import LIBRATUS_ENDGAMES, Holdem, RiverEndgame, TurnEndgame, in_units
 from rebel_jax import flags
 from rebel_jax.agents import range_grids

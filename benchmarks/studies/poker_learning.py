@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import games
 import solvers
 from benchmarks import timing
-from benchmarks.studies.figures import Lines, draw_lines, read_rows
+from benchmarks.figures import Lines, draw_lines, read_rows
 from games.poker import Holdem, in_units
 from rebel_jax import flags
 from rebel_jax.config.config import Config

@@ -16,7 +16,8 @@ import numpy as np
 from games import CHANCE, Game, PublicTree
 from games.public_tree import Array
 from solvers import validation
-from solvers.growing.gt_cfr import GTCFR, Grown, grow
+from solvers.growing.checks import check_leaf_function, check_prior, check_seeds
+from solvers.growing.gt_cfr import GTCFR, Grown, check_search, grow
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.masked import NodeInfo, node_info
@@ -100,8 +101,11 @@ def resolved_policies(
   """
   if chain not in _CHAINS:
     raise ValueError(f"chain={chain!r} must be one of: {', '.join(_CHAINS)}")
+  check_search(search)
+  check_leaf_function(leaf_values)
   batch_size = validation.check_integer("batch_size", batch_size)
   info = node_info(game, tree)
+  seeds, prior = check_seeds(seeds), check_prior(tree, prior)
   if tree.depth_limited:
     raise ValueError(
       f"tree is cut off at {tree.num_leaves} leaves; a policy of the whole game needs all"

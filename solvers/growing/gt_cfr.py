@@ -19,6 +19,13 @@ from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.leaf_means import LeafMeans, LeafMeansState
 from solvers.algorithms.named import cfr_plus
 from solvers.algorithms.with_gadget import WithGadget
+from solvers.growing.checks import (
+  check_key,
+  check_leaf_function,
+  check_node,
+  check_nodes,
+  check_prior,
+)
 from solvers.growing.rooted_problem import (
   RootedProblem,
   children_of_marked,
@@ -80,6 +87,7 @@ class GTCFR:
       raise ValueError(
         f"updates={self.updates!r} must be a number if simulations=0, and None otherwise"
       )
+    validation.check_bool("whole", self.whole)
     if self.updates is not None:
       validation.check_integer("updates", self.updates)
     if self.children is not None:
@@ -111,6 +119,12 @@ class GTCFR:
     if self.simulations:
       return dataclasses.replace(self, simulations=self.per_round)
     return dataclasses.replace(self, updates=1)
+
+
+def check_search(search: Any) -> None:
+  """Checks that `search` is settings of a search."""
+  if not isinstance(search, GTCFR):
+    raise TypeError(f"search={search!r} must be solvers.GTCFR")
 
 
 def _whole(number: float) -> bool:
@@ -219,19 +233,23 @@ def gt_cfr(
     ValueError: a static argument is out of range or a shape is wrong.
   """
   validation.check_unstacked(tree)
-  if not isinstance(search, GTCFR):
-    raise TypeError(f"search={search!r} must be solvers.GTCFR")
+  check_search(search)
+  check_nodes(tree, nodes)
+  check_key(key)
+  check_leaf_function(leaf_values)
   if (alternatives is None) != (searcher is None):
     raise ValueError("alternatives belong to a searcher: give both, or neither")
   if beliefs is None:
     beliefs = tree.prior
-  elif validation.is_concrete(beliefs, tree) and isinstance(root, int) and root == 0:
-    validation.check_beliefs(tree, beliefs)
+  else:
+    shape = (2, tree.num_infostates)
+    validation.check_shape("beliefs", beliefs, shape, "(P, H)")
   if searcher is not None:
     validation.check_player(searcher, "searcher")
-  where = jnp.asarray(root), jnp.asarray(root if current is None else current)
+  root = check_node("root", tree, root)
+  where = root, root if current is None else check_node("current", tree, current)
   beliefs = jnp.asarray(beliefs, tree.dtype)
-  given = params, where, beliefs, alternatives, prior
+  given = params, where, beliefs, alternatives, check_prior(tree, prior)
   return grow(tree, nodes, key, given, search.rounds, search.of_any_length(), leaf_values, searcher)
 
 

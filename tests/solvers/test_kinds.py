@@ -1,5 +1,6 @@
 """Every public function, with another kind of object for each of its arguments in turn."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -24,6 +25,7 @@ HOLDEM = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsK
 BET_TREE = games.build_public_tree(HOLDEM)
 BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2).average_policy)
 FAMILY = solvers.affine_trees(lambda x: TREE, (1.0,))
+SEARCH = solvers.GTCFR(simulations=2)
 TABLES = solvers.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
 CARRIED = solvers.solve_affine(FAMILY, (1.0,), num_iterations=2)
 
@@ -131,6 +133,45 @@ CALLS = {
     algorithm=CFR,
     num_iterations=2,
   ),
+  solvers.infostate_values: dict(
+    tree=TREE, value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior, player=0
+  ),
+  solvers.node_info: dict(game=GAME, tree=TREE),
+  solvers.GTCFR: dict(
+    simulations=4,
+    per_update=1.0,
+    updates=None,
+    whole=False,
+    children=None,
+    puct=1.0,
+    puct_share=0.5,
+    selection="current",
+    mix=0.2,
+  ),
+  solvers.gt_cfr: dict(
+    tree=TREE,
+    nodes=solvers.node_info(GAME, TREE),
+    search=SEARCH,
+    key=jax.random.key(0),
+    leaf_values=None,
+    root=0,
+    current=None,
+    beliefs=None,
+    alternatives=None,
+    searcher=None,
+    prior=None,
+  ),
+  solvers.resolved_policies: dict(
+    game=GAME,
+    tree=TREE,
+    search=SEARCH,
+    seeds=(0,),
+    leaf_values=None,
+    prior=None,
+    chain="own",
+    batch_size=8,
+  ),
+  solvers.ContinualResolve: dict(searcher=0),
   solvers.make_algorithm: dict(text="linear_cfr"),
   solvers.vanilla_cfr: dict(averaging=0.0, alternating=True),
   solvers.cfr_plus: dict(averaging=0.0, alternating=True),
@@ -195,9 +236,10 @@ def test_every_public_function_is_called():
   made_by_others = {
     "AffineTrees", "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR",
     "Config", "ConfigError", "ExactLeafValues", "Extended", "FictitiousPlay", "Gadget", "Game",
-    "KuhnPoker", "LeafQuery", "LeafValues", "Level", "Lock", "Optimum", "Policy", "pretrained",
-    "PublicTree", "register", "registered_algorithms", "registered_games", "RockPaperScissors",
-    "Solution", "Tabulated", "Transferable", "TreeStructure", "Variation", "Widened",
+    "Grown", "KuhnPoker", "LeafQuery", "LeafValues", "Level", "Lock", "NodeInfo", "Optimum",
+    "Policy", "pretrained", "PublicTree", "register", "registered_algorithms",
+    "registered_games", "RockPaperScissors", "Solution", "Tabulated", "Transferable",
+    "TreeStructure", "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):
     public = {name: getattr(package, name) for name in package.__all__}

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from solvers.algorithms.gadgets.resolve import Resolve
 from solvers.sweeps.problem import Problem
+from solvers.validation import check_number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +24,10 @@ class ContinualResolve(Resolve):
   """
 
   mix: float = 0.2
+
+  def __post_init__(self):
+    if not 0 <= check_number("mix", self.mix) <= 1:
+      raise ValueError(f"mix={self.mix!r} must be a share, from 0 to 1")
 
   def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
     opponent = 1 - self.searcher

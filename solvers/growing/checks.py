@@ -1,0 +1,59 @@
+"""Checks of what growing searches are given."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.public_tree import PublicTree
+from solvers import validation
+from solvers.sweeps.masked import NodeInfo
+
+
+def check_nodes(tree: PublicTree, nodes: Any) -> None:
+  """Checks that `nodes` is what `node_info` returns for `tree`."""
+  if not isinstance(nodes, NodeInfo) or not isinstance(nodes.pair_index, np.ndarray | jax.Array):
+    raise TypeError(f"nodes={type(nodes).__name__} must be what solvers.node_info returned")
+  if len(nodes.pair_index) != tree.num_nodes:
+    raise ValueError(f"nodes are those of {len(nodes.pair_index)}, but tree has {tree.num_nodes}")
+
+
+def check_key(key: Any) -> None:
+  """Checks that `key` is one random key."""
+  typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+  if not typed or key.ndim:
+    raise TypeError(f"key={type(key).__name__} must be one key, such as jax.random.key(0)")
+
+
+def check_leaf_function(leaf_values: Any) -> None:
+  """Checks that leaves are valued by a function, or by none."""
+  if leaf_values is not None and not callable(leaf_values):
+    raise TypeError(f"leaf_values={leaf_values!r} must be a function of (params, query), or None")
+
+
+def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
+  """Returns one node, which may be traced."""
+  if isinstance(node, jax.core.Tracer):
+    return node
+  if np.ndim(node) == 0 and isinstance(node, int | np.integer | np.ndarray | jax.Array):
+    number = validation.check_integer(name, node if isinstance(node, int) else node.item(), least=0)
+    if number < tree.num_nodes:
+      return jnp.asarray(number)
+  raise ValueError(f"{name}={node!r} must be a node of the tree, 0 to {tree.num_nodes - 1}")
+
+
+def check_prior(tree: PublicTree, prior: Any) -> jax.Array | None:
+  """Returns how likely each move is, `[N, H]`, or None."""
+  if prior is None:
+    return None
+  validation.check_shape("prior", prior, (tree.num_nodes, tree.num_infostates), "(N, H)")
+  return jnp.asarray(prior, tree.dtype)
+
+
+def check_seeds(seeds: Any) -> tuple[int, ...]:
+  """Returns seeds as integers, one at least."""
+  if not isinstance(seeds, Sequence) or isinstance(seeds, str) or not len(seeds):
+    raise TypeError(f"seeds={seeds!r} must be a list of integers, one at least")
+  return tuple(validation.check_integer("seeds", seed, least=0) for seed in seeds)
