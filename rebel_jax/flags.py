@@ -89,6 +89,10 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     return code
   except ConfigError as error:
     return fail(error)
+  except SystemExit as end:
+    if isinstance(end.code, str):  # a sentence about what was asked for
+      return fail(end.code)
+    raise
   except KeyboardInterrupt:
     complain("\ninterrupted")
     if is_process:
@@ -110,7 +114,7 @@ def complain(sentence: str) -> None:
     print(sentence, file=sys.stderr, flush=True)
 
 
-def fail(error: Exception) -> int:
+def fail(error: Exception | str) -> int:
   """Prints one sentence on standard error and returns the exit code of a wrong setting."""
   complain(f"error: {error}")
   return 2

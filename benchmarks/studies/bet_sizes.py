@@ -10,6 +10,7 @@ An iteration is one player's update. Prints JSON lines; `--picture FILE` draws l
 
 import dataclasses
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +23,7 @@ import tyro
 import games
 import solvers
 from games.poker import BetSizes
+from rebel_jax import flags
 
 SECOND = 1  # the thesis's Player 1, who maximises, acts second here
 GRID = np.arange(3.0, 13.01, 0.25)
@@ -220,4 +222,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  main()
+  sys.exit(flags.command(main))

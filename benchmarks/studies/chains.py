@@ -10,11 +10,13 @@ An update is of both players: two of the project's iterations.
 
 import argparse
 import json
+import sys
 
 import numpy as np
 
 import games
 import solvers
+from rebel_jax import flags
 from solvers import GTCFR
 
 # The chain and the share of those who follow; a mix of 0 is no gadget at all.
@@ -73,4 +75,4 @@ def show(game: str, **figures) -> None:
 
 
 if __name__ == "__main__":
-  main()
+  sys.exit(flags.command(main))

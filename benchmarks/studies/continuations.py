@@ -8,6 +8,7 @@ is that of the whole.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ import solvers
 from benchmarks.timing import say
 from games import Game, PublicTree
 from games.poker import MergedSuits
+from rebel_jax import flags
 
 KS = (1, 2, 4, 8)
 BIAS = 5.0  # Pluribus's
@@ -176,4 +178,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  main()
+  sys.exit(flags.command(main))

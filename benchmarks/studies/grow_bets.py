@@ -9,6 +9,7 @@ after a few updates, begun from nothing or from the old policy.
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from games.poker import BetSizes, Holdem, RiverEndgame
 from games.poker.gaps import midpoint, widest_gap
 from games.poker.holdem import FIRST_BET
 from games.poker.translation import translate
+from rebel_jax import flags
 from solvers import Algorithm
 
 STEP = 0.1
@@ -137,4 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  main()
+  sys.exit(flags.command(main))

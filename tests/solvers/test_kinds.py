@@ -193,7 +193,7 @@ CALLS = {
 }
 
 # Arguments that may be anything, or are looked at where they are used.
-FREE = {"params", "searcher"}
+FREE = {"params"}
 # What Python and numpy say of an object that nobody expected.
 FOREIGN = ("object is not", "unhashable", "unsupported operand", "literal", "unexpected", "has no")
 

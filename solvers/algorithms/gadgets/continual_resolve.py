@@ -26,6 +26,7 @@ class ContinualResolve(Resolve):
   mix: float = 0.2
 
   def __post_init__(self):
+    super().__post_init__()
     if not 0 <= check_number("mix", self.mix) <= 1:
       raise ValueError(f"mix={self.mix!r} must be a share, from 0 to 1")
 

@@ -9,6 +9,7 @@ import numpy as np
 from jax.scipy.stats import norm
 
 from solvers.sweeps.problem import Problem
+from solvers.validation import check_player
 
 _STEP = 0.75  # of the quadrature
 
@@ -38,6 +39,9 @@ class Distributional:
 
   searcher: int
   softmax: bool = True
+
+  def __post_init__(self):
+    check_player(self.searcher, "searcher")
 
   def init(self, problem: Problem) -> Observed:
     if problem.alternatives is None or problem.alternatives.spread is None:

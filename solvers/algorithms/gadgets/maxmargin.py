@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from solvers.sweeps.problem import Problem
+from solvers.validation import check_player
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +21,9 @@ class Maxmargin:
   """
 
   searcher: int
+
+  def __post_init__(self):
+    check_player(self.searcher, "searcher")
 
   def init(self, problem: Problem) -> jax.Array:
     return jnp.zeros(problem.num_infostates, problem.tree.dtype)
