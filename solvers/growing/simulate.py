@@ -100,41 +100,74 @@ def simulate(
   added, `rules.children` of a player's by prior, all of chance's; where a move is missing, that.
   """
   tree = problem.tree
-  slots = jnp.asarray(child_slots(tree.structure))
+  slots, depth = jnp.asarray(child_slots(tree.structure)), tree.structure.depth
 
-  def step(loop):
-    node, hands, key, growth, _ = loop
-    key, *keys = jax.random.split(key, 4)
+  def children_of(node):
     there = slots[node] >= 0
     kids = jnp.maximum(slots[node], 0)
-    there &= jnp.asarray(tree.kind)[kids] != PADDING
+    return kids, there & (jnp.asarray(tree.kind)[kids] != PADDING)
+
+  def is_interior(node):
+    kids, there = children_of(node)
+    return (there & growth.present[kids]).any()
+
+  def step(walk: _Walk) -> _Walk:
+    key, *keys = jax.random.split(walk.key, 4)
+    node, hands = walk.node, walk.hands
+    kids, there = children_of(node)
     mover = jnp.asarray(tree.kind)[node]
-    frontier = ~(there & growth.present[kids]).any()
-    player = jnp.minimum(mover, 1)
+    moves, player = mover < CHANCE, jnp.minimum(mover, 1)
     options = there[:, None] & _comes_from(tree, kids, player, hands[player])
     by_policy = _categorical(keys[0], jnp.where(options, view.policy[kids], 0.0).reshape(-1))
     by_puct = _puct(view, growth, node, kids, options, hands, player, rules)
     chosen = jnp.where(jax.random.uniform(keys[1]) < rules.puct_share, by_puct, by_policy)
     dealt = _categorical(keys[2], _chance_weights(tree, kids, there, hands))
-    moves = mover < CHANCE
-    slot = jnp.where(moves, chosen // tree.num_infostates, dealt)
-    child = kids[slot]
+    child = kids[jnp.where(moves, chosen // tree.num_infostates, dealt)]
     after = jnp.stack([_follow(tree, child, p, hands[p]) for p in (0, 1)])
     after = jnp.where(moves & (jnp.arange(2) == player), chosen % tree.num_infostates, after)
-    added = jnp.where(frontier, _joins(view, kids, there, options, moves, rules), kids == child)
-    added &= there & (moves | frontier | there)
-    ends = ~there.any()  # a terminal node, or a leaf of a tree that is cut off
-    counts = jnp.where(moves & ~frontier & ~ends, 1.0, 0.0)
-    growth = Growth(
-      growth.present.at[kids].max(added & ~ends),
-      growth.visits.at[child, after[player]].add(counts),
-      growth.recent.at[child, after[player]].add(counts),
+    return _Walk(
+      child,
+      after,
+      key,
+      walk.length + 1,
+      walk.nodes.at[walk.length].set(child),
+      walk.held.at[walk.length].set(after[player]),
+      walk.counted.at[walk.length].set(moves),
     )
-    stops = frontier | ends | ~loop[3].present[child]
-    return jnp.where(stops, node, child), after, key, growth, stops
 
-  first = (start, hands, key, growth, jnp.zeros((), bool))
-  return lax.while_loop(lambda loop: ~loop[4], step, first)[3]
+  def goes_on(walk: _Walk) -> jax.Array:
+    return growth.present[walk.node] & is_interior(walk.node)
+
+  # What was visited is kept as a path: tables of all nodes in the loop would be copied each step.
+  nothing = jnp.zeros(depth, jnp.int32)
+  start, hands, length = (x.astype(jnp.int32) for x in (start, hands, jnp.zeros(())))
+  first = _Walk(start, hands, key, length, nothing, nothing, jnp.zeros(depth, bool))
+  end = lax.while_loop(goes_on, step, first)
+  missing = ~growth.present[end.node]
+  kids, there = children_of(end.node)
+  mover = jnp.asarray(tree.kind)[end.node]
+  player = jnp.minimum(mover, 1)
+  options = there[:, None] & _comes_from(tree, kids, player, end.hands[player])
+  joins = _joins(view, kids, there, options, mover < CHANCE, rules) & ~missing
+  present = growth.present.at[kids].max(joins).at[end.node].set(True)
+  counts = end.counted.astype(growth.visits.dtype)
+  return Growth(
+    present,
+    growth.visits.at[end.nodes, end.held].add(counts),
+    growth.recent.at[end.nodes, end.held].add(counts),
+  )
+
+
+class _Walk(NamedTuple):
+  """A walk so far: where it is, and the moves on the way, of which chance's do not count."""
+
+  node: jax.Array
+  hands: jax.Array  # [2]
+  key: jax.Array
+  length: jax.Array
+  nodes: jax.Array  # [depth]
+  held: jax.Array  # [depth] the mover's infostate there
+  counted: jax.Array  # [depth]
 
 
 def _categorical(key: jax.Array, weights: jax.Array) -> jax.Array:
