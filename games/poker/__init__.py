@@ -6,6 +6,7 @@ from games.poker.cards import RANKS, SUITS, Deck
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.poker.hands import CATEGORIES, category_name, evaluate, strengths, suit_masks
 from games.poker.holdem import Holdem
+from games.poker.notation.ranges import format_range, parse_range
 from games.poker.suit_symmetry import MergedSuits
 from games.poker.units import Chips, in_units
 
@@ -28,8 +29,10 @@ __all__ = [
   "TurnEndgame",
   "category_name",
   "evaluate",
+  "format_range",
   "in_units",
   "map_bet",
+  "parse_range",
   "strengths",
   "suit_masks",
 ]
