@@ -308,6 +308,7 @@ class Holdem(Game):
   def payoff_scale(self, states):
     xp = states.__array_namespace__()
     paid = xp.minimum(states[:, betting.PAID_0], states[:, betting.PAID_1])
+    paid = paid + self.rules.dead / 2 if self.rules.dead else paid
     return xp.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid) * self.chip
 
   def dealt(self, states: Rows) -> Rows:
@@ -368,7 +369,7 @@ class Holdem(Game):
     paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
     behind = [self.rules.stack - chips for chips in paid]
     board = f"board {self.deck.names(shown)}, " if shown else ""
-    return f"{board}pot {sum(paid)}, stacks {behind[0]} and {behind[1]}"
+    return f"{board}pot {sum(paid) + self.rules.dead}, stacks {behind[0]} and {behind[1]}"
 
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])

@@ -203,7 +203,7 @@ TEH_NAME = "turn_endgame_holdem"
     (lambda: games.make(TEH_NAME, board=None), "board=None must be a string of cards"),
     (lambda: games.make(TEH_NAME, stack=900), "is more than the smaller of stacks"),
     (lambda: games.make(TEH_NAME, stack=1_000), "must have chips behind"),
-    (lambda: games.make(TEH_NAME, pot=2_001), "pot=2001 must be even"),
+    (lambda: games.make(TEH_NAME, pot=1), "pot=1 must be a whole number of chips, at least 2"),
     (lambda: games.make(TEH_NAME, pot=-2), "pot=-2 must be a whole number"),
     (lambda: games.make(TEH_NAME, bets=(-1.0,)), "fractions hold -1.0"),
     (lambda: games.make(TEH_NAME, big_blind=0), "big_blind=0"),
