@@ -170,7 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.picture is not None:
       try:
         range_grids.plot_range_grid(grid_of(solved, node), options.picture, title=options.node)
-      except (OSError, ValueError) as error:
+      except (OSError, ValueError, ImportError) as error:
         raise ConfigError(f"picture={options.picture!r} cannot be drawn: {error}") from None
     if options.output is not None:
       solved.save(options.output)
