@@ -47,6 +47,7 @@ from solvers.resolving.off_tree import Widened, answer_bet
 from solvers.resolving.refine import refine
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
+from solvers.solve_to import SolvedTo, solve_to
 from solvers.sweeps.constraints import Alternatives, Lock
 from solvers.sweeps.masked import NodeInfo, node_info
 from solvers.warm_start_length import warm_start_length
@@ -74,6 +75,7 @@ __all__ = [
   "Placer",
   "Resolve",
   "Solution",
+  "SolvedTo",
   "Transferable",
   "Widened",
   "affine_trees",
@@ -112,6 +114,7 @@ __all__ = [
   "solve",
   "solve_affine",
   "solve_batch",
+  "solve_to",
   "transfer_weight",
   "vanilla_cfr",
   "warm_start_length",

@@ -95,10 +95,7 @@ def read_endgame(path: Path) -> tuple[Holdem, np.ndarray]:
       fields[words[0].lstrip("-")] = words[1:]
   kind = {"3": TurnEndgame, "4": RiverEndgame}[fields["round"][0]]
   game = kind(board=fields["board"][0], pot=int(fields["pot"][0]), bets=LIBRATUS_ENDGAMES)
-  every = game.deck.hole_cards()
-  reach = np.array(fields["reach"], float).reshape(2, len(every))
-  reach[:, np.isin(every, game.board).any(axis=1)] = 0.0
-  return game, game.beliefs(reach)
+  return game, game.beliefs(np.array(fields["reach"], float).reshape(2, -1))
 
 
 def libratus(options: Options) -> None:

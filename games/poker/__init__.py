@@ -6,10 +6,13 @@ from games.poker.cards import RANKS, SUITS, Deck
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.poker.hands import CATEGORIES, category_name, evaluate, strengths, suit_masks
 from games.poker.holdem import Holdem
+from games.poker.notation.bets import ALL_IN, Geometric, Times
+from games.poker.notation.ranges import format_range, parse_range
 from games.poker.suit_symmetry import MergedSuits
 from games.poker.units import Chips, in_units
 
 __all__ = [
+  "ALL_IN",
   "CATEGORIES",
   "HUNL",
   "LIBRATUS_ENDGAMES",
@@ -21,15 +24,19 @@ __all__ = [
   "Betting",
   "Chips",
   "Deck",
+  "Geometric",
   "Holdem",
   "MergedSuits",
   "RiverEndgame",
   "SmallHoldem",
+  "Times",
   "TurnEndgame",
   "category_name",
   "evaluate",
+  "format_range",
   "in_units",
   "map_bet",
+  "parse_range",
   "strengths",
   "suit_masks",
 ]

@@ -5,6 +5,7 @@ Sizes are fractions of the pot after calling, by round and by how many raises th
 
 import dataclasses
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,26 +14,30 @@ import numpy as np
 from games.arrays import Rows, lookup
 from games.poker import betting
 from games.poker.betting import Betting
+from games.poker.notation.bets import ALL_IN, Geometric, Size, Sizes, Times, parse_sizes
 
-Sizes = tuple[tuple[tuple[float, ...], ...], ...]
 _MAX_FRACTION = 1000
+_POT, _TIMES, _GEOMETRIC, _ALL_IN = range(1, 5)  # kinds of sizes; 0 is none
+_MOST_CHIPS = 1_000_000  # that geometric sizes are tabulated for
 
 
 @dataclasses.dataclass(frozen=True)
 class BetSizes:
   """An action abstraction.
 
-  A fraction of the pot counts in whole thousandths m of it, the nearest. It raises to
-  `highest + 2 * highest * m / 1000` chips, half a chip rounded up, where `highest` is what a call
-  would put in; the arithmetic is that of integers. Sizes below the legal minimum become the
-  minimum, sizes at or above the stack are left to the all-in bet, and of equal sizes one is kept.
+  A fraction of the pot after calling counts in whole thousandths m of it, the nearest. It raises to
+  `highest + pot * m / 1000` chips, half a chip rounded up, where `highest` is what a call would put
+  in; the arithmetic is that of integers. Sizes below the legal minimum become the minimum, sizes at
+  or above the stack are all-in, and of equal sizes one is kept.
 
   Attributes:
     fractions: for each round, for each number of raises before, the fractions of the pot; the
       last entry holds for what follows. `(((0.5, 1.0), (0.75,)),)` says in every round: half the
-      pot or the pot at first, then three quarters.
-    all_in: whether all one's chips may go in too.
+      pot or the pot at first, then three quarters. `ALL_IN`, `Times` and `Geometric` are sizes too.
+    all_in: whether all one's chips may go in everywhere, as a move of its own after the others.
     max_raises: raises that a round may have; None for any number.
+    near_all_in: bets of at least this share of the player's chips become all-in; None for none.
+    second: player 1's `fractions`; None if they are the same.
 
   Raises:
     ValueError: a fraction is not a number from 0.001 to 1000, or there is no bet at all.
@@ -41,48 +46,78 @@ class BetSizes:
   fractions: Sizes
   all_in: bool = True
   max_raises: int | None = None
+  near_all_in: float | None = None
+  second: Sizes | None = None
 
   def __post_init__(self):
-    rounds = self.fractions
-    nested = isinstance(rounds, tuple) and all(
-      isinstance(counts, tuple) and all(isinstance(sizes, tuple) for sizes in counts)
-      for counts in rounds
-    )
-    if not nested:
-      raise ValueError(
-        f"fractions={rounds!r} must be tuples: of rounds, of numbers of raises, of pot fractions"
-      )
-    for size in (size for counts in rounds for sizes in counts for size in sizes):
-      number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
-      if not number or not 0.0005 <= size <= _MAX_FRACTION:
-        raise ValueError(
-          f"fractions hold {size!r}; a bet is a fraction of the pot from 0.001 to {_MAX_FRACTION}"
-        )
-    limit = self.max_raises
+    for rounds in self._players:
+      _check_sizes(rounds)
+    limit, near = self.max_raises, self.near_all_in
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
       raise ValueError(f"max_raises={limit!r} must be a whole number, or None for any number")
-    sized = rounds and all(counts and counts[0] for counts in rounds)
+    if near is not None and (isinstance(near, bool) or not 0 < near <= 1):
+      raise ValueError(f"near_all_in={near!r} must be a share of the chips, above 0 and at most 1")
+    table, _ = self._table
+    sized = all(map(len, self._players)) and table[:, :, 0].any(axis=(0, 2)).all()
     if (not sized and not self.all_in) or limit == 0:
       raise ValueError(
-        f"fractions={rounds!r} with all_in={self.all_in} and max_raises={limit} leave a round "
-        "without any bet; give each a fraction of the pot, or allow all-in"
+        f"fractions={self.fractions!r} with all_in={self.all_in} and max_raises={limit} leave a "
+        "round without any bet; give each a fraction of the pot, or allow all-in"
       )
+
+  @classmethod
+  def parse(cls, text: str, second: str | None = None, *, rounds: int = 1) -> "BetSizes":
+    """Reads sizes such as `33%,75%,a / 2.5x,a`: first bets, then raises.
+
+    Args:
+      text: sizes separated by commas: `33%` of the pot after calling, `2.5x` the bet faced, `e` (or
+        `2e`) for the fraction that gets all chips in with as many bets as there are rounds left (or
+        two), `a` for all-in, `-` for no bet. `/` stands between first bets, raises and later
+        raises, `|` between rounds; what stands last holds for what follows.
+      second: player 1's sizes; None if they are the same.
+      rounds: rounds of betting that the game has.
+
+    Raises:
+      ValueError: a size is not understood, or a round has no bet at all.
+    """
+    sizes = [None if x is None else parse_sizes(x, rounds) for x in (text, second)]
+    assert sizes[0] is not None
+    return cls(sizes[0], all_in=False, second=sizes[1])
+
+  @property
+  def _players(self) -> list[Sizes]:
+    return [self.fractions] if self.second is None else [self.fractions, self.second]
 
   @property
   def num_slots(self) -> int:
     """How many sizes the longest list holds."""
-    return max((len(sizes) for counts in self.fractions for sizes in counts), default=0)
+    lists = (sizes for rounds in self._players for counts in rounds for sizes in counts)
+    return max(map(len, lists), default=0)
 
   @functools.cached_property
+  def _table(self) -> tuple[np.ndarray, np.ndarray]:
+    """Kinds of the sizes, 0 where there is none, and their amounts.
+
+    Both `[players or 1, rounds, raises, num_slots]`. Amounts are thousandths, of a geometric size
+    the number of bets.
+    """
+    players = self._players
+    rounds = max(1, *map(len, players))
+    raises = max((len(counts) for sizes in players for counts in sizes), default=0)
+    kinds = np.zeros((len(players), rounds, max(raises, 1), self.num_slots), int)
+    amounts = np.zeros_like(kinds)
+    for player, row, count in np.ndindex(kinds.shape[:3]):
+      counts = players[player][min(row, len(players[player]) - 1)] if players[player] else ()
+      sizes = counts[min(count, len(counts) - 1)] if counts else ()
+      for slot, size in enumerate(sizes):
+        kinds[player, row, count, slot], amounts[player, row, count, slot] = _kind_of(size)
+    return kinds, amounts
+
+  @property
   def thousandths(self) -> np.ndarray:
-    """`[rounds, raises, num_slots]` thousandths of the pot, 0 where there is no such size."""
-    most = max((len(counts) for counts in self.fractions), default=0)
-    table = np.zeros((max(len(self.fractions), 1), max(most, 1), self.num_slots), int)
-    for round_index, counts in enumerate(self.fractions):
-      for raises in range(most if counts else 0):
-        sizes = counts[min(raises, len(counts) - 1)]
-        table[round_index, raises, : len(sizes)] = np.floor(1000 * np.array(sizes) + 0.5)
-    return table
+    """`[players or 1, rounds, raises, num_slots]` thousandths of the pot, 0 for other sizes."""
+    kinds, amounts = self._table
+    return np.where(kinds == _POT, amounts, 0)
 
   def amounts(self, rules: Betting, states: Rows) -> Rows:
     """Returns what each size raises to: `[n, num_slots + 1]` chips, all-in last, -1 where none.
@@ -93,38 +128,124 @@ class BetSizes:
     may = rules.may_raise(states)
     if self.max_raises is not None:
       may &= states[:, betting.RAISES] < self.max_raises
-    rounds, raises, _ = self.thousandths.shape
+    all_kinds, all_amounts = self._table
+    players, rounds, raises, _ = all_kinds.shape
     key = (
+      xp.minimum(states[:, betting.ACTOR], players - 1),
       xp.minimum(states[:, betting.ROUND], rounds - 1),
       xp.minimum(states[:, betting.RAISES], raises - 1),
     )
-    # More than this many times 500 chips are all-in, and their product need not fit.
-    reach = rules.stack // np.maximum(self.thousandths, 1) + 1
-    thousandths, reach = lookup(self.thousandths, *key), lookup(reach, *key)
-    highest, least = rules.highest(states), rules.least_raise(states)
-    whole, rest = highest // 500, highest % 500
+    kinds, sizes = lookup(all_kinds, *key), lookup(all_amounts, *key)
+    # More than this many times 1000 chips are all-in, and their product need not fit.
+    reach = lookup(rules.stack // np.maximum(all_amounts, 1) + 1, *key)
+    least, used = rules.least_raise(states), np.unique(all_kinds)
     amounts: list[Any] = []
     for slot in range(self.num_slots):
-      size = thousandths[:, slot]
-      more = xp.minimum(whole, reach[:, slot]) * size + (rest * size + 250) // 500
-      to = xp.maximum(highest + more, least)
-      fits = may & (size > 0) & (to < rules.stack)
+      size, most, kind = sizes[:, slot], reach[:, slot], kinds[:, slot]
+      to = xp.full(size.shape, rules.stack)
+      there = may & (kind > 0)
+      if _POT in used:
+        to = xp.where(kind == _POT, _of_pot(rules, states, size, most), to)
+      if _TIMES in used:
+        faced = rules.highest(states) - states[:, betting.START]
+        there &= (kind != _TIMES) | (faced > 0)
+        multiple = states[:, betting.START] + _product(faced // 1000, faced % 1000, size, most)
+        to = xp.where(kind == _TIMES, multiple, to)
+      if _GEOMETRIC in used:
+        for bets in np.unique(all_amounts[all_kinds == _GEOMETRIC]).tolist():
+          grown = lookup(_geometric(rules.stack, rules.dead, bets), rules.highest(states))
+          to = xp.where((kind == _GEOMETRIC) & (size == bets), grown, to)
+      to = self._rounded_up(rules, states, xp.clip(to, least, rules.stack))
+      there &= (to < rules.stack) | (not self.all_in)
       for other in amounts:
-        fits &= to != other
-      amounts.append(xp.where(fits, to, -1))
+        there &= to != other
+      amounts.append(xp.where(there, to, -1))
     amounts.append(xp.where(may & self.all_in, rules.stack, -1))
     return xp.stack(amounts, axis=1)
+
+  def _rounded_up(self, rules: Betting, states: Rows, to: Rows) -> Rows:
+    """Returns `to` with bets of nearly all chips as all-in."""
+    if self.near_all_in is None:
+      return to
+    xp: Any = states.__array_namespace__()
+    first = states[:, betting.ACTOR] == 0
+    chips = rules.stack - xp.where(first, states[:, betting.PAID_0], states[:, betting.PAID_1])
+    kept = 1000 - int(np.floor(1000 * self.near_all_in + 0.5))
+    may_keep = chips // 1000 * kept + chips % 1000 * kept // 1000
+    return xp.where(rules.stack - to <= may_keep, rules.stack, to)
 
   def perturbed(self, rng: np.random.Generator, spread: float = 0.1) -> "BetSizes":
     """Returns sizes each moved by up to `spread` of the pot (ReBeL, appendices C.2 and D)."""
 
-    def move(size: float) -> float:
+    def move(size: Size) -> Size:
+      if isinstance(size, Times | Geometric) or size == ALL_IN:
+        return size
       return min(max(size + float(rng.uniform(-spread, spread)), 0.01), _MAX_FRACTION)
 
-    fractions = tuple(
-      tuple(tuple(move(size) for size in sizes) for sizes in counts) for counts in self.fractions
+    moved = [
+      tuple(tuple(tuple(move(size) for size in sizes) for sizes in counts) for counts in rounds)
+      for rounds in self._players
+    ]
+    second = None if self.second is None else moved[1]
+    return dataclasses.replace(self, fractions=moved[0], second=second)
+
+
+def _check_sizes(rounds: Any) -> None:
+  """Checks the sizes of a player.
+
+  Raises:
+    ValueError: one is not allowed, or they are not tuples of tuples.
+  """
+  nested = isinstance(rounds, tuple) and all(
+    isinstance(counts, tuple) and all(isinstance(sizes, tuple) for sizes in counts)
+    for counts in rounds
+  )
+  if not nested:
+    raise ValueError(
+      f"fractions={rounds!r} must be tuples: of rounds, of numbers of raises, of pot fractions"
     )
-    return dataclasses.replace(self, fractions=fractions)
+  for size in (size for counts in rounds for sizes in counts for size in sizes):
+    if isinstance(size, Times | Geometric):
+      continue
+    number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
+    if not number or not (0.0005 <= size <= _MAX_FRACTION or size == ALL_IN):
+      raise ValueError(
+        f"fractions hold {size!r}; a bet is a fraction of the pot from 0.001 to {_MAX_FRACTION}"
+      )
+
+
+def _kind_of(size: Size) -> tuple[int, int]:
+  if isinstance(size, Geometric):
+    return _GEOMETRIC, size.bets
+  if isinstance(size, Times):
+    return _TIMES, int(np.floor(1000 * size.factor + 0.5))
+  return (_ALL_IN, 0) if size == ALL_IN else (_POT, int(np.floor(1000 * size + 0.5)))
+
+
+def _product(whole: Rows, rest: Rows, thousandths: Rows, most: Rows) -> Rows:
+  """Returns `(1000 * whole + rest) * thousandths / 1000`, half a chip rounded up."""
+  xp: Any = whole.__array_namespace__()
+  return xp.minimum(whole, most) * thousandths + (rest * thousandths + 500) // 1000
+
+
+def _of_pot(rules: Betting, states: Rows, thousandths: Rows, most: Rows) -> Rows:
+  highest = rules.highest(states)
+  half = highest + rules.dead // 2  # of the pot after calling, which itself need not fit
+  rest = 2 * (half % 500) + rules.dead % 2
+  return highest + _product(half // 500, rest, thousandths, most)
+
+
+@functools.lru_cache(maxsize=64)
+def _geometric(stack: int, dead: int, bets: int) -> np.ndarray:
+  """Returns what a geometric bet raises to, by `highest` from 0 to the stack: `[stack + 1]`."""
+  if stack > _MOST_CHIPS:
+    raise ValueError(
+      f"stacks of {stack} chips are too many for geometric sizes, which go up to {_MOST_CHIPS}; "
+      "count in larger chips"
+    )
+  pot = np.maximum(2.0 * np.arange(stack + 1) + dead, 1.0)
+  grown = pot * ((2 * stack + dead) / pot) ** (1 / bets)
+  return np.floor((grown - dead) / 2 + 0.5).astype(int)
 
 
 # Appendix C.2: half the pot, the pot or all-in first, then three quarters or all-in.
@@ -137,20 +258,32 @@ HUNL = BetSizes((((0.33, 0.5, 0.75, 1.0, 2.0), (0.5, 1.0, 2.0), (1.0,)),))
 PRESETS = {"teh": TEH, "libratus_endgames": LIBRATUS_ENDGAMES, "hunl": HUNL}
 
 
-def make_bet_sizes(sizes: "str | Sequence | BetSizes") -> BetSizes:
-  """Returns an abstraction from a preset's name, a list of fractions, or an abstraction.
+def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> BetSizes:
+  """Returns an abstraction from a preset's name, a string of sizes, fractions, or an abstraction.
+
+  Args:
+    sizes: a preset's name; a string for `BetSizes.parse`, or two, one for each player; fractions of
+      the pot for every bet, all-in too; or an abstraction.
+    rounds: rounds of betting that the game has.
 
   Raises:
-    ValueError: the name is unknown, or a fraction is not positive.
+    ValueError: the name is unknown, a string is not understood, or a fraction is not positive.
   """
   if isinstance(sizes, BetSizes):
     return sizes
   if isinstance(sizes, str):
-    if sizes not in PRESETS:
-      raise ValueError(f"bets={sizes!r} is unknown; known: {', '.join(PRESETS)}, or fractions")
-    return PRESETS[sizes]
+    if sizes in PRESETS:
+      return PRESETS[sizes]
+    if re.fullmatch(r"[A-Za-z]\w+", sizes):
+      raise ValueError(
+        f"bets={sizes!r} is unknown; known: {', '.join(PRESETS)}, sizes such as "
+        "'33%,75%,a / 2.5x', or fractions"
+      )
+    return BetSizes.parse(sizes, rounds=rounds)
   if not isinstance(sizes, tuple | list):
     raise ValueError(f"bets={sizes!r} must be a preset's name, fractions of the pot, or BetSizes")
+  if len(sizes) == 2 and all(isinstance(x, str) for x in sizes):
+    return BetSizes.parse(*sizes, rounds=rounds)
   return BetSizes(((tuple(sizes),),))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from games.arrays import Rows, lookup, with_columns
 
 # Columns of a state of the betting.
-ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, NUM_COLUMNS = range(9)
+ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, START, NUM_COLUMNS = range(10)
 _MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
 
@@ -22,7 +22,8 @@ class Betting:
 
   A state is a row of `NUM_COLUMNS` integers: the round, who acts, the chips that each player has
   put in since the hand began, the size of the last raise of the round, how many raises and actions
-  it has had, and whether betting goes on, someone folded, or the round is closed.
+  it has had, whether betting goes on, someone folded, or the round is closed, and the chips that
+  each player had put in when the round began.
 
   The first bet of a round is at least the big blind, a raise at least the last one; all one's
   chips may always go in. No one bets more than the smaller stack. A round closes when both have
@@ -34,6 +35,8 @@ class Betting:
     paid: chips that each has in the pot at the start (blinds, or what earlier rounds left).
     big_blind: the smallest bet.
     first_to_act: player who acts first in each round; the last entry holds for later rounds.
+    dead: chips in the pot that neither has paid, such as the odd chip of a pot, or blinds of
+      players who folded. Half of them count as each player's: who wins the pot wins the other half.
 
   Raises:
     ValueError: a number of chips is not a whole number, negative, or more than there are.
@@ -43,6 +46,7 @@ class Betting:
   paid: tuple[int, int] = (1_000, 1_000)
   big_blind: int = 100
   first_to_act: tuple[int, ...] = (0,)
+  dead: int = 0
 
   def __post_init__(self):
     for field in ("stacks", "paid"):
@@ -52,6 +56,7 @@ class Betting:
       for chips in value:
         check_chips(field, chips, at_least=1 if field == "stacks" else 0)
     check_chips("big_blind", self.big_blind, at_least=1)
+    check_chips("dead", self.dead, at_least=0)
     if max(self.paid) > self.stack:
       raise ValueError(
         f"paid={self.paid} is more than the smaller of stacks={self.stacks}; at most "
@@ -65,6 +70,11 @@ class Betting:
     """The chips that can be lost: the smaller stack."""
     return min(self.stacks)
 
+  @property
+  def pot(self) -> int:
+    """The chips in the pot at the start."""
+    return sum(self.paid) + self.dead
+
   def start(self) -> np.ndarray:
     """Returns the state before the first action: `[NUM_COLUMNS]`."""
     state = np.zeros(NUM_COLUMNS, np.int64)
@@ -72,6 +82,7 @@ class Betting:
     state[[PAID_0, PAID_1]] = self.paid
     # A blind is a bet: the first raise must be at least as large.
     state[LAST_RAISE] = abs(self.paid[0] - self.paid[1])
+    state[START] = self.paid[0] if self.paid[0] == self.paid[1] else 0
     if min(self.paid) == self.stack:
       state[STATUS] = CLOSED
     return state
@@ -126,7 +137,7 @@ class Betting:
     new = self._pay(states, self.highest(states))
     both_in = (new[:, PAID_0] == self.stack) & (new[:, PAID_1] == self.stack)
     closes = (states[:, ACTED] > 0) | both_in
-    forgotten = {x: xp.where(closes, 0, new[:, x]) for x in (LAST_RAISE, RAISES, ACTED)}
+    forgotten = {x: xp.where(closes, 0, new[:, x]) for x in (LAST_RAISE, RAISES, ACTED, START)}
     status = xp.where(closes, CLOSED, new[:, STATUS])
     actor = xp.where(both_in, 0, new[:, ACTOR])
     return with_columns(new, forgotten | {STATUS: status, ACTOR: actor})
@@ -144,8 +155,8 @@ class Betting:
     started = states[:, ROUND] + 1
     actor = lookup(self.first_to_act, xp.minimum(started, len(self.first_to_act) - 1))
     status = xp.where(self.highest(states) == self.stack, CLOSED, GOING_ON)
-    new = {ROUND: started, ACTOR: actor, STATUS: status, LAST_RAISE: 0, RAISES: 0, ACTED: 0}
-    return with_columns(states, new)
+    new = {ROUND: started, ACTOR: actor, STATUS: status, START: self.highest(states)}
+    return with_columns(states, new | {LAST_RAISE: 0, RAISES: 0, ACTED: 0})
 
   def _pay(self, states: Rows, to: Any) -> Rows:
     xp = states.__array_namespace__()

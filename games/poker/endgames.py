@@ -9,7 +9,7 @@ from games.poker.cards import RANKS, SUITS, Deck
 from games.poker.holdem import Holdem
 from games.registry import register
 
-Bets = str | Sequence[float] | BetSizes
+Bets = str | Sequence[float] | Sequence[str] | BetSizes
 _RIVER = 5  # cards on the board
 PAPER_BOARD = "3s7hTdKs2c"  # appendix C.2, and a river
 
@@ -42,7 +42,7 @@ class _Endgame(Holdem):
       board=cards,
       deals=(1,) * (_RIVER - self.num_board),
       rules=_betting(pot, stack, big_blind),
-      bets=make_bet_sizes(bets),
+      bets=make_bet_sizes(bets, rounds=1 + _RIVER - self.num_board),
     )
 
 
@@ -54,10 +54,12 @@ class TurnEndgame(_Endgame):
 
   Args:
     board: four cards, or `paper` for those that it measures on.
-    pot: chips in the pot, half from each player.
+    pot: chips in the pot, half from each player; an odd one is nobody's (`Betting.dead`), so that
+      payoffs are of half chips.
     stack: chips of each player before the hand, those in the pot included; one number, or two.
     big_blind: the smallest bet.
-    bets: a preset's name, fractions of the pot for every bet (all-in too), or `BetSizes`.
+    bets: a preset's name, sizes such as `33%,75%,a / 2.5x` (`BetSizes.parse`) or a pair of them,
+      one for each player, fractions of the pot for every bet (all-in too), or `BetSizes`.
     ranks, suits: the deck.
   """
 
@@ -104,7 +106,7 @@ class SmallHoldem(Holdem):
       deck=Deck(ranks, suits),
       deals=_each(deals),
       rules=Betting(_both("stack", stack), both, least, _each(first_to_act)),
-      bets=make_bet_sizes(bets),
+      bets=make_bet_sizes(bets, rounds=1 + len(_each(deals))),
     )
 
 
@@ -115,9 +117,7 @@ def _each(numbers: Any) -> tuple[Any, ...]:
 
 def _betting(pot: int, stack: int | tuple[int, int], big_blind: int) -> Betting:
   check_chips("pot", pot, at_least=2)
-  if pot % 2:
-    raise ValueError(f"pot={pot!r} must be even: half of it comes from each player")
-  rules = Betting(_both("stack", stack), (pot // 2, pot // 2), big_blind)
+  rules = Betting(_both("stack", stack), (pot // 2, pot // 2), big_blind, dead=pot % 2)
   if rules.stack == pot // 2:
     raise ValueError(
       f"stack={stack!r} is all in the pot of {pot}; a player must have chips behind to bet"

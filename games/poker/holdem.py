@@ -14,6 +14,7 @@ from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
 from games.poker.dealing import NO_CARD, Dealing
 from games.poker.hands import evaluate
+from games.poker.notation.ranges import parse_range
 from games.poker.variation import vary_holdem
 
 FOLD, CALL, FIRST_BET = range(3)
@@ -228,37 +229,37 @@ class Holdem(Game):
       raise ValueError(f"hand={hand!r} is blocked by the board {self.deck.names(self.board)!r}")
     return int(found[0])
 
-  def beliefs(self, ranges: np.ndarray) -> np.ndarray:
-    """Turns weights of all pairs of the deck into beliefs at the start.
+  def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
+    """Turns two ranges into beliefs at the start; hands that the board blocks are left out.
 
     Args:
-      ranges: `[P, C(n, 2)]` weights, not negative, in the order of `deck.hole_cards()`.
+      ranges: player 0's and player 1's: two strings for `parse_range`, or `[P, C(n, 2)]` weights,
+        not negative, in the order of `deck.hole_cards()`.
 
     Returns:
       `[P, H]` beliefs, rows sum to one.
 
     Raises:
-      ValueError: the shape is wrong, a weight is negative or not finite, a hand that the board
-        blocks has weight, or a player has no hand at all.
+      ValueError: the shape is wrong, a string is not understood, a weight is negative or not
+        finite, or the board leaves a player no hand.
     """
     every = self.deck.hole_cards()
+    if not isinstance(ranges, str) and all(isinstance(x, str) for x in ranges):
+      named = [parse_range(str(x), self.deck, field=f"ranges[{p}]") for p, x in enumerate(ranges)]
+      ranges = np.array(named)
     weights = np.asarray(ranges, float)
     if weights.shape != (2, len(every)):
       raise ValueError(f"ranges of shape {weights.shape} must have shape (2, {len(every)})")
     if not np.isfinite(weights).all() or (weights < 0).any():
       raise ValueError("ranges hold negative or infinite weights; each must be at least 0")
-    blocked = np.isin(every, self.board).any(axis=1)
-    wrong = np.argwhere((weights > 0) & blocked)
-    if len(wrong):
-      player, hand = wrong[0]
-      raise ValueError(
-        f"ranges give player {player} the hand {self.deck.hand_name(every[hand])!r}, which the "
-        f"board {self.deck.names(self.board)!r} blocks; its weight must be 0"
-      )
-    live = weights if self.every_hand else weights[:, ~blocked]
+    free = ~np.isin(every, self.board).any(axis=1)
+    live = weights * free if self.every_hand else weights[:, free]
     totals = live.sum(axis=1, keepdims=True)
     if (totals == 0).any():
-      raise ValueError(f"ranges give player {int(totals.argmin())} no hand; some must have weight")
+      raise ValueError(
+        f"ranges give player {int(totals.argmin())} no hand that the board "
+        f"{self.deck.names(self.board)!r} leaves; some must have weight"
+      )
     return live / totals
 
   def dealt_cards(self, states, actions):
@@ -307,6 +308,7 @@ class Holdem(Game):
   def payoff_scale(self, states):
     xp = states.__array_namespace__()
     paid = xp.minimum(states[:, betting.PAID_0], states[:, betting.PAID_1])
+    paid = paid + self.rules.dead / 2 if self.rules.dead else paid
     return xp.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid) * self.chip
 
   def dealt(self, states: Rows) -> Rows:
@@ -367,7 +369,7 @@ class Holdem(Game):
     paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
     behind = [self.rules.stack - chips for chips in paid]
     board = f"board {self.deck.names(shown)}, " if shown else ""
-    return f"{board}pot {sum(paid)}, stacks {behind[0]} and {behind[1]}"
+    return f"{board}pot {sum(paid) + self.rules.dead}, stacks {behind[0]} and {behind[1]}"
 
   def explain(self):
     return (

@@ -21,7 +21,7 @@ class _Bets:
       self.children[parent][action] = node
     states = np.asarray(tree.state)
     highest = game.rules.highest(states)[:, None]
-    self._fractions = (game.amounts(states) - highest) / (2 * highest)
+    self._fractions = (game.amounts(states) - highest) / (2 * highest + game.rules.dead)
 
   def sizes(self, node: int) -> dict[int, float]:
     """Returns the bets that `node` has, by action, smallest first."""

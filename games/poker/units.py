@@ -23,6 +23,6 @@ class Chips(NamedTuple):
 def in_units(game: Holdem, chips) -> Chips:
   """Returns payoffs of `game`, its chips unless `Holdem.chip` says otherwise, in all units."""
   value = float(chips) / game.chip
-  pot = sum(game.rules.paid)
+  pot = game.rules.pot
   share = value / pot if pot else math.nan
   return Chips(value, share, 1000 * value / game.rules.big_blind)

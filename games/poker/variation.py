@@ -63,7 +63,7 @@ def _draw(base: Any, ranges: Ranges, rng: np.random.Generator) -> Any:
     changes["board"] = tuple(sorted(cards.tolist()))
   if ranges.pot is not None:
     half = int(rng.integers(ranges.pot[0] // 2, ranges.pot[1] // 2 + 1))
-    rules = dataclasses.replace(rules, paid=(half, half))
+    rules = dataclasses.replace(rules, paid=(half, half), dead=0)
   if ranges.stack is not None:
     stack = int(rng.integers(ranges.stack[0], ranges.stack[1] + 1))
     rules = dataclasses.replace(rules, stacks=(stack, stack))

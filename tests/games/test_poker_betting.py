@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from games.poker import abstraction, betting
+import games
+from games.poker import Geometric, Times, abstraction, betting
 from games.poker.abstraction import BetSizes, make_bet_sizes, map_bet
 from games.poker.betting import Betting
+from games.poker.holdem import CALL, FOLD
 
 pyspiel = pytest.importorskip("pyspiel")
 
@@ -134,10 +136,113 @@ def test_sizes_are_legal_and_differ():
   start = rules.start()[None]
   # 0.1 and 0.2 of a pot of 60 are below the big blind: one becomes it. 10 pots are all-in.
   np.testing.assert_array_equal(sizes.amounts(rules, start), [[130, -1, 210, -1, 400]])
-  no_shove = BetSizes((((10.0,), ()),), all_in=False)
-  assert (no_shove.amounts(rules, start) == -1).all()
+  # So they are where all-in is no move of its own: a size does not vanish.
+  no_shove = BetSizes((((3.0, 10.0, 20.0), ()),), all_in=False)
+  np.testing.assert_array_equal(no_shove.amounts(rules, start), [[210, 400, -1, -1]])
   once = BetSizes((((1.0,),),), max_raises=1)
   assert (once.amounts(rules, rules.raise_to(start, np.array([130]))) == -1).all()
+
+
+def river(bets, pot=200, stack=1_000, **options):
+  return games.make("river_endgame_holdem", pot=pot, stack=stack, big_blind=2, bets=bets, **options)
+
+
+def moves(game, *history):
+  """Returns the names of the legal moves after moves of these names."""
+  actions = []
+  for name in history:
+    legal = np.flatnonzero(game.legal_actions(game.state_after(actions)[None])[0])
+    actions += [a for a in legal if game.describe(actions, a).startswith(name)]
+  legal = np.flatnonzero(game.legal_actions(game.state_after(actions)[None])[0])
+  return [game.describe(actions, action) for action in legal]
+
+
+def test_sizes_as_players_write_them():
+  """Chips count the 100 that each player has in the pot of 200, and 900 are left."""
+  game = river("33%,75%,a / 2.5x,a / 50%")
+  assert moves(game) == ["check", "bet to 166", "bet to 250", "bet to 1000 (all-in)"]
+  # A bet of 66 is raised to 165; the raise to 165 by half of 530.
+  raises = moves(game, "bet to 166")
+  assert raises == ["fold", "call", "raise to 265", "raise to 1000 (all-in)"]
+  assert moves(game, "bet to 166", "raise to 265")[2:] == ["raise to 530"]
+  # 2.5 times 900 is more than there is: no further bet, as all chips are in.
+  assert moves(game, "check", "bet to 1000") == ["fold", "call"]
+
+
+def test_multiples_are_of_the_bet_of_this_round():
+  game = games.make(
+    "turn_endgame_holdem", pot=200, stack=5_000, big_blind=2, bets="50% / 3x | 50% / 2x"
+  )
+  line = ("bet to 200", "raise to 400", "raise to 1000", "call")  # 100, 300, 900 in this round
+  assert moves(game, *line[:1])[2:] == ["raise to 400"]
+  assert moves(game, *line[:2])[2:] == ["raise to 1000"]
+  history = [2, 2, 2, 1]
+  state = game.state_after(history)[None]
+  deal = int(np.flatnonzero(game.legal_actions(state)[0])[0])
+  if deal == game.burn:
+    history.append(deal)
+    deal = int(np.flatnonzero(game.legal_actions(game.state_after(history)[None])[0])[0])
+  history.append(deal)
+  assert game.describe(history, 2) == "bet to 2000"  # half of 2,000
+  assert game.describe([*history, 2], 2) == "raise to 3000"  # twice 1,000
+  assert game.describe([*history, 2, 2], 2) == "raise to 5000 (all-in)"  # twice 2,000
+
+
+@pytest.mark.parametrize(("pot", "behind"), [(200, 900), (201, 900), (35, 4_000)])
+def test_geometric_sizes_end_with_all_chips_in(pot, behind):
+  """The same fraction of the pot, bet and called on two rounds."""
+  game = games.make(
+    "turn_endgame_holdem", pot=pot, stack=pot // 2 + behind, big_blind=1, bets="e / -"
+  )
+  first = game.amounts(game.initial_state()[None])[0, 0] - pot // 2
+  fraction = ((1 + 2 * behind / pot) ** 0.5 - 1) / 2
+  assert first == pytest.approx(fraction * pot, abs=0.51)
+  state = game.rules.next_round(
+    game.rules.call(game.next_states(game.initial_state()[None], np.array([2])))
+  )
+  assert game.amounts(state)[0, 0] == pot // 2 + behind
+  # 2e says so on a river as well, and 1e is all-in.
+  assert river("2e", pot, pot // 2 + behind).amounts(game.initial_state()[None])[0, 0] == (
+    first + pot // 2
+  )
+  assert moves(river("1e"))[1:] == ["bet to 1000 (all-in)"]
+
+
+def test_sizes_for_each_player():
+  """Player 0 does not bet first, and raises otherwise than player 1."""
+  game = river(("- / 3x", "50% / 4x"))
+  assert moves(game) == ["check"]
+  assert moves(game, "check") == ["check", "bet to 200"]
+  assert moves(game, "check", "bet to 200") == ["fold", "call", "raise to 400"]
+  assert moves(game, "check", "bet to 200", "raise to 400")[2:] == ["raise to 1000 (all-in)"]
+
+
+def test_bets_of_nearly_all_chips_are_all_in():
+  def sizes(share):
+    bets = BetSizes((((0.5, 3.0, 3.5),),), all_in=False, near_all_in=share)
+    return river(bets).amounts(river("a").initial_state()[None])[0].tolist()
+
+  assert sizes(None) == [200, 700, 800, -1]
+  assert sizes(0.75) == [200, 700, 1_000, -1]  # 600 and 700 of 900 chips
+  assert sizes(0.6) == sizes(0.666) == [200, 1_000, -1, -1]
+  assert sizes(1.0) == [200, 700, 800, -1]
+
+
+def test_the_odd_chip_of_a_pot_is_split_where_the_pot_is():
+  """Payoffs are as if half a chip came from each: who folds loses half the pot."""
+  odd = river("100%", pot=201, stack=1_000)
+  assert odd.situation(()) == "board 3s7hTdKs2c, pot 201, stacks 900 and 900"
+  assert moves(odd)[1:] == ["bet to 301"]
+  folded = odd.state_after((2, FOLD))[None]
+  shown = odd.state_after((2, CALL))[None]
+  assert odd.payoff_scale(folded)[0] == 100.5
+  assert odd.payoff_scale(shown)[0] == 301.5
+  assert odd.rules.pot == 201
+  # The same spot in half chips has payoffs twice as large.
+  double = river("100%", pot=402, stack=2_001)
+  assert (
+    2 * odd.payoff_scale(shown)[0] == double.payoff_scale(double.state_after((2, CALL))[None])[0]
+  )
 
 
 def test_perturbed_sizes_stay_within_a_tenth_of_the_pot():
@@ -173,6 +278,24 @@ def test_bets_off_the_tree_are_mapped_to_neighbours():
     (lambda: BetSizes((((1.0,),),), max_raises=-1), "max_raises=-1"),
     (lambda: make_bet_sizes("huge"), "bets='huge' is unknown; known: teh"),
     (lambda: make_bet_sizes(3), "bets=3 must be"),
+    (lambda: make_bet_sizes("33%,75"), "bets='33%,75' holds '75'; a size must be '33%' of the pot"),
+    (lambda: make_bet_sizes("2.5x / 33%"), "before '/', where nobody has bet"),
+    (lambda: make_bet_sizes("33% / 1x"), "must be above 1x"),
+    (lambda: make_bet_sizes("0% / 2x"), "must be from 0.1% to 100000%"),
+    (lambda: make_bet_sizes("33%,,a"), "holds ''"),
+    (lambda: make_bet_sizes("33% | 50%"), "is of 2 rounds of betting, and the game has 1"),
+    (lambda: make_bet_sizes("- / 2x"), "without any bet"),
+    (lambda: make_bet_sizes(""), "holds ''; a size must be"),
+    (lambda: BetSizes.parse(3), "bets=3 must be a string"),
+    (lambda: Times(1.0), "factor=1.0 of a raise"),
+    (lambda: Geometric(0), "bets=0 of a geometric size"),
+    (lambda: BetSizes((((1.0,),),), near_all_in=1.5), "near_all_in=1.5 must be a share"),
+    (lambda: BetSizes((((1.0,),),), second=(((float("nan"),),),)), "fractions hold nan"),
+    (lambda: Betting(dead=-1), "dead=-1 must be a whole number of chips"),
+    (
+      lambda: river("2e", stack=2_000_000).amounts(river("a").initial_state()[None]),
+      "stacks of 2000000 chips are too many for geometric sizes",
+    ),
     (lambda: map_bet(-1, [0.5]), "must not be negative"),
     (lambda: map_bet(1, []), "at least one"),
   ],

@@ -171,9 +171,20 @@ def test_ranges_become_beliefs(paper_game):
   names = [paper_game.infostate_name(0, h) for h in range(1128)]
   assert beliefs[0, names.index("Kh2c")] == 0.25
   np.testing.assert_allclose(beliefs[1], 1 / 1128)
-  ranges[1, every.index("Kh3s")] = 1
-  with pytest.raises(ValueError, match="the hand 'Kh3s', which the board '3s7hTdKs' blocks"):
-    paper_game.beliefs(ranges)
+  ranges[1, every.index("Kh3s")] = 1  # blocked by the board
+  np.testing.assert_array_equal(paper_game.beliefs(ranges), beliefs)
+  wide = paper_game.replace(every_hand=True).beliefs(ranges)
+  assert wide[1, every.index("Kh3s")] == 0
+  np.testing.assert_allclose(wide.sum(axis=1), 1)
+
+
+def test_range_strings_become_beliefs(paper_game):
+  beliefs = paper_game.beliefs(["AA,Kh2c:0.5", "33,AsKd"])
+  named = [{paper_game.infostate_name(0, h) for h in np.flatnonzero(row)} for row in beliefs]
+  assert named[0] == {"AhAs", "AdAs", "AcAs", "AdAh", "AcAh", "AcAd", "Kh2c"}
+  assert beliefs[0, paper_game.infostate("Kh2c")] == pytest.approx(0.5 / 6.5)
+  # Three of the six threes hold the three of spades on the board.
+  assert named[1] == {"3d3h", "3c3h", "3c3d", "AsKd"}
 
 
 TEH_NAME = "turn_endgame_holdem"
@@ -192,7 +203,7 @@ TEH_NAME = "turn_endgame_holdem"
     (lambda: games.make(TEH_NAME, board=None), "board=None must be a string of cards"),
     (lambda: games.make(TEH_NAME, stack=900), "is more than the smaller of stacks"),
     (lambda: games.make(TEH_NAME, stack=1_000), "must have chips behind"),
-    (lambda: games.make(TEH_NAME, pot=2_001), "pot=2001 must be even"),
+    (lambda: games.make(TEH_NAME, pot=1), "pot=1 must be a whole number of chips, at least 2"),
     (lambda: games.make(TEH_NAME, pot=-2), "pot=-2 must be a whole number"),
     (lambda: games.make(TEH_NAME, bets=(-1.0,)), "fractions hold -1.0"),
     (lambda: games.make(TEH_NAME, big_blind=0), "big_blind=0"),
@@ -207,6 +218,9 @@ TEH_NAME = "turn_endgame_holdem"
     (lambda: games.make(TEH_NAME).infostate("Ad"), "hand='Ad' must be 2 cards"),
     (lambda: games.make(TEH_NAME).beliefs(np.ones((2, 5))), "must have shape"),
     (lambda: games.make(TEH_NAME).beliefs(-np.ones((2, 1326))), "negative"),
+    (lambda: games.make(TEH_NAME).beliefs(["AA", "33+,9x"]), r"ranges\[1\] holds '9x'"),
+    (lambda: games.make(TEH_NAME).beliefs(["AA"]), "must have shape"),
+    (lambda: games.make(TEH_NAME).beliefs(["AA", "3s3h"]), "player 1 no hand that the board"),
     (lambda: games.make(TEH_NAME).beliefs(np.zeros((2, 1326))), "no hand"),
     (lambda: games.build_public_tree(games.make("kuhn_poker"), depth="street"), "'stage'"),
   ],

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import games
-from games.poker import PRESETS, BetSizes, Betting, Deck, Holdem, MergedSuits
+from games.poker import PRESETS, BetSizes, Betting, Deck, Holdem, MergedSuits, Times
 from games.testing import check_rules
 
 RIVER = "river_endgame_holdem"
@@ -32,6 +32,18 @@ PLAYED = {
   ),
   "a bet added": lambda: games.make("turn_endgame_holdem").with_bet((1,), 1_700),
   "every hand": lambda: games.make("turn_endgame_holdem").replace(every_hand=True),
+  "an odd pot, sizes of all kinds": lambda: games.make(
+    "turn_endgame_holdem",
+    pot=201,
+    stack=1_077,
+    big_blind=2,
+    bets=("33%,e,a / 2.5x|75%", "2e/3.3x,a"),
+  ),
+  "nearly all chips": lambda: games.make(
+    RIVER,
+    bets=BetSizes((((0.4, 1.5), (Times(2.2),)),), all_in=False, near_all_in=0.67),
+    stack=9_000,
+  ),
   "merged turn": lambda: MergedSuits(games.make("turn_endgame_holdem")),
   "merged river": lambda: MergedSuits(games.make(RIVER)),
 }
@@ -67,8 +79,10 @@ def test_bets_are_what_the_float_formula_gives():
 def test_fractions_round_to_thousandths():
   sizes = BetSizes((((0.33349, 0.5),), ((1 / 3, 0.7495, 2), ())))
   assert sizes.thousandths.tolist() == [
-    [[333, 500, 0], [333, 500, 0]],
-    [[333, 750, 2000], [0, 0, 0]],
+    [
+      [[333, 500, 0], [333, 500, 0]],
+      [[333, 750, 2000], [0, 0, 0]],
+    ]
   ]
 
 

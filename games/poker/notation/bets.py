@@ -1,0 +1,112 @@
+"""Bet sizes as poker players write them: `33%,75%,a / 2.5x,a`."""
+
+import dataclasses
+import math
+import re
+
+ALL_IN = math.inf  # as a fraction of the pot: all one's chips
+_FORMS = "'33%' of the pot, '2.5x' the bet faced, 'e' or '2e' (all chips in over so many bets), 'a'"
+_NUMBER = r"(\d+\.?\d*|\.\d+)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+  """A raise to a multiple of the bet faced, both counted from the start of the round.
+
+  Attributes:
+    factor: the multiple, above 1, at most 1000.
+
+  Raises:
+    ValueError: it is not such a number.
+  """
+
+  factor: float
+
+  def __post_init__(self):
+    if not 1 < self.factor <= 1000:
+      raise ValueError(f"factor={self.factor!r} of a raise must be above 1 and at most 1000")
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometric:
+  """The fraction of the pot that, bet and called so many times in a row, gets all chips in.
+
+  Attributes:
+    bets: how many bets, this one included; from 1 to 9.
+
+  Raises:
+    ValueError: it is not such a number.
+  """
+
+  bets: int
+
+  def __post_init__(self):
+    if isinstance(self.bets, bool) or self.bets not in range(1, 10):
+      raise ValueError(f"bets={self.bets!r} of a geometric size must be a whole number from 1 to 9")
+
+
+Size = float | Times | Geometric
+Sizes = tuple[tuple[tuple[Size, ...], ...], ...]
+
+
+def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
+  """Returns the sizes that a string names, by round and by how many raises there have been.
+
+  Sizes are separated by commas, the first bet from raises, and these from later ones, by `/`, and
+  rounds by `|`; what stands last holds for what follows. `-` stands for no bet.
+
+  Args:
+    text: the sizes.
+    rounds: rounds of betting that the game has, for `e`: all chips in with the last of them.
+    field: what errors call the string.
+
+  Raises:
+    ValueError: a size is not understood, or is a multiple of a bet where nobody has bet.
+  """
+  if not isinstance(text, str):
+    raise ValueError(f"{field}={text!r} must be a string of bet sizes: {_FORMS}")
+  given = text.lower().split("|")
+  if len(given) > rounds:
+    raise ValueError(
+      f"{field}={text!r} is of {len(given)} rounds of betting, and the game has {rounds}"
+    )
+  found = []
+  for index in range(rounds if re.search(r"(?<!\d)e", text.lower()) else len(given)):
+    counts = given[min(index, len(given) - 1)].split("/")
+    row = tuple(_sizes(part, rounds - index, field, text) for part in counts)
+    if any(isinstance(size, Times) for size in row[0]):
+      raise ValueError(
+        f"{field}={text!r} has a multiple of the bet faced before '/', where nobody has bet; write "
+        "the first bet as '33%', 'e' or 'a'"
+      )
+    found.append(row)
+  return tuple(found)
+
+
+def _sizes(part: str, left: int, field: str, text: str) -> tuple[Size, ...]:
+  names = [name.strip() for name in part.split(",")]
+  return () if names == ["-"] else tuple(_size(name, left, field, text) for name in names)
+
+
+def _size(name: str, left: int, field: str, text: str) -> Size:
+  found = re.fullmatch(_NUMBER + r"\s*([%x])|([1-9]?)e|(a|all-?in)", name)
+  if found is None:
+    raise ValueError(f"{field}={text!r} holds {name!r}; a size must be {_FORMS} (all-in), or '-'")
+  number, unit, bets, all_in = found.groups()
+  if all_in:
+    return ALL_IN
+  if unit is None:
+    return Geometric(int(bets or left))
+  value = float(number)
+  if unit == "x":
+    if not 1 < value <= 1000:
+      raise ValueError(
+        f"{field}={text!r} holds {name!r}; a multiple of the bet faced must be above 1x and at "
+        "most 1000x"
+      )
+    return Times(value)
+  if not 0.1 <= value <= 100_000:
+    raise ValueError(
+      f"{field}={text!r} holds {name!r}; a share of the pot must be from 0.1% to 100000%"
+    )
+  return value / 100

@@ -1,0 +1,229 @@
+"""Ranges of hands as poker players write them: `QQ+,AKs,A5s-A2s,T9o:0.5,AhKd`."""
+
+import itertools
+import math
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from games.poker.cards import Deck
+
+_HAND = re.compile(r"(.)(.)([so]?)(\+?)", re.IGNORECASE)
+_CARDS = re.compile(r"(10|[2-9TJQKA])[shdc♠♥♦♣](10|[2-9TJQKA])[shdc♠♥♦♣]", re.IGNORECASE)
+_EVERYTHING = "random"
+_SUITED, _OFFSUIT = "s", "o"
+
+# A cell of the range grid: ranks by their place in the deck, higher first, then s, o or, of pairs,
+# nothing.
+Cell = tuple[int, int, str]
+
+
+def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") -> np.ndarray:
+  """Returns the weights of all pairs of hole cards that a range gives them.
+
+  Hands are separated by commas or spaces: `AA`, `AKs` (suited), `AKo` (offsuit), `AK` (both), and
+  `AhKd` (two cards). `JJ+` holds all higher pairs too, `KTo+` all kickers up to the queen. `JJ-88`
+  and `A5s-A2s` hold what lies between, and so does `T9s-65s`, step by step. `random` is every hand.
+  `:0.5` after a hand is its weight, else it is 1. What is named again takes the later weight.
+
+  Args:
+    text: the range.
+    deck: the cards there are; the whole deck by default.
+    field: what errors call the range.
+
+  Returns:
+    `[C(n, 2)]` weights from 0 to 1, in the order of `deck.hole_cards()`.
+
+  Raises:
+    ValueError: a part is not understood, names no hand of the deck, or has a weight that is not a
+      number from 0 to 1; or there is no part.
+  """
+  deck = Deck() if deck is None else deck
+  if not isinstance(text, str):
+    raise ValueError(f"{field}={text!r} must be a string of hands such as 'QQ+,AKs,T9o:0.5'")
+  parts = [part for part in re.split(r"[,;\s]+", text) if part]
+  if not parts:
+    raise ValueError(f"{field}={text!r} names no hand; write hands such as 'QQ+,AKs,T9o:0.5'")
+  every = deck.hole_cards()
+  weights = np.zeros(len(every))
+  cells = _cells_of(deck, every)
+  for part in parts:
+    hands, colon, weight = part.partition(":")
+    held = _held(hands, deck, every, cells, field, part)
+    if not held.any():
+      raise ValueError(
+        f"{field} holds {part!r}, which names no hand of the deck of ranks {deck.ranks!r} and "
+        f"suits {deck.suits!r}"
+      )
+    weights[held] = _weight(weight, field, part) if colon else 1.0
+  return weights
+
+
+def format_range(weights: np.ndarray, deck: Deck | None = None) -> str:
+  """Returns the shortest string for a range that `parse_range` reads as the same weights.
+
+  Hands of one weight stand together, the highest weight first; cells of which all hands have it
+  are joined to runs, other hands are named one by one. No hand at all gives an empty string.
+
+  Args:
+    weights: `[C(n, 2)]` from 0 to 1, in the order of `deck.hole_cards()`.
+    deck: the cards there are; the whole deck by default.
+
+  Raises:
+    ValueError: the shape is wrong, or a weight is not a number from 0 to 1.
+  """
+  deck = Deck() if deck is None else deck
+  every = deck.hole_cards()
+  weights = np.asarray(weights, float)
+  if weights.shape != (len(every),):
+    raise ValueError(f"weights of shape {weights.shape} must have shape ({len(every)},)")
+  wrong = weights[~((weights >= 0) & (weights <= 1))]
+  if len(wrong):
+    raise ValueError(f"weights hold {wrong[0]}; each must be a number from 0 to 1")
+  if (weights == weights[0]).all() and weights[0] > 0:
+    return _EVERYTHING + _suffix(weights[0])
+  cells = _cells_of(deck, every)
+  members: dict[Cell, list[int]] = {}
+  for hand, cell in enumerate(cells):
+    members.setdefault(cell, []).append(hand)
+  parts = []
+  for weight in sorted(set(weights[weights > 0].tolist()), reverse=True):
+    whole = {c for c, hands in members.items() if (weights[hands] == weight).all()}
+    alone = [h for h in np.flatnonzero(weights == weight) if cells[h] not in whole]
+    names = _runs_of(whole, deck) + [deck.hand_name(every[h]) for h in reversed(alone)]
+    parts += [name + _suffix(weight) for name in names]
+  return ",".join(parts)
+
+
+def _suffix(weight: float) -> str:
+  if weight == 1:
+    return ""
+  short = f"{weight:g}"
+  return f":{short}" if float(short) == weight else f":{float(weight)!r}"
+
+
+def _weight(text: str, field: str, part: str) -> float:
+  try:
+    weight = float(text)
+  except ValueError:
+    weight = math.nan
+  if not 0 <= weight <= 1:
+    raise ValueError(
+      f"{field} holds {part!r}; a weight must be a number from 0 to 1, as in 'AA:0.5'"
+    )
+  return weight
+
+
+def _cells_of(deck: Deck, hands: np.ndarray) -> list[Cell]:
+  """Returns the cell of each pair of cards."""
+  suits = len(deck.suits)
+
+  def cell(low: int, high: int) -> Cell:
+    ranks = high // suits, low // suits
+    alike = _SUITED if low % suits == high % suits else _OFFSUIT
+    return (*ranks, "" if ranks[0] == ranks[1] else alike)
+
+  return [cell(low, high) for low, high in hands.tolist()]
+
+
+def _held(
+  text: str, deck: Deck, every: np.ndarray, cells: list[Cell], field: str, part: str
+) -> np.ndarray:
+  """Says which pairs of cards a part without its weight names: `[C(n, 2)]`."""
+  if text.lower() == _EVERYTHING:
+    return np.ones(len(every), bool)
+  if _CARDS.fullmatch(text):
+    cards = sorted(deck.parse(text, field=field))
+    return (every == cards).all(axis=1)
+  first, dash, last = text.partition("-")
+  low = _read(first, deck)
+  high = _read(last, deck) if dash else low
+  named: set[Cell] | None = None
+  if low is not None and high is not None and not (dash and (low[1] or high[1])):
+    named = _between(low[0], high[0]) if dash else _upward(*low, len(deck.ranks))
+  if named is None:
+    raise ValueError(
+      f"{field} holds {part!r}, which is not understood; write hands of the ranks {deck.ranks!r} "
+      "as in 'QQ+', 'AKs', 'KTo+', 'JJ-88', 'A5s-A2s', 'AhKd', 'T9o:0.5' or 'random'"
+    )
+  return np.array([cell in named for cell in cells], bool)
+
+
+def _read(text: str, deck: Deck) -> tuple[Cell, bool] | None:
+  """Returns ranks, letter and whether there is a plus; None if it is not a hand."""
+  found = _HAND.fullmatch(text.replace("10", "T"))
+  if found is None:
+    return None
+  ranks = sorted((deck.ranks.find(found[i].upper()) for i in (1, 2)), reverse=True)
+  letter = found[3].lower()
+  if min(ranks) < 0 or (ranks[0] == ranks[1] and letter):
+    return None
+  return (ranks[0], ranks[1], letter), bool(found[4])
+
+
+def _in_suits(high: int, low: int, letter: str) -> set[Cell]:
+  if high == low:
+    return {(high, low, "")}
+  return {(high, low, x) for x in (letter or _SUITED + _OFFSUIT)}
+
+
+def _upward(cell: Cell, plus: bool, num_ranks: int) -> set[Cell]:
+  """Returns the cells of a hand, and with a plus those above: pairs, or kickers."""
+  high, low, letter = cell
+  if not plus:
+    return _in_suits(high, low, letter)
+  if high == low:
+    return {(rank, rank, "") for rank in range(low, num_ranks)}
+  return set().union(*(_in_suits(high, kicker, letter) for kicker in range(low, high)))
+
+
+def _between(one: Cell, other: Cell) -> set[Cell] | None:
+  """Returns the cells from one hand to another, both included; None if no line joins them."""
+  (high, low, letter), (high_2, low_2, letter_2) = max(one, other), min(one, other)
+  if letter != letter_2 or (high == low) != (high_2 == low_2):
+    return None
+  if high == high_2:
+    return set().union(*(_in_suits(high, kicker, letter) for kicker in range(low_2, low + 1)))
+  if high - low == high_2 - low_2:
+    steps = range(high - high_2 + 1)
+    return set().union(*(_in_suits(high - step, low - step, letter) for step in steps))
+  return None
+
+
+def _runs_of(cells: set[Cell], deck: Deck) -> list[str]:
+  """Returns names that together hold these cells and no others, pairs first."""
+  top = len(deck.ranks) - 1
+  names = [_run(run, top, "", deck) for run in _runs(high for high, low, _ in cells if high == low)]
+  for high in range(top, 0, -1):
+    kickers = {letter: {low for h, low, x in cells if h == high and x == letter} for letter in "so"}
+    both = kickers[_SUITED] & kickers[_OFFSUIT]
+    ways = []
+    for shared in (both, set()):
+      way = [_run(run, high - 1, "", deck, high) for run in _runs(shared)]
+      for letter in "so":
+        rest = _runs(kickers[letter] - shared)
+        way += [_run(run, high - 1, letter, deck, high) for run in rest]
+      ways.append(way)
+    names += min(ways, key=lambda way: len(",".join(way)))
+  return names
+
+
+def _runs(ranks: Iterable[int]) -> list[tuple[int, int]]:
+  """Returns the highest and the lowest rank of each run of neighbours, highest first."""
+  ordered = sorted(ranks, reverse=True)
+  groups = itertools.groupby(enumerate(ordered), key=lambda pair: pair[0] + pair[1])
+  runs = [[rank for _, rank in group] for _, group in groups]
+  return [(run[0], run[-1]) for run in runs]
+
+
+def _run(run: tuple[int, int], top: int, letter: str, deck: Deck, high: int | None = None) -> str:
+  """Returns the name of a run of pairs, or of kickers of a `high` card."""
+
+  def name(rank: int) -> str:
+    return deck.ranks[rank if high is None else high] + deck.ranks[rank] + letter
+
+  first, last = run
+  if first == last:
+    return name(first)
+  return f"{name(last)}+" if first == top else f"{name(first)}-{name(last)}"

@@ -1,0 +1,187 @@
+"""The command `python -m rebel_jax.spot`: solves a spot of hold'em and shows what to do there.
+
+Exit codes: 0 it was solved or loaded; 2 an argument is not allowed; 130 it was interrupted.
+"""
+
+import dataclasses
+import math
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+
+from rebel_jax import flags
+from rebel_jax.agents import range_grids
+from rebel_jax.config import allowed, groups
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.devices import compile_cache
+from rebel_jax.runs.display import Display
+from rebel_jax.spots import size
+from rebel_jax.spots.solved import SolvedSpot, load, solve
+from rebel_jax.spots.spot import PLAYERS, Spot
+from rebel_jax.spots.tables import HandTable, hand_table
+
+__all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
+
+_TEXT = allowed.optional(allowed.text("TEXT"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Solve a spot of no-limit hold'em between two players, and show the strategy.
+
+  The player out of position (OOP) acts first on every street. There is no rake.
+
+  Attributes:
+    board: The board, four or five cards such as Td9d6hQc; three if the tree fits in memory.
+    oop: Range of the player out of position, such as QQ+,AKs,A5s-A2s,T9o:0.5.
+    ip: Range of the player in position.
+    pot: Chips in the pot.
+    stack: Chips that each player has left.
+    bets: Bet sizes, then after / raises: 33% of the pot, 2.5x the bet, e for geometric, a for
+      all-in, - for none; | separates streets.
+    oop_bets: Sizes of the player out of position, if they are others.
+    ip_bets: Sizes of the player in position, if they are others.
+    near_all_in: Bets of at least this percentage of the chips left become all-in.
+    min_bet: The smallest bet, in chips.
+    target: Stop when the strategy can be exploited by no more than this percentage of the pot.
+    max_iterations: Stop after so many updates of one player in any case.
+    memory: GB that the solve may take; None for three quarters of the machine's.
+    node: Show the strategy after these moves and cards, such as "bet 66, call, 2c".
+    hands: Print every hand of the player to move too.
+    picture: File to draw the range grid to.
+    output: File to keep the solution in.
+    load: File that --output wrote, shown without solving.
+  """
+
+  board: Annotated[str | None, _TEXT] = None
+  oop: Annotated[str | None, _TEXT] = None
+  ip: Annotated[str | None, _TEXT] = None
+  pot: Annotated[int | None, allowed.optional(allowed.integer(2, 10**6))] = None
+  stack: Annotated[int | None, allowed.optional(allowed.integer(1, 10**6))] = None
+  bets: Annotated[str, allowed.text("SIZES")] = "33%,75%,a / 2.5x,a"
+  oop_bets: Annotated[str | None, _TEXT] = None
+  ip_bets: Annotated[str | None, _TEXT] = None
+  near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
+  min_bet: Annotated[int, allowed.integer(1)] = 1
+  target: Annotated[float, allowed.number(100)] = 0.5
+  max_iterations: Annotated[int, allowed.iterations()] = 10_000
+  memory: Annotated[float | None, allowed.optional(allowed.number())] = None
+  node: Annotated[str, allowed.text("MOVES")] = ""
+  hands: bool = False
+  picture: Annotated[str | None, allowed.optional(allowed.path("picture"))] = None
+  output: Annotated[str | None, allowed.optional(allowed.path("file"))] = None
+  load: Annotated[str | None, allowed.optional(allowed.path("file"))] = None
+
+
+def find(options: Options, display: Display) -> SolvedSpot:
+  """Returns the spot that the options name, loaded or solved.
+
+  Raises:
+    ConfigError: an option is not allowed, or the tree does not fit in memory.
+  """
+  if options.load is not None:
+    return load(options.load)
+  for name in ("board", "oop", "ip", "pot", "stack"):
+    if getattr(options, name) is None:
+      raise ConfigError(f"{name}=None must be given, unless --load names a solved spot")
+  fields = {f.name for f in dataclasses.fields(Spot)}
+  spot = Spot(**{k: v for k, v in vars(options).items() if k in fields})
+  game = spot.game()
+  spot.beliefs(game)
+  nodes, _ = size.check_fits(game, options.memory)
+  first: list[float] = []
+
+  def progress(iterations: int, percent: float) -> None:
+    first.append(max(percent, options.target))
+    span = math.log(first[0] / options.target)
+    done = 1 - math.log(first[-1] / options.target) / span if span else 1.0
+    said = f"{iterations:,} iterations, exploitable by {percent:.2f}% of the pot"
+    display.show("solving", done, said)
+
+  with display:
+    display.show("compiling", 0.0, f"{nodes:,} nodes")
+    return solve(
+      spot, target=options.target, max_iterations=options.max_iterations, progress=progress
+    )
+
+
+def report(solved: SolvedSpot, node: int, *, hands: bool = False) -> str:
+  """Returns the strategy and the values at a node as text."""
+  game, table = solved.game, hand_table(solved, node)
+  state = np.asarray(solved.tree.state)[node]
+  pot = int(state[2] + state[3]) + game.rules.dead
+  mover = int(np.asarray(solved.tree.kind)[node])
+  history = solved.tree.history(node)
+  lines = [
+    game.situation(history),
+    f"solved to {solved.percent:.2f}% of the pot in {solved.iterations:,} iterations",
+  ]
+  moves = list(solved.children(node))
+  if mover in (0, 1):
+    lines += [f"{PLAYERS[mover]} to act", grid_of(solved, node).text()]
+  values, equities = (_mean(table, x) for x in (table.ev, table.equity))
+  for p, name in enumerate(PLAYERS):
+    share = 100 * values[p] / pot
+    lines.append(
+      f"{name:<4} EV {values[p]:.1f} ({share:.1f}% of the pot), {equities[p]:.1%} equity"
+    )
+  if hands and mover in (0, 1):
+    lines.append("\t".join(["hand", "share", "EV", "equity", *moves]))
+    for h in np.flatnonzero(table.reach[mover] > 0)[::-1]:
+      row = [game.infostate_name(mover, int(h)), f"{table.reach[mover, h]:.4f}"]
+      row += [f"{table.ev[mover, h]:.1f}", f"{table.equity[mover, h]:.3f}"]
+      lines.append("\t".join([*row, *(f"{x:.3f}" for x in table.frequency[:, h])]))
+  return "\n".join(lines)
+
+
+def _mean(table: HandTable, values: np.ndarray) -> np.ndarray:
+  joint = table.reach * table.mass
+  total = joint.sum(axis=1)
+  return np.where(joint > 0, joint * values, 0).sum(axis=1) / np.where(total > 0, total, 1)
+
+
+def grid_of(solved: SolvedSpot, node: int) -> range_grids.RangeGrid:
+  """Returns the range grid of the player to move, with moves named as on the command line.
+
+  Raises:
+    ConfigError: nobody moves there, or the player never comes there.
+  """
+  try:
+    grid = range_grids.range_grid(
+      solved.game, solved.tree, solved.policy, node, beliefs=solved.beliefs
+    )
+  except ValueError as error:
+    raise ConfigError(f"node={solved.line(node)!r} has no strategy: {error}") from None
+  return dataclasses.replace(grid, moves=tuple(solved.children(node)))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Runs the command and returns its exit code."""
+  argv = sys.argv[1:] if argv is None else argv
+  try:
+    options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
+    groups.check(options)
+    compile_cache.enable()
+    solved = find(options, Display(stderr=True))
+    node = solved.find(options.node)
+    text = report(solved, node, hands=options.hands)
+    if options.picture is not None:
+      try:
+        range_grids.plot_range_grid(grid_of(solved, node), options.picture, title=options.node)
+      except (OSError, ValueError, ImportError) as error:
+        raise ConfigError(f"picture={options.picture!r} cannot be drawn: {error}") from None
+    if options.output is not None:
+      solved.save(options.output)
+  except ConfigError as error:
+    return flags.fail(error)
+  except KeyboardInterrupt:
+    print("interrupted", file=sys.stderr)
+    return 130
+  print(text)
+  return 0
+
+
+if __name__ == "__main__":
+  sys.exit(main())

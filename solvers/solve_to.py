@@ -1,0 +1,105 @@
+"""Solves a game until it is solved well enough."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from games.public_tree import Array, PublicTree
+from solvers import loop, validation
+from solvers.algorithms.algorithm import Algorithm
+from solvers.metrics.exploitability import exploitability_inside
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
+from solvers.xla.compiler_options import jit_for_each, work_of_solving
+
+_FIRST = 32  # iterations before the first look; later ones are a quarter of those done
+
+
+class SolvedTo(NamedTuple):
+  """Where `solve_to` stopped.
+
+  Attributes:
+    average_policy: `[N, H]`, as of `solvers.Solution`.
+    iterations: how many there have been; one player's update is one.
+    exploitability: of the policy, in the game's units.
+  """
+
+  average_policy: jax.Array  # [N, H]
+  iterations: int
+  exploitability: float
+
+
+def solve_to(
+  tree: PublicTree,
+  *,
+  algorithm: Algorithm,
+  target: float,
+  max_iterations: int,
+  beliefs: Array | None = None,
+  progress: Callable[[SolvedTo], None] | None = None,
+) -> SolvedTo:
+  """Approximates an equilibrium until its exploitability is at most `target`.
+
+  The policy is the same as `solve` gives for as many iterations: the algorithm goes on where it
+  was after each look at the exploitability, by one compiled program. Looks are after 32
+  iterations, and then after a quarter more each time, at least 32.
+
+  Args:
+    tree: one tree without leaves.
+    algorithm: such as `solvers.discounted_cfr()`.
+    target: exploitability to stop at, in the game's units, at least 0.
+    max_iterations: to stop at in any case, an even number.
+    beliefs: `[P, H]` at the root; None for the tree's prior.
+    progress: called after each look.
+
+  Returns:
+    The policy of the last look.
+
+  Raises:
+    ValueError: the tree is depth-limited or stacked, a number is not allowed, or beliefs are not
+      distributions.
+  """
+  validation.check_unstacked(tree)
+  validation.check_algorithm(algorithm)
+  validation.check_leaves(tree, None)
+  most = validation.check_num_iterations(max_iterations, algorithm.alternating)
+  if most % 2 or not target >= 0:
+    raise ValueError(
+      f"max_iterations={max_iterations!r} must be even, and target={target!r} at least 0"
+    )
+  if beliefs is not None:
+    validation.check_beliefs(tree, beliefs)
+  tree = jax.tree.map(jnp.asarray, tree)
+  beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
+  go_on = _programs[work_of_solving(tree, None, beliefs)]
+  state, done = _begin(tree, algorithm, beliefs), 0
+  while True:
+    number = min(max(_FIRST, done // 8 * 2), most - done)
+    state, policy, gap = go_on(tree, algorithm, number, beliefs, state)
+    done += number
+    found = SolvedTo(policy, done, float(gap))
+    if progress is not None:
+      progress(found)
+    if found.exploitability <= target or done >= most:
+      return found
+
+
+def _start(tree, algorithm, beliefs):
+  problem = make_problem(tree, beliefs)
+  state = algorithm.init(problem, None)
+  for player in algorithm.primed:
+    state = algorithm.prime(problem, state, None, player)
+  return state
+
+
+def _run(tree, algorithm, number, beliefs, state):
+  problem = make_problem(tree, beliefs)
+  state = loop.run(problem, algorithm, None, number, state=state).state
+  average = algorithm.average_policy(problem, state)
+  return state, join_levels(average), exploitability_inside(problem, average, beliefs)
+
+
+_begin = jax.jit(_start, static_argnames="algorithm")
+_programs = jit_for_each(_run, static_argnames="algorithm")

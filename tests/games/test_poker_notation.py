@@ -1,0 +1,191 @@
+"""Ranges and bet sizes as strings: against pokerkit, counts by hand, and round trips."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from games.poker import Deck, format_range, parse_range
+
+pokerkit = pytest.importorskip("pokerkit")
+
+WHOLE = Deck()
+SMALL = Deck("TJQKA", "shd")
+
+
+def by_pokerkit(*texts):
+  """Returns the pairs that pokerkit, an independent program, reads in some texts."""
+  hands = set().union(*(pokerkit.parse_range(text) for text in texts))
+  return {frozenset(f"{card.rank.value}{card.suit.value}" for card in hand) for hand in hands}
+
+
+def by_us(text, deck=WHOLE):
+  held = np.flatnonzero(parse_range(text, deck) == 1)
+  return {frozenset(deck.name(c) for c in deck.hole_cards()[h]) for h in held}
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "QQ+",
+    "AA",
+    "22+",
+    "JJ-88",
+    "88-JJ",
+    "AKs",
+    "AKo",
+    "AK",
+    "KA",
+    "KTo+",
+    "A2s+",
+    "32o+",
+    "T9s-65s",
+    "T9o-76o",
+    "AhKd",
+    "KdAh",
+    "97s-53s",
+    "QQ+,AKs,KTo+,AhKd",
+    "J9+",
+  ],
+)
+def test_ranges_agree_with_pokerkit(text):
+  assert by_us(text) == by_pokerkit(text)
+
+
+@pytest.mark.parametrize("text", ["QQ+", "KTo+", "J9+"])
+def test_a_missing_hand_would_be_found(text):
+  assert by_us(text) - {next(iter(by_us(text)))} != by_pokerkit(text)
+
+
+@pytest.mark.parametrize(
+  ("text", "count"),
+  [
+    ("AA", 6), ("AKs", 4), ("AKo", 12), ("AK", 16), ("AhKd", 1), ("random", 1326), ("RANDOM", 1326),
+    ("A5s-A2s", 4 * 4), ("A2s-A5s", 4 * 4), ("K9-K7", 3 * 16), ("qq+ aks", 3 * 6 + 4),
+    ("QQ+;TT", 4 * 6), ("A♥K♦", 1), ("AhKd,AhKd,KdAh", 1), ("AK,AKs", 16), ("1010", 6),
+  ],
+)  # fmt: skip
+def test_counts_of_hands(text, count):
+  weights = parse_range(text)
+  assert weights.shape == (1326,)
+  assert weights.sum() == (weights > 0).sum() == count
+
+
+def test_weights_stand_where_the_hands_do():
+  weights = parse_range("QQ+,T9o:0.5,AhKd:.25")
+  names = [WHOLE.hand_name(hand) for hand in WHOLE.hole_cards()]
+  found = {name: weight for name, weight in zip(names, weights) if weight}
+  assert found["AhKd"] == 0.25
+  assert found["AhAs"] == 1
+  assert found["Th9s"] == found["Tc9d"] == 0.5
+  assert "Th9h" not in found
+  assert len(found) == 18 + 12 + 1
+
+
+def test_later_parts_rule():
+  weights = parse_range("random, 72o:0, AA:0.5")
+  assert weights.sum() == 1326 - 12 - 6 * 0.5
+
+
+def test_small_decks():
+  assert by_us("QQ+", SMALL) == {
+    frozenset(pair)
+    for rank in "QKA"
+    for pair in itertools.combinations([rank + suit for suit in "shd"], 2)
+  }
+  assert len(by_us("AT+", SMALL)) == 4 * 9
+  assert parse_range("random", SMALL).shape == (15 * 14 // 2,)
+
+
+@pytest.mark.parametrize(
+  ("text", "written"),
+  [
+    ("KK,AA,QQ,AKs,A2s,A3s,A4s,A5s,TT", "QQ+,TT,AKs,A5s-A2s"),
+    ("AKs,AKo", "AK"),
+    ("A2s+,ATo+", "A2s+,ATo+"),
+    ("KTo+,K9s+", "KT+,K9s"),
+    ("AK,AQs,KQ,AJ,AJ:0.5", "AK,AQs,KQ,AJ:0.5"),
+    ("random", "random"),
+    ("random:0.5", "random:0.5"),
+    ("AA:0.5,KK", "KK,AA:0.5"),
+    ("AhKd,AsKd", "AhKd,AsKd"),
+    ("AKo,AhKd:0", "AdKc,AhKc,AsKc,AcKd,AsKd,AcKh,AdKh,AsKh,AcKs,AdKs,AhKs"),
+    ("22+,AA:0.123456789012", "KK-22,AA:0.123456789012"),
+  ],
+)
+def test_ranges_are_written_short(text, written):
+  assert format_range(parse_range(text)) == written
+
+
+def test_nothing_is_written_as_nothing():
+  assert format_range(np.zeros(1326)) == ""
+
+
+GRID = st.sampled_from([0.0, 1.0, 0.5, 0.1, 1 / 3])
+
+
+@st.composite
+def ranges(draw, deck=SMALL):
+  """Draws ranges of whole cells, single hands and weights."""
+  weights = np.zeros(len(deck.hole_cards()))
+  for _ in range(draw(st.integers(0, 12))):
+    row, column = (draw(st.integers(0, len(deck.ranks) - 1)) for _ in range(2))
+    suits = len(deck.suits)
+    ranks = deck.hole_cards() // suits
+    cell = (ranks.min(axis=1) == min(row, column)) & (ranks.max(axis=1) == max(row, column))
+    alike = deck.hole_cards() % suits
+    if draw(st.booleans()):
+      cell &= (alike[:, 0] == alike[:, 1]) == draw(st.booleans())
+    weights[cell] = draw(GRID)
+  for _ in range(draw(st.integers(0, 4))):
+    weight = draw(GRID | st.floats(0, 1))
+    weights[draw(st.integers(0, len(weights) - 1))] = weight
+  return weights
+
+
+@settings(deadline=None, max_examples=200)
+@given(ranges())
+def test_what_is_written_is_read_as_the_same(weights):
+  text = format_range(weights, SMALL)
+  if not text:
+    assert not weights.any()
+    return
+  np.testing.assert_array_equal(parse_range(text, SMALL), weights)
+
+
+@settings(deadline=None, max_examples=50)
+@given(ranges(WHOLE))
+def test_what_is_written_of_the_whole_deck_is_read_as_the_same(weights):
+  if weights.any():
+    np.testing.assert_array_equal(parse_range(format_range(weights)), weights)
+
+
+@pytest.mark.parametrize(
+  ("make", "message"),
+  [
+    (lambda: parse_range("QQ+,XYs"), "range holds 'XYs', which is not understood"),
+    (lambda: parse_range("QQs", field="oop"), "oop holds 'QQs', which is not understood"),
+    (lambda: parse_range("A5s-A2o"), "'A5s-A2o', which is not understood"),
+    (lambda: parse_range("AK-QT"), "'AK-QT', which is not understood"),
+    (lambda: parse_range("AA-KQs"), "not understood"),
+    (lambda: parse_range("JJ+-88"), "not understood"),
+    (lambda: parse_range("AA:50"), "holds 'AA:50'; a weight must be a number from 0 to 1"),
+    (lambda: parse_range("AA:"), "a weight must be"),
+    (lambda: parse_range("AA:nan"), "a weight must be"),
+    (lambda: parse_range(" , "), "names no hand; write hands"),
+    (lambda: parse_range(None), "range=None must be a string of hands"),
+    (lambda: parse_range("99", SMALL), "hands of the ranks 'TJQKA'"),
+    (lambda: parse_range("AcKc", SMALL), "which is not in the deck"),
+    (lambda: parse_range("AhAh"), "names 'Ah' twice"),
+    (lambda: parse_range("AKo", Deck("QKA", "s")), "names no hand of the deck of ranks 'QKA'"),
+    (lambda: format_range(np.ones(5)), r"shape \(5,\) must have shape \(1326,\)"),
+    (lambda: format_range(np.full(1326, 2.0)), "weights hold 2.0; each must be a number from 0"),
+    (lambda: format_range(np.full(1326, np.nan)), "weights hold nan"),
+  ],
+)  # fmt: skip
+def test_bad_ranges_get_one_sentence(make, message):
+  with pytest.raises(ValueError, match=message) as error:
+    make()
+  assert "\n" not in str(error.value)

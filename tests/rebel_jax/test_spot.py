@@ -1,0 +1,121 @@
+"""The spot command: against the root's own values, subtrees of the same policy, and its errors."""
+
+import numpy as np
+import pytest
+
+import games
+import solvers
+from rebel_jax import spot
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.spots import size
+
+SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
+SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
+
+
+@pytest.fixture(scope="module")
+def solved():
+  return spot.solve(
+    spot.Spot("TdJdQhKc2s", "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x"), target=2.0
+  )
+
+
+def test_tables_agree_with_expected_values(solved):
+  table = spot.hand_table(solved)
+  values = solvers.expected_values(solved.tree, solved.policy, beliefs=solved.beliefs)
+  np.testing.assert_allclose(
+    table.ev - 100.5, np.where(table.mass > 1e-12, values, np.nan), atol=0.1
+  )
+  own = (table.frequency * table.move_ev).sum(axis=0)  # a hand's value is the mean of its moves'
+  held = table.reach[0] > 0
+  np.testing.assert_allclose(own[held], table.ev[0, held], rtol=1e-3, atol=0.1)
+
+
+def test_a_table_below_is_that_of_the_game_below(solved):
+  """Both start from what the players hold after a bet."""
+  node = solved.find("bet 66")
+  table = spot.hand_table(solved, node)
+  below = games.build_public_tree(solved.game, root=solved.tree.history(node))
+  found = {solved.tree.history(n): n for n in range(solved.tree.num_nodes)}
+  here = solved.tree.history(node)
+  policy = solved.policy[[found[(*here, *below.history(n))] for n in range(below.num_nodes)]].copy()
+  policy[0] = 1
+  values = solvers.expected_values(below, policy, beliefs=table.reach)
+  there = table.mass > 1e-9
+  paid = np.array([[166.5], [100.5]])
+  np.testing.assert_allclose(
+    np.where(there, table.ev, 0), np.where(there, values + paid, 0), rtol=1e-3, atol=0.3
+  )
+
+
+def test_equity_by_hand():
+  """A set of queens against kings and a broadway straight on the river."""
+  made = spot.solve(
+    spot.Spot("QhJs7d4c2s", "QdQc,3d3c", "KsKh,AhAs:0.5", 10, 5, "a"),
+    target=50.0,
+    max_iterations=32,
+  )
+  table = spot.hand_table(made)
+  assert table.equity[0, made.game.infostate("QdQc")] == 1
+  assert table.equity[0, made.game.infostate("3d3c")] == 0
+  assert table.equity[1, made.game.infostate("KsKh")] == pytest.approx(0.5)
+  assert spot.hand_table(made, made.find("all-in")).reach.sum() == pytest.approx(2)
+
+
+def test_the_tree_is_counted_without_building_it(solved):
+  assert size.count_nodes(solved.game) == solved.tree.num_nodes
+  turn = spot.Spot("TdJdQhKc", "AA", "99", 201, 900, ranks="9TJQKA").game()
+  assert size.count_nodes(turn) == games.build_public_tree(turn).num_nodes
+
+
+def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
+  solved.save(tmp_path / "kept")
+  monkeypatch.setattr(solvers, "solve_to", None)
+  again = spot.load(tmp_path / "kept")
+  assert again.spot == solved.spot
+  np.testing.assert_array_equal(again.policy, solved.policy)
+  assert spot.report(again, 0) == spot.report(solved, 0)
+
+
+def test_the_command(tmp_path, capsys):
+  files = [tmp_path / "spot.npz", tmp_path / "grid.png"]
+  kept = ["--output", str(files[0]), "--picture", str(files[1])]
+  assert spot.main([*SMALL, "--target", "5", "--node", "bet 66", "--hands", *kept]) == 0
+  printed = capsys.readouterr().out
+  assert "IP to act" in printed
+  assert "raise 165" in printed
+  assert "QcTc" in printed
+  assert all(file.stat().st_size > 100 for file in files)
+  assert spot.main(["--load", str(files[0])]) == 0
+  assert "OOP to act" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+  ("changes", "message"),
+  [
+    (["--board", "TdJd"], "board='TdJd' holds 2 cards; a spot has 3, 4 or 5"),
+    (["--oop", "QQ+,XX"], "oop holds 'XX', which is not understood"),
+    (["--ip-bets", "33%,7"], "ip_bets='33%,7' holds '7'"),
+    (["--oop", "KdKh", "--ip", "KdQd"], "cannot both be held"),
+    (["--board", "Td9d6h"], "of 3 cards with these bets makes a tree of"),
+    (["--stack", "None"], "stack=None must be given"),
+    (["--load", "nothing.npz"], "load='nothing.npz' cannot be read"),
+    (["--target", "0"], "target=0.0 must be a finite number above 0"),
+  ],
+)
+def test_what_is_refused_writes_nothing(changes, message, tmp_path, capsys):
+  output = tmp_path / "spot.npz"
+  given = [*SMALL, "--memory", "1", "--output", str(output), *changes]
+  assert spot.main(given) == 2
+  said = capsys.readouterr().err
+  assert message in said
+  assert said.count("\n") == 1
+  assert not output.exists()
+
+
+def test_moves_that_are_not_there(solved, tmp_path):
+  with pytest.raises(ConfigError, match="holds 'bet 70', and possible there is: check, bet 66"):
+    solved.find("bet 70")
+  (tmp_path / "no").write_text("not an archive")
+  with pytest.raises(ConfigError, match="is not a file of a solved spot"):
+    spot.load(tmp_path / "no")

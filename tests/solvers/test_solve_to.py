@@ -1,0 +1,76 @@
+"""Solving to a target: the same as solving that long, and where it stops."""
+
+import numpy as np
+import pytest
+
+import games
+import solvers
+
+
+@pytest.fixture(scope="module")
+def case():
+  game = games.make("small_holdem", ranks="QKA", suits="sh", stack=300)
+  tree = games.build_public_tree(game)
+  beliefs = np.random.default_rng(0).dirichlet(np.ones(tree.num_infostates), 2)
+  return tree, beliefs
+
+
+ALGORITHMS = {
+  "dcfr": solvers.discounted_cfr(),
+  "pcfr+": solvers.predictive_cfr_plus(),
+  "fp": solvers.linear_fictitious_play(),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_it_goes_on_where_it_was(case, name):
+  """Chunks of 32, 32, ... give what one solve of as many iterations gives."""
+  tree, beliefs = case
+  looks = []
+  found = solvers.solve_to(
+    tree,
+    algorithm=ALGORITHMS[name],
+    target=0.0,
+    max_iterations=150,
+    beliefs=beliefs,
+    progress=looks.append,
+  )
+  assert [look.iterations for look in looks] == [32, 64, 96, 128, 150]
+  whole = solvers.solve(tree, algorithm=ALGORITHMS[name], num_iterations=150, beliefs=beliefs)
+  np.testing.assert_allclose(found.average_policy, whole.average_policy, atol=2e-4)
+  first = solvers.solve(tree, algorithm=ALGORITHMS[name], num_iterations=32, beliefs=beliefs)
+  gap = solvers.exploitability(tree, first.average_policy, beliefs=beliefs)
+  assert looks[0].exploitability == pytest.approx(float(gap), abs=1e-4)
+  # Started anew, it would be what 32 iterations give.
+  assert np.abs(whole.average_policy - first.average_policy).max() > 0.01
+
+
+def test_it_stops_at_the_target(case):
+  tree, beliefs = case
+  looks = []
+  found = solvers.solve_to(
+    tree,
+    algorithm=solvers.discounted_cfr(),
+    target=0.05,
+    max_iterations=4_000,
+    beliefs=beliefs,
+    progress=looks.append,
+  )
+  assert found.exploitability <= 0.05 < looks[-2].exploitability
+  gap = solvers.exploitability(tree, found.average_policy, beliefs=beliefs)
+  assert found.exploitability == pytest.approx(float(gap), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+  ("changes", "message"),
+  [
+    ({"max_iterations": 33}, "max_iterations=33 must be even"),
+    ({"target": -1.0}, "target=-1.0 at least 0"),
+    ({"target": float("nan")}, "target=nan at least 0"),
+    ({"beliefs": np.ones((2, 3))}, "beliefs"),
+  ],
+)
+def test_what_is_refused(case, changes, message):
+  settings = {"algorithm": solvers.discounted_cfr(), "target": 1.0, "max_iterations": 32}
+  with pytest.raises(ValueError, match=message):
+    solvers.solve_to(case[0], **(settings | changes))
