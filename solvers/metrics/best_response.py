@@ -58,6 +58,17 @@ def best_response(
   return _best_response(tree, policy, int(player), beliefs, lock)
 
 
+@jax.jit
+def best_values(
+  tree: PublicTree, policy: jax.Array, beliefs: jax.Array, lock: Lock | None
+) -> jax.Array:
+  """Computes what each player expects when it responds best, `[P, H]`; nothing is checked."""
+  problem = make_problem(tree, beliefs, lock=lock)
+  reach = problem.both_reach(problem.split(policy))
+  roots = [problem.values_up(None, reach[1 - p], None, p).root for p in (0, 1)]
+  return per_unit_of_mass(jnp.stack(roots), problem.root_mass)
+
+
 @functools.partial(jax.jit, static_argnames="player")
 def _best_response(tree, policy, player, beliefs, lock):
   problem = make_problem(tree, beliefs, lock=lock)
