@@ -6,6 +6,7 @@ from games.poker.cards import RANKS, SUITS, Deck
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.poker.hands import CATEGORIES, category_name, evaluate, strengths, suit_masks
 from games.poker.holdem import Holdem
+from games.poker.only_hands import OnlyHands
 from games.poker.suit_symmetry import MergedSuits
 from games.poker.units import Chips, in_units
 
@@ -23,6 +24,7 @@ __all__ = [
   "Deck",
   "Holdem",
   "MergedSuits",
+  "OnlyHands",
   "RiverEndgame",
   "SmallHoldem",
   "TurnEndgame",
