@@ -92,7 +92,7 @@ def _hands_per_card(trees: Sequence[PublicTree]) -> int:
   """Returns the trees' common `hands_per_card`; all pairs beside a list are taken for one."""
   if not any(tree.hands_per_card for tree in trees):
     return 0
-  return max(most_hands_per_card(tree.hands) for tree in trees)
+  return max(most_hands_per_card(np.asarray(tree.hands)) for tree in trees)
 
 
 def _group(kind: np.ndarray) -> np.ndarray:
