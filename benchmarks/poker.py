@@ -2,6 +2,7 @@
 
   python -m benchmarks.poker update    time of one player's update on the ReBeL paper's board
   python -m benchmarks.poker rivers    rivers of random boards, pots and beliefs, solved in a batch
+  python -m benchmarks.poker ranges    updates of ranges of 167 and 250 hands: all hands and theirs
   python -m benchmarks.poker resolves  re-solves of a river by gadgets, against solves without
 
 An iteration is one player's update. Prints JSON lines. With `--suits merged` hands that suits
@@ -27,6 +28,7 @@ from games.poker import (
   Deck,
   Holdem,
   MergedSuits,
+  OnlyHands,
   RiverEndgame,
   TurnEndgame,
   in_units,
@@ -41,14 +43,14 @@ Suits = Literal["merged", "apart"]
 class Options:
   """Time hold'em."""
 
-  part: tyro.conf.Positional[Literal["update", "rivers", "resolves"]]
+  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "resolves"]]
   """What to time."""
   bets: str = "teh"
-  """The bets of update: teh, the paper's, or teh_one_bet, one bet or raise a round."""
+  """The bets of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round."""
   suits: Suits = "apart"
   """Whether update merges suits that cannot make a flush."""
   iterations: int | None = None
-  """Updates of a solve; None for 20 of update, 256 of rivers and 64 of resolves."""
+  """Updates of a solve; None for 20 of update and ranges, 256 of rivers and 64 of resolves."""
   number: int = 1024
   """How many rivers, or re-solves."""
 
@@ -100,6 +102,49 @@ def update(bets: str = "teh", iterations: int = 20, suits: Suits = "apart") -> d
     # Of all cores together: what other programs take away does not count.
     processor_milliseconds=timing.significant(1000 * (of_cores[1] - of_cores[0]) / iterations),
     compile_seconds=timing.significant(seconds[1].compile_seconds, 3),
+  )
+
+
+def overlapping_ranges(game: Holdem, own: tuple[int, int], union: int) -> np.ndarray:
+  """Returns random beliefs `[P, H]` of so many hands each, and so many together."""
+  rng, beliefs = np.random.default_rng(0), np.zeros((2, game.num_infostates))
+  hands = rng.permutation(game.num_infostates)[:union]
+  for row, held in zip(beliefs, (hands[: own[0]], hands[union - own[1] :])):
+    row[held] = rng.dirichlet(np.ones(len(held)))
+  return beliefs
+
+
+def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
+  """Times Linear CFR from given ranges: on the tree of all hands and of theirs alone, in turn."""
+  game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
+  beliefs = overlapping_ranges(game, (167, 250), 270)
+  small = OnlyHands(game, beliefs)
+  trees = {"all": make_tree(game, beliefs), "held": make_tree(small)}
+  lengths = (2, 2 + iterations)
+
+  def seconds(tree: games.PublicTree, number: int) -> float:
+    start = time.perf_counter()
+    solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=number)
+    jax.block_until_ready(solved)
+    return time.perf_counter() - start
+
+  per_update: dict[str, list[float]] = {name: [] for name in trees}
+  for _ in range(6):
+    for name, tree in trees.items():
+      short, long = (seconds(tree, number) for number in lengths)
+      per_update[name].append(1000 * (long - short) / iterations)
+  taken = {name: np.array(found[1:]) for name, found in per_update.items()}  # the first compiles
+  return row(
+    "ranges",
+    bets=bets,
+    nodes=trees["all"].num_nodes,
+    decisions=int((trees["all"].kind <= games.PLAYER_1).sum()),
+    hands=game.num_infostates,
+    held=small.num_infostates,
+    milliseconds_per_update={
+      name: timing.significant(float(np.median(found))) for name, found in taken.items()
+    },
+    times_faster=timing.significant(float(np.median(taken["all"] / taken["held"])), 3),
   )
 
 
@@ -195,6 +240,8 @@ def main(options: Options) -> None:
   """Measures one part and prints it."""
   if options.part == "update":
     timing.say(update(options.bets, options.iterations or 20, options.suits))
+  elif options.part == "ranges":
+    timing.say(ranges(options.bets, options.iterations or 20))
   elif options.part == "resolves":
     timing.say(resolves(options.number, options.iterations or 64))
   else:

@@ -133,10 +133,11 @@ class Game(abc.ABC):
   def hands(self) -> np.ndarray | None:
     """Returns the two cards of each infostate, `[H, 2]`, if infostates are hands of cards.
 
-    They are all pairs of some cards, in the order of `itertools.combinations`. Pairs of hands that
-    share a card exclude each other and all others weigh the same, payoff table 0 is a fold's (one
-    for every pair) and table 1 + k a showdown's of `strengths` k. Trees then keep the cards and
-    the strengths, never a table `[H, H]`. None for any other game.
+    They are all pairs of some cards, or a list of such pairs, in the order of
+    `itertools.combinations`. Pairs of hands that share a card exclude each other and all others
+    weigh the same, payoff table 0 is a fold's (one for every pair) and table 1 + k a showdown's of
+    `strengths` k. Trees then keep the cards and the strengths, never a table `[H, H]`. None for any
+    other game.
     """
     return None
 

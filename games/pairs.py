@@ -132,28 +132,35 @@ class HoleCards(Pairs):
   Payoff table 0 is a fold's, one for every pair, and table 1 + k a showdown's of `strengths[k]`.
 
   Attributes:
-    hands: `[H, 2]` all pairs of some cards, in the order of `itertools.combinations`.
+    hands: `[H, 2]` all pairs of some cards or a list of such pairs, in the order of
+      `itertools.combinations`.
     strengths: `[K, H]` of each hand at each showdown, higher wins, -1 where impossible.
 
   Raises:
-    ValueError: the hands are others, or in another order.
+    ValueError: a hand is no pair, or the hands are in another order.
   """
 
   hands: np.ndarray
   strengths: np.ndarray
 
   def __post_init__(self):
-    cards = np.unique(self.hands)
-    pairs = cards[np.stack(np.triu_indices(len(cards), 1), axis=1)]
-    if not np.array_equal(pairs, self.hands):
+    low, high = np.asarray(self.hands, np.int64).T
+    if not (low < high).all() or not (np.diff(low * (1 + self.hands.max()) + high) > 0).all():
       raise ValueError(
-        "hands() must be all pairs of their cards, in the order of itertools.combinations"
+        "hands() must be pairs of cards, each once, in the order of itertools.combinations"
       )
 
   @functools.cached_property
   def _held(self) -> np.ndarray:
     """`[H, cards]` 1 where the hand holds the card."""
     return holds(self.hands, int(self.hands.max()) + 1)
+
+  @property
+  def hands_per_card(self) -> int:
+    """How many hands hold one card at most; 0 where the hands are all pairs of some cards."""
+    cards = len(np.unique(self.hands))
+    every = len(self.hands) == cards * (cards - 1) // 2
+    return 0 if every else most_hands_per_card(self.hands)
 
   @property
   def gathered(self):
@@ -208,7 +215,13 @@ class HoleCards(Pairs):
       "strengths": np.asarray(self.strengths, np.int32),
       "dealt": dealt.astype(np.int32),
       "num_cards": self._held.shape[1],
+      "hands_per_card": self.hands_per_card,
     }
+
+
+def most_hands_per_card(hands: np.ndarray) -> int:
+  """Returns how many of `hands` `[H, 2]` hold one card at most."""
+  return int(np.bincount(np.asarray(hands).reshape(-1)).max())
 
 
 def kind_of(tree: PublicTree) -> type[Pairs]:

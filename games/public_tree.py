@@ -174,6 +174,8 @@ class PublicTree:
       opponent's reach mass is one number.
     padded: whether some nodes may be padding.
     num_cards: cards are numbered below this; 0 without hands.
+    hands_per_card: how many hands hold one card at most, where the hands are a list; 0 where they
+      are all pairs of some cards.
   """
 
   parent: Array  # [N]
@@ -200,6 +202,7 @@ class PublicTree:
   compatible: bool = dataclasses.field(metadata=_STATIC)
   padded: bool = dataclasses.field(default=False, metadata=_STATIC)
   num_cards: int = dataclasses.field(default=0, metadata=_STATIC)
+  hands_per_card: int = dataclasses.field(default=0, metadata=_STATIC)
   hands: Array | None = None  # [H, 2]
   strengths: Array | None = None  # [K, H]
   dealt: Array | None = None  # [N, k]

@@ -8,6 +8,7 @@ import numpy as np
 
 from games.build import find_runs
 from games.kinds import LEAF, PADDING, TERMINAL
+from games.pairs import most_hands_per_card
 from games.public_tree import Level, PublicTree, TreeStructure, plan_sweeps
 
 # What an array holds where a stacked tree has no node, leaf or terminal node. A padded
@@ -23,6 +24,7 @@ _FILL = {
 # Fields that are joined for the batch as a whole rather than placed tree by tree.
 _JOINED = (
   "structure", "depth_limited", "compatible", "padded", "payoffs", "strengths", "num_cards",
+  "hands_per_card",
 )  # fmt: skip
 
 
@@ -82,7 +84,15 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     compatible=all(tree.compatible for tree in trees),
     padded=any(tree.padded or tree.num_nodes < structure.num_nodes for tree in trees),
     num_cards=max(tree.num_cards for tree in trees),
+    hands_per_card=_hands_per_card(trees),
   )
+
+
+def _hands_per_card(trees: Sequence[PublicTree]) -> int:
+  """Returns the trees' common `hands_per_card`; all pairs beside a list are taken for one."""
+  if not any(tree.hands_per_card for tree in trees):
+    return 0
+  return max(most_hands_per_card(np.asarray(tree.hands)) for tree in trees)
 
 
 def _group(kind: np.ndarray) -> np.ndarray:

@@ -89,7 +89,6 @@ def find(options: Options, display: Display) -> SolvedSpot:
   fields = {f.name for f in dataclasses.fields(Spot)}
   spot = Spot(**{k: v for k, v in vars(options).items() if k in fields})
   game = spot.game()
-  spot.beliefs(game)
   nodes, _ = size.check_fits(game, options.memory)
   first: list[float] = []
 

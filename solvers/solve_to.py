@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
-from solvers.metrics.exploitability import exploitability_inside
+from solvers.metrics.best_response import response_values
+from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import jit_for_each, work_of_solving
@@ -98,7 +99,8 @@ def _run(tree, algorithm, number, beliefs, state):
   problem = make_problem(tree, beliefs)
   state = loop.run(problem, algorithm, None, number, state=state).state
   average = algorithm.average_policy(problem, state)
-  return state, join_levels(average), exploitability_inside(problem, average, beliefs)
+  worth = pairs.root_marginals(tree, beliefs) * response_values(problem, average)
+  return state, join_levels(average), worth.sum() / 2
 
 
 _begin = jax.jit(_start, static_argnames="algorithm")

@@ -11,7 +11,8 @@ import numpy as np
 from games import pairs
 from games.arrays import is_finite
 from games.game import CHANCE
-from games.public_tree import PADDING, PublicTree, check_is_tree
+from games.public_tree import PublicTree, check_is_tree
+from solvers.sweeps.choices import choices, sum_choices
 from solvers.sweeps.constraints import Alternatives, Lock
 
 TOLERANCE = 1e-3
@@ -181,43 +182,29 @@ def check_beliefs(tree: PublicTree, beliefs) -> None:
     raise ValueError("beliefs leave no compatible pair of infostates; some pair must be possible")
 
 
-def _choices(tree: PublicTree):
-  """Returns players' moves: nodes moved to `[E]`, nodes moved from `[E]`, infostates `[E, H]` there
-  and whether the move is real, `[E, H]`."""
-  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
-  mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], PADDING)
-  edges = np.flatnonzero(mover < CHANCE)
-  shape = (len(edges), tree.num_infostates)
-  real = np.ones(shape, bool)
-  infostates = np.broadcast_to(np.arange(shape[1]), shape)
-  if tree.infostate_parent is not None:
-    infostates = np.asarray(tree.infostate_parent)[edges, mover[edges]]
-    if tree.possible is not None:
-      real = np.asarray(tree.possible)[edges, mover[edges]]
-  return edges, parent[edges], infostates, real
-
-
 def check_policy(name: str, tree: PublicTree, policy) -> None:
   """Checks a policy `[N, H]`: shape always, that it is a distribution where concrete."""
   check_shape(name, policy, (tree.num_nodes, tree.num_infostates), "(N, H)")
   if not is_concrete(policy, tree):
     return
-  values = np.asarray(policy, float)
-  if not np.isfinite(values).all():
+  values = np.asarray(policy)
+  if values.dtype not in (np.float32, np.float64):
+    values = values.astype(float)
+  least = values.min(axis=1)  # NaN where the row holds one
+  if not (np.isfinite(least).all() and np.isfinite(values.max())):
     raise ValueError(f"{name} holds NaN or infinite entries; it must be a distribution")
-  edges, nodes, infostates, real = _choices(tree)
-  if edges.size == 0:
+  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
+  least = least[(parent >= 0) & (kind[np.maximum(parent, 0)] < CHANCE)]
+  if (least < -TOLERANCE).any():
+    raise ValueError(f"{name} holds {least.min():g}; probabilities must be >= 0")
+  sums = sum_choices(tree, values)
+  off = np.abs(sums - 1)
+  wrong = (off.max(axis=1) > TOLERANCE) & (kind < CHANCE)
+  if not wrong.any():
     return
-  rows = values[edges]
-  if (rows < -TOLERANCE).any():
-    raise ValueError(f"{name} holds {rows.min():g}; probabilities must be >= 0")
-  sums = np.zeros_like(values)
-  np.add.at(sums, (nodes[:, None], infostates), rows * real)
-  counts = np.zeros_like(values)
-  np.add.at(counts, (nodes[:, None], infostates), real)
-  wrong = (np.abs(sums - 1) > TOLERANCE) & (counts > 0)
-  if wrong.any():
-    node, infostate = np.argwhere(wrong)[0].tolist()
+  found = np.argwhere((off > TOLERANCE) & wrong[:, None] & _has_moves(tree))
+  if len(found):
+    node, infostate = found[0].tolist()
     raise ValueError(
       f"{name} is not a distribution: at node {node}, infostate {infostate}, it sums to "
       f"{sums[node, infostate]:g}, not one"
@@ -258,11 +245,10 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
 
 def _check_shares(tree: PublicTree, lock: Lock) -> None:
   """Checks that what is held and what is free add up to one in every choice."""
-  edges, nodes, infostates, real = _choices(tree)
-  least, free = np.asarray(lock.least, float)[edges], np.asarray(lock.free, float)[edges]
-  held = np.zeros((tree.num_nodes, tree.num_infostates))
-  np.add.at(held, (nodes[:, None], infostates), least * real)
-  wrong = ~(np.abs(held[nodes[:, None], infostates] + free - 1) <= TOLERANCE) | (least < 0)
+  least, free = np.asarray(lock.least, float), np.asarray(lock.free, float)
+  edges, nodes, infostates, real = choices(tree)
+  held = sum_choices(tree, least)[nodes[:, None], infostates]
+  wrong = ~(np.abs(held + free[edges] - 1) <= TOLERANCE) | (least[edges] < 0)
   if (wrong & real).any():
     edge, infostate = np.argwhere(wrong & real)[0]
     raise ValueError(
@@ -271,15 +257,20 @@ def _check_shares(tree: PublicTree, lock: Lock) -> None:
     )
 
 
-def _where_choices_differ(tree: PublicTree, rows: np.ndarray) -> tuple[int, int] | None:
-  """Returns a node and an infostate whose moves' entries of `rows` `[N, H]` differ, if any do."""
-  edges, nodes, infostates, real = _choices(tree)
-  least, most = np.full(rows.shape, np.inf), np.full(rows.shape, -np.inf)
-  places = (nodes[:, None], infostates)
-  np.minimum.at(least, places, np.where(real, rows[edges], np.inf))
-  np.maximum.at(most, places, np.where(real, rows[edges], -np.inf))
-  wrong = np.argwhere(most > least)
+def _where_choices_differ(tree: PublicTree, share: np.ndarray) -> tuple[int, int] | None:
+  """Returns a node and an infostate of whose moves `share` `[N, H]`, 0 and 1, holds some only."""
+  sums = sum_choices(tree, share)
+  moves = sum_choices(tree, np.ones_like(share))
+  decides = (np.asarray(tree.kind) < CHANCE)[:, None]
+  wrong = np.argwhere((sums > 0) & (sums < moves) & decides)
   return None if not len(wrong) else (int(wrong[0][0]), int(wrong[0][1]))
+
+
+def _has_moves(tree: PublicTree) -> np.ndarray:
+  """Says which infostates move somewhere at nodes where a player moves: `[N or 1, H]`."""
+  if tree.infostate_parent is None:
+    return np.ones((1, tree.num_infostates), bool)
+  return sum_choices(tree, np.ones((tree.num_nodes, tree.num_infostates))) > 0
 
 
 def check_alternatives(tree: PublicTree, algorithm, alternatives) -> Alternatives | None:

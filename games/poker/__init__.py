@@ -8,6 +8,7 @@ from games.poker.hands import CATEGORIES, category_name, evaluate, strengths, su
 from games.poker.holdem import Holdem
 from games.poker.notation.bets import ALL_IN, Geometric, Times
 from games.poker.notation.ranges import format_range, parse_range
+from games.poker.only_hands import OnlyHands
 from games.poker.suit_symmetry import MergedSuits
 from games.poker.units import Chips, in_units
 
@@ -27,6 +28,7 @@ __all__ = [
   "Geometric",
   "Holdem",
   "MergedSuits",
+  "OnlyHands",
   "RiverEndgame",
   "SmallHoldem",
   "Times",

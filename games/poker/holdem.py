@@ -189,9 +189,12 @@ class Holdem(Game):
 
   def replace(self, **changes: Any) -> "Holdem":
     """Returns the game with some parameters of `Holdem` changed."""
+    return Holdem(**(self.parameters() | changes))
+
+  def parameters(self) -> dict[str, Any]:
+    """Returns what `Holdem` is made from."""
     names = ("deck", "board", "deals", "rules", "bets", "chip", "every_hand")
-    same = {name: getattr(self, name) for name in names} | {"added_bets": self._added_bets}
-    return Holdem(**(same | changes))
+    return {name: getattr(self, name) for name in names} | {"added_bets": self._added_bets}
 
   def vary(self, **how):
     return vary_holdem(self, how)

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem
+from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, OnlyHands
 from games.poker.betting import check_chips
 from games.poker.cards import shares_card
 from games.poker.notation.bets import parse_sizes
@@ -45,12 +45,22 @@ class Spot:
   ranks: str = RANKS
   suits: str = SUITS
 
-  def game(self) -> Holdem:
-    """Returns the rules of the spot.
+  def game(self) -> OnlyHands:
+    """Returns the rules of the spot, with the hands of the ranges alone as infostates.
 
     Raises:
-      ConfigError: a setting is not allowed.
+      ConfigError: a setting is not allowed, a range is not understood, the board leaves none of
+        it, or every hand of one player shares a card with every hand of the other.
     """
+    whole = self._whole_game()
+    beliefs = self.beliefs(whole)
+    if not (~shares_card(*(whole.hole_cards[row > 0] for row in beliefs))).any():
+      raise ConfigError(
+        f"oop={self.oop!r} and ip={self.ip!r} cannot both be held: all their hands share cards"
+      )
+    return OnlyHands(whole, beliefs)
+
+  def _whole_game(self) -> Holdem:
     try:
       deck = Deck(self.ranks, self.suits)
       board = deck.parse(self.board, field="board")
@@ -77,21 +87,10 @@ class Spot:
     return BetSizes(first, all_in=False, near_all_in=near, second=second)
 
   def beliefs(self, game: Holdem) -> np.ndarray:
-    """Returns what the players may hold in `game` at the start: `[P, H]`, rows sum to one.
-
-    Raises:
-      ConfigError: a range is not understood, the board leaves none of it, or every hand of one
-        player shares a card with every hand of the other.
-    """
+    """Returns what the players may hold in `game` at the start: `[P, H]`, rows sum to one."""
     try:
       named = zip(("oop", "ip"), (self.oop, self.ip))
       weights = np.stack([parse_range(text, game.deck, field=field) for field, text in named])
-      beliefs = game.beliefs(weights)
+      return game.beliefs(weights)
     except ValueError as error:
       raise ConfigError(str(error)) from None
-    free = ~shares_card(*(game.hole_cards[row > 0] for row in beliefs))
-    if not free.any():
-      raise ConfigError(
-        f"oop={self.oop!r} and ip={self.ip!r} cannot both be held: all their hands share cards"
-      )
-    return beliefs

@@ -1,5 +1,7 @@
 """Pairs of infostates that are hands of two cards, without a table of pairs."""
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -9,9 +11,16 @@ import numpy as np
 from games.game import CHANCE
 from games.public_tree import Level, PublicTree
 from solvers.sweeps.levels import Levels, chance_reach
-from solvers.sweeps.showdowns import Showdowns, compatible_mass, make_showdowns, showdown_values
+from solvers.sweeps.showdowns import (
+  Hands,
+  Showdowns,
+  compatible_mass,
+  make_showdowns,
+  showdown_values,
+)
 
 _MAX_DENSE_BY_ROW = 2**20  # entries of all rows' matrices
+Mass = Callable[[jax.Array], jax.Array]  # what of reach [n, H] shares no card with each hand
 # How many units in the last place a sum over hands may be off that ought to be zero.
 _CANCELLED = 16.0
 
@@ -29,6 +38,7 @@ class HoleCardPairs(NamedTuple):
       root those that are impossible), else 1; None where nothing is dealt.
     showdowns: for each level, of its boards; None without.
     root_mass: `[P, H]`.
+    held: `[H, C]` 1 where the hand holds the card; None for all pairs of some cards.
   """
 
   nature: tuple[Levels, Levels]
@@ -37,6 +47,7 @@ class HoleCardPairs(NamedTuple):
   live: tuple[tuple[jax.Array | None, ...], tuple[jax.Array | None, ...]]
   showdowns: tuple[Showdowns | None, ...]
   root_mass: jax.Array
+  held: jax.Array | None
 
   @classmethod
   def make(cls, tree: PublicTree, beliefs: jax.Array) -> "HoleCardPairs":
@@ -47,19 +58,20 @@ class HoleCardPairs(NamedTuple):
     stakes: list[jax.Array] = []
     showdowns: list[Showdowns | None] = []
     made: dict[tuple[int, ...], Showdowns] = {}
+    hands = hands_of(tree)
     levels = zip(tree.structure.levels, tree.structure.terminal_offsets, chance)
     for level, start, reached in levels:
       own = slice(start, start + level.num_terminals)
       stakes.append(scale[own, None] * reached[level.size - level.num_terminals :])
       rows = terminal_rows(level)
       if rows is None:
-        showdowns.append(_showdowns_by_row(strengths, tree.payoff_index[own], beliefs.dtype))
+        showdowns.append(_showdowns_by_row(strengths, tree.payoff_index[own], beliefs.dtype, hands))
       elif not len(rows.boards):
         showdowns.append(None)
       else:
         key = tuple(rows.boards.tolist())
         if key not in made:
-          made[key] = make_showdowns(strengths[rows.boards], beliefs.dtype)
+          made[key] = make_showdowns(strengths[rows.boards], beliefs.dtype, hands=hands)
         showdowns.append(made[key])
     return cls(
       nature=(
@@ -71,13 +83,13 @@ class HoleCardPairs(NamedTuple):
       live=live_hands(tree, beliefs.dtype),
       showdowns=tuple(showdowns),
       root_mass=cls.mass_at_root(tree, beliefs),
+      held=_held(tree, beliefs.dtype),
     )
 
   @staticmethod
   def mass_at_root(tree: PublicTree, beliefs: jax.Array) -> jax.Array:
-    del tree
     other = beliefs[::-1]
-    mass = compatible_mass(other)
+    mass = compatible_mass(other, _held(tree, beliefs.dtype))
     # What sums that cancel leave of nothing is rounding, and values are divided by it.
     rounding = _CANCELLED * jnp.finfo(mass.dtype).eps * other.sum(axis=-1, keepdims=True)
     return jnp.where(mass > rounding, mass, 0.0)
@@ -95,7 +107,7 @@ class HoleCardPairs(NamedTuple):
 
   def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
     del player
-    return compatible_mass(reach)
+    return compatible_mass(reach, self.held)
 
   def terminal_values(
     self, tree: PublicTree, opponent_reach: Levels, player: int
@@ -111,7 +123,8 @@ class HoleCardPairs(NamedTuple):
       start = tree.structure.terminal_offsets[i]
       index = tree.payoff_index[start : start + level.num_terminals]
       boards = 0 if tree.strengths is None else len(tree.strengths)
-      values.append(_level_values(level, self.showdowns[i], reach, index, player, boards))
+      mass = functools.partial(compatible_mass, held=self.held)
+      values.append(_level_values(level, self.showdowns[i], reach, index, player, boards, mass))
     return tuple(values)
 
 
@@ -142,16 +155,29 @@ def terminal_rows(level: Level) -> Rows | None:
   return Rows(np.flatnonzero(tables == 0), grid, boards.astype(int) - 1)
 
 
-def _showdowns_by_row(strengths, index, dtype) -> Showdowns | None:
+def _showdowns_by_row(strengths, index, dtype, hands: Hands) -> Showdowns | None:
   """Makes the showdowns of rows whose kind is not static: one for all, or one for each row."""
   if not len(index) or not len(strengths):
     return None
   if len(strengths) == 1:
-    return make_showdowns(strengths, dtype)
+    return make_showdowns(strengths, dtype, hands=hands)
   boards = strengths[jnp.maximum(index - 1, 0)]
   # A matrix for each row of each of many trees solved together would be too much to hold.
   dense = boards.size * boards.shape[-1] <= _MAX_DENSE_BY_ROW
-  return make_showdowns(boards, dtype, dense=dense)
+  return make_showdowns(boards, dtype, hands=hands, dense=dense)
+
+
+def hands_of(tree: PublicTree) -> Hands:
+  """Returns the hands of a tree."""
+  assert tree.hands is not None
+  if not tree.hands_per_card:
+    return Hands.all_pairs(tree.num_infostates)
+  return Hands(jnp.asarray(tree.hands), tree.num_cards, tree.hands_per_card, False)
+
+
+def _held(tree: PublicTree, dtype) -> jax.Array | None:
+  """Returns `HoleCardPairs.held`."""
+  return hands_of(tree).held(dtype) if tree.hands_per_card else None
 
 
 def live_hands(tree: PublicTree, dtype):
@@ -175,12 +201,12 @@ def live_hands(tree: PublicTree, dtype):
 
 
 def _level_values(
-  level: Level, showdowns, reach: jax.Array, index, player: int, num_boards: int
+  level: Level, showdowns, reach: jax.Array, index, player: int, num_boards: int, mass: Mass
 ) -> jax.Array:
   rows = terminal_rows(level)
   sign = 1 if player == 0 else -1  # a fold's stake is player 0's, a showdown's is the winner's
   if rows is None:
-    fold = sign * compatible_mass(reach)
+    fold = sign * mass(reach)
     if showdowns is None:
       return fold
     if num_boards == 1:
@@ -191,7 +217,7 @@ def _level_values(
   folds, grid, _ = rows
   parts = []
   if len(folds):
-    parts.append(sign * compatible_mass(_take(reach, folds)))
+    parts.append(sign * mass(_take(reach, folds)))
   if grid.size:
     flat = _take(reach, grid.reshape(-1)).reshape(*grid.shape, -1)
     flat = showdown_values(showdowns, flat).reshape(grid.size, -1)

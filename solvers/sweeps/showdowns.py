@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,13 +29,13 @@ class SortedShowdowns(NamedTuple):
   """Places of the sums of reach over weaker and stronger hands, for each of `K` boards.
 
   Hands are sorted in `blocks` of `b` (`_blocks`), and those that hold a card, `M` for each of `C`
-  cards, apart. Places are flat; those within a block come first, then blocks or cards, so that one
-  matrix product sums all blocks.
+  cards, apart. Places in the sums are flat; those within a block come first, then blocks or cards,
+  so that one matrix product sums all blocks. Hand `H`, which nobody holds, fills up.
   """
 
-  order: jax.Array  # [K, b * blocks] the hands in order of strength
+  order: jax.Array  # [K, b, blocks] the hands in order of strength
   bounds: jax.Array  # [K, 2, H] sums below, and up to, the hands that tie with each
-  card_order: jax.Array  # [K, M * C] the hands that hold a card, in order of strength
+  card_order: jax.Array  # [K, M, C] the hands that hold a card, in order of strength
   card_bounds: jax.Array  # [K, 4, H] as `bounds`, among the hands of each of its two cards
 
 
@@ -60,56 +60,109 @@ def all_pairs(num_hands: int) -> np.ndarray:
   return np.array(list(itertools.combinations(range(num_live_cards(num_hands)), 2)), np.int32)
 
 
-def compatible_mass(reach: jax.Array) -> jax.Array:
-  """Returns for each hand the sum of `reach` over hands that share no card: `[..., H]`."""
-  pairs = all_pairs(reach.shape[-1])
-  held = jnp.asarray(card_removal.holds(pairs, int(pairs.max()) + 1), reach.dtype)
+class Hands(NamedTuple):
+  """The hands that players may hold: all pairs of some cards, or a list of them.
+
+  Attributes:
+    cards: `[H, 2]` of each hand, the lower first; numpy, or JAX's of a list.
+    num_cards: `C`, cards are numbered below; static.
+    most: `M`, at most so many hands hold a card; static.
+    every: whether they are all pairs, so that each card is held by `M`; static.
+  """
+
+  cards: Any  # [H, 2]
+  num_cards: int
+  most: int
+  every: bool
+
+  @classmethod
+  def all_pairs(cls, num_hands: int) -> "Hands":
+    """Returns all pairs of some number of cards."""
+    cards = num_live_cards(num_hands)
+    return cls(all_pairs(num_hands), cards, cards - 1, True)
+
+  def held(self, dtype: Any) -> jax.Array:
+    """Returns 1 where the hand holds the card: `[H, C]`."""
+    return jnp.asarray(card_removal.holds(self.cards, self.num_cards), dtype)
+
+  def of_card(self) -> tuple[Any, Any]:
+    """Returns the hands that hold each card, `[C, M]`, and where a hand stands there, `[2, H]`.
+
+    The second is for a hand's first and second card. Hand `H` fills up.
+    """
+    xp: Any = self.cards.__array_namespace__()
+    held = card_removal.holds(self.cards, self.num_cards, bool)
+    listed = xp.argsort(~held, axis=0, stable=True)[: self.most].T
+    there = xp.arange(listed.shape[1]) < held.sum(axis=0)[:, None]
+    place = xp.take_along_axis(held.cumsum(axis=0) - 1, self.cards, axis=1).T
+    return xp.where(there, listed, len(held)), place
+
+
+def compatible_mass(reach: jax.Array, held: jax.Array | None = None) -> jax.Array:
+  """Returns for each hand the sum of `reach` over hands that share no card: `[..., H]`.
+
+  `held` `[H, C]` is 1 where the hand holds the card; None stands for all pairs of some cards.
+  """
+  if held is None:
+    held = Hands.all_pairs(reach.shape[-1]).held(reach.dtype)
   # Accelerators would otherwise round the numbers that are about to cancel.
   with jax.default_matmul_precision("highest"):
     return card_removal.compatible_mass(reach, held)
 
 
-def make_showdowns(strengths: jax.Array, dtype, *, dense: bool | None = None) -> Showdowns:
+def make_showdowns(
+  strengths: jax.Array, dtype, *, hands: Hands | None = None, dense: bool | None = None
+) -> Showdowns:
   """Prepares the showdowns of boards with `strengths` `[K, H]`; `dense=None` chooses the form."""
   entries = strengths.size * strengths.shape[-1]
   if dense is None:
     on_cpu = jax.default_backend() == "cpu"
     dense = entries <= (_MAX_DENSE_ON_CPU if on_cpu else _MAX_DENSE)
-  return dense_showdowns(strengths, dtype) if dense else sorted_showdowns(strengths)
+  if dense:
+    return dense_showdowns(strengths, dtype, hands)
+  return sorted_showdowns(strengths, hands)
 
 
-def dense_showdowns(strengths: jax.Array, dtype) -> jax.Array:
+def dense_showdowns(strengths: jax.Array, dtype, hands: Hands | None = None) -> jax.Array:
   """Returns `[K, H, H]`: what the last axis' hand wins from the other, 0 for pairs that block."""
-  pairs = all_pairs(strengths.shape[-1])
-  apart = ~(pairs[:, None, :, None] == pairs[None, :, None, :]).any(axis=(2, 3))
+  hands = Hands.all_pairs(strengths.shape[-1]) if hands is None else hands
+  cards = hands.cards
+  apart = ~(cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
   return jnp.sign(strengths[:, None, :] - strengths[:, :, None]).astype(dtype) * apart
 
 
-def sorted_showdowns(strengths: jax.Array) -> SortedShowdowns:
+def sorted_showdowns(strengths: jax.Array, hands: Hands | None = None) -> SortedShowdowns:
   """Sorts the hands of each board, all of them and those of each card: `strengths` `[K, H]`."""
-  return jax.vmap(_sort_board)(strengths)
+  hands = Hands.all_pairs(strengths.shape[-1]) if hands is None else hands
+  of_card, place = hands.of_card()
+  length, blocks = _blocks(hands, strengths.shape[-1])
+  return jax.vmap(lambda board: _sort_board(board, hands, of_card, place, length, blocks))(
+    strengths
+  )
 
 
-def _sort_board(strengths: jax.Array) -> SortedShowdowns:
+def _sort_board(
+  strengths: jax.Array, hands: Hands, of_card: Any, place: Any, length: int, blocks: int
+) -> SortedShowdowns:
   (h,) = strengths.shape
-  pairs = all_pairs(h)
-  cards = num_live_cards(h)
-  of_card = np.array([np.flatnonzero((pairs == c).any(axis=1)) for c in range(cards)])  # [C, M]
-  # Where a hand stands among those of its first and of its second card: [2, H].
-  place = np.stack([(of_card[pairs[:, j]] < np.arange(h)[:, None]).sum(axis=1) for j in (0, 1)])
-  order, *bounds = _sort(strengths)
-  length, blocks = _blocks(h)
+  # What fills up is stronger than every hand, so that it stands in nobody's way.
+  filled = jnp.pad(
+    strengths, (0, length * blocks - h + 1), constant_values=jnp.iinfo(strengths.dtype).max
+  )
+  order, *bounds = _sort(filled[:-1])
   places = []
   for bound in bounds:
-    block = jnp.minimum(bound // length, blocks - 1)
-    places.append((bound - block * length) * blocks + block)
-  card_order, *card_bounds = _sort(strengths[of_card])  # [C, M]
+    below = bound[:h]
+    block = jnp.minimum(below // length, blocks - 1)
+    places.append((below - block * length) * blocks + block)
+  card_order, *card_bounds = _sort(filled[of_card])  # [C, M]
   hand = jnp.take_along_axis(jnp.asarray(of_card), card_order, axis=-1)
-  card_places = [bound[pairs.T, place] * cards + pairs.T for bound in card_bounds]
+  own = hands.cards.T
+  card_places = [bound[own, place] * hands.num_cards + own for bound in card_bounds]
   return SortedShowdowns(
-    order=order.reshape(blocks, length).T.reshape(-1),
+    order=jnp.minimum(order, h).reshape(blocks, length).T,
     bounds=jnp.stack(places),
-    card_order=hand.T.reshape(-1),
+    card_order=hand.T,
     card_bounds=jnp.concatenate(card_places),
   )
 
@@ -130,11 +183,14 @@ def _sort(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
   return order, low, high
 
 
-def _blocks(num_hands: int) -> tuple[int, int]:
-  """Splits all pairs of n cards into blocks: how long, and how many."""
-  length = num_live_cards(num_hands)
-  length -= 1 - length % 2  # n (n - 1) / 2 is a multiple of n - 1 or of n, whichever is odd
-  return length, num_hands // length
+def _blocks(hands: Hands, num_hands: int) -> tuple[int, int]:
+  """Splits the hands into blocks: how long, and how many; the last of a list need not be full."""
+  if hands.every:
+    # n (n - 1) / 2 is a multiple of n - 1 or of n, whichever is odd
+    length = hands.num_cards - 1 + hands.num_cards % 2
+    return length, num_hands // length
+  length = math.isqrt(2 * num_hands) + 1  # as of all pairs
+  return length, -(-num_hands // length)
 
 
 def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
@@ -164,14 +220,17 @@ def _board_values(showdowns: SortedShowdowns, reach: jax.Array) -> jax.Array:
   if pieces > 1:
     cuts = [n * i // pieces for i in range(1, pieces)]
     return jnp.concatenate([_board_values(showdowns, x) for x in jnp.split(reach, cuts)])
-  cards = num_live_cards(h)
-  length, blocks = _blocks(h)
+  length, blocks = showdowns.order.shape
+  most, cards = showdowns.card_order.shape
   # Nodes last: a hand's numbers at all nodes are moved and added up together.
   columns = _settle(reach.T)
-  below = _sums_below(_rows(columns, showdowns.order).reshape(length, -1), centred=False)
+  if length * blocks > h or most * cards > 2 * h:
+    columns = jnp.pad(columns, ((0, 1), (0, 0)))  # the hand that fills up
+  below = _rows(columns, showdowns.order.reshape(-1)).reshape(length, -1)
+  below = _sums_below(below, centred=False)
   before = _sums_below(below[-1].reshape(blocks, -1), centred=True)[:-1]
   below = (below.reshape(length + 1, blocks, -1) + before).reshape(-1, n)
-  of_card = _rows(columns, showdowns.card_order).reshape(cards - 1, -1)
+  of_card = _rows(columns, showdowns.card_order.reshape(-1)).reshape(most, -1)
   below_of_card = _sums_below(of_card, centred=True).reshape(-1, n)
   values = _sum_of_rows(below, showdowns.bounds)
   values = values - _sum_of_rows(below_of_card, showdowns.card_bounds)

@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 
+import games
 from benchmarks import poker
 from benchmarks.studies import poker as poker_study
 from benchmarks.studies import poker_learning
-from games.poker import Deck
+from games.poker import Deck, OnlyHands
 
 
 @pytest.fixture
@@ -52,6 +53,8 @@ def test_random_rivers_differ():
 def test_unknown_bets_end_with_a_sentence():
   with pytest.raises(SystemExit, match="bets='huge' is unknown; known: teh, teh_one_bet"):
     poker.main(poker.Options("update", bets="huge"))
+  with pytest.raises(SystemExit, match="bets='huge' is unknown"):
+    poker.main(poker.Options("ranges", bets="huge"))
   with pytest.raises(SystemExit, match="--folder must name"):
     poker_study.main(poker_study.Options("libratus"))
 
@@ -97,3 +100,10 @@ def test_rates_of_re_solves():
   assert found["plain_per_second"] > 0
   assert found["rate_with_resolve"] > 0
   assert found["rate_with_maxmargin"] > 0
+
+
+def test_ranges_hold_as_many_hands_as_they_say():
+  game = games.make("turn_endgame_holdem")
+  beliefs = poker.overlapping_ranges(game, (167, 250), 270)
+  assert (beliefs > 0).sum(axis=1).tolist() == [167, 250]
+  assert OnlyHands(game, beliefs).num_infostates == 270

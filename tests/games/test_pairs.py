@@ -105,6 +105,6 @@ def test_a_tree_keeps_what_its_terminal_nodes_use(make):
 
 
 def test_hands_in_another_order_are_refused(made):
-  with pytest.raises(ValueError, match=r"hands\(\) must be all pairs of their cards") as error:
+  with pytest.raises(ValueError, match=r"hands\(\) must be pairs of cards, each once") as error:
     dataclasses.replace(made[0], hands=made[0].hands[::-1])
   assert "\n" not in str(error.value)

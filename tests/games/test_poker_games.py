@@ -235,7 +235,7 @@ def test_hands_in_another_order_are_refused():
   """Sums over hands number the pairs of cards as `itertools.combinations` does."""
   game = games.make("small_holdem")
   game.hole_cards = game.hole_cards[::-1]
-  with pytest.raises(ValueError, match=r"hands\(\) must be all pairs of their cards"):
+  with pytest.raises(ValueError, match=r"hands\(\) must be pairs of cards, each once"):
     games.build_public_tree(game)
 
 

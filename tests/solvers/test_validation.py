@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 import games
 import solvers
+from solvers import validation
+from solvers.sweeps import choices
 
 KUHN = games.make("kuhn_poker")
 TREE = games.build_public_tree(KUHN)
@@ -150,6 +152,70 @@ def test_any_beliefs_give_an_error_or_finite_values(entries):
   else:
     assert np.isfinite(solution.root_values).all()
     assert np.isfinite(solution.average_policy).all()
+
+
+def added_one_by_one(tree, rows):
+  """`sum_choices` by its definition; rows where no player moves are zero."""
+  sums = np.zeros_like(rows)
+  for node in range(tree.num_nodes):
+    above = tree.parent[node]
+    if above < 0 or tree.kind[above] > games.PLAYER_1:
+      continue
+    for h in range(tree.num_infostates):
+      player, source = tree.kind[above], h
+      if tree.infostate_parent is not None:
+        source = tree.infostate_parent[node, player, h]
+        if tree.possible is not None and not tree.possible[node, player, h]:
+          continue
+      sums[above, source] += rows[node, h]
+  return sums
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "rock_paper_scissors", "padded"])
+def test_moves_of_a_choice_are_summed(name):
+  if name == "padded":
+    dice = games.make("liars_dice", num_faces=3)
+    stacked = games.stack_trees([games.build_public_tree(dice, root=r) for r in ((), (3,))])
+    tree = jax.tree.map(lambda x: x[1], stacked)
+    assert tree.padded
+  else:
+    tree = games.build_public_tree(games.make(name))
+  rows = np.random.default_rng(0).uniform(size=(tree.num_nodes, tree.num_infostates))
+  moves = tree.kind <= games.PLAYER_1
+  found = choices.sum_choices(tree, rows)[moves]
+  np.testing.assert_allclose(found, added_one_by_one(tree, rows)[moves])
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "rock_paper_scissors"])
+def test_a_policy_wrong_in_one_place_is_found_there(name):
+  tree = games.build_public_tree(games.make(name))
+  policy = np.array(solve(tree=tree).average_policy)
+  solvers.exploitability(tree, policy)
+  node = int(np.flatnonzero(tree.kind[np.maximum(tree.parent, 0)] <= games.PLAYER_1)[-1])
+  policy[node, 0] += 0.01
+  with pytest.raises(ValueError, match=f"at node {tree.parent[node]}, infostate .*sums to 1.01"):
+    solvers.exploitability(tree, policy)
+
+
+@pytest.mark.parametrize(
+  "metric",
+  [
+    solvers.exploitability,
+    solvers.expected_values,
+    lambda tree, policy: solvers.best_response(tree, policy, 0),
+  ],
+)
+def test_metrics_check_a_policy_once(metric, monkeypatch):
+  checked = []
+  real = validation.check_policy
+
+  def counted(name, *arguments):
+    checked.append(name)
+    real(name, *arguments)
+
+  monkeypatch.setattr(validation, "check_policy", counted)
+  metric(TREE, POLICY)
+  assert checked == ["policy"]
 
 
 def test_transformations_take_what_they_cannot_check():

@@ -1,0 +1,218 @@
+"""Games of the hands of given ranges against the whole game: equal policies and values."""
+
+import jax
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.poker import BetSizes, MergedSuits, OnlyHands
+from games.testing import check_game
+from rebel_jax.agents import range_grids
+from solvers.sweeps import hole_cards, showdowns
+
+ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
+SPOTS = {
+  "river": lambda: games.make("river_endgame_holdem", board="3s7hTdKs2c", bets=ONE_BET),
+  "turn": lambda: games.make(
+    "turn_endgame_holdem", board="9sJhKdAs", ranks="9TJQKA", suits="shd", stack=6_000, bets=ONE_BET
+  ),
+}
+
+
+def ranges_of(game, number, seed=0):
+  """Returns beliefs in which the players hold `number` random hands each, some of them the same."""
+  rng, rows = np.random.default_rng(seed), np.zeros((2, game.num_infostates))
+  for row, count in zip(rows, number):
+    row[rng.choice(len(row), count, replace=False)] = rng.dirichlet(np.ones(count))
+  return rows
+
+
+@pytest.fixture(scope="module", params=SPOTS)
+def spot(request):
+  game = SPOTS[request.param]()
+  return game, ranges_of(game, (90, 120) if request.param == "river" else (20, 30))
+
+
+# The longer, the more rounding decides where the other never comes, and then what it meets there.
+def solve(tree, beliefs, num_iterations=8):
+  with jax.enable_x64(True):
+    return jax.tree.map(
+      np.asarray,
+      solvers.solve(
+        tree.astype(np.float64),
+        algorithm=solvers.linear_cfr(),
+        num_iterations=num_iterations,
+        beliefs=beliefs,
+      ),
+    )
+
+
+def trees_of(*made):
+  with jax.enable_x64(True):
+    return [games.build_public_tree(game) for game in made]
+
+
+def differences(spot, ranges):
+  """Returns how far the policies and values of held hands are from the whole game's."""
+  game, beliefs = spot
+  small = OnlyHands(game, ranges)
+  whole_tree, tree = trees_of(game, small)
+  whole, compact = solve(whole_tree, beliefs), solve(tree, None)
+  held = ranges > 0
+  expanded = small.expand_policy(tree, compact.average_policy, whole_tree)
+  mover = np.asarray(whole_tree.kind)[np.maximum(whole_tree.parent, 0)]
+  own = held[np.minimum(mover, 1)]
+  apart = np.abs(expanded - whole.average_policy)[own & (mover < 2)[:, None]]
+  values = np.abs(small.expand_values(compact.root_values) - whole.root_values)[held]
+  return apart.max(), values.max() / 1_000
+
+
+def test_held_hands_play_as_in_the_whole_game(spot):
+  policies, values = differences(spot, spot[1])
+  assert policies < 1e-9
+  assert values < 1e-9
+
+
+def test_a_hand_left_out_is_found(spot):
+  ranges = spot[1].copy()
+  ranges[0, ranges[0].argmax()] = 0
+  ranges /= ranges.sum(axis=1, keepdims=True)
+  policies, values = differences(spot, ranges)
+  assert policies > 0.01
+  assert values > 0.001
+
+
+def test_a_whole_game_is_as_exploitable(spot):
+  """By both players' best responses; a policy of the small game answers for all of its hands."""
+  game, beliefs = spot
+  small = OnlyHands(game, beliefs)
+  whole_tree, tree = trees_of(game, small)
+  policy = solve(tree, None, num_iterations=16).average_policy
+  expanded = small.expand_policy(tree, policy, whole_tree)
+  with jax.enable_x64(True):
+    apart = float(solvers.exploitability(tree, policy))
+    assert float(solvers.exploitability(whole_tree, expanded, beliefs=beliefs)) == pytest.approx(
+      apart, rel=1e-9
+    )
+    values = np.asarray(solvers.expected_values(whole_tree, expanded, beliefs=beliefs))
+    found = small.expand_values(solvers.expected_values(tree, policy))
+  np.testing.assert_allclose(found[beliefs > 0], values[beliefs > 0], atol=1e-8)
+  assert (found[beliefs == 0] == 0).all()
+
+
+@pytest.mark.parametrize("sorted_form", [False, True])
+def test_showdowns_of_listed_hands(sorted_form, monkeypatch):
+  """Both forms, against tables of all pairs."""
+  monkeypatch.setattr(showdowns, "_MAX_DENSE_ON_CPU", 0 if sorted_form else 2**40)
+  game = SPOTS["turn"]()
+  small = OnlyHands(game, ranges_of(game, (12, 17), seed=3))
+  (tree,) = trees_of(small)
+  assert tree.hands_per_card > 0
+  pairs = games.pairs.of_tree(tree)
+  rng = np.random.default_rng(1)
+  reach = rng.uniform(size=(len(tree.strengths), 5, small.num_infostates))
+  reach *= (tree.strengths >= 0)[:, None]
+  with jax.enable_x64(True):
+    hands = hole_cards.hands_of(tree)
+    made = showdowns.make_showdowns(jax.numpy.asarray(tree.strengths), float, hands=hands)
+    assert isinstance(made, showdowns.SortedShowdowns) == sorted_form
+    found = np.asarray(showdowns.showdown_values(made, jax.numpy.asarray(reach)))
+    folds = np.asarray(showdowns.compatible_mass(jax.numpy.asarray(reach), hands.held(float)))
+  for board, strength in enumerate(tree.strengths):
+    wins = reach[board] @ pairs.payoff_table(1 + board).T
+    np.testing.assert_allclose((found[board] - wins)[:, strength >= 0], 0, atol=1e-12)
+  np.testing.assert_allclose(folds, reach @ pairs.weight_table(0), atol=1e-12)
+  assert np.abs(folds - reach.sum(axis=-1, keepdims=True)).max() > 0.1  # blockers forgotten
+
+
+def test_batches_of_beliefs_and_of_ranges():
+  game = SPOTS["turn"]()
+  first, second = (OnlyHands(game, ranges_of(game, (91, 91), seed)) for seed in (0, 1))
+  assert first.num_infostates == second.num_infostates
+  listed = [OnlyHands(game, np.roll(ranges_of(game, (20, 20)), k, axis=1)) for k in (0, 1)]
+  for made in ((first, second), listed):
+    trees = [games.build_public_tree(one) for one in made]
+    options = {"algorithm": solvers.linear_cfr(), "num_iterations": 4}
+    together = solvers.solve_batch(games.stack_trees(trees), **options)
+    for i, tree in enumerate(trees):
+      alone = solvers.solve(tree, **options)
+      np.testing.assert_allclose(together.root_values[i], alone.root_values, atol=0.05)
+  beliefs = np.stack([tree.prior, np.where(tree.prior > 0, 1 / 20, 0)])
+  together = solvers.solve_batch(tree, beliefs=beliefs, **options)
+  np.testing.assert_allclose(together.root_values[0], alone.root_values, atol=0.05)
+
+
+def test_the_rules():
+  game = SPOTS["turn"]()
+  check_game(OnlyHands(game, ranges_of(game, (12, 17))))
+
+
+def test_names_numbers_and_pictures(spot):
+  game, beliefs = spot
+  small = OnlyHands(game, beliefs)
+  hand = int(beliefs[0].argmax())
+  name = game.infostate_name(0, hand)
+  assert small.kept[small.infostate(name)] == hand
+  assert small.infostate_name(0, small.infostate(name)) == name
+  assert f"{small.num_infostates} of {game.num_infostates} hands" in repr(small)
+  np.testing.assert_allclose(small.prior(), beliefs[:, small.kept])
+  np.testing.assert_allclose(small.restrict_beliefs(beliefs), small.prior())
+  whole_tree, tree = trees_of(game, small)
+  policy = solve(tree, None).average_policy
+  grid = range_grids.range_grid(small, tree, policy, beliefs=small.prior())
+  expanded = small.expand_policy(tree, policy, whole_tree)
+  whole_grid = range_grids.range_grid(game, whole_tree, expanded, beliefs=beliefs)
+  np.testing.assert_allclose(grid.summary, whole_grid.summary, atol=1e-6)
+
+
+def test_a_bet_may_be_added():
+  game = SPOTS["turn"]()
+  beliefs = ranges_of(game, (12, 17))
+  wider = OnlyHands(game, beliefs).with_bet((1,), 1_700)
+  assert wider.describe((1,), game.burn) == "bet to 1700"
+  assert isinstance(wider, OnlyHands)
+  np.testing.assert_allclose(wider.prior(), OnlyHands(game, beliefs).prior())
+
+
+def test_hands_that_meet_none_of_the_others_are_left_out():
+  game = SPOTS["river"]()
+  beliefs = np.zeros((2, game.num_infostates))
+  for hand in ("AsKc", "QdQh"):
+    beliefs[0, game.infostate(hand)] = 0.5
+  beliefs[1, game.infostate("AsKc")] = 1.0
+  small = OnlyHands(game, beliefs)
+  np.testing.assert_allclose(small.prior()[0, small.infostate("QdQh")], 1.0)
+  np.testing.assert_allclose(small.restrict_beliefs(beliefs), small.prior())
+
+
+def test_what_is_wrong_is_named(spot):
+  game, beliefs = spot
+  small = OnlyHands(game, beliefs)
+  tree, whole_tree = (games.build_public_tree(g, depth="stage") for g in (small, game))
+  policy = np.ones((tree.num_nodes, small.num_infostates))
+  one, uniform = np.zeros((2, game.num_infostates)), game.prior()
+  one[:, 0] = 1
+  missing = game.infostate_name(0, int(np.flatnonzero(beliefs.max(axis=0) == 0)[0]))
+  cases = [
+    (lambda: OnlyHands(games.make("kuhn_poker"), beliefs), "must be hold'em with all"),
+    (lambda: OnlyHands(small, small.prior()), "must be hold'em with all"),
+    (lambda: OnlyHands(game, beliefs[:, :-1]), "beliefs of shape"),
+    (lambda: OnlyHands(game, -beliefs), "beliefs hold negative"),
+    (lambda: OnlyHands(game, beliefs / 2), "beliefs rows sum to"),
+    (lambda: OnlyHands(game, one), "no compatible pair of hands"),
+    (lambda: small.restrict_beliefs(uniform), "outside its range here"),
+    (lambda: small.infostate(missing), "in neither player's range"),
+    (lambda: small.expand_policy(tree, policy[1:], whole_tree), "policy of shape"),
+    (lambda: small.expand_policy(tree, policy, games.build_public_tree(game, depth=1)), "nodes"),
+    (lambda: MergedSuits(small), "must have all hands"),
+    (lambda: small.vary(stack="5000-6000"), "has no variants"),
+    (lambda: solvers.solve(
+      games.build_public_tree(small), algorithm=solvers.linear_cfr(), num_iterations=2,
+      beliefs=np.full((2, small.num_infostates), 1 / small.num_infostates),
+    ), "impossible at the root"),
+  ]  # fmt: skip
+  for make, message in cases:
+    with pytest.raises(ValueError, match=message) as error:
+      make()
+    assert "\n" not in str(error.value)
