@@ -70,6 +70,8 @@ def solve_to(
     raise ValueError(
       f"max_iterations={max_iterations!r} must be even, and target={target!r} at least 0"
     )
+  if progress is not None and not callable(progress):
+    raise TypeError(f"progress={progress!r} must be a function of a SolvedTo, or None")
   if beliefs is not None:
     validation.check_beliefs(tree, beliefs)
   tree = jax.tree.map(jnp.asarray, tree)

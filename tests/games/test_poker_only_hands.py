@@ -35,7 +35,7 @@ def spot(request):
 
 
 # The longer, the more rounding decides where the other never comes, and then what it meets there.
-def solve(tree, beliefs, num_iterations=8):
+def solve(tree, beliefs, num_iterations=4):
   with jax.enable_x64(True):
     return jax.tree.map(
       np.asarray,

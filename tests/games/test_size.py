@@ -119,7 +119,7 @@ def test_numbers_that_no_float_holds(value):
     lambda: games.make("coin_toss", sell=(value, 0)),
     lambda: games.make("matrix_game", payoffs=((value, 1),)),
     lambda: games.make("leduc_poker", bets=((value,), (1,))),
-    lambda: games.make("river_endgame_holdem", bets=(value,)),
+    lambda: games.make("river_endgame_holdem", bets=(-value,)),
     lambda: solvers.discounted_cfr(value, 0, float("nan")),
   ):
     sentence_of(call)

@@ -59,6 +59,9 @@ CALLS = {
   solvers.solve_batch: dict(
     trees=STACK, **{**SOLVE, "beliefs": STACK.prior, "initial_policy": None}, batch_size=1
   ),
+  solvers.solve_to: dict(
+    tree=TREE, algorithm=CFR, target=0.1, max_iterations=64, beliefs=None, progress=None
+  ),
   solvers.default_batch_size: dict(tree=TREE),
   solvers.exact_leaf_values: dict(game=GAME, tree=CUT, algorithm=CFR, num_iterations=2),
   solvers.best_response: dict(tree=TREE, policy=POLICY, player=0, beliefs=None, locked=None),
@@ -238,7 +241,7 @@ def test_every_public_function_is_called():
     "Config", "ConfigError", "ExactLeafValues", "Extended", "FictitiousPlay", "Gadget", "Game",
     "Grown", "KuhnPoker", "LeafQuery", "LeafValues", "Level", "Lock", "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register", "registered_algorithms",
-    "registered_games", "RockPaperScissors", "Solution", "Tabulated", "Transferable",
+    "registered_games", "RockPaperScissors", "Solution", "SolvedTo", "Tabulated", "Transferable",
     "TreeStructure", "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):
