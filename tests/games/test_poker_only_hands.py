@@ -126,6 +126,7 @@ def test_showdowns_of_listed_hands(sorted_form, monkeypatch):
   assert np.abs(folds - reach.sum(axis=-1, keepdims=True)).max() > 0.1  # blockers forgotten
 
 
+@pytest.mark.slow
 def test_batches_of_beliefs_and_of_ranges():
   game = SPOTS["turn"]()
   first, second = (OnlyHands(game, ranges_of(game, (91, 91), seed)) for seed in (0, 1))

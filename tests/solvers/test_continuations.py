@@ -214,6 +214,7 @@ def test_bias_multiplies_and_renormalises(x64):
   np.testing.assert_allclose(solvers.biased_policy(tree, policy, {}), policy, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_more_continuations_are_less_exploitable(x64):
   """Leduc poker cut after its first round, as Figure 5.8: one continuation is worst."""
   game = games.make("leduc_poker")
@@ -265,6 +266,7 @@ def test_own_past_moves_are_frozen_for_the_hand_held(x64):
   np.testing.assert_allclose(solved[bets], 0.9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_merged_suits_have_tables_of_pairs(x64):
   """Hands of cards are refused with the remedy, and the remedy works."""
   whole = games.make(

@@ -74,9 +74,9 @@ def test_without_simulations_it_is_cfr_d(name, x64):
   ("name", "level", "parameters"),
   [
     ("kuhn_poker", 1, {}),
-    ("leduc_poker", 3, {}),
+    pytest.param("leduc_poker", 3, {}, marks=pytest.mark.slow),
     ("river_endgame_holdem", 1, {"ranks": "TJQKA", "suits": "shd", "board": "QsKsAsAhAd"}),
-    ("small_holdem", 3, {"ranks": "TJQK", "suits": "shd"}),
+    pytest.param("small_holdem", 3, {"ranks": "TJQK", "suits": "shd"}, marks=pytest.mark.slow),
   ],
 )
 def test_any_node_may_be_the_root(name, level, parameters, x64):
@@ -106,7 +106,7 @@ def test_any_node_may_be_the_root(name, level, parameters, x64):
 
 
 def test_trees_grow_by_whole_leaves():
-  _, tree, info = setting("leduc_poker", np.float32)
+  _, tree, info = setting("liars_dice", np.float32, num_dice=1, num_faces=3)
   sizes = []
   for simulations in (4, 8, 32):
     found = solvers.gt_cfr(tree, info, search=GTCFR(simulations=simulations), key=KEY)
@@ -319,6 +319,7 @@ def test_chains_of_leduc():
   assert min(single) > 3 * plain[100]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", ["own", "single"])
 def test_searches_that_grow_play_whole_games(chain):
   """States that the last tree lacks are searched from the deepest one that it holds."""

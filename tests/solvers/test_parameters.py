@@ -200,6 +200,7 @@ def test_what_cannot_be_carried_over_is_refused():
       solvers.optimise(trees, **{"player": 0, "bounds": [(0, 1)], **arguments})
 
 
+@pytest.mark.slow
 def test_how_many_iterations_a_policy_stands_for():
   tree, algorithm = games.build_public_tree(games.make("leduc_poker")), solvers.vanilla_cfr()
   lengths = [

@@ -160,7 +160,7 @@ def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
   return float(values[1] - values[0])
 
 
-QUICK = {("random", 0, "resolve"), ("leduc", 0, "maxmargin")}
+QUICK = {("random", 0, "resolve")}
 
 
 @pytest.mark.parametrize(
