@@ -115,7 +115,10 @@ def overlapping_ranges(game: Holdem, own: tuple[int, int], union: int) -> np.nda
 
 
 def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
-  """Times Linear CFR from given ranges: on the tree of all hands and of theirs alone, in turn."""
+  """Times Linear CFR from given ranges: on the tree of all hands and of theirs alone, in turn.
+
+  Exploitability is that of a policy of numpy's, its check included.
+  """
   game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
   beliefs = overlapping_ranges(game, (167, 250), 270)
   small = OnlyHands(game, beliefs)
@@ -133,6 +136,15 @@ def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
     for name, tree in trees.items():
       short, long = (seconds(tree, number) for number in lengths)
       per_update[name].append(1000 * (long - short) / iterations)
+  judged = {}
+  for name, tree in trees.items():
+    solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=lengths[0])
+    policy, times = np.asarray(solved.average_policy), []
+    for _ in range(6):
+      start = time.perf_counter()
+      solvers.exploitability(tree, policy).block_until_ready()
+      times.append(time.perf_counter() - start)
+    judged[name] = timing.significant(float(np.median(times[1:])))
   taken = {name: np.array(found[1:]) for name, found in per_update.items()}  # the first compiles
   return row(
     "ranges",
@@ -144,6 +156,7 @@ def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
     milliseconds_per_update={
       name: timing.significant(float(np.median(found))) for name, found in taken.items()
     },
+    seconds_of_exploitability=judged,
     times_faster=timing.significant(float(np.median(taken["all"] / taken["held"])), 3),
   )
 

@@ -24,6 +24,16 @@ def is_finite(value: Any) -> bool:
     return False
 
 
+def check_rows(name: str, rows: Any, shape: tuple[int, ...], letters: str) -> None:
+  """Checks the shape of an argument; `letters` says what its axes are.
+
+  Raises:
+    ValueError: it has another.
+  """
+  if np.shape(rows) != shape:
+    raise ValueError(f"{name} of shape {np.shape(rows)} must have shape {shape} {letters}")
+
+
 def lookup(table: Any, *index: Any) -> Any:
   """Returns `table[index]`, an array of the kind of `index`: one for each leading axis."""
   return index[0].__array_namespace__().asarray(np.asarray(table))[index]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from games.arrays import check_rows
 from games.card_removal import compatible_mass, holds
 from games.game import CHANCE, Game
 from games.poker.holdem import Holdem
@@ -129,9 +130,7 @@ class OnlyHands(Holdem):
     Raises:
       ValueError: a shape is wrong, or the trees do not belong together.
     """
-    shape = (tree.num_nodes, self.num_infostates)
-    if np.shape(policy) != shape:
-      raise ValueError(f"policy of shape {np.shape(policy)} must have shape {shape} (N, H)")
+    check_rows("policy", policy, (tree.num_nodes, self.num_infostates), "(N, H)")
     same = tree.num_nodes == whole_tree.num_nodes
     if not same or not np.array_equal(np.asarray(tree.state), np.asarray(whole_tree.state)):
       raise ValueError(
@@ -176,8 +175,7 @@ def _met(held: np.ndarray, game: Holdem) -> np.ndarray:
 def _check(beliefs: np.ndarray, game: Holdem) -> None:
   """Checks that beliefs are distributions over the hands of `game`."""
   shape = (2, game.num_infostates)
-  if beliefs.shape != shape:
-    raise ValueError(f"beliefs of shape {beliefs.shape} must have shape {shape} (P, H)")
+  check_rows("beliefs", beliefs, shape, "(P, H)")
   if not np.isfinite(beliefs).all() or (beliefs < 0).any():
     raise ValueError("beliefs hold negative or infinite entries; each row must be a distribution")
   sums = beliefs.sum(axis=1)

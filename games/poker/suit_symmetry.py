@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from games.arrays import Rows, lookup
+from games.arrays import Rows, check_rows, lookup
 from games.card_removal import holds
 from games.game import CHANCE, Game
 from games.poker import betting
@@ -280,11 +280,7 @@ class MergedSuits(Game):
     Raises:
       ValueError: a shape is wrong, or the trees do not belong together.
     """
-    if np.shape(policy) != (tree.num_nodes, self.num_infostates):
-      raise ValueError(
-        f"policy of shape {np.shape(policy)} must have shape "
-        f"{(tree.num_nodes, self.num_infostates)} (N, H)"
-      )
+    check_rows("policy", policy, (tree.num_nodes, self.num_infostates), "(N, H)")
     nodes = self._counterparts(tree, whole_tree)
     return np.asarray(policy)[np.ix_(nodes, self.class_of)]
 

@@ -89,15 +89,20 @@ class CFR:
     k = (state.updates[player] + 1).astype(state.policy[0].dtype)
     sweep = problem.values_up(state.policy, state.reach[1 - player], values, player)
     state = self.learn(problem, state, sweep, player, k)
+    return self.average(problem, state, sweep.root, player, k), sweep
+
+  def average(
+    self, problem: Problem, state: CFRState, root: jax.Array, player: int, k: jax.Array
+  ) -> CFRState:
+    """Counts `player`'s new policy and its k-th root values `[H]` in the averages."""
     reach = problem.own_reach(state.policy, player)
     state = self.count(problem, state, reach, player, (k / (k + 1.0)) ** self.averaging)
     value_decay = ((k - 1.0) / k) ** self.averaging if self.averaging else jnp.ones_like(k)
-    state = state._replace(
+    return state._replace(
       reach=replace_player(state.reach, player, reach),
-      values=state.values.add(player, sweep.root, value_decay),
+      values=state.values.add(player, root, value_decay),
       updates=state.updates.at[player].add(1),
     )
-    return state, sweep
 
   def learn(
     self, problem: Problem, state: CFRState, sweep: Sweep, player: int, k: jax.Array

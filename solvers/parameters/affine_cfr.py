@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 
 from games.public_tree import Array
-from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
 from solvers.parameters.affine_trees import AffineTrees
@@ -83,16 +82,8 @@ class AffineCFR(CFR):
 
     sweeps = jax.vmap(sweep_up)(problem.parts)
     state = self.learn(problem, state, sweeps, player, k)
-    reach = problem.own_reach(state.policy, player)
-    state = self.count(problem, state, reach, player, (k / (k + 1.0)) ** self.averaging)
     sweep = jax.tree.map(problem.combine, sweeps)
-    value_decay = ((k - 1.0) / k) ** self.averaging if self.averaging else jnp.ones_like(k)
-    state = state._replace(
-      reach=replace_player(state.reach, player, reach),
-      values=state.values.add(player, sweep.root, value_decay),
-      updates=state.updates.at[player].add(1),
-    )
-    return state, sweep
+    return self.average(problem, state, sweep.root, player, k), sweep
 
   def learn(
     self, problem: Any, state: CFRState, sweep: Sweep, player: int, k: jax.Array
