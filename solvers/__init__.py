@@ -31,7 +31,9 @@ from solvers.continuations.policies import (
 from solvers.continuations.round_search import search_rounds
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.growing.continual import resolved_policies
-from solvers.growing.gt_cfr import GTCFR, Grown, gt_cfr
+from solvers.growing.gt_cfr import Grown, gt_cfr
+from solvers.growing.settings import GTCFR
+from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
@@ -76,6 +78,9 @@ __all__ = [
   "Resolve",
   "Solution",
   "SolvedTo",
+  "StateAnswer",
+  "StateFunction",
+  "StateQuery",
   "Transferable",
   "Widened",
   "affine_trees",

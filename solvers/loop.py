@@ -1,6 +1,6 @@
 """The one loop over iterations: every solver, search and growing tree is a caller of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,6 +26,20 @@ class Run(NamedTuple):
   problem: Any
   state: Any
   carry: Any
+
+
+def update_at_once(
+  problem: Any, algorithm: Algorithm, state: Any, answers: Sequence[jax.Array | None]
+) -> tuple[Any, tuple[Sweep, Sweep]]:
+  """Updates both players, given each one's leaf values; neither sees the other's update.
+
+  Returns:
+    The state, and the sweeps that player 0 and player 1 learned from.
+  """
+  # Each update reads the state from before either; what belongs to player 1 is the second's.
+  state_0, first = algorithm.update(problem, state, answers[0], 0)
+  state_1, second = algorithm.update(problem, state, answers[1], 1)
+  return algorithm.merge(problem, state_0, state_1), (first, second)
 
 
 def run(
@@ -65,11 +79,8 @@ def run(
       state, first = algorithm.update(problem, state, ask(problem, state, 0), 0)
       state, second = algorithm.update(problem, state, ask(problem, state, 1), 1)
       return state, (first, second)
-    # Each update reads the state from before either; what belongs to player 1 is the second's.
     answers = ask(problem, state, 0), ask(problem, state, 1)
-    state_0, first = algorithm.update(problem, state, answers[0], 0)
-    state_1, second = algorithm.update(problem, state, answers[1], 1)
-    return algorithm.merge(problem, state_0, state_1), (first, second)
+    return update_at_once(problem, algorithm, state, answers)
 
   def step(j, loop):
     now = problem if grow is None else loop.problem

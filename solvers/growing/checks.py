@@ -27,10 +27,10 @@ def check_key(key: Any) -> None:
     raise TypeError(f"key={type(key).__name__} must be one key, such as jax.random.key(0)")
 
 
-def check_leaf_function(leaf_values: Any) -> None:
+def check_function(name: str, function: Any) -> None:
   """Checks that leaves are valued by a function, or by none."""
-  if leaf_values is not None and not callable(leaf_values):
-    raise TypeError(f"leaf_values={leaf_values!r} must be a function of (params, query), or None")
+  if function is not None and not callable(function):
+    raise TypeError(f"{name}={function!r} must be a function of (params, query), or None")
 
 
 def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:

@@ -6,8 +6,8 @@ above.
 """
 
 import functools
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,60 +16,15 @@ import numpy as np
 from games import CHANCE, Game, PublicTree
 from games.public_tree import Array
 from solvers import validation
-from solvers.growing.checks import check_leaf_function, check_prior, check_seeds
-from solvers.growing.gt_cfr import GTCFR, Grown, check_search, grow
+from solvers.growing.checks import check_function, check_prior, check_seeds
+from solvers.growing.gt_cfr import Given, grow
+from solvers.growing.next_start import Left, next_start
+from solvers.growing.settings import GTCFR, check_search
+from solvers.growing.states import StateFunction
 from solvers.leaf_values import LeafValues
-from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.masked import NodeInfo, node_info
 
 _CHAINS = ("own", "single")
-
-
-class Start(NamedTuple):
-  """What a search starts from, `[B]` of each.
-
-  Attributes:
-    root, current: where it starts, and the decision that it is for.
-    beliefs: `[P, H]` at the root.
-    promised: `[H]` expected payoffs to the opponent there.
-    believed: `[H]` the opponent's range there.
-  """
-
-  root: Array
-  current: Array
-  beliefs: Array
-  promised: Array
-  believed: Array
-
-
-def next_start(tree: PublicTree, before: Grown, root: int, current: int, searcher: int) -> Start:
-  """Returns what a search for `current` starts from after one at `root` above it.
-
-  It starts at the last state on the way that the tree of that search holds. The searcher's range
-  and the opponent's values there are what it found; the opponent's own row of the beliefs is
-  uniform, since the gadget weighs its infostates.
-
-  Args:
-    tree: the game's.
-    before: the search at `root`, as numpy arrays.
-    root, current: nodes, the second below the first.
-    searcher: who moves at `current`.
-  """
-  node = current
-  while node != root and not before.present[node]:
-    node = int(tree.parent[node])
-  possible = np.ones((2, tree.num_infostates), bool)
-  if tree.possible is not None:
-    possible = np.asarray(tree.possible[node])
-  uniform = possible / possible.sum(axis=1, keepdims=True)
-  ranges = np.array(before.reach)[:, node]
-  totals = ranges.sum(axis=1, keepdims=True)
-  ranges = np.where(totals > 0, ranges / np.where(totals > 0, totals, 1.0), uniform)
-  opponent = 1 - searcher
-  beliefs = ranges.copy()
-  beliefs[opponent] = uniform[opponent]
-  promised = np.asarray(before.values)[opponent, node]
-  return Start(np.array(node), np.array(current), beliefs, promised, ranges[opponent])
 
 
 def resolved_policies(
@@ -79,10 +34,12 @@ def resolved_policies(
   search: GTCFR,
   seeds: Sequence[int] = (0,),
   leaf_values: LeafValues | None = None,
+  network: StateFunction | None = None,
   params: Any = None,
   prior: Array | None = None,
   chain: str = "own",
   batch_size: int = 32,
+  progress: Callable[[int, int], None] | None = None,
 ) -> np.ndarray:
   """Returns the policy of an agent that searches at every decision, for each seed: `[S, N, H]`.
 
@@ -90,11 +47,12 @@ def resolved_policies(
     game, tree: the game and its whole tree.
     search: settings of every search; `mix` says how far the opponent's range is trusted.
     seeds: one agent each.
-    leaf_values, params, prior: as for `gt_cfr`.
+    leaf_values, network, params, prior: as for `gt_cfr`.
     chain: which search the next starts from: `"own"`, the same player's last, or `"single"`, the
       last of either player. Values found under a gadget of the other player's are promises of
       nobody, so a single chain is not sound; it is here to show that.
     batch_size: searches made side by side.
+    progress: called with how many searches are done, and of how many.
 
   Raises:
     ValueError: `chain` or `batch_size` is not allowed, or `tree` is of another game or cut off.
@@ -102,7 +60,8 @@ def resolved_policies(
   if chain not in _CHAINS:
     raise ValueError(f"chain={chain!r} must be one of: {', '.join(_CHAINS)}")
   check_search(search)
-  check_leaf_function(leaf_values)
+  check_function("leaf_values", leaf_values)
+  check_function("network", network)
   batch_size = validation.check_integer("batch_size", batch_size)
   info = node_info(game, tree)
   seeds, prior = check_seeds(seeds), check_prior(tree, prior)
@@ -110,40 +69,34 @@ def resolved_policies(
     raise ValueError(
       f"tree is cut off at {tree.num_leaves} leaves; a policy of the whole game needs all"
     )
-  game_tree = jax.tree.map(jnp.asarray, tree)
-  how = search.of_any_length()
+  given = jax.tree.map(jnp.asarray, (tree, info, params, prior))
+  how = search.of_any_length(), leaf_values, network
   kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
   policies = np.ones((len(seeds), tree.num_nodes, tree.num_infostates), tree.dtype)
-  found: dict[tuple[int, int], tuple[int, Grown]] = {}  # by node and seed: its root, the search
+  kept: dict[tuple[int, int], Left] = {}  # by decision and seed
   level = np.repeat(np.arange(tree.structure.depth + 1), np.diff(tree.structure.offsets))
+  decisions = np.flatnonzero(kind < CHANCE).tolist()
+  above = {node: _last_search(parent, kind, node, chain) for node in decisions}
+  asked_again = set(above.values())
+  done, total = 0, len(decisions) * len(seeds)
   for depth in range(tree.structure.depth):
-    waiting: dict[int | None, list[tuple[int, int, Start]]] = {}
-    for node in np.flatnonzero((level == depth) & (kind < CHANCE)).tolist():
-      above = _last_search(parent, kind, node, chain)
-      for place in range(len(seeds)):
-        if above is None:
-          start = _first_start(tree, node)
-          waiting.setdefault(None, []).append((node, place, start))
-        else:
-          root, before = found[above, place]
-          start = next_start(tree, before, root, node, int(kind[node]))
-          waiting.setdefault(int(kind[node]), []).append((node, place, start))
-    for searcher, jobs in waiting.items():
-      for first in range(0, len(jobs), batch_size):
-        some = jobs[first : first + batch_size]
-        filled = some + [some[-1]] * (batch_size - len(some))
-        starts = Start(*(np.stack(x) for x in zip(*(start for _, _, start in filled))))
-        keys = [jax.random.fold_in(jax.random.key(seeds[place]), n) for n, place, _ in filled]
-        rows = starts, jnp.stack(keys)
-        grown = _searches(
-          game_tree, info, rows, search.rounds, params, prior, how, leaf_values, searcher
-        )
-        grown = jax.tree.map(np.asarray, grown)
-        for i, (node, place, start) in enumerate(some):
-          own = jax.tree.map(lambda x, i=i: x[i], grown)
-          found[node, place] = int(start.root), own
-          moves = np.flatnonzero(parent == node)
-          policies[place, moves] = own.average_policy[moves]
+    jobs = [(node, i) for node in decisions if level[node] == depth for i in range(len(seeds))]
+    for first in range(0, len(jobs), batch_size):
+      some = jobs[first : first + batch_size]
+      filled = some + [some[-1]] * (batch_size - len(some))
+      lefts = [Left.nothing(tree) if above[n] is None else kept[above[n], i] for n, i in filled]
+      keys = jnp.stack([jax.random.fold_in(jax.random.key(seeds[i]), n) for n, i in filled])
+      nodes = np.array([node for node, _ in filled])
+      rows = jax.tree.map(lambda *x: np.stack(x), *lefts), nodes, kind[nodes].astype(np.int32), keys
+      grown, left = jax.tree.map(np.asarray, _searches(*given, rows, search.rounds, *how))
+      for row, (node, i) in enumerate(some):
+        if node in asked_again:
+          kept[node, i] = jax.tree.map(lambda x, row=row: x[row].copy(), left)
+        moves = np.flatnonzero(parent == node)
+        policies[i, moves] = grown[row, moves]
+      done += len(some)
+      if progress is not None:
+        progress(done, total)
   return policies
 
 
@@ -157,23 +110,16 @@ def _last_search(parent: np.ndarray, kind: np.ndarray, node: int, chain: str) ->
   return None
 
 
-def _first_start(tree: PublicTree, node: int) -> Start:
-  nothing = np.zeros(tree.num_infostates, tree.dtype)
-  return Start(np.array(0), np.array(node), np.asarray(tree.prior), nothing, nothing)
-
-
-@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "searcher"))
+@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "network"))
 def _searches(
-  tree: PublicTree, info: NodeInfo, rows, rounds, params, prior, search, leaf_values, searcher
-) -> Grown:
-  """Searches from `Start`s `[B]` with keys `[B]`."""
+  tree: PublicTree, info: NodeInfo, params, prior, rows, rounds, search, leaf_values, network
+) -> tuple[jax.Array, Left]:
+  """Searches for decisions `[B]`, given what the last searches left and who searches."""
 
-  def one(row: tuple[Start, jax.Array]) -> Grown:
-    start, key = row
-    alternatives = None
-    if searcher is not None:
-      alternatives = Alternatives(start.promised, beliefs=start.believed)
-    given = params, (start.root, start.current), start.beliefs, alternatives, prior
-    return grow(tree, info, key, given, rounds, search, leaf_values, searcher)
+  def one(left: Left, node: jax.Array, searcher: jax.Array, key: jax.Array):
+    start = next_start(tree, left, node, searcher)
+    given = Given(params, start.root, node, start.beliefs, start.promises, prior)
+    grown = grow(tree, info, key, given, rounds, search, leaf_values, network)
+    return grown.average_policy, Left.of(start.root, grown)
 
-  return jax.vmap(one)(rows)
+  return jax.vmap(one)(*rows)

@@ -4,9 +4,7 @@ Every node of the game's tree has its place; a search marks those that it has ad
 updated on the marked nodes, the leaves among them valued from outside, and simulations add more.
 """
 
-import dataclasses
 import functools
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -16,16 +14,16 @@ from jax import lax
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
-from solvers.algorithms.leaf_means import LeafMeans, LeafMeansState
 from solvers.algorithms.named import cfr_plus
-from solvers.algorithms.with_gadget import WithGadget
+from solvers.growing.asked import Ask, Asked, ask_about, note, prior_of
 from solvers.growing.checks import (
+  check_function,
   check_key,
-  check_leaf_function,
   check_node,
   check_nodes,
   check_prior,
 )
+from solvers.growing.resolving import Promises, Resolving
 from solvers.growing.rooted_problem import (
   RootedProblem,
   children_of_marked,
@@ -33,102 +31,14 @@ from solvers.growing.rooted_problem import (
   nodes_below,
   rooted_problem,
 )
+from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.simulate import Growth, Rules, View, sample_pair, simulate
+from solvers.growing.states import StateFunction
+from solvers.growing.watched import Seen, Watched
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
-from solvers.sweeps.levels import Levels, join_levels
+from solvers.sweeps.levels import join_levels
 from solvers.sweeps.masked import NodeInfo, with_nodes
-from solvers.sweeps.problem import Sweep
-
-
-@dataclasses.dataclass(frozen=True)
-class GTCFR:
-  """Settings of growing-tree CFR; the paper's PoG(s, c) is `GTCFR(simulations=s, per_update=c)`.
-
-  Updates are of both players at once, by regret matching+ with linear averaging, and a fraction
-  `per_update` of c < 1 means 1 / c updates for each simulation.
-
-  Attributes:
-    simulations: how many in all; 0 grows nothing.
-    per_update: simulations for each update of both players.
-    updates: how many without simulations; else they are counted from the two above.
-    whole: whether the tree below the root is all there from the start.
-    children: how many moves of a player a leaf gets when it is added, those of the highest prior;
-      None for all. Chance's are added together.
-    puct: how much PUCT explores.
-    puct_share: share of PUCT's moves; the others follow the policy.
-    selection: which policy, `"current"` or `"average"`.
-    mix: share of `ContinualResolve`'s followers, where there are alternatives.
-
-  Raises:
-    ValueError: a number is out of range.
-  """
-
-  simulations: int = 100
-  per_update: float = 1.0
-  updates: int | None = None
-  whole: bool = False
-  children: int | None = None
-  puct: float = 1.25
-  puct_share: float = 0.5
-  selection: str = "current"
-  mix: float = 0.2
-
-  def __post_init__(self):
-    validation.check_integer("simulations", self.simulations, least=0)
-    ratio = validation.check_number("per_update", self.per_update, allow_infinite=False)
-    if ratio <= 0 or not _whole(max(ratio, 1 / ratio)):
-      raise ValueError(f"per_update={self.per_update!r} must be a whole number, or one over one")
-    if self.simulations % self.per_round:
-      raise ValueError(
-        f"simulations={self.simulations} must be a multiple of per_update={self.per_update}"
-      )
-    if (self.updates is None) != (self.simulations > 0):
-      raise ValueError(
-        f"updates={self.updates!r} must be a number if simulations=0, and None otherwise"
-      )
-    validation.check_bool("whole", self.whole)
-    if self.updates is not None:
-      validation.check_integer("updates", self.updates)
-    if self.children is not None:
-      validation.check_integer("children", self.children)
-    for name in ("puct_share", "mix"):
-      if not 0 <= validation.check_number(name, getattr(self, name)) <= 1:
-        raise ValueError(f"{name}={getattr(self, name)!r} must be a share, from 0 to 1")
-    validation.check_number("puct", self.puct, allow_infinite=False)
-    if self.selection not in ("current", "average"):
-      raise ValueError(f"selection={self.selection!r} must be 'current' or 'average'")
-
-  @property
-  def per_round(self) -> int:
-    """Simulations between two rounds of updates."""
-    return max(1, round(self.per_update))
-
-  @property
-  def updates_per_round(self) -> int:
-    """Updates of both players in each round."""
-    return max(1, round(1 / self.per_update))
-
-  @property
-  def rounds(self) -> int:
-    """How often updates and simulations take turns."""
-    return self.updates or self.simulations // self.per_round
-
-  def of_any_length(self) -> "GTCFR":
-    """Returns the settings of one round, which are the same for searches of all lengths."""
-    if self.simulations:
-      return dataclasses.replace(self, simulations=self.per_round)
-    return dataclasses.replace(self, updates=1)
-
-
-def check_search(search: Any) -> None:
-  """Checks that `search` is settings of a search."""
-  if not isinstance(search, GTCFR):
-    raise TypeError(f"search={search!r} must be solvers.GTCFR")
-
-
-def _whole(number: float) -> bool:
-  return math.isclose(number, round(number), rel_tol=1e-6)
 
 
 class Grown(NamedTuple):
@@ -144,6 +54,7 @@ class Grown(NamedTuple):
       believed to hold at the root.
     present: `[N]` which nodes are in the tree.
     visits: `[N, H]` how often simulations made a move.
+    asked: one of the questions that the search asked about its leaves, drawn from all of them.
   """
 
   average_policy: jax.Array
@@ -152,46 +63,18 @@ class Grown(NamedTuple):
   reach: jax.Array
   present: jax.Array
   visits: jax.Array
+  asked: Asked
 
 
-class Seen(NamedTuple):
-  """State of `Watched`: that of `LeafMeans`, and the last update's values and masses."""
+class Given(NamedTuple):
+  """What a search is about: parameters, where it starts and simulates, and what is known there."""
 
-  means: LeafMeansState
-  nodes: jax.Array  # [P, N, H] counterfactual
-  mass: jax.Array  # [P, L, H]
-
-
-class Watched(LeafMeans):
-  """`LeafMeans` that also keeps the last sweep, which simulations choose by."""
-
-  def init(self, problem: Any, policy: Levels | None = None) -> Any:
-    means = super().init(problem, policy)
-    nodes = jnp.zeros((2, problem.tree.num_nodes, problem.num_infostates), problem.tree.dtype)
-    return Seen(means, nodes, jnp.zeros_like(means.mass))
-
-  def leaf_query(self, problem: Any, state: Any, player: int) -> Any:
-    return super().leaf_query(problem, state.means, player)
-
-  def update(
-    self, problem: Any, state: Any, values: jax.Array | None, player: int
-  ) -> tuple[Any, Sweep]:
-    reach = self.algorithm.core(state.means.inner).reach[1 - player]
-    means, sweep = super().update(problem, state.means, values, player)
-    mass = problem.weigh_leaf_values(jnp.ones_like(state.mass[player]), reach, player)
-    nodes = state.nodes.at[player].set(join_levels(sweep.nodes))
-    return Seen(means, nodes, state.mass.at[player].set(mass)), sweep
-
-  def merge(self, problem: Any, first: Any, second: Any) -> Any:
-    means = super().merge(problem, first.means, second.means)
-    pick = lambda x, y: jnp.stack([x[0], y[1]])  # noqa: E731
-    return Seen(means, pick(first.nodes, second.nodes), pick(first.mass, second.mass))
-
-  def extend(self, problem: Any, state: Any) -> Any:
-    return state._replace(means=super().extend(problem, state.means))
-
-  def core(self, state: Any) -> Any:
-    return super().core(state.means)
+  params: Any
+  root: jax.Array
+  current: jax.Array
+  beliefs: jax.Array
+  promises: Promises
+  prior: jax.Array | None = None
 
 
 def gt_cfr(
@@ -201,6 +84,7 @@ def gt_cfr(
   search: GTCFR,
   key: jax.Array,
   leaf_values: LeafValues | None = None,
+  network: StateFunction | None = None,
   params: Any = None,
   root: int | jax.Array = 0,
   current: int | jax.Array | None = None,
@@ -220,14 +104,16 @@ def gt_cfr(
     key: a random key, as `jax.random.key` returns it.
     leaf_values: of `(params, query)` as for `solve`; asked in every update about all inner nodes,
       of which the leaves' answers count. None for zero.
-    params: passed on to `leaf_values`.
+    network: instead of it, of `(params, StateQuery)`; asked in every update about the leaves alone,
+      for both players' values and for the policy that simulations take as their prior.
+    params: passed on to either.
     root: the node at which the search starts.
     current: the node at which simulations start, below `root` or the same, for continual
       re-solving; what lies between is in the tree from the start.
     beliefs: `[P, H]` at `root`; None for the tree's prior, at its own root.
     alternatives: what the opponent of `searcher` is promised at `root`; see `ContinualResolve`.
-    searcher: whose policy is wanted, with `alternatives`; static.
-    prior: `[N, H]` how likely each move is to be good, as a network thinks; None for uniform.
+    searcher: whose policy is wanted, with `alternatives`.
+    prior: `[N, H]` how likely each move is to be good; None for uniform, until a network is asked.
 
   Raises:
     ValueError: a static argument is out of range or a shape is wrong.
@@ -236,7 +122,10 @@ def gt_cfr(
   check_search(search)
   check_nodes(tree, nodes)
   check_key(key)
-  check_leaf_function(leaf_values)
+  check_function("leaf_values", leaf_values)
+  check_function("network", network)
+  if leaf_values is not None and network is not None:
+    raise ValueError("leaves are valued by leaf_values or by network: give one of them")
   if (alternatives is None) != (searcher is None):
     raise ValueError("alternatives belong to a searcher: give both, or neither")
   if beliefs is None:
@@ -244,67 +133,85 @@ def gt_cfr(
   else:
     shape = (2, tree.num_infostates)
     validation.check_shape("beliefs", beliefs, shape, "(P, H)")
-  if searcher is not None:
-    validation.check_player(searcher, "searcher")
+  promises = Promises.none(tree.num_infostates, tree.dtype)
+  if alternatives is not None:
+    if not isinstance(searcher, jax.core.Tracer):
+      validation.check_player(searcher, "searcher")
+    known = beliefs[1 - searcher] if alternatives.beliefs is None else alternatives.beliefs
+    promises = Promises.to_opponent(searcher, alternatives.value, known)
   root = check_node("root", tree, root)
-  where = root, root if current is None else check_node("current", tree, current)
+  current = root if current is None else check_node("current", tree, current)
   beliefs = jnp.asarray(beliefs, tree.dtype)
-  given = params, where, beliefs, alternatives, check_prior(tree, prior)
-  return grow(tree, nodes, key, given, search.rounds, search.of_any_length(), leaf_values, searcher)
+  given = Given(params, root, current, beliefs, promises, check_prior(tree, prior))
+  return grow(tree, nodes, key, given, search.rounds, search.of_any_length(), leaf_values, network)
 
 
-@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "searcher"))
-def grow(tree, nodes, key, given, rounds, search, leaf_values, searcher) -> Grown:
+@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "network"))
+def grow(
+  tree: PublicTree,
+  nodes: NodeInfo,
+  key: jax.Array,
+  given: Given,
+  rounds: int | jax.Array,
+  search: GTCFR,
+  leaf_values: LeafValues | None = None,
+  network: StateFunction | None = None,
+) -> Grown:
   """Does what `gt_cfr` says, unchecked; `rounds` is traced, so that one program serves them all."""
-  params, (root, current), beliefs, alternatives, prior = given
   tree = jax.tree.map(jnp.asarray, tree)
   inner: Any = cfr_plus(averaging=1.0, alternating=False)
-  if searcher is not None:
-    inner = WithGadget(inner, ContinualResolve(searcher, search.mix))
-  algorithm = Watched(inner)
+  algorithm = Watched(Resolving(inner, ContinualResolve(0, search.mix), given.promises))
   ids = jnp.arange(tree.num_nodes)
-  below = nodes_below(tree, ids == root)
-  path = below & nodes_above(tree, ids == current)
+  below = nodes_below(tree, ids == given.root)
+  path = below & nodes_above(tree, ids == given.current)
   present = below if search.whole else path | children_of_marked(tree, path)
-  problem = rooted_problem(tree, nodes, root, beliefs, present)
-  problem = dataclasses.replace(problem, alternatives=alternatives)
-
-  def ask(query):
-    if leaf_values is None:
-      return jnp.zeros(query.beliefs.shape[::2], tree.dtype)
-    return leaf_values(params, query)
-
+  problem = rooted_problem(tree, nodes, given.root, given.beliefs, present)
+  everywhere = with_nodes(problem, jnp.ones(tree.num_nodes, bool))
+  ask = Ask.of(nodes, problem, given.params, leaf_values, network)
   rules = Rules(search.puct, search.puct_share, search.children, _largest_payoff(tree))
+  prior = given.prior
   if prior is None:
-    everywhere = with_nodes(problem, jnp.ones(tree.num_nodes, bool))
     prior = join_levels(everywhere.uniform_policy())
 
   def round_of(i, carry):
-    state, growth, key = carry
+    state, growth, prior, asked, key = carry
     now = with_nodes(problem, growth.present)
-    end = loop.run(now, algorithm, ask, 2 * search.updates_per_round, state=state)
-    state = end.state
+    note_key = jax.random.fold_in(key, 1)
+
+    def update(j, carry):
+      state, asked, _ = carry
+      query = algorithm.leaf_query(now, state, 0)
+      answers = ask_about(ask, now, algorithm, state, query.beliefs)
+      state, _ = loop.update_at_once(now, algorithm, state, answers.values)
+      asked = note(asked, now, query.beliefs, jax.random.fold_in(note_key, j))
+      return state, asked, answers.logits
+
+    first = state, asked, ask.no_logits(problem)
+    state, asked, logits = lax.fori_loop(0, search.updates_per_round, update, first)
     if not search.simulations:
-      return state, growth, key
+      return state, growth, prior, asked, key
+    if logits is not None:
+      prior = prior_of(everywhere, now, logits / search.temperature, prior)
     key, pair_key, walk_key = jax.random.split(key, 3)
     growth = growth._replace(recent=jnp.zeros_like(growth.recent))
     view = _view(now, algorithm, state, prior, search)
     reach = algorithm.core(state).reach
     for j in range(search.per_round):
       keys = (jax.random.fold_in(k, j) for k in (pair_key, walk_key))
-      hands = sample_pair(now, reach, current, next(keys))
-      growth = simulate(now, view, growth, current, hands, next(keys), rules)
-    return algorithm.extend(with_nodes(problem, growth.present), state), growth, key
+      hands = sample_pair(now, reach, given.current, next(keys))
+      growth = simulate(now, view, growth, given.current, hands, next(keys), rules)
+    state = algorithm.extend(with_nodes(problem, growth.present), state)
+    return state, growth, prior, asked, key
 
   zeros = jnp.zeros((tree.num_nodes, tree.num_infostates), tree.dtype)
-  state = algorithm.init(problem)
   growth = Growth(present, zeros, zeros)
-  state, growth, _ = lax.fori_loop(0, rounds, round_of, (state, growth, key))
-  root_values, believed = algorithm.root_values(problem, state.means), beliefs
-  if alternatives is not None and alternatives.beliefs is not None:
-    believed = beliefs.at[1 - searcher].set(alternatives.beliefs)
-  problem = rooted_problem(tree, nodes, root, believed, growth.present)
-  return _result(problem, algorithm, state, growth, root_values)
+  start = algorithm.init(problem), growth, prior, Asked.nothing(problem), key
+  state, growth, _, asked, _ = lax.fori_loop(0, rounds, round_of, start)
+  root_values = algorithm.root_values(problem, state.means)
+  promised = given.promises.given[:, None]
+  believed = jnp.where(promised, given.promises.beliefs, given.beliefs)
+  problem = rooted_problem(tree, nodes, given.root, believed, growth.present)
+  return _result(problem, algorithm, state, growth, root_values, asked)
 
 
 def _view(problem: RootedProblem, algorithm: Watched, state: Seen, prior, search: GTCFR) -> View:
@@ -327,7 +234,12 @@ def _view(problem: RootedProblem, algorithm: Watched, state: Seen, prior, search
 
 
 def _result(
-  problem: RootedProblem, algorithm: Watched, state: Seen, growth: Growth, root_values: jax.Array
+  problem: RootedProblem,
+  algorithm: Watched,
+  state: Seen,
+  growth: Growth,
+  root_values: jax.Array,
+  asked: Asked,
 ) -> Grown:
   average = algorithm.average_policy(problem, state.means)
   means = algorithm.means(state.means)
@@ -340,6 +252,7 @@ def _result(
     reach=jnp.moveaxis(reach, 1, 0),
     present=growth.present,
     visits=growth.visits,
+    asked=asked,
   )
 
 

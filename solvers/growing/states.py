@@ -1,9 +1,12 @@
 """Questions to a value-and-policy network about public belief states, and its answers."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
 
 
 class StateQuery(NamedTuple):
@@ -37,3 +40,75 @@ class StateAnswer(NamedTuple):
 
 # (params, query) -> answer
 StateFunction = Callable[[Any, StateQuery], StateAnswer]
+
+
+# Rows that are answered at a time: a share of all that may be asked, so that a block is neither
+# mostly empty nor too small for matrix products.
+_BLOCKS = 24
+_LEAST_ROWS = 64
+
+
+def ask_some(
+  function: StateFunction, params: Any, query: StateQuery, wanted: jax.Array
+) -> StateAnswer:
+  """Answers those rows of a query that `wanted` `[R]` marks; the others are zero.
+
+  The rows are packed, so that a row nobody wants costs nothing. Under `jax.vmap` those of all lanes
+  are packed together.
+  """
+
+  @custom_vmap
+  def ask(params, query, wanted):
+    return _answer_packed(function, params, query, wanted, period=len(wanted))
+
+  @ask.def_vmap
+  def ask_lanes(axis_size, in_batched, params, query, wanted):
+    batched_params, batched_query, batched_wanted = in_batched
+    if any(jax.tree.leaves(batched_params)):  # each lane has its own network
+      axes = jax.tree.map(lambda b: 0 if b else None, in_batched)
+      each = functools.partial(_answer_packed, function, period=wanted.shape[-1])
+      answer = jax.vmap(each, in_axes=axes)(params, query, wanted)
+    else:
+      period = wanted.shape[-1]
+      query = jax.tree.map(
+        lambda x, b: x.reshape(-1, *x.shape[2:]) if b else x, query, batched_query
+      )
+      if not batched_wanted:
+        wanted = jnp.broadcast_to(wanted, (axis_size, period))
+      answer = _answer_packed(function, params, query, wanted.reshape(-1), period)
+      answer = jax.tree.map(lambda x: x.reshape(axis_size, period, *x.shape[1:]), answer)
+    return answer, jax.tree.map(lambda _: True, answer)
+
+  return StateAnswer(*ask(params, query, wanted))
+
+
+def _answer_packed(
+  function: StateFunction, params: Any, query: StateQuery, wanted: jax.Array, period: int
+) -> StateAnswer:
+  """Answers the wanted ones of `M` rows; arrays of `period` rows are the same for each lane."""
+  number = len(wanted)
+  block = min(number, max(_LEAST_ROWS, -(-number // _BLOCKS)))
+  padded = -(-number // block) * block
+  places = jnp.nonzero(wanted, size=padded, fill_value=number)[0]
+
+  def answer(places: jax.Array) -> StateAnswer:
+    there = jnp.minimum(places, number - 1)
+    rows = jax.tree.map(lambda x: x[there % period if len(x) == period else there], query)
+    return function(params, rows)
+
+  shapes = jax.eval_shape(answer, places[:block])
+  empty = jax.tree.map(lambda x: jnp.zeros((number, *x.shape[1:]), x.dtype), shapes)
+
+  def answer_block(i: jax.Array, found: StateAnswer) -> StateAnswer:
+    some = jax.lax.dynamic_slice_in_dim(places, i * block, block)
+    put = lambda x, y: x.at[some].set(y, mode="drop")  # noqa: E731
+    return jax.tree.map(put, found, answer(some))
+
+  blocks = -(-wanted.sum(dtype=jnp.int32) // block)
+  return jax.lax.fori_loop(0, blocks, answer_block, empty)
+
+
+def seat_of(movers: jax.Array, rows: jax.Array) -> jax.Array:
+  """Swaps players in rows `[R, P, ...]` where player 1 moves: the mover's first, or back again."""
+  is_second = (movers == 1).reshape(-1, *[1] * (rows.ndim - 1))
+  return jnp.where(is_second, rows[:, ::-1], rows)

@@ -1,0 +1,88 @@
+"""Where a search of continual re-solving starts: what the last one left (section B.1)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.public_tree import PublicTree, TreeStructure
+from solvers.growing.gt_cfr import Grown
+from solvers.growing.resolving import Promises
+
+
+class Left(NamedTuple):
+  """What a search leaves to the next one.
+
+  Attributes:
+    root: `[]` where it started; -1 if there was none.
+    present: `[N]` which nodes its tree had.
+    values: `[P, N, H]` mean expected payoffs at its inner nodes.
+    reach: `[P, N, H]` players' ranges.
+  """
+
+  root: jax.Array
+  present: jax.Array
+  values: jax.Array
+  reach: jax.Array
+
+  @classmethod
+  def of(cls, root: jax.Array, grown: Grown) -> "Left":
+    """Returns what a search from `root` left."""
+    return cls(jnp.asarray(root, jnp.int32), grown.present, grown.values, grown.reach)
+
+  @classmethod
+  def nothing(cls, tree: PublicTree) -> "Left":
+    """Returns what there is before the first search of a game."""
+    rows = np.zeros((2, tree.num_nodes, tree.num_infostates), tree.dtype)
+    return cls(np.array(-1, np.int32), np.zeros(tree.num_nodes, bool), rows, rows)
+
+
+class Start(NamedTuple):
+  """What a search starts from: its root, `[P, H]` beliefs there, and what is promised there."""
+
+  root: jax.Array
+  beliefs: jax.Array
+  promises: Promises
+
+
+def next_start(tree: PublicTree, left: Left, current: jax.Array, searcher: jax.Array) -> Start:
+  """Returns what a search for `current` starts from after another above it, or after none.
+
+  It starts at the last state on the way that the tree of that search holds. The searcher's range
+  and the opponent's values there are what it found; the opponent's own row of the beliefs is
+  uniform, since the gadget weighs its infostates. All arguments but `tree` may be traced.
+
+  Args:
+    tree: the game's.
+    left: by the search before.
+    current: the decision that the new search is for, below that search's root.
+    searcher: who moves there.
+  """
+  tree = jax.tree.map(jnp.asarray, tree)
+  path = jnp.asarray(ancestors(tree.structure))[current]
+  # A node's number is larger than those above it.
+  root = jnp.where(left.present[path], path, 0).max()
+  possible = jnp.ones((2, tree.num_infostates), tree.dtype)
+  if tree.possible is not None:
+    possible = tree.possible[root].astype(tree.dtype)
+  uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
+  ranges = left.reach[:, root]
+  totals = ranges.sum(axis=1, keepdims=True)
+  ranges = jnp.where(totals > 0, ranges / jnp.where(totals > 0, totals, 1.0), uniform)
+  is_opponent = jnp.arange(2)[:, None] == 1 - searcher
+  promises = Promises.to_opponent(searcher, left.values[1 - searcher, root], ranges[1 - searcher])
+  found = Start(root, jnp.where(is_opponent, uniform, ranges), promises)
+  none = Promises.none(tree.num_infostates, tree.dtype)
+  first = Start(jnp.zeros_like(root), tree.prior, none)
+  return jax.tree.map(lambda x, y: jnp.where(left.root < 0, x, y), first, found)
+
+
+def ancestors(structure: TreeStructure) -> np.ndarray:
+  """Returns each node's path from the root, itself last, filled up with itself: `[N, D + 1]`."""
+  paths = [np.zeros((1, structure.depth + 1), np.int32)]
+  for depth, (start, level) in enumerate(zip(structure.offsets[1:], structure.levels[1:]), 1):
+    own = paths[-1][level.parents]
+    own[:, depth:] = start + np.arange(level.size)[:, None]
+    paths.append(own)
+  return np.concatenate(paths)
