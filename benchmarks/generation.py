@@ -26,7 +26,7 @@ from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices.cpu_devices import share_cores
 from rebel_jax.networks.value import ValueNetwork
-from rebel_jax.training.loop import DEVICES, work_of_self_play
+from rebel_jax.training.loop import DEVICES
 from rebel_jax.training.self_play import SelfPlay, init_lanes, self_play_step
 from rebel_jax.training.setup import make_network, make_setup
 from solvers.xla.compiler_options import jit_for_each
@@ -130,7 +130,7 @@ def measure(options: Options) -> dict:
   lanes = jax.tree.map(
     lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), init_lanes(table, settings.num_lanes)
   )
-  run = _generates[work_of_self_play(table, setup.mesh)]
+  run = _generates[trainer.work(table, setup.mesh)]
   step = functools.partial(run, steps=options.steps, mesh=setup.mesh)
   keys = jax.random.split(jax.random.key(1), options.repeats + options.warm_up)
 

@@ -71,6 +71,44 @@ class SelfPlaySettings:
 
 
 @dataclasses.dataclass(frozen=True)
+class GrowingSettings:
+  """Searches in trees that grow, as in Player of Games, instead of ReBeL's.
+
+  Attributes:
+    simulations: Simulations of each search of training; 0 for ReBeL's searches, which depth,
+      algorithm and iterations are about.
+    per_update: Simulations for each update of both players; below one, one over the updates for
+      each simulation.
+    mix: How far the opponent may change its range when a decision is searched again, from 0, not at
+      all and unsafe, to 1.
+    puct: How much simulations explore.
+    temperature: Of the softmax that makes a prior of the network's policy.
+    query_share: Of the searches that play, how many leave a question to the network to be solved.
+    recursive_share: Of the searches that solve such questions, how many leave another.
+    exploration: Probability of a uniform move in self-play.
+    policy_weight: Weight of policies in the loss, where values weigh one.
+    eval_simulations: Simulations of each search of evaluations.
+    eval_per_update: Simulations for each update in evaluations.
+    eval_seeds: Agents of different seeds that an evaluation during training measures.
+    final_seeds: Agents that the evaluation at the end measures.
+  """
+
+  simulations: Annotated[int, allowed.integer(0, 2**20)] = 0
+  per_update: Annotated[float, allowed.number()] = 1.0
+  mix: Annotated[float, allowed.number(1.0, zero=True)] = 0.2
+  puct: Annotated[float, allowed.number(zero=True)] = 1.25
+  temperature: Annotated[float, allowed.number()] = 1.0
+  query_share: Annotated[float, allowed.number(1.0)] = 0.9
+  recursive_share: Annotated[float, allowed.number(0.9, zero=True)] = 0.1
+  exploration: Annotated[float, allowed.number(1.0, zero=True)] = 0.1
+  policy_weight: Annotated[float, allowed.number(zero=True)] = 0.05
+  eval_simulations: Annotated[int, allowed.integer(1, 2**20)] = 100
+  eval_per_update: Annotated[float, allowed.number()] = 1.0
+  eval_seeds: Annotated[int, allowed.integer(1, 2**16)] = 2
+  final_seeds: Annotated[int, allowed.integer(1, 2**16)] = 10
+
+
+@dataclasses.dataclass(frozen=True)
 class NetworkSettings:
   """The value network, and the policy network if there is one; hold'em has its own kind of both.
 
@@ -203,15 +241,33 @@ class Config:
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   search: SearchSettings = SearchSettings()
   self_play: SelfPlaySettings = SelfPlaySettings()
+  growing: GrowingSettings = GrowingSettings()
   network: NetworkSettings = NetworkSettings()
   learning: LearningSettings = LearningSettings()
   evaluation: EvaluationSettings = EvaluationSettings()
   run: RunSettings = RunSettings()
 
   @property
+  def grows(self) -> bool:
+    """Whether searches are in trees that grow."""
+    return self.growing.simulations > 0
+
+  @property
+  def solves_per_step(self) -> int:
+    """Subgames solved in a step of self-play, at most, all devices together.
+
+    Where trees grow it is as many as there are questions on average.
+    """
+    growing = self.growing
+    if not self.grows:
+      return self.self_play.lanes
+    share = growing.query_share / (1.0 - growing.recursive_share)
+    return math.ceil(round(self.self_play.lanes * share, 6))
+
+  @property
   def num_steps(self) -> int:
-    """Steps of self-play in the run: each makes at most two examples a lane."""
-    return math.ceil(self.self_play.examples / (2 * self.self_play.lanes))
+    """Steps of self-play in the run: each makes two examples of what it solves."""
+    return math.ceil(self.self_play.examples / (2 * self.solves_per_step))
 
   @property
   def late_step(self) -> int:
@@ -227,7 +283,9 @@ class Config:
   @property
   def learn_steps(self) -> int:
     """Gradient steps after each step of self-play."""
-    uses = self.learning.uses_per_example * 2 * self.self_play.lanes
+    # Where trees grow, one example of the buffer is about both players.
+    made = self.solves_per_step * (1 if self.grows else 2)
+    uses = self.learning.uses_per_example * made
     return max(1, round(uses / self.learning.batch_size))
 
   def replace(self, **changes: Any) -> "Config":

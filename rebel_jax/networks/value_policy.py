@@ -17,10 +17,12 @@ class ValuePolicyNetwork(nn.Module):
   Attributes:
     trunk: an MLP with `(2 + num_actions) * H` outputs.
     num_actions: A.
+    policy_weight: of policies in the loss, where values weigh one.
   """
 
   trunk: ValueNetwork
   num_actions: int
+  policy_weight: float = 0.05
 
   def __call__(self, features: jax.Array, beliefs: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns values `[R, P, H]`, the mover's first, and logits `[R, A, H]` of its moves.

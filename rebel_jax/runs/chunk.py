@@ -61,7 +61,7 @@ def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
   """Returns what a row of metrics says of a chunk that ends in `state`, but for `seconds`."""
   means, taken = chunk.means(), gradient_steps(state)
   step, solves = int(state.step), int(state.solves)
-  made = int(state.replay["value"].added.sum())
+  made = int(next(iter(state.replay.values())).added.sum())
   in_buffer = min(made, config.learning.buffer_size)
   return {
     "step": step,
@@ -79,7 +79,7 @@ def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
 
 
 def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
-  """Returns the statistics of learning by metric; those of the target `value` have no prefix.
+  """Returns the statistics of learning by metric; those of the first target have no prefix.
 
   Args:
     report: means of the chunk, which count steps before learning began as zero.
@@ -87,8 +87,8 @@ def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
   """
   share = steps / learned if learned else None
   metrics: dict[str, float | None] = {}
-  for name, stats in report.learned.items():
-    prefix = "" if name == "value" else f"{name}_"
+  for number, (name, stats) in enumerate(report.learned.items()):
+    prefix = f"{name}_" if number else ""
     for statistic, mean in stats._asdict().items():
       metrics[prefix + statistic] = float(mean) * share if share else None
   return metrics | {f"{name}_error": float(error) for name, error in report.held_out.items()}

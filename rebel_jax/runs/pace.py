@@ -65,7 +65,7 @@ class Pace:
     """
     if self.left(step) <= seconds:
       return 0
-    a_step = 2 * self.config.self_play.lanes
+    a_step = 2 * self.config.solves_per_step
     low, high = step, self.config.num_steps  # the first fits, the second does not
     while high - low > 1:
       middle = (low + high) // 2
@@ -79,7 +79,7 @@ def _evaluations(config: Config, step: int) -> int:
   every = config.evaluation.evaluate_every
   if not every or step >= config.num_steps:
     return 0
-  made = 2 * config.self_play.lanes * step
+  made = 2 * config.solves_per_step * step
   return (config.self_play.examples - 1) // every - made // every
 
 

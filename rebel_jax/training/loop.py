@@ -12,17 +12,13 @@ from jax.sharding import PartitionSpec as P
 
 from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
-from rebel_jax.training.self_play import Lanes, SelfPlay, init_lanes, self_play_step
+from rebel_jax.training.play import Play
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params
-from solvers.search.tables import SubgameTables
 from solvers.validation import is_concrete
 from solvers.xla.compiler_options import Work, jit_for_each
 
 DEVICES = "devices"
 MOST_STEPS = 256  # of one call of `Trainer.run`
-# Entries of a table. With all 1,128 hands of a turn endgame tables cost more than the network does,
-# and compiling them for a network takes too long; with the 91 of a deck of 18 cards it pays.
-_LARGE = 2**14
 # Fields of the state that have a leading axis `[D]`: each device's own.
 PER_DEVICE = ("lanes", "replay", "keys")
 
@@ -42,7 +38,7 @@ class TrainState(NamedTuple):
 
   params: dict[str, Any]
   optimizer_state: dict[str, Any]
-  lanes: Lanes
+  lanes: Any
   replay: dict[str, Replay]
   keys: jax.Array
   step: jax.Array
@@ -71,25 +67,25 @@ class Trainer:
   """Settings of the loop, all static.
 
   Attributes:
-    self_play: its settings, for one device.
+    self_play: how, on one device.
     targets: what is learned.
     buffer_size: examples of each target kept on each device.
     learn_steps: gradient steps after each self-play step.
     min_solves: subgames to solve before learning starts, all devices together.
   """
 
-  self_play: SelfPlay
+  self_play: Play
   targets: tuple[Target, ...]
   buffer_size: int
   learn_steps: int
   min_solves: int
 
-  def init(self, table: SubgameTables, seed: int, mesh: Mesh) -> TrainState:
+  def init(self, table: Any, seed: int, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
     return _compile_init(self, mesh)(table, np.uint32(seed))
 
   def run(
-    self, table: SubgameTables, state: TrainState, num_steps: int, mesh: Mesh
+    self, table: Any, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
     """Takes `num_steps` steps; `state` is donated. Compiled once, whatever their number.
 
@@ -98,20 +94,16 @@ class Trainer:
     """
     if num_steps > MOST_STEPS:
       raise ValueError(f"num_steps={num_steps} must be at most {MOST_STEPS}")
-    work = work_of_self_play(table, mesh) if is_concrete(state) else Work.PLAIN
+    work = self.work(table, mesh) if is_concrete(state) else Work.PLAIN
     return _runs[work](self, mesh, np.int32(num_steps), table, state)
 
-
-def work_of_self_play(table: SubgameTables, mesh: Mesh) -> Work:
-  """Returns what self-play spends its time on, which decides how it is compiled."""
-  if mesh.devices.flat[0].platform != "cpu":
-    return Work.PLAIN
-  trees = [stage.trees for stage in table.stages]
-  large = any(tree.num_nodes * tree.num_infostates >= _LARGE for tree in trees)
-  return Work.TREES if large else Work.NETWORKS
+  def work(self, table: Any, mesh: Mesh) -> Work:
+    """Returns what self-play spends its time on, which decides how it is compiled."""
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    return self.self_play.work(table) if on_cpu else Work.PLAIN
 
 
-def place(table: SubgameTables, mesh: Mesh) -> SubgameTables:
+def place(table: Any, mesh: Mesh) -> Any:
   """Returns the subgames on every device of `mesh`, so that `Trainer.run` does not copy them anew.
 
   Many variants of hold'em take gigabytes.
@@ -141,7 +133,7 @@ def _compile_init(trainer: Trainer, mesh: Mesh):
   return jax.jit(functools.partial(_init, trainer, mesh.devices.size), out_shardings=where)
 
 
-def _init(trainer: Trainer, num_devices: int, table: SubgameTables, seed: jax.Array) -> TrainState:
+def _init(trainer: Trainer, num_devices: int, table: Any, seed: jax.Array) -> TrainState:
   params_key, play_key = jax.random.split(jax.random.key(seed))
   params = init_params(trainer.targets, params_key)
 
@@ -153,7 +145,7 @@ def _init(trainer: Trainer, num_devices: int, table: SubgameTables, seed: jax.Ar
   return TrainState(
     params=params,
     optimizer_state={t.name: t.learner.optimizer().init(params[t.name]) for t in trainer.targets},
-    lanes=jax.vmap(functools.partial(init_lanes, table, trainer.self_play.num_lanes))(lane_keys),
+    lanes=jax.vmap(functools.partial(trainer.self_play.init, table))(lane_keys),
     replay=jax.tree.map(on_each, replay),
     keys=jax.random.split(play_key, num_devices),
     step=jnp.zeros((), jnp.int32),
@@ -176,7 +168,7 @@ def _run_on_mesh(trainer: Trainer, mesh: Mesh, num_steps: jax.Array, table, stat
 _runs = jit_for_each(_run_on_mesh, static_argnames=("trainer", "mesh"), donate_argnames="state")
 
 
-def _run_on_device(trainer: Trainer, num_steps: jax.Array, table: SubgameTables, state: TrainState):
+def _run_on_device(trainer: Trainer, num_steps: jax.Array, table: Any, state: TrainState):
   # Here the leading axis is one device long.
   own = {n: jax.tree.map(lambda x: x[0], getattr(state, n)) for n in PER_DEVICE}
   state = state._replace(**own)
@@ -195,9 +187,9 @@ def _run_on_device(trainer: Trainer, num_steps: jax.Array, table: SubgameTables,
   return state._replace(**own), reports
 
 
-def _step(trainer: Trainer, table: SubgameTables, state: TrainState, _):
+def _step(trainer: Trainer, table: Any, state: TrainState, _):
   key, play_key, sample_key = jax.random.split(state.keys, 3)
-  played = self_play_step(table, trainer.self_play, state.lanes, state.params, play_key)
+  played = trainer.self_play.step(table, state.lanes, state.params, play_key)
   replay, held_out = {}, {}
   for target in trainer.targets:
     examples, valid = target.examples_of(played.searched)

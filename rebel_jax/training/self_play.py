@@ -15,8 +15,15 @@ from solvers.search.batch import SearchResult, sample_stop, search_batch
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
 from solvers.search.subgames import Roots, Stage, Subgames
+from solvers.search.tables import SubgameTables
 from solvers.sweeps.levels import Levels, split_levels
 from solvers.sweeps.problem import make_problem
+from solvers.xla.compiler_options import Work
+
+
+# Entries of a table. With all 1,128 hands of a turn endgame tables cost more than the network does,
+# and compiling them for a network takes too long; with the 91 of a deck of 18 cards it pays.
+_LARGE = 2**14
 
 
 class Lanes(NamedTuple):
@@ -87,6 +94,21 @@ class SelfPlay:
   share_start: bool = False
   num_starts: int = 1
   random_beliefs: bool = False
+
+
+  def init(self, table: Subgames, key: jax.Array) -> Lanes:
+    """Returns lanes that all begin a game."""
+    return init_lanes(table, self.num_lanes, key)
+
+  def step(self, table: Subgames, lanes: Lanes, params: Any, key: jax.Array) -> "Played":
+    """Does what `self_play_step` says."""
+    return self_play_step(table, self, lanes, params, key)
+
+  def work(self, table: SubgameTables) -> Work:
+    """Returns whether a step spends its time in networks or in tables."""
+    trees = [stage.trees for stage in table.stages]
+    large = any(tree.num_nodes * tree.num_infostates >= _LARGE for tree in trees)
+    return Work.TREES if large else Work.NETWORKS
 
 
 class SelfPlayStats(NamedTuple):

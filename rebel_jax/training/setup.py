@@ -8,19 +8,21 @@ import numpy as np
 from jax.sharding import Mesh
 
 import solvers
-from games import Game
+from games import Game, build_public_tree
 from games.poker import Holdem
 from games.size import check_size
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
 from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
+from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
 from rebel_jax.training import targets as training_targets
+from rebel_jax.training.growing_play import GrowingPlay, WholeGame
 from rebel_jax.training.learner import Learner
 from rebel_jax.training.loop import Trainer, make_mesh
 from rebel_jax.training.self_play import Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
-from solvers import Algorithm, warm_started
+from solvers import GTCFR, Algorithm, node_info, warm_started
 from solvers.search.find import FoundSubgames, find_subgames
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.subgames import Subgames
@@ -53,6 +55,49 @@ def make_network(config: Config, game: Game) -> ValueNetwork:
   if isinstance(game, Holdem):
     return PokerValueNetwork(table=Table.of(game), **sizes)
   return ValueNetwork(**sizes)
+
+
+def make_state_network(config: Config, game: Game) -> ValuePolicyNetwork:
+  """Returns the value-and-policy network of a configuration whose searches grow trees."""
+  actions = game.num_player_actions
+  trunk = ValueNetwork(num_infostates=(2 + actions) * game.num_infostates, **_layers(config))
+  return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
+
+
+def make_search(config: Config, *, evaluation: bool = False) -> GTCFR:
+  """Returns the settings of growing searches, of training or of evaluations.
+
+  Raises:
+    ConfigError: they do not go together.
+  """
+  growing = config.growing
+  numbers = growing.simulations, growing.per_update
+  if evaluation:
+    numbers = growing.eval_simulations, growing.eval_per_update
+  simulations, per_update = numbers
+  try:
+    return GTCFR(
+      simulations=simulations,
+      per_update=per_update,
+      mix=growing.mix,
+      puct=growing.puct,
+      temperature=growing.temperature,
+    )
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
+
+
+def make_whole_game(game: Game) -> WholeGame:
+  """Returns the tree that searches grow into.
+
+  Raises:
+    ConfigError: it is too large to be written out.
+  """
+  try:
+    tree = build_public_tree(game)
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
+  return WholeGame(tree, node_info(game, tree))
 
 
 def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
@@ -117,7 +162,10 @@ def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
     ConfigError: the game has hidden moves, and there is a policy network.
     ValueError: two targets have one name.
   """
-  networks = Networks(make_network(config, game), make_policy_network(config, game))
+  if config.grows:
+    networks = Networks(None, None, make_state_network(config, game))
+  else:
+    networks = Networks(make_network(config, game), make_policy_network(config, game), None)
   learning = config.learning
   learner = Learner(
     optimizer_name=learning.optimizer,
@@ -148,6 +196,35 @@ def make_tables(
   features = any(target.node_features for target in targets)
   return stack_variants(
     variants or [game], parts, by_stage=config.search.depth == "stage", node_features=features
+  )
+
+
+def make_growing_trainer(
+  config: Config, game: Game, targets: tuple[Target, ...], num_devices: int
+) -> Trainer:
+  """Returns the training loop of a configuration whose searches grow trees.
+
+  Raises:
+    ConfigError: the devices do not divide the work, or settings do not go together.
+  """
+  config.check_devices(num_devices)
+  growing, learning = config.growing, config.learning
+  play = GrowingPlay(
+    search=make_search(config),
+    network=NetworkStates(make_state_network(config, game)),
+    num_actions=game.num_player_actions,
+    num_lanes=config.self_play.lanes // num_devices,
+    num_solvers=-(-config.solves_per_step // num_devices),
+    query_share=growing.query_share,
+    recursive_share=growing.recursive_share,
+    exploration=growing.exploration,
+  )
+  return Trainer(
+    self_play=play,
+    targets=targets,
+    buffer_size=learning.buffer_size // num_devices,
+    learn_steps=config.learn_steps,
+    min_solves=(learning.min_examples + 1) // 2,
   )
 
 
@@ -232,16 +309,17 @@ class Setup:
 
   Attributes:
     config, game: the configuration and its game.
-    subgames: all depth-limited subgames of the game.
-    table: the subgames that self-play plays, in tables: those, or those of the game's variants.
+    subgames: all depth-limited subgames of the game; None where searches grow trees.
+    table: the subgames that self-play plays, in tables: those, or those of the game's variants; the
+      whole game where searches grow trees.
     trainer: the compiled loop that training begins with.
     mesh: the devices.
   """
 
   config: Config
   game: Game
-  subgames: FoundSubgames
-  table: SubgameTables
+  subgames: FoundSubgames | None
+  table: SubgameTables | WholeGame
   trainer: Trainer
   mesh: Mesh
 
@@ -273,6 +351,10 @@ def make_setup(config: Config) -> Setup:
   except ValueError as error:
     raise ConfigError(str(error)) from None
   config.check_devices(mesh.devices.size)
+  if config.grows:
+    whole, targets = make_whole_game(game), make_targets(config, game)
+    trainer = make_growing_trainer(config, game, targets, mesh.devices.size)
+    return Setup(config, game, None, whole, trainer, mesh)
   subgames = make_subgames(config, game)
   targets = make_targets(config, game)
   table = make_tables(config, game, subgames, targets)

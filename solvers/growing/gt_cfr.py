@@ -48,6 +48,7 @@ class Grown(NamedTuple):
     average_policy: `[N, H]`; zero for nodes that are not in the tree.
     root_values: `[P, H]` mean expected payoffs at the root; under alternatives those of an
       opponent that enters always.
+    root_mass: `[P, H]` the other's mass at the root that is compatible with an infostate.
     values: `[P, N, H]` mean expected payoff at every inner node, by each player's infostate: sums
       of counterfactual values over sums of the other's mass.
     reach: `[P, N, H]` players' ranges: average policy times public chance and what they were
@@ -59,6 +60,7 @@ class Grown(NamedTuple):
 
   average_policy: jax.Array
   root_values: jax.Array
+  root_mass: jax.Array
   values: jax.Array
   reach: jax.Array
   present: jax.Array
@@ -248,6 +250,7 @@ def _result(
   return Grown(
     average_policy=join_levels(average),
     root_values=root_values,
+    root_mass=problem.root_mass,
     values=values,
     reach=jnp.moveaxis(reach, 1, 0),
     present=growth.present,

@@ -79,10 +79,10 @@ def sample_pair(problem: RootedProblem, reach: Any, node: jax.Array, key: jax.Ar
   own = [jnp.where(here, problem.leaf_reach(reach[p], p), 0.0) for p in (0, 1)]
   first_key, second_key = jax.random.split(key)
   first = (own[0] * problem.compatible_mass(own[1], 0)).sum(axis=0)
-  first = _categorical(first_key, first)
+  first = categorical(first_key, first)
   held = jnp.where(here, jax.nn.one_hot(first, problem.num_infostates, dtype=own[0].dtype), 0.0)
   second = (own[1] * problem.compatible_mass(held, 1)).sum(axis=0)
-  return jnp.stack([first, _categorical(second_key, second)])
+  return jnp.stack([first, categorical(second_key, second)])
 
 
 def simulate(
@@ -117,13 +117,13 @@ def simulate(
     kids, there = children_of(node)
     mover = jnp.asarray(tree.kind)[node]
     moves, player = mover < CHANCE, jnp.minimum(mover, 1)
-    options = there[:, None] & _comes_from(tree, kids, player, hands[player])
-    by_policy = _categorical(keys[0], jnp.where(options, view.policy[kids], 0.0).reshape(-1))
+    options = there[:, None] & comes_from(tree, kids, player, hands[player])
+    by_policy = categorical(keys[0], jnp.where(options, view.policy[kids], 0.0).reshape(-1))
     by_puct = _puct(view, growth, node, kids, options, hands, player, rules)
     chosen = jnp.where(jax.random.uniform(keys[1]) < rules.puct_share, by_puct, by_policy)
-    dealt = _categorical(keys[2], _chance_weights(tree, kids, there, hands))
+    dealt = categorical(keys[2], chance_weights(tree, kids, there, hands))
     child = kids[jnp.where(moves, chosen // tree.num_infostates, dealt)]
-    after = jnp.stack([_follow(tree, child, p, hands[p]) for p in (0, 1)])
+    after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)])
     after = jnp.where(moves & (jnp.arange(2) == player), chosen % tree.num_infostates, after)
     return _Walk(
       child,
@@ -147,7 +147,7 @@ def simulate(
   kids, there = children_of(end.node)
   mover = jnp.asarray(tree.kind)[end.node]
   player = jnp.minimum(mover, 1)
-  options = there[:, None] & _comes_from(tree, kids, player, end.hands[player])
+  options = there[:, None] & comes_from(tree, kids, player, end.hands[player])
   joins = _joins(view, kids, there, options, mover < CHANCE, rules) & ~missing
   present = growth.present.at[kids].max(joins).at[end.node].set(True)
   counts = end.counted.astype(growth.visits.dtype)
@@ -170,13 +170,13 @@ class _Walk(NamedTuple):
   counted: jax.Array  # [depth]
 
 
-def _categorical(key: jax.Array, weights: jax.Array) -> jax.Array:
+def categorical(key: jax.Array, weights: jax.Array) -> jax.Array:
   """Samples an index by weights, which may all be zero."""
   tiny = jnp.finfo(weights.dtype).tiny
   return jax.random.categorical(key, jnp.log(jnp.maximum(weights, 0.0) + tiny))
 
 
-def _comes_from(tree: PublicTree, kids: jax.Array, player: jax.Array, held: jax.Array):
+def comes_from(tree: PublicTree, kids: jax.Array, player: jax.Array, held: jax.Array):
   """Says which infostates of children `player` may come to from infostate `held`: `[A, H]`."""
   if tree.infostate_parent is None:
     return jnp.broadcast_to(
@@ -186,21 +186,21 @@ def _comes_from(tree: PublicTree, kids: jax.Array, player: jax.Array, held: jax.
   return same if tree.possible is None else same & jnp.asarray(tree.possible)[kids, player]
 
 
-def _follow(tree: PublicTree, child: jax.Array, player: int, held: jax.Array) -> jax.Array:
+def follow(tree: PublicTree, child: jax.Array, player: int, held: jax.Array) -> jax.Array:
   """Returns the infostate at `child` of a player who did not move."""
   return held if tree.infostate_parent is None else jnp.argmax(
-    _comes_from(tree, child[None], jnp.asarray(player), held)[0]
+    comes_from(tree, child[None], jnp.asarray(player), held)[0]
   )  # fmt: skip
 
 
-def _chance_weights(tree: PublicTree, kids, there, hands) -> jax.Array:
+def chance_weights(tree: PublicTree, kids, there, hands) -> jax.Array:
   """Returns how likely chance deals each child to these infostates: `[A]`, not normalised."""
   if tree.chance_probability is None:
     return there.astype(tree.dtype)
   weights = jnp.where(there, jnp.asarray(tree.chance_probability)[kids], 0.0)
   for player in (0, 1):
     if tree.possible is not None:
-      reached = _comes_from(tree, kids, jnp.asarray(player), hands[player])
+      reached = comes_from(tree, kids, jnp.asarray(player), hands[player])
       reached &= jnp.asarray(tree.possible)[kids, player]
       weights *= reached.any(axis=1)
   if tree.dealt is not None and tree.hands is not None:

@@ -78,4 +78,4 @@ def test_what_self_play_consists_of(preset, large, work, monkeypatch):
   setup = make_setup(get_preset(preset))
   if setup.mesh.devices.flat[0].platform != "cpu":
     work = Work.PLAIN
-  assert training.work_of_self_play(setup.table, setup.mesh) == work
+  assert setup.trainer.work(setup.table, setup.mesh) == work

@@ -2,11 +2,16 @@
 
 A target is a record (`target.Target`), made by its file's `make_target`. Its name is the key of its
 parameters, its optimizer and its buffer in `TrainState` and in checkpoints, and the prefix of its
-metrics. Searches ask the networks of `value` and, if there is one, `policy`.
+metrics. Searches ask the networks of `value` and, if there is one, `policy`; those in trees that
+grow ask the one of `value_policy`.
 """
 
-from rebel_jax.training.targets import policy, value
+from rebel_jax.training.targets import policy, value, value_policy
 from rebel_jax.training.targets.target import TargetMaker
 
 # In the order in which their parameters are drawn.
-TARGETS: tuple[TargetMaker, ...] = (value.make_target, policy.make_target)
+TARGETS: tuple[TargetMaker, ...] = (
+  value.make_target,
+  policy.make_target,
+  value_policy.make_target,
+)

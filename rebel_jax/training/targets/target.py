@@ -14,6 +14,7 @@ from games import Game
 from rebel_jax.config.config import Config
 from rebel_jax.networks.policy import PolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.networks.value_policy import ValuePolicyNetwork
 from rebel_jax.training.learner import Learner
 from rebel_jax.training.self_play import Searched
 from solvers.search.subgames import Stage
@@ -104,10 +105,11 @@ class Target:
 
 
 class Networks(NamedTuple):
-  """The networks that searches ask; `policy` is None without one."""
+  """The networks that searches ask; those that a configuration lacks are None."""
 
-  value: ValueNetwork
+  value: ValueNetwork | None
   policy: PolicyNetwork | None
+  value_policy: ValuePolicyNetwork | None
 
 
 # (config, game, networks, learner) -> the target, None where the configuration has none. `learner`

@@ -72,8 +72,10 @@ def most_examples(stage: Stage, shared: bool) -> int:
   return 0 if shared else 2
 
 
-def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target:
-  """Returns the target that every configuration has."""
+def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
+  """Returns the target of ReBeL's searches, None where trees grow."""
+  if networks.value is None:
+    return None
   features, beliefs = pbs_arrays(game)
   values = array(game.num_infostates)
   return Target(

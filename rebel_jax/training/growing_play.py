@@ -1,0 +1,250 @@
+"""Sound self-play by growing searches, and the lanes that solve what they asked (section 3.3).
+
+Half of the lanes play: at each decision they search from what the same player's last search left.
+Some of the questions that their searches asked the network enter a queue, and the other lanes solve
+those, without a gadget, for the network to learn from (Player of Games, algorithm 2).
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from games.public_tree import PublicTree
+from rebel_jax.training import replay as replays
+from rebel_jax.training.replay import Replay
+from rebel_jax.training.self_play import Played, SelfPlayStats
+from solvers import GTCFR, NodeInfo, StateFunction
+from solvers.growing.gt_cfr import Given, Grown, grow
+from solvers.growing.next_start import Left, next_start
+from solvers.growing.play_on import Table, deal, play_on
+from solvers.growing.resolving import Promises
+from solvers.growing.states import seat_of
+from solvers.xla.compiler_options import Work
+
+
+class Question(NamedTuple):
+  """A public belief state that a search asked about: its node and `[P, H]` beliefs."""
+
+  node: jax.Array
+  beliefs: jax.Array
+
+
+class GrowingLanes(NamedTuple):
+  """The states of `B` games of self-play, and what waits to be solved.
+
+  Attributes:
+    nodes: `[B]` the decisions that the games stand at.
+    hands: `[B, P]` the players' infostates there.
+    moves: `[B]` how many were made in each game.
+    left: `[B, P, ...]` by each player's last search of the game.
+    waiting: questions, of which `taken` `[]` were taken out.
+    taken: see `waiting`.
+  """
+
+  nodes: jax.Array
+  hands: jax.Array
+  moves: jax.Array
+  left: Left
+  waiting: Replay
+  taken: jax.Array
+
+
+class Solved(NamedTuple):
+  """Public belief states and what searches made of them, as training targets see them.
+
+  Attributes:
+    features: `[E, F]` as the mover sees them.
+    beliefs: `[E, P, H]` the mover's first, as are all that follow.
+    values: `[E, P, H]` mean expected payoffs.
+    value_weight: `[E, P, H]` 1 where there is a value.
+    policy: `[E, A, H]` of the mover: by action and the infostate that it leads to.
+    comes_from: `[E, A, H]` the infostate that a move is made from; -1 where there is none.
+    policy_weight: `[E, H]` 1 where the mover has a policy.
+    active: `[E]` bool; other rows are meaningless.
+  """
+
+  features: jax.Array
+  beliefs: jax.Array
+  values: jax.Array
+  value_weight: jax.Array
+  policy: jax.Array
+  comes_from: jax.Array
+  policy_weight: jax.Array
+  active: jax.Array
+
+
+class WholeGame(NamedTuple):
+  """The tree that all searches grow into, and its nodes' features."""
+
+  tree: PublicTree
+  nodes: NodeInfo
+
+  @property
+  def num_subgames(self) -> int:
+    """Every decision is the root of one."""
+    return sum(level.num_inner for level in self.tree.structure.levels)
+
+
+@dataclasses.dataclass(frozen=True)
+class GrowingPlay:
+  """Settings of self-play by growing searches, all static.
+
+  Attributes:
+    search: of both kinds of lanes.
+    network: what searches ask.
+    num_actions: A, of its answers.
+    num_lanes: B, games side by side.
+    num_solvers: questions solved in a step.
+    query_share: of the searches of play, how many leave a question to solve.
+    recursive_share: the same of the searches that solve questions.
+    exploration: probability of a uniform move.
+  """
+
+  search: GTCFR
+  network: StateFunction
+  num_actions: int
+  num_lanes: int
+  num_solvers: int
+  query_share: float = 0.9
+  recursive_share: float = 0.1
+  exploration: float = 0.1
+
+  @property
+  def num_waiting(self) -> int:
+    """Questions that the queue has room for; the newest overwrite the oldest."""
+    return 8 * max(self.num_lanes, self.num_solvers)
+
+  def work(self, table: WholeGame) -> Work:
+    """Returns networks: they take most of the time where trees are small."""
+    return Work.NETWORKS
+
+  def init(self, table: WholeGame, key: jax.Array) -> GrowingLanes:
+    """Returns lanes that all begin a game."""
+    tree = table.tree
+    slots = Table.of(table.tree, table.nodes)
+    nodes, hands = jax.vmap(functools.partial(deal, slots))(jax.random.split(key, self.num_lanes))
+    left = jax.tree.map(
+      lambda x: jnp.broadcast_to(x, (self.num_lanes, 2, *x.shape)), Left.nothing(tree)
+    )
+    one = Question(
+      jax.ShapeDtypeStruct((), jnp.int32),
+      jax.ShapeDtypeStruct((2, tree.num_infostates), tree.dtype),
+    )
+    zeros = jnp.zeros(self.num_lanes, jnp.int32)
+    waiting = replays.make_replay(one, self.num_waiting)
+    return GrowingLanes(nodes, hands, zeros, left, waiting, jnp.zeros((), jnp.int32))
+
+  def step(self, table: WholeGame, lanes: GrowingLanes, params: Any, key: jax.Array) -> Played:
+    """Makes one move in each game, and solves as many questions as there are lanes for it."""
+    search_key, play_key, ask_key = jax.random.split(key, 3)
+    tree, slots = table.tree, Table.of(table.tree, table.nodes)
+    mover = jnp.asarray(tree.kind)[lanes.nodes]
+    each = jnp.arange(self.num_lanes)
+    before = jax.tree.map(lambda x: x[each, mover], lanes.left)
+    starts = jax.vmap(functools.partial(next_start, tree))(before, lanes.nodes, mover)
+    lanes, asked, active = self._take(lanes)
+    rows = _together(starts, lanes.nodes, asked)
+    axes = Given(None, 0, 0, 0, 0, None)
+    given = Given(params, *rows, None)
+
+    def search(given: Given, key: jax.Array) -> Grown:
+      rounds = self.search.rounds
+      how = self.search.of_any_length()
+      return grow(tree, table.nodes, key, given, rounds, how, network=self.network)
+
+    keys = jax.random.split(search_key, self.num_lanes + self.num_solvers)
+    grown = jax.vmap(search, in_axes=(axes, 0))(given, keys)
+    played, solved = (
+      jax.tree.map(lambda x, s=s: x[s], grown)
+      for s in (slice(self.num_lanes), slice(self.num_lanes, None))
+    )
+    lanes = self._ask(lanes, grown, active, ask_key)
+    lanes = self._play(slots, lanes, starts.root, played, play_key)
+    examples = self._examples(table, asked, solved, active)
+    questions = grown.asked.count.sum() / (self.search.rounds * self.search.updates_per_round)
+    stats = SelfPlayStats(active.sum(dtype=jnp.int32), questions.astype(jnp.int32))
+    return Played(lanes, (examples,), stats)
+
+  def _take(self, lanes: GrowingLanes) -> tuple[GrowingLanes, Question, jax.Array]:
+    """Takes questions out of the queue, the longest waiting first; and which there are `[S]`."""
+    waiting = lanes.waiting
+    first = jnp.maximum(lanes.taken, waiting.added - waiting.capacity)
+    places = first + jnp.arange(self.num_solvers)
+    active = places < waiting.added
+    asked = jax.tree.map(lambda x: x[places % waiting.capacity], waiting.examples)
+    uniform = jnp.full_like(asked.beliefs, 1.0 / asked.beliefs.shape[-1])
+    beliefs = jnp.where(active[:, None, None], asked.beliefs, uniform)
+    taken = jnp.minimum(first + self.num_solvers, waiting.added)
+    return lanes._replace(taken=taken), Question(asked.node, beliefs), active
+
+  def _ask(
+    self, lanes: GrowingLanes, grown: Grown, active: jax.Array, key: jax.Array
+  ) -> GrowingLanes:
+    """Puts some of what searches asked into the queue."""
+    share = jnp.concatenate(
+      [jnp.full(self.num_lanes, self.query_share), self.recursive_share * active]
+    )
+    chosen = jax.random.uniform(key, share.shape) < share
+    questions = Question(grown.asked.node, grown.asked.beliefs)
+    return lanes._replace(waiting=replays.add(lanes.waiting, questions, chosen))
+
+  def _play(
+    self, slots: Table, lanes: GrowingLanes, roots: jax.Array, played: Grown, key: jax.Array
+  ) -> GrowingLanes:
+    """Makes the moves that searches found; games that end begin anew."""
+    move_key, new_key = jax.random.split(key)
+    go = functools.partial(play_on, slots, exploration=self.exploration)
+    keys = jax.random.split(move_key, self.num_lanes)
+    nodes, hands, over = jax.vmap(go)(lanes.nodes, lanes.hands, played.average_policy, keys)
+    news = jax.vmap(functools.partial(deal, slots))(jax.random.split(new_key, self.num_lanes))
+    mover = jnp.asarray(slots.tree.kind)[lanes.nodes]
+    each = jnp.arange(self.num_lanes)
+    left = jax.vmap(Left.of)(roots, played)
+    left = jax.tree.map(lambda x, y: x.at[each, mover].set(y), lanes.left, left)
+    left = left._replace(root=jnp.where(over[:, None], -1, left.root))
+    return lanes._replace(
+      nodes=jnp.where(over, news[0], nodes),
+      hands=jnp.where(over[:, None], news[1], hands),
+      moves=jnp.where(over, 0, lanes.moves + 1),
+      left=left,
+    )
+
+  def _examples(
+    self, table: WholeGame, asked: Question, solved: Grown, active: jax.Array
+  ) -> Solved:
+    tree = table.tree
+    mover = jnp.asarray(tree.kind)[asked.node]
+    seen = jnp.asarray(table.nodes.features)
+    features = jnp.where((mover == 1)[:, None], seen[1, asked.node], seen[0, asked.node])
+    weight = (solved.root_mass > 0).astype(tree.dtype)
+    if tree.possible is not None:
+      weight *= jnp.asarray(tree.possible)[asked.node]
+    slots = Table.of(tree, table.nodes)
+    policy, comes_from = jax.vmap(functools.partial(slots.moves_from, self.num_actions))(
+      asked.node, solved.average_policy
+    )
+    own_first = functools.partial(seat_of, mover)
+    weight = own_first(weight)
+    return Solved(
+      features=features,
+      beliefs=own_first(asked.beliefs),
+      values=own_first(solved.root_values),
+      value_weight=weight,
+      policy=policy,
+      comes_from=comes_from,
+      policy_weight=weight[:, 0] * (mover < 2)[:, None],
+      active=active,
+    )
+
+
+def _together(starts: Any, nodes: jax.Array, asked: Question) -> tuple[Any, ...]:
+  """Returns roots, current nodes, beliefs and promises of both kinds of searches, play's first."""
+  number, dtype = len(asked.node), asked.beliefs.dtype
+  none = Promises.none(asked.beliefs.shape[-1], dtype)
+  nobody = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), none)
+  first = starts.root, nodes, starts.beliefs, starts.promises
+  second = asked.node, asked.node, asked.beliefs, nobody
+  return jax.tree.map(lambda x, y: jnp.concatenate([x.astype(y.dtype), y]), first, second)

@@ -1,0 +1,117 @@
+"""What searches made of public belief states that other searches asked about (section 3.4)."""
+
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+
+from games import Game
+from rebel_jax.config.config import Config
+from rebel_jax.networks.value_policy import ValuePolicyNetwork
+from rebel_jax.training.growing_play import Solved
+from rebel_jax.training.learner import Learner
+from rebel_jax.training.targets.target import Networks, Target, array, pbs_arrays
+
+
+class Examples(NamedTuple):
+  """One example for each public belief state, the mover's rows first; see `Solved`.
+
+  Attributes:
+    features: `[E, F]`.
+    beliefs: `[E, 2 * H]`.
+    values, value_weight: `[E, P, H]`.
+    policy, comes_from: `[E, A, H]`.
+    policy_weight: `[E, H]`.
+  """
+
+  features: Any  # [E, F]
+  beliefs: Any  # [E, 2 * H]
+  values: Any  # [E, P, H]
+  value_weight: Any  # [E, P, H]
+  policy: Any  # [E, A, H]
+  comes_from: Any  # [E, A, H]
+  policy_weight: Any  # [E, H]
+
+  @property
+  def inputs(self) -> tuple[Any, ...]:
+    """Inputs of the network."""
+    return self.features, self.beliefs
+
+
+def make_examples(network: ValuePolicyNetwork, searched: Solved) -> tuple[Examples, jax.Array]:
+  """Returns an example for each state that was solved."""
+  fields = searched._asdict()
+  active = fields.pop("active")
+  fields["beliefs"] = searched.beliefs.reshape(len(active), -1)
+  return Examples(**fields), active
+
+
+def errors(
+  network: ValuePolicyNetwork, predicted: tuple[jax.Array, jax.Array], examples: Examples
+) -> tuple[jax.Array, jax.Array]:
+  """Returns Huber losses of values, then divergences of policies, and weights: `[E, 3, H]` each.
+
+  A divergence is KL(target || predicted) at an infostate, whose moves share a softmax.
+  """
+  values, logits = predicted
+  chex.assert_equal_shape([values, examples.values, examples.value_weight])
+  of_values = optax.huber_loss(values, examples.values)
+  of_policy = divergence(logits, examples.policy, examples.comes_from)
+  weights = [examples.value_weight, network.policy_weight * examples.policy_weight[:, None]]
+  found = jnp.concatenate([of_values, of_policy[:, None]], axis=1)
+  return found, jnp.concatenate(weights, axis=1)
+
+
+def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> jax.Array:
+  """Returns KL(target || softmax of logits) at each infostate, zero without a target: `[E, H]`.
+
+  Args:
+    logits, target: `[E, A, H]` by action and the infostate that it leads to.
+    comes_from: `[E, A, H]` the infostate that moves are made from; -1 where there is no move.
+  """
+  num_infostates = logits.shape[-1]
+  size = (len(logits), -1)
+  moves = comes_from.reshape(size)
+  is_from = moves[:, :, None] == jnp.arange(num_infostates)  # [E, A * H, H]
+  logits, target = logits.reshape(size), target.reshape(size)
+  split = jnp.where(is_from, logits[:, :, None], -jnp.inf)
+  there = is_from.any(axis=1)
+  total = jax.nn.logsumexp(jnp.where(there[:, None], split, 0.0), axis=1)
+  safe = jnp.where(target > 0, target, 1.0)
+  gain = target * (jnp.log(safe) - logits)
+  summed = jnp.where(is_from, gain[:, :, None], 0.0).sum(axis=1)
+  mass = jnp.where(is_from, target[:, :, None], 0.0).sum(axis=1)
+  return jnp.where(there, summed + mass * total, 0.0)
+
+
+def most_examples(stage: Any, shared: bool) -> int:
+  """Returns one: of each question that is solved."""
+  return 1
+
+
+def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
+  """Returns the target of searches in trees that grow, None for ReBeL's."""
+  if networks.value_policy is None:
+    return None
+  features, beliefs = pbs_arrays(game)
+  number, actions = game.num_infostates, networks.value_policy.num_actions
+  return Target(
+    name="value_policy",
+    network=networks.value_policy,
+    learner=learner,
+    example=Examples(
+      features,
+      beliefs,
+      values=array(2, number),
+      value_weight=array(2, number),
+      policy=array(actions, number),
+      comes_from=array(actions, number, dtype=jnp.int32),
+      policy_weight=array(number),
+    ),
+    make_examples=make_examples,
+    errors=errors,
+    most_examples=most_examples,
+    held_out=True,
+  )
