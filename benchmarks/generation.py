@@ -126,6 +126,7 @@ def measure(options: Options) -> dict:
   num_devices = setup.mesh.devices.size
   trainer, table = setup.trainer, setup.table
   network, settings = make_network(config, setup.game), trainer.self_play
+  assert isinstance(settings, SelfPlay)
   params = trainer.init(table, 0, setup.mesh).params
   lanes = jax.tree.map(
     lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), init_lanes(table, settings.num_lanes)

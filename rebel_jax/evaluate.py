@@ -18,11 +18,15 @@ import solvers
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint, checksums
 from rebel_jax.config import allowed, groups
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.config import Config
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
+from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.evaluation.spots import at_spot
 from rebel_jax.runs.display import Display
+from rebel_jax.runs.measure import of_seeds
 from solvers.search.playthroughs import Sampled
 
 
@@ -48,6 +52,12 @@ class Options:
       was stopped, or with more playthroughs where it ended; made if missing.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
+    simulations: Simulations of each search of a network whose searches grow trees; None for the
+      run's eval_simulations.
+    per_update: Simulations for each update of such searches; None for the run's eval_per_update.
+    mix: How far the opponent may change its range when they search again; None for the run's.
+    seeds: Agents of different seeds that search so; their exploitabilities are exact, so there are
+      no playthroughs.
     json: Print one JSON object on standard output instead of a table.
   """
 
@@ -60,6 +70,10 @@ class Options:
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   keep: Annotated[str | None, allowed.optional(allowed.text("FILE"))] = None
   unsafe: bool = False
+  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
+  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
+  mix: Annotated[float | None, allowed.optional(allowed.number(1.0, zero=True))] = None
+  seeds: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
   json: bool = False
 
 
@@ -74,6 +88,9 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   shown = display or Display(quiet=True)
   policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
   config = policy.config
+  _check_kind(options, config)
+  if config.grows:
+    return _measure_growing(options, policy, shown, began)
   algorithm = options.algorithm or config.evaluation.eval_algorithm
   depth = options.depth or config.search.depth
   with shown:
@@ -115,6 +132,15 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     "iterations": options.iterations,
     "algorithm": algorithm,
     "depth": depth,
+    **_about(options, policy, began),
+    "course": course,
+  }
+
+
+def _about(options: Options, policy: checkpoint.Policy, began: float) -> dict[str, Any]:
+  """Returns what was measured, and where."""
+  config = policy.config
+  return {
     "seed": options.seed,
     "checkpoint": policy.about["checkpoint"],
     "preset": config.preset,
@@ -124,7 +150,62 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     "examples": policy.about.get("examples"),
     "seconds": round(time.monotonic() - began, 3),
     "device": jax.devices()[0].device_kind,
-    "course": course,
+  }
+
+
+# Options that only searches of one kind have.
+_OF_REBEL = ("playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe")
+_OF_GROWING = ("simulations", "per_update", "mix", "seeds")
+
+
+def _check_kind(options: Options, config: Config) -> None:
+  """Checks that no option is about searches of the other kind.
+
+  Raises:
+    ConfigError: one is.
+  """
+  defaults = {field.name: field.default for field in dataclasses.fields(Options)}
+  for name in _OF_REBEL if config.grows else _OF_GROWING:
+    value = getattr(options, name)
+    if value != defaults[name]:
+      kind = "grow trees" if config.grows else "do not grow trees"
+      allowed_ones = _OF_GROWING if config.grows else _OF_REBEL
+      raise ConfigError(
+        f"{name}={value!r} is not for {options.checkpoint!r}, whose searches {kind}; allowed are: "
+        f"{', '.join(allowed_ones)}"
+      )
+
+
+def _measure_growing(
+  options: Options, policy: checkpoint.Policy, shown: Display, began: float
+) -> dict[str, Any]:
+  """Returns what the command prints of a network whose searches grow trees."""
+  changes = {
+    "eval_simulations": options.simulations,
+    "eval_per_update": options.per_update,
+    "mix": options.mix,
+  }
+  given = {name: value for name, value in changes.items() if value is not None}
+  config = policy.config.replace(**given)
+  seeds = config.growing.final_seeds if options.seeds is None else options.seeds
+  with shown:
+    shown.show("compiling", 0.0)
+    evaluator = ResolvingEvaluator(config)
+    started = time.monotonic()
+
+    def progress(done: int, total: int) -> None:
+      left = (time.monotonic() - started) * (total - done) / done
+      shown.show(
+        f"{seeds} seeds", done / total, f"{done:,} of {total:,} searches, {left:.0f} s left"
+      )
+
+    found = evaluator.exploitabilities(
+      policy.params, seeds=range(options.seed, options.seed + seeds), progress=progress
+    )
+  return of_seeds(found, evaluator.search) | {
+    "mix": config.growing.mix,
+    **_about(options, policy, began),
+    "course": found,
   }
 
 

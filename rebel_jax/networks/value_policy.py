@@ -5,7 +5,6 @@ from typing import Any
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 
 from rebel_jax.networks.value import ValueNetwork
 from solvers import StateAnswer, StateQuery
@@ -54,6 +53,7 @@ class NetworkStates:
     """Answers a query."""
     encoded = query.encoded
     if encoded is None:
+      assert query.features is not None
       encoded = self.encode(params, query.features)
     beliefs = query.beliefs.reshape(len(query.beliefs), -1)
     arguments = params["value_policy"], encoded, beliefs

@@ -2,12 +2,82 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.runs.stopping import RunError
+from solvers import GTCFR
+
+
+def measure_any(
+  evaluator: Evaluator | ResolvingEvaluator, *arguments: Any, **options: Any
+) -> dict[str, Any]:
+  """Does what `measure` or `measure_growing` does, as the evaluator is."""
+  if isinstance(evaluator, ResolvingEvaluator):
+    return measure_growing(evaluator, *arguments, **options)
+  return measure(evaluator, *arguments, **options)
+
+
+def headline(row: dict[str, Any]) -> float | None:
+  """Returns the exploitability that a row of metrics is about, if one was measured."""
+  return row.get("exploitability", row.get("exploitability_mean"))
+
+
+def conditions(row: dict[str, Any]) -> str:
+  """Returns how that was measured."""
+  if "exploitability_mean" in row:
+    low, high = row["exploitability_min"], row["exploitability_max"]
+    return (
+      f"{low:.4f} to {high:.4f} for {row['seeds']} seeds, {row['simulations']:,} simulations, "
+      f"{row['per_update']:g} an update"
+    )
+  return f"{row['playthroughs']} playthroughs, {row['iterations']:,} iterations"
+
+
+def measure_growing(
+  evaluator: ResolvingEvaluator,
+  params: Any,
+  config: Config,
+  step: int,
+  *,
+  final: bool,
+  progress: Callable[[float, str], None],
+) -> dict[str, Any]:
+  """Measures the exploitability of agents of several seeds; arguments as for `measure`.
+
+  Raises:
+    RunError: what is measured is not finite.
+  """
+  number = config.growing.final_seeds if final else config.growing.eval_seeds
+  began = time.monotonic()
+  try:
+    found = evaluator.exploitabilities(
+      params,
+      seeds=[(config.seed + step + i) % 2**32 for i in range(number)],
+      progress=lambda done, total: progress(
+        done / total, f"{number} seeds, {done:,} of {total:,} searches"
+      ),
+    )
+  except ConfigError as error:
+    raise RunError(f"{error}: training stopped at step {step}") from None
+  return of_seeds(found, evaluator.search) | {
+    "evaluation_seconds": round(time.monotonic() - began, 3)
+  }
+
+
+def of_seeds(found: Sequence[float], search: GTCFR) -> dict[str, Any]:
+  """Returns what is said of the exploitabilities of several seeds."""
+  return {
+    "exploitability_mean": sum(found) / len(found),
+    "exploitability_min": min(found),
+    "exploitability_max": max(found),
+    "seeds": len(found),
+    "simulations": search.simulations,
+    "per_update": search.per_update,
+  }
 
 
 def measure(

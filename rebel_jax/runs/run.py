@@ -16,13 +16,19 @@ from rebel_jax.config.config import Config
 from rebel_jax.config.presets import paper_exploitability
 from rebel_jax.devices.processes import agree, share
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import Display, duration, progress_text
-from rebel_jax.runs.measure import measure
+from rebel_jax.runs.measure import conditions, headline, measure_any
 from rebel_jax.runs.pace import Plan
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
-from rebel_jax.runs.summary import plot_exploitability, resume_command, summary
+from rebel_jax.runs.summary import (
+  plan_text,
+  plot_exploitability,
+  resume_command,
+  summary,
+)
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup
 
@@ -136,7 +142,11 @@ class _Run:
     )
     self.events = metrics.EventFiles(folder, self.step) if self.config.run.tensorboard else None
     self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
-    self.evaluator = Evaluator(self.config, game=setup.game, subgames=setup.subgames)
+    self.evaluator: Evaluator | ResolvingEvaluator
+    if setup.subgames is None:
+      self.evaluator = ResolvingEvaluator(self.config, game=setup.game, whole=setup.table)
+    else:
+      self.evaluator = Evaluator(self.config, game=setup.game, subgames=setup.subgames)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
@@ -162,10 +172,7 @@ class _Run:
       self.display.say("nothing left to do: raise --examples to go on")
     else:
       self.display.say(
-        f"compiling self-play and learning: {self.setup.table.num_subgames} subgames of depth "
-        f"{config.search.depth}, {config.self_play.lanes} lanes, {config.search.iterations} "
-        "iterations a search"
-        + (f", {config.last_iterations} at the end" if config.late_step < config.num_steps else "")
+        f"compiling self-play and learning: {plan_text(config, self.setup.table.num_subgames)}"
       )
     goes_on = True
     while goes_on and not self.finished:
@@ -347,14 +354,16 @@ class _Run:
       self.display.show("evaluating", fraction, text)
 
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
-    row = measure(self.evaluator, params, self.config, self.step, final=final, progress=progress)
-    self.exploitability = row["exploitability"]
+    row = measure_any(
+      self.evaluator, params, self.config, self.step, final=final, progress=progress
+    )
+    self.exploitability = headline(row)
     self.display.clear()
+    average = row.get("exploitability_average_policy")
     self.display.say(
-      f"exploitability {row['exploitability']:.4f} after {self.examples:,} examples and "
-      f"{duration(self.seconds_before + self.elapsed())} ({row['playthroughs']} playthroughs, "
-      f"{row['iterations']:,} iterations; average policy "
-      f"{row['exploitability_average_policy']:.4f})"
+      f"exploitability {self.exploitability:.4f} after {self.examples:,} examples and "
+      f"{duration(self.seconds_before + self.elapsed())} ({conditions(row)}"
+      + (f"; average policy {average:.4f})" if average is not None else ")")
     )
     return row
 
@@ -369,7 +378,7 @@ class _Run:
       "metrics_bytes": self.log.position,
       "metrics_checksum": self.log.checksum,
       "evaluated_at": self.evaluated_at,
-      "exploitability": self.row.get("exploitability"),
+      "exploitability": headline(self.row),
       "playthroughs": self.row.get("playthroughs"),
       "last_exploitability": self.exploitability,
       "num_devices": self.setup.mesh.devices.size,

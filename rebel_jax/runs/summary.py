@@ -7,6 +7,7 @@ from typing import Any
 from rebel_jax.checkpoints.checkpoint import checkpoints_of
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import paper_exploitability
+from rebel_jax.runs.measure import conditions, headline
 
 Rows = list[tuple[str, str]]
 
@@ -32,6 +33,17 @@ def summary(
   ]
 
 
+def plan_text(config: Config, subgames: int) -> str:
+  """Returns what a run will do, in a line."""
+  lanes = f"{config.self_play.lanes} lanes"
+  if config.grows:
+    searches = f"{config.growing.simulations} simulations a search"
+    return f"searches from {subgames} decisions, {lanes}, {searches}"
+  later = f", {config.last_iterations} at the end" if config.late_step < config.num_steps else ""
+  searches = f"{config.search.iterations} iterations a search{later}"
+  return f"{subgames} subgames of depth {config.search.depth}, {lanes}, {searches}"
+
+
 def resume_command(folder: Path) -> str:
   """Returns the command that goes on with a run."""
   return f"python train.py --resume --output-dir {shlex.quote(str(folder))}"
@@ -48,7 +60,8 @@ def _training(rows: list[dict[str, Any]], last: dict[str, Any], seconds: float) 
     shown.append(("rate", f"{sorted(rates)[len(rates) // 2]:,.0f} examples a second (median)"))
   shown.append(("gradient steps", f"{last['gradient_steps']:,}"))
   if last["loss"] is not None:
-    error = f"{last['value_error']:.5f} on examples not yet trained on"
+    held_out = last.get("value_error", last.get("value_policy_error"))
+    error = f"{held_out:.5f} on examples not yet trained on"
     shown.append(("loss", f"{last['loss']:.5f} in training, {error}"))
     shown.append(("gradient norm", f"{last['gradient_norm']:.3g}"))
   age = f"{last['buffer_examples']:,} examples, {last['buffer_age']:,.0f} steps old on average"
@@ -60,16 +73,16 @@ def _training(rows: list[dict[str, Any]], last: dict[str, Any], seconds: float) 
 
 def _exploitability(config: Config, rows: list[dict[str, Any]], last: dict[str, Any]) -> Rows:
   shown = []
-  if last.get("exploitability") is not None:
-    conditions = f"{last['playthroughs']} playthroughs, {last['iterations']:,} iterations"
-    shown.append(("exploitability", f"{last['exploitability']:.4f} ({conditions})"))
-    average = last["exploitability_average_policy"]
+  found = headline(last)
+  if found is not None:
+    shown.append(("exploitability", f"{found:.4f} ({conditions(last)})"))
+  average = last.get("exploitability_average_policy")
+  if average is not None:
     shown.append(("average policy", f"{average:.4f} (unsafe search, {last['iterations']:,})"))
-  measured = [row for row in rows if row.get("exploitability") is not None]
+  measured = [row for row in rows if headline(row) is not None]
   if measured:
-    best = min(measured, key=lambda row: row["exploitability"])
-    conditions = f"{best['playthroughs']} playthroughs, {best['iterations']:,} iterations"
-    shown.append(("lowest", f"{best['exploitability']:.4f} at step {best['step']} ({conditions})"))
+    best = min(measured, key=lambda row: headline(row) or 0.0)
+    shown.append(("lowest", f"{headline(best):.4f} at step {best['step']} ({conditions(best)})"))
   paper = paper_exploitability(config)
   if paper is not None:
     shown.append(("paper, Table 2", f"{paper:g} (1,024 playthroughs, 1,024 iterations)"))
@@ -99,6 +112,7 @@ def plot_exploitability(
   measures = (
     ("exploitability", "sampled playthroughs", "o-"),
     ("exploitability_average_policy", "average policy (unsafe search)", "s:"),
+    ("exploitability_mean", "mean of agents of several seeds", "o-"),
   )
   drawn = False
   for key, label, style in measures:
@@ -108,6 +122,10 @@ def plot_exploitability(
       axes.plot(*zip(*points), style, label=label, markersize=4)
   if not drawn:
     return False
+  ribbon = [row for row in rows if row.get("exploitability_mean") is not None]
+  if ribbon:
+    low, high = ([row[f"exploitability_{end}"] for row in ribbon] for end in ("min", "max"))
+    axes.fill_between([row["seconds"] for row in ribbon], low, high, alpha=0.3)
   if paper is not None:
     axes.axhline(paper, color="gray", linestyle="--", label=f"ReBeL paper, Table 2: {paper:g}")
   axes.set_yscale("log")

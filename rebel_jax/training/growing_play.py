@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from games.public_tree import PublicTree
+from games.public_tree import Array, PublicTree
 from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played, SelfPlayStats
@@ -129,10 +129,8 @@ class GrowingPlay:
     left = jax.tree.map(
       lambda x: jnp.broadcast_to(x, (self.num_lanes, 2, *x.shape)), Left.nothing(tree)
     )
-    one = Question(
-      jax.ShapeDtypeStruct((), jnp.int32),
-      jax.ShapeDtypeStruct((2, tree.num_infostates), tree.dtype),
-    )
+    nothing = jnp.zeros((2, tree.num_infostates), tree.dtype)
+    one = Question(jnp.zeros((), jnp.int32), nothing)
     zeros = jnp.zeros(self.num_lanes, jnp.int32)
     waiting = replays.make_replay(one, self.num_waiting)
     return GrowingLanes(nodes, hands, zeros, left, waiting, jnp.zeros((), jnp.int32))
@@ -147,16 +145,14 @@ class GrowingPlay:
     starts = jax.vmap(functools.partial(next_start, tree))(before, lanes.nodes, mover)
     lanes, asked, active = self._take(lanes)
     rows = _together(starts, lanes.nodes, asked)
-    axes = Given(None, 0, 0, 0, 0, None)
-    given = Given(params, *rows, None)
 
-    def search(given: Given, key: jax.Array) -> Grown:
-      rounds = self.search.rounds
-      how = self.search.of_any_length()
+    def search(row: Any, key: jax.Array) -> Grown:
+      given = Given(params, *row)
+      rounds, how = self.search.rounds, self.search.of_any_length()
       return grow(tree, table.nodes, key, given, rounds, how, network=self.network)
 
     keys = jax.random.split(search_key, self.num_lanes + self.num_solvers)
-    grown = jax.vmap(search, in_axes=(axes, 0))(given, keys)
+    grown = jax.vmap(search)(rows, keys)
     played, solved = (
       jax.tree.map(lambda x, s=s: x[s], grown)
       for s in (slice(self.num_lanes), slice(self.num_lanes, None))
@@ -164,7 +160,7 @@ class GrowingPlay:
     lanes = self._ask(lanes, grown, active, ask_key)
     lanes = self._play(slots, lanes, starts.root, played, play_key)
     examples = self._examples(table, asked, solved, active)
-    questions = grown.asked.count.sum() / (self.search.rounds * self.search.updates_per_round)
+    questions = grown.asked.total.sum() / (self.search.rounds * self.search.updates_per_round)
     stats = SelfPlayStats(active.sum(dtype=jnp.int32), questions.astype(jnp.int32))
     return Played(lanes, (examples,), stats)
 
@@ -192,7 +188,7 @@ class GrowingPlay:
     return lanes._replace(waiting=replays.add(lanes.waiting, questions, chosen))
 
   def _play(
-    self, slots: Table, lanes: GrowingLanes, roots: jax.Array, played: Grown, key: jax.Array
+    self, slots: Table, lanes: GrowingLanes, roots: Array, played: Grown, key: jax.Array
   ) -> GrowingLanes:
     """Makes the moves that searches found; games that end begin anew."""
     move_key, new_key = jax.random.split(key)

@@ -11,8 +11,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rebel_jax.training import replay as replays
-from rebel_jax.training.replay import Replay
 from rebel_jax.training.play import Play
+from rebel_jax.training.replay import Replay
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params
 from solvers.validation import is_concrete
 from solvers.xla.compiler_options import Work, jit_for_each

@@ -20,7 +20,6 @@ from solvers.sweeps.levels import Levels, split_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Work
 
-
 # Entries of a table. With all 1,128 hands of a turn endgame tables cost more than the network does,
 # and compiling them for a network takes too long; with the 91 of a deck of 18 cards it pays.
 _LARGE = 2**14
@@ -95,7 +94,6 @@ class SelfPlay:
   num_starts: int = 1
   random_beliefs: bool = False
 
-
   def init(self, table: Subgames, key: jax.Array) -> Lanes:
     """Returns lanes that all begin a game."""
     return init_lanes(table, self.num_lanes, key)
@@ -143,12 +141,13 @@ class Played(NamedTuple):
 
   Attributes:
     lanes: after the step.
-    searched: the shared starts, if any, then the lanes of each stage that is served.
+    searched: the shared starts, if any, then the lanes of each stage that is served; of growing
+      searches the questions that were solved.
     stats: counts.
   """
 
-  lanes: Lanes
-  searched: tuple[Searched, ...]
+  lanes: Any
+  searched: tuple[Any, ...]
   stats: SelfPlayStats
 
 

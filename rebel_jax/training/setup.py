@@ -319,7 +319,7 @@ class Setup:
   config: Config
   game: Game
   subgames: FoundSubgames | None
-  table: SubgameTables | WholeGame
+  table: Any
   trainer: Trainer
   mesh: Mesh
 
@@ -327,6 +327,7 @@ class Setup:
     """Returns the loop that goes on after `step` steps: late searches may be longer."""
     if step < self.config.late_step:
       return self.trainer
+    assert isinstance(self.trainer.self_play, SelfPlay)
     longer = dataclasses.replace(self.trainer.self_play, num_iterations=self.config.last_iterations)
     return dataclasses.replace(self.trainer, self_play=longer)
 

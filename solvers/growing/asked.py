@@ -1,4 +1,4 @@
-"""What a growing search asks about its leaves, in every update, and what it does with the answers."""
+"""What a growing search asks about its leaves in every update, and what comes of the answers."""
 
 from typing import Any, NamedTuple
 
@@ -29,12 +29,12 @@ class Asked(NamedTuple):
   Attributes:
     node: `[]` a leaf of that moment.
     beliefs: `[P, H]` there, player 0's first.
-    count: `[]` how many questions there were.
+    total: `[]` how many questions there were.
   """
 
   node: jax.Array
   beliefs: jax.Array
-  count: jax.Array
+  total: jax.Array
 
   @classmethod
   def nothing(cls, problem: RootedProblem) -> "Asked":
@@ -115,10 +115,10 @@ def note(asked: Asked, problem: RootedProblem, beliefs: jax.Array, key: jax.Arra
   number = seen[-1]
   pick_key, keep_key = jax.random.split(key)
   row = jnp.argmax(seen > jax.random.randint(pick_key, (), 0, jnp.maximum(number, 1)))
-  total = asked.count + number
+  total = asked.total + number
   is_new = jax.random.uniform(keep_key) * total < number
   new = Asked(problem.rows[row].astype(jnp.int32), beliefs[row], total)
-  return jax.tree.map(lambda x, y: jnp.where(is_new, x, y), new, asked._replace(count=total))
+  return jax.tree.map(lambda x, y: jnp.where(is_new, x, y), new, asked._replace(total=total))
 
 
 def prior_of(

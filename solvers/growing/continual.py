@@ -73,10 +73,11 @@ def resolved_policies(
   how = search.of_any_length(), leaf_values, network
   kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
   policies = np.ones((len(seeds), tree.num_nodes, tree.num_infostates), tree.dtype)
-  kept: dict[tuple[int, int], Left] = {}  # by decision and seed
+  kept: dict[tuple[int | None, int], Left] = {}  # by decision and seed
   level = np.repeat(np.arange(tree.structure.depth + 1), np.diff(tree.structure.offsets))
   decisions = np.flatnonzero(kind < CHANCE).tolist()
   above = {node: _last_search(parent, kind, node, chain) for node in decisions}
+  nothing = Left.nothing(tree)
   asked_again = set(above.values())
   done, total = 0, len(decisions) * len(seeds)
   for depth in range(tree.structure.depth):
@@ -84,7 +85,7 @@ def resolved_policies(
     for first in range(0, len(jobs), batch_size):
       some = jobs[first : first + batch_size]
       filled = some + [some[-1]] * (batch_size - len(some))
-      lefts = [Left.nothing(tree) if above[n] is None else kept[above[n], i] for n, i in filled]
+      lefts = [kept.get((above[n], i), nothing) for n, i in filled]
       keys = jnp.stack([jax.random.fold_in(jax.random.key(seeds[i]), n) for n, i in filled])
       nodes = np.array([node for node, _ in filled])
       rows = jax.tree.map(lambda *x: np.stack(x), *lefts), nodes, kind[nodes].astype(np.int32), keys

@@ -72,9 +72,9 @@ class Given(NamedTuple):
   """What a search is about: parameters, where it starts and simulates, and what is known there."""
 
   params: Any
-  root: jax.Array
-  current: jax.Array
-  beliefs: jax.Array
+  root: Array
+  current: Array
+  beliefs: Array
   promises: Promises
   prior: jax.Array | None = None
 
@@ -92,7 +92,7 @@ def gt_cfr(
   current: int | jax.Array | None = None,
   beliefs: Array | None = None,
   alternatives: Alternatives | None = None,
-  searcher: int | None = None,
+  searcher: int | jax.Array | None = None,
   prior: Array | None = None,
 ) -> Grown:
   """Searches below a node of a game by growing-tree CFR.
@@ -136,8 +136,8 @@ def gt_cfr(
     shape = (2, tree.num_infostates)
     validation.check_shape("beliefs", beliefs, shape, "(P, H)")
   promises = Promises.none(tree.num_infostates, tree.dtype)
-  if alternatives is not None:
-    if not isinstance(searcher, jax.core.Tracer):
+  if alternatives is not None and searcher is not None:
+    if isinstance(searcher, int):
       validation.check_player(searcher, "searcher")
     known = beliefs[1 - searcher] if alternatives.beliefs is None else alternatives.beliefs
     promises = Promises.to_opponent(searcher, alternatives.value, known)
@@ -184,7 +184,7 @@ def grow(
       state, asked, _ = carry
       query = algorithm.leaf_query(now, state, 0)
       answers = ask_about(ask, now, algorithm, state, query.beliefs)
-      state, _ = loop.update_at_once(now, algorithm, state, answers.values)
+      state, _ = loop.update_at_once(now, algorithm, state, tuple(answers.values))
       asked = note(asked, now, query.beliefs, jax.random.fold_in(note_key, j))
       return state, asked, answers.logits
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.public_tree import PublicTree, TreeStructure
+from games.public_tree import Array, PublicTree, TreeStructure
 from solvers.growing.gt_cfr import Grown
 from solvers.growing.resolving import Promises
 
@@ -21,13 +21,13 @@ class Left(NamedTuple):
     reach: `[P, N, H]` players' ranges.
   """
 
-  root: jax.Array
-  present: jax.Array
-  values: jax.Array
-  reach: jax.Array
+  root: Array
+  present: Array
+  values: Array
+  reach: Array
 
   @classmethod
-  def of(cls, root: jax.Array, grown: Grown) -> "Left":
+  def of(cls, root: Array, grown: Grown) -> "Left":
     """Returns what a search from `root` left."""
     return cls(jnp.asarray(root, jnp.int32), grown.present, grown.values, grown.reach)
 
@@ -41,8 +41,8 @@ class Left(NamedTuple):
 class Start(NamedTuple):
   """What a search starts from: its root, `[P, H]` beliefs there, and what is promised there."""
 
-  root: jax.Array
-  beliefs: jax.Array
+  root: Array
+  beliefs: Array
   promises: Promises
 
 
@@ -67,7 +67,7 @@ def next_start(tree: PublicTree, left: Left, current: jax.Array, searcher: jax.A
   if tree.possible is not None:
     possible = tree.possible[root].astype(tree.dtype)
   uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
-  ranges = left.reach[:, root]
+  ranges = jnp.asarray(left.reach)[:, root]
   totals = ranges.sum(axis=1, keepdims=True)
   ranges = jnp.where(totals > 0, ranges / jnp.where(totals > 0, totals, 1.0), uniform)
   is_opponent = jnp.arange(2)[:, None] == 1 - searcher

@@ -73,7 +73,7 @@ class Table(NamedTuple):
 
 def deal(table: Table, key: jax.Array) -> tuple[jax.Array, jax.Array]:
   """Begins a game: returns its first decision, and both players' infostates there, `[P]`."""
-  tree, problem = table.tree, table.problem
+  problem = table.problem
   pair_key, chance_key = jax.random.split(key)
   reach = problem.both_reach(problem.uniform_policy())
   start = jnp.zeros((), jnp.int32)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.cfr import CFRState
+from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.with_gadget import GadgetState, WithGadget
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels
@@ -91,6 +92,7 @@ class Resolving(WithGadget):
     return GadgetState(cfr._replace(reach=reach), states)
 
   def _gadget(self, opponent: int) -> Any:
+    assert isinstance(self.gadget, ContinualResolve)
     return dataclasses.replace(self.gadget, searcher=1 - opponent)
 
   def _promised(self, problem: Problem, opponent: int) -> Problem:

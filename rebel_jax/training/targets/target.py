@@ -16,7 +16,6 @@ from rebel_jax.networks.policy import PolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.networks.value_policy import ValuePolicyNetwork
 from rebel_jax.training.learner import Learner
-from rebel_jax.training.self_play import Searched
 from solvers.search.subgames import Stage
 
 
@@ -53,7 +52,7 @@ class Target:
   network: nn.Module
   learner: Learner
   example: Any
-  make_examples: Callable[[Any, Searched], tuple[Any, jax.Array] | None]
+  make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None]
   errors: Callable[[Any, Any, Any], tuple[jax.Array, jax.Array]]
   most_examples: Callable[[Stage, bool], int]
   node_features: bool = False
@@ -64,7 +63,7 @@ class Target:
     one = jax.tree.map(lambda x: jnp.zeros((1, *x.shape), x.dtype), self.example)
     return self.network.init(key, *one.inputs)
 
-  def examples_of(self, searches: Sequence[Searched]) -> tuple[Any, jax.Array]:
+  def examples_of(self, searches: Sequence[Any]) -> tuple[Any, jax.Array]:
     """Returns the examples of all batches of searches, one after the other, and which are valid.
 
     Raises:

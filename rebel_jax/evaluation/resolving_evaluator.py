@@ -1,0 +1,82 @@
+"""Exploitability of the agent that searches in trees that grow (Player of Games, section 4.1)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import solvers
+from games import Game
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.networks.value_policy import NetworkStates
+from rebel_jax.training.growing_play import WholeGame
+from rebel_jax.training.setup import make_search, make_state_network, make_whole_game
+from solvers import GTCFR, StateQuery
+
+
+class ResolvingEvaluator:
+  """Measures the agent of one game and network, exactly for each of its seeds.
+
+  Attributes:
+    game, whole: what is played.
+    network: what searches ask.
+  """
+
+  def __init__(self, config: Config, *, game: Game | None = None, whole: WholeGame | None = None):
+    """Prepares the agent of a configuration; `game` and `whole` if they were made already.
+
+    Raises:
+      ConfigError: the game's tree is too large to be written out.
+    """
+    self.game = config.make_game() if game is None else game
+    self.whole = make_whole_game(self.game) if whole is None else whole
+    self.network = NetworkStates(make_state_network(config, self.game))
+    self.search = make_search(config, evaluation=True)
+
+  def exploitabilities(
+    self,
+    params: Any,
+    *,
+    seeds: Sequence[int],
+    search: GTCFR | None = None,
+    progress: Callable[[int, int], None] | None = None,
+  ) -> list[float]:
+    """Returns the exploitability of the agent of each seed, in the game's units.
+
+    An agent that searches by one seed has one policy, which is found by searching at every decision
+    of the game, each from what the same player's last search left.
+
+    Args:
+      params: the network's.
+      seeds: of the agents.
+      search: settings of searches; None for the configuration's.
+      progress: called with searches done and in all.
+
+    Raises:
+      ConfigError: the network's values are not finite.
+    """
+    self._check_finite(params)
+    tree = self.whole.tree
+    policies = solvers.resolved_policies(
+      self.game,
+      tree,
+      search=self.search if search is None else search,
+      seeds=tuple(seeds),
+      network=self.network,
+      params=params,
+      progress=progress,
+    )
+    return [float(solvers.exploitability(tree, policy)) for policy in policies]
+
+  def _check_finite(self, params: Any) -> None:
+    # Where values are NaN, searches play uniformly and nothing looks amiss.
+    features = jnp.asarray(self.whole.nodes.features)[0]
+    number = self.whole.tree.num_infostates
+    beliefs = jnp.full((len(features), 2, number), 1 / number)
+    answer = self.network(params, StateQuery(features, beliefs))
+    for name, tree in (("parameters", params), ("values", answer)):
+      if not all(jnp.isfinite(x).all() for x in jax.tree.leaves(tree)):
+        raise ConfigError(
+          f"the network's {name} are not finite, so nothing can be searched with it"
+        )
