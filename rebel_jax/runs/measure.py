@@ -9,7 +9,15 @@ from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.runs.stopping import RunError
+from rebel_jax.training.setup import Setup
 from solvers import GTCFR
+
+
+def make_evaluator(setup: Setup) -> Evaluator | ResolvingEvaluator:
+  """Returns what measures the agent of a run."""
+  if setup.subgames is None:
+    return ResolvingEvaluator(setup.config, game=setup.game, whole=setup.table)
+  return Evaluator(setup.config, game=setup.game, subgames=setup.subgames)
 
 
 def measure_any(

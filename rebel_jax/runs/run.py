@@ -15,12 +15,10 @@ from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import paper_exploitability
 from rebel_jax.devices.processes import agree, share
-from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import Display, duration, progress_text
-from rebel_jax.runs.measure import conditions, headline, measure_any
+from rebel_jax.runs.measure import conditions, headline, make_evaluator, measure_any
 from rebel_jax.runs.pace import Plan
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.runs.summary import (
@@ -142,11 +140,7 @@ class _Run:
     )
     self.events = metrics.EventFiles(folder, self.step) if self.config.run.tensorboard else None
     self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
-    self.evaluator: Evaluator | ResolvingEvaluator
-    if setup.subgames is None:
-      self.evaluator = ResolvingEvaluator(self.config, game=setup.game, whole=setup.table)
-    else:
-      self.evaluator = Evaluator(self.config, game=setup.game, subgames=setup.subgames)
+    self.evaluator = make_evaluator(setup)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")

@@ -160,14 +160,15 @@ def grow(
   network: StateFunction | None = None,
 ) -> Grown:
   """Does what `gt_cfr` says, unchecked; `rounds` is traced, so that one program serves them all."""
-  tree = jax.tree.map(jnp.asarray, tree)
+  tree, given = jax.tree.map(jnp.asarray, (tree, given))
+  root, current = jnp.asarray(given.root), jnp.asarray(given.current)
   inner: Any = cfr_plus(averaging=1.0, alternating=False)
   algorithm = Watched(Resolving(inner, ContinualResolve(0, search.mix), given.promises))
   ids = jnp.arange(tree.num_nodes)
-  below = nodes_below(tree, ids == given.root)
-  path = below & nodes_above(tree, ids == given.current)
+  below = nodes_below(tree, ids == root)
+  path = below & nodes_above(tree, ids == current)
   present = below if search.whole else path | children_of_marked(tree, path)
-  problem = rooted_problem(tree, nodes, given.root, given.beliefs, present)
+  problem = rooted_problem(tree, nodes, root, given.beliefs, present)
   everywhere = with_nodes(problem, jnp.ones(tree.num_nodes, bool))
   ask = Ask.of(nodes, problem, given.params, leaf_values, network)
   rules = Rules(search.puct, search.puct_share, search.children, _largest_payoff(tree))
@@ -200,8 +201,8 @@ def grow(
     reach = algorithm.core(state).reach
     for j in range(search.per_round):
       keys = (jax.random.fold_in(k, j) for k in (pair_key, walk_key))
-      hands = sample_pair(now, reach, given.current, next(keys))
-      growth = simulate(now, view, growth, given.current, hands, next(keys), rules)
+      hands = sample_pair(now, reach, current, next(keys))
+      growth = simulate(now, view, growth, current, hands, next(keys), rules)
     state = algorithm.extend(with_nodes(problem, growth.present), state)
     return state, growth, prior, asked, key
 
@@ -212,7 +213,7 @@ def grow(
   root_values = algorithm.root_values(problem, state.means)
   promised = given.promises.given[:, None]
   believed = jnp.where(promised, given.promises.beliefs, given.beliefs)
-  problem = rooted_problem(tree, nodes, given.root, believed, growth.present)
+  problem = rooted_problem(tree, nodes, root, believed, growth.present)
   return _result(problem, algorithm, state, growth, root_values, asked)
 
 
