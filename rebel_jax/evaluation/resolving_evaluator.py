@@ -10,9 +10,9 @@ import solvers
 from games import Game
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.value_policy import NetworkStates
-from rebel_jax.training.growing_play import WholeGame
-from rebel_jax.training.setup import make_search, make_state_network, make_whole_game
+from rebel_jax.training.setup import make_growing_grounds, make_search, make_state_network
 from solvers import GTCFR, StateQuery
+from solvers.growing.grounds import Grounds
 
 
 class ResolvingEvaluator:
@@ -23,14 +23,14 @@ class ResolvingEvaluator:
     network: what searches ask.
   """
 
-  def __init__(self, config: Config, *, game: Game | None = None, whole: WholeGame | None = None):
+  def __init__(self, config: Config, *, game: Game | None = None, whole: Grounds | None = None):
     """Prepares the agent of a configuration; `game` and `whole` if they were made already.
 
     Raises:
       ConfigError: the game's tree is too large to be written out.
     """
     self.game = config.make_game() if game is None else game
-    self.whole = make_whole_game(self.game) if whole is None else whole
+    self.whole = make_growing_grounds(self.game) if whole is None else whole
     self.network = NetworkStates(make_state_network(config, self.game))
     self.search = make_search(config, evaluation=True)
 

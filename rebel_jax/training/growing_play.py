@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from games.public_tree import Array, PublicTree
 from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played, SelfPlayStats
-from solvers import GTCFR, NodeInfo, StateFunction
-from solvers.growing.gt_cfr import Given, Grown, grow
+from solvers import GTCFR, StateFunction
+from solvers.growing.grounds import Grounds
 from solvers.growing.next_start import Left, next_start
 from solvers.growing.play_on import Table, deal, play_on
 from solvers.growing.resolving import Promises
+from solvers.growing.search_each import Found, How, Search, search_each
 from solvers.growing.states import seat_of
 from solvers.xla.compiler_options import Work
 
@@ -76,18 +76,6 @@ class Solved(NamedTuple):
   active: jax.Array
 
 
-class WholeGame(NamedTuple):
-  """The tree that all searches grow into, and its nodes' features."""
-
-  tree: PublicTree
-  nodes: NodeInfo
-
-  @property
-  def num_subgames(self) -> int:
-    """Every decision is the root of one."""
-    return sum(level.num_inner for level in self.tree.structure.levels)
-
-
 @dataclasses.dataclass(frozen=True)
 class GrowingPlay:
   """Settings of self-play by growing searches, all static.
@@ -117,11 +105,11 @@ class GrowingPlay:
     """Questions that the queue has room for; the newest overwrite the oldest."""
     return 8 * max(self.num_lanes, self.num_solvers)
 
-  def work(self, table: WholeGame) -> Work:
+  def work(self, table: Grounds) -> Work:
     """Returns networks: they take most of the time where trees are small."""
     return Work.NETWORKS
 
-  def init(self, table: WholeGame, key: jax.Array) -> GrowingLanes:
+  def init(self, table: Grounds, key: jax.Array) -> GrowingLanes:
     """Returns lanes that all begin a game."""
     tree = table.tree
     slots = Table.of(table.tree, table.nodes)
@@ -135,7 +123,7 @@ class GrowingPlay:
     waiting = replays.make_replay(one, self.num_waiting)
     return GrowingLanes(nodes, hands, zeros, left, waiting, jnp.zeros((), jnp.int32))
 
-  def step(self, table: WholeGame, lanes: GrowingLanes, params: Any, key: jax.Array) -> Played:
+  def step(self, table: Grounds, lanes: GrowingLanes, params: Any, key: jax.Array) -> Played:
     """Makes one move in each game, and solves as many questions as there are lanes for it."""
     search_key, play_key, ask_key = jax.random.split(key, 3)
     tree, slots = table.tree, Table.of(table.tree, table.nodes)
@@ -144,23 +132,25 @@ class GrowingPlay:
     before = jax.tree.map(lambda x: x[each, mover], lanes.left)
     starts = jax.vmap(functools.partial(next_start, tree))(before, lanes.nodes, mover)
     lanes, asked, active = self._take(lanes)
-    rows = _together(starts, lanes.nodes, asked)
-
-    def search(row: Any, key: jax.Array) -> Grown:
-      given = Given(params, *row)
-      rounds, how = self.search.rounds, self.search.of_any_length()
-      return grow(tree, table.nodes, key, given, rounds, how, network=self.network)
-
+    about = _together(starts, lanes.nodes, asked)
     keys = jax.random.split(search_key, self.num_lanes + self.num_solvers)
-    grown = jax.vmap(search)(rows, keys)
+    found = search_each(
+      table,
+      about,
+      keys,
+      jnp.concatenate([jnp.ones(self.num_lanes, bool), active]),
+      how=How(self.search.of_any_length(), network=self.network),
+      rounds=self.search.rounds,
+      params=params,
+    )
     played, solved = (
-      jax.tree.map(lambda x, s=s: x[s], grown)
+      jax.tree.map(lambda x, s=s: x[s], found)
       for s in (slice(self.num_lanes), slice(self.num_lanes, None))
     )
-    lanes = self._ask(lanes, grown, active, ask_key)
-    lanes = self._play(slots, lanes, starts.root, played, play_key)
+    lanes = self._ask(lanes, found, active, ask_key)
+    lanes = self._play(slots, lanes, played, play_key)
     examples = self._examples(table, asked, solved, active)
-    questions = grown.asked.total.sum() / (self.search.rounds * self.search.updates_per_round)
+    questions = found.asked.total.sum() / (self.search.rounds * self.search.updates_per_round)
     stats = SelfPlayStats(active.sum(dtype=jnp.int32), questions.astype(jnp.int32))
     return Played(lanes, (examples,), stats)
 
@@ -177,29 +167,26 @@ class GrowingPlay:
     return lanes._replace(taken=taken), Question(asked.node, beliefs), active
 
   def _ask(
-    self, lanes: GrowingLanes, grown: Grown, active: jax.Array, key: jax.Array
+    self, lanes: GrowingLanes, found: Found, active: jax.Array, key: jax.Array
   ) -> GrowingLanes:
     """Puts some of what searches asked into the queue."""
     share = jnp.concatenate(
       [jnp.full(self.num_lanes, self.query_share), self.recursive_share * active]
     )
     chosen = jax.random.uniform(key, share.shape) < share
-    questions = Question(grown.asked.node, grown.asked.beliefs)
+    questions = Question(found.asked.node, found.asked.beliefs)
     return lanes._replace(waiting=replays.add(lanes.waiting, questions, chosen))
 
-  def _play(
-    self, slots: Table, lanes: GrowingLanes, roots: Array, played: Grown, key: jax.Array
-  ) -> GrowingLanes:
+  def _play(self, slots: Table, lanes: GrowingLanes, played: Found, key: jax.Array) -> GrowingLanes:
     """Makes the moves that searches found; games that end begin anew."""
     move_key, new_key = jax.random.split(key)
     go = functools.partial(play_on, slots, exploration=self.exploration)
     keys = jax.random.split(move_key, self.num_lanes)
-    nodes, hands, over = jax.vmap(go)(lanes.nodes, lanes.hands, played.average_policy, keys)
+    nodes, hands, over = jax.vmap(go)(lanes.nodes, lanes.hands, played.policy, keys)
     news = jax.vmap(functools.partial(deal, slots))(jax.random.split(new_key, self.num_lanes))
     mover = jnp.asarray(slots.tree.kind)[lanes.nodes]
     each = jnp.arange(self.num_lanes)
-    left = jax.vmap(Left.of)(roots, played)
-    left = jax.tree.map(lambda x, y: x.at[each, mover].set(y), lanes.left, left)
+    left = jax.tree.map(lambda x, y: x.at[each, mover].set(y), lanes.left, played.left)
     left = left._replace(root=jnp.where(over[:, None], -1, left.root))
     return lanes._replace(
       nodes=jnp.where(over, news[0], nodes),
@@ -208,9 +195,7 @@ class GrowingPlay:
       left=left,
     )
 
-  def _examples(
-    self, table: WholeGame, asked: Question, solved: Grown, active: jax.Array
-  ) -> Solved:
+  def _examples(self, table: Grounds, asked: Question, solved: Found, active: jax.Array) -> Solved:
     tree = table.tree
     mover = jnp.asarray(tree.kind)[asked.node]
     seen = jnp.asarray(table.nodes.features)
@@ -220,7 +205,7 @@ class GrowingPlay:
       weight *= jnp.asarray(tree.possible)[asked.node]
     slots = Table.of(tree, table.nodes)
     policy, comes_from = jax.vmap(functools.partial(slots.moves_from, self.num_actions))(
-      asked.node, solved.average_policy
+      asked.node, solved.policy
     )
     own_first = functools.partial(seat_of, mover)
     weight = own_first(weight)
@@ -236,11 +221,10 @@ class GrowingPlay:
     )
 
 
-def _together(starts: Any, nodes: jax.Array, asked: Question) -> tuple[Any, ...]:
-  """Returns roots, current nodes, beliefs and promises of both kinds of searches, play's first."""
-  number, dtype = len(asked.node), asked.beliefs.dtype
-  none = Promises.none(asked.beliefs.shape[-1], dtype)
-  nobody = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), none)
-  first = starts.root, nodes, starts.beliefs, starts.promises
-  second = asked.node, asked.node, asked.beliefs, nobody
+def _together(starts: Any, nodes: jax.Array, asked: Question) -> Search:
+  """Returns what both kinds of searches are about, play's first."""
+  none = Promises.none(asked.beliefs.shape[-1], asked.beliefs.dtype)
+  nobody = jax.tree.map(lambda x: jnp.broadcast_to(x, (len(asked.node), *x.shape)), none)
+  first = Search(starts.root, nodes, starts.beliefs, starts.promises)
+  second = Search(asked.node, asked.node, asked.beliefs, nobody)
   return jax.tree.map(lambda x, y: jnp.concatenate([x.astype(y.dtype), y]), first, second)

@@ -17,12 +17,13 @@ from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
 from rebel_jax.training import targets as training_targets
-from rebel_jax.training.growing_play import GrowingPlay, WholeGame
+from rebel_jax.training.growing_play import GrowingPlay
 from rebel_jax.training.learner import Learner
 from rebel_jax.training.loop import Trainer, make_mesh
 from rebel_jax.training.self_play import Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
-from solvers import GTCFR, Algorithm, node_info, warm_started
+from solvers import GTCFR, Algorithm, warm_started
+from solvers.growing.grounds import Grounds, make_grounds
 from solvers.search.find import FoundSubgames, find_subgames
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.subgames import Subgames
@@ -87,7 +88,7 @@ def make_search(config: Config, *, evaluation: bool = False) -> GTCFR:
     raise ConfigError(str(error)) from None
 
 
-def make_whole_game(game: Game) -> WholeGame:
+def make_growing_grounds(game: Game) -> Grounds:
   """Returns the tree that searches grow into.
 
   Raises:
@@ -97,7 +98,7 @@ def make_whole_game(game: Game) -> WholeGame:
     tree = build_public_tree(game)
   except ValueError as error:
     raise ConfigError(str(error)) from None
-  return WholeGame(tree, node_info(game, tree))
+  return make_grounds(game, tree)
 
 
 def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
@@ -353,7 +354,7 @@ def make_setup(config: Config) -> Setup:
     raise ConfigError(str(error)) from None
   config.check_devices(mesh.devices.size)
   if config.grows:
-    whole, targets = make_whole_game(game), make_targets(config, game)
+    whole, targets = make_growing_grounds(game), make_targets(config, game)
     trainer = make_growing_trainer(config, game, targets, mesh.devices.size)
     return Setup(config, game, None, whole, trainer, mesh)
   subgames = make_subgames(config, game)

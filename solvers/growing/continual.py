@@ -17,12 +17,13 @@ from games import CHANCE, Game, PublicTree
 from games.public_tree import Array
 from solvers import validation
 from solvers.growing.checks import check_function, check_prior, check_seeds
-from solvers.growing.gt_cfr import Given, grow
+from solvers.growing.grounds import Grounds, make_grounds
 from solvers.growing.next_start import Left, next_start
+from solvers.growing.search_each import Found, How, Search, search_each
 from solvers.growing.settings import GTCFR, check_search
+from solvers.growing.simulate import child_slots
 from solvers.growing.states import StateFunction
 from solvers.leaf_values import LeafValues
-from solvers.sweeps.masked import NodeInfo, node_info
 
 _CHAINS = ("own", "single")
 
@@ -63,14 +64,14 @@ def resolved_policies(
   check_function("leaf_values", leaf_values)
   check_function("network", network)
   batch_size = validation.check_integer("batch_size", batch_size)
-  info = node_info(game, tree)
   seeds, prior = check_seeds(seeds), check_prior(tree, prior)
   if tree.depth_limited:
     raise ValueError(
       f"tree is cut off at {tree.num_leaves} leaves; a policy of the whole game needs all"
     )
-  given = jax.tree.map(jnp.asarray, (tree, info, params, prior))
-  how = search.of_any_length(), leaf_values, network
+  grounds = jax.tree.map(jnp.asarray, make_grounds(game, tree))
+  how = How(search.of_any_length(), leaf_values, network)
+  slots = child_slots(tree.structure)
   kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
   policies = np.ones((len(seeds), tree.num_nodes, tree.num_infostates), tree.dtype)
   kept: dict[tuple[int | None, int], Left] = {}  # by decision and seed
@@ -89,12 +90,14 @@ def resolved_policies(
       keys = jnp.stack([jax.random.fold_in(jax.random.key(seeds[i]), n) for n, i in filled])
       nodes = np.array([node for node, _ in filled])
       rows = jax.tree.map(lambda *x: np.stack(x), *lefts), nodes, kind[nodes].astype(np.int32), keys
-      grown, left = jax.tree.map(np.asarray, _searches(*given, rows, search.rounds, *how))
+      active = np.arange(batch_size) < len(some)
+      found = _searches(grounds, rows, active, search.rounds, params, prior, how)
+      policy, left = jax.tree.map(np.asarray, (found.policy, found.left))
       for row, (node, i) in enumerate(some):
         if node in asked_again:
           kept[node, i] = jax.tree.map(lambda x, row=row: x[row].copy(), left)
-        moves = np.flatnonzero(parent == node)
-        policies[i, moves] = grown[row, moves]
+        there = slots[node] >= 0
+        policies[i, slots[node][there]] = policy[row, there]
       done += len(some)
       if progress is not None:
         progress(done, total)
@@ -111,16 +114,12 @@ def _last_search(parent: np.ndarray, kind: np.ndarray, node: int, chain: str) ->
   return None
 
 
-@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "network"))
-def _searches(
-  tree: PublicTree, info: NodeInfo, params, prior, rows, rounds, search, leaf_values, network
-) -> tuple[jax.Array, Left]:
+@functools.partial(jax.jit, static_argnames="how")
+def _searches(grounds: Grounds, rows, active, rounds, params, prior, how: How) -> Found:
   """Searches for decisions `[B]`, given what the last searches left and who searches."""
-
-  def one(left: Left, node: jax.Array, searcher: jax.Array, key: jax.Array):
-    start = next_start(tree, left, node, searcher)
-    given = Given(params, start.root, node, start.beliefs, start.promises, prior)
-    grown = grow(tree, info, key, given, rounds, search, leaf_values, network)
-    return grown.average_policy, Left.of(start.root, grown)
-
-  return jax.vmap(one)(*rows)
+  left, nodes, searchers, keys = rows
+  starts = jax.vmap(functools.partial(next_start, grounds.tree))(left, nodes, searchers)
+  about = Search(starts.root, nodes, starts.beliefs, starts.promises)
+  return search_each(
+    grounds, about, keys, active, how=how, rounds=rounds, params=params, prior=prior
+  )

@@ -54,19 +54,19 @@ class Table(NamedTuple):
     Args:
       num_actions: A, of the game.
       node: a decision; elsewhere what is returned is meaningless.
-      policy: `[N, H]`.
+      policy: `[A', H]` of its moves, in the order of `slots`.
     """
     tree = self.tree
     kids, there = self.children(node)
     player = jnp.minimum(tree.kind[node], 1)
     actions = jnp.where(there, tree.action[kids], num_actions)  # out of range: dropped
-    held = jnp.broadcast_to(jnp.arange(tree.num_infostates), policy[kids].shape)
+    held = jnp.broadcast_to(jnp.arange(tree.num_infostates), policy.shape)
     if tree.infostate_parent is not None:
       held = tree.infostate_parent[kids, player]
     if tree.possible is not None:
       held = jnp.where(tree.possible[kids, player], held, -1)
     shape = num_actions, tree.num_infostates
-    found = jnp.zeros(shape, policy.dtype).at[actions].set(policy[kids], mode="drop")
+    found = jnp.zeros(shape, policy.dtype).at[actions].set(policy, mode="drop")
     origin = jnp.full(shape, -1, jnp.int32).at[actions].set(held.astype(jnp.int32), mode="drop")
     return jnp.where(origin >= 0, found, 0.0), origin
 
@@ -96,7 +96,7 @@ def play_on(
     table: of the game.
     node: a decision.
     hands: `[P]` infostates there.
-    policy: `[N, H]` the mover's.
+    policy: `[A, H]` the mover's, in the order of `slots`.
     key: a random key.
     exploration: how likely the move is uniform instead.
 
@@ -108,7 +108,7 @@ def play_on(
   player = tree.kind[node]
   kids, there = table.children(node)
   options = there[:, None] & comes_from(tree, kids, player, hands[player])
-  by_policy = jnp.where(options, policy[kids], 0.0)
+  by_policy = jnp.where(options, policy, 0.0)
   explores = jax.random.uniform(explore_key) < exploration
   weights = jnp.where(explores, options.astype(policy.dtype), by_policy)
   chosen = categorical(move_key, weights.reshape(-1))
