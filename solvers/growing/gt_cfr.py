@@ -26,6 +26,7 @@ from solvers.growing.checks import (
   check_nodes,
   check_prior,
 )
+from solvers.growing.choose import Rules
 from solvers.growing.rooted_problem import (
   RootedProblem,
   children_of_marked,
@@ -33,7 +34,7 @@ from solvers.growing.rooted_problem import (
   nodes_below,
   rooted_problem,
 )
-from solvers.growing.simulate import Growth, Rules, View, sample_pair, simulate
+from solvers.growing.simulate import Growth, View, sample_pair, simulate
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels

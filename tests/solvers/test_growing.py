@@ -10,9 +10,10 @@ import pytest
 import games
 import solvers
 from solvers import GTCFR, ContinualResolve
+from solvers.growing.choose import Rules
 from solvers.growing.gt_cfr import _largest_payoff
 from solvers.growing.rooted_problem import rooted_problem
-from solvers.growing.simulate import Growth, Rules, View, child_slots, sample_pair, simulate
+from solvers.growing.simulate import Growth, View, child_slots, sample_pair, simulate
 from tests import harness
 from tests.solvers.test_locks import random_policy
 
