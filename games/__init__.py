@@ -7,15 +7,20 @@ from games import rules
 from games.build import build_public_tree
 from games.continuations import Extended, with_continuations
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, Variation
+from games.on_device.game import DeviceGame
+from games.on_device.table_game import TableGame, table_game
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
 from games.registry import make, register, registered_games
 from games.rules.coin_toss import CoinToss
+from games.rules.connect_four import ConnectFour
+from games.rules.go import Go
 from games.rules.kuhn_poker import KuhnPoker
 from games.rules.leduc_poker import LeducPoker
 from games.rules.liars_dice import LiarsDice
 from games.rules.matrix_game import MatrixGame
 from games.rules.rock_paper_scissors import RockPaperScissors
+from games.rules.tic_tac_toe import TicTacToe
 from games.stack import stack_trees
 from games.tabulate import Tabulated, tabulate
 
@@ -31,8 +36,11 @@ __all__ = [
   "PLAYER_1",
   "TERMINAL",
   "CoinToss",
+  "ConnectFour",
+  "DeviceGame",
   "Extended",
   "Game",
+  "Go",
   "KuhnPoker",
   "LeducPoker",
   "Level",
@@ -42,7 +50,9 @@ __all__ = [
   "RiverEndgame",
   "RockPaperScissors",
   "SmallHoldem",
+  "TableGame",
   "Tabulated",
+  "TicTacToe",
   "TreeStructure",
   "TurnEndgame",
   "Variation",
@@ -51,6 +61,7 @@ __all__ = [
   "register",
   "registered_games",
   "stack_trees",
+  "table_game",
   "tabulate",
   "with_continuations",
 ]

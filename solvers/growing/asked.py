@@ -10,7 +10,7 @@ from solvers.growing.rooted_problem import RootedProblem
 from solvers.growing.states import StateFunction, StateQuery, ask_some, seat_of
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.masked import NodeInfo
+from solvers.sweeps.masked import NodeInfo, row_of_nodes
 
 # Logits beyond this are as good as certain; their exponentials stay finite.
 _LARGEST_LOGIT = 30.0
@@ -108,15 +108,21 @@ def ask_about(
   return Answers(jnp.stack([ask.leaf_values(ask.params, query) for query in queries]), None)
 
 
-def note(asked: Asked, problem: RootedProblem, beliefs: jax.Array, key: jax.Array) -> Asked:
-  """Draws between what was asked before and the questions about the leaves of one update."""
+def note(asked: Asked, problem: RootedProblem, beliefs: jax.Array, numbers: jax.Array) -> Asked:
+  """Draws between what was asked before and the questions about the leaves of one update.
+
+  Args:
+    asked: what was drawn so far.
+    problem: whose leaves are asked about.
+    beliefs: `[L, P, H]` at all rows.
+    numbers: `[2]` random ones.
+  """
   wanted = problem.is_frontier()
   seen = jnp.cumsum(wanted, dtype=jnp.int32)
   number = seen[-1]
-  pick_key, keep_key = jax.random.split(key)
-  row = jnp.argmax(seen > jax.random.randint(pick_key, (), 0, jnp.maximum(number, 1)))
+  row = jnp.argmax(seen > numbers[0] * number)
   total = asked.total + number
-  is_new = jax.random.uniform(keep_key) * total < number
+  is_new = numbers[1] * total < number
   new = Asked(problem.rows[row].astype(jnp.int32), beliefs[row], total)
   return jax.tree.map(lambda x, y: jnp.where(is_new, x, y), new, asked._replace(total=total))
 
@@ -133,8 +139,7 @@ def prior_of(
     before: `[N, H]` by earlier answers.
   """
   tree = problem.tree
-  row_of = jnp.zeros(tree.num_nodes, jnp.int32).at[problem.rows].set(jnp.arange(len(problem.rows)))
-  above = row_of[jnp.maximum(jnp.asarray(tree.parent), 0)]
+  above = jnp.asarray(row_of_nodes(tree.structure))[jnp.maximum(jnp.asarray(tree.parent), 0)]
   action = jnp.clip(jnp.asarray(tree.action), 0, logits.shape[1] - 1)
   weights = jnp.exp(jnp.clip(logits[above, action], -_LARGEST_LOGIT, _LARGEST_LOGIT))
   likely = join_levels(everywhere.normalise(everywhere.split(weights)))

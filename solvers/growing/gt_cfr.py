@@ -23,6 +23,7 @@ from solvers.growing.checks import (
   check_nodes,
   check_prior,
 )
+from solvers.growing.choose import NUMBERS, Rules, draw
 from solvers.growing.resolving import Promises, Resolving
 from solvers.growing.rooted_problem import (
   RootedProblem,
@@ -32,13 +33,13 @@ from solvers.growing.rooted_problem import (
   rooted_problem,
 )
 from solvers.growing.settings import GTCFR, check_search
-from solvers.growing.simulate import Growth, Rules, View, sample_pair, simulate
+from solvers.growing.simulate import Growth, View, sample_pair, simulate
 from solvers.growing.states import StateFunction
 from solvers.growing.watched import Seen, Watched
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.masked import NodeInfo, with_nodes
+from solvers.sweeps.masked import NodeInfo, at_nodes, row_of_nodes, with_nodes
 
 
 class Grown(NamedTuple):
@@ -177,51 +178,51 @@ def grow(
     prior = join_levels(everywhere.uniform_policy())
 
   def round_of(i, carry):
-    state, growth, prior, asked, key = carry
-    now = with_nodes(problem, growth.present)
-    note_key = jax.random.fold_in(key, 1)
+    state, present, visits, prior, asked = carry
+    now = with_nodes(problem, present)
+    pair_key, walk_key, note_key = jax.random.split(jax.random.fold_in(key, i), 3)
+    notes = draw(note_key, search.updates_per_round, 2)
 
     def update(j, carry):
       state, asked, _ = carry
       query = algorithm.leaf_query(now, state, 0)
       answers = ask_about(ask, now, algorithm, state, query.beliefs)
       state, _ = loop.update_at_once(now, algorithm, state, tuple(answers.values))
-      asked = note(asked, now, query.beliefs, jax.random.fold_in(note_key, j))
-      return state, asked, answers.logits
+      return state, note(asked, now, query.beliefs, notes[j]), answers.logits
 
     first = state, asked, ask.no_logits(problem)
     state, asked, logits = lax.fori_loop(0, search.updates_per_round, update, first)
     if not search.simulations:
-      return state, growth, prior, asked, key
+      return state, present, visits, prior, asked
     if logits is not None:
       prior = prior_of(everywhere, now, logits / search.temperature, prior)
-    key, pair_key, walk_key = jax.random.split(key, 3)
-    growth = growth._replace(recent=jnp.zeros_like(growth.recent))
+    growth = Growth(present, visits, zeros)
     view = _view(now, algorithm, state, prior, search)
     reach = algorithm.core(state).reach
+    pairs = draw(pair_key, search.per_round, 2)
+    walks = draw(walk_key, tree.structure.depth, search.per_round, NUMBERS)
     for j in range(search.per_round):
-      keys = (jax.random.fold_in(k, j) for k in (pair_key, walk_key))
-      hands = sample_pair(now, reach, current, next(keys))
-      growth = simulate(now, view, growth, current, hands, next(keys), rules)
+      hands = sample_pair(now, reach, current, pairs[j])
+      growth = simulate(now, view, growth, current, hands, walks[:, j], rules)
     state = algorithm.extend(with_nodes(problem, growth.present), state)
-    return state, growth, prior, asked, key
+    return state, growth.present, growth.visits, prior, asked
 
   zeros = jnp.zeros((tree.num_nodes, tree.num_infostates), tree.dtype)
-  growth = Growth(present, zeros, zeros)
-  start = algorithm.init(problem), growth, prior, Asked.nothing(problem), key
-  state, growth, _, asked, _ = lax.fori_loop(0, rounds, round_of, start)
+  start = algorithm.init(problem), present, zeros, prior, Asked.nothing(problem)
+  state, present, visits, _, asked = lax.fori_loop(0, rounds, round_of, start)
   root_values = algorithm.root_values(problem, state.means)
   promised = given.promises.given[:, None]
   believed = jnp.where(promised, given.promises.beliefs, given.beliefs)
-  problem = rooted_problem(tree, nodes, root, believed, growth.present)
-  return _result(problem, algorithm, state, growth, root_values, asked)
+  problem = rooted_problem(tree, nodes, root, believed, present)
+  return _result(problem, algorithm, state, Growth(present, visits, zeros), root_values, asked)
 
 
 def _view(problem: RootedProblem, algorithm: Watched, state: Seen, prior, search: GTCFR) -> View:
   choose = algorithm.current_policy if search.selection == "current" else algorithm.average_policy
   policy = join_levels(choose(problem, state.means))
   parent = jnp.maximum(jnp.asarray(problem.tree.parent), 0)
-  mass = jnp.zeros_like(state.nodes).at[:, problem.rows].set(state.mass)
+  mass = at_nodes(problem.tree.structure, state.mass)
+  has_row = (row_of_nodes(problem.tree.structure) < len(problem.rows))[:, None]
   mover = jnp.asarray(problem.tree.kind)[parent]
   values = []
   for player in (0, 1):
@@ -231,7 +232,7 @@ def _view(problem: RootedProblem, algorithm: Watched, state: Seen, prior, search
       [above[0]] + [problem.from_parents(i, player, above[i - 1]) for i in range(1, len(above))]
     )
     weight = jnp.where((mover == player)[:, None], lifted, mass[player])
-    weight = weight.at[problem.rows].set(mass[player][problem.rows])
+    weight = jnp.where(has_row, mass[player], weight)
     values.append(state.nodes[player] * (weight > 0) / jnp.where(weight > 0, weight, 1.0))
   return View(policy, jnp.stack(values), prior)
 
@@ -246,7 +247,7 @@ def _result(
 ) -> Grown:
   average = algorithm.average_policy(problem, state.means)
   means = algorithm.means(state.means)
-  values = jnp.zeros_like(state.nodes).at[:, problem.rows].set(means)
+  values = at_nodes(problem.tree.structure, means)
   reach = problem.node_reach(problem.both_reach(average))
   return Grown(
     average_policy=join_levels(average),

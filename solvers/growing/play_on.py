@@ -8,9 +8,9 @@ from jax import lax
 
 from games.game import CHANCE, TERMINAL
 from games.public_tree import PADDING, PublicTree
+from solvers.growing.choose import draw, sample_index
 from solvers.growing.rooted_problem import RootedProblem, rooted_problem
 from solvers.growing.simulate import (
-  categorical,
   chance_weights,
   child_slots,
   comes_from,
@@ -77,7 +77,7 @@ def deal(table: Table, key: jax.Array) -> tuple[jax.Array, jax.Array]:
   pair_key, chance_key = jax.random.split(key)
   reach = problem.both_reach(problem.uniform_policy())
   start = jnp.zeros((), jnp.int32)
-  hands = sample_pair(problem, reach, start, pair_key).astype(jnp.int32)
+  hands = sample_pair(problem, reach, start, draw(pair_key, 2)).astype(jnp.int32)
   return _past_chance(table, start, hands, chance_key)
 
 
@@ -104,14 +104,15 @@ def play_on(
     The next decision or end, both players' infostates there, and whether the game is over.
   """
   tree = table.tree
-  move_key, explore_key, chance_key = jax.random.split(key, 3)
+  move_key, chance_key = jax.random.split(key)
+  numbers = draw(move_key, 2)
   player = tree.kind[node]
   kids, there = table.children(node)
   options = there[:, None] & comes_from(tree, kids, player, hands[player])
   by_policy = jnp.where(options, policy, 0.0)
-  explores = jax.random.uniform(explore_key) < exploration
+  explores = numbers[0] < exploration
   weights = jnp.where(explores, options.astype(policy.dtype), by_policy)
-  chosen = categorical(move_key, weights.reshape(-1))
+  chosen = sample_index(numbers[1], weights.reshape(-1))
   child = kids[chosen // tree.num_infostates].astype(jnp.int32)
   after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)])
   moved = chosen % tree.num_infostates
@@ -129,7 +130,9 @@ def _past_chance(
     node, hands, key = carry
     key, now = jax.random.split(key)
     kids, there = table.children(node)
-    child = kids[categorical(now, chance_weights(tree, kids, there, hands))].astype(jnp.int32)
+    child = kids[sample_index(draw(now)[()], chance_weights(tree, kids, there, hands))].astype(
+      jnp.int32
+    )
     after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)]).astype(jnp.int32)
     return child, after, key
 

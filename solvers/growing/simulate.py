@@ -9,6 +9,7 @@ from jax import lax
 
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, TreeStructure
+from solvers.growing.choose import Options, Rules, best_moves, choose_move, sample_index
 from solvers.growing.rooted_problem import RootedProblem
 
 
@@ -40,15 +41,6 @@ class View(NamedTuple):
   prior: jax.Array
 
 
-class Rules(NamedTuple):
-  """How simulations choose; see `GTCFR`."""
-
-  puct: float
-  puct_share: float
-  children: int | None
-  scale: jax.Array  # the largest payoff
-
-
 def child_slots(structure: TreeStructure) -> np.ndarray:
   """Returns the children of each node, filled up with -1: `[N, most children]`."""
   parents = np.concatenate(
@@ -66,23 +58,29 @@ def child_slots(structure: TreeStructure) -> np.ndarray:
   return table
 
 
-def sample_pair(problem: RootedProblem, reach: Any, node: jax.Array, key: jax.Array) -> jax.Array:
+def slots_by_action(tree: PublicTree) -> jax.Array:
+  """Returns `child_slots` with each node's children in the order of the actions to them."""
+  slots = jnp.asarray(child_slots(tree.structure))
+  action = jnp.where(slots >= 0, jnp.asarray(tree.action)[slots], jnp.iinfo(jnp.int32).max)
+  return jnp.take_along_axis(slots, jnp.argsort(action, axis=1, stable=True), axis=1)
+
+
+def sample_pair(problem: RootedProblem, reach: Any, node: jax.Array, numbers: Any) -> jax.Array:
   """Samples both players' infostates at a node by their joint belief there: `[2]`.
 
   Args:
     problem: the search's.
     reach: both players' own reach.
     node: an inner node.
-    key: a random key.
+    numbers: `[2]` random ones.
   """
   here = (problem.rows == node)[:, None]
   own = [jnp.where(here, problem.leaf_reach(reach[p], p), 0.0) for p in (0, 1)]
-  first_key, second_key = jax.random.split(key)
   first = (own[0] * problem.compatible_mass(own[1], 0)).sum(axis=0)
-  first = categorical(first_key, first)
+  first = sample_index(numbers[0], first)
   held = jnp.where(here, jax.nn.one_hot(first, problem.num_infostates, dtype=own[0].dtype), 0.0)
   second = (own[1] * problem.compatible_mass(held, 1)).sum(axis=0)
-  return jnp.stack([first, categorical(second_key, second)])
+  return jnp.stack([first, sample_index(numbers[1], second)])
 
 
 def simulate(
@@ -91,16 +89,17 @@ def simulate(
   growth: Growth,
   start: jax.Array,
   hands: jax.Array,
-  key: jax.Array,
+  numbers: jax.Array,
   rules: Rules,
 ) -> Growth:
   """Walks from `start` to the first state that is not in the tree, and adds that.
 
   Half of the moves are PUCT's, half follow the policy. At a leaf of the tree its children are
   added, `rules.children` of a player's by prior, all of chance's; where a move is missing, that.
+  Each step takes a row of `numbers` `[depth, NUMBERS]`.
   """
   tree = problem.tree
-  slots, depth = jnp.asarray(child_slots(tree.structure)), tree.structure.depth
+  slots, depth = slots_by_action(tree), tree.structure.depth
 
   def children_of(node):
     there = slots[node] >= 0
@@ -112,27 +111,25 @@ def simulate(
     return (there & growth.present[kids]).any()
 
   def step(walk: _Walk) -> _Walk:
-    key, *keys = jax.random.split(walk.key, 4)
+    drawn, now = numbers[walk.length], jnp.arange(depth) == walk.length
     node, hands = walk.node, walk.hands
     kids, there = children_of(node)
     mover = jnp.asarray(tree.kind)[node]
     moves, player = mover < CHANCE, jnp.minimum(mover, 1)
     options = there[:, None] & comes_from(tree, kids, player, hands[player])
-    by_policy = categorical(keys[0], jnp.where(options, view.policy[kids], 0.0).reshape(-1))
-    by_puct = _puct(view, growth, node, kids, options, hands, player, rules)
-    chosen = jnp.where(jax.random.uniform(keys[1]) < rules.puct_share, by_puct, by_policy)
-    dealt = categorical(keys[2], chance_weights(tree, kids, there, hands))
+    seen = _look(view, growth, node, kids, options, hands, player)
+    chosen = choose_move(drawn[:2], seen, rules)
+    dealt = sample_index(drawn[2], chance_weights(tree, kids, there, hands))
     child = kids[jnp.where(moves, chosen // tree.num_infostates, dealt)]
     after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)])
     after = jnp.where(moves & (jnp.arange(2) == player), chosen % tree.num_infostates, after)
     return _Walk(
       child,
       after,
-      key,
       walk.length + 1,
-      walk.nodes.at[walk.length].set(child),
-      walk.held.at[walk.length].set(after[player]),
-      walk.counted.at[walk.length].set(moves),
+      jnp.where(now, child, walk.nodes),
+      jnp.where(now, after[player], walk.held),
+      jnp.where(now, moves, walk.counted),
     )
 
   def goes_on(walk: _Walk) -> jax.Array:
@@ -141,15 +138,19 @@ def simulate(
   # What was visited is kept as a path: tables of all nodes in the loop would be copied each step.
   nothing = jnp.zeros(depth, jnp.int32)
   start, hands, length = (x.astype(jnp.int32) for x in (start, hands, jnp.zeros(())))
-  first = _Walk(start, hands, key, length, nothing, nothing, jnp.zeros(depth, bool))
+  first = _Walk(start, hands, length, nothing, nothing, jnp.zeros(depth, bool))
   end = lax.while_loop(goes_on, step, first)
   missing = ~growth.present[end.node]
   kids, there = children_of(end.node)
   mover = jnp.asarray(tree.kind)[end.node]
   player = jnp.minimum(mover, 1)
   options = there[:, None] & comes_from(tree, kids, player, end.hands[player])
-  joins = _joins(view, kids, there, options, mover < CHANCE, rules) & ~missing
-  present = growth.present.at[kids].max(joins).at[end.node].set(True)
+  likely = jnp.where(options, view.prior[kids], -1.0).max(axis=1)
+  joins = best_moves(likely, there, mover < CHANCE, rules) & ~missing
+  # Comparisons instead of scatters, which XLA makes loops of on CPUs.
+  ids = jnp.arange(tree.num_nodes)
+  present = growth.present | (ids == end.node)
+  present |= ((ids[:, None] == kids) & joins).any(axis=1)
   counts = end.counted.astype(growth.visits.dtype)
   return Growth(
     present,
@@ -163,17 +164,10 @@ class _Walk(NamedTuple):
 
   node: jax.Array
   hands: jax.Array  # [2]
-  key: jax.Array
   length: jax.Array
   nodes: jax.Array  # [depth]
   held: jax.Array  # [depth] the mover's infostate there
   counted: jax.Array  # [depth]
-
-
-def categorical(key: jax.Array, weights: jax.Array) -> jax.Array:
-  """Samples an index by weights, which may all be zero."""
-  tiny = jnp.finfo(weights.dtype).tiny
-  return jax.random.categorical(key, jnp.log(jnp.maximum(weights, 0.0) + tiny))
 
 
 def comes_from(tree: PublicTree, kids: jax.Array, player: jax.Array, held: jax.Array):
@@ -210,25 +204,10 @@ def chance_weights(tree: PublicTree, kids, there, hands) -> jax.Array:
   return weights
 
 
-def _puct(view: View, growth: Growth, node, kids, options, hands, player, rules: Rules):
-  """Returns the option that PUCT takes, in `[A * H]`; one missing counts as its parent's value."""
-  here = view.values[player, node, hands[player]]
+def _look(view: View, growth: Growth, node, kids, options, hands, player) -> Options:
+  """Returns what `player` may do at `node`, in `[A * H]`."""
   known = growth.present[kids][:, None]
-  value = jnp.where(known, view.values[player][kids], here) / rules.scale
-  visits, recent = growth.visits[kids], growth.recent[kids]
-  # Visits since the last update count as losses, so that simulations of one batch spread.
-  value = (visits * value - recent) / jnp.maximum(visits + recent, 1.0) * (recent > 0) + value * (
-    recent <= 0
-  )
-  total = jnp.where(options, visits, 0.0).sum()
-  score = value + rules.puct * view.prior[kids] * jnp.sqrt(total) / (1.0 + visits)
-  return jnp.argmax(jnp.where(options, score, -jnp.inf).reshape(-1))
-
-
-def _joins(view: View, kids, there, options, moves, rules: Rules) -> jax.Array:
-  """Returns which children of a leaf are added: `[A]` bool."""
-  if rules.children is None:
-    return there
-  likely = jnp.where(options, view.prior[kids], -1.0).max(axis=1)
-  rank = jnp.argsort(jnp.argsort(-likely, stable=True), stable=True)
-  return there & (~moves | (rank < rules.children))
+  here = view.values[player, node, hands[player]]
+  value = jnp.where(known, view.values[player][kids], here)
+  tables = view.policy[kids], view.prior[kids], value, growth.visits[kids], growth.recent[kids]
+  return Options(options.reshape(-1), *(x.reshape(-1) for x in tables))

@@ -89,7 +89,9 @@ def _answer_packed(
   number = len(wanted)
   block = min(number, max(_LEAST_ROWS, -(-number // _BLOCKS)))
   padded = -(-number // block) * block
-  places = jnp.nonzero(wanted, size=padded, fill_value=number)[0]
+  # Gathers alone: XLA makes loops of scatters on CPUs.
+  rank = jnp.cumsum(wanted, dtype=jnp.int32)
+  places = jnp.searchsorted(rank, jnp.arange(1, padded + 1))
 
   def answer(places: jax.Array) -> StateAnswer:
     there = jnp.minimum(places, number - 1)
@@ -97,15 +99,19 @@ def _answer_packed(
     return function(params, rows)
 
   shapes = jax.eval_shape(answer, places[:block])
-  empty = jax.tree.map(lambda x: jnp.zeros((number, *x.shape[1:]), x.dtype), shapes)
+  empty = jax.tree.map(lambda x: jnp.zeros((padded, *x.shape[1:]), x.dtype), shapes)
 
   def answer_block(i: jax.Array, found: StateAnswer) -> StateAnswer:
     some = jax.lax.dynamic_slice_in_dim(places, i * block, block)
-    put = lambda x, y: x.at[some].set(y, mode="drop")  # noqa: E731
+    put = lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, i * block, 0)  # noqa: E731
     return jax.tree.map(put, found, answer(some))
 
-  blocks = -(-wanted.sum(dtype=jnp.int32) // block)
-  return jax.lax.fori_loop(0, blocks, answer_block, empty)
+  found = jax.lax.fori_loop(0, -(-rank[-1] // block), answer_block, empty)
+
+  def unpack(x: jax.Array) -> jax.Array:
+    return jnp.where(wanted.reshape(-1, *[1] * (x.ndim - 1)), x[jnp.maximum(rank - 1, 0)], 0.0)
+
+  return jax.tree.map(unpack, found)
 
 
 def seat_of(movers: jax.Array, rows: jax.Array) -> jax.Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of
-from games.public_tree import LEAF, PADDING, Array
+from games.public_tree import LEAF, PADDING, Array, TreeStructure
 from solvers.sweeps.levels import Levels, reduce_children, split_levels
 from solvers.sweeps.problem import Problem, Sweep, make_problem
 
@@ -107,6 +107,23 @@ class MaskedProblem(Problem):
     assert self.exists is not None
     found = super().advantages(sweep, index, player)
     return None if found is None else jnp.where(self.exists[index] > 0, found, 0.0)
+
+
+def row_of_nodes(structure: TreeStructure) -> np.ndarray:
+  """Returns the row of every node among a masked problem's leaves, `[N]`; their number for none."""
+  number = sum(level.num_inner + level.num_leaves for level in structure.levels)
+  found, first = np.full(structure.num_nodes, number), 0
+  for start, level in zip(structure.offsets, structure.levels):
+    size = level.num_inner + level.num_leaves
+    found[start : start + size] = first + np.arange(size)
+    first += size
+  return found
+
+
+def at_nodes(structure: TreeStructure, rows: jax.Array) -> jax.Array:
+  """Returns rows of a masked problem's leaves `[..., L, H]` by node, `[..., N, H]`, others zero."""
+  padded = jnp.concatenate([rows, jnp.zeros_like(rows[..., :1, :])], axis=-2)
+  return padded[..., row_of_nodes(structure), :]
 
 
 Masked = TypeVar("Masked", bound=MaskedProblem)

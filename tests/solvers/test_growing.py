@@ -10,9 +10,10 @@ import pytest
 import games
 import solvers
 from solvers import GTCFR, ContinualResolve
+from solvers.growing.choose import NUMBERS, Rules
 from solvers.growing.gt_cfr import _largest_payoff
 from solvers.growing.rooted_problem import rooted_problem
-from solvers.growing.simulate import Growth, Rules, View, child_slots, sample_pair, simulate
+from solvers.growing.simulate import Growth, View, child_slots, sample_pair, simulate
 from tests import harness
 from tests.solvers.test_locks import random_policy
 
@@ -163,9 +164,10 @@ def walk_frequencies(name, policy_seed, number, **rules):
   @jax.vmap
   def run(key):
     first, second = jax.random.split(key)
-    hands = sample_pair(problem, reach, jnp.asarray(0), first)
+    hands = sample_pair(problem, reach, jnp.asarray(0), jax.random.uniform(first, (2,)))
+    numbers = jax.random.uniform(second, (tree.structure.depth, NUMBERS))
     grown = simulate(
-      problem, view, Growth(everywhere, zeros, zeros), jnp.asarray(0), hands, second, how
+      problem, view, Growth(everywhere, zeros, zeros), jnp.asarray(0), hands, numbers, how
     )
     return hands, grown.visits
 
@@ -211,7 +213,8 @@ def test_puct_takes_what_its_formula_says():
   growth = Growth(everywhere, jnp.zeros_like(likely), jnp.zeros_like(likely))
   counts, recent = np.zeros(5), np.zeros(5)
   hands = jnp.zeros(2, int)
-  step = jax.jit(lambda x: simulate(problem, view, x, jnp.asarray(0), hands, KEY, rules))
+  numbers = jnp.zeros((tree.structure.depth, NUMBERS))
+  step = jax.jit(lambda x: simulate(problem, view, x, jnp.asarray(0), hands, numbers, rules))
   for number in range(30):
     if number % 10 == 0:
       growth, recent = growth._replace(recent=jnp.zeros_like(likely)), np.zeros(5)

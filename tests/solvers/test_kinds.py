@@ -35,6 +35,9 @@ CALLS = {
   games.make: dict(name="kuhn_poker"),
   games.stack_trees: dict(trees=[TREE]),
   games.tabulate: dict(game=GAME, max_states=100),
+  games.table_game: dict(game=GAME, tree=TREE),
+  games.ConnectFour: dict(width=4, height=4, in_a_row=3),
+  games.Go: dict(size=3, komi=0.5, max_moves=4),
   games.CoinToss: dict(sell=(0.5, -0.5), num_subgames=1),
   games.LeducPoker: dict(bets=((2,), (4,))),
   games.LiarsDice: dict(num_dice=1, num_faces=2),
@@ -238,11 +241,12 @@ def test_every_public_function_is_called():
   """Those that only hold what they are given, and types, are not."""
   made_by_others = {
     "AffineTrees", "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR",
-    "Config", "ConfigError", "ExactLeafValues", "Extended", "FictitiousPlay", "Gadget", "Game",
-    "Grown", "KuhnPoker", "LeafQuery", "LeafValues", "Level", "Lock", "NodeInfo", "Optimum",
+    "Config", "ConfigError", "DeviceGame", "ExactLeafValues", "Extended", "FictitiousPlay",
+    "Gadget", "Game", "Grown", "KuhnPoker", "LeafQuery", "LeafValues", "Level", "Lock",
+    "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register", "registered_algorithms",
-    "registered_games", "RockPaperScissors", "Solution", "SolvedTo", "Tabulated", "Transferable",
-    "TreeStructure", "Variation", "Widened",
+    "registered_games", "RockPaperScissors", "Solution", "SolvedTo", "TableGame", "Tabulated",
+    "TicTacToe", "Transferable", "TreeStructure", "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):
     public = {name: getattr(package, name) for name in package.__all__}

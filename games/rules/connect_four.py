@@ -1,0 +1,77 @@
+"""Connect four as rules on JAX's arrays."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.kinds import PLAYER_0, PLAYER_1, TERMINAL
+from games.on_device.perfect_information import PerfectInformation, has_line, planes
+
+
+class ConnectFour(PerfectInformation):
+  """Connect four: stones fall to the lowest free place of a column; four in a line win one point.
+
+  Action a drops a stone into column a. A public state is the board, row by row from the lowest: 0
+  for a free place, 1 for player 0's stone and 2 for player 1's. Features are the places of who
+  looks, then the other's.
+
+  Raises:
+    ValueError: a size is not an integer of at least 1, or no line would fit.
+  """
+
+  name = "connect_four"
+
+  def __init__(self, width: int = 7, height: int = 6, in_a_row: int = 4):
+    for field, value in (("width", width), ("height", height), ("in_a_row", in_a_row)):
+      if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100:
+        raise ValueError(f"{field}={value!r} must be an integer from 1 to 100")
+    if in_a_row > max(width, height):
+      raise ValueError(
+        f"in_a_row={in_a_row} must fit on a board of width={width} and height={height}"
+      )
+    self.width, self.height, self.in_a_row = width, height, in_a_row
+    self.num_actions, self.max_moves = width, width * height
+    self._lines = _lines(width, height, in_a_row)
+
+  def initial_state(self):
+    return np.zeros(self.max_moves, np.int32)
+
+  def actor(self, state):
+    won = has_line(state, self._lines, 1) | has_line(state, self._lines, 2)
+    stones = (state > 0).sum()
+    return jnp.where(
+      won | (stones == self.max_moves),
+      TERMINAL,
+      jnp.where(stones % 2 == 0, PLAYER_0, PLAYER_1),
+    )
+
+  def legal_actions(self, state):
+    return state[-self.width :] == 0
+
+  def next_state(self, state: jax.Array, action: jax.Array) -> jax.Array:
+    stone = ((state > 0).sum() % 2 + 1).astype(state.dtype)
+    row = (state.reshape(self.height, self.width)[:, action] > 0).sum()
+    return state.at[row * self.width + action].set(stone)
+
+  def payoff(self, state):
+    first, second = (has_line(state, self._lines, stone).astype(int) for stone in (1, 2))
+    return first - second
+
+  def features(self, state, player):
+    return planes(state, player)
+
+  def __repr__(self):
+    return f"games.ConnectFour(width={self.width}, height={self.height}, in_a_row={self.in_a_row})"
+
+
+def _lines(width: int, height: int, length: int) -> np.ndarray:
+  """Returns the places of every line of `length` on the board: `[m, length]`."""
+  lines = []
+  for down, right in ((0, 1), (1, 0), (1, 1), (1, -1)):
+    for row in range(height):
+      for column in range(width):
+        end = row + down * (length - 1), column + right * (length - 1)
+        if 0 <= end[0] < height and 0 <= end[1] < width:
+          steps = np.arange(length)
+          lines.append((row + down * steps) * width + column + right * steps)
+  return np.array(lines)
