@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from rebel_jax.training.growing_play import GrowingLanes
 from rebel_jax.training.loop import PER_DEVICE
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
@@ -43,9 +44,12 @@ def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
   def deal(part: Any) -> Any:
     if isinstance(part, Lanes):
       return redistribute_lanes(part, num_devices)
+    if isinstance(part, GrowingLanes):
+      return redistribute_growing(part, num_devices)
     return redistribute_replay(part, num_devices) if isinstance(part, Replay) else part
 
-  dealt = jax.tree.map(deal, state, is_leaf=lambda part: isinstance(part, (Lanes, Replay)))
+  parts = (Lanes, GrowingLanes, Replay)
+  dealt = jax.tree.map(deal, state, is_leaf=lambda part: isinstance(part, parts))
   return dealt | {"keys": redistribute_keys(state["keys"], num_devices)}
 
 
@@ -69,6 +73,29 @@ def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
   turn: Any = np.zeros(num_devices, np.asarray(lanes.turn).dtype)
   roots = jax.tree.map(lambda x: deal(np.asarray(x)), lanes.roots)
   return Lanes(roots, deal(np.asarray(lanes.beliefs)), turn)
+
+
+def redistribute_growing(lanes: GrowingLanes, num_devices: int) -> GrowingLanes:
+  """Deals the games and the questions that wait out over `num_devices`; arguments as above."""
+
+  def deal(x: Any) -> np.ndarray:
+    x = np.asarray(x)
+    queue = x.swapaxes(0, 1).reshape(-1, *x.shape[2:])
+    return queue.reshape(-1, num_devices, *x.shape[2:]).swapaxes(0, 1)
+
+  waiting, capacity = lanes.waiting, lanes.waiting.examples.node.shape[1]
+  added = np.asarray(waiting.added)
+  first = np.maximum(np.asarray(lanes.taken), added - capacity)
+  order = (first[:, None] + np.arange(capacity)) % capacity
+  devices = np.arange(len(added))[:, None]
+  unasked: Any = added - first
+  in_order = jax.tree.map(lambda x: np.asarray(x)[devices, order], waiting.examples)
+  taken: Any = np.zeros(num_devices, added.dtype)
+  return GrowingLanes(
+    *jax.tree.map(deal, (lanes.nodes, lanes.hands, lanes.moves, lanes.left)),
+    waiting=redistribute_replay(Replay(in_order, unasked), num_devices),
+    taken=taken,
+  )
 
 
 def redistribute_replay(replay: Replay, num_devices: int) -> Replay:

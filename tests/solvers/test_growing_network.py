@@ -1,0 +1,269 @@
+"""Growing searches that ask a value-and-policy network, and many of them side by side."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from solvers import GTCFR, StateAnswer, StateQuery
+from solvers.growing.asked import Asked, note
+from solvers.growing.grounds import make_grounds
+from solvers.growing.next_start import Left, ancestors, next_start
+from solvers.growing.play_on import Table, deal, play_on
+from solvers.growing.resolving import Promises
+from solvers.growing.rooted_problem import rooted_problem
+from solvers.growing.search_each import How, Search, search_each
+from solvers.growing.states import ask_some
+
+KEY = jax.random.key(0)
+
+
+def setting(name, dtype=np.float64, **parameters):
+  game = games.make(name, **parameters)
+  tree = games.build_public_tree(game).astype(dtype)
+  return game, tree, solvers.node_info(game, tree)
+
+
+def worth(own, other):
+  return own - (other**2).sum(axis=-1, keepdims=True)
+
+
+def leaf_values(params, query):
+  beliefs = query.beliefs
+  return worth(beliefs[:, query.traverser], beliefs[:, 1 - query.traverser])
+
+
+def network(params, query, swapped=False):
+  """Answers as `leaf_values` does, about both players, the mover first."""
+  first, second = query.beliefs[:, 0], query.beliefs[:, 1]
+  values = jnp.stack([worth(first, second), worth(second, first)], axis=1)
+  if swapped:
+    values = values[:, ::-1]
+  return StateAnswer(values, jnp.zeros((len(first), 3, first.shape[1]), first.dtype))
+
+
+@pytest.mark.parametrize("search", [GTCFR(simulations=0, updates=9), GTCFR(simulations=6)])
+def test_a_network_is_asked_as_leaf_values_are(search, x64):
+  """Both players' values at once, of the leaves alone; uniform logits are a uniform prior."""
+  _, tree, info = setting("kuhn_poker")
+  run = functools.partial(solvers.gt_cfr, tree, info, search=search, key=KEY)
+  asked = run(network=network)
+  plain = run(leaf_values=leaf_values)
+  for name in ("average_policy", "root_values", "values", "present"):
+    np.testing.assert_allclose(getattr(asked, name), getattr(plain, name), atol=1e-12)
+  wrong = run(network=functools.partial(network, swapped=True))
+  assert np.abs(np.asarray(wrong.root_values) - plain.root_values).max() > 1e-3
+
+
+def test_logits_are_the_prior_of_the_moves_below_a_leaf(x64):
+  """With one child a leaf, the likeliest move joins."""
+  _, tree, info = setting("kuhn_poker")
+
+  def likes(action):
+    def answer(params, query):
+      found = network(params, query)
+      return found._replace(logits=found.logits.at[:, action].set(4.0))
+
+    return answer
+
+  grown = []
+  for action in (0, 1):
+    search = GTCFR(simulations=1, children=1)
+    grown.append(solvers.gt_cfr(tree, info, search=search, key=KEY, network=likes(action)))
+  first = np.asarray(tree.parent) == 0
+  for action, found in enumerate(grown):
+    joined = np.asarray(found.present) & ~first
+    joined[0] = False
+    (node,) = np.flatnonzero(joined & (np.asarray(tree.kind) >= 0))[:1]
+    assert tree.action[node] == action
+
+
+@pytest.mark.parametrize("number", [5, 300])
+def test_only_what_is_wanted_is_answered(number):
+  """Packed rows come back to their places, and lanes are packed together."""
+  rng = np.random.default_rng(0)
+  calls = []
+
+  def function(params, query):
+    calls.append(len(query.beliefs))
+    rows = query.beliefs * params + query.features[:, None]
+    return StateAnswer(rows, rows[:, :1])
+
+  beliefs = jnp.asarray(rng.random((3, number, 2, 2)), jnp.float32)
+  features = jnp.asarray(rng.random((number, 2)), jnp.float32)
+  wanted = jnp.asarray(rng.random((3, number)) < 0.3)
+  ask = functools.partial(ask_some, function)
+  expected = np.where(wanted[:, :, None, None], beliefs * 2.0 + features[:, None], 0.0)
+  alone = ask(2.0, StateQuery(features, beliefs[0]), wanted[0])
+  np.testing.assert_allclose(alone.values, expected[0], rtol=1e-6)
+  axes = (None, StateQuery(None, 0), 0)
+  lanes = jax.jit(jax.vmap(ask, in_axes=axes))(2.0, StateQuery(features, beliefs), wanted)
+  np.testing.assert_allclose(lanes.values, expected, rtol=1e-6)
+  if number == 300:
+    assert max(calls) < 3 * number
+  each = jax.vmap(ask, in_axes=(0, StateQuery(None, 0), 0))
+  own = each(jnp.array([1.0, 2.0, 3.0]), StateQuery(features, beliefs), wanted)
+  np.testing.assert_allclose(own.values[1], expected[1], rtol=1e-6)
+  assert np.abs(np.asarray(own.values[2]) - expected[2]).max() > 0.1
+
+
+def test_each_question_is_as_likely_to_be_kept():
+  """Of three updates with one, two and three leaves: six questions."""
+  _, tree, info = setting("liars_dice", np.float32, num_dice=1, num_faces=2)
+  inner = [level.num_inner for level in tree.structure.levels]
+  masks = []
+  for depth in (0, 1, 2):
+    present = np.arange(tree.num_nodes) < tree.structure.offsets[depth + 1]
+    masks.append(rooted_problem(tree, info, jnp.asarray(0), tree.prior, jnp.asarray(present)))
+  counts = [int(problem.is_frontier().sum()) for problem in masks]
+  assert counts == inner[:3]
+
+  @jax.jit
+  @jax.vmap
+  def draw(key):
+    asked = Asked.nothing(masks[0])
+    for step, problem in enumerate(masks):
+      beliefs = jnp.full((len(problem.rows), 2, tree.num_infostates), float(step))
+      asked = note(asked, problem, beliefs, jax.random.uniform(jax.random.fold_in(key, step), (2,)))
+    return asked
+
+  number = 20_000
+  asked = draw(jax.random.split(KEY, number))
+  assert (np.asarray(asked.total) == sum(counts)).all()
+  shares = np.bincount(np.asarray(asked.node), minlength=sum(counts)) / number
+  np.testing.assert_allclose(shares[: sum(counts)], 1 / sum(counts), atol=0.015)
+  steps = np.asarray(asked.beliefs)[:, 0, 0]
+  expected = np.repeat([0.0, 1.0, 2.0], counts)
+  assert (steps == expected[np.asarray(asked.node)]).all()
+
+
+def searches_of(tree, rng, number):
+  """Returns searches from random decisions and beliefs, some with promises."""
+  decisions = np.flatnonzero(np.asarray(tree.kind) < games.CHANCE)
+  roots = rng.choice(decisions, number)
+  possible = np.ones((tree.num_nodes, 2, tree.num_infostates))
+  if tree.possible is not None:
+    possible = np.asarray(tree.possible, float)
+  beliefs = rng.random(possible[roots].shape) * possible[roots]
+  beliefs /= beliefs.sum(axis=-1, keepdims=True)
+  nobody = Promises.none(tree.num_infostates, tree.dtype)
+  given = rng.random((number, 2)) < 0.5
+  given[:, 1] &= ~given[:, 0]
+  promises = Promises(
+    jnp.asarray(rng.normal(size=beliefs.shape)), jnp.asarray(beliefs), jnp.asarray(given)
+  )
+  assert jax.tree.structure(nobody) == jax.tree.structure(promises)
+  return Search(jnp.asarray(roots), jnp.asarray(roots), jnp.asarray(beliefs), promises)
+
+
+@pytest.mark.parametrize(
+  ("name", "parameters", "share"),
+  [
+    ("liars_dice", {"num_dice": 1, "num_faces": 2}, 0.5),
+    pytest.param("leduc_poker", {}, 1 / 16, marks=pytest.mark.slow),
+  ],
+)
+def test_parts_of_a_game_are_searched_as_in_the_whole(name, parameters, share, x64):
+  """All of a search's tree at once, so that nothing is random; and blocks fill no other's place."""
+  game, tree, _ = setting(name, **parameters)
+  grounds = make_grounds(game, tree, share=share)
+  assert grounds.parts is not None
+  assert (np.asarray(grounds.parts.part) >= 0).sum() > tree.num_nodes / 3
+  about = searches_of(tree, np.random.default_rng(1), 19)
+  active = jnp.asarray(np.random.default_rng(2).random(19) < 0.8)
+  how = How(GTCFR(simulations=0, updates=1, whole=True), network=network)
+  run = jax.jit(
+    lambda grounds: search_each(
+      grounds, about, jax.random.split(KEY, 19), active, how=how, rounds=7
+    )
+  )
+  found, plain = run(grounds), run(grounds._replace(parts=None))
+  chosen = np.flatnonzero(active)
+  for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(plain)):
+    if x.dtype != np.int32:  # the question that is kept is another one
+      np.testing.assert_allclose(np.asarray(x)[chosen], np.asarray(y)[chosen], atol=1e-9)
+  np.testing.assert_array_equal(found.left.root, np.where(active, about.root, 0))
+  other = search_each(
+    grounds,
+    about._replace(promises=about.promises._replace(values=about.promises.values + 1.0)),
+    jax.random.split(KEY, 19),
+    active,
+    how=how,
+    rounds=7,
+  )
+  assert np.abs(np.asarray(other.policy) - found.policy).max() > 1e-3
+
+
+def test_searches_start_at_the_last_state_that_the_tree_before_held():
+  _, tree, _ = setting("leduc_poker", np.float32)
+  path = ancestors(tree.structure)
+  parent = np.asarray(tree.parent)
+  node = int(np.flatnonzero(np.asarray(tree.kind) < games.CHANCE)[-1])
+  above = [node]
+  while parent[above[-1]] >= 0:
+    above.append(int(parent[above[-1]]))
+  np.testing.assert_array_equal(path[node][: len(above)], above[::-1])
+  assert (path[node][len(above) :] == node).all()
+  rng = np.random.default_rng(0)
+  for held in above:
+    present = np.zeros(tree.num_nodes, bool)
+    present[above[above.index(held) :]] = True
+    rows = rng.random((2, tree.num_nodes, tree.num_infostates)).astype(np.float32)
+    left = Left(np.array(0), present, rows, rows)
+    start = next_start(tree, left, node, 1)
+    assert int(start.root) == held
+    np.testing.assert_array_equal(start.promises.given, [True, False])
+    np.testing.assert_allclose(start.promises.values[0], rows[0, held], rtol=1e-6)
+    np.testing.assert_allclose(start.beliefs[1], rows[1, held] / rows[1, held].sum(), rtol=1e-5)
+  first = next_start(tree, Left.nothing(tree), node, 0)
+  assert int(first.root) == 0
+  assert not np.asarray(first.promises.given).any()
+
+
+def test_games_go_on_by_the_policy_and_the_deal():
+  """Their ends are as likely as enumeration says; a uniform move now and then changes that."""
+  game, tree, info = setting("kuhn_poker", np.float32)
+  table = Table.of(tree, info)
+  slots = np.asarray(table.slots)
+  rng = np.random.default_rng(4)
+  policy = rng.random((tree.num_nodes, tree.num_infostates)).astype(np.float32)
+  kinds = np.asarray(tree.kind)
+  for node in np.flatnonzero(kinds < games.CHANCE):
+    kids = slots[node][slots[node] >= 0]
+    policy[kids] /= policy[kids].sum(axis=0)
+
+  @functools.partial(jax.jit, static_argnums=1)
+  @functools.partial(jax.vmap, in_axes=(0, None))
+  def play(key, exploration):
+    node, hands = deal(table, key)
+    over = jnp.zeros((), bool)
+    for step in range(3):
+      rows = jnp.asarray(policy)[table.slots[node]]
+      new, after, ends = play_on(
+        table, node, hands, rows, jax.random.fold_in(key, step), exploration=exploration
+      )
+      node, hands = jnp.where(over, node, new), jnp.where(over, hands, after)
+      over |= ends
+    return node, hands
+
+  ends, hands = (np.asarray(x) for x in play(jax.random.split(KEY, 20_000), 0.0))
+  assert (kinds[ends] == games.TERMINAL).all()
+  assert (hands[:, 0] != hands[:, 1]).all()
+  expected = np.zeros(tree.num_nodes)
+  for end in np.flatnonzero(kinds == games.TERMINAL):
+    for mine, yours in np.argwhere(~np.eye(3, dtype=bool)):
+      likely, node = 1 / 6, end
+      while node > 0:
+        mover = kinds[tree.parent[node]]
+        likely *= policy[node, (mine, yours)[mover]]
+        node = tree.parent[node]
+      expected[end] += likely
+  shares = np.bincount(ends, minlength=tree.num_nodes) / len(ends)
+  np.testing.assert_allclose(shares, expected, atol=0.012)
+  explored, _ = play(jax.random.split(KEY, 20_000), 0.9)
+  others = np.bincount(np.asarray(explored), minlength=tree.num_nodes) / len(ends)
+  assert np.abs(others - expected).max() > 0.03
