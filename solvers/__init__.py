@@ -32,6 +32,8 @@ from solvers.continuations.round_search import search_rounds
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.growing.continual import resolved_policies
 from solvers.growing.gt_cfr import GTCFR, Grown, gt_cfr
+from solvers.growing.inserted import GrownByInsertion, gt_cfr_inserted
+from solvers.growing.inserted_tree import InsertedTree
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
@@ -66,6 +68,8 @@ __all__ = [
   "FictitiousPlay",
   "Gadget",
   "Grown",
+  "GrownByInsertion",
+  "InsertedTree",
   "LeafQuery",
   "LeafValues",
   "Lock",
@@ -95,6 +99,7 @@ __all__ = [
   "graft",
   "grown_continuations",
   "gt_cfr",
+  "gt_cfr_inserted",
   "infostate_values",
   "leaf_tables",
   "linear_cfr",
