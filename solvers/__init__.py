@@ -30,8 +30,10 @@ from solvers.continuations.policies import (
 )
 from solvers.continuations.round_search import search_rounds
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
-from solvers.growing.continual import resolved_policies
+from solvers.growing.continual.policies import resolved_policies
 from solvers.growing.gt_cfr import Grown, gt_cfr
+from solvers.growing.insertion.search import GrownByInsertion, gt_cfr_inserted
+from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
@@ -68,6 +70,8 @@ __all__ = [
   "FictitiousPlay",
   "Gadget",
   "Grown",
+  "GrownByInsertion",
+  "InsertedTree",
   "LeafQuery",
   "LeafValues",
   "Lock",
@@ -100,6 +104,7 @@ __all__ = [
   "graft",
   "grown_continuations",
   "gt_cfr",
+  "gt_cfr_inserted",
   "infostate_values",
   "leaf_tables",
   "linear_cfr",

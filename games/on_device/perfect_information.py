@@ -67,7 +67,7 @@ class PerfectInformation(abc.ABC):
 
 def has_line(board: jax.Array, lines: np.ndarray, stone: int) -> jax.Array:
   """Says whether `board` `[n]` has only `stone` on one of `lines` `[m, k]` of its points."""
-  return (board[lines] == stone).all(axis=1).any()
+  return (jnp.asarray(board)[lines.astype(np.int32)] == stone).all(axis=1).any()
 
 
 def planes(board: jax.Array, player: int) -> jax.Array:

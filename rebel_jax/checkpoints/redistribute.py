@@ -78,7 +78,7 @@ def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
 def redistribute_growing(lanes: GrowingLanes, num_devices: int) -> GrowingLanes:
   """Deals the games and the questions that wait out over `num_devices`; arguments as above."""
 
-  def deal(x: Any) -> np.ndarray:
+  def deal(x: Any) -> Any:
     x = np.asarray(x)
     queue = x.swapaxes(0, 1).reshape(-1, *x.shape[2:])
     return queue.reshape(-1, num_devices, *x.shape[2:]).swapaxes(0, 1)
@@ -92,7 +92,10 @@ def redistribute_growing(lanes: GrowingLanes, num_devices: int) -> GrowingLanes:
   in_order = jax.tree.map(lambda x: np.asarray(x)[devices, order], waiting.examples)
   taken: Any = np.zeros(num_devices, added.dtype)
   return GrowingLanes(
-    *jax.tree.map(deal, (lanes.nodes, lanes.hands, lanes.moves, lanes.left)),
+    nodes=deal(lanes.nodes),
+    hands=deal(lanes.hands),
+    moves=deal(lanes.moves),
+    left=jax.tree.map(deal, lanes.left),
     waiting=redistribute_replay(Replay(in_order, unasked), num_devices),
     taken=taken,
   )

@@ -12,7 +12,7 @@ from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.setup import make_growing_grounds, make_search, make_state_network
 from solvers import GTCFR, StateQuery
-from solvers.growing.grounds import Grounds
+from solvers.growing.continual.grounds import Grounds
 
 
 class ResolvingEvaluator:

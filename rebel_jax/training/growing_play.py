@@ -16,11 +16,11 @@ from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played, SelfPlayStats
 from solvers import GTCFR, StateFunction
-from solvers.growing.grounds import Grounds
-from solvers.growing.next_start import Left, next_start
-from solvers.growing.play_on import Table, deal, play_on
+from solvers.growing.continual.grounds import Grounds
+from solvers.growing.continual.next_start import Left, next_start
+from solvers.growing.continual.play_on import Table, deal, play_on
+from solvers.growing.continual.search_each import Found, How, Search, search_each
 from solvers.growing.resolving import Promises
-from solvers.growing.search_each import Found, How, Search, search_each
 from solvers.growing.states import seat_of
 from solvers.xla.compiler_options import Work
 

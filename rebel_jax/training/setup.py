@@ -23,7 +23,7 @@ from rebel_jax.training.loop import Trainer, make_mesh
 from rebel_jax.training.self_play import Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
 from solvers import GTCFR, Algorithm, warm_started
-from solvers.growing.grounds import Grounds, make_grounds
+from solvers.growing.continual.grounds import Grounds, make_grounds
 from solvers.search.find import FoundSubgames, find_subgames
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.subgames import Subgames

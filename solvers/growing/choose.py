@@ -72,7 +72,7 @@ def puct(options: Options, rules: Rules) -> jax.Array:
   total = jnp.where(options.open, visits, 0.0).sum()
   score = value + rules.puct * options.prior * jnp.sqrt(total) / (1.0 + visits)
   score = jnp.where(options.open, score, -jnp.inf)
-  return jnp.argmax(score >= score.max() - _TIE)
+  return jnp.argmax(score >= score.max() - _TIE).astype(jnp.int32)
 
 
 def best_moves(likely: jax.Array, there: jax.Array, moves: jax.Array, rules: Rules) -> jax.Array:
@@ -102,4 +102,4 @@ def sample_index(number: jax.Array, weights: jax.Array) -> jax.Array:
   found = (sums <= point).sum()
   # Rounding may lead beyond the last weight.
   last = len(weights) - 1 - jnp.argmax(weights[::-1] > 0)
-  return jnp.where(sums[-1] > 0, jnp.minimum(found, last), 0)
+  return jnp.where(sums[-1] > 0, jnp.minimum(found, last), 0).astype(jnp.int32)

@@ -39,9 +39,11 @@ class RootedProblem(MaskedProblem):
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
     start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
     reach: list[jax.Array] = []
+    assert self.exists is not None
     for i, here in enumerate(self.at_root):
       below = self.reach_below(i, policy[i], reach[-1], player) if i else jnp.zeros_like(policy[0])
-      reach.append(jnp.where(here, start, below))
+      # Means of a node are over the updates since it joined: nobody reaches it before.
+      reach.append(jnp.where(here, start, below * self.exists[i]))
     return tuple(reach)
 
   def values_up(

@@ -60,7 +60,7 @@ def child_slots(structure: TreeStructure) -> np.ndarray:
 
 def slots_by_action(tree: PublicTree) -> jax.Array:
   """Returns `child_slots` with each node's children in the order of the actions to them."""
-  slots = jnp.asarray(child_slots(tree.structure))
+  slots = jnp.asarray(child_slots(tree.structure), jnp.int32)
   action = jnp.where(slots >= 0, jnp.asarray(tree.action)[slots], jnp.iinfo(jnp.int32).max)
   return jnp.take_along_axis(slots, jnp.argsort(action, axis=1, stable=True), axis=1)
 
@@ -123,6 +123,7 @@ def simulate(
     child = kids[jnp.where(moves, chosen // tree.num_infostates, dealt)]
     after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)])
     after = jnp.where(moves & (jnp.arange(2) == player), chosen % tree.num_infostates, after)
+    after = after.astype(hands.dtype)
     return _Walk(
       child,
       after,

@@ -17,9 +17,9 @@ from games import CHANCE, Game, PublicTree
 from games.public_tree import Array
 from solvers import validation
 from solvers.growing.checks import check_function, check_prior, check_seeds
-from solvers.growing.grounds import Grounds, make_grounds
-from solvers.growing.next_start import Left, next_start
-from solvers.growing.search_each import Found, How, Search, search_each
+from solvers.growing.continual.grounds import Grounds, make_grounds
+from solvers.growing.continual.next_start import Left, next_start
+from solvers.growing.continual.search_each import Found, How, Search, search_each
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.simulate import child_slots
 from solvers.growing.states import StateFunction

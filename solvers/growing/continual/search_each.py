@@ -8,9 +8,9 @@ from jax import lax
 
 from games.public_tree import Array
 from solvers.growing.asked import Asked
-from solvers.growing.grounds import Grounds
+from solvers.growing.continual.grounds import Grounds
+from solvers.growing.continual.next_start import Left
 from solvers.growing.gt_cfr import Given, Grown, grow
-from solvers.growing.next_start import Left
 from solvers.growing.resolving import Promises
 from solvers.growing.settings import GTCFR
 from solvers.growing.simulate import child_slots

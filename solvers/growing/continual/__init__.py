@@ -1,0 +1,1 @@
+"""Continual re-solving: searches that start from what the last one left, many side by side."""

@@ -1,0 +1,234 @@
+"""The problem of an inserted tree: sweeps by depth over nodes of any order (store B)."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from games.game import TERMINAL
+from games.on_device.game import DeviceGame
+from games.public_tree import Array
+from solvers.growing.insertion.tree import InsertedTree
+from solvers.sweeps.levels import Levels, join_levels
+from solvers.sweeps.problem import Moves, Problem, Sweep
+
+_FEW_ACTIONS = 8  # whose children are gathered; more are scattered
+
+
+@dataclasses.dataclass(frozen=True)
+class DevicePairs:
+  """Pairs of infostates by the rules of a `DeviceGame`; see `solvers.sweeps.pairs.Pairs`.
+
+  Attributes:
+    game, tree: the rules and the states.
+    nature: for each player, root beliefs times public chance, `[1, H]` and `[C - 1, H]`.
+    root_mass: `[P, H]`.
+  """
+
+  game: DeviceGame
+  tree: InsertedTree
+  nature: tuple[Levels, Levels]
+  root_mass: jax.Array
+
+  def mask_reach(self, index: int, player: int, rows: jax.Array) -> jax.Array:
+    del index, player
+    return rows
+
+  def mask_values(self, index: int, player: int, rows: jax.Array) -> jax.Array:
+    return rows * self.possible_rows(index, player)
+
+  def possible_rows(self, index: int, player: int) -> jax.Array:
+    rows = self.tree.possible[:, player]
+    return (rows[1:] if index else rows[:1]).astype(self.tree.dtype)
+
+  def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
+    return jax.vmap(lambda state, row: self.game.compatible_mass(state, row, player))(
+      self.tree.state, reach
+    )
+
+  def terminal_values(
+    self, tree: Any, opponent_reach: Levels, player: int
+  ) -> tuple[jax.Array | None, ...]:
+    """Returns `player`'s counterfactual values where the game is over, elsewhere anything."""
+    full = join_levels(tuple(x * y for x, y in zip(opponent_reach, self.nature[1 - player])))
+    if tree.num_infostates == 1:
+      return (tree.values[:, player, None] * full,)
+    worth = jax.vmap(lambda state, row: self.game.terminal_values(state, row, player))
+    return (worth(tree.state, full),)
+
+
+@dataclasses.dataclass(frozen=True)
+class InsertedProblem(Problem):
+  """The problem of a tree's nodes in the order of their places, the root's apart from the others'.
+
+  Levels are two, `[1, H]` and `[C - 1, H]`, and the `L` leaves are all `C` places: values are asked
+  for all of them, and those of frontier nodes count.
+
+  Attributes:
+    tree: an `InsertedTree`.
+    beliefs: `[P, H]` at the root.
+    interior: `[C]` which nodes have children.
+    deepest: the depth of the tree.
+  """
+
+  beliefs: jax.Array
+  interior: jax.Array
+  deepest: jax.Array
+
+  @property
+  def num_levels(self) -> int:
+    return 2
+
+  @property
+  def asks(self) -> bool:
+    """Whether there are leaves, whose values come from outside."""
+    return True
+
+  @property
+  def rows(self) -> jax.Array:
+    """Places of the leaves among the nodes."""
+    return jnp.arange(self.tree.num_nodes)
+
+  def root_beliefs(self, player: int) -> jax.Array:
+    return self.beliefs[player]
+
+  def split(self, nodes: Array) -> Levels:
+    nodes = jnp.asarray(nodes)
+    return nodes[:1], nodes[1:]
+
+  def moves_at(self, index: int, player: int) -> Moves:
+    return False if index == 0 else self._moved(player)[1:]
+
+  def leaf_rows(self, levels: Levels) -> jax.Array:
+    return join_levels(levels)
+
+  def leaf_features(self, player: int) -> jax.Array:
+    """Returns the public states as their movers see them: `[L, F]`."""
+    del player
+    return self._inserted.features
+
+  def leaf_possible(self) -> jax.Array | None:
+    return self._inserted.possible
+
+  def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
+    tree = self._inserted
+    start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
+    taken = self._taken(policy, player)
+
+    def lower(depth, reach):
+      return jnp.where((tree.depth == depth)[:, None], reach[tree.parent] * taken, reach)
+
+    reach = jnp.zeros_like(taken).at[0].set(start)
+    return self.split(lax.fori_loop(1, self.deepest + 1, lower, reach))
+
+  def values_up(
+    self,
+    policy: Levels | None,
+    opponent_reach: Levels,
+    leaf_values: jax.Array | None,
+    player: int,
+  ) -> Sweep:
+    assert policy is not None
+    assert leaf_values is not None
+    tree = self._inserted
+    (ends,) = self.pairs.terminal_values(self.tree, opponent_reach, player)
+    possible = tree.possible[:, player].astype(leaf_values.dtype)
+    taken = self._taken(policy, player) * possible
+    values = jnp.where(tree.frontier[:, None], leaf_values, 0.0)
+    assert ends is not None
+    values = jnp.where((tree.kind == TERMINAL)[:, None], ends, values)
+
+    def rise(i, values):
+      depth = self.deepest - i
+      below = jnp.where((tree.depth == depth)[:, None], taken * values, 0.0)
+      above = (tree.depth == depth - 1) & self.interior
+      return jnp.where(above[:, None], self._sum_children(below), values)
+
+    values = lax.fori_loop(0, self.deepest, rise, values) * possible
+    return Sweep(self.split(values), values[0], (None, values[tree.parent[1:]]))
+
+  def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
+    """Returns what each move is worth beyond its parent, zero for moves that are not there."""
+    found = super().advantages(sweep, index, player)
+    assert self.exists is not None
+    return None if found is None else jnp.where(self.exists[index] > 0, found, 0.0)
+
+  def uniform_policy(self) -> Levels:
+    return self.normalise(self.split(jnp.zeros((self.tree.num_nodes, self.num_infostates))))
+
+  def normalise(self, weights: Levels, *, free: bool = False) -> Levels:
+    rows = self._existing(1, weights[1].astype(self.tree.dtype))
+    for player in (0, 1):
+      own = self.normalise_rows(1, player, weights[1].astype(rows.dtype), free=free)
+      rows = jnp.where(self.moves_at(1, player), own, rows)
+    return jnp.ones_like(rows[:1]), rows
+
+  def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
+    """Returns the parents' rows `[C, H]` for all nodes but the root: `[C - 1, H]`."""
+    del index, player
+    return above[self._inserted.parent[1:]]
+
+  def _over_children(
+    self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
+  ) -> jax.Array:
+    del index, player
+    assert self.exists is not None
+    if maximum:
+      rows = jnp.where(self.exists[1] > 0, rows, -jnp.inf)
+      most = jnp.full((self.tree.num_nodes, rows.shape[1]), -jnp.inf, rows.dtype)
+      return most.at[self._inserted.parent[1:]].max(rows)
+    rows = jnp.where(self.exists[1] > 0, rows, 0.0)
+    return self._sum_children(jnp.concatenate([jnp.zeros_like(rows[:1]), rows]))
+
+  @property
+  def _inserted(self) -> InsertedTree:
+    tree: Any = self.tree
+    return tree
+
+  def _moved(self, player: int) -> jax.Array:
+    """Says which nodes `player` moved to: `[C, 1]`."""
+    tree = self._inserted
+    return ((tree.kind[tree.parent] == player) & (tree.depth > 0))[:, None]
+
+  def _taken(self, policy: Levels, player: int) -> jax.Array:
+    """Returns how likely `player` takes the move to each node if it is its own, else 1."""
+    assert self.exists is not None
+    rows = jnp.where(self._moved(player), join_levels(policy), 1.0)
+    return rows * join_levels(self.exists)
+
+  def _sum_children(self, rows: jax.Array) -> jax.Array:
+    """Sums `rows` `[C, H]`, zero where no node is, over each node's children."""
+    tree = self._inserted
+    if tree.child.shape[1] > _FEW_ACTIONS:
+      return jnp.zeros_like(rows).at[tree.parent].add(rows)
+    # A gather is the same on every device, digit by digit.
+    padded = jnp.concatenate([rows, jnp.zeros_like(rows[:1])])
+    slots = jnp.where(tree.child >= 0, tree.child, len(rows))
+    total = padded[slots[:, 0]]
+    for action in range(1, slots.shape[1]):
+      total = total + padded[slots[:, action]]
+    return total
+
+
+def inserted_problem(game: DeviceGame, tree: InsertedTree, beliefs: jax.Array) -> InsertedProblem:
+  """Returns the problem of `tree` from root `beliefs` `[P, H]`."""
+  exists = tree.present[:, None].astype(beliefs.dtype)
+  nature = [beliefs[p] * tree.chance[:, None] * tree.possible[:, p] for p in (0, 1)]
+  mass = [game.compatible_mass(tree.state[0], beliefs[1 - p], p) for p in (0, 1)]
+  pairs: Any = DevicePairs(
+    game, tree, ((nature[0][:1], nature[0][1:]), (nature[1][:1], nature[1][1:])), jnp.stack(mass)
+  )
+  stored: Any = tree
+  return InsertedProblem(
+    tree=stored,
+    pairs=pairs,
+    exists=(exists[:1], exists[1:]),
+    mover=(None, None),
+    floor=None,
+    alternatives=None,
+    beliefs=beliefs,
+    interior=tree.interior,
+    deepest=tree.depth.max(),
+  )

@@ -1,0 +1,313 @@
+"""Trees that grow by insertion: what both stores find, what fits, perfect information."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from solvers import GTCFR
+from solvers.growing.choose import Rules
+from solvers.growing.insertion import problem as inserted_problem
+from solvers.growing.insertion import search as inserted
+from solvers.growing.insertion.tree import insert, plant
+from solvers.growing.insertion.walk import Inserted, InsertedView, simulate_inserted
+from solvers.growing.states import StateAnswer
+
+KEY = jax.random.key(3)
+
+
+def setting(name, dtype=np.float64, **parameters):
+  game = games.make(name, **parameters)
+  tree = games.build_public_tree(game).astype(dtype)
+  return tree, solvers.node_info(game, tree), games.table_game(game, tree)
+
+
+def judges(tree, info, num_actions):
+  """Returns one judgement of public belief states for each store: of values, and of states.
+
+  They depend on both beliefs and on what both players see alike of the public state.
+  """
+  seen = np.asarray(info.features)
+  alike = (seen[0] == seen[1]).all(axis=0)
+  weights = jnp.asarray(np.random.default_rng(0).normal(size=len(alike)) * alike)
+
+  def worth(features, ours, other):
+    public = jnp.tanh(features @ weights)[:, None]
+    return 0.3 * public * (1.0 + ours) + ours - (other**2).sum(axis=1)[:, None]
+
+  def values(params, query):
+    p = query.traverser
+    return worth(query.features, query.beliefs[:, p], query.beliefs[:, 1 - p])
+
+  def states(params, query):
+    first, second = query.beliefs[:, 0], query.beliefs[:, 1]
+    both = [worth(query.features, first, second), worth(query.features, second, first)]
+    shape = len(first), num_actions, tree.num_infostates
+    return StateAnswer(jnp.stack(both, axis=1), jnp.zeros(shape))
+
+  return values, states
+
+
+def difference(marked, grown):
+  """Returns the largest difference between what the two stores found, infinite if of other nodes.
+
+  `marked` is a `Grown`, `grown` a `GrownByInsertion` of a `TableGame`.
+  """
+  there = np.asarray(grown.present)
+  nodes = np.asarray(grown.tree.state)[there, 0]
+  if set(nodes.tolist()) != set(np.flatnonzero(np.asarray(marked.present)).tolist()):
+    return np.inf
+  pairs = [(marked.root_values, grown.root_values)]
+  for name in ("average_policy", "values", "reach", "visits"):
+    ours, theirs = (np.asarray(getattr(x, name)) for x in (marked, grown))
+    pairs.append((ours[..., nodes, :], theirs[..., there, :]))
+  return max(np.abs(np.asarray(a) - b).max() for a, b in pairs)
+
+
+SEARCHES = [
+  GTCFR(simulations=40),
+  GTCFR(simulations=40, per_update=4, children=2),
+  GTCFR(simulations=10, per_update=0.25, selection="average"),
+]
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["zero", "judged"])
+@pytest.mark.parametrize(
+  ("name", "parameters", "searches"),
+  [
+    ("kuhn_poker", {}, SEARCHES[:1]),
+    ("liars_dice", {"num_dice": 1, "num_faces": 3}, SEARCHES[1:2]),
+    pytest.param("kuhn_poker", {}, SEARCHES[1:], marks=pytest.mark.slow),
+    pytest.param("liars_dice", {"num_dice": 1, "num_faces": 3}, SEARCHES, marks=pytest.mark.slow),
+    pytest.param("leduc_poker", {}, SEARCHES, marks=pytest.mark.slow),
+  ],
+  ids=["kuhn", "dice", "kuhn-all", "dice-all", "leduc-all"],
+)
+def test_both_stores_find_the_same(name, parameters, searches, leaves, x64):
+  """Digit by digit, with the same keys; control: another key."""
+  tree, info, table = setting(name, **parameters)
+  values, states = judges(tree, info, table.num_actions) if leaves else (None, None)
+  for search in searches:
+    marked = solvers.gt_cfr(tree, info, search=search, key=KEY, leaf_values=values)
+    grown = solvers.gt_cfr_inserted(table, search=search, key=KEY, network=states)
+    assert difference(marked, grown) < 1e-12
+    assert int(grown.tree.lost) == 0
+    other = solvers.gt_cfr_inserted(table, search=search, key=jax.random.key(4), network=states)
+    assert difference(marked, other) > 1e-6
+
+
+@pytest.mark.parametrize(
+  ("name", "level"), [("kuhn_poker", 1), pytest.param("leduc_poker", 4, marks=pytest.mark.slow)]
+)
+def test_both_stores_resolve_alike(name, level, x64):
+  """From a state inside the game, down a path, with what the opponent is promised."""
+  tree, info, table = setting(name)
+  here = np.arange(tree.num_nodes) >= tree.structure.offsets[level]
+  root = int(np.flatnonzero(here & (tree.kind < games.CHANCE))[0])
+  current = int(np.flatnonzero((tree.parent == root) & (tree.kind != games.TERMINAL))[:1].sum())
+  path = [int(tree.action[current])] if current else []
+  rng = np.random.default_rng(2)
+  possible = np.asarray(table.possible_at(root))
+  beliefs = rng.random(possible.shape) * possible
+  beliefs /= beliefs.sum(axis=1, keepdims=True)
+  searcher = int(tree.kind[root])
+  promised = solvers.Alternatives(
+    rng.normal(size=tree.num_infostates), beliefs=beliefs[1 - searcher]
+  )
+  given = dict(search=GTCFR(simulations=30), key=KEY, beliefs=beliefs, searcher=searcher)
+  marked = solvers.gt_cfr(
+    tree, info, root=root, current=current or root, alternatives=promised, **given
+  )
+  start = dict(root_state=table.state_of(root), possible=possible)
+  grown = solvers.gt_cfr_inserted(table, path=path, alternatives=promised, **start, **given)
+  assert difference(marked, grown) < 1e-12
+  assert int(grown.tree.state[grown.current, 0]) == (current or root)
+  less = solvers.Alternatives(promised.value - 1.0, beliefs=promised.beliefs)
+  other = solvers.gt_cfr_inserted(table, path=path, alternatives=less, **start, **given)
+  assert difference(marked, other) > 1e-6
+
+
+def test_what_has_no_room_is_counted():
+  """Lanes that stay below the capacity are as they are with more of it."""
+  _, _, table = setting("liars_dice", np.float32, num_dice=1, num_faces=3)
+  keys = jax.random.split(KEY, 8)
+
+  def lanes(capacity):
+    search = GTCFR(simulations=24, children=2)
+    return jax.vmap(
+      lambda key: solvers.gt_cfr_inserted(table, search=search, key=key, capacity=capacity)
+    )(keys)
+
+  most = lanes(None)
+  counts = np.asarray(most.tree.count)
+  capacity = int(np.sort(counts)[4])
+  few = lanes(capacity)
+  fits = counts <= capacity
+  assert fits.any()
+  assert not fits.all()
+  np.testing.assert_array_equal(np.asarray(few.tree.lost) > 0, ~fits)
+  assert not np.asarray(most.tree.lost).any()
+  for name in ("average_policy", "root_values", "visits"):
+    ours, theirs = (np.asarray(getattr(x, name)) for x in (few, most))
+    theirs = theirs if name == "root_values" else theirs[:, :capacity]
+    np.testing.assert_allclose(ours[fits], theirs[fits], atol=1e-6)
+    if name == "visits":
+      assert np.abs(ours[~fits] - theirs[~fits]).max() > 0
+  # What there is stays a tree: all of a node's children, or as many as joined before.
+  tree = few.tree
+  assert (np.asarray(tree.count) <= capacity).all()
+  there = np.asarray(tree.present)
+  assert (there.sum(axis=1) == np.asarray(tree.count)).all()
+  above = np.take_along_axis(there, np.asarray(tree.parent), axis=1)
+  assert above[there].all()
+  after = np.asarray(tree.parent) < np.arange(capacity)
+  assert after[:, 1:][there[:, 1:]].all()
+
+
+def likes(seed):
+  """Returns a network for tic-tac-toe that prefers some squares, and values marks on others."""
+
+  def network(params, query):
+    worth = jnp.tanh(query.features @ params["values"])[:, None]
+    logits = query.features @ params["logits"]
+    return StateAnswer(jnp.stack([worth, -worth], axis=1), logits[:, :, None])
+
+  rng = np.random.default_rng(seed)
+  return network, {"values": rng.normal(size=18), "logits": rng.normal(size=(18, 9))}
+
+
+def search_tic_tac_toe(search, network, params, ask_once, game=None, compiled=True):
+  game = games.TicTacToe() if game is None else game
+  given = params, jnp.asarray(game.initial_state()), np.ones((2, 1), bool), jnp.zeros(0, int)
+  grow = inserted.grow_inserted if compiled else inserted.grow_inserted.__wrapped__
+  return grow(
+    game, KEY, (*given, jnp.ones((2, 1))), None, search.rounds, search.of_any_length(), network,
+    None, 120, ask_once,
+  )  # fmt: skip
+
+
+def test_states_of_one_infostate_are_asked_once(x64):
+  """An answer kept and scaled is what asking again would give, and priors are the network's."""
+  network, params = likes(0)
+  search = GTCFR(simulations=60, children=1)
+  once, again = (search_tic_tac_toe(search, network, params, x) for x in (True, False))
+  for name in ("average_policy", "root_values", "visits", "values"):
+    np.testing.assert_allclose(getattr(once, name), getattr(again, name), atol=1e-12)
+  np.testing.assert_array_equal(once.tree.state, again.tree.state)
+  asked = int(once.tree.count) - 1  # the last node joined after the last update
+  np.testing.assert_allclose(once.tree.prior[:asked], again.tree.prior[:asked], atol=1e-12)
+  logits = np.asarray(once.tree.features[1]) @ params["logits"]
+  expected = np.exp(logits) * np.asarray(once.tree.legal[1])
+  np.testing.assert_allclose(once.tree.prior[1, :, 0], expected / expected.sum(), atol=1e-12)
+  other = search_tic_tac_toe(search, network, likes(1)[1], True)
+  assert np.abs(np.asarray(other.root_values) - once.root_values).max() > 1e-3
+
+
+def test_children_are_gathered_or_scattered(x64, monkeypatch):
+  search = GTCFR(simulations=40, children=2)
+  found = []
+  for few in (0, 100):
+    monkeypatch.setattr(inserted_problem, "_FEW_ACTIONS", few)
+    found.append(search_tic_tac_toe(search, None, None, None, compiled=False))
+  for name in ("average_policy", "root_values", "visits"):
+    np.testing.assert_allclose(getattr(found[0], name), getattr(found[1], name), atol=1e-12)
+
+
+def test_tic_tac_toe_is_a_draw():
+  """Leaves are worth nothing; with enough simulations neither is the start, and a loss is one."""
+  game = games.TicTacToe()
+  keys = jax.random.split(KEY, 4)
+  search = GTCFR(simulations=400, children=1)
+
+  def lanes(board):
+    return jax.vmap(
+      lambda key: solvers.gt_cfr_inserted(
+        game, search=search, key=key, root_state=board, beliefs=np.ones((2, 1))
+      )
+    )(keys)
+
+  start = np.asarray(lanes(jnp.asarray(game.initial_state())).root_values)[:, :, 0]
+  assert np.abs(start).max() < 0.05
+  np.testing.assert_allclose(start[:, 0], -start[:, 1], atol=1e-5)
+  # Player 0 has two corners and the middle: two threats, whatever player 1 does.
+  lost = np.asarray(lanes(jnp.array([1, 2, 0, 0, 1, 0, 1, 0, 2], jnp.int32)).root_values)
+  assert (lost[:, 0, 0] > 0.8).all()
+
+
+def test_virtual_losses_spread_a_batch():
+  """Eight simulations between updates add more nodes than eight that forget one another."""
+  game = games.TicTacToe()
+  rules = Rules(puct=0.3, puct_share=1.0, children=1, scale=1.0)
+  tree = plant(game, game.initial_state(), np.ones((2, 1), bool), 100, jnp.float32)
+  tree, _ = insert(game, tree, jnp.asarray(0), tree.legal[0], 9)
+  values = jnp.zeros((2, 100, 1)).at[0, 1].set(0.5)
+  view = InsertedView(jnp.ones((100, 1)) / 9, values)
+
+  def move_counts(forget):
+    zeros = jnp.zeros((100, 1))
+    grown = Inserted(tree, zeros, zeros)
+    step = jax.jit(
+      lambda x, key: simulate_inserted(
+        game, view, x, jnp.asarray(0), jnp.zeros(2, int), jax.random.uniform(key, (9, 3)), rules, 1
+      )[0]
+    )
+    for number in range(8):
+      grown = step(grown, jax.random.key(number))
+      if forget:
+        grown = grown._replace(recent=zeros)
+    return int((np.asarray(grown.visits)[1:10] > 0).sum())
+
+  assert move_counts(forget=False) > move_counts(forget=True)
+
+
+def test_it_runs_inside_other_programs():
+  game = games.ConnectFour(width=4, height=4, in_a_row=3)
+  search = GTCFR(simulations=12, children=2)
+
+  @jax.jit
+  def play(key):
+    """Plays two moves, each searched."""
+
+    def move(state, key):
+      found = solvers.gt_cfr_inserted(
+        game, search=search, key=key, root_state=state, beliefs=jnp.ones((2, 1))
+      )
+      action = jnp.argmax(found.policy_at()[:, 0])
+      return game.next_state(state, action), found.tree.count
+
+    return jax.lax.scan(move, jnp.asarray(game.initial_state()), jax.random.split(key, 2))
+
+  state, counts = play(KEY)
+  assert (np.asarray(state) > 0).sum() == 2
+  assert (np.asarray(counts) > 5).all()
+
+
+@pytest.mark.parametrize(
+  ("arguments", "error", "message"),
+  [
+    ({"game": games.TicTacToe}, TypeError, "must be rules on JAX's arrays"),
+    ({"capacity": 9}, ValueError, "capacity=9 must have room"),
+    ({"search": GTCFR(simulations=0, updates=1, whole=True)}, ValueError, "whole=True"),
+    ({"searcher": 0}, ValueError, "give both, or neither"),
+    ({"root_state": np.zeros(4, int), "beliefs": np.ones((2, 1))}, ValueError, "root_state"),
+    ({"root_state": np.zeros(9, int)}, ValueError, "beliefs=None"),
+    ({"network": 3}, TypeError, "network=3"),
+  ],
+)
+def test_calls_are_checked(arguments, error, message):
+  right = dict(game=games.TicTacToe(), search=GTCFR(simulations=2), key=KEY)
+  with pytest.raises(error, match=message):
+    solvers.gt_cfr_inserted(**(right | arguments))
+
+
+def test_hidden_moves_are_refused():
+  @dataclasses.dataclass(frozen=True)
+  class Hidden(games.TicTacToe):
+    num_hidden: int = 2
+
+  with pytest.raises(ValueError, match="hidden moves"):
+    solvers.gt_cfr_inserted(Hidden(), search=GTCFR(simulations=2), key=KEY)
