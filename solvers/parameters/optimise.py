@@ -100,19 +100,21 @@ def _climb(trees, first, limits, player, algorithm, num_iterations, num_steps) -
     return policy, _value(tree, policy, player), value_gradient(trees, policy, player)
 
   def step(carry, _):
-    theta, size, before = carry
-    _, _, gradient = look(theta)
+    theta, size, (_, _, before) = carry
+    seen = look(theta)
+    gradient = seen[-1]
     turned = gradient * before < 0
     size = jnp.where(before == 0, size, size * jnp.where(turned, _SHRINK, _GROW))
     new = jnp.clip(theta + size * jnp.sign(gradient), limits[:, 0], limits[:, 1])
-    return (new, size, gradient), theta
+    return (new, size, seen), theta
 
   width = limits[:, 1] - limits[:, 0]
   size = jnp.minimum(jnp.where(first == 0, width, jnp.abs(first)) * _FIRST_STEP, width)
-  start = (first, size, jnp.zeros_like(first))
-  (theta, _, _), path = lax.scan(step, start, None, length=num_steps)
-  policy, value, gradient = look(theta)
-  return Optimum(theta, value, gradient, join_levels(policy), path)
+  unseen = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(look, first))
+  # The last look is one more turn, whose step is not taken: to look elsewhere compiles it twice.
+  (_, _, seen), path = lax.scan(step, (first, size, unseen), None, length=num_steps + 1)
+  policy, value, gradient = seen
+  return Optimum(path[-1], value, gradient, join_levels(policy), path[:-1])
 
 
 def value_gradient(trees: AffineTrees, policy: Levels, player: int) -> jax.Array:

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import platform
 
 import jax
@@ -57,22 +58,29 @@ def places(whole, part):
   return np.array([known[part.history(node)] for node in range(part.num_nodes)])
 
 
-def results(problem, algorithm, num_iterations=ITERATIONS):
-  def run(problem):
-    end = loop.run(problem, algorithm, leaf_values, num_iterations)
-    return (
-      join_levels(algorithm.current_policy(end.problem, end.state)),
-      join_levels(algorithm.average_policy(end.problem, end.state)),
-      algorithm.root_values(end.problem, end.state),
-    )
+def run_problem(problem, algorithm):
+  end = loop.run(problem, algorithm, leaf_values, ITERATIONS)
+  return (
+    join_levels(algorithm.current_policy(end.problem, end.state)),
+    join_levels(algorithm.average_policy(end.problem, end.state)),
+    algorithm.root_values(end.problem, end.state),
+  )
 
-  # In two programs XLA contracts products and sums differently: compiled for a processor that
-  # cannot, or one operation at a time, they are the same bit for bit.
+
+# In two programs XLA contracts products and sums differently: compiled for a processor that
+# cannot, or one operation at a time, they are the same bit for bit.
+run_alike = functools.partial(
+  jax.jit, compiler_options={"xla_cpu_max_isa": "SSE4_2"}, static_argnames="algorithm"
+)(run_problem)
+# Else every operation on every level is a program of its own, a hundred in all.
+make_part, make_masked = jax.jit(make_problem), jax.jit(make_masked_problem)
+
+
+def results(problem, algorithm):
   if platform.machine() in ("x86_64", "AMD64") and jax.default_backend() == "cpu":
-    run = jax.jit(run, compiler_options={"xla_cpu_max_isa": "SSE4_2"})
-    return [np.asarray(x) for x in run(problem)]
+    return [np.asarray(x) for x in run_alike(problem, algorithm)]
   with jax.disable_jit():
-    return [np.asarray(x) for x in run(problem)]
+    return [np.asarray(x) for x in run_problem(problem, algorithm)]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -83,26 +91,23 @@ def test_a_mask_gives_what_a_tree_of_those_nodes_gives(case, x64):
   part = games.build_public_tree(game, root=root, depth=depth)
   beliefs = harness.random_beliefs(np.random.default_rng(0), harness.root_possible(whole))
   info = node_info(game, whole)
-  masked = make_masked_problem(whole, beliefs, info, depths(whole) <= depth)
-  at = places(whole, part)
-  expected = results(make_problem(part, beliefs), algorithm)
-  found = results(masked, algorithm)
+  present, at = depths(whole) <= depth, places(whole, part)
+  expected = results(make_part(part, beliefs), algorithm)
+  found = results(make_masked(whole, beliefs, info, present), algorithm)
   for ours, theirs in zip(found[:2], expected[:2]):
     np.testing.assert_array_equal(ours[at], theirs)
     assert not ours[depths(whole) > depth].any()
   np.testing.assert_array_equal(found[2], expected[2])
   # Control: one node less shows.
   last = np.flatnonzero(depths(whole) == depth)[-1]
-  less = make_masked_problem(
-    whole, beliefs, info, (depths(whole) <= depth) & (np.arange(whole.num_nodes) != last)
-  )
+  less = make_masked(whole, beliefs, info, present & (np.arange(whole.num_nodes) != last))
   assert np.abs(results(less, algorithm)[1][at] - expected[1]).max() > 1e-6
 
 
 def test_of_the_whole_tree_nothing_is_frontier(x64):
   tree = games.build_public_tree(LEDUC, root=AFTER_CHECKS)
   everywhere = np.ones(tree.num_nodes, bool)
-  masked = make_masked_problem(tree, tree.prior, node_info(LEDUC, tree), everywhere)
+  masked = make_masked(tree, tree.prior, node_info(LEDUC, tree), everywhere)
   assert not np.asarray(masked.is_frontier()).any()
   found = results(masked, solvers.linear_cfr())
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)

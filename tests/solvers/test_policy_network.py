@@ -1,5 +1,7 @@
 """Policy networks in search: what they are asked, what they learn from, where they start search."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,14 +50,14 @@ class Case:
     prior = np.asarray(self.tree.prior)
     weights = rng.exponential(size=prior.shape) * (prior > 0)
     self.beliefs = jnp.asarray(weights / weights.sum(axis=1, keepdims=True), self.tree.dtype)
-    self.problem = make_problem(self.tree, self.beliefs)
+    self.problem = jax.jit(make_problem)(self.tree, self.beliefs)
     # A function of what the network sees: histories may look alike.
     _, seen = np.unique(np.asarray(self.features), axis=0, return_inverse=True)
     shape = (seen.max() + 1, self.game.num_actions, self.tree.num_infostates)
     rows = rng.exponential(size=shape) ** 3
     rows = rows[seen.reshape(-1)[self.tree.parent], self.tree.action]
     weights = split_levels(self.tree, rows.astype(self.tree.dtype))
-    self.policy = self.problem.normalise(weights)
+    self.policy = jax.jit(type(self.problem).normalise)(self.problem, weights)
 
   def subgames(self):
     """Returns the whole game as one subgame."""
@@ -92,8 +94,9 @@ class Recall:
 def test_search_starts_from_what_the_network_says(name, x64):
   case = Case(name)
   network = case.recall(case.policy)
-  found = policy_from_network(
-    case.problem, case.features, network, None, case.game.num_player_actions
+  num_actions = case.game.num_player_actions
+  found = jax.jit(lambda *given: policy_from_network(*given, network, None, num_actions))(
+    case.problem, case.features
   )
   for ours, theirs in zip(found, case.policy, strict=True):
     np.testing.assert_allclose(ours, theirs, atol=1e-12)
@@ -104,7 +107,9 @@ def test_targets_are_the_questions_and_the_right_answers(name, x64):
   """Each decision with the PBS that the policy leads to, the mover's beliefs first."""
   case = Case(name)
   num_actions = case.game.num_player_actions
-  targets = policy_targets(case.problem, case.features, case.policy, num_actions)
+  targets = jax.jit(policy_targets, static_argnums=3)(
+    case.problem, case.features, case.policy, num_actions
+  )
   kind, parent, action = (
     np.asarray(x) for x in (case.tree.kind, case.tree.parent, case.tree.action)
   )
@@ -205,26 +210,28 @@ def test_the_learner_fits_a_known_policy():
   table, active = case.table, jnp.ones(1, bool)
   average = tuple(level[None] for level in case.policy)
   searched = Searched(table.trees, table.node_features, case.beliefs[None], active, average, None)
-  found, valid = policy.make_examples(network, searched)
-  assert not policy.make_examples(network, searched._replace(active=~active))[1].any()
+  # One operation at a time compiles many times as long.
+  make_examples = jax.jit(functools.partial(policy.make_examples, network))
+  found, valid = make_examples(searched)
+  assert not make_examples(searched._replace(active=~active))[1].any()
   examples = jax.tree.map(lambda x: x[np.asarray(valid)], found)
   assert examples.policy.dtype == jnp.uint8
   learner = Learner("adam", 3e-3, 0, 300, len(examples.policy))
   target = policy.make_target(Config(), case.game, Networks(trunk, network), learner)
-  params = target.init(jax.random.key(0))
+  params = jax.jit(target.init)(jax.random.key(0))
   state, losses = learner.optimizer().init(params), []
   update = jax.jit(target.update)
   for _ in range(300):
     params, state, stats = update(params, state, examples)
     losses.append(float(stats.loss))
   assert losses[-1] < 1e-3 < 0.1 < losses[0]
-  answer = np.asarray(network.apply(params, *examples.inputs))
+  answer = np.asarray(jax.jit(network.apply)(params, *examples.inputs))
   legal = np.asarray(examples.legal)
   assert not answer[legal == 0].any()
   np.testing.assert_allclose(answer.sum(axis=1), 1.0, atol=1e-5)
   # A target that says nothing about an infostate is not learned from.
   blank = examples._replace(policy=examples.policy.at[:, :, 0].set(0))
-  gradient = jax.grad(target.loss)(params, blank)
+  gradient = jax.jit(jax.grad(target.loss))(params, blank)
   out = gradient["params"]["trunk"]["out"]["bias"].reshape(num_actions, h)
   assert not np.asarray(out)[:, 0].any()
   assert np.asarray(out)[:, 1].any()
