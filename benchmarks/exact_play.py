@@ -1,0 +1,147 @@
+"""How often growing-tree CFR loses to exact play: `python -m benchmarks.exact_play`.
+
+Leaves are worth nothing unless a network is given, so that a search sees only the ends of the game
+that it reaches. Each game's searches are made anew at each of its moves, all games side by side.
+"""
+
+import argparse
+import functools
+import json
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import games
+import solvers
+from solvers.growing.states import StateFunction
+from solvers.metrics.minimax import Minimax, minimax
+
+
+class Played(NamedTuple):
+  """Games of a search against exact play.
+
+  Attributes:
+    won, drawn, lost: how many.
+    moves: how many the search made.
+    mistakes: how many of these gave some of the state's exact value away.
+    seconds: for the searches, compilation included.
+  """
+
+  won: int
+  drawn: int
+  lost: int
+  moves: int
+  mistakes: int
+  seconds: float
+
+
+def play_exactly(
+  game: games.DeviceGame,
+  exact: Minimax,
+  *,
+  search: solvers.GTCFR,
+  seat: int,
+  number: int,
+  seed: int = 0,
+  greedy: bool = True,
+  network: StateFunction | None = None,
+  params: Any = None,
+) -> Played:
+  """Plays `number` games, the search as player `seat`.
+
+  Args:
+    game: of perfect information.
+    exact: `minimax(game)`; the other player takes any move of the best value, equally often.
+    search: settings of every search.
+    seat: 0 or 1.
+    number: of games, all searched side by side.
+    seed: of searches and of the other player.
+    greedy: whether the search's likeliest move is made, else one sampled from its policy.
+    network, params: as for `solvers.gt_cfr_inserted`.
+  """
+  rng = np.random.default_rng(seed)
+  look = jax.jit(jax.vmap(lambda s: (game.actor(s), game.legal_actions(s))))
+  actions = jnp.arange(game.num_actions)
+  follow = jax.jit(jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None)))
+
+  @functools.partial(jax.jit, static_argnames="search")
+  def think(states, keys, params, rounds, search):
+    def one(state, key):
+      found = solvers.gt_cfr_inserted(
+        game,
+        search=search,
+        key=key,
+        root_state=state,
+        beliefs=jnp.ones((2, 1)),
+        network=network,
+        params=params,
+      )
+      return found.policy_at()[:, 0]
+
+    return jax.vmap(one)(states, keys)
+
+  states = np.repeat(np.asarray(game.initial_state())[None], number, axis=0)
+  moves = mistakes = 0
+  seconds = 0.0
+  for ply in range(game.max_moves):
+    actor, legal = (np.asarray(x) for x in look(states))
+    alive = actor != games.TERMINAL
+    if not alive.any():
+      break
+    after = np.asarray(follow(states, actions))
+    sign = np.where(actor == 0, 1.0, -1.0)[:, None]
+    worth = np.where(legal, np.nan_to_num(exact.value_of(after)) * sign, -np.inf)
+    best = worth == worth.max(axis=1, keepdims=True)
+    policy = best / best.sum(axis=1, keepdims=True)
+    ours = alive & (actor == seat)
+    if ours.any():
+      started = time.perf_counter()
+      keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), ply), number)
+      found = np.asarray(think(states, keys, params, search.rounds, search), float)
+      seconds += time.perf_counter() - started
+      found = np.eye(game.num_actions)[found.argmax(axis=1)] if greedy else found
+      policy = np.where(ours[:, None], found, policy)
+    policy = policy / policy.sum(axis=1, keepdims=True)
+    chosen = np.array([rng.choice(game.num_actions, p=row) for row in policy])
+    rows = np.arange(number)
+    moves += int(ours.sum())
+    mistakes += int((ours & ~best[rows, chosen]).sum())
+    states = np.where(alive[:, None], after[rows, chosen], states)
+  ended = exact.value_of(states) * (1 if seat == 0 else -1)
+  counts = (int((ended > 0).sum()), int((ended == 0).sum()), int((ended < 0).sum()))
+  return Played(*counts, moves, mistakes, seconds)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument("--simulations", type=int, nargs="+", default=[25, 100, 400])
+  parser.add_argument("--children", type=int, default=1)
+  parser.add_argument("--games", type=int, default=100, help="from each seat")
+  parser.add_argument("--sampled", action="store_true", help="moves are sampled, not the likeliest")
+  given = parser.parse_args(arguments)
+  game = games.TicTacToe()
+  exact = minimax(game)
+  for simulations in given.simulations:
+    search = solvers.GTCFR(simulations=simulations, children=given.children)
+    for seat in (0, 1):
+      played = play_exactly(
+        game, exact, search=search, seat=seat, number=given.games, greedy=not given.sampled
+      )
+      row = {
+        "benchmark": "exact_play",
+        "device": jax.devices()[0].device_kind,
+        "game": game.name,
+        "simulations": simulations,
+        "children": given.children,
+        "seat": seat,
+        "greedy": not given.sampled,
+      }
+      print(json.dumps(row | played._asdict()), flush=True)
+
+
+if __name__ == "__main__":
+  main()

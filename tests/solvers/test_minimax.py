@@ -1,0 +1,66 @@
+"""Exact values of small games, and searches that play against them."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from benchmarks.exact_play import main, play_exactly
+from solvers.growing.states import StateAnswer
+from solvers.metrics.minimax import minimax
+from tests.minimax import tic_tac_toe_values
+
+GAME = games.TicTacToe()
+
+
+def test_values_are_those_of_a_plain_program():
+  exact, plain = minimax(GAME), tic_tac_toe_values()
+  assert len(exact.states) == len(plain) == 5478
+  boards = np.array(list(plain))
+  np.testing.assert_array_equal(exact.value_of(boards), list(plain.values()))
+  assert np.isnan(exact.value_of(np.full((1, 9), 1))).all()
+
+  class Poorer(games.TicTacToe):
+    def payoff(self, state):
+      return jnp.minimum(super().payoff(state), 0)
+
+  assert (minimax(Poorer()).value_of(boards) != list(plain.values())).any()
+
+
+def test_small_boards_of_connect_four():
+  """Three in a row on 4x4 is won by who begins; four in a row on 4x4 is a draw."""
+  assert minimax(games.ConnectFour(4, 4, 3)).values[0] == 1
+  assert minimax(games.ConnectFour(4, 3, 4)).values[0] == 0
+
+
+def test_what_has_no_such_values_is_said():
+  with pytest.raises(ValueError, match="more than max_states=100"):
+    minimax(GAME, max_states=100)
+  with pytest.raises(ValueError, match="not of perfect information"):
+    minimax(games.table_game(games.make("kuhn_poker")))
+
+
+def test_searches_that_move_first_lose_seldom():
+  """Control: a network that likes what is bad, asked about the leaves of a tiny tree."""
+  exact = minimax(GAME)
+  search = solvers.GTCFR(simulations=200, children=1)
+  good = play_exactly(GAME, exact, search=search, seat=0, number=16)
+  assert good.won + good.drawn + good.lost == 16
+  assert good.won == 0
+  assert good.lost <= 2
+
+  def contrary(params, query):
+    worth = -query.features[:, :9].sum(axis=1, keepdims=True)
+    logits = -8.0 * jnp.eye(9)[4] + jnp.zeros((len(worth), 9))
+    return StateAnswer(jnp.stack([worth, -worth], axis=1), logits[:, :, None])
+
+  few = solvers.GTCFR(simulations=1, children=1)
+  bad = play_exactly(GAME, exact, search=few, seat=0, number=16, network=contrary)
+  assert bad.lost > good.lost
+  assert bad.mistakes > good.mistakes
+
+
+def test_the_command_prints_a_line_for_each_seat(capsys):
+  main(["--simulations", "2", "--games", "2"])
+  assert capsys.readouterr().out.count("exact_play") == 2
