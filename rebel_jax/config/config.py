@@ -258,16 +258,20 @@ class Config:
 
     Where trees grow it is as many as there are questions on average.
     """
-    growing = self.growing
     if not self.grows:
       return self.self_play.lanes
-    share = growing.query_share / (1.0 - growing.recursive_share)
-    return math.ceil(round(self.self_play.lanes * share, 6))
+    return math.ceil(round(self._questions_per_step, 6))
+
+  @property
+  def _questions_per_step(self) -> float:
+    growing = self.growing
+    return self.self_play.lanes * growing.query_share / (1.0 - growing.recursive_share)
 
   @property
   def num_steps(self) -> int:
     """Steps of self-play in the run: each makes two examples of what it solves."""
-    return math.ceil(self.self_play.examples / (2 * self.solves_per_step))
+    solves = self._questions_per_step if self.grows else self.self_play.lanes
+    return math.ceil(self.self_play.examples / (2 * solves))
 
   @property
   def late_step(self) -> int:

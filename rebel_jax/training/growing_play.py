@@ -86,7 +86,7 @@ class GrowingPlay:
     num_actions: A, of its answers.
     num_lanes: B, games side by side.
     num_solvers: questions solved in a step.
-    query_share: of the searches of play, how many leave a question to solve.
+    query_share: of the searches of play, how many leave a question to solve, on average.
     recursive_share: the same of the searches that solve questions.
     exploration: probability of a uniform move.
   """
@@ -169,11 +169,18 @@ class GrowingPlay:
   def _ask(
     self, lanes: GrowingLanes, found: Found, active: jax.Array, key: jax.Array
   ) -> GrowingLanes:
-    """Puts some of what searches asked into the queue."""
-    share = jnp.concatenate(
-      [jnp.full(self.num_lanes, self.query_share), self.recursive_share * active]
+    """Puts some of what searches asked into the queue: as many as the shares say, if there are."""
+    there = found.asked.total > 0  # where all that follows are ends, nothing is asked
+    play, solve, round_key = *jnp.split(there, [self.num_lanes]), jax.random.fold_in(key, 1)
+    number = self.num_lanes * self.query_share, active.sum() * self.recursive_share
+    up = jax.random.uniform(round_key, (2,))
+    keys = jax.random.split(key)
+    chosen = jnp.concatenate(
+      [
+        _choose(keys[0], play, jnp.floor(number[0] + up[0])),
+        _choose(keys[1], solve & active, jnp.floor(number[1] + up[1])),
+      ]
     )
-    chosen = jax.random.uniform(key, share.shape) < share
     questions = Question(found.asked.node, found.asked.beliefs)
     return lanes._replace(waiting=replays.add(lanes.waiting, questions, chosen))
 
@@ -219,6 +226,12 @@ class GrowingPlay:
       policy_weight=weight[:, 0] * (mover < 2)[:, None],
       active=active,
     )
+
+
+def _choose(key: jax.Array, there: jax.Array, number: jax.Array) -> jax.Array:
+  """Chooses so many of those that are there at random, all if they are fewer: `[M]` bool."""
+  order = jnp.where(there, jax.random.uniform(key, there.shape), 2.0)
+  return there & (jnp.argsort(jnp.argsort(order)) < number)
 
 
 def _together(starts: Any, nodes: jax.Array, asked: Question) -> Search:

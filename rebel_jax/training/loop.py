@@ -71,6 +71,8 @@ class Trainer:
     targets: what is learned.
     buffer_size: examples of each target kept on each device.
     learn_steps: gradient steps after each self-play step.
+    per_solve: instead of it, gradient steps for each subgame that was solved, where steps solve
+      more or fewer of them; `learn_steps` is what they come to about.
     min_solves: subgames to solve before learning starts, all devices together.
   """
 
@@ -79,6 +81,7 @@ class Trainer:
   buffer_size: int
   learn_steps: int
   min_solves: int
+  per_solve: float = 0.0
 
   def init(self, table: Any, seed: int, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
@@ -220,6 +223,9 @@ def _step(trainer: Trainer, table: Any, state: TrainState, _):
   }
   # A loop of no turns rather than a branch, so that devices stay in step.
   turns = jnp.where(ready, trainer.learn_steps, 0)
+  if trainer.per_solve:  # no example is used more than so often, on average
+    before, now = (jnp.floor(x * trainer.per_solve) for x in (state.solves, solves))
+    turns = jnp.where(ready, now - before, 0.0).astype(jnp.int32)
   learned = jax.lax.fori_loop(0, turns, learn_all, learned)
   params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))
   state = TrainState(

@@ -168,11 +168,14 @@ def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
   else:
     networks = Networks(make_network(config, game), make_policy_network(config, game), None)
   learning = config.learning
+  steps = config.num_steps * config.learn_steps
+  if config.grows:
+    steps = round(config.self_play.examples / 2 * learning.uses_per_example / learning.batch_size)
   learner = Learner(
     optimizer_name=learning.optimizer,
     learning_rate=learning.learning_rate,
     halve_every=learning.halve_every,
-    decay_steps=config.num_steps * config.learn_steps,
+    decay_steps=steps,
     batch_size=learning.batch_size,
     max_gradient_norm=learning.max_gradient_norm,
   )
@@ -226,6 +229,7 @@ def make_growing_trainer(
     buffer_size=learning.buffer_size // num_devices,
     learn_steps=config.learn_steps,
     min_solves=(learning.min_examples + 1) // 2,
+    per_solve=learning.uses_per_example / learning.batch_size,
   )
 
 

@@ -1,0 +1,238 @@
+"""Training by growing searches: what is asked, what is learned, how runs are measured and go on."""
+
+import functools
+import json
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import rebel_jax
+import solvers
+from rebel_jax import evaluate
+from rebel_jax.checkpoints import redistribute
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
+from rebel_jax.runs.run import train
+from rebel_jax.training.growing_play import GrowingLanes, Question
+from rebel_jax.training.replay import Replay
+from rebel_jax.training.setup import make_setup
+from rebel_jax.training.targets.value_policy import divergence
+from solvers.growing.continual.next_start import Left
+from tests.tiny import rows
+
+TINY = Config().replace(
+  preset="pog_kuhn",
+  game="kuhn_poker",
+  game_params=(),
+  simulations=8,
+  lanes=16,
+  width=32,
+  belief_roots=1,
+  optimizer="muon",
+  learning_rate=0.02,
+  batch_size=32,
+  uses_per_example=4.0,
+  buffer_size=2_048,
+  examples=3_000,
+  report_every=25,
+  evaluate_every=0,
+  eval_simulations=30,
+  final_seeds=3,
+  num_devices=1,
+)
+
+
+@functools.cache
+def trained() -> Path:
+  """Returns the folder of a finished run, made once."""
+  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
+  train(TINY.replace(output_dir=str(folder)))
+  return folder
+
+
+def test_a_run_learns_kuhn_poker():
+  """Its searching agents are several times harder to exploit than those of a fresh network."""
+  final = rows(trained())[-1]
+  assert final["seeds"] == 3
+  assert final["exploitability_min"] <= final["exploitability_mean"] <= final["exploitability_max"]
+  assert final["exploitability_mean"] < 0.1
+  assert final["solves"] > 0.9 * TINY.self_play.examples / 2
+  assert "exploitability" not in final
+  setup = make_setup(TINY)
+  fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
+  evaluator = ResolvingEvaluator(TINY)
+  untrained = evaluator.exploitabilities(fresh, seeds=(0, 1, 2))
+  assert np.mean(untrained) > 2 * final["exploitability_mean"]
+
+
+def test_the_command_measures_what_the_run_did(capsys):
+  final = rows(trained())[-1]
+  seed = TINY.seed + final["step"]
+  assert evaluate.main([str(trained()), "--seed", str(seed), "--json"]) == 0
+  found = json.loads(capsys.readouterr().out)
+  for end in ("mean", "min", "max"):
+    name = f"exploitability_{end}"
+    assert found[name] == pytest.approx(final[name], abs=1e-6)
+  assert len(found["course"]) == 3
+  # Unsafe searches, and others of other lengths, are other agents.
+  assert evaluate.main([str(trained()), "--mix", "0", "--seeds", "2", "--json"]) == 0
+  unsafe = json.loads(capsys.readouterr().out)
+  assert unsafe["mix"] == 0
+  assert unsafe["seeds"] == 2
+  assert unsafe["exploitability_mean"] != pytest.approx(found["exploitability_mean"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+  ("name", "flags", "sentence"),
+  [
+    (None, ["--playthroughs", "3"], "playthroughs=3 is not for"),
+    (None, ["--depth", "2"], "whose searches grow trees"),
+    ("liars_dice_1x4f", ["--simulations", "3"], "whose searches do not grow trees"),
+    (None, ["--per-update", "0.3"], "per_update=0.3"),
+  ],
+)
+def test_options_of_the_other_kind_are_refused(name, flags, sentence, capsys):
+  assert evaluate.main([name or str(trained()), *flags]) == 2
+  assert sentence in capsys.readouterr().err
+
+
+def test_runs_go_on_bit_by_bit():
+  """Stopped after its first row and resumed, a run ends with the same parameters."""
+  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
+  config = TINY.replace(output_dir=str(folder))
+  train(config, stop=lambda step: True)
+  assert rows(folder)[-1]["step"] == 25
+  train(config.replace(resume=True))
+  whole, parts = (rebel_jax.load(f).params for f in (trained(), folder))
+  assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), whole, parts))
+
+
+def test_divergences_are_those_of_distributions():
+  """Zero, with no gradient, at the target; hidden moves of one infostate share a softmax."""
+  rng = np.random.default_rng(0)
+  logits = jnp.asarray(rng.normal(size=(4, 3, 5)))
+  target = jax.nn.softmax(jnp.asarray(rng.normal(size=(4, 3, 5))), axis=1)
+  own = jnp.broadcast_to(jnp.arange(5), target.shape)
+  found = divergence(logits, target, own)
+  predicted = jax.nn.softmax(logits, axis=1)
+  expected = (target * (jnp.log(target) - jnp.log(predicted))).sum(axis=1)
+  np.testing.assert_allclose(found, expected, rtol=1e-5)
+  at_target = jnp.log(target) + 2.0
+  np.testing.assert_allclose(divergence(at_target, target, own), 0.0, atol=1e-5)
+  slope = jax.grad(lambda x: divergence(x, target, own).sum())
+  np.testing.assert_allclose(slope(at_target), 0.0, atol=1e-5)
+  assert np.abs(slope(logits)).max() > 0.05
+  # Rock, paper, scissors: one action, and three infostates that it leads to from the first.
+  moves = jnp.zeros((1, 1, 3), int)
+  logits, target = jnp.array([[[1.0, 0.0, -1.0]]]), jnp.array([[[0.5, 0.5, 0.0]]])
+  found = np.asarray(divergence(logits, target, moves))[0]
+  likely = np.asarray(jax.nn.softmax(logits[0, 0]))
+  assert found[0] == pytest.approx(-0.5 * np.log(2 * likely[:2]).sum(), rel=1e-5)
+  np.testing.assert_array_equal(found[1:], 0.0)
+  # What is not there has no part in the softmax, whatever its logit.
+  gone = jnp.where(jnp.arange(3) == 2, -1, moves)
+  other = divergence(logits.at[0, 0, 2].set(9.0), target, gone)
+  assert float(other[0, 0]) < found[0]
+
+
+def step_of(config, seed=0):
+  setup = make_setup(config)
+  state = setup.trainer.init(setup.table, seed, setup.mesh)
+  lanes = jax.tree.map(lambda x: x[0], state.lanes)
+  step = jax.jit(functools.partial(setup.trainer.self_play.step, setup.table))
+  return setup, lanes, step, state.params
+
+
+def test_values_are_those_of_searches_without_a_gadget():
+  """What is learned of a question is the value of its beliefs; a gadget's would be another's."""
+  config = TINY.replace(simulations=30, query_share=1.0)
+  setup, lanes, step, params = step_of(config)
+  kind = np.asarray(setup.table.tree.kind)
+  seen = 0
+  for number in range(6):
+    waiting, taken = lanes.waiting, int(lanes.taken)
+    played = step(lanes, params, jax.random.key(number))
+    (solved,) = played.searched
+    places = np.arange(taken, int(waiting.added))[: setup.trainer.self_play.num_solvers]
+    active = np.asarray(solved.active)
+    assert active.sum() == len(places)
+    for row, place in zip(np.flatnonzero(active), places):
+      node = int(waiting.examples.node[place])
+      beliefs = np.asarray(waiting.examples.beliefs)[place]
+      own = beliefs[::-1] if kind[node] == 1 else beliefs
+      np.testing.assert_allclose(solved.beliefs[row], own, atol=1e-6)
+      # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
+      exact = solvers.solve(
+        games.build_public_tree(setup.game, root=setup.table.tree.history(node)),
+        algorithm=solvers.cfr_plus(),
+        num_iterations=400,
+        beliefs=beliefs,
+      )
+      worth = (exact.root_values * beliefs).sum(axis=1)
+      values = np.asarray(solved.values)[row]
+      values = values[::-1] if kind[node] == 1 else values
+      if seen < 40:
+        mass = np.asarray(solved.value_weight)[row] > 0
+        assert np.abs((values * beliefs).sum(axis=1) - worth).max() < 0.25 or not mass.all()
+      seen += 1
+    lanes = played.lanes
+  assert seen > 20
+
+
+def test_questions_come_and_go_in_order():
+  """As many enter as were drawn; what nobody has room for waits, the oldest first."""
+  means = {}
+  for share in (0.25, 1.0):
+    config = TINY.replace(simulations=2, query_share=share, recursive_share=0.0)
+    setup, lanes, step, params = step_of(config)
+    added, active = [], []
+    for number in range(40):
+      played = step(lanes, params, jax.random.key(number))
+      added.append(int(played.lanes.waiting.added) - int(lanes.waiting.added))
+      active.append(int(played.searched[0].active.sum()))
+      lanes = played.lanes
+    means[share] = np.mean(added)
+    assert sum(active) == int(lanes.taken) <= int(lanes.waiting.added)
+    assert sum(added) == int(lanes.waiting.added)
+  # After a bet in Kuhn poker only ends follow, and nothing is asked.
+  assert 4 < means[1.0] < 15
+  assert means[0.25] == pytest.approx(4, abs=0.3)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (4, 2)])
+def test_games_and_questions_are_dealt_out_anew(before, after):
+  per_device, capacity = 8 // before, 64 // before
+  number = np.arange(8).reshape(before, per_device)
+  node = np.arange(before * capacity).reshape(before, capacity)
+  waiting = Replay(
+    Question(node, np.repeat(node, 12).reshape(before, capacity, 2, 6)),
+    np.full(before, capacity + 3, np.int32),
+  )
+  left = Left(*(np.repeat(number, 2).reshape(before, per_device, 2) for _ in range(4)))
+  lanes = GrowingLanes(
+    number, np.stack([number, number], -1), number, left, waiting, np.full(before, capacity)
+  )
+  dealt = redistribute.redistribute_growing(lanes, after)
+  np.testing.assert_array_equal(np.sort(dealt.nodes, axis=None), np.arange(8))
+  np.testing.assert_array_equal(dealt.left.root[..., 0], dealt.nodes)
+  there = [
+    set(dealt.waiting.examples.node[d, : int(dealt.waiting.added[d])].tolist())
+    for d in range(after)
+  ]
+  expected = {d * capacity + i for d in range(before) for i in range(3)}
+  assert set.union(*there) == expected
+  np.testing.assert_array_equal(dealt.taken, 0)
+
+
+def test_what_does_not_go_together_is_refused():
+  with pytest.raises(ConfigError, match="per_update=7.0"):
+    make_setup(TINY.replace(per_update=7.0))
+  with pytest.raises(ConfigError, match="query_share=0"):
+    TINY.replace(query_share=0.0).validate()
+  with pytest.raises(ConfigError, match="public tree of"):
+    make_setup(TINY.replace(game="liars_dice", game_params=(("num_dice", 3), ("num_faces", 6))))
