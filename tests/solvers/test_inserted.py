@@ -208,6 +208,31 @@ def test_states_of_one_infostate_are_asked_once(x64):
   assert np.abs(np.asarray(other.root_values) - once.root_values).max() > 1e-3
 
 
+def test_priors_are_those_of_the_network_asked_last(x64):
+  """At the beliefs of then; the root, which is no leaf, was asked once, and leaves again."""
+  _, _, table = setting("kuhn_poker")
+
+  def network(params, query):
+    first, second = query.beliefs[:, 0], query.beliefs[:, 1]
+    logits = jnp.stack([3.0 * first, second], axis=1)
+    worth = (query.features @ jnp.arange(query.features.shape[1]))[:, None] * jnp.arange(-1.0, 2.0)
+    return StateAnswer(jnp.stack([worth, -worth], axis=1), logits)
+
+  search = GTCFR(simulations=0, updates=1)
+  grown = solvers.gt_cfr_inserted(table, search=search, key=KEY, network=network)
+  even = jnp.full(3, 1 / 3)
+  expected = jax.nn.softmax(jnp.stack([3.0 * even, even]), axis=0)
+  for node in range(int(grown.tree.count)):
+    assert int(grown.tree.kind[node]) < games.CHANCE
+    # The first policy is uniform, so that beliefs are as dealt.
+    np.testing.assert_allclose(grown.tree.prior[node], expected, atol=1e-12)
+  later = solvers.gt_cfr_inserted(
+    table, search=GTCFR(simulations=0, updates=5), key=KEY, network=network
+  )
+  np.testing.assert_allclose(later.tree.prior[0], expected, atol=1e-12)
+  assert np.abs(np.asarray(later.tree.prior[1:3]) - expected).max() > 1e-3
+
+
 def test_children_are_gathered_or_scattered(x64, monkeypatch):
   search = GTCFR(simulations=40, children=2)
   found = []
