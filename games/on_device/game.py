@@ -26,7 +26,7 @@ class DeviceGame(Protocol):
     name: the game's.
     num_infostates: H.
     num_actions: A; players' public actions and chance outcomes share the numbering.
-    num_hidden: M; 1 where all moves are seen, and 0 hidden moves are never asked for then.
+    num_hidden: M; 1 where all moves are seen, and then nobody asks for `hidden_moves`.
     deals: whether chance ever moves.
     largest_payoff: the most that a player can win.
     max_moves: public actions, chance outcomes included, in the longest game.

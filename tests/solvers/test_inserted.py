@@ -26,18 +26,18 @@ def setting(name, dtype=np.float64, **parameters):
   return tree, solvers.node_info(game, tree), games.table_game(game, tree)
 
 
-def judges(tree, info, num_actions):
-  """Returns one judgement of public belief states for each store: of values, and of states.
+def judges(tree, info, table):
+  """Returns a judgement of public belief states for each store, and the features that it sees.
 
-  They depend on both beliefs and on what both players see alike of the public state.
+  They depend on both beliefs and on a number drawn for each state: where two moves were worth the
+  same, rounding would decide between them.
   """
-  seen = np.asarray(info.features)
-  alike = (seen[0] == seen[1]).all(axis=0)
-  weights = jnp.asarray(np.random.default_rng(0).normal(size=len(alike)) * alike)
+  seen = np.random.default_rng(0).normal(size=(tree.num_nodes, 1))
+  info = info._replace(features=np.stack([seen, seen]))
+  table._features = info.features
 
   def worth(features, ours, other):
-    public = jnp.tanh(features @ weights)[:, None]
-    return 0.3 * public * (1.0 + ours) + ours - (other**2).sum(axis=1)[:, None]
+    return 0.3 * features * (1.0 + ours) + ours - (other**2).sum(axis=1)[:, None]
 
   def values(params, query):
     p = query.traverser
@@ -46,10 +46,10 @@ def judges(tree, info, num_actions):
   def states(params, query):
     first, second = query.beliefs[:, 0], query.beliefs[:, 1]
     both = [worth(query.features, first, second), worth(query.features, second, first)]
-    shape = len(first), num_actions, tree.num_infostates
+    shape = len(first), table.num_actions, tree.num_infostates
     return StateAnswer(jnp.stack(both, axis=1), jnp.zeros(shape))
 
-  return values, states
+  return info, values, states
 
 
 def difference(marked, grown):
@@ -90,7 +90,9 @@ SEARCHES = [
 def test_both_stores_find_the_same(name, parameters, searches, leaves, x64):
   """Digit by digit, with the same keys; control: another key."""
   tree, info, table = setting(name, **parameters)
-  values, states = judges(tree, info, table.num_actions) if leaves else (None, None)
+  values = states = None
+  if leaves:
+    info, values, states = judges(tree, info, table)
   for search in searches:
     marked = solvers.gt_cfr(tree, info, search=search, key=KEY, leaf_values=values)
     grown = solvers.gt_cfr_inserted(table, search=search, key=KEY, network=states)
@@ -205,6 +207,31 @@ def test_states_of_one_infostate_are_asked_once(x64):
   np.testing.assert_allclose(once.tree.prior[1, :, 0], expected / expected.sum(), atol=1e-12)
   other = search_tic_tac_toe(search, network, likes(1)[1], True)
   assert np.abs(np.asarray(other.root_values) - once.root_values).max() > 1e-3
+
+
+def test_priors_are_those_of_the_network_asked_last(x64):
+  """At the beliefs of then; the root, which is no leaf, was asked once, and leaves again."""
+  _, _, table = setting("kuhn_poker")
+
+  def network(params, query):
+    first, second = query.beliefs[:, 0], query.beliefs[:, 1]
+    logits = jnp.stack([3.0 * first, second], axis=1)
+    worth = (query.features @ jnp.arange(query.features.shape[1]))[:, None] * jnp.arange(-1.0, 2.0)
+    return StateAnswer(jnp.stack([worth, -worth], axis=1), logits)
+
+  search = GTCFR(simulations=0, updates=1)
+  grown = solvers.gt_cfr_inserted(table, search=search, key=KEY, network=network)
+  even = jnp.full(3, 1 / 3)
+  expected = jax.nn.softmax(jnp.stack([3.0 * even, even]), axis=0)
+  for node in range(int(grown.tree.count)):
+    assert int(grown.tree.kind[node]) < games.CHANCE
+    # The first policy is uniform, so that beliefs are as dealt.
+    np.testing.assert_allclose(grown.tree.prior[node], expected, atol=1e-12)
+  later = solvers.gt_cfr_inserted(
+    table, search=GTCFR(simulations=0, updates=5), key=KEY, network=network
+  )
+  np.testing.assert_allclose(later.tree.prior[0], expected, atol=1e-12)
+  assert np.abs(np.asarray(later.tree.prior[1:3]) - expected).max() > 1e-3
 
 
 def test_children_are_gathered_or_scattered(x64, monkeypatch):
