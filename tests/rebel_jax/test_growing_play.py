@@ -189,7 +189,7 @@ def test_questions_come_and_go_in_order():
   means = {}
   for share in (0.25, 1.0):
     config = TINY.replace(simulations=2, query_share=share, recursive_share=0.0)
-    setup, lanes, step, params = step_of(config)
+    _, lanes, step, params = step_of(config)
     added, active = [], []
     for number in range(40):
       played = step(lanes, params, jax.random.key(number))
