@@ -1,4 +1,4 @@
-"""How often growing-tree CFR loses to exact play: `python -m benchmarks.exact_play`.
+"""How often growing-tree CFR loses to exact play: `python -m benchmarks.growing.exact_play`.
 
 Leaves are worth nothing unless a network is given, so that a search sees only the ends of the game
 that it reaches. Each game's searches are made anew at each of its moves, all games side by side.
