@@ -52,11 +52,15 @@ def learn(options: argparse.Namespace) -> None:
   trained, most = 0.0, config.num_steps
   for stage in range(options.stages + 1):
     until = round(most * stage / options.stages)
+    before = int(state.step), int(state.solves)
     began = time.perf_counter()
     while int(state.step) < until:
       state, _ = trainer.run(table, state, min(MOST_STEPS, until - int(state.step)), mesh)
     jax.block_until_ready(state)
-    trained += time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    trained += seconds
+    searches = (int(state.step) - before[0]) * config.self_play.lanes
+    searches += int(state.solves) - before[1]
     params = jax.tree.map(lambda x: x.addressable_data(0), state.params)
     last = stage == options.stages
     for setting in options.settings:
@@ -69,6 +73,7 @@ def learn(options: argparse.Namespace) -> None:
         "devices": mesh.devices.size,
         "solves": int(state.solves),
         "training_seconds": round(trained, 1),
+        "searches_per_second": round(searches / seconds, 1),  # the first stage compiles, too
         **of_seeds([round(x, 5) for x in found], search),
       }
       print(json.dumps(row), flush=True)
