@@ -182,8 +182,8 @@ _TEH_PAPER = Config().replace(
   final_iterations=1_024,
 )
 
-# Player of Games (docs/resolving.md). The paper says PoG(100, 1) of its training on Leduc poker, and
-# no more; all else is ours (docs/results/growing.md).
+# Player of Games (docs/resolving.md). Of its training on Leduc poker the paper says PoG(100, 1) and
+# no more; the rest is ours.
 _GROWING: dict[str, Any] = _MUON | {
   "batch_size": 256,
   "hidden_layers": 4,
