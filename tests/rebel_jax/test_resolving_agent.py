@@ -14,7 +14,7 @@ import solvers
 from benchmarks import match
 from rebel_jax import flags, play
 from rebel_jax.agents.agent import Agent, Searcher, make_agent, make_searcher, prepare
-from rebel_jax.agents.match import UniformPlayer, play_match
+from rebel_jax.agents.match import PolicyPlayer, play_match
 from rebel_jax.agents.resolving_agent import ResolvingAgent, ResolvingSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -23,9 +23,10 @@ from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_state_network, make_targets
 from rebel_jax.training.targets.target import init_params
+from tests.rebel_jax.test_agent import exact, uniform
 from tests.rebel_jax.test_play import at_the_table
 
-ROOM = 2
+ROOM = 8
 
 
 @functools.cache
@@ -45,7 +46,7 @@ def untrained(name) -> Policy:
 
 @functools.cache
 def searcher(name="kuhn_poker") -> ResolvingSearcher:
-  """Returns one of a room of two; all others are of the same program where the game is the same."""
+  """Returns what all tests of a game share, so that it compiles once."""
   found = make_searcher(untrained(name), num_games=ROOM)
   assert isinstance(found, ResolvingSearcher)
   return found
@@ -100,20 +101,20 @@ def test_an_agent_plays_the_policy_that_is_measured(name):
 
 
 def test_agents_side_by_side_search_in_as_few_calls_as_there_is_room_for(monkeypatch):
-  agents = [searcher().agent(seed=i) for i in range(5)]
+  agents = [searcher().agent(seed=i) for i in range(12)]
   for i, agent in enumerate(agents):
-    agent.start(0 if i < 3 else 1, i % 3)
-  assert [agent.pending for agent in agents] == [True] * 3 + [False] * 2  # those who move
+    agent.start(0 if i < 10 else 1, i % 3)
+  assert [agent.pending for agent in agents] == [True] * 10 + [False] * 2  # those who move
   calls, original = [], ResolvingSearcher._search
   monkeypatch.setattr(ResolvingSearcher, "_search", lambda *a: calls.append(1) or original(*a))
   prepare(agents)
   assert len(calls) == 2
   assert not any(agent.pending for agent in agents)
-  together = [agent.choices() for agent in agents[:3]]
+  together = [agent.choices() for agent in agents[:10]]
   assert len(calls) == 2
   for i, choices in enumerate(together):  # whoever else is searched for
     alone = searcher().agent(seed=i)
-    alone.start(0, i)
+    alone.start(0, i % 3)
     assert alone.choices() == pytest.approx(choices, abs=1e-6)
   assert together[0] != together[1]
 
@@ -135,17 +136,24 @@ def test_a_game_begins_without_what_the_last_one_left():
   assert max(abs(agent.choices()[move] - second[move]) for move in second) > 1e-3
 
 
-def test_matches():
-  policy = untrained("kuhn_poker")
-  game = policy.config.make_game()
+def test_an_agent_wins_what_its_policies_are_worth():
+  """Agents of many seeds, against what wins most from uniform play; that would lose more."""
+  tree = searcher().tree
+  best = [solvers.best_response(tree, uniform(tree), player=p)[1] for p in (0, 1)]
+  mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
+  opponent = np.where((mover == 0)[:, None], best[0], best[1])
   result = play_match(
-    game,
+    searcher().game,
     lambda seed: searcher().agent(seed=seed),
-    lambda seed: UniformPlayer(game, seed=seed),
-    num_games=24,
+    lambda seed: PolicyPlayer(tree, opponent, seed=seed),
+    num_games=400,
   )
-  assert result.num_games == 24
-  assert result.half_width > 0
+  worth = [exact(tree, resolved("kuhn_poker", seed), opponent) for seed in range(6)]
+  assert abs(result.mean - np.mean(worth)) < 2.2 * result.half_width
+  assert result.mean - exact(tree, uniform(tree), opponent) > 2.2 * result.half_width
+
+
+def test_a_match_of_another_game_is_refused():
   with pytest.raises(ValueError, match="the agent plays .* and the match is of"):
     play_match(
       games.make("leduc_poker"),
