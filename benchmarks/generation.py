@@ -125,7 +125,7 @@ def measure(options: Options) -> dict:
   setup = make_setup(config)
   num_devices = setup.mesh.devices.size
   trainer, table = setup.trainer, setup.table
-  network, settings = make_network(config, setup.game), trainer.self_play
+  network, settings = make_network(config, config.make_game()), trainer.self_play
   assert isinstance(settings, SelfPlay)
   params = trainer.init(table, 0, setup.mesh).params
   lanes = jax.tree.map(

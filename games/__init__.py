@@ -11,7 +11,14 @@ from games.on_device.game import DeviceGame
 from games.on_device.table_game import TableGame, table_game
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
-from games.registry import make, register, registered_games
+from games.registry import (
+  make,
+  make_on_device,
+  register,
+  register_on_device,
+  registered_games,
+  registered_on_device,
+)
 from games.rules.coin_toss import CoinToss
 from games.rules.connect_four import ConnectFour
 from games.rules.go import Go
@@ -58,8 +65,11 @@ __all__ = [
   "Variation",
   "build_public_tree",
   "make",
+  "make_on_device",
   "register",
+  "register_on_device",
   "registered_games",
+  "registered_on_device",
   "stack_trees",
   "table_game",
   "tabulate",

@@ -21,6 +21,7 @@ from rebel_jax.config import allowed, groups
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
+from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.evaluation.spots import at_spot
 from rebel_jax.runs.display import Display
@@ -165,22 +166,22 @@ def _measure_growing(
   seeds = config.growing.final_seeds if options.seeds is None else options.seeds
   with shown:
     shown.show("compiling", 0.0)
-    evaluator = ResolvingEvaluator(config)
+    evaluator = (PerfectEvaluator if config.on_device else ResolvingEvaluator)(config)
     started = time.monotonic()
 
     def progress(done: int, total: int) -> None:
-      left = (time.monotonic() - started) * (total - done) / done
+      left = (time.monotonic() - started) * (total - done) / max(done, 1)
       shown.show(
-        f"{seeds} seeds", done / total, f"{done:,} of {total:,} searches, {left:.0f} s left"
+        f"{seeds} seeds", done / total, f"{done:,} of {total:,} {evaluator.unit}, {left:.0f} s left"
       )
 
-    found = evaluator.exploitabilities(
+    found = evaluator.measure(
       policy.params, seeds=range(options.seed, options.seed + seeds), progress=progress
     )
   return of_seeds(found, evaluator.search) | {
     "mix": config.growing.mix,
     **_about(options, policy, began),
-    "course": found,
+    "course": next(iter(found.values())),
   }
 
 

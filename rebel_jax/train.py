@@ -57,7 +57,7 @@ def parse(argv: Sequence[str]) -> Command:
     prog="train.py",
     default=Command(config=_default(argv)),
     presets=PRESETS,
-    games=games.registered_games(),
+    games=(*games.registered_games(), *games.registered_on_device()),
     algorithms=solvers.registered_algorithms(),
   )
 

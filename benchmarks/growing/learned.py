@@ -17,6 +17,7 @@ from pathlib import Path
 import jax
 
 from benchmarks.figures import read_rows
+from games import Game
 from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache, cpu_devices
@@ -46,6 +47,8 @@ def learn(options: argparse.Namespace) -> None:
   cpu_devices.share_cores(config)
   compile_cache.enable()
   setup = make_setup(config)
+  if not isinstance(setup.game, Game):
+    raise SystemExit(f"--preset {options.preset} must be of a game whose tree can be written out")
   evaluator = ResolvingEvaluator(config, game=setup.game, whole=setup.table)
   trainer, mesh = setup.trainer, setup.mesh
   state, table = trainer.init(setup.table, config.seed, mesh), place(setup.table, mesh)
@@ -74,7 +77,7 @@ def learn(options: argparse.Namespace) -> None:
         "solves": int(state.solves),
         "training_seconds": round(trained, 1),
         "searches_per_second": round(searches / seconds, 1),  # the first stage compiles, too
-        **of_seeds([round(x, 5) for x in found], search),
+        **of_seeds({"exploitability": [round(x, 5) for x in found]}, search),
       }
       print(json.dumps(row), flush=True)
 

@@ -152,7 +152,8 @@ def run(config: Config, steps: int) -> tuple[dict[str, Any], Evaluator, Any]:
   first = jax.tree.map(lambda x: x[: config.run.report_every].mean(), report)
   losses = losses_of(first, 1, 1)
   figures |= {name: timing.significant(x) for name, x in losses.items() if x and "loss" in name}
-  return figures, Evaluator(config, game=setup.game, subgames=setup.subgames), state.params
+  evaluator = Evaluator(config, game=make_game(config), subgames=setup.subgames)
+  return figures, evaluator, state.params
 
 
 def draw(files: list[Path], path: Path) -> None:

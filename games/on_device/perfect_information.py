@@ -12,7 +12,8 @@ from games.public_tree import Array
 class PerfectInformation(abc.ABC):
   """A `DeviceGame` in which both players see everything.
 
-  A subclass says the rules; beliefs are one, and a value is a payoff times the other's reach.
+  A subclass says the rules; beliefs are one, and a value is a payoff times the other's reach. Two
+  of the same representation are equal, so that what was compiled for one serves the other.
   """
 
   name: str
@@ -63,6 +64,12 @@ class PerfectInformation(abc.ABC):
   def terminal_values(self, state: jax.Array, reach: jax.Array, player: int) -> jax.Array:
     won = self.payoff(state).astype(reach.dtype)
     return reach * (won if player == 0 else -won)
+
+  def __eq__(self, other: object) -> bool:
+    return type(self) is type(other) and repr(self) == repr(other)
+
+  def __hash__(self) -> int:
+    return hash((type(self), repr(self)))
 
 
 def has_line(board: jax.Array, lines: np.ndarray, stone: int) -> jax.Array:

@@ -6,6 +6,7 @@ import numpy as np
 
 from games.kinds import PLAYER_0, PLAYER_1, TERMINAL
 from games.on_device.perfect_information import PerfectInformation, has_line, planes
+from games.registry import register_on_device
 
 
 class ConnectFour(PerfectInformation):
@@ -75,3 +76,6 @@ def _lines(width: int, height: int, length: int) -> np.ndarray:
           steps = np.arange(length)
           lines.append((row + down * steps) * width + column + right * steps)
   return np.array(lines)
+
+
+register_on_device("connect_four", ConnectFour)

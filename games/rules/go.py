@@ -7,6 +7,7 @@ from jax import lax
 
 from games.kinds import TERMINAL
 from games.on_device.perfect_information import PerfectInformation, planes
+from games.registry import register_on_device
 
 BOARDS = 8  # kept: no move may bring one of them back
 _TO_MOVE, _PASSES, _MOVES = -3, -2, -1
@@ -134,3 +135,6 @@ def _next_to(size: int) -> np.ndarray:
   row, column = np.divmod(np.arange(size**2), size)
   distance = np.abs(row[:, None] - row) + np.abs(column[:, None] - column)
   return distance == 1
+
+
+register_on_device("go", Go)

@@ -6,6 +6,7 @@ import numpy as np
 
 from games.kinds import PLAYER_0, PLAYER_1, TERMINAL
 from games.on_device.perfect_information import PerfectInformation, has_line, planes
+from games.registry import register_on_device
 
 _SIDE = 3
 _SQUARES = np.arange(_SIDE**2).reshape(_SIDE, _SIDE)
@@ -44,3 +45,6 @@ class TicTacToe(PerfectInformation):
 
   def __repr__(self):
     return "games.TicTacToe()"
+
+
+register_on_device("tic_tac_toe", TicTacToe)

@@ -18,7 +18,7 @@ from rebel_jax.agents.moves import check_seat, check_turn, child_after, draw_mov
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import ConfigError
 from rebel_jax.networks.value_policy import NetworkStates
-from rebel_jax.training.setup import make_growing_grounds, make_search, make_state_network
+from rebel_jax.training.growing_setup import make_growing_grounds, make_search, make_state_network
 from solvers import GTCFR, validation
 from solvers.growing.continual.next_start import Left
 from solvers.growing.continual.search_each import How, search_next

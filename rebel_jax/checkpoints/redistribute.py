@@ -12,6 +12,7 @@ import numpy as np
 
 from rebel_jax.training.growing_play import GrowingLanes
 from rebel_jax.training.loop import PER_DEVICE
+from rebel_jax.training.perfect_play import PerfectLanes
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
 
@@ -44,11 +45,11 @@ def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
   def deal(part: Any) -> Any:
     if isinstance(part, Lanes):
       return redistribute_lanes(part, num_devices)
-    if isinstance(part, GrowingLanes):
+    if isinstance(part, (GrowingLanes, PerfectLanes)):
       return redistribute_growing(part, num_devices)
     return redistribute_replay(part, num_devices) if isinstance(part, Replay) else part
 
-  parts = (Lanes, GrowingLanes, Replay)
+  parts = (Lanes, GrowingLanes, PerfectLanes, Replay)
   dealt = jax.tree.map(deal, state, is_leaf=lambda part: isinstance(part, parts))
   return dealt | {"keys": redistribute_keys(state["keys"], num_devices)}
 
@@ -75,7 +76,9 @@ def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
   return Lanes(roots, deal(np.asarray(lanes.beliefs)), turn)
 
 
-def redistribute_growing(lanes: GrowingLanes, num_devices: int) -> GrowingLanes:
+def redistribute_growing(
+  lanes: GrowingLanes | PerfectLanes, num_devices: int
+) -> GrowingLanes | PerfectLanes:
   """Deals the games and the questions that wait out over `num_devices`; arguments as above."""
 
   def deal(x: Any) -> Any:
@@ -83,7 +86,8 @@ def redistribute_growing(lanes: GrowingLanes, num_devices: int) -> GrowingLanes:
     queue = x.swapaxes(0, 1).reshape(-1, *x.shape[2:])
     return queue.reshape(-1, num_devices, *x.shape[2:]).swapaxes(0, 1)
 
-  waiting, capacity = lanes.waiting, lanes.waiting.examples.node.shape[1]
+  waiting = lanes.waiting
+  capacity = jax.tree.leaves(waiting.examples)[0].shape[1]
   added = np.asarray(waiting.added)
   first = np.maximum(np.asarray(lanes.taken), added - capacity)
   order = (first[:, None] + np.arange(capacity)) % capacity
@@ -91,14 +95,10 @@ def redistribute_growing(lanes: GrowingLanes, num_devices: int) -> GrowingLanes:
   unasked: Any = added - first
   in_order = jax.tree.map(lambda x: np.asarray(x)[devices, order], waiting.examples)
   taken: Any = np.zeros(num_devices, added.dtype)
-  return GrowingLanes(
-    nodes=deal(lanes.nodes),
-    hands=deal(lanes.hands),
-    moves=deal(lanes.moves),
-    left=jax.tree.map(deal, lanes.left),
-    waiting=redistribute_replay(Replay(in_order, unasked), num_devices),
-    taken=taken,
-  )
+  waiting = redistribute_replay(Replay(in_order, unasked), num_devices)
+  queue = {"waiting": waiting, "taken": taken}
+  games = {name: part for name, part in lanes._asdict().items() if name not in queue}
+  return lanes._replace(**jax.tree.map(deal, games), **queue)
 
 
 def redistribute_replay(replay: Replay, num_devices: int) -> Replay:

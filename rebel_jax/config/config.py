@@ -9,6 +9,7 @@ import numpy as np
 import games
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.growing import REBEL, GrowingSettings
 from rebel_jax.networks.fused_layers import MAX_WIDTH
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import ACTIVATIONS, PRECISIONS
@@ -73,44 +74,6 @@ class SelfPlaySettings:
   share_start: bool = False
   stop_sampling: Annotated[str, allowed.one_of(("weighted", "uniform"))] = "weighted"
   random_beliefs: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class GrowingSettings:
-  """Searches in trees that grow, as in Player of Games, instead of ReBeL's.
-
-  Attributes:
-    simulations: Simulations of each search of training; 0 for ReBeL's searches, which depth,
-      algorithm and iterations are about.
-    per_update: Simulations for each update of both players; below one, one over the updates for
-      each simulation.
-    mix: How far the opponent may change its range when a decision is searched again, from 0, not at
-      all and unsafe, to 1.
-    puct: How much simulations explore.
-    temperature: Of the softmax that makes a prior of the network's policy.
-    query_share: Of the searches that play, how many leave a question to the network to be solved.
-    recursive_share: Of the searches that solve such questions, how many leave another.
-    exploration: Probability of a uniform move in self-play.
-    policy_weight: Weight of policies in the loss, where values weigh one.
-    eval_simulations: Simulations of each search of evaluations.
-    eval_per_update: Simulations for each update in evaluations.
-    eval_seeds: Agents of different seeds that an evaluation during training measures.
-    final_seeds: Agents that the evaluation at the end measures.
-  """
-
-  simulations: Annotated[int, allowed.integer(0, 2**20)] = 0
-  per_update: Annotated[float, allowed.number()] = 1.0
-  mix: Annotated[float, allowed.number(1.0, zero=True)] = 0.2
-  puct: Annotated[float, allowed.number(zero=True)] = 1.25
-  temperature: Annotated[float, allowed.number()] = 1.0
-  query_share: Annotated[float, allowed.number(1.0)] = 0.9
-  recursive_share: Annotated[float, allowed.number(0.9, zero=True)] = 0.1
-  exploration: Annotated[float, allowed.number(1.0, zero=True)] = 0.1
-  policy_weight: Annotated[float, allowed.number(zero=True)] = 0.05
-  eval_simulations: Annotated[int, allowed.integer(1, 2**20)] = 100
-  eval_per_update: Annotated[float, allowed.number()] = 1.0
-  eval_seeds: Annotated[int, allowed.integer(1, 2**16)] = 2
-  final_seeds: Annotated[int, allowed.integer(1, 2**16)] = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,7 +209,7 @@ class Config:
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   search: SearchSettings = SearchSettings()
   self_play: SelfPlaySettings = SelfPlaySettings()
-  growing: GrowingSettings = GrowingSettings()
+  growing: GrowingSettings = REBEL
   network: NetworkSettings = NetworkSettings()
   learning: LearningSettings = LearningSettings()
   evaluation: EvaluationSettings = EvaluationSettings()
@@ -261,21 +224,25 @@ class Config:
   def solves_per_step(self) -> int:
     """Subgames solved in a step of self-play, at most, all devices together.
 
-    Where trees grow it is as many as there are questions on average.
+    Where trees grow it is as many states as are learned on average.
     """
     if not self.grows:
       return self.self_play.lanes
-    return math.ceil(round(self._questions_per_step, 6))
+    return math.ceil(round(self._solves_of_growing, 6))
 
   @property
-  def _questions_per_step(self) -> float:
-    growing = self.growing
-    return self.self_play.lanes * growing.query_share / (1.0 - growing.recursive_share)
+  def questions_per_step(self) -> int:
+    """Questions of growing searches solved in a step, at most, all devices together."""
+    return math.ceil(round(self.self_play.lanes * self.growing.questions_per_lane, 6))
+
+  @property
+  def _solves_of_growing(self) -> float:
+    return self.self_play.lanes * self.growing.examples_per_lane
 
   @property
   def num_steps(self) -> int:
     """Steps of self-play in the run: each makes two examples of what it solves."""
-    solves = self._questions_per_step if self.grows else self.self_play.lanes
+    solves = self._solves_of_growing if self.grows else self.self_play.lanes
     return math.ceil(self.self_play.examples / (2 * solves))
 
   @property
@@ -322,10 +289,36 @@ class Config:
     """Returns the game, its infostates numbered as in all its variants.
 
     Raises:
-      ConfigError: there is no such game, or it does not take these parameters.
+      ConfigError: there is no such game, no tree of it can be made beforehand, or it does not take
+        these parameters.
     """
+    if self.on_device:
+      raise ConfigError(
+        f"game={self.game!r} is played by searches that make their trees on the device, and cannot "
+        "be used where a tree is made beforehand"
+      )
     game, variation = self._games()
     return game if variation is None else variation.base
+
+  @property
+  def on_device(self) -> bool:
+    """Whether the game is rules on the device, of which no tree is made beforehand."""
+    return self.game in games.registered_on_device()
+
+  def make_rules(self) -> games.Game | games.DeviceGame:
+    """Returns what `make_game` does, or, where `on_device`, the rules.
+
+    Raises:
+      ConfigError: there is no such game, or it does not take these parameters.
+    """
+    if not self.on_device:
+      return self.make_game()
+    if self.vary:
+      raise ConfigError(f"vary={self.vary} must be empty for game={self.game!r}")
+    try:
+      return games.make_on_device(self.game, **dict(self.game_params))
+    except (ValueError, TypeError) as error:
+      raise ConfigError(str(error)) from None
 
   def make_variants(self) -> list[games.Game]:
     """Returns the games that self-play plays instead of the game itself, none if that is played.
@@ -371,7 +364,12 @@ class Config:
       raise ConfigError(
         f"variants={self.variants} must be 0 where vary is empty: then all would be the same game"
       )
-    self.make_game()
+    rules = self.make_rules()
+    if self.on_device and rules.num_infostates > 1:
+      raise ConfigError(
+        f"game={self.game!r} has private information, which needs a tree made beforehand"
+      )
+    self.growing.check(self.game, perfect=self.on_device)
 
   def _check_growing(self) -> None:
     sizes, defaults = groups.flat(self), groups.flat(Config())

@@ -198,6 +198,17 @@ _GROWING: dict[str, Any] = _MUON | {
   "report_every": 20,
 }
 
+# As for chess in table 3: a state gets one move at once, and priors are flattened.
+_PERFECT: dict[str, Any] = _GROWING | {
+  "children": 1,
+  "temperature": 1.5,
+  "policy_weight": 1.0,
+  "exploration": 0.1,
+  "eval_seeds": 2,
+  "final_seeds": 8,
+  "batch_size": 512,
+}
+
 
 def _growing(preset: str, game: str, **settings) -> Config:
   defaults: dict[str, Any] = _GROWING | {"game_params": ()}
@@ -257,6 +268,36 @@ _ALL = (
     evaluate_every=20_000,
     max_seconds=900.0,
   ),
+  Config().replace(
+    **_PERFECT | {"hidden_layers": 3, "width": 128},
+    preset="pog_tic_tac_toe",
+    game="tic_tac_toe",
+    simulations=50,
+    lanes=64,
+    td1_share=0.2,
+    query_share=0.5,
+    greedy_after=6,
+    uses_per_example=4.0,
+    buffer_size=65_536,
+    examples=150_000,
+    evaluate_every=30_000,
+  ),
+  Config().replace(
+    **_PERFECT | {"hidden_layers": 4, "width": 256},
+    preset="pog_connect_four",
+    game="connect_four",
+    simulations=100,
+    lanes=128,
+    td1_share=0.5,
+    query_share=0.3,
+    greedy_after=16,
+    resign_below=0.9,
+    never_resign=0.2,
+    uses_per_example=4.0,
+    buffer_size=262_144,
+    examples=1_000_000,
+    evaluate_every=100_000,
+  ),
 )
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _ALL}
@@ -278,7 +319,7 @@ def get_preset(name: str) -> Config:
 
 def paper_exploitability(config: Config) -> float | None:
   """Returns the paper's number for the game, if it has one (Table 2, CFR-D)."""
-  game = config.make_game()
+  game = config.make_rules()
   if not isinstance(game, LiarsDice):
     return None
   return PAPER_EXPLOITABILITY.get((game.num_dice, game.num_faces))

@@ -10,8 +10,8 @@ import solvers
 from games import Game
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.value_policy import NetworkStates
-from rebel_jax.training.setup import make_growing_grounds, make_search, make_state_network
-from solvers import GTCFR, StateQuery
+from rebel_jax.training.growing_setup import make_growing_grounds, make_search, make_state_network
+from solvers import GTCFR, StateFunction, StateQuery
 from solvers.growing.continual.grounds import Grounds
 
 
@@ -23,6 +23,8 @@ class ResolvingEvaluator:
     network: what searches ask.
   """
 
+  unit = "searches"  # of `progress`
+
   def __init__(self, config: Config, *, game: Game | None = None, whole: Grounds | None = None):
     """Prepares the agent of a configuration; `game` and `whole` if they were made already.
 
@@ -33,6 +35,13 @@ class ResolvingEvaluator:
     self.whole = make_growing_grounds(self.game) if whole is None else whole
     self.network = NetworkStates(make_state_network(config, self.game))
     self.search = make_search(config, evaluation=True)
+
+  def measure(
+    self, params: Any, *, seeds: Sequence[int], progress: Callable[[int, int], None] | None = None
+  ) -> dict[str, list[float]]:
+    """Returns what was measured of the agent of each seed: `exploitability`; see below."""
+    found = self.exploitabilities(params, seeds=seeds, progress=progress)
+    return {"exploitability": found}
 
   def exploitabilities(
     self,
@@ -56,8 +65,8 @@ class ResolvingEvaluator:
     Raises:
       ConfigError: the network's values are not finite.
     """
-    self._check_finite(params)
     tree = self.whole.tree
+    check_finite(self.network, params, self.whole.nodes.features[0], tree.num_infostates)
     policies = solvers.resolved_policies(
       self.game,
       tree,
@@ -69,14 +78,18 @@ class ResolvingEvaluator:
     )
     return [float(solvers.exploitability(tree, policy)) for policy in policies]
 
-  def _check_finite(self, params: Any) -> None:
-    # Where values are NaN, searches play uniformly and nothing looks amiss.
-    features = jnp.asarray(self.whole.nodes.features)[0]
-    number = self.whole.tree.num_infostates
-    beliefs = jnp.full((len(features), 2, number), 1 / number)
-    answer = self.network(params, StateQuery(features, beliefs))
-    for name, tree in (("parameters", params), ("values", answer)):
-      if not all(jnp.isfinite(x).all() for x in jax.tree.leaves(tree)):
-        raise ConfigError(
-          f"the network's {name} are not finite, so nothing can be searched with it"
-        )
+
+def check_finite(network: StateFunction, params: Any, features: Any, num_infostates: int) -> None:
+  """Checks that a network's parameters and its values at `features` `[R, F]` are finite.
+
+  Where values are NaN, searches play uniformly and nothing looks amiss.
+
+  Raises:
+    ConfigError: they are not.
+  """
+  features = jnp.asarray(features)
+  beliefs = jnp.full((len(features), 2, num_infostates), 1 / num_infostates)
+  answer = network(params, StateQuery(features, beliefs))
+  for name, tree in (("parameters", params), ("values", answer)):
+    if not all(jnp.isfinite(x).all() for x in jax.tree.leaves(tree)):
+      raise ConfigError(f"the network's {name} are not finite, so nothing can be searched with it")

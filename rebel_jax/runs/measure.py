@@ -2,29 +2,33 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from games import Game
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.runs.stopping import RunError
 from rebel_jax.training.setup import Setup
 from solvers import GTCFR
 
+Growing = ResolvingEvaluator | PerfectEvaluator
 
-def make_evaluator(setup: Setup) -> Evaluator | ResolvingEvaluator:
+
+def make_evaluator(setup: Setup) -> Evaluator | Growing:
   """Returns what measures the agent of a run."""
+  if not isinstance(setup.game, Game):
+    return PerfectEvaluator(setup.config, game=setup.game)
   if setup.subgames is None:
     return ResolvingEvaluator(setup.config, game=setup.game, whole=setup.table)
   return Evaluator(setup.config, game=setup.game, subgames=setup.subgames)
 
 
-def measure_any(
-  evaluator: Evaluator | ResolvingEvaluator, *arguments: Any, **options: Any
-) -> dict[str, Any]:
+def measure_any(evaluator: Evaluator | Growing, *arguments: Any, **options: Any) -> dict[str, Any]:
   """Does what `measure` or `measure_growing` does, as the evaluator is."""
-  if isinstance(evaluator, ResolvingEvaluator):
+  if isinstance(evaluator, Growing):
     return measure_growing(evaluator, *arguments, **options)
   return measure(evaluator, *arguments, **options)
 
@@ -36,17 +40,26 @@ def headline(row: dict[str, Any]) -> float | None:
 
 def conditions(row: dict[str, Any]) -> str:
   """Returns how that was measured."""
-  if "exploitability_mean" in row:
-    low, high = row["exploitability_min"], row["exploitability_max"]
-    return (
-      f"{low:.4f} to {high:.4f} for {row['seeds']} seeds, {row['simulations']:,} simulations, "
-      f"{row['per_update']:g} an update"
-    )
+  for name in ("exploitability", "score"):
+    if f"{name}_mean" in row:
+      low, high = row[f"{name}_min"], row[f"{name}_max"]
+      return (
+        f"{low:.4f} to {high:.4f} for {row['seeds']} seeds, {row['simulations']:,} simulations, "
+        f"{row['per_update']:g} an update"
+      )
   return f"{row['playthroughs']} playthroughs, {row['iterations']:,} iterations"
 
 
+def result(row: dict[str, Any]) -> str:
+  """Returns what was measured, in words."""
+  if "score_mean" in row:
+    return f"score {row['score_mean']:.4f} against the same search without a network"
+  kept = f", {row['not_lost_mean']:.2%} of games not lost" if "not_lost_mean" in row else ""
+  return f"exploitability {headline(row):.4f}{kept}"
+
+
 def measure_growing(
-  evaluator: ResolvingEvaluator,
+  evaluator: Growing,
   params: Any,
   config: Config,
   step: int,
@@ -54,7 +67,7 @@ def measure_growing(
   final: bool,
   progress: Callable[[float, str], None],
 ) -> dict[str, Any]:
-  """Measures the exploitability of agents of several seeds; arguments as for `measure`.
+  """Measures agents of several seeds; arguments as for `measure`.
 
   Raises:
     RunError: what is measured is not finite.
@@ -62,11 +75,11 @@ def measure_growing(
   number = config.growing.final_seeds if final else config.growing.eval_seeds
   began = time.monotonic()
   try:
-    found = evaluator.exploitabilities(
+    found = evaluator.measure(
       params,
       seeds=[(config.seed + step + i) % 2**32 for i in range(number)],
       progress=lambda done, total: progress(
-        done / total, f"{number} seeds, {done:,} of {total:,} searches"
+        done / total, f"{number} seeds, {done:,} of {total:,} {evaluator.unit}"
       ),
     )
   except ConfigError as error:
@@ -76,13 +89,14 @@ def measure_growing(
   }
 
 
-def of_seeds(found: Sequence[float], search: GTCFR) -> dict[str, Any]:
-  """Returns what is said of the exploitabilities of several seeds."""
-  return {
-    "exploitability_mean": sum(found) / len(found),
-    "exploitability_min": min(found),
-    "exploitability_max": max(found),
-    "seeds": len(found),
+def of_seeds(found: Mapping[str, Sequence[float]], search: GTCFR) -> dict[str, Any]:
+  """Returns what is said of several seeds, of which measures were `found`."""
+  row: dict[str, Any] = {}
+  for name, values in found.items():
+    ends = {"mean": sum(values) / len(values), "min": min(values), "max": max(values)}
+    row |= {f"{name}_{end}": value for end, value in ends.items()}
+  return row | {
+    "seeds": len(next(iter(found.values()))),
     "simulations": search.simulations,
     "per_update": search.per_update,
   }

@@ -18,7 +18,7 @@ from rebel_jax.devices.processes import agree, share
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import Display, duration, progress_text
-from rebel_jax.runs.measure import conditions, headline, make_evaluator, measure_any
+from rebel_jax.runs.measure import conditions, headline, make_evaluator, measure_any, result
 from rebel_jax.runs.pace import Plan
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.runs.summary import (
@@ -355,7 +355,7 @@ class _Run:
     self.display.clear()
     average = row.get("exploitability_average_policy")
     self.display.say(
-      f"exploitability {self.exploitability:.4f} after {self.examples:,} examples and "
+      f"{result(row)} after {self.examples:,} examples and "
       f"{duration(self.seconds_before + self.elapsed())} ({conditions(row)}"
       + (f"; average policy {average:.4f})" if average is not None else ")")
     )

@@ -7,7 +7,7 @@ from typing import Any
 from rebel_jax.checkpoints.checkpoint import checkpoints_of
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import paper_exploitability
-from rebel_jax.runs.measure import conditions, headline
+from rebel_jax.runs.measure import conditions, headline, result
 
 Rows = list[tuple[str, str]]
 
@@ -33,12 +33,13 @@ def summary(
   ]
 
 
-def plan_text(config: Config, subgames: int) -> str:
+def plan_text(config: Config, subgames: int | None) -> str:
   """Returns what a run will do, in a line."""
   lanes = f"{config.self_play.lanes} lanes"
   if config.grows:
     searches = f"{config.growing.simulations} simulations a search"
-    return f"searches from {subgames} decisions, {lanes}, {searches}"
+    starts = f"searches from {subgames} decisions" if subgames else "each move a search of its own"
+    return f"{starts}, {lanes}, {searches}"
   later = f", {config.last_iterations} at the end" if config.late_step < config.num_steps else ""
   searches = f"{config.search.iterations} iterations a search{later}"
   return f"{subgames} subgames of depth {config.search.depth}, {lanes}, {searches}"
@@ -76,6 +77,10 @@ def _exploitability(config: Config, rows: list[dict[str, Any]], last: dict[str, 
   found = headline(last)
   if found is not None:
     shown.append(("exploitability", f"{found:.4f} ({conditions(last)})"))
+  if "not_lost_mean" in last:
+    shown.append(("not lost", f"{last['not_lost_mean']:.2%} of games against exact play"))
+  if "score_mean" in last:
+    shown.append(("score", f"{result(last)} ({conditions(last)})"))
   average = last.get("exploitability_average_policy")
   if average is not None:
     shown.append(("average policy", f"{average:.4f} (unsafe search, {last['iterations']:,})"))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from rebel_jax.training import questions
 from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played, SelfPlayStats
@@ -150,20 +151,15 @@ class GrowingPlay:
     lanes = self._ask(lanes, found, active, ask_key)
     lanes = self._play(slots, lanes, played, play_key)
     examples = self._examples(table, asked, solved, active)
-    questions = found.asked.total.sum() / (self.search.rounds * self.search.updates_per_round)
-    stats = SelfPlayStats(active.sum(dtype=jnp.int32), questions.astype(jnp.int32))
+    number = found.asked.total.sum() / (self.search.rounds * self.search.updates_per_round)
+    stats = SelfPlayStats(active.sum(dtype=jnp.int32), number.astype(jnp.int32))
     return Played(lanes, (examples,), stats)
 
   def _take(self, lanes: GrowingLanes) -> tuple[GrowingLanes, Question, jax.Array]:
     """Takes questions out of the queue, the longest waiting first; and which there are `[S]`."""
-    waiting = lanes.waiting
-    first = jnp.maximum(lanes.taken, waiting.added - waiting.capacity)
-    places = first + jnp.arange(self.num_solvers)
-    active = places < waiting.added
-    asked = jax.tree.map(lambda x: x[places % waiting.capacity], waiting.examples)
+    asked, active, taken = questions.take(lanes.waiting, lanes.taken, self.num_solvers)
     uniform = jnp.full_like(asked.beliefs, 1.0 / asked.beliefs.shape[-1])
     beliefs = jnp.where(active[:, None, None], asked.beliefs, uniform)
-    taken = jnp.minimum(first + self.num_solvers, waiting.added)
     return lanes._replace(taken=taken), Question(asked.node, beliefs), active
 
   def _ask(
@@ -171,18 +167,10 @@ class GrowingPlay:
   ) -> GrowingLanes:
     """Puts some of what searches asked into the queue: as many as the shares say, if there are."""
     there = found.asked.total > 0  # where all that follows are ends, nothing is asked
-    play, solve, round_key = *jnp.split(there, [self.num_lanes]), jax.random.fold_in(key, 1)
-    number = self.num_lanes * self.query_share, active.sum() * self.recursive_share
-    up = jax.random.uniform(round_key, (2,))
-    keys = jax.random.split(key)
-    chosen = jnp.concatenate(
-      [
-        _choose(keys[0], play, jnp.floor(number[0] + up[0])),
-        _choose(keys[1], solve & active, jnp.floor(number[1] + up[1])),
-      ]
-    )
-    questions = Question(found.asked.node, found.asked.beliefs)
-    return lanes._replace(waiting=replays.add(lanes.waiting, questions, chosen))
+    shares = self.query_share, self.recursive_share
+    chosen = questions.choose(key, there, active, shares)
+    asked = Question(found.asked.node, found.asked.beliefs)
+    return lanes._replace(waiting=replays.add(lanes.waiting, asked, chosen))
 
   def _play(self, slots: Table, lanes: GrowingLanes, played: Found, key: jax.Array) -> GrowingLanes:
     """Makes the moves that searches found; games that end begin anew."""
@@ -226,12 +214,6 @@ class GrowingPlay:
       policy_weight=weight[:, 0] * (mover < 2)[:, None],
       active=active,
     )
-
-
-def _choose(key: jax.Array, there: jax.Array, number: jax.Array) -> jax.Array:
-  """Chooses so many of those that are there at random, all if they are fewer: `[M]` bool."""
-  order = jnp.where(there, jax.random.uniform(key, there.shape), 2.0)
-  return there & (jnp.argsort(jnp.argsort(order)) < number)
 
 
 def _together(starts: Any, nodes: jax.Array, asked: Question) -> Search:

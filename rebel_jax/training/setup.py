@@ -8,22 +8,27 @@ import numpy as np
 from jax.sharding import Mesh
 
 import solvers
-from games import Game, build_public_tree
+from games import DeviceGame, Game
 from games.poker import Holdem
 from games.size import check_size
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
 from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
-from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
 from rebel_jax.training import targets as training_targets
-from rebel_jax.training.growing_play import GrowingPlay
+from rebel_jax.training.growing_setup import (
+  layers,
+  make_growing_grounds,
+  make_growing_trainer,
+  make_perfect_trainer,
+  make_state_network,
+)
 from rebel_jax.training.learner import Learner
 from rebel_jax.training.loop import Trainer, make_mesh
+from rebel_jax.training.perfect_play import Beginning
 from rebel_jax.training.self_play import Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
-from solvers import GTCFR, Algorithm, warm_started
-from solvers.growing.continual.grounds import Grounds, make_grounds
+from solvers import Algorithm, warm_started
 from solvers.search.find import FoundSubgames, find_subgames
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.subgames import Subgames
@@ -38,67 +43,12 @@ _WARM_START = 15
 _NUM_STARTS = 8
 
 
-def _layers(config: Config) -> dict[str, Any]:
-  network = config.network
-  return dict(
-    hidden_layers=network.hidden_layers,
-    width=network.width,
-    activation=network.activation,
-    belief_roots=network.belief_roots,
-    precision=network.precision,
-    fused=network.fused_network,
-  )
-
-
 def make_network(config: Config, game: Game) -> ValueNetwork:
   """Returns the value network of a configuration: hold'em has its own kind."""
-  sizes = dict(num_infostates=game.num_infostates, **_layers(config))
+  sizes = dict(num_infostates=game.num_infostates, **layers(config))
   if isinstance(game, Holdem):
     return PokerValueNetwork(table=Table.of(game), **sizes)
   return ValueNetwork(**sizes)
-
-
-def make_state_network(config: Config, game: Game) -> ValuePolicyNetwork:
-  """Returns the value-and-policy network of a configuration whose searches grow trees."""
-  actions = game.num_player_actions
-  trunk = ValueNetwork(num_infostates=(2 + actions) * game.num_infostates, **_layers(config))
-  return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
-
-
-def make_search(config: Config, *, evaluation: bool = False) -> GTCFR:
-  """Returns the settings of growing searches, of training or of evaluations.
-
-  Raises:
-    ConfigError: they do not go together.
-  """
-  growing = config.growing
-  numbers = growing.simulations, growing.per_update
-  if evaluation:
-    numbers = growing.eval_simulations, growing.eval_per_update
-  simulations, per_update = numbers
-  try:
-    return GTCFR(
-      simulations=simulations,
-      per_update=per_update,
-      mix=growing.mix,
-      puct=growing.puct,
-      temperature=growing.temperature,
-    )
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
-
-
-def make_growing_grounds(game: Game) -> Grounds:
-  """Returns the tree that searches grow into.
-
-  Raises:
-    ConfigError: it is too large to be written out.
-  """
-  try:
-    tree = build_public_tree(game)
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
-  return make_grounds(game, tree)
 
 
 def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
@@ -116,7 +66,7 @@ def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
       f"policy_network=True needs infostates that never change; {game.name} has hidden moves"
     )
   num_actions = game.num_player_actions
-  sizes = dict(num_infostates=num_actions * game.num_infostates, **_layers(config))
+  sizes = dict(num_infostates=num_actions * game.num_infostates, **layers(config))
   if isinstance(game, Holdem):
     return PolicyNetwork(CardNetwork(table=Table.of(game), **sizes), num_actions)
   return PolicyNetwork(ValueNetwork(**sizes), num_actions)
@@ -156,7 +106,7 @@ def make_subgames(config: Config, game: Game, depth: int | str | None = None) ->
     raise ConfigError(str(error)) from None
 
 
-def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
+def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
   """Returns what a configuration trains, as `training.targets` lists it.
 
   Raises:
@@ -166,6 +116,7 @@ def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
   if config.grows:
     networks = Networks(None, None, make_state_network(config, game))
   else:
+    assert isinstance(game, Game)
     networks = Networks(make_network(config, game), make_policy_network(config, game), None)
   learning = config.learning
   steps = config.num_steps * config.learn_steps
@@ -200,36 +151,6 @@ def make_tables(
   features = any(target.node_features for target in targets)
   return stack_variants(
     variants or [game], parts, by_stage=config.search.depth == "stage", node_features=features
-  )
-
-
-def make_growing_trainer(
-  config: Config, game: Game, targets: tuple[Target, ...], num_devices: int
-) -> Trainer:
-  """Returns the training loop of a configuration whose searches grow trees.
-
-  Raises:
-    ConfigError: the devices do not divide the work, or settings do not go together.
-  """
-  config.check_devices(num_devices)
-  growing, learning = config.growing, config.learning
-  play = GrowingPlay(
-    search=make_search(config),
-    network=NetworkStates(make_state_network(config, game)),
-    num_actions=game.num_player_actions,
-    num_lanes=config.self_play.lanes // num_devices,
-    num_solvers=-(-config.solves_per_step // num_devices),
-    query_share=growing.query_share,
-    recursive_share=growing.recursive_share,
-    exploration=growing.exploration,
-  )
-  return Trainer(
-    self_play=play,
-    targets=targets,
-    buffer_size=learning.buffer_size // num_devices,
-    learn_steps=config.learn_steps,
-    min_solves=(learning.min_examples + 1) // 2,
-    per_solve=learning.uses_per_example / learning.batch_size,
   )
 
 
@@ -316,13 +237,13 @@ class Setup:
     config, game: the configuration and its game.
     subgames: all depth-limited subgames of the game; None where searches grow trees.
     table: the subgames that self-play plays, in tables: those, or those of the game's variants; the
-      whole game where searches grow trees.
+      whole game where searches grow trees, or where it begins if they make their own.
     trainer: the compiled loop that training begins with.
     mesh: the devices.
   """
 
   config: Config
-  game: Game
+  game: Game | DeviceGame
   subgames: FoundSubgames | None
   table: Any
   trainer: Trainer
@@ -351,12 +272,16 @@ def make_setup(config: Config) -> Setup:
     ConfigError: a setting is not allowed.
   """
   config.validate()
-  game = config.make_game()
+  game = config.make_rules()
   try:
     mesh = make_mesh(config.run.num_devices)
   except ValueError as error:
     raise ConfigError(str(error)) from None
   config.check_devices(mesh.devices.size)
+  if not isinstance(game, Game):
+    targets = make_targets(config, game)
+    trainer = make_perfect_trainer(config, game, targets, mesh.devices.size)
+    return Setup(config, game, None, Beginning.of(game), trainer, mesh)
   if config.grows:
     whole, targets = make_growing_grounds(game), make_targets(config, game)
     trainer = make_growing_trainer(config, game, targets, mesh.devices.size)

@@ -33,6 +33,7 @@ CARRIED = solvers.solve_affine(FAMILY, (1.0,), num_iterations=2)
 CALLS = {
   games.build_public_tree: dict(game=GAME, root=(), depth=None, max_bytes=MAX_BYTES),
   games.make: dict(name="kuhn_poker"),
+  games.make_on_device: dict(name="tic_tac_toe"),
   games.stack_trees: dict(trees=[TREE]),
   games.tabulate: dict(game=GAME, max_states=100),
   games.table_game: dict(game=GAME, tree=TREE),
@@ -258,8 +259,9 @@ def test_every_public_function_is_called():
     "Gadget", "Game", "Grown", "GrownByInsertion", "InsertedTree", "KuhnPoker",
     "LeafQuery", "LeafValues", "Level", "Lock",
     "NodeInfo", "Optimum",
-    "Policy", "pretrained", "PublicTree", "register", "registered_algorithms",
-    "registered_games", "RockPaperScissors", "Solution", "SolvedTo", "TableGame", "Tabulated",
+    "Policy", "pretrained", "PublicTree", "register", "register_on_device",
+    "registered_algorithms", "registered_games", "registered_on_device", "RockPaperScissors",
+    "Solution", "SolvedTo", "TableGame", "Tabulated",
     "TicTacToe", "Transferable", "TreeStructure", "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):

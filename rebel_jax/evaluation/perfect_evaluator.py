@@ -1,0 +1,222 @@
+"""What the agent that searches each move anew is worth in games of perfect information.
+
+An agent of one seed makes one move in each state. Where the game is small, a best response to it is
+found in all states that it comes to, and so are its chances against exact play. Elsewhere it plays
+games against the same search without a network.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import TERMINAL, DeviceGame, Game
+from rebel_jax.config.config import Config
+from rebel_jax.evaluation.resolving_evaluator import check_finite
+from rebel_jax.networks.value_policy import NetworkStates
+from rebel_jax.training.growing_setup import make_search, make_state_network
+from solvers import GTCFR, gt_cfr_inserted
+from solvers.metrics.minimax import Minimax, minimax
+
+# States of a game for which all are enumerated.
+_MOST_STATES = 20_000
+# Searches at a time.
+_BLOCK = 256
+# Games from each seat that a seed plays where states are too many.
+_GAMES = 32
+
+
+class _Ply(NamedTuple):
+  """States of agents after so many moves, and where each move leads among the next ply's."""
+
+  agents: np.ndarray  # [n] twice the seed's number, plus the seat
+  actor: np.ndarray  # [n]
+  won: np.ndarray  # [n] by the agent, if the game is over
+  children: np.ndarray  # [n, A] -1 where the agent does not go, or nobody can
+  best: np.ndarray  # [n, A] which moves exact play may make
+
+
+class PerfectEvaluator:
+  """Measures the agent of one game and network.
+
+  Attributes:
+    game: what is played.
+    network: what searches ask.
+    search: settings of searches.
+    exact: what all states are worth; None where they are too many.
+  """
+
+  unit = "plies"  # of `progress`
+
+  def __init__(self, config: Config, *, game: DeviceGame | None = None):
+    """Prepares the agent of a configuration; `game` if it was made already."""
+    rules = config.make_rules() if game is None else game
+    assert not isinstance(rules, Game)
+    self.game = rules
+    self.network = NetworkStates(make_state_network(config, rules))
+    self.search: GTCFR = make_search(config, evaluation=True)
+    self.exact: Minimax | None = None
+    self._counted = False
+    one = jnp.ones(1)
+    self._look = jax.jit(
+      jax.vmap(lambda s: (rules.actor(s), rules.legal_actions(s), rules.terminal_values(s, one, 0)))
+    )
+    self._follow = jax.jit(jax.vmap(jax.vmap(rules.next_state, (None, 0)), (0, None)))
+
+    @functools.partial(jax.jit, static_argnames="asks")
+    def think(params, states, keys, asks):
+      def one_of(state, key):
+        found = gt_cfr_inserted(
+          rules,
+          search=self.search,
+          key=key,
+          network=self.network if asks else None,
+          params=params,
+          root_state=state,
+          beliefs=jnp.ones((2, 1)),
+        )
+        policy = found.policy_at()[:, 0]
+        return jnp.argmax(jnp.where(rules.legal_actions(state), policy, -1.0))
+
+      return jax.vmap(one_of)(states, keys)
+
+    self._think = think
+
+  def measure(
+    self, params: Any, *, seeds: Sequence[int], progress: Callable[[int, int], None] | None = None
+  ) -> dict[str, list[float]]:
+    """Returns what was measured of the agent of each seed, which makes its likeliest moves.
+
+    Where all states can be enumerated, that is `exploitability`, exactly, in the game's units, and
+    `not_lost`: how likely a game against exact play is not lost, each of whose best moves is as
+    likely, over both seats. Elsewhere it is `score`: what a game against the same search without a
+    network wins on average, after a random first move.
+
+    Args:
+      params: the network's.
+      seeds: of the agents.
+      progress: called with plies done and in all.
+
+    Raises:
+      ConfigError: the network's values are not finite.
+    """
+    first = np.asarray(self.game.initial_state())
+    features = self.game.features(jnp.asarray(first), 0)
+    check_finite(self.network, params, features[None], 1)
+    told = progress or (lambda done, total: None)
+    if not self._counted:
+      self._counted = True
+      try:
+        self.exact = minimax(self.game, max_states=_MOST_STATES)
+      except ValueError:  # there are too many
+        self.exact = None
+    if self.exact is None:
+      return {
+        "score": [self._score(params, seed, i, len(seeds), told) for i, seed in enumerate(seeds)]
+      }
+    return self._against_all(params, self.exact, seeds, told)
+
+  def _against_all(
+    self, params: Any, exact: Minimax, seeds: Sequence[int], told: Callable[[int, int], None]
+  ) -> dict[str, list[float]]:
+    plies: list[_Ply] = []
+    agents = np.arange(2 * len(seeds))
+    states = np.repeat(np.asarray(self.game.initial_state())[None], len(agents), axis=0)
+    while len(states):
+      told(min(len(plies), self.game.max_moves), self.game.max_moves + 1)
+      seat = agents % 2
+      actor, legal, after, won = self._around(states)
+      ours = actor == seat
+      places = np.array([exact.place[np.asarray(s, np.int64).tobytes()] for s in states])
+      chosen = self._choose(
+        params, states[ours], np.asarray(seeds)[agents[ours] // 2], places[ours]
+      )
+      legal[ours] &= np.eye(self.game.num_actions, dtype=bool)[chosen]
+      worth = np.nan_to_num(exact.value_of(after)) * np.where(actor == 0, 1, -1)[:, None]
+      worth = np.where(legal, worth, -np.inf)
+      best = legal & (worth == worth.max(axis=1, keepdims=True))
+      row, action = np.nonzero(legal)
+      keyed = np.concatenate([agents[row, None], after[row, action]], axis=1)
+      unique, number = np.unique(keyed, axis=0, return_inverse=True)
+      children = np.full(legal.shape, -1)
+      children[row, action] = number.reshape(-1)
+      plies.append(_Ply(agents, actor, np.where(seat == 0, won, -won), children, best))
+      agents, states = unique[:, 0], unique[:, 1:].astype(states.dtype)
+    least, kept = _rise(plies)
+    pairs = least.reshape(-1, 2), kept.reshape(-1, 2)
+    return {
+      "exploitability": (0.0 - pairs[0].mean(axis=1)).tolist(),
+      "not_lost": pairs[1].mean(axis=1).tolist(),
+    }
+
+  def _score(
+    self, params: Any, seed: int, number: int, total: int, told: Callable[[int, int], None]
+  ) -> float:
+    """Returns the mean payoff of games from both seats."""
+    rng = np.random.default_rng(seed)
+    seat = np.arange(2 * _GAMES) % 2
+    states = np.repeat(np.asarray(self.game.initial_state())[None], len(seat), axis=0)
+    moves = self.game.max_moves
+    for ply in range(moves):
+      told(number * moves + ply, total * moves)
+      actor, legal, after, _ = self._around(states)
+      alive = actor != TERMINAL
+      if not alive.any():
+        break
+      chosen = np.array([rng.choice(np.flatnonzero(x)) if x.any() else 0 for x in legal])
+      for asks, rows in ((True, alive & (actor == seat)), (False, alive & (actor != seat))):
+        if ply and rows.any():
+          places = ply * len(seat) + np.flatnonzero(rows)
+          seeds = np.full(len(places), seed)
+          chosen[rows] = self._choose(params, states[rows], seeds, places, asks)
+      states = np.where(alive[:, None], after[np.arange(len(seat)), chosen], states)
+    *_, won = self._around(states)
+    return float(np.where(seat == 0, won, -won).mean())
+
+  def _around(self, states: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Returns who moves, what is legal `[n, A]`, where it leads, and what player 0 has won."""
+    number = len(states)
+    padded = np.concatenate([states, np.repeat(states[-1:], _padding(number), axis=0)])
+    actor, legal, won = (np.asarray(x)[:number] for x in self._look(padded))
+    after = np.asarray(self._follow(padded, np.arange(self.game.num_actions)))[:number]
+    return actor, legal & (actor != TERMINAL)[:, None], after, won[:, 0]
+
+  def _choose(
+    self,
+    params: Any,
+    states: np.ndarray,
+    seeds: np.ndarray,
+    places: np.ndarray,
+    asks: bool = True,
+  ) -> np.ndarray:
+    """Returns the moves of agents of `seeds` in states that are numbered by `places`: `[n]`."""
+    keys = jax.vmap(lambda seed, place: jax.random.fold_in(jax.random.key(seed), place))
+    found = []
+    for start in range(0, len(states), _BLOCK):
+      some = np.minimum(np.arange(start, start + _BLOCK), len(states) - 1)
+      drawn = keys(seeds[some].astype(np.uint32), places[some])
+      found.append(np.asarray(self._think(params, states[some], drawn, asks)))
+    return np.concatenate([np.zeros(0, int), *found])[: len(states)]
+
+
+def _rise(plies: Sequence[_Ply]) -> tuple[np.ndarray, np.ndarray]:
+  """Returns, at the start, each agent's least payoff and its chance not to lose to exact play."""
+  below = np.zeros(1), np.zeros(1)
+  for ply in reversed(plies):
+    there, over = ply.children >= 0, ply.actor == TERMINAL
+    least, kept = (x[np.maximum(ply.children, 0)] for x in below)
+    least = np.where(there, least, np.inf).min(axis=1)
+    moves = np.maximum(ply.best.sum(axis=1), 1)
+    kept = np.where(ply.best, kept, 0.0).sum(axis=1) / moves
+    # The agent's own states have one move, which is the best of those that are left.
+    below = np.where(over, ply.won, least), np.where(over, ply.won >= 0, kept)
+  order = np.argsort(plies[0].agents)
+  return below[0][order], below[1][order]
+
+
+def _padding(number: int) -> int:
+  """Returns how many rows fill a ply up to a power of two, so that few programs are compiled."""
+  return (1 << (number - 1).bit_length()) - number

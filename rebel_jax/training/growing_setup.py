@@ -1,0 +1,140 @@
+"""Builds what searches that grow trees need: their settings, networks and training loops."""
+
+from typing import Any
+
+from games import DeviceGame, Game, build_public_tree
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
+from rebel_jax.training.growing_play import GrowingPlay
+from rebel_jax.training.loop import Trainer
+from rebel_jax.training.perfect_play import PerfectPlay
+from rebel_jax.training.play import Play
+from rebel_jax.training.targets.target import Target
+from solvers import GTCFR
+from solvers.growing.continual.grounds import Grounds, make_grounds
+
+
+def layers(config: Config) -> dict[str, Any]:
+  """Returns the hidden layers of a configuration's networks."""
+  network = config.network
+  return dict(
+    hidden_layers=network.hidden_layers,
+    width=network.width,
+    activation=network.activation,
+    belief_roots=network.belief_roots,
+    precision=network.precision,
+    fused=network.fused_network,
+  )
+
+
+def make_state_network(config: Config, game: Game | DeviceGame) -> ValuePolicyNetwork:
+  """Returns the value-and-policy network of a configuration whose searches grow trees."""
+  actions = game.num_player_actions if isinstance(game, Game) else game.num_actions
+  trunk = ValueNetwork(num_infostates=(2 + actions) * game.num_infostates, **layers(config))
+  return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
+
+
+def make_search(config: Config, *, evaluation: bool = False) -> GTCFR:
+  """Returns the settings of growing searches, of training or of evaluations.
+
+  Raises:
+    ConfigError: they do not go together.
+  """
+  growing = config.growing
+  numbers = growing.simulations, growing.per_update
+  if evaluation:
+    numbers = growing.eval_simulations, growing.eval_per_update
+  simulations, per_update = numbers
+  try:
+    return GTCFR(
+      simulations=simulations,
+      per_update=per_update,
+      mix=growing.mix,
+      children=growing.children or None,
+      puct=growing.puct,
+      temperature=growing.temperature,
+    )
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
+
+
+def make_growing_grounds(game: Game) -> Grounds:
+  """Returns the tree that searches grow into.
+
+  Raises:
+    ConfigError: it is too large to be written out.
+  """
+  try:
+    tree = build_public_tree(game)
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
+  return make_grounds(game, tree)
+
+
+def make_growing_trainer(
+  config: Config, game: Game, targets: tuple[Target, ...], num_devices: int
+) -> Trainer:
+  """Returns the training loop of a configuration whose searches grow trees.
+
+  Raises:
+    ConfigError: the devices do not divide the work, or settings do not go together.
+  """
+  config.check_devices(num_devices)
+  growing = config.growing
+  play = GrowingPlay(
+    search=make_search(config),
+    network=NetworkStates(make_state_network(config, game)),
+    num_actions=game.num_player_actions,
+    num_lanes=config.self_play.lanes // num_devices,
+    num_solvers=-(-config.questions_per_step // num_devices),
+    query_share=growing.query_share,
+    recursive_share=growing.recursive_share,
+    exploration=growing.exploration,
+  )
+  return _trainer(config, play, targets, num_devices)
+
+
+def make_perfect_trainer(
+  config: Config, game: DeviceGame, targets: tuple[Target, ...], num_devices: int
+) -> Trainer:
+  """Returns the training loop of a game of perfect information, its trees made by searches.
+
+  Raises:
+    ConfigError: the devices do not divide the work, or settings do not go together.
+  """
+  config.check_devices(num_devices)
+  growing, learning = config.growing, config.learning
+  play = PerfectPlay(
+    game=game,
+    search=make_search(config),
+    network=NetworkStates(make_state_network(config, game)),
+    num_lanes=config.self_play.lanes // num_devices,
+    num_solvers=-(-config.questions_per_step // num_devices),
+    query_share=growing.query_share,
+    recursive_share=growing.recursive_share,
+    td1_share=growing.td1_share,
+    exploration=growing.exploration,
+    greedy_after=growing.greedy_after,
+    resign_below=growing.resign_below,
+    never_resign=growing.never_resign,
+  )
+  most = num_devices * play.most_examples
+  if most > learning.buffer_size:
+    raise ConfigError(
+      f"buffer_size={learning.buffer_size} must be at least {most}: as many examples may come of "
+      f"one step of lanes={config.self_play.lanes}"
+    )
+  return _trainer(config, play, targets, num_devices)
+
+
+def _trainer(config: Config, play: Play, targets: tuple[Target, ...], num_devices: int) -> Trainer:
+  learning = config.learning
+  return Trainer(
+    self_play=play,
+    targets=targets,
+    buffer_size=learning.buffer_size // num_devices,
+    learn_steps=config.learn_steps,
+    min_solves=(learning.min_examples + 1) // 2,
+    per_solve=learning.uses_per_example / learning.batch_size,
+  )
