@@ -199,7 +199,7 @@ _GROWING: dict[str, Any] = _MUON | {
 }
 
 # As for chess in table 3: a state gets one move at once, and priors are flattened.
-_PERFECT: dict[str, Any] = _GROWING | {
+_PERFECT: dict[str, Any] = {
   "children": 1,
   "temperature": 1.5,
   "policy_weight": 1.0,
@@ -268,10 +268,12 @@ _ALL = (
     evaluate_every=20_000,
     max_seconds=900.0,
   ),
-  Config().replace(
-    **_PERFECT | {"hidden_layers": 3, "width": 128},
-    preset="pog_tic_tac_toe",
-    game="tic_tac_toe",
+  _growing(
+    "pog_tic_tac_toe",
+    "tic_tac_toe",
+    **_PERFECT,
+    hidden_layers=3,
+    width=128,
     simulations=50,
     lanes=64,
     td1_share=0.2,
@@ -282,10 +284,11 @@ _ALL = (
     examples=150_000,
     evaluate_every=30_000,
   ),
-  Config().replace(
-    **_PERFECT | {"hidden_layers": 4, "width": 256},
-    preset="pog_connect_four",
-    game="connect_four",
+  _growing(
+    "pog_connect_four",
+    "connect_four",
+    **_PERFECT,
+    width=256,
     simulations=100,
     lanes=128,
     td1_share=0.5,
