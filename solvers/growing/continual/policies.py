@@ -63,6 +63,7 @@ def resolved_policies(
   check_function("leaf_values", leaf_values)
   check_function("network", network)
   batch_size = validation.check_integer("batch_size", batch_size)
+  validation.check_unstacked(tree)
   seeds, prior = check_seeds(seeds), check_prior(tree, prior)
   if tree.depth_limited:
     raise ValueError(
