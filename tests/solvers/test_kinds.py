@@ -259,8 +259,9 @@ def test_every_public_function_is_called():
     "LeafQuery", "LeafValues", "Level", "Lock",
     "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register", "registered_algorithms",
-    "registered_games", "RockPaperScissors", "Solution", "SolvedTo", "TableGame", "Tabulated",
-    "TicTacToe", "Transferable", "TreeStructure", "Variation", "Widened",
+    "registered_games", "RockPaperScissors", "Solution", "SolvedTo", "StateAnswer", "StateFunction",
+    "StateQuery", "TableGame", "Tabulated", "TicTacToe", "Transferable", "TreeStructure",
+    "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):
     public = {name: getattr(package, name) for name in package.__all__}
