@@ -1,10 +1,13 @@
 """How often growing-tree CFR loses to exact play: `python -m benchmarks.growing.exact_play`.
 
-Leaves are worth nothing unless a network is given, so that a search sees only the ends of the game
-that it reaches. Each game's searches are made anew at each of its moves, all games side by side.
+Leaves are worth nothing unless a checkpoint is given, so that a search sees only the ends of the
+game that it reaches; with one, leaves and priors are its network's, and searches those of its run
+but for their lengths. Each game's searches are made anew at each of its moves, all games side by
+side.
 """
 
 import argparse
+import dataclasses
 import functools
 import json
 import time
@@ -17,6 +20,9 @@ import numpy as np
 
 import games
 import solvers
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.networks.value_policy import NetworkStates
+from rebel_jax.training.growing_setup import make_search, make_state_network
 from solvers.growing.states import StateFunction
 from solvers.metrics.minimax import Minimax, minimax
 
@@ -119,24 +125,45 @@ def play_exactly(
 def main(arguments: Sequence[str] | None = None) -> None:
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument("--simulations", type=int, nargs="+", default=[25, 100, 400])
-  parser.add_argument("--children", type=int, default=1)
+  parser.add_argument("--checkpoint", help="a run's folder, of a small game of perfect information")
+  parser.add_argument("--children", type=int, help="1 by default, or the checkpoint's")
+  parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--games", type=int, default=100, help="from each seat")
   parser.add_argument("--sampled", action="store_true", help="moves are sampled, not the likeliest")
   given = parser.parse_args(arguments)
-  game = games.TicTacToe()
+  game: Any = games.TicTacToe()
+  search, network, params = solvers.GTCFR(children=1), None, None
+  if given.checkpoint:
+    policy = checkpoint.load(given.checkpoint)
+    game = policy.config.make_rules()
+    if not policy.config.on_device:
+      parser.error(f"--checkpoint {given.checkpoint} is not of a game of perfect information")
+    search = make_search(policy.config, evaluation=True)
+    network, params = NetworkStates(make_state_network(policy.config, game)), policy.params
+  if given.children:
+    search = dataclasses.replace(search, children=given.children)
   exact = minimax(game)
   for simulations in given.simulations:
-    search = solvers.GTCFR(simulations=simulations, children=given.children)
+    search = dataclasses.replace(search, simulations=simulations)
     for seat in (0, 1):
       played = play_exactly(
-        game, exact, search=search, seat=seat, number=given.games, greedy=not given.sampled
+        game,
+        exact,
+        search=search,
+        seat=seat,
+        number=given.games,
+        seed=given.seed,
+        greedy=not given.sampled,
+        network=network,
+        params=params,
       )
       row = {
         "benchmark": "exact_play",
         "device": jax.devices()[0].device_kind,
         "game": game.name,
         "simulations": simulations,
-        "children": given.children,
+        "children": search.children,
+        "checkpoint": given.checkpoint,
         "seat": seat,
         "greedy": not given.sampled,
       }

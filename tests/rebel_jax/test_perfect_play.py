@@ -1,0 +1,330 @@
+"""Training in games of perfect information: what is played and learned, how runs are measured."""
+
+import dataclasses
+import functools
+import json
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import rebel_jax
+import solvers
+from benchmarks import exact_play
+from rebel_jax import evaluate
+from rebel_jax.checkpoints import redistribute
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
+from rebel_jax.runs.run import train
+from rebel_jax.training.perfect_play import Beginning, Found, PerfectPlay
+from rebel_jax.training.setup import make_setup
+from tests.tiny import rows
+
+GAME = games.TicTacToe()
+TINY = Config().replace(
+  preset="pog_tic_tac_toe",
+  game="tic_tac_toe",
+  game_params=(),
+  simulations=16,
+  children=1,
+  lanes=32,
+  td1_share=0.3,
+  query_share=0.3,
+  policy_weight=1.0,
+  width=64,
+  optimizer="muon",
+  learning_rate=0.02,
+  batch_size=128,
+  uses_per_example=4.0,
+  buffer_size=8_192,
+  examples=8_000,
+  report_every=60,
+  evaluate_every=0,
+  eval_simulations=16,
+  final_seeds=4,
+  num_devices=1,
+)
+
+
+@functools.cache
+def trained() -> Path:
+  """Returns the folder of a finished run, made once."""
+  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
+  train(TINY.replace(output_dir=str(folder)))
+  return folder
+
+
+def test_a_run_learns_tic_tac_toe():
+  """Its searching agents lose less than those of a fresh network."""
+  final = rows(trained())[-1]
+  assert final["seeds"] == 4
+  assert final["not_lost_min"] <= final["not_lost_mean"] <= final["not_lost_max"] <= 1.0
+  assert final["solves"] > 0.9 * TINY.self_play.examples / 2
+  setup = make_setup(TINY)
+  fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
+  untrained = PerfectEvaluator(TINY).measure(fresh, seeds=(0, 1, 2, 3))
+  assert 1 - np.mean(untrained["not_lost"]) > 2 * (1 - final["not_lost_mean"])
+  assert np.mean(untrained["exploitability"]) >= final["exploitability_mean"]
+
+
+def test_commands_measure_a_run(capsys):
+  final = rows(trained())[-1]
+  seed = str(TINY.seed + final["step"])
+  assert evaluate.main([str(trained()), "--seed", seed, "--json"]) == 0
+  found = json.loads(capsys.readouterr().out)
+  for name in ("exploitability_mean", "not_lost_mean", "not_lost_min"):
+    assert found[name] == pytest.approx(final[name], abs=1e-6)
+  flags = ["--games", "20", "--simulations", "16"]
+  lost = {}
+  for given in (["--checkpoint", str(trained())], []):
+    exact_play.main([*flags, *given])
+    lines = capsys.readouterr().out.splitlines()
+    lost[len(given)] = sum(json.loads(line)["lost"] for line in lines)
+  assert lost[2] < lost[0]
+
+
+def test_runs_go_on_bit_by_bit():
+  """Stopped after its first row and resumed, a run ends with the same parameters."""
+  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
+  config = TINY.replace(output_dir=str(folder))
+  train(config, stop=lambda step: True)
+  assert rows(folder)[-1]["step"] == 60
+  train(config.replace(resume=True))
+  whole, parts = (rebel_jax.load(f).params for f in (trained(), folder))
+  assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), whole, parts))
+
+
+@dataclasses.dataclass(frozen=True)
+class Scripted(PerfectPlay):
+  """Searches find this policy, by action, and that who moves second wins by `worth`."""
+
+  script: tuple[float, ...] = (1.0,) * 9
+  worth: float = 0.0
+
+  def search_all(self, params, states, key):
+    legal = states == 0
+    policy = jnp.where(legal, jnp.asarray(self.script), 0.0)
+    policy /= policy.sum(axis=1, keepdims=True)
+    values = jnp.broadcast_to(jnp.array([-self.worth, self.worth]), (len(states), 2))
+    return Found(policy, values, states, jnp.ones(len(states), int))
+
+
+def scripted(**settings):
+  nothing = dict(num_solvers=0, query_share=0.0, exploration=0.0, num_lanes=512)
+  search = solvers.GTCFR(simulations=1)
+  return Scripted(GAME, search, lambda *_: None, **nothing | settings)
+
+
+def first_moves(play: Scripted, moves: int = 0) -> np.ndarray:
+  """Returns how often each square is marked first."""
+  lanes = play.init(Beginning.of(GAME), jax.random.key(0))
+  lanes = lanes._replace(moves=lanes.moves + moves)
+  found = play.search_all(None, lanes.states, jax.random.key(0))
+  moved = play.move(lanes, found, jax.random.key(1))
+  return np.asarray(moved.states > 0).mean(axis=0)
+
+
+def test_moves_follow_the_policy_explore_and_are_greedy_in_the_end():
+  script = (6.0, 4.0, *[0.0] * 7)
+  np.testing.assert_allclose(first_moves(scripted(script=script)), np.array(script) / 10, atol=0.07)
+  explores = first_moves(scripted(script=script, exploration=0.5))
+  expected = 0.5 * np.array(script) / 10 + 0.5 / 9
+  np.testing.assert_allclose(explores, expected, atol=0.07)
+  assert (explores[2:] > 0.02).all()
+  greedy = scripted(script=script, exploration=0.5, greedy_after=3)
+  np.testing.assert_array_equal(first_moves(greedy, 3), np.eye(9)[0])
+  assert first_moves(greedy, 2)[0] < 0.5  # control: a move too early
+
+
+def test_who_expects_to_lose_resigns():
+  lanes = scripted().init(Beginning.of(GAME), jax.random.key(0))
+  second = lanes._replace(states=lanes.states.at[:, 4].set(1))
+  for settings, expected in (
+    (dict(worth=0.95, resign_below=0.9), 1.0),
+    (dict(worth=0.85, resign_below=0.9), 0.0),  # controls: not so badly, and never
+    (dict(worth=0.95), 0.0),
+    (dict(worth=0.95, resign_below=0.9, never_resign=0.25), 0.75),
+  ):
+    play = scripted(**settings)
+    lanes = play.init(Beginning.of(GAME), jax.random.key(0))
+    found = play.search_all(None, lanes.states, jax.random.key(0))
+    moved = play.move(lanes, found, jax.random.key(1))
+    assert moved.resigned.mean() == pytest.approx(expected, abs=0.06)
+    assert not (moved.resigned & lanes.plays_on).any()
+    # Who moves second expects to win.
+    found = play.search_all(None, second.states, jax.random.key(0))
+    assert not play.move(second, found, jax.random.key(1)).resigned.any()
+
+
+def games_of(play: Scripted, steps: int):
+  """Returns the examples of some steps, and (states, payoff, resigned) of each game that ended."""
+  table = Beginning.of(GAME)
+  lanes = play.init(table, jax.random.key(0))
+  step, move = jax.jit(functools.partial(play.step, table)), jax.jit(play.move)
+  outcome = jax.jit(jax.vmap(GAME.payoff))
+  open_games = [[] for _ in range(play.num_lanes)]
+  examples, ended = [], []
+  for number in range(steps):
+    key = jax.random.key(number)
+    keys = jax.random.split(key, 4)
+    moved = move(lanes, play.search_all(None, lanes.states, keys[0]), keys[1])
+    over, resigned, won = (np.asarray(x) for x in (moved.ended, moved.resigned, moved.states))
+    won = np.asarray(outcome(won))
+    for lane, state in enumerate(np.asarray(lanes.states)):
+      open_games[lane].append(state)
+      if over[lane] or resigned[lane]:
+        ended.append((open_games[lane], won[lane], resigned[lane]))
+        open_games[lane] = []
+    played = step(lanes, None, key)
+    examples += played.searched[1:]
+    lanes = played.lanes
+  return examples, ended
+
+
+def test_outcomes_are_learned_of_what_was_visited():
+  """Each decision of a game that ended, with what its mover came to; none of a resigned one."""
+  play = scripted(num_lanes=16, td1_share=1.0)
+  examples, ended = games_of(play, 20)
+  assert len(ended) > 30
+  expected = []
+  for states, won, _ in ended:
+    for ply, state in enumerate(states):
+      own = (state == 1 + ply % 2, state == 2 - ply % 2)
+      expected.append((*np.concatenate(own).astype(int), won if ply % 2 == 0 else -won))
+  found = []
+  for batch in examples:
+    for row in np.flatnonzero(batch.active):
+      features, values = np.asarray(batch.features[row]), np.asarray(batch.values[row])[:, 0]
+      assert values[0] == -values[1]
+      legal = features[:9] + features[9:] == 0
+      np.testing.assert_allclose(batch.policy[row, :, 0], legal / legal.sum(), rtol=1e-6)
+      found.append((*features.astype(int), int(values[0])))
+  assert sorted(found) == sorted(expected)
+  assert {x[-1] for x in found} == {-1, 0, 1}
+  # Some of them, where the share says so.
+  some, _ = games_of(dataclasses.replace(play, td1_share=0.3), 20)
+  share = sum(int(batch.active.sum()) for batch in some) / len(expected)
+  assert share == pytest.approx(0.3, abs=0.08)
+  # Games are given up in the first move, but for those that nobody resigns.
+  given_up, ended = games_of(
+    dataclasses.replace(play, worth=1.0, resign_below=0.9, never_resign=0.3), 20
+  )
+  lengths = [len(states) for states, _, resigned in ended if not resigned]
+  assert 0 < len(lengths) < len(ended) / 2
+  assert sum(int(batch.active.sum()) for batch in given_up) == sum(lengths)
+
+
+def test_questions_are_states_that_searches_added():
+  """Each as likely: nine below the start, and those that two simulations add."""
+  setup = make_setup(TINY.replace(simulations=2))
+  play, params = setup.trainer.self_play, setup.trainer.init(setup.table, 0, setup.mesh).params
+  states = jnp.zeros((512, 9), jnp.int32)
+  found = jax.jit(play.search_all)(params, states, jax.random.key(0))
+  np.testing.assert_array_equal(found.total, 11)
+  stones = np.asarray(found.asked > 0).sum(axis=1)
+  assert stones.min() == 1
+  assert np.mean(stones == 1) == pytest.approx(9 / 11, abs=0.05)
+  firsts = np.asarray(found.asked)[stones == 1].argmax(axis=1)
+  np.testing.assert_allclose(np.bincount(firsts, minlength=9) / len(firsts), 1 / 9, atol=0.05)
+
+
+def play_by(choose, seat: int, state, exact) -> tuple[int, float]:
+  """Returns an agent's least payoff, and its chance not to lose to exact play, by recursion."""
+  ended = int(GAME.payoff(state)) * (1 if seat == 0 else -1)
+  mover = sum(x > 0 for x in state) % 2
+  if ended or 0 not in state:
+    return ended, float(ended >= 0)
+  after = {a: (*state[:a], mover + 1, *state[a + 1 :]) for a, x in enumerate(state) if x == 0}
+  if mover == seat:
+    return play_by(choose, seat, after[choose(state)], exact)
+  worth = {a: exact.value_of(np.array(s)) * (1 if mover == 0 else -1) for a, s in after.items()}
+  found = {a: play_by(choose, seat, s, exact) for a, s in after.items()}
+  best = [found[a][1] for a in after if worth[a] == max(worth.values())]
+  return min(x for x, _ in found.values()), float(np.mean(best))
+
+
+def test_agents_are_measured_exactly():
+  """By recursion in Python; and who plays without mistake loses nothing."""
+  evaluator = PerfectEvaluator(TINY)
+  params = jax.eval_shape(lambda: None)
+  exact = solvers.metrics.minimax.minimax(GAME)
+  known = {tuple(s): v for s, v in zip(exact.states.tolist(), exact.values)}
+
+  def last(state):
+    return max(a for a, x in enumerate(state) if x == 0)
+
+  def perfect(state):
+    mover = sum(x > 0 for x in state) % 2
+    sign = 1 if mover == 0 else -1
+    free = [a for a, x in enumerate(state) if x == 0]
+    return max(free, key=lambda a: sign * known[(*state[:a], mover + 1, *state[a + 1 :])])
+
+  start = (0,) * 9
+  for choose in (last, perfect):
+    evaluator._choose = lambda params, states, *_, c=choose: np.array(
+      [c(tuple(s)) for s in states.tolist()], int
+    )
+    found = evaluator._against_all(params, exact, (0,), lambda *_: None)
+    pairs = [play_by(choose, seat, start, Known(known)) for seat in (0, 1)]
+    least, kept = (np.mean(x) for x in zip(*pairs))
+    assert found["exploitability"] == [pytest.approx(-least)]
+    assert found["not_lost"] == [pytest.approx(kept)]
+    assert (found["exploitability"] == [0.0]) == (choose is perfect)
+    assert (found["not_lost"] == [1.0]) == (choose is perfect)
+
+
+@dataclasses.dataclass
+class Known:
+  """Values of states by a dictionary."""
+
+  values: dict
+
+  def value_of(self, state):
+    return self.values[tuple(state.tolist())]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_games_and_questions_are_dealt_out_anew(before, after):
+  play = scripted(num_lanes=8 // before, td1_share=1.0)
+  keys = jax.random.split(jax.random.key(0), before)
+  lanes = jax.vmap(functools.partial(play.init, Beginning.of(GAME)))(keys)
+  number = jnp.arange(8).reshape(before, -1)
+  asked = jnp.arange(64).reshape(before, -1)
+  waiting = lanes.waiting._replace(
+    examples=jnp.repeat(asked[:, :, None], 9, axis=2), added=jnp.full(before, 3)
+  )
+  lanes = lanes._replace(moves=number, waiting=waiting)
+  dealt = redistribute.redistribute_growing(lanes, after)
+  np.testing.assert_array_equal(np.sort(dealt.moves, axis=None), np.arange(8))
+  assert dealt.trail.states.shape == (after, 8 // after, 9, 9)
+  there = [
+    set(dealt.waiting.examples[d, : int(dealt.waiting.added[d]), 0].tolist()) for d in range(after)
+  ]
+  assert set.union(*there) == {d * 64 // before + i for d in range(before) for i in range(3)}
+
+
+@pytest.mark.parametrize(
+  ("changes", "sentence"),
+  [
+    (dict(simulations=0), "simulations=0 must be above 0 for game='tic_tac_toe'"),
+    (dict(query_share=0.0, td1_share=0.0), "query_share=0.0 must be above 0"),
+    (dict(never_resign=0.2), "never_resign=0.2 must be 0"),
+    (dict(game="kuhn_poker"), "td1_share=0.3 must be 0 for game='kuhn_poker'"),
+    (dict(game_params=(("size", 4),)), "no parameter 'size'"),
+    (dict(vary=(("stack", "3-4"),)), "must be empty"),
+    (dict(buffer_size=256), "buffer_size=256 must be at least"),
+  ],
+)
+def test_what_does_not_go_together_is_refused(changes, sentence):
+  with pytest.raises(ConfigError, match=sentence):
+    make_setup(TINY.replace(**changes))
+  make_setup(TINY)  # control
+
+
+def test_trees_made_beforehand_are_refused_in_a_sentence(capsys):
+  with pytest.raises(ConfigError, match="trees on the device"):
+    TINY.make_game()
