@@ -9,7 +9,7 @@ import numpy as np
 from games.build import find_runs
 from games.kinds import LEAF, PADDING, TERMINAL
 from games.pairs import most_hands_per_card
-from games.public_tree import Level, PublicTree, TreeStructure, plan_sweeps
+from games.public_tree import Level, PublicTree, TreeStructure, note_changes, plan_sweeps
 
 # What an array holds where a stacked tree has no node, leaf or terminal node. A padded
 # infostate counts as possible so that beliefs stay finite; its reach is zero all the same.
@@ -75,6 +75,8 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     )
   columns["leaf_nodes"] = np.tile(np.flatnonzero(leaf_rank >= 0), (len(trees), 1))
   columns["terminal_nodes"] = np.tile(np.flatnonzero(terminal_rank >= 0), (len(trees), 1))
+  if columns["infostate_parent"] is not None:
+    structure = note_changes(structure, columns["infostate_parent"], columns["possible"])
   for name in ("payoffs", "strengths"):
     columns[name] = _stack_tables([getattr(tree, name) for tree in trees])
   return PublicTree(
