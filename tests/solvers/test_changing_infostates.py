@@ -70,3 +70,21 @@ def test_stacks_note_the_changes_of_all_their_trees():
       rows = np.flatnonzero(moved[start : start + level.size, player])
       bounds = (rows[0], rows[-1] + 1) if len(rows) else (0, 0)
       assert level.changed[player] == bounds
+
+
+def test_stacks_of_many_infostates_keep_one_payoff_table():
+  """A table of `[H, H]` for each terminal node would be gigabytes."""
+  game = games.make("scotland_yard", rounds=3)
+  tree = games.build_public_tree(game)
+  nodes = np.flatnonzero(tree.kind == 0)[1:4]
+  stacked = games.stack_trees([games.build_public_tree(game, root=tree.history(n)) for n in nodes])
+  ends = [level.num_terminals for level in stacked.structure.levels]
+  runs = [level.payoff_runs for level in stacked.structure.levels]
+  assert runs == [((0, 0, number),) if number else None for number in ends]
+  few = games.make("scotland_yard", rounds=2)  # 12 infostates
+  tree = games.build_public_tree(few)
+  nodes = np.flatnonzero(tree.kind == 0)[1:3]
+  stacked = games.stack_trees([games.build_public_tree(few, root=tree.history(n)) for n in nodes])
+  assert {level.payoff_runs for level in stacked.structure.levels if level.num_terminals} != set(
+    runs
+  )
