@@ -8,6 +8,7 @@ nothing on average against another, and does not lose against anyone.
 import dataclasses
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import tyro
 
@@ -16,8 +17,9 @@ import rebel_jax
 import solvers
 from benchmarks.timing import look_up, say
 from rebel_jax import flags
-from rebel_jax.agents.agent import Agent, Searcher
+from rebel_jax.agents.agent import AnySearcher, make_searcher
 from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
+from rebel_jax.agents.resolving_agent import ResolvingSearcher
 from rebel_jax.devices import compile_cache
 
 
@@ -33,16 +35,20 @@ class Options:
   """Games of each match."""
   iterations: int = 256
   """Iterations of the agent's searches; one player's update is one."""
+  simulations: int | None = None
+  """Simulations of each search, where searches grow trees; None for the run's eval_simulations."""
+  per_update: float | None = None
+  """Simulations for each update of such searches; None for the run's eval_per_update."""
   seed: int = 0
   """Of deals and players."""
 
 
-def play_uniform(searcher: Searcher, options: Options) -> MatchResult:
+def play_uniform(searcher: AnySearcher, options: Options) -> MatchResult:
   """Against a player who takes any legal move."""
   return _play(searcher, options, lambda seed: UniformPlayer(searcher.game, seed=seed))
 
 
-def play_equilibrium(searcher: Searcher, options: Options) -> MatchResult:
+def play_equilibrium(searcher: AnySearcher, options: Options) -> MatchResult:
   """Against the whole game's average policy after 4,096 iterations of Linear CFR."""
   tree = games.build_public_tree(searcher.game)
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4096)
@@ -50,17 +56,17 @@ def play_equilibrium(searcher: Searcher, options: Options) -> MatchResult:
   return _play(searcher, options, lambda seed: PolicyPlayer(tree, policy, seed=seed))
 
 
-def _play(searcher: Searcher, options: Options, opponent: Callable) -> MatchResult:
+def _play(searcher: AnySearcher, options: Options, opponent: Callable) -> MatchResult:
   return play_match(
     searcher.game,
-    lambda seed: Agent(searcher, seed=seed),
+    lambda seed: searcher.agent(seed=seed),
     opponent,
     num_games=options.games,
     seed=options.seed,
   )
 
 
-def play_open_spiel_uniform(searcher: Searcher, options: Options) -> MatchResult:
+def play_open_spiel_uniform(searcher: AnySearcher, options: Options) -> MatchResult:
   """Against OpenSpiel's uniform bot, as an OpenSpiel bot."""
   import pyspiel
 
@@ -72,7 +78,7 @@ def play_open_spiel_uniform(searcher: Searcher, options: Options) -> MatchResult
   return play_bots(searcher, make_bot, num_games=options.games, seed=options.seed)
 
 
-OPPONENTS: dict[str, Callable[[Searcher, Options], MatchResult]] = {
+OPPONENTS: dict[str, Callable[[AnySearcher, Options], MatchResult]] = {
   "uniform": play_uniform,
   "equilibrium": play_equilibrium,
   "open_spiel_uniform": play_open_spiel_uniform,
@@ -83,9 +89,15 @@ def main(options: Options) -> None:
   """Plays all matches."""
   chosen = [look_up("opponents", name, OPPONENTS) for name in options.opponents]
   compile_cache.enable()
-  searcher = Searcher(
-    rebel_jax.load(options.checkpoint), iterations=options.iterations, num_games=64
-  )
+  policy = rebel_jax.load(options.checkpoint)
+  flags.check_kind(options, grows=policy.config.grows)
+  settings: dict[str, Any] = {"iterations": options.iterations}
+  if policy.config.grows:
+    settings = {"simulations": options.simulations, "per_update": options.per_update}
+  searcher = make_searcher(policy, **settings, num_games=64)
+  if isinstance(searcher, ResolvingSearcher):  # where the run's are taken
+    about = searcher.settings
+    settings = {"simulations": about.simulations, "per_update": about.per_update}
   for name, play in zip(options.opponents, chosen):
     result = play(searcher, options)
     say(
@@ -93,7 +105,7 @@ def main(options: Options) -> None:
         "benchmark": "match",
         "agent": options.checkpoint,
         "opponent": name,
-        "iterations": options.iterations,
+        **settings,
         "games": result.num_games,
         "mean": round(result.mean, 4),
         "half_width": round(result.half_width, 4),

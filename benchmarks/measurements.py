@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import batch_solve, generation, poker, tabular, timing
+from benchmarks.growing import self_play
 from rebel_jax import evaluate
 from rebel_jax import train as cli
 from rebel_jax.runs.metrics import read_metrics
@@ -118,6 +119,17 @@ def _generation(
   ]
 
 
+def grow_trees(lanes: int) -> dict[str, Any]:
+  """Times self-play of Player of Games on Leduc poker."""
+  return self_play.measure(self_play.Options(lanes=lanes))
+
+
+def _growing(lanes: int, value: float, cpu: float | None) -> Measurement:
+  shows = {"searches_per_second": "searches/s", "bytes_per_lane": "bytes a lane"}
+  run = functools.partial(grow_trees, lanes)
+  return Measurement(f"PoG(100, 1), Leduc poker, {lanes:,} lanes", run, shows, value, cpu, 120)
+
+
 _POKER = {"milliseconds_per_update": "ms an update", "gigabytes": "GB"}
 
 MEASUREMENTS: tuple[Measurement, ...] = (
@@ -145,6 +157,9 @@ MEASUREMENTS: tuple[Measurement, ...] = (
   *_generation("1x4f", 4_096, value=1.5, cpu=None, precision="bfloat16_activations"),
   *_generation("2x3f", 64, value=1, cpu=60),
   *_generation("2x3f", 4_096, value=2.5, cpu=None),
+  _growing(32, value=2, cpu=150),
+  _growing(512, value=2, cpu=None),
+  _growing(4_096, value=3, cpu=None),
   Measurement(
     "default training run",
     train,

@@ -18,8 +18,6 @@ import solvers
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint, checksums
 from rebel_jax.config import allowed, groups
-from rebel_jax.config.allowed import ConfigError
-from rebel_jax.config.config import Config
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
@@ -89,7 +87,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   shown = display or Display(quiet=True)
   policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
   config = policy.config
-  _check_kind(options, config)
+  flags.check_kind(options, grows=config.grows)
   if config.grows:
     return _measure_growing(options, policy, shown, began)
   algorithm = options.algorithm or config.evaluation.eval_algorithm
@@ -152,29 +150,6 @@ def _about(options: Options, policy: checkpoint.Policy, began: float) -> dict[st
     "seconds": round(time.monotonic() - began, 3),
     "device": jax.devices()[0].device_kind,
   }
-
-
-# Options that only searches of one kind have.
-_OF_REBEL = ("playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe")
-_OF_GROWING = ("simulations", "per_update", "mix", "seeds")
-
-
-def _check_kind(options: Options, config: Config) -> None:
-  """Checks that no option is about searches of the other kind.
-
-  Raises:
-    ConfigError: one is.
-  """
-  defaults = {field.name: field.default for field in dataclasses.fields(Options)}
-  for name in _OF_REBEL if config.grows else _OF_GROWING:
-    value = getattr(options, name)
-    if value != defaults[name]:
-      kind = "grow trees" if config.grows else "do not grow trees"
-      allowed_ones = _OF_GROWING if config.grows else _OF_REBEL
-      raise ConfigError(
-        f"{name}={value!r} is not for {options.checkpoint!r}, whose searches {kind}; allowed are: "
-        f"{', '.join(allowed_ones)}"
-      )
 
 
 def _measure_growing(

@@ -1,6 +1,7 @@
 """Command lines: tyro parses them, and what it refuses becomes one sentence."""
 
 import contextlib
+import dataclasses
 import difflib
 import inspect
 import io
@@ -17,6 +18,10 @@ from rebel_jax.config.allowed import ConfigError
 from rebel_jax.runs.stopping import CLOSED_PIPE
 
 T = TypeVar("T")
+
+# Options of commands that only searches of one kind have.
+_OF_REBEL = ("playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe")
+_OF_GROWING = ("simulations", "per_update", "mix", "seeds")
 
 
 def parse(
@@ -59,6 +64,30 @@ def parse(
   if unknown:
     raise _unknown(unknown, parsed)
   return parsed
+
+
+def check_kind(options: Any, *, grows: bool) -> None:
+  """Checks that no option is about searches of the other kind.
+
+  Args:
+    options: of a command, a dataclass; its `checkpoint` is what searches.
+    grows: whether its searches are in trees that grow.
+
+  Raises:
+    ConfigError: one is.
+  """
+  defaults = {field.name: field.default for field in dataclasses.fields(options)}
+  fitting, others = (
+    [name for name in names if name in defaults]
+    for names in ((_OF_GROWING, _OF_REBEL) if grows else (_OF_REBEL, _OF_GROWING))
+  )
+  for name in others:
+    value = getattr(options, name)
+    if value != defaults[name]:
+      raise ConfigError(
+        f"{name}={value!r} is not for {options.checkpoint!r}, whose searches "
+        f"{'grow trees' if grows else 'do not grow trees'}; allowed are: {', '.join(fitting)}"
+      )
 
 
 def take_any_text() -> None:

@@ -15,9 +15,10 @@ import solvers
 from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
-from rebel_jax.agents.agent import Agent, Searcher
+from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.nested import NestedAgent
+from rebel_jax.agents.resolving_agent import ResolvingAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
@@ -39,6 +40,9 @@ class Options:
       agent answers bets of any size.
     iterations: Iterations of each of the agent's searches and solves; one player's update is one.
     algorithm: What the agent searches with; None for the run's eval_algorithm.
+    simulations: Simulations of each search of a network whose searches grow trees; None for the
+      run's eval_simulations.
+    per_update: Simulations for each update of such searches; None for the run's eval_per_update.
     game_params: Parameters of the game to change, such as stack 9000: the agent then plays a spot
       that it was not trained for.
     seat: Your seat, 0 or 1; None to change seats every game.
@@ -49,6 +53,8 @@ class Options:
   checkpoint: Annotated[str, tyro.conf.Positional, allowed.text("CHECKPOINT")]
   iterations: Annotated[int, allowed.iterations()] = 1_024
   algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
+  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
+  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
   game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
   seat: Annotated[int | None, allowed.optional(allowed.integer(0, 1))] = None
   games: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
@@ -63,7 +69,7 @@ class Table:
   """A person and an agent at one table; `ask` reads a line and `say` prints one."""
 
   def __init__(
-    self, agent: Agent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
+    self, agent: AnyAgent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
   ):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
     self._spot = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
@@ -170,7 +176,7 @@ class Table:
     self.say(self.game.explain() or f"The moves of {self.game!r} are not explained anywhere.")
     if isinstance(self.agent, NestedAgent):
       self.say("A number bets or raises until so many of your chips are in the pot, be it any.")
-    self.say("After a game you can see what the agent believed and how it chose: type why.")
+    self.say("After a game you can see what the agent thought and how it chose: type why.")
 
   def note(self) -> None:
     """Keeps what the agent believes and wants to do, to be shown after the game."""
@@ -181,6 +187,8 @@ class Table:
       likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > 0.005]
       hands = (f"{self.game.infostate_name(person, h)} {belief[h]:.0%}" for h in likely)
       thinks = f"you hold {self.in_suits(', '.join(hands))}; "
+    elif isinstance(agent, ResolvingAgent):
+      thinks = f"it expects {agent.value:+.2f}; "
     moves = sorted(agent.choices().items(), key=lambda item: -item[1])
     wants = ", ".join(
       f"{self.move_name(agent.player, move)} {p:.0%}" for move, p in moves if p > 0.005
@@ -294,17 +302,22 @@ def _run(argv: Sequence[str], ask: Callable[[str], str], say: Callable[[str], No
   seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
   rng = np.random.default_rng(seed)
   own = int(rng.integers(2**31))
-  agent: Agent | NestedAgent
+  agent: AnyAgent | NestedAgent
   if options.checkpoint in games.registered_games():
+    flags.check_kind(options, grows=False)
     compile_cache.enable()
     agent = solve_spot(options, own, say)
   else:
     policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
+    grows = policy.config.grows
+    flags.check_kind(options, grows=grows)
     compile_cache.enable()
     settings: dict[str, Any] = dict(iterations=options.iterations, algorithm=options.algorithm)
-    searcher = Searcher(policy, **settings, seed=own)
+    if grows:
+      settings = dict(simulations=options.simulations, per_update=options.per_update)
+    searcher = make_searcher(policy, **settings, seed=own)
     say(f"{searcher.game!r}: the agent compiles its search, which takes some seconds.")
-    agent = Agent(searcher, seed=own)
+    agent = searcher.agent(seed=own)
   run(Table(agent, ask, say, rng), options)
 
 

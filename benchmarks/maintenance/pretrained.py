@@ -45,6 +45,8 @@ class Options:
   """Seed of the playthroughs."""
   keep: str | None = None
   """File that keeps the playthroughs sampled so far, as of `python -m rebel_jax.evaluate`."""
+  seeds: int | None = None
+  """Agents to measure, where searches grow trees."""
   algorithm: str | None = None
   """What the agent is to search with; None for what the run's configuration says."""
   command: str | None = None
@@ -74,6 +76,8 @@ def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
   Raises:
     SystemExit: it measured nothing there.
   """
+  if policy.config.grows:
+    raise SystemExit(f"run={run!r} has searches that grow trees, leave out --own")
   row = metrics.read_metrics(run)[-1]
   if row["step"] != policy.about["step"] or row.get("exploitability") is None:
     raise SystemExit(f"run={run!r} has not measured its newest checkpoint, leave out --own")
@@ -99,15 +103,18 @@ def main(options: Options) -> None:
   if options.own:
     result = own_measure(options.run, policy)
   else:
-    names = ("playthroughs", "iterations", "seed", "keep", "algorithm")
+    names = ("playthroughs", "iterations", "seed", "keep", "algorithm", "seeds")
     settings = {name: getattr(options, name) for name in names}
     result = evaluate.measure(
       evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
     )
   config = policy.config.replace(output_dir=None, resume=False)
-  kept = ("exploitability", "playthroughs", "iterations", "algorithm", "depth", "seed")
+  kept: tuple[str, ...] = ("exploitability", "playthroughs", "iterations", "algorithm", "depth")
+  if config.grows:
+    kept = tuple(f"exploitability_{end}" for end in ("mean", "min", "max"))
+    kept += ("seeds", "simulations", "per_update", "mix")
   about = {
-    "measured": {name: result[name] for name in kept},
+    "measured": {name: result[name] for name in (*kept, "seed")},
     "command": options.command or policy.about.get("command") or command_of(config),
     **{name: policy.about[name] for name in ("step", "examples", "seconds", "environment")},
   }

@@ -13,10 +13,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from games import CHANCE, PADDING, TERMINAL, Game, PublicTree
+from games import PADDING, Game, PublicTree
 from rebel_jax.agents.dealer import Move
+from rebel_jax.agents.moves import check_seat, check_turn, child_after, draw_move, moves_at
+from rebel_jax.agents.resolving_agent import ResolvingAgent, ResolvingSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.allowed import check_algorithm
+from rebel_jax.config.allowed import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers import validation
@@ -78,9 +80,13 @@ class Searcher:
       seed: of the stopping iterations.
 
     Raises:
-      ConfigError: the depth is not allowed.
+      ConfigError: the depth is not allowed, or the network's searches grow trees.
       ValueError: a number or the algorithm is not allowed.
     """
+    if policy.config.grows:
+      raise ConfigError(
+        f"the searches of preset={policy.config.preset!r} grow trees; take ResolvingSearcher"
+      )
     iterations = validation.check_even("iterations", iterations)
     num_games = validation.check_integer("num_games", num_games)
     name = policy.config.evaluation.eval_algorithm if algorithm is None else algorithm
@@ -102,6 +108,16 @@ class Searcher:
       max_lanes=num_games,
     )
     self._stages = [jax.tree.map(np.asarray, stage) for stage in self._agent.tables.stages]
+
+  def agent(self, *, seed: int = 0) -> "Agent":
+    """Returns an agent that searches so."""
+    return Agent(self, seed=seed)
+
+  def search_for(self, agents: Sequence["Agent"]) -> None:
+    """Lets agents that must search do so, side by side."""
+    beliefs = np.stack([agent._root_beliefs for agent in agents])
+    for agent, search in zip(agents, self.search([agent._root for agent in agents], beliefs)):
+      agent._search = search
 
   def search(self, roots: Sequence[int], beliefs: np.ndarray) -> list[Search]:
     """Searches the subgames at `roots` `[M]` from `beliefs` `[M, P, H]`; root 0 starts the game."""
@@ -203,10 +219,7 @@ class Agent:
     Raises:
       ValueError: there is no such seat or infostate.
     """
-    if player not in (0, 1):
-      raise ValueError(f"player={player!r} must be 0 or 1")
-    if not 0 <= infostate < self._prior.shape[1] or self._prior[player, infostate] == 0:
-      raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
+    check_seat(self._prior, player, infostate)
     self.player, self.infostate = player, infostate
     self._root, self._root_beliefs, self._search, self._node = 0, self._prior, None, 0
 
@@ -227,19 +240,8 @@ class Agent:
   def choices(self) -> dict[Move, float]:
     """Returns the agent's moves here and their probabilities."""
     search = self._found()
-    found = {}
-    for child in np.flatnonzero(search.tree.parent == self._node):
-      action = int(search.tree.action[child])
-      after = [self.infostate]
-      if search.tree.infostate_parent is not None:
-        origin = search.tree.infostate_parent[child, self.player]
-        comes_from_here = np.asarray(origin == self.infostate)
-        if search.tree.possible is not None:
-          comes_from_here &= np.asarray(search.tree.possible[child, self.player])
-        after = np.flatnonzero(comes_from_here).tolist()
-      for infostate in after:
-        found[Move(action, infostate)] = float(search.policy[child, infostate])
-    return found
+    moves = moves_at(search.tree, self._node, self.player, self.infostate)
+    return {move: float(search.policy[child, move.infostate]) for move, child in moves}
 
   def act(self) -> Move:
     """Returns the agent's move, sampled; tell it to `observe`, as any other.
@@ -247,13 +249,8 @@ class Agent:
     Raises:
       ValueError: it is not the agent's turn.
     """
-    mover = int(self._found().tree.kind[self._node])
-    if mover != self.player:
-      name = {CHANCE: "chance", TERMINAL: "nobody"}.get(mover, f"player {mover}")
-      raise ValueError(f"player={self.player} is not to move here, {name} is")
-    choices = self.choices()
-    weights = np.array(list(choices.values()))
-    return list(choices)[self._rng.choice(len(weights), p=weights / weights.sum())]
+    check_turn(self.player, int(self._found().tree.kind[self._node]))
+    return draw_move(self.choices(), self._rng)
 
   def observe(self, action: int, infostate: int | None = None) -> None:
     """Takes note of a public action, of whoever's move it was.
@@ -266,11 +263,7 @@ class Agent:
       ValueError: the action is not legal.
     """
     search = self._found()
-    children = np.flatnonzero(search.tree.parent == self._node)
-    actions = search.tree.action[children].tolist()
-    if action not in actions:
-      raise ValueError(f"action={action!r} is not legal here; legal: {sorted(actions)}")
-    self._node = int(children[actions.index(action)])
+    self._node = child_after(search.tree, self._node, action)
     if infostate is not None:
       self.infostate = int(infostate)
     nodes = search.tree.leaf_nodes
@@ -287,17 +280,31 @@ class Agent:
     return self._search
 
 
-def prepare(agents: Sequence[Agent]) -> None:
+AnySearcher = Searcher | ResolvingSearcher
+AnyAgent = Agent | ResolvingAgent
+
+
+def prepare(agents: Sequence[AnyAgent]) -> None:
   """Searches for all agents that must, which have to share a searcher, in few calls."""
   waiting = [agent for agent in agents if agent.pending]
-  if not waiting:
-    return
-  beliefs = np.stack([agent._root_beliefs for agent in waiting])
-  roots = [agent._root for agent in waiting]
-  for agent, search in zip(waiting, waiting[0].searcher.search(roots, beliefs)):
-    agent._search = search
+  if waiting:
+    searcher: Any = waiting[0].searcher
+    searcher.search_for(waiting)
 
 
-def make_agent(policy: Policy, *, seed: int = 0, **settings: Any) -> Agent:
-  """Returns an agent that plays with a trained network; `settings` are those of `Searcher`."""
-  return Agent(Searcher(policy, seed=seed, **settings), seed=seed)
+def make_searcher(policy: Policy, *, seed: int = 0, **settings: Any) -> AnySearcher:
+  """Returns what agents of a trained network share.
+
+  Args:
+    policy: the network.
+    seed: of the stopping iterations; agents have seeds of their own where searches grow trees.
+    settings: those of `Searcher`, or of `ResolvingSearcher` where searches grow trees.
+  """
+  if policy.config.grows:
+    return ResolvingSearcher(policy, **settings)
+  return Searcher(policy, seed=seed, **settings)
+
+
+def make_agent(policy: Policy, *, seed: int = 0, **settings: Any) -> AnyAgent:
+  """Returns an agent that plays with a trained network; `settings` as for `make_searcher`."""
+  return make_searcher(policy, seed=seed, **settings).agent(seed=seed)

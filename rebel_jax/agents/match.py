@@ -7,14 +7,15 @@ import numpy as np
 
 from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of, origin_of
-from rebel_jax.agents.agent import Agent, prepare
+from rebel_jax.agents.agent import AnyAgent, prepare
 from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.agents.moves import child_after, draw_move, moves_at
 from solvers import validation
 from solvers.metrics.expected_values import check_whole
 
 
 class Player(Protocol):
-  """Anyone who can sit at the table; `Agent` is one."""
+  """Anyone who can sit at the table; `Agent` and `ResolvingAgent` are."""
 
   def start(self, player: int, infostate: int) -> None:
     """Begins a game in seat `player`, holding `infostate`."""
@@ -64,7 +65,6 @@ class PolicyPlayer:
   def __init__(self, tree: PublicTree, policy, *, seed: int = 0):
     self.tree, self.policy = tree, policy
     self._rows = np.asarray(policy, float)
-    self._parent, self._action = np.asarray(tree.parent), np.asarray(tree.action)
     self._rng = np.random.default_rng(seed)
     self._player = self._infostate = self._node = 0
 
@@ -74,25 +74,15 @@ class PolicyPlayer:
 
   def observe(self, action: int, infostate: int | None = None) -> None:
     """See `Player`."""
-    children = np.flatnonzero(self._parent == self._node)
-    self._node = int(children[self._action[children].tolist().index(action)])
+    self._node = child_after(self.tree, self._node, action)
     if infostate is not None:
       self._infostate = infostate
 
   def act(self) -> Move:
     """See `Player`."""
-    moves, weights = [], []
-    for child in np.flatnonzero(self._parent == self._node):
-      after = np.array([self._infostate])
-      if self.tree.infostate_parent is not None:
-        fits = self.tree.infostate_parent[child, self._player] == self._infostate
-        if self.tree.possible is not None:
-          fits = fits & self.tree.possible[child, self._player]
-        after = np.flatnonzero(fits)
-      for infostate in after.tolist():
-        moves.append(Move(int(self._action[child]), infostate))
-        weights.append(self._rows[child, infostate])
-    return moves[self._rng.choice(len(moves), p=np.array(weights) / np.sum(weights))]
+    moves = moves_at(self.tree, self._node, self._player, self._infostate)
+    choices = {move: float(self._rows[child, move.infostate]) for move, child in moves}
+    return draw_move(choices, self._rng)
 
 
 class MatchResult(NamedTuple):
@@ -158,16 +148,17 @@ def play_match(
     players: list[Player] = [first(one), second(other)]
     players = players[::-1] if seat else players
     dealer.deal(rng)
-    for player in (0, 1):
-      players[player].start(player, dealer.infostates[player])
     tables.append((seat, dealer, players))
   _check_players(game, [player for _, _, players in tables for player in players])
+  for _, dealer, players in tables:
+    for player in (0, 1):
+      players[player].start(player, dealer.infostates[player])
   running = tables
   while running:
     _settle_chance(running, rng)
     running = [table for table in running if not table[1].is_over()]
     everyone = [player for _, _, players in running for player in players]
-    search_together([player for player in everyone if isinstance(player, Agent)])
+    search_together([player for player in everyone if isinstance(player, AnyAgent)])
     for _, dealer, players in running:
       _apply(dealer, players, players[dealer.actor].act(), rng)
   return summarise([(s, dealer.payoff() * (1 - 2 * s)) for s, dealer, _ in tables])
@@ -179,12 +170,12 @@ def _check_players(game: Game, players: Sequence[Player]) -> None:
   for known in policies.values():
     check_tree_of(game, known.tree)
     check_whole(known.tree, known.policy, None)
-  for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, Agent)):
+  for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, AnyAgent)):
     if (origin_of(searcher.game) != origin_of(game)).any():
       raise ValueError(f"the agent plays {searcher.game!r}, and the match is of {game!r}")
 
 
-def search_together(agents: Sequence[Agent]) -> None:
+def search_together(agents: Sequence[AnyAgent]) -> None:
   """Lets all agents that must search do so, those of one searcher in few calls."""
   for searcher in dict.fromkeys(agent.searcher for agent in agents):
     prepare([agent for agent in agents if agent.searcher is searcher])

@@ -17,6 +17,11 @@ from rebel_jax.networks.value import ACTIVATIONS, PRECISIONS
 _MAX_COUNT = 2**31 - 1
 # The last quarter of the examples comes from searches of `late_iterations`.
 _LATE_SHARE = 0.25
+# Settings that searches in trees that grow know nothing of, and that would be missed.
+_OF_REBEL = (
+  "variants", "late_iterations", "level_values", "share_start", "random_beliefs", "policy_network",
+  "fused_network",
+)  # fmt: skip
 # Learning starts with as many batches in the buffer.
 _MIN_BATCHES = 4
 
@@ -353,6 +358,8 @@ class Config:
         f"width={self.network.width} must be at most {MAX_WIDTH} where fused_network is on: wider "
         "layers do not fit one kernel"
       )
+    if self.grows:
+      self._check_growing()
     if self.variants and not self.vary:
       raise ConfigError(
         f"variants={self.variants} must be 0 where vary is empty: then all would be the same game"
@@ -363,6 +370,16 @@ class Config:
         f"game={self.game!r} has private information, which needs a tree made beforehand"
       )
     self.growing.check(self.game, perfect=self.on_device)
+
+  def _check_growing(self) -> None:
+    sizes, defaults = groups.flat(self), groups.flat(Config())
+    for name in _OF_REBEL:
+      if sizes[name] != defaults[name]:
+        raise ConfigError(
+          f"{name}={sizes[name]!r} is about ReBeL's searches; with "
+          f"simulations={self.growing.simulations}, whose trees grow, it must be "
+          f"{defaults[name]!r}"
+        )
 
   def check_devices(self, num_devices: int) -> None:
     """Checks that lanes, batches and the buffer divide evenly over `num_devices`.

@@ -1,5 +1,6 @@
 """Exploitability of the agent that searches with a trained network (ReBeL, section 7)."""
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from games import Game
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
-from solvers.leaf_values import LeafQuery
+from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.search.find import FoundSubgames
 from solvers.search.playthroughs import (
   Progress,
@@ -140,10 +141,20 @@ class Evaluator:
     # Where values are NaN, searches play uniformly and nothing looks amiss.
     features = jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees])
     num_infostates = self.agent.tree.num_infostates
-    beliefs = jnp.full((len(features), 2, num_infostates), 1 / num_infostates)
-    values = self._leaf_values(params, LeafQuery(features, 0, beliefs))
-    for name, tree in (("parameters", params), ("values", values)):
-      if not all(jnp.isfinite(x).all() for x in jax.tree.leaves(tree)):
+    finite = _finite(params, features, num_infostates, self._leaf_values)
+    for name, good in zip(("parameters", "values"), finite):
+      if not good:
         raise ConfigError(
           f"the network's {name} are not finite, so nothing can be searched with it"
         )
+
+
+@functools.partial(jax.jit, static_argnames=("num_infostates", "leaf_values"))
+def _finite(
+  params: Any, features: jax.Array, num_infostates: int, leaf_values: LeafValues
+) -> tuple[jax.Array, jax.Array]:
+  """Says whether all parameters are finite, and all values at uniform beliefs."""
+  beliefs = jnp.full((len(features), 2, num_infostates), 1 / num_infostates)
+  values = leaf_values(params, LeafQuery(features, 0, beliefs))
+  leaves = jax.tree.leaves(params)
+  return jnp.stack([jnp.isfinite(x).all() for x in leaves]).all(), jnp.isfinite(values).all()

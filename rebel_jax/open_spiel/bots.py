@@ -7,7 +7,7 @@ import numpy as np
 import pyspiel
 
 from games import build_public_tree
-from rebel_jax.agents.agent import Agent, Searcher, prepare
+from rebel_jax.agents.agent import AnySearcher, prepare
 from rebel_jax.agents.dealer import Move as AgentMove
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.correspondence import load_game
@@ -51,9 +51,11 @@ class Translation:
 class AgentBot(pyspiel.Bot):
   """Plays with a trained network and search wherever OpenSpiel's bots do."""
 
-  def __init__(self, searcher: Searcher, translation: Translation, player: int, *, seed: int = 0):
+  def __init__(
+    self, searcher: AnySearcher, translation: Translation, player: int, *, seed: int = 0
+  ):
     pyspiel.Bot.__init__(self)
-    self._agent = Agent(searcher, seed=seed)
+    self._agent = searcher.agent(seed=seed)
     self._translation = translation
     self._player, self._rng = player, np.random.default_rng(seed)
     self._seen: tuple[int, ...] | None = None
@@ -128,7 +130,7 @@ class AgentBot(pyspiel.Bot):
 
 
 def play_bots(
-  searcher: Searcher,
+  searcher: AnySearcher,
   make_bot: Callable[[pyspiel.Game, int, int], Any],
   *,
   num_games: int,

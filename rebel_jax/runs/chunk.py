@@ -1,6 +1,7 @@
 """The steps of training that one row of metrics is about, and the row."""
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -61,7 +62,7 @@ def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
   """Returns what a row of metrics says of a chunk that ends in `state`, but for `seconds`."""
   means, taken = chunk.means(), gradient_steps(state)
   step, solves = int(state.step), int(state.solves)
-  made = int(next(iter(state.replay.values())).added.sum())
+  made = int(state.replay[target_of_values(state.replay)].added.sum())
   in_buffer = min(made, config.learning.buffer_size)
   return {
     "step": step,
@@ -79,7 +80,7 @@ def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
 
 
 def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
-  """Returns the statistics of learning by metric; those of the first target have no prefix.
+  """Returns the statistics of learning by metric; those of the target of values have no prefix.
 
   Args:
     report: means of the chunk, which count steps before learning began as zero.
@@ -87,11 +88,20 @@ def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
   """
   share = steps / learned if learned else None
   metrics: dict[str, float | None] = {}
-  for number, (name, stats) in enumerate(report.learned.items()):
-    prefix = f"{name}_" if number else ""
+  of_values = target_of_values(report.learned)
+  for name, stats in report.learned.items():
+    prefix = "" if name == of_values else f"{name}_"
     for statistic, mean in stats._asdict().items():
       metrics[prefix + statistic] = float(mean) * share if share else None
   return metrics | {f"{name}_error": float(error) for name, error in report.held_out.items()}
+
+
+def target_of_values(names: Iterable[str]) -> str:
+  """Returns which of the targets values are learned by; every configuration has one.
+
+  Mappings that went through JAX are sorted by name, so that none of them is the first.
+  """
+  return next(name for name in names if name in ("value", "value_policy"))
 
 
 def buffer_age(in_buffer: int, examples: int, step: int) -> float:

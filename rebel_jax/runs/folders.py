@@ -28,7 +28,8 @@ CHANGEABLE = frozenset(
   {
     "examples", "iterations", "late_iterations", "max_seconds", "report_every", "evaluate_every",
     "eval_playthroughs", "eval_iterations", "eval_algorithm", "final_playthroughs",
-    "final_iterations", "num_devices", "output_dir", "resume", "checkpoint_every", "tensorboard",
+    "final_iterations", "eval_simulations", "eval_per_update", "eval_seeds", "final_seeds",
+    "num_devices", "output_dir", "resume", "checkpoint_every", "tensorboard",
   }
 )  # fmt: skip
 

@@ -5,6 +5,7 @@ is little left to do. The tables of a solver are small, so padding them costs li
 is not, so only the leaves that exist are packed into the rows that it evaluates.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -223,6 +224,7 @@ def node_beliefs(problem: Problem, policy: Levels) -> jax.Array:
   return normalise_beliefs(reach, None if possible is None else jnp.asarray(possible))
 
 
+@functools.partial(jax.jit, static_argnames=("shape", "num_iterations", "exponent", "warm_start"))
 def sample_stop(
   key: jax.Array, shape: tuple[int, ...], num_iterations: int, exponent: float, warm_start: int = 0
 ) -> jax.Array:
@@ -246,6 +248,7 @@ def sample_stop(
   return jax.random.categorical(key, logits, shape=shape).astype(jnp.int32)
 
 
+@functools.partial(jax.jit, static_argnames=("count", "num_iterations", "exponent", "warm_start"))
 def spread_stops(
   key: jax.Array, count: int, num_iterations: int, exponent: float, warm_start: int = 0
 ) -> jax.Array:

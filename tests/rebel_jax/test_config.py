@@ -120,7 +120,7 @@ def test_presets_are_allowed_and_survive_json(name):
 
 def test_unknown_names():
   with pytest.raises(ConfigError, match=r"did you mean 'kuhn_poker'\?\); known: .*leduc_poker"):
-    get_preset("kuhn")
+    get_preset("kuhn_pok")
   with pytest.raises(ConfigError, match="field='lane' is unknown"):
     Config.from_dict({"self_play": {"lane": 3}})
   with pytest.raises(ConfigError, match=r"^field='lane' is unknown \(did you mean 'lanes'\?\)"):

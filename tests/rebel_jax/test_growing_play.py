@@ -234,5 +234,7 @@ def test_what_does_not_go_together_is_refused():
     make_setup(TINY.replace(per_update=7.0))
   with pytest.raises(ConfigError, match="query_share=0"):
     TINY.replace(query_share=0.0).validate()
+  with pytest.raises(ConfigError, match="policy_network=True is about ReBeL's"):
+    TINY.replace(policy_network=True).validate()
   with pytest.raises(ConfigError, match="public tree of"):
     make_setup(TINY.replace(game="liars_dice", game_params=(("num_dice", 3), ("num_faces", 6))))

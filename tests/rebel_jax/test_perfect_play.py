@@ -14,7 +14,7 @@ import pytest
 import games
 import rebel_jax
 import solvers
-from benchmarks import exact_play
+from benchmarks.growing import exact_play
 from rebel_jax import evaluate
 from rebel_jax.checkpoints import redistribute
 from rebel_jax.config.config import Config, ConfigError

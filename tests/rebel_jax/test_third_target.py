@@ -14,13 +14,14 @@ import pytest
 
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
+from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.networks.policy import PolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.runs.run import train
 from rebel_jax.training import targets
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets import policy, value
-from rebel_jax.training.targets.target import Networks, Target, array, pbs_arrays
+from rebel_jax.training.targets.target import Target, array, pbs_arrays
 from tests.tiny import rows, tiny
 
 RUN = dict(examples=128, evaluate_every=0)
@@ -72,7 +73,7 @@ def make_target_of_decisions(config, game, networks, learner):
   """Returns a target of all decisions in a configuration without a policy network."""
   actions = game.num_player_actions
   trunk = ValueNetwork(actions * game.num_infostates, hidden_layers=1, width=16)
-  asked = Networks(networks.value, PolicyNetwork(trunk, actions))
+  asked = networks._replace(policy=PolicyNetwork(trunk, actions))
   return dataclasses.replace(policy.make_target(config, game, asked, learner), name="average")
 
 
@@ -90,6 +91,12 @@ def still(*arguments):
 def listed(monkeypatch):
   """Returns a function that adds a target to the list."""
   return lambda make: monkeypatch.setattr(targets, "TARGETS", (*targets.TARGETS, make))
+
+
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch):
+  """Runs measure themselves when they end, which is none of a target's business."""
+  monkeypatch.setattr(Evaluator, "exploitability", lambda *_, **__: 0.5)
 
 
 def losses(folder) -> list[float]:

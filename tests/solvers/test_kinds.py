@@ -261,7 +261,7 @@ def test_every_public_function_is_called():
     "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register", "register_on_device",
     "registered_algorithms", "registered_games", "registered_on_device", "RockPaperScissors",
-    "Solution", "SolvedTo", "TableGame", "Tabulated",
+    "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "TableGame", "Tabulated",
     "TicTacToe", "Transferable", "TreeStructure", "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):

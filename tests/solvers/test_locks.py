@@ -2,12 +2,15 @@
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 import games
 import solvers
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
 from tests.trees import children_of
 
 KUHN = games.make("kuhn_poker")
@@ -185,13 +188,15 @@ def test_all_locked_is_the_policy_itself(name, game, x64):
     assert float(free.sum()) > float(held.sum()) + 0.1
 
 
-def random_policy(tree, generator):
-  from solvers.sweeps.levels import join_levels
-  from solvers.sweeps.problem import make_problem
-
+@jax.jit
+def normalised(tree, weights):
   problem = make_problem(tree, tree.prior)
-  weights = problem.split(generator.exponential(size=(tree.num_nodes, tree.num_infostates)))
-  return np.asarray(join_levels(problem.normalise(weights)))
+  return join_levels(problem.normalise(problem.split(weights)))
+
+
+def random_policy(tree, generator):
+  weights = generator.exponential(size=(tree.num_nodes, tree.num_infostates))
+  return np.asarray(normalised(tree, weights))
 
 
 @pytest.mark.parametrize("name", ["cfr_plus", "fictitious_play"])

@@ -6,7 +6,7 @@ import pytest
 
 import games
 import solvers
-from benchmarks.exact_play import main, play_exactly
+from benchmarks.growing.exact_play import main, play_exactly
 from solvers.growing.states import StateAnswer
 from solvers.metrics.minimax import minimax
 from tests.minimax import tic_tac_toe_values

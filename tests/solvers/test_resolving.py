@@ -1,5 +1,6 @@
 """Safe subgame solving: Coin Toss as printed, the theorems as inequalities, what breaks them."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -7,9 +8,7 @@ import pytest
 
 import games
 import solvers
-from benchmarks.studies import safe_search
-from solvers import Alternatives, Distributional, Maxmargin, Resolve
-from solvers.search.batch import search_batch
+from solvers import Distributional, Maxmargin, Resolve
 from tests.random_game import RandomGame
 from tests.solvers.test_locks import random_policy
 from tests.trees import children_of
@@ -103,26 +102,6 @@ def test_distributional_coin_toss(spread, softmax, x64):
     assert abs(answers[0] - wanted) > 0.02
 
 
-def test_the_mean_of_a_sigmoid(x64):
-  """Equation 5.3 against scipy's integral; without a spread it is Hedge of two actions."""
-  from scipy.integrate import quad
-  from scipy.special import expit
-  from scipy.stats import norm
-
-  from solvers.algorithms.gadgets.distributional import mean_sigmoid
-
-  for centre in (-30.0, -3.0, -0.2, 0.0, 1.0, 12.0):
-    for width in (0.0, 0.01, 0.3, 0.99, 1.01, 4.0, 60.0):
-
-      def integrand(z, centre=centre, width=width):
-        return norm.pdf(z) * expit(centre - width * z)
-
-      middle = np.clip(centre / width, -12, 12) if width else 0.0
-      wanted = sum(quad(integrand, *x, limit=200)[0] for x in ((-12, middle), (middle, 12)))
-      found = float(mean_sigmoid(np.array([centre]), np.array([width]))[0])
-      assert found == pytest.approx(wanted, abs=1e-6)
-
-
 CASES = {
   "kuhn": (games.make("kuhn_poker"), 1),
   "dice": (games.make("liars_dice", num_dice=1, num_faces=3), 2),
@@ -133,18 +112,28 @@ CASES = {
 }
 
 
-def blueprint_of(tree, kind):
+@functools.cache
+def tree_of(case):
+  """Returns the tree in doubles, of a test that asks for them."""
+  return games.build_public_tree(CASES[case][0])
+
+
+@functools.cache
+def blueprint_of(case, kind):
+  """Returns a policy to start from, and what each player's best response gets against it."""
+  tree = tree_of(case)
   if kind == "random":
-    return random_policy(tree, np.random.default_rng(0))
-  solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=int(kind))
-  return np.asarray(solved.average_policy)
+    policy = random_policy(tree, np.random.default_rng(0))
+  else:
+    solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=int(kind))
+    policy = np.asarray(solved.average_policy)
+  return policy, np.asarray(solvers.best_response_values(tree, policy))
 
 
 def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
   """Returns by how much the opponent gains more, responding best, after refining."""
-  game, cut = CASES[case]
-  tree = games.build_public_tree(game)
-  policy = blueprint_of(tree, blueprint)
+  (game, cut), tree = CASES[case], tree_of(case)
+  policy, before = blueprint_of(case, blueprint)
   cut = np.flatnonzero(tree.kind == games.CHANCE) if cut == "chance" else cut
   new = solvers.refine(
     game,
@@ -156,8 +145,7 @@ def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
     num_iterations=num_iterations,
     **arguments,
   )
-  values = [solvers.best_response_values(tree, x)[1 - searcher] for x in (policy, new)]
-  return float(values[1] - values[0])
+  return float((solvers.best_response_values(tree, new) - before)[1 - searcher])
 
 
 QUICK = {("random", 0, "resolve")}
@@ -195,9 +183,8 @@ def test_control_unsafe_search_near_equilibrium_is_worse_than_the_blueprint(x64)
 
 def test_control_gifts_that_are_scaled_too_far(x64):
   """Gifts over all actions are allowed (thesis, after equation 5.2), but not twenty times over."""
-  game, _ = CASES["leduc"]
-  tree = games.build_public_tree(game)
-  policy = blueprint_of(tree, "240")
+  (game, _), tree = CASES["leduc"], tree_of("leduc")
+  policy, _ = blueprint_of("leduc", "240")
   known = solvers.blueprint_values(game, tree, policy, searcher=0, gift_actions="all")
   found = [change("leduc", 0, "240", Maxmargin(0), gifts=x, known=known) for x in (1.0, 20.0)]
   assert found[0] <= 3e-3
@@ -205,9 +192,9 @@ def test_control_gifts_that_are_scaled_too_far(x64):
 
 
 def leduc_blueprint(blueprint):
-  game, _ = CASES["leduc"]
-  tree = games.build_public_tree(game)
-  return game, tree, blueprint_of(tree, blueprint), np.flatnonzero(tree.kind == games.CHANCE)
+  (game, _), tree = CASES["leduc"], tree_of("leduc")
+  policy, _ = blueprint_of("leduc", blueprint)
+  return game, tree, policy, np.flatnonzero(tree.kind == games.CHANCE)
 
 
 def test_margins_are_taken_off_the_exploitability(x64):
@@ -272,9 +259,8 @@ def test_estimates_cost_twice_their_error(x64):
 
 def test_values_are_those_of_a_best_response_in_the_subgame(x64):
   """Counterfactual best-response values of every node, each asked of its own subtree."""
-  game, _ = CASES["random"]
-  tree = games.build_public_tree(game)
-  policy = blueprint_of(tree, "random")
+  (game, _), tree = CASES["random"], tree_of("random")
+  policy, _ = blueprint_of("random", "random")
   placer = solvers.Placer(tree)
   for searcher in (0, 1):
     known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
@@ -286,139 +272,3 @@ def test_values_are_those_of_a_best_response_in_the_subgame(x64):
       found = solvers.best_response(below, own, 1 - searcher, beliefs=beliefs).values
       mass = np.asarray(below.possible[0, 1 - searcher]) if below.possible is not None else True
       np.testing.assert_allclose(np.asarray(known.value[node]) * mass, found * mass, atol=1e-9)
-
-
-def test_gadgets_in_a_batch_and_under_vmap(x64):
-  setting = coin_toss()
-  game, tree, _, (guess,) = setting
-  known = known_of(setting)
-  below = games.build_public_tree(game, root=tree.history(int(guess)))
-  promised = known.alternatives(int(guess))
-  algorithm = solvers.with_gadget(solvers.cfr_plus(), Maxmargin(1))
-  values = np.array([[0.0, 0.5], [0.5, 0.5], [0.5, -0.5]])
-  batch = solvers.solve_batch(
-    below,
-    algorithm=algorithm,
-    num_iterations=4096,
-    beliefs=np.stack([known.beliefs[guess]] * 3),
-    alternatives=values,
-  )
-  one = solvers.solve(
-    below,
-    algorithm=algorithm,
-    num_iterations=4096,
-    beliefs=known.beliefs[guess],
-    alternatives=promised,
-  )
-  np.testing.assert_allclose(batch.average_policy[0], one.average_policy, atol=1e-12)
-  heads = np.asarray(batch.average_policy)[:, 1, 0]
-  np.testing.assert_allclose(heads, [5 / 8, 1 / 2, 1 / 4], atol=2e-3)
-  # The opponent's root values are what entering is worth to it.
-  np.testing.assert_allclose(one.root_values[0], [-0.25, 0.25], atol=5e-3)
-
-
-@pytest.mark.parametrize("kind", [Resolve, Maxmargin, Distributional])
-def test_hands_as_tables_of_pairs(kind, x64):
-  """Hold'em keeps cards, not tables of pairs; a gadget does not know the difference."""
-  deck = {"ranks": "TJQKA", "suits": "shd", "board": "ThTdQsKhKd", "pot": 100, "big_blind": 2}
-  game = games.make("river_endgame_holdem", stack=300, bets=(1.0,), **deck)
-  tables = games.make("river_endgame_holdem", stack=300, bets=(1.0,), **deck)
-  tables.hands = lambda: None
-  trees = [games.build_public_tree(x) for x in (game, tables)]
-  rng = np.random.default_rng(1)
-  num_hands = game.num_infostates
-  beliefs = rng.dirichlet(np.ones(num_hands), size=2)
-  beliefs[1] = 1 / num_hands
-  value, spread = rng.uniform(-40, 40, num_hands), rng.uniform(1, 9, num_hands)
-  promised = Alternatives(value, spread)
-  algorithm = solvers.with_gadget(solvers.cfr_plus(), kind(0))
-  found = [
-    solvers.solve(
-      tree, algorithm=algorithm, num_iterations=40, beliefs=beliefs, alternatives=promised
-    ).average_policy
-    for tree in trees
-  ]
-  assert trees[0].payoffs.size == 1 < trees[1].payoffs.size
-  np.testing.assert_allclose(*found, atol=1e-9)
-
-
-@pytest.mark.parametrize("gadget", [Resolve(1), Maxmargin(1)])
-def test_a_search_hands_on_what_the_next_one_must_promise(gadget):
-  """Rock-paper-scissors move by move: unsafe search answers anything, a gadget as it must."""
-  algorithm = solvers.with_gadget(solvers.cfr_plus(), gadget)
-  game = games.make("rock_paper_scissors")
-  top = games.build_public_tree(game, depth=1)
-  found = search_batch(
-    games.stack_trees([top]),
-    np.asarray(top.prior)[None],
-    np.zeros(1, int),
-    1024,
-    algorithm=algorithm,
-    leaf_values=safe_search.leaf_values,
-    params=None,
-    num_rows=1,
-    alternatives=Alternatives(np.full((1, 3), -9.0)),  # it always enters
-    keep_leaf_values=True,
-  )
-  promised = np.asarray(found.leaf_values)[0, 0, 0]
-  np.testing.assert_allclose(promised, 0, atol=0.02)
-  below = games.build_public_tree(game, root=(3,))
-  answer = solvers.solve(
-    below,
-    algorithm=algorithm,
-    num_iterations=4096,
-    beliefs=np.array([[1 / 3] * 3, [1, 0, 0]]),
-    alternatives=Alternatives(promised),
-  ).average_policy
-  np.testing.assert_allclose(answer[1:, 0], [0.4, 0.4, 0.2], atol=0.03)
-  unsafe = solvers.solve(
-    below,
-    algorithm=solvers.cfr_plus(),
-    num_iterations=4096,
-    beliefs=np.array([[0.41, 0.39, 0.2], [1, 0, 0]]),
-  ).average_policy
-  assert np.abs(np.asarray(unsafe)[1:, 0] - [0.4, 0.4, 0.2]).max() > 0.15
-
-
-@pytest.mark.parametrize("around", [solvers.cfr_avg, solvers.warm_started])
-def test_gadgets_inside_other_wrappers(around, x64):
-  setting = coin_toss()
-  _, answers = refined(
-    setting, Maxmargin(1), algorithm=around(solvers.cfr_plus()), num_iterations=8192
-  )
-  np.testing.assert_allclose(answers, [5 / 8, 3 / 8, 0], atol=5e-3)
-
-
-def test_what_cannot_be_solved_so_is_refused():
-  setting = coin_toss()
-  game, tree, policy, (guess,) = setting
-  below = games.build_public_tree(game, root=tree.history(int(guess)))
-  safe = solvers.with_gadget(solvers.cfr_plus(), Maxmargin(1))
-
-  def solve(alternatives=None, algorithm=safe):
-    solvers.solve(below, algorithm=algorithm, num_iterations=2, alternatives=alternatives)
-
-  with pytest.raises(ValueError, match=r"^alternatives=None, but Maxmargin\(searcher=1\) needs"):
-    solve()
-  with pytest.raises(ValueError, match=r"^alternatives belong to a gadget"):
-    solve(np.zeros(2), solvers.cfr_plus())
-  with pytest.raises(ValueError, match=r"^alternatives are player 1's, who searches"):
-    solve(Alternatives(np.zeros(2), player=1))
-  with pytest.raises(ValueError, match=r"^alternatives.value of shape \(3,\)"):
-    solve(np.zeros(3))
-  with pytest.raises(ValueError, match=r"^alternatives hold 500, but the subgame pays 1 at most"):
-    solve(np.array([0.0, 500.0]))
-  with pytest.raises(ValueError, match=r"^alternatives.value holds NaN"):
-    solve(np.array([0.0, np.nan]))
-  with pytest.raises(ValueError, match=r"^spread=None, but Distributional needs it"):
-    solve(np.zeros(2), solvers.with_gadget(solvers.cfr_plus(), Distributional(1)))
-  with pytest.raises(ValueError, match=r"must be of the CFR family"):
-    solvers.with_gadget(solvers.fictitious_play(), Maxmargin(1))
-  with pytest.raises(ValueError, match=r"^searcher=2 must be 0 or 1"):
-    solvers.with_gadget(solvers.cfr_plus(), Maxmargin(2))
-  with pytest.raises(ValueError, match=r"^searcher=1, but gadget is for player 0"):
-    solvers.refine(game, tree, policy, searcher=1, gadget=Maxmargin(0))
-  with pytest.raises(ValueError, match=r"^cut=3 leaves no subgames"):
-    solvers.refine(game, tree, policy, searcher=1, cut=3)
-  with pytest.raises(ValueError, match=r"holds a node below node"):
-    solvers.refine(game, tree, policy, searcher=1, cut=[0, int(guess)])

@@ -5,7 +5,6 @@ saw alone, so that all of them can be made beforehand, those further down the tr
 above.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,9 +16,9 @@ from games import CHANCE, Game, PublicTree
 from games.public_tree import Array
 from solvers import validation
 from solvers.growing.checks import check_function, check_prior, check_seeds
-from solvers.growing.continual.grounds import Grounds, make_grounds
-from solvers.growing.continual.next_start import Left, next_start
-from solvers.growing.continual.search_each import Found, How, Search, search_each
+from solvers.growing.continual.grounds import make_grounds
+from solvers.growing.continual.next_start import Left
+from solvers.growing.continual.search_each import How, search_next
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.simulate import child_slots
 from solvers.growing.states import StateFunction
@@ -64,6 +63,7 @@ def resolved_policies(
   check_function("leaf_values", leaf_values)
   check_function("network", network)
   batch_size = validation.check_integer("batch_size", batch_size)
+  validation.check_unstacked(tree)
   seeds, prior = check_seeds(seeds), check_prior(tree, prior)
   if tree.depth_limited:
     raise ValueError(
@@ -89,9 +89,18 @@ def resolved_policies(
       lefts = [kept.get((above[n], i), nothing) for n, i in filled]
       keys = jnp.stack([jax.random.fold_in(jax.random.key(seeds[i]), n) for n, i in filled])
       nodes = np.array([node for node, _ in filled])
-      rows = jax.tree.map(lambda *x: np.stack(x), *lefts), nodes, kind[nodes].astype(np.int32), keys
-      active = np.arange(batch_size) < len(some)
-      found = _searches(grounds, rows, active, search.rounds, params, prior, how)
+      found = search_next(
+        grounds,
+        jax.tree.map(lambda *x: np.stack(x), *lefts),
+        nodes,
+        kind[nodes].astype(np.int32),
+        keys,
+        np.arange(batch_size) < len(some),
+        how=how,
+        rounds=search.rounds,
+        params=params,
+        prior=prior,
+      )
       policy, left = jax.tree.map(np.asarray, (found.policy, found.left))
       for row, (node, i) in enumerate(some):
         if node in asked_again:
@@ -112,14 +121,3 @@ def _last_search(parent: np.ndarray, kind: np.ndarray, node: int, chain: str) ->
       return above
     above = int(parent[above])
   return None
-
-
-@functools.partial(jax.jit, static_argnames="how")
-def _searches(grounds: Grounds, rows, active, rounds, params, prior, how: How) -> Found:
-  """Searches for decisions `[B]`, given what the last searches left and who searches."""
-  left, nodes, searchers, keys = rows
-  starts = jax.vmap(functools.partial(next_start, grounds.tree))(left, nodes, searchers)
-  about = Search(starts.root, nodes, starts.beliefs, starts.promises)
-  return search_each(
-    grounds, about, keys, active, how=how, rounds=rounds, params=params, prior=prior
-  )

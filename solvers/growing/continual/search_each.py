@@ -1,5 +1,6 @@
 """Many searches of one game side by side, each in the smallest tree that it fits."""
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +10,7 @@ from jax import lax
 from games.public_tree import Array
 from solvers.growing.asked import Asked
 from solvers.growing.continual.grounds import Grounds
-from solvers.growing.continual.next_start import Left
+from solvers.growing.continual.next_start import Left, next_start
 from solvers.growing.gt_cfr import Given, Grown, grow
 from solvers.growing.resolving import Promises
 from solvers.growing.settings import GTCFR
@@ -121,6 +122,34 @@ def search_each(
   if how.leaf_values is not None:
     return found
   return _in_blocks(in_part, about, keys, active & small, found)
+
+
+@functools.partial(jax.jit, static_argnames="how")
+def search_next(
+  grounds: Grounds,
+  left: Left,
+  nodes: jax.Array,
+  searchers: jax.Array,
+  keys: jax.Array,
+  active: jax.Array,
+  *,
+  how: How,
+  rounds: int,
+  params: Any,
+  prior: jax.Array | None,
+) -> Found:
+  """Searches for `M` decisions, each from what another search above it left, or from none.
+
+  Args:
+    left: `[M, ...]` what was left.
+    nodes, searchers: `[M]` the decisions, and who searches.
+    grounds, keys, active, how, rounds, params, prior: as for `search_each`.
+  """
+  starts = jax.vmap(functools.partial(next_start, grounds.tree))(left, nodes, searchers)
+  about = Search(starts.root, nodes, starts.beliefs, starts.promises)
+  return search_each(
+    grounds, about, keys, active, how=how, rounds=rounds, params=params, prior=prior
+  )
 
 
 def _found(row: Search, grown: Grown, slots: jax.Array) -> Found:

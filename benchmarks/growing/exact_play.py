@@ -1,4 +1,4 @@
-"""How often growing-tree CFR loses to exact play: `python -m benchmarks.exact_play`.
+"""How often growing-tree CFR loses to exact play: `python -m benchmarks.growing.exact_play`.
 
 Leaves are worth nothing unless a checkpoint is given, so that a search sees only the ends of the
 game that it reaches; with one, leaves and priors are its network's, and searches those of its run

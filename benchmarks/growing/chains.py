@@ -1,6 +1,6 @@
 """Which search continual re-solving may start from: Player of Games' chains, measured exactly.
 
-`python -m benchmarks.studies.chains` prints one JSON line for each chain and number of updates: the
+`python -m benchmarks.growing.chains` prints one JSON line for each chain and number of updates: the
 exploitability of an agent that searches all of what is left at every decision, so that only the
 solver and the re-solving err, beside that of one solve of the whole game. With `--simulations`
 trees grow instead, from leaves worth nothing, which says what a network must add. `--lanes` counts

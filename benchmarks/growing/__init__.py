@@ -1,0 +1,1 @@
+"""Figures of searches in trees that grow."""

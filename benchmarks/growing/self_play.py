@@ -1,0 +1,86 @@
+"""Searches a second of self-play by searches that grow trees, and the memory that a step takes.
+
+`python -m benchmarks.growing.self_play` prints a JSON line: searches of play and of questions
+together, in steps after the first few, in which games all begin; and the bytes that a lane holds
+from one step to the next. The network is fresh: what a search costs hardly depends on what it
+knows.
+"""
+
+import dataclasses
+import functools
+import statistics
+import sys
+import time
+
+import jax
+import tyro
+
+from benchmarks import timing
+from rebel_jax import flags
+from rebel_jax.config.presets import get_preset
+from rebel_jax.devices import cpu_devices
+from rebel_jax.training.loop import place
+from rebel_jax.training.setup import make_setup
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Time self-play by searches that grow trees."""
+
+  preset: str = "pog_leduc"
+  """Preset; one whose searches grow trees."""
+  lanes: int | None = None
+  """Games side by side, all devices together; None for the preset's."""
+  warm_up: int = 6
+  """Steps before, at whose end games are at different points."""
+  steps: int = 8
+  """Steps that are timed together."""
+  repeats: int = 3
+  """How often; the median counts."""
+
+
+def measure(options: Options) -> dict:
+  """Returns the figures."""
+  config = get_preset(options.preset)
+  if not config.grows:
+    raise SystemExit(f"--preset {options.preset} must be one whose searches grow trees")
+  if options.lanes is not None:
+    config = config.replace(lanes=options.lanes)
+  # Learning is not what is timed: the buffer never fills.
+  config = config.replace(buffer_size=max(config.learning.buffer_size, 16 * config.self_play.lanes))
+  cpu_devices.share_cores(config)
+  setup = make_setup(config)
+  never = dataclasses.replace(setup.trainer, min_solves=2**30)
+  state, table = never.init(setup.table, 0, setup.mesh), place(setup.table, setup.mesh)
+  held = sum(x.nbytes for x in jax.tree.leaves(state.lanes) if hasattr(x, "nbytes"))
+  run = functools.partial(never.run, table, mesh=setup.mesh)
+  start = time.perf_counter()
+  state, _ = run(state, num_steps=1)
+  jax.block_until_ready(state)
+  first = time.perf_counter() - start
+  state, _ = run(state, num_steps=options.warm_up)
+  rates = []
+  for _ in range(options.repeats):
+    jax.block_until_ready(state)
+    before, start = int(state.solves), time.perf_counter()
+    state, _ = run(state, num_steps=options.steps)
+    solves = int(state.solves) - before
+    seconds = time.perf_counter() - start
+    rates.append((options.steps * config.self_play.lanes + solves) / seconds)
+  lanes = config.self_play.lanes
+  return {
+    "benchmark": "growing_self_play",
+    **timing.environment(),
+    "preset": options.preset,
+    "devices": setup.mesh.devices.size,
+    "lanes": lanes,
+    "simulations": config.growing.simulations,
+    "per_update": config.growing.per_update,
+    "searches_per_second": round(statistics.median(rates), 1),
+    "bytes_per_lane": round(held / lanes),
+    "first_call_seconds": round(first, 1),
+  }
+
+
+if __name__ == "__main__":
+  sys.exit(flags.command(lambda: timing.say(measure(tyro.cli(Options)))))

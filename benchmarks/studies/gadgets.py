@@ -1,0 +1,108 @@
+"""The gadgets of safe subgame solving in order, on a coarse blueprint (thesis, Tables 5.1 and 5.2).
+
+`python -m benchmarks.studies.gadgets` prints one JSON line for the blueprint of Leduc poker and one
+for each gadget: how exploitable the blueprint is once both players' subgames are solved anew where
+the card is dealt. Estimates are what the opponent gets when both play the blueprint, and their
+spread is how far its best response gets beyond that.
+"""
+
+import argparse
+import json
+import sys
+
+import jax
+import numpy as np
+
+import games
+import solvers
+from games import CHANCE, Game, PublicTree
+from rebel_jax import flags
+from solvers import BlueprintValues, Distributional, Maxmargin, Resolve
+
+METHODS = (
+  "unsafe",
+  "resolve",
+  "maxmargin",
+  "reach resolve",
+  "reach maxmargin",
+  "estimate resolve",
+  "estimate maxmargin",
+  "estimate distributional",
+  "reach estimate maxmargin",
+  "reach estimate distributional",
+)
+_GADGETS = {"resolve": Resolve, "maxmargin": Maxmargin, "distributional": Distributional}
+
+
+def blueprint(tree: PublicTree, updates: int) -> np.ndarray:
+  """Returns the average policy of vanilla CFR after so many updates."""
+  solved = solvers.solve(tree, algorithm=solvers.vanilla_cfr(), num_iterations=updates)
+  return np.asarray(solved.average_policy)
+
+
+def estimated(
+  game: Game, tree: PublicTree, policy: np.ndarray, searcher: int, nodes: np.ndarray
+) -> BlueprintValues:
+  """Returns what the opponent gets at `nodes` when both play on by `policy`, as promises.
+
+  Elsewhere they are those of its best response. The spread is how far that gets beyond these.
+  """
+  known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
+  placer, value = solvers.Placer(tree), np.array(known.value)
+  for node in nodes.tolist():
+    below = games.build_public_tree(game, root=tree.history(node)).astype(tree.dtype)
+    played = policy[placer.places(below, node)]
+    played[0] = 1.0  # the move that led here has been made
+    found = solvers.expected_values(below, played, beliefs=known.beliefs[node])
+    value[node] = found[1 - searcher]
+  return known._replace(value=value, spread=np.abs(known.value - value))
+
+
+def refine_both(
+  game: Game, tree: PublicTree, policy: np.ndarray, method: str, num_iterations: int
+) -> np.ndarray:
+  """Returns both players' refined policies, each found against the other's blueprint."""
+  *data, last = method.split()
+  nodes, refined = np.flatnonzero(np.asarray(tree.kind) == CHANCE), policy
+  for searcher in (0, 1):
+    known = estimated(game, tree, policy, searcher, nodes) if "estimate" in data else None
+    new = solvers.refine(
+      game,
+      tree,
+      policy,
+      searcher=searcher,
+      cut=nodes.tolist(),
+      gadget=None if last == "unsafe" else _GADGETS[last](searcher),
+      gifts=float("reach" in data),
+      known=known,
+      num_iterations=num_iterations,
+    )
+    refined = solvers.graft(tree, refined, [(np.arange(len(new)), new)], player=searcher)
+  return refined
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--blueprint", type=int, default=60, help="updates of vanilla CFR")
+  parser.add_argument("--iterations", type=int, default=2048, help="of each solve")
+  options = parser.parse_args()
+  with jax.enable_x64(True):
+    game = games.make("leduc_poker")
+    tree = games.build_public_tree(game)
+    policy = blueprint(tree, options.blueprint)
+    for method in ("blueprint", *METHODS):
+      refined = policy
+      if method != "blueprint":
+        refined = refine_both(game, tree, policy, method, options.iterations)
+      record = {
+        "benchmark": "gadgets",
+        "blueprint_updates": options.blueprint,
+        "iterations": options.iterations,
+        "method": method,
+        "exploitability": round(float(solvers.exploitability(tree, refined)), 4),
+      }
+      print(json.dumps(record), flush=True)
+
+
+if __name__ == "__main__":
+  sys.exit(flags.command(main))
