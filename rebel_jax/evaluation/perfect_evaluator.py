@@ -18,7 +18,7 @@ from rebel_jax.config.config import Config
 from rebel_jax.evaluation.resolving_evaluator import check_finite
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_search, make_state_network
-from solvers import GTCFR, gt_cfr_inserted
+from solvers import GTCFR, StateFunction, gt_cfr_inserted
 from solvers.metrics.minimax import Minimax, minimax
 
 # States of a game for which all are enumerated.
@@ -60,30 +60,6 @@ class PerfectEvaluator:
     self.search: GTCFR = make_search(config, evaluation=True)
     self.exact: Minimax | None = None
     self._counted = False
-    one = jnp.ones(1)
-    self._look = jax.jit(
-      jax.vmap(lambda s: (rules.actor(s), rules.legal_actions(s), rules.terminal_values(s, one, 0)))
-    )
-    self._follow = jax.jit(jax.vmap(jax.vmap(rules.next_state, (None, 0)), (0, None)))
-
-    @functools.partial(jax.jit, static_argnames="asks")
-    def think(params, states, keys, asks):
-      def one_of(state, key):
-        found = gt_cfr_inserted(
-          rules,
-          search=self.search,
-          key=key,
-          network=self.network if asks else None,
-          params=params,
-          root_state=state,
-          beliefs=jnp.ones((2, 1)),
-        )
-        policy = found.policy_at()[:, 0]
-        return jnp.argmax(jnp.where(rules.legal_actions(state), policy, -1.0))
-
-      return jax.vmap(one_of)(states, keys)
-
-    self._think = think
 
   def measure(
     self, params: Any, *, seeds: Sequence[int], progress: Callable[[int, int], None] | None = None
@@ -180,8 +156,8 @@ class PerfectEvaluator:
     """Returns who moves, what is legal `[n, A]`, where it leads, and what player 0 has won."""
     number = len(states)
     padded = np.concatenate([states, np.repeat(states[-1:], _padding(number), axis=0)])
-    actor, legal, won = (np.asarray(x)[:number] for x in self._look(padded))
-    after = np.asarray(self._follow(padded, np.arange(self.game.num_actions)))[:number]
+    actor, legal, won = (np.asarray(x)[:number] for x in _look(self.game, padded))
+    after = np.asarray(_follow(self.game, padded))[:number]
     return actor, legal & (actor != TERMINAL)[:, None], after, won[:, 0]
 
   def _choose(
@@ -193,13 +169,58 @@ class PerfectEvaluator:
     asks: bool = True,
   ) -> np.ndarray:
     """Returns the moves of agents of `seeds` in states that are numbered by `places`: `[n]`."""
-    keys = jax.vmap(lambda seed, place: jax.random.fold_in(jax.random.key(seed), place))
+    network = self.network if asks else None
     found = []
     for start in range(0, len(states), _BLOCK):
       some = np.minimum(np.arange(start, start + _BLOCK), len(states) - 1)
-      drawn = keys(seeds[some].astype(np.uint32), places[some])
-      found.append(np.asarray(self._think(params, states[some], drawn, asks)))
+      numbers = seeds[some].astype(np.uint32), places[some]
+      chosen = _think(self.game, self.search, network, params, states[some], *numbers)
+      found.append(np.asarray(chosen))
     return np.concatenate([np.zeros(0, int), *found])[: len(states)]
+
+
+@functools.partial(jax.jit, static_argnames=("game", "search", "network"))
+def _think(
+  game: DeviceGame,
+  search: GTCFR,
+  network: StateFunction | None,
+  params: Any,
+  states: jax.Array,
+  seeds: jax.Array,
+  places: jax.Array,
+) -> jax.Array:
+  """Returns the likeliest move of a search from each of `states` `[M, S]`: `[M]`."""
+
+  def one_of(state: jax.Array, seed: jax.Array, place: jax.Array) -> jax.Array:
+    found = gt_cfr_inserted(
+      game,
+      search=search,
+      key=jax.random.fold_in(jax.random.key(seed), place),
+      network=network,
+      params=params,
+      root_state=state,
+      beliefs=jnp.ones((2, 1)),
+    )
+    legal = game.legal_actions(state)
+    return jnp.argmax(jnp.where(legal, found.policy_at()[:, 0], -1.0))
+
+  return jax.vmap(one_of)(states, seeds, places)
+
+
+@functools.partial(jax.jit, static_argnames="game")
+def _look(game: DeviceGame, states: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+  """Returns who moves `[n]`, what is legal `[n, A]`, and what player 0 has won `[n, 1]`."""
+  one = jnp.ones(1)
+  return jax.vmap(
+    lambda s: (game.actor(s), game.legal_actions(s), game.terminal_values(s, one, 0))
+  )(states)
+
+
+@functools.partial(jax.jit, static_argnames="game")
+def _follow(game: DeviceGame, states: jax.Array) -> jax.Array:
+  """Returns where each move leads: `[n, A, S]`."""
+  actions = jnp.arange(game.num_actions)
+  return jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None))(states, actions)
 
 
 def _rise(plies: Sequence[_Ply]) -> tuple[np.ndarray, np.ndarray]:
