@@ -301,11 +301,9 @@ _ALL = (
     examples=1_000_000,
     evaluate_every=100_000,
   ),
-  Config().replace(
-    **_GROWING,
-    preset="pog_glasses",
-    game="scotland_yard",
-    simulations=100,
+  _growing(
+    "pog_glasses",
+    "scotland_yard",
     lanes=8,
     uses_per_example=8.0,
     buffer_size=16_384,
