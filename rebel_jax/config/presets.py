@@ -246,17 +246,6 @@ _ALL = (
     examples=60_000,
     evaluate_every=20_000,
   ),
-  Config().replace(
-    **_GROWING,
-    preset="pog_glasses",
-    game="scotland_yard",
-    simulations=100,
-    lanes=8,
-    uses_per_example=8.0,
-    buffer_size=16_384,
-    examples=20_000,
-    evaluate_every=20_000,
-  ),
 )
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _ALL}
