@@ -10,6 +10,7 @@ from games.testing import check_rules
 
 RIVER = "river_endgame_holdem"
 PLAYED = {
+  "scotland_yard": lambda: games.make("scotland_yard"),
   "kuhn_poker": lambda: games.make("kuhn_poker"),
   "coin_toss": lambda: games.make("coin_toss"),
   "matrix_game": lambda: games.make("matrix_game"),
