@@ -27,6 +27,7 @@ from games.rules.leduc_poker import LeducPoker
 from games.rules.liars_dice import LiarsDice
 from games.rules.matrix_game import MatrixGame
 from games.rules.rock_paper_scissors import RockPaperScissors
+from games.rules.scotland_yard import ScotlandYard
 from games.rules.tic_tac_toe import TicTacToe
 from games.stack import stack_trees
 from games.tabulate import Tabulated, tabulate
@@ -56,6 +57,7 @@ __all__ = [
   "PublicTree",
   "RiverEndgame",
   "RockPaperScissors",
+  "ScotlandYard",
   "SmallHoldem",
   "TableGame",
   "Tabulated",

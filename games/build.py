@@ -12,7 +12,7 @@ from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.kinds import LEAF
 from games.origin import origin_of
 from games.pairs import Pairs
-from games.public_tree import Level, PublicTree, TreeStructure, plan_sweeps
+from games.public_tree import Level, PublicTree, TreeStructure, note_changes, plan_sweeps
 from games.size import MAX_BYTES, check_max_bytes, check_size
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
@@ -295,6 +295,8 @@ def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray)
     np.asarray(game.payoff_index(ends), int), np.asarray(game.pair_index(ends), int)
   )
   structure = add_payoff_runs(structure, payoff_index, gathered=kept.gathered)
+  if infostate_parent is not None:
+    structure = note_changes(structure, infostate_parent, possible)
   players = (0, 1)
   tree = PublicTree(
     parent=np.concatenate(parent).astype(np.int32),

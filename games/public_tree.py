@@ -25,6 +25,7 @@ __all__ = [
   "PublicTree",
   "TreeStructure",
   "check_is_tree",
+  "note_changes",
   "plan_sweeps",
 ]
 
@@ -43,6 +44,8 @@ class Level:
     parent_actor: 0, 1 or `CHANCE` if every node here was reached by that actor's move,
       None if that differs between nodes or between stacked trees.
     movers: every actor by whose move a node here was reached; empty if that is not known.
+    changed: for each player the nodes here, `(start, stop)`, among which all are where its
+      infostates are not numbered as at the parent; None if that is not known.
     payoff_runs: `(table, start, stop)` for each run of this level's terminal nodes, counted
       from the first of them, that share a payoff table; None if there are many, or if they
       differ between stacked trees.
@@ -58,6 +61,7 @@ class Level:
   payoff_runs: tuple[tuple[int, int, int], ...] | None = None
   sliced: bool = True
   movers: tuple[int, ...] = ()
+  changed: tuple[tuple[int, int], tuple[int, int]] | None = None
 
   @property
   def size(self) -> int:
@@ -112,6 +116,8 @@ _FEW_OUTCOMES = 8  # of chance
 _MAX_RUNS_DEALT = 8
 _SMALL_SHARE = 1 / 64  # of a tree's nodes: a level too small for its speed to matter
 _LARGE_TREE = 2**14
+_MANY_INFOSTATES = 32  # of hidden moves
+_MAX_RUNS_HIDDEN = 2
 
 
 def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
@@ -131,6 +137,35 @@ def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
     most = 2 if small else (_MAX_RUNS_DEALT if dealt else _MAX_RUNS)
     planned.append(dataclasses.replace(level, sliced=len(level.runs) <= most))
   return TreeStructure(tuple(planned))
+
+
+def note_changes(
+  structure: TreeStructure, infostate_parent: np.ndarray, possible: np.ndarray | None
+) -> TreeStructure:
+  """Returns `structure` with the nodes of each level noted at which infostates change.
+
+  Where infostates are many, rows are long: gathering them costs nothing beside the rest, and levels
+  of more than a few runs are not sliced, which would take minutes to compile.
+
+  Args:
+    structure: of one tree, or common to a stack of them.
+    infostate_parent: `[..., N, P, H]`.
+    possible: `[..., N, P, H]`; None if all are, everywhere.
+  """
+  moved = infostate_parent != np.arange(infostate_parent.shape[-1])
+  if possible is not None:
+    moved &= possible
+  moved = moved.any(axis=-1).reshape(-1, *moved.shape[-3:-1]).any(axis=0)  # [N, P]
+  levels = []
+  for level, start in zip(structure.levels, structure.offsets):
+    rows = moved[start : start + level.size]
+    first, last = rows.argmax(axis=0), len(rows) - rows[::-1].argmax(axis=0)
+    bounds = np.where(rows.any(axis=0), [first, last], 0)
+    changed = ((int(bounds[0, 0]), int(bounds[1, 0])), (int(bounds[0, 1]), int(bounds[1, 1])))
+    most = _MAX_RUNS_HIDDEN if infostate_parent.shape[-1] > _MANY_INFOSTATES else _MAX_RUNS
+    sliced = level.sliced and len(level.runs) <= most
+    levels.append(dataclasses.replace(level, changed=changed, sliced=sliced))
+  return TreeStructure(tuple(levels))
 
 
 _STATIC = {"static": True}  # for JAX: known while tracing

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from games.build import find_runs
+from games.build import add_payoff_runs, find_runs
 from games.kinds import LEAF, PADDING, TERMINAL
 from games.pairs import most_hands_per_card
-from games.public_tree import Level, PublicTree, TreeStructure, plan_sweeps
+from games.public_tree import Level, PublicTree, TreeStructure, note_changes, plan_sweeps
 
 # What an array holds where a stacked tree has no node, leaf or terminal node. A padded
 # infostate counts as possible so that beliefs stay finite; its reach is zero all the same.
@@ -21,6 +21,8 @@ _FILL = {
   "possible": True,
   "dealt": -1,
 }
+# With more than these, a payoff table for each terminal node is more than there is room for.
+_MANY_INFOSTATES = 32
 # Fields that are joined for the batch as a whole rather than placed tree by tree.
 _JOINED = (
   "structure", "depth_limited", "compatible", "padded", "payoffs", "strengths", "num_cards",
@@ -75,6 +77,11 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     )
   columns["leaf_nodes"] = np.tile(np.flatnonzero(leaf_rank >= 0), (len(trees), 1))
   columns["terminal_nodes"] = np.tile(np.flatnonzero(terminal_rank >= 0), (len(trees), 1))
+  one_table = all(len(tree.payoffs) == 1 and tree.hands is None for tree in trees)
+  if one_table and trees[0].num_infostates > _MANY_INFOSTATES:
+    structure = add_payoff_runs(structure, np.zeros(structure.num_terminals, int), gathered=False)
+  if columns["infostate_parent"] is not None:
+    structure = note_changes(structure, columns["infostate_parent"], columns["possible"])
   for name in ("payoffs", "strengths"):
     columns[name] = _stack_tables([getattr(tree, name) for tree in trees])
   return PublicTree(

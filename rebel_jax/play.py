@@ -316,7 +316,8 @@ def _run(argv: Sequence[str], ask: Callable[[str], str], say: Callable[[str], No
     if grows:
       settings = dict(simulations=options.simulations, per_update=options.per_update)
     searcher = make_searcher(policy, **settings, seed=own)
-    say(f"{searcher.game!r}: the agent compiles its search, which takes some seconds.")
+    time = "up to two minutes, the first time" if grows else "some seconds"
+    say(f"{searcher.game!r}: the agent compiles its search, which takes {time}.")
     agent = searcher.agent(seed=own)
   run(Table(agent, ask, say, rng), options)
 

@@ -9,6 +9,7 @@ spread is how far its best response gets beyond that.
 import argparse
 import json
 import sys
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -17,7 +18,7 @@ import games
 import solvers
 from games import CHANCE, Game, PublicTree
 from rebel_jax import flags
-from solvers import BlueprintValues, Distributional, Maxmargin, Resolve
+from solvers import BlueprintValues, Distributional, Gadget, Maxmargin, Resolve
 
 METHODS = (
   "unsafe",
@@ -31,7 +32,11 @@ METHODS = (
   "reach estimate maxmargin",
   "reach estimate distributional",
 )
-_GADGETS = {"resolve": Resolve, "maxmargin": Maxmargin, "distributional": Distributional}
+_GADGETS: dict[str, Callable[[int], Gadget]] = {
+  "resolve": Resolve,
+  "maxmargin": Maxmargin,
+  "distributional": Distributional,
+}
 
 
 def blueprint(tree: PublicTree, updates: int) -> np.ndarray:

@@ -79,6 +79,8 @@ class ResolvingSearcher:
     self.settings: GTCFR = make_search(config, evaluation=True)
     self.game = config.make_game()
     whole = make_growing_grounds(self.game)
+    if num_games == 1:  # small trees for small parts compile anew, and spare one game little
+      whole = whole._replace(parts=None)
     self.tree = whole.tree
     self.slots = child_slots(self.tree.structure)  # [N, A] children, filled up with -1
     self._params = policy.params

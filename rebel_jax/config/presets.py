@@ -301,6 +301,15 @@ _ALL = (
     examples=1_000_000,
     evaluate_every=100_000,
   ),
+  _growing(
+    "pog_glasses",
+    "scotland_yard",
+    lanes=8,
+    uses_per_example=8.0,
+    buffer_size=16_384,
+    examples=20_000,
+    evaluate_every=20_000,
+  ),
 )
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _ALL}

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from games.public_tree import Array, Level, PublicTree
 
@@ -102,12 +103,21 @@ def _child_table(level: Level, counts: np.ndarray) -> np.ndarray:
   return table
 
 
+# With more infostates than this a CPU adds numbers one by one to where they belong; with fewer, and
+# elsewhere, all pairs of infostates are looked at, which has a fixed order.
+_MANY_INFOSTATES = 32
+
+
 def lift(tree: PublicTree, index: int, player: int, rows: jax.Array) -> jax.Array:
   """Reindexes rows of level `index` from the parents' infostates to the nodes' own."""
   if tree.infostate_parent is None:
     return rows
   start, stop = tree.structure.offsets[index : index + 2]
-  return jnp.take_along_axis(rows, tree.infostate_parent[start:stop, player], axis=1)
+  first, last = _changed(tree, index, player)
+  parents = tree.infostate_parent[start:stop, player][first:last]
+  if first == last:
+    return rows
+  return _with_rows(rows, first, last, jnp.take_along_axis(rows[first:last], parents, axis=1))
 
 
 def lower(
@@ -117,13 +127,47 @@ def lower(
   if tree.infostate_parent is None:
     return rows
   start, stop = tree.structure.offsets[index : index + 2]
-  parents = tree.infostate_parent[start:stop, player]  # [n, H]
-  from_parent = parents[:, :, None] == jnp.arange(tree.num_infostates)  # [n, H, H above]
   if tree.possible is not None:
-    from_parent &= tree.possible[start:stop, player][:, :, None]
+    possible = tree.possible[start:stop, player]
+    rows = jnp.where(possible, rows, -jnp.inf if maximum else 0.0)
+  first, last = _changed(tree, index, player)
+  if first == last:
+    return rows
+  parents = jnp.asarray(tree.infostate_parent)[start:stop, player][first:last]  # [n, H]
+  there = rows[first:last]
+  by_pairs = functools.partial(_lower_by_pairs, maximum=maximum)
+  if tree.num_infostates <= _MANY_INFOSTATES:
+    lowered = by_pairs(parents, there)
+  else:
+    one_by_one = functools.partial(_lower_one_by_one, maximum=maximum)
+    lowered = lax.platform_dependent(parents, there, cpu=one_by_one, default=by_pairs)
+  return _with_rows(rows, first, last, lowered)
+
+
+def _changed(tree: PublicTree, index: int, player: int) -> tuple[int, int]:
+  """Returns the nodes of level `index` among which `player`'s infostates change."""
+  level = tree.structure.levels[index]
+  return (0, level.size) if level.changed is None else level.changed[player]
+
+
+def _with_rows(rows: jax.Array, first: int, last: int, new: jax.Array) -> jax.Array:
+  if last - first == len(rows):
+    return new
+  return jnp.concatenate([rows[:first], new, rows[last:]])
+
+
+def _lower_by_pairs(parents: jax.Array, rows: jax.Array, *, maximum: bool) -> jax.Array:
+  from_parent = parents[:, :, None] == jnp.arange(rows.shape[1])  # [n, H, H above]
   if maximum:
     return jnp.where(from_parent, rows[:, :, None], -jnp.inf).max(axis=1)
   return jnp.where(from_parent, rows[:, :, None], 0.0).sum(axis=1)
+
+
+def _lower_one_by_one(parents: jax.Array, rows: jax.Array, *, maximum: bool) -> jax.Array:
+  node = jnp.arange(len(rows))[:, None]
+  if maximum:
+    return jnp.full_like(rows, -jnp.inf).at[node, parents].max(rows)
+  return jnp.zeros_like(rows).at[node, parents].add(rows)
 
 
 def chance_reach(tree: PublicTree, dtype) -> Levels:

@@ -17,6 +17,7 @@ from tests.random_game import RandomGame
 SMALL = {
   "kuhn": lambda: games.make("kuhn_poker"),
   "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
+  "scotland_yard": lambda: games.make("scotland_yard", rounds=2),
   "coin_toss": lambda: games.make("coin_toss", num_subgames=3),
   "matrix_game": lambda: games.make("matrix_game", payoffs=((1, -2), (0, 3), (-1, 5))),
   "leduc": lambda: games.make("leduc_poker"),

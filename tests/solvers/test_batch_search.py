@@ -1,5 +1,7 @@
 """Searching many different subgames at once gives what searching them one by one gives."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -199,7 +201,9 @@ def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
   table = stack_subgames(find_subgames(games.make("liars_dice", num_dice=1, num_faces=2), depth=1))
   tree = jax.tree.map(lambda x: jnp.asarray(x)[0], table.trees)
   params = make_params(tree)
-  iterates = search_iterates(tree, algorithm, ITERATIONS, row_values, params)
+  iterates = jax.jit(search_iterates, static_argnums=(1, 2, 3))(
+    tree, algorithm, ITERATIONS, row_values, params
+  )
   assert iterates.policies.shape[0] == ITERATIONS // 2
 
   @jax.jit
@@ -216,12 +220,15 @@ def test_shared_start_gives_the_iterates_of_a_search_of_its_own(algorithm, x64):
   def join(levels):
     return jnp.concatenate([level[0] for level in levels])
 
-  here = make_problem(tree, tree.prior)
+  @jax.jit
+  def at_leaves(policy):
+    return beliefs_at_leaves(make_problem(tree, tree.prior), split_levels(tree, policy))
+
   for stop in (0, 3, 7):
     result = search(stop)
     np.testing.assert_allclose(iterates.policies[stop], join(result.policy), atol=1e-9)
-    levels = split_levels(tree, iterates.believed[stop])
-    np.testing.assert_allclose(beliefs_at_leaves(here, levels), result.leaf_beliefs[0], atol=1e-9)
+    believed = at_leaves(iterates.believed[stop])
+    np.testing.assert_allclose(believed, result.leaf_beliefs[0], atol=1e-9)
     if stop == 0:
       continue
     # CFR-AVG passes on the beliefs of the average until then, CFR-D those of the policy itself.
@@ -242,10 +249,13 @@ def test_leaf_values_of_another_shape_are_refused():
     return query.beliefs[:, 0, :1]
 
   with pytest.raises(ValueError, match=r"leaf_values returned .*must return shape \(4, 3\)"):
-    search_batch(
+    jax.eval_shape(
+      functools.partial(search_batch, leaf_values=one_column, num_rows=4, **settings),
       table.trees_at(np.zeros(2, int)), np.asarray(table.trees.prior)[[0, 0]],
       np.zeros(2, int), 2,
-      leaf_values=one_column, num_rows=4, **settings,
     )  # fmt: skip
   with pytest.raises(ValueError, match=r"leaf_values returned .*must return shape \(2, 3\)"):
-    search_iterates(tree, num_iterations=2, leaf_values=one_column, **settings)
+    jax.eval_shape(
+      functools.partial(search_iterates, num_iterations=2, leaf_values=one_column, **settings),
+      tree,
+    )

@@ -1,0 +1,75 @@
+"""Maps of Scotland Yard as data: stations, what connects them, where everyone starts.
+
+Player of Games, appendix C.2, measures on a small map, "glasses": Mr. X starts at station 6, two
+detectives at 1 and 11, all have five taxi cards, and all edges are of one kind. The paper shows the
+edges in a picture only (Figure 14), so those here are ours, chosen for a game in which neither
+side simply wins; numbers of the paper cannot be compared with any of this map.
+"""
+
+import dataclasses
+
+Edge = tuple[int, int, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Map:
+  """A map, and what the players have at the start.
+
+  Attributes:
+    name: for people.
+    edges: two stations and the kind of transport between them, which runs both ways. Stations
+      are numbered from 1.
+    mister_x: the station where Mr. X starts.
+    detectives: the station of each detective, in the order in which they move.
+    cards: how many cards of each kind Mr. X and every detective have.
+  """
+
+  name: str
+  edges: tuple[Edge, ...]
+  mister_x: int
+  detectives: tuple[int, ...]
+  cards: tuple[tuple[str, int], ...]
+
+  def __post_init__(self):
+    named = {station for a, b, _ in self.edges for station in (a, b)}
+    if not named or named != set(range(1, len(named) + 1)):
+      raise ValueError(
+        f"edges={self.edges!r} must connect stations 1, 2, 3, ... and leave out none"
+      )
+    if any(a == b for a, b, _ in self.edges) or len(set(self.edges)) < len(self.edges):
+      raise ValueError(f"edges={self.edges!r} must be different and join two stations each")
+    kinds = {kind for *_, kind in self.edges}
+    if kinds != {kind for kind, _ in self.cards} or len(kinds) < len(self.cards):
+      raise ValueError(f"cards={self.cards!r} must give a number for each kind of edge: {kinds}")
+    if any(not isinstance(number, int) or number < 1 for _, number in self.cards):
+      raise ValueError(f"cards={self.cards!r} must be positive numbers")
+    starts = (self.mister_x, *self.detectives)
+    if not self.detectives or len(set(starts)) < len(starts) or not set(starts) <= named:
+      raise ValueError(
+        f"mister_x={self.mister_x!r} and detectives={self.detectives!r} must be different stations "
+        "of the map, and at least one detective"
+      )
+
+  @property
+  def num_stations(self) -> int:
+    return max(max(a, b) for a, b, _ in self.edges)
+
+  @property
+  def kinds(self) -> tuple[str, ...]:
+    """The kinds of transport, in the order of `cards`."""
+    return tuple(kind for kind, _ in self.cards)
+
+
+def _glasses(name: str, left: tuple[tuple[int, int], ...]) -> Map:
+  """Returns a map of two lenses that share station 6, the right one the left one's mirror image."""
+  right = tuple((12 - a, 12 - b) for a, b in left)
+  edges = tuple((a, b, "taxi") for a, b in left + right)
+  return Map(name, edges, mister_x=6, detectives=(1, 11), cards=(("taxi", 5),))
+
+
+# Two pentagons, either with an edge both of whose ends are joined to the bridge, station 6.
+GLASSES = _glasses("glasses", ((1, 2), (1, 3), (2, 4), (3, 5), (4, 5), (4, 6), (5, 6)))
+# Two hexagons that share station 6. Its stations are of two colours, so nobody is ever landed on.
+GLASSES_HEXAGONS = _glasses("glasses_hexagons", ((1, 2), (2, 4), (4, 6), (6, 5), (5, 3), (3, 1)))
+
+MAPS: dict[str, Map] = {city.name: city for city in (GLASSES, GLASSES_HEXAGONS)}

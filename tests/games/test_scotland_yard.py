@@ -1,0 +1,282 @@
+"""Scotland Yard on paths against a referee on stations, and its rules on maps drawn for them."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS, Map
+from games.testing import check_game
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
+from tests import harness
+from tests import scotland_yard as referee
+from tests.trees import children_of
+
+# Detectives nearer to Mr. X than on the map itself, so that few rounds make a game.
+NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
+CASES = {"near": (NEAR, 3), "glasses": (GLASSES, 3), "hexagons": (GLASSES_HEXAGONS, 4)}
+
+
+def make(city, rounds, **parameters):
+  return games.make("scotland_yard", map_name=city, rounds=rounds, **parameters)
+
+
+def on_stations(city, rounds, **wrong):
+  edges = [edge[:2] for edge in city.edges]
+  return referee.grow(edges, city.mister_x, city.detectives, rounds, **wrong)
+
+
+def both(case):
+  """Returns the game, its tree, the referee's, and pairs of equal nodes of the two."""
+  game, root = make(*CASES[case]), on_stations(*CASES[case])
+  tree = games.build_public_tree(game)
+  child, pairs, pending = children_of(tree), [], [(0, root)]
+  actions = range(game.num_actions)
+  while pending:
+    n, node = pending.pop()
+    pairs.append((n, node))
+    names = {game.action_name(a): a for a in actions if (n, a) in child}
+    assert names.keys() == node.children.keys()
+    pending += [(child[n, names[name]], below) for name, below in node.children.items()]
+  assert len(pairs) == tree.num_nodes
+  return game, tree, root, pairs
+
+
+def stations(game, moved):
+  """Returns where Mr. X is with each path after so many moves, `[H]`."""
+  names = [game.infostate_name(0, h) for h in range(game.num_infostates)]
+  return np.array([int(name.split("-")[moved]) for name in names])
+
+
+def to_stations(game, tree, pairs, policy, *, forget=False):
+  """Returns the referee's form of a policy `[N, H]`; to `forget` what paths weigh is wrong."""
+  child, found = children_of(tree), {}
+  reach = np.ones((tree.num_nodes, game.num_infostates))
+  for n in range(tree.num_nodes):
+    above = tree.parent[n]
+    if n and tree.kind[above] == 0 and not forget:
+      reach[n] = reach[above][tree.infostate_parent[n, 0]] * policy[n]
+    elif n:
+      reach[n] = reach[above][tree.infostate_parent[n, 0]]
+  for n, node in pairs:
+    below = [child[n, a] for a in range(game.num_actions) if (n, a) in child]
+    if node.mover == "detective":
+      found[id(node)] = {None: np.array([policy[m, 0] for m in below])}
+    if node.mover != "mister_x":
+      continue
+    rows = {x: np.zeros(len(node.moves[x])) for x in node.rows()}
+    before, after = (stations(game, tree.state[n, 0] + more) for more in (0, 1))
+    for m in below:
+      if game.action_name(tree.action[m]) != "hidden":
+        continue
+      for h in np.flatnonzero(tree.possible[m, 0]):
+        above = tree.infostate_parent[m, 0, h]
+        x, y = before[above], after[h]
+        rows[x][node.moves[x].index(y)] += reach[n, above] * policy[m, h]
+    found[id(node)] = {x: row / row.sum() for x, row in rows.items()}
+  return found
+
+
+def value_on_paths(tree):
+  """Returns the value of the game by linear programming over the paths of a tree's arrays."""
+  names, equal, least = {}, [], []
+
+  def variable(*key):
+    return names.setdefault(key, len(names))
+
+  for n in range(tree.num_nodes):
+    worth, kids = variable(n, "worth"), np.flatnonzero(tree.parent == n)
+    paths = np.flatnonzero(tree.possible[n, 0])
+    if tree.kind[n] == games.TERMINAL:
+      scale = float(tree.payoff_scale[np.searchsorted(tree.terminal_nodes, n)])
+      equal.append([(worth, 1.0)] + [(variable(n, h), -scale) for h in paths])
+      continue
+    for kid in kids if tree.kind[n] != 0 else ():
+      held = np.flatnonzero(tree.possible[kid, 0])
+      above = tree.infostate_parent[kid, 0, held]
+      equal += [[(variable(n, i), 1.0), (variable(kid, h), -1.0)] for h, i in zip(held, above)]
+    if tree.kind[n] == 0:
+      for h in paths:
+        moves = [
+          (variable(kid, int(i)), -1.0)
+          for kid in kids
+          for i in np.flatnonzero(tree.possible[kid, 0] & (tree.infostate_parent[kid, 0] == h))
+        ]
+        equal.append([(variable(n, h), 1.0), *moves])
+    values = [variable(kid, "worth") for kid in kids]
+    if tree.kind[n] == 1:
+      least += [[(worth, 1.0), (value, -1.0)] for value in values]
+    else:
+      equal.append([(worth, 1.0)] + [(value, -1.0) for value in values])
+  return referee.solve_program(names, equal, least, [variable(0, 0)], variable(0, "worth"))
+
+
+@pytest.mark.parametrize(
+  ("city", "rounds", "seen", "stuck", "looked", "paths"),
+  [
+    (GLASSES_HEXAGONS, 5, 2_688, 40, 0, 82),
+    (GLASSES, 5, 6_444, 24, 5_296, 220),
+    (GLASSES, 3, 188, 0, 120, 30),
+  ],
+)
+def test_the_trees_are_as_large_as_those_counted_by_hand(city, rounds, seen, stuck, looked, paths):
+  """Public histories, a detective's look being no event, and ends where Mr. X is caught apart."""
+  game = make(city, rounds)
+  tree = games.build_public_tree(game)
+  names = np.array([game.action_name(a) for a in tree.action])
+  ends = tree.kind == games.TERMINAL
+  assert (ends & (names == "caught")).sum() == (tree.kind == games.CHANCE).sum() == looked
+  # One who loses with "no move" is Mr. X; detectives who stay go on.
+  assert (ends & (names == "no move") & (tree.kind[tree.parent] == 0)).sum() == stuck
+  assert tree.num_nodes == seen + stuck + 2 * looked == on_stations(city, rounds).count()
+  assert tree.possible[:, 0].sum(axis=1).max() == paths
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_trees_are_the_referees(case):
+  game, tree, _, pairs = both(case)
+  movers = {0: "mister_x", 1: "detective", games.CHANCE: "look", games.TERMINAL: "end"}
+  ends = dict(zip(tree.terminal_nodes.tolist(), tree.payoff_scale.tolist()))
+  for n, node in pairs:
+    assert movers[int(tree.kind[n])] == node.mover
+    moved = int(tree.state[n, 0])
+    assert set(stations(game, moved)[tree.possible[n, 0]].tolist()) == node.maybe
+    assert ends.get(n, 0) == node.payoff
+
+
+@pytest.mark.parametrize("case", ["near", "glasses"])
+def test_paths_and_stations_have_one_value(case, x64):
+  """Two linear programs, of which one does not know that paths meet."""
+  _, tree, root, _ = both(case)
+  assert value_on_paths(tree) == pytest.approx(referee.game_value(root), abs=1e-6)
+
+
+def test_control_a_mister_x_who_may_enter_detectives_stations_is_worth_more():
+  assert referee.game_value(on_stations(NEAR, 3)) == pytest.approx(0, abs=1e-6)
+  assert referee.game_value(on_stations(NEAR, 3, ghost=True)) == pytest.approx(1, abs=1e-6)
+  assert referee.game_value(on_stations(GLASSES, 4)) == pytest.approx(0.6, abs=1e-6)
+
+
+def test_exploitability_on_paths_is_that_on_stations(x64):
+  game, tree, root, pairs = both("near")
+  rng, problem = np.random.default_rng(3), make_problem(tree, tree.prior)
+
+  @harness.fast_to_compile
+  def measure(weights):
+    policy = join_levels(problem.normalise(problem.split(weights)))
+    return policy, solvers.best_response_values(tree, policy)
+
+  found = []
+  for _ in range(2):
+    weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
+    policy, best = map(np.asarray, measure(weights))
+    found.append(referee.best_response_values(root, to_stations(game, tree, pairs, policy)))
+    np.testing.assert_allclose(best, found[-1], atol=1e-6)
+  assert abs(found[0] - found[1]).max() > 1e-3  # a control: another policy has other values
+  # And where paths meet, what each weighs matters.
+  right, wrong = (to_stations(game, tree, pairs, policy, forget=x) for x in (False, True))
+  assert any(
+    abs(right[n][x] - row).max() > 0.01 for n, rows in wrong.items() for x, row in rows.items()
+  )
+
+
+def test_cfr_plus_finds_the_value_on_paths_and_on_stations(x64):
+  _, tree, root, _ = both("near")
+  algorithm = solvers.cfr_plus(averaging=1, alternating=False)
+  policy = solvers.solve(tree, algorithm=algorithm, num_iterations=600).average_policy
+  for best in (
+    solvers.best_response_values(tree, policy),
+    referee.best_response_values(root, referee.cfr_plus(root, 150)),
+  ):
+    assert -best[1] - 1e-9 <= 0 <= best[0] + 1e-9
+    assert best.sum() / 2 < 0.1
+
+
+# Rules on maps drawn for them.
+
+# 1 - 2 - 3 in a row, and a bus from 1 to 3.
+ROW = Map(
+  "row", ((1, 2, "taxi"), (2, 3, "taxi"), (1, 3, "bus")), 1, (3,), (("taxi", 1), ("bus", 1))
+)
+LINE = Map("line", ((1, 2, "taxi"), (2, 3, "taxi")), 1, (2,), (("taxi", 5),))
+
+
+def names(game, history):
+  legal = game.legal_actions(game.state_after(history)[None])[0]
+  return [game.action_name(a) for a in np.flatnonzero(legal)]
+
+
+def action(game, name):
+  return next(a for a in range(game.num_actions) if game.action_name(a) == name)
+
+
+def test_kinds_of_transport_cards_and_reveals_pass_the_shared_check():
+  check_game(make(ROW, 2, reveals=(2,)))
+
+
+def test_who_cannot_move_loses():
+  game = make(LINE, 2)
+  assert names(game, ()) == ["no move"]
+  after = game.next_states(game.initial_state()[None], np.array([action(game, "no move")]))
+  assert game.actor(after)[0] == games.TERMINAL
+  assert game.payoff_scale(after)[0] == -1
+
+
+def test_cards_are_used_up_and_show_how_mister_x_moved():
+  game = make(ROW, 2)
+  assert names(game, ()) == ["taxi hidden"]  # the detective stands where the bus goes
+  first = (action(game, "taxi hidden"),)
+  assert names(game, first) == ["bus to 1", "taxi to 2"]
+  free = (*first, action(game, "bus to 1"))
+  assert names(game, free) == ["no move"]  # Mr. X's only taxi card is gone, and no bus stops at 2
+  caught = (*first, action(game, "taxi to 2"))
+  assert names(game, caught) == ["caught"]  # nowhere else
+
+
+def test_detectives_who_cannot_move_stay():
+  city = dataclasses.replace(LINE, mister_x=3, detectives=(1, 2))
+  game = make(city, 1)
+  assert names(game, ()) == ["no move"]
+  game = make(dataclasses.replace(GLASSES, detectives=(1, 2, 3)), 1)
+  assert names(game, (action(game, "hidden"),)) == ["no move"]
+
+
+def test_a_reveal_leaves_one_station():
+  game = make(GLASSES, 2, reveals=(1,))
+  assert names(game, ()) == ["to 4", "to 5", "to 7", "to 8"]
+  assert "Mr. X at one of 5" in game.situation((action(game, "to 5"),))
+
+
+@pytest.mark.parametrize(
+  ("parameters", "message"),
+  [
+    ({"map_name": "glases"}, "did you mean 'glasses'"),
+    ({"rounds": 0}, "rounds=0 must be"),
+    ({"rounds": True}, "rounds=True must be"),
+    ({"reveals": (6,)}, r"reveals=\(6,\) must be"),
+    ({"reveals": 3}, "reveals=3 must be"),
+    ({"rounds": 12}, "more than 20000 paths"),
+  ],
+)
+def test_parameters_that_are_not_allowed(parameters, message):
+  with pytest.raises(ValueError, match=message):
+    games.make("scotland_yard", **parameters)
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    ({"edges": ((1, 2, "taxi"), (4, 2, "taxi"))}, "leave out none"),
+    ({"edges": ((1, 2, "taxi"), (1, 2, "taxi"), (2, 3, "taxi"))}, "different"),
+    ({"cards": (("bus", 1),)}, "for each kind"),
+    ({"cards": (("taxi", 0),)}, "positive"),
+    ({"detectives": (1,)}, "different stations"),
+    ({"detectives": ()}, "at least one detective"),
+  ],
+)
+def test_maps_that_are_not_allowed(change, message):
+  with pytest.raises(ValueError, match=message):
+    dataclasses.replace(LINE, **change)
