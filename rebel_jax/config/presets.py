@@ -279,10 +279,10 @@ _ALL = (
     td1_share=0.2,
     query_share=0.5,
     greedy_after=6,
-    uses_per_example=4.0,
+    uses_per_example=16.0,
     buffer_size=65_536,
-    examples=150_000,
-    evaluate_every=30_000,
+    examples=50_000,
+    evaluate_every=10_000,
   ),
   _growing(
     "pog_connect_four",

@@ -147,7 +147,7 @@ class PerfectEvaluator:
         if ply and rows.any():
           places = ply * len(seat) + np.flatnonzero(rows)
           seeds = np.full(len(places), seed)
-          chosen[rows] = self._choose(params, states[rows], seeds, places, asks)
+          chosen[rows] = self._choose(params, states[rows], seeds, places, asks=asks, block=_GAMES)
       states = np.where(alive[:, None], after[np.arange(len(seat)), chosen], states)
     *_, won = self._around(states)
     return float(np.where(seat == 0, won, -won).mean())
@@ -166,13 +166,18 @@ class PerfectEvaluator:
     states: np.ndarray,
     seeds: np.ndarray,
     places: np.ndarray,
+    *,
     asks: bool = True,
+    block: int = _BLOCK,
   ) -> np.ndarray:
-    """Returns the moves of agents of `seeds` in states that are numbered by `places`: `[n]`."""
+    """Returns the moves of agents of `seeds` in states that are numbered by `places`: `[n]`.
+
+    `block` of them are searched at a time, with the network if the agent `asks`.
+    """
     network = self.network if asks else None
     found = []
-    for start in range(0, len(states), _BLOCK):
-      some = np.minimum(np.arange(start, start + _BLOCK), len(states) - 1)
+    for start in range(0, len(states), block):
+      some = np.minimum(np.arange(start, start + block), len(states) - 1)
       numbers = seeds[some].astype(np.uint32), places[some]
       chosen = _think(self.game, self.search, network, params, states[some], *numbers)
       found.append(np.asarray(chosen))

@@ -80,7 +80,7 @@ def _exploitability(config: Config, rows: list[dict[str, Any]], last: dict[str, 
   if "not_lost_mean" in last:
     shown.append(("not lost", f"{last['not_lost_mean']:.2%} of games against exact play"))
   if "score_mean" in last:
-    shown.append(("score", f"{result(last)} ({conditions(last)})"))
+    shown.append(("played", f"{result(last)} ({conditions(last)})"))
   average = last.get("exploitability_average_policy")
   if average is not None:
     shown.append(("average policy", f"{average:.4f} (unsafe search, {last['iterations']:,})"))
