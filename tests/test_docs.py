@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Whose programs take longest to compile.
 SLOW_PAGES = [
-  ROOT / "docs" / f"{name}.md" for name in ("poker", "resolving", "safe_search", "transformations")
+  ROOT / "docs" / f"{name}.md"
+  for name in ("agent", "poker", "resolving", "safe_search", "transformations")
 ]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"python\s+-m\s+((?:benchmarks|rebel_jax)[\w.]*)((?:(?!python )[^`|])*)")

@@ -183,6 +183,7 @@ def test_exploitability_on_paths_is_that_on_stations(x64):
   )
 
 
+@pytest.mark.slow
 def test_cfr_plus_finds_the_value_on_paths_and_on_stations(x64):
   _, tree, root, _ = both("near")
   algorithm = solvers.cfr_plus(averaging=1, alternating=False)

@@ -231,6 +231,7 @@ def test_questions_are_states_that_searches_added():
   np.testing.assert_allclose(np.bincount(firsts, minlength=9) / len(firsts), 1 / 9, atol=0.05)
 
 
+@pytest.mark.slow
 def test_games_too_large_to_enumerate_are_played(monkeypatch):
   """Against the same search without a network, which a network that says nothing is."""
   monkeypatch.setattr(perfect_evaluator, "_MOST_STATES", 100)

@@ -9,7 +9,7 @@ import games
 import solvers
 from rebel_jax.config.presets import get_preset
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
-from rebel_jax.training import loop as training
+from rebel_jax.training import self_play
 from rebel_jax.training.setup import make_setup
 from solvers.xla import compiler_options
 from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
@@ -74,7 +74,7 @@ def test_inside_a_jit_there_are_no_options(num_faces):
   ],
 )
 def test_what_self_play_consists_of(preset, large, work, monkeypatch):
-  monkeypatch.setattr(training, "_LARGE", large)
+  monkeypatch.setattr(self_play, "_LARGE", large)
   setup = make_setup(get_preset(preset))
   if setup.mesh.devices.flat[0].platform != "cpu":
     work = Work.PLAIN

@@ -234,6 +234,7 @@ def test_priors_are_those_of_the_network_asked_last(x64):
   assert np.abs(np.asarray(later.tree.prior[1:3]) - expected).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_children_are_gathered_or_scattered(x64, monkeypatch):
   search = GTCFR(simulations=40, children=2)
   found = []
@@ -244,6 +245,7 @@ def test_children_are_gathered_or_scattered(x64, monkeypatch):
     np.testing.assert_allclose(getattr(found[0], name), getattr(found[1], name), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_tic_tac_toe_is_a_draw():
   """Leaves are worth nothing; with enough simulations neither is the start, and a loss is one."""
   game = games.TicTacToe()

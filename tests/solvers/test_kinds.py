@@ -261,6 +261,7 @@ def test_every_public_function_is_called():
     "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register", "register_on_device",
     "registered_algorithms", "registered_games", "registered_on_device", "RockPaperScissors",
+    "ScotlandYard",
     "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "TableGame", "Tabulated",
     "TicTacToe", "Transferable", "TreeStructure", "Variation", "Widened",
   }  # fmt: skip

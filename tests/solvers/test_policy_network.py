@@ -217,7 +217,7 @@ def test_the_learner_fits_a_known_policy():
   examples = jax.tree.map(lambda x: x[np.asarray(valid)], found)
   assert examples.policy.dtype == jnp.uint8
   learner = Learner("adam", 3e-3, 0, 300, len(examples.policy))
-  target = policy.make_target(Config(), case.game, Networks(trunk, network), learner)
+  target = policy.make_target(Config(), case.game, Networks(trunk, network, None), learner)
   params = jax.jit(target.init)(jax.random.key(0))
   state, losses = learner.optimizer().init(params), []
   update = jax.jit(target.update)
