@@ -6,7 +6,7 @@ import pkgutil
 from games import rules
 from games.build import build_public_tree
 from games.continuations import Extended, with_continuations
-from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, Variation
+from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 from games.on_device.game import DeviceGame
 from games.on_device.table_game import TableGame, table_game
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
@@ -64,7 +64,6 @@ __all__ = [
   "TicTacToe",
   "TreeStructure",
   "TurnEndgame",
-  "Variation",
   "build_public_tree",
   "make",
   "make_on_device",

@@ -8,9 +8,8 @@ their argument, so that numpy builds trees with them and JAX runs the same rules
 """
 
 import abc
-import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,23 +17,10 @@ from games.arrays import Rows
 from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs, HoleCards, Pairs
 
-__all__ = ["CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Variation"]
+if TYPE_CHECKING:
+  from games.template import Templates
 
-
-@dataclasses.dataclass(frozen=True)
-class Variation:
-  """A game and how to draw others like it, that one network can learn together.
-
-  All have as many infostates, actions and features, an infostate means the same in each, and their
-  payoffs are counted in the same unit.
-
-  Attributes:
-    base: the game itself, its infostates numbered as in the others.
-    draw: draws a variant; consumes numbers of the generator.
-  """
-
-  base: "Game"
-  draw: "Callable[[np.random.Generator], Game]"
+__all__ = ["CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game"]
 
 
 class Game(abc.ABC):
@@ -219,13 +205,23 @@ class Game(abc.ABC):
 
   # Shared by all games.
 
-  def vary(self, **how: Any) -> Variation:
-    """Returns the game's variants; which names `how` may have is the game's business.
+  def vary(self, **how: Any) -> "Game":
+    """Returns the game with something new in every play of it, as `how` names it.
 
     Raises:
-      ValueError: the game has none, or a value is not allowed.
+      ValueError: the game knows of nothing that may be new, or a value is not allowed.
     """
-    raise ValueError(f"vary={', '.join(how)} is not allowed: {self.name} has no variants")
+    raise ValueError(f"vary={', '.join(how)} is not allowed: {self.name} is always the same")
+
+  def templates(self) -> "Templates | None":
+    """Returns the shapes of the subgames of `depth="stage"`, to be filled in on the device.
+
+    None where these are not known; subgames are then written out beforehand.
+
+    Raises:
+      ValueError: of the game, but not with these parameters.
+    """
+    return None
 
   def state_after(self, history: Sequence[int]) -> np.ndarray:
     """Returns the public state `[S]` after the public actions in `history`.

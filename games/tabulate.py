@@ -3,7 +3,7 @@
 import numpy as np
 
 from games.arrays import lookup
-from games.game import CHANCE, TERMINAL, Game, Variation, check_is_game
+from games.game import CHANCE, TERMINAL, Game, check_is_game
 
 
 def tabulate(game: Game, *, max_states: int = 100_000) -> "Tabulated":
@@ -151,8 +151,7 @@ class Tabulated(Game):
     return self.game.infostate_name(player, infostate)
 
   def vary(self, **how):
-    others = self.game.vary(**how)
-    return Variation(tabulate(others.base), lambda rng: tabulate(others.draw(rng)))
+    return tabulate(self.game.vary(**how))
 
   def __repr__(self):
     return f"games.tabulate({self.game!r})"

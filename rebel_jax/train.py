@@ -85,7 +85,7 @@ def _default(argv: Sequence[str]) -> Config:
     # Where and for how long is this command's business, not the run's.
     default = default.replace(output_dir=str(run.folder), max_seconds=None)
   if asked.game not in (None, default.game):  # what belongs to another game
-    default = default.replace(game_params=(), variants=0, vary=())
+    default = default.replace(game_params=(), vary=())
   return default
 
 

@@ -36,6 +36,7 @@ class BetSizes:
       pot or the pot at first, then three quarters. `ALL_IN`, `Times` and `Geometric` are sizes too.
     all_in: whether all one's chips may go in everywhere, as a move of its own after the others.
     max_raises: raises that a round may have; None for any number.
+    all_in_after: raises in a round after which all-in is the only raise; None for any number.
     near_all_in: bets of at least this share of the player's chips become all-in; None for none.
     second: player 1's `fractions`; None if they are the same.
 
@@ -46,6 +47,7 @@ class BetSizes:
   fractions: Sizes
   all_in: bool = True
   max_raises: int | None = None
+  all_in_after: int | None = None
   near_all_in: float | None = None
   second: Sizes | None = None
 
@@ -53,8 +55,10 @@ class BetSizes:
     for rounds in self._players:
       _check_sizes(rounds)
     limit, near = self.max_raises, self.near_all_in
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-      raise ValueError(f"max_raises={limit!r} must be a whole number, or None for any number")
+    for name in ("max_raises", "all_in_after"):
+      most = getattr(self, name)
+      if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
+        raise ValueError(f"{name}={most!r} must be a whole number, or None for any number")
     if near is not None and (isinstance(near, bool) or not 0 < near <= 1):
       raise ValueError(f"near_all_in={near!r} must be a share of the chips, above 0 and at most 1")
     table, _ = self._table
@@ -114,17 +118,29 @@ class BetSizes:
     return kinds, amounts
 
   @property
+  def kinds(self) -> np.ndarray:
+    """`[players or 1, rounds, raises, num_slots]` 0 for none, 1 for fractions of the pot, others."""
+    return self._table[0]
+
+  @property
   def thousandths(self) -> np.ndarray:
     """`[players or 1, rounds, raises, num_slots]` thousandths of the pot, 0 for other sizes."""
     kinds, amounts = self._table
     return np.where(kinds == _POT, amounts, 0)
 
-  def amounts(self, rules: Betting, states: Rows) -> Rows:
+  def amounts(self, rules: Betting, states: Rows, fractions: Rows | None = None) -> Rows:
     """Returns what each size raises to: `[n, num_slots + 1]` chips, all-in last, -1 where none.
 
     The bets of a row differ, and each is legal.
+
+    Args:
+      rules: of betting.
+      states: `[n, NUM_COLUMNS or more]`.
+      fractions: `[n, size of thousandths]` for each state its own `thousandths`, flat; None for
+        those of the abstraction.
     """
     xp: Any = states.__array_namespace__()
+    stack = states[:, betting.STACK]
     may = rules.may_raise(states)
     if self.max_raises is not None:
       may &= states[:, betting.RAISES] < self.max_raises
@@ -136,13 +152,19 @@ class BetSizes:
       xp.minimum(states[:, betting.RAISES], raises - 1),
     )
     kinds, sizes = lookup(all_kinds, *key), lookup(all_amounts, *key)
+    if fractions is not None:
+      first = ((key[0] * rounds + key[1]) * raises + key[2]) * self.num_slots
+      places = first[:, None] + xp.arange(self.num_slots)
+      sizes = xp.where(kinds == _POT, xp.take_along_axis(fractions, places, axis=1), sizes)
     # More than this many times 1000 chips are all-in, and their product need not fit.
-    reach = lookup(rules.stack // np.maximum(all_amounts, 1) + 1, *key)
+    reach = stack[:, None] // xp.maximum(sizes, 1) + 1
+    if self.all_in_after is not None:
+      kinds = xp.where(states[:, betting.RAISES, None] < self.all_in_after, kinds, 0)
     least, used = rules.least_raise(states), np.unique(all_kinds)
     amounts: list[Any] = []
     for slot in range(self.num_slots):
       size, most, kind = sizes[:, slot], reach[:, slot], kinds[:, slot]
-      to = xp.full(size.shape, rules.stack)
+      to = stack
       there = may & (kind > 0)
       if _POT in used:
         to = xp.where(kind == _POT, _of_pot(rules, states, size, most), to)
@@ -155,39 +177,25 @@ class BetSizes:
         for bets in np.unique(all_amounts[all_kinds == _GEOMETRIC]).tolist():
           grown = lookup(_geometric(rules.stack, rules.dead, bets), rules.highest(states))
           to = xp.where((kind == _GEOMETRIC) & (size == bets), grown, to)
-      to = self._rounded_up(rules, states, xp.clip(to, least, rules.stack))
-      there &= (to < rules.stack) | (not self.all_in)
+      to = self._rounded_up(states, xp.clip(to, least, stack))
+      there &= (to < stack) | (not self.all_in)
       for other in amounts:
         there &= to != other
       amounts.append(xp.where(there, to, -1))
-    amounts.append(xp.where(may & self.all_in, rules.stack, -1))
+    amounts.append(xp.where(may & self.all_in, stack, -1))
     return xp.stack(amounts, axis=1)
 
-  def _rounded_up(self, rules: Betting, states: Rows, to: Rows) -> Rows:
+  def _rounded_up(self, states: Rows, to: Rows) -> Rows:
     """Returns `to` with bets of nearly all chips as all-in."""
     if self.near_all_in is None:
       return to
     xp: Any = states.__array_namespace__()
     first = states[:, betting.ACTOR] == 0
-    chips = rules.stack - xp.where(first, states[:, betting.PAID_0], states[:, betting.PAID_1])
+    stack = states[:, betting.STACK]
+    chips = stack - xp.where(first, states[:, betting.PAID_0], states[:, betting.PAID_1])
     kept = 1000 - int(np.floor(1000 * self.near_all_in + 0.5))
     may_keep = chips // 1000 * kept + chips % 1000 * kept // 1000
-    return xp.where(rules.stack - to <= may_keep, rules.stack, to)
-
-  def perturbed(self, rng: np.random.Generator, spread: float = 0.1) -> "BetSizes":
-    """Returns sizes each moved by up to `spread` of the pot (ReBeL, appendices C.2 and D)."""
-
-    def move(size: Size) -> Size:
-      if isinstance(size, Times | Geometric) or size == ALL_IN:
-        return size
-      return min(max(size + float(rng.uniform(-spread, spread)), 0.01), _MAX_FRACTION)
-
-    moved = [
-      tuple(tuple(tuple(move(size) for size in sizes) for sizes in counts) for counts in rounds)
-      for rounds in self._players
-    ]
-    second = None if self.second is None else moved[1]
-    return dataclasses.replace(self, fractions=moved[0], second=second)
+    return xp.where(stack - to <= may_keep, stack, to)
 
 
 def _check_sizes(rounds: Any) -> None:
@@ -254,8 +262,15 @@ TEH = BetSizes((((0.5, 1.0), (0.75,)),))
 LIBRATUS_ENDGAMES = BetSizes((((0.5, 1.0), (1.0,)),))
 # Appendix D has at most eight actions at a decision, of sizes that it does not print: these are
 # ours, within that number (fold, call, up to five sizes, all-in).
-HUNL = BetSizes((((0.33, 0.5, 0.75, 1.0, 2.0), (0.5, 1.0, 2.0), (1.0,)),))
-PRESETS = {"teh": TEH, "libratus_endgames": LIBRATUS_ENDGAMES, "hunl": HUNL}
+HUNL = BetSizes((((0.33, 0.5, 0.75, 1.0, 2.0), (0.5, 1.0, 2.0), (1.0,)),), all_in_after=4)
+# As little as makes sense, for CPUs: the pot or all-in.
+HUNL_SMALL = BetSizes((((1.0,),),), all_in_after=2)
+PRESETS = {
+  "teh": TEH,
+  "libratus_endgames": LIBRATUS_ENDGAMES,
+  "hunl": HUNL,
+  "hunl_small": HUNL_SMALL,
+}
 
 
 def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> BetSizes:

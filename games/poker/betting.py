@@ -11,7 +11,10 @@ import numpy as np
 from games.arrays import Rows, lookup, with_columns
 
 # Columns of a state of the betting.
-ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, START, NUM_COLUMNS = range(10)
+(
+  ROUND, ACTOR, PAID_0, PAID_1, LAST_RAISE, RAISES, ACTED, STATUS, START, STACK, NUM_COLUMNS,
+) = range(11)  # fmt: skip
+FOLD, CALL, FIRST_BET = range(3)  # actions of hold'em; bets follow each other
 _MAX_CHIPS = 2**30 - 1  # sums of two still fit into 32 bits
 GOING_ON, FOLDED_0, FOLDED_1, CLOSED = range(4)  # values of STATUS
 
@@ -22,8 +25,9 @@ class Betting:
 
   A state is a row of `NUM_COLUMNS` integers: the round, who acts, the chips that each player has
   put in since the hand began, the size of the last raise of the round, how many raises and actions
-  it has had, whether betting goes on, someone folded, or the round is closed, and the chips that
-  each player had put in when the round began.
+  it has had, whether betting goes on, someone folded, or the round is closed, the chips that each
+  player had put in when the round began, and the stack, the chips that can be lost: rules read it
+  there, so that hands with other stacks start from another state.
 
   The first bet of a round is at least the big blind, a raise at least the last one; all one's
   chips may always go in. No one bets more than the smaller stack. A round closes when both have
@@ -67,7 +71,7 @@ class Betting:
 
   @property
   def stack(self) -> int:
-    """The chips that can be lost: the smaller stack."""
+    """The chips that can be lost at the start: the smaller stack."""
     return min(self.stacks)
 
   @property
@@ -82,6 +86,7 @@ class Betting:
     state[[PAID_0, PAID_1]] = self.paid
     # A blind is a bet: the first raise must be at least as large.
     state[LAST_RAISE] = abs(self.paid[0] - self.paid[1])
+    state[STACK] = self.stack
     state[START] = self.paid[0] if self.paid[0] == self.paid[1] else 0
     if min(self.paid) == self.stack:
       state[STATUS] = CLOSED
@@ -99,7 +104,7 @@ class Betting:
 
   def may_raise(self, states: Rows) -> Rows:
     """Says where a player may still bet or raise: `[n]`."""
-    return (states[:, STATUS] == GOING_ON) & (self.highest(states) < self.stack)
+    return (states[:, STATUS] == GOING_ON) & (self.highest(states) < states[:, STACK])
 
   def least_raise(self, states: Rows) -> Rows:
     """Returns the least that a raise may bring a player's chips in the pot to: `[n]`.
@@ -108,7 +113,7 @@ class Betting:
     """
     xp = states.__array_namespace__()
     smallest = xp.maximum(states[:, LAST_RAISE], self.big_blind)
-    return xp.minimum(self.highest(states) + smallest, self.stack)
+    return xp.minimum(self.highest(states) + smallest, states[:, STACK])
 
   def check_raise(self, state: np.ndarray, to: int) -> int:
     """Returns `to` if raising to `to` chips in the pot is legal in one `state`.
@@ -122,8 +127,8 @@ class Betting:
     least = int(self.least_raise(state[None])[0])
     if to < least:
       raise ValueError(f"bet={to} is below the minimum: a player's chips in must reach {least}")
-    if to > self.stack:
-      raise ValueError(f"bet={to} is more than the smaller stack of {self.stack} chips")
+    if to > state[STACK]:
+      raise ValueError(f"bet={to} is more than the smaller stack of {state[STACK]} chips")
     return int(to)
 
   def fold(self, states: Rows) -> Rows:
@@ -135,7 +140,8 @@ class Betting:
     """Returns the states after the actor calls, or checks."""
     xp = states.__array_namespace__()
     new = self._pay(states, self.highest(states))
-    both_in = (new[:, PAID_0] == self.stack) & (new[:, PAID_1] == self.stack)
+    stack = states[:, STACK]
+    both_in = (new[:, PAID_0] == stack) & (new[:, PAID_1] == stack)
     closes = (states[:, ACTED] > 0) | both_in
     forgotten = {x: xp.where(closes, 0, new[:, x]) for x in (LAST_RAISE, RAISES, ACTED, START)}
     status = xp.where(closes, CLOSED, new[:, STATUS])
@@ -154,7 +160,7 @@ class Betting:
     xp = states.__array_namespace__()
     started = states[:, ROUND] + 1
     actor = lookup(self.first_to_act, xp.minimum(started, len(self.first_to_act) - 1))
-    status = xp.where(self.highest(states) == self.stack, CLOSED, GOING_ON)
+    status = xp.where(self.highest(states) == states[:, STACK], CLOSED, GOING_ON)
     new = {ROUND: started, ACTOR: actor, STATUS: status, START: self.highest(states)}
     return with_columns(states, new | {LAST_RAISE: 0, RAISES: 0, ACTED: 0})
 

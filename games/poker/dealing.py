@@ -29,8 +29,7 @@ class Dealing:
     deals: how many cards each deal has.
 
   Raises:
-    ValueError: a card is not in the deck or there twice, there are too few or too many, or too
-      many boards that could come of it.
+    ValueError: a card is not in the deck or there twice, or there are too few or too many.
   """
 
   deck: Deck
@@ -56,12 +55,6 @@ class Dealing:
         f"a deck of {number} cards is too small for {shown} on the board and two hands; "
         f"{shown + 2 * NUM_HOLE_CARDS} are needed"
       )
-    live = number - len(board)
-    if math.comb(live, sum(deals)) > _MAX_BOARDS:
-      raise ValueError(
-        f"deals={deals} from {live} cards make more than {_MAX_BOARDS} boards; start from a "
-        "later round or use a smaller deck"
-      )
 
   @property
   def num_deals(self) -> int:
@@ -76,23 +69,30 @@ class Dealing:
 
   @functools.cached_property
   def final(self) -> np.ndarray:
-    """`[K, cards]` all cards that can have been dealt in the end, in order."""
+    """`[K, cards]` all cards that can have been dealt in the end, in order.
+
+    Raises:
+      ValueError: they are too many to be listed.
+    """
     live = [card for card in range(self.deck.num_cards) if card not in self.board]
     total = sum(self.deals)
+    if math.comb(len(live), total) > _MAX_BOARDS:
+      raise ValueError(
+        f"deals={self.deals} from {len(live)} cards make more than {_MAX_BOARDS} boards, too many "
+        "for a tree of the whole game; start from a later round or use a smaller deck"
+      )
     sets = list(itertools.combinations(live, total))
     return np.array(sets, int).reshape(len(sets), total)
 
-  def shown(self, dealt: Rows) -> Rows:
-    """Returns which cards lie on the board, by those `dealt` `[n, k]`: `[n, cards of the deck]`."""
-    xp: Any = dealt.__array_namespace__()
-    cards = np.arange(self.deck.num_cards)
-    at_start = xp.asarray(np.isin(cards, self.board))
-    return (dealt[:, :, None] == xp.asarray(cards)).any(axis=1) | at_start
+  def shown(self, cards: Rows) -> Rows:
+    """Returns which cards are among those on the board, `cards` `[n, k]`: `[n, deck's cards]`."""
+    xp: Any = cards.__array_namespace__()
+    return (cards[:, :, None] == xp.arange(self.deck.num_cards)).any(axis=1)
 
-  def left(self, rounds: Rows, dealt: Rows) -> Rows:
-    """Returns which deals the cards on the board leave: `[n, num_deals]`."""
+  def left(self, rounds: Rows, cards: Rows) -> Rows:
+    """Returns which deals `cards` `[n, k]` on the board leave: `[n, num_deals]`."""
     xp: Any = rounds.__array_namespace__()
-    shown = self.shown(dealt)
+    shown = self.shown(cards)
     left = xp.zeros((len(shown), self.num_deals), bool)
     for index, sets in enumerate(self.sets):
       free = (rounds == index)[:, None]

@@ -85,6 +85,9 @@ class SmallHoldem(Holdem):
     big_blind: the smallest bet; the larger blind by default.
     first_to_act: who acts first in each round.
     bets: as for `TurnEndgame`.
+    flops: flops that a search of the deal looks at where it deals three cards, drawn for every hand
+      and unbiased: one of each suit class if as many as there are, 1,755 in the whole deck; 0 for
+      all of them, which few decks are small enough for.
   """
 
   name = "small_holdem"
@@ -99,6 +102,7 @@ class SmallHoldem(Holdem):
     big_blind: int | None = None,
     first_to_act: int | tuple[int, ...] = (0,),
     bets: Bets = (1.0,),
+    flops: int = 0,
   ):
     both = _both("blinds", blinds)
     least = max(both) if big_blind is None else big_blind
@@ -107,6 +111,27 @@ class SmallHoldem(Holdem):
       deals=_each(deals),
       rules=Betting(_both("stack", stack), both, least, _each(first_to_act)),
       bets=make_bet_sizes(bets, rounds=1 + len(_each(deals))),
+      flops=flops or None,
+    )
+
+
+class NoLimitHoldem(SmallHoldem):
+  """Whole no-limit hold'em between two: four rounds, blinds of 50 and 100 chips.
+
+  Player 0 has the small blind: it acts first before the flop, and last after it. The stacks are
+  those of the annual computer poker competition, which the paper plays (appendix C.1). No tree of
+  all of it can be made; self-play makes subgames as it meets them.
+
+  Args:
+    stack: chips of each player before the hand.
+    bets, flops: as for `SmallHoldem`.
+  """
+
+  name = "no_limit_holdem"
+
+  def __init__(self, stack: int | tuple[int, int] = 20_000, bets: Bets = "hunl", flops: int = 1_755):
+    super().__init__(
+      RANKS, SUITS, (3, 1, 1), (50, 100), stack, first_to_act=(0, 1), bets=bets, flops=flops
     )
 
 
@@ -134,6 +159,7 @@ def _both(name: str, chips: int | tuple[int, int]) -> tuple[int, int]:
   return chips, chips
 
 
+register("no_limit_holdem", NoLimitHoldem)
 register("river_endgame_holdem", RiverEndgame)
 register("small_holdem", SmallHoldem)
 register("turn_endgame_holdem", TurnEndgame)

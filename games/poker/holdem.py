@@ -8,20 +8,19 @@ import numpy as np
 
 from games.arrays import Rows, with_columns
 from games.game import CHANCE, TERMINAL, Game
-from games.poker import betting
+from games.poker import betting, words
 from games.poker.abstraction import BetSizes
-from games.poker.betting import Betting
+from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
 from games.poker.dealing import NO_CARD, Dealing
+from games.poker.flops import check_flops
 from games.poker.hands import evaluate
 from games.poker.notation.ranges import parse_range
-from games.poker.variation import vary_holdem
+from games.poker.streets import Streets
+from games.poker.variation import FIXED, Fresh, read_fresh
 
-FOLD, CALL, FIRST_BET = range(3)
-_FIRST_CARD = betting.NUM_COLUMNS  # the column after those of the betting
 # Columns of the features: numbers about the betting, both players' chips in the pot among them as
-# fractions of the stack, then a column for each card of the deck, 1 if it is shown.
-NUM_SCALARS = 8
+# fractions of the stack, and last a column for each card of the deck, 1 if it is shown.
 PAID = slice(6, 8)
 
 
@@ -40,8 +39,11 @@ class Holdem(Game):
   a player's update leaves alone half of the levels. It ends a round of betting, and what was bet on
   the way is forgotten: a deal's public state is the pot.
 
-  A public state is the betting state (`games.poker.betting`) and the cards dealt since the start,
-  -1 for those to come.
+  A public state is the betting state (`games.poker.betting`), the cards dealt since the start, -1
+  for those to come, and what is `fresh` in every hand: before those cards the ones that lie at the
+  start, after them the sizes of bets and a number that decides which flops searches look at.
+  Payoffs of a hand with another stack than `rules.stack` are counted as if it were that one, so
+  that a network, which sees chips as fractions of the stack, learns all of them in one unit.
 
   Attributes:
     deck: the cards there are.
@@ -50,7 +52,10 @@ class Holdem(Game):
     dealing: the sets of cards that these may be.
     rules: stacks, pot and minimum bets.
     bets: the abstraction.
-    chip: what a chip counts in payoffs.
+    fresh: what is drawn anew for every hand of self-play (`vary`); the game itself, of which trees
+      are made, stays the one that the other parameters say.
+    flops: how many outcomes of a deal of several cards a search looks at, drawn for every hand;
+      None for all.
     every_hand: whether hands that the board blocks are infostates too, of probability zero, so that
       infostates are the same on all boards.
   """
@@ -66,7 +71,8 @@ class Holdem(Game):
     rules: Betting | None = None,
     bets: BetSizes,
     added_bets: tuple[tuple[tuple[int, ...], int], ...] = (),
-    chip: float = 1.0,
+    fresh: Fresh = FIXED,
+    flops: int | None = None,
     every_hand: bool = False,
   ):
     self.deck = Deck() if deck is None else deck
@@ -75,14 +81,19 @@ class Holdem(Game):
     self.rules = Betting() if rules is None else rules
     self.bets = bets
     self._added_bets = added_bets
-    self.chip = float(chip)
-    self.every_hand = every_hand
+    self.fresh = fresh
+    self.flops = flops
+    self.every_hand = every_hand or fresh.board
     self.dealing = Dealing(self.deck, self.board, self.deals)
-    self.hole_cards = self.deck.hole_cards(() if every_hand else self.board)
+    check_flops(self.dealing, flops)
+    self.hole_cards = self.deck.hole_cards(() if self.every_hand else self.board)
     self.num_infostates = len(self.hole_cards)
     self.burn = FIRST_BET + bets.num_slots + 1 + len(added_bets)
     self.first_deal = self.burn + 1
     self.num_actions = self.first_deal + self.dealing.num_deals
+    # Columns of a state.
+    self._first_dealt = betting.NUM_COLUMNS + len(self.board) * fresh.board
+    self._first_size = self._first_dealt + sum(self.deals)
 
   @property
   def num_player_actions(self) -> int:
@@ -93,7 +104,11 @@ class Holdem(Game):
 
   def initial_state(self):
     dealt = np.full(sum(self.deals), NO_CARD)
-    return np.concatenate([self.rules.start(), dealt])
+    board = self.board if self.fresh.board else ()
+    sizes = self.bets.thousandths.reshape(-1) if self.fresh.bets is not None else ()
+    draw = () if self.flops is None else (0,)
+    parts = (self.rules.start(), board, dealt, sizes, draw)
+    return np.concatenate([np.asarray(part, np.int64) for part in parts])
 
   def actor(self, states):
     xp = states.__array_namespace__()
@@ -115,7 +130,10 @@ class Holdem(Game):
   def amounts(self, states: Rows) -> Rows:
     """Returns what each betting action raises to, -1 where it is not legal: `[n, bets]` chips."""
     xp: Any = states.__array_namespace__()
-    columns = [self.bets.amounts(self.rules, states)]
+    sizes = None
+    if self.fresh.bets is not None:
+      sizes = states[:, self.size_columns]
+    columns = [self.bets.amounts(self.rules, states, sizes)]
     for row, chips in self._added_bets:
       columns.append(xp.where((states == xp.asarray(row)).all(axis=1), chips, -1)[:, None])
     return xp.concat(columns, axis=1)
@@ -134,7 +152,7 @@ class Holdem(Game):
   def legal_deals(self, states: Rows) -> Rows:
     """Returns which deals exist: `[n, actions from first_deal on]`."""
     deals = (self.actor(states) == CHANCE) & ~self._burns(states)
-    left = self.dealing.left(states[:, betting.ROUND], self.dealt(states))
+    left = self.dealing.left(states[:, betting.ROUND], self.on_board(states))
     return left & deals[:, None]
 
   def next_states(self, states, actions):
@@ -160,7 +178,7 @@ class Holdem(Game):
     for index, number in enumerate(self.deals):
       here = states[:, betting.ROUND] == index
       for k in range(number):
-        column = _FIRST_CARD + len(columns)
+        column = self._first_dealt + len(columns)
         columns[column] = xp.where(here, cards[:, k], states[:, column])
     return with_columns(self.rules.next_round(states), columns)
 
@@ -193,16 +211,25 @@ class Holdem(Game):
 
   def parameters(self) -> dict[str, Any]:
     """Returns what `Holdem` is made from."""
-    names = ("deck", "board", "deals", "rules", "bets", "chip", "every_hand")
+    names = ("deck", "board", "deals", "rules", "bets", "fresh", "flops", "every_hand")
     return {name: getattr(self, name) for name in names} | {"added_bets": self._added_bets}
 
   def vary(self, **how):
-    return vary_holdem(self, how)
+    return self.replace(fresh=read_fresh(self, how))
+
+  def templates(self):
+    return Streets(self)
+
+  @property
+  def size_columns(self) -> slice:
+    """The columns of a state that hold the sizes of bets, where these are fresh."""
+    return slice(self._first_size, self._first_size + self.bets.thousandths.size)
 
   @property
   def named_cards(self) -> set[int]:
     """The cards after whose deal `with_bet` added a bet."""
-    return {card for row, _ in self._added_bets for card in row[_FIRST_CARD:]} - {NO_CARD}
+    cards = slice(betting.NUM_COLUMNS, self._first_size)
+    return {card for row, _ in self._added_bets for card in row[cards]} - {NO_CARD}
 
   # Private information.
 
@@ -312,17 +339,26 @@ class Holdem(Game):
     xp = states.__array_namespace__()
     paid = xp.minimum(states[:, betting.PAID_0], states[:, betting.PAID_1])
     paid = paid + self.rules.dead / 2 if self.rules.dead else paid
-    return xp.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid) * self.chip
+    paid = paid * (self.rules.stack / states[:, betting.STACK])
+    return xp.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid)
 
   def dealt(self, states: Rows) -> Rows:
     """Returns the cards dealt since the start, -1 for those to come: `[n, k]`."""
-    return states[:, _FIRST_CARD:]
+    return states[:, self._first_dealt : self._first_size]
+
+  def on_board(self, states: Rows) -> Rows:
+    """Returns all cards on the board, -1 for those to come: `[n, k]`."""
+    xp: Any = states.__array_namespace__()
+    if self.fresh.board:
+      return states[:, betting.NUM_COLUMNS : self._first_size]
+    board = xp.broadcast_to(xp.asarray(self.board, dtype=states.dtype), (len(states), len(self.board)))
+    return xp.concat([board, self.dealt(states)], axis=1)
 
   # What a network sees, and what a person reads.
 
   def features(self, states, player):
     xp = states.__array_namespace__()
-    stack, actor = self.rules.stack, self.actor(states)[:, None]
+    stack, actor = states[:, betting.STACK, None], self.actor(states)[:, None]
     paid = states[:, betting.PAID_0 : betting.PAID_1 + 1]
     columns = [
       xp.full((len(states), 1), player),
@@ -332,54 +368,23 @@ class Holdem(Game):
       states[:, betting.ACTED, None] > 0,
       states[:, betting.LAST_RAISE, None] / stack,
       paid[:, :: 1 if player == 0 else -1] / stack,
-      self.dealing.shown(self.dealt(states)),
+      self.dealing.shown(self.on_board(states)),
     ]
+    if self.fresh.stack is not None:  # elsewhere it is always the same
+      columns.insert(-1, self.rules.big_blind / stack)
     return xp.concat(columns, axis=1).astype(float)
 
   def action_name(self, action):
-    if action >= self.first_deal:
-      number = action - self.first_deal
-      names = {self.deck.names(sets[number]) for sets in self.dealing.sets if number < len(sets)}
-      return "deal " + " or ".join(sorted(names))
-    if action == self.burn:
-      return "burn"
-    if action < FIRST_BET:
-      return ("fold", "call")[action]
-    slot = action - FIRST_BET
-    if slot == self.bets.num_slots:
-      return "all-in"
-    return f"bet {slot + 1}" if slot < self.bets.num_slots else "added bet"
+    return words.action_name(self, action)
 
-  def describe(self, history: Sequence[int], action: int) -> str:
-    """Returns what `action` is after `history`, in chips: such as `bet to 2000`."""
-    state = self.state_after(history)[None]
-    if action >= self.first_deal:
-      sets = self.dealing.sets[int(state[0, betting.ROUND])]
-      return "deal " + self.deck.names(sets[action - self.first_deal])
-    if action == self.burn:
-      return "burn"
-    facing = bool(self.rules.may_fold(state)[0])
-    if action < FIRST_BET:
-      return "fold" if action == FOLD else ("call" if facing else "check")
-    to = int(self.amounts(state)[0, action - FIRST_BET])
-    all_in = " (all-in)" if to == self.rules.stack else ""
-    return f"{'raise' if facing else 'bet'} to {to}{all_in}"
+  def describe(self, history, action):
+    return words.describe(self, history, action)
 
-  def situation(self, history: Sequence[int]) -> str:
-    """Returns the board, the pot and what is left of the stacks, in chips."""
-    state = self.state_after(history)
-    shown = [card for card in (*self.board, *self.dealt(state[None])[0]) if card != NO_CARD]
-    paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
-    behind = [self.rules.stack - chips for chips in paid]
-    board = f"board {self.deck.names(shown)}, " if shown else ""
-    return f"{board}pot {sum(paid) + self.rules.dead}, stacks {behind[0]} and {behind[1]}"
+  def situation(self, history):
+    return words.situation(self, history)
 
   def explain(self):
-    return (
-      "Hold'em between two: each has two cards of their own, shares those on the board, and the "
-      "best five of the seven win the pot. Bets are named by the chips that a player will have "
-      "put in; what is won or lost is counted with what was in the pot at the start."
-    )
+    return words.EXPLAINED
 
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])

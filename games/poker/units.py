@@ -21,8 +21,8 @@ class Chips(NamedTuple):
 
 
 def in_units(game: Holdem, chips) -> Chips:
-  """Returns payoffs of `game`, its chips unless `Holdem.chip` says otherwise, in all units."""
-  value = float(chips) / game.chip
+  """Returns payoffs of `game`, chips of a hand with its own stack, in all units."""
+  value = float(chips)
   pot = game.rules.pot
   share = value / pot if pot else math.nan
   return Chips(value, share, 1000 * value / game.rules.big_blind)

@@ -1,24 +1,26 @@
-"""Other spots like a given one: stacks, pots, bets and boards drawn at random.
+"""What is new in every hand of self-play: stacks, pots, bets and boards drawn at random.
 
-ReBeL trains turn endgame hold'em on random stacks, bet sizes and boards, and measures it at one
-spot (appendix C.2).
+ReBeL trains hold'em on random stacks and bet sizes, turn endgame hold'em on random boards too, and
+measures it at one spot (appendices C.1 and C.2). All that a hand starts with is in its first public
+state, so hands differ in nothing but that.
 """
 
 import dataclasses
-import functools
 import re
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from games.game import Variation
+from games.poker import betting
 
 NAMES = ("stack", "pot", "bets", "board")
 
 
 @dataclasses.dataclass(frozen=True)
-class Ranges:
-  """What a variant is drawn from; None leaves the game's own.
+class Fresh:
+  """What every hand is drawn from; None leaves the game's own.
 
   Attributes:
     stack: least and greatest number of chips of each player before the hand.
@@ -33,48 +35,17 @@ class Ranges:
   board: bool = False
 
 
-def vary_holdem(game: Any, how: dict[str, Any]) -> Variation:
-  """Returns the variants of a game of hold'em.
+FIXED = Fresh()
+
+
+def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
+  """Returns what `Holdem.vary` is told.
 
   Args:
     game: the game.
-    how: `stack` and `pot`, each `LOW-HIGH` in chips, drawn uniformly; `bets`, a spread for
-      `BetSizes.perturbed`; `board`, `random` for as many cards of the deck as the game's has. What
-      is not named stays as it is.
-
-  Returns:
-    The variants. Both players of one have equal stacks, if these vary. A network sees chips as
-    fractions of the stack, so payoffs are counted such that all stacks are worth the same
-    (`Holdem.chip`). Where boards vary all pairs of the deck are infostates (`Holdem.every_hand`).
-
-  Raises:
-    ValueError: a name is unknown or a value not allowed.
-  """
-  ranges = _read(game, how)
-  base = game.replace(every_hand=True) if ranges.board else game
-  return Variation(base, functools.partial(_draw, base, ranges))
-
-
-def _draw(base: Any, ranges: Ranges, rng: np.random.Generator) -> Any:
-  rules = base.rules
-  changes: dict[str, Any] = {}
-  if ranges.board:
-    cards = rng.choice(base.deck.num_cards, len(base.board), replace=False)
-    changes["board"] = tuple(sorted(cards.tolist()))
-  if ranges.pot is not None:
-    half = int(rng.integers(ranges.pot[0] // 2, ranges.pot[1] // 2 + 1))
-    rules = dataclasses.replace(rules, paid=(half, half), dead=0)
-  if ranges.stack is not None:
-    stack = int(rng.integers(ranges.stack[0], ranges.stack[1] + 1))
-    rules = dataclasses.replace(rules, stacks=(stack, stack))
-    changes["chip"] = base.chip * base.rules.stack / stack
-  if ranges.bets is not None:
-    changes["bets"] = base.bets.perturbed(rng, ranges.bets)
-  return base.replace(rules=rules, **changes)
-
-
-def _read(game: Any, how: dict[str, Any]) -> Ranges:
-  """Returns what `how` says.
+    how: `stack` and `pot`, each `LOW-HIGH` in chips, drawn uniformly; `bets`, by how much of the
+      pot each size moves at most; `board`, `random` for as many cards of the deck as the game's
+      has. What is not named stays as it is.
 
   Raises:
     ValueError: a name is unknown or a value not allowed.
@@ -102,7 +73,45 @@ def _read(game: Any, how: dict[str, Any]) -> Ranges:
     raise ValueError(
       f"vary board={how['board']!r} must be 'random', in a game that starts with cards on the board"
     )
-  return Ranges(stacks, pot, _spread(how["bets"]) if "bets" in how else None, "board" in how)
+  bets = _spread(how["bets"]) if "bets" in how else None
+  if bets is not None and not game.bets.thousandths.any():
+    raise ValueError(f"vary bets={how['bets']!r} needs bets that are fractions of the pot")
+  return Fresh(stacks, pot, bets, "board" in how)
+
+
+def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
+  """Draws the first public states of hands: `[number, S]`, by what of them is `Holdem.fresh`.
+
+  Args:
+    game: the game.
+    key: consumed.
+    number: of hands.
+  """
+  fresh, keys = game.fresh, jax.random.split(key, 5)
+  start = jnp.asarray(game.initial_state(), jnp.int32)
+  states = jnp.tile(start, (number, 1))
+  if fresh.pot is not None:
+    half = jax.random.randint(keys[0], (number,), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
+    for column in (betting.PAID_0, betting.PAID_1, betting.START):
+      states = states.at[:, column].set(half)
+  if fresh.stack is not None:
+    stack = jax.random.randint(keys[1], (number,), fresh.stack[0], fresh.stack[1] + 1)
+    states = states.at[:, betting.STACK].set(stack)
+  if fresh.board:
+    order = jax.vmap(lambda k: jax.random.permutation(k, game.deck.num_cards))
+    board = jnp.sort(order(jax.random.split(keys[2], number))[:, : len(game.board)], axis=1)
+    first = betting.NUM_COLUMNS
+    states = states.at[:, first : first + board.shape[1]].set(board)
+  if fresh.bets is not None:
+    sizes = np.asarray(game.bets.thousandths.reshape(-1), np.int32)
+    most = round(1000 * fresh.bets)
+    moved = sizes + jax.random.randint(keys[3], (number, len(sizes)), -most, most + 1)
+    columns = game.size_columns
+    states = states.at[:, columns].set(jnp.where(sizes > 0, jnp.maximum(moved, 10), 0))
+  if game.flops is not None:
+    draw = jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)
+    states = states.at[:, -1].set(draw)
+  return states
 
 
 def _range(name: str, value: Any) -> tuple[int, int]:

@@ -4,8 +4,6 @@ import dataclasses
 import math
 from typing import Annotated, Any
 
-import numpy as np
-
 import games
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
@@ -19,7 +17,7 @@ _MAX_COUNT = 2**31 - 1
 _LATE_SHARE = 0.25
 # Settings that searches in trees that grow know nothing of, and that would be missed.
 _OF_REBEL = (
-  "variants", "late_iterations", "level_values", "share_start", "random_beliefs", "policy_network",
+  "vary", "late_iterations", "level_values", "share_start", "random_beliefs", "policy_network",
   "fused_network",
 )  # fmt: skip
 # Learning starts with as many batches in the buffer.
@@ -190,11 +188,10 @@ class Config:
     preset: Preset that the defaults of all other settings come from.
     game: Name of the game.
     game_params: Parameters of the game that differ from its usual ones, such as num_dice 2.
-    variants: How many games, drawn at random by vary and seed, self-play plays instead of the one
-      that game_params name, which evaluations measure; 0 for that one alone.
-    vary: What a variant of a hold'em game may change: stack LOW-HIGH (chips of each player before
-      the hand), pot LOW-HIGH (chips in it at the start), bets SPREAD (each bet size moves by up to
-      that much of the pot), board random (other cards).
+    vary: What is new in every hand of hold'em that self-play plays: stack LOW-HIGH (chips of each
+      player before the hand), pot LOW-HIGH (chips in it at the start), bets SPREAD (each bet size
+      moves by up to that much of the pot), board random (other cards). Evaluations measure the game
+      that game_params name.
     seed: Seed of all randomness; on one kind of device it decides the run.
   """
 
@@ -204,7 +201,6 @@ class Config:
     ("num_dice", 1),
     ("num_faces", 4),
   )
-  variants: Annotated[int, allowed.integer(0, 4_096)] = 0
   vary: Annotated[tuple[tuple[str, int | float | str], ...], allowed.pairs(int, float)] = ()
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   search: SearchSettings = SearchSettings()
@@ -286,7 +282,7 @@ class Config:
     return groups.from_dict(cls, fields, "config")
 
   def make_game(self) -> games.Game:
-    """Returns the game, its infostates numbered as in all its variants.
+    """Returns the game, with what `vary` says is new in every hand.
 
     Raises:
       ConfigError: there is no such game, no tree of it can be made beforehand, or it does not take
@@ -297,8 +293,11 @@ class Config:
         f"game={self.game!r} is played by searches that make their trees on the device, and cannot "
         "be used where a tree is made beforehand"
       )
-    game, variation = self._games()
-    return game if variation is None else variation.base
+    try:
+      game = games.make(self.game, **dict(self.game_params))
+      return game.vary(**dict(self.vary)) if self.vary else game
+    except (ValueError, TypeError) as error:
+      raise ConfigError(str(error)) from None
 
   @property
   def on_device(self) -> bool:
@@ -317,22 +316,6 @@ class Config:
       raise ConfigError(f"vary={self.vary} must be empty for game={self.game!r}")
     try:
       return games.make_on_device(self.game, **dict(self.game_params))
-    except (ValueError, TypeError) as error:
-      raise ConfigError(str(error)) from None
-
-  def make_variants(self) -> list[games.Game]:
-    """Returns the games that self-play plays instead of the game itself, none if that is played.
-
-    The seed decides which they are; more of them begin with the same ones.
-    """
-    _, variation = self._games()
-    rng = np.random.default_rng(self.seed)
-    return [] if variation is None else [variation.draw(rng) for _ in range(self.variants)]
-
-  def _games(self) -> tuple[games.Game, games.Variation | None]:
-    try:
-      game = games.make(self.game, **dict(self.game_params))
-      return game, game.vary(**dict(self.vary)) if self.vary else None
     except (ValueError, TypeError) as error:
       raise ConfigError(str(error)) from None
 
@@ -360,10 +343,6 @@ class Config:
       )
     if self.grows:
       self._check_growing()
-    if self.variants and not self.vary:
-      raise ConfigError(
-        f"variants={self.variants} must be 0 where vary is empty: then all would be the same game"
-      )
     rules = self.make_rules()
     if self.on_device and rules.num_infostates > 1:
       raise ConfigError(

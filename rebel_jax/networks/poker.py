@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.poker import Deck, Holdem
-from games.poker.holdem import NUM_SCALARS, PAID
+from games.poker.holdem import PAID
 from rebel_jax.networks.value import ValueNetwork, product
 
 
@@ -62,8 +62,9 @@ class CardNetwork(ValueNetwork):
     deck = Deck(self.table.ranks, self.table.suits)
     rank, suit = np.divmod(np.arange(deck.num_cards), len(deck.suits))
     rows = self.embeddings["rank"][rank] + self.embeddings["suit"][suit] + self.embeddings["card"]
-    cards = product(features[:, NUM_SCALARS:], rows, self.precision)
-    return self.public(jnp.concatenate([features[:, :NUM_SCALARS], cards], axis=-1))
+    scalars, shown = features[:, : -deck.num_cards], features[:, -deck.num_cards :]
+    cards = product(shown, rows, self.precision)
+    return self.public(jnp.concatenate([scalars, cards], axis=-1))
 
   def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
@@ -87,7 +88,7 @@ class PokerValueNetwork(CardNetwork):
     """Returns what the public features `[R, F]` say."""
     deck = Deck(self.table.ranks, self.table.suits)
     hands = deck.hole_cards(self.table.board)
-    shown = features[:, NUM_SCALARS:]
+    shown = features[:, -deck.num_cards :]
     live = (1.0 - shown[:, hands[:, 0]]) * (1.0 - shown[:, hands[:, 1]])
     return Encoded(super().encode(features), live, self.unit(features))
 

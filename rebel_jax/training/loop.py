@@ -107,10 +107,7 @@ class Trainer:
 
 
 def place(table: Any, mesh: Mesh) -> Any:
-  """Returns the subgames on every device of `mesh`, so that `Trainer.run` does not copy them anew.
-
-  Many variants of hold'em take gigabytes.
-  """
+  """Returns the subgames on every device of `mesh`, so that `Trainer.run` does not copy them anew."""
   return jax.device_put(table, NamedSharding(mesh, P()))
 
 

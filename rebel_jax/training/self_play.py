@@ -15,7 +15,6 @@ from solvers.search.batch import SearchResult, sample_stop, search_batch
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
 from solvers.search.subgames import Roots, Stage, Subgames
-from solvers.search.tables import SubgameTables
 from solvers.sweeps.levels import Levels, split_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Work
@@ -75,8 +74,8 @@ class SelfPlay:
       (`solvers.search.levelled_values`).
     share_start: whether one search of the game's start serves all lanes that begin a new game
       (`solvers.search.shared_start`); else each lane searches it by itself.
-    num_starts: number of variants whose start is searched each step, redrawn every step; at most as
-      many as there are.
+    num_starts: number of starts that are searched each step where games start in many ways, others
+      every step.
     random_beliefs: control: each subgame is solved at random beliefs instead of those that
       play led to (ReBeL, Figure 2).
   """
@@ -102,10 +101,9 @@ class SelfPlay:
     """Does what `self_play_step` says."""
     return self_play_step(table, self, lanes, params, key)
 
-  def work(self, table: SubgameTables) -> Work:
+  def work(self, table: Subgames) -> Work:
     """Returns whether a step spends its time in networks or in tables."""
-    trees = [stage.trees for stage in table.stages]
-    large = any(tree.num_nodes * tree.num_infostates >= _LARGE for tree in trees)
+    large = any(stage.table_entries >= _LARGE for stage in table.stages)
     return Work.TREES if large else Work.NETWORKS
 
 
@@ -151,19 +149,15 @@ class Played(NamedTuple):
   stats: SelfPlayStats
 
 
-def init_lanes(subgames: Subgames, num_lanes: int, key: jax.Array | None = None) -> Lanes:
-  """Returns lanes that all stand at the start of a game, of a variant drawn by `key`.
+def init_lanes(subgames: Subgames, num_lanes: int, key: jax.Array) -> Lanes:
+  """Returns lanes that all stand at the start of a game.
 
   Args:
     subgames: of the game.
     num_lanes: B.
-    key: consumed; needed if there are several starts.
+    key: consumed where starts are drawn.
   """
-  numbers = jnp.zeros(num_lanes, jnp.int32)
-  if subgames.num_starts > 1:
-    assert key is not None
-    numbers = jax.random.randint(key, (num_lanes,), 0, subgames.num_starts)
-  roots = subgames.starts(numbers)
+  roots = subgames.starts(key, num_lanes)
   return Lanes(roots, subgames.prior(roots), jnp.zeros((), jnp.int32))
 
 
@@ -329,12 +323,8 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
     lanes = init_lanes(subgames, settings.num_lanes, jax.random.fold_in(key, len(subgames.stages)))
     return Starts(lanes.roots, lanes.beliefs)
   key = jax.random.split(key, 5)[4]
-  numbers = jnp.arange(1)
-  if subgames.num_starts > 1:
-    numbers = jax.random.choice(
-      jax.random.fold_in(key, 4), subgames.num_starts, (settings.num_starts,), replace=False
-    )
-  chosen = subgames.starts(numbers)
+  number = 1 if subgames.one_start else settings.num_starts
+  chosen = subgames.starts(jax.random.fold_in(key, 4), number)
   iterates = shared_start.search_starts(
     stage,
     chosen,
@@ -359,7 +349,7 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
     trees=trees,
     node_features=stage.features_at(chosen),
     beliefs=trees.prior,
-    active=jnp.ones(len(numbers), bool),
+    active=jnp.ones(number, bool),
     average_policy=jax.vmap(split_levels)(trees, iterates.average_policy),
     result=None,
   )

@@ -32,14 +32,14 @@ from solvers import Algorithm, warm_started
 from solvers.search.find import FoundSubgames, find_subgames
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.subgames import Subgames
-from solvers.search.tables import SubgameTables
-from solvers.search.variants import stack_variants
+from solvers.search.tables import stack_stages
+from solvers.search.templates import TemplateSubgames
 
 # As in the paper: the probability of a uniform move by the one player that explores, and the
 # iterations that a policy network's policy counts as (appendix J).
 _EXPLORATION = 0.25
 _WARM_START = 15
-# Variants whose first subgame is searched each step, where searches of it are shared.
+# Starts that are searched each step, where games start in many ways and searches of it are shared.
 _NUM_STARTS = 8
 
 
@@ -138,20 +138,34 @@ def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
   return targets
 
 
-def make_tables(
-  config: Config, game: Game, subgames: FoundSubgames, targets: Sequence[Target]
-) -> SubgameTables:
-  """Stacks the subgames of training: all in one table, or one for each stage of the game.
+def make_training_subgames(
+  config: Config, game: Game, targets: Sequence[Target]
+) -> tuple[Subgames, FoundSubgames | None]:
+  """Returns the subgames that self-play plays, and all of the game if they can be written out.
 
-  Self-play plays the configuration's variants, if it has any, instead of `game`.
+  Those of a stage are made where they are needed if the game has templates; what is written out is
+  what evaluations measure.
+
+  Raises:
+    ConfigError: the depth is not allowed, or the game is too large and has no templates.
   """
-  variants, parts = config.make_variants(), [subgames]
-  if variants:
-    parts = [make_subgames(config, variant) for variant in variants]
   features = any(target.node_features for target in targets)
-  return stack_variants(
-    variants or [game], parts, by_stage=config.search.depth == "stage", node_features=features
-  )
+  templates = None
+  if config.search.depth == "stage":
+    try:
+      templates = game.templates()
+    except ValueError as error:
+      if config.vary:
+        raise ConfigError(f"vary={dict(config.vary)}: {error}") from None
+  if templates is None:
+    found = make_subgames(config, game)
+    by_stage = config.search.depth == "stage"
+    return stack_stages(game, found, by_stage=by_stage, node_features=features), found
+  try:
+    found_or_none: FoundSubgames | None = make_subgames(config, game)
+  except ConfigError:  # too many to be written out
+    found_or_none = None
+  return TemplateSubgames(templates, features), found_or_none
 
 
 def make_trainer(
@@ -173,8 +187,7 @@ def make_trainer(
   lanes = play.lanes // num_devices
   algorithm = make_algorithm(config, search.algorithm)
   # The start is no leaf: where it is a stage by itself and searched for all, no lane is there.
-  first = subgames.stages[0]
-  start_apart = play.share_start and first.num_subgames == subgames.num_starts
+  start_apart = play.share_start and subgames.starts_apart
   layers = []
   for number, stage in enumerate(subgames.stages):
     rows = max(stage.most_live, round(lanes * stage.most_live * play.rows_fraction))
@@ -199,7 +212,7 @@ def make_trainer(
     policy=make_search_policy(config, game),
     level_values=search.level_values,
     share_start=play.share_start,
-    num_starts=min(_NUM_STARTS, subgames.num_starts),
+    num_starts=1 if subgames.one_start else _NUM_STARTS,
     random_beliefs=play.random_beliefs,
   )
   most = max(_most_examples(target, self_play, subgames, play.lanes) for target in targets)
@@ -235,9 +248,10 @@ class Setup:
 
   Attributes:
     config, game: the configuration and its game.
-    subgames: all depth-limited subgames of the game; None where searches grow trees.
-    table: the subgames that self-play plays, in tables: those, or those of the game's variants; the
-      whole game where searches grow trees, or where it begins if they make their own.
+    subgames: all depth-limited subgames of the game; None where they are too many to be written
+      out, or searches grow trees.
+    table: the subgames that self-play plays, in tables or as templates; the whole game where
+      searches grow trees, or where it begins if they make their own.
     trainer: the compiled loop that training begins with.
     mesh: the devices.
   """
@@ -286,8 +300,7 @@ def make_setup(config: Config) -> Setup:
     whole, targets = make_growing_grounds(game), make_targets(config, game)
     trainer = make_growing_trainer(config, game, targets, mesh.devices.size)
     return Setup(config, game, None, whole, trainer, mesh)
-  subgames = make_subgames(config, game)
   targets = make_targets(config, game)
-  table = make_tables(config, game, subgames, targets)
+  table, subgames = make_training_subgames(config, game, targets)
   trainer = make_trainer(config, game, table, targets, mesh.devices.size)
   return Setup(config, game, subgames, table, trainer, mesh)

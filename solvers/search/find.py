@@ -17,13 +17,11 @@ class FoundSubgames(NamedTuple):
     trees: the trees, each in its own shape.
     successors: for each tree `[L]`, the entry that starts at each of its leaves.
     states: for each tree its root's public state `[S]`.
-    starts: the entries that start a game, more than one if these are of several variants.
   """
 
   trees: list[PublicTree]
   successors: list[np.ndarray]
   states: list[np.ndarray]
-  starts: tuple[int, ...] = (0,)
 
 
 def find_subgames(

@@ -121,7 +121,7 @@ def make_searching_agent(
     policy=policy,
     average_last=average_last,
     start=_stack(game, subgames, [0], policy),
-    tables=SubgameTables(tuple(stages), np.array(subgames.starts, np.int32)),
+    tables=SubgameTables(tuple(stages)),
     rooms=tuple(rooms),
   )
 

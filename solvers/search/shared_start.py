@@ -4,7 +4,7 @@ Every game starts at the same PBS, so with the same network every lane's first s
 up to where it stops. It is also the widest search and its result trains nothing, because the
 start is never a leaf. Searching it once a step and drawing many stopping iterations from it leaves
 the distribution of PBSs that self-play meets as it was, and most of the work for the rest. Where
-there are variants of a game, the starts of some of them are searched so, others every step.
+games start in many ways, some of them are searched so, others every step.
 """
 
 from typing import Any, NamedTuple

@@ -2,7 +2,8 @@
 
 Lanes of self-play, agents and evaluations hold *roots*, pytrees of integers that say which subgame
 comes next, and ask a `Subgames` for everything else. Tables of subgames written out beforehand
-(`tables.SubgameTables`) are one implementation.
+(`tables.SubgameTables`) are one implementation, templates that are filled where they are needed
+(`templates.TemplateSubgames`) another.
 """
 
 from typing import Any, Protocol
@@ -38,8 +39,8 @@ class Stage(Protocol):
     """Largest number of decisions of a subgame."""
 
   @property
-  def num_subgames(self) -> int:
-    """Number of subgames of the stage; a very large one if they cannot be counted."""
+  def table_entries(self) -> int:
+    """Entries of a solver's table for one subgame: nodes times infostates."""
 
   def holds(self, roots: Roots) -> jax.Array:
     """Says which of `roots` stand at this stage: `[B]`; other methods take any for one of them."""
@@ -61,18 +62,26 @@ class Stage(Protocol):
 
 
 class Subgames(Protocol):
-  """All subgames of a game, or of several variants of it."""
+  """All subgames of a game."""
 
   @property
   def stages(self) -> tuple[Stage, ...]:
     """The stages, earlier ones first; games start at the first."""
 
   @property
-  def num_starts(self) -> int:
-    """Number of different starts."""
+  def num_subgames(self) -> int | None:
+    """Number of different subgames; None where nobody counts them."""
 
-  def starts(self, numbers: jax.Array) -> Roots:
-    """Returns the roots of the starts of given `numbers` `[B]`, below `num_starts`."""
+  @property
+  def one_start(self) -> bool:
+    """Whether all games start alike."""
+
+  @property
+  def starts_apart(self) -> bool:
+    """Whether the subgames of the first stage are the starts and no others."""
+
+  def starts(self, key: jax.Array, number: int) -> Roots:
+    """Returns the roots of `number` starts; `key` is consumed where they are drawn."""
 
   def prior(self, roots: Roots) -> jax.Array:
     """Returns the beliefs at roots that start a game: `[B, P, H]`."""

@@ -39,6 +39,10 @@ class SubgameTable:
     return self.num_live.shape[0]
 
   @property
+  def table_entries(self) -> int:
+    return self.trees.num_nodes * self.trees.num_infostates
+
+  @property
   def depth_limited(self) -> bool:
     return self.trees.depth_limited
 
@@ -84,26 +88,31 @@ class SubgameTable:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class SubgameTables:
-  """The subgames of a game, or of its variants, in one table a stage; see `Subgames`.
+  """The subgames of a game in one table a stage; see `Subgames`.
+
+  Games start at root 0.
 
   Attributes:
-    stages: the tables; all starts are in the first.
-    start_roots: `[V]` the roots that start a game, one for each variant.
+    stages: the tables; root 0 is in the first.
   """
 
   stages: tuple[SubgameTable, ...]
-  start_roots: Array  # [V]
 
   @property
   def num_subgames(self) -> int:
     return sum(stage.num_subgames for stage in self.stages)
 
   @property
-  def num_starts(self) -> int:
-    return self.start_roots.shape[0]
+  def one_start(self) -> bool:
+    return True
 
-  def starts(self, numbers: jax.Array) -> jax.Array:
-    return jnp.asarray(self.start_roots)[numbers]
+  @property
+  def starts_apart(self) -> bool:
+    return self.stages[0].num_subgames == 1
+
+  def starts(self, key: jax.Array, number: int) -> jax.Array:
+    del key
+    return jnp.zeros(number, jnp.int32)
 
   def prior(self, roots: jax.Array) -> jax.Array:
     first = self.stages[0]
@@ -127,17 +136,25 @@ def stack_subgames(subgames: FoundSubgames, entries: Sequence[int] | None = None
   return SubgameTable(stacked, successor, live.sum(axis=1).astype(np.int32), row_of)
 
 
-def stack_groups(subgames: FoundSubgames, groups: Sequence[Sequence[int]]) -> SubgameTables:
-  """Stacks each of `groups`, lists of entries that together are all, into a table of its own.
+def stack_stages(
+  game: Game, subgames: FoundSubgames, *, by_stage: bool, node_features: bool = False
+) -> SubgameTables:
+  """Stacks the subgames of a game: all in one table, or one for each stage of the game.
 
-  Raises:
-    ValueError: a start is not in the first group.
+  Args:
+    game: the rules.
+    subgames: all of them.
+    by_stage: whether each stage has a table of its own, earliest first.
+    node_features: whether tables hold them.
   """
-  apart = set(subgames.starts) - set(groups[0])
-  if apart:
-    raise ValueError(f"entries {sorted(apart)} start a game; they must be in the first of groups")
-  stages = tuple(stack_subgames(subgames, x) for x in groups)
-  return SubgameTables(stages, np.array(subgames.starts, np.int32))
+  groups = [list(range(len(subgames.trees)))]
+  if by_stage:
+    stage = game.stages(np.stack(subgames.states))
+    groups = [np.flatnonzero(stage == number).tolist() for number in np.unique(stage)]
+  stages = [stack_subgames(subgames, group) for group in groups]
+  if node_features:
+    stages = [add_node_features(game, stage) for stage in stages]
+  return SubgameTables(tuple(stages))
 
 
 def decision_features(game: Game, trees: PublicTree) -> np.ndarray:

@@ -1,0 +1,237 @@
+"""Hold'em's subgames as templates: a round of betting, a deal, or a river dealt to all-in hands."""
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.game import CHANCE
+from games.kinds import LEAF, TERMINAL
+from games.poker import betting
+from games.poker.betting import CALL, FIRST_BET, FOLD
+from games.poker.flops import draw_flops
+from games.poker.hands import evaluate
+from games.poker.variation import FIXED, draw_states
+from games.template import Node, Template, make_template
+
+_FOLD_TABLE, _SHOWDOWN_TABLE = 0, 1
+_MOST_NODES = 20_000  # of a template: a program of more takes minutes to compile
+
+
+class Streets:
+  """The templates of a game of hold'em; see `games.template.Templates`.
+
+  They are, for each round, its betting and then the deal after it; last the deal after which hands
+  that are all-in are shown.
+
+  Args:
+    game: hold'em.
+
+  Raises:
+    ValueError: a round's shape depends on chips: its bets may reach all-in without being the move
+      all-in, raises have no end, or a player may have nothing left to bet with.
+  """
+
+  def __init__(self, game: Any):
+    self.game = game
+    self._check()
+    rounds = len(game.deals)
+    templates = []
+    for number in range(rounds + 1):
+      templates.append(make_template(self._betting(number)))
+      if number < rounds:
+        templates.append(make_template(self._deal(number, LEAF)))
+    if rounds:
+      templates.append(make_template(self._deal(rounds - 1, TERMINAL)))
+    self.templates: tuple[Template, ...] = tuple(templates)
+
+  @property
+  def one_start(self) -> bool:
+    """Whether all hands start in the same public state."""
+    return self.game.fresh == FIXED and self.game.flops is None
+
+  def starts(self, key: jax.Array, number: int) -> jax.Array:
+    """Returns public states that hands start in: `[number, S]`; `key` is consumed."""
+    return draw_states(self.game, key, number)
+
+  def number_of(self, states: jax.Array) -> jax.Array:
+    """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
+    stage, last = self.game.stages(states), len(self.game.deals) - 1
+    all_in = self.game.rules.highest(states) == states[:, betting.STACK]
+    shown = (stage == 2 * last + 1) & all_in
+    return jnp.where(shown & (last >= 0), len(self.templates) - 1, stage)
+
+  def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
+    """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
+    game, rules = self.game, self.game.rules
+    columns = [
+      rules.may_fold(states)[:, None],
+      states[:, betting.STATUS, None] == betting.GOING_ON,
+      game.amounts(states) >= 0,
+    ]
+    legal = jnp.concatenate(columns, axis=1)
+    chosen = jnp.minimum(actions, legal.shape[1] - 1)[:, None]
+    moves = jnp.take_along_axis(legal, chosen, axis=1)[:, 0]
+    cards = game.dealt_cards(states, actions)
+    on_board = (cards[:, :, None] == game.on_board(states)[:, None]) & (cards >= 0)[:, :, None]
+    deals = (game.actor(states) == CHANCE) & ~on_board.any(axis=(1, 2))
+    # Templates have a burn, and a deal, only where the round is over that far.
+    return jnp.where(actions >= game.burn, deals, moves)
+
+  def outcomes(self, template: int, state: jax.Array) -> tuple[jax.Array, jax.Array] | None:
+    """Returns the flops that a search looks at, and how many each stands for; None for all."""
+    number = self._sampled(template)
+    if number is None:
+      return None
+    sets, stand_for = draw_flops(self.game.deck, number, state[-1])
+    return self.game.first_deal + sets, stand_for
+
+  def possible(self, states: jax.Array) -> jax.Array:
+    """Returns which hands the board leaves: `[n, P, H]`."""
+    game = self.game
+    shown = game.dealing.shown(game.on_board(states))
+    hands = np.asarray(game.hole_cards)
+    free = ~(shown[:, hands[:, 0]] | shown[:, hands[:, 1]])
+    return jnp.repeat(free[:, None], 2, axis=1)
+
+  def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
+    """Returns the hands, and their strengths on the boards of the showdowns at `ends` `[T, S]`."""
+    game, tables = self.game, np.array(self.templates[template].payoff_index, int)
+    boards = [np.flatnonzero(tables == table)[0] for table in np.unique(tables[tables > 0])]
+    strengths = jnp.zeros((0, game.num_infostates), jnp.int32)
+    if boards:
+      strengths = self._strengths(game.on_board(ends[np.array(boards)]))
+    return {
+      "pair_weights": jnp.ones((1, 1, 1)),
+      "payoffs": jnp.ones((1, 1, 1)),
+      "compatible": False,
+      "hands": jnp.asarray(game.hole_cards, jnp.int32),
+      "strengths": strengths,
+      "num_cards": int(game.hole_cards.max()) + 1,
+      "hands_per_card": 0,
+    }
+
+  def _strengths(self, boards: jax.Array) -> jax.Array:
+    """Returns how strong hands are on `boards` `[K, k]`: `[K, H]`, -1 for those they block."""
+    hands = jnp.asarray(self.game.hole_cards)
+
+    def of(board: jax.Array) -> jax.Array:
+      cards = jnp.concatenate([hands, jnp.broadcast_to(board, (len(hands), len(board)))], axis=1)
+      blocked = (hands[:, :, None] == board).any(axis=(1, 2))
+      return jnp.where(blocked, -1, evaluate(self.game.deck, cards))
+
+    return jax.vmap(of)(boards)
+
+  # Shapes.
+
+  def _sampled(self, template: int) -> int | None:
+    """Returns how many outcomes of a deal are drawn, None where all are looked at."""
+    if template % 2 == 0:  # a round of betting
+      return None
+    deal = min(template // 2, len(self.game.deals) - 1)
+    return None if self.game.deals[deal] == 1 else self.game.flops
+
+  def _deal(self, number: int, kind: int) -> Node:
+    game, root = self.game, Node(CHANCE)
+    drawn = game.flops if game.deals[number] > 1 else None
+    count = len(game.dealing.sets[number]) if drawn is None else drawn
+    for outcome in range(count):
+      action = game.first_deal + outcome if drawn is None else -1
+      root.children.append((action, Node(kind, _SHOWDOWN_TABLE + outcome)))
+    return root
+
+  def _betting(self, number: int) -> Node:
+    rules = self.game.rules
+    actor = rules.first_to_act[min(number, len(rules.first_to_act) - 1)]
+    facing = number == 0 and rules.paid[0] != rules.paid[1]
+    return self._decision(number, actor, facing=facing, raises=0, acted=False, all_in=False)
+
+  def _decision(
+    self, number: int, actor: int, *, facing: bool, raises: int, acted: bool, all_in: bool
+  ) -> Node:
+    """Returns the tree below a decision of round `number`."""
+    node = Node(actor)
+    if facing:
+      node.children.append((FOLD, Node(TERMINAL, _FOLD_TABLE)))
+    called = self._closed(number, actor, all_in=all_in) if acted or all_in else self._decision(
+      number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False
+    )
+    node.children.append((CALL, called))
+    if all_in:
+      return node
+    bets = self.game.bets
+    go_on = functools.partial(
+      self._decision, number, 1 - actor, facing=True, raises=raises + 1, acted=True
+    )
+    if raises < self._sized_raises:
+      for slot in self._slots(number, actor, raises):
+        node.children.append((FIRST_BET + slot, go_on(all_in=False)))
+    if bets.max_raises is None or raises < bets.max_raises:
+      node.children.append((FIRST_BET + bets.num_slots, go_on(all_in=True)))
+    return node
+
+  def _closed(self, number: int, caller: int, *, all_in: bool) -> Node:
+    """Returns what follows when `caller` has closed round `number`."""
+    first = self.game.rules.first_to_act
+    if number == len(self.game.deals):
+      return Node(TERMINAL, _SHOWDOWN_TABLE)
+    leaf = Node(LEAF)
+    if all_in or first[min(number + 1, len(first) - 1)] == caller:
+      return leaf
+    burnt = Node(CHANCE)
+    burnt.children.append((self.game.burn, leaf))
+    return burnt
+
+  def _slots(self, number: int, actor: int, raises: int) -> list[int]:
+    """Returns which sizes a decision has."""
+    table = self.game.bets.thousandths
+    players, rounds, counts, _ = table.shape
+    key = min(actor, players - 1), min(number, rounds - 1), min(raises, counts - 1)
+    return np.flatnonzero(table[key]).tolist()
+
+  @functools.cached_property
+  def _sized_raises(self) -> int:
+    """How many raises of a size, not all-in, a round has at most."""
+    bets, rules, fresh = self.game.bets, self.game.rules, self.game.fresh
+    limits = [x for x in (bets.max_raises, bets.all_in_after) if x is not None]
+    sizes = bets.thousandths[bets.thousandths > 0]
+    if not len(sizes):
+      return 0
+    smallest = sizes.min() / 1000
+    if fresh.bets is not None:
+      smallest = max(smallest - fresh.bets, 0.01)
+    stack = rules.stack if fresh.stack is None else fresh.stack[1]
+    paid = max(rules.paid) if fresh.pot is None else fresh.pot[0] // 2
+    count, chips = 0, max(paid, 1)
+    while chips < stack and count <= min(limits, default=_MOST_NODES):
+      grown = chips + max((2 * chips + rules.dead) * smallest, rules.big_blind)
+      chips, count = math.floor(grown), count + 1
+    return min([count - 1, *limits])
+
+  def _check(self) -> None:
+    """Checks that shapes do not depend on chips.
+
+    Raises:
+      ValueError: they do.
+    """
+    game = self.game
+    kinds = np.unique(game.bets.kinds)
+    if not game.bets.all_in or len(kinds[kinds > 1]) or game.bets.near_all_in is not None:
+      raise ValueError(
+        "bets must be fractions of the pot, with all-in as a move of its own, for subgames that "
+        "are made on the device"
+      )
+    if len(game.parameters()["added_bets"]):
+      raise ValueError("bets added to one spot cannot be in subgames that are made on the device")
+    decisions, most = 2, self._sized_raises
+    for raises in reversed(range(most)):
+      slots = max(len(self._slots(r, 0, raises)) for r in range(len(game.deals) + 1))
+      decisions = 2 + slots * decisions
+      if decisions > _MOST_NODES:
+        raise ValueError(
+          f"bets allow {most} raises of a size in a round, more than a program holds; give them "
+          "all_in_after, such as 4"
+        )

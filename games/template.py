@@ -1,0 +1,248 @@
+"""Templates: static shapes of subgames, filled in on the device from a public state.
+
+A round of betting is a small tree whose shape depends on the round alone; chips and cards decide
+which of its moves are legal. What cannot happen is padding. So one compiled program makes, and
+searches, the subgames at any public states, and none of them is written out beforehand.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.build import add_payoff_runs, level_shape
+from games.game import Game
+from games.kinds import CHANCE, LEAF, PADDING, TERMINAL
+from games.public_tree import PublicTree, TreeStructure
+
+
+@dataclasses.dataclass(frozen=True)
+class Template:
+  """The common shape of subgames of one kind; static, compared by value.
+
+  Attributes:
+    structure: levels and runs, as in `PublicTree`.
+    action: `[N]` of each node, -1 at the root and where outcomes of chance are drawn.
+    kind: `[N]` of each node where it exists: who moves, `LEAF` or `TERMINAL`.
+    payoff_index: `[T]` table of each terminal node, as `Templates.pair_columns` has them.
+  """
+
+  structure: TreeStructure
+  action: tuple[int, ...]
+  kind: tuple[int, ...]
+  payoff_index: tuple[int, ...]
+
+  @functools.cached_property
+  def leaves(self) -> np.ndarray:
+    """`[L]` the leaves' places among the nodes."""
+    return np.flatnonzero(np.array(self.kind) == LEAF)
+
+  @functools.cached_property
+  def ends(self) -> np.ndarray:
+    """`[T]` the terminal nodes' places among the nodes."""
+    return np.flatnonzero(np.array(self.kind) == TERMINAL)
+
+  @property
+  def decides(self) -> bool:
+    """Whether a player moves anywhere."""
+    return min(self.kind) < CHANCE
+
+  @property
+  def num_decisions(self) -> int:
+    """How many nodes are a player's."""
+    return sum(kind < CHANCE for kind in self.kind)
+
+
+class Node:
+  """A node of a template in the making.
+
+  Attributes:
+    kind: who moves there, `LEAF` or `TERMINAL`.
+    payoff: table of a terminal node.
+    children: action and node of each move.
+  """
+
+  def __init__(self, kind: int, payoff: int = 0):
+    self.kind, self.payoff = kind, payoff
+    self.children: list[tuple[int, Node]] = []
+
+
+def make_template(root: Node) -> Template:
+  """Returns the template of the tree below `root`, its nodes in the order of `PublicTree`."""
+  level, levels, action, kind, payoff = [(root, -1, 0)], [], [], [], []
+  above: np.ndarray | None = None
+  while level:
+    kinds = np.array([node.kind for node, _, _ in level])
+    levels.append(level_shape(kinds, np.array([parent for _, _, parent in level]), above))
+    action += [move for _, move, _ in level]
+    kind += kinds.tolist()
+    payoff += [node.payoff for node, _, _ in level if node.kind == TERMINAL]
+    below = [
+      (child, move, number)
+      for number, (node, _, _) in enumerate(level)
+      for move, child in node.children
+    ]
+    # As `build_public_tree` has them: inner nodes, leaves, terminal nodes, and each by action.
+    group = {LEAF: 1, TERMINAL: 2}
+    below.sort(key=lambda entry: (group.get(entry[0].kind, 0), entry[1], entry[2]))
+    level, above = below, kinds
+  structure = add_payoff_runs(TreeStructure(tuple(levels)), np.array(payoff, int), gathered=False)
+  return Template(structure, tuple(action), tuple(kind), tuple(payoff))
+
+
+class Templates(Protocol):
+  """The subgames of a game as templates, and what fills them; methods run on JAX's arrays.
+
+  Attributes:
+    game: the rules, over public states `[n, S]`.
+    templates: by the number that `number_of` gives, earlier parts of the game first.
+  """
+
+  @property
+  def game(self) -> Game: ...
+
+  @property
+  def templates(self) -> Sequence[Template]: ...
+
+  @property
+  def one_start(self) -> bool:
+    """Whether all games start in the same public state."""
+    ...
+
+  def starts(self, key: jax.Array, number: int) -> jax.Array:
+    """Returns public states that games start in: `[number, S]`; `key` is consumed."""
+    ...
+
+  def number_of(self, states: jax.Array) -> jax.Array:
+    """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
+    ...
+
+  def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
+    """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
+    ...
+
+  def outcomes(self, template: int, state: jax.Array) -> tuple[jax.Array, jax.Array] | None:
+    """Returns outcomes `[K]` of chance at a root `[S]`, and how many each stands for `[K]`.
+
+    None where a template names all of them.
+    """
+    ...
+
+  def possible(self, states: jax.Array) -> jax.Array:
+    """Returns which infostates the rules allow in `states`: `[n, P, H]`."""
+    ...
+
+  def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
+    """Returns what `Pairs.columns` does, but for `dealt`, for a root and its ends `[T, S]`."""
+    ...
+
+
+def fill_states(
+  rules: Templates, number: int, state: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+  """Fills a template with public states.
+
+  Args:
+    rules: of the game.
+    number: of the template.
+    state: `[S]` public state of the root.
+
+  Returns:
+    States `[N, S]`, whether nodes exist `[N]`, actions `[N]`, and how many outcomes of chance each
+    node stands for `[N]`.
+  """
+  template = rules.templates[number]
+  structure = template.structure
+  drawn = rules.outcomes(number, state)
+  states, exists = [state[None]], [jnp.ones(1, bool)]
+  actions, stands_for = [jnp.full(1, -1)], [jnp.ones(1)]
+  for i, level in enumerate(structure.levels[1:], start=1):
+    first, last = structure.offsets[i : i + 2]
+    action = jnp.asarray(template.action[first:last])
+    weight = jnp.ones(level.size)
+    if i == 1 and drawn is not None:
+      action, weight = drawn
+    above = states[-1][level.parents]
+    there = exists[-1][level.parents] & rules.is_legal(above, action)
+    moved = rules.game.next_states(above, action)
+    states.append(jnp.where(there[:, None], moved, above))
+    exists.append(there)
+    actions.append(action)
+    stands_for.append(weight)
+  joined = (jnp.concatenate(part) for part in (states, exists, actions, stands_for))
+  return tuple(joined)  # type: ignore[return-value]
+
+
+def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
+  """Returns the subgame at a public state, of the shape of a template.
+
+  The tree is the one of `build_public_tree(..., depth="stage")` with padding, its prior uniform
+  over the infostates that the rules allow. Traceable; batches come from `jax.vmap`.
+
+  Args:
+    rules: of the game.
+    number: of the template that holds subgames at `state`.
+    state: `[S]` public state of the root.
+  """
+  template, game = rules.templates[number], rules.game
+  structure, kind = template.structure, np.array(template.kind)
+  offsets = np.array(structure.offsets)
+  states, exists, actions, stands_for = fill_states(rules, number, state)
+  parent = np.full(structure.num_nodes, -1)
+  for i, level in enumerate(structure.levels[1:], start=1):
+    parent[offsets[i] : offsets[i + 1]] = level.parents + offsets[i - 1]
+  leaves, ends = template.leaves, template.ends
+  by_chance = np.flatnonzero((parent >= 0) & (kind[np.maximum(parent, 0)] == CHANCE))
+  probability = None
+  cards = game.dealt_cards(state[None], jnp.full(1, -1))
+  dealt = jnp.full((structure.num_nodes, cards.shape[1]), -1)
+  possible = jnp.broadcast_to(rules.possible(state[None]), (structure.num_nodes, 2, game.num_infostates))
+  if by_chance.size:
+    before, taken = states[parent[by_chance]], actions[by_chance]
+    chance, _ = game.chance(before, taken)
+    probability = jnp.ones(structure.num_nodes).at[by_chance].set(chance * stands_for[by_chance])
+    dealt = dealt.at[by_chance].set(game.dealt_cards(before, taken).astype(dealt.dtype))
+    if not template.decides:
+      possible = rules.possible(states)
+  root = possible[0]
+  dtype = jnp.result_type(float)
+  features = [game.features(states[leaves], player) for player in (0, 1)]
+  there = exists[leaves]
+  tree = PublicTree(
+    parent=jnp.where(exists, parent, -1),
+    action=jnp.where(exists, actions, -1),
+    kind=jnp.where(exists, kind, PADDING).astype(jnp.int8),
+    state=states,
+    leaf_nodes=jnp.asarray(leaves, jnp.int32),
+    terminal_nodes=jnp.asarray(ends, jnp.int32),
+    prior=(root / jnp.maximum(root.sum(axis=1, keepdims=True), 1)).astype(dtype),
+    possible=possible,
+    chance_probability=probability,
+    infostate_parent=None,
+    root_pair_index=jnp.zeros((), jnp.int32),
+    leaf_pair_index=jnp.zeros(len(leaves), jnp.int32),
+    payoff_index=jnp.asarray(template.payoff_index, jnp.int32),
+    payoff_scale=jnp.where(exists[ends], game.payoff_scale(states[ends]), 0.0),
+    root_features=jnp.stack([game.features(state[None], player)[0] for player in (0, 1)]),
+    leaf_features=jnp.where(there[:, None], jnp.stack(features), 0.0),
+    leaf_actor=jnp.where(there, game.actor(states[leaves]), PADDING).astype(jnp.int8),
+    structure=structure,
+    depth_limited=leaves.size > 0,
+    padded=True,
+    dealt=dealt,
+    **rules.pair_columns(number, state, states[ends]),
+  )
+  return tree.astype(dtype)
+
+
+def node_features(rules: Templates, number: int, state: jax.Array) -> jax.Array:
+  """Returns each decision's public state as the player who moves sees it: `[N, F]`, else zero."""
+  kind = np.array(rules.templates[number].kind)[:, None]
+  states, exists, _, _ = fill_states(rules, number, state)
+  first, second = (rules.game.features(states, player) for player in (0, 1))
+  rows = jnp.where(kind == 0, first, jnp.where(kind == 1, second, 0.0))
+  return jnp.where(exists[:, None], rows, 0.0)
