@@ -125,6 +125,10 @@ class Templates(Protocol):
     """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
     ...
 
+  def next_states(self, states: jax.Array, actions: jax.Array) -> jax.Array:
+    """Returns the states after `actions` `[n]`, and after what must follow: `[n, S]`."""
+    ...
+
   def outcomes(self, template: int, state: jax.Array) -> tuple[jax.Array, jax.Array] | None:
     """Returns outcomes `[K]` of chance at a root `[S]`, and how many each stands for `[K]`.
 
@@ -168,7 +172,7 @@ def fill_states(
       action, weight = drawn
     above = states[-1][level.parents]
     there = exists[-1][level.parents] & rules.is_legal(above, action)
-    moved = rules.game.next_states(above, action)
+    moved = rules.next_states(above, action)
     states.append(jnp.where(there[:, None], moved, above))
     exists.append(there)
     actions.append(action)
@@ -180,8 +184,9 @@ def fill_states(
 def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   """Returns the subgame at a public state, of the shape of a template.
 
-  The tree is the one of `build_public_tree(..., depth="stage")` with padding, its prior uniform
-  over the infostates that the rules allow. Traceable; batches come from `jax.vmap`.
+  The tree is the one of `build_public_tree(..., depth="stage")` with padding and without what must
+  follow (`Templates.next_states`); its prior is uniform over the infostates that the rules allow.
+  Traceable; batches come from `jax.vmap`.
 
   Args:
     rules: of the game.
@@ -205,7 +210,9 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
     before, taken = states[parent[by_chance]], actions[by_chance]
     chance, _ = game.chance(before, taken)
     probability = jnp.ones(structure.num_nodes).at[by_chance].set(chance * stands_for[by_chance])
-    dealt = dealt.at[by_chance].set(game.dealt_cards(before, taken).astype(dealt.dtype))
+    cards = game.dealt_cards(before, taken).astype(dealt.dtype)
+    # What is padding deals nothing. Where all is constant, XLA would take seconds to fold it.
+    dealt = dealt.at[by_chance].set(jnp.where(exists[by_chance, None], cards, -1))
     if not template.decides:
       possible = rules.possible(states)
   root = possible[0]

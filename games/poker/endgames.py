@@ -115,6 +115,22 @@ class SmallHoldem(Holdem):
     )
 
 
+class SmallHoldem4Rounds(SmallHoldem):
+  """Whole hold'em in small: four rounds, blinds, a deck of ten cards, the pot or all-in.
+
+  Everything is there that whole no-limit hold'em has, and its 0.2 million public states are few
+  enough to compute exploitability. Parameters are those of `SmallHoldem`; one card is dealt before
+  each later round, and player 0 has the small blind, as in `NoLimitHoldem`.
+  """
+
+  name = "small_holdem_4_rounds"
+
+  def __init__(self, ranks: str = "TJQKA", suits: str = "sh", stack: int = 600, bets: Bets = (1.0,)):
+    super().__init__(
+      ranks, suits, (1, 1, 1), (50, 100), stack, first_to_act=(0, 1), bets=bets
+    )
+
+
 class NoLimitHoldem(SmallHoldem):
   """Whole no-limit hold'em between two: four rounds, blinds of 50 and 100 chips.
 
@@ -162,4 +178,5 @@ def _both(name: str, chips: int | tuple[int, int]) -> tuple[int, int]:
 register("no_limit_holdem", NoLimitHoldem)
 register("river_endgame_holdem", RiverEndgame)
 register("small_holdem", SmallHoldem)
+register("small_holdem_4_rounds", SmallHoldem4Rounds)
 register("turn_endgame_holdem", TurnEndgame)

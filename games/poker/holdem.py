@@ -117,10 +117,10 @@ class Holdem(Game):
     return xp.where(status == betting.GOING_ON, states[:, betting.ACTOR], over)
 
   def stages(self, states):
-    closed = (states[:, betting.STATUS] == betting.CLOSED) & ~self._burns(states)
+    closed = (states[:, betting.STATUS] == betting.CLOSED) & ~self.burns(states)
     return 2 * states[:, betting.ROUND] + closed
 
-  def _burns(self, states: Rows) -> Rows:
+  def burns(self, states: Rows) -> Rows:
     """Says where the round is closed and a card must be burned before the deal: `[n]`."""
     following = self.rules.next_round(states)
     same = following[:, betting.ACTOR] == states[:, betting.ACTOR]
@@ -144,14 +144,14 @@ class Holdem(Game):
       self.rules.may_fold(states)[:, None],
       states[:, betting.STATUS, None] == betting.GOING_ON,
       self.amounts(states) >= 0,
-      self._burns(states)[:, None],
+      self.burns(states)[:, None],
       self.legal_deals(states),
     ]
     return xp.concat(columns, axis=1)
 
   def legal_deals(self, states: Rows) -> Rows:
     """Returns which deals exist: `[n, actions from first_deal on]`."""
-    deals = (self.actor(states) == CHANCE) & ~self._burns(states)
+    deals = (self.actor(states) == CHANCE) & ~self.burns(states)
     left = self.dealing.left(states[:, betting.ROUND], self.on_board(states))
     return left & deals[:, None]
 

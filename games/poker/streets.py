@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.arrays import with_columns
 from games.game import CHANCE
 from games.kinds import LEAF, TERMINAL
 from games.poker import betting
@@ -78,8 +79,16 @@ class Streets:
     cards = game.dealt_cards(states, actions)
     on_board = (cards[:, :, None] == game.on_board(states)[:, None]) & (cards >= 0)[:, :, None]
     deals = (game.actor(states) == CHANCE) & ~on_board.any(axis=(1, 2))
-    # Templates have a burn, and a deal, only where the round is over that far.
-    return jnp.where(actions >= game.burn, deals, moves)
+    return jnp.where(actions >= game.first_deal, deals, moves)
+
+  def next_states(self, states: jax.Array, actions: jax.Array) -> jax.Array:
+    """Returns the states after `actions` `[n]`, and after the card that may have to be burned.
+
+    A burn gives whole trees levels of one mover, which single rounds have without it.
+    """
+    after = self.game.next_states(states, actions)
+    turned = with_columns(after, {betting.ACTOR: 1 - after[:, betting.ACTOR]})
+    return jnp.where(self.game.burns(after)[:, None], turned, after)
 
   def outcomes(self, template: int, state: jax.Array) -> tuple[jax.Array, jax.Array] | None:
     """Returns the flops that a search looks at, and how many each stands for; None for all."""
@@ -156,7 +165,7 @@ class Streets:
     node = Node(actor)
     if facing:
       node.children.append((FOLD, Node(TERMINAL, _FOLD_TABLE)))
-    called = self._closed(number, actor, all_in=all_in) if acted or all_in else self._decision(
+    called = self._closed(number) if acted or all_in else self._decision(
       number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False
     )
     node.children.append((CALL, called))
@@ -173,17 +182,11 @@ class Streets:
       node.children.append((FIRST_BET + bets.num_slots, go_on(all_in=True)))
     return node
 
-  def _closed(self, number: int, caller: int, *, all_in: bool) -> Node:
-    """Returns what follows when `caller` has closed round `number`."""
-    first = self.game.rules.first_to_act
+  def _closed(self, number: int) -> Node:
+    """Returns what follows when round `number` is closed."""
     if number == len(self.game.deals):
       return Node(TERMINAL, _SHOWDOWN_TABLE)
-    leaf = Node(LEAF)
-    if all_in or first[min(number + 1, len(first) - 1)] == caller:
-      return leaf
-    burnt = Node(CHANCE)
-    burnt.children.append((self.game.burn, leaf))
-    return burnt
+    return Node(LEAF)
 
   def _slots(self, number: int, actor: int, raises: int) -> list[int]:
     """Returns which sizes a decision has."""

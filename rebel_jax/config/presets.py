@@ -195,13 +195,8 @@ _HOLDEM: dict[str, Any] = _MUON | {
 }
 _SMALL_HOLDEM_4_ROUNDS = Config().replace(
   preset="small_holdem_4_rounds",
-  game="small_holdem",
-  game_params=(
-    ("deals", (1, 1, 1)),
-    ("blinds", (50, 100)),
-    ("stack", 600),
-    ("first_to_act", (0, 1)),
-  ),
+  game="small_holdem_4_rounds",
+  game_params=(),
   **_HOLDEM,
   buffer_size=131_072,
   examples=400_000,

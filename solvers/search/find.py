@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from games import CHANCE, Game, PublicTree, build_public_tree
+from games import CHANCE, TERMINAL, Game, PublicTree, build_public_tree
 
 _MAX_SUBGAMES = 4096
 
@@ -43,6 +43,8 @@ def find_subgames(
     ValueError: `depth` is not a positive integer or `"stage"`, or there are more than 4,096
       subgames.
   """
+  if depth == "stage":
+    _check_stages(game)
   roots: list[tuple[int, ...]] = [()]
   states = [game.initial_state()]
   index = {states[0].tobytes(): 0}
@@ -60,16 +62,41 @@ def find_subgames(
         roots.append(root + tree.history(int(leaf)))
         states.append(state)
         if len(roots) > _MAX_SUBGAMES:
-          raise ValueError(
-            f"depth={depth} gives {game!r} more than {_MAX_SUBGAMES} different subgames; a "
-            "table may hold at most that many"
-          )
+          raise _too_many(game, depth)
       successor[i] = index[key]
     trees.append(tree)
     successors.append(successor)
     if progress is not None:
       progress(len(trees))
   return FoundSubgames(trees, successors, states)
+
+
+def _check_stages(game: Game) -> None:
+  """Counts the subgames of the game's stages without their trees, and refuses too many.
+
+  Raises:
+    ValueError: there are more than a table may hold.
+  """
+  newest, seen, roots = np.asarray(game.initial_state())[None], set(), 1
+  while len(newest):
+    inner = newest[game.actor(newest) != TERMINAL]
+    place, action = np.nonzero(game.legal_actions(inner))
+    after = game.next_states(inner[place], action)
+    _, first = np.unique(after, axis=0, return_index=True)
+    first = first[[after[i].tobytes() not in seen for i in first]]
+    newest, place = after[first], place[first]
+    seen.update(row.tobytes() for row in newest)
+    goes_on = game.actor(newest) != TERMINAL
+    roots += int((goes_on & (game.stages(newest) != game.stages(inner[place]))).sum())
+    if roots > _MAX_SUBGAMES:
+      raise _too_many(game, "stage")
+
+
+def _too_many(game: Game, depth: int | str) -> ValueError:
+  return ValueError(
+    f"depth={depth} gives {game!r} more than {_MAX_SUBGAMES} different subgames; a table may hold "
+    "at most that many"
+  )
 
 
 def bucket_subgames(subgames: FoundSubgames, num_buckets: int) -> list[list[int]]:
