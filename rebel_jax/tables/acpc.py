@@ -56,6 +56,8 @@ def parse_answer(line: str) -> tuple[MatchState, str]:
     ValueError: it is not an answer.
   """
   state, _, action = line.rpartition(":")
+  if line.count(":") != 5:
+    raise ValueError(f"line={short(line)!r} must be the state, a colon and an action")
   return parse_line(state), action
 
 

@@ -50,8 +50,8 @@ class HandFollower:
     """
     seen: list[Event] = []
     if self.table is not None and hand == self._hand:
-      seen = self.table.events
-      if table.events[: len(seen)] != seen:
+      seen, held = self.table.events, self.table.hole_cards[seat]
+      if table.events[: len(seen)] != seen or table.hole_cards[seat] != held:
         raise ValueError(f"hand={hand!r} does not go on from where it was")
     elif self.table is not None and not self.table.is_over:
       raise ValueError(f"hand={hand!r} begins before the one before has ended")
