@@ -46,7 +46,7 @@ class Options:
       share of the pot, map for one of both neighbours at random.
     seed: Seed of the player's moves; None for another one each time.
     timeout: Seconds to wait for a line of the dealer's.
-    connect_timeout: Seconds to wait for a connection.
+    connect_timeout: Seconds to wait for the dealer to come.
     json: Print one JSON object on standard output instead of a sentence.
   """
 

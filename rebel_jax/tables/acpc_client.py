@@ -2,10 +2,13 @@
 
 import dataclasses
 import socket
+import time
 from collections.abc import Callable
 
 from rebel_jax.tables import acpc
 from rebel_jax.tables.chips import ChipPlayer, Event, Table, TableRules
+
+_PAUSE = 0.1  # seconds between attempts to connect
 
 
 class TableError(ValueError):
@@ -83,7 +86,7 @@ def play_acpc(
     rules: what the dealer deals.
     host, port: where it listens.
     timeout: seconds to wait for a line of the dealer's.
-    connect_timeout: seconds to wait for a connection.
+    connect_timeout: seconds to wait for the dealer to come.
     report: called after every hand.
 
   Raises:
@@ -91,10 +94,7 @@ def play_acpc(
       of a hand by these rules.
   """
   where = f"{host}:{port}"
-  try:
-    connection = socket.create_connection((host, port), timeout=connect_timeout)
-  except (OSError, UnicodeError) as error:
-    raise TableError(f"no dealer answers at {where}: {error}") from None
+  connection = _connect(host, port, where, connect_timeout)
   played, follower = Played(), HandFollower(player, rules)
   with connection:
     connection.settimeout(timeout)
@@ -114,6 +114,20 @@ def play_acpc(
       f"the dealer at {where} closed the connection in the hand after {len(played.chips)} others"
     )
   return played
+
+
+def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
+  """Returns a connection, tried again while nobody listens yet."""
+  end = time.monotonic() + timeout
+  while True:
+    try:
+      return socket.create_connection((host, port), timeout=timeout)
+    except ConnectionRefusedError as error:
+      if time.monotonic() + _PAUSE > end:
+        raise TableError(f"no dealer answers at {where}: {error}") from None
+      time.sleep(_PAUSE)
+    except (OSError, UnicodeError) as error:
+      raise TableError(f"no dealer answers at {where}: {error}") from None
 
 
 def _answer(line: str, follower: HandFollower, rules: TableRules, played: Played) -> str | None:

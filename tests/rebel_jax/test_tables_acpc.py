@@ -342,47 +342,44 @@ def test_what_a_client_says():
 # The commands.
 
 
-def test_the_commands_play_each_other(capfd):
-  free = []
+def test_the_dealer_deals_to_the_players_of_the_other_command(capsys):
+  free, params, played = [], (("stack", 2_000), ("deals", 311)), {}
   for _ in range(2):
     with socket.create_server(("127.0.0.1", 0)) as server:
       free.append(server.getsockname()[1])
-  params = ["--game-params", "stack", "2000", "deals", "311"]
-  codes = {}
+  names = ("uniform", "equity_threshold")
 
-  def run(name, main, argv):
-    codes[name] = main([str(x) for x in argv])
+  def play(number):
+    name, port = names[number], free[number]
+    options = command.Options(name, "127.0.0.1", port, seed=number, game_params=params)
+    played[name] = command.play(options).chips
 
-  ports = ["--first-port", free[0], "--second-port", free[1]]
-  deals = [*ports, "--hands", 6, "--seed", 4, "--first-name", "A", "--second-name", "B", *params]
-  dealer = threading.Thread(target=run, args=("dealer", acpc_dealer.main, deals))
-  dealer.start()
-  clients = []
-  for number, (name, port) in enumerate(zip(("uniform", "equity_threshold"), free)):
-    argv = [name, "127.0.0.1", port, "--seed", number, "--json", *params]
-    wait_for(port)
-    clients.append(threading.Thread(target=run, args=(name, command.main, argv)))
-    clients[-1].start()
-  for thread in (dealer, *clients):
-    thread.join(30)
-  assert codes == {"dealer": 0, "uniform": 0, "equity_threshold": 0}
-  printed = capfd.readouterr()
+  clients = [threading.Thread(target=play, args=(number,)) for number in (0, 1)]
+  for client in clients:
+    client.start()  # before the dealer is there
+  ports = ["--first-port", free[0], "--second-port", free[1], "--hands", 6, "--seed", 4]
+  argv = [*ports, "--first-name", "A", "--second-name", "B", "--game-params", *sum(params, ())]
+  assert acpc_dealer.main([str(x) for x in argv]) == 0
+  for client in clients:
+    client.join(30)
   rules = make_rules(stack=2_000)
-  players = [OPPONENTS[x](rules, seed=i) for i, x in enumerate(("uniform", "equity_threshold"))]
+  players = [OPPONENTS[name](rules, seed=seed) for seed, name in enumerate(names)]
   alone = play_chip_match(players, rules, num_hands=6, seed=4)
+  assert played == {names[0]: list(alone.chips), names[1]: [-chips for chips in alone.chips]}
+  printed = capsys.readouterr()
   assert f"SCORE:{sum(alone.chips)}|{-sum(alone.chips)}:A|B" in printed.out
-  assert f'{{"hands": 6, "chips": {sum(alone.chips)}}}' in printed.out
   assert f"A: {alone}" in printed.err
 
 
-def wait_for(port):
-  """Waits until somebody listens at a port, without connecting to it."""
-  for _ in range(1_000):
-    listening = [line.split()[1] for line in open("/proc/net/tcp") if line.split()[3] == "0A"]
-    if any(int(address.split(":")[1], 16) == port for address in listening):
-      return
-    threading.Event().wait(0.01)
-  raise TimeoutError(port)
+@pytest.mark.parametrize(
+  ("flags", "said"), [([], "1 hands, +300 chips"), (["--json"], '{"hands": 1, "chips": 300}')]
+)
+def test_a_player_says_what_it_won(flags, said, capsys):
+  lines = FIRST + b"MATCHSTATE:0:0:r300:9s8h|\r\nMATCHSTATE:0:0:r300r900f:9s8h|\r\n"
+  with FakeDealer(lines) as dealer:
+    params = ["--game-params", "stack", "2000", *flags]
+    assert command.main(["pot_maniac", "127.0.0.1", str(dealer.port), *params]) == 0
+  assert capsys.readouterr().out == said + "\n"
 
 
 @pytest.mark.parametrize(
