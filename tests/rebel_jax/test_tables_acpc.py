@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 
+from games.poker import Betting
 from rebel_jax import acpc as command
 from rebel_jax import acpc_dealer
 from rebel_jax.tables import acpc
@@ -86,6 +87,20 @@ def test_a_small_blind_at_position_0_would_be_found():
   with pytest.raises(AssertionError):
     states_come_back_by_position(wrong)
   states_come_back_by_position(rules)
+
+
+def test_seats_may_be_numbered_either_way():
+  """The line says positions; which seat has the big blind is the rules' own affair."""
+  rules = make_rules(stack=20_000)
+  betting = Betting(rules.rules.stacks, (100, 50), 100, (1, 0))
+  other = TableRules(rules.deck, rules.deals, betting)
+  assert (rules.seat_of(0), other.seat_of(0)) == (1, 0)
+  states_come_back_by_position(other)
+  for position in (0, 1):
+    line = f"MATCHSTATE:{position}:31:r300c/cr800c/cc/r2500c:9s8h|AdAc/8c8d5c/6s/2d"
+    first, second = (acpc.read_table(acpc.parse_line(line), x) for x in (rules, other))
+    assert first.payoffs() == second.payoffs()[::-1] == (-2_500, 2_500)
+    assert str(acpc.write_state(second, 31, position)) == line
 
 
 def states_come_back_by_position(rules):

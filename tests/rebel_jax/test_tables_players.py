@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import games
-import solvers
 from games.poker import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax.agents.dealer import Move
-from rebel_jax.agents.match import PolicyPlayer, UniformPlayer
+from rebel_jax.agents.match import UniformPlayer
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.tables import players as seats
@@ -128,30 +127,41 @@ def test_a_result_worked_out():
 # Players of trees.
 
 
-def test_players_of_a_tree_win_what_their_policies_are_worth():
-  game = game_of(ranks="QKA", stack=600)
-  tree = games.build_public_tree(game)
-  solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2)
-  policy = np.asarray(solved.average_policy)
-  # Player 0 plays the policy, player 1 uniformly, and the other way round.
-  uniform, parents = np.ones_like(policy), np.asarray(tree.parent)
-  for node in np.flatnonzero(np.isin(np.asarray(tree.kind), (0, 1))):
-    uniform[parents == node] = 1 / (parents == node).sum()
-  worth = []
-  for seat in (0, 1):
-    kinds = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
-    mixed = np.where((kinds == seat)[:, None], policy, uniform)
-    values = np.asarray(solvers.expected_values(tree, mixed))
-    worth.append(float((np.asarray(tree.prior) * values)[seat].sum()))
-  both = [
-    TreePlayer(game, PolicyPlayer(tree, policy, seed=1)),
-    TreePlayer(game, UniformPlayer(game)),
-  ]
-  result = play_chip_match(both, TableRules.of(game), num_hands=1_500, seed=1)
-  assert not any(player.lost for player in both)
-  mean = 1_000 * np.mean(worth) / 100
-  assert abs(result.mean - mean) < 2 * result.half_width
-  assert abs(mean) > 2 * result.half_width  # so that the sign is seen too
+def payoffs_of_the_tree(game, player, hole_cards):
+  """Returns what the tree says of the hand that `player` followed, to both seats."""
+  state = player._state[None]
+  assert game.actor(state)[0] == games.TERMINAL
+  held = [game.infostate(game.deck.names(cards)) for cards in hole_cards]
+  won = game.pairs().payoff(int(game.payoff_index(state)[0]), tuple(held))
+  won *= float(game.payoff_scale(state)[0])
+  return won, -won
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [
+    dict(),
+    dict(ranks="9TJQKA", suits="shd", deals=(3, 1), bets="hunl", stack=3_000),
+    dict(ranks="9TJQKA", deals=(1, 1, 1)),
+    dict(blinds=(100, 50), first_to_act=(1, 0)),
+    dict(blinds=(100, 100), first_to_act=(0,)),
+  ],
+)
+def test_the_hand_of_the_tree_is_the_hand_at_the_table(changes):
+  game = game_of(**changes)
+  rules = TableRules.of(game)
+  both = [TreePlayer(game, UniformPlayer(game, seed=seed)) for seed in (1, 2)]
+  wrong, ends = 0, set()
+  for hand in hands_of(rules, num_hands=60, seed=1):
+    table = play_hand(both, rules, hand)
+    assert not both[0].lost
+    assert (both[0]._state == both[1]._state).all()
+    assert payoffs_of_the_tree(game, both[0], hand.hole_cards) == table.payoffs()
+    ends.add((table.folded, table.round, table.highest == rules.rules.stack))
+    exchanged = payoffs_of_the_tree(game, both[0], hand.hole_cards[::-1])
+    wrong += exchanged != table.payoffs()
+  assert wrong > 0  # the control: with each other's cards
+  assert len(ends) >= 5
 
 
 class Scripted:
