@@ -158,7 +158,7 @@ class _Lines:
       raise TableError(f"the dealer at {self._where} cannot be answered: {error}") from None
 
   def read(self) -> str | None:
-    """Returns the next line without its end; None where the connection is closed."""
+    """Returns the next line without space at its end; None where the connection is closed."""
     while b"\n" not in self._rest:
       if len(self._rest) > acpc.MAX_LINE:
         raise TableError(
@@ -178,4 +178,4 @@ class _Lines:
         return None
       self._rest += more
     line, _, self._rest = self._rest.partition(b"\n")
-    return line.decode("ascii", errors="backslashreplace").rstrip("\r")
+    return line.decode("ascii", errors="backslashreplace").rstrip()

@@ -354,6 +354,53 @@ def test_what_a_client_says():
   assert dealer.heard == HELLO + b"MATCHSTATE:0:0:r300:9s8h|:r900\r\n"
 
 
+# Both no-limit hands of the protocol's examples, and what the player answers in them.
+EXAMPLES = (
+  ("0:30", "", "9s8h|", None),
+  ("0:30", "c", "9s8h|", "c"),
+  ("0:30", "cc/", "9s8h|/8c8d5c", "r250"),
+  ("0:30", "cc/r250", "9s8h|/8c8d5c", None),
+  ("0:30", "cc/r250c/", "9s8h|/8c8d5c/6s", "r500"),
+  ("0:30", "cc/r250c/r500", "9s8h|/8c8d5c/6s", None),
+  ("0:30", "cc/r250c/r500c/", "9s8h|/8c8d5c/6s/2d", "r1250"),
+  ("0:30", "cc/r250c/r500c/r1250", "9s8h|/8c8d5c/6s/2d", None),
+  ("0:30", "cc/r250c/r500c/r1250c", "9s8h|9c6h/8c8d5c/6s/2d", None),
+  ("1:31", "", "|JdTc", "r300"),
+  ("1:31", "r300", "|JdTc", None),
+  ("1:31", "r300r900", "|JdTc", "c"),
+  ("1:31", "r300r900c/", "|JdTc/6dJc9c", None),
+  ("1:31", "r300r900c/r1800", "|JdTc/6dJc9c", "r3600"),
+  ("1:31", "r300r900c/r1800r3600", "|JdTc/6dJc9c", None),
+  ("1:31", "r300r900c/r1800r3600r9000", "|JdTc/6dJc9c", "c"),
+  ("1:31", "r300r900c/r1800r3600r9000c/", "|JdTc/6dJc9c/Kh", None),
+  ("1:31", "r300r900c/r1800r3600r9000c/r20000", "|JdTc/6dJc9c/Kh", "c"),
+  ("1:31", "r300r900c/r1800r3600r9000c/r20000c/", "KsJs|JdTc/6dJc9c/Kh/Qc", None),
+)
+
+
+class Scripted(AlwaysCall):
+  """Makes the moves that it is given, in turn."""
+
+  def __init__(self, rules, moves):
+    super().__init__(rules)
+    self.moves = iter(moves)
+
+  def act(self):
+    return next(self.moves)
+
+
+@pytest.mark.parametrize("space", ["", " "])  # as the examples are printed
+def test_the_hands_of_the_protocol_s_examples(space):
+  rules = make_rules(stack=20_000)
+  moves = [acpc.read_action(answer) for *_, answer in EXAMPLES if answer]
+  lines = [f"MATCHSTATE:{hand}:{betting}:{cards}{space}" for hand, betting, cards, _ in EXAMPLES]
+  with FakeDealer("".join(f"{line}\r\n" for line in lines).encode()) as dealer:
+    played = play_acpc(Scripted(rules, moves), rules, "127.0.0.1", dealer.port, timeout=5)
+  assert played.chips == [1_250, 20_000]  # three eights, and a straight to the king
+  answers = [f"{line.strip()}:{end}\r\n" for line, (*_, end) in zip(lines, EXAMPLES) if end]
+  assert dealer.heard == HELLO + "".join(answers).encode()
+
+
 # The commands.
 
 
