@@ -89,6 +89,7 @@ def play(options: Options) -> Played:
     seed=seed,
     **settings,
   )
+  seated.warm_up()
   return play_acpc(
     seated.player,
     seated.rules,

@@ -5,6 +5,7 @@ process, and writes them as lines of ACPC's logs.
 """
 
 import asyncio
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -64,7 +65,10 @@ class Dealer:
       if not name or not name.isprintable() or set(name) & set(":|") or names[0] == names[1]:
         raise ValueError(f"names={names!r} must be two different names without : and |")
     self.rules, self.names, self.ports = rules, names, ports
-    self._hands = list(hands_of(rules, num_hands=num_hands, seed=seed, duplicate=duplicate))
+    self._deals = functools.partial(
+      hands_of, rules, num_hands=num_hands, seed=seed, duplicate=duplicate
+    )
+    next(self._deals())  # what is not allowed is refused now
     self._duplicate, self._host = duplicate, host
     self._start_timeout, self._timeout = start_timeout, timeout
     self._log = log or (lambda line: None)
@@ -146,7 +150,7 @@ class Dealer:
     self._log(f"# players {' '.join(self.names)}")
     self._log(self._log_head)
     chips = []
-    for hand in self._hands:
+    for hand in self._deals():
       seats = players if hand.first_seat == 0 else players[::-1]
       table = await self._play_hand(seats, hand)
       self._log(acpc.write_log(table, hand.number, (seats[0].name, seats[1].name)))

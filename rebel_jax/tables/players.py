@@ -8,8 +8,9 @@ from rebel_jax.agents.agent import make_searcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
+from rebel_jax.tables.chip_match import play_chip_match
 from rebel_jax.tables.chips import ChipPlayer, TableRules, make_rules
-from rebel_jax.tables.opponents import OPPONENTS
+from rebel_jax.tables.opponents import OPPONENTS, AlwaysCall
 from rebel_jax.tables.tree_player import TreePlayer
 
 # Settings of searches, for networks whose searches grow trees and for others.
@@ -23,10 +24,17 @@ class Seating:
   Attributes:
     player: plays hands.
     rules: what they are of.
+    searches: whether it compiles programs at its first moves.
   """
 
   player: ChipPlayer
   rules: TableRules
+  searches: bool = False
+
+  def warm_up(self) -> None:
+    """Lets a player that searches compile before anyone waits for it, by two hands of its own."""
+    if self.searches:
+      play_chip_match([self.player, AlwaysCall(self.rules)], self.rules, num_hands=2)
 
 
 def make_chip_player(
@@ -91,4 +99,4 @@ def seat_agent(
   except ValueError as error:
     raise ConfigError(f"run={name!r} does not play from the blinds: {error}") from None
   agent = make_searcher(policy, seed=seed, **settings).agent(seed=seed)
-  return Seating(TreePlayer(game, agent, off_tree=off_tree, seed=seed), rules)
+  return Seating(TreePlayer(game, agent, off_tree=off_tree, seed=seed), rules, searches=True)

@@ -8,6 +8,7 @@ import pytest
 import games
 from games.poker import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD
+from rebel_jax import acpc as command
 from rebel_jax.agents.dealer import Move
 from rebel_jax.agents.match import UniformPlayer
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -299,19 +300,41 @@ def test_an_agent_that_searches_sits_down(monkeypatch):
   policy = untrained(CONFIG)
   monkeypatch.setattr(seats.checkpoint, "load", lambda name: policy)
 
-  def match(seed):
-    seated = make_chip_player("runs/mine", iterations=4, seed=seed)
+  def match(seated):
     assert seated.rules == TableRules.of(CONFIG.make_game())
-    other = Uniform(seated.rules, seed=2)
-    return play_chip_match([seated.player, other], seated.rules, num_hands=6)
+    return play_chip_match(
+      [seated.player, Uniform(seated.rules, seed=2)], seated.rules, num_hands=6
+    )
 
-  assert match(1) == match(1)
+  # The command lets it compile before it connects; else it plays as any other of its seed.
+  alone = make_chip_player("runs/mine", iterations=4, seed=1)
+  alone.warm_up()
+  connected = []
+
+  def connect(player, rules, host, port, **timeouts):
+    connected.append((host, port))
+    return match(seats.Seating(player, rules))
+
+  monkeypatch.setattr(command, "play_acpc", connect)
+  options = command.Options("runs/mine", "there", 7, iterations=4, seed=1)
+  assert command.play(options) == match(alone)
+  assert connected == [("there", 7)]
+
   with pytest.raises(ConfigError, match="game_params are not for run='runs/mine'"):
     make_chip_player("runs/mine", rules=dict(stack=300))
   with pytest.raises(ConfigError, match="simulations=4 is not for run='runs/mine'; allowed"):
     make_chip_player("runs/mine", simulations=4)
   with pytest.raises(ConfigError, match="a table of hold'em needs hold'em"):
     seat_agent(Policy(TINY, {}, {}), "runs/mine")
+
+
+def test_players_who_do_not_search_need_no_warm_up():
+  warm, cold = (make_chip_player("uniform", rules=dict(stack=300), seed=1) for _ in range(2))
+  warm.warm_up()
+  results = [
+    play_chip_match([x.player, AlwaysCall(x.rules)], x.rules, num_hands=10) for x in (warm, cold)
+  ]
+  assert results[0] == results[1]
 
 
 def test_hands_and_seats_that_cannot_be_are_refused():
