@@ -227,7 +227,7 @@ HELLO = b"VERSION:2.0.0\r\n"
     ([HELLO], "leave", "player 'first' left before it moved in hand 0"),
     ([], "gone", "player 'first' left before it greeted"),
     ([b"# hello\r\n", b"hello\r\n"], None, "sent 'hello', must be VERSION:2.0.0 first"),
-    ([HELLO], None, "player 'first' took more than timeout=0.4 seconds before it moved in hand 0"),
+    ([HELLO], None, "player 'first' took more than timeout=0.8 seconds before it moved in hand 0"),
     ([HELLO], lambda text: b"what\r\n", "answered 'what' in hand 0: line='what' must be the state"),
     ([HELLO], lambda text: text.encode() + b":r10\r\n", "bet=10 is below the minimum"),
     ([HELLO], lambda text: text.encode() + b":raise\r\n", "action='raise' must be f, c or rN"),
@@ -240,7 +240,8 @@ def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message
   rules, log = make_rules(**SMALL), []
 
   async def match():
-    settings = dict(num_hands=4, timeout=0.4, start_timeout=5, log=log.append)
+    timeout = 0.8 if "took more" in message else 20
+    settings = dict(num_hands=4, timeout=timeout, start_timeout=20, log=log.append)
     async with Dealer(rules, **settings) as dealer:
       Client(dealer.ports[0], lines, last)
       other = asyncio.create_task(
