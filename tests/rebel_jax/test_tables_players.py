@@ -128,6 +128,15 @@ def test_a_result_worked_out():
 # Players of trees.
 
 
+class Checked(UniformPlayer):
+  """A uniform player who is told legal actions alone; burns are among those of chance."""
+
+  def observe(self, action, infostate=None):
+    dealer = self._dealer
+    assert dealer.game.legal_actions(dealer.state[None])[0, action]
+    super().observe(action, infostate)
+
+
 def payoffs_of_the_tree(game, player, hole_cards):
   """Returns what the tree says of the hand that `player` followed, to both seats."""
   state = player._state[None]
@@ -151,7 +160,7 @@ def payoffs_of_the_tree(game, player, hole_cards):
 def test_the_hand_of_the_tree_is_the_hand_at_the_table(changes):
   game = game_of(**changes)
   rules = TableRules.of(game)
-  both = [TreePlayer(game, UniformPlayer(game, seed=seed)) for seed in (1, 2)]
+  both = [TreePlayer(game, Checked(game, seed=seed)) for seed in (1, 2)]
   wrong, ends = 0, set()
   for hand in hands_of(rules, num_hands=60, seed=1):
     table = play_hand(both, rules, hand)
@@ -270,7 +279,7 @@ def test_any_bets_are_answered_legally(off_tree, bets):
     bets = games.poker.BetSizes((((0.5,),),), all_in=False, max_raises=1)
   game = game_of(bets=bets, stack=1_700)
   rules = TableRules.of(game)
-  player = TreePlayer(game, UniformPlayer(game, seed=1), off_tree=off_tree, seed=2)
+  player = TreePlayer(game, Checked(game, seed=1), off_tree=off_tree, seed=2)
   for other in (Uniform(rules, seed=3), PotManiac(rules)):
     play_chip_match([player, other], rules, num_hands=60, seed=4)  # raises on an illegal move
 
