@@ -109,9 +109,7 @@ class TreePlayer(Seated):
       return [self._answer[1]]
     if isinstance(event, RaiseTo):
       return [self._bet_in_tree(event.chips, before)]
-    action = FOLD if isinstance(event, Fold) else CALL
-    self.lost = not self._legal()[action]
-    return [] if self.lost else [action]
+    return [FOLD if isinstance(event, Fold) else CALL]
 
   def _number_of(self, cards: Cards) -> int:
     """Returns the number of a deal among those of its round."""

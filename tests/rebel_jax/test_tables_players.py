@@ -272,6 +272,23 @@ def test_after_what_the_tree_takes_for_its_end_the_player_checks_and_calls():
   assert script.moves == []
 
 
+def test_a_tree_without_all_in_is_left_where_the_table_is_all_in():
+  # All-in is taken for half the pot. The tree's raise cannot be made, and the table's cards come.
+  script = Scripted(FIRST_BET)
+  sizes = games.poker.BetSizes((((0.5,),),), all_in=False)
+  player = seat(script, bets=sizes, stack=2_000)
+  player.observe(RaiseTo(2_000))
+  assert player.act() == Call()
+  player.observe(Call())
+  assert not player.lost
+  player.observe(Deal(player.rules.deck.parse("Qs")))
+  assert player.lost
+  assert script.seen == [FIRST_BET, FIRST_BET]
+  assert player.table.is_over
+  player.start(0, (0, 1))
+  assert not player.lost
+
+
 @pytest.mark.parametrize("off_tree", ["nearest", "map"])
 @pytest.mark.parametrize("bets", ["hunl", (1.0,), "50%,a / 1x"])
 def test_any_bets_are_answered_legally(off_tree, bets):
