@@ -40,6 +40,7 @@ ROOMS = {
     "checkpoints",
     "evaluation",
     "agents",
+    "tables",
     "open_spiel",
     "runs",
     "spots",
@@ -47,6 +48,8 @@ ROOMS = {
     "evaluate",
     "play",
     "spot",
+    "acpc",
+    "acpc_dealer",
     "train",
   ],
 }

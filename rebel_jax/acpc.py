@@ -1,0 +1,131 @@
+"""The command `python -m rebel_jax.acpc`: plays hold'em with a dealer of ACPC's protocol.
+
+Exit codes: 0 the dealer ended the match; 1 it went away or does not keep to the protocol; 2 an
+argument is not allowed or the run cannot be read; 130 it was interrupted.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+
+from rebel_jax import flags
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config import allowed, groups
+from rebel_jax.devices import compile_cache
+from rebel_jax.tables.acpc_client import Played, TableError, play_acpc
+from rebel_jax.tables.opponents import OPPONENTS
+from rebel_jax.tables.players import make_chip_player
+from rebel_jax.tables.tree_player import OFF_TREE
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Play two-player no-limit hold'em with a dealer of the ACPC match protocol 2.0.0.
+
+  Attributes:
+    run: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, or the name
+      of a network that comes with the package, whose game is hold'em from the blinds; or the name
+      of a simple opponent.
+    host: Where the dealer listens.
+    port: The port there that is this player's.
+    game_params: What the dealer deals to a simple opponent, such as stack 20000 small_blind 50
+      big_blind 100 deals 311 ranks 23456789TJQKA suits shdc, which are the defaults.
+    iterations: Iterations of each search; one player's update is one; None for 1,024.
+    algorithm: What the agent searches with; None for the run's eval_algorithm.
+    depth: Public actions, chance included, that each search looks ahead, or stage; None for the
+      run's.
+    simulations: Simulations of each search of a network whose searches grow trees; None for the
+      run's eval_simulations.
+    per_update: Simulations for each update of such searches; None for the run's eval_per_update.
+    off_tree: What bets are taken for that the agent's tree lacks, nearest for the closest one as a
+      share of the pot, map for one of both neighbours at random.
+    seed: Seed of the player's moves; None for another one each time.
+    timeout: Seconds to wait for a line of the dealer's.
+    connect_timeout: Seconds to wait for the dealer to come.
+    json: Print one JSON object on standard output instead of a sentence.
+  """
+
+  run: Annotated[str, tyro.conf.Positional, allowed.text("RUN")]
+  host: Annotated[str, tyro.conf.Positional, allowed.text("HOST")]
+  port: Annotated[int, tyro.conf.Positional, allowed.integer(1, 65_535)]
+  game_params: Annotated[tuple[tuple[str, int | str], ...], allowed.pairs(int)] = ()
+  iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = None
+  algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
+  depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
+  simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
+  per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
+  off_tree: Annotated[str, allowed.one_of(OFF_TREE)] = "nearest"
+  seed: Annotated[int | None, allowed.optional(allowed.integer(0, 2**32 - 1))] = None
+  timeout: Annotated[float, allowed.number(1e6)] = 600.0
+  connect_timeout: Annotated[float, allowed.number(1e6)] = 10.0
+  json: bool = False
+
+
+_SETTINGS = ("iterations", "algorithm", "depth", "simulations", "per_update")
+
+
+def play(options: Options) -> Played:
+  """Plays the match that the command is about.
+
+  Raises:
+    ConfigError: an option is not allowed or the run cannot be read.
+    TableError: as `play_acpc`.
+  """
+  groups.check(options)
+  chosen = {name: getattr(options, name) for name in _SETTINGS}
+  settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+  seed = options.seed
+  if seed is None:
+    seed = int(np.random.default_rng().integers(2**31))
+  seated = make_chip_player(
+    options.run,
+    rules=dict(options.game_params),
+    off_tree=options.off_tree,
+    seed=seed,
+    **settings,
+  )
+  seated.warm_up()
+  return play_acpc(
+    seated.player,
+    seated.rules,
+    options.host,
+    options.port,
+    timeout=options.timeout,
+    connect_timeout=options.connect_timeout,
+  )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Runs the command and returns its exit code."""
+  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
+  return flags.command(lambda: _run(argv), is_process=is_process)
+
+
+def _run(argv: Sequence[str]) -> int:
+  options = flags.parse(
+    Options,
+    argv,
+    prog="python -m rebel_jax.acpc",
+    networks=checkpoint.pretrained(),
+    opponents=OPPONENTS,
+  )
+  compile_cache.enable()
+  try:
+    played = play(options)
+  except TableError as error:
+    flags.fail(error)
+    return 1
+  if options.json:
+    print(json.dumps({"hands": len(played.chips), "chips": sum(played.chips)}))
+  else:
+    print(f"{len(played.chips)} hands, {sum(played.chips):+} chips")
+  return 0
+
+
+if __name__ == "__main__":
+  sys.exit(main())

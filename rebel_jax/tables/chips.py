@@ -1,0 +1,348 @@
+"""A hand of two-player no-limit hold'em in chips and cards, followed event by event.
+
+No tree is built: what may be bet comes from `games.poker.betting`, so that whole hold'em costs no
+more than a small deck.
+"""
+
+import copy
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from games.poker import betting
+from games.poker.betting import Betting
+from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck
+from games.poker.hands import MAX_CARDS, evaluate
+from games.poker.holdem import Holdem
+
+Cards = tuple[int, ...]
+
+
+class Fold(NamedTuple):
+  """The player to act gives up the pot; only where there is a bet to call."""
+
+
+class Call(NamedTuple):
+  """The player to act calls, or checks."""
+
+
+class RaiseTo(NamedTuple):
+  """The player to act bets or raises.
+
+  Attributes:
+    chips: what the player then has put in since the hand began, blinds included.
+  """
+
+  chips: int
+
+
+class Deal(NamedTuple):
+  """The cards of one round are dealt.
+
+  Attributes:
+    cards: numbers of the deck's cards, in the order in which they lie.
+  """
+
+  cards: Cards
+
+
+Move = Fold | Call | RaiseTo
+Event = Move | Deal
+
+
+@dataclasses.dataclass(frozen=True)
+class TableRules:
+  """What is played: the same in every hand, stacks too.
+
+  Attributes:
+    deck: the cards there are.
+    deals: how many cards are dealt before each round of betting after the first.
+    rules: stacks, blinds (`paid`), the smallest bet and who acts first.
+
+  Raises:
+    ValueError: a deal is not a positive number of cards, there are more than are compared or than
+      the deck holds, or chips are in the pot that nobody paid.
+  """
+
+  deck: Deck
+  deals: tuple[int, ...]
+  rules: Betting
+
+  def __post_init__(self):
+    if any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in self.deals):
+      raise ValueError(f"deals={self.deals} must be positive numbers of cards")
+    most = min(MAX_CARDS - NUM_HOLE_CARDS, self.deck.num_cards - 2 * NUM_HOLE_CARDS)
+    if sum(self.deals) > most:
+      raise ValueError(f"deals={self.deals} put too many cards on the board; at most {most} can be")
+    if self.rules.dead:
+      raise ValueError(f"dead={self.rules.dead} must be 0: a hand begins with the blinds alone")
+
+  @classmethod
+  def of(cls, game: Holdem) -> "TableRules":
+    """Returns the rules of a game of hold'em from the blinds.
+
+    Raises:
+      ValueError: cards lie on its board at the start, or chips that nobody paid in its pot.
+    """
+    if game.board:
+      names = game.deck.names(game.board)
+      raise ValueError(f"board={names!r} must be empty: a hand begins with the blinds")
+    return cls(game.deck, game.deals, game.rules)
+
+  @property
+  def big_blind_seat(self) -> int:
+    """The seat with the larger blind; 0 where both are equal."""
+    return int(self.rules.paid[1] > self.rules.paid[0])
+
+  def seat_of(self, position: int) -> int:
+    """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
+    return position if self.big_blind_seat == 0 else 1 - position
+
+
+def make_rules(
+  *,
+  stack: int = 20_000,
+  small_blind: int = 50,
+  big_blind: int = 100,
+  deals: int | Sequence[int] = (3, 1, 1),
+  ranks: str = RANKS,
+  suits: str = SUITS,
+) -> TableRules:
+  """Returns the rules of hold'em from the blinds; seat 0 has the button and the small blind.
+
+  Args:
+    stack: chips of each player before the hand.
+    small_blind, big_blind: what they put in before the first action; seat 0 acts first then, and
+      seat 1 after every deal.
+    deals: cards dealt before each later round; digits in one number will do, such as 311.
+    ranks, suits: the deck.
+
+  Raises:
+    ValueError: one is not allowed.
+  """
+  blinds = (small_blind, big_blind)
+  for name, chips in (("small_blind", small_blind), ("big_blind", big_blind)):
+    betting.check_chips(name, chips, at_least=1)
+  if small_blind > big_blind:
+    raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
+  if isinstance(deals, int):
+    deals = [int(digit) for digit in str(deals).removeprefix("-")]
+  rules = Betting((stack, stack), blinds, big_blind, (0, 1))
+  return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
+
+
+class Table:
+  """One hand: takes events, checks each, and says what may come next.
+
+  Attributes:
+    rules: what is played.
+    events: all so far.
+    board: cards dealt so far.
+    hole_cards: of both seats; None where they are not known.
+  """
+
+  def __init__(self, rules: TableRules, hole_cards: Sequence[Cards | None] = (None, None)):
+    """Begins a hand.
+
+    Raises:
+      ValueError: hole cards are not two different cards of the deck, or both have one.
+    """
+    self.rules = rules
+    self.events: list[Event] = []
+    self.board: Cards = ()
+    self.hole_cards: list[Cards | None] = [None, None]
+    self._state = rules.rules.start()
+    for seat in (0, 1):
+      self.show(seat, hole_cards[seat])
+
+  def show(self, seat: int, cards: Cards | None) -> None:
+    """Takes note of a seat's hole cards.
+
+    Raises:
+      ValueError: they are not two different cards of the deck, or lie elsewhere.
+    """
+    if cards is None:
+      return
+    cards = tuple(cards)
+    self._check_cards("hole_cards", cards, NUM_HOLE_CARDS, but=seat)
+    held = self.hole_cards[seat]
+    if held is not None and set(held) != set(cards):
+      raise ValueError(
+        f"hole_cards={self._names(cards)!r} of seat {seat} were {self._names(held)!r} before"
+      )
+    self.hole_cards[seat] = cards
+
+  # What may come next.
+
+  @property
+  def state(self) -> np.ndarray:
+    """`[NUM_COLUMNS]` the state of the betting, as `games.poker.betting` has it."""
+    return self._state
+
+  @property
+  def actor(self) -> int | None:
+    """The seat that acts; None where cards are due or the hand is over."""
+    going_on = self._state[betting.STATUS] == betting.GOING_ON
+    return int(self._state[betting.ACTOR]) if going_on else None
+
+  @property
+  def due(self) -> tuple[int, ...]:
+    """How many cards come now, round by round: of all rounds left where nobody can bet."""
+    if self._state[betting.STATUS] != betting.CLOSED:
+      return ()
+    left = self.rules.deals[self.round :]
+    return left if self.highest == self.rules.rules.stack else left[:1]
+
+  @property
+  def is_over(self) -> bool:
+    """Whether the hand has ended."""
+    return self.actor is None and not self.due
+
+  @property
+  def round(self) -> int:
+    """The round of betting, from 0."""
+    return int(self._state[betting.ROUND])
+
+  @property
+  def paid(self) -> tuple[int, int]:
+    """Chips that each seat has put in since the hand began."""
+    return int(self._state[betting.PAID_0]), int(self._state[betting.PAID_1])
+
+  @property
+  def pot(self) -> int:
+    """Chips in the pot."""
+    return sum(self.paid)
+
+  @property
+  def highest(self) -> int:
+    """The most that a seat has put in; a call puts in as much."""
+    return max(self.paid)
+
+  @property
+  def round_began_at(self) -> int:
+    """Chips that each seat had put in when the round began, the blinds not counted."""
+    return int(self._state[betting.START])
+
+  @property
+  def may_fold(self) -> bool:
+    """Whether the seat to act faces a bet."""
+    return bool(self.rules.rules.may_fold(self._state[None])[0])
+
+  @property
+  def raises(self) -> tuple[int, int] | None:
+    """The least and the most that a raise may be to; None where nobody may raise."""
+    if not self.rules.rules.may_raise(self._state[None])[0]:
+      return None
+    return int(self.rules.rules.least_raise(self._state[None])[0]), self.rules.rules.stack
+
+  @property
+  def folded(self) -> int | None:
+    """The seat that has folded, if one has."""
+    return {betting.FOLDED_0: 0, betting.FOLDED_1: 1}.get(int(self._state[betting.STATUS]))
+
+  # What comes.
+
+  def apply(self, event: Event, *, seat: int | None = None) -> None:
+    """Takes an event.
+
+    Args:
+      event: what happens.
+      seat: whose move it is meant to be; None for the seat to act.
+
+    Raises:
+      ValueError: it cannot happen now.
+    """
+    if isinstance(event, Deal):
+      self._deal(event.cards)
+    elif isinstance(event, Fold | Call | RaiseTo):
+      self._move(event, seat)
+    else:
+      raise ValueError(f"event={event!r} must be a Fold, Call, RaiseTo or Deal")
+    self.events.append(event)
+
+  def _move(self, move: Move, seat: int | None) -> None:
+    if self.actor is None:
+      why = "the hand is over" if self.is_over else f"{self.due[0]} cards are due"
+      raise ValueError(f"move={move!r} comes where nobody acts: {why}")
+    if seat is not None and seat != self.actor:
+      raise ValueError(f"seat={seat} moves out of turn; seat {self.actor} is to act")
+    rules, states = self.rules.rules, self._state[None]
+    if isinstance(move, Fold):
+      if not self.may_fold:
+        raise ValueError(f"move={move!r} is not legal where there is nothing to call; check")
+      states = rules.fold(states)
+    elif isinstance(move, Call):
+      states = rules.call(states)
+    else:
+      states = rules.raise_to(states, np.array([rules.check_raise(self._state, move.chips)]))
+    self._state = states[0]
+
+  def _deal(self, cards: Cards) -> None:
+    if not self.due:
+      raise ValueError(f"cards={self._names(cards)!r} are dealt where none are due")
+    self._check_cards("cards", tuple(cards), self.due[0])
+    self.board = (*self.board, *(int(card) for card in cards))
+    self._state = self.rules.rules.next_round(self._state[None])[0]
+
+  def _check_cards(self, field: str, cards: Cards, number: int, but: int | None = None) -> None:
+    """Checks that so many cards are of the deck, and lie nowhere but with seat `but`."""
+    named = f"{field}={self._names(cards)!r}"
+    if len(cards) != number:
+      raise ValueError(f"{named} must be {number} cards")
+    if len(set(cards)) < number:
+      raise ValueError(f"{named} holds a card twice; cards must differ")
+    others = [hand for seat, hand in enumerate(self.hole_cards) if seat != but and hand]
+    for card in cards:
+      if any(card in known for known in (self.board, *others)):
+        raise ValueError(f"{named} has {self.rules.deck.name(card)}, which lies elsewhere already")
+
+  def _names(self, cards: Cards) -> str:
+    whole = all(
+      isinstance(card, int | np.integer) and 0 <= card < self.rules.deck.num_cards for card in cards
+    )
+    if not whole:
+      raise ValueError(f"cards={cards!r} must be numbers from 0 to {self.rules.deck.num_cards - 1}")
+    return self.rules.deck.names(cards)
+
+  def payoffs(self) -> tuple[int, int]:
+    """Returns the chips that each seat has won, after the hand.
+
+    Raises:
+      ValueError: the hand is not over, or hands that decide it are not known.
+    """
+    if not self.is_over:
+      raise ValueError(f"events={len(self.events)} have not ended the hand; payoffs come after it")
+    lost, loser = min(self.paid), self.folded
+    if loser is None:
+      if None in self.hole_cards:
+        raise ValueError(
+          f"hole_cards of seat {self.hole_cards.index(None)} decide, and are unknown"
+        )
+      hands = [(*hand, *self.board) for hand in self.hole_cards if hand is not None]
+      first, second = evaluate(self.rules.deck, np.array(hands))
+      loser = None if first == second else int(first > second)
+    return (0, 0) if loser is None else (-lost, lost) if loser == 0 else (lost, -lost)
+
+  def copy(self) -> "Table":
+    """Returns a table that goes its own way from here."""
+    new = copy.copy(self)
+    new.events, new.hole_cards = list(self.events), list(self.hole_cards)
+    return new
+
+
+class ChipPlayer(Protocol):
+  """Anyone who plays hands in chips and cards.
+
+  A player is told of all events, its own moves too.
+  """
+
+  def start(self, seat: int, hole_cards: Cards) -> None:
+    """Begins a hand in `seat`, 0 or 1."""
+
+  def observe(self, event: Event) -> None:
+    """Takes note of an event."""
+
+  def act(self) -> Move:
+    """Returns a move; called when it is the player's turn."""

@@ -1,0 +1,102 @@
+"""Who sits at a table, by name: simple opponents, and agents of trained networks."""
+
+import dataclasses
+from typing import Any
+
+from games.poker.holdem import Holdem
+from rebel_jax.agents.agent import make_searcher
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.tables.chip_match import play_chip_match
+from rebel_jax.tables.chips import ChipPlayer, TableRules, make_rules
+from rebel_jax.tables.opponents import OPPONENTS, AlwaysCall
+from rebel_jax.tables.tree_player import TreePlayer
+
+# Settings of searches, for networks whose searches grow trees and for others.
+_OF_SEARCHES = {True: ("simulations", "per_update"), False: ("iterations", "algorithm", "depth")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Seating:
+  """A player, and what it plays.
+
+  Attributes:
+    player: plays hands.
+    rules: what they are of.
+    searches: whether it compiles programs at its first moves.
+  """
+
+  player: ChipPlayer
+  rules: TableRules
+  searches: bool = False
+
+  def warm_up(self) -> None:
+    """Lets a player that searches compile before anyone waits for it, by two hands of its own."""
+    if self.searches:
+      play_chip_match([self.player, AlwaysCall(self.rules)], self.rules, num_hands=2)
+
+
+def make_chip_player(
+  name_or_run: str,
+  *,
+  rules: dict[str, Any] | None = None,
+  off_tree: str = "nearest",
+  seed: int = 0,
+  **settings: Any,
+) -> Seating:
+  """Returns the player that a name stands for, and what it plays.
+
+  Args:
+    name_or_run: one of `OPPONENTS`, or a run's folder or a network that comes with the package,
+      whose game is hold'em from the blinds.
+    rules: of opponents: what `make_rules` takes; networks know what they play.
+    off_tree: what a network's agent takes bets for that its tree lacks, as for `TreePlayer`.
+    seed: of the player's moves.
+    settings: of a network's searches, as for `make_searcher`.
+
+  Raises:
+    ConfigError: there is nothing of that name, it plays something else, or a setting is not for it.
+  """
+  if name_or_run in OPPONENTS:
+    if settings:
+      raise ConfigError(
+        f"{next(iter(settings))} is not for run={name_or_run!r}, which never searches"
+      )
+    try:
+      played = make_rules(**(rules or {}))
+    except (TypeError, ValueError) as error:
+      raise ConfigError(f"game_params: {error}") from None
+    return Seating(OPPONENTS[name_or_run](played, seed=seed), played)
+  if rules:
+    raise ConfigError(f"game_params are not for run={name_or_run!r}, which knows what it plays")
+  try:
+    policy = checkpoint.load(name_or_run)
+  except ConfigError as error:
+    raise ConfigError(f"{error}; opponents are: {', '.join(OPPONENTS)}") from None
+  return seat_agent(policy, name_or_run, off_tree=off_tree, seed=seed, **settings)
+
+
+def seat_agent(
+  policy: Policy, name: str, *, off_tree: str = "nearest", seed: int = 0, **settings: Any
+) -> Seating:
+  """Returns the agent of a network as a player of hands; `name` it for errors.
+
+  Raises:
+    ConfigError: its game is not hold'em from the blinds, or a setting is not for its searches.
+  """
+  known = _OF_SEARCHES[policy.config.grows]
+  for setting in settings:
+    if setting not in known:
+      raise ConfigError(
+        f"{setting}={settings[setting]!r} is not for run={name!r}; allowed are: {', '.join(known)}"
+      )
+  game = policy.config.make_game()
+  if not isinstance(game, Holdem):
+    raise ConfigError(f"run={name!r} plays {game!r}; a table of hold'em needs hold'em")
+  try:
+    rules = TableRules.of(game)
+  except ValueError as error:
+    raise ConfigError(f"run={name!r} does not play from the blinds: {error}") from None
+  agent = make_searcher(policy, seed=seed, **settings).agent(seed=seed)
+  return Seating(TreePlayer(game, agent, off_tree=off_tree, seed=seed), rules, searches=True)

@@ -1,0 +1,229 @@
+"""The dialect of Slumbot's public interface, and a player of it over HTTP.
+
+Actions are one string: `k` checks, `c` calls, `f` folds, `bN` bets or raises to N chips *of this
+round*, blinds among them before the flop; `/` stands between rounds. Position 0 has the big blind.
+"""
+
+import http.client
+import json
+import re
+import urllib.error
+import urllib.request
+from typing import Any
+
+from rebel_jax.tables.acpc import short
+from rebel_jax.tables.acpc_client import HandFollower, TableError
+from rebel_jax.tables.chips import (
+  Call,
+  ChipPlayer,
+  Deal,
+  Event,
+  Fold,
+  Move,
+  RaiseTo,
+  Table,
+  TableRules,
+  make_rules,
+)
+
+_TOKEN = re.compile(r"k|c|f|b\d{1,10}|/")
+_MAX_REPLY = 1_000_000  # bytes
+
+
+def slumbot_rules() -> TableRules:
+  """Returns what is played there: blinds of 50 and 100, stacks of 20,000."""
+  return make_rules(stack=20_000, small_blind=50, big_blind=100)
+
+
+def write_move(table: Table, move: Move) -> str:
+  """Returns a move at a table as text."""
+  if isinstance(move, RaiseTo):
+    return f"b{move.chips - table.round_began_at}"
+  if isinstance(move, Fold):
+    return "f"
+  return "c" if table.may_fold else "k"
+
+
+def write_actions(rules: TableRules, events: list[Event]) -> str:
+  """Returns the betting of a hand as text, `/` where cards were dealt."""
+  table, text = Table(rules), ""
+  for event in events:
+    text += "/" if isinstance(event, Deal) else write_move(table, event)
+    table.apply(event)
+  return text
+
+
+def read_actions(table: Table, text: str, board: tuple[int, ...]) -> None:
+  """Applies the actions of a string to a table at the start of its hand.
+
+  Where nobody can bet any more, `/` may be missing; the cards that are there are dealt.
+
+  Args:
+    table: hole cards known as far as they are.
+    text: the actions.
+    board: all cards that lie on the board.
+
+  Raises:
+    ValueError: an action is not legal there, or the cards are too few or too many.
+  """
+  tokens = _TOKEN.findall(text)
+  if "".join(tokens) != text:
+    raise ValueError(f"action={short(text)!r} must be of k, c, f, bN and /")
+  for token in tokens:
+    if token == "/":
+      if not table.due:
+        raise ValueError(f"action={short(text)!r} has a / where a round is not over")
+      _deal(table, board)
+    else:
+      table.apply(_read_move(table, token))
+  shown = table.rules.deck.names(board)
+  while len(table.board) < len(board) and table.due:
+    _deal(table, board)
+  if table.due:
+    raise ValueError(f"board={shown!r} lacks cards that are due after action={short(text)!r}")
+  if len(table.board) < len(board):
+    raise ValueError(f"board={shown!r} has more cards than action={short(text)!r} has rounds")
+
+
+def _deal(table: Table, board: tuple[int, ...]) -> None:
+  start = len(table.board)
+  table.apply(Deal(tuple(board[start : start + table.due[0]])))
+
+
+def _read_move(table: Table, token: str) -> Move:
+  if token == "f":
+    return Fold()
+  if token in "kc":
+    if table.actor is not None and (token == "c") != table.may_fold:
+      raise ValueError(f"action={token!r} must be {'c' if table.may_fold else 'k'} here")
+    return Call()
+  return RaiseTo(table.round_began_at + int(token[1:]))
+
+
+def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, Table]:
+  """Returns the player's seat and the hand that a reply of the server's is of.
+
+  Raises:
+    ValueError: a field is missing or of another kind, or the hand cannot be.
+  """
+  position = _field(reply, "client_pos", int)
+  if position not in (0, 1):
+    raise ValueError(f"client_pos={position!r} must be 0 or 1")
+  seat, deck = rules.seat_of(position), rules.deck
+  table = Table(rules)
+  table.show(seat, deck.parse("".join(_field(reply, "hole_cards", list)), field="hole_cards"))
+  other = reply.get("bot_hole_cards")
+  if other:
+    table.show(1 - seat, deck.parse("".join(other), field="bot_hole_cards"))
+  board = deck.parse("".join(_field(reply, "board", list)), field="board")
+  read_actions(table, _field(reply, "action", str), board)
+  return seat, table
+
+
+def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
+  value = reply.get(name)
+  texts = not isinstance(value, list) or all(isinstance(x, str) for x in value)
+  if not isinstance(value, kind) or isinstance(value, bool) or not texts:
+    raise ValueError(f"{name}={value!r} must be {'a list of texts' if kind is list else kind}")
+  return value
+
+
+def check_winnings(table: Table, seat: int, winnings: Any) -> int:
+  """Returns what a server says that `seat` won, if the hand can have ended so.
+
+  Raises:
+    ValueError: it cannot.
+  """
+  lost = min(table.paid)
+  possible = {-lost, 0, lost}
+  if table.folded is not None or None not in table.hole_cards:
+    possible = {table.payoffs()[seat]}
+  if isinstance(winnings, bool) or not isinstance(winnings, int) or winnings not in possible:
+    raise ValueError(f"winnings={winnings!r} must be one of {sorted(possible)} after this hand")
+  return winnings
+
+
+class SlumbotClient:
+  """Plays hands with a server that speaks Slumbot's interface.
+
+  Attributes:
+    host: such as `http://127.0.0.1:8080`.
+    token: of the session; the server gives one, and later ones replace it.
+  """
+
+  def __init__(
+    self,
+    host: str,
+    player: ChipPlayer,
+    *,
+    rules: TableRules | None = None,
+    token: str | None = None,
+    timeout: float = 60.0,
+  ):
+    if not re.fullmatch(r"https?://[^/\s]+(/[^\s]*)?", host):
+      raise ValueError(f"host={host!r} must begin with http:// or https://")
+    self.host, self.player, self.token = host.rstrip("/"), player, token
+    self.rules = slumbot_rules() if rules is None else rules
+    self._timeout = timeout
+    self._hand = 0
+
+  def play(self, num_hands: int) -> list[int]:
+    """Plays hands, and returns the chips won in each.
+
+    Raises:
+      TableError: as `play_hand`.
+    """
+    return [self.play_hand() for _ in range(num_hands)]
+
+  def play_hand(self) -> int:
+    """Plays one hand, and returns the chips won.
+
+    Raises:
+      TableError: the server cannot be reached, is too slow, refuses, or sends what cannot be.
+    """
+    follower = HandFollower(self.player, self.rules)
+    self._hand += 1
+    reply = self._post("/api/new_hand", {} if self.token is None else {"token": self.token})
+    while True:
+      try:
+        seat, table = read_reply(reply, self.rules)
+        turn = follower.follow(self._hand, seat, table)
+        if table.is_over:
+          return check_winnings(table, seat, reply.get("winnings"))
+        if not turn:
+          raise ValueError(f"action={reply['action']!r} leaves the move to the server")
+      except ValueError as error:
+        raise TableError(f"the server sent {short(json.dumps(reply))}: {error}") from None
+      incr = write_move(table, self.player.act())
+      reply = self._post("/api/act", {"token": self.token, "incr": incr})
+
+  def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    request = urllib.request.Request(
+      self.host + path,
+      data=json.dumps(body).encode(),
+      headers={"Content-Type": "application/json"},
+      method="POST",
+    )
+    try:
+      with urllib.request.urlopen(request, timeout=self._timeout) as response:
+        text = response.read(_MAX_REPLY)
+    except urllib.error.HTTPError as error:
+      raise TableError(f"{self.host}{path} answered with status {error.code}") from None
+    except TimeoutError:
+      raise TableError(
+        f"{self.host}{path} said nothing for timeout={self._timeout:g} seconds"
+      ) from None
+    except (OSError, http.client.HTTPException) as error:
+      reason = getattr(error, "reason", error)
+      raise TableError(f"{self.host}{path} cannot be reached: {reason}") from None
+    try:
+      reply = json.loads(text)
+    except ValueError:
+      reply = None
+    if not isinstance(reply, dict):
+      raise TableError(f"{self.host}{path} sent no JSON object: {short(repr(text))}")
+    if reply.get("error_msg"):
+      raise TableError(f"{self.host}{path} refused: {short(str(reply['error_msg']))}")
+    if isinstance(reply.get("token"), str):
+      self.token = reply["token"]
+    return reply

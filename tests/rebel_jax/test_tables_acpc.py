@@ -1,0 +1,500 @@
+"""ACPC's match protocol: its text, and matches over TCP against the same in one process."""
+
+import asyncio
+import re
+import socket
+import threading
+
+import numpy as np
+import pytest
+
+from games.poker import Betting
+from rebel_jax import acpc as command
+from rebel_jax import acpc_dealer
+from rebel_jax.tables import acpc
+from rebel_jax.tables.acpc_client import TableError, play_acpc
+from rebel_jax.tables.chip_match import hands_of, play_chip_match
+from rebel_jax.tables.chips import Call, Table, TableRules, make_rules
+from rebel_jax.tables.dealer import Dealer
+from rebel_jax.tables.opponents import OPPONENTS, AlwaysCall, PotManiac, Uniform
+from tests.chip_hands import random_events, random_rules
+
+SMALL = dict(stack=2_000)
+
+
+def test_states_come_back_from_their_text():
+  rng = np.random.default_rng(0)
+  for number in range(150):
+    rules = random_rules(rng)
+    cards = rng.choice(52, 4, replace=False).tolist()
+    table = Table(rules, (tuple(cards[:2]), tuple(cards[2:])))
+    for _ in random_events(rng, table):
+      if not table.due:
+        states_come_back(table, number)
+    states_come_back(table, number)
+
+
+def states_come_back(table, number):
+  for position in (0, 1):
+    text = str(acpc.write_state(table, number, position))
+    state = acpc.parse_line(text)
+    again = acpc.read_table(state, table.rules)
+    assert str(acpc.write_state(again, state.hand, state.position)) == text
+    assert again.events == table.events
+    assert (again.actor, again.is_over, again.paid) == (table.actor, table.is_over, table.paid)
+    seat = table.rules.seat_of(position)
+    assert again.hole_cards[seat] == table.hole_cards[seat]
+    showdown = table.is_over and table.folded is None
+    assert (again.hole_cards[1 - seat] is None) == (not showdown)
+    if table.is_over:
+      assert again.payoffs() == table.payoffs()
+    elif table.actor == seat:
+      answered, action = acpc.parse_answer(f"{text}:c")
+      assert (str(answered), acpc.read_action(action)) == (text, Call())
+
+
+def test_a_hand_worked_out():
+  # The big blind, position 0, acts second before the flop and first after it.
+  rules = make_rules(stack=20_000)
+  line = "MATCHSTATE:0:31:r300c/cr800c/cc/r2500f:9s8h|/8c8d5c/6s/2d"
+  table = acpc.read_table(acpc.parse_line(line), rules)
+  assert table.rules.big_blind_seat == 1
+  assert table.paid == (2_500, 800)[::-1]
+  assert table.folded == 0
+  assert table.payoffs() == (-800, 800)
+  table = acpc.read_table(acpc.parse_line("MATCHSTATE:1:0::|9s8h"), rules)
+  assert (table.actor, table.raises) == (0, (200, 20_000))
+  table = acpc.read_table(acpc.parse_line("MATCHSTATE:0:0:cc/:9s8h|/8c8d5c"), rules)
+  assert (table.actor, rules.seat_of(0)) == (1, 1)
+  text = "MATCHSTATE:1:9:r20000c///:AhAd|KhKd/2s3s4d/5d/9c"
+  assert acpc.read_table(acpc.parse_line(text), rules).payoffs() == (-20_000, 20_000)
+  assert acpc.write_log(acpc.read_table(acpc.parse_line(text), rules), 9, ("B", "A")) == (
+    "STATE:9:r20000c///:AhAd|KhKd/2s3s4d/5d/9c:20000|-20000:A|B"
+  )
+
+
+def test_a_small_blind_at_position_0_would_be_found():
+  class Swapped(TableRules):
+    def seat_of(self, position):
+      return position
+
+  rules = make_rules(stack=20_000)
+  wrong = Swapped(rules.deck, rules.deals, rules.rules)
+  line = "MATCHSTATE:0:31:r300c/cr800c/cc/r2500f:9s8h|/8c8d5c/6s/2d"
+  right, swapped = (acpc.read_table(acpc.parse_line(line), x) for x in (rules, wrong))
+  assert right.payoffs()[rules.seat_of(0)] == 800
+  assert swapped.payoffs()[wrong.seat_of(0)] == -800
+  with pytest.raises(AssertionError):
+    states_come_back_by_position(wrong)
+  states_come_back_by_position(rules)
+
+
+def test_seats_may_be_numbered_either_way():
+  """The line says positions; which seat has the big blind is the rules' own affair."""
+  rules = make_rules(stack=20_000)
+  betting = Betting(rules.rules.stacks, (100, 50), 100, (1, 0))
+  other = TableRules(rules.deck, rules.deals, betting)
+  assert (rules.seat_of(0), other.seat_of(0)) == (1, 0)
+  states_come_back_by_position(other)
+  for position in (0, 1):
+    line = f"MATCHSTATE:{position}:31:r300c/cr800c/cc/r2500c:9s8h|AdAc/8c8d5c/6s/2d"
+    first, second = (acpc.read_table(acpc.parse_line(line), x) for x in (rules, other))
+    assert first.payoffs() == second.payoffs()[::-1] == (-2_500, 2_500)
+    assert str(acpc.write_state(second, 31, position)) == line
+
+
+def states_come_back_by_position(rules):
+  """Checks who may begin: position 1 before the flop, position 0 after it."""
+  assert acpc.read_table(acpc.parse_line("MATCHSTATE:1:0::|9s8h"), rules).actor == rules.seat_of(1)
+  flop = acpc.parse_line("MATCHSTATE:0:0:cc/:9s8h|/8c8d5c")
+  assert acpc.read_table(flop, rules).actor == rules.seat_of(0)
+
+
+@pytest.mark.parametrize(
+  ("line", "message"),
+  [
+    ("", "must be MATCHSTATE:position:hand:betting:cards"),
+    ("MATCHSTATE:2:0::9s8h|", "must be MATCHSTATE:position"),
+    ("MATCHSTATE:0:0:9s8h|", "must be MATCHSTATE:position"),
+    ("MATCHSTATE:0:-1::9s8h|", "must be MATCHSTATE:position"),
+    ("MATCHSTATE:0:0::9s8h", "must begin with both hands"),
+    ("MATCHSTATE:0:0::|9s8h", "lack the hand of position 0"),
+    ("MATCHSTATE:0:0::9s|", "must be 2 cards"),
+    ("MATCHSTATE:0:0::9s1x|", "names '1x'"),
+    ("MATCHSTATE:0:0::9s9s|", "twice"),
+    ("MATCHSTATE:0:0:x:9s8h|", "must be of f, c, rN and /"),
+    ("MATCHSTATE:0:0:r:9s8h|", "must be of f, c, rN and /"),
+    ("MATCHSTATE:0:0:r150:9s8h|", "bet=150 is below the minimum"),
+    ("MATCHSTATE:0:0:r30000:9s8h|", "bet=30000 is more than"),
+    ("MATCHSTATE:0:0:cf:9s8h|", "nothing to call"),
+    ("MATCHSTATE:0:0:cc:9s8h|", "must end with / where cards are due"),
+    ("MATCHSTATE:0:0:cc/:9s8h|", "lack those after round 1"),
+    ("MATCHSTATE:0:0:c/:9s8h|/2c3c4c", "has a / where a round is not over"),
+    ("MATCHSTATE:0:0:cc/:9s8h|/2c3c", "must be 3 cards"),
+    ("MATCHSTATE:0:0:cc/:9s8h|/2c3c9s", "lies elsewhere already"),
+    ("MATCHSTATE:0:0:c:9s8h|/2c3c4c", "more than the betting has rounds"),
+    ("MATCHSTATE:0:0:r20000c/:9s8h|/2c3c4c", "must end with /"),
+  ],
+)
+def test_malformed_lines_are_refused_in_one_sentence(line, message):
+  with pytest.raises(ValueError, match=re.escape(message)) as error:
+    acpc.read_table(acpc.parse_line(line), make_rules())
+  assert "\n" not in str(error.value)
+
+
+# Matches over TCP.
+
+
+def over_tcp(rules, players, **settings):
+  """Plays a match of two clients; returns the result, both clients' and the log."""
+  log = []
+
+  async def match():
+    async with Dealer(rules, log=log.append, **settings) as dealer:
+      clients = [
+        asyncio.to_thread(play_acpc, player, rules, "127.0.0.1", port, timeout=20)
+        for player, port in zip(players, dealer.ports)
+      ]
+      gathered = asyncio.gather(*clients)
+      result = await dealer.play()
+      await dealer.close()
+      return result, await gathered
+
+  result, played = asyncio.run(match())
+  return result, played, log
+
+
+@pytest.mark.parametrize("duplicate", [False, True])
+def test_a_match_over_tcp_is_the_one_in_the_process(duplicate):
+  rules = make_rules(**SMALL)
+  settings = dict(num_hands=40, seed=5, duplicate=duplicate)
+  result, played, log = over_tcp(
+    rules, [Uniform(rules, seed=1), Uniform(rules, seed=2)], **settings
+  )
+  alone = play_chip_match([Uniform(rules, seed=1), Uniform(rules, seed=2)], rules, **settings)
+  assert result == alone
+  assert tuple(played[0].chips) == alone.chips
+  assert played[1].chips == [-chips for chips in alone.chips]
+  other = play_chip_match([Uniform(rules, seed=3), Uniform(rules, seed=2)], rules, **settings)
+  assert other.chips != alone.chips  # seeds matter
+  # The log can be played again: every state is a hand by the rules that pays what it says.
+  states = [line for line in log if line.startswith("STATE:")]
+  assert len(states) == 40
+  for number, line in enumerate(states):
+    _, hand, betting, cards, values, names = line.split(":")
+    table = acpc.read_table(acpc.MatchState(0, int(hand), betting, cards), rules)
+    payoffs = table.payoffs()
+    assert values == "|".join(str(payoffs[rules.seat_of(position)]) for position in (0, 1))
+    first = names.split("|").index("first")
+    assert (int(hand), rules.seat_of(first)) == (number, number % 2)
+    assert payoffs[rules.seat_of(first)] == alone.chips[number]
+  assert log[-1] == f"SCORE:{sum(alone.chips)}|{-sum(alone.chips)}:first|second"
+
+
+class Client:
+  """A client that says what it is told to, over a bare socket."""
+
+  def __init__(self, port, lines, last=None):
+    self.lines, self.last, self.port = lines, last, port
+    self.thread = threading.Thread(target=self.run, daemon=True)
+    self.thread.start()
+
+  def run(self):
+    with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+      file = connection.makefile("rwb")
+      for line in self.lines:
+        file.write(line)
+        file.flush()
+      if self.last == "leave":
+        file.readline()
+      if self.last in ("leave", "gone"):
+        return
+      for line in file:
+        text = line.decode().strip()
+        state = acpc.read_table(acpc.parse_line(text), make_rules(**SMALL))
+        position = int(text.split(":")[1])
+        if self.last is not None and state.actor == state.rules.seat_of(position):
+          file.write(self.last(text))
+          file.flush()
+
+
+HELLO = b"VERSION:2.0.0\r\n"
+
+
+@pytest.mark.parametrize(
+  ("lines", "last", "message"),
+  [
+    ([HELLO], "leave", "player 'first' left before it moved in hand 0"),
+    ([], "gone", "player 'first' left before it greeted"),
+    ([b"# hello\r\n", b"hello\r\n"], None, "sent 'hello', must be VERSION:2.0.0 first"),
+    ([HELLO], None, "player 'first' took more than timeout=0.8 seconds before it moved in hand 0"),
+    ([HELLO], lambda text: b"what\r\n", "answered 'what' in hand 0: line='what' must be the state"),
+    ([HELLO], lambda text: text.encode() + b":r10\r\n", "bet=10 is below the minimum"),
+    ([HELLO], lambda text: text.encode() + b":raise\r\n", "action='raise' must be f, c or rN"),
+    ([HELLO], lambda text: text.replace(":0:", ":8:").encode() + b":c\r\n", "must begin with"),
+    ([HELLO], lambda text: b"x" * 20_000 + b"\r\n", "sent a line of more than 10000 characters"),
+    ([HELLO], lambda text: b"\xff\xfe\r\n", "answered '"),
+  ],
+)
+def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message):
+  rules, log = make_rules(**SMALL), []
+
+  async def match():
+    timeout = 0.8 if "took more" in message else 20
+    settings = dict(num_hands=4, timeout=timeout, start_timeout=20, log=log.append)
+    async with Dealer(rules, **settings) as dealer:
+      Client(dealer.ports[0], lines, last)
+      other = asyncio.create_task(
+        asyncio.to_thread(play_acpc, AlwaysCall(rules), rules, "127.0.0.1", dealer.ports[1])
+      )
+      try:
+        await dealer.play()
+      finally:
+        await dealer.close()
+        await asyncio.wait([other])
+        other.exception()
+
+  with pytest.raises(TableError, match=re.escape(message)) as error:
+    asyncio.run(match())
+  assert "\n" not in str(error.value)
+  assert not [line for line in log if line.startswith("STATE:")]
+
+
+def test_a_client_that_does_not_fail_plays_on():
+  """The control: the same bare client with legal answers plays all hands."""
+  rules = make_rules(**SMALL)
+
+  async def match():
+    async with Dealer(rules, num_hands=4, timeout=5) as dealer:
+      said = [b"; a comment\r\n", HELLO, b"# one more\r\n"]
+      Client(dealer.ports[0], said, lambda text: text.encode() + b":c\r\n")
+      other = asyncio.to_thread(play_acpc, AlwaysCall(rules), rules, "127.0.0.1", dealer.ports[1])
+      gathered = asyncio.gather(other)
+      result = await dealer.play()
+      await dealer.close()
+      await gathered
+      return result
+
+  result = asyncio.run(match())
+  alone = play_chip_match([AlwaysCall(rules), AlwaysCall(rules)], rules, num_hands=4)
+  assert result == alone
+
+
+def test_who_never_comes_is_named():
+  async def match():
+    async with Dealer(make_rules(), num_hands=2, start_timeout=0.1) as dealer:
+      await dealer.play()
+
+  with pytest.raises(TableError, match="player 'first' did not come to port"):
+    asyncio.run(match())
+
+
+class FakeDealer:
+  """Listens, greets nobody, sends lines, and closes or waits."""
+
+  def __init__(self, sent, wait=False):
+    self.server = socket.create_server(("127.0.0.1", 0))
+    self.port = self.server.getsockname()[1]
+    self.sent, self.wait, self.heard = sent, wait, b""
+    self.done = threading.Event()
+    self.thread = threading.Thread(target=self.run, daemon=True)
+    self.thread.start()
+
+  def run(self):
+    connection, _ = self.server.accept()
+    with connection:
+      connection.sendall(self.sent)
+      if self.wait:
+        self.done.wait(10)
+      else:
+        connection.shutdown(socket.SHUT_WR)
+      connection.settimeout(5)
+      while more := connection.recv(1_000):
+        self.heard += more
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *error):
+    self.done.set()
+    self.thread.join()
+    self.server.close()
+
+
+FIRST = b"MATCHSTATE:0:0::9s8h|\r\n"
+
+
+@pytest.mark.parametrize(
+  ("sent", "wait", "message"),
+  [
+    (FIRST, False, "closed the connection in the hand after 0 others"),
+    (FIRST[:-2], False, "closed the connection within a line"),
+    (FIRST, True, "said nothing for timeout=0.3 seconds"),
+    (b"hello\r\n", False, "the dealer sent 'hello': line='hello' must be MATCHSTATE"),
+    (FIRST + b"MATCHSTATE:0:1::9s8h|\r\n", False, "begins before the one before has ended"),
+    (FIRST + b"MATCHSTATE:0:0:c:9s8h|\r\nMATCHSTATE:0:0:r300:9s8h|\r\n", False, "go on from"),
+    (FIRST + b"MATCHSTATE:0:0:c:9s7h|\r\n", False, "does not go on from"),
+    (b"x" * 30_000, False, "sent a line of more than 10000 characters"),
+    (b"MATCHSTATE:0:0:r2000c///:9s8h|/2c3c4c/5c/6c\r\n", False, "decide, and are unknown"),
+  ],
+)
+def test_a_dealer_that_fails_ends_the_match_in_one_sentence(sent, wait, message):
+  rules = make_rules(**SMALL)
+  with FakeDealer(sent, wait) as dealer, pytest.raises(TableError, match=message) as error:
+    play_acpc(AlwaysCall(rules), rules, "127.0.0.1", dealer.port, timeout=0.3 if wait else 5)
+  assert "\n" not in str(error.value)
+
+
+def test_what_a_client_says():
+  rules = make_rules(**SMALL)
+  lines = b"# GAMEDEF\r\n;\r\n\r\n" + FIRST + b"MATCHSTATE:0:0:r300:9s8h|\r\n"
+  ends = b"MATCHSTATE:0:0:r300cc:9s8h|\r\n".replace(b"cc", b"r900f")
+  with FakeDealer(lines + ends) as dealer:
+    played = play_acpc(PotManiac(rules), rules, "127.0.0.1", dealer.port, timeout=5)
+  assert played.chips == [300]
+  assert dealer.heard == HELLO + b"MATCHSTATE:0:0:r300:9s8h|:r900\r\n"
+
+
+# Both no-limit hands of the protocol's examples, and what the player answers in them.
+EXAMPLES = (
+  ("0:30", "", "9s8h|", None),
+  ("0:30", "c", "9s8h|", "c"),
+  ("0:30", "cc/", "9s8h|/8c8d5c", "r250"),
+  ("0:30", "cc/r250", "9s8h|/8c8d5c", None),
+  ("0:30", "cc/r250c/", "9s8h|/8c8d5c/6s", "r500"),
+  ("0:30", "cc/r250c/r500", "9s8h|/8c8d5c/6s", None),
+  ("0:30", "cc/r250c/r500c/", "9s8h|/8c8d5c/6s/2d", "r1250"),
+  ("0:30", "cc/r250c/r500c/r1250", "9s8h|/8c8d5c/6s/2d", None),
+  ("0:30", "cc/r250c/r500c/r1250c", "9s8h|9c6h/8c8d5c/6s/2d", None),
+  ("1:31", "", "|JdTc", "r300"),
+  ("1:31", "r300", "|JdTc", None),
+  ("1:31", "r300r900", "|JdTc", "c"),
+  ("1:31", "r300r900c/", "|JdTc/6dJc9c", None),
+  ("1:31", "r300r900c/r1800", "|JdTc/6dJc9c", "r3600"),
+  ("1:31", "r300r900c/r1800r3600", "|JdTc/6dJc9c", None),
+  ("1:31", "r300r900c/r1800r3600r9000", "|JdTc/6dJc9c", "c"),
+  ("1:31", "r300r900c/r1800r3600r9000c/", "|JdTc/6dJc9c/Kh", None),
+  ("1:31", "r300r900c/r1800r3600r9000c/r20000", "|JdTc/6dJc9c/Kh", "c"),
+  ("1:31", "r300r900c/r1800r3600r9000c/r20000c/", "KsJs|JdTc/6dJc9c/Kh/Qc", None),
+)
+
+
+class Scripted(AlwaysCall):
+  """Makes the moves that it is given, in turn."""
+
+  def __init__(self, rules, moves):
+    super().__init__(rules)
+    self.moves = iter(moves)
+
+  def act(self):
+    return next(self.moves)
+
+
+@pytest.mark.parametrize("space", ["", " "])  # as the examples are printed
+def test_the_hands_of_the_protocol_s_examples(space):
+  rules = make_rules(stack=20_000)
+  moves = [acpc.read_action(answer) for *_, answer in EXAMPLES if answer]
+  lines = [f"MATCHSTATE:{hand}:{betting}:{cards}{space}" for hand, betting, cards, _ in EXAMPLES]
+  with FakeDealer("".join(f"{line}\r\n" for line in lines).encode()) as dealer:
+    played = play_acpc(Scripted(rules, moves), rules, "127.0.0.1", dealer.port, timeout=5)
+  assert played.chips == [1_250, 20_000]  # three eights, and a straight to the king
+  answers = [f"{line.strip()}:{end}\r\n" for line, (*_, end) in zip(lines, EXAMPLES) if end]
+  assert dealer.heard == HELLO + "".join(answers).encode()
+
+
+# The commands.
+
+
+def test_the_dealer_deals_to_the_players_of_the_other_command(capsys):
+  free, params, played = [], (("stack", 2_000), ("deals", 311)), {}
+  for _ in range(2):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+      free.append(server.getsockname()[1])
+  names = ("uniform", "equity_threshold")
+
+  def play(number):
+    name, port = names[number], free[number]
+    options = command.Options(name, "127.0.0.1", port, seed=number, game_params=params)
+    played[name] = command.play(options).chips
+
+  clients = [threading.Thread(target=play, args=(number,)) for number in (0, 1)]
+  for client in clients:
+    client.start()  # before the dealer is there
+  ports = ["--first-port", free[0], "--second-port", free[1], "--hands", 6, "--seed", 4]
+  argv = [*ports, "--first-name", "A", "--second-name", "B", "--game-params", *sum(params, ())]
+  assert acpc_dealer.main([str(x) for x in argv]) == 0
+  for client in clients:
+    client.join(30)
+  rules = make_rules(stack=2_000)
+  players = [OPPONENTS[name](rules, seed=seed) for seed, name in enumerate(names)]
+  alone = play_chip_match(players, rules, num_hands=6, seed=4)
+  assert played == {names[0]: list(alone.chips), names[1]: [-chips for chips in alone.chips]}
+  printed = capsys.readouterr()
+  assert f"SCORE:{sum(alone.chips)}|{-sum(alone.chips)}:A|B" in printed.out
+  assert f"A: {alone}" in printed.err
+
+
+@pytest.mark.parametrize(
+  ("flags", "said"), [([], "1 hands, +300 chips"), (["--json"], '{"hands": 1, "chips": 300}')]
+)
+def test_a_player_says_what_it_won(flags, said, capsys):
+  lines = FIRST + b"MATCHSTATE:0:0:r300:9s8h|\r\nMATCHSTATE:0:0:r300r900f:9s8h|\r\n"
+  with FakeDealer(lines) as dealer:
+    params = ["--game-params", "stack", "2000", *flags]
+    assert command.main(["pot_maniac", "127.0.0.1", str(dealer.port), *params]) == 0
+  assert capsys.readouterr().out == said + "\n"
+
+
+@pytest.mark.parametrize(
+  ("arguments", "code", "message"),
+  [
+    (["uniform", "127.0.0.1", "0"], 2, "port=0 must be at least 1"),
+    (["nobody", "127.0.0.1", "9"], 2, "opponents are: always_call"),
+    (["small_turn_endgame_holdem", "127.0.0.1", "9"], 2, "does not play from the blinds: board="),
+    (["liars_dice_1x4f", "127.0.0.1", "9"], 2, "a table of hold'em needs hold'em"),
+    (["uniform", "127.0.0.1", "9", "--iterations", "8"], 2, "iterations is not for run='uniform'"),
+    (["uniform", "127.0.0.1", "9", "--game-params", "stack", "10"], 2, "game_params: paid="),
+    (["uniform", "127.0.0.1", "9", "--game-params", "pot", "10"], 2, "game_params: "),
+    (["uniform", "127.0.0.1", "9", "--off-tree", "x"], 2, "off_tree='x'"),
+    (
+      ["uniform", "127.0.0.1", "9", "--connect-timeout", "1"],
+      1,
+      "no dealer answers at 127.0.0.1:9",
+    ),
+  ],
+)
+def test_what_is_not_allowed_is_said_in_one_sentence(arguments, code, message, capsys):
+  assert command.main(arguments) == code
+  error = capsys.readouterr().err
+  assert message in error
+  assert error.startswith("error: ")
+  assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["--hands", "3"], "num_hands=3 must be even"),
+    (["--first-name", "a|b"], "names=('a|b', 'second') must be"),
+    (["--game-params", "stack", "10"], "game_params: paid="),
+    (["--first-port", "70000"], "first_port=70000"),
+  ],
+)
+def test_what_a_dealer_does_not_allow(arguments, message, capsys):
+  assert acpc_dealer.main(arguments) == 2
+  assert message in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_named(capsys):
+  with socket.create_server(("127.0.0.1", 0)) as server:
+    port = server.getsockname()[1]
+    assert acpc_dealer.main(["--first-port", str(port), "--hands", "2"]) == 1
+  assert f"port={port} of 127.0.0.1 cannot be had" in capsys.readouterr().err
+
+
+def test_hands_do_not_depend_on_how_many_there_are():
+  rules = make_rules()
+  few, many = (list(hands_of(rules, num_hands=n, seed=1, duplicate=True)) for n in (4, 8))
+  assert few == many[:4]
+  assert few[0].hole_cards == few[1].hole_cards != few[2].hole_cards
+  assert [hand.first_seat for hand in few] == [0, 1, 0, 1]

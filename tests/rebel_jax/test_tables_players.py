@@ -1,0 +1,375 @@
+"""Who plays in chips: simple opponents, players of trees, and matches between them."""
+
+import re
+
+import numpy as np
+import pytest
+
+import games
+from games.poker import map_bet
+from games.poker.holdem import CALL, FIRST_BET, FOLD
+from rebel_jax import acpc as command
+from rebel_jax.agents.dealer import Move
+from rebel_jax.agents.match import UniformPlayer
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.tables import players as seats
+from rebel_jax.tables.chip_match import ChipMatchResult, hands_of, play_chip_match, play_hand
+from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo, Table, TableRules, make_rules
+from rebel_jax.tables.opponents import (
+  OPPONENTS,
+  AlwaysCall,
+  AlwaysFold,
+  EquityThreshold,
+  PotManiac,
+  Uniform,
+)
+from rebel_jax.tables.players import make_chip_player, seat_agent
+from rebel_jax.tables.tree_player import TreePlayer
+from rebel_jax.training.setup import make_setup
+from tests.tiny import TINY
+
+# Two rounds from blinds of 50 and 100, the larger one first in the second.
+GAME = dict(ranks="JQKA", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=1_000)
+
+
+def game_of(**changes):
+  return games.make("small_holdem", **(GAME | dict(bets=(1.0,)) | changes))
+
+
+def test_hands_worked_out():
+  rules = make_rules(stack=1_000)
+  hand = next(hands_of(rules, num_hands=2))
+  # The small blind folds to nothing but a bet, and it faces one at once.
+  assert play_hand([AlwaysFold(rules), AlwaysCall(rules)], rules, hand).payoffs() == (-50, 50)
+  assert play_hand([AlwaysCall(rules), AlwaysFold(rules)], rules, hand).paid == (100, 100)
+  # Pot after pot: 300, 900, all-in; the other folds to the first, or calls.
+  assert play_hand([PotManiac(rules), AlwaysFold(rules)], rules, hand).payoffs() == (100, -100)
+  table = play_hand([PotManiac(rules), AlwaysCall(rules)], rules, hand)
+  assert [e for e in table.events if isinstance(e, RaiseTo)] == [
+    RaiseTo(300),
+    RaiseTo(900),
+    RaiseTo(1_000),
+  ]
+  assert play_hand([PotManiac(rules), PotManiac(rules)], rules, hand).events[:4] == [
+    RaiseTo(300), RaiseTo(900), RaiseTo(1_000), Call(),
+  ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPPONENTS)
+def test_opponents_move_legally_and_as_their_seed_says(name):
+  rules = make_rules(stack=1_500)
+
+  def match(seed):
+    both = [
+      make_chip_player(name, rules=dict(stack=1_500), seed=seed).player,
+      Uniform(rules, seed=9),
+    ]
+    return play_chip_match(both, rules, num_hands=20, seed=2)
+
+  assert match(1) == match(1)
+  if name in ("uniform", "equity_threshold"):
+    assert match(1) != match(2)
+
+
+def test_uniform_makes_every_kind_and_size_of_move():
+  rules = make_rules(stack=300)
+  player = Uniform(rules, seed=0)
+  player.start(0, (0, 1))
+  moves = [player.act() for _ in range(6_000)]
+  kinds = [sum(isinstance(move, kind) for move in moves) for kind in (Fold, Call, RaiseTo)]
+  assert all(abs(count - 2_000) < 200 for count in kinds)
+  sizes = [move.chips for move in moves if isinstance(move, RaiseTo)]
+  assert (min(sizes), max(sizes)) == (200, 300)
+  assert abs(np.mean(sizes) - 250) < 4
+
+
+def test_equities_are_those_known():
+  rules = make_rules()
+  for hand, board, equity in (("AsAh", "", 0.852), ("7s2h", "", 0.346), ("AsKs", "QsJsTs", 1.0)):
+    player = EquityThreshold(rules, samples=4_000, seed=1)
+    player.start(0, rules.deck.parse(hand))
+    if board:
+      for event in (Call(), Call(), Deal(rules.deck.parse(board))):
+        player.observe(event)
+    assert player.equity() == pytest.approx(equity, abs=0.02), hand
+
+
+def test_an_equity_threshold_beats_who_does_not_look_at_cards():
+  rules = make_rules(stack=2_000)
+  result = play_chip_match([EquityThreshold(rules), Uniform(rules)], rules, num_hands=200, seed=3)
+  assert result.mean > result.half_width
+  swapped = play_chip_match([Uniform(rules), EquityThreshold(rules)], rules, num_hands=200, seed=3)
+  assert swapped.mean < 0
+
+
+def test_duplicate_hands_take_out_luck():
+  rules = make_rules(stack=2_000)
+  one = play_chip_match([AlwaysCall(rules), AlwaysCall(rules)], rules, num_hands=20)
+  assert (one.mean, one.half_width) == (0, 0)  # the same play wins from both seats what it loses
+  other = play_chip_match(
+    [AlwaysCall(rules), AlwaysCall(rules)], rules, num_hands=20, duplicate=False
+  )
+  assert other.half_width > 0
+  with pytest.raises(ValueError, match="num_hands=3 must be even"):
+    play_chip_match([AlwaysCall(rules), AlwaysCall(rules)], rules, num_hands=3)
+
+
+def test_a_result_worked_out():
+  result = ChipMatchResult((100, -300, 0, 400), big_blind=100, duplicate=False)
+  assert result.mean == 500
+  assert result.half_width == pytest.approx(1.96 * np.std([1000, -3000, 0, 4000], ddof=1) / 2)
+  paired = ChipMatchResult((100, -300, 0, 400), big_blind=100, duplicate=True)
+  assert paired.samples.tolist() == [-1_000, 2_000]
+  assert str(paired) == "+500.0 ± 2940.0 mbb a hand over 4 hands, in pairs"
+  assert ChipMatchResult((1, 3), big_blind=100, duplicate=True).half_width == float("inf")
+
+
+# Players of trees.
+
+
+class Checked(UniformPlayer):
+  """A uniform player who is told legal actions alone; burns are among those of chance."""
+
+  def observe(self, action, infostate=None):
+    dealer = self._dealer
+    assert dealer.game.legal_actions(dealer.state[None])[0, action]
+    super().observe(action, infostate)
+
+
+def payoffs_of_the_tree(game, player, hole_cards):
+  """Returns what the tree says of the hand that `player` followed, to both seats."""
+  state = player._state[None]
+  assert game.actor(state)[0] == games.TERMINAL
+  held = [game.infostate(game.deck.names(cards)) for cards in hole_cards]
+  won = game.pairs().payoff(int(game.payoff_index(state)[0]), tuple(held))
+  won *= float(game.payoff_scale(state)[0])
+  return won, -won
+
+
+@pytest.mark.parametrize(
+  "changes",
+  [
+    dict(),
+    dict(ranks="9TJQKA", suits="shd", deals=(3, 1), bets="hunl", stack=3_000),
+    dict(ranks="9TJQKA", deals=(1, 1, 1)),
+    dict(blinds=(100, 50), first_to_act=(1, 0)),
+    dict(blinds=(100, 100), first_to_act=(0,)),
+  ],
+)
+def test_the_hand_of_the_tree_is_the_hand_at_the_table(changes):
+  game = game_of(**changes)
+  rules = TableRules.of(game)
+  both = [TreePlayer(game, Checked(game, seed=seed)) for seed in (1, 2)]
+  wrong, ends = 0, set()
+  for hand in hands_of(rules, num_hands=60, seed=1):
+    table = play_hand(both, rules, hand)
+    assert not both[0].lost
+    assert (both[0]._state == both[1]._state).all()
+    assert payoffs_of_the_tree(game, both[0], hand.hole_cards) == table.payoffs()
+    ends.add((table.folded, table.round, table.highest == rules.rules.stack))
+    exchanged = payoffs_of_the_tree(game, both[0], hand.hole_cards[::-1])
+    wrong += exchanged != table.payoffs()
+  assert wrong > 0  # the control: with each other's cards
+  assert len(ends) >= 5
+
+
+class Scripted:
+  """A player of the tree that makes given moves and remembers what it was told."""
+
+  def __init__(self, *moves):
+    self.moves, self.seen = list(moves), []
+
+  def start(self, player, infostate):
+    self.held = player, infostate
+
+  def observe(self, action, infostate=None):
+    self.seen.append(action)
+
+  def act(self):
+    return Move(self.moves.pop(0), self.held[1])
+
+
+def seat(player_of_tree, *, seat=1, off_tree="nearest", seed=0, **changes):
+  """Returns a player of the tree in a seat, with a hand."""
+  game = game_of(**changes)
+  player = TreePlayer(game, player_of_tree, off_tree=off_tree, seed=seed)
+  player.start(seat, game.deck.parse("AsKh"))
+  return player
+
+
+BETS = dict(bets=(0.5, 1.0), stack=2_000)  # to 200, 300 or all-in at first
+
+
+@pytest.mark.parametrize(
+  ("chips", "action"),
+  [(200, FIRST_BET), (249, FIRST_BET), (251, FIRST_BET + 1), (300, FIRST_BET + 1),
+   (1_149, FIRST_BET + 1), (1_151, FIRST_BET + 2), (2_000, FIRST_BET + 2)],
+)  # fmt: skip
+def test_bets_off_the_tree_are_taken_for_the_nearest(chips, action):
+  script = Scripted(CALL)
+  player = seat(script, **BETS)
+  player.observe(RaiseTo(chips))
+  assert script.seen == [action]
+  assert player.act() == Call()
+
+
+def test_bets_off_the_tree_may_be_mapped_at_random():
+  counts = np.zeros(3)
+  for seed in range(400):
+    script = Scripted()
+    player = seat(script, off_tree="map", seed=seed, **BETS)
+    player.observe(RaiseTo(240))
+    counts[script.seen[0] - FIRST_BET] += 1
+  expected = map_bet(140 / 200, [0.5, 1.0, 9.5])
+  assert counts[2] == 0
+  assert counts / 400 == pytest.approx(expected, abs=0.08)
+  with pytest.raises(ValueError, match="off_tree='add' is unknown; known: nearest, map"):
+    seat(Scripted(), off_tree="add")
+
+
+def test_own_sizes_are_shares_of_the_pot_at_the_table():
+  # A bet to 240 is taken for one to 200; the tree then raises by the pot, to 600, and the table by
+  # its own, to 720.
+  script = Scripted(FIRST_BET + 1)
+  player = seat(script, **BETS)
+  player.observe(RaiseTo(240))
+  assert player.act() == RaiseTo(720)
+  player.observe(RaiseTo(720))
+  assert script.seen == [FIRST_BET, FIRST_BET + 1]
+  # The other's call and the card are the same in both; the tree burns a card where it must.
+  player.observe(Call())
+  player.observe(Deal(player.rules.deck.parse("Qs")))
+  assert script.seen[2] == CALL
+  assert (
+    player.game.describe([FIRST_BET, FIRST_BET + 1, CALL, *script.seen[3:-1]], script.seen[-1])
+    == "deal Qs"
+  )
+  assert not player.lost
+
+
+def test_all_in_at_the_table_is_all_in_in_the_tree_and_back():
+  script = Scripted(FIRST_BET + 2)
+  player = seat(script, seat=0, **BETS)
+  assert player.act() == RaiseTo(2_000)
+  player.observe(RaiseTo(2_000))
+  assert script.seen == [FIRST_BET + 2]
+
+
+def test_after_what_the_tree_takes_for_its_end_the_player_checks_and_calls():
+  # 1,900 of 2,000 is taken for all-in. The tree's call ends its betting; the table's goes on.
+  script = Scripted(CALL)
+  player = seat(script, **BETS)
+  for event in (RaiseTo(1_900), Call()):
+    if isinstance(event, Call):
+      assert player.act() == event
+    player.observe(event)
+  player.observe(Deal(player.rules.deck.parse("Qs")))
+  assert player.act() == Call()
+  player.observe(Call())
+  player.observe(RaiseTo(2_000))
+  assert player.act() == Call()
+  assert script.moves == []
+
+
+def test_a_tree_without_all_in_is_left_where_the_table_is_all_in():
+  # All-in is taken for half the pot. The tree's raise cannot be made, and the table's cards come.
+  script = Scripted(FIRST_BET)
+  sizes = games.poker.BetSizes((((0.5,),),), all_in=False)
+  player = seat(script, bets=sizes, stack=2_000)
+  player.observe(RaiseTo(2_000))
+  assert player.act() == Call()
+  player.observe(Call())
+  assert not player.lost
+  player.observe(Deal(player.rules.deck.parse("Qs")))
+  assert player.lost
+  assert script.seen == [FIRST_BET, FIRST_BET]
+  assert player.table.is_over
+  player.start(0, (0, 1))
+  assert not player.lost
+
+
+@pytest.mark.parametrize("off_tree", ["nearest", "map"])
+@pytest.mark.parametrize("bets", ["hunl", (1.0,), "50%,a / 1x"])
+def test_any_bets_are_answered_legally(off_tree, bets):
+  if bets == "50%,a / 1x":
+    bets = games.poker.BetSizes((((0.5,),),), all_in=False, max_raises=1)
+  game = game_of(bets=bets, stack=1_700)
+  rules = TableRules.of(game)
+  player = TreePlayer(game, Checked(game, seed=1), off_tree=off_tree, seed=2)
+  for other in (Uniform(rules, seed=3), PotManiac(rules)):
+    play_chip_match([player, other], rules, num_hands=60, seed=4)  # raises on an illegal move
+
+
+def test_a_bet_that_crossed_over_in_chips_would_be_found():
+  """The control: sizes taken over as chips, not as shares of the pot."""
+  script = Scripted(FIRST_BET + 1)
+  player = seat(script, **BETS)
+  player.observe(RaiseTo(240))
+  player._at_table = lambda action: RaiseTo(player._tree_bets()[action])
+  assert player.act() == RaiseTo(600)  # not the 720 that the pot at the table asks for
+
+
+# Agents of networks.
+
+CONFIG = TINY.replace(
+  game="small_holdem", game_params=tuple((GAME | dict(ranks="QKA", stack=300)).items()), depth=4
+)
+
+
+def untrained(config):
+  setup = make_setup(config)
+  return Policy(config, setup.trainer.init(setup.table, 0, setup.mesh).params, {})
+
+
+def test_an_agent_that_searches_sits_down(monkeypatch):
+  policy = untrained(CONFIG)
+  monkeypatch.setattr(seats.checkpoint, "load", lambda name: policy)
+
+  def match(seated):
+    assert seated.rules == TableRules.of(CONFIG.make_game())
+    return play_chip_match(
+      [seated.player, Uniform(seated.rules, seed=2)], seated.rules, num_hands=6
+    )
+
+  # The command lets it compile before it connects; else it plays as any other of its seed.
+  alone = make_chip_player("runs/mine", iterations=4, seed=1)
+  alone.warm_up()
+  connected = []
+
+  def connect(player, rules, host, port, **timeouts):
+    connected.append((host, port))
+    return match(seats.Seating(player, rules))
+
+  monkeypatch.setattr(command, "play_acpc", connect)
+  options = command.Options("runs/mine", "there", 7, iterations=4, seed=1)
+  assert command.play(options) == match(alone)
+  assert connected == [("there", 7)]
+
+  with pytest.raises(ConfigError, match="game_params are not for run='runs/mine'"):
+    make_chip_player("runs/mine", rules=dict(stack=300))
+  with pytest.raises(ConfigError, match="simulations=4 is not for run='runs/mine'; allowed"):
+    make_chip_player("runs/mine", simulations=4)
+  with pytest.raises(ConfigError, match="a table of hold'em needs hold'em"):
+    seat_agent(Policy(TINY, {}, {}), "runs/mine")
+
+
+def test_players_who_do_not_search_need_no_warm_up():
+  warm, cold = (make_chip_player("uniform", rules=dict(stack=300), seed=1) for _ in range(2))
+  warm.warm_up()
+  results = [
+    play_chip_match([x.player, AlwaysCall(x.rules)], x.rules, num_hands=10) for x in (warm, cold)
+  ]
+  assert results[0] == results[1]
+
+
+def test_hands_and_seats_that_cannot_be_are_refused():
+  player = Uniform(make_rules())
+  with pytest.raises(ValueError, match="seat=2 must be 0 or 1"):
+    player.start(2, (0, 1))
+  with pytest.raises(ValueError, match=re.escape("hole_cards='2s2s' holds a card twice")):
+    player.start(0, (0, 0))
+  with pytest.raises(ValueError, match="board='AhAdAcKs' must be empty"):
+    TableRules.of(games.make("turn_endgame_holdem", board="AhAdAcKs"))
+  assert FOLD == 0
+  assert Table(make_rules()).actor == 0

@@ -1,0 +1,257 @@
+"""The street-local dialect against a local server whose hands pokerkit plays."""
+
+import http.server
+import json
+import re
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from rebel_jax.tables import slumbot
+from rebel_jax.tables.acpc_client import TableError
+from rebel_jax.tables.chips import Call, RaiseTo, Table, make_rules
+from rebel_jax.tables.opponents import AlwaysCall, AlwaysFold, PotManiac, Uniform
+from tests.chip_hands import random_events
+
+pokerkit = pytest.importorskip("pokerkit")
+A = pokerkit.Automation
+# Its deck is shuffled; cards of ours are not the next of it.
+pytestmark = pytest.mark.filterwarnings("ignore:A card being dealt")
+
+
+class Server:
+  """A server of hands: its rules, payoffs and sizes, which are of a round, are pokerkit's."""
+
+  def __init__(self, seed=0, slashes=True, change=lambda reply: reply):
+    self.rng = np.random.default_rng(seed)
+    self.slashes, self.change = slashes, change
+    self.winnings, self.asked, self.tokens, self.number = [], [], 0, 0
+    outer = self
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+      def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        outer.asked.append((self.path, body))
+        reply = outer.change(outer.answer(self.path, body))
+        status, text = reply if isinstance(reply, tuple) else (200, json.dumps(reply).encode())
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+      def log_message(self, *arguments):
+        pass
+
+    self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    self.host = f"http://127.0.0.1:{self.http.server_address[1]}"
+    self.thread = threading.Thread(
+      target=self.http.serve_forever, kwargs=dict(poll_interval=0.01), daemon=True
+    )
+
+  def __enter__(self):
+    self.thread.start()
+    return self
+
+  def __exit__(self, *error):
+    self.http.shutdown()
+    self.http.server_close()
+    self.thread.join()
+
+  def answer(self, path, body):
+    """Returns what the server says; pokerkit's player 0 has the big blind, as `client_pos` 0."""
+    self.tokens += 1
+    if path == "/api/new_hand":
+      self.begin()
+    elif body.get("token") != f"t{self.tokens - 1}":
+      return {"error_msg": "wrong token"}
+    else:
+      try:
+        self.move(body["incr"])
+      except (ValueError, IndexError) as error:
+        return {"error_msg": f"illegal {body['incr']}: {error}"}
+    while self.state.status and self.state.actor_index == 1 - self.client:
+      self.move(self.own_move())
+    return self.reply()
+
+  def begin(self):
+    self.state = pokerkit.NoLimitTexasHoldem.create_state(
+      (A.ANTE_POSTING, A.BET_COLLECTION, A.BLIND_OR_STRADDLE_POSTING, A.CARD_BURNING,
+       A.HOLE_CARDS_SHOWING_OR_MUCKING, A.RUNOUT_COUNT_SELECTION, A.HAND_KILLING, A.CHIPS_PUSHING,
+       A.CHIPS_PULLING),
+      True, 0, (50, 100), 100, 20_000, 2,
+    )  # fmt: skip
+    self.client, self.action, self.number = self.number % 2, "", self.number + 1
+    deck = [rank + suit for rank in "23456789TJQKA" for suit in "cdhs"]
+    cards = [deck[i] for i in self.rng.permutation(52)[:9]]
+    self.hands, self.board = (cards[:2], cards[2:4]), cards[4:]
+    for hand in self.hands:
+      self.state.deal_hole("".join(hand))
+
+  def own_move(self):
+    state = self.state
+    least = state.min_completion_betting_or_raising_to_amount
+    if least is None or self.rng.random() < 0.5:
+      calls = state.checking_or_calling_amount
+      return ("f" if self.rng.random() < 0.3 else "c") if calls else "k"
+    most = state.max_completion_betting_or_raising_to_amount
+    return f"b{least if self.rng.random() < 0.7 else int(self.rng.integers(least, most + 1))}"
+
+  def move(self, incr):
+    state = self.state
+    if incr == "f":
+      if not state.checking_or_calling_amount:
+        raise ValueError("nothing to call")
+      state.fold()
+    elif incr in ("k", "c"):
+      if (incr == "c") != bool(state.checking_or_calling_amount):
+        raise ValueError("check or call")
+      state.check_or_call()
+    else:
+      state.complete_bet_or_raise_to(int(incr.removeprefix("b")))
+    self.action += incr
+    while state.status and state.actor_index is None:
+      if self.slashes or state.stacks != [0, 0]:
+        self.action += "/"
+      shown = sum(map(len, state.board_cards))
+      state.deal_board("".join(self.board[shown : 3 if shown == 0 else shown + 1]))
+
+  def reply(self):
+    state = self.state
+    shown = sum(map(len, state.board_cards))
+    reply = {
+      "token": f"t{self.tokens}",
+      "action": self.action,
+      "client_pos": self.client,
+      "hole_cards": self.hands[self.client],
+      "board": self.board[:shown],
+    }
+    if state.status:
+      return reply
+    self.winnings.append(state.stacks[self.client] - 20_000)
+    return reply | {"winnings": self.winnings[-1], "bot_hole_cards": self.hands[1 - self.client]}
+
+
+@pytest.mark.parametrize("slashes", [True, False])
+@pytest.mark.parametrize("player", [Uniform, AlwaysCall, PotManiac])
+def test_hands_with_a_server_end_as_it_says(player, slashes):
+  rules = slumbot.slumbot_rules()
+  with Server(1, slashes) as server:
+    client = slumbot.SlumbotClient(server.host, player(rules, seed=2), timeout=10)
+    won = client.play(12)
+  assert won == server.winnings
+  assert any(won)
+  assert client.token == f"t{server.tokens}"
+  assert server.asked[0] == ("/api/new_hand", {})
+
+
+def test_sizes_of_the_whole_hand_would_be_found(monkeypatch):
+  """The control: `bN` written and read as chips of the whole hand."""
+  rules = slumbot.slumbot_rules()
+  with Server(1) as server:
+    client = slumbot.SlumbotClient(server.host, PotManiac(rules), timeout=10)
+    monkeypatch.setattr(Table, "round_began_at", 0)
+    with pytest.raises(TableError):
+      client.play(12)
+
+
+def test_actions_come_back_from_their_text():
+  rng = np.random.default_rng(0)
+  compared = 0
+  for _ in range(100):
+    rules = make_rules(stack=int(rng.choice([300, 1_000, 20_000])))
+    cards = rng.choice(52, 4, replace=False).tolist()
+    table = Table(rules, (tuple(cards[:2]), tuple(cards[2:])))
+    for _ in random_events(rng, table):
+      if not table.due:
+        compared += came_back(table)
+    compared += came_back(table)
+  assert compared > 300
+
+
+def came_back(table):
+  text = slumbot.write_actions(table.rules, table.events)
+  again = Table(table.rules, table.hole_cards)
+  slumbot.read_actions(again, text, table.board)
+  assert again.events == table.events
+  return 1
+
+
+def test_an_action_worked_out():
+  # 300 each before the flop; a bet of 400 there and a raise to 1,200 make 1,500 of the hand.
+  rules = slumbot.slumbot_rules()
+  table = Table(rules)
+  slumbot.read_actions(table, "b300c/b400b1200", rules.deck.parse("2c3c4c"))
+  assert table.events[-2:] == [RaiseTo(700), RaiseTo(1_500)]
+  assert table.raises == (2_300, 20_000)
+  assert slumbot.write_move(table, RaiseTo(2_300)) == "b2000"
+  assert slumbot.write_move(table, Call()) == "c"
+  for text in ("b20000c", "b20000c///"):  # slashes may be missing where nobody can bet
+    table = Table(rules)
+    slumbot.read_actions(table, text, rules.deck.parse("2c3c4c5c6c"))
+    assert table.is_over
+
+
+BOARD = ["2c", "3c", "4c"]
+
+
+@pytest.mark.parametrize(
+  ("change", "message"),
+  [
+    (dict(client_pos=2), "client_pos=2 must be 0 or 1"),
+    (dict(client_pos=None), "client_pos=None must be"),
+    (dict(hole_cards="AcAd"), "hole_cards='AcAd' must be a list of texts"),
+    (dict(hole_cards=["Ac"]), "must be 2 cards"),
+    (dict(hole_cards=["Ac", 7]), "must be a list of texts"),
+    (dict(hole_cards=["Ac", "Zz"]), "names 'Zz'"),
+    (dict(board=BOARD), "has more cards than action="),
+    (dict(action="x"), "must be of k, c, f, bN and /"),
+    (dict(action=7), "action=7 must be"),
+    (dict(action="k"), "action='k' must be c here"),
+    (dict(action="cc"), "action='c' must be k here"),
+    (dict(action="b150"), "below the minimum"),
+    (dict(action="ck/"), "must be 3 cards"),
+    (dict(action="ck"), "lacks cards that are due"),
+    (dict(action="c/"), "has a / where a round is not over"),
+    (dict(action=""), "leaves the move to the server"),
+    (dict(action="f"), "winnings=None must be one of [50]"),
+    (dict(action="f", winnings=100), "winnings=100 must be one of [50]"),
+  ],
+)
+def test_what_a_server_cannot_say_is_refused(change, message):
+  good = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], "action": "c"}
+  with Server(change=lambda reply: good | change) as server:
+    client = slumbot.SlumbotClient(server.host, AlwaysFold(slumbot.slumbot_rules()), timeout=10)
+    with pytest.raises(TableError, match=re.escape(message)) as error:
+      client.play_hand()
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("reply", "message"),
+  [
+    ((500, b""), "/api/new_hand answered with status 500"),
+    ((200, b"<html>"), "sent no JSON object: b'<html>'"),
+    ((200, b"[]"), "sent no JSON object"),
+    ({"error_msg": "too busy"}, "refused: too busy"),
+  ],
+)
+def test_a_server_that_fails_is_named(reply, message):
+  with Server(change=lambda _: reply) as server:
+    client = slumbot.SlumbotClient(server.host, AlwaysCall(slumbot.slumbot_rules()))
+    with pytest.raises(TableError, match=re.escape(message)):
+      client.play_hand()
+
+
+def test_a_server_that_is_slow_or_away_is_named():
+  player = AlwaysCall(slumbot.slumbot_rules())
+  with Server(change=lambda reply: time.sleep(0.4) or reply) as server:
+    client = slumbot.SlumbotClient(server.host, player, timeout=0.1)
+    with pytest.raises(TableError, match=r"said nothing for timeout=0\.1 seconds"):
+      client.play_hand()
+    time.sleep(0.5)
+  with pytest.raises(TableError, match="cannot be reached"):
+    slumbot.SlumbotClient(server.host, player, timeout=1).play_hand()
+  with pytest.raises(ValueError, match="host='ftp://x' must begin with http"):
+    slumbot.SlumbotClient("ftp://x", player)
