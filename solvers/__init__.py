@@ -41,6 +41,14 @@ from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
 from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
 from solvers.metrics.infostate_values import infostate_values
+from solvers.metrics.lbr_moves import LBRRules
+from solvers.metrics.lbr_strategy import Strategy, TreeStrategy
+from solvers.metrics.local_best_response import (
+  LBRResult,
+  LBRValue,
+  local_best_response,
+  local_best_response_value,
+)
 from solvers.parameters.affine_trees import AffineTrees, affine_trees
 from solvers.parameters.optimise import Optimum, optimise
 from solvers.parameters.transfer import Transferable, solve_affine, transfer_weight
@@ -72,6 +80,9 @@ __all__ = [
   "Grown",
   "GrownByInsertion",
   "InsertedTree",
+  "LBRResult",
+  "LBRRules",
+  "LBRValue",
   "LeafQuery",
   "LeafValues",
   "Lock",
@@ -85,7 +96,9 @@ __all__ = [
   "StateAnswer",
   "StateFunction",
   "StateQuery",
+  "Strategy",
   "Transferable",
+  "TreeStrategy",
   "Widened",
   "affine_trees",
   "answer_bet",
@@ -110,6 +123,8 @@ __all__ = [
   "linear_cfr",
   "linear_fictitious_play",
   "linear_optimistic_fictitious_play",
+  "local_best_response",
+  "local_best_response_value",
   "lock",
   "make_algorithm",
   "node_info",

@@ -143,6 +143,25 @@ CALLS = {
   solvers.infostate_values: dict(
     tree=TREE, value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior, player=0
   ),
+  solvers.LBRRules: dict(rounds=("C", "FCPA")),
+  solvers.TreeStrategy: dict(tree=BET_TREE, policy=BET_POLICY),
+  solvers.local_best_response: dict(
+    game=HOLDEM,
+    strategy=solvers.TreeStrategy(BET_TREE, BET_POLICY),
+    rules=None,
+    num_hands=4,
+    seed=0,
+    max_runouts=10,
+  ),
+  solvers.local_best_response_value: dict(
+    game=HOLDEM,
+    tree=BET_TREE,
+    policy=BET_POLICY,
+    rules=None,
+    beliefs=None,
+    max_runouts=10,
+    seed=0,
+  ),
   solvers.node_info: dict(game=GAME, tree=TREE),
   solvers.GTCFR: dict(
     simulations=4,
@@ -257,12 +276,13 @@ def test_every_public_function_is_called():
     "AffineTrees", "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR",
     "Config", "ConfigError", "DeviceGame", "ExactLeafValues", "Extended", "FictitiousPlay",
     "Gadget", "Game", "Grown", "GrownByInsertion", "InsertedTree", "KuhnPoker",
-    "LeafQuery", "LeafValues", "Level", "Lock",
+    "LBRResult", "LBRValue", "LeafQuery", "LeafValues", "Level", "Lock",
     "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register", "register_on_device",
     "registered_algorithms", "registered_games", "registered_on_device", "RockPaperScissors",
     "ScotlandYard",
-    "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "TableGame", "Tabulated",
+    "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "Strategy", "TableGame",
+    "Tabulated",
     "TicTacToe", "Transferable", "TreeStructure", "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):
