@@ -37,6 +37,14 @@ from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
+from solvers.metrics.aivat import HandRecord, HandRecorder, aivat
+from solvers.metrics.aivat_values import (
+  ValueFunction,
+  exact_values,
+  half_the_difference,
+  node_values,
+  zero_values,
+)
 from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
 from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
@@ -79,6 +87,8 @@ __all__ = [
   "Gadget",
   "Grown",
   "GrownByInsertion",
+  "HandRecord",
+  "HandRecorder",
   "InsertedTree",
   "LBRResult",
   "LBRRules",
@@ -99,8 +109,10 @@ __all__ = [
   "Strategy",
   "Transferable",
   "TreeStrategy",
+  "ValueFunction",
   "Widened",
   "affine_trees",
+  "aivat",
   "answer_bet",
   "best_response",
   "best_response_values",
@@ -111,6 +123,7 @@ __all__ = [
   "default_batch_size",
   "discounted_cfr",
   "exact_leaf_values",
+  "exact_values",
   "expected_values",
   "exploitability",
   "fictitious_play",
@@ -118,6 +131,7 @@ __all__ = [
   "grown_continuations",
   "gt_cfr",
   "gt_cfr_inserted",
+  "half_the_difference",
   "infostate_values",
   "leaf_tables",
   "linear_cfr",
@@ -128,6 +142,7 @@ __all__ = [
   "lock",
   "make_algorithm",
   "node_info",
+  "node_values",
   "optimise",
   "pair_values",
   "predictive_cfr_plus",
@@ -145,4 +160,5 @@ __all__ = [
   "warm_start_length",
   "warm_started",
   "with_gadget",
+  "zero_values",
 ]

@@ -27,6 +27,8 @@ BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2)
 FAMILY = solvers.affine_trees(lambda x: TREE, (1.0,))
 SEARCH = solvers.GTCFR(simulations=2)
 TABLES = solvers.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
+RECORDER = solvers.HandRecorder(GAME, TREE, solvers.zero_values(TREE))
+END = TREE.num_nodes - 1
 CARRIED = solvers.solve_affine(FAMILY, (1.0,), num_iterations=2)
 
 # What is right; every argument is then replaced in turn.
@@ -162,6 +164,13 @@ CALLS = {
     max_runouts=10,
     seed=0,
   ),
+  solvers.aivat: dict(record=RECORDER.record(END, (None, 0), POLICY)),
+  solvers.HandRecorder: dict(game=GAME, tree=TREE, values=solvers.zero_values(TREE)),
+  RECORDER.record: dict(node=END, infostates=(None, 0), policy=POLICY),
+  solvers.zero_values: dict(tree=TREE),
+  solvers.half_the_difference: dict(values=np.zeros((TREE.num_nodes, 2, 3))),
+  solvers.exact_values: dict(game=GAME, tree=TREE, policy=POLICY),
+  solvers.node_values: dict(game=GAME, tree=TREE, policy=POLICY),
   solvers.node_info: dict(game=GAME, tree=TREE),
   solvers.GTCFR: dict(
     simulations=4,
@@ -275,7 +284,7 @@ def test_every_public_function_is_called():
   made_by_others = {
     "AffineTrees", "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR",
     "Config", "ConfigError", "DeviceGame", "ExactLeafValues", "Extended", "FictitiousPlay",
-    "Gadget", "Game", "Grown", "GrownByInsertion", "InsertedTree", "KuhnPoker",
+    "Gadget", "Game", "Grown", "GrownByInsertion", "HandRecord", "InsertedTree", "KuhnPoker",
     "LBRResult", "LBRValue", "LeafQuery", "LeafValues", "Level", "Lock",
     "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register", "register_on_device",
@@ -283,7 +292,7 @@ def test_every_public_function_is_called():
     "ScotlandYard",
     "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "Strategy", "TableGame",
     "Tabulated",
-    "TicTacToe", "Transferable", "TreeStructure", "Variation", "Widened",
+    "TicTacToe", "Transferable", "TreeStructure", "ValueFunction", "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):
     public = {name: getattr(package, name) for name in package.__all__}
