@@ -45,6 +45,7 @@ ROOMS = {
     "spots",
     "flags",
     "evaluate",
+    "match",
     "play",
     "spot",
     "train",

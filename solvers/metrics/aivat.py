@@ -175,7 +175,15 @@ def _weight(tree: PublicTree, child: int, mover: int, policy: PolicyRows) -> np.
   """Returns the probability of the move to `child`, as a table of pairs or broadcast to one."""
   if mover == CHANCE:
     return chance_of_pairs(tree, child)
-  row = np.asarray(policy[child], float)  # type: ignore[index]
+  try:
+    row = np.asarray(policy[child], float)
+  except (IndexError, KeyError):
+    row = np.zeros(0)
+  if row.shape != (tree.num_infostates,):
+    raise ValueError(
+      f"policy must hold a row of shape ({tree.num_infostates},) (H) for node {child}, to which "
+      "the known player could have moved"
+    )
   return row[:, None] if mover == 0 else row[None]
 
 
