@@ -28,6 +28,7 @@ class RecordingAgent(Agent):
   """
 
   rows: dict[tuple[int, ...], np.ndarray]
+  _history: tuple[int, ...]
 
   def start(self, player: int, infostate: int) -> None:
     """See `Agent`."""
@@ -44,7 +45,7 @@ class RecordingAgent(Agent):
   def observe(self, action: int, infostate: int | None = None) -> None:
     """See `Agent`."""
     super().observe(action, infostate)
-    self._history: tuple[int, ...] = (*self._history, int(action))
+    self._history = (*self._history, int(action))
 
 
 class Estimator(NamedTuple):

@@ -150,8 +150,8 @@ def local_best_response_value(
   responses, values = [], []
   for player in (0, 1):
     ranges = opponent_ranges(tree, rows, np.asarray(beliefs), player)
-    response = local_best_response_policy(game, tree, rows, ranges, player, rules, equity)
-    response = jnp.asarray(response, tree.dtype)
+    found = local_best_response_policy(game, tree, rows, ranges, player, rules, equity)
+    response = jnp.asarray(found, tree.dtype)
     expected = expected_values(tree, response, beliefs=beliefs)[player]
     responses.append(BestResponse(expected, response))
     values.append(float((marginals[player] * np.asarray(expected, float)).sum()))
