@@ -81,10 +81,9 @@ def test_it_wins_no_more_than_a_best_response(rules):
   assert np.min(gaps) < 40  # chips, of stacks of 600: it is a bound worth having
 
 
-@pytest.mark.parametrize("make", [small, river])
-def test_told_the_cards_it_wins_more_than_a_best_response(make):
+def test_told_the_cards_it_wins_more_than_a_best_response():
   """The control of the bound: the same LBR with a belief in the very hand that it meets."""
-  game, tree = make()
+  game, tree = small()
   policy = prefers(tree, CALL)
   marginals = np.asarray(pairs.root_marginals(tree, tree.prior))
   exact = np.asarray(solvers.best_response_values(tree, policy))
@@ -204,23 +203,23 @@ def test_the_range_is_what_the_bets_say():
 
 def test_equity_before_the_last_card():
   """Every board dealt in turn, against hands compared one by one by another program."""
-  ranks = "TJQKA"
+  ranks = "JQKA"
   game = games.make("small_holdem", ranks=ranks, suits="shd", deals=(3, 1, 1), **BLINDS)
   rng = np.random.default_rng(3)
   flop = [0, 5, 9]
   reach = rng.exponential(size=game.num_infostates)
   reach *= ~np.isin(game.hole_cards, flop).any(axis=1)
   won = mass = np.zeros(game.num_infostates)
-  for rest in itertools.combinations(sorted(set(range(15)) - set(flop)), 2):
+  for rest in itertools.combinations(sorted(set(range(12)) - set(flop)), 2):
     more, weight = shares(game, (*flop, *rest), reach)
     won, mass = won + more, mass + weight
   dealt = np.array([*flop, -1, -1])
   share, together = Equity(game, max_runouts=100, seed=0)(dealt, reach)
   live = mass > 0
   np.testing.assert_allclose(share[live], (won[live] / mass[live]), atol=1e-12)
-  np.testing.assert_allclose(mass[live] / together[live], 28, rtol=1e-9)  # eight cards left, two
+  np.testing.assert_allclose(mass[live] / together[live], 10, rtol=1e-9)  # five cards left, two
   # Boards that are drawn come near; the same seed draws the same.
-  few = [Equity(game, max_runouts=40, seed=seed)(dealt, reach)[0][live] for seed in (0, 0, 1)]
+  few = [Equity(game, max_runouts=20, seed=seed)(dealt, reach)[0][live] for seed in (0, 0, 1)]
   np.testing.assert_array_equal(few[0], few[1])
   assert 0 < np.abs(few[0] - share[live]).mean() < 0.1
   assert (few[0] != few[2]).any()
@@ -231,14 +230,14 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
   policy = random_policy(tree, np.random.default_rng(4))
   exact = solvers.local_best_response_value(game, tree, policy, ALL)
   played = solvers.local_best_response(
-    game, solvers.TreeStrategy(tree, policy), ALL, num_hands=2400, seed=1
+    game, solvers.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
   )
-  assert played.num_hands == 2400
-  assert abs(played.mean - exact.mean) < 1.5 * played.half_width
+  assert played.num_hands == 1400
+  assert abs(played.mean - exact.mean) < 1.3 * played.half_width
   np.testing.assert_allclose(np.mean(played.by_seat), played.mean)
   # Control: LBR that never bets wins less, by more than that.
   calm = solvers.local_best_response_value(game, tree, policy, solvers.LBRRules(("FC",)))
-  assert played.mean - calm.mean > 1.5 * played.half_width
+  assert played.mean - calm.mean > 1.3 * played.half_width
 
 
 def test_an_unexpected_move_leaves_every_hand_possible():
