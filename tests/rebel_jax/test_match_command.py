@@ -111,7 +111,6 @@ def test_the_interval_of_pairs_covers_the_truth():
     found = [summarise([(x.seat, x.payoff) for x in part], duplicate=duplicate) for part in parts]
     return np.mean([abs(x.mean) <= x.half_width for x in found])
 
-  print("coverage", coverage(True), coverage(False))
   assert 0.89 <= coverage(True) <= 0.99
   assert coverage(False) > 0.99
 
