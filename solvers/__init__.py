@@ -37,10 +37,26 @@ from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
+from solvers.metrics.aivat import HandRecord, HandRecorder, aivat
+from solvers.metrics.aivat_values import (
+  ValueFunction,
+  exact_values,
+  half_the_difference,
+  node_values,
+  zero_values,
+)
 from solvers.metrics.best_response import BestResponse, best_response
 from solvers.metrics.expected_values import expected_values
 from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
 from solvers.metrics.infostate_values import infostate_values
+from solvers.metrics.lbr_moves import LBRRules
+from solvers.metrics.lbr_strategy import Strategy, TreeStrategy
+from solvers.metrics.local_best_response import (
+  LBRResult,
+  LBRValue,
+  local_best_response,
+  local_best_response_value,
+)
 from solvers.parameters.affine_trees import AffineTrees, affine_trees
 from solvers.parameters.optimise import Optimum, optimise
 from solvers.parameters.transfer import Transferable, solve_affine, transfer_weight
@@ -71,7 +87,12 @@ __all__ = [
   "Gadget",
   "Grown",
   "GrownByInsertion",
+  "HandRecord",
+  "HandRecorder",
   "InsertedTree",
+  "LBRResult",
+  "LBRRules",
+  "LBRValue",
   "LeafQuery",
   "LeafValues",
   "Lock",
@@ -85,9 +106,13 @@ __all__ = [
   "StateAnswer",
   "StateFunction",
   "StateQuery",
+  "Strategy",
   "Transferable",
+  "TreeStrategy",
+  "ValueFunction",
   "Widened",
   "affine_trees",
+  "aivat",
   "answer_bet",
   "best_response",
   "best_response_values",
@@ -98,6 +123,7 @@ __all__ = [
   "default_batch_size",
   "discounted_cfr",
   "exact_leaf_values",
+  "exact_values",
   "expected_values",
   "exploitability",
   "fictitious_play",
@@ -105,14 +131,18 @@ __all__ = [
   "grown_continuations",
   "gt_cfr",
   "gt_cfr_inserted",
+  "half_the_difference",
   "infostate_values",
   "leaf_tables",
   "linear_cfr",
   "linear_fictitious_play",
   "linear_optimistic_fictitious_play",
+  "local_best_response",
+  "local_best_response_value",
   "lock",
   "make_algorithm",
   "node_info",
+  "node_values",
   "optimise",
   "pair_values",
   "predictive_cfr_plus",
@@ -130,4 +160,5 @@ __all__ = [
   "warm_start_length",
   "warm_started",
   "with_gadget",
+  "zero_values",
 ]

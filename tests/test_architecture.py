@@ -46,6 +46,7 @@ ROOMS = {
     "spots",
     "flags",
     "evaluate",
+    "match",
     "play",
     "spot",
     "acpc",

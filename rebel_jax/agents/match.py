@@ -1,5 +1,6 @@
 """Head-to-head matches of many games at once, both seats, with confidence intervals."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of, origin_of
+from games.poker.holdem import CALL, Holdem
 from rebel_jax.agents.agent import AnyAgent, prepare
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.moves import child_after, draw_move, moves_at
@@ -53,6 +55,30 @@ class UniformPlayer:
     return moves[self._rng.integers(len(moves))]
 
 
+class CallingPlayer:
+  """Checks and calls, whatever it holds; for hold'em.
+
+  Raises:
+    ValueError: the game is another.
+  """
+
+  def __init__(self, game: Game):
+    if not isinstance(game, Holdem):
+      raise ValueError(f"{game!r} is not hold'em, and a player who always calls is for that")
+    self._infostate = 0
+
+  def start(self, player: int, infostate: int) -> None:
+    """See `Player`."""
+    self._infostate = infostate
+
+  def observe(self, action: int, infostate: int | None = None) -> None:
+    """See `Player`."""
+
+  def act(self) -> Move:
+    """See `Player`."""
+    return Move(CALL, self._infostate)
+
+
 class PolicyPlayer:
   """Plays a policy of the whole game, such as a solver's average.
 
@@ -85,6 +111,24 @@ class PolicyPlayer:
     return draw_move(choices, self._rng)
 
 
+class Played(NamedTuple):
+  """A game that was played.
+
+  Attributes:
+    seat: of the match's first player.
+    history: public actions, chance included.
+    infostates: what each seat held in the end.
+    payoff: what the first player won.
+    player: the first player.
+  """
+
+  seat: int
+  history: tuple[int, ...]
+  infostates: tuple[int, int]
+  payoff: float
+  player: Player
+
+
 class MatchResult(NamedTuple):
   """Winnings of the first player in a match.
 
@@ -107,10 +151,19 @@ class MatchResult(NamedTuple):
     )
 
 
-def summarise(payoffs: Sequence[tuple[int, float]]) -> MatchResult:
-  """Turns pairs of the first player's seat and payoff into a result."""
+def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) -> MatchResult:
+  """Turns pairs of the first player's seat and payoff into a result.
+
+  Args:
+    payoffs: of all games.
+    duplicate: whether each two games in turn had the same cards, so that they are one observation.
+  """
   by_seat = [np.array([payoff for s, payoff in payoffs if s == seat]) for seat in (0, 1)]
-  error = 0.5 * np.sqrt(sum(x.var(ddof=1) / len(x) for x in by_seat))
+  if duplicate:
+    both = (by_seat[0] + by_seat[1]) / 2
+    error = np.sqrt(both.var(ddof=1) / len(both))
+  else:
+    error = 0.5 * np.sqrt(sum(x.var(ddof=1) / len(x) for x in by_seat))
   return MatchResult(
     mean=float(np.mean([x.mean() for x in by_seat])),
     half_width=float(1.96 * error),
@@ -126,6 +179,7 @@ def play_match(
   *,
   num_games: int,
   seed: int = 0,
+  duplicate: bool = False,
 ) -> MatchResult:
   """Plays a match, all games side by side; agents that share a searcher search together.
 
@@ -134,34 +188,110 @@ def play_match(
     first, second: make a player of one game, given a seed.
     num_games: half of them with the first player in seat 0; even, at least 4.
     seed: of deals, chance and players.
+    duplicate: whether every deal is played twice, seats changed, with the same public chance; the
+      interval is then over pairs of games. Luck that both seatings share cancels.
 
   Raises:
     ValueError: `num_games` is not allowed, or a player plays another game or has a policy that is
       not a distribution in every infostate.
   """
+  played = play_games(game, first, second, num_games=num_games, seed=seed, duplicate=duplicate)
+  return summarise([(x.seat, x.payoff) for x in played], duplicate=duplicate)
+
+
+@dataclasses.dataclass
+class _Table:
+  """One game: who sits there, and where the luck of its chance comes from.
+
+  Attributes:
+    seat: of the match's first player.
+    dealer: the rules' part.
+    players: by seat.
+    luck: seeds of the table's own chance; None where all tables draw from one generator.
+    chances: moves of chance so far that had a choice.
+  """
+
+  seat: int
+  dealer: Dealer
+  players: list[Player]
+  luck: tuple[int, ...] | None
+  chances: int = 0
+
+  def settle_chance(self, rng: np.random.Generator) -> None:
+    """Makes the moves that are chance's.
+
+    Both games of a duplicate pair draw their first choice from one seed, their second from another:
+    what players do in between, or cards that are burned, do not shift it.
+    """
+    while self.dealer.actor == CHANCE:
+      drawn = rng
+      if self.luck is not None:
+        drawn = np.random.default_rng((*self.luck, self.chances))
+        self.chances += len(self.dealer.legal_actions()) > 1
+      self.apply(Move(self.dealer.sample_chance(drawn), -1), rng)
+
+  def apply(self, move: Move, rng: np.random.Generator) -> None:
+    """Makes a move, and tells both players."""
+    self.dealer.apply(move, rng)
+    for player in (0, 1):
+      self.players[player].observe(move.action, self.dealer.infostates[player])
+
+
+def play_games(
+  game: Game,
+  first: Callable[[int], Player],
+  second: Callable[[int], Player],
+  *,
+  num_games: int,
+  seed: int = 0,
+  duplicate: bool = False,
+  progress: Callable[[int, int], None] | None = None,
+) -> list[Played]:
+  """Plays the games of a match; arguments as for `play_match`.
+
+  Args:
+    game, first, second, num_games, seed, duplicate: see there.
+    progress: called with how many games are over, and how many there are.
+
+  Raises:
+    ValueError: as `play_match`.
+  """
   num_games = validation.check_even("num_games", num_games, least=4)
+  duplicate = validation.check_bool("duplicate", duplicate)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
-  tables = []
+  tables: list[_Table] = []
   for number, (one, other) in enumerate(seeds):
     seat, dealer = number % 2, Dealer(game)
     players: list[Player] = [first(one), second(other)]
     players = players[::-1] if seat else players
     dealer.deal(rng)
-    tables.append((seat, dealer, players))
-  _check_players(game, [player for _, _, players in tables for player in players])
-  for _, dealer, players in tables:
+    if duplicate and seat:
+      dealer.infostates = list(tables[-1].dealer.infostates)
+    tables.append(_Table(seat, dealer, players, (seed, number // 2) if duplicate else None))
+  _check_players(game, [player for table in tables for player in table.players])
+  for table in tables:
     for player in (0, 1):
-      players[player].start(player, dealer.infostates[player])
+      table.players[player].start(player, table.dealer.infostates[player])
   running = tables
   while running:
-    _settle_chance(running, rng)
-    running = [table for table in running if not table[1].is_over()]
-    everyone = [player for _, _, players in running for player in players]
+    for table in running:
+      table.settle_chance(rng)
+    running = [table for table in running if not table.dealer.is_over()]
+    if progress is not None:
+      progress(num_games - len(running), num_games)
+    everyone = [player for table in running for player in table.players]
     search_together([player for player in everyone if isinstance(player, AnyAgent)])
-    for _, dealer, players in running:
-      _apply(dealer, players, players[dealer.actor].act(), rng)
-  return summarise([(s, dealer.payoff() * (1 - 2 * s)) for s, dealer, _ in tables])
+    for table in running:
+      table.apply(table.players[table.dealer.actor].act(), rng)
+  return [_played(table) for table in tables]
+
+
+def _played(table: _Table) -> Played:
+  dealer, seat = table.dealer, table.seat
+  held = dealer.infostates[0], dealer.infostates[1]
+  won = dealer.payoff() * (1 - 2 * seat)
+  return Played(seat, tuple(dealer.history), held, won, table.players[seat])
 
 
 def _check_players(game: Game, players: Sequence[Player]) -> None:
@@ -179,15 +309,3 @@ def search_together(agents: Sequence[AnyAgent]) -> None:
   """Lets all agents that must search do so, those of one searcher in few calls."""
   for searcher in dict.fromkeys(agent.searcher for agent in agents):
     prepare([agent for agent in agents if agent.searcher is searcher])
-
-
-def _settle_chance(tables, rng: np.random.Generator) -> None:
-  for _, dealer, players in tables:
-    while dealer.actor == CHANCE:
-      _apply(dealer, players, Move(dealer.sample_chance(rng), -1), rng)
-
-
-def _apply(dealer: Dealer, players: Sequence[Player], move: Move, rng) -> None:
-  dealer.apply(move, rng)
-  for player in (0, 1):
-    players[player].observe(move.action, dealer.infostates[player])

@@ -27,6 +27,8 @@ BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2)
 FAMILY = solvers.affine_trees(lambda x: TREE, (1.0,))
 SEARCH = solvers.GTCFR(simulations=2)
 TABLES = solvers.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
+RECORDER = solvers.HandRecorder(GAME, TREE, solvers.zero_values(TREE))
+END = TREE.num_nodes - 1
 CARRIED = solvers.solve_affine(FAMILY, (1.0,), num_iterations=2)
 
 # What is right; every argument is then replaced in turn.
@@ -143,6 +145,32 @@ CALLS = {
   solvers.infostate_values: dict(
     tree=TREE, value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior, player=0
   ),
+  solvers.LBRRules: dict(rounds=("C", "FCPA")),
+  solvers.TreeStrategy: dict(tree=BET_TREE, policy=BET_POLICY),
+  solvers.local_best_response: dict(
+    game=HOLDEM,
+    strategy=solvers.TreeStrategy(BET_TREE, BET_POLICY),
+    rules=None,
+    num_hands=4,
+    seed=0,
+    max_runouts=10,
+  ),
+  solvers.local_best_response_value: dict(
+    game=HOLDEM,
+    tree=BET_TREE,
+    policy=BET_POLICY,
+    rules=None,
+    beliefs=None,
+    max_runouts=10,
+    seed=0,
+  ),
+  solvers.aivat: dict(record=RECORDER.record(END, (None, 0), POLICY)),
+  solvers.HandRecorder: dict(game=GAME, tree=TREE, values=solvers.zero_values(TREE)),
+  RECORDER.record: dict(node=END, infostates=(None, 0), policy=POLICY),
+  solvers.zero_values: dict(tree=TREE),
+  solvers.half_the_difference: dict(values=np.zeros((TREE.num_nodes, 2, 3))),
+  solvers.exact_values: dict(game=GAME, tree=TREE, policy=POLICY),
+  solvers.node_values: dict(game=GAME, tree=TREE, policy=POLICY),
   solvers.node_info: dict(game=GAME, tree=TREE),
   solvers.GTCFR: dict(
     simulations=4,
@@ -256,14 +284,15 @@ def test_every_public_function_is_called():
   made_by_others = {
     "AffineTrees", "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR",
     "Config", "ConfigError", "DeviceGame", "ExactLeafValues", "Extended", "FictitiousPlay",
-    "Gadget", "Game", "Grown", "GrownByInsertion", "InsertedTree", "KuhnPoker",
-    "LeafQuery", "LeafValues", "Level", "Lock",
+    "Gadget", "Game", "Grown", "GrownByInsertion", "HandRecord", "InsertedTree", "KuhnPoker",
+    "LBRResult", "LBRValue", "LeafQuery", "LeafValues", "Level", "Lock",
     "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register", "register_on_device",
     "registered_algorithms", "registered_games", "registered_on_device", "RockPaperScissors",
     "ScotlandYard",
-    "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "TableGame", "Tabulated",
-    "TicTacToe", "Transferable", "TreeStructure", "Variation", "Widened",
+    "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "Strategy", "TableGame",
+    "Tabulated",
+    "TicTacToe", "Transferable", "TreeStructure", "ValueFunction", "Variation", "Widened",
   }  # fmt: skip
   for package in (games, solvers, rebel_jax):
     public = {name: getattr(package, name) for name in package.__all__}

@@ -1,0 +1,207 @@
+"""Matches of duplicate deals, and the command `python -m rebel_jax.match`."""
+
+import json
+
+import numpy as np
+import pytest
+
+import games
+import solvers
+from rebel_jax import match as command
+from rebel_jax.agents.match import (
+  CallingPlayer,
+  PolicyPlayer,
+  UniformPlayer,
+  play_games,
+  play_match,
+  summarise,
+)
+from rebel_jax.agents.recording import SOLVED, make_estimator
+from solvers.sweeps.choices import sum_choices
+from tests.rebel_jax.test_play import untrained
+from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
+from tests.tiny import trained
+
+HOLDEM = {"ranks": "QKA", "blinds": (50, 100), "stack": 300, "first_to_act": (0, 1)}
+
+
+def policy_of(tree, seed, *, deterministic):
+  """Returns a policy drawn at random: one move everywhere, or a mixture."""
+  parent = np.asarray(tree.parent)
+  weights = np.random.default_rng(seed).exponential(size=(tree.num_nodes, tree.num_infostates))
+  weights[0] = 0.0  # nobody moves to the root
+  if deterministic:
+    best = np.zeros_like(weights)
+    np.maximum.at(best, np.maximum(parent, 0), weights)
+    weights = (weights == best[np.maximum(parent, 0)]).astype(float)
+  sums = sum_choices(tree, weights)[np.maximum(parent, 0)]
+  moved = (parent >= 0) & (np.asarray(tree.kind)[np.maximum(parent, 0)] < games.CHANCE)
+  return np.where(moved[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
+
+
+@pytest.mark.parametrize(
+  ("name", "parameters"), [("kuhn_poker", {}), ("leduc_poker", {}), ("small_holdem", HOLDEM)]
+)
+def test_identical_players_who_never_draw_win_exactly_nothing(name, parameters):
+  game = games.make(name, **parameters)
+  tree = games.build_public_tree(game)
+  policy = policy_of(tree, 1, deterministic=True)
+
+  def make(seed):
+    return PolicyPlayer(tree, policy, seed=seed)
+
+  played = play_games(game, make, make, num_games=60, duplicate=True, seed=3)
+  for one, other in zip(played[::2], played[1::2]):
+    assert (one.seat, other.seat) == (0, 1)
+    assert (one.infostates, one.history) == (other.infostates, other.history)
+    assert one.payoff == -other.payoff
+  assert len({game.infostates for game in played}) > 3
+  result = play_match(game, make, make, num_games=60, duplicate=True, seed=3)
+  assert (result.mean, result.half_width) == (0, 0)
+  # Control: each deal once.
+  other = play_match(game, make, make, num_games=60, seed=3)
+  assert other.mean != 0
+  assert other.half_width > 0
+
+
+def test_chance_is_the_same_however_the_players_get_there():
+  """Cards by pair and by how many were dealt before, where players part in between."""
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game)
+  one, other = (policy_of(tree, seed, deterministic=False) for seed in (1, 2))
+  played = play_games(
+    game,
+    lambda seed: PolicyPlayer(tree, one, seed=seed),
+    lambda seed: PolicyPlayer(tree, other, seed=seed),
+    num_games=120,
+    duplicate=True,
+  )
+
+  def card(history):
+    state = game.initial_state()
+    for action in history:
+      if game.actor(state[None])[0] == games.CHANCE:
+        return action
+      state = game.next_states(state[None], np.array([action]))[0]
+    return None
+
+  cards = [(card(x.history), card(y.history)) for x, y in zip(played[::2], played[1::2])]
+  both = [(x, y) for x, y in cards if x is not None and y is not None]
+  assert len(both) > 10
+  assert all(x == y for x, y in both)
+  assert len(set(both)) > 3
+  assert any(x.history != y.history for x, y in zip(played[::2], played[1::2]))
+
+
+def test_the_interval_of_pairs_covers_the_truth():
+  """A player against itself, in 150 matches of 40 hands; pairs counted as independent are off."""
+  game = games.make("kuhn_poker")
+  tree = games.build_public_tree(game)
+  policy = np.asarray(
+    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=64).average_policy
+  )
+
+  def make(seed):
+    return PolicyPlayer(tree, policy, seed=seed)
+
+  played = play_games(game, make, make, num_games=6_000, duplicate=True, seed=1)
+  parts = [played[i : i + 40] for i in range(0, len(played), 40)]
+
+  def coverage(duplicate):
+    found = [summarise([(x.seat, x.payoff) for x in part], duplicate=duplicate) for part in parts]
+    return np.mean([abs(x.mean) <= x.half_width for x in found])
+
+  assert 0.89 <= coverage(True) <= 0.99
+  assert coverage(False) > 0.99
+
+
+def run(capsys, *arguments):
+  code = command.main([str(x) for x in arguments])
+  out, err = capsys.readouterr()
+  return out, err, code
+
+
+@pytest.mark.parametrize("duplicate", [True, False])
+def test_one_json_object(capsys, duplicate):
+  settings = (trained(), "uniform", "--hands", 64, "--iterations", 8, "--json")
+  flags = (*settings, "--duplicate") if duplicate else settings
+  out, err, code = run(capsys, *flags)
+  assert code == 0, err
+  assert "hands" in err  # progress
+  result = json.loads(out)
+  assert (result["hands"], result["iterations"], result["duplicate"]) == (64, 8, duplicate)
+  assert result["unit"] == "a game"
+  assert result["aivat_values"] == SOLVED
+  if not duplicate:  # pairs of hands take out much of the same luck
+    assert result["aivat_half_width"] < result["half_width"]
+  assert abs(result["aivat"] - result["mean"]) < result["half_width"] + result["aivat_half_width"]
+  again = json.loads(run(capsys, *flags)[0])
+  for key in ("mean", "half_width", "aivat"):
+    assert again[key] == result[key]
+  assert json.loads(run(capsys, *flags, "--seed", 5)[0])["mean"] != result["mean"]
+
+
+def test_a_network_against_itself_and_in_the_second_seat(capsys):
+  out, err, code = run(capsys, trained(), trained(), "--hands", 8, "--iterations", 8)
+  assert code == 0, err
+  assert "by AIVAT" in out
+  out, _, code = run(capsys, "uniform", trained(), "--hands", 8, "--iterations", 8)
+  assert code == 0
+  assert "by AIVAT" not in out  # A is no agent
+  assert "A wins" in out
+
+
+def test_poker_is_counted_in_big_blinds(capsys, monkeypatch):
+  network = untrained(TINY_POKER, monkeypatch)
+  arguments = ("always_call", network, "--hands", 8, "--iterations", 4, "--json")
+  out, err, code = run(capsys, *arguments)
+  assert code == 0, err
+  result = json.loads(out)
+  assert result["unit"] == "mbb a hand"
+  game = TINY_POKER.make_game()
+  assert abs(result["mean"]) <= 1000 * game.rules.stack / game.rules.big_blind
+  assert result["mean"] * game.rules.big_blind / 1000 * 8 == pytest.approx(
+    round(result["mean"] * game.rules.big_blind / 1000 * 8)
+  )
+
+
+def test_who_always_calls():
+  game = games.make("small_holdem", **HOLDEM)
+  result = play_games(
+    game,
+    lambda seed: CallingPlayer(game),
+    lambda seed: UniformPlayer(game, seed=seed),
+    num_games=12,
+  )
+  assert len(result) == 12
+  with pytest.raises(ValueError, match="not hold'em"):
+    CallingPlayer(games.make("kuhn_poker"))
+
+
+def test_games_without_an_estimator():
+  assert make_estimator(games.make("rock_paper_scissors")) is None
+  assert make_estimator(games.make("kuhn_poker")) is not None
+
+
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["nowhere", "uniform"], "checkpoint='nowhere'"),
+    (["uniform", "always_call"], "are no networks"),
+    ([trained, "always_call"], "plays hold'em"),
+    ([trained, "liars_dice_1x4f"], "both must play the same game"),
+    ([trained, "uniform", "--hands", "5"], "hands=5 must be even"),
+    ([trained, "uniform", "--hands", "2"], "hands=2 must be at least 4"),
+    ([trained, "uniform", "--iterations", "7"], "iterations=7 must be even"),
+    ([trained, "uniform", "--seed", "-1"], "seed=-1"),
+    ([trained, "uniform", "--colour", "red"], "--colour"),
+    ([trained], "B"),
+    ([], "A"),
+  ],
+)
+def test_mistakes_are_named(arguments, message, capsys):
+  out, err, code = run(capsys, *(x() if callable(x) else x for x in arguments))
+  assert code == 2
+  assert out == ""
+  assert message in err
+  assert err.count("\n") == 1

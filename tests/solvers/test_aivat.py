@@ -1,0 +1,211 @@
+"""AIVAT: unbiased over all deals and paths of a game, and three controls that are not.
+
+Expectations are exact sums over histories, in float64, walked by the tests' own enumeration.
+"""
+
+import collections
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import games
+import solvers
+from solvers.metrics.aivat_values import check_unchanging
+from solvers.sweeps.choices import sum_choices
+from tests.brute_force import enumerate_public, next_hands
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+HOLDEM = {"ranks": "QKA", "suits": "sh", "blinds": (50, 100), "stack": 250, "first_to_act": (0, 1)}
+GAMES = {
+  "kuhn_poker": {},
+  "leduc_poker": {},
+  "liars_dice": {"num_dice": 1, "num_faces": 3},
+  "small_holdem": HOLDEM,
+}
+
+
+def random_policy(tree, rng):
+  parent = np.asarray(tree.parent)
+  weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
+  sums = sum_choices(tree, weights)[np.maximum(parent, 0)]
+  moved = (parent >= 0) & (np.asarray(tree.kind)[np.maximum(parent, 0)] < games.CHANCE)
+  return np.where(moved[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
+
+
+@functools.cache
+def case(name):
+  """Returns a game, its tree, a random policy, and every way that a hand can go.
+
+  The last is a dictionary from (end, both infostates) to its probability and what player 0 wins.
+  """
+  game = games.make(name, **GAMES[name])
+  with jax.enable_x64(True):
+    tree = games.build_public_tree(game)
+  policy = random_policy(tree, np.random.default_rng(1))
+  places = {tree.history(node): node for node in range(tree.num_nodes)}
+  ways = {}
+
+  def walk(node, hands, probability):
+    if node.actor == games.TERMINAL:
+      ways[places[node.history], hands] = probability, node.payoffs[hands[0]][hands[1]]
+      return
+    for child in node.children.values():
+      played = 1.0
+      if node.actor < games.CHANCE:
+        played = policy[places[child.history], hands[node.actor]]
+      for new, nature in next_hands(node, child, hands):
+        walk(child, new, probability * played * nature)
+
+  root, prior = enumerate_public(game), np.asarray(game.prior(), float)
+  joint = prior[0][:, None] * prior[1] * np.array(root.weights)
+  for i, j in np.argwhere(joint > 0).tolist():
+    walk(root, (i, j), joint[i, j] / joint.sum())
+  assert sum(p for p, _ in ways.values()) == pytest.approx(1)
+  return game, tree, policy, ways
+
+
+def moments(name, known, estimate_of):
+  """Returns the mean of estimates less that of payoffs, and the estimates' variance.
+
+  Args:
+    name: of a case.
+    known: seats whose policy is known.
+    estimate_of: from the node where a hand ended and its infostates, None for those known.
+  """
+  _, _, _, ways = case(name)
+  seat = known[0]
+  mass, truth = collections.Counter(), 0.0
+  for (node, hands), (probability, payoff) in ways.items():
+    told = tuple(None if p in known else hands[p] for p in (0, 1))
+    mass[node, told] += probability
+    truth += probability * payoff * (1 - 2 * seat)
+  found = [(p, estimate_of(node, told)) for (node, told), p in mass.items()]
+  mean = sum(p * x for p, x in found)
+  return mean - truth, sum(p * (x - mean) ** 2 for p, x in found)
+
+
+def value_functions(name):
+  game, tree, policy, _ = case(name)
+  noise = np.random.default_rng(2).normal(size=(tree.num_nodes, *(tree.num_infostates,) * 2))
+  return {
+    "zero": solvers.zero_values(tree),
+    "random": lambda node: noise[node],
+    "half": solvers.half_the_difference(solvers.node_values(game, tree, policy)),
+    "exact": solvers.exact_values(game, tree, policy),
+  }
+
+
+def estimator(name, values, policy=None, change=lambda record: record):
+  game, tree, played, _ = case(name)
+  recorder = solvers.HandRecorder(game, tree, values)
+  rows = played if policy is None else policy
+  return lambda node, told: solvers.aivat(change(recorder.record(node, told, rows)))
+
+
+@pytest.mark.parametrize("known", [(0,), (1,), (0, 1)], ids=["first", "second", "both"])
+@pytest.mark.parametrize("name", GAMES)
+def test_it_is_unbiased_whatever_the_value_function(name, known):
+  variance = {}
+  for kind, values in value_functions(name).items():
+    bias, variance[kind] = moments(name, known, estimator(name, values))
+    assert abs(bias) < 1e-10, kind
+  _, _, _, ways = case(name)
+  mean = sum(p * x for p, x in ways.values())
+  variance["payoffs"] = sum(p * (x - mean) ** 2 for p, x in ways.values())
+  assert variance["exact"] < variance["zero"] <= variance["payoffs"] + 1e-9
+  assert variance["exact"] < 0.7 * variance["payoffs"]
+  if known == (0, 1):  # nothing is left but the dealt cards, which the value at the start knows
+    assert variance["exact"] < 1e-12 * max(variance["payoffs"], 1)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "small_holdem"])
+def test_control_another_policy_than_the_one_played(name):
+  _, tree, _, _ = case(name)
+  other = random_policy(tree, np.random.default_rng(5))
+  exact = value_functions(name)["exact"]
+  bias, _ = moments(name, (0,), estimator(name, exact, policy=other))
+  assert abs(bias) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
+def test_control_a_value_function_that_saw_how_it_ended(name):
+  _, _, _, ways = case(name)
+  exact = value_functions(name)["exact"]
+  ends = collections.defaultdict(list)
+  for (end, hands), (_, payoff) in ways.items():
+    ends[end, hands[1]].append(payoff)
+  game, tree, played, _ = case(name)
+  recorder = solvers.HandRecorder(game, tree, exact)
+
+  def estimate_of(node, told):
+    peeked = np.mean(ends[node, told[1]])
+
+    def change(record):
+      """Leans what was taken towards the payoff, and not what was not."""
+      moves = []
+      for move in record.moves:
+        values = move.values.copy()
+        values[move.taken] += 0.2 * (peeked - values[move.taken])
+        moves.append(move._replace(values=values))
+      return record._replace(moves=tuple(moves))
+
+    return solvers.aivat(change(recorder.record(node, told, played)))
+
+  bias, _ = moments(name, (0,), estimate_of)
+  assert abs(bias) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["leduc_poker", "small_holdem"])
+def test_control_chance_that_forgets_the_cards_that_are_held(name):
+  exact = value_functions(name)["exact"]
+  _, tree, _, _ = case(name)
+
+  def change(record):
+    moves = []
+    for move in record.moves:
+      of_chance = not np.allclose(move.weights.sum(axis=0), 1)
+      of_chance |= len(move.weights) > 3
+      weights = np.full_like(move.weights, 1 / len(move.weights)) if of_chance else move.weights
+      moves.append(move._replace(weights=weights))
+    return record._replace(moves=tuple(moves))
+
+  assert (np.asarray(tree.kind) == games.CHANCE).any()
+  bias, _ = moments(name, (0,), estimator(name, exact, change=change))
+  assert abs(bias) > 1e-3
+
+
+def test_an_estimate_by_hand():
+  """Kuhn poker; the known player, dealt first, passes with any card and folds to the bet."""
+  game, tree, _, _ = case("kuhn_poker")
+  node = next(n for n in range(tree.num_nodes) if tree.history(n) == (0, 1, 0))
+  policy = np.ones((tree.num_nodes, 3))
+  recorder = solvers.HandRecorder(game, tree, solvers.zero_values(tree))
+  assert solvers.aivat(recorder.record(node, (None, 2), policy)) == pytest.approx(-1)
+  # A showdown against the queen: the known player has the king or the jack.
+  node = next(n for n in range(tree.num_nodes) if tree.history(n) == (0, 0))
+  rows = {n: np.array([0.25, 1.0, 0.75]) for n in range(tree.num_nodes)}
+  assert solvers.aivat(recorder.record(node, (None, 1), rows)) == pytest.approx(0.5)
+
+
+def test_what_is_refused():
+  game, tree, policy, _ = case("kuhn_poker")
+  recorder = solvers.HandRecorder(game, tree, solvers.zero_values(tree))
+  end = tree.num_nodes - 1
+  with pytest.raises(ValueError, match="node=0"):
+    recorder.record(0, (None, 1), policy)
+  with pytest.raises(ValueError, match="whose policy is known"):
+    recorder.record(end, (0, 1), policy)
+  with pytest.raises(TypeError, match="infostates"):
+    recorder.record(end, None, policy)
+  with pytest.raises(TypeError, match="record="):
+    solvers.aivat((1, 2))
+  with pytest.raises(ValueError, match="policy that was played"):
+    solvers.aivat(recorder.record(end, (None, 1), 0 * policy))
+  hidden = games.make("rock_paper_scissors")
+  with pytest.raises(ValueError, match="hidden moves"):
+    check_unchanging(hidden, games.build_public_tree(hidden))
+  with pytest.raises(ValueError, match="whole tree"):
+    check_unchanging(game, games.build_public_tree(game, depth=1))

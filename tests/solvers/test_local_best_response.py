@@ -1,0 +1,315 @@
+"""Local best response: never above an exact best response, and equal to enumeration."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from phevaluator import evaluate_cards
+
+import games
+import solvers
+from games.poker import betting
+from games.poker.holdem import CALL, FIRST_BET, FOLD
+from solvers.metrics import lbr_moves, local_best_response
+from solvers.metrics.equity import Equity
+from solvers.metrics.lbr_strategy import children_of
+from solvers.sweeps import pairs
+from solvers.sweeps.choices import sum_choices
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+ALL = solvers.LBRRules(("FCPA",))
+BLINDS = {"blinds": (50, 100), "stack": 600, "first_to_act": (0, 1)}
+RIVER = {"board": "9hTdQsKhKd", "ranks": "9TJQKA", "suits": "shd", "pot": 101, "stack": 450,
+         "big_blind": 20, "bets": "100%,a"}  # fmt: skip
+
+
+@functools.cache
+def small(ranks="QKA"):
+  """Returns two rounds of hold'em from the blinds, and its tree in float64."""
+  game = games.make("small_holdem", ranks=ranks, suits="sh", **BLINDS)
+  return game, games.build_public_tree(game)
+
+
+@functools.cache
+def river():
+  game = games.make("river_endgame_holdem", **RIVER)
+  return game, games.build_public_tree(game)
+
+
+def mover(tree):
+  """Returns who moved to each node: `[N]`."""
+  parent = np.asarray(tree.parent)
+  return np.where(parent >= 0, np.asarray(tree.kind)[np.maximum(parent, 0)], games.TERMINAL)
+
+
+def as_policy(tree, weights):
+  """Returns the policy that plays in proportion to `weights` `[N, H]`."""
+  sums = sum_choices(tree, weights)[np.maximum(np.asarray(tree.parent), 0)]
+  return np.where((mover(tree) < games.CHANCE)[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
+
+
+def random_policy(tree, rng):
+  weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
+  return as_policy(tree, weights * (rng.random(weights.shape) < 0.7) + 1e-12)
+
+
+def prefers(tree, *actions):
+  """Returns the policy that takes the first of `actions` that is legal."""
+  rank = {action: 10.0**-i for i, action in enumerate(actions)}
+  weights = np.array([rank.get(int(a), 0.0) for a in np.asarray(tree.action)])
+  best = np.zeros(tree.num_nodes)
+  np.maximum.at(best, np.maximum(np.asarray(tree.parent), 0), weights)
+  taken = (weights == best[np.maximum(np.asarray(tree.parent), 0)]) & (weights > 0)
+  return as_policy(tree, np.tile(taken[:, None], (1, tree.num_infostates)).astype(float))
+
+
+@pytest.mark.parametrize("rules", [ALL, solvers.LBRRules(("C", "FCPA")), solvers.LBRRules(("FC",))])
+def test_it_wins_no_more_than_a_best_response(rules):
+  game, tree = small()
+  rng = np.random.default_rng(0)
+  gaps = []
+  for _ in range(20):
+    policy = random_policy(tree, rng)
+    found = solvers.local_best_response_value(game, tree, policy, rules)
+    gaps.append(np.asarray(solvers.best_response_values(tree, policy)) - found.values)
+    for player, response in enumerate(found.responses):
+      others = mover(tree) != player
+      np.testing.assert_array_equal(np.asarray(response.policy)[others], policy[others])
+  assert np.min(gaps) > -1e-9
+  assert np.min(gaps) < 40  # chips, of stacks of 600: it is a bound worth having
+
+
+def test_told_the_cards_it_wins_more_than_a_best_response():
+  """The control of the bound: the same LBR with a belief in the very hand that it meets."""
+  game, tree = small()
+  policy = prefers(tree, CALL)
+  marginals = np.asarray(pairs.root_marginals(tree, tree.prior))
+  exact = np.asarray(solvers.best_response_values(tree, policy))
+  for player in (0, 1):
+    told = 0.0
+    for hand in range(tree.num_infostates):
+      beliefs = np.array(tree.prior)
+      beliefs[1 - player] = np.eye(tree.num_infostates)[hand]
+      found = solvers.local_best_response_value(game, tree, policy, ALL, beliefs=beliefs)
+      told += marginals[1 - player, hand] * found.values[player]
+    assert told > exact[player] + 10
+
+
+def test_who_always_folds_loses_the_blinds():
+  game, tree = small()
+  policy = prefers(tree, FOLD, CALL, *range(tree.num_nodes))
+  found = solvers.local_best_response_value(game, tree, policy, ALL)
+  np.testing.assert_allclose(found.values, [100, 50], rtol=1e-12)
+  assert found.mean == pytest.approx(750)
+  played = solvers.local_best_response(game, solvers.TreeStrategy(tree, policy), ALL, num_hands=20)
+  assert played.mean == pytest.approx(750)
+  assert played.half_width == 0
+  assert played.by_seat == (1000, 500)
+  # Control: without bets nobody has to fold.
+  calm = solvers.local_best_response_value(game, tree, policy, solvers.LBRRules(("C",)))
+  assert abs(calm.mean - 750) > 10
+
+
+def shares(game, board, weights):
+  """Returns each hand's share of the pot against `weights` `[H]`, pair by pair, on one board."""
+  cards = [game.deck.names(hand) for hand in game.hole_cards]
+
+  def rank(text):
+    return evaluate_cards(*[text[i : i + 2] for i in range(0, len(text), 2)])
+
+  taken = [bool(set(hand) & set(board)) for hand in game.hole_cards.tolist()]
+  ranks = [0 if t else rank(c + game.deck.names(board)) for c, t in zip(cards, taken)]
+  won, mass = np.zeros(len(cards)), np.zeros(len(cards))
+  for i, j in itertools.product(range(len(cards)), repeat=2):
+    if set(game.hole_cards[i]) & set(game.hole_cards[j]) or taken[i] or taken[j]:
+      continue
+    mass[i] += weights[j]
+    won[i] += weights[j] * (1.0 if ranks[i] < ranks[j] else 0.5 * (ranks[i] == ranks[j]))
+  return won, mass
+
+
+def test_against_who_always_calls_it_is_enumeration():
+  """On the river, where the numbers of LBR are exact expectations."""
+  game, tree = river()
+  policy = prefers(tree, CALL)
+  won, mass = shares(game, game.board, np.ones(game.num_infostates))
+  share = won / mass
+  raises = [int(x) for x in game.amounts(game.initial_state()[None])[0] if x >= 0]
+  paid = game.rules.paid[0]
+  assert (raises, paid, game.rules.dead) == ([151, 450], 50, 1)
+  # A check; the pot; all-in. Nobody can fold.
+  expected = [share * 101, share * (101 + 101) - (1 - share) * 101,
+              share * (101 + 400) - (1 - share) * 400]  # fmt: skip
+  actions = ALL.moves(game, game.initial_state())
+  assert len(actions) == 3
+  equity = Equity(game, max_runouts=10, seed=0)
+  one = np.ones(game.num_infostates)
+  found = lbr_moves.move_values(
+    game, game.initial_state(), one, one, lambda action: 0 * one, equity, actions
+  )
+  np.testing.assert_allclose(found, expected, atol=1e-9)
+  # The policy on the tree wins the best of these, less what lies in the pot.
+  response = solvers.local_best_response_value(game, tree, policy, ALL).responses
+  for player in (0, 1):
+    best = np.max(expected, axis=0) - paid - game.rules.dead / 2
+    np.testing.assert_allclose(np.asarray(response[player].values), best, atol=1e-9)
+
+
+def test_the_range_is_what_the_bets_say():
+  """Behind a bet, by Bayes' rule hand by hand; a range that is not updated gives other numbers."""
+  game, tree = river()
+  policy = random_policy(tree, np.random.default_rng(2))
+  children = children_of(tree)
+  node = children[0][FIRST_BET]  # player 0 bets the pot
+  state = np.asarray(tree.state)[node]
+  bet = policy[node]
+  won, mass = shares(game, game.board, bet)
+  pot, to_call = 101 + 101, 101
+  share = won / mass
+  raise_to = ALL.moves(game, state)[-1]
+  fold = policy[children[children[node][raise_to]][FOLD]]
+  kept, stays = shares(game, game.board, bet * (1 - fold))
+  chips = 450 - 50
+  gone = 1 - stays / mass
+  called = kept / stays
+  expected = [
+    0 * share,
+    share * pot - (1 - share) * to_call,
+    gone * pot + (1 - gone) * (called * (pot + chips - to_call) - (1 - called) * chips),
+  ]
+  actions = [FOLD, CALL, raise_to]
+  equity = Equity(game, max_runouts=10, seed=0)
+  updated, free = local_best_response.opponent_ranges(tree, policy, np.asarray(tree.prior), 1)
+
+  def values(reach):
+    return lbr_moves.move_values(
+      game, state, reach[node], free[node], lambda action: fold, equity, actions
+    )
+
+  np.testing.assert_allclose(values(updated), expected, atol=1e-8)
+  assert np.abs(values(free) - expected).max() > 1
+  # Its policy is worse for it.
+  own = np.asarray(solvers.root_marginals(tree, tree.prior))[1]
+  won = []
+  for ranges in ((updated, free), (free, free)):
+    rows = local_best_response.local_best_response_policy(
+      game, tree, policy, ranges, 1, ALL, equity
+    )
+    won.append(float(own @ np.asarray(solvers.expected_values(tree, rows))[1]))
+  assert won[0] > won[1] + 0.1
+
+
+def test_equity_before_the_last_card():
+  """Every board dealt in turn, against hands compared one by one by another program."""
+  ranks = "JQKA"
+  game = games.make("small_holdem", ranks=ranks, suits="shd", deals=(3, 1, 1), **BLINDS)
+  rng = np.random.default_rng(3)
+  flop = [0, 5, 9]
+  reach = rng.exponential(size=game.num_infostates)
+  reach *= ~np.isin(game.hole_cards, flop).any(axis=1)
+  won = mass = np.zeros(game.num_infostates)
+  for rest in itertools.combinations(sorted(set(range(12)) - set(flop)), 2):
+    more, weight = shares(game, (*flop, *rest), reach)
+    won, mass = won + more, mass + weight
+  dealt = np.array([*flop, -1, -1])
+  share, together = Equity(game, max_runouts=100, seed=0)(dealt, reach)
+  live = mass > 0
+  np.testing.assert_allclose(share[live], (won[live] / mass[live]), atol=1e-12)
+  np.testing.assert_allclose(mass[live] / together[live], 10, rtol=1e-9)  # five cards left, two
+  # Boards that are drawn come near; the same seed draws the same.
+  few = [Equity(game, max_runouts=20, seed=seed)(dealt, reach)[0][live] for seed in (0, 0, 1)]
+  np.testing.assert_array_equal(few[0], few[1])
+  assert 0 < np.abs(few[0] - share[live]).mean() < 0.1
+  assert (few[0] != few[2]).any()
+
+
+def test_hands_that_are_played_win_what_the_policy_is_worth():
+  game, tree = small("JQKA")
+  policy = random_policy(tree, np.random.default_rng(4))
+  exact = solvers.local_best_response_value(game, tree, policy, ALL)
+  played = solvers.local_best_response(
+    game, solvers.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
+  )
+  assert played.num_hands == 1400
+  assert abs(played.mean - exact.mean) < 1.3 * played.half_width
+  np.testing.assert_allclose(np.mean(played.by_seat), played.mean)
+  # Control: LBR that never bets wins less, by more than that.
+  calm = solvers.local_best_response_value(game, tree, policy, solvers.LBRRules(("FC",)))
+  assert played.mean - calm.mean > 1.3 * played.half_width
+
+
+def test_an_unexpected_move_leaves_every_hand_possible():
+  """The agent never bets by its policy, and LBR then meets a bet."""
+  game, tree = river()
+  policy = prefers(tree, CALL)
+  reach, free = local_best_response.opponent_ranges(tree, policy, np.asarray(tree.prior), 1)
+  node = children_of(tree)[0][FIRST_BET]
+  assert not reach[node].any()
+  state = np.asarray(tree.state)[node]
+  equity = Equity(game, max_runouts=10, seed=0)
+  values = [
+    lbr_moves.move_values(game, state, r, free[node], lambda a: 0 * free[0], equity, [FOLD, CALL])
+    for r in (reach[node], free[node])
+  ]
+  np.testing.assert_array_equal(*values)
+  assert np.isfinite(values).all()
+
+
+def test_the_whole_deck_on_the_turn():
+  """A strategy without a tree: the agent calls, and is known to."""
+
+  class Calls(solvers.Strategy):
+    def start(self):
+      self.heard = []
+
+    def observe(self, action):
+      self.heard.append(action)
+
+    def rows(self, ahead=()):
+      rows = np.zeros((game.num_actions, game.num_infostates))
+      rows[CALL] = 1.0
+      return rows
+
+  game = games.make("turn_endgame_holdem", pot=200, stack=500)
+  result = solvers.local_best_response(game, Calls(), ALL, num_hands=4)
+  assert np.isfinite(result.mean)
+  assert abs(result.mean) <= 5000  # a stack of five big blinds
+
+
+def test_which_moves_it_considers():
+  game, _ = small()
+  start = game.initial_state()
+  assert ALL.moves(game, start)[:2] == [FOLD, CALL]
+  assert len(ALL.moves(game, start)) == 4
+  assert solvers.LBRRules(("C", "FCPA")).moves(game, start) == [CALL]
+  pot = game.amounts(start[None])[0][ALL.moves(game, start)[2] - FIRST_BET]
+  assert pot == 300  # calling makes 200, and as much again on top
+  all_in = game.next_states(start[None], np.array([ALL.moves(game, start)[3]]))[0]
+  assert all_in[betting.PAID_0] == 600
+  assert ALL.moves(game, all_in) == [FOLD, CALL]
+  # Of other sizes the nearest.
+  sizes = games.make("small_holdem", ranks="QKA", bets=(0.4, 0.9), **BLINDS)
+  state = sizes.initial_state()
+  action = solvers.LBRRules(("CP",)).moves(sizes, state)[1]
+  assert sizes.amounts(state[None])[0][action - FIRST_BET] == 280
+
+
+@pytest.mark.parametrize("rounds", [(), ("FP",), ("CX",), ("CC",), "C" * 2, (1,), None])
+def test_rules_that_are_none(rounds):
+  with pytest.raises(ValueError, match="rounds="):
+    solvers.LBRRules(rounds)
+
+
+def test_what_is_refused():
+  game, tree = small()
+  policy = random_policy(tree, np.random.default_rng(0))
+  with pytest.raises(TypeError, match="must be hold'em"):
+    solvers.local_best_response_value(games.make("leduc_poker"), tree, policy)
+  with pytest.raises(ValueError, match="num_hands=5 must be even"):
+    solvers.local_best_response(game, solvers.TreeStrategy(tree, policy), num_hands=5)
+  with pytest.raises(TypeError, match="strategy="):
+    solvers.local_best_response(game, policy, num_hands=4)
+  with pytest.raises(ValueError, match="tree"):
+    solvers.local_best_response_value(small("JQKA")[0], tree, policy)
