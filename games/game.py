@@ -170,6 +170,25 @@ class Game(abc.ABC):
     """Returns the factor of the payoff table in each terminal state: `[n]`, float."""
     return states.__array_namespace__().ones(len(states))
 
+  # One play of the game.
+
+  def payoff(self, state: np.ndarray, infostates: Sequence[int]) -> float:
+    """Returns what player 0 wins in a terminal `state` `[S]` where players hold `infostates`."""
+    table = int(self.payoff_index(state[None])[0])
+    held = (int(infostates[0]), int(infostates[1]))
+    return float(self.payoff_scale(state[None])[0]) * self.pairs().payoff(table, held)
+
+  def sample_chance(
+    self, state: np.ndarray, infostates: Sequence[int], rng: np.random.Generator
+  ) -> int:
+    """Returns an outcome of chance in `state` `[S]`, given what the players hold."""
+    actions = np.flatnonzero(self.legal_actions(state[None])[0])
+    states = np.repeat(state[None], len(actions), axis=0)
+    probability, mask = self.chance(states, actions)
+    fits = mask[:, 0, infostates[0]] & mask[:, 1, infostates[1]]
+    weights = np.asarray(probability, float) * fits
+    return int(rng.choice(actions, p=weights / weights.sum()))
+
   # What a network sees, and what a person reads.
 
   @abc.abstractmethod
@@ -212,6 +231,11 @@ class Game(abc.ABC):
       ValueError: the game knows of nothing that may be new, or a value is not allowed.
     """
     raise ValueError(f"vary={', '.join(how)} is not allowed: {self.name} is always the same")
+
+  @property
+  def unlisted(self) -> bool:
+    """Whether the game is too large for any tree of the whole of it."""
+    return False
 
   def templates(self) -> "Templates | None":
     """Returns the shapes of the subgames of `depth="stage"`, to be filled in on the device.

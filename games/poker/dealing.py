@@ -6,11 +6,15 @@ import itertools
 import math
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from games.arrays import Rows, lookup
-from games.poker.cards import NUM_HOLE_CARDS, Deck
-from games.poker.hands import MAX_CARDS
+from games.card_removal import compatible_mass, holds
+from games.poker import betting
+from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
+from games.poker.hands import MAX_CARDS, evaluate
 
 NO_CARD = -1
 _MAX_BOARDS = 100_000
@@ -67,6 +71,12 @@ class Dealing:
     cards = range(self.deck.num_cards)
     return [np.array(list(itertools.combinations(cards, k))) for k in self.deals]
 
+  @property
+  def listable(self) -> bool:
+    """Whether all boards that can come of it are few enough to be listed."""
+    live = self.deck.num_cards - len(self.board)
+    return math.comb(live, sum(self.deals)) <= _MAX_BOARDS
+
   @functools.cached_property
   def final(self) -> np.ndarray:
     """`[K, cards]` all cards that can have been dealt in the end, in order.
@@ -76,13 +86,23 @@ class Dealing:
     """
     live = [card for card in range(self.deck.num_cards) if card not in self.board]
     total = sum(self.deals)
-    if math.comb(len(live), total) > _MAX_BOARDS:
+    if not self.listable:
       raise ValueError(
         f"deals={self.deals} from {len(live)} cards make more than {_MAX_BOARDS} boards, too many "
         "for a tree of the whole game; start from a later round or use a smaller deck"
       )
     sets = list(itertools.combinations(live, total))
     return np.array(sets, int).reshape(len(sets), total)
+
+  def strengths(self, hole_cards: np.ndarray) -> np.ndarray:
+    """Returns how strong hands `[H, 2]` are on each board of `final`: `[K, H]`, -1 if blocked."""
+    result = np.empty((len(self.final), len(hole_cards)), np.int32)
+    for row, dealt in zip(result, self.final):  # all at once would not fit in memory
+      board = np.array([*self.board, *dealt], int)
+      shown = np.broadcast_to(board, (len(hole_cards), len(board)))
+      row[:] = evaluate(self.deck, np.concatenate([hole_cards, shown], axis=-1))
+      row[shares_card(hole_cards, board[None])[:, 0]] = -1
+    return result
 
   def shown(self, cards: Rows) -> Rows:
     """Returns which cards are among those on the board, `cards` `[n, k]`: `[n, deck's cards]`."""
@@ -117,6 +137,14 @@ class Dealing:
       rows[: len(sets), : sets.shape[1]] = sets
     return table
 
+  def number(self, cards: Rows) -> Rows:
+    """Returns the numbers of deals of `cards` `[n, k]`, each in increasing order: `[n]`."""
+    xp: Any = cards.__array_namespace__()
+    size = cards.shape[1]
+    base = self.deck.num_cards ** np.arange(size)[::-1]
+    codes = next(sets for sets in self.sets if sets.shape[1] == size) @ base
+    return xp.searchsorted(xp.asarray(codes), (cards * xp.asarray(base)).sum(axis=1))
+
   def probability(self, rounds: Rows) -> Rows:
     """Returns the probability of a deal that neither player's hand blocks: `[n]`."""
     left = self.deck.num_cards - len(self.board) - 2 * NUM_HOLE_CARDS
@@ -130,3 +158,40 @@ class Dealing:
     base = self.deck.num_cards ** np.arange(self.final.shape[1])[::-1]
     number = (xp.sort(dealt, axis=1) * xp.asarray(base)).sum(axis=1)
     return xp.searchsorted(xp.asarray(self.final @ base), number)
+
+
+def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:
+  """Deals the next cards of hold'em, such as hands of `reach` `[B, P, H]` leave: `[B, S]`.
+
+  A pair of hands is drawn first and then cards that neither holds, so that all players and the
+  board together are as often dealt as they ought to be. States where nothing is to be dealt give
+  what has no meaning.
+
+  Args:
+    game: hold'em.
+    key: consumed.
+    states: public states `[B, S]`.
+    reach: distributions of what both players hold.
+  """
+  hands = jnp.asarray(game.hole_cards)
+  tiny = jnp.finfo(reach.dtype).tiny
+  board = game.on_board(states)
+
+  def draw(key, own, other, shown):
+    keys = jax.random.split(key, 3)
+    held = holds(hands, game.deck.num_cards)
+    mass = own * compatible_mass(other, held)
+    first = hands[jax.random.categorical(keys[0], jnp.log(jnp.maximum(mass, 0) + tiny))]
+    apart = ~(hands[:, :, None] == first).any(axis=(1, 2))
+    second = hands[jax.random.categorical(keys[1], jnp.log(other * apart + tiny))]
+    taken = jnp.concatenate([first, second, shown])
+    free = ~(jnp.arange(game.deck.num_cards)[:, None] == taken).any(axis=1)
+    return jnp.argsort(jnp.where(free, jax.random.uniform(keys[2], free.shape), 2.0))
+
+  order = jax.vmap(draw)(jax.random.split(key, len(states)), reach[:, 0], reach[:, 1], board)
+  after = states
+  for number, size in enumerate(game.deals):
+    cards = jnp.sort(order[:, :size], axis=1)
+    dealt = game.next_states(states, game.first_deal + game.dealing.number(cards))
+    after = jnp.where((states[:, betting.ROUND] == number)[:, None], dealt, after)
+  return after

@@ -8,6 +8,7 @@ import numpy as np
 
 from games.arrays import Rows, with_columns
 from games.game import CHANCE, TERMINAL, Game
+from games.pairs import HoleCards
 from games.poker import betting, words
 from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
@@ -15,7 +16,7 @@ from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
 from games.poker.dealing import NO_CARD, Dealing
 from games.poker.flops import check_flops
 from games.poker.hands import evaluate
-from games.poker.notation.ranges import parse_range
+from games.poker.notation.beliefs import beliefs_of
 from games.poker.streets import Streets
 from games.poker.variation import FIXED, Fresh, read_fresh
 
@@ -217,6 +218,10 @@ class Holdem(Game):
   def vary(self, **how):
     return self.replace(fresh=read_fresh(self, how))
 
+  @property
+  def unlisted(self):
+    return not self.dealing.listable
+
   def templates(self):
     return Streets(self)
 
@@ -273,24 +278,7 @@ class Holdem(Game):
       ValueError: the shape is wrong, a string is not understood, a weight is negative or not
         finite, or the board leaves a player no hand.
     """
-    every = self.deck.hole_cards()
-    if not isinstance(ranges, str) and all(isinstance(x, str) for x in ranges):
-      named = [parse_range(str(x), self.deck, field=f"ranges[{p}]") for p, x in enumerate(ranges)]
-      ranges = np.array(named)
-    weights = np.asarray(ranges, float)
-    if weights.shape != (2, len(every)):
-      raise ValueError(f"ranges of shape {weights.shape} must have shape (2, {len(every)})")
-    if not np.isfinite(weights).all() or (weights < 0).any():
-      raise ValueError("ranges hold negative or infinite weights; each must be at least 0")
-    free = ~np.isin(every, self.board).any(axis=1)
-    live = weights * free if self.every_hand else weights[:, free]
-    totals = live.sum(axis=1, keepdims=True)
-    if (totals == 0).any():
-      raise ValueError(
-        f"ranges give player {int(totals.argmin())} no hand that the board "
-        f"{self.deck.names(self.board)!r} leaves; some must have weight"
-      )
-    return live / totals
+    return beliefs_of(ranges, self)
 
   def dealt_cards(self, states, actions):
     xp = states.__array_namespace__()
@@ -316,14 +304,28 @@ class Holdem(Game):
 
   @functools.cached_property
   def _strengths(self) -> np.ndarray:
-    final = self.dealing.final
-    result = np.empty((len(final), self.num_infostates), np.int32)
-    for row, dealt in zip(result, final):  # all at once would not fit in memory
-      board = np.array([*self.board, *dealt], int)
-      shown = np.broadcast_to(board, (len(self.hole_cards), len(board)))
-      row[:] = evaluate(self.deck, np.concatenate([self.hole_cards, shown], axis=-1))
-      row[shares_card(self.hole_cards, board[None])[:, 0]] = -1
-    return result
+    return self.dealing.strengths(self.hole_cards)
+
+  def pairs(self):
+    if not self.unlisted:
+      return super().pairs()
+    return HoleCards(self.hole_cards, np.zeros((0, self.num_infostates), np.int32))
+
+  def payoff(self, state, infostates):
+    if state[betting.STATUS] == betting.CLOSED and self.unlisted:
+      board = self.on_board(state[None]).repeat(2, axis=0)
+      first, second = evaluate(self.deck, np.concatenate([self.hole_cards[infostates], board], 1))
+      return float(self.payoff_scale(state[None])[0]) * float(np.sign(first - second))
+    return super().payoff(state, infostates)
+
+  def sample_chance(self, state, infostates, rng):
+    number = int(state[betting.ROUND])
+    if not self.unlisted or self.burns(state[None])[0]:
+      return super().sample_chance(state, infostates, rng)
+    taken = [*self.on_board(state[None])[0], *self.hole_cards[infostates].reshape(-1)]
+    free = np.setdiff1d(np.arange(self.deck.num_cards), taken)
+    cards = np.sort(rng.choice(free, self.deals[number], replace=False))
+    return self.first_deal + int(self.dealing.number(cards[None])[0])
 
   def payoffs(self):
     strengths = self.strengths()
@@ -351,7 +353,9 @@ class Holdem(Game):
     xp: Any = states.__array_namespace__()
     if self.fresh.board:
       return states[:, betting.NUM_COLUMNS : self._first_size]
-    board = xp.broadcast_to(xp.asarray(self.board, dtype=states.dtype), (len(states), len(self.board)))
+    board = xp.broadcast_to(
+      xp.asarray(self.board, dtype=states.dtype), (len(states), len(self.board))
+    )
     return xp.concat([board, self.dealt(states)], axis=1)
 
   # What a network sees, and what a person reads.

@@ -25,8 +25,8 @@ _MOST_NODES = 20_000  # of a template: a program of more takes minutes to compil
 class Streets:
   """The templates of a game of hold'em; see `games.template.Templates`.
 
-  They are, for each round, its betting and then the deal after it; last the deal after which hands
-  that are all-in are shown.
+  Rounds of one shape share a template, such as flop and turn; so do deals of as many cards. The
+  last template is the deal after which hands that are all-in are shown.
 
   Args:
     game: hold'em.
@@ -40,14 +40,20 @@ class Streets:
     self.game = game
     self._check()
     rounds = len(game.deals)
-    templates = []
+    templates: list[Template] = []
+    of_stage: list[int] = []
     for number in range(rounds + 1):
-      templates.append(make_template(self._betting(number)))
+      shapes = [self._betting(number)]
       if number < rounds:
-        templates.append(make_template(self._deal(number, LEAF)))
+        shapes.append(self._deal(number, LEAF))
+      for template in map(make_template, shapes):
+        if template not in templates:
+          templates.append(template)
+        of_stage.append(templates.index(template))
     if rounds:
       templates.append(make_template(self._deal(rounds - 1, TERMINAL)))
-    self.templates: tuple[Template, ...] = tuple(templates)
+    self.templates = tuple(templates)
+    self._of_stage = np.array(of_stage)
 
   @property
   def one_start(self) -> bool:
@@ -58,12 +64,18 @@ class Streets:
     """Returns public states that hands start in: `[number, S]`; `key` is consumed."""
     return draw_states(self.game, key, number)
 
+  def stage_template(self, number: int) -> int:
+    """Returns which template the betting of a round has."""
+    return int(self._of_stage[2 * number])
+
   def number_of(self, states: jax.Array) -> jax.Array:
     """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
     stage, last = self.game.stages(states), len(self.game.deals) - 1
+    number = jnp.asarray(self._of_stage)[stage]
+    if last < 0:
+      return number
     all_in = self.game.rules.highest(states) == states[:, betting.STACK]
-    shown = (stage == 2 * last + 1) & all_in
-    return jnp.where(shown & (last >= 0), len(self.templates) - 1, stage)
+    return jnp.where((stage == 2 * last + 1) & all_in, len(self.templates) - 1, number)
 
   def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
     """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
@@ -92,10 +104,9 @@ class Streets:
 
   def outcomes(self, template: int, state: jax.Array) -> tuple[jax.Array, jax.Array] | None:
     """Returns the flops that a search looks at, and how many each stands for; None for all."""
-    number = self._sampled(template)
-    if number is None:
+    if -1 not in self.templates[template].action[1:]:
       return None
-    sets, stand_for = draw_flops(self.game.deck, number, state[-1])
+    sets, stand_for = draw_flops(self.game.deck, self.game.flops, state[-1])
     return self.game.first_deal + sets, stand_for
 
   def possible(self, states: jax.Array) -> jax.Array:
@@ -136,13 +147,6 @@ class Streets:
 
   # Shapes.
 
-  def _sampled(self, template: int) -> int | None:
-    """Returns how many outcomes of a deal are drawn, None where all are looked at."""
-    if template % 2 == 0:  # a round of betting
-      return None
-    deal = min(template // 2, len(self.game.deals) - 1)
-    return None if self.game.deals[deal] == 1 else self.game.flops
-
   def _deal(self, number: int, kind: int) -> Node:
     game, root = self.game, Node(CHANCE)
     drawn = game.flops if game.deals[number] > 1 else None
@@ -165,8 +169,10 @@ class Streets:
     node = Node(actor)
     if facing:
       node.children.append((FOLD, Node(TERMINAL, _FOLD_TABLE)))
-    called = self._closed(number) if acted or all_in else self._decision(
-      number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False
+    called = (
+      self._closed(number)
+      if acted or all_in
+      else self._decision(number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False)
     )
     node.children.append((CALL, called))
     if all_in:

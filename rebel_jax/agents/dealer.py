@@ -79,12 +79,7 @@ class Dealer:
 
   def sample_chance(self, rng: np.random.Generator) -> int:
     """Returns a public outcome of chance, given what the players hold."""
-    actions = np.array(self.legal_actions())
-    states = np.repeat(self.state[None], len(actions), axis=0)
-    probability, mask = self.game.chance(states, actions)
-    fits = mask[:, 0, self.infostates[0]] & mask[:, 1, self.infostates[1]]
-    weights = np.asarray(probability, float) * fits
-    return int(rng.choice(actions, p=weights / weights.sum()))
+    return self.game.sample_chance(self.state, self.infostates, rng)
 
   def apply(self, move: Move, rng: np.random.Generator) -> None:
     """Makes a move of the player whose turn it is, or of chance (its infostate is not looked at).
@@ -109,9 +104,7 @@ class Dealer:
   def payoff(self) -> float:
     """Returns what player 0 wins in a game that has ended; player 1 loses as much."""
     assert self.actor == TERMINAL
-    table = int(self.game.payoff_index(self.state[None])[0])
-    scale = float(self.game.payoff_scale(self.state[None])[0])
-    return scale * self._pairs.payoff(table, (self.infostates[0], self.infostates[1]))
+    return self.game.payoff(self.state, self.infostates)
 
   def is_over(self) -> bool:
     """Returns whether the game has ended."""

@@ -14,7 +14,7 @@ from solvers.search import shared_start
 from solvers.search.batch import SearchResult, sample_stop, search_batch
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
-from solvers.search.subgames import Roots, Stage, Subgames
+from solvers.search.subgames import Roots, Stage, Subgames, after
 from solvers.sweeps.levels import Levels, split_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Work
@@ -271,7 +271,7 @@ def _serve(
   if stage.num_leaves:
     over, leaf = leaf == stage.num_leaves, jnp.minimum(leaf, stage.num_leaves - 1)
     below = result.leaf_beliefs[jnp.arange(layer.capacity), leaf]
-    following = where_lanes(over, new, (stage.after(roots, leaf), below))
+    following = where_lanes(over, new, (after(stage, roots, leaf), below))
 
   average = result.average_policy if layer.decides else None
   next_roots, next_beliefs = _put_back(

@@ -19,7 +19,7 @@ from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.search.batch import beliefs_at_leaves, sample_stop
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.sampling import explore, leaf_probabilities
-from solvers.search.subgames import Roots, Stage
+from solvers.search.subgames import Roots, Stage, after
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import make_problem
 
@@ -173,4 +173,4 @@ def sample_starts(
     vmapped = jax.vmap(start)
   policies, believed = (x[which, stops] for x in (iterates.policies, iterates.believed))
   leaf, beliefs = vmapped(tree, keys, policies, believed, explorers)
-  return stage.after(jax.tree.map(lambda x: x[which], roots), leaf), beliefs
+  return after(stage, jax.tree.map(lambda x: x[which], roots), leaf), beliefs

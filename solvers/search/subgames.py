@@ -9,6 +9,7 @@ comes next, and ask a `Subgames` for everything else. Tables of subgames written
 from typing import Any, Protocol
 
 import jax
+import jax.numpy as jnp
 
 from games import PublicTree
 
@@ -57,8 +58,13 @@ class Stage(Protocol):
     Zero at other nodes. A policy network asks for them.
     """
 
-  def after(self, roots: Roots, leaf: jax.Array) -> Roots:
-    """Returns the roots of the subgames that start at leaves `[B]`."""
+  def successors(self, roots: Roots) -> Roots:
+    """Returns the roots of the subgames that start at the leaves: `[B, L, ...]`."""
+
+
+def after(stage: Stage, roots: Roots, leaf: jax.Array) -> Roots:
+  """Returns the roots of the subgames that start at leaves `[B]` of those at `roots`."""
+  return jax.tree.map(lambda x: x[jnp.arange(len(leaf)), leaf], stage.successors(roots))
 
 
 class Subgames(Protocol):

@@ -81,8 +81,8 @@ class SubgameTable:
       return None
     return jnp.asarray(self.node_features)[self.rows(roots)]
 
-  def after(self, roots: jax.Array, leaf: jax.Array) -> jax.Array:
-    return jnp.asarray(self.successor)[self.rows(roots), leaf]
+  def successors(self, roots: jax.Array) -> jax.Array:
+    return jnp.asarray(self.successor)[self.rows(roots)]
 
 
 @jax.tree_util.register_dataclass

@@ -66,13 +66,9 @@ class TemplateStage:
       return None
     return jax.vmap(lambda state: node_features(self.rules, self.number, state))(roots)
 
-  def after(self, roots: jax.Array, leaf: jax.Array) -> jax.Array:
-    leaves = self._template.leaves
-
-    def of(state, leaf):
-      return fill_states(self.rules, self.number, state)[0][jnp.asarray(leaves)[leaf]]
-
-    return jax.vmap(of)(roots, leaf)
+  def successors(self, roots: jax.Array) -> jax.Array:
+    leaves = jnp.asarray(self._template.leaves)
+    return jax.vmap(lambda state: fill_states(self.rules, self.number, state)[0][leaves])(roots)
 
 
 @jax.tree_util.register_dataclass

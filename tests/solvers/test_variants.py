@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from solvers.search.variants import first_entries, join_subgames, stack_variants
 
 import games
 import games.registry
@@ -30,7 +31,6 @@ from rebel_jax.training.targets.value import make_examples
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
 from solvers.search.tables import stack_groups
-from solvers.search.variants import first_entries, join_subgames, stack_variants
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests.rebel_jax.test_poker_learning import GAME

@@ -1,0 +1,143 @@
+"""An agent that plays: it holds a public belief state, searches, and acts (ReBeL, section 6).
+
+Where its subgame ends, the agent searches the next one from the beliefs that the last search's
+policy led to, and keeps to the policy of one random iteration for both players (Theorem 3): what
+makes search safe is that nobody knows which. An opponent's action that this policy never takes
+leaves no belief; all infostates that the rules allow are then equally likely.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from games import PADDING, Game
+from rebel_jax.agents.dealer import Move
+from rebel_jax.agents.moves import check_seat, check_turn, child_after, draw_move, moves_at
+from rebel_jax.agents.search import Search
+
+
+class Searches(Protocol):
+  """What agents search with.
+
+  Attributes:
+    game: the rules.
+    first_root: at which games start.
+  """
+
+  game: Game
+  first_root: Any
+
+  def search(self, roots: Sequence[Any], beliefs: np.ndarray) -> list[Search]:
+    """Searches the subgames at `roots` `[M]` from `beliefs` `[M, P, H]`."""
+    ...
+
+  def only_deals(self, root: Any) -> bool:
+    """Says whether chance alone moves at `root`, and `deal` follows it without a search."""
+    ...
+
+  def deal(self, root: Any, beliefs: np.ndarray, action: int) -> tuple[Any, np.ndarray]:
+    """Returns the root after chance's `action`, and the beliefs `[P, H]` there."""
+    ...
+
+
+class Agent:
+  """Plays one game at a time from one seat.
+
+  `start`, then for every public action, its own and chance's among them, `observe`; `act` when
+  it is its turn. Games side by side share a `Searcher`; `prepare` then searches for all at once.
+
+  Attributes:
+    player: the seat, 0 or 1.
+    infostate: what the agent holds.
+  """
+
+  def __init__(self, searcher: Searches, *, seed: int = 0):
+    self.searcher = searcher
+    self.player = self.infostate = 0
+    self._rng = np.random.default_rng(seed)
+    self._prior = np.asarray(searcher.game.prior())
+    self._root: Any = searcher.first_root
+    self._root_beliefs: np.ndarray = self._prior
+    self._search: Search | None = None
+    self._node = 0
+
+  def start(self, player: int, infostate: int) -> None:
+    """Begins a new game in seat `player`, holding `infostate`.
+
+    Raises:
+      ValueError: there is no such seat or infostate.
+    """
+    check_seat(self._prior, player, infostate)
+    self.player, self.infostate = player, infostate
+    self._root, self._root_beliefs = self.searcher.first_root, self._prior
+    self._search, self._node = None, 0
+
+  @property
+  def pending(self) -> bool:
+    """Whether the agent must search before it can act or observe."""
+    return self._search is None and not self.searcher.only_deals(self._root)
+
+  @property
+  def beliefs(self) -> np.ndarray:
+    """The PBS's beliefs, `[P, H]`: what an observer who knows both policies thinks."""
+    if self.searcher.only_deals(self._root):
+      return self._root_beliefs
+    return self._found().beliefs[self._node]
+
+  def node(self) -> tuple[Search, int]:
+    """Returns the search that the agent is in, made now if need be, and the node of its tree."""
+    return self._found(), self._node
+
+  def choices(self) -> dict[Move, float]:
+    """Returns the agent's moves here and their probabilities."""
+    search = self._found()
+    moves = moves_at(search.tree, self._node, self.player, self.infostate)
+    return {move: float(search.policy[child, move.infostate]) for move, child in moves}
+
+  def act(self) -> Move:
+    """Returns the agent's move, sampled; tell it to `observe`, as any other.
+
+    Raises:
+      ValueError: it is not the agent's turn.
+    """
+    check_turn(self.player, int(self._found().tree.kind[self._node]))
+    return draw_move(self.choices(), self._rng)
+
+  def observe(self, action: int, infostate: int | None = None) -> None:
+    """Takes note of a public action, of whoever's move it was.
+
+    Args:
+      action: the public action.
+      infostate: what the agent holds afterwards; None where that has not changed.
+
+    Raises:
+      ValueError: the action is not legal.
+    """
+    if self.searcher.only_deals(self._root):
+      self._root, self._root_beliefs = self.searcher.deal(self._root, self._root_beliefs, action)
+      return
+    search = self._found()
+    self._node = child_after(search.tree, self._node, action)
+    if infostate is not None:
+      self.infostate = int(infostate)
+    nodes = search.tree.leaf_nodes
+    leaf = np.flatnonzero((nodes == self._node) & (search.tree.leaf_actor != PADDING))
+    if leaf.size:
+      self._root = search.successor[leaf[0]]
+      self._root_beliefs = np.asarray(search.leaf_beliefs[leaf[0]])
+      self._search, self._node = None, 0
+
+  def _found(self) -> Search:
+    if self._search is None:
+      search_for([self])
+    assert self._search is not None
+    return self._search
+
+
+def search_for(agents: Sequence[Agent]) -> None:
+  """Lets agents of one searcher that must search do so, side by side."""
+  beliefs = np.stack([agent._root_beliefs for agent in agents])
+  found = agents[0].searcher.search([agent._root for agent in agents], beliefs)
+  for agent, search in zip(agents, found):
+    agent._search = search

@@ -1,0 +1,258 @@
+"""Searches of hold'em whose subgames are made where play leads, and that keep to a time."""
+
+import functools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import PADDING
+from rebel_jax.agents.playing import Agent
+from rebel_jax.agents.search import STATIC, Search, describe, search_and_describe
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.allowed import ConfigError, check_algorithm
+from rebel_jax.config.config import Config
+from rebel_jax.networks.value import NetworkLeafValues
+from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
+from solvers import validation
+from solvers.search.batch import sample_stop, spread_stops
+from solvers.search.shared_start import search_starts
+from solvers.search.templates import TemplateStage, TemplateSubgames
+from solvers.sweeps.levels import split_levels
+
+# Ways in which the first search of a hand may end, which all hands choose from.
+_KEPT_STARTS = 32
+_ITERATIONS = 256
+_TIMED = 16  # iterations of the searches that tell how long one takes
+
+
+def made_on_device(config: Config) -> bool:
+  """Says whether the subgames of a configuration are too many to be written out beforehand."""
+  return config.search.depth == "stage" and config.make_game().unlisted
+
+
+class StreetSearcher:
+  """Searches rounds of hold'em with a trained network, several at a time; agents share one.
+
+  A search runs until the iteration whose policy is played, and no further. The first round of a
+  hand, which is always the same, is searched once; every hand plays one of 32 of its iterations.
+
+  Attributes:
+    game: the rules.
+    num_iterations: of each search at most; one player's update is one.
+    first_root: at which hands start.
+  """
+
+  def __init__(
+    self,
+    policy: Policy,
+    *,
+    iterations: int | None = None,
+    algorithm: str | None = None,
+    depth: int | str | None = None,
+    seconds: float | None = None,
+    num_games: int = 1,
+    seed: int = 0,
+  ):
+    """Prepares the searches; programs are compiled as they are needed.
+
+    Args:
+      policy: from `rebel_jax.load` or `rebel_jax.load_pretrained`.
+      iterations: of each search at most, even; 256 by default.
+      algorithm: a name as in `train.py`; None for the run's `eval_algorithm`.
+      depth: `"stage"` and nothing else.
+      seconds: that a search may take at most, once its program is compiled and its speed measured
+        (`prepare`); None for no limit.
+      num_games: how many subgames one compiled call has room for.
+      seed: of the stopping iterations.
+
+    Raises:
+      ConfigError: the depth is not allowed.
+      ValueError: a number or the algorithm is not allowed.
+    """
+    if depth not in (None, "stage"):
+      raise ConfigError(f"depth={depth!r} must be 'stage' where subgames are made on the device")
+    iterations = _ITERATIONS if iterations is None else iterations
+    name = policy.config.evaluation.eval_algorithm if algorithm is None else algorithm
+    check_algorithm("algorithm", name)
+    self.game: Any = policy.config.make_game()
+    self.num_iterations = validation.check_even("iterations", iterations)
+    self.num_games = validation.check_integer("num_games", num_games)
+    self.first_root: Any = self.game.initial_state()
+    self._params = policy.params
+    self._key = jax.random.key(seed)
+    self._algorithm = make_algorithm(policy.config, name)
+    self._leaf_values = NetworkLeafValues(make_network(policy.config, self.game))
+    self._network = make_search_policy(policy.config, self.game)
+    self._rules = self.game.templates()
+    subgames = TemplateSubgames(self._rules, self._network is not None)
+    self._stages = subgames.stages
+    self._starts: list[Search] = []
+    self._limits = [self.num_iterations] * len(self._stages)
+    if seconds is not None:
+      self._keep_to(seconds)
+
+  def agent(self, *, seed: int = 0) -> Agent:
+    """Returns an agent that searches so."""
+    return Agent(self, seed=seed)
+
+  def search(self, roots: Sequence[Any], beliefs: np.ndarray) -> list[Search]:
+    """Searches the subgames at `roots` `[M, S]` from `beliefs` `[M, P, H]`."""
+    states, numbers = np.asarray(roots), self._numbers(np.asarray(roots))
+    found: dict[int, Search] = {}
+    for number in np.unique(numbers).tolist():
+      members = np.flatnonzero(numbers == number)
+      if number == 0:
+        found |= {int(member): self._start() for member in members}
+        continue
+      for first in range(0, len(members), self.num_games):
+        chunk = members[first : first + self.num_games]
+        for member, search in zip(chunk, self._search(number, states[chunk], beliefs[chunk])):
+          found[int(member)] = search
+    return [found[i] for i in range(len(states))]
+
+  def only_deals(self, root: Any) -> bool:
+    """Says whether chance alone moves at `root`, and `deal` follows it without a search."""
+    return not self._stages[int(self._numbers(np.asarray(root)[None])[0])].decides
+
+  def deal(self, root: Any, beliefs: np.ndarray, action: int) -> tuple[Any, np.ndarray]:
+    """Returns the root after chance's `action`, and the beliefs `[P, H]` there.
+
+    Where the card burned has been left out already, there is nothing to do.
+    """
+    if action == self.game.burn:
+      return root, beliefs
+    state = self.game.next_states(np.asarray(root)[None], np.array([action]))
+    live = np.asarray(self._rules.possible(jnp.asarray(state)))[0]
+    left = beliefs * live
+    total = left.sum(axis=1, keepdims=True)
+    # What no belief is left of may be anything that the board allows.
+    return state[0], np.where(
+      total > 0, left / np.where(total > 0, total, 1), live / live.sum(1, keepdims=True)
+    )
+
+  def _numbers(self, states: np.ndarray) -> np.ndarray:
+    return np.asarray(self._rules.number_of(jnp.asarray(states)))
+
+  def _search(
+    self, number: int, states: np.ndarray, beliefs: np.ndarray, iterations: int | None = None
+  ) -> list[Search]:
+    """Searches subgames of one template, no more than there is room for.
+
+    `iterations` is how many are made whatever the sampled iteration; None for as many as it needs.
+    """
+    size, stage = len(states), self._stages[number]
+    index = np.concatenate([np.arange(size), np.zeros(self.num_games - size, int)])
+    self._key, key = jax.random.split(self._key)
+    algorithm = self._algorithm
+    most = self._limits[number] if iterations is None else iterations
+    stops = np.asarray(
+      sample_stop(key, (self.num_games,), most, algorithm.averaging, algorithm.head_start)
+    )
+    trees, features, successors = _made(stage, states[index].astype(np.int32))
+    policy, at_nodes, below, values = _searched(
+      trees,
+      features,
+      beliefs[index].astype(trees.dtype),
+      stops,
+      np.arange(self.num_games) < size,
+      2 * (int(stops[:size].max()) + 1) if iterations is None else iterations,
+      self._params,
+      algorithm=algorithm,
+      leaf_values=self._leaf_values,
+      network=self._network,
+      num_rows=self.num_games * max(stage.num_leaves, 1),
+    )
+    parts = (trees, successors, policy, at_nodes, below, values)
+    rows = jax.tree.map(np.asarray, parts)
+    return [Search(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
+
+  def _start(self) -> Search:
+    """Returns one of the searches of the first round, at random."""
+    if not self._starts:
+      self._search_start()
+    self._key, key = jax.random.split(self._key)
+    return self._starts[int(jax.random.randint(key, (), 0, len(self._starts)))]
+
+  def _search_start(self) -> None:
+    stage, algorithm = self._stages[0], self._algorithm
+    root = jnp.asarray(self.first_root, jnp.int32)[None]
+    iterates = _iterates(
+      stage, root, self._params, algorithm, self._limits[0], self._leaf_values, self._network
+    )
+    self._key, key = jax.random.split(self._key)
+    stops = spread_stops(
+      key, _KEPT_STARTS, self._limits[0], algorithm.averaging, algorithm.head_start
+    )
+    trees, _, successors = _made(stage, root)
+    tree, successor = jax.tree.map(lambda x: np.asarray(x[0]), (trees, successors))
+    for stop in np.asarray(stops):
+      policy, nodes = _described(tree, iterates.policies[0, stop])
+      _, believed = _described(tree, iterates.believed[0, stop])
+      below = np.asarray(believed)[tree.leaf_nodes]
+      nothing = np.zeros((2, tree.num_infostates))
+      self._starts.append(
+        Search(tree, successor, np.asarray(policy), np.asarray(nodes), below, nothing)
+      )
+
+  def _keep_to(self, seconds: float) -> None:
+    """Measures how long searches take, and limits their iterations so that they keep to a time."""
+    root, key = jnp.asarray(self.first_root, jnp.int32)[None], jax.random.key(0)
+    states = _one_of_each(self._stages, root, key)
+    for number, stage in enumerate(self._stages):
+      if not stage.decides or number == 0 or states[number] is None:
+        continue
+      state = np.asarray(states[number])
+      beliefs = np.asarray(TemplateSubgames(self._rules).prior(jnp.asarray(state)))
+      run = functools.partial(self._search, number, state, beliefs)
+      took = []
+      for iterations in (_TIMED, _TIMED, 3 * _TIMED):  # the first one compiles
+        began = time.monotonic()
+        run(iterations)
+        took.append(time.monotonic() - began)
+      each = max(took[2] - took[1], 1e-4) / (2 * _TIMED)
+      most = int((seconds - took[1]) / each) // 2 * 2
+      self._limits[number] = max(2, min(self.num_iterations, most))
+
+
+def _one_of_each(stages: Sequence[TemplateStage], root: Any, key: Any) -> list[Any]:
+  """Returns a root `[1, S]` of each stage that some line of play from `root` leads to."""
+  found: list[Any] = [None] * len(stages)
+  waiting = [root]
+  while waiting and any(x is None for x in found):
+    state = waiting.pop()
+    number = next(i for i, stage in enumerate(stages) if bool(stage.holds(state)[0]))
+    if found[number] is not None:
+      continue
+    found[number] = state
+    if not stages[number].depth_limited:
+      continue
+    live = np.flatnonzero(np.asarray(stages[number].trees_at(state).leaf_actor)[0] != PADDING)
+    successors = stages[number].successors(state)[0]
+    waiting += [successors[leaf][None] for leaf in live]
+  del key
+  return found
+
+
+@jax.jit
+def _made(stage: TemplateStage, roots: jax.Array):
+  """Returns trees, features of their decisions, and successors of subgames at `roots`."""
+  return stage.trees_at(roots), stage.features_at(roots), stage.successors(roots)
+
+
+_searched = jax.jit(search_and_describe, static_argnames=STATIC)
+
+
+@functools.partial(
+  jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values", "network")
+)
+def _iterates(stage, roots, params, algorithm, num_iterations, leaf_values, network):
+  return search_starts(stage, roots, algorithm, num_iterations, leaf_values, params, network)
+
+
+@jax.jit
+def _described(tree, policy: jax.Array):
+  return describe(tree, tree.prior, split_levels(tree, policy))
