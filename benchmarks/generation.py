@@ -129,7 +129,8 @@ def measure(options: Options) -> dict:
   assert isinstance(settings, SelfPlay)
   params = trainer.init(table, 0, setup.mesh).params
   lanes = jax.tree.map(
-    lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)), init_lanes(table, settings.num_lanes)
+    lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)),
+    init_lanes(table, settings.num_lanes, jax.random.key(0)),
   )
   run = _generates[trainer.work(table, setup.mesh)]
   step = functools.partial(run, steps=options.steps, mesh=setup.mesh)

@@ -9,16 +9,13 @@ their argument, so that numpy builds trees with them and JAX runs the same rules
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from games.arrays import Rows
 from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs, HoleCards, Pairs
-
-if TYPE_CHECKING:
-  from games.template import Templates
 
 __all__ = ["CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game"]
 
@@ -237,10 +234,11 @@ class Game(abc.ABC):
     """Whether the game is too large for any tree of the whole of it."""
     return False
 
-  def templates(self) -> "Templates | None":
+  def templates(self) -> Any:
     """Returns the shapes of the subgames of `depth="stage"`, to be filled in on the device.
 
-    None where these are not known; subgames are then written out beforehand.
+    They are a `games.template.Templates`; None where these are not known, so that subgames are
+    written out beforehand.
 
     Raises:
       ValueError: of the game, but not with these parameters.

@@ -18,14 +18,17 @@ import solvers
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint, checksums
 from rebel_jax.config import allowed, groups
+from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
 from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.evaluation.spots import at_spot
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.measure import of_seeds
+from rebel_jax.training.setup import made_on_device
 from solvers.search.playthroughs import Sampled
 
 
@@ -39,7 +42,8 @@ class Options:
   Attributes:
     checkpoint: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, or
       the name of a network that comes with the package.
-    playthroughs: Playthroughs to average; the paper's measure takes 1,024.
+    playthroughs: Playthroughs to average; the paper's measure takes 1,024. Where a game is too
+      large for exploitability, hands played against each of several simple players.
     iterations: Iterations of each search; one player's update is one.
     algorithm: What the agent searches with; None for the run's eval_algorithm.
     game_params: Parameters of the game to change, such as stack 9000: how the network plays a spot
@@ -90,6 +94,8 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   flags.check_kind(options, grows=config.grows)
   if config.grows:
     return _measure_growing(options, policy, shown, began)
+  if made_on_device(config, config.make_game()):
+    return _measure_hands(options, policy, shown, began)
   algorithm = options.algorithm or config.evaluation.eval_algorithm
   depth = options.depth or config.search.depth
   with shown:
@@ -149,6 +155,39 @@ def _about(options: Options, policy: checkpoint.Policy, began: float) -> dict[st
     "examples": policy.about.get("examples"),
     "seconds": round(time.monotonic() - began, 3),
     "device": jax.devices()[0].device_kind,
+  }
+
+
+def _measure_hands(
+  options: Options, policy: checkpoint.Policy, shown: Display, began: float
+) -> dict[str, Any]:
+  """Returns what the command prints of a game too large for exploitability."""
+  for name in ("keep", "unsafe", "depth"):
+    if getattr(options, name):
+      raise ConfigError(
+        f"{name}={getattr(options, name)!r} is about exploitability, which cannot be computed in "
+        f"{policy.config.game!r}"
+      )
+  config = policy.config
+  if options.algorithm is not None:
+    config = config.replace(eval_algorithm=options.algorithm)
+  with shown:
+    shown.show("compiling", 0.0)
+    evaluator = HandsEvaluator(config, iterations=options.iterations)
+    found = evaluator.measure(
+      policy.params,
+      hands=options.playthroughs,
+      seed=options.seed,
+      progress=lambda done, total: shown.show(
+        "playing", done / total, f"{done:,} of {total:,} hands"
+      ),
+    )
+  return found | {
+    "hands": options.playthroughs,
+    "iterations": options.iterations,
+    "algorithm": config.evaluation.eval_algorithm,
+    **_about(options, policy, began),
+    "course": [],
   }
 
 
@@ -219,7 +258,12 @@ def _run(argv: Sequence[str]) -> None:
     print(json.dumps(result))
     return
   display = Display()
-  display.table("exploitability of the searching agent", _rows(result))
+  title = (
+    "what the searching agent wins"
+    if "hands" in result
+    else "exploitability of the searching agent"
+  )
+  display.table(title, _rows(result))
   if display.closed:
     raise BrokenPipeError
 

@@ -265,18 +265,14 @@ class Holdem(Game):
     return int(found[0])
 
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
-    """Turns two ranges into beliefs at the start; hands that the board blocks are left out.
+    """Turns two ranges into beliefs at the start; see `games.poker.notation.beliefs`.
 
     Args:
       ranges: player 0's and player 1's: two strings for `parse_range`, or `[P, C(n, 2)]` weights,
-        not negative, in the order of `deck.hole_cards()`.
+        not negative, in the order of `deck.hole_cards()`; hands that the board blocks are left out.
 
     Returns:
       `[P, H]` beliefs, rows sum to one.
-
-    Raises:
-      ValueError: the shape is wrong, a string is not understood, a weight is negative or not
-        finite, or the board leaves a player no hand.
     """
     return beliefs_of(ranges, self)
 

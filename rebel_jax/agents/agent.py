@@ -10,11 +10,17 @@ from games import Game
 from rebel_jax.agents.playing import Agent, search_for
 from rebel_jax.agents.resolving_agent import ResolvingAgent, ResolvingSearcher
 from rebel_jax.agents.search import Search, searches
-from rebel_jax.agents.street_searcher import StreetSearcher, made_on_device
+from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
-from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
+from rebel_jax.training.setup import (
+  made_on_device,
+  make_algorithm,
+  make_network,
+  make_search_policy,
+  make_subgames,
+)
 from solvers import validation
 from solvers.search.batch import sample_stop
 from solvers.search.searching_agent import SearchingAgent, make_searching_agent
@@ -167,7 +173,7 @@ def make_searcher(policy: Policy, *, seed: int = 0, **settings: Any) -> AnySearc
   """
   if policy.config.grows:
     return ResolvingSearcher(policy, **settings)
-  if made_on_device(policy.config):
+  if made_on_device(policy.config, policy.config.make_game()):
     return StreetSearcher(policy, seed=seed, **settings)
   return Searcher(policy, seed=seed, **settings)
 

@@ -14,7 +14,6 @@ from rebel_jax.agents.playing import Agent
 from rebel_jax.agents.search import STATIC, Search, describe, search_and_describe
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError, check_algorithm
-from rebel_jax.config.config import Config
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
 from solvers import validation
@@ -27,11 +26,6 @@ from solvers.sweeps.levels import split_levels
 _KEPT_STARTS = 32
 _ITERATIONS = 256
 _TIMED = 16  # iterations of the searches that tell how long one takes
-
-
-def made_on_device(config: Config) -> bool:
-  """Says whether the subgames of a configuration are too many to be written out beforehand."""
-  return config.search.depth == "stage" and config.make_game().unlisted
 
 
 class StreetSearcher:

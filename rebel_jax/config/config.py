@@ -137,7 +137,8 @@ class EvaluationSettings:
   Attributes:
     evaluate_every: Examples between evaluations; 0 for an evaluation at the end only.
     eval_algorithm: What the evaluated agent searches with.
-    eval_playthroughs: Playthroughs that an evaluation during training averages.
+    eval_playthroughs: Playthroughs that an evaluation during training averages; or, of games too
+      large for exploitability, hands played against each of several simple players.
     eval_iterations: Iterations of each search of those evaluations.
     final_playthroughs: Playthroughs that the evaluation at the end averages.
     final_iterations: Iterations of each search of the evaluation at the end.

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from games import Game
+from games.poker import Holdem
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator
 from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.runs.stopping import RunError
@@ -15,19 +17,25 @@ from rebel_jax.training.setup import Setup
 from solvers import GTCFR
 
 Growing = ResolvingEvaluator | PerfectEvaluator
+AnyEvaluator = Evaluator | HandsEvaluator | Growing
 
 
-def make_evaluator(setup: Setup) -> Evaluator | Growing:
+def make_evaluator(setup: Setup) -> AnyEvaluator:
   """Returns what measures the agent of a run."""
   if not isinstance(setup.game, Game):
     return PerfectEvaluator(setup.config, game=setup.game)
-  if setup.subgames is None:
+  if setup.config.grows:
     return ResolvingEvaluator(setup.config, game=setup.game, whole=setup.table)
+  if setup.subgames is None:
+    assert isinstance(setup.game, Holdem)
+    return HandsEvaluator(setup.config, setup.game)
   return Evaluator(setup.config, game=setup.game, subgames=setup.subgames)
 
 
-def measure_any(evaluator: Evaluator | Growing, *arguments: Any, **options: Any) -> dict[str, Any]:
-  """Does what `measure` or `measure_growing` does, as the evaluator is."""
+def measure_any(evaluator: AnyEvaluator, *arguments: Any, **options: Any) -> dict[str, Any]:
+  """Does what the `measure` of its kind does, as the evaluator is."""
+  if isinstance(evaluator, HandsEvaluator):
+    return measure_hands(evaluator, *arguments, **options)
   if isinstance(evaluator, Growing):
     return measure_growing(evaluator, *arguments, **options)
   return measure(evaluator, *arguments, **options)
@@ -47,6 +55,8 @@ def conditions(row: dict[str, Any]) -> str:
         f"{low:.4f} to {high:.4f} for {row['seeds']} seeds, {row['simulations']:,} simulations, "
         f"{row['per_update']:g} an update"
       )
+  if "hands" in row:
+    return f"{row['hands']:,} hands against each, {row['iterations']:,} iterations"
   return f"{row['playthroughs']} playthroughs, {row['iterations']:,} iterations"
 
 
@@ -54,8 +64,53 @@ def result(row: dict[str, Any]) -> str:
   """Returns what was measured, in words."""
   if "score_mean" in row:
     return f"score {row['score_mean']:.4f} against the same search without a network"
+  if "hands" in row:
+    return "won a hand: " + ", ".join(won_texts(row))
   kept = f", {row['not_lost_mean']:.2%} of games not lost" if "not_lost_mean" in row else ""
   return f"exploitability {headline(row):.4f}{kept}"
+
+
+def won_texts(row: dict[str, Any]) -> list[str]:
+  """Returns what was won from each opponent of a `HandsEvaluator`, in words."""
+  names = [name for name in OPPONENTS if f"won_mbb_{name}" in row]
+  return [
+    f"{row[f'won_mbb_{name}']:,.0f} ± {row[f'won_mbb_{name}_interval']:,.0f} mbb from {name}"
+    for name in names
+  ]
+
+
+def measure_hands(
+  evaluator: HandsEvaluator,
+  params: Any,
+  config: Config,
+  step: int,
+  *,
+  final: bool,
+  progress: Callable[[float, str], None],
+) -> dict[str, Any]:
+  """Measures what the agent wins from simple players; arguments as for `measure`.
+
+  Raises:
+    RunError: what is measured is not finite.
+  """
+  asked, began = config.evaluation, time.monotonic()
+  hands = asked.final_playthroughs if final else asked.eval_playthroughs
+  found = evaluator.measure(
+    params,
+    hands=hands,
+    seed=(config.seed + step) % 2**32,
+    progress=lambda done, total: progress(done / total, f"{done:,} of {total:,} hands"),
+  )
+  if not all(map(math.isfinite, found.values())):
+    raise RunError(
+      f"what the agent wins is {found} at step {step}, so training stopped; the last checkpoint is "
+      "from before"
+    )
+  return found | {
+    "hands": hands,
+    "iterations": evaluator.iterations,
+    "evaluation_seconds": round(time.monotonic() - began, 3),
+  }
 
 
 def measure_growing(

@@ -7,7 +7,7 @@ from typing import Any
 from rebel_jax.checkpoints.checkpoint import checkpoints_of
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import paper_exploitability
-from rebel_jax.runs.measure import conditions, headline, result
+from rebel_jax.runs.measure import conditions, headline, result, won_texts
 
 Rows = list[tuple[str, str]]
 
@@ -42,7 +42,8 @@ def plan_text(config: Config, subgames: int | None) -> str:
     return f"{starts}, {lanes}, {searches}"
   later = f", {config.last_iterations} at the end" if config.late_step < config.num_steps else ""
   searches = f"{config.search.iterations} iterations a search{later}"
-  return f"{subgames} subgames of depth {config.search.depth}, {lanes}, {searches}"
+  what = "subgames" if subgames is None else f"{subgames} subgames"
+  return f"{what} of depth {config.search.depth}, {lanes}, {searches}"
 
 
 def resume_command(folder: Path) -> str:
@@ -81,6 +82,8 @@ def _exploitability(config: Config, rows: list[dict[str, Any]], last: dict[str, 
     shown.append(("not lost", f"{last['not_lost_mean']:.2%} of games against exact play"))
   if "score_mean" in last:
     shown.append(("played", f"{result(last)} ({conditions(last)})"))
+  if "hands" in last:
+    shown += [("won a hand", text) for text in won_texts(last)] + [("", f"({conditions(last)})")]
   average = last.get("exploitability_average_policy")
   if average is not None:
     shown.append(("average policy", f"{average:.4f} (unsafe search, {last['iterations']:,})"))

@@ -29,7 +29,7 @@ from rebel_jax.training.perfect_play import Beginning
 from rebel_jax.training.self_play import Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
 from solvers import Algorithm, warm_started
-from solvers.search.find import FoundSubgames, find_subgames
+from solvers.search.find import FoundSubgames, find_subgames, stages_fit
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.subgames import Subgames
 from solvers.search.tables import stack_stages
@@ -106,6 +106,16 @@ def make_subgames(config: Config, game: Game, depth: int | str | None = None) ->
     raise ConfigError(str(error)) from None
 
 
+def made_on_device(config: Config, game: Game) -> bool:
+  """Says whether a game's subgames are too many to be written out, and are made from templates."""
+  if config.search.depth != "stage" or config.grows:
+    return False
+  try:
+    return game.templates() is not None and (game.unlisted or not stages_fit(game))
+  except ValueError:
+    return False
+
+
 def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
   """Returns what a configuration trains, as `training.targets` lists it.
 
@@ -161,11 +171,8 @@ def make_training_subgames(
     found = make_subgames(config, game)
     by_stage = config.search.depth == "stage"
     return stack_stages(game, found, by_stage=by_stage, node_features=features), found
-  try:
-    found_or_none: FoundSubgames | None = make_subgames(config, game)
-  except ConfigError:  # too many to be written out
-    found_or_none = None
-  return TemplateSubgames(templates, features), found_or_none
+  listed = None if made_on_device(config, game) else make_subgames(config, game)
+  return TemplateSubgames(templates, features), listed
 
 
 def make_trainer(

@@ -234,13 +234,12 @@ def _play(game, dealer, strategy: Strategy, rules, equity, seat: int, rng) -> fl
       reach, free = reach * seen, free * seen
     strategy.observe(action)
     state = game.next_states(state[None], np.array([action]))[0]
-  table, scale = game.payoff_index(state[None])[0], game.payoff_scale(state[None])[0]
-  return float(scale) * dealer.payoff(int(table), infostates) * (1 - 2 * seat)
+  return game.payoff(state, infostates) * (1 - 2 * seat)
 
 
 def milli_big_blinds(game: Holdem) -> float:
   """Returns how many thousandths of a big blind one unit of the game's payoffs is."""
-  return 1000 / (game.rules.big_blind * game.chip)
+  return 1000 / game.rules.big_blind
 
 
 def _check_game(game: Any) -> Holdem:

@@ -43,8 +43,8 @@ def find_subgames(
     ValueError: `depth` is not a positive integer or `"stage"`, or there are more than 4,096
       subgames.
   """
-  if depth == "stage":
-    _check_stages(game)
+  if depth == "stage" and not stages_fit(game):
+    raise _too_many(game, depth)
   roots: list[tuple[int, ...]] = [()]
   states = [game.initial_state()]
   index = {states[0].tobytes(): 0}
@@ -71,13 +71,10 @@ def find_subgames(
   return FoundSubgames(trees, successors, states)
 
 
-def _check_stages(game: Game) -> None:
-  """Counts the subgames of the game's stages without their trees, and refuses too many.
-
-  Raises:
-    ValueError: there are more than a table may hold.
-  """
-  newest, seen, roots = np.asarray(game.initial_state())[None], set(), 1
+def stages_fit(game: Game) -> bool:
+  """Says whether a table may hold the subgames of a game's stages; counts them without trees."""
+  newest, roots = np.asarray(game.initial_state())[None], 1
+  seen: set[bytes] = set()
   while len(newest):
     inner = newest[game.actor(newest) != TERMINAL]
     place, action = np.nonzero(game.legal_actions(inner))
@@ -89,7 +86,8 @@ def _check_stages(game: Game) -> None:
     goes_on = game.actor(newest) != TERMINAL
     roots += int((goes_on & (game.stages(newest) != game.stages(inner[place]))).sum())
     if roots > _MAX_SUBGAMES:
-      raise _too_many(game, "stage")
+      return False
+  return True
 
 
 def _too_many(game: Game, depth: int | str) -> ValueError:

@@ -94,6 +94,7 @@ def play_round(
   trees, features = stage.trees_at(tables.roots), stage.features_at(tables.roots)
   initial = None
   if search.network is not None:
+    assert features is not None
     initial = search.network.start(trees, features, tables.beliefs, params)
   algorithm = search.algorithm
   found = search_batch(
@@ -117,9 +118,7 @@ def play_round(
     played = [policy[0]]
     for i in range(1, len(policy)):
       rows = choose(problem.moves_at(i, 0), jnp.where(seat == 0, policy[i], other[i]), policy[i])
-      played.append(
-        choose(problem.moves_at(i, 1), jnp.where(seat == 1, policy[i], other[i]), rows)
-      )
+      played.append(choose(problem.moves_at(i, 1), jnp.where(seat == 1, policy[i], other[i]), rows))
     won = ended_value(problem, tuple(played), seat)
     shares = leaf_probabilities(problem, tuple(played), reach)
     own = problem.both_reach(tuple(played))

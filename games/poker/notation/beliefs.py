@@ -9,10 +9,11 @@ from games.poker.notation.ranges import parse_range
 
 
 def beliefs_of(ranges: np.ndarray | Sequence[str], game: Any) -> np.ndarray:
-  """Returns two ranges as beliefs `[P, H]`; see `Holdem.beliefs`, which is this.
+  """Returns two ranges as beliefs `[P, H]`, rows sum to one; see `Holdem.beliefs`, which is this.
 
   Raises:
-    ValueError: as `Holdem.beliefs`.
+    ValueError: the shape is wrong, a string is not understood, a weight is negative or not finite,
+      or the board leaves a player no hand.
   """
   every = game.deck.hole_cards()
   if not isinstance(ranges, str) and all(isinstance(x, str) for x in ranges):
