@@ -199,20 +199,25 @@ _SMALL_HOLDEM_4_ROUNDS = Config().replace(
   game_params=(),
   **_HOLDEM,
   buffer_size=131_072,
-  examples=400_000,
+  examples=1_000_000,
   evaluate_every=0,
+  final_playthroughs=16,
+  final_iterations=256,
 )
 _HUNL_SMALL = Config().replace(
   preset="hunl_small",
   game="no_limit_holdem",
   game_params=(("bets", "hunl_small"), ("flops", 64)),
   vary=(("stack", "5000-25000"), ("bets", 0.1)),
-  **_HOLDEM,
+  **_HOLDEM | {"rows_fraction": 0.5, "belief_roots": 1, "report_every": 2},
   hidden_layers=4,
   width=256,
-  buffer_size=65_536,
-  examples=400_000,
+  buffer_size=32_768,
+  examples=250_000,
+  max_seconds=3_600.0,
   evaluate_every=0,
+  final_playthroughs=512,
+  final_iterations=64,
 )
 
 # Player of Games (docs/resolving.md). Of its training on Leduc poker the paper says PoG(100, 1) and

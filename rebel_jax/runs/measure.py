@@ -13,7 +13,7 @@ from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator
 from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.runs.stopping import RunError
-from rebel_jax.training.setup import Setup
+from rebel_jax.training.setup import Setup, made_on_device
 from solvers import GTCFR
 
 Growing = ResolvingEvaluator | PerfectEvaluator
@@ -26,7 +26,7 @@ def make_evaluator(setup: Setup) -> AnyEvaluator:
     return PerfectEvaluator(setup.config, game=setup.game)
   if setup.config.grows:
     return ResolvingEvaluator(setup.config, game=setup.game, whole=setup.table)
-  if setup.subgames is None:
+  if made_on_device(setup.config, setup.game):
     assert isinstance(setup.game, Holdem)
     return HandsEvaluator(setup.config, setup.game)
   return Evaluator(setup.config, game=setup.game, subgames=setup.subgames)

@@ -151,10 +151,9 @@ def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
 def make_training_subgames(
   config: Config, game: Game, targets: Sequence[Target]
 ) -> tuple[Subgames, FoundSubgames | None]:
-  """Returns the subgames that self-play plays, and all of the game if they can be written out.
+  """Returns the subgames that self-play plays, and all of the game where they are written out.
 
-  Those of a stage are made where they are needed if the game has templates; what is written out is
-  what evaluations measure.
+  Those of a stage are made where they are needed if the game has templates.
 
   Raises:
     ConfigError: the depth is not allowed, or the game is too large and has no templates.
@@ -171,8 +170,7 @@ def make_training_subgames(
     found = make_subgames(config, game)
     by_stage = config.search.depth == "stage"
     return stack_stages(game, found, by_stage=by_stage, node_features=features), found
-  listed = None if made_on_device(config, game) else make_subgames(config, game)
-  return TemplateSubgames(templates, features), listed
+  return TemplateSubgames(templates, features), None
 
 
 def make_trainer(
@@ -255,8 +253,8 @@ class Setup:
 
   Attributes:
     config, game: the configuration and its game.
-    subgames: all depth-limited subgames of the game; None where they are too many to be written
-      out, or searches grow trees.
+    subgames: all depth-limited subgames of the game; None where they are made from templates, or
+      searches grow trees.
     table: the subgames that self-play plays, in tables or as templates; the whole game where
       searches grow trees, or where it begins if they make their own.
     trainer: the compiled loop that training begins with.
