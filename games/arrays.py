@@ -5,7 +5,7 @@ JAX runs the same rules, traced or mapped over single states.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -32,6 +32,17 @@ def check_rows(name: str, rows: Any, shape: tuple[int, ...], letters: str) -> No
   """
   if np.shape(rows) != shape:
     raise ValueError(f"{name} of shape {np.shape(rows)} must have shape {shape} {letters}")
+
+
+def whole_numbers(name: str, numbers: Sequence[int]) -> tuple[int, ...]:
+  """Returns `numbers` as a tuple if all are whole.
+
+  Raises:
+    ValueError: one is not.
+  """
+  if any(isinstance(x, bool) or not isinstance(x, int | np.integer) for x in numbers):
+    raise ValueError(f"{name}={tuple(numbers)} must be whole numbers")
+  return tuple(int(x) for x in numbers)
 
 
 def lookup(table: Any, *index: Any) -> Any:

@@ -96,9 +96,13 @@ class Dealing:
 
   def strengths(self, hole_cards: np.ndarray) -> np.ndarray:
     """Returns how strong hands `[H, 2]` are on each board of `final`: `[K, H]`, -1 if blocked."""
-    result = np.empty((len(self.final), len(hole_cards)), np.int32)
-    for row, dealt in zip(result, self.final):  # all at once would not fit in memory
-      board = np.array([*self.board, *dealt], int)
+    return self.strengths_on(hole_cards, self.final)
+
+  def strengths_on(self, hole_cards: np.ndarray, dealt: np.ndarray) -> np.ndarray:
+    """Returns how strong hands `[H, 2]` are where `dealt` `[K, k]` are dealt: `[K, H]`."""
+    result = np.empty((len(dealt), len(hole_cards)), np.int32)
+    for row, cards in zip(result, dealt):  # all at once would not fit in memory
+      board = np.array([*self.board, *cards], int)
       shown = np.broadcast_to(board, (len(hole_cards), len(board)))
       row[:] = evaluate(self.deck, np.concatenate([hole_cards, shown], axis=-1))
       row[shares_card(hole_cards, board[None])[:, 0]] = -1

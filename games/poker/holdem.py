@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from games.arrays import Rows, with_columns
+from games.arrays import Rows, whole_numbers, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards
 from games.poker import betting, words
@@ -77,8 +77,8 @@ class Holdem(Game):
     every_hand: bool = False,
   ):
     self.deck = Deck() if deck is None else deck
-    self.board = _whole("board", board)
-    self.deals = _whole("deals", deals)
+    self.board = whole_numbers("board", board)
+    self.deals = whole_numbers("deals", deals)
     self.rules = Betting() if rules is None else rules
     self.bets = bets
     self._added_bets = added_bets
@@ -308,17 +308,20 @@ class Holdem(Game):
     return HoleCards(self.hole_cards, np.zeros((0, self.num_infostates), np.int32))
 
   def payoff(self, state, infostates):
-    if state[betting.STATUS] == betting.CLOSED and self.unlisted:
+    if not self.unlisted:
+      return super().payoff(state, infostates)
+    won = 1.0
+    if state[betting.STATUS] == betting.CLOSED:
       board = self.on_board(state[None]).repeat(2, axis=0)
-      first, second = evaluate(self.deck, np.concatenate([self.hole_cards[infostates], board], 1))
-      return float(self.payoff_scale(state[None])[0]) * float(np.sign(first - second))
-    return super().payoff(state, infostates)
+      cards = np.concatenate([self.hole_cards[list(infostates)], board], axis=1)
+      won = float(np.sign(np.subtract(*evaluate(self.deck, cards))))
+    return won * float(self.payoff_scale(state[None])[0])
 
   def sample_chance(self, state, infostates, rng):
     number = int(state[betting.ROUND])
     if not self.unlisted or self.burns(state[None])[0]:
       return super().sample_chance(state, infostates, rng)
-    taken = [*self.on_board(state[None])[0], *self.hole_cards[infostates].reshape(-1)]
+    taken = [*self.on_board(state[None])[0], *self.hole_cards[list(infostates)].reshape(-1)]
     free = np.setdiff1d(np.arange(self.deck.num_cards), taken)
     cards = np.sort(rng.choice(free, self.deals[number], replace=False))
     return self.first_deal + int(self.dealing.number(cards[None])[0])
@@ -392,9 +395,3 @@ class Holdem(Game):
   def __repr__(self) -> str:
     board = self.deck.names(self.board)
     return f"<{self.name}: board {board!r}, paid {self.rules.paid}, stacks {self.rules.stacks}>"
-
-
-def _whole(name: str, numbers: Sequence[int]) -> tuple[int, ...]:
-  if any(isinstance(x, bool) or not isinstance(x, int | np.integer) for x in numbers):
-    raise ValueError(f"{name}={tuple(numbers)} must be whole numbers")
-  return tuple(int(x) for x in numbers)

@@ -37,17 +37,24 @@ class Search:
 
 def search_and_describe(
   trees, features, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, network,
-  num_rows,
+  num_rows, average=False,
 ):  # fmt: skip
-  """Searches `[B]` trees; returns policies, beliefs at nodes and at leaves, and root values."""
+  """Searches `[B]` trees; returns policies, beliefs at nodes and at leaves, and root values.
+
+  With `average` these are of the average policy instead of the sampled iteration's.
+  """
   initial = None if network is None else network.start(trees, features, beliefs, params)
   result = search_batch(
     trees, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
     params=params, num_rows=num_rows, active=active, initial_policy=initial,
   )  # fmt: skip
 
-  described = jax.vmap(describe)(trees, beliefs, result.policy)
-  return *described, result.leaf_beliefs, result.root_values
+  policy = result.average_policy if average else result.policy
+  found, at_nodes = jax.vmap(describe)(trees, beliefs, policy)
+  below = result.leaf_beliefs
+  if average:
+    below = jax.vmap(lambda nodes, leaves: nodes[leaves])(at_nodes, trees.leaf_nodes)
+  return found, at_nodes, below, result.root_values
 
 
 def describe(tree: PublicTree, beliefs: Any, policy: Any) -> tuple[jax.Array, jax.Array]:
@@ -55,5 +62,5 @@ def describe(tree: PublicTree, beliefs: Any, policy: Any) -> tuple[jax.Array, ja
   return join_levels(policy), node_beliefs(make_problem(tree, beliefs), policy)
 
 
-STATIC = ("algorithm", "leaf_values", "network", "num_rows")
+STATIC = ("algorithm", "leaf_values", "network", "num_rows", "average")
 searches = jit_for_each(search_and_describe, static_argnames=STATIC)

@@ -48,6 +48,7 @@ class StreetSearcher:
     algorithm: str | None = None,
     depth: int | str | None = None,
     seconds: float | None = None,
+    average: bool = False,
     num_games: int = 1,
     seed: int = 0,
   ):
@@ -60,6 +61,8 @@ class StreetSearcher:
       depth: `"stage"` and nothing else.
       seconds: that a search may take at most, once its program is compiled and its speed measured
         (`prepare`); None for no limit.
+      average: play the average policy of each search, which is not safe, but what others may be
+        told of the agent (`solvers.local_best_response`).
       num_games: how many subgames one compiled call has room for.
       seed: of the stopping iterations.
 
@@ -76,7 +79,7 @@ class StreetSearcher:
     self.num_iterations = validation.check_even("iterations", iterations)
     self.num_games = validation.check_integer("num_games", num_games)
     self.first_root: Any = self.game.initial_state()
-    self._params = policy.params
+    self._params, self._average = policy.params, average
     self._key = jax.random.key(seed)
     self._algorithm = make_algorithm(policy.config, name)
     self._leaf_values = NetworkLeafValues(make_network(policy.config, self.game))
@@ -142,6 +145,8 @@ class StreetSearcher:
     index = np.concatenate([np.arange(size), np.zeros(self.num_games - size, int)])
     self._key, key = jax.random.split(self._key)
     algorithm = self._algorithm
+    if iterations is None and self._average:
+      iterations = self._limits[number]
     most = self._limits[number] if iterations is None else iterations
     stops = np.asarray(
       sample_stop(key, (self.num_games,), most, algorithm.averaging, algorithm.head_start)
@@ -159,6 +164,7 @@ class StreetSearcher:
       leaf_values=self._leaf_values,
       network=self._network,
       num_rows=self.num_games * max(stage.num_leaves, 1),
+      average=self._average,
     )
     parts = (trees, successors, policy, at_nodes, below, values)
     rows = jax.tree.map(np.asarray, parts)
@@ -183,9 +189,12 @@ class StreetSearcher:
     )
     trees, _, successors = _made(stage, root)
     tree, successor = jax.tree.map(lambda x: np.asarray(x[0]), (trees, successors))
-    for stop in np.asarray(stops):
-      policy, nodes = _described(tree, iterates.policies[0, stop])
-      _, believed = _described(tree, iterates.believed[0, stop])
+    ends = [(iterates.policies[0, stop], iterates.believed[0, stop]) for stop in np.asarray(stops)]
+    if self._average:
+      ends = [(iterates.average_policy[0],) * 2]
+    for played, known in ends:
+      policy, nodes = _described(tree, played)
+      _, believed = _described(tree, known)
       below = np.asarray(believed)[tree.leaf_nodes]
       nothing = np.zeros((2, tree.num_infostates))
       self._starts.append(

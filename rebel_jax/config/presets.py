@@ -209,7 +209,15 @@ _HUNL_SMALL = Config().replace(
   game="no_limit_holdem",
   game_params=(("bets", "hunl_small"), ("flops", 64)),
   vary=(("stack", "5000-25000"), ("bets", 0.1)),
-  **_HOLDEM | {"rows_fraction": 0.5, "belief_roots": 1, "report_every": 2},
+  # Examples are dear here, and few: each is used often, in small batches.
+  **_HOLDEM
+  | {
+    "rows_fraction": 0.5,
+    "belief_roots": 1,
+    "batch_size": 128,
+    "uses_per_example": 16.0,
+    "report_every": 2,
+  },
   hidden_layers=4,
   width=256,
   buffer_size=32_768,

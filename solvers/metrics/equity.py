@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import itertools
+import math
 
 import numpy as np
 
@@ -9,6 +11,7 @@ from games.card_removal import compatible_mass, holds
 from games.poker import Holdem
 
 NOTHING = 1e-12  # what sums that cancel leave of nothing, as a share of the whole
+_MOST_LISTED = 2**20  # ways to deal the rest of a board
 _MOST_ENTRIES = 2**22  # of sums that are held at once
 
 
@@ -40,7 +43,7 @@ class Equity:
 
   def __init__(self, game: Holdem, *, max_runouts: int, seed: int):
     self._max_runouts, self._seed = max_runouts, seed
-    self._final, self._strengths = game.dealing.final, np.asarray(game.strengths())
+    self._game = game
     hands = np.asarray(game.hole_cards)
     self._hands, self._held = hands, holds(hands, game.deck.num_cards)
     self._boards = functools.lru_cache(maxsize=4096)(self._sort)
@@ -67,15 +70,29 @@ class Equity:
 
   def _sort(self, dealt: tuple[int, ...]) -> list[_Boards]:
     """Returns the final boards that hold the cards `dealt`, in pieces."""
-    rows = np.flatnonzero(np.isin(self._final, dealt).sum(axis=1) == len(dealt))
-    if len(rows) > self._max_runouts:
-      rng = np.random.default_rng([self._seed, *dealt])
-      rows = np.sort(rng.choice(rows, self._max_runouts, replace=False))
+    strengths = self._strengths_after(dealt)
     most = max(1, _MOST_ENTRIES // self._held.size)
-    return [self._sort_piece(rows[i : i + most]) for i in range(0, len(rows), most)]
+    return [self._sort_piece(strengths[i : i + most]) for i in range(0, len(strengths), most)]
 
-  def _sort_piece(self, rows: np.ndarray) -> _Boards:
-    strengths = self._strengths[rows]
+  def _strengths_after(self, dealt: tuple[int, ...]) -> np.ndarray:
+    """Returns the hands' strengths on the final boards, or on some of them: `[B, H]`."""
+    dealing = self._game.dealing
+    free = np.setdiff1d(np.arange(self._game.deck.num_cards), [*self._game.board, *dealt])
+    left = sum(self._game.deals) - len(dealt)
+    rng = np.random.default_rng([self._seed, *dealt])
+    if math.comb(len(free), left) > _MOST_LISTED:
+      rest = np.array([rng.choice(free, left, replace=False) for _ in range(self._max_runouts)])
+    else:
+      rest = np.array(list(itertools.combinations(free.tolist(), left)), int)
+      rest = rest.reshape(math.comb(len(free), left), left)
+      if len(rest) > self._max_runouts:
+        rest = rest[np.sort(rng.choice(len(rest), self._max_runouts, replace=False))]
+    boards = np.concatenate([np.tile(np.array(dealt, int), (len(rest), 1)), rest], axis=1)
+    if self._game.unlisted:
+      return dealing.strengths_on(self._hands, boards)
+    return np.asarray(self._game.strengths())[dealing.final_index(boards)]
+
+  def _sort_piece(self, strengths: np.ndarray) -> _Boards:
     order = np.argsort(strengths, axis=1, kind="stable")
     ordered = np.take_along_axis(strengths, order, axis=1)
     pairs = list(zip(ordered, strengths))

@@ -88,6 +88,8 @@ def move_values(
   Returns:
     `[M, H]` chips, those in the pot before counted as the pot's.
   """
+  if len(actions) == 1:  # nothing to compare
+    return np.zeros((1, len(reach)))
   paid = state[[betting.PAID_0, betting.PAID_1]]
   own, highest = int(paid[int(state[betting.ACTOR])]), int(paid.max())
   pot, to_call = int(paid.sum()) + game.rules.dead, highest - own

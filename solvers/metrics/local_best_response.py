@@ -225,12 +225,8 @@ def _play(game, dealer, strategy: Strategy, rules, equity, seat: int, rng) -> fl
       action = strategy.act(infostates[actor], rng)
       reach = reach * np.asarray(strategy.rows(), float)[action]
     else:
-      legal = np.flatnonzero(game.legal_actions(state[None])[0])
-      probability, mask = game.chance(np.repeat(state[None], len(legal), axis=0), legal)
-      fits = mask[:, 0, infostates[0]] & mask[:, 1, infostates[1]]
-      weights = np.asarray(probability, float) * fits
-      place = rng.choice(len(legal), p=weights / weights.sum())
-      action, seen = int(legal[place]), mask[place, 1 - seat]
+      action = game.sample_chance(state, infostates, rng)
+      seen = game.chance(state[None], np.array([action]))[1][0, 1 - seat]
       reach, free = reach * seen, free * seen
     strategy.observe(action)
     state = game.next_states(state[None], np.array([action]))[0]
