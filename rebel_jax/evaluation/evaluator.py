@@ -12,6 +12,7 @@ from games import Game
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
+from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.search.find import FoundSubgames
 from solvers.search.playthroughs import (
@@ -21,14 +22,13 @@ from solvers.search.playthroughs import (
   no_playthroughs,
   sample_playthroughs,
 )
-from solvers.search.searching_agent import make_searching_agent
+from solvers.search.searching_agent import SearchingAgent, make_searching_agent
 
 
 class Evaluator:
   """Measures the agent of one game, network and search; its programs are compiled once.
 
-  Attributes:
-    agent: what is measured.
+  The agent is made when it is first needed.
   """
 
   def __init__(
@@ -49,19 +49,29 @@ class Evaluator:
       game, subgames: if they were made already, for that depth.
 
     Raises:
-      ConfigError: the depth or the algorithm is not allowed.
+      ConfigError: the algorithm is not allowed.
     """
     game = config.make_game() if game is None else game
-    subgames = make_subgames(config, game, depth) if subgames is None else subgames
     self._leaf_values = NetworkLeafValues(make_network(config, game))
-    self.agent = make_searching_agent(
+    # Where subgames are not made already, that may take a minute, and training need not wait.
+    self._make_agent = functools.partial(
+      _make_agent,
+      config,
       game,
+      make_algorithm(config, algorithm or config.evaluation.eval_algorithm),
+      self._leaf_values,
+      depth,
       subgames,
-      algorithm=make_algorithm(config, algorithm or config.evaluation.eval_algorithm),
-      leaf_values=self._leaf_values,
-      policy=make_search_policy(config, game),
-      average_last=config.search.depth == "stage",
     )
+
+  @functools.cached_property
+  def agent(self) -> SearchingAgent:
+    """What is measured.
+
+    Raises:
+      ConfigError: the depth is not allowed.
+    """
+    return self._make_agent()
 
   def exploitability(
     self,
@@ -147,6 +157,24 @@ class Evaluator:
         raise ConfigError(
           f"the network's {name} are not finite, so nothing can be searched with it"
         )
+
+
+def _make_agent(
+  config: Config,
+  game: Game,
+  algorithm: Algorithm,
+  leaf_values: LeafValues,
+  depth: int | str | None,
+  subgames: FoundSubgames | None,
+) -> SearchingAgent:
+  return make_searching_agent(
+    game,
+    make_subgames(config, game, depth) if subgames is None else subgames,
+    algorithm=algorithm,
+    leaf_values=leaf_values,
+    policy=make_search_policy(config, game),
+    average_last=config.search.depth == "stage",
+  )
 
 
 @functools.partial(jax.jit, static_argnames=("num_infostates", "leaf_values"))

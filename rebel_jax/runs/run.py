@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import math
 import time
 from collections.abc import Callable
@@ -19,14 +18,7 @@ from rebel_jax.devices.processes import agree, share
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import Display, duration, progress_text
-from rebel_jax.runs.measure import (
-  AnyEvaluator,
-  conditions,
-  headline,
-  make_evaluator,
-  measure_any,
-  result,
-)
+from rebel_jax.runs.measure import conditions, headline, make_evaluator, measure_any, result
 from rebel_jax.runs.pace import Plan
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.runs.summary import (
@@ -148,6 +140,7 @@ class _Run:
     )
     self.events = metrics.EventFiles(folder, self.step) if self.config.run.tensorboard else None
     self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
+    self.evaluator = make_evaluator(setup)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
@@ -356,7 +349,7 @@ class _Run:
 
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
     row = measure_any(
-      self._evaluator, params, self.config, self.step, final=final, progress=progress
+      self.evaluator, params, self.config, self.step, final=final, progress=progress
     )
     self.exploitability = headline(row)
     self.display.clear()
@@ -367,11 +360,6 @@ class _Run:
       + (f"; average policy {average:.4f})" if average is not None else ")")
     )
     return row
-
-  @functools.cached_property
-  def _evaluator(self) -> AnyEvaluator:
-    """What measures the agent; a game's subgames may take a minute to be written out."""
-    return make_evaluator(self.setup)
 
   def _save(self) -> None:
     about = {
