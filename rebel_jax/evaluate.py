@@ -16,6 +16,8 @@ import tyro
 
 import solvers
 from rebel_jax import flags
+from rebel_jax.agents.strategy import AgentStrategy
+from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint, checksums
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
@@ -61,6 +63,8 @@ class Options:
     mix: How far the opponent may change its range when they search again; None for the run's.
     seeds: Agents of different seeds that search so; their exploitabilities are exact, so there are
       no playthroughs.
+    lbr_hands: Hands of hold'em that local best response plays against the agent, an even number,
+      where a game is too large for exploitability; 0 for none.
     json: Print one JSON object on standard output instead of a table.
   """
 
@@ -77,6 +81,7 @@ class Options:
   per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
   mix: Annotated[float | None, allowed.optional(allowed.number(1.0, zero=True))] = None
   seeds: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
+  lbr_hands: Annotated[int, allowed.iterations(0)] = 0
   json: bool = False
 
 
@@ -182,12 +187,32 @@ def _measure_hands(
         "playing", done / total, f"{done:,} of {total:,} hands"
       ),
     )
+    if options.lbr_hands:
+      shown.show("local best response", 0.0)
+      found |= _local_best_response(options, policy._replace(config=config))
   return found | {
     "hands": options.playthroughs,
     "iterations": options.iterations,
     "algorithm": config.evaluation.eval_algorithm,
     **_about(options, policy, began),
     "course": [],
+  }
+
+
+def _local_best_response(options: Options, policy: checkpoint.Policy) -> dict[str, Any]:
+  """Returns what local best response wins from the agent, by ReBeL's rules (table 1)."""
+  agent, shadow = (
+    StreetSearcher(policy, iterations=options.iterations, average=average, seed=options.seed)
+    for average in (False, True)
+  )
+  strategy = AgentStrategy(agent.agent(seed=options.seed), shadow.agent(seed=options.seed))
+  found = solvers.local_best_response(
+    agent.game, strategy, num_hands=options.lbr_hands, seed=options.seed
+  )
+  return {
+    "lbr_mbb": found.mean,
+    "lbr_mbb_interval": found.half_width,
+    "lbr_hands": found.num_hands,
   }
 
 

@@ -40,6 +40,7 @@ __all__ = [
   "Betting",
   "Chips",
   "Deck",
+  "FlopHoldem",
   "Geometric",
   "Holdem",
   "MergedSuits",

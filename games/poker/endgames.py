@@ -153,6 +153,20 @@ class NoLimitHoldem(SmallHoldem):
     )
 
 
+class FlopHoldem(SmallHoldem):
+  """No-limit hold'em of two rounds: blinds, three cards on the board, and a showdown.
+
+  Parameters are those of `NoLimitHoldem`, which it is the first half of.
+  """
+
+  name = "flop_holdem"
+
+  def __init__(
+    self, stack: int | tuple[int, int] = 20_000, bets: Bets = "hunl", flops: int = 1_755
+  ):
+    super().__init__(RANKS, SUITS, (3,), (50, 100), stack, None, (0, 1), bets, flops)
+
+
 def _each(numbers: Any) -> tuple[Any, ...]:
   """Returns several numbers, or one, as a tuple; what they may be is checked elsewhere."""
   return tuple(numbers) if isinstance(numbers, tuple | list) else (numbers,)
@@ -177,6 +191,7 @@ def _both(name: str, chips: int | tuple[int, int]) -> tuple[int, int]:
   return chips, chips
 
 
+register("flop_holdem", FlopHoldem)
 register("no_limit_holdem", NoLimitHoldem)
 register("river_endgame_holdem", RiverEndgame)
 register("small_holdem", SmallHoldem)

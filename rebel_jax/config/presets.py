@@ -208,7 +208,7 @@ _HUNL_SMALL = Config().replace(
   preset="hunl_small",
   game="no_limit_holdem",
   game_params=(("bets", "hunl_small"), ("flops", 64)),
-  vary=(("stack", "5000-25000"), ("bets", 0.1)),
+  vary=(("stack", "5000-25000"), ("bets", "0.1")),
   # Examples are dear here, and few: each is used often, in small batches.
   **_HOLDEM
   | {
@@ -226,6 +226,28 @@ _HUNL_SMALL = Config().replace(
   evaluate_every=0,
   final_playthroughs=512,
   final_iterations=64,
+)
+
+# The same with two rounds.
+_FLOP_HOLDEM = _HUNL_SMALL.replace(preset="flop_holdem", game="flop_holdem")
+# Whole hold'em by appendices C to E: stacks of 5,000 to 25,000 chips, blinds of 50 and 100, sizes
+# moved by up to a tenth of the pot; value and policy networks of six layers of 1,536 with GELU and
+# LayerNorm, Adam at 3e-4 halved every 800 epochs of 2,560,000 examples in batches of 1,024, 1,750
+# epochs; section 7 and appendix I: modified Linear CFR-AVG, warm start of 15. What is not printed
+# is ours: bet sizes (`games.poker.HUNL`, at most eight moves), 256 iterations, one flop of each suit
+# class, lanes, four uses of each example, and a buffer of a million examples of the paper's twelve.
+_HUNL_PAPER = _TEH_PAPER.replace(
+  preset="hunl_paper",
+  game="no_limit_holdem",
+  vary=(("stack", "5000-25000"), ("bets", "0.1")),
+  lanes=256,
+  rows_fraction=0.5,
+  learning_rate=3e-4,
+  halve_every=800 * _TEH_EPOCH // 1_024,
+  examples=1_750 * _TEH_EPOCH // 4,
+  evaluate_every=0,
+  final_playthroughs=4_096,
+  final_iterations=256,
 )
 
 # Player of Games (docs/resolving.md). Of its training on Leduc poker the paper says PoG(100, 1) and
@@ -292,7 +314,9 @@ _ALL = (
   ),
   _TEH_PAPER,
   _SMALL_HOLDEM_4_ROUNDS,
+  _FLOP_HOLDEM,
   _HUNL_SMALL,
+  _HUNL_PAPER,
   _growing(
     "pog_kuhn",
     "kuhn_poker",
