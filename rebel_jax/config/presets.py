@@ -234,7 +234,7 @@ _FLOP_HOLDEM = _HUNL_SMALL.replace(preset="flop_holdem", game="flop_holdem")
 # moved by up to a tenth of the pot; value and policy networks of six layers of 1,536 with GELU and
 # LayerNorm, Adam at 3e-4 halved every 800 epochs of 2,560,000 examples in batches of 1,024, 1,750
 # epochs; section 7 and appendix I: modified Linear CFR-AVG, warm start of 15. What is not printed
-# is ours: bet sizes (`games.poker.HUNL`, at most eight moves), 256 iterations, one flop of each suit
+# is ours: bet sizes (`games.poker.HUNL`, at most eight moves), 256 iterations, a flop of each suit
 # class, lanes, four uses of each example, and a buffer of a million examples of the paper's twelve.
 _HUNL_PAPER = _TEH_PAPER.replace(
   preset="hunl_paper",
