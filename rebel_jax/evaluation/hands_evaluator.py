@@ -61,17 +61,15 @@ class HandsEvaluator:
       game: its game, if that is made already.
       iterations: of each search; None for the configuration's `final_iterations`.
     """
-    made: Any = config.make_game() if game is None else game
-    self.game: Holdem = made.replace(fresh=type(made.fresh)())
+    self.game: Any = config.make_game() if game is None else game
     evaluation = config.evaluation
     self.iterations = evaluation.final_iterations if iterations is None else iterations
-    leaf_values = NetworkLeafValues(make_network(config, made))
+    leaf_values = NetworkLeafValues(make_network(config, self.game))
     algorithm = make_algorithm(config, evaluation.eval_algorithm)
-    search = Search(algorithm, leaf_values, make_search_policy(config, made), self.iterations)
+    search = Search(algorithm, leaf_values, make_search_policy(config, self.game), self.iterations)
     rules: Any = self.game.templates()
     subgames = TemplateSubgames(rules, search.network is not None)
     self._rules, self._stages = rules, subgames.stages
-    self._sit_down = jax.jit(functools.partial(sit_down, rules), static_argnums=1)
     self._rounds = [jax.jit(functools.partial(play_round, s, search)) for s in self._stages]
     deal = functools.partial(draw_cards, self.game)
     self._deal = jax.jit(functools.partial(play_chance, rules, deal))
@@ -116,7 +114,11 @@ class HandsEvaluator:
   def _play(self, params: Any, likes: jax.Array, key: jax.Array) -> jax.Array:
     """Returns what the agent won in each of a batch of hands, in chips."""
     keys = iter(jax.random.split(key, 2 * len(self.game.deals) + 2))
-    tables: Tables = self._sit_down(next(keys), _AT_ONCE)
+    roots = jnp.tile(jnp.asarray(self.game.initial_state(), jnp.int32), (_AT_ONCE, 1))
+    if self.game.flops is not None:  # others in every hand
+      draw = jax.random.randint(next(keys), (_AT_ONCE,), 0, np.iinfo(np.int32).max)
+      roots = roots.at[:, -1].set(draw)
+    tables: Tables = sit_down(self._rules, roots)
     for number in range(len(self.game.deals) + 1):
       stage = self._rules.stage_template(number)
       tables = self._rounds[stage](tables, likes, params, next(keys))

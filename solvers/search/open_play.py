@@ -60,10 +60,9 @@ class Search(NamedTuple):
   num_iterations: int
 
 
-def sit_down(rules: Templates, key: jax.Array, number: int) -> Tables:
-  """Returns games at their start, the agent in seat 0 of the first half of them."""
-  roots = rules.starts(key, number)
-  possible = rules.possible(roots).astype(jnp.result_type(float))
+def sit_down(rules: Templates, roots: jax.Array) -> Tables:
+  """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them."""
+  number, possible = len(roots), rules.possible(roots).astype(jnp.result_type(float))
   prior = possible / possible.sum(axis=-1, keepdims=True)
   seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)
   nothing = jnp.zeros(number, prior.dtype)
