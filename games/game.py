@@ -9,16 +9,13 @@ their argument, so that numpy builds trees with them and JAX runs the same rules
 
 import abc
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from games.arrays import Rows
 from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs, HoleCards, Pairs
-
-if TYPE_CHECKING:
-  from games.template import Templates
 
 __all__ = ["CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game"]
 
@@ -213,10 +210,10 @@ class Game(abc.ABC):
     """
     raise ValueError(f"vary={', '.join(how)} is not allowed: {self.name} is always the same")
 
-  def templates(self) -> "Templates | None":
+  def templates(self) -> Any:
     """Returns the shapes of the subgames of `depth="stage"`, to be filled in on the device.
 
-    None where these are not known; subgames are then written out beforehand.
+    They are `games.template.Templates`; None where these are not known; subgames are then written out beforehand.
 
     Raises:
       ValueError: of the game, but not with these parameters.

@@ -240,7 +240,7 @@ def _play(game, dealer, strategy: Strategy, rules, equity, seat: int, rng) -> fl
 
 def milli_big_blinds(game: Holdem) -> float:
   """Returns how many thousandths of a big blind one unit of the game's payoffs is."""
-  return 1000 / (game.rules.big_blind * game.chip)
+  return 1000 / game.rules.big_blind
 
 
 def _check_game(game: Any) -> Holdem:

@@ -77,7 +77,8 @@ def _check_stages(game: Game) -> None:
   Raises:
     ValueError: there are more than a table may hold.
   """
-  newest, seen, roots = np.asarray(game.initial_state())[None], set(), 1
+  newest, roots = np.asarray(game.initial_state())[None], 1
+  seen: set[bytes] = set()
   while len(newest):
     inner = newest[game.actor(newest) != TERMINAL]
     place, action = np.nonzero(game.legal_actions(inner))
