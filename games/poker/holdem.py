@@ -339,7 +339,7 @@ class Holdem(Game):
     xp = states.__array_namespace__()
     paid = xp.minimum(states[:, betting.PAID_0], states[:, betting.PAID_1])
     paid = paid + self.rules.dead / 2 if self.rules.dead else paid
-    paid = paid * (self.rules.stack / states[:, betting.STACK])
+    paid = paid * (self.rules.stack / states[:, betting.STACK].astype(float))
     return xp.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid)
 
   def dealt(self, states: Rows) -> Rows:
@@ -358,7 +358,7 @@ class Holdem(Game):
 
   def features(self, states, player):
     xp = states.__array_namespace__()
-    stack, actor = states[:, betting.STACK, None], self.actor(states)[:, None]
+    stack, actor = states[:, betting.STACK, None].astype(float), self.actor(states)[:, None]
     paid = states[:, betting.PAID_0 : betting.PAID_1 + 1]
     columns = [
       xp.full((len(states), 1), player),
