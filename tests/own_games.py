@@ -48,10 +48,15 @@ def own_tree(game, state, own=None):
   return build_from_state(own, row, depth="stage", possible=possible)
 
 
-def by_path(tree, burn):
-  """Returns the nodes of a tree by the actions that lead to them, burnt cards skipped."""
+def by_path(tree, burn, *, before_burn=False):
+  """Returns the nodes of a tree by the actions that lead to them, burnt cards skipped.
+
+  Of the two nodes where a card is burnt it is the one after that, or before.
+  """
   tree = jax.tree.map(np.asarray, tree)
   nodes = {tree.history(n): n for n in range(tree.num_nodes) if tree.kind[n] != PADDING}
   for path in [path for path in nodes if path and path[-1] == burn]:
-    nodes[path[:-1]] = nodes.pop(path)
+    node = nodes.pop(path)
+    if not before_burn:
+      nodes[path[:-1]] = node
   return nodes

@@ -63,7 +63,7 @@ def fill_all(game, number, states):
 def walk(game, number_of_walks=WALKS, seed=0):
   """Follows hands, some of them all-in; yields each template's number, states and filled trees."""
   rules, rng = game.templates(), np.random.default_rng(seed)
-  states = np.asarray(rules.starts(jax.random.key(seed), number_of_walks), np.int32)
+  states = np.array(rules.starts(jax.random.key(seed), number_of_walks), np.int32)
   for number, template in enumerate(rules.templates):
     there = np.asarray(rules.number_of(jnp.asarray(states))) == number
     if not there.any():
@@ -219,23 +219,25 @@ def test_node_features_are_those_of_who_moves(x64):
 
 def test_bets_rounded_in_float32_are_found_out(x64, monkeypatch):
   """At pots of which a size is half a chip, float32 takes the other chip."""
-  chips, size = next(
+  game = make_river(stack=60_000).vary(pot="40000-60000", bets=0.1)
+  halves = [
     (chips, size)
-    for chips in range(20_001, 30_000)
-    for size in (437, 613, 907)
+    for chips in range(20_000, 30_000)
+    for size in range(401, 600, 2)
     if 2 * chips * size % 1000 == 500
-    and np.floor(np.float32(2 * chips) * np.float32(size / 1000) + np.float32(0.5))
-    != (2 * chips * size + 500) // 1000
-  )
-  game = make_river(stack=200_000).vary(stack="200000-300000", pot="2000-60000", bets=0.5)
-  state = np.array(game.initial_state(), np.int32)
-  state[[betting.PAID_0, betting.PAID_1, betting.START]] = chips
-  state[game.size_columns.start] = size
+  ]
+  states = np.tile(np.array(game.initial_state(), np.int32), (40, 1))
+  for state, (chips, size) in zip(states, halves[:: len(halves) // 39]):
+    state[[betting.PAID_0, betting.PAID_1, betting.START]] = chips
+    state[game.size_columns.start] = size
 
   def filled():
-    return row_of(fill_all(game, 0, state[None]), 0)
+    trees = fill_all(game, 0, states)
+    return [row_of(trees, row) for row in range(len(states))]
 
-  check_filled(game, state, filled())
+  right = filled()
+  for state, tree in zip(states[:8], right):
+    check_filled(game, state, tree)
 
   def of_pot(rules, states, thousandths, most):
     pot = (2 * rules.highest(states)).astype(jnp.float32)
@@ -245,8 +247,10 @@ def test_bets_rounded_in_float32_are_found_out(x64, monkeypatch):
   with monkeypatch.context() as patched:
     patched.setattr(abstraction, "_of_pot", of_pot)
     wrong = filled()
+  other = [i for i, pair in enumerate(zip(right, wrong)) if (pair[0].state != pair[1].state).any()]
+  assert other
   with pytest.raises(AssertionError):
-    check_filled(game, state, wrong)
+    check_filled(game, states[other[0]], wrong[other[0]])
 
 
 def test_the_wrong_first_player_after_the_first_round_is_found_out(x64):
@@ -295,7 +299,7 @@ def some_beliefs(prior, seed=0):
 def check_policies(game, ours, theirs):
   """Compares average policies of trees, given as pairs of a tree and `[N, H]`; returns errors."""
   (tree, policy), (referee, expected) = ours, theirs
-  here, there = by_path(tree, game.burn), by_path(referee, game.burn)
+  here, there = (by_path(t, game.burn, before_burn=True) for t in (tree, referee))
   assert here.keys() == there.keys()
   kind = np.asarray(tree.kind)
   decided = [
