@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from solvers.search.variants import join_stages
 
 import games
 import solvers
@@ -22,7 +23,6 @@ from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
 from solvers.search.searching_agent import make_searching_agent
 from solvers.search.tables import stack_groups, stack_subgames
-from solvers.search.variants import join_stages
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
 GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
