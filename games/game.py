@@ -213,7 +213,8 @@ class Game(abc.ABC):
   def templates(self) -> Any:
     """Returns the shapes of the subgames of `depth="stage"`, to be filled in on the device.
 
-    They are `games.template.Templates`; None where these are not known; subgames are then written out beforehand.
+    They are `games.template.Templates`. None where these are not known; subgames are then written
+    out beforehand.
 
     Raises:
       ValueError: of the game, but not with these parameters.

@@ -205,7 +205,9 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   probability = None
   cards = game.dealt_cards(state[None], jnp.full(1, -1))
   dealt = jnp.full((structure.num_nodes, cards.shape[1]), -1)
-  possible = jnp.broadcast_to(rules.possible(state[None]), (structure.num_nodes, 2, game.num_infostates))
+  possible = jnp.broadcast_to(
+    rules.possible(state[None]), (structure.num_nodes, 2, game.num_infostates)
+  )
   if by_chance.size:
     before, taken = states[parent[by_chance]], actions[by_chance]
     chance, _ = game.chance(before, taken)

@@ -1,9 +1,23 @@
 """Poker: cards, hands, no-limit betting and hold'em endgames as public-tree games."""
 
-from games.poker.abstraction import HUNL, HUNL_SMALL, LIBRATUS_ENDGAMES, PRESETS, TEH, BetSizes, map_bet
+from games.poker.abstraction import (
+  HUNL,
+  HUNL_SMALL,
+  LIBRATUS_ENDGAMES,
+  PRESETS,
+  TEH,
+  BetSizes,
+  map_bet,
+)
 from games.poker.betting import Betting
 from games.poker.cards import RANKS, SUITS, Deck
-from games.poker.endgames import NoLimitHoldem, RiverEndgame, SmallHoldem, SmallHoldem4Rounds, TurnEndgame
+from games.poker.endgames import (
+  NoLimitHoldem,
+  RiverEndgame,
+  SmallHoldem,
+  SmallHoldem4Rounds,
+  TurnEndgame,
+)
 from games.poker.hands import CATEGORIES, category_name, evaluate, strengths, suit_masks
 from games.poker.holdem import Holdem
 from games.poker.notation.bets import ALL_IN, Geometric, Times

@@ -119,7 +119,7 @@ class BetSizes:
 
   @property
   def kinds(self) -> np.ndarray:
-    """`[players or 1, rounds, raises, num_slots]` 0 for none, 1 for fractions of the pot, others."""
+    """`[players or 1, rounds, raises, num_slots]` 0 for none, 1 for fractions of the pot."""
     return self._table[0]
 
   @property

@@ -125,10 +125,10 @@ class SmallHoldem4Rounds(SmallHoldem):
 
   name = "small_holdem_4_rounds"
 
-  def __init__(self, ranks: str = "TJQKA", suits: str = "sh", stack: int = 600, bets: Bets = (1.0,)):
-    super().__init__(
-      ranks, suits, (1, 1, 1), (50, 100), stack, first_to_act=(0, 1), bets=bets
-    )
+  def __init__(
+    self, ranks: str = "TJQKA", suits: str = "sh", stack: int = 600, bets: Bets = (1.0,)
+  ):
+    super().__init__(ranks, suits, (1, 1, 1), (50, 100), stack, first_to_act=(0, 1), bets=bets)
 
 
 class NoLimitHoldem(SmallHoldem):
@@ -145,7 +145,9 @@ class NoLimitHoldem(SmallHoldem):
 
   name = "no_limit_holdem"
 
-  def __init__(self, stack: int | tuple[int, int] = 20_000, bets: Bets = "hunl", flops: int = 1_755):
+  def __init__(
+    self, stack: int | tuple[int, int] = 20_000, bets: Bets = "hunl", flops: int = 1_755
+  ):
     super().__init__(
       RANKS, SUITS, (3, 1, 1), (50, 100), stack, first_to_act=(0, 1), bets=bets, flops=flops
     )

@@ -351,7 +351,9 @@ class Holdem(Game):
     xp: Any = states.__array_namespace__()
     if self.fresh.board:
       return states[:, betting.NUM_COLUMNS : self._first_size]
-    board = xp.broadcast_to(xp.asarray(self.board, dtype=states.dtype), (len(states), len(self.board)))
+    board = xp.broadcast_to(
+      xp.asarray(self.board, dtype=states.dtype), (len(states), len(self.board))
+    )
     return xp.concat([board, self.dealt(states)], axis=1)
 
   # What a network sees, and what a person reads.

@@ -165,8 +165,10 @@ class Streets:
     node = Node(actor)
     if facing:
       node.children.append((FOLD, Node(TERMINAL, _FOLD_TABLE)))
-    called = self._closed(number) if acted or all_in else self._decision(
-      number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False
+    called = (
+      self._closed(number)
+      if acted or all_in
+      else self._decision(number, 1 - actor, facing=False, raises=raises, acted=True, all_in=False)
     )
     node.children.append((CALL, called))
     if all_in:

@@ -54,5 +54,3 @@ def situation(game: Any, history: Sequence[int]) -> str:
   behind = [int(state[betting.STACK]) - chips for chips in paid]
   board = f"board {game.deck.names(shown)}, " if shown else ""
   return f"{board}pot {sum(paid) + game.rules.dead}, stacks {behind[0]} and {behind[1]}"
-
-

@@ -107,7 +107,7 @@ class Trainer:
 
 
 def place(table: Any, mesh: Mesh) -> Any:
-  """Returns the subgames on every device of `mesh`, so that `Trainer.run` does not copy them anew."""
+  """Returns the subgames on every device of `mesh`, so that `Trainer.run` copies nothing."""
   return jax.device_put(table, NamedSharding(mesh, P()))
 
 

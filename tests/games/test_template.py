@@ -61,7 +61,10 @@ def fill_all(game, number, states):
 
 
 def walk(game, number_of_walks=WALKS, seed=0):
-  """Follows hands, some all-in and some for few chips; yields each template's number, states and filled trees."""
+  """Follows hands, some all-in and some for few chips.
+
+  Yields each template's number, and states and filled trees there.
+  """
   rules, rng = game.templates(), np.random.default_rng(seed)
   states = np.array(rules.starts(jax.random.key(seed), number_of_walks), np.int32)
   for number, template in enumerate(rules.templates):
