@@ -27,12 +27,12 @@ from solvers.search.batch import search_batch
 from tests.own_games import own_tree
 from tests.rebel_jax.test_poker_learning import GAME
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
+from tests.solvers.test_regret_rules import Hedge
 from tests.tiny import TINY, rows
 
 VARY = {"stack": "250-500", "pot": "100-300", "bets": 0.1, "board": "random"}
-FRESH = TINY_POKER.replace(
-  vary=tuple(VARY.items()), share_start=False, rows_fraction=0.5, num_devices=1
-)
+FRESH = TINY_POKER.replace(vary=tuple(VARY.items()), share_start=False, iterations=4, num_devices=1)
+SMOOTH = solvers.CFR(Hedge(0.01))
 BIG_BLIND = 8  # column of the features of a game with fresh stacks
 
 
@@ -40,8 +40,12 @@ BIG_BLIND = 8  # column of the features of a game with fresh stacks
 def played():
   """Returns a setup, its parameters, and steps of self-play: lanes before, and all after."""
   setup = make_setup(FRESH)
-  settings = setup.trainer.self_play
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
+  # Few lanes fit where cards are dealt, so that others wait. Regret matching would not do: between
+  # moves that are worth the same rounding decides.
+  first, *others = setup.trainer.self_play.layers
+  layers = (first, *(dataclasses.replace(layer, capacity=2) for layer in others))
+  settings = dataclasses.replace(setup.trainer.self_play, layers=layers, algorithm=SMOOTH)
   step = jax.jit(lambda lanes, key: self_play_step(setup.table, settings, lanes, params, key))
   lanes, steps = init_lanes(setup.table, settings.num_lanes, jax.random.key(0)), []
   for i in range(8):
@@ -98,7 +102,7 @@ def search_of_own(setup, params, searched):
   result = search_batch(
     jax.tree.map(jnp.asarray, trees), searched.beliefs, jnp.zeros(len(states), int),
     FRESH.search.iterations if decides else 2,
-    algorithm=setup.trainer.self_play.algorithm if decides else solvers.vanilla_cfr(),
+    algorithm=SMOOTH if decides else solvers.vanilla_cfr(),
     leaf_values=setup.trainer.self_play.leaf_values, params=params,
     num_rows=max(trees.leaf_nodes.size, 1), active=searched.active,
   )  # fmt: skip
@@ -124,8 +128,7 @@ def test_examples_are_those_of_each_hands_own_game():
       np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6, err_msg=name)
     mask = np.asarray(ours.mask)[valid]
     errors = np.abs(np.asarray(ours.values) - np.asarray(theirs.values))[valid][mask > 0]
-    # Between moves that are worth the same rounding decides, and a few hands' values hang on it.
-    assert np.quantile(errors, 0.9) < 0.02
+    assert errors.max() < 0.02
     others = np.roll(np.asarray(theirs.values)[valid], 1, axis=0)  # the control: another hand's
     wrong = np.abs(np.asarray(ours.values)[valid] - others)[mask > 0]
     assert np.quantile(wrong, 0.9) > 1
