@@ -130,9 +130,7 @@ class Holdem(Game):
   def amounts(self, states: Rows) -> Rows:
     """Returns what each betting action raises to, -1 where it is not legal: `[n, bets]` chips."""
     xp: Any = states.__array_namespace__()
-    sizes = None
-    if self.fresh.bets is not None:
-      sizes = states[:, self.size_columns]
+    sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
     columns = [self.bets.amounts(self.rules, states, sizes)]
     for row, chips in self._added_bets:
       columns.append(xp.where((states == xp.asarray(row)).all(axis=1), chips, -1)[:, None])
