@@ -128,10 +128,8 @@ def measure(options: Options) -> dict:
   network, settings = make_network(config, config.make_game()), trainer.self_play
   assert isinstance(settings, SelfPlay)
   params = trainer.init(table, 0, setup.mesh).params
-  lanes = jax.tree.map(
-    lambda x: jnp.broadcast_to(x, (num_devices, *x.shape)),
-    init_lanes(table, settings.num_lanes, jax.random.key(0)),
-  )
+  starts = jax.random.split(jax.random.key(2), num_devices)
+  lanes = jax.vmap(lambda key: init_lanes(table, settings.num_lanes, key))(starts)
   run = _generates[trainer.work(table, setup.mesh)]
   step = functools.partial(run, steps=options.steps, mesh=setup.mesh)
   keys = jax.random.split(jax.random.key(1), options.repeats + options.warm_up)

@@ -150,9 +150,6 @@ class Tabulated(Game):
   def infostate_name(self, player, infostate):
     return self.game.infostate_name(player, infostate)
 
-  def vary(self, **how):
-    return tabulate(self.game.vary(**how))
-
   def __repr__(self):
     return f"games.tabulate({self.game!r})"
 

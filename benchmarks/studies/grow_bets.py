@@ -18,9 +18,9 @@ import numpy as np
 import games
 import solvers
 from games.poker import BetSizes, Holdem, RiverEndgame
-from games.poker.gaps import midpoint, widest_gap
 from games.poker.holdem import FIRST_BET
-from games.poker.translation import translate
+from games.poker.off_tree.gaps import midpoint, widest_gap
+from games.poker.off_tree.translation import translate
 from rebel_jax import flags
 from solvers import Algorithm
 

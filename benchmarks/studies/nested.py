@@ -18,7 +18,7 @@ import games
 import solvers
 from games import PublicTree
 from games.poker import BetSizes, Holdem
-from games.poker.translation import translate
+from games.poker.off_tree.translation import translate
 from rebel_jax import flags
 from solvers import Alternatives, Maxmargin, Placer, Resolve
 

@@ -131,9 +131,7 @@ class Holdem(Game):
   def amounts(self, states: Rows) -> Rows:
     """Returns what each betting action raises to, -1 where it is not legal: `[n, bets]` chips."""
     xp: Any = states.__array_namespace__()
-    sizes = None
-    if self.fresh.bets is not None:
-      sizes = states[:, self.size_columns]
+    sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
     columns = [self.bets.amounts(self.rules, states, sizes)]
     for row, chips in self._added_bets:
       columns.append(xp.where((states == xp.asarray(row)).all(axis=1), chips, -1)[:, None])
@@ -340,7 +338,7 @@ class Holdem(Game):
     xp = states.__array_namespace__()
     paid = xp.minimum(states[:, betting.PAID_0], states[:, betting.PAID_1])
     paid = paid + self.rules.dead / 2 if self.rules.dead else paid
-    paid = paid * (self.rules.stack / states[:, betting.STACK])
+    paid = paid * (self.rules.stack / states[:, betting.STACK].astype(float))
     return xp.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid)
 
   def dealt(self, states: Rows) -> Rows:
@@ -361,7 +359,7 @@ class Holdem(Game):
 
   def features(self, states, player):
     xp = states.__array_namespace__()
-    stack, actor = states[:, betting.STACK, None], self.actor(states)[:, None]
+    stack, actor = states[:, betting.STACK, None].astype(float), self.actor(states)[:, None]
     paid = states[:, betting.PAID_0 : betting.PAID_1 + 1]
     columns = [
       xp.full((len(states), 1), player),

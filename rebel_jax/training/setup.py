@@ -167,6 +167,11 @@ def make_training_subgames(
       if config.vary:
         raise ConfigError(f"vary={dict(config.vary)}: {error}") from None
   if templates is None:
+    if config.vary:  # tables hold the hands of one start
+      raise ConfigError(
+        f"vary={dict(config.vary)} needs depth='stage', not depth={config.search.depth}, and a "
+        "game whose subgames are made on the device"
+      )
     found = make_subgames(config, game)
     by_stage = config.search.depth == "stage"
     return stack_stages(game, found, by_stage=by_stage, node_features=features), found

@@ -245,12 +245,27 @@ def test_the_odd_chip_of_a_pot_is_split_where_the_pot_is():
   )
 
 
-def test_perturbed_sizes_stay_within_a_tenth_of_the_pot():
-  moved = [abstraction.TEH.perturbed(np.random.default_rng(i)) for i in range(50)]
-  first = np.array([sizes.fractions[0][0] for sizes in moved])
-  assert (np.abs(first - [0.5, 1.0]) <= 0.1).all()
-  assert first.std(axis=0).min() > 0.03
-  assert all(sizes.all_in for sizes in moved)
+def test_later_raises_may_be_all_in_alone():
+  sizes = BetSizes((((0.5, 1.0), (1.0,)),), all_in_after=2)
+  rules = Betting(stacks=(100_000, 100_000), paid=(100, 100))
+  state, legal = rules.start()[None], []
+  for _ in range(4):
+    amounts = sizes.amounts(rules, state)[0]
+    legal.append((amounts >= 0).sum())
+    state = rules.raise_to(state, amounts[amounts >= 0][:1])
+  # Two sizes, one, and from the third raise on all-in, beside which nothing is left after it.
+  assert legal == [3, 2, 1, 0]
+  with pytest.raises(ValueError, match="all_in_after=-1 must be a whole number, or None"):
+    BetSizes((((0.5,),),), all_in_after=-1)
+
+
+def test_states_may_have_sizes_of_their_own():
+  sizes, rules = BetSizes((((0.5, 1.0), (0.75,)),)), Betting()
+  states = np.repeat(rules.start()[None], 2, axis=0)
+  own = np.array([sizes.thousandths.reshape(-1), [431, 1_069, 800, 0]])
+  first, second = sizes.amounts(rules, states, own)
+  np.testing.assert_array_equal(first, sizes.amounts(rules, states)[0])
+  assert second.tolist() == [1_862, 3_138, 20_000]  # 1,000 in, of a pot of 2,000
 
 
 def test_bets_off_the_tree_are_mapped_to_neighbours():

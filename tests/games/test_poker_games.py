@@ -210,8 +210,8 @@ TEH_NAME = "turn_endgame_holdem"
     (lambda: games.make("small_holdem", ranks="KA", suits="s"), "too small"),
     (lambda: games.make("small_holdem", deals=(6,)), "at most 5 are compared"),
     (lambda: games.make("small_holdem", deals=(0,)), "must be positive"),
-    (lambda: games.make("small_holdem", ranks="23456789TJQKA", suits="shdc", deals=(3, 1)),
-     "make more than 100000 boards"),
+    (lambda: games.make("small_holdem", ranks="23456789TJQKA", suits="shdc",
+                        deals=(3, 1)).strengths(), "make more than 100000 boards"),
     (lambda: Holdem(board=(3, 3), bets=TEH), "holds a card twice"),
     (lambda: Holdem(board=(3, 77), bets=TEH), "outside the deck's 0 to 51"),
     (lambda: games.make(TEH_NAME).infostate("KsAd"), "hand='KsAd' is blocked by the board"),
@@ -271,7 +271,7 @@ def test_a_pot_of_nothing_is_no_unit():
   assert (found.chips, found.mbb) == (3.0, 30.0)
 
 
-def test_variants_with_nothing_to_bet():
+def test_fresh_hands_with_nothing_to_bet():
   game = games.make("small_holdem", stack=100)
   with pytest.raises(ValueError, match=r"vary without stack may leave nothing to bet"):
     game.vary(bets=0.1)

@@ -207,7 +207,7 @@ def test_what_is_wrong_is_named(spot):
     (lambda: small.expand_policy(tree, policy[1:], whole_tree), "policy of shape"),
     (lambda: small.expand_policy(tree, policy, games.build_public_tree(game, depth=1)), "nodes"),
     (lambda: MergedSuits(small), "must have all hands"),
-    (lambda: small.vary(stack="5000-6000"), "has no variants"),
+    (lambda: small.vary(stack="5000-6000"), "is always the same"),
     (lambda: solvers.solve(
       games.build_public_tree(small), algorithm=solvers.linear_cfr(), num_iterations=2,
       beliefs=np.full((2, small.num_infostates), 1 / small.num_infostates),

@@ -73,9 +73,6 @@ def test_people_read_the_same():
   assert tabulated.infostate_name(0, 5) == game.infostate_name(0, 5)
   assert repr(tabulated) == f"games.tabulate({game!r})"
   np.testing.assert_array_equal(tabulated.hands(), game.hands())
-  varied = tabulated.vary(stack="5000-9000").draw(np.random.default_rng(0))
-  assert isinstance(varied, games.Tabulated)
-  assert 5_000 <= varied.game.rules.stack <= 9_000
 
 
 class OnlyNumpy(games.LeducPoker):

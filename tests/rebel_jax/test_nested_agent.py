@@ -7,7 +7,7 @@ import games
 import solvers
 from benchmarks.studies import nested
 from games.poker import BetSizes
-from games.poker.translation import translate
+from games.poker.off_tree.translation import translate
 from rebel_jax.agents.match import PolicyPlayer, play_match
 from rebel_jax.agents.nested import NestedAgent
 from solvers import Maxmargin, Resolve

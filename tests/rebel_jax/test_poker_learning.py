@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from solvers.search.variants import join_stages
 
 import games
 import solvers
@@ -22,7 +21,7 @@ from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
 from solvers.search.searching_agent import make_searching_agent
-from solvers.search.tables import stack_groups, stack_subgames
+from solvers.search.tables import stack_stages, stack_subgames
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
 GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
@@ -59,10 +58,10 @@ def tiny_subgames():
 
 def test_subgames_are_the_stages_of_the_game():
   game, subgames = tiny_game(), tiny_subgames()
-  groups = join_stages([game], [subgames])
+  tables = stack_stages(game, subgames, by_stage=True)
+  groups = [np.flatnonzero(table.row_of >= 0) for table in tables.stages]
   assert [int(game.stages(subgames.states[entries[0]][None])[0]) for entries in groups] == [0, 1, 2]
-  assert groups[0] == [0]
-  tables = stack_groups(subgames, groups)
+  assert groups[0].tolist() == [0]
   assert [stage.decides for stage in tables.stages] == [True, False, True]
   for entry, (tree, successors) in enumerate(zip(subgames.trees, subgames.successors)):
     for leaf, successor in zip(tree.leaf_nodes, successors, strict=True):
@@ -71,8 +70,6 @@ def test_subgames_are_the_stages_of_the_game():
     row = table.row_of[entry]
     live = np.asarray(table.trees.leaf_actor)[row] != games.PADDING
     np.testing.assert_array_equal(np.asarray(table.successor)[row][live], successors)
-  with pytest.raises(ValueError, match=r"entries \[0\] start a game"):
-    stack_groups(subgames, [[1], [0, *range(2, len(subgames.trees))]])
 
 
 def test_a_deal_forgets_how_the_pot_was_bet():
@@ -191,7 +188,7 @@ def played(policy_network=False, **changes):
     found = {target.name: target.examples_of(after.searched) for target in trainer.targets}
     return Step(after.lanes, after.stats, found)
 
-  lanes, steps = init_lanes(setup.table, config.self_play.lanes), []
+  lanes, steps = init_lanes(setup.table, config.self_play.lanes, jax.random.key(0)), []
   for i in range(4):
     steps.append(step(lanes, jax.random.key(i)))
     lanes = steps[-1].lanes
@@ -200,34 +197,34 @@ def played(policy_network=False, **changes):
 
 def test_a_lane_plays_through_all_stages_in_a_step():
   setup, _, steps = played()
-  game, subgames = setup.game, setup.subgames
+  game = setup.game
   lanes = setup.config.self_play.lanes
-  stages = {1: 0, 2: 0}
+  counts = np.zeros(3, int)
   for step in steps:
     # Where a step leaves a lane, a new game has begun: at a deal, with the start played for all.
-    roots = np.asarray(step.lanes.roots)
-    assert {int(game.stages(subgames.states[r][None])[0]) for r in roots} == {1}
+    assert set(np.asarray(game.stages(step.lanes.roots)).tolist()) == {1}
     np.testing.assert_allclose(np.asarray(step.lanes.beliefs).sum(axis=-1), 1.0, atol=1e-5)
-    valid = np.asarray(step.found["value"][1]).reshape(2, 2, lanes)  # deals and rivers, players
-    assert valid[0].all()
+    # Deals, rivers, and deals to hands that are all-in; players.
+    valid = np.asarray(step.found["value"][1]).reshape(3, 2, lanes)
+    assert (valid[0] | valid[2]).all()
     assert (valid[:, 0] == valid[:, 1]).all()
     assert int(step.stats.solves) == valid[:, 0].sum()
-    stages[1] += valid[0, 0].sum()
-    stages[2] += valid[1, 0].sum()
-  assert 0 < stages[2] <= stages[1]
+    counts += valid[:, 0].sum(axis=1)
+  assert 0 < counts[1] <= counts[0]
+  assert counts[2] > 0
 
 
 def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
   setup, params, steps = played()
   leaf_values = setup.trainer.self_play.leaf_values
   lanes = setup.config.self_play.lanes
-  checked: dict[int, int] = {0: 0, 1: 0}
+  checked: dict[int, int] = {0: 0, 1: 0, 2: 0}
   errors: list[np.ndarray] = []
   for step in steps:
     examples, valid = jax.tree.map(
-      lambda x: np.asarray(x).reshape(2, 2, lanes, *x.shape[1:]), step.found["value"]
+      lambda x: np.asarray(x).reshape(3, 2, lanes, *x.shape[1:]), step.found["value"]
     )
-    for layer in (0, 1):
+    for layer in checked:
       for lane in np.flatnonzero(valid[layer, 0])[:3]:
         features = examples.features[layer, 0, lane]
         entry = next(
@@ -241,8 +238,8 @@ def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
           continue  # exploring led where no pair of hands is compatible
         solution = solvers.solve(
           tree,
-          algorithm=solvers.linear_cfr() if layer else solvers.vanilla_cfr(),
-          num_iterations=setup.config.search.iterations if layer else 2,
+          algorithm=solvers.linear_cfr() if layer == 1 else solvers.vanilla_cfr(),
+          num_iterations=setup.config.search.iterations if layer == 1 else 2,
           beliefs=beliefs,
           leaf_values=leaf_values if tree.depth_limited else None,
           params=params if tree.depth_limited else None,
@@ -329,7 +326,7 @@ def test_playthroughs_cover_a_game_cut_by_stages():
 def test_bad_settings():
   for changes, message in [
     (dict(depth="street"), "depth='street' must be an integer, at least 1, or 'stage'"),
-    (dict(buffer_size=16), "buffer_size=16 must be at least 32"),
+    (dict(buffer_size=16), "buffer_size=16 must be at least 48"),
     (
       dict(game="rock_paper_scissors", game_params=(), depth=1, policy_network=True),
       "policy_network=True needs infostates that never change",
@@ -346,14 +343,9 @@ def test_bad_settings():
 @pytest.mark.slow
 def test_turn_endgame_on_the_papers_board_can_be_trained_on():
   """One step of the preset for accelerators: its shapes, and the memory that its state takes."""
-  config = get_preset("turn_endgame_holdem_paper")
-  number = config.variants
-  config = config.replace(variants=2, num_devices=1)
+  config = get_preset("turn_endgame_holdem_paper").replace(num_devices=1)
   setup = make_setup(config)
-  starts, deals, rivers = (table.num_subgames for table in setup.table.stages)
-  assert (starts, rivers) == (2, 48 * (deals - 2))  # all chips in, no river is played
-  tables = sum(x.nbytes for x in jax.tree.leaves(setup.table)) * number / 2
-  assert tables < 6e9
+  assert not jax.tree.leaves(setup.table)  # subgames are made where they are needed
   init = functools.partial(setup.trainer.init, setup.table, 0, setup.mesh)
   state = jax.eval_shape(init)
   assert state.replay["value"].examples.values.shape == (1, config.learning.buffer_size, 1326)

@@ -82,7 +82,7 @@ def played(name):
     after = self_play_step(setup.table, settings, lanes, params, key)
     return after.lanes, *target.examples_of(after.searched)
 
-  lanes, steps = init_lanes(setup.table, config.self_play.lanes), []
+  lanes, steps = init_lanes(setup.table, config.self_play.lanes, jax.random.key(0)), []
   for i in range(6):
     after, examples, valid = step(lanes, jax.random.key(i))
     assert valid.all()

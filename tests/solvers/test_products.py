@@ -49,7 +49,7 @@ def test_self_play(name):
     setup = make_setup(config)
     settings, (target,) = setup.trainer.self_play, setup.trainer.targets
     params = setup.trainer.init(setup.table, 0, setup.mesh).params
-    lanes = init_lanes(setup.table, settings.num_lanes)
+    lanes = init_lanes(setup.table, settings.num_lanes, jax.random.key(0))
 
     def step(table, lanes, params, key):
       played = self_play_step(table, settings, lanes, params, key)

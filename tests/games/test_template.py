@@ -1,0 +1,425 @@
+"""Subgames filled in on the device against those that the builder of trees makes."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games import PADDING
+from games.poker import abstraction, betting
+from games.stack import stack_trees
+from games.template import fill, node_features
+from solvers.search.batch import search_batch
+from solvers.search.find import find_subgames
+from solvers.search.tables import stack_stages
+from solvers.search.templates import TemplateSubgames
+from solvers.sweeps.levels import join_levels
+from tests.own_games import by_path, own_game, own_state, own_tree
+from tests.solvers.test_regret_rules import Hedge
+
+WALKS = 6  # hands followed through each game
+SMALL = dict(ranks="QKA", suits="shd", pot=200, stack=300, big_blind=100)
+VARY = dict(stack="250-600", pot="100-300", bets=0.1, board="random")
+BIG_BLIND = 8  # column of the features of a game with fresh stacks
+
+
+def make_river(**changes):
+  return games.make("river_endgame_holdem", **SMALL | dict(board="QsKhAdQhKs") | changes)
+
+
+def make_turn(**changes):
+  return games.make("turn_endgame_holdem", **SMALL | dict(board="QsKhAdQh") | changes)
+
+
+# A river has one template; other games one for each round, deal, and deal to hands that are all-in.
+GAMES = {
+  "river": (lambda: make_river().vary(**VARY), 1),
+  "turn": (make_turn, 4),
+  "fresh turn": (lambda: make_turn(pot=100).vary(**VARY), 4),
+  "two rounds": (lambda: games.make("small_holdem", ranks="QKA"), 4),
+  "four rounds": (
+    lambda: games.make("small_holdem_4_rounds", ranks="9TJQKA").vary(stack="150-600", bets=0.1),
+    8,
+  ),
+}
+
+
+@functools.cache
+def make(name):
+  return GAMES[name][0]()
+
+
+def fill_all(game, number, states):
+  """Returns the filled trees of one template at `states`."""
+  filled = jax.jit(jax.vmap(functools.partial(fill, game.templates(), number)))
+  return jax.tree.map(np.asarray, filled(jnp.asarray(states, jnp.int32)))
+
+
+def walk(game, number_of_walks=WALKS, seed=0):
+  """Follows hands, some all-in and some for few chips.
+
+  Yields each template's number, and states and filled trees there.
+  """
+  rules, rng = game.templates(), np.random.default_rng(seed)
+  states = np.array(rules.starts(jax.random.key(seed), number_of_walks), np.int32)
+  for number, template in enumerate(rules.templates):
+    there = np.asarray(rules.number_of(jnp.asarray(states))) == number
+    if not there.any():
+      continue
+    # Always as many, so that a template is compiled once.
+    standing = np.resize(np.flatnonzero(there), number_of_walks)
+    trees = fill_all(game, number, states[standing])
+    yield number, states[standing[: there.sum()]], trees
+    for row, walker in enumerate(np.flatnonzero(there)):
+      if template.leaves.size:
+        live = trees.leaf_nodes[row][trees.leaf_actor[row] != PADDING]
+        below = trees.state[row][live]
+        chips = below[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
+        wanted = (chips, chips.max(), chips.min())[walker % 3]
+        states[walker] = below[rng.choice(np.flatnonzero(chips == wanted))]
+
+
+def check_filled(game, state, tree, own=None):
+  """Compares a filled tree with its referee, path by path; returns how many nodes there are."""
+  own = own_game(game, state) if own is None else own
+  referee = own_tree(game, state, own)
+  ours, theirs = by_path(tree, game.burn), by_path(referee, own.burn)
+  assert ours.keys() == theirs.keys()
+  place = {node: i for i, node in enumerate(tree.leaf_nodes.tolist())}
+  referee_place = {node: i for i, node in enumerate(np.asarray(referee.leaf_nodes).tolist())}
+  end = {node: i for i, node in enumerate(tree.terminal_nodes.tolist())}
+  referee_end = {node: i for i, node in enumerate(np.asarray(referee.terminal_nodes).tolist())}
+  in_own_chips = game.rules.stack / own.rules.stack
+  for path, node in ours.items():
+    other = theirs[path]
+    assert tree.kind[node] == referee.kind[other]
+    np.testing.assert_array_equal(own_state(game, tree.state[node]), referee.state[other])
+    possible = True if referee.possible is None else referee.possible[other]
+    np.testing.assert_array_equal(tree.possible[node], possible)
+    chances = [
+      1.0 if t.chance_probability is None else t.chance_probability[n]
+      for t, n in ((tree, node), (referee, other))
+    ]
+    assert chances[0] == pytest.approx(chances[1], rel=1e-14)
+    np.testing.assert_array_equal(tree.dealt[node].max(), np.max(referee.dealt[other]))
+    if node in place:
+      leaf, referee_leaf = place[node], referee_place[other]
+      assert tree.leaf_actor[leaf] == referee.leaf_actor[referee_leaf]
+      features = tree.leaf_features[:, leaf]
+      if game.fresh.stack is not None:
+        blind = game.rules.big_blind / own.rules.stack
+        np.testing.assert_allclose(features[:, BIG_BLIND], blind, rtol=1e-14)
+        features = np.delete(features, BIG_BLIND, axis=1)
+      np.testing.assert_allclose(features, referee.leaf_features[:, referee_leaf], rtol=1e-14)
+    if node in end:
+      shown, referee_shown = (
+        t.payoff_index[at[n]] for t, at, n in ((tree, end, node), (referee, referee_end, other))
+      )
+      scale = referee.payoff_scale[referee_end[other]] * in_own_chips
+      assert tree.payoff_scale[end[node]] == pytest.approx(scale, rel=1e-14)
+      assert (shown > 0) == (referee_shown > 0)
+      if shown:
+        np.testing.assert_array_equal(
+          tree.strengths[shown - 1], referee.strengths[referee_shown - 1]
+        )
+  np.testing.assert_array_equal(tree.prior, referee.prior)
+  return len(ours)
+
+
+def row_of(trees, row):
+  return jax.tree.map(lambda x: x[row], trees)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_filled_templates_are_the_builders_trees(name, x64):
+  game, met, sizes = make(name), set(), set()
+  for number, states, trees in walk(game):
+    met.add(number)
+    for row, state in enumerate(states):
+      sizes.add((number, check_filled(game, state, row_of(trees, row))))
+  assert met == set(range(GAMES[name][1])) == set(range(len(game.templates().templates)))
+  assert (
+    len(sizes) > len(met) or game.templates().one_start
+  )  # what is legal differs from hand to hand
+
+
+def test_starts_are_drawn_from_what_was_asked_for():
+  game = make("river")
+  states = np.asarray(game.templates().starts(jax.random.key(0), 200))
+  again = np.asarray(game.templates().starts(jax.random.key(0), 200))
+  np.testing.assert_array_equal(states, again)
+  assert (states != np.asarray(game.templates().starts(jax.random.key(1), 200))).any()
+  stacks, paid = states[:, betting.STACK], states[:, betting.PAID_0]
+  np.testing.assert_array_equal(paid, states[:, betting.PAID_1])
+  assert 250 <= stacks.min() < 280
+  assert 570 < stacks.max() <= 600
+  assert 50 <= paid.min() < 60
+  assert 140 < paid.max() <= 150
+  sizes = states[:, game.size_columns]
+  own = game.bets.thousandths.reshape(-1)
+  assert (np.abs(sizes - own) <= 100).all()
+  assert (sizes[:, own > 0].std(axis=0) > 30).all()
+  assert not sizes[:, own == 0].any()
+  first = betting.NUM_COLUMNS
+  boards = states[:, first : first + 5]
+  assert (np.diff(boards, axis=1) > 0).all()
+  assert len(np.unique(boards, axis=0)) > 80  # of 126
+  fixed = np.asarray(make("turn").templates().starts(jax.random.key(0), 3))
+  np.testing.assert_array_equal(fixed, np.tile(make("turn").initial_state(), (3, 1)))
+  assert make("turn").templates().one_start
+  assert not game.templates().one_start
+
+
+def test_a_hand_is_the_same_infostate_on_all_boards():
+  game = make("river")
+  states = np.asarray(game.templates().starts(jax.random.key(0), 4))
+  possible = np.asarray(game.templates().possible(jnp.asarray(states)))
+  for state, live in zip(states, possible):
+    own = own_game(game, state)
+    blocked = np.isin(own.hole_cards, own.board).any(axis=1)
+    np.testing.assert_array_equal(live, [~blocked, ~blocked])
+    np.testing.assert_array_equal(own.hole_cards, game.hole_cards)
+    with pytest.raises(ValueError, match="is blocked by the board"):
+      own.infostate(own.infostate_name(0, int(np.flatnonzero(blocked)[0])))
+  # Of the game as it is, infostates are what its board leaves.
+  assert make_river().num_infostates < game.num_infostates
+
+
+def test_the_same_spot_in_other_chips_is_worth_the_same(x64):
+  """Payoffs of a hand are counted in stacks of the game, exactly."""
+  game = make_turn(big_blind=2).vary(stack="300-600", pot="200-400")
+  state = np.array(game.initial_state(), np.int32)
+  twice = state.copy()
+  for column in (betting.STACK, betting.PAID_0, betting.PAID_1, betting.START):
+    twice[column] *= 2
+  trees = fill_all(game, 0, [state, twice])
+  one, other = row_of(trees, 0), row_of(trees, 1)
+  np.testing.assert_allclose(other.payoff_scale, one.payoff_scale, rtol=1e-12)
+  first, second = (np.delete(t.root_features, BIG_BLIND, axis=1) for t in (one, other))
+  np.testing.assert_allclose(first, second, rtol=1e-12)
+
+
+def test_node_features_are_those_of_who_moves(x64):
+  game = make("fresh turn")
+  rules = game.templates()
+  (number, states, trees) = next(walk(game))
+  found = jax.jit(jax.vmap(functools.partial(node_features, rules, number)))(jnp.asarray(states))
+  for row, shown in enumerate(np.asarray(found)):
+    tree = row_of(trees, row)
+    kind = tree.kind
+    for player in (0, 1):
+      expected = game.features(np.asarray(tree.state)[kind == player], player)
+      np.testing.assert_allclose(shown[kind == player], expected, rtol=1e-12)
+    assert not shown[kind > 1].any()
+
+
+# Controls: what would be found out.
+
+
+def test_bets_rounded_in_float32_are_found_out(x64, monkeypatch):
+  """At pots of which a size is half a chip, float32 takes the other chip."""
+  game = make_river(stack=60_000).vary(pot="40000-60000", bets=0.1)
+  known = np.float32(np.arange(1_001) / 1_000)
+  halves = [
+    (chips, size)
+    for chips in range(20_000, 30_000, 250)
+    for size in range(401, 600, 2)
+    if 2 * chips * size % 1000 == 500
+    and np.floor(np.float32(2 * chips) * known[size] + np.float32(0.5))
+    != (2 * chips * size + 500) // 1000
+  ][:20]
+  states = np.tile(np.array(game.initial_state(), np.int32), (len(halves), 1))
+  for state, (chips, size) in zip(states, halves, strict=True):
+    state[[betting.PAID_0, betting.PAID_1, betting.START]] = chips
+    state[game.size_columns.start] = size
+
+  def filled():
+    trees = fill_all(game, 0, states)
+    return [row_of(trees, row) for row in range(len(states))]
+
+  right = filled()
+  for state, tree in zip(states[:8], right):
+    check_filled(game, state, tree)
+
+  def of_pot(rules, states, thousandths, most):
+    pot = (2 * rules.highest(states)).astype(jnp.float32)
+    bet = pot * jnp.asarray(known)[thousandths]
+    return rules.highest(states) + jnp.floor(bet + jnp.float32(0.5)).astype(states.dtype)
+
+  with monkeypatch.context() as patched:
+    patched.setattr(abstraction, "_of_pot", of_pot)
+    wrong = filled()
+  other = [i for i, pair in enumerate(zip(right, wrong)) if (pair[0].state != pair[1].state).any()]
+  assert other
+  with pytest.raises(AssertionError):
+    check_filled(game, states[other[0]], wrong[other[0]])
+
+
+def test_the_wrong_first_player_after_the_first_round_is_found_out(x64):
+  game = games.make("small_holdem_4_rounds", ranks="JQKA", stack=300)
+  rules = dataclasses.replace(game.rules, first_to_act=(0,))
+  found_out = set()
+  for number, states, trees in walk(game):
+    for row, state in enumerate(states):
+      tree = row_of(trees, row)
+      check_filled(game, state, tree)
+      try:
+        check_filled(game, state, tree, own_game(game, state).replace(rules=rules))
+      except AssertionError:
+        found_out.add(number)
+  assert 1 in found_out  # after the first cards are dealt
+
+
+# Searches. Regret matching would not do: between moves that are worth the same rounding decides.
+
+ITERATIONS = 32
+SMOOTH = solvers.CFR(Hedge(0.01))
+
+
+def search(trees, beliefs, *, leaf_values=None, num_rows=1):
+  return search_batch(
+    trees, beliefs, jnp.zeros(len(beliefs), int), ITERATIONS,
+    algorithm=SMOOTH, leaf_values=leaf_values, params=None, num_rows=num_rows,
+  )  # fmt: skip
+
+
+def some_leaf_values(params, query):
+  """Some values that depend on all that a network sees."""
+  own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
+  slopes = np.random.default_rng(1).normal(size=(2, own.shape[1], own.shape[1]))
+  public = query.features @ np.random.default_rng(2).normal(size=query.features.shape[1])
+  return 10 * jnp.sin(public)[:, None] + own @ slopes[0] + jnp.cos(other @ slopes[1])
+
+
+def some_beliefs(prior, seed=0):
+  weights = np.random.default_rng(seed).exponential(size=prior.shape) * (np.asarray(prior) > 0)
+  return jnp.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def check_policies(game, ours, theirs):
+  """Compares average policies of trees, given as pairs of a tree and `[N, H]`; returns errors."""
+  (tree, policy), (referee, expected) = ours, theirs
+  here, there = (by_path(t, game.burn, before_burn=True) for t in (tree, referee))
+  assert here.keys() == there.keys()
+  kind = np.asarray(tree.kind)
+  decided = [
+    path for path, node in here.items()
+    if path and kind[np.asarray(tree.parent)[node]] < games.CHANCE
+  ]  # fmt: skip
+  live = np.asarray(tree.possible)[0, 0]
+  return max(
+    (np.abs(policy[here[path]] - expected[there[path]])[live].max() for path in decided),
+    default=0.0,
+  )
+
+
+@functools.cache
+def fresh_rivers():
+  """Returns filled rivers, and the same by the builder, with payoffs in the same unit."""
+  game = make("river")
+  _, states, filled = next(walk(game))
+  trees = stack_trees([own_tree(game, state) for state in states])
+  ratio = game.rules.stack / states[:, betting.STACK, None]
+  return game, filled, dataclasses.replace(trees, payoff_scale=trees.payoff_scale * ratio)
+
+
+def test_searches_of_fresh_rivers(x64):
+  game, filled, trees = fresh_rivers()
+  beliefs = some_beliefs(filled.prior)
+  ours, theirs = search(filled, beliefs), search(trees, beliefs)
+  np.testing.assert_allclose(ours.root_values, theirs.root_values, atol=1e-10)
+  found, expected = (
+    np.asarray(jax.vmap(join_levels)(result.average_policy)) for result in (ours, theirs)
+  )
+  for row in range(len(beliefs)):
+    pairs = (row_of(filled, row), found[row]), (row_of(trees, row), expected[row])
+    assert check_policies(game, *pairs) < 1e-10
+  assert np.abs(np.asarray(ours.root_values)).max() > 10
+  fresh_rivers.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["turn", "two rounds"])
+def test_searches_and_successors_are_those_of_tables(name, x64):
+  game = make(name)
+  found = find_subgames(game, depth="stage")
+  tables = stack_stages(game, found, by_stage=True)
+  templates = TemplateSubgames(game.templates())
+  entry_of = {state.astype(int).tobytes(): entry for entry, state in enumerate(found.states)}
+  numbers = np.asarray(templates.rules.number_of(jnp.asarray(np.stack(found.states))))
+  assert set(numbers) == set(range(4))
+  for number, stage in enumerate(templates.stages):
+    entries = np.flatnonzero(numbers == number)[-3:]
+    states = jnp.asarray(np.stack([found.states[e] for e in entries]), jnp.int32)
+    assert np.asarray(stage.holds(states)).all()
+    (table,) = (t for t in tables.stages if t.row_of[entries[0]] >= 0)
+    filled, trees = stage.trees_at(states), table.trees_at(jnp.asarray(entries))
+    beliefs = some_beliefs(filled.prior, seed=number)
+    ask = dict(leaf_values=some_leaf_values, num_rows=len(entries) * max(stage.num_leaves, 1))
+    ours = search(filled, beliefs, **ask if filled.depth_limited else {})
+    theirs = search(trees, beliefs, **ask if trees.depth_limited else {})
+    np.testing.assert_allclose(ours.root_values, theirs.root_values, atol=1e-10)
+    policies = [
+      np.asarray(jax.vmap(join_levels)(result.average_policy)) for result in (ours, theirs)
+    ]
+    live = np.asarray(stage.live_leaves(states))
+    for row, entry in enumerate(entries):
+      one, other = row_of(filled, row), found.trees[entry]
+      pairs = (one, policies[0][row]), (row_of(trees, row), policies[1][row])
+      assert check_policies(game, *pairs) < 1e-10
+      # What follows a leaf is what follows it in the table.
+      at = by_path(other, game.burn)
+      nodes = {node: leaf for leaf, node in enumerate(np.asarray(other.leaf_nodes).tolist())}
+      paths = [
+        (path, leaf)
+        for path, node in by_path(one, game.burn).items()
+        for leaf in np.flatnonzero(np.asarray(one.leaf_nodes) == node)
+      ]
+      assert len(paths) == len(nodes) == live[row]
+      for path, leaf in paths:
+        after = np.asarray(stage.after(states[row][None], jnp.array([leaf])))[0]
+        follows = entry_of[after.astype(int).tobytes()]
+        assert follows == found.successors[entry][nodes[at[path]]]
+
+
+def test_padding_that_seems_real_and_boards_left_in_beliefs_are_found_out(x64):
+  _, filled, _ = fresh_rivers()
+  beliefs = some_beliefs(filled.prior)
+  right = np.asarray(search(filled, beliefs).root_values)
+  template = make("river").templates().templates[0]
+  missing = np.asarray(filled.kind) == PADDING
+  assert missing.any()
+  parents = np.concatenate([[-1], np.concatenate([
+    level.parents + template.structure.offsets[i] for i, level in
+    enumerate(template.structure.levels[1:])
+  ])])  # fmt: skip
+  everywhere = np.broadcast_to(np.array(template.kind, np.int8), missing.shape)
+  seems_real = dataclasses.replace(
+    filled,
+    kind=everywhere,
+    parent=np.broadcast_to(parents.astype(np.int32), missing.shape),
+    action=np.broadcast_to(np.array(template.action), missing.shape),
+  )
+  wrong = np.asarray(search(seems_real, beliefs).root_values)
+  assert np.abs(wrong - right)[missing.any(axis=1)].max() > 1
+  # Hands that hold a card of the board, in the beliefs of who plays against them.
+  everyone = some_beliefs(np.ones_like(filled.prior))
+  wrong = np.asarray(search(filled, everyone).root_values)
+  assert np.isnan(wrong).any() or np.abs(wrong - right).max() > 1
+  fresh_rivers.cache_clear()
+
+
+def test_games_whose_shape_depends_on_chips_have_no_templates():
+  for changes, message in [
+    (dict(bets="33%,a / 2.5x"), "bets must be fractions of the pot, with all-in as a move"),
+    (dict(bets=(0.01, 1.0), stack=10_000), "give them all_in_after, such as 4"),
+  ]:
+    with pytest.raises(ValueError, match=message):
+      make_turn(**changes).templates()
+  with pytest.raises(ValueError, match="bets added to one spot cannot be in subgames"):
+    make_turn().with_bet((), 217).templates()
+  assert games.make("kuhn_poker").templates() is None

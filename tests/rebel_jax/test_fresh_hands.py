@@ -1,0 +1,237 @@
+"""Training on hands that are new each time: stacks, pots, bets and boards; other spots; errors."""
+
+import dataclasses
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import rebel_jax
+import solvers
+from games.poker import betting
+from games.stack import stack_trees
+from rebel_jax import train as cli
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.presets import get_preset
+from rebel_jax.evaluation.spots import at_spot
+from rebel_jax.runs.run import train
+from rebel_jax.training.self_play import Searched, init_lanes, self_play_step
+from rebel_jax.training.setup import make_setup
+from rebel_jax.training.targets.value import make_examples
+from solvers.search.batch import search_batch
+from tests.own_games import own_tree
+from tests.rebel_jax.test_poker_learning import GAME
+from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
+from tests.solvers.test_regret_rules import Hedge
+from tests.tiny import TINY, rows
+
+VARY = {"stack": "250-500", "pot": "100-300", "bets": 0.1, "board": "random"}
+FRESH = TINY_POKER.replace(vary=tuple(VARY.items()), share_start=False, iterations=4, num_devices=1)
+SMOOTH = solvers.CFR(Hedge(0.01))
+BIG_BLIND = 8  # column of the features of a game with fresh stacks
+
+
+@functools.cache
+def played():
+  """Returns a setup, its parameters, and steps of self-play: lanes before, and all after."""
+  setup = make_setup(FRESH)
+  params = setup.trainer.init(setup.table, 0, setup.mesh).params
+  # Few lanes fit where cards are dealt, so that others wait. Regret matching would not do: between
+  # moves that are worth the same rounding decides.
+  first, *others = setup.trainer.self_play.layers
+  layers = (first, *(dataclasses.replace(layer, capacity=2) for layer in others))
+  settings = dataclasses.replace(setup.trainer.self_play, layers=layers, algorithm=SMOOTH)
+  step = jax.jit(lambda lanes, key: self_play_step(setup.table, settings, lanes, params, key))
+  lanes, steps = init_lanes(setup.table, settings.num_lanes, jax.random.key(0)), []
+  for i in range(8):
+    after = step(lanes, jax.random.key(i))
+    steps.append((lanes, after))
+    lanes = after.lanes
+  return setup, params, steps
+
+
+def hand_of(game, roots):
+  """Returns what is new in the hands at `roots` `[B, S]`: stacks, boards and sizes."""
+  first, roots = betting.NUM_COLUMNS, np.asarray(roots)
+  board = roots[:, first : first + len(game.board)]
+  return np.concatenate([roots[:, [betting.STACK]], board, roots[:, game.size_columns]], axis=1)
+
+
+def test_lanes_stay_in_their_hands_until_these_end():
+  setup, _, steps = played()
+  game, rules = setup.game, setup.table.rules
+  stayed, seen = 0, set()
+  for before, after in steps:
+    hands = [hand_of(game, lanes.roots) for lanes in (before, after.lanes)]
+    begins = np.asarray(rules.number_of(after.lanes.roots)) == 0
+    np.testing.assert_array_equal(hands[0][~begins], hands[1][~begins])
+    stayed += int((~begins).sum())
+    seen |= {hand.tobytes() for hand in hands[1]}
+    beliefs = np.asarray(after.lanes.beliefs)
+    np.testing.assert_allclose(beliefs.sum(axis=-1), 1.0, atol=1e-5)
+    assert not beliefs[~np.asarray(rules.possible(after.lanes.roots))].any()
+  assert stayed > 10
+  assert len(seen) > 2 * FRESH.self_play.lanes
+
+
+def search_of_own(setup, params, searched):
+  """Returns the search of a stage's lanes again, each in the tree of its own game."""
+  game = setup.game
+  states = np.asarray(searched.trees.state)[:, 0]
+  trees = stack_trees([own_tree(game, state) for state in states])
+  in_own_chips = game.rules.stack / states[:, betting.STACK]
+  blinds = game.rules.big_blind / states[:, betting.STACK]
+
+  def with_blind(features):  # [B, .., F]
+    shape = (-1, *[1] * (features.ndim - 2))
+    column = np.broadcast_to(blinds.reshape(shape), features.shape[:-1])
+    return np.insert(features, BIG_BLIND, column, axis=-1)
+
+  trees = dataclasses.replace(
+    trees,
+    payoff_scale=trees.payoff_scale * in_own_chips[:, None],
+    root_features=with_blind(trees.root_features),
+    leaf_features=with_blind(trees.leaf_features),
+  ).astype(np.float32)
+  decides = searched.average_policy is not None
+  result = search_batch(
+    jax.tree.map(jnp.asarray, trees), searched.beliefs, jnp.zeros(len(states), int),
+    FRESH.search.iterations if decides else 2,
+    algorithm=SMOOTH if decides else solvers.vanilla_cfr(),
+    leaf_values=setup.trainer.self_play.leaf_values, params=params,
+    num_rows=max(trees.leaf_nodes.size, 1), active=searched.active,
+  )  # fmt: skip
+  return Searched(trees, None, searched.beliefs, searched.active, result.average_policy, result)
+
+
+def test_examples_are_those_of_each_hands_own_game():
+  setup, params, steps = played()
+  _, after = steps[3]
+  checked = 0
+  for searched in after.searched:
+    active = np.asarray(searched.active)
+    if searched.trees.state.shape[0] == 0 or not active.any():
+      continue
+    found = make_examples(None, searched)
+    if found is None:
+      continue
+    ours, valid = found
+    theirs, _ = make_examples(None, search_of_own(setup, params, searched))
+    valid = np.asarray(valid)
+    for name in ("features", "beliefs", "mask"):
+      one, other = (np.asarray(getattr(x, name))[valid] for x in (ours, theirs))
+      np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6, err_msg=name)
+    mask = np.asarray(ours.mask)[valid]
+    errors = np.abs(np.asarray(ours.values) - np.asarray(theirs.values))[valid][mask > 0]
+    assert errors.max() < 0.02
+    others = np.roll(np.asarray(theirs.values)[valid], 1, axis=0)  # the control: another hand's
+    wrong = np.abs(np.asarray(ours.values)[valid] - others)[mask > 0]
+    assert np.quantile(wrong, 0.9) > 1
+    checked += valid.sum()
+  assert checked > 4
+
+
+def test_memory_does_not_depend_on_what_is_drawn():
+  def bytes_of(config):
+    setup = make_setup(config)
+    assert not jax.tree.leaves(setup.table)
+    state = jax.eval_shape(functools.partial(setup.trainer.init, setup.table, 0, setup.mesh))
+    return sum(
+      int(np.prod(x.shape)) * x.dtype.itemsize for x in jax.tree.leaves(state)
+      if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    )  # fmt: skip
+
+  narrow = FRESH.replace(vary=(*FRESH.vary[1:], ("stack", "400-410")))
+  assert bytes_of(FRESH) == bytes_of(narrow)
+
+
+def test_what_is_not_allowed(capsys):
+  holdem = {"game": "turn_endgame_holdem", "game_params": tuple(GAME.items())}
+  small = {"game": "small_holdem", "game_params": ()}
+  for changes, message in [
+    (dict(vary="stack"), "^vary='stack' must be pairs of a name"),
+    (dict(vary=(("stack", "1-2"),)), "^vary=stack is not allowed: kuhn_poker is always the same"),
+    (holdem | dict(vary=(("stacks", "1-2"),)), "^vary='stacks' is unknown for turn_endgame_hold"),
+    (holdem | dict(vary=(("stack", "2-1"),)), "^vary stack='2-1' must be LOW-HIGH"),
+    (holdem | dict(vary=(("stack", 300),)), "^vary stack=300 must be LOW-HIGH"),
+    (holdem | dict(vary=(("stack", "100-300"),)), "^vary stack='100-300' may leave nothing to bet"),
+    (holdem | dict(vary=(("pot", "200-600"),)), "^vary pot='200-600' may leave nothing to bet"),
+    (holdem | dict(vary=(("pot", "101-200"),)), "^vary pot='101-200' must be from an even number"),
+    (holdem | dict(vary=(("bets", "0.1-"),)), "^vary bets='0.1-' must be a part of the pot"),
+    (holdem | dict(vary=(("bets", 1.5),)), "^vary bets=1.5 must be a part of the pot"),
+    (holdem | dict(vary=(("board", "all"),)), "^vary board='all' must be 'random'"),
+    (small | dict(vary=(("board", "random"),)), "^vary board='random' must be 'random', in a game"),
+    (small | dict(game_params=(("flops", 4),)), "^flops=4 needs a game that deals three cards"),
+  ]:
+    with pytest.raises(ConfigError, match=message):
+      TINY.replace(**changes).validate()
+  line = ["--preset", "leduc_poker", "--vary", "bets", "0.1"]
+  assert cli.main(line) == 2
+  said = capsys.readouterr().err
+  assert said == "error: vary=bets is not allowed: leduc_poker is always the same\n"
+
+
+def test_hands_that_no_template_holds_are_refused():
+  geometric = tuple((GAME | {"bets": "e,a"}).items())
+  for changes, message in [
+    (
+      dict(game_params=geometric, vary=(("stack", "250-500"),)),
+      "bets must be fractions of the pot",
+    ),
+    (dict(depth=2), r"needs depth='stage', not depth=2"),
+  ]:
+    with pytest.raises(ConfigError, match=message):
+      make_setup(FRESH.replace(**changes))
+
+
+def test_another_game_takes_no_variation_over():
+  line = ["--preset", "small_turn_endgame_holdem_varied", "--game", "leduc_poker"]
+  assert cli.parse(line).config.vary == ()
+  config = cli.parse([*line[:2], "--vary", "board", "random", "bets", "0.2"]).config
+  assert config.vary == (("board", "random"), ("bets", 0.2))
+
+
+@pytest.mark.slow
+def test_a_run_of_fresh_hands_goes_on_as_if_never_stopped(tmp_path):
+  def config(name, **changes):
+    return FRESH.replace(output_dir=str(tmp_path / name), seed=5, evaluate_every=0, **changes)
+
+  train(config("whole"))
+  train(config("parts"), stop=lambda step: step >= 4)
+  train(config("parts", resume=True))
+  assert rows(tmp_path / "whole") == rows(tmp_path / "parts")
+  whole, parts = (rebel_jax.load(tmp_path / name) for name in ("whole", "parts"))
+  jax.tree.map(np.testing.assert_array_equal, whole.params, parts.params)
+  again = Config.from_dict(json.loads(json.dumps(whole.config.to_dict())))
+  assert again == whole.config
+
+
+# Other spots.
+
+
+def test_a_network_at_another_spot():
+  policy = rebel_jax.load_pretrained("small_turn_endgame_holdem")
+  assert at_spot(policy, ()) is policy
+  moved = at_spot(policy, (("stack", 9_000),))
+  assert moved.config.make_game().rules.stack == 9_000
+  assert dict(moved.config.game_params)["board"] == dict(policy.config.game_params)["board"]
+  assert moved.params is policy.params
+  for changes in ((("board", "9sJhKdQs"),), (("ranks", "8TJQKA"), ("board", "8sJhKdAs"))):
+    with pytest.raises(ConfigError, match="would number infostates or actions otherwise"):
+      at_spot(policy, changes)
+  with pytest.raises(ConfigError, match="has no parameter 'stacks'"):
+    at_spot(policy, (("stacks", 9_000),))
+
+
+def test_a_network_of_many_boards_plays_other_boards():
+  config = get_preset("small_turn_endgame_holdem").replace(vary=(("board", "random"),))
+  shapes = checkpoint.abstract_params(config)
+  policy = checkpoint.Policy(config, shapes, {"checkpoint": "run"})
+  moved = at_spot(policy, (("board", "9sJhKdQs"),))
+  assert moved.config.make_game().num_infostates == 153
+  assert isinstance(moved.config.make_game(), games.Game)
