@@ -93,24 +93,26 @@ def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
   if fresh.pot is not None:
     half = jax.random.randint(keys[0], (number,), fresh.pot[0] // 2, fresh.pot[1] // 2 + 1)
     for column in (betting.PAID_0, betting.PAID_1, betting.START):
-      states = states.at[:, column].set(half)
+      states = states.at[:, column].set(half.astype(states.dtype))
   if fresh.stack is not None:
     stack = jax.random.randint(keys[1], (number,), fresh.stack[0], fresh.stack[1] + 1)
-    states = states.at[:, betting.STACK].set(stack)
+    states = states.at[:, betting.STACK].set(stack.astype(states.dtype))
   if fresh.board:
     order = jax.vmap(lambda k: jax.random.permutation(k, game.deck.num_cards))
     board = jnp.sort(order(jax.random.split(keys[2], number))[:, : len(game.board)], axis=1)
     first = betting.NUM_COLUMNS
-    states = states.at[:, first : first + board.shape[1]].set(board)
+    states = states.at[:, first : first + board.shape[1]].set(board.astype(states.dtype))
   if fresh.bets is not None:
     sizes = np.asarray(game.bets.thousandths.reshape(-1), np.int32)
     most = round(1000 * fresh.bets)
     moved = sizes + jax.random.randint(keys[3], (number, len(sizes)), -most, most + 1)
     columns = game.size_columns
-    states = states.at[:, columns].set(jnp.where(sizes > 0, jnp.maximum(moved, 10), 0))
+    states = states.at[:, columns].set(
+      jnp.where(sizes > 0, jnp.maximum(moved, 10), 0).astype(states.dtype)
+    )
   if game.flops is not None:
     draw = jax.random.randint(keys[4], (number,), 0, np.iinfo(np.int32).max)
-    states = states.at[:, -1].set(draw)
+    states = states.at[:, -1].set(draw.astype(states.dtype))
   return states
 
 

@@ -203,8 +203,7 @@ class StreetSearcher:
 
   def _keep_to(self, seconds: float) -> None:
     """Measures how long searches take, and limits their iterations so that they keep to a time."""
-    root, key = jnp.asarray(self.first_root, jnp.int32)[None], jax.random.key(0)
-    states = _one_of_each(self._stages, root, key)
+    states = _one_of_each(self._stages, jnp.asarray(self.first_root, jnp.int32)[None])
     for number, stage in enumerate(self._stages):
       if not stage.decides or number == 0 or states[number] is None:
         continue
@@ -221,7 +220,7 @@ class StreetSearcher:
       self._limits[number] = max(2, min(self.num_iterations, most))
 
 
-def _one_of_each(stages: Sequence[TemplateStage], root: Any, key: Any) -> list[Any]:
+def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
   """Returns a root `[1, S]` of each stage that some line of play from `root` leads to."""
   found: list[Any] = [None] * len(stages)
   waiting = [root]
@@ -231,12 +230,10 @@ def _one_of_each(stages: Sequence[TemplateStage], root: Any, key: Any) -> list[A
     if found[number] is not None:
       continue
     found[number] = state
-    if not stages[number].depth_limited:
-      continue
-    live = np.flatnonzero(np.asarray(stages[number].trees_at(state).leaf_actor)[0] != PADDING)
-    successors = stages[number].successors(state)[0]
-    waiting += [successors[leaf][None] for leaf in live]
-  del key
+    if stages[number].depth_limited:
+      trees, _, successors = _made(stages[number], state)
+      live = np.flatnonzero(np.asarray(trees.leaf_actor)[0] != PADDING)
+      waiting += [successors[0, leaf][None] for leaf in live]
   return found
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from games import PADDING, PublicTree
+from games import PublicTree
 from games.template import Templates, fill, fill_states, node_features
 
 
@@ -59,7 +59,8 @@ class TemplateStage:
     return jax.vmap(lambda state: fill(self.rules, self.number, state))(roots)
 
   def live_leaves(self, roots: jax.Array) -> jax.Array:
-    return (self.trees_at(roots).leaf_actor != PADDING).sum(axis=1)
+    leaves = jnp.asarray(self._template.leaves)
+    return jax.vmap(lambda state: self._states(state)[1][leaves].sum())(roots)
 
   def features_at(self, roots: jax.Array) -> jax.Array | None:
     if not self.node_features:
@@ -68,7 +69,11 @@ class TemplateStage:
 
   def successors(self, roots: jax.Array) -> jax.Array:
     leaves = jnp.asarray(self._template.leaves)
-    return jax.vmap(lambda state: fill_states(self.rules, self.number, state)[0][leaves])(roots)
+    return jax.vmap(lambda state: self._states(state)[0][leaves])(roots)
+
+  def _states(self, state: jax.Array):
+    """Returns public states, which nodes exist, actions, and what outcomes stand for."""
+    return fill_states(self.rules, self.number, state)
 
 
 @jax.tree_util.register_dataclass

@@ -16,6 +16,7 @@ from games.stack import stack_trees
 from games.template import fill, node_features
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
+from solvers.search.subgames import after as after_leaf
 from solvers.search.tables import stack_stages
 from solvers.search.templates import TemplateSubgames
 from solvers.sweeps.levels import join_levels
@@ -38,26 +39,29 @@ def make_turn(**changes):
 
 # A river has one template; other games one for each round, deal, and deal to hands that are all-in.
 GAMES = {
-  "river": (lambda: make_river().vary(**VARY), 1),
-  "turn": (make_turn, 4),
-  "fresh turn": (lambda: make_turn(pot=100).vary(**VARY), 4),
-  "two rounds": (lambda: games.make("small_holdem", ranks="QKA"), 4),
-  "four rounds": (
-    lambda: games.make("small_holdem_4_rounds", ranks="9TJQKA").vary(stack="150-600", bets=0.1),
-    8,
+  "river": lambda: make_river().vary(**VARY),
+  "turn": make_turn,
+  "fresh turn": lambda: make_turn(pot=100).vary(**VARY),
+  "two rounds": lambda: games.make("small_holdem", ranks="QKA"),
+  "four rounds": lambda: games.make("small_holdem_4_rounds", ranks="9TJQKA").vary(
+    stack="150-600", bets=0.1
   ),
 }
 
 
 @functools.cache
 def make(name):
-  return GAMES[name][0]()
+  return GAMES[name]()
+
+
+@functools.cache
+def filling(game, number):
+  return jax.jit(jax.vmap(functools.partial(fill, game.templates(), number)))
 
 
 def fill_all(game, number, states):
   """Returns the filled trees of one template at `states`."""
-  filled = jax.jit(jax.vmap(functools.partial(fill, game.templates(), number)))
-  return jax.tree.map(np.asarray, filled(jnp.asarray(states, jnp.int32)))
+  return jax.tree.map(np.asarray, filling(game, number)(jnp.asarray(states, jnp.int32)))
 
 
 def walk(game, number_of_walks=WALKS, seed=0):
@@ -67,7 +71,8 @@ def walk(game, number_of_walks=WALKS, seed=0):
   """
   rules, rng = game.templates(), np.random.default_rng(seed)
   states = np.array(rules.starts(jax.random.key(seed), number_of_walks), np.int32)
-  for number, template in enumerate(rules.templates):
+  # Rounds that share a template are met one after the other.
+  for number, template in list(enumerate(rules.templates)) * max(len(game.deals), 1):
     there = np.asarray(rules.number_of(jnp.asarray(states))) == number
     if not there.any():
       continue
@@ -142,7 +147,7 @@ def test_filled_templates_are_the_builders_trees(name, x64):
     met.add(number)
     for row, state in enumerate(states):
       sizes.add((number, check_filled(game, state, row_of(trees, row))))
-  assert met == set(range(GAMES[name][1])) == set(range(len(game.templates().templates)))
+  assert met == set(range(len(game.templates().templates)))
   assert (
     len(sizes) > len(met) or game.templates().one_start
   )  # what is legal differs from hand to hand
@@ -253,7 +258,9 @@ def test_bets_rounded_in_float32_are_found_out(x64, monkeypatch):
 
   with monkeypatch.context() as patched:
     patched.setattr(abstraction, "_of_pot", of_pot)
+    filling.cache_clear()
     wrong = filled()
+  filling.cache_clear()
   other = [i for i, pair in enumerate(zip(right, wrong)) if (pair[0].state != pair[1].state).any()]
   assert other
   with pytest.raises(AssertionError):
@@ -343,7 +350,7 @@ def test_searches_of_fresh_rivers(x64):
   fresh_rivers.cache_clear()
 
 
-@pytest.mark.parametrize("name", ["turn", "two rounds"])
+@pytest.mark.parametrize("name", [pytest.param("turn", marks=pytest.mark.slow), "two rounds"])
 def test_searches_and_successors_are_those_of_tables(name, x64):
   game = make(name)
   found = find_subgames(game, depth="stage")
@@ -381,7 +388,7 @@ def test_searches_and_successors_are_those_of_tables(name, x64):
       ]
       assert len(paths) == len(nodes) == live[row]
       for path, leaf in paths:
-        after = np.asarray(stage.after(states[row][None], jnp.array([leaf])))[0]
+        after = np.asarray(after_leaf(stage, states[row][None], jnp.array([leaf])))[0]
         follows = entry_of[after.astype(int).tobytes()]
         assert follows == found.successors[entry][nodes[at[path]]]
 

@@ -327,7 +327,7 @@ def test_games_and_questions_are_dealt_out_anew(before, after):
     (dict(never_resign=0.2), "never_resign=0.2 must be 0"),
     (dict(game="kuhn_poker"), "td1_share=0.3 must be 0 for game='kuhn_poker'"),
     (dict(game_params=(("size", 4),)), "no parameter 'size'"),
-    (dict(vary=(("stack", "3-4"),)), "must be empty"),
+    (dict(vary=(("stack", "3-4"),)), r"it must be \(\)"),
     (dict(buffer_size=256), "buffer_size=256 must be at least"),
   ],
 )

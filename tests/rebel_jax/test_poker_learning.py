@@ -16,7 +16,7 @@ from rebel_jax.config.presets import get_preset
 from rebel_jax.networks.poker import PokerValueNetwork, Table
 from rebel_jax.training.loop import MOST_STEPS
 from rebel_jax.training.self_play import Lanes, SelfPlayStats, init_lanes, self_play_step
-from rebel_jax.training.setup import make_setup
+from rebel_jax.training.setup import make_setup, make_subgames
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
@@ -216,6 +216,7 @@ def test_a_lane_plays_through_all_stages_in_a_step():
 
 def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
   setup, params, steps = played()
+  subgames = make_subgames(setup.config, setup.game)
   leaf_values = setup.trainer.self_play.leaf_values
   lanes = setup.config.self_play.lanes
   checked: dict[int, int] = {0: 0, 1: 0, 2: 0}
@@ -229,10 +230,10 @@ def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
         features = examples.features[layer, 0, lane]
         entry = next(
           i
-          for i, state in enumerate(setup.subgames.states)
+          for i, state in enumerate(subgames.states)
           if np.allclose(setup.game.features(state[None], 0)[0], features, atol=1e-6)
         )
-        tree = setup.subgames.trees[entry]
+        tree = subgames.trees[entry]
         beliefs = examples.beliefs[layer, 0, lane].reshape(2, -1)
         if (beliefs[0] * examples.mask[layer, 0, lane]).sum() < 1e-6:
           continue  # exploring led where no pair of hands is compatible
@@ -266,7 +267,7 @@ def test_policy_examples_come_from_the_start_and_from_rivers():
     rounds = features[:, 3]
     rivers += (rounds == 1).sum()
     assert set(rounds) <= {0, 1}
-    start = setup.subgames.trees[0]
+    start = make_subgames(setup.config, setup.game).trees[0]
     assert (rounds == 0).sum() == (np.asarray(start.kind) < games.CHANCE).sum()
     assert (features[:, 1] == 1).all()  # seen by who acts
     legal = np.asarray(found.legal)[valid]

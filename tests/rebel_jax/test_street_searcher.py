@@ -1,0 +1,125 @@
+"""Agents whose subgames are made where play leads, against the same searches in tables."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import solvers
+from games import CHANCE
+from rebel_jax.agents import match
+from rebel_jax.agents.agent import Searcher
+from rebel_jax.agents.moves import child_after
+from rebel_jax.agents.strategy import AgentStrategy
+from rebel_jax.agents.street_searcher import StreetSearcher
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.training.setup import make_targets
+from rebel_jax.training.targets.target import init_params
+
+ITERATIONS = 16
+
+
+@functools.cache
+def policy():
+  """A network that has learned nothing, of two rounds of hold'em."""
+  params = (("ranks", "TJQK"), ("suits", "sh"), ("stack", 300))
+  config = Config().replace(
+    game="small_holdem", game_params=params, depth="stage", hidden_layers=1, width=16
+  )
+  found = init_params(make_targets(config, config.make_game()), jax.random.key(0))
+  return Policy(config, found, {"checkpoint": "none"})
+
+
+@functools.cache
+def averages():
+  """Returns a searcher that plays averages."""
+  return StreetSearcher(policy(), iterations=ITERATIONS, average=True, algorithm="linear_cfr")
+
+
+def walk(searcher, seed):
+  """Plays a hand by chance alone; returns the policies at its decisions, and beliefs."""
+  game, rng = searcher.game, np.random.default_rng(seed)
+  agent, state, found = searcher.agent(seed=0), searcher.game.initial_state(), []
+  agent.start(0, int(np.argmax(game.prior()[0] > 0)))
+  held = (0, game.num_infostates - 1)  # of the lowest cards and of the highest
+  while (actor := int(game.actor(state[None])[0])) <= CHANCE:
+    if actor < CHANCE:
+      search, node = agent.node()
+      children = np.flatnonzero(search.tree.parent == node)
+      rows = {int(search.tree.action[c]): search.policy[c] for c in children}
+      found.append((rows, agent.beliefs))
+      action = int(rng.choice(sorted(rows)))
+    else:
+      action = game.sample_chance(state, held, rng)
+    agent.observe(action)
+    state = game.next_states(state[None], np.array([action]))[0]
+  return found
+
+
+def test_searches_are_those_of_tables():
+  ours = StreetSearcher(policy(), iterations=2, algorithm="linear_cfr")
+  theirs = Searcher(policy(), iterations=2, algorithm="linear_cfr")  # the stop can only be 0
+  decisions = 0
+  for seed in range(6):
+    pairs = list(zip(walk(ours, seed), walk(theirs, seed), strict=True))
+    for (rows, beliefs), (others, known) in pairs:
+      assert rows.keys() == others.keys()
+      for action, row in rows.items():
+        live = known[0] > 0
+        np.testing.assert_allclose(row[live], others[action][live], atol=1e-6)
+      np.testing.assert_allclose(beliefs, known, atol=1e-6)
+    decisions += len(pairs)
+  assert decisions > 10
+
+
+def test_averages_are_of_whole_searches():
+  found = [rows for rows, _ in walk(averages(), 1)]
+  uniform = all(np.ptp([row.mean() for row in rows.values()]) < 1e-6 for rows in found)
+  assert not uniform
+  again = [rows for rows, _ in walk(averages(), 1)]
+  for one, two in zip(found, again, strict=True):
+    for action, row in one.items():
+      np.testing.assert_array_equal(row, two[action])  # nothing about it is random
+
+
+def test_agents_play_matches():
+  searcher = StreetSearcher(policy(), iterations=ITERATIONS, num_games=4)
+  game = searcher.game
+  result = match.play_match(
+    game,
+    lambda seed: searcher.agent(seed=seed),
+    lambda seed: match.UniformPlayer(game, seed=seed),
+    num_games=8,
+    seed=0,
+  )
+  assert np.isfinite(result.mean)
+
+
+def test_local_best_response_plays_an_agent():
+  agent = StreetSearcher(policy(), iterations=ITERATIONS).agent(seed=0)
+  strategy = AgentStrategy(agent, averages().agent(seed=0))
+  strategy.start()
+  rows = strategy.rows()
+  np.testing.assert_allclose(rows.sum(axis=0), 1.0, atol=1e-5)
+  found = solvers.local_best_response(agent.searcher.game, strategy, num_hands=8, seed=1)
+  assert np.isfinite(found.mean)
+  assert found.num_hands == 8
+
+
+def test_a_time_limits_iterations():
+  searcher = StreetSearcher(policy(), iterations=2**16, seconds=0.05)
+  assert min(searcher._limits) < 2**16
+  assert all(limit >= 2 and limit % 2 == 0 for limit in searcher._limits)
+
+
+def test_what_is_refused():
+  with pytest.raises(ConfigError, match="depth=2 must be 'stage'"):
+    StreetSearcher(policy(), depth=2)
+  searcher = averages()
+  agent = searcher.agent(seed=0)
+  agent.start(0, 0)
+  search, node = agent.node()
+  with pytest.raises(ValueError, match="not legal"):
+    child_after(search.tree, node, 99)

@@ -1,0 +1,118 @@
+"""What an agent wins from players who do not look at their cards, against whole-tree values."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.poker.betting import CALL
+from games.poker.dealing import draw_cards
+from solvers.search.open_play import (
+  Search,
+  favourites,
+  play_chance,
+  play_out,
+  play_round,
+  sit_down,
+)
+from solvers.search.templates import TemplateSubgames
+from solvers.sweeps import pairs
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
+
+HANDS, BATCHES = 512, 6
+
+
+class Nothing:
+  """Leaves are worth nothing; compared by value, as a network is."""
+
+  def __call__(self, params, query):
+    return jnp.zeros((len(query.beliefs), query.beliefs.shape[-1]))
+
+
+@functools.cache
+def small():
+  """Two rounds: blinds, so that seats differ, and all-in before the card."""
+  game = games.make(
+    "small_holdem", ranks="TJQK", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=400
+  )
+  return game, games.build_public_tree(game)
+
+
+def likes(game, action):
+  """Returns a preference for one action."""
+  return jnp.zeros(game.num_player_actions).at[action].set(1.0)
+
+
+def exact(game, tree, preference, seat):
+  """Returns what uniform play wins in `seat` from the other, by expected values on the tree."""
+  problem = make_problem(tree, tree.prior)
+  uniform = join_levels(problem.uniform_policy())
+  # Actions are numbered alike in trees and templates; chance's are never asked for.
+  liked = jnp.zeros(game.num_actions).at[: len(preference)].set(preference)
+  other = join_levels(favourites(tree, liked))
+  mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
+  policy = np.where((mover == 1 - seat)[:, None], np.asarray(other), np.asarray(uniform))
+  values = solvers.expected_values(tree, policy)[seat]
+  marginals = pairs.root_marginals(tree, tree.prior)[seat]
+  return float((np.asarray(marginals) * np.asarray(values)).sum())
+
+
+@functools.cache
+def program():
+  """Returns what plays hands with an agent that does not search, given what the other likes."""
+  game, _ = small()
+  rules = game.templates()
+  stages = TemplateSubgames(rules).stages
+  # The policy before the first update is uniform.
+  search = Search(solvers.linear_cfr(), Nothing(), None, 2)
+  root = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (HANDS, 1))
+  deal = functools.partial(draw_cards, game)
+
+  @jax.jit
+  def play(key, liked):
+    keys = jax.random.split(key, 3)
+    tables = sit_down(rules, root)
+    tables = play_round(stages[rules.stage_template(0)], search, tables, liked, None, keys[0])
+    tables = play_out(stages[-1], tables)
+    tables = play_chance(rules, deal, tables, keys[1])
+    return play_round(stages[rules.stage_template(1)], search, tables, liked, None, keys[2])
+
+  return play
+
+
+def played(action):
+  """Returns what the agent won: `[hands]`, and its seats."""
+  liked = likes(small()[0], action)
+  found = [program()(jax.random.key(i), liked) for i in range(BATCHES)]
+  assert all(float(tables.weight.max()) == 0 for tables in found)  # every hand has ended
+  return np.concatenate([x.won for x in found]), np.concatenate([x.seat for x in found])
+
+
+@pytest.mark.parametrize("action", [CALL, CALL + 1, CALL + 2])
+def test_the_mean_is_the_exact_value(action):
+  game, tree = small()
+  won, seats = played(action)
+  for seat in (0, 1):
+    own = won[seats == seat]
+    error = own.std(ddof=1) / np.sqrt(len(own))
+    value = exact(game, tree, likes(game, action), seat)
+    assert abs(own.mean() - value) < 4 * error + 1e-3
+    wrong = exact(game, tree, likes(game, action), 1 - seat)  # control: the other's seat
+    assert abs(own.mean() - wrong) > 4 * error
+
+
+def test_favourites_are_shared():
+  game, tree = small()
+  policy = join_levels(favourites(tree, jnp.zeros(game.num_actions)))
+  uniform = join_levels(make_problem(tree, tree.prior).uniform_policy())
+  parent = np.asarray(tree.parent)
+  decided = np.asarray(tree.kind)[np.maximum(parent, 0)] < games.CHANCE
+  decided &= parent >= 0
+  np.testing.assert_allclose(
+    np.asarray(policy)[decided, 0], np.asarray(uniform)[decided, 0], rtol=1e-6
+  )
