@@ -160,6 +160,7 @@ def test_control_a_mister_x_who_may_enter_detectives_stations_is_worth_more():
   assert referee.game_value(on_stations(GLASSES, 4)) == pytest.approx(0.6, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_exploitability_on_paths_is_that_on_stations(x64):
   game, tree, root, pairs = both("near")
   rng, problem = np.random.default_rng(3), make_problem(tree, tree.prior)

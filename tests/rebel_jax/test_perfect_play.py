@@ -59,6 +59,7 @@ def trained() -> Path:
   return folder
 
 
+@pytest.mark.slow
 def test_a_run_learns_tic_tac_toe():
   """Its searching agents lose less than those of a fresh network."""
   final = rows(trained())[-1]

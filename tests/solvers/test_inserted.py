@@ -133,6 +133,7 @@ def test_both_stores_resolve_alike(name, level, x64):
   assert difference(marked, other) > 1e-6
 
 
+@pytest.mark.slow
 def test_what_has_no_room_is_counted():
   """Lanes that stay below the capacity are as they are with more of it."""
   _, _, table = setting("liars_dice", np.float32, num_dice=1, num_faces=3)
@@ -267,6 +268,7 @@ def test_tic_tac_toe_is_a_draw():
   assert (lost[:, 0, 0] > 0.8).all()
 
 
+@pytest.mark.slow
 def test_virtual_losses_spread_a_batch():
   """Eight simulations between updates add more nodes than eight that forget one another."""
   game = games.TicTacToe()
