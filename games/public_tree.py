@@ -94,6 +94,20 @@ class TreeStructure:
   def terminal_offsets(self) -> tuple[int, ...]:
     return tuple(np.cumsum([0] + [level.num_terminals for level in self.levels]).tolist())
 
+  @functools.cached_property
+  def leaf_nodes(self) -> np.ndarray:
+    """`[L]` the leaves' places among the nodes."""
+    starts = zip(self.offsets, self.levels)
+    parts = [np.arange(level.num_leaves) + start + level.num_inner for start, level in starts]
+    return np.concatenate(parts)
+
+  @functools.cached_property
+  def terminal_nodes(self) -> np.ndarray:
+    """`[T]` the terminal nodes' places among the nodes."""
+    ends = zip(self.offsets[1:], self.levels)
+    parts = [np.arange(end - level.num_terminals, end) for end, level in ends]
+    return np.concatenate(parts)
+
   @property
   def num_nodes(self) -> int:
     return self.offsets[-1]

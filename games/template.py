@@ -6,7 +6,6 @@ searches, the subgames at any public states, and none of them is written out bef
 """
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -35,16 +34,6 @@ class Template:
   action: tuple[int, ...]
   kind: tuple[int, ...]
   payoff_index: tuple[int, ...]
-
-  @functools.cached_property
-  def leaves(self) -> np.ndarray:
-    """`[L]` the leaves' places among the nodes."""
-    return np.flatnonzero(np.array(self.kind) == LEAF)
-
-  @functools.cached_property
-  def ends(self) -> np.ndarray:
-    """`[T]` the terminal nodes' places among the nodes."""
-    return np.flatnonzero(np.array(self.kind) == TERMINAL)
 
   @property
   def decides(self) -> bool:
@@ -200,7 +189,7 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   parent = np.full(structure.num_nodes, -1)
   for i, level in enumerate(structure.levels[1:], start=1):
     parent[offsets[i] : offsets[i + 1]] = level.parents + offsets[i - 1]
-  leaves, ends = template.leaves, template.ends
+  leaves, ends = structure.leaf_nodes, structure.terminal_nodes
   by_chance = np.flatnonzero((parent >= 0) & (kind[np.maximum(parent, 0)] == CHANCE))
   probability = None
   cards = game.dealt_cards(state[None], jnp.full(1, -1))

@@ -39,6 +39,8 @@ class Options:
     algorithm: What the agent searches with; None for the run's eval_algorithm.
     depth: Public actions, chance included, that each search looks ahead, or stage; None for the
       run's.
+    seconds: Seconds that a search may take after its first round, of games whose subgames are made
+      as play meets them; None for no limit.
     simulations: Simulations of each search of a network whose searches grow trees; None for the
       run's eval_simulations.
     per_update: Simulations for each update of such searches; None for the run's eval_per_update.
@@ -57,6 +59,7 @@ class Options:
   iterations: Annotated[int | None, allowed.optional(allowed.iterations())] = None
   algorithm: Annotated[str | None, allowed.optional(allowed.algorithm())] = None
   depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
+  seconds: Annotated[float | None, allowed.optional(allowed.number())] = None
   simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
   per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
   off_tree: Annotated[str, allowed.one_of(OFF_TREE)] = "nearest"
@@ -66,7 +69,7 @@ class Options:
   json: bool = False
 
 
-_SETTINGS = ("iterations", "algorithm", "depth", "simulations", "per_update")
+_SETTINGS = ("iterations", "algorithm", "depth", "seconds", "simulations", "per_update")
 
 
 def play(options: Options) -> Played:

@@ -191,7 +191,6 @@ def _measure_hands(
       shown.show("local best response", 0.0)
       found |= _local_best_response(options, policy._replace(config=config))
   return found | {
-    "hands": options.playthroughs,
     "iterations": options.iterations,
     "algorithm": config.evaluation.eval_algorithm,
     **_about(options, policy, began),

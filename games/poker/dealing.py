@@ -13,8 +13,8 @@ import numpy as np
 from games.arrays import Rows, lookup
 from games.card_removal import compatible_mass, holds
 from games.poker import betting
-from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
-from games.poker.hands import MAX_CARDS, evaluate
+from games.poker.cards import NUM_HOLE_CARDS, Deck
+from games.poker.hands import MAX_CARDS, strengths_on
 
 NO_CARD = -1
 _MAX_BOARDS = 100_000
@@ -102,10 +102,7 @@ class Dealing:
     """Returns how strong hands `[H, 2]` are where `dealt` `[K, k]` are dealt: `[K, H]`."""
     result = np.empty((len(dealt), len(hole_cards)), np.int32)
     for row, cards in zip(result, dealt):  # all at once would not fit in memory
-      board = np.array([*self.board, *cards], int)
-      shown = np.broadcast_to(board, (len(hole_cards), len(board)))
-      row[:] = evaluate(self.deck, np.concatenate([hole_cards, shown], axis=-1))
-      row[shares_card(hole_cards, board[None])[:, 0]] = -1
+      row[:] = strengths_on(self.deck, hole_cards, np.array([*self.board, *cards], int))
     return result
 
   def shown(self, cards: Rows) -> Rows:
@@ -143,11 +140,7 @@ class Dealing:
 
   def number(self, cards: Rows) -> Rows:
     """Returns the numbers of deals of `cards` `[n, k]`, each in increasing order: `[n]`."""
-    xp: Any = cards.__array_namespace__()
-    size = cards.shape[1]
-    base = self.deck.num_cards ** np.arange(size)[::-1]
-    codes = next(sets for sets in self.sets if sets.shape[1] == size) @ base
-    return xp.searchsorted(xp.asarray(codes), (cards * xp.asarray(base)).sum(axis=1))
+    return place_among(next(x for x in self.sets if x.shape[1] == cards.shape[1]), cards)
 
   def probability(self, rounds: Rows) -> Rows:
     """Returns the probability of a deal that neither player's hand blocks: `[n]`."""
@@ -158,10 +151,14 @@ class Dealing:
 
   def final_index(self, dealt: Rows) -> Rows:
     """Returns which of `final` the cards `dealt` `[n, k]` are, in any order: `[n]`."""
-    xp: Any = dealt.__array_namespace__()
-    base = self.deck.num_cards ** np.arange(self.final.shape[1])[::-1]
-    number = (xp.sort(dealt, axis=1) * xp.asarray(base)).sum(axis=1)
-    return xp.searchsorted(xp.asarray(self.final @ base), number)
+    return place_among(self.final, dealt.__array_namespace__().sort(dealt, axis=1))
+
+
+def place_among(sets: np.ndarray, cards: Rows) -> Rows:
+  """Returns which of `sets` `[N, k]`, in order, sets of cards `[n, k]` in order are: `[n]`."""
+  xp: Any = cards.__array_namespace__()
+  base = (1 + int(sets.max(initial=0))) ** np.arange(sets.shape[1])[::-1]
+  return xp.searchsorted(xp.asarray(sets @ base), (cards * xp.asarray(base)).sum(axis=1))
 
 
 def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.poker.cards import Deck
-from games.poker.dealing import Dealing
+from games.poker.dealing import Dealing, place_among
 
 FLOP = 3
 
@@ -24,7 +24,8 @@ def flop_classes(deck: Deck) -> tuple[np.ndarray, np.ndarray]:
   """
   flops = _all_flops(deck)
   renamed = np.stack([_renamed(deck, np.array(x), flops) for x in _permutations(deck)])
-  codes = _code(deck, np.sort(renamed, axis=-1)).min(axis=0)
+  numbers = place_among(flops, np.sort(renamed, axis=-1).reshape(-1, FLOP))
+  codes = numbers.reshape(len(renamed), -1).min(axis=0)
   _, first, sizes = np.unique(codes, return_index=True, return_counts=True)
   return flops[first], sizes
 
@@ -83,7 +84,7 @@ def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax
   renamed = first[chosen] + jnp.take_along_axis(
     jnp.broadcast_to(suits, (len(chosen), suits.shape[-1])), suit_of[chosen], axis=1
   )
-  return _number(deck, jnp.sort(renamed, axis=1)), stand_for
+  return place_among(_all_flops(deck), jnp.sort(renamed, axis=1)), stand_for
 
 
 def _permutations(deck: Deck) -> np.ndarray:
@@ -99,17 +100,6 @@ def _first_of_rank(deck: Deck) -> np.ndarray:
 
 def _renamed(deck: Deck, suits: np.ndarray, cards: np.ndarray) -> np.ndarray:
   return _first_of_rank(deck)[cards] + suits[deck.suit_of[cards]]
-
-
-def _code(deck: Deck, cards):
-  """Returns one number for cards in increasing order: `[..., 3]` to `[...]`."""
-  n = deck.num_cards
-  return (cards[..., 0] * n + cards[..., 1]) * n + cards[..., 2]
-
-
-def _number(deck: Deck, cards: jax.Array) -> jax.Array:
-  """Returns the place of flops `[n, 3]` among all combinations, as `itertools` lists them."""
-  return jnp.searchsorted(jnp.asarray(_code(deck, _all_flops(deck))), _code(deck, cards))
 
 
 @functools.lru_cache(maxsize=8)

@@ -122,6 +122,14 @@ def evaluate(deck: Deck, cards: Any) -> Any:
   return strengths(suit_masks(deck, cards))
 
 
+def strengths_on(deck: Deck, hands: Any, board: Any) -> Any:
+  """Returns how strong `hands` `[H, 2]` are on a `board` `[k]`: `[H]`, -1 for those it blocks."""
+  xp: Any = board.__array_namespace__()
+  shown = xp.broadcast_to(board, (len(hands), len(board)))
+  blocked = (hands[:, :, None] == board).any(axis=(1, 2))
+  return xp.where(blocked, -1, evaluate(deck, xp.concatenate([hands, shown], axis=1)))
+
+
 def category_name(strength: int) -> str:
   """Returns what kind of hand a strength is, such as `two pair`."""
   return CATEGORIES[int(strength) >> 2 * _NUM_RANKS]

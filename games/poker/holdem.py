@@ -221,6 +221,10 @@ class Holdem(Game):
     return not self.dealing.listable
 
   def templates(self):
+    return self._streets
+
+  @functools.cached_property
+  def _streets(self) -> Streets:  # one, so that programs which know it are compiled once
     return Streets(self)
 
   @property

@@ -62,6 +62,9 @@ class OnlyHands(Holdem):
   def vary(self, **how):
     return Game.vary(self, **how)
 
+  def templates(self):
+    return None  # those are of all hands
+
   def prior(self):
     return self._ranges
 

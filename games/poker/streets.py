@@ -14,7 +14,7 @@ from games.kinds import LEAF, TERMINAL
 from games.poker import betting
 from games.poker.betting import CALL, FIRST_BET, FOLD
 from games.poker.flops import draw_flops
-from games.poker.hands import evaluate
+from games.poker.hands import strengths_on
 from games.poker.variation import FIXED, draw_states
 from games.template import Node, Template, make_template
 
@@ -26,7 +26,8 @@ class Streets:
   """The templates of a game of hold'em; see `games.template.Templates`.
 
   Rounds of one shape share a template, such as flop and turn; so do deals of as many cards. The
-  last template is the deal after which hands that are all-in are shown.
+  first template is that of the first round alone, in which hands start; the last is the deal after
+  which hands that are all-in are shown.
 
   Args:
     game: hold'em.
@@ -47,9 +48,9 @@ class Streets:
       if number < rounds:
         shapes.append(self._deal(number, LEAF))
       for template in map(make_template, shapes):
-        if template not in templates:
+        if template not in templates[1:]:
           templates.append(template)
-        of_stage.append(templates.index(template))
+        of_stage.append(max(i for i, known in enumerate(templates) if known == template))
     if rounds:
       templates.append(make_template(self._deal(rounds - 1, TERMINAL)))
     self.templates = tuple(templates)
@@ -121,29 +122,20 @@ class Streets:
     """Returns the hands, and their strengths on the boards of the showdowns at `ends` `[T, S]`."""
     game, tables = self.game, np.array(self.templates[template].payoff_index, int)
     boards = [np.flatnonzero(tables == table)[0] for table in np.unique(tables[tables > 0])]
+    hands = jnp.asarray(game.hole_cards, jnp.int32)
     strengths = jnp.zeros((0, game.num_infostates), jnp.int32)
     if boards:
-      strengths = self._strengths(game.on_board(ends[np.array(boards)]))
+      shown = game.on_board(ends[np.array(boards)])
+      strengths = jax.vmap(lambda board: strengths_on(game.deck, hands, board))(shown)
     return {
       "pair_weights": jnp.ones((1, 1, 1)),
       "payoffs": jnp.ones((1, 1, 1)),
       "compatible": False,
-      "hands": jnp.asarray(game.hole_cards, jnp.int32),
+      "hands": hands,
       "strengths": strengths,
       "num_cards": int(game.hole_cards.max()) + 1,
       "hands_per_card": 0,
     }
-
-  def _strengths(self, boards: jax.Array) -> jax.Array:
-    """Returns how strong hands are on `boards` `[K, k]`: `[K, H]`, -1 for those they block."""
-    hands = jnp.asarray(self.game.hole_cards)
-
-    def of(board: jax.Array) -> jax.Array:
-      cards = jnp.concatenate([hands, jnp.broadcast_to(board, (len(hands), len(board)))], axis=1)
-      blocked = (hands[:, :, None] == board).any(axis=(1, 2))
-      return jnp.where(blocked, -1, evaluate(self.game.deck, cards))
-
-    return jax.vmap(of)(boards)
 
   # Shapes.
 
@@ -237,7 +229,8 @@ class Streets:
       raise ValueError("bets added to one spot cannot be in subgames that are made on the device")
     decisions, most = 2, self._sized_raises
     for raises in reversed(range(most)):
-      slots = max(len(self._slots(r, 0, raises)) for r in range(len(game.deals) + 1))
+      rounds = range(len(game.deals) + 1)
+      slots = max(len(self._slots(r, player, raises)) for r in rounds for player in (0, 1))
       decisions = 2 + slots * decisions
       if decisions > _MOST_NODES:
         raise ValueError(

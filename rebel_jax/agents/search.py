@@ -62,5 +62,7 @@ def describe(tree: PublicTree, beliefs: Any, policy: Any) -> tuple[jax.Array, ja
   return join_levels(policy), node_beliefs(make_problem(tree, beliefs), policy)
 
 
-STATIC = ("algorithm", "leaf_values", "network", "num_rows", "average")
-searches = jit_for_each(search_and_describe, static_argnames=STATIC)
+searches = jit_for_each(
+  search_and_describe,
+  static_argnames=("algorithm", "leaf_values", "network", "num_rows", "average"),
+)

@@ -11,16 +11,18 @@ import numpy as np
 
 from games import PADDING
 from rebel_jax.agents.playing import Agent
-from rebel_jax.agents.search import STATIC, Search, describe, search_and_describe
+from rebel_jax.agents.search import Search, describe, searches
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
 from solvers import validation
+from solvers.leaf_values import normalise_beliefs
 from solvers.search.batch import sample_stop, spread_stops
 from solvers.search.shared_start import search_starts
 from solvers.search.templates import TemplateStage, TemplateSubgames
 from solvers.sweeps.levels import split_levels
+from solvers.xla.compiler_options import work_of_solving
 
 # Ways in which the first search of a hand may end, which all hands choose from.
 _KEPT_STARTS = 32
@@ -59,8 +61,8 @@ class StreetSearcher:
       iterations: of each search at most, even; 256 by default.
       algorithm: a name as in `train.py`; None for the run's `eval_algorithm`.
       depth: `"stage"` and nothing else.
-      seconds: that a search may take at most, once its program is compiled and its speed measured
-        (`prepare`); None for no limit.
+      seconds: that a search may take at most; the speed of programs is measured here, for which
+        they are compiled. None for no limit. The first round is searched once, without limit.
       average: play the average policy of each search, which is not safe, but what others may be
         told of the agent (`solvers.local_best_response`).
       num_games: how many subgames one compiled call has room for.
@@ -85,6 +87,7 @@ class StreetSearcher:
     self._leaf_values = NetworkLeafValues(make_network(policy.config, self.game))
     self._network = make_search_policy(policy.config, self.game)
     self._rules = self.game.templates()
+    self._number_of, self._possible = jax.jit(self._rules.number_of), jax.jit(self._rules.possible)
     subgames = TemplateSubgames(self._rules, self._network is not None)
     self._stages = subgames.stages
     self._starts: list[Search] = []
@@ -123,16 +126,11 @@ class StreetSearcher:
     if action == self.game.burn:
       return root, beliefs
     state = self.game.next_states(np.asarray(root)[None], np.array([action]))
-    live = np.asarray(self._rules.possible(jnp.asarray(state)))[0]
-    left = beliefs * live
-    total = left.sum(axis=1, keepdims=True)
-    # What no belief is left of may be anything that the board allows.
-    return state[0], np.where(
-      total > 0, left / np.where(total > 0, total, 1), live / live.sum(1, keepdims=True)
-    )
+    live = self._possible(jnp.asarray(state))[0]
+    return state[0], np.asarray(normalise_beliefs(beliefs * live, live))
 
   def _numbers(self, states: np.ndarray) -> np.ndarray:
-    return np.asarray(self._rules.number_of(jnp.asarray(states)))
+    return np.asarray(self._number_of(jnp.asarray(states)))
 
   def _search(
     self, number: int, states: np.ndarray, beliefs: np.ndarray, iterations: int | None = None
@@ -152,7 +150,7 @@ class StreetSearcher:
       sample_stop(key, (self.num_games,), most, algorithm.averaging, algorithm.head_start)
     )
     trees, features, successors = _made(stage, states[index].astype(np.int32))
-    policy, at_nodes, below, values = _searched(
+    policy, at_nodes, below, values = searches[work_of_solving(trees, self._leaf_values)](
       trees,
       features,
       beliefs[index].astype(trees.dtype),
@@ -241,9 +239,6 @@ def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
 def _made(stage: TemplateStage, roots: jax.Array):
   """Returns trees, features of their decisions, and successors of subgames at `roots`."""
   return stage.trees_at(roots), stage.features_at(roots), stage.successors(roots)
-
-
-_searched = jax.jit(search_and_describe, static_argnames=STATIC)
 
 
 @functools.partial(

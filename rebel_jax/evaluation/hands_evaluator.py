@@ -12,8 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.poker import Holdem
-from games.poker.betting import CALL, FIRST_BET, FOLD
+from games import PublicTree
+from games.poker import Holdem, betting
+from games.poker.betting import CALL, FOLD
 from games.poker.dealing import draw_cards
 from rebel_jax.config.config import Config
 from rebel_jax.networks.value import NetworkLeafValues
@@ -27,20 +28,24 @@ _AT_ONCE = 64  # hands
 _INTERVAL = 1.96  # standard errors, 95 %
 
 
-def preference(game: Holdem, opponent: str) -> np.ndarray:
-  """Returns how much an opponent likes each of a player's actions: `[A]`."""
-  likes = np.zeros(game.num_player_actions)
-  sizes = game.bets.thousandths.reshape(-1, game.bets.num_slots)
-  pot = FIRST_BET + int(np.abs(sizes.max(axis=0) - 1000).argmin())
-  order = {
-    "always_call": (FOLD, CALL),
-    "always_fold": (CALL, FOLD),
-    "pot_maniac": (FOLD, CALL, FIRST_BET + game.bets.num_slots, pot),
-    "uniform": (),
-  }[opponent]
-  for rank, action in enumerate(order, start=1):
-    likes[action] = rank
-  return likes
+def likes(tree: PublicTree) -> jax.Array:
+  """Returns how much each of `OPPONENTS` likes the moves of a tree of hold'em: `[K, N]`.
+
+  The pot is raised by the bet nearest to that, all-in among them.
+  """
+  states, action = jnp.asarray(tree.state), jnp.asarray(tree.action)
+  paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
+  before = paid[jnp.maximum(jnp.asarray(tree.parent), 0)]
+  off_pot = jnp.abs(paid - 3 * before) / states[:, betting.STACK]  # at most 2
+  calls, folds = action == CALL, action == FOLD
+  raises = ~calls & ~folds
+  of = {
+    "always_call": calls,
+    "uniform": jnp.zeros(len(action)),
+    "pot_maniac": raises * (3.0 - off_pot) - folds,
+    "always_fold": 2.0 * folds + calls,
+  }
+  return jnp.stack([of[name].astype(float) for name in OPPONENTS])
 
 
 class HandsEvaluator:
@@ -70,7 +75,7 @@ class HandsEvaluator:
     rules: Any = self.game.templates()
     subgames = TemplateSubgames(rules, search.network is not None)
     self._rules, self._stages = rules, subgames.stages
-    self._rounds = [jax.jit(functools.partial(play_round, s, search)) for s in self._stages]
+    self._rounds = [jax.jit(functools.partial(play_round, s, search, likes)) for s in self._stages]
     deal = functools.partial(draw_cards, self.game)
     self._deal = jax.jit(functools.partial(play_chance, rules, deal))
     self._play_out = jax.jit(functools.partial(play_out, self._stages[-1]))
@@ -94,16 +99,17 @@ class HandsEvaluator:
       progress: called with hands done and in all.
 
     Returns:
-      `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, thousandths of a big blind a hand.
+      `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, thousandths of a big blind a hand; and
+      `hands`, how many were played.
     """
-    found: dict[str, float] = {}
     batches = -(-hands // _AT_ONCE)
+    found: dict[str, float] = {"hands": batches * _AT_ONCE}
     for place, name in enumerate(opponents):
-      likes = jnp.asarray(preference(self.game, name))
+      opponent = jnp.asarray(OPPONENTS.index(name))
       won: list[np.ndarray] = []
       for batch in range(batches):
         key = jax.random.fold_in(jax.random.key(seed), batch)  # the same hands for every opponent
-        won.append(np.asarray(self._play(params, likes, key)))
+        won.append(np.asarray(self._play(params, opponent, key)))
         if progress is not None:
           progress((place * batches + batch + 1) * _AT_ONCE, len(opponents) * batches * _AT_ONCE)
       mbb = 1000 * np.concatenate(won) / self.game.rules.big_blind
@@ -111,7 +117,7 @@ class HandsEvaluator:
       found[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
     return found
 
-  def _play(self, params: Any, likes: jax.Array, key: jax.Array) -> jax.Array:
+  def _play(self, params: Any, opponent: jax.Array, key: jax.Array) -> jax.Array:
     """Returns what the agent won in each of a batch of hands, in chips."""
     keys = iter(jax.random.split(key, 2 * len(self.game.deals) + 2))
     roots = jnp.tile(jnp.asarray(self.game.initial_state(), jnp.int32), (_AT_ONCE, 1))
@@ -121,7 +127,7 @@ class HandsEvaluator:
     tables: Tables = sit_down(self._rules, roots)
     for number in range(len(self.game.deals) + 1):
       stage = self._rules.stage_template(number)
-      tables = self._rounds[stage](tables, likes, params, next(keys))
+      tables = self._rounds[stage](tables, opponent, params, next(keys))
       if number < len(self.game.deals):
         if number == len(self.game.deals) - 1:
           tables = self._play_out(tables)

@@ -107,7 +107,6 @@ def measure_hands(
       "from before"
     )
   return found | {
-    "hands": hands,
     "iterations": evaluator.iterations,
     "evaluation_seconds": round(time.monotonic() - began, 3),
   }

@@ -1,5 +1,6 @@
 """Simple players of no-limit hold'em, to test and to measure against."""
 
+import abc
 from collections.abc import Callable
 
 import numpy as np
@@ -8,7 +9,7 @@ from games.poker.hands import evaluate
 from rebel_jax.tables.chips import Call, Cards, Event, Fold, Move, RaiseTo, Table, TableRules
 
 
-class Seated:
+class Seated(abc.ABC):
   """A player who follows the hand at a table of its own.
 
   Attributes:
@@ -34,9 +35,9 @@ class Seated:
     """See `ChipPlayer`."""
     self.table.apply(event)
 
+  @abc.abstractmethod
   def act(self) -> Move:
     """See `ChipPlayer`."""
-    raise NotImplementedError
 
   def pot_raise(self) -> Move:
     """Returns a raise by the pot, to the nearest legal size; a call where nobody may raise."""

@@ -12,6 +12,7 @@ from rebel_jax.tables.chip_match import play_chip_match
 from rebel_jax.tables.chips import ChipPlayer, TableRules, make_rules
 from rebel_jax.tables.opponents import OPPONENTS, AlwaysCall
 from rebel_jax.tables.tree_player import TreePlayer
+from rebel_jax.training.setup import made_on_device
 
 # Settings of searches, for networks whose searches grow trees and for others.
 _OF_SEARCHES = {True: ("simulations", "per_update"), False: ("iterations", "algorithm", "depth")}
@@ -85,13 +86,15 @@ def seat_agent(
   Raises:
     ConfigError: its game is not hold'em from the blinds, or a setting is not for its searches.
   """
+  game = policy.config.make_game()
   known = _OF_SEARCHES[policy.config.grows]
+  if made_on_device(policy.config, game):
+    known = (*known, "seconds")
   for setting in settings:
     if setting not in known:
       raise ConfigError(
         f"{setting}={settings[setting]!r} is not for run={name!r}; allowed are: {', '.join(known)}"
       )
-  game = policy.config.make_game()
   if not isinstance(game, Holdem):
     raise ConfigError(f"run={name!r} plays {game!r}; a table of hold'em needs hold'em")
   try:

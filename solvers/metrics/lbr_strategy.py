@@ -1,26 +1,29 @@
 """What local best response plays against: an agent that can be asked for its average policy."""
 
+import abc
+
 import numpy as np
 
 from games.public_tree import Array, PublicTree
 from solvers.metrics.expected_values import check_whole
 
 
-class Strategy:
+class Strategy(abc.ABC):
   """What LBR plays against: an agent, and its average policy at every public state.
 
   A subclass says what `rows` are, and where the agent plays otherwise than by drawing from them (by
   one random iteration, say), how it moves: `act`.
   """
 
+  @abc.abstractmethod
   def start(self) -> None:
     """Begins a new hand."""
-    raise NotImplementedError
 
+  @abc.abstractmethod
   def observe(self, action: int) -> None:
     """Takes note of a public action, of whoever's move it was, chance's too."""
-    raise NotImplementedError
 
+  @abc.abstractmethod
   def rows(self, ahead: tuple[int, ...] = ()) -> Array:
     """Returns the average policy of whoever acts after further public actions `ahead`.
 
@@ -30,7 +33,6 @@ class Strategy:
     Returns:
       `[A, H]` probability of each action given each hand, zero for those that are not legal.
     """
-    raise NotImplementedError
 
   def act(self, infostate: int, rng: np.random.Generator) -> int:
     """Returns the agent's move here, drawn from `rows` unless a subclass does otherwise."""

@@ -19,12 +19,14 @@ from solvers.leaf_values import LeafValues, normalise_beliefs
 from solvers.search.batch import sample_stop, search_batch
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.sampling import leaf_probabilities
-from solvers.search.templates import TemplateStage
+from solvers.search.templates import TemplateStage, TemplateSubgames
 from solvers.sweeps.levels import Levels, split_levels
 from solvers.sweeps.problem import Problem, choose, make_problem
 
 # Draws public outcomes: (key, states [B, S], reach [B, P, H]) -> states after chance [B, S].
 Deal = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+# How much each of several players likes the moves of a tree, whoever would make them: `[K, N]`.
+Likes = Callable[[PublicTree], jax.Array]
 
 
 class Tables(NamedTuple):
@@ -62,8 +64,7 @@ class Search(NamedTuple):
 
 def sit_down(rules: Templates, roots: jax.Array) -> Tables:
   """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them."""
-  number, possible = len(roots), rules.possible(roots).astype(jnp.result_type(float))
-  prior = possible / possible.sum(axis=-1, keepdims=True)
+  number, prior = len(roots), TemplateSubgames(rules).prior(roots)
   seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)
   nothing = jnp.zeros(number, prior.dtype)
   return Tables(roots, prior, prior, nothing + 1, nothing, seat)
@@ -72,8 +73,9 @@ def sit_down(rules: Templates, roots: jax.Array) -> Tables:
 def play_round(
   stage: TemplateStage,
   search: Search,
+  likes: Likes,
   tables: Tables,
-  preference: jax.Array,
+  opponent: jax.Array,
   params: Any,
   key: jax.Array,
 ) -> Tables:
@@ -82,8 +84,9 @@ def play_round(
   Args:
     stage: of the game's templates.
     search: how the agent searches, static.
+    likes: what others like, static; they take the moves they like most, all alike.
     tables: all games; those at other stages stay as they are.
-    preference: `[A]` the other takes the legal actions of the greatest number, all alike.
+    opponent: `[]` which of them the agent plays.
     params: the networks'.
     key: consumed.
   """
@@ -113,7 +116,7 @@ def play_round(
 
   def settle(tree, reach, policy, seat):
     problem = make_problem(tree, reach)
-    other = favourites(tree, preference)
+    other = favourites(tree, likes(tree)[opponent])
     played = [policy[0]]
     for i in range(1, len(policy)):
       rows = choose(problem.moves_at(i, 0), jnp.where(seat == 0, policy[i], other[i]), policy[i])
@@ -171,12 +174,11 @@ def play_out(stage: TemplateStage, tables: Tables) -> Tables:
   )
 
 
-def favourites(tree: PublicTree, preference: jax.Array) -> Levels:
-  """Returns the policy that takes the actions of greatest `preference` `[A]`, by level `[n, 1]`."""
-  parent, action = jnp.asarray(tree.parent), jnp.asarray(tree.action)
-  n = tree.num_nodes
-  there = action >= 0
-  liked = jnp.where(there, preference[jnp.clip(action, 0, len(preference) - 1)], -jnp.inf)
+def favourites(tree: PublicTree, liked: jax.Array) -> Levels:
+  """Returns the policy that makes the moves most `liked` `[N]`, by level `[n, 1]`."""
+  parent, n = jnp.asarray(tree.parent), tree.num_nodes
+  there = parent >= 0
+  liked = jnp.where(there, liked, -jnp.inf)
   above = jnp.where(there, parent, n)
   best = jax.ops.segment_max(liked, above, n + 1)
   chosen = (there & (liked == best[above])).astype(tree.dtype)

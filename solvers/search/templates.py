@@ -59,8 +59,10 @@ class TemplateStage:
     return jax.vmap(lambda state: fill(self.rules, self.number, state))(roots)
 
   def live_leaves(self, roots: jax.Array) -> jax.Array:
-    leaves = jnp.asarray(self._template.leaves)
-    return jax.vmap(lambda state: self._states(state)[1][leaves].sum())(roots)
+    leaves = self._template.structure.leaf_nodes
+    return jax.vmap(lambda state: fill_states(self.rules, self.number, state)[1][leaves].sum())(
+      roots
+    )
 
   def features_at(self, roots: jax.Array) -> jax.Array | None:
     if not self.node_features:
@@ -68,12 +70,8 @@ class TemplateStage:
     return jax.vmap(lambda state: node_features(self.rules, self.number, state))(roots)
 
   def successors(self, roots: jax.Array) -> jax.Array:
-    leaves = jnp.asarray(self._template.leaves)
-    return jax.vmap(lambda state: self._states(state)[0][leaves])(roots)
-
-  def _states(self, state: jax.Array):
-    """Returns public states, which nodes exist, actions, and what outcomes stand for."""
-    return fill_states(self.rules, self.number, state)
+    leaves = self._template.structure.leaf_nodes
+    return jax.vmap(lambda state: fill_states(self.rules, self.number, state)[0][leaves])(roots)
 
 
 @jax.tree_util.register_dataclass

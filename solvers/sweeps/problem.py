@@ -166,7 +166,7 @@ class Problem:
     """Returns which infostates the rules allow at the leaves, `[L, P, H]`, or None for all."""
     if self.tree.possible is None:
       return None
-    return jnp.asarray(self.tree.possible)[self.tree.leaf_nodes]
+    return jnp.asarray(self.tree.possible)[self.tree.structure.leaf_nodes]
 
   def leaf_reach(self, own: Levels, player: int) -> jax.Array:
     """Returns `player`'s reach at the leaves with root beliefs and chance: `[L, H]`."""

@@ -12,6 +12,7 @@ import games
 import solvers
 from games import PADDING
 from games.poker import abstraction, betting
+from games.poker.betting import CALL
 from games.stack import stack_trees
 from games.template import fill, node_features
 from solvers.search.batch import search_batch
@@ -81,7 +82,7 @@ def walk(game, number_of_walks=WALKS, seed=0):
     trees = fill_all(game, number, states[standing])
     yield number, states[standing[: there.sum()]], trees
     for row, walker in enumerate(np.flatnonzero(there)):
-      if template.leaves.size:
+      if template.structure.num_leaves:
         live = trees.leaf_nodes[row][trees.leaf_actor[row] != PADDING]
         below = trees.state[row][live]
         chips = below[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
@@ -151,6 +152,21 @@ def test_filled_templates_are_the_builders_trees(name, x64):
   assert (
     len(sizes) > len(met) or game.templates().one_start
   )  # what is legal differs from hand to hand
+
+
+def test_the_first_round_shares_its_template_with_no_other():
+  """Without blinds it has the shape of the next one, and yet hands start in it alone."""
+  game = games.make("small_holdem", ranks="9TJQKA", deals=(1, 1))
+  rules = game.templates()
+  first = rules.templates[0]
+  assert [template == first for template in rules.templates] == [True, False, True, False, False]
+  checked = game.state_after((CALL, CALL))
+  burnt = (game.burn,) if game.burns(checked[None])[0] else ()
+  deal = game.first_deal + int(
+    np.flatnonzero(game.legal_deals(game.state_after((CALL, CALL, *burnt))[None])[0])[0]
+  )
+  states = np.stack([game.initial_state(), game.state_after((CALL, CALL, *burnt, deal))])
+  assert np.asarray(rules.number_of(jnp.asarray(states))).tolist() == [0, 2]
 
 
 def test_starts_are_drawn_from_what_was_asked_for():

@@ -25,6 +25,7 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 
 HANDS, BATCHES = 512, 6
+ACTIONS = (CALL, CALL + 1, CALL + 2)  # the last two are the pot and all-in
 
 
 class Nothing:
@@ -43,18 +44,17 @@ def small():
   return game, games.build_public_tree(game)
 
 
-def likes(game, action):
-  """Returns a preference for one action."""
-  return jnp.zeros(game.num_player_actions).at[action].set(1.0)
+def likes(tree):
+  """Returns what players like who prefer one of the actions to all others: `[K, N]`."""
+  action = jnp.asarray(tree.action)
+  return jnp.stack([(action == liked).astype(float) for liked in ACTIONS])
 
 
-def exact(game, tree, preference, seat):
+def exact(tree, opponent, seat):
   """Returns what uniform play wins in `seat` from the other, by expected values on the tree."""
   problem = make_problem(tree, tree.prior)
   uniform = join_levels(problem.uniform_policy())
-  # Actions are numbered alike in trees and templates; chance's are never asked for.
-  liked = jnp.zeros(game.num_actions).at[: len(preference)].set(preference)
-  other = join_levels(favourites(tree, liked))
+  other = join_levels(favourites(tree, likes(tree)[opponent]))
   mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
   policy = np.where((mover == 1 - seat)[:, None], np.asarray(other), np.asarray(uniform))
   values = solvers.expected_values(tree, policy)[seat]
@@ -64,7 +64,7 @@ def exact(game, tree, preference, seat):
 
 @functools.cache
 def program():
-  """Returns what plays hands with an agent that does not search, given what the other likes."""
+  """Returns what plays hands with an agent that does not search, given which other."""
   game, _ = small()
   rules = game.templates()
   stages = TemplateSubgames(rules).stages
@@ -74,41 +74,44 @@ def program():
   deal = functools.partial(draw_cards, game)
 
   @jax.jit
-  def play(key, liked):
+  def play(key, opponent):
     keys = jax.random.split(key, 3)
     tables = sit_down(rules, root)
-    tables = play_round(stages[rules.stage_template(0)], search, tables, liked, None, keys[0])
+    tables = play_round(
+      stages[rules.stage_template(0)], search, likes, tables, opponent, None, keys[0]
+    )
     tables = play_out(stages[-1], tables)
     tables = play_chance(rules, deal, tables, keys[1])
-    return play_round(stages[rules.stage_template(1)], search, tables, liked, None, keys[2])
+    return play_round(
+      stages[rules.stage_template(1)], search, likes, tables, opponent, None, keys[2]
+    )
 
   return play
 
 
-def played(action):
+def played(opponent):
   """Returns what the agent won: `[hands]`, and its seats."""
-  liked = likes(small()[0], action)
-  found = [program()(jax.random.key(i), liked) for i in range(BATCHES)]
+  found = [program()(jax.random.key(i), jnp.asarray(opponent)) for i in range(BATCHES)]
   assert all(float(tables.weight.max()) == 0 for tables in found)  # every hand has ended
   return np.concatenate([x.won for x in found]), np.concatenate([x.seat for x in found])
 
 
-@pytest.mark.parametrize("action", [CALL, CALL + 1, CALL + 2])
-def test_the_mean_is_the_exact_value(action):
-  game, tree = small()
-  won, seats = played(action)
+@pytest.mark.parametrize("opponent", range(len(ACTIONS)))
+def test_the_mean_is_the_exact_value(opponent):
+  tree = small()[1]
+  won, seats = played(opponent)
   for seat in (0, 1):
     own = won[seats == seat]
     error = own.std(ddof=1) / np.sqrt(len(own))
-    value = exact(game, tree, likes(game, action), seat)
+    value = exact(tree, opponent, seat)
     assert abs(own.mean() - value) < 4 * error + 1e-3
-    wrong = exact(game, tree, likes(game, action), 1 - seat)  # control: the other's seat
+    wrong = exact(tree, opponent, 1 - seat)  # control: the other's seat
     assert abs(own.mean() - wrong) > 4 * error
 
 
 def test_favourites_are_shared():
-  game, tree = small()
-  policy = join_levels(favourites(tree, jnp.zeros(game.num_actions)))
+  tree = small()[1]
+  policy = join_levels(favourites(tree, jnp.zeros(tree.num_nodes)))
   uniform = join_levels(make_problem(tree, tree.prior).uniform_policy())
   parent = np.asarray(tree.parent)
   decided = np.asarray(tree.kind)[np.maximum(parent, 0)] < games.CHANCE

@@ -1,0 +1,66 @@
+"""What agents of large games win from simple players: who these are, and what a row says."""
+
+import jax
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.poker.betting import CALL, FOLD
+from rebel_jax.config.config import Config
+from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator, likes
+from rebel_jax.training.setup import make_targets
+from rebel_jax.training.targets.target import init_params
+from solvers.search.open_play import favourites
+from solvers.sweeps.levels import join_levels
+
+
+@pytest.fixture(scope="module")
+def river():
+  """Bets of many sizes, numbered otherwise after each raise."""
+  game = games.make(
+    "river_endgame_holdem", board="9sTsJsQsQh", ranks="89TJQ", suits="sh", bets="hunl", stack=9_000
+  )
+  return game, games.build_public_tree(game)
+
+
+def moves(tree, opponent):
+  """Returns which actions an opponent may take at each decision, by node."""
+  policy = join_levels(favourites(tree, likes(tree)[OPPONENTS.index(opponent)]))[:, 0]
+  found = {}
+  for child in np.flatnonzero((np.asarray(tree.parent) >= 0) & (np.asarray(policy) > 0)):
+    found.setdefault(int(tree.parent[child]), set()).add(int(tree.action[child]))
+  return {node: taken for node, taken in found.items() if tree.kind[node] < games.CHANCE}
+
+
+def test_the_pot_is_raised_after_every_raise(river):
+  game, tree = river
+  rules = solvers.LBRRules(("CP",))
+  taken = moves(tree, "pot_maniac")
+  expected = {node: {rules.moves(game, np.asarray(tree.state)[node])[-1]} for node in taken}
+  assert taken == expected
+  assert len({action for actions in taken.values() for action in actions}) > 3
+
+
+def test_the_others_do_as_they_are_called(river):
+  game, tree = river
+  assert set.union(*moves(tree, "always_call").values()) == {CALL}
+  for node, taken in moves(tree, "always_fold").items():
+    facing = bool(game.rules.may_fold(np.asarray(tree.state)[node][None])[0])
+    assert taken == {FOLD if facing else CALL}
+  for node, taken in moves(tree, "uniform").items():
+    assert len(taken) == game.legal_actions(np.asarray(tree.state)[node][None])[0].sum()
+
+
+def test_what_is_measured_is_said():
+  config = Config().replace(
+    game="small_holdem", game_params=(("ranks", "TJQK"), ("suits", "sh"), ("stack", 300)),
+    depth="stage", hidden_layers=1, width=16,
+  )  # fmt: skip
+  params = init_params(make_targets(config, config.make_game()), jax.random.key(0))
+  evaluator = HandsEvaluator(config, iterations=2)
+  found = evaluator.measure(params, hands=10, opponents=("always_fold", "pot_maniac"), seed=1)
+  assert found["hands"] == 64  # a batch
+  assert found["won_mbb_always_fold"] > 0 < found["won_mbb_pot_maniac_interval"]
+  again = evaluator.measure(params, hands=10, opponents=("pot_maniac",), seed=1)
+  assert again["won_mbb_pot_maniac"] == found["won_mbb_pot_maniac"]
