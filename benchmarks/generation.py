@@ -149,8 +149,7 @@ def measure(options: Options) -> dict:
     jax.block_until_ready(lanes)
     seconds = time.perf_counter() - start
     rates.append(2 * int(stats.solves) / seconds)
-    rows = int(stats.rows) * settings.num_iterations
-    flops.append(rows * flops_per_row(network) / seconds)
+    flops.append(float(stats.asked) * flops_per_row(network) / seconds)
     room = sum(layer.num_rows for layer in settings.layers)
     live.append(int(stats.rows) / (room * num_devices * options.steps))
   matmul = max(matmul, matmul_flops_per_second())

@@ -151,8 +151,9 @@ class GrowingPlay:
     lanes = self._ask(lanes, found, active, ask_key)
     lanes = self._play(slots, lanes, played, play_key)
     examples = self._examples(table, asked, solved, active)
-    number = found.asked.total.sum() / (self.search.rounds * self.search.updates_per_round)
-    stats = SelfPlayStats(active.sum(dtype=jnp.int32), number.astype(jnp.int32))
+    rows = found.asked.total.sum()
+    in_each = rows / (self.search.rounds * self.search.updates_per_round)
+    stats = SelfPlayStats(active.sum(dtype=jnp.int32), in_each.astype(jnp.int32), 1.0 * rows)
     return Played(lanes, (examples,), stats)
 
   def _take(self, lanes: GrowingLanes) -> tuple[GrowingLanes, Question, jax.Array]:

@@ -193,8 +193,9 @@ class PerfectPlay:
       taken=taken,
     )
     solves = sum(batch.active.sum(dtype=jnp.int32) for batch in examples)
-    rows = found.total.sum() / (self.search.rounds * self.search.updates_per_round)
-    stats = SelfPlayStats(jnp.asarray(solves, jnp.int32), rows.astype(jnp.int32))
+    rows = found.total.sum()
+    in_each = rows / (self.search.rounds * self.search.updates_per_round)
+    stats = SelfPlayStats(jnp.asarray(solves, jnp.int32), in_each.astype(jnp.int32), 1.0 * rows)
     return Played(lanes, tuple(examples), stats)
 
   def search_all(self, params: Any, states: jax.Array, key: jax.Array) -> Found:

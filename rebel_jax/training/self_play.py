@@ -108,10 +108,17 @@ class SelfPlay:
 
 
 class SelfPlayStats(NamedTuple):
-  """Counts of one step: subgames solved, and leaves evaluated in each iteration."""
+  """Counts of one step.
+
+  Attributes:
+    solves: subgames solved.
+    rows: leaves evaluated in each iteration.
+    asked: rows of all iterations that the network was asked for, in floating point.
+  """
 
   solves: jax.Array
   rows: jax.Array
+  asked: jax.Array
 
 
 class Searched(NamedTuple):
@@ -281,7 +288,11 @@ def _serve(
   return Played(
     lanes=Lanes(next_roots, next_beliefs, turn),
     searched=(Searched(trees, node_features, beliefs, active, average, result),),
-    stats=SelfPlayStats(active.sum(dtype=jnp.int32), result.num_rows),
+    stats=SelfPlayStats(
+      solves=active.sum(dtype=jnp.int32),
+      rows=result.num_rows,
+      asked=1.0 * result.num_rows * num_iterations,
+    ),
   )
 
 
