@@ -9,6 +9,7 @@ import numpy as np
 
 from games.poker import Deck, Holdem
 from games.poker.holdem import PAID
+from rebel_jax.networks.hand_order import HandOrder, order_hands
 from rebel_jax.networks.value import ValueNetwork, product
 
 
@@ -33,11 +34,26 @@ class Table(NamedTuple):
     return cls(game.deck.ranks, game.deck.suits, board, game.rules.stack)
 
 
+class Encoded(NamedTuple):
+  """A poker network's encoding of public features.
+
+  Attributes:
+    hidden: `[R, width]` their share of the first layer.
+    hands: the board and the order of hands on it.
+    pot: `[R, 1]` chips.
+  """
+
+  hidden: jax.Array
+  hands: HandOrder
+  pot: jax.Array
+
+
 class CardNetwork(ValueNetwork):
   """An MLP whose public input is numbers about the betting and embeddings of the cards shown.
 
   A card's embedding is the sum of its rank's, its suit's and its own, and a board's that of its
-  cards' (Brown et al. 2019, "Deep Counterfactual Regret Minimization", appendix C).
+  cards' (Brown et al. 2019, "Deep Counterfactual Regret Minimization", appendix C). Suits are
+  renamed and hands ordered by strength, so that boards which are alike look alike (`HandOrder`).
 
   Attributes:
     table: see `Table`.
@@ -57,46 +73,37 @@ class CardNetwork(ValueNetwork):
       for name, rows in shapes.items()
     }
 
-  def encode(self, features: jax.Array) -> Any:
-    """Returns the first layer's share of the public features `[R, F]`: `[R, width]`."""
+  def encode(self, features: jax.Array) -> Encoded:
+    """Returns what the public features `[R, F]` say."""
     deck = Deck(self.table.ranks, self.table.suits)
+    scalars, shown = features[:, : -deck.num_cards], features[:, -deck.num_cards :]
+    hands = order_hands(deck, deck.hole_cards(self.table.board), shown)
     rank, suit = np.divmod(np.arange(deck.num_cards), len(deck.suits))
     rows = self.embeddings["rank"][rank] + self.embeddings["suit"][suit] + self.embeddings["card"]
-    scalars, shown = features[:, : -deck.num_cards], features[:, -deck.num_cards :]
-    cards = product(shown, rows, self.precision)
-    return self.public(jnp.concatenate([scalars, cards], axis=-1))
+    cards = product(hands.shown, rows, self.precision)
+    hidden = self.public(jnp.concatenate([scalars, cards], axis=-1))
+    return Encoded(hidden, hands, self.unit(features))
 
-  def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
-    """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
+  def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
+    """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first.
+
+    Outputs are those of hands, `[R, H]`, or of moves and hands, `[R, A * H]`.
+    """
+    rows, h = encoded.hands.order.shape
+    ordered = jnp.take_along_axis(beliefs.reshape(rows, 2, h), encoded.hands.order[:, None], axis=2)
     # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones.
-    beliefs = beliefs * (beliefs.shape[-1] // 2)
-    return super().decode(encoded, beliefs, **how)
+    outputs = super().decode(encoded.hidden, ordered.reshape(rows, 2 * h) * h, **how)
+    moves = outputs.reshape(rows, -1, h)
+    return jnp.take_along_axis(moves, encoded.hands.place[:, None], axis=2).reshape(rows, -1)
 
-
-class Encoded(NamedTuple):
-  """A poker value network's encoding of public features: `[R, width]`, `[R, H]` and `[R, 1]`."""
-
-  hidden: jax.Array
-  live: jax.Array
-  pot: jax.Array
+  def unit(self, features: jax.Array) -> jax.Array:
+    """Returns the chips in the pot, `[R, 1]`."""
+    return features[:, PAID].sum(axis=-1, keepdims=True) * self.table.stack
 
 
 class PokerValueNetwork(CardNetwork):
   """Values in chips, learned in pots; a hand that holds a card of the board is worth nothing."""
 
-  def encode(self, features: jax.Array) -> Encoded:
-    """Returns what the public features `[R, F]` say."""
-    deck = Deck(self.table.ranks, self.table.suits)
-    hands = deck.hole_cards(self.table.board)
-    shown = features[:, -deck.num_cards :]
-    live = (1.0 - shown[:, hands[:, 0]]) * (1.0 - shown[:, hands[:, 1]])
-    return Encoded(super().encode(features), live, self.unit(features))
-
   def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns values `[R, H]` in chips from `encode`'s result and beliefs `[R, 2 * H]`."""
-    outputs = super().decode(encoded.hidden, beliefs, **how)
-    return outputs * encoded.live * encoded.pot
-
-  def unit(self, features: jax.Array) -> jax.Array:
-    """Returns the chips in the pot, `[R, 1]`."""
-    return features[:, PAID].sum(axis=-1, keepdims=True) * self.table.stack
+    return super().decode(encoded, beliefs, **how) * encoded.hands.live * encoded.pot

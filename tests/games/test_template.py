@@ -38,7 +38,7 @@ def make_turn(**changes):
   return games.make("turn_endgame_holdem", **SMALL | dict(board="QsKhAdQh") | changes)
 
 
-# A river has one template; other games one for each round, deal, and deal to hands that are all-in.
+# A river has one template; others one for each round, deal, and deals to hands that are all-in.
 GAMES = {
   "river": lambda: make_river().vary(**VARY),
   "turn": make_turn,
@@ -72,6 +72,7 @@ def walk(game, number_of_walks=WALKS, seed=0):
   """
   rules, rng = game.templates(), np.random.default_rng(seed)
   states = np.array(rules.starts(jax.random.key(seed), number_of_walks), np.int32)
+  rounds = np.zeros(number_of_walks, int)
   # Rounds that share a template are met one after the other.
   for number, template in list(enumerate(rules.templates)) * max(len(game.deals), 1):
     there = np.asarray(rules.number_of(jnp.asarray(states))) == number
@@ -86,8 +87,11 @@ def walk(game, number_of_walks=WALKS, seed=0):
         live = trees.leaf_nodes[row][trees.leaf_actor[row] != PADDING]
         below = trees.state[row][live]
         chips = below[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
-        wanted = (chips, chips.max(), chips.min())[walker % 3]
+        # All-in in the first round, or in the second, or in the third.
+        most = walker >> rounds[walker] & 1
+        wanted = chips.max() if most else chips.min() if walker < number_of_walks // 2 else chips
         states[walker] = below[rng.choice(np.flatnonzero(chips == wanted))]
+        rounds[walker] += template.decides
 
 
 def check_filled(game, state, tree, own=None):
@@ -159,7 +163,7 @@ def test_the_first_round_shares_its_template_with_no_other():
   game = games.make("small_holdem", ranks="9TJQKA", deals=(1, 1))
   rules = game.templates()
   first = rules.templates[0]
-  assert [template == first for template in rules.templates] == [True, False, True, False, False]
+  assert [i for i, template in enumerate(rules.templates) if template == first] == [0, 2]
   checked = game.state_after((CALL, CALL))
   burnt = (game.burn,) if game.burns(checked[None])[0] else ()
   deal = game.first_deal + int(
