@@ -203,8 +203,6 @@ def make_trainer(
     rows = max(stage.most_live, round(lanes * stage.most_live * play.rows_fraction))
     # Subgames of one stage are alike, so rows for a share of the lanes serve no more than that.
     share = play.rows_fraction if search.depth == "stage" else 1.0
-    if not stage.decides and not stage.depth_limited:
-      share /= 2  # hands that are all-in are met once in a game, and in few games
     layers.append(
       Layer(
         num_rows=rows,
