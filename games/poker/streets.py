@@ -209,7 +209,7 @@ class Streets:
     go_on = functools.partial(
       self._decision, number, 1 - actor, facing=True, raises=raises + 1, acted=True
     )
-    if raises < self._sized_raises:
+    if raises < self.sized_raises:
       for slot in self._slots(number, actor, raises):
         node.children.append((FIRST_BET + slot, go_on(all_in=False)))
     if bets.max_raises is None or raises < bets.max_raises:
@@ -230,7 +230,7 @@ class Streets:
     return np.flatnonzero(table[key]).tolist()
 
   @functools.cached_property
-  def _sized_raises(self) -> int:
+  def sized_raises(self) -> int:
     """How many raises of a size, not all-in, a round has at most."""
     bets, rules, fresh = self.game.bets, self.game.rules, self.game.fresh
     limits = [x for x in (bets.max_raises, bets.all_in_after) if x is not None]
@@ -263,7 +263,7 @@ class Streets:
       )
     if len(game.parameters()["added_bets"]):
       raise ValueError("bets added to one spot cannot be in subgames that are made on the device")
-    decisions, most = 2, self._sized_raises
+    decisions, most = 2, self.sized_raises
     for raises in reversed(range(most)):
       rounds = range(len(game.deals) + 1)
       slots = max(len(self._slots(r, player, raises)) for r in rounds for player in (0, 1))
