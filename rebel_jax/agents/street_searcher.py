@@ -42,6 +42,7 @@ class StreetSearcher:
 
   Attributes:
     game: the rules.
+    with_sizes: the same, of whose public states roots are.
     num_iterations: of each search at most; one player's update is one.
     first_root: at which hands start.
   """
@@ -82,16 +83,17 @@ class StreetSearcher:
     iterations = _ITERATIONS if iterations is None else iterations
     name = policy.config.evaluation.eval_algorithm if algorithm is None else algorithm
     check_algorithm("algorithm", name)
-    self.game: Any = _with_sizes(policy.config.make_game())
+    self.game: Any = policy.config.make_game()
+    self.with_sizes = _with_sizes(self.game)
     self.num_iterations = validation.check_even("iterations", iterations)
     self.num_games = validation.check_integer("num_games", num_games)
-    self.first_root: Any = self.game.initial_state()
+    self.first_root: Any = self.with_sizes.initial_state()
     self._params, self._average = policy.params, average
     self._key = jax.random.key(seed)
     self._algorithm = make_algorithm(policy.config, name)
     self._leaf_values = NetworkLeafValues(make_network(policy.config, self.game))
     self._network = make_search_policy(policy.config, self.game)
-    self._rules = self.game.templates()
+    self._rules: Any = self.with_sizes.templates()
     self._number_of, self._possible = jax.jit(self._rules.number_of), jax.jit(self._rules.possible)
     subgames = TemplateSubgames(self._rules, self._network is not None)
     self._stages = subgames.stages
@@ -129,9 +131,9 @@ class StreetSearcher:
 
     Where the card burned has been left out already, there is nothing to do.
     """
-    if action == self.game.burn:
+    if action == self.with_sizes.burn:
       return root, beliefs
-    state = self.game.next_states(np.asarray(root)[None], np.array([action]))
+    state = self.with_sizes.next_states(np.asarray(root)[None], np.array([action]))
     live = self._possible(jnp.asarray(state))[0]
     return state[0], np.asarray(normalise_beliefs(beliefs * live, live))
 

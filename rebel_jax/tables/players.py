@@ -106,7 +106,7 @@ def seat_agent(
   searcher = make_searcher(policy, seed=seed, **settings)
   how = off_tree or "nearest"
   if isinstance(searcher, StreetSearcher):
-    how, game = off_tree or "add", searcher.game  # whose states hold the sizes of bets
+    how, game = off_tree or "add", searcher.with_sizes
   elif how == "add":
     raise ConfigError(f"off_tree='add' is not for run={name!r}, whose trees are written out")
   player = TreePlayer(game, searcher.agent(seed=seed), off_tree=how, seed=seed)

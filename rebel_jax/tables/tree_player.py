@@ -40,7 +40,7 @@ class TreePlayer(Seated):
       player: plays them.
       off_tree: how the other's bets are answered that the tree lacks. `add` puts the bet in the
         place of the closest of the tree as a share of the pot, and searches the round again; for
-        players that search rounds made where play leads, the tree's sizes being those of `game`.
+        players that search rounds made where play leads (`StreetSearcher.with_sizes` is `game`).
         `nearest` takes it for the closest, `map` for one of both neighbours at random
         (`games.poker.map_bet`).
       seed: of that choice.

@@ -50,7 +50,7 @@ def searcher():
 
 def seat(number, *, seed=0):
   agent = searcher().agent(seed=seed)
-  player = TreePlayer(searcher().game, agent, off_tree="add")
+  player = TreePlayer(searcher().with_sizes, agent, off_tree="add")
   player.start(number, player.game.deck.parse("KsQh"))
   return player
 
