@@ -6,6 +6,7 @@ searches, the subgames at any public states, and none of them is written out bef
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -135,6 +136,7 @@ class Templates(Protocol):
     ...
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))  # a program that asks twice traces it once
 def fill_states(
   rules: Templates, number: int, state: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
