@@ -171,6 +171,7 @@ def fill_states(
   return tuple(joined)  # type: ignore[return-value]
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   """Returns the subgame at a public state, of the shape of a template.
 

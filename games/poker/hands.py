@@ -126,8 +126,9 @@ def strengths_on(deck: Deck, hands: Any, board: Any) -> Any:
   """Returns how strong `hands` `[H, 2]` are on a `board` `[k]`: `[H]`, -1 for those it blocks."""
   xp: Any = board.__array_namespace__()
   blocked = (hands[:, :, None] == board).any(axis=(1, 2))
-  # The masks of hands are those on all boards.
-  masks = suit_masks(deck, hands) | suit_masks(deck, board[None])
+  masks = suit_masks(deck, hands)  # the same on all boards
+  if len(board):
+    masks = masks | suit_masks(deck, board[None])
   return xp.where(blocked, -1, strengths(masks))
 
 
