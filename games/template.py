@@ -6,6 +6,7 @@ searches, the subgames at any public states, and none of them is written out bef
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -25,7 +26,7 @@ class Template:
 
   Attributes:
     structure: levels and runs, as in `PublicTree`.
-    action: `[N]` of each node, -1 at the root and where outcomes of chance are drawn.
+    action: `[N]` of each node, -1 at the root and on levels where outcomes of chance are drawn.
     kind: `[N]` of each node where it exists: who moves, `LEAF` or `TERMINAL`.
     payoff_index: `[T]` table of each terminal node, as `Templates.pair_columns` has them.
   """
@@ -118,10 +119,11 @@ class Templates(Protocol):
     """Returns the states after `actions` `[n]`, and after what must follow: `[n, S]`."""
     ...
 
-  def outcomes(self, template: int, state: jax.Array) -> tuple[jax.Array, jax.Array] | None:
-    """Returns outcomes `[K]` of chance at a root `[S]`, and how many each stands for `[K]`.
+  def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Draws outcomes of chance `[n]`, and returns how many each stands for `[n]`.
 
-    None where a template names all of them.
+    Called where a template does not name them. `above` `[n, S]` are the states they are drawn at;
+    at level 1 all are the root's.
     """
     ...
 
@@ -134,6 +136,7 @@ class Templates(Protocol):
     ...
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))  # a program that asks twice traces it once
 def fill_states(
   rules: Templates, number: int, state: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
@@ -150,16 +153,14 @@ def fill_states(
   """
   template = rules.templates[number]
   structure = template.structure
-  drawn = rules.outcomes(number, state)
   states, exists = [state[None]], [jnp.ones(1, bool)]
   actions, stands_for = [jnp.full(1, -1)], [jnp.ones(1)]
   for i, level in enumerate(structure.levels[1:], start=1):
     first, last = structure.offsets[i : i + 2]
-    action = jnp.asarray(template.action[first:last])
-    weight = jnp.ones(level.size)
-    if i == 1 and drawn is not None:
-      action, weight = drawn
     above = states[-1][level.parents]
+    action, weight = jnp.asarray(template.action[first:last]), jnp.ones(level.size)
+    if template.action[first] < 0:
+      action, weight = rules.outcomes(i, above)
     there = exists[-1][level.parents] & rules.is_legal(above, action)
     moved = rules.next_states(above, action)
     states.append(jnp.where(there[:, None], moved, above))
@@ -170,6 +171,7 @@ def fill_states(
   return tuple(joined)  # type: ignore[return-value]
 
 
+@functools.partial(jax.jit, static_argnums=(0, 1))
 def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   """Returns the subgame at a public state, of the shape of a template.
 

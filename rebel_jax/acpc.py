@@ -44,8 +44,10 @@ class Options:
     simulations: Simulations of each search of a network whose searches grow trees; None for the
       run's eval_simulations.
     per_update: Simulations for each update of such searches; None for the run's eval_per_update.
-    off_tree: What bets are taken for that the agent's tree lacks, nearest for the closest one as a
-      share of the pot, map for one of both neighbours at random.
+    off_tree: How bets are answered that the agent's tree lacks, add to search the round again with
+      the bet in it, nearest to take it for the closest one as a share of the pot, map for one of
+      both neighbours at random; None for add where subgames are made as play meets them, else
+      nearest.
     seed: Seed of the player's moves; None for another one each time.
     timeout: Seconds to wait for a line of the dealer's.
     connect_timeout: Seconds to wait for the dealer to come.
@@ -62,7 +64,7 @@ class Options:
   seconds: Annotated[float | None, allowed.optional(allowed.number())] = None
   simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
   per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
-  off_tree: Annotated[str, allowed.one_of(OFF_TREE)] = "nearest"
+  off_tree: Annotated[str | None, allowed.optional(allowed.one_of(OFF_TREE))] = None
   seed: Annotated[int | None, allowed.optional(allowed.integer(0, 2**32 - 1))] = None
   timeout: Annotated[float, allowed.number(1e6)] = 600.0
   connect_timeout: Annotated[float, allowed.number(1e6)] = 10.0

@@ -45,7 +45,10 @@ def own_tree(game, state, own=None):
   own = own_game(game, state) if own is None else own
   row = own_state(game, state)
   possible = np.asarray(game.templates().possible(np.asarray(state)[None])[0])
-  return build_from_state(own, row, depth="stage", possible=possible)
+  rules = game.templates()
+  template = rules.templates[int(rules.number_of(np.asarray(state)[None])[0])]
+  all_in = not template.decides and not template.structure.num_leaves
+  return build_from_state(own, row, depth=None if all_in else "stage", possible=possible)
 
 
 def by_path(tree, burn, *, before_burn=False):

@@ -128,6 +128,24 @@ class BetSizes:
     kinds, amounts = self._table
     return np.where(kinds == _POT, amounts, 0)
 
+  def apart(self, rounds: int) -> "BetSizes":
+    """Returns the same sizes listed for each player, each of `rounds` and each number of raises.
+
+    Then each decision's `thousandths` are its own, and may be changed alone.
+    """
+    limits = [most for most in (self.max_raises, self.all_in_after) if most is not None]
+    raises = max(self.kinds.shape[2], min(limits, default=0))
+
+    def listed(sizes: Sizes) -> Sizes:
+      counts = [sizes[min(row, len(sizes) - 1)] if sizes else () for row in range(rounds)]
+      return tuple(
+        tuple(row[min(count, len(row) - 1)] if row else () for count in range(raises))
+        for row in counts
+      )
+
+    first, second = listed(self._players[0]), listed(self._players[-1])
+    return dataclasses.replace(self, fractions=first, second=second)
+
   def amounts(self, rules: Betting, states: Rows, fractions: Rows | None = None) -> Rows:
     """Returns what each size raises to: `[n, num_slots + 1]` chips, all-in last, -1 where none.
 

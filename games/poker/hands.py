@@ -125,9 +125,11 @@ def evaluate(deck: Deck, cards: Any) -> Any:
 def strengths_on(deck: Deck, hands: Any, board: Any) -> Any:
   """Returns how strong `hands` `[H, 2]` are on a `board` `[k]`: `[H]`, -1 for those it blocks."""
   xp: Any = board.__array_namespace__()
-  shown = xp.broadcast_to(board, (len(hands), len(board)))
   blocked = (hands[:, :, None] == board).any(axis=(1, 2))
-  return xp.where(blocked, -1, evaluate(deck, xp.concatenate([hands, shown], axis=1)))
+  masks = suit_masks(deck, hands)  # the same on all boards
+  if len(board):
+    masks = masks | suit_masks(deck, board[None])
+  return xp.where(blocked, -1, strengths(masks))
 
 
 def category_name(strength: int) -> str:

@@ -1,4 +1,4 @@
-"""Hold'em's subgames as templates: a round of betting, a deal, or a river dealt to all-in hands."""
+"""Hold'em's subgames as templates: a round of betting, a deal, or all deals to all-in hands."""
 
 import functools
 import math
@@ -20,14 +20,16 @@ from games.template import Node, Template, make_template
 
 _FOLD_TABLE, _SHOWDOWN_TABLE = 0, 1
 _MOST_NODES = 20_000  # of a template: a program of more takes minutes to compile
+_MOST_BOARDS = 2_000  # that all-in hands are shown on, unless the next card is the last
 
 
 class Streets:
   """The templates of a game of hold'em; see `games.template.Templates`.
 
   Rounds of one shape share a template, such as flop and turn; so do deals of as many cards. The
-  first template is that of the first round alone, in which hands start; the last is the deal after
-  which hands that are all-in are shown.
+  first template is that of the first round alone, in which hands start. Hands that are all-in have
+  templates with all deals that are left: the next deal as others have it, and where flops are drawn
+  one card after each of its outcomes. Boards that are too many go from deal to deal instead.
 
   Args:
     game: hold'em.
@@ -46,13 +48,16 @@ class Streets:
     for number in range(rounds + 1):
       shapes = [self._betting(number)]
       if number < rounds:
-        shapes.append(self._deal(number, LEAF))
+        shapes.append(self._deal(number))
       for template in map(make_template, shapes):
         if template not in templates[1:]:
           templates.append(template)
         of_stage.append(max(i for i, known in enumerate(templates) if known == template))
-    if rounds:
-      templates.append(make_template(self._deal(rounds - 1, TERMINAL)))
+    self._all_in = np.array(of_stage)
+    for number in range(rounds):
+      if (root := self._runout(number)) is not None:
+        self._all_in[2 * number + 1] = len(templates)
+        templates.append(make_template(root))
     self.templates = tuple(templates)
     self._of_stage = np.array(of_stage)
 
@@ -69,14 +74,16 @@ class Streets:
     """Returns which template the betting of a round has."""
     return int(self._of_stage[2 * number])
 
+  def runout_template(self, number: int) -> int | None:
+    """Returns which template has all deals from `number` on to all-in hands, None if none has."""
+    found = int(self._all_in[2 * number + 1])
+    return found if found != self._of_stage[2 * number + 1] else None
+
   def number_of(self, states: jax.Array) -> jax.Array:
     """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
-    stage, last = self.game.stages(states), len(self.game.deals) - 1
-    number = jnp.asarray(self._of_stage)[stage]
-    if last < 0:
-      return number
+    stage = self.game.stages(states)
     all_in = self.game.rules.highest(states) == states[:, betting.STACK]
-    return jnp.where((stage == 2 * last + 1) & all_in, len(self.templates) - 1, number)
+    return jnp.where(all_in, jnp.asarray(self._all_in)[stage], jnp.asarray(self._of_stage)[stage])
 
   def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
     """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
@@ -103,12 +110,16 @@ class Streets:
     turned = with_columns(after, {betting.ACTOR: 1 - after[:, betting.ACTOR]})
     return jnp.where(self.game.burns(after)[:, None], turned, after)
 
-  def outcomes(self, template: int, state: jax.Array) -> tuple[jax.Array, jax.Array] | None:
-    """Returns the flops that a search looks at, and how many each stands for; None for all."""
-    if -1 not in self.templates[template].action[1:]:
-      return None
-    sets, stand_for = draw_flops(self.game.deck, self.game.flops, state[-1])
-    return self.game.first_deal + sets, stand_for
+  def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Draws the flops that a search looks at, or a card after each; see `Templates.outcomes`."""
+    game, draw = self.game, above[0, -1]
+    if level == 1:
+      sets, stand_for = draw_flops(game.deck, game.flops, draw)
+      return game.first_deal + sets, stand_for
+    free = ~game.dealing.shown(game.on_board(above))
+    likes = jax.random.uniform(jax.random.fold_in(jax.random.key(draw), level), free.shape)
+    card = jnp.argmax(jnp.where(free, likes, -1.0), axis=1)
+    return game.first_deal + card, free.sum(axis=1).astype(float)
 
   def possible(self, states: jax.Array) -> jax.Array:
     """Returns which hands the board leaves: `[n, P, H]`."""
@@ -139,13 +150,38 @@ class Streets:
 
   # Shapes.
 
-  def _deal(self, number: int, kind: int) -> Node:
-    game, root = self.game, Node(CHANCE)
-    drawn = game.flops if game.deals[number] > 1 else None
-    count = len(game.dealing.sets[number]) if drawn is None else drawn
-    for outcome in range(count):
-      action = game.first_deal + outcome if drawn is None else -1
-      root.children.append((action, Node(kind, _SHOWDOWN_TABLE + outcome)))
+  def _deal(self, number: int) -> Node:
+    """Returns one deal, and what follows it as leaves."""
+    root = Node(CHANCE)
+    for action in self._outcomes(number):
+      root.children.append((action, Node(LEAF)))
+    return root
+
+  def _outcomes(self, number: int) -> list[int]:
+    """Returns the actions of a deal, -1 for those that are drawn."""
+    game = self.game
+    if game.deals[number] > 1 and game.flops is not None:
+      return [-1] * game.flops
+    return [game.first_deal + outcome for outcome in range(len(game.dealing.sets[number]))]
+
+  def _runout(self, number: int) -> Node | None:
+    """Returns the deals from `number` on and showdowns after them, None if they are too many."""
+    last = len(self.game.deals) - 1
+    later = [
+      self._outcomes(k) if self.game.flops is None else [-1] for k in range(number + 1, last + 1)
+    ]
+    outcomes = [self._outcomes(number), *later]
+    if later and math.prod(map(len, outcomes)) > _MOST_BOARDS:
+      return None
+    root = Node(CHANCE)
+    level = [root]
+    for actions in outcomes[:-1]:
+      for node in level:
+        node.children = [(action, Node(CHANCE)) for action in actions]
+      level = [child for node in level for _, child in node.children]
+    for place, node in enumerate(level):
+      first = _SHOWDOWN_TABLE + place * len(outcomes[-1])
+      node.children = [(a, Node(TERMINAL, first + k)) for k, a in enumerate(outcomes[-1])]
     return root
 
   def _betting(self, number: int) -> Node:
@@ -173,7 +209,7 @@ class Streets:
     go_on = functools.partial(
       self._decision, number, 1 - actor, facing=True, raises=raises + 1, acted=True
     )
-    if raises < self._sized_raises:
+    if raises < self.sized_raises:
       for slot in self._slots(number, actor, raises):
         node.children.append((FIRST_BET + slot, go_on(all_in=False)))
     if bets.max_raises is None or raises < bets.max_raises:
@@ -194,7 +230,7 @@ class Streets:
     return np.flatnonzero(table[key]).tolist()
 
   @functools.cached_property
-  def _sized_raises(self) -> int:
+  def sized_raises(self) -> int:
     """How many raises of a size, not all-in, a round has at most."""
     bets, rules, fresh = self.game.bets, self.game.rules, self.game.fresh
     limits = [x for x in (bets.max_raises, bets.all_in_after) if x is not None]
@@ -227,7 +263,7 @@ class Streets:
       )
     if len(game.parameters()["added_bets"]):
       raise ValueError("bets added to one spot cannot be in subgames that are made on the device")
-    decisions, most = 2, self._sized_raises
+    decisions, most = 2, self.sized_raises
     for raises in reversed(range(most)):
       rounds = range(len(game.deals) + 1)
       slots = max(len(self._slots(r, player, raises)) for r in rounds for player in (0, 1))

@@ -116,6 +116,22 @@ def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
   return states
 
 
+def size_columns_at(game: Any, state: np.ndarray) -> dict[int, int]:
+  """Returns where a public state `[S]` holds the bet sizes of the decision there: columns by slot.
+
+  Of a game whose states hold them (`Fresh.bets`).
+  """
+  table = game.bets.thousandths
+  players, rounds, raises, _ = table.shape
+  key = (
+    min(int(state[betting.ACTOR]), players - 1),
+    min(int(state[betting.ROUND]), rounds - 1),
+    min(int(state[betting.RAISES]), raises - 1),
+  )
+  first = game.size_columns.start + int(np.ravel_multi_index((*key, 0), table.shape))
+  return {slot: first + slot for slot in np.flatnonzero(table[key]).tolist()}
+
+
 def _range(name: str, value: Any) -> tuple[int, int]:
   found = re.fullmatch(r"(\d{1,9})-(\d{1,9})", value) if isinstance(value, str) else None
   low, high = (int(found[1]), int(found[2])) if found else (1, 0)

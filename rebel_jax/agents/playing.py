@@ -6,7 +6,7 @@ makes search safe is that nobody knows which. An opponent's action that this pol
 leaves no belief; all infostates that the rules allow are then equally likely.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -61,6 +61,7 @@ class Agent:
     self._root_beliefs: np.ndarray = self._prior
     self._search: Search | None = None
     self._node = 0
+    self._kept: tuple[np.ndarray, int] | None = None  # of moves before the last search, until where
 
   def start(self, player: int, infostate: int) -> None:
     """Begins a new game in seat `player`, holding `infostate`.
@@ -71,7 +72,7 @@ class Agent:
     check_seat(self._prior, player, infostate)
     self.player, self.infostate = player, infostate
     self._root, self._root_beliefs = self.searcher.first_root, self._prior
-    self._search, self._node = None, 0
+    self._search, self._node, self._kept = None, 0, None
 
   @property
   def pending(self) -> bool:
@@ -83,7 +84,7 @@ class Agent:
     """The PBS's beliefs, `[P, H]`: what an observer who knows both policies thinks."""
     if self.searcher.only_deals(self._root):
       return self._root_beliefs
-    return self._found().beliefs[self._node]
+    return self._as_played(self._found().beliefs[self._node])
 
   def node(self) -> tuple[Search, int]:
     """Returns the search that the agent is in, made now if need be, and the node of its tree."""
@@ -125,8 +126,48 @@ class Agent:
     leaf = np.flatnonzero((nodes == self._node) & (search.tree.leaf_actor != PADDING))
     if leaf.size:
       self._root = search.successor[leaf[0]]
-      self._root_beliefs = np.asarray(search.leaf_beliefs[leaf[0]])
-      self._search, self._node = None, 0
+      self._root_beliefs = self._as_played(np.asarray(search.leaf_beliefs[leaf[0]]))
+      self._search, self._node, self._kept = None, 0, None
+
+  def search_again(self, change: Callable[[Any], Any]) -> None:
+    """Searches the subgame anew after a change to the state of its root.
+
+    The same moves lead to where play is. Those that the agent made keep the probabilities that they
+    were made with.
+
+    Args:
+      change: returns the new root, in which the moves made so far are legal too.
+    """
+    self._root = change(self._root)
+    if self._search is None:
+      return
+    path, played = self._search.tree.history(self._node), self._played()
+    self._search, self._node = None, 0
+    for action in path:
+      self._node = child_after(self._found().tree, self._node, action)
+    self._kept = played, self._node
+
+  def _played(self) -> np.ndarray:
+    """Returns how likely the agent's moves since the root were, by infostate: `[H]`."""
+    search, node = self._found(), self._node
+    played, first = self._kept or (np.ones(search.policy.shape[1]), 0)
+    while node != first:
+      parent = int(search.tree.parent[node])
+      if search.tree.kind[parent] == self.player:
+        played = played * search.policy[node]
+      node = parent
+    return played
+
+  def _as_played(self, beliefs: np.ndarray) -> np.ndarray:
+    """Returns beliefs `[P, H]` where play is, its own by what it played, not by a later search."""
+    if self._kept is None:
+      return beliefs
+    own = self._root_beliefs[self.player] * self._played()
+    if own.sum() <= 0:
+      return beliefs
+    changed = np.array(beliefs)
+    changed[self.player] = own / own.sum()
+    return changed
 
   def _found(self) -> Search:
     if self._search is None:

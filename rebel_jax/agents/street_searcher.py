@@ -1,5 +1,6 @@
 """Searches of hold'em whose subgames are made where play leads, and that keep to a time."""
 
+import dataclasses
 import functools
 import time
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import PADDING
+from games.poker.holdem import Holdem
 from rebel_jax.agents.playing import Agent
 from rebel_jax.agents.search import Search, describe, searches
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -35,9 +37,12 @@ class StreetSearcher:
 
   A search runs until the iteration whose policy is played, and no further. The first round of a
   hand, which is always the same, is searched once; every hand plays one of 32 of its iterations.
+  Roots hold the sizes of bets (`Holdem.size_columns`), and one that is changed there is searched by
+  the same program.
 
   Attributes:
     game: the rules.
+    with_sizes: the same, of whose public states roots are.
     num_iterations: of each search at most; one player's update is one.
     first_root: at which hands start.
   """
@@ -62,7 +67,8 @@ class StreetSearcher:
       algorithm: a name as in `train.py`; None for the run's `eval_algorithm`.
       depth: `"stage"` and nothing else.
       seconds: that a search may take at most; the speed of programs is measured here, for which
-        they are compiled. None for no limit. The first round is searched once, without limit.
+        they are compiled. None for no limit. The first search of a hand is made once for all hands,
+        without limit.
       average: play the average policy of each search, which is not safe, but what others may be
         told of the agent (`solvers.local_best_response`).
       num_games: how many subgames one compiled call has room for.
@@ -78,15 +84,16 @@ class StreetSearcher:
     name = policy.config.evaluation.eval_algorithm if algorithm is None else algorithm
     check_algorithm("algorithm", name)
     self.game: Any = policy.config.make_game()
+    self.with_sizes = _with_sizes(self.game)
     self.num_iterations = validation.check_even("iterations", iterations)
     self.num_games = validation.check_integer("num_games", num_games)
-    self.first_root: Any = self.game.initial_state()
+    self.first_root: Any = self.with_sizes.initial_state()
     self._params, self._average = policy.params, average
     self._key = jax.random.key(seed)
     self._algorithm = make_algorithm(policy.config, name)
     self._leaf_values = NetworkLeafValues(make_network(policy.config, self.game))
     self._network = make_search_policy(policy.config, self.game)
-    self._rules = self.game.templates()
+    self._rules: Any = self.with_sizes.templates()
     self._number_of, self._possible = jax.jit(self._rules.number_of), jax.jit(self._rules.possible)
     subgames = TemplateSubgames(self._rules, self._network is not None)
     self._stages = subgames.stages
@@ -106,8 +113,9 @@ class StreetSearcher:
     for number in np.unique(numbers).tolist():
       members = np.flatnonzero(numbers == number)
       if number == 0:
-        found |= {int(member): self._start() for member in members}
-        continue
+        usual = (states[members] == self.first_root).all(axis=1)
+        found |= {int(member): self._start() for member in members[usual]}
+        members = members[~usual]
       for first in range(0, len(members), self.num_games):
         chunk = members[first : first + self.num_games]
         for member, search in zip(chunk, self._search(number, states[chunk], beliefs[chunk])):
@@ -123,9 +131,9 @@ class StreetSearcher:
 
     Where the card burned has been left out already, there is nothing to do.
     """
-    if action == self.game.burn:
+    if action == self.with_sizes.burn:
       return root, beliefs
-    state = self.game.next_states(np.asarray(root)[None], np.array([action]))
+    state = self.with_sizes.next_states(np.asarray(root)[None], np.array([action]))
     live = self._possible(jnp.asarray(state))[0]
     return state[0], np.asarray(normalise_beliefs(beliefs * live, live))
 
@@ -203,7 +211,7 @@ class StreetSearcher:
     """Measures how long searches take, and limits their iterations so that they keep to a time."""
     states = _one_of_each(self._stages, jnp.asarray(self.first_root, jnp.int32)[None])
     for number, stage in enumerate(self._stages):
-      if not stage.decides or number == 0 or states[number] is None:
+      if not stage.decides or states[number] is None:
         continue
       state = np.asarray(states[number])
       beliefs = np.asarray(TemplateSubgames(self._rules).prior(jnp.asarray(state)))
@@ -216,6 +224,13 @@ class StreetSearcher:
       each = max(took[2] - took[1], 1e-4) / (2 * _TIMED)
       most = int((seconds - took[1]) / each) // 2 * 2
       self._limits[number] = max(2, min(self.num_iterations, most))
+
+
+def _with_sizes(game: Any) -> Holdem:
+  """Returns the game with the sizes of bets in its public states, each decision's its own."""
+  bets = game.bets.apart(len(game.deals) + 1)
+  spread = 0.0 if game.fresh.bets is None else game.fresh.bets
+  return game.replace(bets=bets, fresh=dataclasses.replace(game.fresh, bets=spread))
 
 
 def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:

@@ -220,7 +220,7 @@ _HUNL_SMALL = Config().replace(
   },
   hidden_layers=4,
   width=256,
-  buffer_size=32_768,
+  buffer_size=16_384,
   examples=250_000,
   max_seconds=3_600.0,
   evaluate_every=0,

@@ -78,7 +78,7 @@ class HandsEvaluator:
     self._rounds = [jax.jit(functools.partial(play_round, s, search, likes)) for s in self._stages]
     deal = functools.partial(draw_cards, self.game)
     self._deal = jax.jit(functools.partial(play_chance, rules, deal))
-    self._play_out = jax.jit(functools.partial(play_out, self._stages[-1]))
+    self._play_out = [jax.jit(functools.partial(play_out, s)) for s in self._stages]
 
   def measure(
     self,
@@ -129,7 +129,7 @@ class HandsEvaluator:
       stage = self._rules.stage_template(number)
       tables = self._rounds[stage](tables, opponent, params, next(keys))
       if number < len(self.game.deals):
-        if number == len(self.game.deals) - 1:
-          tables = self._play_out(tables)
+        if (runout := self._rules.runout_template(number)) is not None:
+          tables = self._play_out[runout](tables)
         tables = self._deal(tables, next(keys))
     return tables.won

@@ -1,5 +1,6 @@
 """Networks for hold'em: cards on the board as embeddings, values in pots (ReBeL, appendix E)."""
 
+import math
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -9,7 +10,11 @@ import numpy as np
 
 from games.poker import Deck, Holdem
 from games.poker.holdem import PAID
+from rebel_jax.networks.hand_order import HandOrder, order_hands
 from rebel_jax.networks.value import ValueNetwork, product
+
+_LEAST_POT = 1e-4  # of a stack: rows of padding have none
+_HALF = math.log(math.expm1(0.5))  # of which the softplus is a half
 
 
 class Table(NamedTuple):
@@ -19,25 +24,42 @@ class Table(NamedTuple):
     ranks, suits: the deck.
     board: cards that lie at the start and whose hands are therefore no infostates.
     stack: chips that can be lost.
+    dead: chips in the pot that are neither player's.
   """
 
   ranks: str
   suits: str
   board: tuple[int, ...]
   stack: int
+  dead: int = 0
 
   @classmethod
   def of(cls, game: Holdem) -> "Table":
     """Returns the table that `game` is played at."""
     board = () if game.every_hand else game.board
-    return cls(game.deck.ranks, game.deck.suits, board, game.rules.stack)
+    return cls(game.deck.ranks, game.deck.suits, board, game.rules.stack, game.rules.dead)
+
+
+class Encoded(NamedTuple):
+  """A poker network's encoding of public features.
+
+  Attributes:
+    hidden: `[R, width]` their share of the first layer.
+    hands: the board and the order of hands on it.
+    paid: `[R, 2]` each player's chips in the pot, own ones first.
+  """
+
+  hidden: jax.Array
+  hands: HandOrder
+  paid: jax.Array
 
 
 class CardNetwork(ValueNetwork):
   """An MLP whose public input is numbers about the betting and embeddings of the cards shown.
 
   A card's embedding is the sum of its rank's, its suit's and its own, and a board's that of its
-  cards' (Brown et al. 2019, "Deep Counterfactual Regret Minimization", appendix C).
+  cards' (Brown et al. 2019, "Deep Counterfactual Regret Minimization", appendix C). Suits are
+  renamed and hands ordered by strength, so that boards which are alike look alike (`HandOrder`).
 
   Attributes:
     table: see `Table`.
@@ -57,45 +79,53 @@ class CardNetwork(ValueNetwork):
       for name, rows in shapes.items()
     }
 
-  def encode(self, features: jax.Array) -> Any:
-    """Returns the first layer's share of the public features `[R, F]`: `[R, width]`."""
-    deck = Deck(self.table.ranks, self.table.suits)
-    rank, suit = np.divmod(np.arange(deck.num_cards), len(deck.suits))
-    rows = self.embeddings["rank"][rank] + self.embeddings["suit"][suit] + self.embeddings["card"]
-    scalars, shown = features[:, : -deck.num_cards], features[:, -deck.num_cards :]
-    cards = product(shown, rows, self.precision)
-    return self.public(jnp.concatenate([scalars, cards], axis=-1))
-
-  def decode(self, encoded: Any, beliefs: jax.Array, **how: Any) -> jax.Array:
-    """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
-    # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones.
-    beliefs = beliefs * (beliefs.shape[-1] // 2)
-    return super().decode(encoded, beliefs, **how)
-
-
-class Encoded(NamedTuple):
-  """A poker value network's encoding of public features: `[R, width]`, `[R, H]` and `[R, 1]`."""
-
-  hidden: jax.Array
-  live: jax.Array
-  pot: jax.Array
-
-
-class PokerValueNetwork(CardNetwork):
-  """Values in chips, learned in pots; a hand that holds a card of the board is worth nothing."""
-
   def encode(self, features: jax.Array) -> Encoded:
     """Returns what the public features `[R, F]` say."""
     deck = Deck(self.table.ranks, self.table.suits)
-    hands = deck.hole_cards(self.table.board)
-    shown = features[:, -deck.num_cards :]
-    live = (1.0 - shown[:, hands[:, 0]]) * (1.0 - shown[:, hands[:, 1]])
-    return Encoded(super().encode(features), live, self.unit(features))
+    scalars, shown = features[:, : -deck.num_cards], features[:, -deck.num_cards :]
+    hands = order_hands(deck, deck.hole_cards(self.table.board), shown)
+    rank, suit = np.divmod(np.arange(deck.num_cards), len(deck.suits))
+    rows = self.embeddings["rank"][rank] + self.embeddings["suit"][suit] + self.embeddings["card"]
+    cards = product(hands.shown, rows, self.precision)
+    # Chips are fractions of the stack, in which small pots all look alike; what is left to bet, in
+    # pots, tells them apart.
+    paid = features[:, PAID]
+    left = 1 - paid.max(axis=-1, keepdims=True)
+    left = jnp.log1p(left / jnp.maximum(paid.sum(axis=-1, keepdims=True), _LEAST_POT))
+    hidden = self.public(jnp.concatenate([scalars, left, cards], axis=-1))
+    return Encoded(hidden, hands, paid * self.table.stack)
+
+  def inputs(self, beliefs: jax.Array) -> jax.Array:
+    """Returns what the first layer sees of beliefs `[R, 2 * H]`."""
+    # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones. The
+    # squares of a root sum to as many, however few hands there are.
+    return super().inputs(beliefs) * math.sqrt(beliefs.shape[-1] // 2)
+
+  def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
+    """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first.
+
+    Outputs are those of hands, `[R, H]`, or of moves and hands, `[R, A * H]`.
+    """
+    rows, h = encoded.hands.order.shape
+    ordered = jnp.take_along_axis(beliefs.reshape(rows, 2, h), encoded.hands.order[:, None], axis=2)
+    outputs = super().decode(encoded.hidden, ordered.reshape(rows, 2 * h), **how)
+    moves = outputs.reshape(rows, -1, h)
+    return jnp.take_along_axis(moves, encoded.hands.place[:, None], axis=2).reshape(rows, -1)
+
+
+class PokerValueNetwork(CardNetwork):
+  """Values in chips, learned in pots.
+
+  No hand is worth less than its chips in the pot, as it may be folded; one that holds a card of the
+  board is worth nothing.
+  """
 
   def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns values `[R, H]` in chips from `encode`'s result and beliefs `[R, 2 * H]`."""
-    outputs = super().decode(encoded.hidden, beliefs, **how)
-    return outputs * encoded.live * encoded.pot
+    outputs = super().decode(encoded, beliefs, **how)
+    pot = encoded.paid.sum(axis=-1, keepdims=True)
+    values = pot * nn.softplus(outputs + _HALF) - encoded.paid[:, :1] - self.table.dead / 2
+    return values * encoded.hands.live
 
   def unit(self, features: jax.Array) -> jax.Array:
     """Returns the chips in the pot, `[R, 1]`."""

@@ -179,6 +179,10 @@ class ValueNetwork(nn.Module):
     """
     return self.public(features)
 
+  def inputs(self, beliefs: jax.Array) -> jax.Array:
+    """Returns what the first layer sees of beliefs `[R, 2 * H]`."""
+    return with_roots(beliefs, self.belief_roots)
+
   def decode(
     self, encoded: Any, beliefs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
   ) -> jax.Array:
@@ -193,7 +197,7 @@ class ValueNetwork(nn.Module):
     Returns:
       `[R, H]`.
     """
-    x = with_roots(beliefs, self.belief_roots)
+    x = self.inputs(beliefs)
     if kernel is not None:
       return self._in_one_kernel(encoded, x, interpret=kernel == "interpret")
     dtype = beliefs.dtype  # what happens between products is in full precision

@@ -5,6 +5,7 @@ from typing import Any
 
 from games.poker.holdem import Holdem
 from rebel_jax.agents.agent import make_searcher
+from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
@@ -42,7 +43,7 @@ def make_chip_player(
   name_or_run: str,
   *,
   rules: dict[str, Any] | None = None,
-  off_tree: str = "nearest",
+  off_tree: str | None = None,
   seed: int = 0,
   **settings: Any,
 ) -> Seating:
@@ -52,7 +53,8 @@ def make_chip_player(
     name_or_run: one of `OPPONENTS`, or a run's folder or a network that comes with the package,
       whose game is hold'em from the blinds.
     rules: of opponents: what `make_rules` takes; networks know what they play.
-    off_tree: what a network's agent takes bets for that its tree lacks, as for `TreePlayer`.
+    off_tree: how a network's agent answers bets that its tree lacks, as for `TreePlayer`; None for
+      `add` where rounds are made where play leads, else `nearest`.
     seed: of the player's moves.
     settings: of a network's searches, as for `make_searcher`.
 
@@ -79,7 +81,7 @@ def make_chip_player(
 
 
 def seat_agent(
-  policy: Policy, name: str, *, off_tree: str = "nearest", seed: int = 0, **settings: Any
+  policy: Policy, name: str, *, off_tree: str | None = None, seed: int = 0, **settings: Any
 ) -> Seating:
   """Returns the agent of a network as a player of hands; `name` it for errors.
 
@@ -101,5 +103,11 @@ def seat_agent(
     rules = TableRules.of(game)
   except ValueError as error:
     raise ConfigError(f"run={name!r} does not play from the blinds: {error}") from None
-  agent = make_searcher(policy, seed=seed, **settings).agent(seed=seed)
-  return Seating(TreePlayer(game, agent, off_tree=off_tree, seed=seed), rules, searches=True)
+  searcher = make_searcher(policy, seed=seed, **settings)
+  how = off_tree or "nearest"
+  if isinstance(searcher, StreetSearcher):
+    how, game = off_tree or "add", searcher.with_sizes
+  elif how == "add":
+    raise ConfigError(f"off_tree='add' is not for run={name!r}, whose trees are written out")
+  player = TreePlayer(game, searcher.agent(seed=seed), off_tree=how, seed=seed)
+  return Seating(player, rules, searches=True)

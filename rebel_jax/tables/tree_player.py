@@ -4,17 +4,20 @@ A second hand is kept in the tree's bets. Sizes cross over as shares of the pot 
 after a bet that the tree lacks the two pots differ.
 """
 
+from typing import Any
+
 import numpy as np
 
 from games import CHANCE, TERMINAL
 from games.poker import betting
 from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
+from games.poker.variation import size_columns_at
 from rebel_jax.agents.match import Player
 from rebel_jax.tables.chips import Call, Cards, Deal, Event, Fold, Move, RaiseTo, Table, TableRules
 from rebel_jax.tables.opponents import Seated
 
-OFF_TREE = ("nearest", "map")
+OFF_TREE = ("add", "nearest", "map")
 
 
 class TreePlayer(Seated):
@@ -35,8 +38,11 @@ class TreePlayer(Seated):
     Args:
       game: the tree's rules, from the blinds.
       player: plays them.
-      off_tree: what the other's bets are taken for: `nearest`, the closest of the tree as a share
-        of the pot; `map`, one of both neighbours at random (`games.poker.map_bet`).
+      off_tree: how the other's bets are answered that the tree lacks. `add` puts the bet in the
+        place of the closest of the tree as a share of the pot, and searches the round again; for
+        players that search rounds made where play leads (`StreetSearcher.with_sizes` is `game`).
+        `nearest` takes it for the closest, `map` for one of both neighbours at random
+        (`games.poker.map_bet`).
       seed: of that choice.
 
     Raises:
@@ -45,6 +51,8 @@ class TreePlayer(Seated):
     super().__init__(TableRules.of(game), seed=seed)
     if off_tree not in OFF_TREE:
       raise ValueError(f"off_tree={off_tree!r} is unknown; known: {', '.join(OFF_TREE)}")
+    if off_tree == "add" and not hasattr(player, "search_again"):
+      raise ValueError(f"off_tree='add' needs a player that searches each round, not {player!r}")
     self.game, self.player, self.off_tree = game, player, off_tree
     self.lost = False
     self._state = game.initial_state()
@@ -128,7 +136,36 @@ class TreePlayer(Seated):
     shares = [(to - highest) / (2 * highest) for to in bets.values()]
     if self.off_tree == "map":
       return int(self.rng.choice(list(bets), p=map_bet(share, shares)))
+    if self.off_tree == "add":
+      self._add(share)
+      bets = self._tree_bets()
+      shares = [(to - highest) / (2 * highest) for to in bets.values()]
     return list(bets)[int(np.argmin(np.abs(np.array(shares) - share)))]
+
+  def _add(self, share: float) -> None:
+    """Makes one size of the decision that play is at a bet of `share` of the pot, if none is."""
+    game, state = self.game, self._state
+    columns = size_columns_at(game, state)
+    thousandths = max(int(np.floor(1000 * share + 0.5)), 1)
+    known = {slot: int(state[column]) for slot, column in columns.items()}
+    if thousandths in known.values() or state[betting.RAISES] >= game.templates().sized_raises:
+      return
+    slot = min(known, key=lambda slot: abs(known[slot] - thousandths), default=None)
+    if slot is None:
+      return
+    column, changed = columns[slot], state.copy()
+    changed[column] = thousandths
+    if game.amounts(changed[None])[0, slot] < 0:
+      return  # it is all-in, or as much as another size
+
+    def change(root: np.ndarray) -> np.ndarray:
+      root = np.array(root)
+      root[column] = thousandths
+      return root
+
+    self._state = changed
+    player: Any = self.player
+    player.search_again(change)
 
   def _at_table(self, action: int) -> Move:
     """Returns the move at the table that stands for the tree's action."""

@@ -169,17 +169,16 @@ def _sort_board(
 
 def _sort(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
   """Returns along the last axis the order, and how many are less, and less or equal."""
-  order = jnp.argsort(values, axis=-1)
-  ordered = jnp.take_along_axis(values, order, axis=-1)
+  ordered = jnp.sort(values, axis=-1)
 
-  def count(row, own, side):
-    return jnp.searchsorted(row, own, side=side)
+  def count(side: str) -> jax.Array:
+    places: Any = functools.partial(jnp.searchsorted, side=side)
+    return (places if values.ndim == 1 else jax.vmap(places))(ordered, values)
 
-  if values.ndim == 1:
-    return order, count(ordered, values, "left"), count(ordered, values, "right")
-  low, high = (
-    jax.vmap(functools.partial(count, side=side))(ordered, values) for side in ("left", "right")
-  )
+  low, high = count("left"), count("right")
+  # Numbers alone are sorted several times as fast on a CPU as numbers with their places.
+  number = values.shape[-1]
+  order = jnp.sort(low * number + jnp.arange(number), axis=-1) % number
   return order, low, high
 
 

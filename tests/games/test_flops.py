@@ -13,6 +13,7 @@ import pytest
 import games
 import solvers
 from games.poker import Deck, flops
+from games.poker.betting import CALL, FIRST_BET
 from games.template import fill
 from solvers.search.batch import search_batch
 from tests.own_games import own_tree
@@ -150,3 +151,30 @@ def test_numbers_of_flops_that_are_refused():
     with pytest.raises(ValueError, match=message) as error:
       make_game(**changes)
     assert "\n" not in str(error.value)
+
+
+def test_all_in_hands_are_worth_what_they_are_on_all_boards(x64):
+  """On average over flops and over a turn and a river drawn after each."""
+  game = make_game(ranks="TQKA", flops=5)
+  rules = game.templates()
+  state = game.state_after((FIRST_BET + game.bets.num_slots, CALL))  # all-in, and called
+  number = int(rules.number_of(state[None])[0])
+  assert number == rules.runout_template(0)
+  weights = np.random.default_rng(0).exponential(size=(2, game.num_infostates))
+  beliefs = jnp.asarray(weights / weights.sum(axis=1, keepdims=True))
+  whole = jax.tree.map(lambda x: jnp.asarray(x)[None], own_tree(game, state))
+  (right,) = np.asarray(values_of(whole, beliefs))
+  assert whole.terminal_nodes.size == math.comb(12, 3) * 9 * 8
+
+  draws = 3_000
+  states = jnp.tile(jnp.asarray(state), (draws, 1)).at[:, -1].set(jnp.arange(draws))
+  trees = jax.jit(jax.vmap(functools.partial(fill, rules, number)))(states)
+  assert trees.terminal_nodes.shape[1] == 5
+  found = np.asarray(values_of(trees, beliefs))
+  error = found.std(axis=0) / math.sqrt(draws)
+  assert (np.abs(found.mean(axis=0) - right) < 5 * error).all()
+  # Control: a card that is drawn stands for itself alone.
+  ends = trees.terminal_nodes[0]
+  alone = trees.chance_probability.at[:, ends].divide(8)
+  alone = np.asarray(values_of(dataclasses.replace(trees, chance_probability=alone), beliefs))
+  assert (np.abs(alone.mean(axis=0) - right) > 5 * error).any()

@@ -224,7 +224,9 @@ def test_bets_off_the_tree_may_be_mapped_at_random():
   expected = map_bet(140 / 200, [0.5, 1.0, 9.5])
   assert counts[2] == 0
   assert counts / 400 == pytest.approx(expected, abs=0.08)
-  with pytest.raises(ValueError, match="off_tree='add' is unknown; known: nearest, map"):
+  with pytest.raises(ValueError, match="off_tree='x' is unknown; known: add, nearest, map"):
+    seat(Scripted(), off_tree="x")
+  with pytest.raises(ValueError, match="off_tree='add' needs a player that searches each round"):
     seat(Scripted(), off_tree="add")
 
 

@@ -1,0 +1,58 @@
+"""Boards and hands as a network for hold'em sees them: the same for all boards that are alike."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.poker import Deck
+from games.poker.cards import RANKS
+from games.poker.hands import strengths, suit_masks
+
+
+class HandOrder(NamedTuple):
+  """A board with its suits renamed, and hands in the order of their strength on it.
+
+  Suits are renamed so that boards which differ by the names of suits are one board. Hands go from
+  the weakest to the strongest, those that the board blocks first; equal ones go by their renamed
+  cards. So a place in that order means much the same on every board, and what a network learns of
+  the best hands on one board holds on all.
+
+  Attributes:
+    shown: `[R, cards]` which renamed cards are on the board, 1 or 0.
+    live: `[R, H]` 1 for hands that the board leaves, else 0; in the game's order.
+    order: `[R, H]` the hand at each place.
+    place: `[R, H]` each hand's place.
+  """
+
+  shown: jax.Array
+  live: jax.Array
+  order: jax.Array
+  place: jax.Array
+
+
+def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
+  """Returns how hands `[H, 2]` rank on boards; `shown` `[R, cards]` says which cards lie there."""
+  rows, num_suits = len(shown), len(deck.suits)
+  bits = np.zeros((deck.num_cards, num_suits), np.int32)
+  bits[np.arange(deck.num_cards), deck.suit_of] = 1 << deck.rank_of
+  board = (shown[:, :, None] * bits).sum(axis=1).astype(jnp.int32)  # ranks shown of each suit
+  # Suits with the highest cards first; those with equal ones, or none, stay as they are.
+  suits = jnp.argsort(-board, axis=1)
+  renamed = jnp.argsort(suits, axis=1)
+  by_suit = shown.reshape(rows, len(deck.ranks), num_suits)
+  by_suit = jnp.take_along_axis(by_suit, suits[:, None], axis=2)
+  live = (1.0 - shown[:, hands[:, 0]]) * (1.0 - shown[:, hands[:, 1]])
+  strength = strengths(board[:, None] | suit_masks(deck, hands))
+  strength = jnp.where(live > 0, strength, -1)
+  cards = deck.rank_of[hands] * num_suits + renamed[:, deck.suit_of[hands]]
+  equal = cards.max(axis=-1) * len(RANKS) * num_suits + cards.min(axis=-1)
+  # Numbers alone are sorted several times as fast on a CPU as numbers with their places.
+  places = jax.vmap(jnp.searchsorted)
+  weaker = places(jnp.sort(strength, axis=1), strength)
+  keys = weaker * len(RANKS) ** 2 * num_suits**2 + equal
+  place = places(jnp.sort(keys, axis=1), keys)
+  hand = jnp.broadcast_to(jnp.arange(len(hands)), place.shape)
+  order = jnp.zeros_like(place).at[jnp.arange(rows)[:, None], place].set(hand)
+  return HandOrder(by_suit.reshape(rows, -1), live, order, place)

@@ -1,0 +1,166 @@
+"""Bets that a tree lacks, answered by searching the round again with the bet in it."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from games.poker import betting
+from games.poker.abstraction import HUNL_SMALL, BetSizes
+from games.poker.holdem import CALL, FIRST_BET
+from games.poker.variation import size_columns_at
+from rebel_jax.agents import agent as agent_module
+from rebel_jax.agents.search import searches
+from rebel_jax.agents.street_searcher import StreetSearcher
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.config import Config
+from rebel_jax.tables import players
+from rebel_jax.tables.chip_match import play_chip_match
+from rebel_jax.tables.chips import Call, Deal, RaiseTo
+from rebel_jax.tables.opponents import Uniform
+from rebel_jax.tables.players import seat_agent
+from rebel_jax.tables.tree_player import TreePlayer
+from rebel_jax.training.setup import make_targets
+from rebel_jax.training.targets.target import init_params
+from tests.own_games import own_tree
+
+# Two rounds from blinds of 50 and 100, the pot or all-in; the big blind acts first in the second.
+GAME = dict(ranks="TJQK", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=1_000)
+ITERATIONS = 8
+
+
+@functools.cache
+def policy():
+  """A network that has learned nothing."""
+  params = tuple((GAME | dict(bets=(1.0,))).items())
+  config = Config().replace(
+    game="small_holdem", game_params=params, depth="stage", hidden_layers=1, width=16
+  )
+  return Policy(
+    config, init_params(make_targets(config, config.make_game()), jax.random.key(0)), {}
+  )
+
+
+@functools.cache
+def searcher():
+  return StreetSearcher(policy(), iterations=ITERATIONS)
+
+
+def seat(number, *, seed=0):
+  agent = searcher().agent(seed=seed)
+  player = TreePlayer(searcher().with_sizes, agent, off_tree="add")
+  player.start(number, player.game.deck.parse("KsQh"))
+  return player
+
+
+def test_sizes_listed_for_each_decision_are_the_same_sizes():
+  apart = HUNL_SMALL.apart(4)
+  assert apart.thousandths.shape == (2, 4, 2, 1)
+  assert (apart.thousandths == 1_000).all()
+  sizes = BetSizes((((0.5, 1.0), (0.75,)), ((1.0,),)), second=(((2.0,),),))
+  table = sizes.apart(3).thousandths
+  assert table.shape == (2, 3, 2, 2)
+  assert table[0].tolist() == [[[500, 1000], [750, 0]], [[1000, 0]] * 2, [[1000, 0]] * 2]
+  assert table[1].tolist() == [[[2000, 0]] * 2] * 3
+  assert (sizes.all_in, sizes.max_raises) == (sizes.apart(3).all_in, sizes.apart(3).max_raises)
+
+
+@pytest.mark.parametrize("chips", [210, 237, 433, 880])
+def test_the_bet_is_in_the_tree_that_is_searched(chips):
+  player = seat(1)
+  player.observe(RaiseTo(chips))
+  state, agent = player._state, player.player
+  assert state[betting.PAID_0] == chips
+  search, node = agent.node()
+  assert search.tree.state[node][betting.PAID_0] == chips
+  np.testing.assert_array_equal(search.tree.state[node], state)
+  # The tree is the builder's of a game that has this size at this decision and nowhere else.
+  game, root = player.game, np.asarray(agent._root)
+  changed = root != searcher().first_root
+  assert changed.sum() == 1
+  assert changed[list(size_columns_at(game, root).values())].sum() == 1
+  referee = own_tree(game, root)
+  paths = {referee.history(n) for n in range(referee.num_nodes)}
+  live = [n for n in range(search.tree.num_nodes) if n == 0 or search.tree.parent[n] >= 0]
+  burnt = {path for path in paths if path[-1:] == (game.burn,)}
+  assert {search.tree.history(n) for n in live} == paths - burnt
+  assert player.act() is not None
+
+
+def test_bets_of_the_tree_are_not_added():
+  for chips in (300, 1_000):
+    player = seat(1)
+    player.observe(RaiseTo(chips))
+    np.testing.assert_array_equal(player.player._root, searcher().first_root)
+
+
+def test_no_program_is_compiled_for_a_bet():
+  for chips in (220, 640):
+    player = seat(1, seed=3)
+    player.observe(RaiseTo(chips))
+    player.act()
+    sizes = [search._cache_size() for search in searches.values()]
+    if chips == 220:
+      before = sizes
+  assert sizes == before
+  assert sum(before) > 0
+
+
+def test_own_moves_keep_the_probabilities_they_were_made_with():
+  player = seat(0)
+  agent = player.player
+  search, _ = agent.node()
+  bet = next(n for n in range(search.tree.num_nodes) if search.tree.history(n) == (FIRST_BET,))
+  played = search.policy[bet].copy()
+  agent.observe(FIRST_BET)
+  player._state = player.game.next_states(player._state[None], np.array([FIRST_BET]))[0]
+  player.table.apply(RaiseTo(300))
+  player.observe(RaiseTo(777))  # the other raises
+  found, node = agent.node()
+  assert found is not search
+  assert found.tree.state[node][betting.PAID_1] == 777
+  expected = agent._root_beliefs[0] * played
+  np.testing.assert_allclose(agent.beliefs[0], expected / expected.sum(), rtol=1e-4, atol=1e-6)
+  # Control: by the new search they would be others.
+  assert np.abs(found.beliefs[node][0] - agent.beliefs[0]).max() > 1e-4
+  # They hold where play goes on.
+  before = agent.beliefs[0]
+  agent.observe(CALL)
+  called = found.policy[
+    next(
+      n
+      for n in range(found.tree.num_nodes)
+      if found.tree.parent[n] == node and found.tree.action[n] == CALL
+    )
+  ]
+  expected = before * called
+  np.testing.assert_allclose(agent._root_beliefs[0], expected / expected.sum(), atol=1e-5)
+
+
+def test_the_next_round_has_its_own_sizes():
+  player = seat(1)
+  player.observe(RaiseTo(640))
+  player.observe(Call())
+  card = next(c for c in range(8) if c not in player.game.deck.parse("KsQh"))
+  player.observe(Deal((card,)))
+  state = player._state
+  assert state[betting.PAID_0] == state[betting.PAID_1] == 640
+  columns = size_columns_at(player.game, state)
+  assert [int(state[c]) for c in columns.values()] == [1000]
+  assert player.act() is not None
+
+
+def test_it_is_how_agents_of_such_games_sit_down(monkeypatch):
+  with pytest.raises(ConfigError, match="off_tree='add' is not for run='mine', whose trees"):
+    seat_agent(policy(), "mine", off_tree="add", iterations=2)
+  for module in (agent_module, players):  # as if its subgames were too many to be written out
+    monkeypatch.setattr(module, "made_on_device", lambda config, game: True)
+  seated = seat_agent(policy(), "mine", iterations=ITERATIONS)
+  assert seated.player.off_tree == "add"
+  result = play_chip_match(
+    [seated.player, Uniform(seated.rules, seed=2)], seated.rules, num_hands=20, seed=5
+  )
+  assert np.isfinite(result.mean)
+  assert not seated.player.lost
