@@ -45,6 +45,32 @@ def _straights() -> np.ndarray:
 _HIGHEST = _keep_highest()
 _STRAIGHT = _straights()
 _COUNT = np.array([mask.bit_count() for mask in range(_BITS)], np.int32)
+_TOP = np.array([max(mask.bit_length() - 1, 0) for mask in range(_BITS)], np.int32)
+# A strength is a group's place among those of all categories, then the kickers' among all kickers.
+_PLACE = np.where(_COUNT > HAND_SIZE, 0, np.cumsum(_COUNT <= HAND_SIZE) - 1).astype(np.int32)
+_KICKERS = _PLACE[_HIGHEST]  # [6, 8192]: of the k highest ranks
+_NUM_KICKERS = int(_PLACE.max()) + 1
+_NUM_TWO_PAIRS = int((_COUNT == 2).sum())
+_NUM_GROUPS = (1, _NUM_RANKS, _NUM_TWO_PAIRS, *[_NUM_RANKS] * 2, 1, *[_NUM_RANKS] * 3)
+_GROUPS_BELOW = np.cumsum((0, *_NUM_GROUPS))
+
+
+def _strength(category: int, group: Any, kickers: Any = 0) -> Any:
+  return (int(_GROUPS_BELOW[category]) + group) * _NUM_KICKERS + kickers
+
+
+def _of_masks() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns the strengths of ranks, of a suit's ranks, and of the pairs of two ranks: `[8192]`."""
+  high, straight = _STRAIGHT > 0, _TOP[_STRAIGHT]
+  ranks = np.where(high, _strength(STRAIGHT, straight), _strength(HIGH_CARD, 0, _KICKERS[5]))
+  flush = np.where(_COUNT >= HAND_SIZE, _strength(FLUSH, 0, _KICKERS[5]), 0)
+  flush = np.where(high, _strength(STRAIGHT_FLUSH, straight), flush)
+  two_pairs = _strength(TWO_PAIR, np.cumsum(_COUNT == 2) - 1)
+  pairs = np.where(_COUNT == 2, two_pairs, np.where(_COUNT == 1, _strength(PAIR, _TOP), 0))
+  return ranks.astype(np.int32), flush.astype(np.int32), pairs.astype(np.int32)
+
+
+_OF_RANKS, _OF_SUIT, _OF_PAIRS = _of_masks()
 
 
 def strengths(suit_masks: Any) -> Any:
@@ -59,12 +85,12 @@ def strengths(suit_masks: Any) -> Any:
       deuce, 12 for an ace), at most seven cards; numpy or JAX.
 
   Returns:
-    `[...]` int32: the category (see `CATEGORIES`) in bits 26 to 29, then two masks of ranks.
+    `[...]` int32 of less than 2**19, so that what is sorted by strength can have its number in the
+    same integer. `category_name` reads them.
   """
   xp: Any = suit_masks.__array_namespace__()
-  highest, straight, count = (xp.asarray(t) for t in (_HIGHEST, _STRAIGHT, _COUNT))
-  one = two = three = four = xp.zeros(suit_masks.shape[:-1], np.int32)
-  flush = straight_flush = one
+  one = two = three = four = best = xp.zeros(suit_masks.shape[:-1], np.int32)
+  of_suit, top, kickers = (xp.asarray(t) for t in (_OF_SUIT, _TOP, _KICKERS))
   for s in range(suit_masks.shape[-1]):
     ranks = suit_masks[..., s].astype(np.int32)
     four, three, two, one = (
@@ -73,28 +99,21 @@ def strengths(suit_masks: Any) -> Any:
       two | one & ranks,
       one | ranks,
     )
-    flush = xp.where(count[ranks] >= HAND_SIZE, highest[HAND_SIZE][ranks], flush)
-    straight_flush = xp.maximum(straight_flush, straight[ranks])
-
-  def rank(category, first, second):
-    return (category << 2 * _NUM_RANKS) | (first << _NUM_RANKS) | second
-
-  best_four, best_three, pairs = highest[1][four], highest[1][three], highest[2][two]
-  full_of = highest[1][two & ~best_three]
-  few = count[pairs]
-  result = rank(HIGH_CARD, 0 * one, highest[HAND_SIZE][one])
-  for condition, value in (
-    (few == 1, rank(PAIR, pairs, highest[3][one & ~pairs])),
-    (few == 2, rank(TWO_PAIR, pairs, highest[1][one & ~pairs])),
-    (three > 0, rank(THREE, best_three, highest[2][one & ~best_three])),
-    (straight[one] > 0, rank(STRAIGHT, straight[one], 0)),
-    (flush > 0, rank(FLUSH, flush, 0)),
-    ((three > 0) & (full_of > 0), rank(FULL_HOUSE, best_three, full_of)),
-    (four > 0, rank(FOUR, best_four, highest[1][one & ~best_four])),
-    (straight_flush > 0, rank(STRAIGHT_FLUSH, straight_flush, 0)),
-  ):
-    result = xp.where(condition, value, result)
-  return result
+    best = xp.maximum(best, of_suit[ranks])
+  # Of all that a hand may be called, the strongest counts.
+  best = xp.maximum(best, xp.asarray(_OF_RANKS)[one])
+  pairs = xp.asarray(_HIGHEST[2])[two]
+  beside = kickers[xp.where(pairs & pairs - 1, 1, 3), one & ~pairs]
+  best = xp.maximum(best, xp.where(two > 0, xp.asarray(_OF_PAIRS)[pairs] + beside, 0))
+  of_three = top[three]
+  others, full_of = one & ~(1 << of_three), two & ~(1 << of_three)
+  trips = _strength(THREE, of_three, kickers[2][others])
+  best = xp.maximum(best, xp.where(three > 0, trips, 0))
+  full = _strength(FULL_HOUSE, of_three, kickers[1][full_of])
+  best = xp.maximum(best, xp.where((three > 0) & (full_of > 0), full, 0))
+  of_four = top[four]
+  quads = _strength(FOUR, of_four, kickers[1][one & ~(1 << of_four)])
+  return xp.maximum(best, xp.where(four > 0, quads, 0))
 
 
 def suit_masks(deck: Deck, cards: Any) -> Any:
@@ -134,4 +153,4 @@ def strengths_on(deck: Deck, hands: Any, board: Any) -> Any:
 
 def category_name(strength: int) -> str:
   """Returns what kind of hand a strength is, such as `two pair`."""
-  return CATEGORIES[int(strength) >> 2 * _NUM_RANKS]
+  return CATEGORIES[np.searchsorted(_GROUPS_BELOW, strength // _NUM_KICKERS, side="right") - 1]

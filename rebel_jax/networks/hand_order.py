@@ -1,5 +1,6 @@
 """Boards and hands as a network for hold'em sees them: the same for all boards that are alike."""
 
+import itertools
 from typing import NamedTuple
 
 import jax
@@ -7,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.poker import Deck
-from games.poker.cards import RANKS
 from games.poker.hands import strengths, suit_masks
 
 
@@ -46,13 +46,28 @@ def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
   live = (1.0 - shown[:, hands[:, 0]]) * (1.0 - shown[:, hands[:, 1]])
   strength = strengths(board[:, None] | suit_masks(deck, hands))
   strength = jnp.where(live > 0, strength, -1)
-  cards = deck.rank_of[hands] * num_suits + renamed[:, deck.suit_of[hands]]
-  equal = cards.max(axis=-1) * len(RANKS) * num_suits + cards.min(axis=-1)
-  # Numbers alone are sorted several times as fast on a CPU as numbers with their places.
-  places = jax.vmap(jnp.searchsorted)
-  weaker = places(jnp.sort(strength, axis=1), strength)
-  keys = weaker * len(RANKS) ** 2 * num_suits**2 + equal
-  place = places(jnp.sort(keys, axis=1), keys)
-  hand = jnp.broadcast_to(jnp.arange(len(hands)), place.shape)
-  order = jnp.zeros_like(place).at[jnp.arange(rows)[:, None], place].set(hand)
+  number, by_cards = _by_cards(deck, hands)
+  of_cards = jnp.asarray(number)[(renamed * num_suits ** np.arange(num_suits)).sum(axis=1)]
+  # Numbers alone are sorted several times as fast on a CPU as numbers with their places, so a
+  # hand's place by its cards is a part of the number.
+  keys = strength * len(hands) + jnp.asarray(np.argsort(by_cards, axis=1))[of_cards]
+  place_of_cards = jnp.sort(keys, axis=1) % len(hands)
+  order = jnp.take_along_axis(jnp.asarray(by_cards)[of_cards], place_of_cards, axis=1)
+  hand = jnp.broadcast_to(jnp.arange(len(hands)), order.shape)
+  place = jnp.zeros_like(order).at[jnp.arange(rows)[:, None], order].set(hand)
   return HandOrder(by_suit.reshape(rows, -1), live, order, place)
+
+
+def _by_cards(deck: Deck, hands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Returns hands in the order of their cards under each way to rename the suits.
+
+  Returns:
+    `[S ** S]` the way whose suits, as digits from the lowest on, make that number; and for each
+    way the hands `[ways, H]`.
+  """
+  ways = np.array(list(itertools.permutations(range(len(deck.suits)))))
+  number = np.zeros(len(deck.suits) ** len(deck.suits), np.int32)
+  number[ways @ len(deck.suits) ** np.arange(len(deck.suits))] = np.arange(len(ways))
+  cards = deck.rank_of[hands] * len(deck.suits) + ways[:, deck.suit_of[hands]]
+  lowest, highest = cards.min(axis=-1), cards.max(axis=-1)
+  return number, np.lexsort((lowest, highest), axis=-1).astype(np.int32)

@@ -107,10 +107,15 @@ class CardNetwork(ValueNetwork):
     Outputs are those of hands, `[R, H]`, or of moves and hands, `[R, A * H]`.
     """
     rows, h = encoded.hands.order.shape
-    ordered = jnp.take_along_axis(beliefs.reshape(rows, 2, h), encoded.hands.order[:, None], axis=2)
+    ordered = _rearranged(beliefs.reshape(rows, 2, h), encoded.hands.order)
     outputs = super().decode(encoded.hidden, ordered.reshape(rows, 2 * h), **how)
-    moves = outputs.reshape(rows, -1, h)
-    return jnp.take_along_axis(moves, encoded.hands.place[:, None], axis=2).reshape(rows, -1)
+    return _rearranged(outputs.reshape(rows, -1, h), encoded.hands.place).reshape(rows, -1)
+
+
+def _rearranged(numbers: jax.Array, places: jax.Array) -> jax.Array:
+  """Returns `numbers` `[R, N, H]` of the hands at `places` `[R, H]`."""
+  # Places are permutations; looking whether they are within bounds takes as long as the gather.
+  return jnp.take_along_axis(numbers, places[:, None], axis=2, mode="promise_in_bounds")
 
 
 class PokerValueNetwork(CardNetwork):

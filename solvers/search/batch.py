@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from games import PADDING, PublicTree
 from solvers import loop, validation
@@ -46,6 +47,11 @@ class SearchResult(NamedTuple):
   leaf_beliefs: jax.Array
   num_rows: jax.Array
   leaf_values: jax.Array | None = None
+
+
+# A CPU evaluates this many leaves at a time, and no more pieces than hold leaves: the room that is
+# left costs nothing there. An accelerator would wait for the number of pieces.
+_ROWS_AT_A_TIME = 128
 
 
 class Packing(NamedTuple):
@@ -191,15 +197,39 @@ def packed_leaf_values(
   if hasattr(leaf_values, "encode"):
     encoded = (leaf_values.encode(params, rows[0]), leaf_values.encode(params, rows[1]))
 
-  def pack(beliefs: jax.Array) -> jax.Array:
-    return beliefs.reshape(-1, *beliefs.shape[2:])[packing.source]  # [num_rows, P, H]
+  piece = min(num_rows, _ROWS_AT_A_TIME) if jax.default_backend() == "cpu" else num_rows
+  pieces = -(-live.sum() // piece)
 
   def evaluate(query: LeafQuery) -> jax.Array:
-    player, beliefs = query.traverser, query.beliefs
-    packed = pack(beliefs)
-    valued = None if query.value_beliefs is None else pack(query.value_beliefs)
-    answer = leaf_values(params, LeafQuery(rows[player], player, packed, valued, encoded[player]))
-    validation.check_leaf_answer(num_rows, beliefs.shape[-1], answer)
+    player = query.traverser
+
+    def ask(start: jax.Array | int) -> jax.Array:
+      """Returns the answer for rows from `start` on, `[piece, H]`."""
+
+      def cut(numbers: jax.Array) -> jax.Array:
+        return lax.dynamic_slice_in_dim(numbers, start, piece)
+
+      def pack(beliefs: jax.Array) -> jax.Array:
+        return beliefs.reshape(-1, *beliefs.shape[2:])[cut(packing.source)]  # [piece, P, H]
+
+      valued = None if query.value_beliefs is None else pack(query.value_beliefs)
+      known = jax.tree.map(cut, encoded[player])
+      asked = LeafQuery(cut(rows[player]), player, pack(query.beliefs), valued, known)
+      answer = leaf_values(params, asked)
+      validation.check_leaf_answer(piece, query.beliefs.shape[-1], answer)
+      return answer
+
+    if piece == num_rows:
+      answer = ask(0)
+    else:
+      # The last piece overlaps the one before it; its values are the same.
+      like = jax.eval_shape(ask, 0)
+      answer = lax.fori_loop(
+        0,
+        pieces,
+        lambda i, x: lax.dynamic_update_slice_in_dim(x, ask(i * piece), i * piece, axis=0),
+        jnp.zeros((num_rows, *like.shape[1:]), like.dtype),
+      )
     values = answer[packing.target].reshape(*live.shape, -1)
     return jnp.where(packing.live, values, 0.0)
 
