@@ -129,7 +129,7 @@ _SMALL_TEH_RUN = Config().replace(
   share_start=True,
   lanes=64,
   rows_fraction=1.0,
-  **_MUON,
+  **_MUON | {"belief_roots": 1},
   uses_per_example=8.0,
   buffer_size=131_072,
   examples=200_000,
@@ -183,6 +183,7 @@ _TEH_PAPER = Config().replace(
 # Whole hold'em from the blinds. Four rounds with a deck of ten cards are few enough to measure
 # exactly; with the whole deck nothing can be, and what is small is the choice of bets.
 _HOLDEM: dict[str, Any] = _MUON | {
+  "belief_roots": 1,
   "depth": "stage",
   "algorithm": "discounted_cfr",
   "iterations": 64,
@@ -213,7 +214,8 @@ _HUNL_SMALL = Config().replace(
   **_HOLDEM
   | {
     "rows_fraction": 0.5,
-    "belief_roots": 1,
+    "iterations": 32,
+    "belief_roots": 0,
     "batch_size": 128,
     "uses_per_example": 16.0,
     "report_every": 2,

@@ -97,9 +97,11 @@ class CardNetwork(ValueNetwork):
 
   def inputs(self, beliefs: jax.Array) -> jax.Array:
     """Returns what the first layer sees of beliefs `[R, 2 * H]`."""
-    # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones. The
-    # squares of a root sum to as many, however few hands there are.
-    return super().inputs(beliefs) * math.sqrt(beliefs.shape[-1] // 2)
+    # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones: the
+    # squares of these sum to as many as there are hands. Beside them beliefs themselves teach
+    # nothing, and make half of a search's work.
+    hands = beliefs.shape[-1] // 2
+    return super().inputs(jnp.sqrt(hands * beliefs))
 
   def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first.

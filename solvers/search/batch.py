@@ -51,7 +51,7 @@ class SearchResult(NamedTuple):
 
 # A CPU evaluates this many leaves at a time, and no more pieces than hold leaves: the room that is
 # left costs nothing there. An accelerator would wait for the number of pieces.
-_ROWS_AT_A_TIME = 128
+_ROWS_AT_A_TIME = 64
 
 
 class Packing(NamedTuple):

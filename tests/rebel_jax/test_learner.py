@@ -1,9 +1,12 @@
 """Gradient steps and losses: optimizers step as they are said to and learn; errors by hand."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
+from optax import contrib
 
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import ValueNetwork
@@ -72,6 +75,26 @@ def test_steps_of_muon():
     assert stats.gradient_norm > 0
   # Five iterations of Newton and Schulz bring them within a factor of about two.
   assert spread["muon"] < 2.5 < spread["adam"]
+
+
+@pytest.mark.parametrize("shape", [(12, 5), (5, 12), (7, 7)])
+def test_muon_is_optaxs(shape):
+  """Only the order of its products is another."""
+  with jax.enable_x64(True):
+    params = {"matrix": jnp.ones(shape), "vector": jnp.ones(3), "still": jnp.ones(shape)}
+    schedule = optax.cosine_decay_schedule(0.1, 6)
+    both, moved = (OPTIMIZERS["muon"](schedule), contrib.muon(schedule)), [params, params]
+    states = [optimizer.init(params) for optimizer in both]
+    for step in range(5):
+      key = jax.random.fold_in(jax.random.key(0), step)
+      gradients = jax.tree.map(lambda x: jax.random.normal(key, x.shape), params)
+      gradients["still"] = jnp.zeros(shape)
+      for i, optimizer in enumerate(both):
+        updates, states[i] = optimizer.update(gradients, states[i], moved[i])
+        moved[i] = optax.apply_updates(moved[i], updates)
+    chex.assert_trees_all_close(*moved, rtol=1e-9)
+    fewer = contrib.muon(schedule, ns_steps=4).update(gradients, states[1], params)[0]
+    assert abs(fewer["matrix"] - updates["matrix"]).max() > 1e-3  # the control
 
 
 def test_the_learning_rate_decays_to_nothing():
