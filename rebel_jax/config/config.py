@@ -82,7 +82,8 @@ class NetworkSettings:
     hidden_layers: Hidden layers.
     width: Units of each hidden layer.
     activation: Activation of the hidden layers; gelu in its tanh form.
-    belief_roots: Successive square roots of the beliefs that are inputs beside them.
+    belief_roots: Successive square roots of the beliefs that are inputs beside them; networks for
+      hold'em start from a root, not from the beliefs.
     precision: What the factors of products are rounded to: default is the device's own (float32 on
       CPUs, TensorFloat-32 on NVIDIA's GPUs, bfloat16 on TPUs); bfloat16_activations also keeps in
       bfloat16 what hidden layers pass on. Sums are float32.

@@ -87,7 +87,7 @@ def test_muon_is_optaxs(shape):
     states = [optimizer.init(params) for optimizer in both]
     for step in range(5):
       key = jax.random.fold_in(jax.random.key(0), step)
-      gradients = jax.tree.map(lambda x: jax.random.normal(key, x.shape), params)
+      gradients = {name: jax.random.normal(key, x.shape) for name, x in params.items()}
       gradients["still"] = jnp.zeros(shape)
       for i, optimizer in enumerate(both):
         updates, states[i] = optimizer.update(gradients, states[i], moved[i])
