@@ -210,13 +210,13 @@ _HUNL_SMALL = Config().replace(
   game="no_limit_holdem",
   game_params=(("bets", "hunl_small"), ("flops", 64)),
   vary=(("stack", "5000-25000"), ("bets", "0.1")),
-  # Examples are dear here, and few: each is used often, in small batches.
+  # Examples are dear here, and few: each is used often.
   **_HOLDEM
   | {
     "rows_fraction": 0.5,
     "iterations": 32,
     "belief_roots": 0,
-    "batch_size": 128,
+    "batch_size": 256,
     "uses_per_example": 16.0,
     "report_every": 2,
   },
