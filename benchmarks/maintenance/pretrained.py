@@ -1,7 +1,8 @@
 """Ships a trained network: measures it by the paper's measure and writes its two small files.
 
 `python -m benchmarks.maintenance.pretrained RUN NAME` measures the newest checkpoint of a run
-(1,024 playthroughs of 1,024 iterations unless told otherwise), or takes what the run measured at
+(1,024 playthroughs of 1,024 iterations unless told otherwise; of whole hold'em, what it wins in so
+many hands), or takes what the run measured at
 its end (`--own`), writes `rebel_jax/pretrained/NAME` and prints a JSON line.
 `rebel_jax.load_pretrained(NAME)` reads it. A network that comes with the package is measured again
 where RUN is its name, with `--algorithm` as an agent that searches otherwise.
@@ -47,6 +48,8 @@ class Options:
   """File that keeps the playthroughs sampled so far, as of `python -m rebel_jax.evaluate`."""
   seeds: int | None = None
   """Agents to measure, where searches grow trees."""
+  lbr_hands: int = 0
+  """Hands that local best response plays, where a game is too large for exploitability."""
   algorithm: str | None = None
   """What the agent is to search with; None for what the run's configuration says."""
   command: str | None = None
@@ -103,7 +106,7 @@ def main(options: Options) -> None:
   if options.own:
     result = own_measure(options.run, policy)
   else:
-    names = ("playthroughs", "iterations", "seed", "keep", "algorithm", "seeds")
+    names = ("playthroughs", "iterations", "seed", "keep", "algorithm", "seeds", "lbr_hands")
     settings = {name: getattr(options, name) for name in names}
     result = evaluate.measure(
       evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
@@ -113,6 +116,9 @@ def main(options: Options) -> None:
   if config.grows:
     kept = tuple(f"exploitability_{end}" for end in ("mean", "min", "max"))
     kept += ("seeds", "simulations", "per_update", "mix")
+  elif "hands" in result:  # the game is too large for exploitability
+    won = tuple(name for name in result if name.startswith(("won_mbb", "lbr_")))
+    kept = (*won, "hands", "iterations", "algorithm")
   about = {
     "measured": {name: result[name] for name in (*kept, "seed")},
     "command": options.command or policy.about.get("command") or command_of(config),

@@ -21,6 +21,7 @@ from jax import lax
 from games import card_removal
 
 _MAX_DENSE_ON_CPU = 2**20  # entries of all boards' matrices
+_FEW_HANDS, _MAX_DENSE_OF_FEW = 128, 2**22  # sorting so few takes longer than their products
 _MAX_DENSE = 2**27
 _MOST_NODES = 48  # of a board that are taken at once in sorted form
 
@@ -116,8 +117,9 @@ def make_showdowns(
   """Prepares the showdowns of boards with `strengths` `[K, H]`; `dense=None` chooses the form."""
   entries = strengths.size * strengths.shape[-1]
   if dense is None:
-    on_cpu = jax.default_backend() == "cpu"
-    dense = entries <= (_MAX_DENSE_ON_CPU if on_cpu else _MAX_DENSE)
+    few = strengths.shape[-1] <= _FEW_HANDS
+    most = _MAX_DENSE_OF_FEW if few else _MAX_DENSE_ON_CPU
+    dense = entries <= (most if jax.default_backend() == "cpu" else _MAX_DENSE)
   if dense:
     return dense_showdowns(strengths, dtype, hands)
   return sorted_showdowns(strengths, hands)

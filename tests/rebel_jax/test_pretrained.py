@@ -12,6 +12,7 @@ from rebel_jax import train as cli
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator
 from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from tests.tiny import trained
@@ -24,6 +25,9 @@ def test_it_says_where_it_comes_from(name):
   if policy.config.grows:
     assert 0 <= measured["exploitability_min"] <= measured["exploitability_mean"]
     assert measured["seeds"] >= 8
+  elif "hands" in measured:
+    for opponent in OPPONENTS[:3]:
+      assert measured[f"won_mbb_{opponent}"] > measured[f"won_mbb_{opponent}_interval"] > 0
   else:
     assert measured["exploitability"] > 0
     assert measured["playthroughs"] >= 256
@@ -102,6 +106,13 @@ def test_measured_again(name):
     kind = PerfectEvaluator if policy.config.game == "tic_tac_toe" else ResolvingEvaluator
     (found,) = kind(policy.config).measure(policy.params, seeds=(1,))["exploitability"]
     assert found <= measured["exploitability_max"] * 1.5
+    return
+  if "hands" in measured:
+    evaluator = HandsEvaluator(policy.config, iterations=measured["iterations"])
+    again = evaluator.measure(policy.params, hands=256, seed=1)
+    for name in (f"won_mbb_{opponent}" for opponent in OPPONENTS[:3]):
+      spread = again[f"{name}_interval"] + measured[f"{name}_interval"]
+      assert abs(again[name] - measured[name]) < 1.5 * spread
     return
   found = measure(policy, policy.params, playthroughs=64, iterations=measured["iterations"])
   # With fewer playthroughs the average is less even; poker counts in chips.
