@@ -1,5 +1,6 @@
 """Regret matching on batches of matrix games, compiled as one scan; shares no code with solvers."""
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -77,6 +78,24 @@ def substitute_regrets(matrix, averages, iterations, share=None):
   else:
     root = jnp.sqrt(share)
   return [iterations * (x - u) for x, u in zip(moves, values(root))]
+
+
+@functools.partial(jax.jit, static_argnums=2)
+@functools.partial(jax.vmap, in_axes=(0, 0, None))
+def regrets_at(there, here, length):
+  """Returns sums of regret at payoffs `there` of what is played at payoffs `here`."""
+
+  def step(carry, _):
+    regrets, counted = carry
+    rows, columns = map(matched, regrets)
+    found = []
+    for matrix, sums in ((here, regrets), (there, counted)):
+      worth = matrix @ columns, -(rows @ matrix)
+      found.append(tuple(r + w - w @ p for r, w, p in zip(sums, worth, (rows, columns))))
+    return tuple(found), None
+
+  zeros = jnp.zeros(len(here))
+  return lax.scan(step, ((zeros, zeros),) * 2, None, length)[0][1]
 
 
 def play(matrices, start, length, anew=None):
