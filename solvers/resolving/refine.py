@@ -40,10 +40,10 @@ def refine(
 ) -> np.ndarray:
   """Improves the searcher's part of a blueprint by solving every subgame at a cut anew.
 
-  Every subgame is solved by itself, so what comes out is what play would be that searches where it
-  gets to (thesis, section 5.1). Subgames of like shape are solved side by side. With a gadget the searcher's worst case gets no worse, up to the
-  accuracy of the solver; what the opponent gains by its best response is what to measure it by,
-  `best_response_values(tree, refined)[1 - searcher]`.
+  Every subgame is solved by itself, those of like shape side by side, so what comes out is what
+  play would be that searches where it gets to (thesis, section 5.1). With a gadget the searcher's
+  worst case gets no worse, up to the accuracy of the solver; what the opponent gains by its best
+  response is what to measure it by, `best_response_values(tree, refined)[1 - searcher]`.
 
   Args:
     game: the rules.
