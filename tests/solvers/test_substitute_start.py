@@ -5,6 +5,7 @@ good as if they had been kept, and the two conditions of Theorem 6 must hold.
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import pytest
 
 import games
 import solvers
+from solvers import loop
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from solvers.sweeps.substitute_values import substitute_values
@@ -103,6 +105,41 @@ def test_lost_regrets_are_made_up_for(number, size, done, stops, within, worse, 
   print(f"kept {kept}, found / kept {found / kept}, control / kept {control / kept}")
   np.testing.assert_allclose(found, kept, rtol=within)
   assert control[1] > worse * kept[1]
+
+
+def test_nothing_is_lost_where_players_take_turns(x64):
+  """Both are worth less than zero together, by what turns gain; appendix J's form does not know."""
+  matrices = random_matrices(12, 12)
+  tree = games.build_public_tree(games.make("matrix_game", payoffs=matrices[0].tolist()))
+  payoffs = np.zeros((len(matrices), *tree.payoffs.shape))
+  payoffs[..., 0] = matrices.transpose(0, 2, 1)
+  algorithm, done = solvers.vanilla_cfr(), 100
+
+  @functools.partial(jax.jit, static_argnames="algorithm")
+  def mean_distance(algorithm, iterations, policies=None):
+    def one(payoffs, policy):
+      problem = make_problem(dataclasses.replace(tree, payoffs=payoffs), tree.prior)
+      policy = None if policy is None else problem.split(policy)
+      state = loop.run(problem, algorithm, None, iterations, policy=policy).state
+      average = join_levels(algorithm.average_policy(problem, state))
+      return average, solvers.exploitability(problem.tree, average)
+
+    averages, distances = jax.vmap(one)(payoffs, policies)
+    return averages, distances.mean()
+
+  start, _ = mean_distance(algorithm, 2 * done)
+  found = {}
+  for response in (None, "substitute", "best"):
+    for times in (2, 4):
+      if response is None:
+        found[response, times] = mean_distance(algorithm, 2 * times * done)[1]
+        continue
+      warm = solvers.warm_started(algorithm, num_iterations=done, response=response)
+      found[response, times] = mean_distance(warm, 2 * (times - 1) * done, start)[1]
+  ratios = {key: float(x / found[None, key[1]]) for key, x in found.items() if key[0]}
+  print(ratios)
+  assert max(ratios["substitute", times] for times in (2, 4)) < 1.15
+  assert min(ratios["best", times] for times in (2, 4)) > 1.2
 
 
 @pytest.mark.parametrize(
