@@ -20,14 +20,9 @@ import solvers
 from benchmarks.timing import say
 from games import Game, PublicTree
 from games.poker import MergedSuits
-from games.poker.holdem import CALL
-from games.poker.off_tree.translation import translate
 from rebel_jax import flags
-from solvers.continuations.policies import of_players
 
 KS = (1, 2, 4, 8)
-STUDIES = ("leduc", "turn", "off_tree", "search")
-OFF_TREE = 100  # half of the pot, where the blueprint knows the whole pot and all-in
 BIAS = 5.0  # Pluribus's
 _MOST_INFOSTATES = 256  # a hidden choice multiplies them, and time is their square
 
@@ -69,34 +64,6 @@ def make_cut(game: Game, blueprint: int, num_iterations: int) -> Cut:
   )
 
 
-def make_off_tree_cut(game: MergedSuits, chips: int, blueprint: int, num_iterations: int) -> Cut:
-  """Cuts off what follows a check and player 1's bet to `chips`, which the blueprint lacks.
-
-  Below it the blueprint is that of `game`, translated. All hands are as likely as cards make them.
-  """
-  wider = MergedSuits(game.whole.with_bet((CALL,), chips))
-  coarse, whole = games.build_public_tree(game), games.build_public_tree(wider)
-  policy = solve(coarse, blueprint)
-  translated = of_players(
-    whole,
-    *(translate(game.whole, coarse, policy, wider.whole, whole, player=p) for p in (0, 1)),
-  )
-  bet = (CALL, game.whole.burn)
-  tree = games.build_public_tree(wider, root=bet)
-  top = games.build_public_tree(wider, root=bet, depth="stage")
-  placer = solvers.Placer(whole)
-  below = translated[placer.places(tree, placer.follow(bet))]
-  below[0] = 1.0
-  best = solve(tree, 4 * num_iterations)
-  return Cut(
-    tree,
-    top,
-    solvers.Placer(tree).places(top),
-    below,
-    float(solvers.best_response_values(tree, best)[1]),
-  )
-
-
 def grow(cut: Cut, player: int, count: int, num_iterations: int) -> list[np.ndarray]:
   return solvers.grown_continuations(
     cut.tree, cut.top, cut.blueprint, chooser=player, count=count, num_iterations=num_iterations
@@ -125,8 +92,9 @@ def loss_of_top(
   return float(solvers.best_response_values(cut.tree, done)[1]) - cut.value
 
 
-def study_values(name: str, cut: Cut, blueprint: int, num_iterations: int) -> None:
+def study_values(name: str, game: Game, blueprint: int, num_iterations: int) -> None:
   """Prints what k continuations of the opponent, and of both players, leave to lose."""
+  cut = make_cut(game, blueprint, num_iterations)
   grown = [grow(cut, player, max(KS), num_iterations) for player in (0, 1)]
   for choosers in ("opponent", "both"):
     for k in KS:
@@ -183,7 +151,7 @@ def study_search(blueprint: int, num_iterations: int) -> None:
       )
 
 
-def turn() -> MergedSuits:
+def turn() -> Game:
   """Returns a turn endgame of a deck of 24 cards, suits merged."""
   return MergedSuits(
     games.TurnEndgame(
@@ -196,21 +164,15 @@ def turn() -> MergedSuits:
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--iterations", type=int, default=1024, help="of each solve")
-  parser.add_argument("--studies", nargs="+", choices=STUDIES, default=STUDIES)  # fmt: skip
+  parser.add_argument("--studies", nargs="+", choices=("leduc", "turn", "search"),
+                      default=("leduc", "turn", "search"))  # fmt: skip
   parser.add_argument("--blueprint", type=int, default=30, help="updates of the blueprint")
   options = parser.parse_args()
   with jax.enable_x64(True):
-    updates, iterations = options.blueprint, options.iterations
     if "leduc" in options.studies:
-      cut = make_cut(games.make("leduc_poker"), updates, iterations)
-      study_values("leduc_poker", cut, updates, iterations)
+      study_values("leduc_poker", games.make("leduc_poker"), options.blueprint, options.iterations)
     if "turn" in options.studies:
-      study_values(
-        "turn_endgame_holdem", make_cut(turn(), updates, iterations), updates, iterations
-      )
-    if "off_tree" in options.studies:
-      cut = make_off_tree_cut(turn(), OFF_TREE, updates, iterations)
-      study_values("turn_endgame_holdem_off_tree", cut, updates, iterations)
+      study_values("turn_endgame_holdem", turn(), options.blueprint, options.iterations)
     if "search" in options.studies:
       study_search(options.blueprint, options.iterations)
 

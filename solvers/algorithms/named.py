@@ -135,8 +135,10 @@ def warm_started(
     num_iterations: how many of each player the policy stands for.
     response: what regrets are taken against. "best", an exact best response, is ReBeL's (appendix
       J, which uses 15 iterations). "substitute" leaves as much regret as CFR would have left
-      (thesis, section 3.2), for whole trees: next to nothing is lost where both players update at
-      once; with alternating updates of Linear CFR it was measured to be no better than "best".
+      (thesis, section 3.2), for whole trees. Next to nothing is lost with simultaneous updates,
+      nor with alternating vanilla CFR, where a short run says what turns gain. Alternating Linear
+      CFR loses 5 to 15 % on Leduc poker from 100 iterations, where "best" loses 24 to 72 %, but
+      on random 30 x 30 matrices from 500 it is no better than "best".
 
   Raises:
     ValueError: `algorithm` is not of the CFR family, or has a gadget that "substitute" cannot

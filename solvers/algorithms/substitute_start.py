@@ -10,6 +10,7 @@ tried: a start stands if what its updates gain by taking turns is what its value
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -54,12 +55,7 @@ class SubstituteStarted(WarmStarted):
   def prime(self, problem: Problem, state: Any, values: jax.Array | None, player: int) -> Any:
     """Seeds both players' regrets, averages and policies."""
     del values, player
-    gain = None
-    if self.algorithm.alternating:
-
-      def gain(sweeps):
-        return self._gain(problem, self._started(problem, state, sweeps))
-
+    gain = functools.partial(self._gain, problem, state) if self.algorithm.alternating else None
     policy = self.algorithm.core(state).policy
     sweeps, _ = substitute_values(problem, policy, self.num_iterations, gain)
     return self._started(problem, state, sweeps)
@@ -69,8 +65,9 @@ class SubstituteStarted(WarmStarted):
       state = self._learn(problem, state, sweeps[p], p)
     return self._begin(problem, state)
 
-  def _gain(self, problem: Problem, state: Any) -> jax.Array:
-    """Returns how far from zero-sum some updates are, each against what the other just changed."""
+  def _gain(self, problem: Problem, state: Any, sweeps: tuple[Sweep, Sweep]) -> jax.Array:
+    """Returns by how much less than zero both are worth in updates after a start from `sweeps`."""
+    state = self._started(problem, state, sweeps)
 
     def step(_, carry):
       state, total = carry
