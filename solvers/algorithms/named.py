@@ -135,8 +135,11 @@ def warm_started(
     num_iterations: how many of each player the policy stands for.
     response: what regrets are taken against. "best", an exact best response, is ReBeL's (appendix
       J, which uses 15 iterations). "substitute" leaves as much regret as CFR would have left
-      (thesis, section 3.2), for whole trees: next to nothing is lost where both players update at
-      once; with alternating updates of Linear CFR it was measured to be no better than "best".
+      (thesis, section 3.2), for whole trees. Next to nothing is lost with simultaneous updates,
+      nor with alternating vanilla CFR, where a short run says what turns gain. With alternating
+      Linear CFR up to a quarter is lost on Leduc poker from 100 and 500 iterations, where "best"
+      loses up to three quarters, and on random matrices of 30 x 30 a fifth from 100, but from 500
+      the error is four times what it was.
 
   Raises:
     ValueError: `algorithm` is not of the CFR family, or has a gadget that "substitute" cannot

@@ -21,6 +21,10 @@ def lock(
 ) -> Lock:
   """Holds the player who moves after `history` to frequencies of its moves.
 
+  A greatest frequency is refused where several other moves would share the rest. What is then
+  allowed is not a least policy plus a share of any policy, which is all that a regret rule can
+  match: with one such bound it is the sum of two free choices, with more a polytope of corners.
+
   Args:
     tree: one tree, without hidden moves.
     history: public actions from the tree's root.

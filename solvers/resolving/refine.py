@@ -18,6 +18,7 @@ from solvers.algorithms.named import cfr_plus, with_gadget
 from solvers.metrics.expected_values import check_whole
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
+from solvers.resolving.groups import like_shapes
 from solvers.search.batch import node_beliefs
 from solvers.solve_batch import solve_batch
 from solvers.sweeps.problem import make_problem
@@ -39,10 +40,10 @@ def refine(
 ) -> np.ndarray:
   """Improves the searcher's part of a blueprint by solving every subgame at a cut anew.
 
-  Every subgame is solved by itself, so what comes out is what play would be that searches where it
-  gets to (thesis, section 5.1). With a gadget the searcher's worst case gets no worse, up to the
-  accuracy of the solver; what the opponent gains by its best response is what to measure it by,
-  `best_response_values(tree, refined)[1 - searcher]`.
+  Every subgame is solved by itself, those of like shape side by side, so what comes out is what
+  play would be that searches where it gets to (thesis, section 5.1). With a gadget the searcher's
+  worst case gets no worse, up to the accuracy of the solver; what the opponent gains by its best
+  response is what to measure it by, `best_response_values(tree, refined)[1 - searcher]`.
 
   Args:
     game: the rules.
@@ -80,7 +81,7 @@ def refine(
   gifts = validation.check_number("gifts", gifts, allow_infinite=False)
   placer = Placer(tree)
   nodes = _cut_nodes(game, tree, cut, placer)
-  stacked = stack_trees([subtree(game, tree, int(node)) for node in nodes])
+  below = [subtree(game, tree, int(node)) for node in nodes]
   algorithm = cfr_plus() if algorithm is None else algorithm
   if gadget is None:
     below_beliefs, alternatives = posteriors(tree, policy, beliefs)[nodes], None
@@ -89,17 +90,19 @@ def refine(
       known = blueprint_values(game, tree, policy, searcher=searcher, beliefs=beliefs)
     algorithm = with_gadget(algorithm, gadget)
     below_beliefs, alternatives = known.beliefs[nodes], known.alternatives(nodes, gifts=gifts)
-  solved = solve_batch(
-    stacked,
-    algorithm=algorithm,
-    num_iterations=num_iterations,
-    beliefs=below_beliefs,
-    alternatives=alternatives,
-  )
   parts = []
-  for i, node in enumerate(nodes):
-    part = jax.tree.map(lambda x, i=i: np.asarray(x)[i], stacked)
-    parts.append((placer.places(part, int(node)), solved.average_policy[i]))
+  for group in like_shapes(below):
+    stacked = stack_trees([below[i] for i in group])
+    solved = solve_batch(
+      stacked,
+      algorithm=algorithm,
+      num_iterations=num_iterations,
+      beliefs=below_beliefs[group],
+      alternatives=jax.tree.map(lambda x, group=group: x[group], alternatives),
+    )
+    for i, node in enumerate(nodes[group]):
+      part = jax.tree.map(lambda x, i=i: np.asarray(x)[i], stacked)
+      parts.append((placer.places(part, int(node)), solved.average_policy[i]))
   return graft(tree, policy, parts, player=searcher)
 
 

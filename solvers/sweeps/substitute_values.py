@@ -6,6 +6,7 @@ after T iterations, and the share is such that both players are worth just not m
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -18,6 +19,8 @@ from solvers.sweeps.problem import Problem, Sweep
 
 _NEWTON_STEPS = 12
 _SEARCH_STEPS = 16
+_HALVINGS = 12
+_LEAST = -6.0  # of the decimal logarithm of the share's root
 
 
 class Substitutes(NamedTuple):
@@ -99,7 +102,10 @@ class SubstituteProblem(Problem):
 
 
 def substitute_values(
-  problem: Problem, policy: Levels, num_iterations: int | jax.Array
+  problem: Problem,
+  policy: Levels,
+  num_iterations: int | jax.Array,
+  gain: Callable[[tuple[Sweep, Sweep]], jax.Array] | None = None,
 ) -> Substitutes:
   """Returns values of `policy` as if it were the average of `num_iterations` of each player.
 
@@ -112,6 +118,9 @@ def substitute_values(
     problem: of a whole tree.
     policy: `[n, H]` a level.
     num_iterations: T; may be traced.
+    gain: what players who take turns win together by it, given both sweeps: a scalar, in the unit
+      of counterfactual values. Then it is `v'_0 + v'_1 <= -gain` that holds. None for players who
+      update at once.
   """
   reach = problem.both_reach(policy)
   fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Problem)}
@@ -125,8 +134,11 @@ def substitute_values(
     first, second = (there.values_up(None, reach[1 - p], None, p) for p in (0, 1))
     return first, second
 
+  def value_of(sweeps: tuple[Sweep, Sweep]) -> jax.Array:
+    return sum(((b * sweep.root).sum() for b, sweep in zip(beliefs, sweeps)), jnp.zeros(()))
+
   def together(root: jax.Array) -> jax.Array:
-    return sum(((b * sweep.root).sum() for b, sweep in zip(beliefs, respond(root))), jnp.zeros(()))
+    return value_of(respond(root))
 
   def narrow(_, ends):
     # What both are worth is convex in the root: a chord crosses zero on the right of it. Halving
@@ -143,7 +155,17 @@ def substitute_values(
       jnp.where(right, value, below / 2),
     )
 
+  def halve(_, ends):
+    low, high = ends
+    middle = (low + high) / 2
+    sweeps = respond(10.0**middle)
+    right = value_of(sweeps) + gain(sweeps) <= 0
+    return jnp.where(right, low, middle), jnp.where(right, middle, high)
+
   zero, one = jnp.zeros((), problem.tree.dtype), jnp.ones((), problem.tree.dtype)
+  if gain is not None:
+    found = 10.0 ** lax.fori_loop(0, _HALVINGS, halve, (_LEAST * one, zero))[1]
+    return Substitutes(respond(found), found**2)
   above, below = together(zero), together(one)
   found = lax.fori_loop(0, _SEARCH_STEPS, narrow, (zero, one, above, below))[1]
   found = jnp.where(above <= 0, zero, jnp.where(below > 0, one, found))

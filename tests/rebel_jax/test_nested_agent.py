@@ -101,7 +101,8 @@ class Bets:
     return Move(2 + self.slot if legal[2 + self.slot] else 1, self.infostate)
 
 
-def test_an_agent_answers_one_who_always_bets_between_its_sizes(spot):
+@pytest.mark.parametrize("hands", [200, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_an_agent_answers_one_who_always_bets_between_its_sizes(spot, hands):
   answers = {}
 
   def agent(seed):
@@ -113,14 +114,15 @@ def test_an_agent_answers_one_who_always_bets_between_its_sizes(spot):
   def bettor(seed):
     return Bets(spot.fine, 1)
 
-  result = play_match(spot.fine, agent, bettor, num_games=200)
+  result = play_match(spot.fine, agent, bettor, num_games=hands)
+  print(result)
   # Once after the first bet in either seat, and once where a bet of its own was raised.
   assert 2 <= len(answers) <= 6
   uniform = np.full_like(spot.policy_of_all, 1.0)
   children = np.bincount(spot.whole.parent[1:], minlength=spot.whole.num_nodes)
   uniform[1:] /= children[spot.whole.parent[1:]][:, None]
   careless = play_match(
-    spot.fine, lambda seed: PolicyPlayer(spot.whole, uniform, seed=seed), bettor, num_games=200
+    spot.fine, lambda seed: PolicyPlayer(spot.whole, uniform, seed=seed), bettor, num_games=hands
   )
   assert result.mean > careless.mean
 

@@ -11,6 +11,7 @@ import solvers
 from benchmarks.studies import bet_sizes
 from solvers.parameters.optimise import value_gradient
 from solvers.sweeps.levels import split_levels
+from tests import matrix_play
 
 AT_ONCE = dataclasses.replace(solvers.vanilla_cfr(), alternating=False)
 
@@ -176,6 +177,34 @@ def test_carried_over_regrets_help_and_do_no_harm(x64):
     assert error[name, 20] < error["scratch", 20]
     assert error[name, 2_000] < 1.1 * error["scratch", 2_000]
   assert error["all", 2_000] > 1.5 * error["scratch", 2_000]
+
+
+@pytest.mark.slow
+def test_regrets_carried_over_on_large_matrices(x64):
+  """The thesis's setting in closed form, weighed by the ratio of potentials; mean of 8."""
+  rng = np.random.default_rng(0)
+  first = jnp.asarray(rng.uniform(-1, 1, (8, 100, 100)))
+  change = jnp.asarray(rng.uniform(-0.2, 0.2, first.shape))
+  length, stops = 3_000, np.array([1, 10, 30, 3_000])
+  there = first + change
+  known, _ = matrix_play.play(first, matrix_play.nothing(first), length)
+  regrets = matrix_play.regrets_at(there, first, length)
+  weight = jnp.ones(8)
+  for old, new in zip(known.regrets, regrets):
+    potentials = [(jnp.maximum(x, 0) ** 2).sum(axis=1) for x in (old, new)]
+    weight = jnp.minimum(weight, potentials[0] / potentials[1])
+  error = {}
+  for name, start in (
+    ("scratch", matrix_play.nothing(first)),
+    ("weighed", known._replace(regrets=tuple(regrets)).weighed(weight)),
+    ("all", known._replace(regrets=tuple(regrets))),
+  ):
+    _, distances = matrix_play.play(there, start, length)
+    error[name] = np.asarray(distances).mean(axis=0)[stops - 1]
+  print(f"weights {weight}", error)
+  assert (error["weighed"][:3] < error["scratch"][:3]).all()
+  assert error["weighed"][3] < 1.1 * error["scratch"][3]
+  assert error["all"][3] > 3 * error["scratch"][3]
 
 
 def test_what_cannot_be_carried_over_is_refused():

@@ -9,6 +9,8 @@ import pytest
 import games
 import solvers
 from solvers import Distributional, Maxmargin, Resolve
+from solvers.resolving import refine
+from solvers.resolving.groups import like_shapes
 from tests.random_game import RandomGame
 from tests.solvers.test_locks import random_policy
 from tests.trees import children_of
@@ -125,9 +127,23 @@ def blueprint_of(case, kind):
   if kind == "random":
     policy = random_policy(tree, np.random.default_rng(0))
   else:
-    solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=int(kind))
+    updates = 240 if kind == "coarse" else int(kind)
+    solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=updates)
     policy = np.asarray(solved.average_policy)
+  if kind == "coarse":
+    policy = told_apart_by_pairs(tree, policy)
   return policy, np.asarray(solvers.best_response_values(tree, policy))
+
+
+def told_apart_by_pairs(tree, policy):
+  """Returns a policy of Leduc whose cards that pair nothing all play as they do on average."""
+  policy, kind = np.array(policy), np.asarray(tree.kind)
+  for node in range(1, tree.num_nodes):
+    card = int(tree.state[node][6])  # public; -1 before it is dealt
+    if card >= 0 and kind[tree.parent[node]] < games.CHANCE:
+      others = np.arange(tree.num_infostates) // 2 != card // 2
+      policy[node, others] = policy[node, others].mean()
+  return policy
 
 
 def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
@@ -161,7 +177,8 @@ QUICK = {("random", 0, "resolve")}
 def test_safe_methods_are_no_worse_than_the_blueprint(case, searcher, kind, x64):
   """All subgames of a cut are refined at once; what is left over is the solver's error."""
   gadget = Resolve(searcher) if kind == "resolve" else Maxmargin(searcher)
-  for blueprint in ("random", "16", "240"):
+  coarse = ("coarse",) if case == "leduc" else ()
+  for blueprint in ("random", "16", "240", *coarse):
     found = change(case, searcher, blueprint, gadget, gifts=float(kind == "reach"))
     assert found <= 3e-3, blueprint
     if blueprint == "random" and case in ("kuhn", "leduc"):
@@ -189,6 +206,35 @@ def test_control_gifts_that_are_scaled_too_far(x64):
   found = [change("leduc", 0, "240", Maxmargin(0), gifts=x, known=known) for x in (1.0, 20.0)]
   assert found[0] <= 3e-3
   assert found[1] > 0.01
+
+
+def test_subgames_of_other_shapes_are_solved_apart(monkeypatch, x64):
+  """Groups hold every tree once and little padding; what is solved is the same as all at once."""
+  game, tree = CASES["dice"][0], tree_of("dice")
+  policy, _ = blueprint_of("dice", "random")
+  # The bids of one die: the lower the first bid, the more may follow it.
+  nodes = np.flatnonzero((np.asarray(tree.parent) == 0) & (np.asarray(tree.kind) < games.CHANCE))
+  below = [refine.subtree(game, tree, int(node)) for node in nodes]
+  sizes = np.array([x.num_nodes for x in below])
+  groups = like_shapes(below, few=0)
+  assert len(groups) > 1
+  assert sorted(np.concatenate(groups)) == list(range(len(below)))
+  stacked = [games.stack_trees([below[i] for i in group]) for group in groups]
+  for group, trees in zip(groups, stacked):
+    assert trees.parent.size <= 2 * sizes[group].sum()
+  # Control: all in one have more padding than that.
+  assert games.stack_trees(below).parent.size > 2 * sizes.sum()
+  assert len(like_shapes(below)) == 1  # but here they are few
+
+  def refined_policy():
+    return solvers.refine(
+      game, tree, policy, searcher=1, cut=nodes, gadget=Maxmargin(1), num_iterations=200
+    )
+
+  together = refined_policy()
+  monkeypatch.setattr(refine, "like_shapes", lambda trees: like_shapes(trees, few=0))
+  np.testing.assert_allclose(refined_policy(), together, atol=1e-9)
+  assert np.abs(together - policy).max() > 0.1
 
 
 def leduc_blueprint(blueprint):
