@@ -155,15 +155,16 @@ def substitute_values(
       jnp.where(right, value, below / 2),
     )
 
-  def halve(_, ends):
-    low, high = ends
-    middle = (low + high) / 2
-    sweeps = respond(10.0**middle)
-    right = value_of(sweeps) + gain(sweeps) <= 0
-    return jnp.where(right, low, middle), jnp.where(right, middle, high)
-
   zero, one = jnp.zeros((), problem.tree.dtype), jnp.ones((), problem.tree.dtype)
   if gain is not None:
+
+    def halve(_, ends):
+      low, high = ends
+      middle = (low + high) / 2
+      sweeps = respond(10.0**middle)
+      right = value_of(sweeps) + gain(sweeps) <= 0
+      return jnp.where(right, low, middle), jnp.where(right, middle, high)
+
     found = 10.0 ** lax.fori_loop(0, _HALVINGS, halve, (_LEAST * one, zero))[1]
     return Substitutes(respond(found), found**2)
   above, below = together(zero), together(one)
