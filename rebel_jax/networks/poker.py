@@ -98,8 +98,8 @@ class CardNetwork(ValueNetwork):
   def inputs(self, beliefs: jax.Array) -> jax.Array:
     """Returns what the first layer sees of beliefs `[R, 2 * H]`."""
     # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones: the
-    # squares of these sum to as many as there are hands. Beside them beliefs themselves teach
-    # nothing, and make half of a search's work.
+    # squares of these sum to as many as there are hands. Beliefs themselves beside them would help
+    # a little, and double the largest layer.
     hands = beliefs.shape[-1] // 2
     return super().inputs(jnp.sqrt(hands * beliefs))
 
