@@ -6,14 +6,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.metrics.best_response import response_values
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
+from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import jit_for_each, work_of_solving
+from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 
@@ -62,9 +64,11 @@ def solve_to(
     ValueError: the tree is depth-limited or stacked, a number is not allowed, or beliefs are not
       distributions.
   """
-  validation.check_unstacked(tree)
+  of_lines = isinstance(tree, Lines)
+  if not of_lines:
+    validation.check_unstacked(tree)
+    validation.check_leaves(tree, None)
   validation.check_algorithm(algorithm)
-  validation.check_leaves(tree, None)
   most = validation.check_num_iterations(max_iterations, algorithm.alternating)
   if most % 2 or not target >= 0:
     raise ValueError(
@@ -75,8 +79,11 @@ def solve_to(
   if beliefs is not None:
     validation.check_beliefs(tree, beliefs)
   tree = jax.tree.map(jnp.asarray, tree)
-  beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
-  go_on = _programs[work_of_solving(tree, None, beliefs)]
+  if of_lines:
+    go_on = _programs[Work.TREES]
+  else:
+    beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
+    go_on = _programs[work_of_solving(tree, None, beliefs)]
   state, done = _begin(tree, algorithm, beliefs), 0
   while True:
     number = min(max(_FIRST, done // 8 * 2), most - done)
@@ -90,17 +97,25 @@ def solve_to(
 
 
 def _start(tree, algorithm, beliefs):
-  problem = make_problem(tree, beliefs)
+  problem = _problem(tree, beliefs)
   state = algorithm.init(problem, None)
   for player in algorithm.primed:
     state = algorithm.prime(problem, state, None, player)
   return state
 
 
+def _problem(tree, beliefs):
+  return make_lines_problem(tree) if isinstance(tree, Lines) else make_problem(tree, beliefs)
+
+
 def _run(tree, algorithm, number, beliefs, state):
-  problem = make_problem(tree, beliefs)
+  problem = _problem(tree, beliefs)
   state = loop.run(problem, algorithm, None, number, state=state).state
   average = algorithm.average_policy(problem, state)
+  if isinstance(problem, LinesProblem):
+    reach = problem.both_reach(average)
+    roots = [problem.values_up(None, reach[1 - p], None, p).root for p in (0, 1)]
+    return state, average, (problem.worth(roots[0], 0) + problem.worth(roots[1], 1)) / 2
   worth = pairs.root_marginals(tree, beliefs) * response_values(problem, average)
   return state, join_levels(average), worth.sum() / 2
 

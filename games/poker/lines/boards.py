@@ -1,0 +1,169 @@
+"""The boards of each round of betting, one of those that suits take to each other, and the hands."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from games.poker.holdem import Holdem
+
+NONE = -1
+
+
+class Boards(NamedTuple):
+  """The boards of a round of betting that stand for all.
+
+  Attributes:
+    cards: `[B, k]` what was dealt since the start.
+    keep: for each board the permutations `[S]` that leave it as it is, by number.
+    child: `[B, num_cards]` the board of the next round after a card, or one that stands for it.
+    by: `[B, num_cards]` the permutation that takes that board to the one that stands for it.
+  """
+
+  cards: np.ndarray
+  keep: tuple[np.ndarray, ...]
+  child: np.ndarray
+  by: np.ndarray
+
+  @property
+  def symmetry(self) -> np.ndarray:
+    """`[B]` how many permutations leave each board as it is."""
+    return np.array([len(own) for own in self.keep])
+
+
+def enumerate_boards(game: Holdem, permutations: np.ndarray) -> list[Boards]:
+  """Returns the boards of each round of betting.
+
+  Of the cards that permutations take to each other, those that leave the board before as it is, the
+  lowest is dealt. Boards that many permutations leave alone come first.
+  """
+  number = game.deck.num_cards
+  cards, keep = np.zeros((1, 0), int), [np.arange(len(permutations))]
+  rounds = []
+  for _ in game.deals:
+    made = []  # board, card, permutations that stay
+    child, by = np.full((2, len(cards), number), NONE)
+    for b, (dealt, own) in enumerate(zip(cards, keep)):
+      images = permutations[own]  # [S, cards]
+      lowest, which = images.min(axis=0), own[images.argmin(axis=0)]
+      shown = np.isin(np.arange(number), [*game.board, *dealt])
+      for card in np.flatnonzero((lowest == np.arange(number)) & ~shown):
+        made.append((b, card, own[images[:, card] == card]))
+      child[b], by[b] = np.where(shown, NONE, lowest), np.where(shown, NONE, which)
+    made.sort(key=lambda x: -len(x[2]))
+    numbers = np.full((len(cards), number), NONE)
+    for i, (b, card, _) in enumerate(made):
+      numbers[b, card] = i
+    child = np.where(child == NONE, NONE, np.take_along_axis(numbers, np.maximum(child, 0), axis=1))
+    rounds.append(Boards(cards, tuple(keep), child, by))
+    cards = np.array([[*cards[b], card] for b, card, _ in made])
+    keep = [own for _, _, own in made]
+  nothing = np.full((len(cards), number), NONE)
+  rounds.append(Boards(cards, tuple(keep), nothing, nothing))
+  return rounds
+
+
+def moved_hands(game: Holdem, permutations: np.ndarray) -> np.ndarray:
+  """Returns the hand that each hand becomes, by number: `[G, H]`; -1 for one that is not there."""
+  number = game.deck.num_cards
+  places = np.full(number * number, NONE)
+  low, high = np.asarray(game.hole_cards, int).T
+  places[low * number + high] = np.arange(len(low))
+  hands = np.sort(permutations[:, game.hole_cards], axis=2)
+  return places[hands[..., 0] * number + hands[..., 1]]
+
+
+class Classes(NamedTuple):
+  """One player's hands on the boards of a round, one for all that suits take to each other.
+
+  A column is a board and a class of hands on it; those of a board follow each other, in order of
+  strength where all cards lie, and each board of a group has as many, so that some fill up.
+
+  Attributes:
+    hand: `[W]` a hand of the class; -1 for columns that fill up.
+    size: `[W]` hands of the class.
+    column: `[B, H]` the column of each hand on each board; -1 if it cannot be held.
+    starts: `[B]` the first column of each board.
+  """
+
+  hand: np.ndarray
+  size: np.ndarray
+  column: np.ndarray
+  starts: np.ndarray
+
+
+def group_boards(boards: Boards) -> tuple[tuple[int, int], ...]:
+  """Returns the boards `(start, stop)` that as many permutations leave alone."""
+  symmetry = boards.symmetry
+  cuts = [0, *(np.flatnonzero(np.diff(symmetry)) + 1).tolist(), len(symmetry)]
+  return tuple(zip(cuts, cuts[1:]))
+
+
+def hand_classes(
+  game: Holdem, held: np.ndarray, boards: Boards, moved: np.ndarray, strengths: np.ndarray | None
+) -> Classes:
+  """Returns the classes of the hands `held` `[H]` on each board, and their columns.
+
+  Args:
+    game: hold'em.
+    held: whether the player may hold the hand.
+    boards: of a round.
+    moved: `[G, H]`.
+    strengths: `[B, H]` how strong hands are, where all cards lie.
+  """
+  members, classes = [], []
+  for b, (dealt, own) in enumerate(zip(boards.cards, boards.keep)):
+    live = held & ~np.isin(game.hole_cards, dealt).any(axis=1)
+    lowest = np.where(live, moved[own].min(axis=0), NONE)
+    hands, size = np.unique(lowest[live], return_counts=True)
+    if strengths is not None:
+      order = np.argsort(strengths[b][hands], kind="stable")
+      hands, size = hands[order], size[order]
+    members.append(lowest)
+    classes.append((hands, size))
+  hand, size, starts = [], [], np.zeros(len(classes), int)
+  column = np.full((len(classes), len(held)), NONE)
+  width = 0
+  for first, last in group_boards(boards):
+    most = max(1, *(len(classes[b][0]) for b in range(first, last)), 1)
+    for b in range(first, last):
+      own, number = classes[b]
+      starts[b] = width
+      hand.append(np.pad(own, (0, most - len(own)), constant_values=NONE))
+      size.append(np.pad(number, (0, most - len(own))))
+      places = np.full(len(held), NONE)
+      places[own] = width + np.arange(len(own))
+      column[b] = np.where(members[b] == NONE, NONE, places[np.maximum(members[b], 0)])
+      width += most
+  return Classes(np.concatenate(hand), np.concatenate(size), column, starts)
+
+
+def dealt_columns(boards: Boards, own: Classes, below: Classes, moved: np.ndarray) -> np.ndarray:
+  """Returns the columns of the next round that a column's hand comes to, a card each: `[W, M]`.
+
+  Those of cards that suits take to each other are the same board's, so one may be there often.
+  Column `W of below` stands for nothing.
+  """
+  nothing = len(below.hand)
+  width = np.diff([*own.starts, len(own.hand)])
+  rows = []
+  for b, (start, number) in enumerate(zip(own.starts, width)):
+    hands = own.hand[start : start + number]
+    cards = np.flatnonzero(boards.child[b] != NONE)
+    images = moved[boards.by[b][cards]][:, hands]  # [cards, columns]
+    found = below.column[boards.child[b][cards][:, None], images]
+    found = np.where((hands == NONE) | (found == NONE), nothing, found)
+    rows.append(np.sort(found, axis=0).T)
+  most = max(int((row < nothing).sum(axis=1).max()) for row in rows)
+  return np.concatenate([row[:, :most] for row in rows])
+
+
+def parent_columns(game: Holdem, boards: Boards, own: Classes, below: Classes) -> np.ndarray:
+  """Returns the column that each column of the next round comes from: `[W of below]`; -1 if none."""
+  above = np.full(len(below.column), NONE)
+  for b in range(len(boards.cards)):
+    children = boards.child[b][boards.child[b] != NONE]
+    above[children] = b
+  width = np.diff([*below.starts, len(below.hand)])
+  board = above[np.repeat(np.arange(len(width)), width)]
+  found = own.column[board, np.maximum(below.hand, 0)]
+  return np.where(below.hand == NONE, NONE, found)
