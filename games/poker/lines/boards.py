@@ -25,16 +25,18 @@ class Boards(NamedTuple):
   by: np.ndarray
 
   @property
-  def symmetry(self) -> np.ndarray:
-    """`[B]` how many permutations leave each board as it is."""
-    return np.array([len(own) for own in self.keep])
+  def groups(self) -> tuple[tuple[int, int], ...]:
+    """The boards `(start, stop)` that the same permutations leave alone."""
+    keys = [own.tolist() for own in self.keep]
+    cuts = [0, *(i for i in range(1, len(keys)) if keys[i] != keys[i - 1]), len(keys)]
+    return tuple(zip(cuts, cuts[1:]))
 
 
 def enumerate_boards(game: Holdem, permutations: np.ndarray) -> list[Boards]:
   """Returns the boards of each round of betting.
 
   Of the cards that permutations take to each other, those that leave the board before as it is, the
-  lowest is dealt. Boards that many permutations leave alone come first.
+  lowest is dealt. Boards that the same permutations leave alone follow each other, most first.
   """
   number = game.deck.num_cards
   cards, keep = np.zeros((1, 0), int), [np.arange(len(permutations))]
@@ -49,7 +51,7 @@ def enumerate_boards(game: Holdem, permutations: np.ndarray) -> list[Boards]:
       for card in np.flatnonzero((lowest == np.arange(number)) & ~shown):
         made.append((b, card, own[images[:, card] == card]))
       child[b], by[b] = np.where(shown, NONE, lowest), np.where(shown, NONE, which)
-    made.sort(key=lambda x: -len(x[2]))
+    made.sort(key=lambda x: (-len(x[2]), x[2].tolist()))
     numbers = np.full((len(cards), number), NONE)
     for i, (b, card, _) in enumerate(made):
       numbers[b, card] = i
@@ -75,66 +77,39 @@ def moved_hands(game: Holdem, permutations: np.ndarray) -> np.ndarray:
 class Classes(NamedTuple):
   """One player's hands on the boards of a round, one for all that suits take to each other.
 
-  A column is a board and a class of hands on it; those of a board follow each other, in order of
-  strength where all cards lie, and each board of a group has as many, so that some fill up.
+  A column is a board and a class of hands on it. Those of a board follow each other, and boards of
+  a group have the same list of classes, cards dealt or not.
 
   Attributes:
-    hand: `[W]` a hand of the class; -1 for columns that fill up.
-    size: `[W]` hands of the class.
+    lists: for each group, a hand of each class, `[J]`, and hands of each class, `[J]`.
+    hand: `[W]` the hand of each column; -1 where it holds a card of the board.
     column: `[B, H]` the column of each hand on each board; -1 if it cannot be held.
     starts: `[B]` the first column of each board.
   """
 
+  lists: tuple[tuple[np.ndarray, np.ndarray], ...]
   hand: np.ndarray
-  size: np.ndarray
   column: np.ndarray
   starts: np.ndarray
 
 
-def group_boards(boards: Boards) -> tuple[tuple[int, int], ...]:
-  """Returns the boards `(start, stop)` that as many permutations leave alone."""
-  symmetry = boards.symmetry
-  cuts = [0, *(np.flatnonzero(np.diff(symmetry)) + 1).tolist(), len(symmetry)]
-  return tuple(zip(cuts, cuts[1:]))
-
-
-def hand_classes(
-  game: Holdem, held: np.ndarray, boards: Boards, moved: np.ndarray, strengths: np.ndarray | None
-) -> Classes:
-  """Returns the classes of the hands `held` `[H]` on each board, and their columns.
-
-  Args:
-    game: hold'em.
-    held: whether the player may hold the hand.
-    boards: of a round.
-    moved: `[G, H]`.
-    strengths: `[B, H]` how strong hands are, where all cards lie.
-  """
-  members, classes = [], []
-  for b, (dealt, own) in enumerate(zip(boards.cards, boards.keep)):
-    live = held & ~np.isin(game.hole_cards, dealt).any(axis=1)
-    lowest = np.where(live, moved[own].min(axis=0), NONE)
-    hands, size = np.unique(lowest[live], return_counts=True)
-    if strengths is not None:
-      order = np.argsort(strengths[b][hands], kind="stable")
-      hands, size = hands[order], size[order]
-    members.append(lowest)
-    classes.append((hands, size))
-  hand, size, starts = [], [], np.zeros(len(classes), int)
-  column = np.full((len(classes), len(held)), NONE)
+def hand_classes(game: Holdem, held: np.ndarray, boards: Boards, moved: np.ndarray) -> Classes:
+  """Returns the classes of the hands `held` `[H]` on each board; `moved` `[G, H]`."""
+  lists, hand, starts = [], [], []
+  column = np.full((len(boards.cards), len(held)), NONE)
   width = 0
-  for first, last in group_boards(boards):
-    most = max(1, *(len(classes[b][0]) for b in range(first, last)), 1)
+  for first, last in boards.groups:
+    lowest = moved[boards.keep[first]].min(axis=0)  # of the hands of a class
+    hands, size = np.unique(lowest[held], return_counts=True)
+    lists.append((hands, size))
+    place = np.searchsorted(hands, lowest)
     for b in range(first, last):
-      own, number = classes[b]
-      starts[b] = width
-      hand.append(np.pad(own, (0, most - len(own)), constant_values=NONE))
-      size.append(np.pad(number, (0, most - len(own))))
-      places = np.full(len(held), NONE)
-      places[own] = width + np.arange(len(own))
-      column[b] = np.where(members[b] == NONE, NONE, places[np.maximum(members[b], 0)])
-      width += most
-  return Classes(np.concatenate(hand), np.concatenate(size), column, starts)
+      dead = np.isin(game.hole_cards, boards.cards[b]).any(axis=1)
+      column[b] = np.where(held & ~dead, width + place, NONE)
+      hand.append(np.where(dead[hands], NONE, hands))
+      starts.append(width)
+      width += len(hands)
+  return Classes(tuple(lists), np.concatenate(hand), column, np.array(starts))
 
 
 def dealt_columns(boards: Boards, own: Classes, below: Classes, moved: np.ndarray) -> np.ndarray:

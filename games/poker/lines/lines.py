@@ -17,7 +17,6 @@ from games.poker.lines.boards import (
   Classes,
   dealt_columns,
   enumerate_boards,
-  group_boards,
   hand_classes,
   moved_hands,
   parent_columns,
@@ -30,36 +29,49 @@ _STATIC = {"static": True}
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Group:
-  """Boards of a round with as many columns each, and both players' hands there.
+class Final:
+  """Hands on boards on which all cards lie; of each player.
 
   Attributes:
-    cards: `[B, J, 2]` for each player, the cards of each column's hand; -1 in columns that fill up.
-    strength: `[B, J]` for each player, where all cards lie; else None.
-    size: `[B, J]` for each player, hands of each class; 0 in columns that fill up.
-    member: `[B, C, M]` for each player, the columns of a board of the hands that hold each card, in
-      order of strength; J fills up.
-    place: `[B, 2, J]` for each player, where each column's hand stands among the hands that hold its
-      first and its second card, as `card * M + place`.
-    twin: `[B, J]` for each player, the other's column of the same hand; the other's J if none.
-    plain: for each player, whether every column is one hand; static.
+    strength: `[B, J]` -1 for hands that the board blocks.
+    member: `[B, C, M]` the columns of the hands that hold each card, the weakest first; J fills up.
+    place: `[B, 2, J]` where a column's hand stands among those that hold its first and its second
+      card, as `card * M + place`.
+  """
+
+  strength: tuple[Array, Array]
+  member: tuple[Array, Array]
+  place: tuple[Array, Array]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Group:
+  """Boards of a round with one list of classes of hands; of each player.
+
+  Attributes:
+    cards: `[J, 2]` the cards of a hand of each class.
+    size: `[J]` hands of each class.
+    holding: `[J, C]` how many hands of each class hold a card.
+    twin: `[J]` the other's class of the same hand; the other's J if it does not hold it.
+    final: where all cards lie; else None.
+    boards: how many boards; static.
+    plain: whether every class is one hand; static.
+    same: whether both have the same classes; static.
   """
 
   cards: tuple[Array, Array]
-  strength: tuple[Array, Array] | None
   size: tuple[Array, Array]
-  member: tuple[Array, Array]
-  place: tuple[Array, Array]
+  holding: tuple[Array, Array]
   twin: tuple[Array, Array]
-  plain: tuple[bool, bool] = dataclasses.field(metadata=_STATIC)
-
-  @property
-  def num_boards(self) -> int:
-    return self.size[0].shape[0]
+  final: Final | None
+  boards: int = dataclasses.field(metadata=_STATIC)
+  plain: bool = dataclasses.field(metadata=_STATIC)
+  same: bool = dataclasses.field(metadata=_STATIC)
 
   def width(self, player: int) -> int:
     """Returns how many columns a board has."""
-    return self.size[player].shape[1]
+    return self.size[player].shape[0]
 
 
 @jax.tree_util.register_dataclass
@@ -68,7 +80,8 @@ class Street:
   """A round of betting.
 
   Attributes:
-    belief: `[W]` for each player, the belief in a column's hand at the start; 0 if it fills up.
+    belief: `[W]` for each player, the belief in a column's hand at the start; 0 where it holds a
+      card of the board.
     parent: `[W]` for each player, the column of the round before that a column comes from.
     children: `[W of the round before, M]` for each player, the columns here that a column comes to,
       one for each card; `W` fills up.
@@ -169,7 +182,7 @@ def make_lines(
       hands = np.asarray(game.hole_cards)
       shown = [np.array([*game.board, *dealt], int) for dealt in own.cards]
       strengths = np.stack([strengths_on(game.deck, hands, board) for board in shown])
-    both = tuple(hand_classes(game, row > 0, own, moved, strengths) for row in rows)
+    both = tuple(hand_classes(game, row > 0, own, moved) for row in rows)
     before = None if not classes else (boards[number - 1], classes[-1])
     streets.append(_street(game, rows, own, both, before, moved, strengths))
     classes.append(both)
@@ -196,64 +209,61 @@ def _street(game, rows, boards, classes, before, moved, strengths) -> Street:
     parent = tuple(np.maximum(x, 0) for x in found)
     children = tuple(dealt_columns(above, of_above[p], classes[p], moved) for p in (0, 1))
   groups = tuple(
-    _group(game, boards, classes, first, last, strengths) for first, last in group_boards(boards)
+    _group(game, boards, classes, moved, number, strengths) for number in range(len(boards.groups))
   )
   return Street(belief, parent, children, groups)
 
 
-def _group(game, boards, classes, first, last, strengths) -> Group:
-  number = last - first
-  hands, sizes, cards, strength, members, places, twins = [], [], [], [], [], [], []
-  for own in classes:
-    ends = [*own.starts, len(own.hand)]
-    part = slice(ends[first], ends[last])
-    hands.append(own.hand[part].reshape(number, -1))
-    sizes.append(own.size[part].reshape(number, -1))
-    cards.append(np.where(hands[-1][..., None] == NONE, NONE, game.hole_cards[hands[-1]]))
-    if strengths is not None:
-      found = np.take_along_axis(strengths[first:last], np.maximum(hands[-1], 0), axis=1)
-      strength.append(np.where(hands[-1] == NONE, NONE, found))
+def _group(game, boards, classes, moved, number, strengths) -> Group:
+  first, last = boards.groups[number]
+  num_cards, lowest = game.deck.num_cards, moved[boards.keep[first]].min(axis=0)
+  held = holds(game.hole_cards, num_cards)  # [H, C]
+  hands, sizes = zip(*(own.lists[number] for own in classes))
+  holding, twins = [], []
   for p, own in enumerate(classes):
-    width = sizes[p].shape[1]
-    other, others = classes[1 - p], sizes[1 - p].shape[1]
-    twin = np.take_along_axis(other.column[first:last], np.maximum(hands[p], 0), axis=1)
-    twin = np.where((twin == NONE) | (hands[p] == NONE), others, twin - other.starts[first:last, None])
-    twins.append(twin)
-    member, place = _by_card(game, own, first, last, hands[p], width)
-    members.append(member)
-    places.append(place)
+    live = np.flatnonzero(np.isin(lowest, hands[p]))
+    table = np.zeros((len(hands[p]), num_cards))
+    np.add.at(table, np.searchsorted(hands[p], lowest[live]), held[live])
+    holding.append(table)
+    other = hands[1 - p]
+    place = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
+    twins.append(np.where(other[place] == hands[p], place, len(other)))
   return Group(
-    tuple(cards),
-    tuple(strength) if strength else None,
+    tuple(game.hole_cards[x] for x in hands),
     tuple(x.astype(float) for x in sizes),
-    tuple(members),
-    tuple(places),
+    tuple(holding),
     tuple(twins),
-    tuple(bool((x == 1).all()) for x in sizes),
+    None if strengths is None else _final(game, classes, hands, (first, last), strengths),
+    last - first,
+    bool(all((x == 1).all() for x in sizes)),
+    len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all()),
   )
 
 
-def _by_card(game, own: Classes, first: int, last: int, hands: np.ndarray, width: int):
-  """Returns `Group.member` and `Group.place` of one player."""
-  num_cards = game.deck.num_cards
-  held = holds(game.hole_cards, num_cards, bool)  # [H, C]
+def _final(game, classes, hands, rows: tuple[int, int], strengths) -> Final:
+  part = slice(*rows)
+  found = [_by_card(game, own, rows, mine, strengths) for own, mine in zip(classes, hands)]
+  member, place = zip(*found)
+  return Final(tuple(strengths[part][:, x] for x in hands), member, place)
+
+
+def _by_card(game, own: Classes, rows: tuple[int, int], hands: np.ndarray, strengths):
+  """Returns `Final.member` and `Final.place` of one player."""
+  held = holds(game.hole_cards, game.deck.num_cards, bool)  # [H, C]
   lists = []
-  for b in range(first, last):
-    column = own.column[b]
-    live = np.flatnonzero(column != NONE)
-    live = live[np.argsort(column[live], kind="stable")]  # of strength, where columns are
-    lists.append([live[held[live, card]] for card in range(num_cards)])
+  for b in range(*rows):
+    live = np.flatnonzero(own.column[b] != NONE)
+    live = live[np.argsort(strengths[b, live], kind="stable")]
+    lists.append([live[mine] for mine in held[live].T])
   most = max(1, max(len(x) for board in lists for x in board))
-  member = np.full((last - first, num_cards, most), width)
-  place = np.zeros((last - first, 2, width), int)
-  for i, board in enumerate(lists):
-    start = own.starts[first + i]
-    where = np.zeros((num_cards, len(held)), int)
+  member = np.full((len(lists), held.shape[1], most), len(hands))
+  place = np.zeros((len(lists), 2, len(hands)), int)
+  for i, (b, board) in enumerate(zip(range(*rows), lists)):
+    where = np.zeros((held.shape[1], len(held)), int)
     for card, members in enumerate(board):
-      member[i, card, : len(members)] = own.column[first + i, members] - start
+      member[i, card, : len(members)] = own.column[b, members] - own.starts[b]
       where[card, members] = np.arange(len(members))
-    there = hands[i] != NONE
-    two = game.hole_cards[hands[i][there]]
+    two = np.asarray(game.hole_cards)[hands]
     for k in (0, 1):
-      place[i, k, there] = two[:, k] * most + where[two[:, k], hands[i][there]]
+      place[i, k] = two[:, k] * most + where[two[:, k], hands]
   return member, place

@@ -1,9 +1,9 @@
 """Folds and showdowns on many boards at once, between hands of two lists.
 
 A fold is worth the other's reach over the hands that share no card with one's own, a showdown the
-reach that one beats less the reach that one loses to. *Dense*, each is a product with one table for
-each board; *sorted*, sums over the other's hands in order of strength, less those over the hands
-that hold one's first card, and one's second.
+reach that one beats less the reach that one loses to. *Dense*, each is a product with a
+table; *sorted*, sums over the other's hands in order of strength, less those over the hands
+that hold one's first card, and one's second. Folds are alike on all boards.
 """
 
 import functools
@@ -16,18 +16,19 @@ from jax import lax
 
 from games.poker.lines.lines import Group
 
-_MAX_DENSE = 2**17  # entries of a board's table
+_MAX_DENSE = 2**17  # entries of a table of the players' hands
 _BLOCK = 32  # hands that are summed up together
 _MOST_NODES = 48  # rows of a board that are taken at once in sorted form
+_product = functools.partial(jnp.einsum, precision=lax.Precision.HIGHEST)
 
 
 class Dense(NamedTuple):
-  """What each column's hand wins from each of the other's, a table for each board.
+  """What each class of a player's hands wins from each of the other's.
 
   Attributes:
-    fold, showdown: `[B, J of the other, J]` for each player, the number of hands of the other's
-      class that share no card, and of those that it beats less those that it loses to; None
-      without showdowns.
+    fold: `[J of the other, J]` for each player, how many hands of the other's class share no card.
+    showdown: `[B, J, J of the other]` for each player, of these those that a hand beats less those
+      that it loses to; None before all cards lie.
   """
 
   fold: tuple[jax.Array, jax.Array]
@@ -38,19 +39,20 @@ class Sorted(NamedTuple):
   """Places of the sums over the other's hands.
 
   Attributes:
-    group: the columns.
+    group: the hands.
+    order: `[B, J]` for each player, its columns in order of strength; None before all cards lie.
     bounds: `[B, 2, J]` for each player, how many of the other's columns are weaker, and weaker or
-      as strong; None without showdowns.
+      as strong.
     signs: `[B, C, M, M of the other]` for each player, who wins among the hands that hold a card.
   """
 
   group: Group
+  order: tuple[jax.Array, jax.Array] | None
   bounds: tuple[jax.Array, jax.Array] | None
   signs: tuple[jax.Array, jax.Array] | None
 
 
 Ends = Dense | Sorted
-_product = functools.partial(jnp.einsum, precision=lax.Precision.HIGHEST)
 
 
 def make_ends(group: Group, dtype: Any, dense: bool | None = None) -> Ends:
@@ -60,51 +62,46 @@ def make_ends(group: Group, dtype: Any, dense: bool | None = None) -> Ends:
   return _make_dense(group, dtype) if dense else _make_sorted(group, dtype)
 
 
+def _held(group: Group, player: int, dtype) -> jax.Array:
+  """Returns 1 where the hand of a class holds a card: `[J, C]`."""
+  cards = jnp.asarray(group.cards[player])[:, :, None]
+  return (cards == jnp.arange(group.holding[player].shape[1])).any(axis=1).astype(dtype)
+
+
 def _make_dense(group: Group, dtype) -> Dense:
   folds, showdowns = [], []
   for p in (0, 1):
-    cards = jnp.asarray(group.cards[p])
-    held = (cards[..., None] == jnp.arange(group.member[p].shape[1])).any(axis=2)
-    holding = _holding(group, 1 - p, dtype)
-    shared = _product("bjc,bhc->bjh", holding, held.astype(dtype))
-    own = jnp.arange(group.width(1 - p))[:, None] == jnp.asarray(group.twin[p])[:, None]
-    size = jnp.asarray(group.size[1 - p], dtype)[..., None]
-    folds.append((size - shared + own) * (jnp.asarray(group.size[p])[:, None] > 0))
-    if group.strength is not None:
-      ours, theirs = (jnp.asarray(group.strength[q]) for q in (p, 1 - p))
-      showdowns.append(folds[-1] * jnp.sign(ours[:, None] - theirs[..., None]))
+    q = 1 - p
+    shared = _product("jc,hc->jh", jnp.asarray(group.holding[q], dtype), _held(group, p, dtype))
+    own = jnp.arange(group.width(q))[:, None] == jnp.asarray(group.twin[p])
+    folds.append(jnp.asarray(group.size[q], dtype)[:, None] - shared + own)
+    if group.final is not None:
+      ours, theirs = (jnp.asarray(group.final.strength[x]) for x in (p, q))
+      showdowns.append(folds[-1].T * jnp.sign(ours[:, :, None] - theirs[:, None]))
   return Dense((folds[0], folds[1]), (showdowns[0], showdowns[1]) if showdowns else None)
 
 
-def _holding(group: Group, player: int, dtype) -> jax.Array:
-  """Returns how many hands of each column's class hold a card: `[B, J, C]`."""
-  member = jnp.asarray(group.member[player])
-  boards, cards, _ = member.shape
-  filled = jnp.zeros((boards, group.width(player) + 1, cards), dtype)
-  board, card = jnp.arange(boards)[:, None, None], jnp.arange(cards)[None, :, None]
-  return filled.at[board, member, card].add(1.0)[:, :-1]
-
-
 def _make_sorted(group: Group, dtype) -> Sorted:
-  if group.strength is None:
-    return Sorted(group, None, None)
-  bounds, signs = [], []
+  if group.final is None:
+    return Sorted(group, None, None, None)
+  order, bounds, signs = [], [], []
   for p in (0, 1):
-    ours, theirs = jnp.asarray(group.strength[p]), jnp.asarray(group.strength[1 - p])
-    last = jnp.where(theirs < 0, jnp.iinfo(theirs.dtype).max, theirs)  # what fills up comes last
+    ours, theirs = (jnp.asarray(group.final.strength[x]) for x in (p, 1 - p))
+    order.append(jnp.argsort(ours, axis=1))
     sides: Any = ("left", "right")
-    count = [jax.vmap(functools.partial(jnp.searchsorted, side=s))(last, ours) for s in sides]
+    weakest = jnp.sort(theirs, axis=1)
+    count = [jax.vmap(functools.partial(jnp.searchsorted, side=s))(weakest, ours) for s in sides]
     bounds.append(jnp.stack(count, axis=1))
-    mine, other = _of_members(group, p, ours), _of_members(group, 1 - p, theirs)
-    there = (mine >= 0)[..., :, None] & (other >= 0)[..., None, :]
-    signs.append((jnp.sign(mine[..., :, None] - other[..., None, :]) * there).astype(dtype))
-  return Sorted(group, (bounds[0], bounds[1]), (signs[0], signs[1]))
+    mine = _of_members(group.final.member[p], ours)[..., :, None]
+    other = _of_members(group.final.member[1 - p], theirs)[..., None, :]
+    signs.append((jnp.sign(mine - other) * ((mine >= 0) & (other >= 0))).astype(dtype))
+  return Sorted(group, (order[0], order[1]), (bounds[0], bounds[1]), (signs[0], signs[1]))
 
 
-def _of_members(group: Group, player: int, strength: jax.Array) -> jax.Array:
+def _of_members(member: Any, strength: jax.Array) -> jax.Array:
   """Returns how strong the hands that hold each card are: `[B, C, M]`, -1 for what fills up."""
   filled = jnp.pad(strength, ((0, 0), (0, 1)), constant_values=-1)
-  return jax.vmap(lambda row, member: row[member])(filled, jnp.asarray(group.member[player]))
+  return jax.vmap(lambda row, places: row[places])(filled, jnp.asarray(member))
 
 
 def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
@@ -112,38 +109,45 @@ def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
 
   Args:
     ends: of `B` boards.
-    reach: `[T, B, J of the other]` of one hand of each class.
+    reach: `[T, B, J of the other]` of one hand of each class, zero where the board blocks it.
 
   Returns:
-    `[T, B, J]`. Of no meaning in columns that fill up.
+    `[T, B, J]`. Of no meaning for hands that the board blocks.
   """
+  rows = reach.reshape(-1, reach.shape[-1])
   if isinstance(ends, Dense):
-    return _product("tbj,bjh->tbh", reach, ends.fold[player])
-  return _by_board(_board_folds, ends, reach, player)
+    values = _product("tj,jh->th", rows, ends.fold[player])
+  else:
+    group, other = ends.group, 1 - player
+    shared = _product("tj,jc->tc", rows, jnp.asarray(group.holding[other]))
+    total = _product("tj,j->t", rows, jnp.asarray(group.size[other]))[:, None]
+    values = total - _product("tc,hc->th", shared, _held(group, player, rows.dtype))
+    values = values + (rows if group.same else _twins(group, rows, player))
+  return values.reshape(*reach.shape[:2], -1)
+
+
+def _twins(group: Group, rows: jax.Array, player: int) -> jax.Array:
+  """Returns the other's reach of each of `player`'s own hands: `[T, J of the other]` to `[T, J]`."""
+  filled = jnp.pad(rows, ((0, 0), (0, 1)))
+  return filled.at[:, jnp.asarray(group.twin[player])].get(mode="promise_in_bounds")
 
 
 def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
   """Returns what each hand of `player` wins less what it loses: as `fold_values`."""
-  if isinstance(ends, Dense):
-    assert ends.showdown is not None
-    return _product("tbj,bjh->tbh", reach, ends.showdown[player])
-  return _by_board(_board_showdowns, ends, reach, player)
-
-
-def _by_board(function, ends: Sorted, reach: jax.Array, player: int) -> jax.Array:
-  """Applies a function to each board's reach, lines last: `[J of the other, T]` to `[J, T]`."""
   t, boards, width = reach.shape
-  pieces = -(-t // _MOST_NODES)
-  cuts = [t * i // pieces for i in range(1, pieces)]
+  pieces = 1 if isinstance(ends, Dense) else -(-t // _MOST_NODES)
   results = []
-  for part in jnp.split(reach, cuts):
+  for part in jnp.split(reach, [t * i // pieces for i in range(1, pieces)]):
     n = len(part)
+    # Lines last: a hand's numbers at all lines are moved and added up together.
     columns = settle(part.reshape(n, boards * width).T).reshape(boards, width, n)
-    if boards == 1:
-      one = jax.tree.map(lambda x: x[0], ends)
-      values = function(one, columns[0], player)[None]
-    else:
-      values = lax.map(lambda x: function(x[0], x[1], player), (ends, columns))
+    if isinstance(ends, Dense):
+      assert ends.showdown is not None
+      values = _product("bhj,bjt->bht", ends.showdown[player], columns)
+    elif boards == 1:
+      values = _on_board(jax.tree.map(lambda x: x[0], _of_boards(ends, player)), columns[0])[None]
+    else:  # board by board it stays within a core's cache
+      values = lax.map(lambda x: _on_board(*x), (_of_boards(ends, player), columns))
     results.append(settle(values.reshape(-1, n)).T.reshape(n, boards, -1))
   return results[0] if len(results) == 1 else jnp.concatenate(results)
 
@@ -157,39 +161,38 @@ def _rows(array: jax.Array, places: jax.Array) -> jax.Array:
   return array.at[places].get(mode="promise_in_bounds")
 
 
-def _weighed(group: Group, reach: jax.Array, player: int) -> jax.Array:
-  """Returns the reach `[J, T]` of all hands of each class."""
-  return reach if group.plain[player] else reach * jnp.asarray(group.size[player])[:, None]
+class _Board(NamedTuple):
+  """What a showdown on a board needs of `Sorted` and its group, for one player."""
+
+  order: jax.Array  # [J of the other]
+  size: jax.Array | None  # [J of the other] in that order
+  member: jax.Array  # [C, M of the other]
+  bounds: jax.Array  # [2, J]
+  signs: jax.Array  # [C, M, M of the other]
+  place: jax.Array  # [2, J]
 
 
-def _of_cards(group: Group, reach: jax.Array, player: int) -> jax.Array:
-  """Returns the reach of the hands that hold each card, `[C, M, T]`, and a row of zeros."""
-  member = jnp.asarray(group.member[player])
-  filled = jnp.pad(reach, ((0, 1), (0, 0)))
-  return _rows(filled, member.reshape(-1)).reshape(*member.shape, -1)
-
-
-def _board_folds(ends: Sorted, reach: jax.Array, player: int) -> jax.Array:
+def _of_boards(ends: Sorted, player: int) -> _Board:
   group, other = ends.group, 1 - player
-  total = _weighed(group, reach, other).sum(axis=0)
-  of_card = _of_cards(group, reach, other).sum(axis=1)  # [C, T]
-  cards = jnp.maximum(jnp.asarray(group.cards[player]), 0)
-  shared = _rows(of_card, cards[:, 0]) + _rows(of_card, cards[:, 1])
-  filled = jnp.pad(reach, ((0, 1), (0, 0)))
-  return total - shared + _rows(filled, jnp.asarray(group.twin[player]))
-
-
-def _board_showdowns(ends: Sorted, reach: jax.Array, player: int) -> jax.Array:
-  group, other = ends.group, 1 - player
+  assert group.final is not None
+  assert ends.order is not None
   assert ends.bounds is not None
   assert ends.signs is not None
-  below = _sums_below(_weighed(group, reach, other))
-  low, high = ends.bounds[player]
-  of_card = _product("cim,cmt->cit", ends.signs[player], _of_cards(group, reach, other))
-  of_card = of_card.reshape(-1, reach.shape[1])
-  first, second = jnp.asarray(group.place[player])
-  together = _rows(below, low) + _rows(below, high)
-  return together - (_rows(of_card, first) + _rows(of_card, second))
+  order = ends.order[other]
+  size = None if group.plain else jnp.asarray(group.size[other])[order]
+  member, place = jnp.asarray(group.final.member[other]), jnp.asarray(group.final.place[player])
+  return _Board(order, size, member, ends.bounds[player], ends.signs[player], place)
+
+
+def _on_board(board: _Board, reach: jax.Array) -> jax.Array:
+  """Returns `showdown_values` of one board: `[J of the other, T]` to `[J, T]`."""
+  rows = _rows(reach, board.order)
+  below = _sums_below(rows if board.size is None else rows * board.size[:, None])
+  filled = jnp.pad(reach, ((0, 1), (0, 0)))
+  of_card = _rows(filled, board.member.reshape(-1)).reshape(*board.member.shape, -1)
+  of_card = _product("cim,cmt->cit", board.signs, of_card).reshape(-1, reach.shape[1])
+  together = _rows(below, board.bounds[0]) + _rows(below, board.bounds[1])
+  return together - (_rows(of_card, board.place[0]) + _rows(of_card, board.place[1]))
 
 
 def _sums_below(rows: jax.Array) -> jax.Array:

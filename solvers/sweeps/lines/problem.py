@@ -64,9 +64,8 @@ class LinesProblem(Problem):
 
   def _root_hands(self, player: int) -> jax.Array:
     """Returns the beliefs in all hands of each class at the root: `[W]`."""
-    groups = self.lines.streets[0].groups
-    size = jnp.concatenate([jnp.asarray(group.size[player]).reshape(-1) for group in groups])
-    return self.root_beliefs(player) * size
+    (group,) = self.lines.streets[0].groups
+    return self.root_beliefs(player) * jnp.asarray(group.size[player])
 
   def worth(self, root: jax.Array, player: int) -> jax.Array:
     """Returns what counterfactual root values are worth to a player's whole range, in chips."""
@@ -98,7 +97,8 @@ class LinesProblem(Problem):
     """Returns reach before a deal `[n, W above]` in the columns after it."""
     parent = self.lines.streets[street].parent
     assert parent is not None
-    return rows.at[:, jnp.asarray(parent[player])].get(mode="promise_in_bounds")
+    live = jnp.asarray(self.lines.streets[street].belief[player]) > 0
+    return rows.at[:, jnp.asarray(parent[player])].get(mode="promise_in_bounds") * live
 
   # Up.
 
@@ -170,8 +170,8 @@ class LinesProblem(Problem):
     parts, start = [], 0
     for group, ends in zip(self.lines.streets[street].groups, self.ends[street]):
       width = group.width(1 - player)
-      stop = start + group.num_boards * width
-      rows = reach[:, start:stop].reshape(len(reach), group.num_boards, width)
+      stop = start + group.boards * width
+      rows = reach[:, start:stop].reshape(len(reach), group.boards, width)
       parts.append(values(ends, rows, player).reshape(len(reach), -1))
       start = stop
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=1)
