@@ -1,7 +1,7 @@
 """Solves a game until it is solved well enough."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.metrics.best_response import response_values
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem
+from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
 
@@ -24,18 +24,18 @@ class SolvedTo(NamedTuple):
   """Where `solve_to` stopped.
 
   Attributes:
-    average_policy: `[N, H]`, as of `solvers.Solution`.
+    average_policy: `[N, H]`, as of `solvers.Solution`; of lines of betting `[n, W]` for each level.
     iterations: how many there have been; one player's update is one.
     exploitability: of the policy, in the game's units.
   """
 
-  average_policy: jax.Array  # [N, H]
+  average_policy: Any  # [N, H]
   iterations: int
   exploitability: float
 
 
 def solve_to(
-  tree: PublicTree,
+  tree: PublicTree | Lines,
   *,
   algorithm: Algorithm,
   target: float,
@@ -50,7 +50,8 @@ def solve_to(
   iterations, and then after a quarter more each time, at least 32.
 
   Args:
-    tree: one tree without leaves.
+    tree: one tree without leaves, or a spot of hold'em as lines of betting
+      (`games.poker.lines.make_lines`), which hold beliefs of their own.
     algorithm: such as `solvers.discounted_cfr()`.
     target: exploitability to stop at, in the game's units, at least 0.
     max_iterations: to stop at in any case, an even number.
@@ -64,8 +65,10 @@ def solve_to(
     ValueError: the tree is depth-limited or stacked, a number is not allowed, or beliefs are not
       distributions.
   """
-  of_lines = isinstance(tree, Lines)
-  if not of_lines:
+  if isinstance(tree, Lines):
+    if beliefs is not None:
+      raise ValueError("beliefs must be None for lines of betting, which hold their own")
+  else:
     validation.check_unstacked(tree)
     validation.check_leaves(tree, None)
   validation.check_algorithm(algorithm)
@@ -76,14 +79,14 @@ def solve_to(
     )
   if progress is not None and not callable(progress):
     raise TypeError(f"progress={progress!r} must be a function of a SolvedTo, or None")
-  if beliefs is not None:
-    validation.check_beliefs(tree, beliefs)
-  tree = jax.tree.map(jnp.asarray, tree)
-  if of_lines:
-    go_on = _programs[Work.TREES]
+  if isinstance(tree, Lines):
+    go_on = _programs[Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN]
   else:
+    if beliefs is not None:
+      validation.check_beliefs(tree, beliefs)
     beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
     go_on = _programs[work_of_solving(tree, None, beliefs)]
+  tree = jax.tree.map(jnp.asarray, tree)
   state, done = _begin(tree, algorithm, beliefs), 0
   while True:
     number = min(max(_FIRST, done // 8 * 2), most - done)
@@ -113,9 +116,7 @@ def _run(tree, algorithm, number, beliefs, state):
   state = loop.run(problem, algorithm, None, number, state=state).state
   average = algorithm.average_policy(problem, state)
   if isinstance(problem, LinesProblem):
-    reach = problem.both_reach(average)
-    roots = [problem.values_up(None, reach[1 - p], None, p).root for p in (0, 1)]
-    return state, average, (problem.worth(roots[0], 0) + problem.worth(roots[1], 1)) / 2
+    return state, average, exploitability_of(problem, average)
   worth = pairs.root_marginals(tree, beliefs) * response_values(problem, average)
   return state, join_levels(average), worth.sum() / 2
 

@@ -1,9 +1,11 @@
-"""The boards of each round of betting, one of those that suits take to each other, and the hands."""
+"""The boards of each round of betting, one of those that suits take to each other, and hands."""
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
 
+from games.poker.cards import shares_card
 from games.poker.holdem import Holdem
 
 NONE = -1
@@ -29,7 +31,7 @@ class Boards(NamedTuple):
     """The boards `(start, stop)` that the same permutations leave alone."""
     keys = [own.tolist() for own in self.keep]
     cuts = [0, *(i for i in range(1, len(keys)) if keys[i] != keys[i - 1]), len(keys)]
-    return tuple(zip(cuts, cuts[1:]))
+    return tuple(itertools.pairwise(cuts))
 
 
 def enumerate_boards(game: Holdem, permutations: np.ndarray) -> list[Boards]:
@@ -104,7 +106,7 @@ def hand_classes(game: Holdem, held: np.ndarray, boards: Boards, moved: np.ndarr
     lists.append((hands, size))
     place = np.searchsorted(hands, lowest)
     for b in range(first, last):
-      dead = np.isin(game.hole_cards, boards.cards[b]).any(axis=1)
+      dead = shares_card(game.hole_cards, boards.cards[b : b + 1])[:, 0]
       column[b] = np.where(held & ~dead, width + place, NONE)
       hand.append(np.where(dead[hands], NONE, hands))
       starts.append(width)
@@ -133,7 +135,7 @@ def dealt_columns(boards: Boards, own: Classes, below: Classes, moved: np.ndarra
 
 
 def parent_columns(game: Holdem, boards: Boards, own: Classes, below: Classes) -> np.ndarray:
-  """Returns the column that each column of the next round comes from: `[W of below]`; -1 if none."""
+  """Returns the column that each of the next round comes from: `[W of below]`; -1 if none."""
   above = np.full(len(below.column), NONE)
   for b in range(len(boards.cards)):
     children = boards.child[b][boards.child[b] != NONE]

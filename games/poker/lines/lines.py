@@ -175,22 +175,24 @@ def make_lines(
   permutations = suit_permutations(game, rows) if permutations is None else permutations
   moved = moved_hands(game, permutations)
   boards = enumerate_boards(game, permutations)
-  streets, classes = [], []
+  streets: list[Street] = []
+  classes: list[tuple[Classes, Classes]] = []
   for number, own in enumerate(boards):
     strengths = None
     if number == len(game.deals):
       hands = np.asarray(game.hole_cards)
       shown = [np.array([*game.board, *dealt], int) for dealt in own.cards]
       strengths = np.stack([strengths_on(game.deck, hands, board) for board in shown])
-    both = tuple(hand_classes(game, row > 0, own, moved) for row in rows)
+    first, second = (hand_classes(game, row > 0, own, moved) for row in rows)
+    both = (first, second)
     before = None if not classes else (boards[number - 1], classes[-1])
     streets.append(_street(game, rows, own, both, before, moved, strengths))
     classes.append(both)
   left = game.deck.num_cards - len(game.board) - 4
   chance = np.cumprod([1.0, *(1 / (left - k) for k in range(len(game.deals)))])
   stakes = []
-  for level, lines in zip(shapes, nodes):
-    worth = lines.stake * chance[level.street]
+  for level, rows_of in zip(shapes, nodes):
+    worth = rows_of.stake * chance[level.street]
     stakes.append((worth[level.rows(FOLD)], worth[level.rows(SHOWDOWN)]))
   lines = Lines(tuple(stakes), tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
@@ -199,10 +201,11 @@ def make_lines(
 
 
 def _street(game, rows, boards, classes, before, moved, strengths) -> Street:
-  belief = tuple(
+  belief: Any = tuple(
     np.where(own.hand == NONE, 0.0, row[own.hand]) for own, row in zip(classes, rows)
   )
-  parent = children = None
+  parent: Any = None
+  children: Any = None
   if before is not None:
     above, of_above = before
     found = [parent_columns(game, above, of_above[p], classes[p]) for p in (0, 1)]
@@ -219,8 +222,9 @@ def _group(game, boards, classes, moved, number, strengths) -> Group:
   num_cards, lowest = game.deck.num_cards, moved[boards.keep[first]].min(axis=0)
   held = holds(game.hole_cards, num_cards)  # [H, C]
   hands, sizes = zip(*(own.lists[number] for own in classes))
-  holding, twins = [], []
-  for p, own in enumerate(classes):
+  holding: Any = []
+  twins: Any = []
+  for p in (0, 1):
     live = np.flatnonzero(np.isin(lowest, hands[p]))
     table = np.zeros((len(hands[p]), num_cards))
     np.add.at(table, np.searchsorted(hands[p], lowest[live]), held[live])
@@ -229,10 +233,10 @@ def _group(game, boards, classes, moved, number, strengths) -> Group:
     place = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
     twins.append(np.where(other[place] == hands[p], place, len(other)))
   return Group(
-    tuple(game.hole_cards[x] for x in hands),
-    tuple(x.astype(float) for x in sizes),
-    tuple(holding),
-    tuple(twins),
+    (game.hole_cards[hands[0]], game.hole_cards[hands[1]]),
+    (sizes[0].astype(float), sizes[1].astype(float)),
+    (holding[0], holding[1]),
+    (twins[0], twins[1]),
     None if strengths is None else _final(game, classes, hands, (first, last), strengths),
     last - first,
     bool(all((x == 1).all() for x in sizes)),

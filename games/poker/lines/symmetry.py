@@ -1,6 +1,7 @@
 """Suits that may change places: permutations that leave the board and both ranges as they are."""
 
 import itertools
+import math
 
 import numpy as np
 
@@ -40,16 +41,15 @@ def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
 
 
 def say_permutations(game: Holdem, permutations: np.ndarray) -> str:
-  """Returns one sentence about which suits may change places."""
-  if len(permutations) == 1:
-    return "no suits are alike: the board or a range tells all of them apart"
+  """Returns one sentence that says which suits may change places."""
   deck = game.deck
-  suits = deck.suit_of[permutations[:, : len(deck.suits)]]
-  alike = {"".join(deck.suits[i] for i in np.unique(column)) for column in suits.T}
-  groups = sorted((group for group in alike if len(group) > 1), key=deck.suits.index)
-  most = 1
-  for group in groups:
-    most *= int(np.prod(np.arange(1, len(group) + 1)))
-  how = "" if len(permutations) == most else " together"
-  named = " and ".join(" with ".join(group) for group in groups)
-  return f"suits {named} change places{how}, so hands and cards that these take to each other are one"
+  suits = deck.suit_of[permutations[:, : len(deck.suits)]]  # of the lowest rank's cards
+  alike = {tuple(np.unique(column).tolist()) for column in suits.T}
+  groups = sorted(group for group in alike if len(group) > 1)
+  if not groups:
+    return "No suits are alike: the board or a range tells them apart."
+  free = math.prod(math.factorial(len(group)) for group in groups)
+  named = ["".join(deck.suits[suit] for suit in group) for group in groups]
+  said = ", and ".join(", ".join(name[:-1]) + " and " + name[-1] for name in named)
+  how = "may change places" if free == len(permutations) else "may change places together"
+  return f"Suits {said} {how}: of hands and cards that they take to each other there is one."

@@ -1,1 +1,1 @@
-"""Sweeps over lines of betting: rows are lines, columns boards and hands, a list for each player."""
+"""Sweeps over lines of betting in rows, boards and each player's hands in columns."""

@@ -127,7 +127,7 @@ def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
 
 
 def _twins(group: Group, rows: jax.Array, player: int) -> jax.Array:
-  """Returns the other's reach of each of `player`'s own hands: `[T, J of the other]` to `[T, J]`."""
+  """Returns the other's reach of `player`'s own hands: `[T, J of the other]` to `[T, J]`."""
   filled = jnp.pad(rows, ((0, 0), (0, 1)))
   return filled.at[:, jnp.asarray(group.twin[player])].get(mode="promise_in_bounds")
 
@@ -205,6 +205,6 @@ def _sums_below(rows: jax.Array) -> jax.Array:
   padded = jnp.pad(rows, ((0, blocks * _BLOCK - number), (0, 0))).reshape(blocks, _BLOCK, n)
   lower = np.tril(np.ones((_BLOCK, _BLOCK)), -1)
   within = _product("il,klt->kit", jnp.asarray(lower, rows.dtype), padded)
-  before = np.tril(np.ones((blocks, blocks)), -1) - 0.5
-  before = _product("kl,lt->kt", jnp.asarray(before, rows.dtype), padded.sum(axis=1))
+  earlier = np.tril(np.ones((blocks, blocks)), -1) - 0.5
+  before = _product("kl,lt->kt", jnp.asarray(earlier, rows.dtype), padded.sum(axis=1))
   return (within + before[:, None]).reshape(-1, n)

@@ -1,8 +1,8 @@
 """The problem of a spot of hold'em: lines of betting in rows, boards and hands in columns.
 
-Each player's policies, reach and values have columns of their own: those of the hands that it holds.
-A deal is a change of columns. Reach counts the belief in a hand at the start, so hands of a range
-weigh what they should in every sum.
+Each player's policies, reach and values have columns of their own: those of the hands it holds. A
+deal is a change of columns. Reach counts the belief in a hand at the start, so that hands of a
+range weigh what they should in every sum.
 """
 
 import dataclasses
@@ -68,7 +68,7 @@ class LinesProblem(Problem):
     return self.root_beliefs(player) * jnp.asarray(group.size[player])
 
   def worth(self, root: jax.Array, player: int) -> jax.Array:
-    """Returns what counterfactual root values are worth to a player's whole range, in chips."""
+    """Returns what a player's whole range is worth by its counterfactual root values `[W]`."""
     own = self._root_hands(player)
     return (own * root[: len(own)]).sum() / self.pair_mass()
 
@@ -183,7 +183,9 @@ class LinesProblem(Problem):
     for i, level in enumerate(self.lines.levels):
       width = self.lines.streets[level.street].width(level.mover or 0)
       share = np.ones(level.size) if level.mover is None else self._equal(i)
-      levels.append(jnp.broadcast_to(jnp.asarray(share, self.lines.dtype)[:, None], (level.size, width)))
+      levels.append(
+        jnp.broadcast_to(jnp.asarray(share, self.lines.dtype)[:, None], (level.size, width))
+      )
     return tuple(levels)
 
   def _equal(self, index: int) -> np.ndarray:
@@ -234,3 +236,10 @@ def make_lines_problem(lines: Lines) -> LinesProblem:
   return LinesProblem(
     tree=tree, pairs=nothing, exists=None, mover=(), floor=None, alternatives=None, ends=ends
   )
+
+
+def exploitability_of(problem: LinesProblem, policy: Levels) -> jax.Array:
+  """Returns what best responses to both parts of a policy win on average, in chips."""
+  reach = problem.both_reach(policy)
+  roots = [problem.values_up(None, reach[1 - p], None, p).root for p in (0, 1)]
+  return (problem.worth(roots[0], 0) + problem.worth(roots[1], 1)) / 2
