@@ -35,13 +35,10 @@ class Final:
   Attributes:
     strength: `[B, J]` -1 for hands that the board blocks.
     member: `[B, C, M]` the columns of the hands that hold each card, the weakest first; J fills up.
-    place: `[B, 2, J]` where a column's hand stands among those that hold its first and its second
-      card, as `card * M + place`.
   """
 
   strength: tuple[Array, Array]
   member: tuple[Array, Array]
-  place: tuple[Array, Array]
 
 
 @jax.tree_util.register_dataclass
@@ -245,29 +242,23 @@ def _group(game, boards, classes, moved, number, strengths) -> Group:
 
 
 def _final(game, classes, hands, rows: tuple[int, int], strengths) -> Final:
-  part = slice(*rows)
-  found = [_by_card(game, own, rows, mine, strengths) for own, mine in zip(classes, hands)]
-  member, place = zip(*found)
-  return Final(tuple(strengths[part][:, x] for x in hands), member, place)
+  first, second = (_by_card(game, own, rows, len(x), strengths) for own, x in zip(classes, hands))
+  part = strengths[slice(*rows)]
+  return Final((part[:, hands[0]], part[:, hands[1]]), (first, second))
 
 
-def _by_card(game, own: Classes, rows: tuple[int, int], hands: np.ndarray, strengths):
-  """Returns `Final.member` and `Final.place` of one player."""
+def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -> np.ndarray:
+  """Returns `Final.member` of one player."""
   held = holds(game.hole_cards, game.deck.num_cards, bool)  # [H, C]
   lists = []
   for b in range(*rows):
     live = np.flatnonzero(own.column[b] != NONE)
     live = live[np.argsort(strengths[b, live], kind="stable")]
-    lists.append([live[mine] for mine in held[live].T])
+    columns = own.column[b, live] - own.starts[b]
+    lists.append([columns[mine] for mine in held[live].T])
   most = max(1, max(len(x) for board in lists for x in board))
-  member = np.full((len(lists), held.shape[1], most), len(hands))
-  place = np.zeros((len(lists), 2, len(hands)), int)
-  for i, (b, board) in enumerate(zip(range(*rows), lists)):
-    where = np.zeros((held.shape[1], len(held)), int)
-    for card, members in enumerate(board):
-      member[i, card, : len(members)] = own.column[b, members] - own.starts[b]
-      where[card, members] = np.arange(len(members))
-    two = np.asarray(game.hole_cards)[hands]
-    for k in (0, 1):
-      place[i, k] = two[:, k] * most + where[two[:, k], hands]
-  return member, place
+  member = np.full((len(lists), held.shape[1], most), width)
+  for row, board in zip(member, lists):
+    for filled, columns in zip(row, board):
+      filled[: len(columns)] = columns
+  return member

@@ -14,8 +14,9 @@ import numpy as np
 
 from games.poker.lines.betting_lines import CLOSED, DECISION, FOLD, SHOWDOWN
 from games.poker.lines.lines import Lines
+from solvers.sweeps import showdowns
 from solvers.sweeps.levels import Levels, reduce_children, to_children
-from solvers.sweeps.lines.ends import Ends, fold_values, make_ends, settle, showdown_values
+from solvers.sweeps.lines.ends import Ends, fold_values, make_ends, showdown_values
 from solvers.sweeps.problem import Problem, Sweep
 
 
@@ -140,11 +141,11 @@ class LinesProblem(Problem):
     """Returns the sums over cards of values after a deal, `[n, W]` to `[n, W above]`."""
     children = self.lines.streets[street].children
     assert children is not None
-    rows = jnp.pad(settle(values.T), ((0, 1), (0, 0)))
+    rows = jnp.pad(showdowns.settle(values.T), ((0, 1), (0, 0)))
     total = jnp.zeros((len(children[player]), len(values)), values.dtype)
     for column in jnp.asarray(children[player]).T:
       total = total + rows.at[column].get(mode="promise_in_bounds")
-    return settle(total).T
+    return showdowns.settle(total).T
 
   def _all_ends(self, reach: Levels, player: int):
     """Returns the values of each level's folds and showdowns; None for what it lacks."""
