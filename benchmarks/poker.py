@@ -2,7 +2,7 @@
 
   python -m benchmarks.poker update    time of one player's update on the ReBeL paper's board
   python -m benchmarks.poker rivers    rivers of random boards, pots and beliefs, solved in a batch
-  python -m benchmarks.poker ranges    updates of ranges of 167 and 250 hands: all hands and theirs
+  python -m benchmarks.poker ranges    updates of ranges of 167 and 250 hands, on trees and as lines
   python -m benchmarks.poker resolves  re-solves of a river by gadgets, against solves without
 
 An iteration is one player's update. Prints JSON lines. With `--suits merged` hands that suits
@@ -33,6 +33,7 @@ from games.poker import (
   TurnEndgame,
   in_units,
 )
+from games.poker.lines import Lines, make_lines
 from rebel_jax import flags
 
 BETS = {"teh": TEH, "teh_one_bet": dataclasses.replace(TEH, max_raises=1)}
@@ -115,7 +116,7 @@ def overlapping_ranges(game: Holdem, own: tuple[int, int], union: int) -> np.nda
 
 
 def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
-  """Times Linear CFR from given ranges: on the tree of all hands and of theirs alone, in turn.
+  """Times Linear CFR from given ranges, in turn: on trees of all hands and of theirs, and as lines.
 
   Exploitability is that of a policy of numpy's, its check included.
   """
@@ -123,17 +124,19 @@ def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
   beliefs = overlapping_ranges(game, (167, 250), 270)
   small = OnlyHands(game, beliefs)
   trees = {"all": make_tree(game, beliefs), "held": make_tree(small)}
+  ways: dict[str, games.PublicTree | Lines] = {**trees, "lines": make_lines(small)[0]}
   lengths = (2, 2 + iterations)
 
-  def seconds(tree: games.PublicTree, number: int) -> float:
+  def seconds(tree: games.PublicTree | Lines, number: int) -> float:
+    linear = solvers.linear_cfr()
     start = time.perf_counter()
-    solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=number)
-    jax.block_until_ready(solved)
+    solved = solvers.solve_to(tree, algorithm=linear, target=0, max_iterations=number)
+    jax.block_until_ready(solved.average_policy)
     return time.perf_counter() - start
 
-  per_update: dict[str, list[float]] = {name: [] for name in trees}
+  per_update: dict[str, list[float]] = {name: [] for name in ways}
   for _ in range(6):
-    for name, tree in trees.items():
+    for name, tree in ways.items():
       short, long = (seconds(tree, number) for number in lengths)
       per_update[name].append(1000 * (long - short) / iterations)
   judged = {}
@@ -157,7 +160,10 @@ def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
       name: timing.significant(float(np.median(found))) for name, found in taken.items()
     },
     seconds_of_exploitability=judged,
-    times_faster=timing.significant(float(np.median(taken["all"] / taken["held"])), 3),
+    times_faster={
+      name: timing.significant(float(np.median(taken["all"] / taken[name])), 3)
+      for name in ("held", "lines")
+    },
   )
 
 

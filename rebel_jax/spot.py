@@ -116,6 +116,7 @@ def report(solved: SolvedSpot, node: int, *, hands: bool = False) -> str:
   lines = [
     game.situation(history),
     f"solved to {solved.percent:.2f}% of the pot in {solved.iterations:,} iterations",
+    *([solved.symmetry] if solved.symmetry else []),
   ]
   moves = list(solved.children(node))
   if mover in (0, 1):

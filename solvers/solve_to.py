@@ -1,19 +1,21 @@
 """Solves a game until it is solved well enough."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.metrics.best_response import response_values
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
+from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import jit_for_each, work_of_solving
+from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 
@@ -22,18 +24,18 @@ class SolvedTo(NamedTuple):
   """Where `solve_to` stopped.
 
   Attributes:
-    average_policy: `[N, H]`, as of `solvers.Solution`.
+    average_policy: `[N, H]`, as of `solvers.Solution`; of lines of betting `[n, W]` for each level.
     iterations: how many there have been; one player's update is one.
     exploitability: of the policy, in the game's units.
   """
 
-  average_policy: jax.Array  # [N, H]
+  average_policy: Any  # [N, H]
   iterations: int
   exploitability: float
 
 
 def solve_to(
-  tree: PublicTree,
+  tree: PublicTree | Lines,
   *,
   algorithm: Algorithm,
   target: float,
@@ -48,7 +50,8 @@ def solve_to(
   iterations, and then after a quarter more each time, at least 32.
 
   Args:
-    tree: one tree without leaves.
+    tree: one tree without leaves, or a spot of hold'em as lines of betting
+      (`games.poker.lines.make_lines`), which hold beliefs of their own.
     algorithm: such as `solvers.discounted_cfr()`.
     target: exploitability to stop at, in the game's units, at least 0.
     max_iterations: to stop at in any case, an even number.
@@ -62,9 +65,13 @@ def solve_to(
     ValueError: the tree is depth-limited or stacked, a number is not allowed, or beliefs are not
       distributions.
   """
-  validation.check_unstacked(tree)
+  if isinstance(tree, Lines):
+    if beliefs is not None:
+      raise ValueError("beliefs must be None for lines of betting, which hold their own")
+  else:
+    validation.check_unstacked(tree)
+    validation.check_leaves(tree, None)
   validation.check_algorithm(algorithm)
-  validation.check_leaves(tree, None)
   most = validation.check_num_iterations(max_iterations, algorithm.alternating)
   if most % 2 or not target >= 0:
     raise ValueError(
@@ -72,11 +79,14 @@ def solve_to(
     )
   if progress is not None and not callable(progress):
     raise TypeError(f"progress={progress!r} must be a function of a SolvedTo, or None")
-  if beliefs is not None:
-    validation.check_beliefs(tree, beliefs)
+  if isinstance(tree, Lines):
+    go_on = _programs[Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN]
+  else:
+    if beliefs is not None:
+      validation.check_beliefs(tree, beliefs)
+    beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
+    go_on = _programs[work_of_solving(tree, None, beliefs)]
   tree = jax.tree.map(jnp.asarray, tree)
-  beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
-  go_on = _programs[work_of_solving(tree, None, beliefs)]
   state, done = _begin(tree, algorithm, beliefs), 0
   while True:
     number = min(max(_FIRST, done // 8 * 2), most - done)
@@ -90,17 +100,23 @@ def solve_to(
 
 
 def _start(tree, algorithm, beliefs):
-  problem = make_problem(tree, beliefs)
+  problem = _problem(tree, beliefs)
   state = algorithm.init(problem, None)
   for player in algorithm.primed:
     state = algorithm.prime(problem, state, None, player)
   return state
 
 
+def _problem(tree, beliefs):
+  return make_lines_problem(tree) if isinstance(tree, Lines) else make_problem(tree, beliefs)
+
+
 def _run(tree, algorithm, number, beliefs, state):
-  problem = make_problem(tree, beliefs)
+  problem = _problem(tree, beliefs)
   state = loop.run(problem, algorithm, None, number, state=state).state
   average = algorithm.average_policy(problem, state)
+  if isinstance(problem, LinesProblem):
+    return state, average, exploitability_of(problem, average)
   worth = pairs.root_marginals(tree, beliefs) * response_values(problem, average)
   return state, join_levels(average), worth.sum() / 2
 

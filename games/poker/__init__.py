@@ -12,6 +12,7 @@ from games.poker.abstraction import (
 from games.poker.betting import Betting
 from games.poker.cards import RANKS, SUITS, Deck
 from games.poker.endgames import (
+  FlopHoldem,
   NoLimitHoldem,
   RiverEndgame,
   SmallHoldem,

@@ -14,6 +14,7 @@ import solvers
 from games import CHANCE, PublicTree
 from games.poker import Holdem, betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
+from games.poker.lines import expand_policy, make_lines
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.spots.spot import Spot
 
@@ -31,6 +32,7 @@ class SolvedSpot:
     policy: `[N, H]`, as `solvers.solve` returns it.
     iterations: how many there were; one player's update is one.
     exploitability: in chips.
+    symmetry: a sentence that says which suits were found to be alike.
   """
 
   spot: Spot
@@ -40,6 +42,7 @@ class SolvedSpot:
   policy: np.ndarray
   iterations: int
   exploitability: float
+  symmetry: str = ""
 
   @property
   def percent(self) -> float:
@@ -124,6 +127,7 @@ class SolvedSpot:
       "spot": dataclasses.asdict(self.spot),
       "iterations": self.iterations,
       "exploitability": self.exploitability,
+      "symmetry": self.symmetry,
     }
     try:
       with open(path, "wb") as file:
@@ -145,6 +149,7 @@ def load(path: str | Path) -> SolvedSpot:
       raise ValueError
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
+    symmetry = str(about.get("symmetry", ""))
   except OSError as error:
     raise ConfigError(f"load={str(path)!r} cannot be read: {error.strerror or error}") from None
   except (ValueError, KeyError, TypeError, AttributeError, IndexError, zipfile.BadZipFile):
@@ -153,7 +158,7 @@ def load(path: str | Path) -> SolvedSpot:
   tree = games.build_public_tree(game)
   if policy.shape != (tree.num_nodes, tree.num_infostates):
     raise ConfigError(f"load={str(path)!r} holds a policy of another tree than its spot's")
-  return SolvedSpot(spot, game, tree, spot.beliefs(game), policy, *numbers)
+  return SolvedSpot(spot, game, tree, spot.beliefs(game), policy, *numbers, symmetry)
 
 
 def solve(
@@ -165,6 +170,9 @@ def solve(
 ) -> SolvedSpot:
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
+  Each player has a list of its own hands, and of hands and cards that suits take to each other
+  there is one (`games.poker.lines.make_lines`); the result is in the numbering of all.
+
   Args:
     spot: what to solve.
     target: exploitability to stop at, in percent of the pot.
@@ -175,20 +183,20 @@ def solve(
     ConfigError: a setting of the spot is not allowed.
   """
   game = spot.game()
-  beliefs = spot.beliefs(game)
-  tree = games.build_public_tree(game)
+  lines, columns = make_lines(game)
 
   def look(found: solvers.SolvedTo) -> None:
     if progress is not None:
       progress(found.iterations, 100 * found.exploitability / spot.pot)
 
   found = solvers.solve_to(
-    tree,
+    lines,
     algorithm=solvers.discounted_cfr(),
     target=target / 100 * spot.pot,
     max_iterations=max_iterations,
-    beliefs=beliefs,
     progress=look,
   )
-  policy = np.asarray(found.average_policy)
-  return SolvedSpot(spot, game, tree, beliefs, policy, found.iterations, found.exploitability)
+  tree = games.build_public_tree(game)
+  policy = expand_policy(lines, columns, found.average_policy, tree)
+  result = found.iterations, found.exploitability, columns.sentence()
+  return SolvedSpot(spot, game, tree, spot.beliefs(game), policy, *result)

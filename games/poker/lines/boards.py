@@ -1,0 +1,146 @@
+"""The boards of each round of betting, one of those that suits take to each other, and hands."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from games.poker.cards import shares_card
+from games.poker.holdem import Holdem
+
+NONE = -1
+
+
+class Boards(NamedTuple):
+  """The boards of a round of betting that stand for all.
+
+  Attributes:
+    cards: `[B, k]` what was dealt since the start.
+    keep: for each board the permutations `[S]` that leave it as it is, by number.
+    child: `[B, num_cards]` the board of the next round after a card, or one that stands for it.
+    by: `[B, num_cards]` the permutation that takes that board to the one that stands for it.
+  """
+
+  cards: np.ndarray
+  keep: tuple[np.ndarray, ...]
+  child: np.ndarray
+  by: np.ndarray
+
+  @property
+  def groups(self) -> tuple[tuple[int, int], ...]:
+    """The boards `(start, stop)` that the same permutations leave alone."""
+    keys = [own.tolist() for own in self.keep]
+    cuts = [0, *(i for i in range(1, len(keys)) if keys[i] != keys[i - 1]), len(keys)]
+    return tuple(itertools.pairwise(cuts))
+
+
+def enumerate_boards(game: Holdem, permutations: np.ndarray) -> list[Boards]:
+  """Returns the boards of each round of betting.
+
+  Of the cards that permutations take to each other, those that leave the board before as it is, the
+  lowest is dealt. Boards that the same permutations leave alone follow each other, most first.
+  """
+  number = game.deck.num_cards
+  cards, keep = np.zeros((1, 0), int), [np.arange(len(permutations))]
+  rounds = []
+  for _ in game.deals:
+    made = []  # board, card, permutations that stay
+    child, by = np.full((2, len(cards), number), NONE)
+    for b, (dealt, own) in enumerate(zip(cards, keep)):
+      images = permutations[own]  # [S, cards]
+      lowest, which = images.min(axis=0), own[images.argmin(axis=0)]
+      shown = np.isin(np.arange(number), [*game.board, *dealt])
+      for card in np.flatnonzero((lowest == np.arange(number)) & ~shown):
+        made.append((b, card, own[images[:, card] == card]))
+      child[b], by[b] = np.where(shown, NONE, lowest), np.where(shown, NONE, which)
+    made.sort(key=lambda x: (-len(x[2]), x[2].tolist()))
+    numbers = np.full((len(cards), number), NONE)
+    for i, (b, card, _) in enumerate(made):
+      numbers[b, card] = i
+    child = np.where(child == NONE, NONE, np.take_along_axis(numbers, np.maximum(child, 0), axis=1))
+    rounds.append(Boards(cards, tuple(keep), child, by))
+    cards = np.array([[*cards[b], card] for b, card, _ in made])
+    keep = [own for _, _, own in made]
+  nothing = np.full((len(cards), number), NONE)
+  rounds.append(Boards(cards, tuple(keep), nothing, nothing))
+  return rounds
+
+
+def moved_hands(game: Holdem, permutations: np.ndarray) -> np.ndarray:
+  """Returns the hand that each hand becomes, by number: `[G, H]`; -1 for one that is not there."""
+  number = game.deck.num_cards
+  places = np.full(number * number, NONE)
+  low, high = np.asarray(game.hole_cards, int).T
+  places[low * number + high] = np.arange(len(low))
+  hands = np.sort(permutations[:, game.hole_cards], axis=2)
+  return places[hands[..., 0] * number + hands[..., 1]]
+
+
+class Classes(NamedTuple):
+  """One player's hands on the boards of a round, one for all that suits take to each other.
+
+  A column is a board and a class of hands on it. Those of a board follow each other, and boards of
+  a group have the same list of classes, cards dealt or not.
+
+  Attributes:
+    lists: for each group, a hand of each class, `[J]`, and hands of each class, `[J]`.
+    hand: `[W]` the hand of each column; -1 where it holds a card of the board.
+    column: `[B, H]` the column of each hand on each board; -1 if it cannot be held.
+    starts: `[B]` the first column of each board.
+  """
+
+  lists: tuple[tuple[np.ndarray, np.ndarray], ...]
+  hand: np.ndarray
+  column: np.ndarray
+  starts: np.ndarray
+
+
+def hand_classes(game: Holdem, held: np.ndarray, boards: Boards, moved: np.ndarray) -> Classes:
+  """Returns the classes of the hands `held` `[H]` on each board; `moved` `[G, H]`."""
+  lists, hand, starts = [], [], []
+  column = np.full((len(boards.cards), len(held)), NONE)
+  width = 0
+  for first, last in boards.groups:
+    lowest = moved[boards.keep[first]].min(axis=0)  # of the hands of a class
+    hands, size = np.unique(lowest[held], return_counts=True)
+    lists.append((hands, size))
+    place = np.searchsorted(hands, lowest)
+    for b in range(first, last):
+      dead = shares_card(game.hole_cards, boards.cards[b : b + 1])[:, 0]
+      column[b] = np.where(held & ~dead, width + place, NONE)
+      hand.append(np.where(dead[hands], NONE, hands))
+      starts.append(width)
+      width += len(hands)
+  return Classes(tuple(lists), np.concatenate(hand), column, np.array(starts))
+
+
+def dealt_columns(boards: Boards, own: Classes, below: Classes, moved: np.ndarray) -> np.ndarray:
+  """Returns the columns of the next round that a column's hand comes to, a card each: `[W, M]`.
+
+  Those of cards that suits take to each other are the same board's, so one may be there often.
+  Column `W of below` stands for nothing.
+  """
+  nothing = len(below.hand)
+  width = np.diff([*own.starts, len(own.hand)])
+  rows = []
+  for b, (start, number) in enumerate(zip(own.starts, width)):
+    hands = own.hand[start : start + number]
+    cards = np.flatnonzero(boards.child[b] != NONE)
+    images = moved[boards.by[b][cards]][:, hands]  # [cards, columns]
+    found = below.column[boards.child[b][cards][:, None], images]
+    found = np.where((hands == NONE) | (found == NONE), nothing, found)
+    rows.append(np.sort(found, axis=0).T)
+  most = max(int((row < nothing).sum(axis=1).max()) for row in rows)
+  return np.concatenate([row[:, :most] for row in rows])
+
+
+def parent_columns(game: Holdem, boards: Boards, own: Classes, below: Classes) -> np.ndarray:
+  """Returns the column that each of the next round comes from: `[W of below]`; -1 if none."""
+  above = np.full(len(below.column), NONE)
+  for b in range(len(boards.cards)):
+    children = boards.child[b][boards.child[b] != NONE]
+    above[children] = b
+  width = np.diff([*below.starts, len(below.hand)])
+  board = above[np.repeat(np.arange(len(width)), width)]
+  found = own.column[board, np.maximum(below.hand, 0)]
+  return np.where(below.hand == NONE, NONE, found)

@@ -1,0 +1,264 @@
+"""A spot as arrays: lines of betting in rows, boards and hands in columns."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from games.arrays import check_rows
+from games.card_removal import holds
+from games.poker.hands import strengths_on
+from games.poker.holdem import Holdem
+from games.poker.lines.betting_lines import FOLD, SHOWDOWN, LineLevel, LineNodes, betting_lines
+from games.poker.lines.boards import (
+  NONE,
+  Boards,
+  Classes,
+  dealt_columns,
+  enumerate_boards,
+  hand_classes,
+  moved_hands,
+  parent_columns,
+)
+from games.poker.lines.symmetry import say_permutations, suit_permutations
+
+Array = Any
+_STATIC = {"static": True}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Final:
+  """Hands on boards on which all cards lie; of each player.
+
+  Attributes:
+    strength: `[B, J]` -1 for hands that the board blocks.
+    member: `[B, C, M]` the columns of the hands that hold each card, the weakest first; J fills up.
+  """
+
+  strength: tuple[Array, Array]
+  member: tuple[Array, Array]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Group:
+  """Boards of a round with one list of classes of hands; of each player.
+
+  Attributes:
+    cards: `[J, 2]` the cards of a hand of each class.
+    size: `[J]` hands of each class.
+    holding: `[J, C]` how many hands of each class hold a card.
+    twin: `[J]` the other's class of the same hand; the other's J if it does not hold it.
+    final: where all cards lie; else None.
+    boards: how many boards; static.
+    plain: whether every class is one hand; static.
+    same: whether both have the same classes; static.
+  """
+
+  cards: tuple[Array, Array]
+  size: tuple[Array, Array]
+  holding: tuple[Array, Array]
+  twin: tuple[Array, Array]
+  final: Final | None
+  boards: int = dataclasses.field(metadata=_STATIC)
+  plain: bool = dataclasses.field(metadata=_STATIC)
+  same: bool = dataclasses.field(metadata=_STATIC)
+
+  def width(self, player: int) -> int:
+    """Returns how many columns a board has."""
+    return self.size[player].shape[0]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Street:
+  """A round of betting.
+
+  Attributes:
+    belief: `[W]` for each player, the belief in a column's hand at the start; 0 where it holds a
+      card of the board.
+    parent: `[W]` for each player, the column of the round before that a column comes from.
+    children: `[W of the round before, M]` for each player, the columns here that a column comes to,
+      one for each card; `W` fills up.
+    groups: the boards.
+  """
+
+  belief: tuple[Array, Array]
+  parent: tuple[Array, Array] | None
+  children: tuple[Array, Array] | None
+  groups: tuple[Group, ...]
+
+  def width(self, player: int) -> int:
+    """Returns a player's number of columns."""
+    return self.belief[player].shape[0]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LineMap:
+  """Which hands, boards and moves rows and columns stand for, on the host.
+
+  Attributes:
+    game: the rules.
+    permutations: `[G, num_cards]` of suits that change nothing.
+    moved: `[G, H]` the hand that each hand becomes.
+    nodes: the lines of each level.
+    boards: of each round.
+    classes: each player's on each round.
+  """
+
+  game: Holdem
+  permutations: np.ndarray
+  moved: np.ndarray
+  nodes: tuple[LineNodes, ...]
+  boards: tuple[Boards, ...]
+  classes: tuple[tuple[Classes, Classes], ...]
+
+  def sentence(self) -> str:
+    """Says which suits are alike."""
+    return say_permutations(self.game, self.permutations)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Lines:
+  """A spot of hold'em for solvers: rows are lines of betting, columns boards and hands.
+
+  Each player has columns of its own, for the hands of its range alone. Suits that may change places
+  are found (`suit_permutations`); of cards and of hands that they take to each other there is one.
+
+  Attributes:
+    stakes: for each level, `[folds]` and `[showdowns]` what a line is worth to player 0 if it wins,
+      times the probability of the cards dealt.
+    streets: the rounds.
+    levels: static shapes.
+  """
+
+  stakes: tuple[tuple[Array, Array], ...]
+  streets: tuple[Street, ...]
+  levels: tuple[LineLevel, ...] = dataclasses.field(metadata=_STATIC)
+
+  @property
+  def dtype(self) -> Any:
+    return self.streets[0].belief[0].dtype
+
+  @property
+  def num_nodes(self) -> int:
+    """The number of lines."""
+    return sum(level.size for level in self.levels)
+
+
+def make_lines(
+  game: Holdem, beliefs: Array | None = None, *, permutations: np.ndarray | None = None
+) -> tuple[Lines, LineMap]:
+  """Writes a spot out as lines of betting, and returns what they stand for.
+
+  Args:
+    game: hold'em of which cards are dealt one by one, without bets that `with_bet` added.
+    beliefs: `[P, H]` at the start, rows sum to one; None for `game.prior()`.
+    permutations: `[G, num_cards]` of suits that change nothing, the identity first; None for all.
+
+  Raises:
+    ValueError: the game is of another kind.
+  """
+  if not isinstance(game, Holdem) or any(k != 1 for k in game.deals):
+    raise ValueError(f"game={game!r} must be hold'em whose cards to come are dealt one by one")
+  if game.parameters()["added_bets"] or game.every_hand:
+    raise ValueError(f"game={game!r} must have no added bets and no fresh boards")
+  rows = np.asarray(game.prior() if beliefs is None else beliefs, float)
+  check_rows("beliefs", rows, (2, game.num_infostates), "(P, H)")
+  shapes, nodes = betting_lines(game)
+  permutations = suit_permutations(game, rows) if permutations is None else permutations
+  moved = moved_hands(game, permutations)
+  boards = enumerate_boards(game, permutations)
+  streets: list[Street] = []
+  classes: list[tuple[Classes, Classes]] = []
+  for number, own in enumerate(boards):
+    strengths = None
+    if number == len(game.deals):
+      hands = np.asarray(game.hole_cards)
+      shown = [np.array([*game.board, *dealt], int) for dealt in own.cards]
+      strengths = np.stack([strengths_on(game.deck, hands, board) for board in shown])
+    first, second = (hand_classes(game, row > 0, own, moved) for row in rows)
+    both = (first, second)
+    before = None if not classes else (boards[number - 1], classes[-1])
+    streets.append(_street(game, rows, own, both, before, moved, strengths))
+    classes.append(both)
+  left = game.deck.num_cards - len(game.board) - 4
+  chance = np.cumprod([1.0, *(1 / (left - k) for k in range(len(game.deals)))])
+  stakes = []
+  for level, rows_of in zip(shapes, nodes):
+    worth = rows_of.stake * chance[level.street]
+    stakes.append((worth[level.rows(FOLD)], worth[level.rows(SHOWDOWN)]))
+  lines = Lines(tuple(stakes), tuple(streets), shapes)
+  dtype = jax.dtypes.canonicalize_dtype(float)
+  lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
+  return lines, LineMap(game, permutations, moved, nodes, tuple(boards), tuple(classes))
+
+
+def _street(game, rows, boards, classes, before, moved, strengths) -> Street:
+  belief: Any = tuple(
+    np.where(own.hand == NONE, 0.0, row[own.hand]) for own, row in zip(classes, rows)
+  )
+  parent: Any = None
+  children: Any = None
+  if before is not None:
+    above, of_above = before
+    found = [parent_columns(game, above, of_above[p], classes[p]) for p in (0, 1)]
+    parent = tuple(np.maximum(x, 0) for x in found)
+    children = tuple(dealt_columns(above, of_above[p], classes[p], moved) for p in (0, 1))
+  groups = tuple(
+    _group(game, boards, classes, moved, number, strengths) for number in range(len(boards.groups))
+  )
+  return Street(belief, parent, children, groups)
+
+
+def _group(game, boards, classes, moved, number, strengths) -> Group:
+  first, last = boards.groups[number]
+  num_cards, lowest = game.deck.num_cards, moved[boards.keep[first]].min(axis=0)
+  held = holds(game.hole_cards, num_cards)  # [H, C]
+  hands, sizes = zip(*(own.lists[number] for own in classes))
+  holding: Any = []
+  twins: Any = []
+  for p in (0, 1):
+    live = np.flatnonzero(np.isin(lowest, hands[p]))
+    table = np.zeros((len(hands[p]), num_cards))
+    np.add.at(table, np.searchsorted(hands[p], lowest[live]), held[live])
+    holding.append(table)
+    other = hands[1 - p]
+    place = np.minimum(np.searchsorted(other, hands[p]), len(other) - 1)
+    twins.append(np.where(other[place] == hands[p], place, len(other)))
+  return Group(
+    (game.hole_cards[hands[0]], game.hole_cards[hands[1]]),
+    (sizes[0].astype(float), sizes[1].astype(float)),
+    (holding[0], holding[1]),
+    (twins[0], twins[1]),
+    None if strengths is None else _final(game, classes, hands, (first, last), strengths),
+    last - first,
+    bool(all((x == 1).all() for x in sizes)),
+    len(hands[0]) == len(hands[1]) and bool((hands[0] == hands[1]).all()),
+  )
+
+
+def _final(game, classes, hands, rows: tuple[int, int], strengths) -> Final:
+  first, second = (_by_card(game, own, rows, len(x), strengths) for own, x in zip(classes, hands))
+  part = strengths[slice(*rows)]
+  return Final((part[:, hands[0]], part[:, hands[1]]), (first, second))
+
+
+def _by_card(game, own: Classes, rows: tuple[int, int], width: int, strengths) -> np.ndarray:
+  """Returns `Final.member` of one player."""
+  held = holds(game.hole_cards, game.deck.num_cards, bool)  # [H, C]
+  lists = []
+  for b in range(*rows):
+    live = np.flatnonzero(own.column[b] != NONE)
+    live = live[np.argsort(strengths[b, live], kind="stable")]
+    columns = own.column[b, live] - own.starts[b]
+    lists.append([columns[mine] for mine in held[live].T])
+  most = max(1, max(len(x) for board in lists for x in board))
+  member = np.full((len(lists), held.shape[1], most), width)
+  for row, board in zip(member, lists):
+    for filled, columns in zip(row, board):
+      filled[: len(columns)] = columns
+  return member

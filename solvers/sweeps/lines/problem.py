@@ -1,0 +1,246 @@
+"""The problem of a spot of hold'em: lines of betting in rows, boards and hands in columns.
+
+Each player's policies, reach and values have columns of their own: those of the hands it holds. A
+deal is a change of columns. Reach counts the belief in a hand at the start, so that hands of a
+range weigh what they should in every sum.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.poker.lines.betting_lines import CLOSED, DECISION, FOLD, SHOWDOWN
+from games.poker.lines.lines import Lines
+from solvers.sweeps import showdowns
+from solvers.sweeps.levels import Levels, reduce_children, to_children
+from solvers.sweeps.lines.ends import Ends, fold_values, make_ends, showdown_values
+from solvers.sweeps.problem import Problem, Sweep
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class LinesProblem(Problem):
+  """A `Problem` of `Lines`, which stand where a tree does elsewhere.
+
+  Rows of a level are its lines; `[n, W]` below, W being the columns of the player in question.
+
+  Attributes:
+    ends: for each street and group of boards, folds and showdowns.
+  """
+
+  ends: tuple[tuple[Ends, ...], ...] = ()
+
+  @property
+  def lines(self) -> Lines:
+    lines: Any = self.tree
+    return lines
+
+  @property
+  def num_levels(self):
+    return len(self.lines.levels)
+
+  @property
+  def num_infostates(self):
+    return max(self.lines.streets[0].width(p) for p in (0, 1))
+
+  @property
+  def asks(self):
+    return False
+
+  @property
+  def root_mass(self):
+    reach = [self.root_beliefs(p)[None] for p in (0, 1)]
+    return jnp.stack([self._pad(self._ends(0, reach[1 - p], p, fold_values)[0]) for p in (0, 1)])
+
+  def root_beliefs(self, player):
+    return jnp.asarray(self.lines.streets[0].belief[player])
+
+  def pair_mass(self) -> jax.Array:
+    """Returns the sum over compatible pairs of hands of both beliefs."""
+    mass = self.root_mass[0][: self.lines.streets[0].width(0)]
+    return (self._root_hands(0) * mass).sum()
+
+  def _root_hands(self, player: int) -> jax.Array:
+    """Returns the beliefs in all hands of each class at the root: `[W]`."""
+    (group,) = self.lines.streets[0].groups
+    return self.root_beliefs(player) * jnp.asarray(group.size[player])
+
+  def worth(self, root: jax.Array, player: int) -> jax.Array:
+    """Returns what a player's whole range is worth by its counterfactual root values `[W]`."""
+    own = self._root_hands(player)
+    return (own * root[: len(own)]).sum() / self.pair_mass()
+
+  def moves_at(self, index, player):
+    return self.lines.levels[index].mover == player
+
+  # Down.
+
+  def own_reach(self, policy, player, root=None):
+    reach: list[jax.Array] = []
+    for i, level in enumerate(self.lines.levels):
+      if i == 0:
+        below = self.root_beliefs(player)[None] if root is None else root[None]
+      elif level.mover is None:
+        ends = [reach[k][self.lines.levels[k].rows(CLOSED)] for k, _ in level.closed]
+        rows = _take(jnp.concatenate(ends), level.order)
+        below = self._deal(rows, level.street, player)
+      else:
+        below = self.from_parents(i, player, reach[-1])
+        if level.mover == player:
+          below = below * policy[i]
+      reach.append(below)
+    return tuple(reach)
+
+  def _deal(self, rows: jax.Array, street: int, player: int) -> jax.Array:
+    """Returns reach before a deal `[n, W above]` in the columns after it."""
+    parent = self.lines.streets[street].parent
+    assert parent is not None
+    live = jnp.asarray(self.lines.streets[street].belief[player]) > 0
+    return rows.at[:, jnp.asarray(parent[player])].get(mode="promise_in_bounds") * live
+
+  # Up.
+
+  def values_up(self, policy, opponent_reach, leaf_values, player):
+    del leaf_values
+    ends = self._all_ends(opponent_reach, player)
+    levels = self.lines.levels
+    nodes: list[jax.Array] = [jnp.zeros(())] * len(levels)
+    parents: list[jax.Array | None] = [None] * len(levels)
+    inner: dict[int, jax.Array] = {}
+    closed: dict[int, jax.Array] = {}
+    for i in reversed(range(len(levels))):
+      level = levels[i]
+      parts = [inner.get(i), closed.get(i), *ends[i]]
+      there = [x for x in parts if x is not None]
+      values = there[0] if len(there) == 1 else jnp.concatenate(there)
+      nodes[i] = values
+      if i == 0:
+        break
+      if level.mover is None:
+        above = self._undeal(values, level.street, player)
+        above = _take(above, np.argsort(level.order))
+        stops = np.cumsum([number for _, number in level.closed])[:-1]
+        closed |= dict(zip((k for k, _ in level.closed), jnp.split(above, stops)))
+        continue
+      own = level.mover == player
+      if policy is None and own:
+        inner[i - 1] = self._over_children(i, player, values, maximum=True)
+      else:
+        inner[i - 1] = self._over_children(i, player, policy[i] * values if own else values)
+      if own:
+        parents[i] = self.from_parents(i, player, inner[i - 1])
+    return Sweep(tuple(nodes), self._pad(nodes[0][0]), tuple(parents))
+
+  def _pad(self, row: jax.Array) -> jax.Array:
+    return jnp.pad(row, (0, self.num_infostates - len(row)))
+
+  def _undeal(self, values: jax.Array, street: int, player: int) -> jax.Array:
+    """Returns the sums over cards of values after a deal, `[n, W]` to `[n, W above]`."""
+    children = self.lines.streets[street].children
+    assert children is not None
+    rows = jnp.pad(showdowns.settle(values.T), ((0, 1), (0, 0)))
+    total = jnp.zeros((len(children[player]), len(values)), values.dtype)
+    for column in jnp.asarray(children[player]).T:
+      total = total + rows.at[column].get(mode="promise_in_bounds")
+    return showdowns.settle(total).T
+
+  def _all_ends(self, reach: Levels, player: int):
+    """Returns the values of each level's folds and showdowns; None for what it lacks."""
+    levels, sign = self.lines.levels, 1.0 if player == 0 else -1.0
+    found: list[list[jax.Array | None]] = [[None, None] for _ in levels]
+    for kind, values in ((FOLD, fold_values), (SHOWDOWN, showdown_values)):
+      for street in range(len(self.lines.streets)):
+        here = [i for i, x in enumerate(levels) if x.street == street and x.counts[kind]]
+        if not here:
+          continue
+        # A fold's stake is player 0's, a showdown's is the winner's.
+        stakes = jnp.concatenate([jnp.asarray(self.lines.stakes[i][kind - FOLD]) for i in here])
+        stakes = stakes * sign if kind == FOLD else stakes
+        rows = jnp.concatenate([reach[i][levels[i].rows(kind)] for i in here])
+        result = self._ends(street, rows * stakes[:, None], player, values)
+        stops = np.cumsum([levels[i].counts[kind] for i in here])[:-1]
+        for i, part in zip(here, jnp.split(result, stops)):
+          found[i][kind - FOLD] = part
+    return found
+
+  def _ends(self, street: int, reach: jax.Array, player: int, values: Any) -> jax.Array:
+    """Returns what lines that end are worth, `[T, W of the other]` to `[T, W]`."""
+    parts, start = [], 0
+    for group, ends in zip(self.lines.streets[street].groups, self.ends[street]):
+      width = group.width(1 - player)
+      stop = start + group.boards * width
+      rows = reach[:, start:stop].reshape(len(reach), group.boards, width)
+      parts.append(values(ends, rows, player).reshape(len(reach), -1))
+      start = stop
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=1)
+
+  # Policies.
+
+  def uniform_policy(self):
+    levels = []
+    for i, level in enumerate(self.lines.levels):
+      width = self.lines.streets[level.street].width(level.mover or 0)
+      share = np.ones(level.size) if level.mover is None else self._equal(i)
+      levels.append(
+        jnp.broadcast_to(jnp.asarray(share, self.lines.dtype)[:, None], (level.size, width))
+      )
+    return tuple(levels)
+
+  def _equal(self, index: int) -> np.ndarray:
+    """Returns one over the number of moves at each line's choice: `[n]`."""
+    parents = self.lines.levels[index].level.parents
+    return 1.0 / np.bincount(parents)[parents]
+
+  def normalise(self, weights, *, free=False):
+    return tuple(
+      x if level.mover is None else self.normalise_rows(i, level.mover, x)
+      for i, (x, level) in enumerate(zip(weights, self.lines.levels))
+    )
+
+  def normalise_rows(self, index, player, weights, *, free=True):
+    total = self._over_children(index, player, weights)
+    scale = jnp.where(total > 0, 1.0 / jnp.where(total > 0, total, 1.0), -1.0)
+    scale = self.from_parents(index, player, scale)
+    equal = jnp.asarray(self._equal(index), weights.dtype)[:, None]
+    return jnp.where(scale >= 0, weights * scale, equal)
+
+  # Between levels.
+
+  def from_parents(self, index, player, above):
+    levels = self.lines.levels
+    return to_children(levels[index].level, above[: levels[index - 1].counts[DECISION]])
+
+  def _over_children(self, index, player, rows, *, maximum=False):
+    levels = self.lines.levels
+    number = levels[index - 1].counts[DECISION]
+    return reduce_children(levels[index].level, rows, number, maximum=maximum)
+
+
+def _take(rows: jax.Array, order: Any) -> jax.Array:
+  """Takes all rows in a static order."""
+  if (np.diff(order) == 1).all():
+    return rows
+  return rows.at[np.asarray(order)].get(mode="promise_in_bounds")
+
+
+def make_lines_problem(lines: Lines) -> LinesProblem:
+  """Returns the problem of solving lines of betting."""
+  lines = jax.tree.map(jnp.asarray, lines)
+  ends = tuple(
+    tuple(make_ends(group, lines.dtype) for group in street.groups) for street in lines.streets
+  )
+  nothing: Any = None
+  tree: Any = lines
+  return LinesProblem(
+    tree=tree, pairs=nothing, exists=None, mover=(), floor=None, alternatives=None, ends=ends
+  )
+
+
+def exploitability_of(problem: LinesProblem, policy: Levels) -> jax.Array:
+  """Returns what best responses to both parts of a policy win on average, in chips."""
+  reach = problem.both_reach(policy)
+  roots = [problem.values_up(None, reach[1 - p], None, p).root for p in (0, 1)]
+  return (problem.worth(roots[0], 0) + problem.worth(roots[1], 1)) / 2

@@ -1,0 +1,156 @@
+"""Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, evaluate
+from games.poker.lines import expand_policy, make_lines
+from games.poker.lines.symmetry import suit_permutations
+from games.poker.notation.beliefs import beliefs_of
+from solvers.sweeps.lines import ends
+from solvers.sweeps.lines.problem import make_lines_problem
+
+ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
+ALIKE = ("AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7")
+APART = ("AA,KQ,J9s:0.3,99,KcQc:0.5", "TT,AJ,K9s,QJo:0.7")
+
+
+def make(board, ranges):
+  """Returns a game of the ranges' hands; suits without cards on the board may be alike."""
+  deck = Deck(ranks="9TJQKA")
+  cards = deck.parse(board)
+  rules = Betting((60, 60), (10, 10), 2)
+  whole = Holdem(deck=deck, board=cards, deals=(1,) * (5 - len(cards)), rules=rules, bets=ONE_BET)
+  return OnlyHands(whole, beliefs_of(ranges, whole))
+
+
+def solve(game, iterations, permutations=None):
+  """Returns the exploitability on lines, the policy on the tree, and the tree; in float64."""
+  lines, columns = make_lines(game, permutations=permutations)
+  found = solvers.solve_to(
+    lines, algorithm=solvers.linear_cfr(), target=0, max_iterations=iterations
+  )
+  tree = games.build_public_tree(game)
+  return found.exploitability, expand_policy(lines, columns, found.average_policy, tree), tree
+
+
+@pytest.fixture(scope="module", params=["alike", "apart"])
+def turn(request):
+  game = make("TsJh9hAs", ALIKE if request.param == "alike" else APART)
+  with jax.enable_x64(True):
+    return request.param, game, *solve(game, 4)
+
+
+def test_a_policy_of_lines_is_as_exploitable_on_the_tree(turn):
+  _, _, gap, policy, tree = turn
+  with jax.enable_x64(True):
+    assert gap == pytest.approx(float(solvers.exploitability(tree, policy)), abs=1e-9)
+
+
+def test_iterations_are_those_on_the_tree(turn):
+  _, game, _, policy, tree = turn
+  with jax.enable_x64(True):
+    whole = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4)
+    ours, theirs = (solvers.expected_values(tree, x) for x in (policy, whole.average_policy))
+  np.testing.assert_allclose(ours[game.prior() > 0], theirs[game.prior() > 0], atol=1e-9)
+
+
+def test_suits_are_found_alike_or_not(turn):
+  name, game, *_ = turn
+  found = suit_permutations(game, game.prior())
+  assert len(found) == (2 if name == "alike" else 1)
+  said = make_lines(game)[1].sentence()
+  assert said.startswith("Suits d and c may" if name == "alike" else "No suits are alike")
+
+
+def test_a_merge_of_suits_that_differ_would_be_found(turn):
+  name, game, *_ = turn
+  if name == "alike":
+    pytest.skip("these may be merged")
+  alike = make("TsJh9hAs", ALIKE)
+  permutations = suit_permutations(alike, alike.prior())
+  assert np.array_equal(alike.hole_cards, game.hole_cards)
+  with jax.enable_x64(True):
+    gap, policy, tree = solve(game, 4, permutations)
+    assert abs(gap - float(solvers.exploitability(tree, policy))) > 1e-3
+
+
+@pytest.mark.parametrize(
+  ("board", "number"),
+  [("TsJsAsKs9s", 6), ("TsJh9hAs", 2), ("TsJh9dAc", 1), ("TsTh9s9h", 4), ("TsTh9dAc", 2)],
+)
+def test_groups_of_suits_by_hand(board, number):
+  game = make(board, ("random", "AA,KQ"))
+  found = suit_permutations(game, game.prior())
+  assert len(found) == number
+  assert np.array_equal(found[0], np.arange(24))
+
+
+def sums_over_pairs(lines, columns, reach, player, board):
+  """Returns fold and showdown values of each of a player's columns, pair by pair of hands."""
+  game, own = columns.game, columns.classes[0]
+  cards = game.hole_cards
+  strength = evaluate(game.deck, np.array([[*hand, *board] for hand in cards]))
+  result = np.zeros((2, len(own[player].hand)))
+  for column, hand in enumerate(own[player].hand):
+    for other, place in enumerate(own[1 - player].column[0]):
+      if place >= 0 and not set(cards[hand]) & set(cards[other]):
+        sign = np.sign(int(strength[hand]) - int(strength[other]))
+        result[:, column] += reach[place] * np.array([1, sign])
+  return result
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_ends_are_sums_over_all_pairs(dense):
+  game = make("TsJs9hAhQs", ALIKE)
+  lines, columns = make_lines(game)
+  assert len(columns.permutations) == 2
+  with jax.enable_x64(True):
+    (group,) = lines.streets[0].groups
+    prepared = ends.make_ends(group, jnp.float64, dense)
+    for player in (0, 1):
+      width = lines.streets[0].width(1 - player)
+      reach = np.random.default_rng(player).random(width)
+      wanted = sums_over_pairs(lines, columns, reach, player, game.board)
+      for values, row in zip((ends.fold_values, ends.showdown_values), wanted):
+        found = values(prepared, jnp.asarray(reach)[None, None], player)[0, 0]
+        np.testing.assert_allclose(found, row, atol=1e-12)
+      assert np.abs(wanted[0] - wanted[1]).max() > 0.1
+
+
+def test_each_player_has_its_own_hands():
+  game = make("TsJh9hAs", ALIKE)
+  lines, _ = make_lines(game, permutations=np.arange(24)[None])
+  held = (game.prior() > 0).sum(axis=1)
+  assert [lines.streets[0].width(p) for p in (0, 1)] == held.tolist()
+  assert held.max() < game.num_infostates
+
+
+def test_what_is_not_a_spot_is_refused():
+  with pytest.raises(ValueError, match="must be hold'em whose cards to come are dealt one by one"):
+    make_lines(games.make("leduc_poker"))
+  game = make("TsJh9hAs", ALIKE)
+  with pytest.raises(ValueError, match="beliefs must be None for lines of betting"):
+    solvers.solve_to(
+      make_lines(game)[0],
+      algorithm=solvers.linear_cfr(),
+      target=0,
+      max_iterations=2,
+      beliefs=game.prior(),
+    )
+
+
+def test_mass_of_pairs_by_enumeration():
+  game = make("TsJs9hAhQs", ALIKE)
+  beliefs, hands = game.prior(), game.hole_cards
+  pairs = itertools.product(range(len(hands)), repeat=2)
+  total = sum(beliefs[0, a] * beliefs[1, b] for a, b in pairs if not set(hands[a]) & set(hands[b]))
+  with jax.enable_x64(True):
+    problem = make_lines_problem(make_lines(game)[0])
+    assert float(problem.pair_mass()) == pytest.approx(total, abs=1e-12)
