@@ -4,11 +4,16 @@ import dataclasses
 import functools
 import itertools
 import math
+from collections.abc import Sequence
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from games.card_removal import compatible_mass, holds
 from games.poker import Holdem
+from games.poker.cards import Deck
+from games.poker.hands import strengths_on
 
 NOTHING = 1e-12  # what sums that cancel leave of nothing, as a share of the whole
 _MOST_LISTED = 2**20  # ways to deal the rest of a board
@@ -76,21 +81,15 @@ class Equity:
 
   def _strengths_after(self, dealt: tuple[int, ...]) -> np.ndarray:
     """Returns the hands' strengths on the final boards, or on some of them: `[B, H]`."""
-    dealing = self._game.dealing
-    free = np.setdiff1d(np.arange(self._game.deck.num_cards), [*self._game.board, *dealt])
-    left = sum(self._game.deals) - len(dealt)
     rng = np.random.default_rng([self._seed, *dealt])
+    free, left = _to_come(self._game, dealt)
     if math.comb(len(free), left) > _MOST_LISTED:
       rest = np.array([rng.choice(free, left, replace=False) for _ in range(self._max_runouts)])
-    else:
-      rest = np.array(list(itertools.combinations(free.tolist(), left)), int)
-      rest = rest.reshape(math.comb(len(free), left), left)
-      if len(rest) > self._max_runouts:
-        rest = rest[np.sort(rng.choice(len(rest), self._max_runouts, replace=False))]
-    boards = np.concatenate([np.tile(np.array(dealt, int), (len(rest), 1)), rest], axis=1)
-    if self._game.unlisted:
-      return dealing.strengths_on(self._hands, boards)
-    return np.asarray(self._game.strengths())[dealing.final_index(boards)]
+      return strengths_where(self._game, _followed(dealt, rest))
+    boards = final_boards(self._game, dealt)
+    if len(boards) > self._max_runouts:
+      boards = boards[np.sort(rng.choice(len(boards), self._max_runouts, replace=False))]
+    return strengths_where(self._game, boards)
 
   def _sort_piece(self, strengths: np.ndarray) -> _Boards:
     order = np.argsort(strengths, axis=1, kind="stable")
@@ -121,6 +120,38 @@ class Equity:
     won = np.where(boards.live, (weaker + no_better + live) / 2, 0.0)
     mass = np.where(boards.live, everything, 0.0)
     return won.sum(axis=0), mass.sum(axis=0)
+
+
+def final_boards(game: Holdem, dealt: Sequence[int]) -> np.ndarray:
+  """Returns the cards of all final boards that hold the cards `dealt` since the start: `[B, k]`."""
+  free, left = _to_come(game, dealt)
+  rest = np.array(list(itertools.combinations(free.tolist(), left)), int)
+  return _followed(dealt, rest.reshape(math.comb(len(free), left), left))
+
+
+def strengths_where(game: Holdem, dealt: np.ndarray) -> np.ndarray:
+  """Returns how strong all hands are where `dealt` `[B, k]` are dealt: `[B, H]`, -1 if blocked."""
+  if game.unlisted:
+    hands, board = np.asarray(game.hole_cards), np.array(game.board, int)
+    return np.asarray(_strengths_on(hands, board, dealt, game.deck))
+  if dealt.shape[1] < sum(game.deals):
+    return game.dealing.strengths_on(game.hole_cards, dealt)
+  return np.asarray(game.strengths())[game.dealing.final_index(dealt)]
+
+
+@functools.partial(jax.jit, static_argnames="deck")
+def _strengths_on(hands, board, dealt, deck: Deck) -> jax.Array:
+  return jax.vmap(lambda cards: strengths_on(deck, hands, jnp.concatenate([board, cards])))(dealt)
+
+
+def _to_come(game: Holdem, dealt: Sequence[int]) -> tuple[np.ndarray, int]:
+  """Returns the cards that may still be dealt, and how many will be."""
+  free = np.setdiff1d(np.arange(game.deck.num_cards), [*game.board, *dealt])
+  return free, sum(game.deals) - len(dealt)
+
+
+def _followed(dealt: Sequence[int], rest: np.ndarray) -> np.ndarray:
+  return np.concatenate([np.tile(np.array(dealt, int), (len(rest), 1)), rest], axis=1)
 
 
 def _sums(rows: np.ndarray) -> np.ndarray:
