@@ -147,13 +147,10 @@ def make_estimator(game: Game) -> Estimator | None:
   hold'em what shares of the pot say (`solvers.HoldemRecorder`), else zero. Games of hidden moves
   have no estimator, nor have those other than hold'em whose tree is too large.
   """
-  holdem = isinstance(game, Holdem)
-  try:
-    tree = (
-      None if holdem and game.unlisted else games.build_public_tree(game, max_bytes=_MOST_BYTES)
-    )
-  except ValueError:
-    tree = None
+  tree = None
+  if not (isinstance(game, Holdem) and game.unlisted):
+    with contextlib.suppress(ValueError):
+      tree = games.build_public_tree(game, max_bytes=_MOST_BYTES)
   if tree is not None and tree.infostate_parent is not None:
     return None
   if tree is None or tree.num_nodes * tree.num_infostates**2 > _MOST_PAIRS:
