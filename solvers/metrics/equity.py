@@ -125,8 +125,8 @@ def final_boards(game: Holdem, dealt: Sequence[int]) -> np.ndarray:
 def strengths_where(game: Holdem, dealt: np.ndarray) -> np.ndarray:
   """Returns how strong all hands are where `dealt` `[B, k]` are dealt: `[B, H]`, -1 if blocked."""
   if game.unlisted:
-    hands, board = np.asarray(game.hole_cards), np.array(game.board, int)
-    return np.asarray(_strengths_on(hands, board, dealt, game.deck))
+    hands, board = np.asarray(game.hole_cards, np.int32), np.array(game.board, np.int32)
+    return np.asarray(_strengths_on(hands, board, np.asarray(dealt, np.int32), game.deck))
   if dealt.shape[1] < sum(game.deals):
     return game.dealing.strengths_on(game.hole_cards, dealt)
   return np.asarray(game.strengths())[game.dealing.final_index(dealt)]
