@@ -113,9 +113,11 @@ def test_a_time_limits_iterations():
   assert min(searcher._limits) < 2**16
   assert all(limit >= 2 and limit % 2 == 0 for limit in searcher._limits)
   assert searcher._starts  # the first search of a hand is made already
-  before = searcher._limits[0]
-  searcher._learn_pace(0, 10.0, 2)  # a machine that suddenly has other things to do
-  assert searcher._limits[0] == 2 < before
+  searcher._paces[0] = Pace(seconds=10.0, fixed=0.0, each=0.5)
+  searcher._learn_pace(0, 1.0, 2)
+  assert searcher._limits[0] == 18
+  searcher._learn_pace(0, 100.0, 2)  # a machine that suddenly has other things to do
+  assert searcher._limits[0] == 2
 
 
 def test_a_slower_search_counts_at_once_and_faster_ones_little_by_little():
