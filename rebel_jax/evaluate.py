@@ -189,7 +189,7 @@ def _measure_hands(
     )
     if options.lbr_hands:
       shown.show("local best response", 0.0)
-      found |= _local_best_response(options, policy._replace(config=config))
+      found |= _local_best_response(options, policy._replace(config=config), shown)
   return found | {
     "iterations": options.iterations,
     "algorithm": config.evaluation.eval_algorithm,
@@ -198,7 +198,9 @@ def _measure_hands(
   }
 
 
-def _local_best_response(options: Options, policy: checkpoint.Policy) -> dict[str, Any]:
+def _local_best_response(
+  options: Options, policy: checkpoint.Policy, shown: Display
+) -> dict[str, Any]:
   """Returns what local best response wins from the agent, by ReBeL's rules (table 1)."""
   agent, shadow = (
     StreetSearcher(policy, iterations=options.iterations, average=average, seed=options.seed)
@@ -206,7 +208,13 @@ def _local_best_response(options: Options, policy: checkpoint.Policy) -> dict[st
   )
   strategy = AgentStrategy(agent.agent(seed=options.seed), shadow.agent(seed=options.seed))
   found = solvers.local_best_response(
-    agent.game, strategy, num_hands=options.lbr_hands, seed=options.seed
+    agent.game,
+    strategy,
+    num_hands=options.lbr_hands,
+    seed=options.seed,
+    progress=lambda done, total: shown.show(
+      "local best response", done / total, f"{done:,} of {total:,} hands"
+    ),
   )
   return {
     "lbr_mbb": found.mean,

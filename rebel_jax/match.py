@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import jax
+import numpy as np
 import tyro
 
 from games import Game
@@ -20,16 +21,19 @@ from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import AnySearcher, Searcher, make_searcher
-from rebel_jax.agents.recording import RecordingAgent, make_estimator
+from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
+from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
+from rebel_jax.tables.in_tree import InTree
 from solvers.metrics.local_best_response import milli_big_blinds
 
-PLAYERS = ("uniform", "always_call")
+PLAYERS = ("uniform", "always_call", "always_fold", "equity_threshold", "pot_maniac")
 _SIDE_BY_SIDE = 64  # games whose searches share a call
+_AT_ONCE = 256  # hands of whole hold'em under way, since each holds on to its search
 _Make = Callable[[int], match.Player]
 
 
@@ -39,7 +43,7 @@ class Options:
 
   What A wins a hand is printed with its 95 % confidence interval, in thousandths of a big blind
   where the game is hold'em and in the game's own units elsewhere; and once more by AIVAT, which
-  takes luck out without bias, where A's policy is known for all that it could have held.
+  takes luck out without bias, from the policy of each network for all that it could have held.
 
   Attributes:
     a: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, the name of a
@@ -79,27 +83,19 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   searchers = _searchers(options)
   game = _game_of(options, searchers)
   makers = [_maker(name, searchers.get(name), game) for name in (options.a, options.b)]
-  known = searchers.get(options.a)
+  known = [n for n, name in enumerate((options.a, options.b)) if _records(searchers.get(name))]
   with shown:
     shown.show("compiling", 0.0)
-    estimator = None
-    if isinstance(known, Searcher):
-      estimator = make_estimator(game)
-      makers[0] = lambda seed: RecordingAgent(known, seed=seed)
-    started = time.monotonic()
-
-    def progress(done: int, total: int) -> None:
-      spent = time.monotonic() - started
-      shown.show(f"{total:,} hands", done / total, f"{done:,} of {total:,} hands, {spent:.0f} s")
-
-    played = match.play_games(
-      game, makers[0], makers[1], num_games=options.hands, seed=options.seed,
-      duplicate=options.duplicate, progress=progress,
-    )  # fmt: skip
+    estimator = make_estimator(game) if known else None
+    if estimator is not None:
+      estimator.prepare(lambda done, total: shown.show("value function", done / total))
     holdem = isinstance(game, Holdem)
     scale = milli_big_blinds(game) if isinstance(game, Holdem) else 1.0
-    won = [scale * x.payoff for x in played]
-    raw = _summary(played, won, options)
+    at_once = options.hands
+    if any(isinstance(searcher, StreetSearcher) for searcher in searchers.values()):
+      at_once = min(options.hands, _AT_ONCE)
+    won, better = _play(options, game, makers, estimator, known, at_once, shown)
+    raw = _summary(won, scale, options)
     result = {
       "mean": raw.mean,
       "half_width": raw.half_width,
@@ -110,8 +106,8 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
       "aivat_values": None,
     }
     if estimator is not None:
-      better = _summary(played, [scale * x for x in estimator.estimates(played)], options)
-      result["aivat"], result["aivat_half_width"] = better.mean, better.half_width
+      found = _summary(better, scale, options)
+      result["aivat"], result["aivat_half_width"] = found.mean, found.half_width
       result["aivat_values"] = estimator.values
   return (
     {"a": options.a, "b": options.b}
@@ -126,6 +122,49 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
       "device": jax.devices()[0].device_kind,
     }
   )
+
+
+def _play(
+  options: Options,
+  game: Game,
+  makers: Sequence[_Make],
+  estimator: Estimator | None,
+  known: Sequence[int],
+  at_once: int,
+  shown: Display,
+) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
+  """Returns A's seat and payoff in each hand, and the same by AIVAT.
+
+  Hands are played some at a time, for what agents remember of each takes memory.
+  """
+  won: list[tuple[int, float]] = []
+  better: list[tuple[int, float]] = []
+  began = time.monotonic()
+
+  def progress(what: str) -> Callable[[int, int], None]:
+    before, total = len(won), options.hands
+
+    def show(done: int, _: int) -> None:
+      spent = time.monotonic() - began
+      line = f"{before + done:,} of {total:,} hands, {spent:.0f} s"
+      shown.show(what, (before + done) / total, line)
+
+    return show
+
+  pairs = np.array_split(np.arange(options.hands // 2), -(-options.hands // at_once))
+  seeds = [options.seed]  # of one part the match's own, so that parts change nothing there
+  if len(pairs) > 1:
+    seeds = np.random.default_rng(options.seed).integers(2**31, size=len(pairs)).tolist()
+  for seed, part in zip(seeds, pairs):
+    played = match.play_games(
+      game, makers[0], makers[1], num_games=2 * len(part), seed=seed,
+      duplicate=options.duplicate, progress=progress(f"{options.hands:,} hands"),
+    )  # fmt: skip
+    if estimator is not None:
+      estimates = estimator.estimates(played, known, progress("AIVAT"))
+      better += [(x.seat, estimate) for x, estimate in zip(played, estimates)]
+    won += [(x.seat, x.payoff) for x in played]
+  return won, better
 
 
 def _searchers(options: Options) -> dict[str, AnySearcher]:
@@ -160,22 +199,37 @@ def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> Game:
   return known[0]
 
 
+def _records(searcher: AnySearcher | None) -> bool:
+  """Says whether agents of a searcher have a policy that is known for all that they could hold."""
+  return isinstance(searcher, Searcher | StreetSearcher)
+
+
 def _maker(name: str, searcher: AnySearcher | None, game: Game) -> _Make:
-  """Returns what makes a player of one game, given a seed."""
+  """Returns what makes a player of one game, given a seed.
+
+  Raises:
+    ConfigError: the player is for another game.
+  """
+  if isinstance(searcher, Searcher | StreetSearcher):
+    return lambda seed: RecordingAgent(searcher, seed=seed)
   if searcher is not None:
     return lambda seed: searcher.agent(seed=seed)
   if name == "uniform":
     return lambda seed: match.UniformPlayer(game, seed=seed)
   if not isinstance(game, Holdem):
     raise ConfigError(f"{name!r} plays hold'em, and the network plays {game!r}")
-  return lambda seed: match.CallingPlayer(game)
+  if name == "always_call":
+    return lambda seed: match.CallingPlayer(game)
+  try:
+    InTree(game, name)
+  except ValueError as error:
+    raise ConfigError(f"{name!r} plays hold'em from the blinds: {error}") from None
+  return lambda seed: InTree(game, name, seed=seed)
 
 
-def _summary(
-  played: Sequence[match.Played], won: Sequence[float], options: Options
-) -> match.MatchResult:
-  pairs = [(x.seat, payoff) for x, payoff in zip(played, won)]
-  return match.summarise(pairs, duplicate=options.duplicate)
+def _summary(won: Sequence[tuple[int, float]], scale: float, options: Options) -> match.MatchResult:
+  """Returns the result of pairs of A's seat and payoff, payoffs times `scale`."""
+  return match.summarise([(s, scale * x) for s, x in won], duplicate=options.duplicate)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

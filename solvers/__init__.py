@@ -38,6 +38,7 @@ from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.aivat import HandRecord, HandRecorder, aivat
+from solvers.metrics.aivat_holdem import HoldemRecorder
 from solvers.metrics.aivat_values import (
   ValueFunction,
   exact_values,
@@ -89,6 +90,7 @@ __all__ = [
   "GrownByInsertion",
   "HandRecord",
   "HandRecorder",
+  "HoldemRecorder",
   "InsertedTree",
   "LBRResult",
   "LBRRules",

@@ -119,14 +119,14 @@ class Played(NamedTuple):
     history: public actions, chance included.
     infostates: what each seat held in the end.
     payoff: what the first player won.
-    player: the first player.
+    players: the match's first and second.
   """
 
   seat: int
   history: tuple[int, ...]
   infostates: tuple[int, int]
   payoff: float
-  player: Player
+  players: tuple[Player, Player]
 
 
 class MatchResult(NamedTuple):
@@ -291,7 +291,8 @@ def _played(table: _Table) -> Played:
   dealer, seat = table.dealer, table.seat
   held = dealer.infostates[0], dealer.infostates[1]
   won = dealer.payoff() * (1 - 2 * seat)
-  return Played(seat, tuple(dealer.history), held, won, table.players[seat])
+  players = table.players[seat], table.players[1 - seat]
+  return Played(seat, tuple(dealer.history), held, won, players)
 
 
 def _check_players(game: Game, players: Sequence[Player]) -> None:

@@ -4,13 +4,14 @@ import dataclasses
 import functools
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from games import PADDING
+from games.poker import betting
 from games.poker.holdem import Holdem
 from rebel_jax.agents.playing import Agent
 from rebel_jax.agents.search import Search, describe, searches
@@ -30,6 +31,8 @@ from solvers.xla.compiler_options import work_of_solving
 _KEPT_STARTS = 32
 _ITERATIONS = 256
 _TIMED = 16  # iterations of the searches that tell how long one takes
+_SHARE = 0.9  # of the time that there is, for searches whose end is not known yet
+_FORGETS = 0.1  # of the difference to what was measured, at each faster search
 
 
 class StreetSearcher:
@@ -67,8 +70,8 @@ class StreetSearcher:
       algorithm: a name as in `train.py`; None for the run's `eval_algorithm`.
       depth: `"stage"` and nothing else.
       seconds: that a search may take at most; the speed of programs is measured here, for which
-        they are compiled. None for no limit. The first search of a hand is made once for all hands,
-        without limit.
+        they are compiled, and by every search after it. None for no limit. The first search of a
+        hand is made here, once for all hands.
       average: play the average policy of each search, which is not safe, but what others may be
         told of the agent (`solvers.local_best_response`).
       num_games: how many subgames one compiled call has room for.
@@ -99,6 +102,7 @@ class StreetSearcher:
     self._stages = subgames.stages
     self._starts: list[Search] = []
     self._limits = [self.num_iterations] * len(self._stages)
+    self._paces: dict[int, Pace] = {}
     if seconds is not None:
       self._keep_to(seconds)
 
@@ -157,6 +161,8 @@ class StreetSearcher:
     stops = np.asarray(
       sample_stop(key, (self.num_games,), most, algorithm.averaging, algorithm.head_start)
     )
+    made = 2 * (int(stops[:size].max()) + 1) if iterations is None else iterations
+    began = time.monotonic()
     trees, features, successors = _made(stage, states[index].astype(np.int32))
     policy, at_nodes, below, values = searches[work_of_solving(trees, self._leaf_values)](
       trees,
@@ -164,7 +170,7 @@ class StreetSearcher:
       beliefs[index].astype(trees.dtype),
       stops,
       np.arange(self.num_games) < size,
-      2 * (int(stops[:size].max()) + 1) if iterations is None else iterations,
+      made,
       self._params,
       algorithm=algorithm,
       leaf_values=self._leaf_values,
@@ -174,6 +180,7 @@ class StreetSearcher:
     )
     parts = (trees, successors, policy, at_nodes, below, values)
     rows = jax.tree.map(np.asarray, parts)
+    self._learn_pace(number, time.monotonic() - began, made)
     return [Search(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
 
   def _start(self) -> Search:
@@ -208,7 +215,10 @@ class StreetSearcher:
       )
 
   def _keep_to(self, seconds: float) -> None:
-    """Measures how long searches take, and limits their iterations so that they keep to a time."""
+    """Measures how long searches take, so that they keep to a time, and makes the first of a hand.
+
+    Whatever is searched later has been compiled then.
+    """
     states = _one_of_each(self._stages, jnp.asarray(self.first_root, jnp.int32)[None])
     for number, stage in enumerate(self._stages):
       if not stage.decides or states[number] is None:
@@ -222,8 +232,40 @@ class StreetSearcher:
         run(iterations)
         took.append(time.monotonic() - began)
       each = max(took[2] - took[1], 1e-4) / (2 * _TIMED)
-      most = int((seconds - took[1]) / each) // 2 * 2
-      self._limits[number] = max(2, min(self.num_iterations, most))
+      self._paces[number] = Pace(seconds, max(took[1] - _TIMED * each, 0.0), each)
+      self._limits[number] = self._paces[number].iterations(self.num_iterations)
+    self._search_start()
+
+  def _learn_pace(self, number: int, took: float, iterations: int) -> None:
+    """Takes note of how long a search of one template took."""
+    if (pace := self._paces.get(number)) is not None:
+      self._paces[number] = pace.after(took, iterations)
+      self._limits[number] = self._paces[number].iterations(self.num_iterations)
+
+
+class Pace(NamedTuple):
+  """How long the searches of one program take.
+
+  Attributes:
+    seconds: that one may take.
+    fixed: seconds of a search without iterations.
+    each: seconds of an iteration. A slower one counts at once, faster ones little by little, so
+      that few searches take longer than they may where a machine is now busy and now idle.
+  """
+
+  seconds: float
+  fixed: float
+  each: float
+
+  def after(self, took: float, iterations: int) -> "Pace":
+    """Returns the pace after a search of so many iterations."""
+    seen = max(took - self.fixed, 0.0) / iterations
+    return self._replace(each=max(seen, self.each + _FORGETS * (seen - self.each), 1e-6))
+
+  def iterations(self, most: int) -> int:
+    """Returns how many iterations a search may make: even, at least 2 and at most `most`."""
+    fit = int((_SHARE * self.seconds - self.fixed) / self.each) // 2 * 2
+    return max(2, min(most, fit))
 
 
 def _with_sizes(game: Any) -> Holdem:
@@ -246,7 +288,9 @@ def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
     if stages[number].depth_limited:
       trees, _, successors = _made(stages[number], state)
       live = np.flatnonzero(np.asarray(trees.leaf_actor)[0] != PADDING)
-      waiting += [successors[0, leaf][None] for leaf in live]
+      # Small pots first, after which there is most to bet and to search.
+      pots = np.asarray(successors)[0, live, betting.PAID_0]
+      waiting += [successors[0, leaf][None] for leaf in live[np.argsort(-pots, kind="stable")]]
   return found
 
 

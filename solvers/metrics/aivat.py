@@ -135,7 +135,7 @@ class HandRecorder:
     if not hasattr(policy, "__getitem__") or isinstance(policy, str | bytes):
       raise TypeError(f"policy={policy!r} must hold rows [H] by node")
     h = self._tree.num_infostates
-    seat, held = _check_infostates(infostates, h)
+    seat, held = check_infostates(infostates, h)
     sign = -1.0 if seat == 1 else 1.0
 
     def by_other(table: np.ndarray) -> np.ndarray:
@@ -175,16 +175,27 @@ def _weight(tree: PublicTree, child: int, mover: int, policy: PolicyRows) -> np.
   """Returns the probability of the move to `child`, as a table of pairs or broadcast to one."""
   if mover == CHANCE:
     return chance_of_pairs(tree, child)
+  row = row_of(policy, child, tree.num_infostates)
+  return row[:, None] if mover == 0 else row[None]
+
+
+def row_of(policy: Any, place: Any, size: int) -> np.ndarray:
+  """Returns the row `[H]` of a policy for the move that leads to `place`, a node or a history.
+
+  Raises:
+    ValueError: there is none of `size` infostates.
+  """
   try:
-    row = np.asarray(policy[child], float)
+    row = np.asarray(policy[place], float)
   except (IndexError, KeyError):
     row = np.zeros(0)
-  if row.shape != (tree.num_infostates,):
+  if row.shape != (size,):
+    name = f"node {place}" if isinstance(place, int) else f"history {place}"
     raise ValueError(
-      f"policy must hold a row of shape ({tree.num_infostates},) (H) for node {child}, to which "
-      "the known player could have moved"
+      f"policy must hold a row of shape ({size},) (H) for {name}, to which the known player could "
+      "have moved"
     )
-  return row[:, None] if mover == 0 else row[None]
+  return row
 
 
 def _normalised(reach: np.ndarray, name: str, number: int) -> np.ndarray:
@@ -196,8 +207,12 @@ def _normalised(reach: np.ndarray, name: str, number: int) -> np.ndarray:
   return reach / total
 
 
-def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
-  """Returns the seat of the one known player, None if both are, and what the other held."""
+def check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
+  """Returns the seat of the one known player, None if both are, and what the other held.
+
+  Raises:
+    TypeError, ValueError: `infostates` are not two, None for who is known, below `size`.
+  """
   if not isinstance(infostates, tuple | list) or len(infostates) != 2:
     raise TypeError(f"infostates={infostates!r} must be two, None for who is known")
   known = [player for player in (0, 1) if infostates[player] is None]

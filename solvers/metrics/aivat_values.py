@@ -134,5 +134,7 @@ def chance_of_pairs(tree: PublicTree, node: int) -> np.ndarray:
   possible = np.ones((2, tree.num_infostates), bool)
   if tree.possible is not None:
     possible = np.asarray(tree.possible[node])
-  probability = np.asarray(tree.chance_probability, float)[node]
+  probability = 1.0
+  if tree.chance_probability is not None:
+    probability = float(np.asarray(tree.chance_probability)[node])
   return probability * (possible[0][:, None] & possible[1])

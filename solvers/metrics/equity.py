@@ -1,34 +1,33 @@
 """How often a hand wins at the showdown against a range, if nobody bets any more."""
 
-import dataclasses
 import functools
 import itertools
 import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from games.card_removal import compatible_mass, holds
+from games.pairs import most_hands_per_card
 from games.poker import Holdem
+from games.poker.cards import NUM_HOLE_CARDS, Deck
+from games.poker.hands import strengths_on
+from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
+from solvers.sweeps.showdowns import compatible_mass as masses
 
 NOTHING = 1e-12  # what sums that cancel leave of nothing, as a share of the whole
 _MOST_LISTED = 2**20  # ways to deal the rest of a board
-_MOST_ENTRIES = 2**22  # of sums that are held at once
+_MOST_ENTRIES = 2**22  # strengths of boards that are compared at once
 
 
-@dataclasses.dataclass(frozen=True)
-class _Boards:
-  """Final boards, and the order of hands on each.
+class _Boards(NamedTuple):
+  """Final boards: their showdowns, and `[B, H]` whether each leaves the hand."""
 
-  Attributes:
-    order: `[B, H]` the hands by strength, those that the board blocks first.
-    below, upto: `[B, H]` how many hands are weaker than each, and not stronger.
-    live: `[B, H]` whether the board leaves the hand.
-  """
-
-  order: np.ndarray
-  below: np.ndarray
-  upto: np.ndarray
-  live: np.ndarray
+  showdowns: Showdowns
+  live: jax.Array
 
 
 class Equity:
@@ -44,9 +43,11 @@ class Equity:
   def __init__(self, game: Holdem, *, max_runouts: int, seed: int):
     self._max_runouts, self._seed = max_runouts, seed
     self._game = game
-    hands = np.asarray(game.hole_cards)
-    self._hands, self._held = hands, holds(hands, game.deck.num_cards)
-    self._boards = functools.lru_cache(maxsize=4096)(self._sort)
+    cards, number = np.asarray(game.hole_cards, np.int32), game.deck.num_cards
+    self._held = holds(cards, number)
+    self._sort, self._showdowns = _programs(game.deck, cards.tobytes(), len(cards))
+    # What is kept of a board of the whole deck is large, and it does not come again.
+    self._boards = functools.lru_cache(maxsize=8 if game.unlisted else 4096)(self._sorted)
 
   def __call__(self, dealt: np.ndarray, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns each hand's share of the pot, and the mass that it is an average over.
@@ -60,70 +61,87 @@ class Equity:
       `[H]` how much of `reach` shares no card with the hand.
     """
     won = mass = np.zeros(len(reach))
-    for boards in self._boards(tuple(sorted(int(card) for card in dealt if card >= 0))):
-      more, weight = self._showdowns(boards, reach)
-      won, mass = won + more, mass + weight
+    with jax.enable_x64(True):  # small sums of large numbers
+      for boards in self._boards(tuple(sorted(int(card) for card in dealt if card >= 0))):
+        more, weight = map(np.asarray, self._showdowns(boards, np.asarray(reach, float)))
+        won, mass = won + more, mass + weight
     some = mass > NOTHING * max(mass.max(), 1e-300)
     share = np.where(some, won / np.where(some, mass, 1.0), 0.5)
     together = compatible_mass(reach, self._held)
     return share, np.where(together > NOTHING * reach.sum(), together, 0.0)
 
-  def _sort(self, dealt: tuple[int, ...]) -> list[_Boards]:
+  def _sorted(self, dealt: tuple[int, ...]) -> list[_Boards]:
     """Returns the final boards that hold the cards `dealt`, in pieces."""
     strengths = self._strengths_after(dealt)
-    most = max(1, _MOST_ENTRIES // self._held.size)
-    return [self._sort_piece(strengths[i : i + most]) for i in range(0, len(strengths), most)]
+    most = max(1, _MOST_ENTRIES // strengths.shape[1])
+    return [self._sort(strengths[i : i + most]) for i in range(0, len(strengths), most)]
 
   def _strengths_after(self, dealt: tuple[int, ...]) -> np.ndarray:
     """Returns the hands' strengths on the final boards, or on some of them: `[B, H]`."""
-    dealing = self._game.dealing
-    free = np.setdiff1d(np.arange(self._game.deck.num_cards), [*self._game.board, *dealt])
-    left = sum(self._game.deals) - len(dealt)
     rng = np.random.default_rng([self._seed, *dealt])
+    free, left = _to_come(self._game, dealt)
     if math.comb(len(free), left) > _MOST_LISTED:
       rest = np.array([rng.choice(free, left, replace=False) for _ in range(self._max_runouts)])
-    else:
-      rest = np.array(list(itertools.combinations(free.tolist(), left)), int)
-      rest = rest.reshape(math.comb(len(free), left), left)
-      if len(rest) > self._max_runouts:
-        rest = rest[np.sort(rng.choice(len(rest), self._max_runouts, replace=False))]
-    boards = np.concatenate([np.tile(np.array(dealt, int), (len(rest), 1)), rest], axis=1)
-    if self._game.unlisted:
-      return dealing.strengths_on(self._hands, boards)
-    return np.asarray(self._game.strengths())[dealing.final_index(boards)]
-
-  def _sort_piece(self, strengths: np.ndarray) -> _Boards:
-    order = np.argsort(strengths, axis=1, kind="stable")
-    ordered = np.take_along_axis(strengths, order, axis=1)
-    pairs = list(zip(ordered, strengths))
-    below = np.stack([np.searchsorted(x, s, side="left") for x, s in pairs])
-    upto = np.stack([np.searchsorted(x, s, side="right") for x, s in pairs])
-    return _Boards(order, below, upto, strengths >= 0)
-
-  def _showdowns(self, boards: _Boards, reach: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns what each hand wins, and against how much, summed over boards: both `[H]`."""
-    live = reach * boards.live  # [B, H]
-    ordered = np.take_along_axis(live, boards.order, axis=1)
-    by_card = ordered[:, :, None] * self._held[boards.order]  # [B, H, cards]
-    sums = _sums(np.concatenate([ordered[:, :, None], by_card], axis=2))  # [B, H + 1, 1 + cards]
-    which, (first, second) = np.arange(len(live))[:, None], self._hands.T
-
-    def until(places: np.ndarray) -> np.ndarray:
-      """Returns the mass up to `places` `[B, H]` without each hand's own cards.
-
-      A hand that holds both of them is the hand itself, which is on both sides of a tie.
-      """
-      return sums[which, places, 0] - sum(sums[which, places, 1 + card] for card in (first, second))
-
-    weaker, no_better = until(boards.below), until(boards.upto)
-    everything = compatible_mass(live, self._held)
-    # The hand itself was taken out twice where it ties: once for each of its cards.
-    won = np.where(boards.live, (weaker + no_better + live) / 2, 0.0)
-    mass = np.where(boards.live, everything, 0.0)
-    return won.sum(axis=0), mass.sum(axis=0)
+      return strengths_where(self._game, _followed(dealt, rest))
+    boards = final_boards(self._game, dealt)
+    if len(boards) > self._max_runouts:
+      boards = boards[np.sort(rng.choice(len(boards), self._max_runouts, replace=False))]
+    return strengths_where(self._game, boards)
 
 
-def _sums(rows: np.ndarray) -> np.ndarray:
-  """Returns the sums of the first 0, 1, 2, ... rows of each board: `[B, H + 1, n]`."""
-  nothing = np.zeros((len(rows), 1, rows.shape[2]))
-  return np.concatenate([nothing, np.cumsum(rows, axis=1)], axis=1)
+@functools.lru_cache(maxsize=16)
+def _programs(deck: Deck, cards: bytes, number: int) -> tuple[Callable, Callable]:
+  """Returns what prepares boards, from strengths `[B, H]`, and what sums over their showdowns.
+
+  The second returns what each hand wins, ties as half, and against how much of `reach` `[H]`.
+  """
+  table = np.frombuffer(cards, np.int32).reshape(number, NUM_HOLE_CARDS)
+  every = number == math.comb(deck.num_cards, NUM_HOLE_CARDS)
+  most = deck.num_cards - 1 if every else most_hands_per_card(table)
+  hands = Hands(table, deck.num_cards, most, every)
+
+  @jax.jit
+  def sort(strengths: jax.Array) -> _Boards:
+    return _Boards(make_showdowns(strengths, float, hands=hands), strengths >= 0)
+
+  @jax.jit
+  def showdowns(boards: _Boards, reach: jax.Array) -> tuple[jax.Array, jax.Array]:
+    live = jnp.where(boards.live, reach, 0.0)
+    won = showdown_values(boards.showdowns, live[:, None])[:, 0]  # less what is lost
+    mass = masses(live, hands.held(live.dtype))
+    won, mass = (jnp.where(boards.live, x, 0.0).sum(axis=0) for x in (won, mass))
+    return (won + mass) / 2, mass
+
+  return sort, showdowns
+
+
+def final_boards(game: Holdem, dealt: Sequence[int]) -> np.ndarray:
+  """Returns the cards of all final boards that hold the cards `dealt` since the start: `[B, k]`."""
+  free, left = _to_come(game, dealt)
+  rest = np.array(list(itertools.combinations(free.tolist(), left)), int)
+  return _followed(dealt, rest.reshape(math.comb(len(free), left), left))
+
+
+def strengths_where(game: Holdem, dealt: np.ndarray) -> np.ndarray:
+  """Returns how strong all hands are where `dealt` `[B, k]` are dealt: `[B, H]`, -1 if blocked."""
+  if game.unlisted:
+    hands, board = np.asarray(game.hole_cards, np.int32), np.array(game.board, np.int32)
+    return np.asarray(_strengths_on(hands, board, np.asarray(dealt, np.int32), game.deck))
+  if dealt.shape[1] < sum(game.deals):
+    return game.dealing.strengths_on(game.hole_cards, dealt)
+  return np.asarray(game.strengths())[game.dealing.final_index(dealt)]
+
+
+@functools.partial(jax.jit, static_argnames="deck")
+def _strengths_on(hands, board, dealt, deck: Deck) -> jax.Array:
+  return jax.vmap(lambda cards: strengths_on(deck, hands, jnp.concatenate([board, cards])))(dealt)
+
+
+def _to_come(game: Holdem, dealt: Sequence[int]) -> tuple[np.ndarray, int]:
+  """Returns the cards that may still be dealt, and how many will be."""
+  free = np.setdiff1d(np.arange(game.deck.num_cards), [*game.board, *dealt])
+  return free, sum(game.deals) - len(dealt)
+
+
+def _followed(dealt: Sequence[int], rest: np.ndarray) -> np.ndarray:
+  return np.concatenate([np.tile(np.array(dealt, int), (len(rest), 1)), rest], axis=1)

@@ -6,7 +6,7 @@ Bayes' rule and makes the move that is best if both check or call from then on, 
 like any other; what it wins an exact best response wins at least.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -167,6 +167,7 @@ def local_best_response(
   num_hands: int,
   seed: int = 0,
   max_runouts: int = MAX_RUNOUTS,
+  progress: Callable[[int, int], None] | None = None,
 ) -> LBRResult:
   """Plays hands of hold'em as LBR against an agent, in both seats in turn.
 
@@ -177,6 +178,7 @@ def local_best_response(
     num_hands: even, at least 4.
     seed: of deals, chance, the agent's draws, and run-outs.
     max_runouts: ways to deal the rest of the board that equities look at, at most.
+    progress: called with hands done, and in all.
 
   Returns:
     What LBR won: on average at most twice the exploitability of what the agent plays, `by_seat`
@@ -200,6 +202,8 @@ def local_best_response(
   for number in range(num_hands):
     seat = number % 2
     won[seat].append(_play(game, dealer, strategy, rules, equity, seat, rng))
+    if progress is not None:
+      progress(number + 1, num_hands)
   rows = milli_big_blinds(game) * np.array(won)
   error = np.sqrt((rows.var(axis=1, ddof=1) / rows.shape[1]).sum()) / 2
   first, second = rows.mean(axis=1).tolist()

@@ -7,7 +7,10 @@ import pytest
 
 import games
 import solvers
+from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax import match as command
+from rebel_jax.agents import agent as agent_module
+from rebel_jax.agents import recording
 from rebel_jax.agents.match import (
   CallingPlayer,
   PolicyPlayer,
@@ -17,11 +20,20 @@ from rebel_jax.agents.match import (
   summarise,
 )
 from rebel_jax.agents.recording import SOLVED, make_estimator
+from rebel_jax.config.config import Config
+from rebel_jax.tables.in_tree import InTree
 from solvers.sweeps.choices import sum_choices
 from tests.rebel_jax.test_play import untrained
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
 from tests.tiny import trained
 
+STREETS = Config().replace(
+  game="small_holdem",
+  game_params=(("ranks", "QKA"), ("blinds", (50, 100)), ("first_to_act", (0, 1)), ("stack", 300)),
+  depth="stage",
+  hidden_layers=1,
+  width=16,
+)
 HOLDEM = {"ranks": "QKA", "blinds": (50, 100), "stack": 300, "first_to_act": (0, 1)}
 
 
@@ -145,10 +157,15 @@ def test_a_network_against_itself_and_in_the_second_seat(capsys):
   out, err, code = run(capsys, trained(), trained(), "--hands", 8, "--iterations", 8)
   assert code == 0, err
   assert "by AIVAT" in out
-  out, _, code = run(capsys, "uniform", trained(), "--hands", 8, "--iterations", 8)
-  assert code == 0
-  assert "by AIVAT" not in out  # A is no agent
-  assert "A wins" in out
+  settings = ("--hands", 32, "--iterations", 8, "--duplicate", "--json")
+  first, second = (
+    json.loads(run(capsys, *players, *settings)[0])
+    for players in ((trained(), "uniform"), ("uniform", trained()))
+  )
+  # The network's policy is known in whatever place it sits, and the estimate is of what A wins.
+  for result in (first, second):
+    bound = result["half_width"] + result["aivat_half_width"]
+    assert abs(result["aivat"] - result["mean"]) < bound
 
 
 def test_poker_is_counted_in_big_blinds(capsys, monkeypatch):
@@ -163,6 +180,43 @@ def test_poker_is_counted_in_big_blinds(capsys, monkeypatch):
   assert result["mean"] * game.rules.big_blind / 1000 * 8 == pytest.approx(
     round(result["mean"] * game.rules.big_blind / 1000 * 8)
   )
+
+
+@pytest.mark.parametrize("opponent", ["pot_maniac", "equity_threshold", "always_fold", "itself"])
+def test_whole_holdem(opponent, capsys, monkeypatch):
+  """Rounds that are made where play leads, on a small deck: raw and by AIVAT without a tree."""
+  network = untrained(STREETS, monkeypatch)
+  # As of games too large for tables, and for a solution.
+  monkeypatch.setattr(agent_module, "made_on_device", lambda *_: True)
+  monkeypatch.setattr(recording, "_MOST_PAIRS", 0)
+  other = network if opponent == "itself" else opponent
+  flags = ("--hands", 24, "--iterations", 4, "--duplicate", "--json")
+  out, err, code = run(capsys, network, other, *flags)
+  assert code == 0, err
+  result = json.loads(out)
+  assert "AIVAT" in err  # progress
+  assert result["unit"] == "mbb a hand"
+  assert result["aivat_values"] == recording.SHARES
+  bound = result["half_width"] + result["aivat_half_width"]
+  assert abs(result["aivat"] - result["mean"]) <= bound
+  if opponent == "always_fold":  # whoever is in the small blind folds it, or both check
+    assert result["mean"] > 0
+
+
+def test_moves_of_players_in_chips():
+  game = games.make("small_holdem", **(HOLDEM | dict(stack=1_000, deals=(1, 1))))
+  player = InTree(game, "pot_maniac")
+  player.start(1, 0)
+  player.observe(CALL)
+  move = player.act()  # the pot after a call of 100 is 200
+  amounts = game.amounts(game.state_after([CALL])[None])[0]
+  assert amounts[move.action - FIRST_BET] == 300
+  player = InTree(game, "always_fold")
+  player.start(1, 0)
+  player.observe(FIRST_BET)
+  assert player.act().action == FOLD
+  with pytest.raises(ValueError, match="must be empty"):
+    InTree(games.make("river_endgame_holdem"), "uniform")
 
 
 def test_who_always_calls():
@@ -189,6 +243,7 @@ def test_games_without_an_estimator():
     (["nowhere", "uniform"], "checkpoint='nowhere'"),
     (["uniform", "always_call"], "are no networks"),
     ([trained, "always_call"], "plays hold'em"),
+    ([trained, "pot_maniac"], "plays hold'em"),
     ([trained, "liars_dice_1x4f"], "both must play the same game"),
     ([trained, "uniform", "--hands", "5"], "hands=5 must be even"),
     ([trained, "uniform", "--hands", "2"], "hands=2 must be at least 4"),

@@ -1,0 +1,145 @@
+"""How long the agent of whole hold'em takes for a decision, off-tree bets among them.
+
+`python -m benchmarks.decisions --preset hunl_small --seconds 4` seats an agent whose network has
+learned nothing, which takes as long, against one who bets any number of chips at random, and prints
+a JSON line: median, ninety-ninth percentile and maximum of the seconds from the other's move to the
+answer. `--hidden-layers 4 --width 768` takes another network. What is compiled and searched before
+the first hand is apart, as `start_seconds`.
+"""
+
+import dataclasses
+import sys
+import time
+
+import jax
+import numpy as np
+import tyro
+
+from benchmarks.timing import say
+from rebel_jax import flags
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.presets import get_preset
+from rebel_jax.devices import compile_cache
+from rebel_jax.tables.chip_match import play_chip_match
+from rebel_jax.tables.chips import Call, Cards, ChipPlayer, Event, Move, RaiseTo
+from rebel_jax.tables.opponents import Uniform
+from rebel_jax.tables.players import seat_agent
+from rebel_jax.tables.tree_player import TreePlayer
+from rebel_jax.training.setup import make_targets
+from rebel_jax.training.targets.target import init_params
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Time decisions of whole hold'em."""
+
+  preset: str = "hunl_small"
+  """Whose game, network and searches."""
+  hidden_layers: int | None = None
+  """Of the value network; None for the preset's."""
+  width: int | None = None
+  """Of the value network; None for the preset's."""
+  seconds: float = 4.0
+  """That a search may take at most."""
+  iterations: int = 1_024
+  """Of each search at most; one player's update is one."""
+  hands: int = 100
+  """To play."""
+  seed: int = 0
+  """Of cards and players."""
+
+
+class Timed:
+  """A player whose decisions are timed: what it is told since its last one, and the answer.
+
+  Attributes:
+    seconds: of each decision.
+    off_tree: decisions of them after a bet that was not in the tree.
+  """
+
+  def __init__(self, player: TreePlayer):
+    self._player, self._spent, self._known = player, 0.0, True
+    self.seconds: list[float] = []
+    self.off_tree = 0
+
+  def start(self, seat: int, hole_cards: Cards) -> None:
+    """See `ChipPlayer`."""
+    self._spent, self._known = 0.0, True
+    self._player.start(seat, hole_cards)
+
+  def observe(self, event: Event) -> None:
+    """See `ChipPlayer`."""
+    if isinstance(event, RaiseTo) and not self._player.lost:
+      known = self._player._tree_bets().values()
+      self._known &= self._player.table.actor == self._player.seat or event.chips in known
+    began = time.monotonic()
+    self._player.observe(event)
+    self._spent += time.monotonic() - began
+
+  def act(self) -> Move:
+    """See `ChipPlayer`."""
+    began = time.monotonic()
+    move = self._player.act()
+    self.seconds.append(self._spent + time.monotonic() - began)
+    self.off_tree += not self._known
+    self._spent, self._known = 0.0, True
+    return move
+
+
+class AnyBet(Uniform):
+  """Calls or raises to any number of chips, small ones more often; so that hands last."""
+
+  def act(self) -> Move:
+    """See `ChipPlayer`."""
+    raises = self.table.raises
+    if raises is None or self.rng.random() < 0.6:
+      return Call()
+    most = min(raises[1], 4 * self.table.highest)
+    return RaiseTo(int(self.rng.integers(raises[0], max(most, raises[0]) + 1)))
+
+
+def measure(options: Options) -> dict[str, object]:
+  """Returns what the command prints."""
+  config = get_preset(options.preset)
+  network = {"hidden_layers": options.hidden_layers, "width": options.width}
+  config = config.replace(**{name: x for name, x in network.items() if x is not None})
+  params = init_params(make_targets(config, config.make_game()), jax.random.key(options.seed))
+  began = time.monotonic()
+  seated = seat_agent(
+    Policy(config, params, {}),
+    options.preset,
+    seed=options.seed,
+    iterations=options.iterations,
+    seconds=options.seconds,
+  )
+  started = time.monotonic() - began
+  assert isinstance(seated.player, TreePlayer)
+  timed = Timed(seated.player)
+  players: list[ChipPlayer] = [timed, AnyBet(seated.rules, seed=options.seed)]
+  play_chip_match(players, seated.rules, num_hands=options.hands, seed=options.seed)
+  found = np.array(timed.seconds)
+  median, late, last = (float(np.quantile(found, q)) for q in (0.5, 0.99, 1.0))
+  return {
+    "benchmark": "decisions",
+    "preset": options.preset,
+    "network": f"{config.network.hidden_layers} x {config.network.width}",
+    "budget": options.seconds,
+    "hands": options.hands,
+    "decisions": len(found),
+    "off_tree": timed.off_tree,
+    "median": round(median, 3),
+    "p99": round(late, 3),
+    "max": round(last, 3),
+    "start_seconds": round(started, 1),
+    "device": jax.devices()[0].device_kind,
+  }
+
+
+def main(options: Options) -> None:
+  """Prints the line."""
+  compile_cache.enable()
+  say(measure(options))
+
+
+if __name__ == "__main__":
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
