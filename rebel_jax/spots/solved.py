@@ -19,6 +19,7 @@ from rebel_jax.config.allowed import ConfigError
 from rebel_jax.spots.spot import Spot
 
 _FORMAT = 1
+_PAYS = 0.9  # of a tree's table: an entry of lines of betting costs a little more
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +172,8 @@ def solve(
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
   Each player has a list of its own hands, and of hands and cards that suits take to each other
-  there is one (`games.poker.lines.make_lines`); the result is in the numbering of all.
+  there is one (`games.poker.lines.make_lines`); the result is in the numbering of all. Where both
+  hold nearly all hands and no suits are alike, the tree of all hands is faster.
 
   Args:
     spot: what to solve.
@@ -183,20 +185,23 @@ def solve(
     ConfigError: a setting of the spot is not allowed.
   """
   game = spot.game()
+  beliefs, tree = spot.beliefs(game), games.build_public_tree(game)
   lines, columns = make_lines(game)
+  pays = lines.num_cells < _PAYS * 2 * tree.num_nodes * tree.num_infostates
 
   def look(found: solvers.SolvedTo) -> None:
     if progress is not None:
       progress(found.iterations, 100 * found.exploitability / spot.pot)
 
   found = solvers.solve_to(
-    lines,
+    lines if pays else tree,
     algorithm=solvers.discounted_cfr(),
     target=target / 100 * spot.pot,
     max_iterations=max_iterations,
+    beliefs=None if pays else beliefs,
     progress=look,
   )
-  tree = games.build_public_tree(game)
-  policy = expand_policy(lines, columns, found.average_policy, tree)
+  policy = found.average_policy
+  policy = expand_policy(lines, columns, policy, tree) if pays else np.asarray(policy)
   result = found.iterations, found.exploitability, columns.sentence()
-  return SolvedSpot(spot, game, tree, spot.beliefs(game), policy, *result)
+  return SolvedSpot(spot, game, tree, beliefs, policy, *result)

@@ -148,6 +148,12 @@ class Lines:
     """The number of lines."""
     return sum(level.size for level in self.levels)
 
+  @property
+  def num_cells(self) -> int:
+    """The number of lines times columns, both players' together."""
+    widths = [street.width(0) + street.width(1) for street in self.streets]
+    return sum(level.size * widths[level.street] for level in self.levels)
+
 
 def make_lines(
   game: Holdem, beliefs: Array | None = None, *, permutations: np.ndarray | None = None
