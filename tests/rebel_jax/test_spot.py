@@ -8,6 +8,7 @@ import solvers
 from rebel_jax import spot
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.spots import size
+from rebel_jax.spots import solved as solved_spots
 
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
 SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
@@ -46,6 +47,16 @@ def test_a_table_below_is_that_of_the_game_below(solved):
   np.testing.assert_allclose(
     np.where(there, table.ev, 0), np.where(there, values + paid, 0), rtol=1e-3, atol=0.3
   )
+
+
+@pytest.mark.parametrize("lines_pay", [0.0, 10.0])
+def test_trees_and_lines_are_solved_alike(solved, monkeypatch, lines_pay):
+  monkeypatch.setattr(solved_spots, "_PAYS", lines_pay)
+  again = spot.solve(solved.spot, target=2.0)
+  assert again.iterations == solved.iterations
+  assert again.exploitability == pytest.approx(solved.exploitability, rel=1e-3)
+  exact = solvers.exploitability(again.tree, again.policy, beliefs=again.beliefs)
+  assert again.exploitability == pytest.approx(float(exact), rel=1e-3)
 
 
 def test_equity_by_hand():
