@@ -7,6 +7,7 @@ import games
 import solvers
 from benchmarks.studies import nested
 from games.poker import BetSizes
+from games.poker.betting import CALL, FIRST_BET
 from games.poker.off_tree.translation import translate
 from rebel_jax.agents.match import PolicyPlayer, play_match
 from rebel_jax.agents.nested import NestedAgent
@@ -80,6 +81,41 @@ def test_translation_through_a_deal():
     (mover == 1) & (np.asarray(tree.parent) == solvers.Placer(tree).follow([1]))
   )
   np.testing.assert_allclose(found[places[first]], policy[first], atol=1e-6)
+
+
+def test_translation_where_a_card_is_burned_in_one_tree_only():
+  """A raise that the coarse tree takes for a call leaves the other player to act last."""
+  deck = {"board": "9hTsQsKh", "ranks": "9TJQKA", "suits": "sh", "pot": 100, "big_blind": 2}
+
+  def game(raises):
+    bets = BetSizes((((0.5,),),), all_in=False, max_raises=raises)
+    return games.make("turn_endgame_holdem", bets=bets, stack=1000, **deck)
+
+  def rivers(game, tree, *moves):
+    """Returns the first decisions of the river by the number of the card, and burns before it."""
+    parent, action = np.asarray(tree.parent), np.asarray(tree.action)
+    node, burned = 0, 0
+    for move in moves:
+      node = np.flatnonzero((parent == node) & (action == move)).item()
+    if (action[parent == node] == game.burn).any():
+      node, burned = np.flatnonzero(parent == node).item(), 1
+    dealt = np.flatnonzero(parent == node)
+    return {int(action[n] - game.first_deal): int(n) for n in dealt}, burned
+
+  coarse, fine = game(1), game(2)
+  tree, whole = games.build_public_tree(coarse), games.build_public_tree(fine)
+  policy = np.random.default_rng(0).uniform(size=(tree.num_nodes, tree.num_infostates))
+  found = translate(coarse, tree, policy, fine, whole, player=0)
+  here, burned = rivers(coarse, tree, FIRST_BET, CALL)
+  there, burned_there = rivers(fine, whole, FIRST_BET, FIRST_BET, CALL)
+  assert burned != burned_there
+  assert here.keys() == there.keys()
+  others = [*here.values()][1:] + [*here.values()][:1]  # of another card: the control
+  for (number, node), other in zip(here.items(), others):
+    rows = found[np.asarray(whole.parent) == there[number]]
+    for card in (node, other):
+      expected = policy[np.asarray(tree.parent) == card]
+      assert np.allclose(rows, expected / expected.sum(axis=0)) == (card == node)
 
 
 class Bets:

@@ -29,9 +29,19 @@ class _Bets:
     found = {action: float(self._fractions[node, action - FIRST_BET]) for action in bets}
     return dict(sorted(found.items(), key=lambda bet: bet[1]))
 
-  def chance(self, action: int) -> int:
-    """Returns a number of an outcome of chance that all abstractions of a game share."""
-    return action - self.game.burn
+  def dealt(self, node: int) -> dict[int, int]:
+    """Returns the nodes after a deal by the number of its outcome, which all abstractions share.
+
+    There is none where cards are burned, or the game is over.
+    """
+    return {a - self.game.burn: n for a, n in self.children[node].items() if a > self.game.burn}
+
+  def next_deal(self, node: int) -> int:
+    """Returns the deal that follows if nobody bets any more, or where the game ends."""
+    while self.children[node] and not self.dealt(node):
+      moves = self.children[node]
+      node = moves[self.game.burn] if self.game.burn in moves else moves[CALL]
+    return node
 
 
 def translate(
@@ -62,8 +72,12 @@ def translate(
     moves = fine.children[node]
     reached: dict[int, dict[int, Any]] = {child: defaultdict(float) for child in moves.values()}
     for place, weight in places.items():
+      if fine.kind[node] == CHANCE:
+        for here, there in _dealt(coarse, place, fine, node):
+          reached[there][here] += weight
+        continue
       if coarse.kind[place] != fine.kind[node]:
-        reached[moves[CALL] if CALL in moves else next(iter(moves.values()))][place] += weight
+        reached[moves[CALL]][place] += weight
         continue
       own = fine.kind[node] == player
       for here, there, share in _matches(coarse, place, fine, node, own):
@@ -80,13 +94,23 @@ def translate(
   return result
 
 
+def _dealt(coarse: _Bets, place: int, fine: _Bets, node: int):
+  """Yields (coarse place, fine child) for the outcomes of chance in the finer tree.
+
+  Who bets or calls last may differ between the trees, and so whether a card is burned.
+  """
+  there = fine.dealt(node)
+  if not there:  # a burn
+    yield from ((place, child) for child in fine.children[node].values())
+    return
+  place = coarse.next_deal(place)
+  here = coarse.dealt(place)
+  yield from ((here.get(number, place), child) for number, child in there.items())
+
+
 def _matches(coarse: _Bets, place: int, fine: _Bets, node: int, own: bool):
   """Yields (coarse child, fine child, share of it) for the moves at a node that both trees have."""
   here, there = coarse.children[place], fine.children[node]
-  if coarse.kind[place] == CHANCE:
-    by_number = {fine.chance(action): child for action, child in there.items()}
-    yield from ((child, by_number[coarse.chance(a)], 1.0) for a, child in here.items())
-    return
   for action in there if not own else here:
     if action < FIRST_BET and (action in here if not own else action in there):
       yield here[action], there[action], 1.0
