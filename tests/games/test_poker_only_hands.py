@@ -104,7 +104,8 @@ def test_a_whole_game_is_as_exploitable(spot):
 @pytest.mark.parametrize("sorted_form", [False, True])
 def test_showdowns_of_listed_hands(sorted_form, monkeypatch):
   """Both forms, against tables of all pairs."""
-  monkeypatch.setattr(showdowns, "_MAX_DENSE_ON_CPU", 0 if sorted_form else 2**40)
+  for most in ("_MAX_DENSE_ON_CPU", "_MAX_DENSE_OF_FEW"):
+    monkeypatch.setattr(showdowns, most, 0 if sorted_form else 2**40)
   game = SPOTS["turn"]()
   small = OnlyHands(game, ranges_of(game, (12, 17), seed=3))
   (tree,) = trees_of(small)

@@ -284,7 +284,8 @@ def test_every_public_function_is_called():
   made_by_others = {
     "AffineTrees", "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR",
     "Config", "ConfigError", "DeviceGame", "ExactLeafValues", "Extended", "FictitiousPlay",
-    "Gadget", "Game", "Grown", "GrownByInsertion", "HandRecord", "InsertedTree", "KuhnPoker",
+    "Gadget", "Game", "Grown", "GrownByInsertion", "HandRecord", "HoldemRecorder", "InsertedTree",
+    "KuhnPoker",
     "LBRResult", "LBRValue", "LeafQuery", "LeafValues", "Level", "Lock",
     "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register", "register_on_device",

@@ -136,7 +136,8 @@ def small_case():
 
 @pytest.mark.parametrize("entries", [0, 2**30], ids=["sorted", "dense"])
 def test_a_tree_of_hands_has_the_values_of_tables_of_pairs(small_case, entries, monkeypatch):
-  monkeypatch.setattr(showdowns, "_MAX_DENSE_ON_CPU", entries)
+  for most in ("_MAX_DENSE_ON_CPU", "_MAX_DENSE_OF_FEW"):
+    monkeypatch.setattr(showdowns, most, entries)
   (tree, dense), beliefs, policy = small_case
   assert tree.payoffs.size == 1
   assert dense.payoffs.shape[1:] == (66, 66)
