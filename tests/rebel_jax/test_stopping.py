@@ -234,8 +234,8 @@ sys.exit(cli.main(sys.argv[2:]))
       marks=pytest.mark.slow,
     ),
     (
-      "run", {"lanes": 2**19, "buffer_size": 2**20, "uses_per_example": 1e-6}, 1,
-      "lanes=524288 with width=32 and buffer_size=1048576 must fit",
+      "run", {"lanes": 2**21, "buffer_size": 2**22, "uses_per_example": 1e-6}, 1,
+      "lanes=2097152 with width=32 and buffer_size=4194304 must fit",
     ),
   ],
   ids=["buffer", "width", "lanes"],
