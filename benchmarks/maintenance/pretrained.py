@@ -2,8 +2,8 @@
 
 `python -m benchmarks.maintenance.pretrained RUN NAME` measures the newest checkpoint of a run
 (1,024 playthroughs of 1,024 iterations unless told otherwise; of whole hold'em, what it wins in so
-many hands), or takes what the run measured at
-its end (`--own`), writes `rebel_jax/pretrained/NAME` and prints a JSON line.
+many hands), or takes what the run measured at its end (`--own`), writes
+`rebel_jax/pretrained/NAME` and prints a JSON line.
 `rebel_jax.load_pretrained(NAME)` reads it. A network that comes with the package is measured again
 where RUN is its name, with `--algorithm` as an agent that searches otherwise.
 """

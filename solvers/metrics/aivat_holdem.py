@@ -19,8 +19,8 @@ from solvers.metrics.aivat import HandRecord, Move, check_infostates, row_of
 from solvers.metrics.equity import final_boards, strengths_where
 
 MAX_RUNOUTS = 2_000
-# What the whole way through the order of hands on a flop is worth, in shares of the pot. Least
-# squares over flops and pairs of hands drawn at random gave 1.27, and left 28 % of the variance.
+# What the whole way through the order of hands on a flop is worth, in shares of the pot: about what
+# least squares over flops and pairs of hands drawn at random gave. Any number is unbiased.
 _WORTH_OF_ORDER = 1.25
 _BOARDS_AT_ONCE = 1_024
 
