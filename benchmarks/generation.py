@@ -86,17 +86,21 @@ def flops_per_row(network: ValueNetwork) -> int:
 
 
 def generate(table, settings: SelfPlay, lanes, params, key, steps: int, mesh: Mesh):
-  """Takes steps of self-play on every device; returns the lanes `[D, ...]` and summed counts."""
+  """Takes steps of self-play on every device; returns the lanes `[D, ...]` and summed counts.
+
+  What examples are made of is summed up too, or XLA would leave out what only they need.
+  """
 
   def on_device(table, lanes, params, keys):
     def step(lanes, key):
       played = self_play_step(table, settings, lanes, params, key)
-      return played.lanes, played.stats
+      values = [x.result.root_values.sum() for x in played.searched if x.result is not None]
+      return played.lanes, (played.stats, values)
 
     lanes = jax.tree.map(lambda x: x[0], lanes)
-    lanes, stats = jax.lax.scan(step, lanes, jax.random.split(keys[0], steps))
-    stats = jax.lax.psum(jax.tree.map(jnp.sum, stats), DEVICES)
-    return jax.tree.map(lambda x: x[None], lanes), stats
+    lanes, counts = jax.lax.scan(step, lanes, jax.random.split(keys[0], steps))
+    counts = jax.lax.psum(jax.tree.map(jnp.sum, counts), DEVICES)
+    return jax.tree.map(lambda x: x[None], lanes), counts
 
   split = P(DEVICES)
   return jax.shard_map(
@@ -145,7 +149,7 @@ def measure(options: Options) -> dict:
   for key in keys[: options.repeats]:
     jax.block_until_ready(lanes)
     start = time.perf_counter()
-    lanes, stats = step(table, settings, lanes, params, key)
+    lanes, (stats, _) = step(table, settings, lanes, params, key)
     jax.block_until_ready(lanes)
     seconds = time.perf_counter() - start
     rates.append(2 * int(stats.solves) / seconds)
