@@ -1,10 +1,13 @@
 """Self-play: many lanes, each solving the subgame it is in and moving on (ReBeL, algorithm 2)."""
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from games import PublicTree
 from games.public_tree import Array
@@ -21,7 +24,7 @@ from solvers.xla.compiler_options import Work
 
 # Entries of a table. With all 1,128 hands of a turn endgame tables cost more than the network does,
 # and compiling them for a network takes too long; with the 91 of a deck of 18 cards it pays.
-_LARGE = 2**14
+LARGE = 2**14
 
 
 class Lanes(NamedTuple):
@@ -49,12 +52,19 @@ class Layer:
     decides: whether a player moves in any of its subgames; if not, as where cards are dealt, one
       evaluation of the leaves is all there is to solve.
     served: whether lanes may stand there: none do at the start of the game if it is searched apart.
+    piece: lanes searched at once, one such group after another and only as many as hold lanes: on
+      a CPU the capacity that is left costs nothing, and a group's tables fit a cache. None for all.
   """
 
   num_rows: int
   capacity: int
   decides: bool = True
   served: bool = True
+  piece: int | None = None
+
+  def in_place(self, num_lanes: int) -> bool:
+    """Whether all lanes are searched where they stand, none chosen and put in front."""
+    return self.capacity >= num_lanes and self.piece is None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +113,7 @@ class SelfPlay:
 
   def work(self, table: Subgames) -> Work:
     """Returns whether a step spends its time in networks or in tables."""
-    large = any(stage.table_entries >= _LARGE for stage in table.stages)
+    large = any(stage.table_entries >= LARGE for stage in table.stages)
     return Work.TREES if large else Work.NETWORKS
 
 
@@ -239,61 +249,101 @@ def _serve(
   stop_key, explorer_key, leaf_key, belief_key, _ = jax.random.split(key, 5)
   chosen, active = choose_lanes(stage, layer, lanes)
   here, new = (jax.tree.map(lambda x: x[chosen], (x.roots, x.beliefs)) for x in (lanes, starts))
-  roots, beliefs = here
-  trees, node_features = stage.trees_at(roots), stage.features_at(roots)
-  if settings.random_beliefs:
-    beliefs = random_beliefs(belief_key, trees.prior)
   shape = (layer.capacity,)
   algorithm: Algorithm
-  algorithm, num_iterations, initial = settings.algorithm, settings.num_iterations, None
+  algorithm, num_iterations = settings.algorithm, settings.num_iterations
   if not layer.decides:
     algorithm, num_iterations = vanilla_cfr(), 2
-  elif settings.policy is not None:
-    assert node_features is not None
-    initial = settings.policy.start(trees, node_features, beliefs, params)
   stop = sample_stop(stop_key, shape, num_iterations, settings.stop_exponent, algorithm.head_start)
-  result = search_batch(
-    trees,
-    beliefs,
-    stop,
-    num_iterations,
-    algorithm=algorithm,
-    leaf_values=settings.leaf_values,
-    params=params,
-    num_rows=layer.num_rows,
-    active=active,
-    levelled=settings.level_values and layer.decides,
-    initial_policy=initial,
-  )
-
-  def move(key, tree, beliefs, policy, explorer):
-    problem = make_problem(tree, beliefs)
-    mixed = explore(problem, policy, explorer, settings.exploration)
-    return sample_leaf(key, leaf_probabilities(problem, mixed, beliefs))
-
   explorer = jax.random.bernoulli(explorer_key, shape=shape).astype(jnp.int32)
-  keys = jax.random.split(leaf_key, layer.capacity)
-  leaf = jax.vmap(move)(keys, trees, beliefs, result.policy, explorer)
-  following = new
-  if stage.num_leaves:
-    over, leaf = leaf == stage.num_leaves, jnp.minimum(leaf, stage.num_leaves - 1)
-    below = result.leaf_beliefs[jnp.arange(layer.capacity), leaf]
-    following = where_lanes(over, new, (after(stage, roots, leaf), below))
+  keys = jax.random.split(leaf_key, layer.capacity), jax.random.split(belief_key, layer.capacity)
 
-  average = result.average_policy if layer.decides else None
-  next_roots, next_beliefs = _put_back(
-    (lanes.roots, lanes.beliefs), where_lanes(active, following, here), chosen, active
-  )
+  def serve(rows: int, group: Any) -> tuple[Searched, Any]:
+    """Returns the searches of a group of lanes, and where these lanes go."""
+    (roots, beliefs), new, active, stop, explorer, (leaf_keys, belief_keys) = group
+    trees, node_features = stage.trees_at(roots), stage.features_at(roots)
+    if settings.random_beliefs:
+      beliefs = jax.vmap(random_beliefs)(belief_keys, jnp.asarray(trees.prior))
+    initial = None
+    if layer.decides and settings.policy is not None:
+      assert node_features is not None
+      initial = settings.policy.start(trees, node_features, beliefs, params)
+    result = search_batch(
+      trees,
+      beliefs,
+      stop,
+      num_iterations,
+      algorithm=algorithm,
+      leaf_values=settings.leaf_values,
+      params=params,
+      num_rows=rows,
+      active=active,
+      levelled=settings.level_values and layer.decides,
+      initial_policy=initial,
+    )
+
+    def move(key, tree, beliefs, policy, explorer):
+      problem = make_problem(tree, beliefs)
+      mixed = explore(problem, policy, explorer, settings.exploration)
+      return sample_leaf(key, leaf_probabilities(problem, mixed, beliefs))
+
+    leaf = jax.vmap(move)(leaf_keys, trees, beliefs, result.policy, explorer)
+    following = new
+    if stage.num_leaves:
+      over, leaf = leaf == stage.num_leaves, jnp.minimum(leaf, stage.num_leaves - 1)
+      below = result.leaf_beliefs[jnp.arange(len(leaf)), leaf]
+      following = where_lanes(over, new, (after(stage, roots, leaf), below))
+    average = result.average_policy if layer.decides else None
+    return Searched(trees, node_features, beliefs, active, average, result), following
+
+  groups = here, new, active, stop, explorer, keys
+  if layer.piece is None or layer.piece >= layer.capacity:
+    searched, following = serve(layer.num_rows, groups)
+  else:
+    rows = min(layer.num_rows, layer.piece * stage.most_live)
+    searched, following = _in_pieces(functools.partial(serve, rows), groups, active, layer.piece)
+  num_rows = jnp.where(active, stage.live_leaves(here[0]), 0).sum()
+  next_roots, next_beliefs = where_lanes(active, following, here)
+  if not layer.in_place(settings.num_lanes):
+    were = lanes.roots, lanes.beliefs
+    next_roots, next_beliefs = _put_back(were, (next_roots, next_beliefs), chosen, active)
   turn = (lanes.turn + active.sum(dtype=jnp.int32)) % settings.num_lanes
   return Played(
     lanes=Lanes(next_roots, next_beliefs, turn),
-    searched=(Searched(trees, node_features, beliefs, active, average, result),),
+    searched=(searched,),
     stats=SelfPlayStats(
       solves=active.sum(dtype=jnp.int32),
-      rows=result.num_rows,
-      asked=1.0 * result.num_rows * num_iterations,
+      rows=num_rows,
+      asked=1.0 * num_rows * num_iterations,
     ),
   )
+
+
+def _in_pieces(serve: Callable, groups: Any, active: jax.Array, piece: int) -> Any:
+  """Serves `piece` lanes at a time, until all that are active are served.
+
+  Args:
+    serve: from arrays `[piece, ...]` of lanes to others.
+    groups: arrays `[C, ...]`.
+    active: `[C]` which lanes are served; they stand before all others.
+    piece: static, less than C.
+
+  Returns:
+    Arrays `[C, ...]`, zero where no lane was served.
+  """
+  capacity = len(active)
+
+  def body(i: jax.Array, done: Any) -> Any:
+    # The last piece may begin among the lanes of the one before it, and does these again.
+    start = jnp.minimum(i * piece, capacity - piece)
+    cut = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, start, piece), groups)
+    return jax.tree.map(
+      lambda x, y: lax.dynamic_update_slice_in_dim(x, y, start, axis=0), done, serve(cut)
+    )
+
+  like = jax.eval_shape(serve, jax.tree.map(lambda x: x[:piece], groups))
+  empty = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape[1:]), x.dtype), like)
+  return lax.fori_loop(0, -(-active.sum() // piece), body, empty)
 
 
 def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
@@ -309,7 +359,7 @@ def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, j
     return jnp.roll(jnp.cumsum(jnp.roll(counts, -lanes.turn)), lanes.turn)
 
   active = here & (ahead(stage.live_leaves(lanes.roots) * here) <= layer.num_rows)
-  if layer.capacity >= num_lanes:
+  if layer.in_place(num_lanes):
     return jnp.arange(num_lanes), active
   active &= ahead(here.astype(jnp.int32)) <= layer.capacity
   chosen = jnp.nonzero(active, size=layer.capacity, fill_value=0)[0]
@@ -318,8 +368,6 @@ def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, j
 
 def _put_back(lanes: Any, rows: Any, chosen: jax.Array, active: jax.Array) -> Any:
   """Writes `rows` `[C, ...]` of the chosen lanes over theirs in `lanes` `[B, ...]`."""
-  if all(len(x) == len(chosen) for x in jax.tree.leaves(lanes)):
-    return rows
 
   def put(x, y):
     return x.at[jnp.where(active, chosen, len(x))].set(y, mode="drop")

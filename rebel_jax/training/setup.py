@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax.sharding import Mesh
 
@@ -26,12 +27,13 @@ from rebel_jax.training.growing_setup import (
 from rebel_jax.training.learner import Learner
 from rebel_jax.training.loop import Trainer, make_mesh
 from rebel_jax.training.perfect_play import Beginning
-from rebel_jax.training.self_play import Layer, SelfPlay
+from rebel_jax.training.self_play import LARGE, Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
 from solvers import Algorithm, warm_started
+from solvers.search.batch import ROWS_AT_A_TIME
 from solvers.search.find import FoundSubgames, find_subgames, stages_fit
 from solvers.search.policy_start import SearchPolicy
-from solvers.search.subgames import Subgames
+from solvers.search.subgames import Stage, Subgames
 from solvers.search.tables import stack_stages
 from solvers.search.templates import TemplateSubgames
 
@@ -209,6 +211,7 @@ def make_trainer(
         capacity=max(1, round(lanes * share)),
         decides=stage.decides,
         served=number > 0 or not start_apart,
+        piece=_piece(stage),
       )
     )
   self_play = SelfPlay(
@@ -238,6 +241,13 @@ def make_trainer(
     learn_steps=config.learn_steps,
     min_solves=(learning.min_examples + 1) // 2,  # two examples of values each
   )
+
+
+def _piece(stage: Stage) -> int | None:
+  """Returns how many lanes of a stage a CPU searches at once: as many as a network is asked of."""
+  if jax.default_backend() != "cpu" or stage.table_entries < LARGE:
+    return None
+  return max(1, ROWS_AT_A_TIME // max(1, stage.most_live or ROWS_AT_A_TIME))
 
 
 def _most_examples(target: Target, self_play: SelfPlay, subgames: Subgames, lanes: int) -> int:

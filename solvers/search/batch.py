@@ -35,7 +35,6 @@ class SearchResult(NamedTuple):
     average_policy: for each level `[B, n, H]`.
     leaf_beliefs: `[B, L, P, H]` at the leaves under `policy`; under the average until then if the
       algorithm sets leaf beliefs by averages (CFR-AVG; ReBeL, appendix I).
-    num_rows: `[]` how many leaves were evaluated in each iteration, all subgames together.
     leaf_values: `[B, P, L, H]` what each player expected at the leaves, the mean over iterations:
       the opponent's row is what it is promised where the next search has a gadget. None unless
       `keep_leaf_values`.
@@ -45,13 +44,12 @@ class SearchResult(NamedTuple):
   policy: Levels
   average_policy: Levels
   leaf_beliefs: jax.Array
-  num_rows: jax.Array
   leaf_values: jax.Array | None = None
 
 
 # A CPU evaluates this many leaves at a time, and no more pieces than hold leaves: the room that is
 # left costs nothing there. An accelerator would wait for the number of pieces.
-_ROWS_AT_A_TIME = 64
+ROWS_AT_A_TIME = 64
 
 
 class Packing(NamedTuple):
@@ -177,7 +175,6 @@ def search_batch(
     policy=end.carry[0],
     average_policy=average,
     leaf_beliefs=jax.vmap(beliefs_at_leaves)(problems, end.carry[-1]),
-    num_rows=live.sum(),
     leaf_values=jax.vmap(algorithm.means)(end.state) if isinstance(algorithm, LeafMeans) else None,
   )
 
@@ -197,7 +194,7 @@ def packed_leaf_values(
   if hasattr(leaf_values, "encode"):
     encoded = (leaf_values.encode(params, rows[0]), leaf_values.encode(params, rows[1]))
 
-  piece = min(num_rows, _ROWS_AT_A_TIME) if jax.default_backend() == "cpu" else num_rows
+  piece = min(num_rows, ROWS_AT_A_TIME) if jax.default_backend() == "cpu" else num_rows
   pieces = -(-live.sum() // piece)
 
   def evaluate(query: LeafQuery) -> jax.Array:

@@ -44,7 +44,11 @@ def played():
   # Few lanes fit where cards are dealt, so that others wait. Regret matching would not do: between
   # moves that are worth the same rounding decides.
   first, *others = setup.trainer.self_play.layers
-  layers = (first, *(dataclasses.replace(layer, capacity=2) for layer in others))
+  # Each group of lanes is searched by itself, the last group overlaps the one before.
+  layers = (
+    dataclasses.replace(first, piece=3),
+    *(dataclasses.replace(layer, capacity=2, piece=1) for layer in others),
+  )
   settings = dataclasses.replace(setup.trainer.self_play, layers=layers, algorithm=SMOOTH)
   step = jax.jit(lambda lanes, key: self_play_step(setup.table, settings, lanes, params, key))
   lanes, steps = init_lanes(setup.table, settings.num_lanes, jax.random.key(0)), []
