@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 
 
@@ -24,7 +25,7 @@ def take(waiting: Replay, taken: jax.Array, number: int) -> tuple[Any, jax.Array
   """
   first = jnp.maximum(taken, waiting.added - waiting.capacity)
   places = first + jnp.arange(number)
-  asked = jax.tree.map(lambda x: x[places % waiting.capacity], waiting.examples)
+  asked = replays.at(waiting, places % waiting.capacity)
   return asked, places < waiting.added, jnp.minimum(first + number, waiting.added)
 
 

@@ -1,4 +1,8 @@
-"""A circular buffer of training examples that lives on the device."""
+"""A circular buffer of training examples that lives on the device.
+
+Rows of at least a thousand numbers, such as beliefs over the 1,326 hands of hold'em, are kept in 16
+bits, each with a scale of its own; what is sampled has the type that was added.
+"""
 
 from typing import Any, NamedTuple
 
@@ -6,12 +10,27 @@ import chex
 import jax
 import jax.numpy as jnp
 
+# Numbers of a row that is kept in 16 bits. Of less, a buffer is small anyway.
+_LONG = 1_000
+
+
+class Half(NamedTuple):
+  """Rows of numbers in 16 bits: the largest of a row loses 2**-12 of itself, zero nothing.
+
+  Attributes:
+    numbers: `[..., n]` float16, at most one in size.
+    scale: `[...]` powers of two, float32; so that whole numbers up to 2,048 stay what they are.
+  """
+
+  numbers: jax.Array
+  scale: jax.Array
+
 
 class Replay(NamedTuple):
   """A circular buffer of `capacity` examples.
 
   Attributes:
-    examples: arrays `[capacity, ...]`.
+    examples: arrays `[capacity, ...]`, or `Half` of them.
     added: `[]` how many examples were ever added; the newest overwrite the oldest.
   """
 
@@ -26,19 +45,26 @@ class Replay(NamedTuple):
 
 def make_replay(example: Any, capacity: int) -> Replay:
   """Returns an empty buffer of examples that have the shapes and dtypes of `example`."""
-  empty = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), example)
-  return Replay(empty, jnp.zeros((), jnp.int32))
+
+  def empty(x: Any) -> Any:
+    if not _is_long(x):
+      return jnp.zeros((capacity, *x.shape), x.dtype)
+    shape = (capacity, *x.shape)
+    return Half(jnp.zeros(shape, jnp.float16), jnp.ones(shape[:-1], jnp.float32))
+
+  return Replay(jax.tree.map(empty, example), jnp.zeros((), jnp.int32))
 
 
 def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:
   """Adds those of `examples` that `valid` `[E]` marks, which must not exceed the capacity."""
   chex.assert_rank(valid, 1)
   chex.assert_tree_shape_prefix(examples, valid.shape)
-  chex.assert_trees_all_equal_dtypes(replay.examples, examples)
+  packed = jax.tree.map(lambda x: to_half(x) if _is_long(x) else x, examples)
+  chex.assert_trees_all_equal_dtypes(replay.examples, packed)
   rank = jnp.cumsum(valid) - 1
   slot = (replay.added + rank) % replay.capacity
   slot = jnp.where(valid, slot, replay.capacity)  # out of range: dropped
-  stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, examples)
+  stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, packed)
   return Replay(stored, replay.added + valid.sum(dtype=jnp.int32))
 
 
@@ -46,4 +72,31 @@ def sample(replay: Replay, key: jax.Array, batch_size: int) -> Any:
   """Samples `batch_size` examples uniformly, with replacement, of those in the buffer."""
   size = jnp.minimum(replay.added, replay.capacity)
   index = jax.random.randint(key, (batch_size,), 0, jnp.maximum(size, 1))
-  return jax.tree.map(lambda x: x[index], replay.examples)
+  return at(replay, index)
+
+
+def at(replay: Replay, places: jax.Array) -> Any:
+  """Returns the examples at `places` of the buffer, of the type that was added."""
+  chosen = jax.tree.map(lambda x: x[places], replay.examples)
+  return jax.tree.map(
+    lambda x: from_half(x) if isinstance(x, Half) else x,
+    chosen,
+    is_leaf=lambda x: isinstance(x, Half),
+  )
+
+
+def to_half(rows: jax.Array) -> Half:
+  """Returns `rows` `[..., n]` in 16 bits."""
+  # The exponent of the largest; one more would lose a bit, one less the largest itself.
+  _, exponent = jnp.frexp(jnp.abs(rows).max(axis=-1))
+  scale = jnp.ldexp(jnp.ones((), jnp.float32), exponent)
+  return Half((rows / scale[..., None]).astype(jnp.float16), scale)
+
+
+def from_half(half: Half) -> jax.Array:
+  """Returns the numbers in the default floating-point type."""
+  return half.numbers.astype(float) * half.scale[..., None]
+
+
+def _is_long(x: Any) -> bool:
+  return x.ndim > 0 and x.shape[-1] >= _LONG and jnp.issubdtype(x.dtype, jnp.floating)
