@@ -251,7 +251,7 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
     raise ConfigError(
       f"checkpoint={options.checkpoint!r} is a game; of those only hold'em is solved to be played"
     )
-  say(f"{game!r} is solved, which takes some seconds; so does the answer to every new bet.")
+  say("The game is solved, which takes some seconds; so does the answer to every new bet.")
   tree = games.build_public_tree(game)
   algorithm = solvers.make_algorithm(options.algorithm or "discounted_cfr")
   solved = solvers.solve(tree, algorithm=algorithm, num_iterations=options.iterations)
@@ -316,8 +316,8 @@ def _run(argv: Sequence[str], ask: Callable[[str], str], say: Callable[[str], No
     if grows:
       settings = dict(simulations=options.simulations, per_update=options.per_update)
     searcher = make_searcher(policy, **settings, seed=own)
-    time = "up to two minutes, the first time" if grows else "some seconds"
-    say(f"{searcher.game!r}: the agent compiles its search, which takes {time}.")
+    time = "two minutes" if grows else "a minute"
+    say(f"The agent compiles its search, which takes up to {time} the first time.")
     agent = searcher.agent(seed=own)
   run(Table(agent, ask, say, rng), options)
 
