@@ -174,6 +174,7 @@ def main(argv: Sequence[str] | None = None) -> None:
   )
   parser.add_argument("part", choices=("tabular", "perfect", "train", "draw"))
   parser.add_argument("--preset", default="small_turn_endgame_holdem")
+  parser.add_argument("--game", help="another game of hold'em than the preset's")
   parser.add_argument(
     "--variants", nargs="+", default=list(VARIANTS), help=f"also {', '.join(CHOICES)}"
   )
@@ -189,6 +190,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     return
   compile_cache.enable()
   config = get_preset(options.preset)
+  if options.game:
+    config = config.replace(game=options.game, game_params=())
   if options.part == "tabular":
     tabular(config, options.iterations)
   elif options.part == "perfect":
