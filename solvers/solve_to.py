@@ -10,9 +10,12 @@ from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.by_boards import ByBoards
+from solvers.algorithms.cfr import CFR
 from solvers.metrics.best_response import response_values
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
+from solvers.sweeps.lines.parts import make_parted_problem
 from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
@@ -80,23 +83,54 @@ def solve_to(
   if progress is not None and not callable(progress):
     raise TypeError(f"progress={progress!r} must be a function of a SolvedTo, or None")
   if isinstance(tree, Lines):
-    go_on = _programs[Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN]
+    compiled = Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
+    if isinstance(algorithm, CFR) and algorithm.alternating and len(tree.streets) > 1:
+      return _by_boards(tree, algorithm, target, most, progress, compiled)
+    go_on = _programs[compiled]
   else:
     if beliefs is not None:
       validation.check_beliefs(tree, beliefs)
     beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
     go_on = _programs[work_of_solving(tree, None, beliefs)]
   tree = jax.tree.map(jnp.asarray, tree)
-  state, done = _begin(tree, algorithm, beliefs), 0
+  state = _begin(tree, algorithm, beliefs)
+
+  def run(number: int) -> tuple[Any, Any]:
+    nonlocal state
+    state, policy, gap = go_on(tree, algorithm, number, beliefs, state)
+    return policy, gap
+
+  return _until(run, target, most, progress)
+
+
+def _until(run: Callable[[int], tuple[Any, Any]], target: float, most: int, progress) -> SolvedTo:
+  """Calls `run` with numbers of iterations until the exploitability that it returns will do."""
+  done = 0
   while True:
     number = min(max(_FIRST, done // 8 * 2), most - done)
-    state, policy, gap = go_on(tree, algorithm, number, beliefs, state)
+    policy, gap = run(number)
     done += number
     found = SolvedTo(policy, done, float(gap))
     if progress is not None:
       progress(found)
     if found.exploitability <= target or done >= most:
       return found
+
+
+def _by_boards(
+  lines: Lines, cfr: CFR, target: float, most: int, progress, compiled: Work
+) -> SolvedTo:
+  """Solves lines whose last round is visited a few boards at a time."""
+  algorithm = ByBoards(cfr)
+  problem, state = _begin_boards[compiled](lines, algorithm)
+
+  def run(number: int) -> tuple[None, Any]:
+    nonlocal state
+    state, gap = _run_boards[compiled](problem, algorithm, number, state)
+    return None, gap
+
+  found = _until(run, target, most, progress)
+  return found._replace(average_policy=_policy_of_boards[compiled](problem, algorithm, state))
 
 
 def _start(tree, algorithm, beliefs):
@@ -121,5 +155,22 @@ def _run(tree, algorithm, number, beliefs, state):
   return state, join_levels(average), worth.sum() / 2
 
 
+def _start_boards(lines, algorithm):
+  problem = make_parted_problem(lines)
+  return problem, algorithm.init(problem)
+
+
+def _go_on_boards(problem, algorithm, number, state):
+  state = loop.run(problem, algorithm, None, number, state=state).state
+  return state, algorithm.exploitability(problem, state)
+
+
+def _read_boards(problem, algorithm, state):
+  return algorithm.average_policy(problem, state)
+
+
 _begin = jax.jit(_start, static_argnames="algorithm")
 _programs = jit_for_each(_run, static_argnames="algorithm")
+_begin_boards = jit_for_each(_start_boards, static_argnames="algorithm")
+_run_boards = jit_for_each(_go_on_boards, static_argnames="algorithm", donate_argnames="state")
+_policy_of_boards = jit_for_each(_read_boards, static_argnames="algorithm")

@@ -13,7 +13,8 @@ from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, evaluate
 from games.poker.lines import expand_policy, make_lines
 from games.poker.lines.symmetry import suit_permutations
 from games.poker.notation.beliefs import beliefs_of
-from solvers.sweeps.lines import ends
+from solvers.algorithms.by_boards import ByBoards
+from solvers.sweeps.lines import ends, parts
 from solvers.sweeps.lines.problem import make_lines_problem
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
@@ -90,6 +91,43 @@ def test_groups_of_suits_by_hand(board, number):
   found = suit_permutations(game, game.prior())
   assert len(found) == number
   assert np.array_equal(found[0], np.arange(24))
+
+
+@pytest.fixture(scope="module")
+def flop():
+  """Three rounds of betting with few cards, the last round a few boards at a time."""
+  deck = Deck(ranks="TJQKA", suits="shd")
+  rules = Betting((60, 60), (10, 10), 2)
+  board = deck.parse("TsJsKs")
+  whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
+  game = OnlyHands(whole, beliefs_of(("AA,KQ", "TT,AJ:0.5,QTs"), whole))
+  with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
+    patch.setattr(parts, "_CELLS", 700)
+    found = game, *solve(game, 4)
+    problem = parts.make_parted_problem(make_lines(game)[0])
+  boards = [(part.boards, part.strength[0].shape[:2]) for part in problem.parts]
+  assert len(boards) > 1  # some boards leave suits alike
+  assert any(number < chunks * size for number, (chunks, size) in boards)  # filled up
+  assert any(size > 1 for _, (_, size) in boards)
+  return found
+
+
+def test_a_flop_is_solved_as_on_the_tree(flop):
+  game, gap, policy, tree = flop
+  with jax.enable_x64(True):
+    assert gap == pytest.approx(float(solvers.exploitability(tree, policy)), abs=1e-9)
+    whole = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4)
+    ours, theirs = (solvers.expected_values(tree, x) for x in (policy, whole.average_policy))
+  np.testing.assert_allclose(ours[game.prior() > 0], theirs[game.prior() > 0], atol=1e-9)
+
+
+def test_a_first_policy_that_is_not_counted_would_be_found(flop, monkeypatch):
+  game, gap, _, _ = flop
+  monkeypatch.setattr(ByBoards, "_count_first", lambda self, problem, state: state)
+  jax.clear_caches()
+  with jax.enable_x64(True):
+    assert abs(solve(game, 4)[0] - gap) > 1e-3
+  jax.clear_caches()
 
 
 def sums_over_pairs(lines, columns, reach, player, board):
