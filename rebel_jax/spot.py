@@ -18,7 +18,7 @@ from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
 from rebel_jax.spots import size
-from rebel_jax.spots.solved import SolvedSpot, load, solve
+from rebel_jax.spots.solved import Node, SolvedSpot, load, solve
 from rebel_jax.spots.spot import PLAYERS, Spot
 from rebel_jax.spots.tables import HandTable, hand_table
 
@@ -34,7 +34,7 @@ class Options:
   The player out of position (OOP) acts first on every street. There is no rake.
 
   Attributes:
-    board: The board, four or five cards such as Td9d6hQc; three if the tree fits in memory.
+    board: The board, three to five cards such as Td9d6hQc.
     oop: Range of the player out of position, such as QQ+,AKs,A5s-A2s,T9o:0.5.
     ip: Range of the player in position.
     pot: Chips in the pot.
@@ -89,7 +89,7 @@ def find(options: Options, display: Display) -> SolvedSpot:
   fields = {f.name for f in dataclasses.fields(Spot)}
   spot = Spot(**{k: v for k, v in vars(options).items() if k in fields})
   game = spot.game()
-  nodes, _ = size.check_fits(game, options.memory)
+  fits = size.check_fits(game, options.memory)
   first: list[float] = []
 
   def progress(iterations: int, percent: float) -> None:
@@ -100,28 +100,26 @@ def find(options: Options, display: Display) -> SolvedSpot:
     display.show("solving", done, said)
 
   with display:
-    display.show("compiling", 0.0, f"{nodes:,} nodes")
+    display.show("compiling", 0.0, fits.sentence())
     return solve(
       spot, target=options.target, max_iterations=options.max_iterations, progress=progress
     )
 
 
-def report(solved: SolvedSpot, node: int, *, hands: bool = False) -> str:
+def report(solved: SolvedSpot, node: Node = (), *, hands: bool = False) -> str:
   """Returns the strategy and the values at a node as text."""
   game, table = solved.game, hand_table(solved, node)
-  state = np.asarray(solved.tree.state)[node]
+  state, mover = solved.state(node), solved.mover(node)
   pot = int(state[2] + state[3]) + game.rules.dead
-  mover = int(np.asarray(solved.tree.kind)[node])
-  history = solved.tree.history(node)
   lines = [
-    game.situation(history),
+    game.situation(node),
     f"solved to {solved.percent:.2f}% of the pot in {solved.iterations:,} iterations",
-    *([solved.symmetry] if solved.symmetry else []),
+    solved.symmetry,
   ]
   moves = list(solved.children(node))
   if mover in (0, 1):
-    lines += [f"{PLAYERS[mover]} to act", grid_of(solved, node).text()]
-  values, equities = (_mean(table, x) for x in (table.ev, table.equity))
+    lines += [f"{PLAYERS[mover]} to act", grid_of(solved, node, table).text()]
+  values, equities = (table.mean(x) for x in (table.ev, table.equity))
   for p, name in enumerate(PLAYERS):
     share = 100 * values[p] / pot
     lines.append(
@@ -136,25 +134,18 @@ def report(solved: SolvedSpot, node: int, *, hands: bool = False) -> str:
   return "\n".join(lines)
 
 
-def _mean(table: HandTable, values: np.ndarray) -> np.ndarray:
-  joint = table.reach * table.mass
-  total = joint.sum(axis=1)
-  return np.where(joint > 0, joint * values, 0).sum(axis=1) / np.where(total > 0, total, 1)
-
-
-def grid_of(solved: SolvedSpot, node: int) -> range_grids.RangeGrid:
+def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.RangeGrid:
   """Returns the range grid of the player to move, with moves named as on the command line.
 
   Raises:
     ConfigError: nobody moves there, or the player never comes there.
   """
-  try:
-    grid = range_grids.range_grid(
-      solved.game, solved.tree, solved.policy, node, beliefs=solved.beliefs
-    )
-  except ValueError as error:
-    raise ConfigError(f"node={solved.line(node)!r} has no strategy: {error}") from None
-  return dataclasses.replace(grid, moves=tuple(solved.children(node)))
+  mover = solved.mover(node)
+  if mover not in (0, 1) or not table.reach[mover].any():
+    why = "nobody acts there" if mover not in (0, 1) else f"{PLAYERS[mover]} never comes there"
+    raise ConfigError(f"node={solved.line(node)!r} has no strategy: {why}")
+  moves = tuple(solved.children(node))
+  return range_grids.make_range_grid(solved.game, table.reach[mover], table.frequency, moves)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -169,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = report(solved, node, hands=options.hands)
     if options.picture is not None:
       try:
-        range_grids.plot_range_grid(grid_of(solved, node), options.picture, title=options.node)
+        range_grids.plot_range_grid(grid_of(solved, node, hand_table(solved, node)), options.picture, title=options.node)
       except (OSError, ValueError, ImportError) as error:
         raise ConfigError(f"picture={options.picture!r} cannot be drawn: {error}") from None
     if options.output is not None:

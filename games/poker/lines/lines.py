@@ -8,6 +8,7 @@ import numpy as np
 
 from games.arrays import check_rows
 from games.card_removal import holds
+from games.poker.cards import shares_card
 from games.poker.hands import strengths_on
 from games.poker.holdem import Holdem
 from games.poker.lines.betting_lines import FOLD, SHOWDOWN, LineLevel, LineNodes, betting_lines
@@ -105,6 +106,7 @@ class LineMap:
     moved: `[G, H]` the hand that each hand becomes.
     nodes: the lines of each level.
     boards: of each round.
+    dead: `[B, H]` for each round, whether a hand holds a card that was dealt.
     classes: each player's on each round.
   """
 
@@ -113,6 +115,7 @@ class LineMap:
   moved: np.ndarray
   nodes: tuple[LineNodes, ...]
   boards: tuple[Boards, ...]
+  dead: tuple[np.ndarray, ...]
   classes: tuple[tuple[Classes, Classes], ...]
 
   def sentence(self) -> str:
@@ -200,7 +203,8 @@ def make_lines(
   lines = Lines(tuple(stakes), tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
-  return lines, LineMap(game, permutations, moved, nodes, tuple(boards), tuple(classes))
+  dead = tuple(shares_card(own.cards, game.hole_cards) for own in boards)
+  return lines, LineMap(game, permutations, moved, nodes, tuple(boards), dead, tuple(classes))
 
 
 def _street(game, rows, boards, classes, before, moved, strengths) -> Street:

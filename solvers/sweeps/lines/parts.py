@@ -53,6 +53,11 @@ class Part:
   def num_chunks(self) -> int:
     return self.belief[0].shape[0]
 
+  @property
+  def num_boards(self) -> int:
+    """How many boards a chunk has."""
+    return self.group.boards
+
   def ends(self, index: Any) -> Ends:
     """Returns folds and showdowns of a chunk."""
     if self.strength is None:
