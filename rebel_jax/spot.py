@@ -160,7 +160,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = report(solved, node, hands=options.hands)
     if options.picture is not None:
       try:
-        range_grids.plot_range_grid(grid_of(solved, node, hand_table(solved, node)), options.picture, title=options.node)
+        range_grids.plot_range_grid(
+          grid_of(solved, node, hand_table(solved, node)), options.picture, title=options.node
+        )
       except (OSError, ValueError, ImportError) as error:
         raise ConfigError(f"picture={options.picture!r} cannot be drawn: {error}") from None
     if options.output is not None:

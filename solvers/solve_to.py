@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree
@@ -15,7 +16,7 @@ from solvers.algorithms.cfr import CFR
 from solvers.metrics.best_response import response_values
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.lines.parts import make_parted_problem
+from solvers.sweeps.lines.parts import join_parts, make_parted_problem
 from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
@@ -45,6 +46,7 @@ def solve_to(
   max_iterations: int,
   beliefs: Array | None = None,
   progress: Callable[[SolvedTo], None] | None = None,
+  tables: str | None = None,
 ) -> SolvedTo:
   """Approximates an equilibrium until its exploitability is at most `target`.
 
@@ -59,7 +61,10 @@ def solve_to(
     target: exploitability to stop at, in the game's units, at least 0.
     max_iterations: to stop at in any case, an even number.
     beliefs: `[P, H]` at the root; None for the tree's prior.
-    progress: called after each look.
+    progress: called after each look; `average_policy` is None where the last round of lines is
+      solved board by board, as CFR solves those of more than one round.
+    tables: of such lines: `int16`, `float16` or `bfloat16` to keep sums of the last round in 16
+      bits, with a scale for each line and board; None for the lines' own type.
 
   Returns:
     The policy of the last look.
@@ -85,9 +90,13 @@ def solve_to(
   if isinstance(tree, Lines):
     compiled = Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
     if isinstance(algorithm, CFR) and algorithm.alternating and len(tree.streets) > 1:
-      return _by_boards(tree, algorithm, target, most, progress, compiled)
+      return _by_boards(tree, ByBoards(algorithm, tables), target, most, progress, compiled)
     go_on = _programs[compiled]
-  else:
+  if tables is not None:
+    raise ValueError(
+      f"tables={tables!r} are for CFR with turns on lines of more than one round of betting"
+    )
+  if not isinstance(tree, Lines):
     if beliefs is not None:
       validation.check_beliefs(tree, beliefs)
     beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
@@ -118,10 +127,9 @@ def _until(run: Callable[[int], tuple[Any, Any]], target: float, most: int, prog
 
 
 def _by_boards(
-  lines: Lines, cfr: CFR, target: float, most: int, progress, compiled: Work
+  lines: Lines, algorithm: ByBoards, target: float, most: int, progress, compiled: Work
 ) -> SolvedTo:
   """Solves lines whose last round is visited a few boards at a time."""
-  algorithm = ByBoards(cfr)
   problem, state = _begin_boards[compiled](lines, algorithm)
 
   def run(number: int) -> tuple[None, Any]:
@@ -130,7 +138,14 @@ def _by_boards(
     return None, gap
 
   found = _until(run, target, most, progress)
-  return found._replace(average_policy=_policy_of_boards[compiled](problem, algorithm, state))
+  average, state = state.average, state._replace(average=())
+  read = _policy_of_boards if algorithm.tables is None else _policy_of_packed
+  top, below = read[compiled](problem, algorithm, average, state)
+  del state, average
+  width = lines.streets[-1].width(0)
+  deal = np.broadcast_to(np.ones(1, lines.dtype), (problem.num_rows, width))
+  policy = (*map(np.asarray, top), deal, *join_parts(problem, below))
+  return found._replace(average_policy=policy)
 
 
 def _start(tree, algorithm, beliefs):
@@ -165,12 +180,15 @@ def _go_on_boards(problem, algorithm, number, state):
   return state, algorithm.exploitability(problem, state)
 
 
-def _read_boards(problem, algorithm, state):
-  return algorithm.average_policy(problem, state)
+def _read_boards(problem, algorithm, average, state):
+  return algorithm.average_policy(problem, state._replace(average=average))
 
 
 _begin = jax.jit(_start, static_argnames="algorithm")
 _programs = jit_for_each(_run, static_argnames="algorithm")
 _begin_boards = jit_for_each(_start_boards, static_argnames="algorithm")
 _run_boards = jit_for_each(_go_on_boards, static_argnames="algorithm", donate_argnames="state")
-_policy_of_boards = jit_for_each(_read_boards, static_argnames="algorithm")
+_policy_of_boards = jit_for_each(
+  _read_boards, static_argnames="algorithm", donate_argnames="average"
+)
+_policy_of_packed = jit_for_each(_read_boards, static_argnames="algorithm")

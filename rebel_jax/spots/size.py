@@ -14,11 +14,11 @@ from games.poker.lines.symmetry import suit_permutations
 from rebel_jax.config.allowed import ConfigError
 
 _MOST_LINES = 1_000_000
-# Bytes, as measured on rivers, turns and flops of narrow and of all hands.
+# Bytes, as measured on a flop of 184 and 269 hands (docs/results/poker.md).
 _OF_EDGE = 12  # two tables, and the policy at the end
-_OF_COLUMN = 36  # of the last round: beliefs, strengths, places of sorted hands
+_OF_COLUMN = 60  # of the last round: beliefs, strengths, places of sorted hands
 _OF_ARRIVAL = 12  # a line that comes to the last round, and a column
-_OF_PROGRAM = 0.15e9
+_OF_PROGRAM = 0.3e9
 
 
 class Size(NamedTuple):
@@ -73,7 +73,9 @@ def measure(game: Holdem) -> Size:
   beliefs = np.asarray(game.prior())
   permutations = suit_permutations(game, beliefs)
   moved, boards = moved_hands(game, permutations), enumerate_boards(game, permutations)
-  widths = [[hand_classes(game, row > 0, own, moved).hand.size for row in beliefs] for own in boards]
+  widths = [
+    [hand_classes(game, row > 0, own, moved).hand.size for row in beliefs] for own in boards
+  ]
   edges = sum(x.size * widths[x.street][x.mover] for x in levels if x.mover is not None)
   last = len(boards) - 1
   arrivals = next(x.size for x in levels if x.street == last)

@@ -11,6 +11,7 @@ from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
 from solvers.sweeps.levels import Levels
+from solvers.sweeps.lines.packed import KINDS, empty, is_packed, pack, unpack
 from solvers.sweeps.lines.parts import Part, PartedProblem
 from solvers.sweeps.lines.problem import LinesProblem
 
@@ -38,9 +39,19 @@ class ByBoards:
 
   Attributes:
     cfr: the algorithm, with turns.
+    tables: how sums of the last round are kept: None for the lines' own type, or one of
+      `packed.KINDS`, half of the memory and rounded after every update.
+
+  Raises:
+    ValueError: `tables` is none of these.
   """
 
   cfr: CFR
+  tables: str | None = None
+
+  def __post_init__(self):
+    if self.tables is not None and self.tables not in KINDS:
+      raise ValueError(f"tables={self.tables!r} must be None or one of {', '.join(KINDS)}")
 
   alternating = True
   primed = ()
@@ -54,8 +65,11 @@ class ByBoards:
   def init(self, problem: PartedProblem, policy: Levels | None = None) -> BoardsState:
     assert policy is None, "it begins from the uniform policy"
     top = self.cfr.init(problem.top)
-    average: Any = tuple(tuple(_zeros(problem, part, p) for part in problem.parts) for p in (0, 1))
-    state = BoardsState(top, jax.tree.map(self.cfr.rule.init, average), average)
+    average: Any = tuple(
+      tuple(self._zeros(problem, part, p, self.tables) for part in problem.parts) for p in (0, 1)
+    )
+    regret = jax.tree.map(self.cfr.rule.init, average, is_leaf=is_packed)
+    state = BoardsState(top, regret, average)
     return self._count_first(problem, state)
 
   def update(
@@ -73,7 +87,8 @@ class ByBoards:
         own, counted, found = carry
         before = _at(own, i), _at(state.regret[other][number], i), _at(counted, i)
 
-        def learn(own, others, counted):
+        def learn(*tables):
+          own, others, counted = map(_unpack, tables)
           chunk = problem.chunk(part, i)
           now = self._state(chunk, {player: own, other: others}, state)
           reach = chunk.own_reach(now.policy, other, problem.deal(part, i, arrivals, other))
@@ -81,7 +96,8 @@ class ByBoards:
           learned = self.cfr.learn(chunk, now, sweep, player, k)
           newest = _moved(chunk, reach, other)
           counted = tuple(x * decay + y for x, y in zip(counted, newest, strict=True))
-          return _moved(chunk, learned.regret, player), counted, sweep.nodes[0].T
+          own = _moved(chunk, learned.regret, player)
+          return self._pack(part, own), self._pack(part, counted), sweep.nodes[0].T
 
         rows = _apart(k, learn, before)
         return _put(own, i, rows[0]), _put(counted, i, rows[1]), _put(found, i, rows[2])
@@ -132,7 +148,7 @@ class ByBoards:
         chunk = problem.chunk(part, i)
         start = problem.deal(part, i, arrivals, 0)
         reach = chunk.own_reach(chunk.uniform_policy(), 0, start)
-        return _put(counted, i, _moved(chunk, reach, 0))
+        return _put(counted, i, self._pack(part, _moved(chunk, reach, 0)))
 
       averages.append(lax.fori_loop(0, part.num_chunks, visit, state.average[0][number]))
     return state._replace(average=replace_player(state.average, 0, tuple(averages)))
@@ -152,7 +168,8 @@ class ByBoards:
 
         def visit(i, part=part, number=number, player=player, other=other, arrivals=arrivals):
           chunk = problem.chunk(part, i)
-          levels = self._average_chunk(problem, state, part, number, i, other)
+          rows = _unpack(_at(state.average[other][number], i))
+          levels = self._average_chunk(problem, state, part, number, i, other, rows)
           start = problem.deal(part, i, arrivals, other)
           below = chunk.own_reach(levels, other, start)
           return chunk.values_up(None, below, None, player).nodes[0].T
@@ -164,13 +181,22 @@ class ByBoards:
     return (worth[0] + worth[1]) / 2
 
   def _average_chunk(
-    self, problem: PartedProblem, state: BoardsState, part: Part, number: int, i: Any, player: int
+    self,
+    problem: PartedProblem,
+    state: BoardsState,
+    part: Part,
+    number: int,
+    i: Any,
+    player: int,
+    rows: Tables,
   ) -> Levels:
-    """Returns a player's average policy on a chunk; rows that it did not move to are uniform."""
+    """Returns a player's average policy on a chunk; rows that it did not move to are uniform.
+
+    `rows` are the sums of policies of that chunk.
+    """
     chunk = problem.chunk(part, i)
-    rows = _at(state.average[player][number], i)
     if player == 1:  # the newest policy is not counted yet
-      now = self._state(chunk, {1: _at(state.regret[1][number], i)}, state)
+      now = self._state(chunk, {1: _unpack(_at(state.regret[1][number], i))}, state)
       start = problem.deal(part, i, problem.arrivals(state.top.reach[1]), 1)
       newest = _moved(chunk, chunk.own_reach(now.policy, 1, start), 1)
       decay = self._decay(state, 1)
@@ -180,26 +206,52 @@ class ByBoards:
       policy[index] = chunk.normalise_rows(index, player, row)
     return tuple(policy)
 
-  def average_policy(self, problem: PartedProblem, state: BoardsState) -> Levels:
-    """Returns the average policy in the columns of `Lines`: `[n, W]` for each level."""
-    levels: list[list[jax.Array]] = [[] for _ in problem.levels]
-    for number, part in enumerate(problem.parts):
-      for player in (0, 1):
+  def average_policy(self, problem: PartedProblem, state: BoardsState) -> Any:
+    """Returns the average policy: levels of `top`, and of each player part by part `[K, n, W]`."""
+    found: Any = tuple(
+      tuple(self._average_part(problem, state, number, player) for number in range(len(own)))
+      for player, own in enumerate(state.average)
+    )
+    return self.cfr.average_policy(problem.top, state.top), found
 
-        def visit(i, part=part, number=number, player=player):
-          policy = self._average_chunk(problem, state, part, number, i, player)
-          chunk = problem.chunk(part, i)
-          return [policy[k] for k in _levels(chunk, player)]
+  def _average_part(
+    self, problem: PartedProblem, state: BoardsState, number: int, player: int
+  ) -> Tables:
+    part, average = problem.parts[number], state.average[player][number]
+    k = self._count(state, 0)
 
-        found = lax.map(visit, jnp.arange(part.num_chunks))
-        width = part.boards * part.group.width(player)
-        for index, rows in zip(_levels(problem, player), found, strict=True):
-          rows = jnp.moveaxis(rows, 1, 0)
-          levels[index].append(rows.reshape(len(rows), -1)[:, :width])
-    width = problem.street.belief[0].shape[0]
-    first = jnp.broadcast_to(jnp.ones((), problem.top.lines.dtype), (problem.num_rows, width))
-    below = [jnp.concatenate(rows, axis=1) for rows in levels[1:]]
-    return (*self.cfr.average_policy(problem.top, state.top), first, *below)
+    def visit(i, tables):
+      # Sums that are not packed give way to the policy where they stand.
+      rows = _unpack(_at(tables if self.tables is None else average, i))
+
+      def normalise(*rows):
+        policy = self._average_chunk(problem, state, part, number, i, player, rows)
+        return tuple(policy[k] for k in _levels(problem, player))
+
+      return _put(tables, i, _apart(k, normalise, rows))
+
+    start = average if self.tables is None else self._zeros(problem, part, player)
+    return lax.fori_loop(0, part.num_chunks, visit, start)
+
+  def _zeros(
+    self, problem: PartedProblem, part: Part, player: int, kind: str | None = None
+  ) -> Tables:
+    chunks, width = part.belief[player].shape
+    dtype = part.belief[player].dtype
+    sizes = [problem.levels[i].size for i in _levels(problem, player)]
+    if kind is None:
+      return tuple(jnp.zeros((chunks, size, width), dtype) for size in sizes)
+    return tuple(empty(chunks, size, part.num_boards, width, kind, dtype) for size in sizes)
+
+  def _pack(self, part: Part, tables: Any) -> Any:
+    kind = self.tables
+    return (
+      tables if kind is None else jax.tree.map(lambda x: pack(x, part.num_boards, kind), tables)
+    )
+
+
+def _unpack(tables: Any) -> Any:
+  return jax.tree.map(lambda x: unpack(x) if is_packed(x) else x, tables, is_leaf=is_packed)
 
 
 def _levels(problem: LinesProblem | PartedProblem, player: int) -> list[int]:
@@ -210,13 +262,6 @@ def _levels(problem: LinesProblem | PartedProblem, player: int) -> list[int]:
 
 def _moved(chunk: LinesProblem, rows: Levels, player: int) -> Tables:
   return tuple(rows[i] for i in _levels(chunk, player))
-
-
-def _zeros(problem: PartedProblem, part: Part, player: int) -> Tables:
-  chunks, width = part.belief[player].shape
-  dtype = part.belief[player].dtype
-  sizes = [problem.levels[i].size for i in _levels(problem, player)]
-  return tuple(jnp.zeros((chunks, size, width), dtype) for size in sizes)
 
 
 def _apart(k: jax.Array, function: Any, arguments: Any) -> Any:

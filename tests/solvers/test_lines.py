@@ -13,8 +13,9 @@ from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, evaluate
 from games.poker.lines import expand_policy, make_lines
 from games.poker.lines.symmetry import suit_permutations
 from games.poker.notation.beliefs import beliefs_of
+from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards
-from solvers.sweeps.lines import ends, parts
+from solvers.sweeps.lines import ends, packed, parts
 from solvers.sweeps.lines.problem import make_lines_problem
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
@@ -128,6 +129,56 @@ def test_a_first_policy_that_is_not_counted_would_be_found(flop, monkeypatch):
   with jax.enable_x64(True):
     assert abs(solve(game, 4)[0] - gap) > 1e-3
   jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def packing():
+  """What 16-bit tables are tried on, and how well it is solved by tables of a kind."""
+  lines, _ = make_lines(make("TsJh9hAs", ALIKE))
+
+  def gap(kind):
+    solved = solvers.solve_to(
+      lines, algorithm=solvers.discounted_cfr(), target=0, max_iterations=600, tables=kind
+    )
+    return solved.exploitability / 20
+
+  return gap
+
+
+@pytest.mark.slow
+def test_tables_of_16_bits_solve_to_a_thousandth_of_the_pot(packing):
+  assert packing(None) < 1e-3
+  assert packing("int16") < 1e-3
+
+
+@pytest.mark.slow
+def test_a_wrong_scale_would_be_found(packing, monkeypatch):
+  exact = packed.unpack
+  monkeypatch.setattr(by_boards, "unpack", lambda x: exact(x._replace(scale=x.scale**0.9)))
+  jax.clear_caches()
+  assert packing("int16") > 3e-3
+  jax.clear_caches()
+
+
+@pytest.mark.parametrize("kind", packed.KINDS)
+def test_packed_rows_are_what_they_were(kind):
+  rows = np.random.default_rng(0).normal(size=(3, 2 * 50)) * 10.0 ** np.arange(3)[:, None]
+  rows[1, :50] = 0
+  found = packed.unpack(packed.pack(jnp.asarray(rows, jnp.float32), 2, kind))
+  most = np.abs(rows).reshape(3, 2, 50).max(axis=2).repeat(50, axis=1)
+  step = {"int16": 2**-16, "float16": 2**-11, "bfloat16": 2**-8}[kind]
+  assert (np.abs(found - rows) <= 1.01 * step * most).all()
+  assert np.abs(found - rows).max() > 0  # 16 bits are not enough for all
+
+
+def test_what_tables_may_be():
+  lines, _ = make_lines(make("TsJh9hAs", ALIKE))
+  settings = {"target": 1, "max_iterations": 2}
+  with pytest.raises(ValueError, match="tables='int8' must be None or one of int16, float16"):
+    solvers.solve_to(lines, algorithm=solvers.cfr_plus(), tables="int8", **settings)
+  with pytest.raises(ValueError, match="tables='int16' are for CFR with turns on lines"):
+    algorithm = solvers.linear_fictitious_play()
+    solvers.solve_to(lines, algorithm=algorithm, tables="int16", **settings)
 
 
 def sums_over_pairs(lines, columns, reach, player, board):

@@ -120,6 +120,27 @@ class PartedProblem:
     return above[np.argsort(self.levels[0].order)]
 
 
+def join_parts(problem: PartedProblem, tables: Any) -> tuple[np.ndarray, ...]:
+  """Returns a policy of the last round, of each player part by part, as `[n, W]` on the host.
+
+  One for each level after the first of the round.
+  """
+  found = []
+  for index, level in enumerate(problem.levels[1:], start=1):
+    player = level.mover or 0
+    place = sum(x.mover == player for x in problem.levels[1:index])
+    width = sum(part.boards * part.group.width(player) for part in problem.parts)
+    rows = np.empty((level.size, width), problem.street.belief[0].dtype)
+    start = 0
+    for part, own in zip(problem.parts, tables[player]):
+      stop = start + part.boards * part.group.width(player)
+      table = np.moveaxis(np.asarray(own[place]), 1, 0).reshape(level.size, -1)
+      rows[:, start:stop] = table[:, : stop - start]
+      start = stop
+    found.append(rows)
+  return tuple(found)
+
+
 def make_parted_problem(lines: Lines) -> PartedProblem:
   """Returns the problem of lines of more than one round of betting."""
   lines = jax.tree.map(jnp.asarray, lines)
