@@ -31,7 +31,7 @@ _TEXT = allowed.optional(allowed.text("TEXT"))
 class Options:
   """Solve a spot of no-limit hold'em between two players, and show the strategy.
 
-  The player out of position (OOP) acts first on every street. There is no rake.
+  The player out of position (OOP) acts first on every street.
 
   Attributes:
     board: The board, three to five cards such as Td9d6hQc.
@@ -45,6 +45,8 @@ class Options:
     ip_bets: Sizes of the player in position, if they are others.
     near_all_in: Bets of at least this percentage of the chips left become all-in.
     min_bet: The smallest bet, in chips.
+    rake: Percentage of every pot that the house takes.
+    rake_cap: The most that it takes, in chips.
     target: Stop when the strategy can be exploited by no more than this percentage of the pot.
     max_iterations: Stop after so many updates of one player in any case.
     memory: GB that the solve may take; None for three quarters of the machine's.
@@ -65,6 +67,8 @@ class Options:
   ip_bets: Annotated[str | None, _TEXT] = None
   near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
   min_bet: Annotated[int, allowed.integer(1)] = 1
+  rake: Annotated[float, allowed.number(50, zero=True)] = 0.0
+  rake_cap: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
   target: Annotated[float, allowed.number(100)] = 0.5
   max_iterations: Annotated[int, allowed.iterations()] = 10_000
   memory: Annotated[float | None, allowed.optional(allowed.number())] = None

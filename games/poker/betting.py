@@ -41,9 +41,13 @@ class Betting:
     first_to_act: player who acts first in each round; the last entry holds for later rounds.
     dead: chips in the pot that neither has paid, such as the odd chip of a pot, or blinds of
       players who folded. Half of them count as each player's: who wins the pot wins the other half.
+    rake: share of every pot that the house takes; what is left is won or split. Trees are of games
+      of zero sum and refuse it; lines of betting (`games.poker.lines`) do not.
+    rake_cap: the most chips that it takes; None for any number.
 
   Raises:
-    ValueError: a number of chips is not a whole number, negative, or more than there are.
+    ValueError: the rake is no share, or a number of chips is not a whole number, negative, or more
+      than there are.
   """
 
   stacks: tuple[int, int] = (20_000, 20_000)
@@ -51,6 +55,8 @@ class Betting:
   big_blind: int = 100
   first_to_act: tuple[int, ...] = (0,)
   dead: int = 0
+  rake: float = 0.0
+  rake_cap: int | None = None
 
   def __post_init__(self):
     for field in ("stacks", "paid"):
@@ -61,6 +67,10 @@ class Betting:
         check_chips(field, chips, at_least=1 if field == "stacks" else 0)
     check_chips("big_blind", self.big_blind, at_least=1)
     check_chips("dead", self.dead, at_least=0)
+    if isinstance(self.rake, bool) or not 0 <= self.rake <= 0.5:
+      raise ValueError(f"rake={self.rake!r} must be a share of the pot from 0 to 0.5")
+    if self.rake_cap is not None:
+      check_chips("rake_cap", self.rake_cap, at_least=0)
     if max(self.paid) > self.stack:
       raise ValueError(
         f"paid={self.paid} is more than the smaller of stacks={self.stacks}; at most "
@@ -91,6 +101,35 @@ class Betting:
     if min(self.paid) == self.stack:
       state[STATUS] = CLOSED
     return state
+
+  def stakes(self, states: Rows) -> Rows:
+    """Returns what the end of a hand is worth to player 0 if it wins, rake left out: `[n]` chips.
+
+    Half of the pot without a bet that nobody called, negative where player 0 folded; in units of
+    `stack`, for states with another.
+    """
+    xp = states.__array_namespace__()
+    paid = xp.minimum(states[:, PAID_0], states[:, PAID_1])
+    paid = paid + self.dead / 2 if self.dead else paid
+    paid = paid * (self.stack / states[:, STACK].astype(float))
+    return xp.where(states[:, STATUS] == FOLDED_0, -paid, paid)
+
+  def raked(self, pots: np.ndarray) -> np.ndarray:
+    """Returns what the house takes of pots, in chips."""
+    most = np.inf if self.rake_cap is None else self.rake_cap
+    return np.minimum(self.rake * pots, most)
+
+  def check_zero_sum(self) -> None:
+    """Checks that no chips are taken.
+
+    Raises:
+      ValueError: there is a rake.
+    """
+    if self.rake:
+      raise ValueError(
+        f"rake={self.rake} makes a game that is not of zero sum, which trees must be; solve it as "
+        "lines of betting (games.poker.lines.make_lines)"
+      )
 
   def highest(self, states: Rows) -> Rows:
     """Returns the most that a player has put in: `[n]`; a call puts in as much."""

@@ -339,11 +339,8 @@ class Holdem(Game):
     return xp.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
 
   def payoff_scale(self, states):
-    xp = states.__array_namespace__()
-    paid = xp.minimum(states[:, betting.PAID_0], states[:, betting.PAID_1])
-    paid = paid + self.rules.dead / 2 if self.rules.dead else paid
-    paid = paid * (self.rules.stack / states[:, betting.STACK].astype(float))
-    return xp.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid)
+    self.rules.check_zero_sum()
+    return self.rules.stakes(states)
 
   def dealt(self, states: Rows) -> Rows:
     """Returns the cards dealt since the start, -1 for those to come: `[n, k]`."""

@@ -29,6 +29,8 @@ class Spot:
     near_all_in: bets of at least this percentage of the player's chips become all-in; None for
       none.
     min_bet: the smallest bet, in chips.
+    rake: percentage of every pot that the house takes; what is left is won or split.
+    rake_cap: the most that it takes, in chips; None for any number.
     ranks, suits: the deck.
   """
 
@@ -42,6 +44,8 @@ class Spot:
   ip_bets: str | None = None
   near_all_in: float | None = None
   min_bet: int = 1
+  rake: float = 0.0
+  rake_cap: int | None = None
   ranks: str = RANKS
   suits: str = SUITS
 
@@ -71,7 +75,9 @@ class Spot:
       check_chips("stack", self.stack, at_least=1)
       check_chips("min_bet", self.min_bet, at_least=1)
       half = self.pot // 2
-      rules = Betting((half + self.stack,) * 2, (half, half), self.min_bet, dead=self.pot % 2)
+      house = {"rake": self.rake / 100, "rake_cap": self.rake_cap}
+      stacks = (half + self.stack,) * 2
+      rules = Betting(stacks, (half, half), self.min_bet, dead=self.pot % 2, **house)
       bets = self._bet_sizes(len(deals) + 1)
       return Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
     except ValueError as error:

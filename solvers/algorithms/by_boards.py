@@ -156,8 +156,20 @@ class ByBoards:
   # What was found.
 
   def exploitability(self, problem: PartedProblem, state: BoardsState) -> jax.Array:
-    """Returns what best responses to both average policies win on average, in chips."""
+    """Returns what best responses to both average policies win on average, in chips.
+
+    With a rake, what they win more than the policies do.
+    """
     policy = self.cfr.average_policy(problem.top, state.top)
+    gap = self._worth(problem, state, policy, best=True)
+    if problem.rakes is not None:
+      gap = gap - self._worth(problem, state, policy, best=False)
+    return gap / 2
+
+  def _worth(
+    self, problem: PartedProblem, state: BoardsState, policy: Levels, *, best: bool
+  ) -> jax.Array:
+    """Returns what both players win together, each against the other's average policy."""
     reach = problem.top.both_reach(policy)
     worth = []
     for player in (0, 1):
@@ -168,17 +180,23 @@ class ByBoards:
 
         def visit(i, part=part, number=number, player=player, other=other, arrivals=arrivals):
           chunk = problem.chunk(part, i)
-          rows = _unpack(_at(state.average[other][number], i))
-          levels = self._average_chunk(problem, state, part, number, i, other, rows)
+          levels = {
+            p: self._average_chunk(
+              problem, state, part, number, i, p, _unpack(_at(state.average[p][number], i))
+            )
+            for p in ((other,) if best else (0, 1))
+          }
           start = problem.deal(part, i, arrivals, other)
-          below = chunk.own_reach(levels, other, start)
-          return chunk.values_up(None, below, None, player).nodes[0].T
+          below = chunk.own_reach(levels[other], other, start)
+          own = None if best else levels[player]
+          return chunk.values_up(own, below, None, player).nodes[0].T
 
         collected.append(lax.map(visit, jnp.arange(part.num_chunks)))
       leaves = problem.collect(collected, player)
-      root = problem.top.values_up(None, reach[other], leaves, player).root
+      own = None if best else policy
+      root = problem.top.values_up(own, reach[other], leaves, player).root
       worth.append(problem.top.worth(root, player))
-    return (worth[0] + worth[1]) / 2
+    return worth[0] + worth[1]
 
   def _average_chunk(
     self,

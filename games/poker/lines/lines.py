@@ -134,11 +134,13 @@ class Lines:
   Attributes:
     stakes: for each level, `[folds]` and `[showdowns]` what a line is worth to player 0 if it wins,
       times the probability of the cards dealt.
+    rakes: likewise what the house takes; None for nothing.
     streets: the rounds.
     levels: static shapes.
   """
 
   stakes: tuple[tuple[Array, Array], ...]
+  rakes: tuple[tuple[Array, Array], ...] | None
   streets: tuple[Street, ...]
   levels: tuple[LineLevel, ...] = dataclasses.field(metadata=_STATIC)
 
@@ -196,11 +198,13 @@ def make_lines(
     classes.append(both)
   left = game.deck.num_cards - len(game.board) - 4
   chance = np.cumprod([1.0, *(1 / (left - k) for k in range(len(game.deals)))])
-  stakes = []
-  for level, rows_of in zip(shapes, nodes):
-    worth = rows_of.stake * chance[level.street]
-    stakes.append((worth[level.rows(FOLD)], worth[level.rows(SHOWDOWN)]))
-  lines = Lines(tuple(stakes), tuple(streets), shapes)
+
+  def ends(chips: list[np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    worth = [own * chance[level.street] for own, level in zip(chips, shapes)]
+    return tuple((x[y.rows(FOLD)], x[y.rows(SHOWDOWN)]) for x, y in zip(worth, shapes))
+
+  rakes = ends([x.rake for x in nodes]) if game.rules.rake else None
+  lines = Lines(ends([x.stake for x in nodes]), rakes, tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
   dead = tuple(shares_card(own.cards, game.hole_cards) for own in boards)

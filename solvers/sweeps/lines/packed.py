@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-KINDS = ("int16", "float16", "bfloat16")
+# Of bfloat16's seven bits, increments of later iterations are lost: it stops at 0.2 % of the pot.
+KINDS = ("float16", "int16")
 
 
 class Packed(NamedTuple):

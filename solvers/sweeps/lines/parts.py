@@ -78,7 +78,7 @@ class PartedProblem:
   Attributes:
     top: the rounds before; lines that go on to the last round are its leaves.
     street: the deal of the last round.
-    stakes: of its levels.
+    stakes, rakes: of its levels.
     parts: its boards.
     levels: its levels, static; their street is 0.
   """
@@ -86,6 +86,7 @@ class PartedProblem:
   top: LinesProblem
   street: Street
   stakes: tuple[Any, ...]
+  rakes: tuple[Any, ...] | None
   parts: tuple[Part, ...]
   levels: tuple[LineLevel, ...] = dataclasses.field(metadata=_STATIC)
 
@@ -99,7 +100,7 @@ class PartedProblem:
     belief = _at(part.belief, index)
     street = Street(belief, None, None, (part.group,))
     nothing: Any = None
-    lines: Any = Lines(self.stakes, (street,), self.levels)
+    lines: Any = Lines(self.stakes, self.rakes, (street,), self.levels)
     return LinesProblem(lines, nothing, None, (), None, None, ((part.ends(index),),))
 
   def arrivals(self, reach: Levels) -> jax.Array:
@@ -146,7 +147,8 @@ def make_parted_problem(lines: Lines) -> PartedProblem:
   lines = jax.tree.map(jnp.asarray, lines)
   last = len(lines.streets) - 1
   first = next(i for i, level in enumerate(lines.levels) if level.street == last)
-  top = Lines(lines.stakes[:first], lines.streets[:-1], lines.levels[:first])
+  above, below = (None, None) if lines.rakes is None else (lines.rakes[:first], lines.rakes[first:])
+  top = Lines(lines.stakes[:first], above, lines.streets[:-1], lines.levels[:first])
   levels = tuple(dataclasses.replace(level, street=0) for level in lines.levels[first:])
   most = max(sum(x.size for x in levels if x.mover == p) for p in (0, 1))
   street, parts, start = lines.streets[-1], [], [0, 0]
@@ -155,7 +157,8 @@ def make_parted_problem(lines: Lines) -> PartedProblem:
     start = [start[p] + group.boards * group.width(p) for p in (0, 1)]
   # The columns of the last round are kept in parts alone.
   deal = Street(street.belief, None, street.children, ())
-  return PartedProblem(make_lines_problem(top), deal, lines.stakes[first:], tuple(parts), levels)
+  stakes = lines.stakes[first:]
+  return PartedProblem(make_lines_problem(top), deal, stakes, below, tuple(parts), levels)
 
 
 def _part(street: Street, group: Group, start: list[int], rows: int) -> Part:

@@ -158,10 +158,16 @@ class LinesProblem(Problem):
         if not here:
           continue
         # A fold's stake is player 0's, a showdown's is the winner's.
-        stakes = jnp.concatenate([jnp.asarray(self.lines.stakes[i][kind - FOLD]) for i in here])
+        stakes = _chips(self.lines.stakes, here, kind)
         stakes = stakes * sign if kind == FOLD else stakes
+        rakes = None if self.lines.rakes is None else _chips(self.lines.rakes, here, kind)
+        if rakes is not None:
+          stakes = stakes - (rakes * (stakes > 0) if kind == FOLD else rakes / 2)
         rows = jnp.concatenate([reach[i][levels[i].rows(kind)] for i in here])
         result = self._ends(street, rows * stakes[:, None], player, values)
+        if rakes is not None and kind == SHOWDOWN:
+          # Half of it is taken from all pots, half more of those won and less of those lost.
+          result = result - self._ends(street, rows * rakes[:, None] / 2, player, fold_values)
         stops = np.cumsum([levels[i].counts[kind] for i in here])[:-1]
         for i, part in zip(here, jnp.split(result, stops)):
           found[i][kind - FOLD] = part
@@ -220,6 +226,10 @@ class LinesProblem(Problem):
     return reduce_children(levels[index].level, rows, number, maximum=maximum)
 
 
+def _chips(ends: Any, levels: list[int], kind: int) -> jax.Array:
+  return jnp.concatenate([jnp.asarray(ends[i][kind - FOLD]) for i in levels])
+
+
 def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
   """Returns the sums over cards of values after a deal, `[W, n]` to `[n, W above]`."""
   assert street.children is not None
@@ -258,7 +268,14 @@ def make_lines_problem(lines: Lines) -> LinesProblem:
 
 
 def exploitability_of(problem: LinesProblem, policy: Levels) -> jax.Array:
-  """Returns what best responses to both parts of a policy win on average, in chips."""
+  """Returns what best responses to both parts of a policy win on average, in chips.
+
+  With a rake, what they win more than the policy does.
+  """
   reach = problem.both_reach(policy)
-  roots = [problem.values_up(None, reach[1 - p], None, p).root for p in (0, 1)]
-  return (problem.worth(roots[0], 0) + problem.worth(roots[1], 1)) / 2
+
+  def worth(own: Levels | None) -> jax.Array:
+    roots = [problem.values_up(own, reach[1 - p], None, p).root for p in (0, 1)]
+    return problem.worth(roots[0], 0) + problem.worth(roots[1], 1)
+
+  return (worth(None) - (worth(policy) if problem.lines.rakes is not None else 0)) / 2
