@@ -75,9 +75,14 @@ class Spot:
       check_chips("stack", self.stack, at_least=1)
       check_chips("min_bet", self.min_bet, at_least=1)
       half = self.pot // 2
-      house = {"rake": self.rake / 100, "rake_cap": self.rake_cap}
-      stacks = (half + self.stack,) * 2
-      rules = Betting(stacks, (half, half), self.min_bet, dead=self.pot % 2, **house)
+      rules = Betting(
+        (half + self.stack,) * 2,
+        (half, half),
+        self.min_bet,
+        dead=self.pot % 2,
+        rake=self.rake / 100,
+        rake_cap=self.rake_cap,
+      )
       bets = self._bet_sizes(len(deals) + 1)
       return Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
     except ValueError as error:
