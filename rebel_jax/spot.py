@@ -43,6 +43,8 @@ class Options:
       all-in, - for none; | separates streets.
     oop_bets: Sizes of the player out of position, if they are others.
     ip_bets: Sizes of the player in position, if they are others.
+    donk_bets: Sizes of a first bet into who bet last on the street before, with | between streets
+      after the first; - for none.
     near_all_in: Bets of at least this percentage of the chips left become all-in.
     min_bet: The smallest bet, in chips.
     rake: Percentage of every pot that the house takes.
@@ -65,6 +67,7 @@ class Options:
   bets: Annotated[str, allowed.text("SIZES")] = "33%,75%,a / 2.5x,a"
   oop_bets: Annotated[str | None, _TEXT] = None
   ip_bets: Annotated[str | None, _TEXT] = None
+  donk_bets: Annotated[str | None, _TEXT] = None
   near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
   min_bet: Annotated[int, allowed.integer(1)] = 1
   rake: Annotated[float, allowed.number(50, zero=True)] = 0.0

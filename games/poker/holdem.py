@@ -1,5 +1,6 @@
 """No-limit hold'em for two, from any point between rounds: whole games and endgames."""
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -79,7 +80,8 @@ class Holdem(Game):
     self.deck = Deck() if deck is None else deck
     self.board = whole_numbers("board", board)
     self.deals = whole_numbers("deals", deals)
-    self.rules = Betting() if rules is None else rules
+    rules = Betting() if rules is None else rules
+    self.rules = dataclasses.replace(rules, tells_bettor=bets.donk is not None)
     self.bets = bets
     self._added_bets = added_bets
     self.fresh = fresh
