@@ -3,6 +3,7 @@
   python -m benchmarks.poker update    time of one player's update on the ReBeL paper's board
   python -m benchmarks.poker rivers    rivers of random boards, pots and beliefs, solved in a batch
   python -m benchmarks.poker ranges    updates of ranges of 167 and 250 hands, on trees and as lines
+  python -m benchmarks.poker flop      a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
   python -m benchmarks.poker resolves  re-solves of a river by gadgets, against solves without
 
 An iteration is one player's update. Prints JSON lines. With `--suits merged` hands that suits
@@ -35,6 +36,8 @@ from games.poker import (
 )
 from games.poker.lines import Lines, make_lines
 from rebel_jax import flags
+from rebel_jax.devices import compile_cache
+from rebel_jax.spots import spot
 
 BETS = {"teh": TEH, "teh_one_bet": dataclasses.replace(TEH, max_raises=1)}
 Suits = Literal["merged", "apart"]
@@ -44,7 +47,7 @@ Suits = Literal["merged", "apart"]
 class Options:
   """Time hold'em."""
 
-  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "resolves"]]
+  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop", "resolves"]]
   """What to time."""
   bets: str = "teh"
   """The bets of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round."""
@@ -52,6 +55,8 @@ class Options:
   """Whether update merges suits that cannot make a flush."""
   iterations: int | None = None
   """Updates of a solve; None for 20 of update and ranges, 256 of rivers and 64 of resolves."""
+  tables: Literal["none", "float16", "int16"] = "none"
+  """How a flop's sums are kept: in 32 bits, or in 16."""
   number: int = 1024
   """How many rivers, or re-solves."""
 
@@ -228,6 +233,50 @@ def rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
   )
 
 
+FLOP = spot.Spot(
+  board="Td9d6h",
+  oop="22-JJ,A2s-ATs,AJs,KTs+,QTs+,J9s+,T9s,98s,87s,76s,65s,54s,AJo,KQo,AQ,KJo",
+  ip="22+,A2s+,K9s+,Q9s+,J9s+,T8s+,97s+,87s,76s,65s,54s,ATo+,KTo+,QJo,QTo",
+  pot=200,
+  stack=900,
+  bets="66% / -",
+)
+
+
+def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5) -> dict[str, Any]:
+  """Solves a flop by DCFR to a target in percent of the pot; memory is the process's."""
+  game = made.game()
+  before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+  lines, columns = make_lines(game)
+  start, of_cores = time.perf_counter(), time.process_time()
+  looks: list[float] = []
+  found = solvers.solve_to(
+    lines,
+    algorithm=solvers.discounted_cfr(),
+    target=target / 100 * made.pot,
+    max_iterations=2_000,
+    tables=tables,
+    progress=lambda _: looks.append(time.process_time()),
+  )
+  seconds, of_cores = time.perf_counter() - start, time.process_time() - of_cores
+  number = found.iterations - 32  # the first look compiles
+  return row(
+    "flop",
+    tables=tables,
+    lines=lines.num_nodes,
+    boards=len(columns.boards[-1].cards),
+    hands=[int(x) for x in (game.prior() > 0).sum(axis=1)],
+    iterations=found.iterations,
+    percent_of_pot=timing.significant(100 * found.exploitability / made.pot),
+    seconds=timing.significant(seconds, 3),
+    processor_seconds=timing.significant(of_cores, 3),
+    processor_milliseconds_per_update=timing.significant(
+      1000 * (looks[-1] - looks[0]) / max(number, 1)
+    ),
+    gigabytes_before=timing.significant(before, 3),
+  )
+
+
 def resolves(number: int = 1024, iterations: int = 64) -> dict[str, Any]:
   """Times a batch of re-solves of a river with gadgets and without, in turn."""
   game = RiverEndgame(board="9hTdQsKhKd", ranks="9TJQKA", suits="shd", bets=(0.5, 1.0))
@@ -261,6 +310,9 @@ def main(options: Options) -> None:
     timing.say(update(options.bets, options.iterations or 20, options.suits))
   elif options.part == "ranges":
     timing.say(ranges(options.bets, options.iterations or 20))
+  elif options.part == "flop":
+    compile_cache.enable()
+    timing.say(flop(None if options.tables == "none" else options.tables))
   elif options.part == "resolves":
     timing.say(resolves(options.number, options.iterations or 64))
   else:

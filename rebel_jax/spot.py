@@ -17,6 +17,7 @@ from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
+from rebel_jax.spots import report as board_report
 from rebel_jax.spots import size
 from rebel_jax.spots.solved import Node, SolvedSpot, load, solve
 from rebel_jax.spots.spot import PLAYERS, Spot
@@ -34,6 +35,8 @@ class Options:
   The player out of position (OOP) acts first on every street.
 
   Attributes:
+    boards: Boards instead of one, such as "Td9d6h,AsKd2c", or a file of one a line: prints EV,
+      equity and the first moves on each, and means by texture.
     board: The board, three to five cards such as Td9d6hQc.
     oop: Range of the player out of position, such as QQ+,AKs,A5s-A2s,T9o:0.5.
     ip: Range of the player in position.
@@ -59,6 +62,7 @@ class Options:
     load: File that --output wrote, shown without solving.
   """
 
+  boards: Annotated[str | None, _TEXT] = None
   board: Annotated[str | None, _TEXT] = None
   oop: Annotated[str | None, _TEXT] = None
   ip: Annotated[str | None, _TEXT] = None
@@ -90,11 +94,7 @@ def find(options: Options, display: Display) -> SolvedSpot:
   """
   if options.load is not None:
     return load(options.load)
-  for name in ("board", "oop", "ip", "pot", "stack"):
-    if getattr(options, name) is None:
-      raise ConfigError(f"{name}=None must be given, unless --load names a solved spot")
-  fields = {f.name for f in dataclasses.fields(Spot)}
-  spot = Spot(**{k: v for k, v in vars(options).items() if k in fields})
+  spot = spot_of(options)
   game = spot.game()
   fits = size.check_fits(game, options.memory)
   first: list[float] = []
@@ -111,6 +111,55 @@ def find(options: Options, display: Display) -> SolvedSpot:
     return solve(
       spot, target=options.target, max_iterations=options.max_iterations, progress=progress
     )
+
+
+def spot_of(options: Options) -> Spot:
+  """Returns the spot that the options name.
+
+  Raises:
+    ConfigError: one of them is missing.
+  """
+  for name in ("board", "oop", "ip", "pot", "stack"):
+    if getattr(options, name) is None:
+      raise ConfigError(f"{name}=None must be given, unless --load names a solved spot")
+  fields = {f.name for f in dataclasses.fields(Spot)}
+  return Spot(**{k: v for k, v in vars(options).items() if k in fields})
+
+
+def report_boards(options: Options, display: Display) -> str:
+  """Returns a table of the spot on all boards as text.
+
+  Raises:
+    ConfigError: an option is not allowed, or belongs to one board.
+  """
+  for name in ("board", "load", "output", "picture"):
+    if getattr(options, name) is not None:
+      raise ConfigError(f"{name}={getattr(options, name)!r} is for one board, not for --boards")
+  if options.node or options.hands:
+    raise ConfigError("node and hands are for one board, not for --boards")
+  boards = board_report.read_boards(options.boards or "")
+  spot = spot_of(dataclasses.replace(options, board=boards[0]))
+  for board in boards:  # what is not allowed is refused before anything is solved
+    size.check_fits(dataclasses.replace(spot, board=board).game(), options.memory)
+
+  def progress(number: int, board: str, percent: float) -> None:
+    said = f"{number} of {len(boards)} boards, {board} exploitable by {percent:.2f}% of the pot"
+    display.show("solving", number / len(boards), said)
+
+  with display:
+    display.show("compiling", 0.0, f"{len(boards)} boards")
+    rows = list(
+      board_report.solve_boards(
+        spot,
+        boards,
+        target=options.target,
+        max_iterations=options.max_iterations,
+        progress=progress,
+      )
+    )
+  worst = max(row.percent for row in rows)
+  head = f"solved to {worst:.2f}% of the pot or better on each of {len(rows)} boards"
+  return f"{head}\n{board_report.summary(rows, spot.pot)}"
 
 
 def report(solved: SolvedSpot, node: Node = (), *, hands: bool = False) -> str:
@@ -162,6 +211,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
     groups.check(options)
     compile_cache.enable()
+    if options.boards is not None:
+      print(report_boards(options, Display(stderr=True)))
+      return 0
     solved = find(options, Display(stderr=True))
     node = solved.find(options.node)
     text = report(solved, node, hands=options.hands)

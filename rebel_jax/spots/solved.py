@@ -16,7 +16,7 @@ import solvers
 from games import CHANCE
 from games.poker import Holdem, betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
-from games.poker.lines import Follower, LineMap, Lines, expand_policy, make_lines
+from games.poker.lines import Follower, LineMap, Lines, expand_policy, make_lines, round_up
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.spots.spot import Spot
 
@@ -211,7 +211,8 @@ def solve(
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
   Each player has a list of its own hands, and of hands and cards that suits take to each other
-  there is one (`games.poker.lines.make_lines`).
+  there is one (`games.poker.lines.make_lines`). Shapes are rounded up, so that spots of a kind with
+  other boards or ranges share compiled programs.
 
   Args:
     spot: what to solve.
@@ -229,12 +230,16 @@ def solve(
     if progress is not None:
       progress(found.iterations, 100 * found.exploitability / spot.pot)
 
+  rounded, places = round_up(lines)
   found = solvers.solve_to(
-    lines,
+    rounded,
     algorithm=solvers.discounted_cfr(),
     target=target / 100 * spot.pot,
     max_iterations=max_iterations,
     progress=look,
   )
-  policy = tuple(map(np.asarray, found.average_policy))
+  policy = tuple(
+    np.asarray(rows)[:, places[level.street][level.mover or 0]]
+    for rows, level in zip(found.average_policy, lines.levels)
+  )
   return SolvedSpot(spot, game, lines, columns, policy, found.iterations, found.exploitability)

@@ -8,7 +8,7 @@ import solvers
 from games.poker.lines import make_lines
 from rebel_jax import spot
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.spots import size
+from rebel_jax.spots import report, size
 
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
 SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
@@ -162,3 +162,49 @@ def test_moves_that_are_not_there(solved, tmp_path):
   (tmp_path / "no").write_text("not an archive")
   with pytest.raises(ConfigError, match="is not a file of a solved spot"):
     spot.load(tmp_path / "no")
+
+
+BOARDS = ["TdJdQhKc2s", "TdJdQd2s2c", "9h9d9s4c3s"]
+
+
+@pytest.fixture(scope="module")
+def rows():
+  made = spot.Spot(BOARDS[0], "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
+  return list(report.solve_boards(made, BOARDS, target=2.0))
+
+
+def test_boards_of_a_report_are_solved_as_alone(rows, solved):
+  table = spot.hand_table(solved)
+  assert rows[0].iterations == solved.iterations
+  np.testing.assert_allclose(rows[0].ev, table.mean(table.ev), rtol=1e-5)
+  np.testing.assert_allclose([row.ev.sum() for row in rows], 201, rtol=1e-4)
+  np.testing.assert_allclose([row.equity.sum() for row in rows], 1, rtol=1e-5)
+  assert all(sum(row.frequency.values()) == pytest.approx(1) for row in rows)
+  assert len({round(float(row.ev[0]), 3) for row in rows}) == 3
+
+
+def test_means_by_texture(rows):
+  said = [row.textures for row in rows]
+  assert said == [
+    ("two-tone", "unpaired", "K high"),
+    ("monotone", "paired", "Q high"),
+    ("two-tone", "trips", "9 high"),
+  ]
+  lines = {line.split("  ")[0]: line.split() for line in report.summary(rows, 201).splitlines()}
+  mean = (rows[0].ev[0] + rows[2].ev[0]) / 2
+  assert lines["two-tone"][1:3] == ["2", f"{mean:.1f}"]
+  assert lines["monotone"][2] == f"{rows[1].ev[0]:.1f}" == lines[BOARDS[1]][2]
+  assert lines["all"][1] == "3"
+
+
+def test_the_report_command(tmp_path, capsys):
+  listed = tmp_path / "boards"
+  listed.write_text("\n".join(BOARDS[:2]))
+  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
+  assert spot.main([*given, "--target", "5", "--boards", str(listed)]) == 0
+  printed = capsys.readouterr().out
+  assert "of the pot or better on each of 2 boards" in printed
+  assert spot.main([*given, "--boards", "TdJdQhKc2s,TdJdQh"]) == 2
+  assert "must be boards of as many cards each" in capsys.readouterr().err
+  assert spot.main([*SMALL, "--boards", str(listed)]) == 2
+  assert "is for one board, not for --boards" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, evaluate
-from games.poker.lines import expand_policy, make_lines
+from games.poker.lines import expand_policy, make_lines, round_up
 from games.poker.lines.symmetry import suit_permutations
 from games.poker.notation.beliefs import beliefs_of
 from solvers.algorithms import by_boards
@@ -179,6 +179,28 @@ def test_what_tables_may_be():
   algorithm = solvers.linear_fictitious_play()
   with pytest.raises(ValueError, match="tables='int16' are for CFR with turns on lines"):
     solvers.solve_to(lines, algorithm=algorithm, tables="int16", **settings)
+
+
+def test_rounded_shapes_are_solved_alike():
+  game = make("TsJh9hAs", ALIKE)
+  lines, _ = make_lines(game)
+  rounded, places = round_up(lines)
+  for street, wide, columns in zip(lines.streets, rounded.streets, places):
+    for p in (0, 1):
+      assert wide.width(p) >= street.width(p)
+      np.testing.assert_array_equal(wide.belief[p][columns[p]], street.belief[p])
+  assert rounded.streets[-1].width(0) > lines.streets[-1].width(0)
+  with jax.enable_x64(True):
+    lines, _ = make_lines(game)
+    found = [
+      solvers.solve_to(x, algorithm=solvers.linear_cfr(), target=0, max_iterations=4)
+      for x in (lines, round_up(lines)[0])
+    ]
+  assert found[0].exploitability == pytest.approx(found[1].exploitability, abs=1e-9)
+  for level, ours, theirs in zip(lines.levels, *(x.average_policy for x in found), strict=True):
+    if level.mover is not None:
+      rows = np.asarray(theirs)[:, places[level.street][level.mover]]
+      np.testing.assert_allclose(rows, ours, atol=1e-9)
 
 
 def sums_over_pairs(lines, columns, reach, player, board):

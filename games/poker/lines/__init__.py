@@ -2,5 +2,6 @@
 
 from games.poker.lines.expansion import Follower, expand_policy
 from games.poker.lines.lines import LineMap, Lines, make_lines
+from games.poker.lines.rounding import round_up
 
-__all__ = ["Follower", "LineMap", "Lines", "expand_policy", "make_lines"]
+__all__ = ["Follower", "LineMap", "Lines", "expand_policy", "make_lines", "round_up"]
