@@ -34,7 +34,7 @@ from games.poker import (
   TurnEndgame,
   in_units,
 )
-from games.poker.lines import Lines, make_lines
+from games.poker.lines import Lines, make_lines, round_up
 from rebel_jax import flags
 from rebel_jax.devices import compile_cache
 from rebel_jax.spots import spot
@@ -52,7 +52,7 @@ class Options:
   bets: str = "teh"
   """The bets of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round."""
   suits: Suits = "apart"
-  """Whether update merges suits that cannot make a flush."""
+  """Whether update merges suits that cannot make a flush; so do rivers, of all hands equally."""
   iterations: int | None = None
   """Updates of a solve; None for 20 of update and ranges, 256 of rivers and 64 of resolves."""
   tables: Literal["none", "float16", "int16"] = "none"
@@ -187,6 +187,47 @@ def random_rivers(number: int, seed: int = 0) -> tuple[list[Holdem], np.ndarray]
   return made, np.stack(beliefs)
 
 
+def merged_rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
+  """Solves `number` rivers of all hands equally often as lines, hands that are alike merged."""
+  made, _ = random_rivers(number)
+  start = time.perf_counter()
+  shapes: dict[Any, list[int]] = {}
+  lines = [round_up(make_lines(game)[0], lambda n: -(-n // 16) * 16)[0] for game in made]
+  for i, own in enumerate(lines):
+    shape = jax.tree.structure(own), *(x.shape for x in jax.tree.leaves(own))
+    shapes.setdefault(shape, []).append(i)
+  building = time.perf_counter() - start
+
+  def solve():
+    return [
+      solvers.solve_lines(
+        [lines[i] for i in rows], algorithm=solvers.discounted_cfr(), num_iterations=iterations
+      )
+      for rows in shapes.values()
+    ]
+
+  time_taken = timing.time_calls(solve, repeats=2)
+  of_cores = time.process_time()
+  gaps = np.concatenate([np.asarray(found.exploitability) for found in solve()])
+  of_cores = time.process_time() - of_cores
+  pots = np.array([made[i].rules.pot for rows in shapes.values() for i in rows])
+  return row(
+    "rivers",
+    suits="merged",
+    rivers=number,
+    shapes=len(shapes),
+    classes=sorted({x.streets[0].width(0) for x in lines}),
+    iterations=iterations,
+    rivers_per_second=timing.significant(number / time_taken.fastest),
+    rivers_per_processor_second=timing.significant(number / of_cores),
+    build_seconds=timing.significant(building, 3),
+    compile_seconds=timing.significant(time_taken.compile_seconds, 3),
+    measured=number,
+    pot_median=timing.significant(float(np.median(gaps / pots))),
+    pot_worst=timing.significant(float((gaps / pots).max())),
+  )
+
+
 def rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
   """Solves `number` rivers in one batch and measures how well each is solved."""
   made, beliefs = random_rivers(number)
@@ -316,7 +357,8 @@ def main(options: Options) -> None:
   elif options.part == "resolves":
     timing.say(resolves(options.number, options.iterations or 64))
   else:
-    timing.say(rivers(options.number, options.iterations or 256))
+    solve = merged_rivers if options.suits == "merged" else rivers
+    timing.say(solve(options.number, options.iterations or 256))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import pytest
 import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, evaluate
-from games.poker.lines import expand_policy, make_lines, round_up
-from games.poker.lines.symmetry import suit_permutations
+from games.poker.lines import expand_policy, make_lines, round_up, symmetry
+from games.poker.lines.symmetry import alike_on_river, suit_permutations
 from games.poker.notation.beliefs import beliefs_of
 from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards
@@ -201,6 +201,61 @@ def test_rounded_shapes_are_solved_alike():
     if level.mover is not None:
       rows = np.asarray(theirs)[:, places[level.street][level.mover]]
       np.testing.assert_allclose(rows, ours, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def rivers():
+  """Rivers of all hands equally often, on which hands are alike, and what was found at once."""
+  made = []
+  for board in ("TsJh9hAs9d", "TdJd9dQsKs", "TsTh9s9hQd"):
+    deck = Deck(ranks="9TJQKA")
+    rules = Betting((60, 60), (10, 10), 2)
+    made.append(Holdem(deck=deck, board=deck.parse(board), rules=rules, bets=ONE_BET))
+  with jax.enable_x64(True):
+    lines = [make_lines(game) for game in made]
+    rounded = [round_up(x, lambda n: 120) for x, _ in lines]
+    found = solvers.solve_lines(
+      [x for x, _ in rounded], algorithm=solvers.linear_cfr(), num_iterations=6
+    )
+  return made, lines, [places for _, places in rounded], found
+
+
+def test_rivers_at_once_are_as_exploitable_on_their_trees(rivers):
+  made, lines, places, found = rivers
+  for k, game in enumerate(made):
+    own, columns = lines[k]
+    assert own.streets[0].width(0) < game.num_infostates
+    assert columns.sentence().startswith("Cards of a rank in suits without a flush are alike")
+    policy = [np.asarray(rows[k])[:, places[k][0][0]] for rows in found.average_policy]
+    with jax.enable_x64(True):
+      tree = games.build_public_tree(game)
+      exact = solvers.exploitability(tree, expand_policy(own, columns, policy, tree))
+    assert float(found.exploitability[k]) == pytest.approx(float(exact), abs=1e-9)
+
+
+def test_ranges_that_tell_cards_apart_are_not_merged(rivers):
+  game = rivers[0][0]
+  beliefs = game.prior().copy()
+  assert alike_on_river(game, beliefs) is not None
+  beliefs[0, game.infostate("KdKc")] *= 1.01
+  assert alike_on_river(game, beliefs / beliefs.sum(axis=1, keepdims=True)) is None
+
+
+def test_cards_that_may_flush_merged_would_be_found(rivers, monkeypatch):
+  game = rivers[0][1]  # three diamonds lie there
+  monkeypatch.setattr(symmetry, "card_groups", lambda game: np.arange(24) // 4 * 4)
+  with jax.enable_x64(True):
+    lines, columns = make_lines(game)
+    found = solvers.solve_lines([lines], algorithm=solvers.linear_cfr(), num_iterations=6)
+    tree = games.build_public_tree(game)
+    policy = expand_policy(lines, columns, [x[0] for x in found.average_policy], tree)
+    exact = float(solvers.exploitability(tree, policy))
+  assert abs(float(found.exploitability[0]) - exact) > 1e-3
+
+
+def test_spots_at_once_have_one_shape(rivers):
+  with pytest.raises(ValueError, match="spots=3 of 2 shapes must be at least one"):
+    solvers.solve_lines([x for x, _ in rivers[1]], algorithm=solvers.linear_cfr(), num_iterations=2)
 
 
 def sums_over_pairs(lines, columns, reach, player, board):

@@ -22,7 +22,7 @@ from games.poker.lines.boards import (
   moved_hands,
   parent_columns,
 )
-from games.poker.lines.symmetry import say_permutations, suit_permutations
+from games.poker.lines.symmetry import alike_on_river, say_permutations, suit_permutations
 
 Array = Any
 _STATIC = {"static": True}
@@ -106,6 +106,8 @@ class LineMap:
     moved: `[G, H]` the hand that each hand becomes.
     nodes: the lines of each level.
     boards: of each round.
+    merged: whether hands are merged that cards in suits without a flush take to each other, on a
+      river; then `moved` holds each hand and the first of those.
     dead: `[B, H]` for each round, whether a hand holds a card that was dealt.
     classes: each player's on each round.
   """
@@ -115,11 +117,14 @@ class LineMap:
   moved: np.ndarray
   nodes: tuple[LineNodes, ...]
   boards: tuple[Boards, ...]
+  merged: bool
   dead: tuple[np.ndarray, ...]
   classes: tuple[tuple[Classes, Classes], ...]
 
   def sentence(self) -> str:
     """Says which suits are alike."""
+    if self.merged:
+      return "Cards of a rank in suits without a flush are alike: of hands of such there is one."
     return say_permutations(self.game, self.permutations)
 
 
@@ -180,8 +185,14 @@ def make_lines(
   rows = np.asarray(game.prior() if beliefs is None else beliefs, float)
   check_rows("beliefs", rows, (2, game.num_infostates), "(P, H)")
   shapes, nodes = betting_lines(game)
-  permutations = suit_permutations(game, rows) if permutations is None else permutations
-  moved = moved_hands(game, permutations)
+  alike = alike_on_river(game, rows) if permutations is None else None
+  if alike is not None:
+    # No deal asks which cards these hands become.
+    permutations = np.tile(np.arange(game.deck.num_cards), (2, 1))
+    moved = np.stack([np.arange(game.num_infostates), alike])
+  else:
+    permutations = suit_permutations(game, rows) if permutations is None else permutations
+    moved = moved_hands(game, permutations)
   boards = enumerate_boards(game, permutations)
   streets: list[Street] = []
   classes: list[tuple[Classes, Classes]] = []
@@ -208,7 +219,9 @@ def make_lines(
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
   dead = tuple(shares_card(own.cards, game.hole_cards) for own in boards)
-  return lines, LineMap(game, permutations, moved, nodes, tuple(boards), dead, tuple(classes))
+  return lines, LineMap(
+    game, permutations, moved, nodes, tuple(boards), alike is not None, dead, tuple(classes)
+  )
 
 
 def _street(game, rows, boards, classes, before, moved, strengths) -> Street:

@@ -1,6 +1,7 @@
 """Lines with numbers of hands and boards rounded up, so that spots of a kind share a program."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,12 @@ def bucket(number: int) -> int:
   return -(-number // step) * step
 
 
-def round_up(lines: Lines) -> tuple[Lines, Columns]:
+def round_up(lines: Lines, to: Callable[[int], int] = bucket) -> tuple[Lines, Columns]:
   """Fills up hands and boards with some that nobody holds; a few per cent more columns.
+
+  Args:
+    lines: from `make_lines`.
+    to: what numbers of hands are rounded to.
 
   Returns:
     The lines, and for each round and player the column there of each column `[W]`.
@@ -27,7 +32,7 @@ def round_up(lines: Lines) -> tuple[Lines, Columns]:
   totals: list[int] = []
   for street in lines.streets:
     sizes = [
-      (bucket(group.boards), [bucket(group.width(p)) for p in (0, 1)]) for group in street.groups
+      (bucket(group.boards), [to(group.width(p)) for p in (0, 1)]) for group in street.groups
     ]
     if not streets:
       sizes = [(1, widths) for _, widths in sizes]
