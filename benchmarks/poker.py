@@ -3,6 +3,7 @@
   python -m benchmarks.poker update    time of one player's update on the ReBeL paper's board
   python -m benchmarks.poker rivers    rivers of random boards, pots and beliefs, solved in a batch
   python -m benchmarks.poker ranges    updates of ranges of 167 and 250 hands, on trees and as lines
+  python -m benchmarks.poker flop      a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
   python -m benchmarks.poker resolves  re-solves of a river by gadgets, against solves without
 
 An iteration is one player's update. Prints JSON lines. With `--suits merged` hands that suits
@@ -33,8 +34,10 @@ from games.poker import (
   TurnEndgame,
   in_units,
 )
-from games.poker.lines import Lines, make_lines
+from games.poker.lines import Lines, make_lines, round_up
 from rebel_jax import flags
+from rebel_jax.devices import compile_cache
+from rebel_jax.spots import spot
 
 BETS = {"teh": TEH, "teh_one_bet": dataclasses.replace(TEH, max_raises=1)}
 Suits = Literal["merged", "apart"]
@@ -44,14 +47,16 @@ Suits = Literal["merged", "apart"]
 class Options:
   """Time hold'em."""
 
-  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "resolves"]]
+  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop", "resolves"]]
   """What to time."""
   bets: str = "teh"
   """The bets of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round."""
   suits: Suits = "apart"
-  """Whether update merges suits that cannot make a flush."""
+  """Whether update merges suits that cannot make a flush; so do rivers, of all hands equally."""
   iterations: int | None = None
   """Updates of a solve; None for 20 of update and ranges, 256 of rivers and 64 of resolves."""
+  tables: Literal["none", "float16", "int16"] = "none"
+  """How a flop's sums are kept: in 32 bits, or in 16."""
   number: int = 1024
   """How many rivers, or re-solves."""
 
@@ -182,6 +187,47 @@ def random_rivers(number: int, seed: int = 0) -> tuple[list[Holdem], np.ndarray]
   return made, np.stack(beliefs)
 
 
+def merged_rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
+  """Solves `number` rivers of all hands equally often as lines, hands that are alike merged."""
+  made, _ = random_rivers(number)
+  start = time.perf_counter()
+  shapes: dict[Any, list[int]] = {}
+  lines = [round_up(make_lines(game)[0], lambda n: -(-n // 16) * 16)[0] for game in made]
+  for i, own in enumerate(lines):
+    shape = jax.tree.structure(own), *(x.shape for x in jax.tree.leaves(own))
+    shapes.setdefault(shape, []).append(i)
+  building = time.perf_counter() - start
+
+  def solve():
+    return [
+      solvers.solve_lines(
+        [lines[i] for i in rows], algorithm=solvers.discounted_cfr(), num_iterations=iterations
+      )
+      for rows in shapes.values()
+    ]
+
+  time_taken = timing.time_calls(solve, repeats=2)
+  of_cores = time.process_time()
+  gaps = np.concatenate([np.asarray(found.exploitability) for found in solve()])
+  of_cores = time.process_time() - of_cores
+  pots = np.array([made[i].rules.pot for rows in shapes.values() for i in rows])
+  return row(
+    "rivers",
+    suits="merged",
+    rivers=number,
+    shapes=len(shapes),
+    classes=sorted({x.streets[0].width(0) for x in lines}),
+    iterations=iterations,
+    rivers_per_second=timing.significant(number / time_taken.fastest),
+    rivers_per_processor_second=timing.significant(number / of_cores),
+    build_seconds=timing.significant(building, 3),
+    compile_seconds=timing.significant(time_taken.compile_seconds, 3),
+    measured=number,
+    pot_median=timing.significant(float(np.median(gaps / pots))),
+    pot_worst=timing.significant(float((gaps / pots).max())),
+  )
+
+
 def rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
   """Solves `number` rivers in one batch and measures how well each is solved."""
   made, beliefs = random_rivers(number)
@@ -228,6 +274,50 @@ def rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
   )
 
 
+FLOP = spot.Spot(
+  board="Td9d6h",
+  oop="22-JJ,A2s-ATs,AJs,KTs+,QTs+,J9s+,T9s,98s,87s,76s,65s,54s,AJo,KQo,AQ,KJo",
+  ip="22+,A2s+,K9s+,Q9s+,J9s+,T8s+,97s+,87s,76s,65s,54s,ATo+,KTo+,QJo,QTo",
+  pot=200,
+  stack=900,
+  bets="66% / -",
+)
+
+
+def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5) -> dict[str, Any]:
+  """Solves a flop by DCFR to a target in percent of the pot; memory is the process's."""
+  game = made.game()
+  before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+  lines, columns = make_lines(game)
+  start, of_cores = time.perf_counter(), time.process_time()
+  looks: list[float] = []
+  found = solvers.solve_to(
+    lines,
+    algorithm=solvers.discounted_cfr(),
+    target=target / 100 * made.pot,
+    max_iterations=2_000,
+    tables=tables,
+    progress=lambda _: looks.append(time.process_time()),
+  )
+  seconds, of_cores = time.perf_counter() - start, time.process_time() - of_cores
+  number = found.iterations - 32  # the first look compiles
+  return row(
+    "flop",
+    tables=tables,
+    lines=lines.num_nodes,
+    boards=len(columns.boards[-1].cards),
+    hands=[int(x) for x in (game.prior() > 0).sum(axis=1)],
+    iterations=found.iterations,
+    percent_of_pot=timing.significant(100 * found.exploitability / made.pot),
+    seconds=timing.significant(seconds, 3),
+    processor_seconds=timing.significant(of_cores, 3),
+    processor_milliseconds_per_update=timing.significant(
+      1000 * (looks[-1] - looks[0]) / max(number, 1)
+    ),
+    gigabytes_before=timing.significant(before, 3),
+  )
+
+
 def resolves(number: int = 1024, iterations: int = 64) -> dict[str, Any]:
   """Times a batch of re-solves of a river with gadgets and without, in turn."""
   game = RiverEndgame(board="9hTdQsKhKd", ranks="9TJQKA", suits="shd", bets=(0.5, 1.0))
@@ -261,10 +351,14 @@ def main(options: Options) -> None:
     timing.say(update(options.bets, options.iterations or 20, options.suits))
   elif options.part == "ranges":
     timing.say(ranges(options.bets, options.iterations or 20))
+  elif options.part == "flop":
+    compile_cache.enable()
+    timing.say(flop(None if options.tables == "none" else options.tables))
   elif options.part == "resolves":
     timing.say(resolves(options.number, options.iterations or 64))
   else:
-    timing.say(rivers(options.number, options.iterations or 256))
+    solve = merged_rivers if options.suits == "merged" else rivers
+    timing.say(solve(options.number, options.iterations or 256))
 
 
 if __name__ == "__main__":

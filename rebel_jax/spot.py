@@ -17,8 +17,9 @@ from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
+from rebel_jax.spots import report as board_report
 from rebel_jax.spots import size
-from rebel_jax.spots.solved import SolvedSpot, load, solve
+from rebel_jax.spots.solved import Node, SolvedSpot, load, solve
 from rebel_jax.spots.spot import PLAYERS, Spot
 from rebel_jax.spots.tables import HandTable, hand_table
 
@@ -31,10 +32,12 @@ _TEXT = allowed.optional(allowed.text("TEXT"))
 class Options:
   """Solve a spot of no-limit hold'em between two players, and show the strategy.
 
-  The player out of position (OOP) acts first on every street. There is no rake.
+  The player out of position (OOP) acts first on every street.
 
   Attributes:
-    board: The board, four or five cards such as Td9d6hQc; three if the tree fits in memory.
+    boards: Boards instead of one, such as "Td9d6h,AsKd2c", or a file of one a line: prints EV,
+      equity and the first moves on each, and means by texture.
+    board: The board, three to five cards such as Td9d6hQc.
     oop: Range of the player out of position, such as QQ+,AKs,A5s-A2s,T9o:0.5.
     ip: Range of the player in position.
     pot: Chips in the pot.
@@ -43,8 +46,12 @@ class Options:
       all-in, - for none; | separates streets.
     oop_bets: Sizes of the player out of position, if they are others.
     ip_bets: Sizes of the player in position, if they are others.
+    donk_bets: Sizes of a first bet into who bet last on the street before, with | between streets
+      after the first; - for none.
     near_all_in: Bets of at least this percentage of the chips left become all-in.
     min_bet: The smallest bet, in chips.
+    rake: Percentage of every pot that the house takes.
+    rake_cap: The most that it takes, in chips.
     target: Stop when the strategy can be exploited by no more than this percentage of the pot.
     max_iterations: Stop after so many updates of one player in any case.
     memory: GB that the solve may take; None for three quarters of the machine's.
@@ -55,6 +62,7 @@ class Options:
     load: File that --output wrote, shown without solving.
   """
 
+  boards: Annotated[str | None, _TEXT] = None
   board: Annotated[str | None, _TEXT] = None
   oop: Annotated[str | None, _TEXT] = None
   ip: Annotated[str | None, _TEXT] = None
@@ -63,8 +71,11 @@ class Options:
   bets: Annotated[str, allowed.text("SIZES")] = "33%,75%,a / 2.5x,a"
   oop_bets: Annotated[str | None, _TEXT] = None
   ip_bets: Annotated[str | None, _TEXT] = None
+  donk_bets: Annotated[str | None, _TEXT] = None
   near_all_in: Annotated[float | None, allowed.optional(allowed.number(100))] = None
   min_bet: Annotated[int, allowed.integer(1)] = 1
+  rake: Annotated[float, allowed.number(50, zero=True)] = 0.0
+  rake_cap: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
   target: Annotated[float, allowed.number(100)] = 0.5
   max_iterations: Annotated[int, allowed.iterations()] = 10_000
   memory: Annotated[float | None, allowed.optional(allowed.number())] = None
@@ -83,13 +94,9 @@ def find(options: Options, display: Display) -> SolvedSpot:
   """
   if options.load is not None:
     return load(options.load)
-  for name in ("board", "oop", "ip", "pot", "stack"):
-    if getattr(options, name) is None:
-      raise ConfigError(f"{name}=None must be given, unless --load names a solved spot")
-  fields = {f.name for f in dataclasses.fields(Spot)}
-  spot = Spot(**{k: v for k, v in vars(options).items() if k in fields})
+  spot = spot_of(options)
   game = spot.game()
-  nodes, _ = size.check_fits(game, options.memory)
+  fits = size.check_fits(game, options.memory)
   first: list[float] = []
 
   def progress(iterations: int, percent: float) -> None:
@@ -100,28 +107,75 @@ def find(options: Options, display: Display) -> SolvedSpot:
     display.show("solving", done, said)
 
   with display:
-    display.show("compiling", 0.0, f"{nodes:,} nodes")
+    display.show("compiling", 0.0, fits.sentence())
     return solve(
       spot, target=options.target, max_iterations=options.max_iterations, progress=progress
     )
 
 
-def report(solved: SolvedSpot, node: int, *, hands: bool = False) -> str:
+def spot_of(options: Options) -> Spot:
+  """Returns the spot that the options name.
+
+  Raises:
+    ConfigError: one of them is missing.
+  """
+  for name in ("board", "oop", "ip", "pot", "stack"):
+    if getattr(options, name) is None:
+      raise ConfigError(f"{name}=None must be given, unless --load names a solved spot")
+  fields = {f.name for f in dataclasses.fields(Spot)}
+  return Spot(**{k: v for k, v in vars(options).items() if k in fields})
+
+
+def report_boards(options: Options, display: Display) -> str:
+  """Returns a table of the spot on all boards as text.
+
+  Raises:
+    ConfigError: an option is not allowed, or belongs to one board.
+  """
+  for name in ("board", "load", "output", "picture"):
+    if getattr(options, name) is not None:
+      raise ConfigError(f"{name}={getattr(options, name)!r} is for one board, not for --boards")
+  if options.node or options.hands:
+    raise ConfigError("node and hands are for one board, not for --boards")
+  boards = board_report.read_boards(options.boards or "")
+  spot = spot_of(dataclasses.replace(options, board=boards[0]))
+  for board in boards:  # what is not allowed is refused before anything is solved
+    size.check_fits(dataclasses.replace(spot, board=board).game(), options.memory)
+
+  def progress(number: int, board: str, percent: float) -> None:
+    said = f"{number} of {len(boards)} boards, {board} exploitable by {percent:.2f}% of the pot"
+    display.show("solving", number / len(boards), said)
+
+  with display:
+    display.show("compiling", 0.0, f"{len(boards)} boards")
+    rows = list(
+      board_report.solve_boards(
+        spot,
+        boards,
+        target=options.target,
+        max_iterations=options.max_iterations,
+        progress=progress,
+      )
+    )
+  worst = max(row.percent for row in rows)
+  head = f"solved to {worst:.2f}% of the pot or better on each of {len(rows)} boards"
+  return f"{head}\n{board_report.summary(rows, spot.pot)}"
+
+
+def report(solved: SolvedSpot, node: Node = (), *, hands: bool = False) -> str:
   """Returns the strategy and the values at a node as text."""
   game, table = solved.game, hand_table(solved, node)
-  state = np.asarray(solved.tree.state)[node]
+  state, mover = solved.state(node), solved.mover(node)
   pot = int(state[2] + state[3]) + game.rules.dead
-  mover = int(np.asarray(solved.tree.kind)[node])
-  history = solved.tree.history(node)
   lines = [
-    game.situation(history),
+    game.situation(node),
     f"solved to {solved.percent:.2f}% of the pot in {solved.iterations:,} iterations",
-    *([solved.symmetry] if solved.symmetry else []),
+    solved.symmetry,
   ]
   moves = list(solved.children(node))
   if mover in (0, 1):
-    lines += [f"{PLAYERS[mover]} to act", grid_of(solved, node).text()]
-  values, equities = (_mean(table, x) for x in (table.ev, table.equity))
+    lines += [f"{PLAYERS[mover]} to act", grid_of(solved, node, table).text()]
+  values, equities = (table.mean(x) for x in (table.ev, table.equity))
   for p, name in enumerate(PLAYERS):
     share = 100 * values[p] / pot
     lines.append(
@@ -136,25 +190,18 @@ def report(solved: SolvedSpot, node: int, *, hands: bool = False) -> str:
   return "\n".join(lines)
 
 
-def _mean(table: HandTable, values: np.ndarray) -> np.ndarray:
-  joint = table.reach * table.mass
-  total = joint.sum(axis=1)
-  return np.where(joint > 0, joint * values, 0).sum(axis=1) / np.where(total > 0, total, 1)
-
-
-def grid_of(solved: SolvedSpot, node: int) -> range_grids.RangeGrid:
+def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.RangeGrid:
   """Returns the range grid of the player to move, with moves named as on the command line.
 
   Raises:
     ConfigError: nobody moves there, or the player never comes there.
   """
-  try:
-    grid = range_grids.range_grid(
-      solved.game, solved.tree, solved.policy, node, beliefs=solved.beliefs
-    )
-  except ValueError as error:
-    raise ConfigError(f"node={solved.line(node)!r} has no strategy: {error}") from None
-  return dataclasses.replace(grid, moves=tuple(solved.children(node)))
+  mover = solved.mover(node)
+  if mover not in (0, 1) or not table.reach[mover].any():
+    why = "nobody acts there" if mover not in (0, 1) else f"{PLAYERS[mover]} never comes there"
+    raise ConfigError(f"node={solved.line(node)!r} has no strategy: {why}")
+  moves = tuple(solved.children(node))
+  return range_grids.make_range_grid(solved.game, table.reach[mover], table.frequency, moves)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -164,12 +211,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
     groups.check(options)
     compile_cache.enable()
+    if options.boards is not None:
+      print(report_boards(options, Display(stderr=True)))
+      return 0
     solved = find(options, Display(stderr=True))
     node = solved.find(options.node)
     text = report(solved, node, hands=options.hands)
     if options.picture is not None:
       try:
-        range_grids.plot_range_grid(grid_of(solved, node), options.picture, title=options.node)
+        range_grids.plot_range_grid(
+          grid_of(solved, node, hand_table(solved, node)), options.picture, title=options.node
+        )
       except (OSError, ValueError, ImportError) as error:
         raise ConfigError(f"picture={options.picture!r} cannot be drawn: {error}") from None
     if options.output is not None:

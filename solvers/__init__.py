@@ -68,6 +68,7 @@ from solvers.resolving.off_tree import Widened, answer_bet
 from solvers.resolving.refine import refine
 from solvers.solve import Solution, solve
 from solvers.solve_batch import default_batch_size, solve_batch
+from solvers.solve_lines import LinesSolution, solve_lines
 from solvers.solve_to import SolvedTo, solve_to
 from solvers.sweeps.constraints import Alternatives, Lock
 from solvers.sweeps.masked import NodeInfo, node_info
@@ -97,6 +98,7 @@ __all__ = [
   "LBRValue",
   "LeafQuery",
   "LeafValues",
+  "LinesSolution",
   "Lock",
   "Maxmargin",
   "NodeInfo",
@@ -156,6 +158,7 @@ __all__ = [
   "solve",
   "solve_affine",
   "solve_batch",
+  "solve_lines",
   "solve_to",
   "transfer_weight",
   "vanilla_cfr",

@@ -5,14 +5,18 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.by_boards import ByBoards
+from solvers.algorithms.cfr import CFR
 from solvers.metrics.best_response import response_values
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
+from solvers.sweeps.lines.parts import join_parts, make_parted_problem
 from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
@@ -42,6 +46,7 @@ def solve_to(
   max_iterations: int,
   beliefs: Array | None = None,
   progress: Callable[[SolvedTo], None] | None = None,
+  tables: str | None = None,
 ) -> SolvedTo:
   """Approximates an equilibrium until its exploitability is at most `target`.
 
@@ -56,7 +61,10 @@ def solve_to(
     target: exploitability to stop at, in the game's units, at least 0.
     max_iterations: to stop at in any case, an even number.
     beliefs: `[P, H]` at the root; None for the tree's prior.
-    progress: called after each look.
+    progress: called after each look; `average_policy` is None where the last round of lines is
+      solved board by board, as CFR solves those of more than one round.
+    tables: of such lines: `float16` or `int16` to keep sums of the last round in 16
+      bits, with a scale for each line and board; None for the lines' own type.
 
   Returns:
     The policy of the last look.
@@ -80,23 +88,64 @@ def solve_to(
   if progress is not None and not callable(progress):
     raise TypeError(f"progress={progress!r} must be a function of a SolvedTo, or None")
   if isinstance(tree, Lines):
-    go_on = _programs[Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN]
-  else:
+    compiled = Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
+    if isinstance(algorithm, CFR) and algorithm.alternating and len(tree.streets) > 1:
+      return _by_boards(tree, ByBoards(algorithm, tables), target, most, progress, compiled)
+    go_on = _programs[compiled]
+  if tables is not None:
+    raise ValueError(
+      f"tables={tables!r} are for CFR with turns on lines of more than one round of betting"
+    )
+  if not isinstance(tree, Lines):
     if beliefs is not None:
       validation.check_beliefs(tree, beliefs)
     beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
     go_on = _programs[work_of_solving(tree, None, beliefs)]
   tree = jax.tree.map(jnp.asarray, tree)
-  state, done = _begin(tree, algorithm, beliefs), 0
+  state = _begin(tree, algorithm, beliefs)
+
+  def run(number: int) -> tuple[Any, Any]:
+    nonlocal state
+    state, policy, gap = go_on(tree, algorithm, number, beliefs, state)
+    return policy, gap
+
+  return _until(run, target, most, progress)
+
+
+def _until(run: Callable[[int], tuple[Any, Any]], target: float, most: int, progress) -> SolvedTo:
+  """Calls `run` with numbers of iterations until the exploitability that it returns will do."""
+  done = 0
   while True:
     number = min(max(_FIRST, done // 8 * 2), most - done)
-    state, policy, gap = go_on(tree, algorithm, number, beliefs, state)
+    policy, gap = run(number)
     done += number
     found = SolvedTo(policy, done, float(gap))
     if progress is not None:
       progress(found)
     if found.exploitability <= target or done >= most:
       return found
+
+
+def _by_boards(
+  lines: Lines, algorithm: ByBoards, target: float, most: int, progress, compiled: Work
+) -> SolvedTo:
+  """Solves lines whose last round is visited a few boards at a time."""
+  problem, state = _begin_boards[compiled](lines, algorithm)
+
+  def run(number: int) -> tuple[None, Any]:
+    nonlocal state
+    state, gap = _run_boards[compiled](problem, algorithm, number, state)
+    return None, gap
+
+  found = _until(run, target, most, progress)
+  average, state = state.average, state._replace(average=())
+  read = _policy_of_boards if algorithm.tables is None else _policy_of_packed
+  top, below = read[compiled](problem, algorithm, average, state)
+  del state, average
+  width = lines.streets[-1].width(0)
+  deal = np.broadcast_to(np.ones(1, lines.dtype), (problem.num_rows, width))
+  policy = (*map(np.asarray, top), deal, *join_parts(problem, below))
+  return found._replace(average_policy=policy)
 
 
 def _start(tree, algorithm, beliefs):
@@ -121,5 +170,25 @@ def _run(tree, algorithm, number, beliefs, state):
   return state, join_levels(average), worth.sum() / 2
 
 
+def _start_boards(lines, algorithm):
+  problem = make_parted_problem(lines)
+  return problem, algorithm.init(problem)
+
+
+def _go_on_boards(problem, algorithm, number, state):
+  state = loop.run(problem, algorithm, None, number, state=state).state
+  return state, algorithm.exploitability(problem, state)
+
+
+def _read_boards(problem, algorithm, average, state):
+  return algorithm.average_policy(problem, state._replace(average=average))
+
+
 _begin = jax.jit(_start, static_argnames="algorithm")
 _programs = jit_for_each(_run, static_argnames="algorithm")
+_begin_boards = jit_for_each(_start_boards, static_argnames="algorithm")
+_run_boards = jit_for_each(_go_on_boards, static_argnames="algorithm", donate_argnames="state")
+_policy_of_boards = jit_for_each(
+  _read_boards, static_argnames="algorithm", donate_argnames="average"
+)
+_policy_of_packed = jit_for_each(_read_boards, static_argnames="algorithm")

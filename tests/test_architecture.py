@@ -24,6 +24,7 @@ ROOMS = {
     "parameters",
     "solve",
     "solve_to",
+    "solve_lines",
     "warm_start_length",
     "exact_leaf_values",
     "solve_batch",

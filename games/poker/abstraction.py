@@ -14,7 +14,15 @@ import numpy as np
 from games.arrays import Rows, lookup
 from games.poker import betting
 from games.poker.betting import Betting
-from games.poker.notation.bets import ALL_IN, Geometric, Size, Sizes, Times, parse_sizes
+from games.poker.notation.bets import (
+  ALL_IN,
+  Geometric,
+  Size,
+  Sizes,
+  Times,
+  parse_donk,
+  parse_sizes,
+)
 
 _MAX_FRACTION = 1000
 _POT, _TIMES, _GEOMETRIC, _ALL_IN = range(1, 5)  # kinds of sizes; 0 is none
@@ -39,6 +47,9 @@ class BetSizes:
     all_in_after: raises in a round after which all-in is the only raise; None for any number.
     near_all_in: bets of at least this share of the player's chips become all-in; None for none.
     second: player 1's `fractions`; None if they are the same.
+    donk: for each round after the first, the sizes of who acts first into a player who bet last on
+      the round before, the last entry for what follows; none for no bet. None if these are as
+      others.
 
   Raises:
     ValueError: a fraction is not a number from 0.001 to 1000, or there is no bet at all.
@@ -50,10 +61,13 @@ class BetSizes:
   all_in_after: int | None = None
   near_all_in: float | None = None
   second: Sizes | None = None
+  donk: tuple[tuple[Size, ...], ...] | None = None
 
   def __post_init__(self):
     for rounds in self._players:
       _check_sizes(rounds)
+    if self.donk is not None:
+      _check_sizes((self.donk,))
     limit, near = self.max_raises, self.near_all_in
     for name in ("max_raises", "all_in_after"):
       most = getattr(self, name)
@@ -70,7 +84,9 @@ class BetSizes:
       )
 
   @classmethod
-  def parse(cls, text: str, second: str | None = None, *, rounds: int = 1) -> "BetSizes":
+  def parse(
+    cls, text: str, second: str | None = None, *, rounds: int = 1, donk: str | None = None
+  ) -> "BetSizes":
     """Reads sizes such as `33%,75%,a / 2.5x,a`: first bets, then raises.
 
     Args:
@@ -80,13 +96,16 @@ class BetSizes:
         raises, `|` between rounds; what stands last holds for what follows.
       second: player 1's sizes; None if they are the same.
       rounds: rounds of betting that the game has.
+      donk: sizes of donk bets for each round after the first, as of first bets; None if these are
+        as others.
 
     Raises:
       ValueError: a size is not understood, or a round has no bet at all.
     """
     sizes = [None if x is None else parse_sizes(x, rounds) for x in (text, second)]
     assert sizes[0] is not None
-    return cls(sizes[0], all_in=False, second=sizes[1])
+    leads = None if donk is None else parse_donk(donk, rounds)
+    return cls(sizes[0], all_in=False, second=sizes[1], donk=leads)
 
   @property
   def _players(self) -> list[Sizes]:
@@ -95,8 +114,8 @@ class BetSizes:
   @property
   def num_slots(self) -> int:
     """How many sizes the longest list holds."""
-    lists = (sizes for rounds in self._players for counts in rounds for sizes in counts)
-    return max(map(len, lists), default=0)
+    lists = [sizes for rounds in self._players for counts in rounds for sizes in counts]
+    return max(map(len, [*lists, *(self.donk or ())]), default=0)
 
   @functools.cached_property
   def _table(self) -> tuple[np.ndarray, np.ndarray]:
@@ -115,6 +134,16 @@ class BetSizes:
       sizes = counts[min(count, len(counts) - 1)] if counts else ()
       for slot, size in enumerate(sizes):
         kinds[player, row, count, slot], amounts[player, row, count, slot] = _kind_of(size)
+    return kinds, amounts
+
+  @functools.cached_property
+  def _donk_table(self) -> tuple[np.ndarray, np.ndarray]:
+    """As `_table`, `[rounds after the first, num_slots]`."""
+    kinds = np.zeros((max(1, len(self.donk or ())), self.num_slots), int)
+    amounts = np.zeros_like(kinds)
+    for row, sizes in enumerate(self.donk or ()):
+      for slot, size in enumerate(sizes):
+        kinds[row, slot], amounts[row, slot] = _kind_of(size)
     return kinds, amounts
 
   @property
@@ -174,11 +203,20 @@ class BetSizes:
       first = ((key[0] * rounds + key[1]) * raises + key[2]) * self.num_slots
       places = first[:, None] + xp.arange(self.num_slots)
       sizes = xp.where(kinds == _POT, xp.take_along_axis(fractions, places, axis=1), sizes)
+    used, geometric = np.unique(all_kinds), all_amounts[all_kinds == _GEOMETRIC]
+    if self.donk is not None:
+      leads, (of_kind, of_amount) = rules.leads(states), self._donk_table
+      row = xp.clip(states[:, betting.ROUND] - 1, 0, len(of_kind) - 1)
+      kinds = xp.where(leads[:, None], lookup(of_kind, row), kinds)
+      sizes = xp.where(leads[:, None], lookup(of_amount, row), sizes)
+      may &= ~leads | lookup(of_kind.any(axis=1), row)
+      used = np.union1d(used, of_kind)
+      geometric = np.union1d(geometric, of_amount[of_kind == _GEOMETRIC])
     # More than this many times 1000 chips are all-in, and their product need not fit.
     reach = stack[:, None] // xp.maximum(sizes, 1) + 1
     if self.all_in_after is not None:
       kinds = xp.where(states[:, betting.RAISES, None] < self.all_in_after, kinds, 0)
-    least, used = rules.least_raise(states), np.unique(all_kinds)
+    least = rules.least_raise(states)
     amounts: list[Any] = []
     for slot in range(self.num_slots):
       size, most, kind = sizes[:, slot], reach[:, slot], kinds[:, slot]
@@ -192,7 +230,7 @@ class BetSizes:
         multiple = states[:, betting.START] + _product(faced // 1000, faced % 1000, size, most)
         to = xp.where(kind == _TIMES, multiple, to)
       if _GEOMETRIC in used:
-        for bets in np.unique(all_amounts[all_kinds == _GEOMETRIC]).tolist():
+        for bets in np.unique(geometric).tolist():
           grown = lookup(_geometric(rules.stack, rules.dead, bets), rules.highest(states))
           to = xp.where((kind == _GEOMETRIC) & (size == bets), grown, to)
       to = self._rounded_up(states, xp.clip(to, least, stack))

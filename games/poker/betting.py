@@ -24,10 +24,11 @@ class Betting:
   """The rules of betting (ReBeL, appendix C.1).
 
   A state is a row of `NUM_COLUMNS` integers: the round, who acts, the chips that each player has
-  put in since the hand began, the size of the last raise of the round, how many raises and actions
-  it has had, whether betting goes on, someone folded, or the round is closed, the chips that each
-  player had put in when the round began, and the stack, the chips that can be lost: rules read it
-  there, so that hands with other stacks start from another state.
+  put in since the hand began, the size of the last raise of the round (before there is one: 0, or
+  -1 or -2 if player 0 or 1 bet last on the round before and `tells_bettor`), how many raises and
+  actions it has had, whether betting goes on, someone folded, or the round is closed, the chips
+  that each player had put in when the round began, and the stack, the chips that can be lost: rules
+  read it there, so that hands with other stacks start from another state.
 
   The first bet of a round is at least the big blind, a raise at least the last one; all one's
   chips may always go in. No one bets more than the smaller stack. A round closes when both have
@@ -41,9 +42,15 @@ class Betting:
     first_to_act: player who acts first in each round; the last entry holds for later rounds.
     dead: chips in the pot that neither has paid, such as the odd chip of a pot, or blinds of
       players who folded. Half of them count as each player's: who wins the pot wins the other half.
+    tells_bettor: whether states remember who bet last on the round before. Hold'em sets it where
+      sizes depend on that (`BetSizes.donk`).
+    rake: share of every pot that the house takes; what is left is won or split. Trees are of games
+      of zero sum and refuse it; lines of betting (`games.poker.lines`) do not.
+    rake_cap: the most chips that it takes; None for any number.
 
   Raises:
-    ValueError: a number of chips is not a whole number, negative, or more than there are.
+    ValueError: the rake is no share, or a number of chips is not a whole number, negative, or more
+      than there are.
   """
 
   stacks: tuple[int, int] = (20_000, 20_000)
@@ -51,6 +58,9 @@ class Betting:
   big_blind: int = 100
   first_to_act: tuple[int, ...] = (0,)
   dead: int = 0
+  tells_bettor: bool = False
+  rake: float = 0.0
+  rake_cap: int | None = None
 
   def __post_init__(self):
     for field in ("stacks", "paid"):
@@ -61,6 +71,10 @@ class Betting:
         check_chips(field, chips, at_least=1 if field == "stacks" else 0)
     check_chips("big_blind", self.big_blind, at_least=1)
     check_chips("dead", self.dead, at_least=0)
+    if isinstance(self.rake, bool) or not 0 <= self.rake <= 0.5:
+      raise ValueError(f"rake={self.rake!r} must be a share of the pot from 0 to 0.5")
+    if self.rake_cap is not None:
+      check_chips("rake_cap", self.rake_cap, at_least=0)
     if max(self.paid) > self.stack:
       raise ValueError(
         f"paid={self.paid} is more than the smaller of stacks={self.stacks}; at most "
@@ -91,6 +105,35 @@ class Betting:
     if min(self.paid) == self.stack:
       state[STATUS] = CLOSED
     return state
+
+  def stakes(self, states: Rows) -> Rows:
+    """Returns what the end of a hand is worth to player 0 if it wins, rake left out: `[n]` chips.
+
+    Half of the pot without a bet that nobody called, negative where player 0 folded; in units of
+    `stack`, for states with another.
+    """
+    xp = states.__array_namespace__()
+    paid = xp.minimum(states[:, PAID_0], states[:, PAID_1])
+    paid = paid + self.dead / 2 if self.dead else paid
+    paid = paid * (self.stack / states[:, STACK].astype(float))
+    return xp.where(states[:, STATUS] == FOLDED_0, -paid, paid)
+
+  def raked(self, pots: np.ndarray) -> np.ndarray:
+    """Returns what the house takes of pots, in chips."""
+    most = np.inf if self.rake_cap is None else self.rake_cap
+    return np.minimum(self.rake * pots, most)
+
+  def check_zero_sum(self) -> None:
+    """Checks that no chips are taken.
+
+    Raises:
+      ValueError: there is a rake.
+    """
+    if self.rake:
+      raise ValueError(
+        f"rake={self.rake} makes a game that is not of zero sum, which trees must be; solve it as "
+        "lines of betting (games.poker.lines.make_lines)"
+      )
 
   def highest(self, states: Rows) -> Rows:
     """Returns the most that a player has put in: `[n]`; a call puts in as much."""
@@ -144,9 +187,17 @@ class Betting:
     both_in = (new[:, PAID_0] == stack) & (new[:, PAID_1] == stack)
     closes = (states[:, ACTED] > 0) | both_in
     forgotten = {x: xp.where(closes, 0, new[:, x]) for x in (LAST_RAISE, RAISES, ACTED, START)}
+    if self.tells_bettor:  # whoever does not call has bet last
+      told = closes & (states[:, RAISES] > 0)
+      forgotten[LAST_RAISE] = xp.where(told, states[:, ACTOR] - 2, forgotten[LAST_RAISE])
     status = xp.where(closes, CLOSED, new[:, STATUS])
     actor = xp.where(both_in, 0, new[:, ACTOR])
     return with_columns(new, forgotten | {STATUS: status, ACTOR: actor})
+
+  def leads(self, states: Rows) -> Rows:
+    """Says where the first to act in a round may bet into who bet last on the one before: `[n]`."""
+    other = states[:, ACTOR] - 2  # what the last raise is if the other player did
+    return (states[:, ACTED] == 0) & (states[:, RAISES] == 0) & (states[:, LAST_RAISE] == other)
 
   def raise_to(self, states: Rows, to: Any) -> Rows:
     """Returns the states after the actor bets or raises to `to` `[n]` chips in all."""
@@ -162,7 +213,8 @@ class Betting:
     actor = lookup(self.first_to_act, xp.minimum(started, len(self.first_to_act) - 1))
     status = xp.where(self.highest(states) == states[:, STACK], CLOSED, GOING_ON)
     new = {ROUND: started, ACTOR: actor, STATUS: status, START: self.highest(states)}
-    return with_columns(states, new | {LAST_RAISE: 0, RAISES: 0, ACTED: 0})
+    last = xp.minimum(states[:, LAST_RAISE], 0) if self.tells_bettor else 0
+    return with_columns(states, new | {LAST_RAISE: last, RAISES: 0, ACTED: 0})
 
   def _pay(self, states: Rows, to: Any) -> Rows:
     xp = states.__array_namespace__()

@@ -1,5 +1,6 @@
 """No-limit hold'em for two, from any point between rounds: whole games and endgames."""
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -79,7 +80,8 @@ class Holdem(Game):
     self.deck = Deck() if deck is None else deck
     self.board = whole_numbers("board", board)
     self.deals = whole_numbers("deals", deals)
-    self.rules = Betting() if rules is None else rules
+    rules = Betting() if rules is None else rules
+    self.rules = dataclasses.replace(rules, tells_bettor=bets.donk is not None)
     self.bets = bets
     self._added_bets = added_bets
     self.fresh = fresh
@@ -339,11 +341,8 @@ class Holdem(Game):
     return xp.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
 
   def payoff_scale(self, states):
-    xp = states.__array_namespace__()
-    paid = xp.minimum(states[:, betting.PAID_0], states[:, betting.PAID_1])
-    paid = paid + self.rules.dead / 2 if self.rules.dead else paid
-    paid = paid * (self.rules.stack / states[:, betting.STACK].astype(float))
-    return xp.where(states[:, betting.STATUS] == betting.FOLDED_0, -paid, paid)
+    self.rules.check_zero_sum()
+    return self.rules.stakes(states)
 
   def dealt(self, states: Rows) -> Rows:
     """Returns the cards dealt since the start, -1 for those to come: `[n, k]`."""

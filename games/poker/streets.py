@@ -263,6 +263,11 @@ class Streets:
       )
     if len(game.parameters()["added_bets"]):
       raise ValueError("bets added to one spot cannot be in subgames that are made on the device")
+    if game.bets.donk is not None:
+      raise ValueError(
+        f"donk={game.bets.donk!r} must be None for subgames that are made on the device, whose "
+        "shape depends on the round alone"
+      )
     decisions, most = 2, self.sized_raises
     for raises in reversed(range(most)):
       rounds = range(len(game.deals) + 1)

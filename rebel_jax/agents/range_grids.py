@@ -124,6 +124,15 @@ def range_grid(
   # Bets by size, after folding and calling.
   size = game.amounts(game.state_after(history)[None])[0]
   order = sorted(range(len(actions)), key=lambda i: size[actions[i] - 2] if actions[i] > 1 else -1)
+  rows = np.asarray(policy, float)[children[order]]
+  names = tuple(game.describe(history, actions[i]) for i in order)
+  return make_range_grid(game, weights, rows, names)
+
+
+def make_range_grid(
+  game: Holdem, weights: np.ndarray, rows: np.ndarray, moves: tuple[str, ...]
+) -> RangeGrid:
+  """Returns the grid of a player's range `[H]`, which sums to one, and its policy `[A, H]`."""
   row, column = cells(game.deck, game.hole_cards)
   ranks = len(game.deck.ranks)
 
@@ -133,10 +142,10 @@ def range_grid(
     return total
 
   reach = by_cell(weights)
-  played = np.stack([weights * np.asarray(policy, float)[children[i]] for i in order])
+  played = weights * np.asarray(rows, float)
   frequency = np.stack([by_cell(x) / np.where(reach > 0, reach, 1) for x in played])
   return RangeGrid(
-    moves=tuple(game.describe(history, actions[i]) for i in order),
+    moves=moves,
     reach=reach,
     frequency=frequency,
     summary=played.sum(axis=1),

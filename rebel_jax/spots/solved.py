@@ -1,72 +1,102 @@
-"""A solved spot: found by solving or in a file, and asked for any node of its tree."""
+"""A solved spot: found by solving or in a file, and asked for any decision."""
 
 import dataclasses
+import functools
 import json
 import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import games
 import solvers
-from games import CHANCE, PublicTree
+from games import CHANCE
 from games.poker import Holdem, betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
-from games.poker.lines import expand_policy, make_lines
+from games.poker.lines import Follower, LineMap, Lines, expand_policy, make_lines, round_up
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.spots.spot import Spot
 
-_FORMAT = 1
-_PAYS = 0.9  # of a tree's table: an entry of lines of betting costs a little more
+_FORMAT = 2
+Node = tuple[int, ...]  # public actions since the start
 
 
 @dataclasses.dataclass(frozen=True)
 class SolvedSpot:
   """A spot and the policy that was found for it.
 
+  A node is the public actions that lead to it, those of chance among them: `()` is the start.
+
   Attributes:
     spot: what was solved.
-    game, tree: its rules and its whole tree.
-    beliefs: `[P, H]` both ranges at the start.
-    policy: `[N, H]`, as `solvers.solve` returns it.
+    game: its rules, with the hands of both ranges as infostates.
+    lines, columns: its lines of betting, and what they stand for (`games.poker.lines`).
+    policy: `[n, W]` for each level of lines, as `solvers.solve_to` returns it.
     iterations: how many there were; one player's update is one.
     exploitability: in chips.
-    symmetry: a sentence that says which suits were found to be alike.
   """
 
   spot: Spot
   game: Holdem
-  tree: PublicTree
-  beliefs: np.ndarray
-  policy: np.ndarray
+  lines: Lines
+  columns: LineMap
+  policy: tuple[np.ndarray, ...]
   iterations: int
   exploitability: float
-  symmetry: str = ""
+
+  @property
+  def symmetry(self) -> str:
+    """A sentence that says which suits were found to be alike."""
+    return self.columns.sentence()
+
+  @property
+  def beliefs(self) -> np.ndarray:
+    """Both ranges at the start: `[P, H]`."""
+    return self.game.prior()
+
+  @functools.cached_property
+  def follower(self) -> Follower:
+    """Finds where nodes stand among the lines."""
+    return Follower(self.lines, self.columns)
+
+  def on_tree(self) -> tuple[games.PublicTree, np.ndarray]:
+    """Returns the whole tree, and the policy `[N, H]` on it. A flop's does not fit in memory."""
+    tree = games.build_public_tree(self.game)
+    return tree, expand_policy(self.lines, self.columns, self.policy, tree)
 
   @property
   def percent(self) -> float:
     """The exploitability in percent of the pot."""
     return 100 * self.exploitability / self.spot.pot
 
-  def children(self, node: int) -> dict[str, int]:
+  def state(self, node: Node) -> np.ndarray:
+    """Returns the public state at a node."""
+    return self.game.state_after(node)
+
+  def mover(self, node: Node) -> int:
+    """Returns who acts at a node: a player, chance or nobody (`games.TERMINAL`)."""
+    return int(self.game.actor(self.state(node)[None])[0])
+
+  def children(self, node: Node) -> dict[str, Node]:
     """Returns the nodes below one, by the names of the moves or cards that lead there.
 
     Moves are `fold`, `check`, `call`, `bet 66` and `raise 165`; chips are those that the player has
     put in since the round began. Bets come by size, after the others.
     """
-    tree = self.tree
-    below = np.flatnonzero(np.asarray(tree.parent) == node)
-    state = np.asarray(tree.state)[node]
+    state = self.state(node)
+    if self.mover(node) > CHANCE:
+      return {}
     amounts = self.game.amounts(state[None])[0]
-    named = {}
-    for child in below.tolist():
-      action = int(tree.action[child])
+    named: dict[str, tuple[int, int]] = {}
+    for action in np.flatnonzero(self.game.legal_actions(state[None])[0]).tolist():
       bet = FIRST_BET <= action < self.game.burn
       to = int(amounts[action - FIRST_BET]) if bet else -1
-      named[self._name(state, action, to)] = (to, action, child)
-    return {name: found[2] for name, found in sorted(named.items(), key=lambda item: item[1])}
+      named[self._name(state, action, to)] = (to, action)
+    ordered = sorted(named.items(), key=lambda item: item[1])
+    return {name: (*node, action) for name, (_, action) in ordered}
 
   def _name(self, state: np.ndarray, action: int, to: int) -> str:
     facing = bool(self.game.rules.may_fold(state[None])[0])
@@ -78,7 +108,7 @@ class SolvedSpot:
       return self.game.action_name(action).removeprefix("deal ")
     return f"{'raise' if facing else 'bet'} {to - int(state[betting.START])}"
 
-  def find(self, line: str) -> int:
+  def find(self, line: str) -> Node:
     """Returns the node after a line of play, such as `bet 66, call, 2c, check`.
 
     Args:
@@ -87,12 +117,12 @@ class SolvedSpot:
     Raises:
       ConfigError: a move or card is not there.
     """
-    node = self._past_burn(0)
+    node = self._past_burn(())
     for word in filter(None, (part.strip() for part in line.split(","))):
       below = self.children(node)
       wanted = re.sub(r"\s+", " ", word.lower().replace(" to ", " "))
       names = {name.lower(): name for name in below}
-      if wanted in ("all-in", "allin", "a") and np.asarray(self.tree.kind)[node] < CHANCE:
+      if wanted in ("all-in", "allin", "a") and self.mover(node) < CHANCE:
         wanted = list(names)[-1]  # the largest
       if wanted not in names:
         there = ", ".join(below) if len(below) else "nothing, as the hand is over"
@@ -100,25 +130,25 @@ class SolvedSpot:
       node = self._past_burn(below[names[wanted]])
     return node
 
-  def _past_burn(self, node: int) -> int:
+  def _past_burn(self, node: Node) -> Node:
     """Returns the node after a burned card, which no one sees, if that is next."""
     below = self.children(node)
     return below["burn"] if list(below) == ["burn"] else node
 
-  def line(self, node: int) -> str:
+  def line(self, node: Node) -> str:
     """Returns the moves and cards that lead to a node."""
     words: list[str] = []
-    while node > 0:
-      parent = int(self.tree.parent[node])
-      words += [name for name, child in self.children(parent).items() if child == node]
-      node = parent
-    return ", ".join(word for word in reversed(words) if word != "burn")
+    for depth in range(len(node)):
+      below = self.children(node[:depth])
+      words += [name for name, child in below.items() if child == node[: depth + 1]]
+    return ", ".join(word for word in words if word != "burn")
 
   def save(self, path: str | Path) -> None:
     """Writes the spot and the policy to a file that `load` reads.
 
-    It is a NumPy archive: `policy` `[N, H]`, and `about`, JSON text of the spot's fields,
-    `iterations` and `exploitability`. Nodes are those of `games.build_public_tree(spot.game())`.
+    It is a NumPy archive: the policy of each level of lines, and `about`, JSON text of the spot's
+    fields, `iterations` and `exploitability`. Levels are those of
+    `games.poker.lines.make_lines(spot.game())`.
 
     Raises:
       ConfigError: it cannot be written.
@@ -128,11 +158,15 @@ class SolvedSpot:
       "spot": dataclasses.asdict(self.spot),
       "iterations": self.iterations,
       "exploitability": self.exploitability,
-      "symmetry": self.symmetry,
+    }
+    levels: dict[str, Any] = {
+      f"level_{i}": rows
+      for i, (rows, level) in enumerate(zip(self.policy, self.lines.levels))
+      if level.mover is not None
     }
     try:
       with open(path, "wb") as file:
-        np.savez_compressed(file, policy=self.policy, about=np.array(json.dumps(about)))
+        np.savez_compressed(file, about=np.array(json.dumps(about)), **levels)
     except OSError as error:
       raise ConfigError(f"output={str(path)!r} cannot be written: {error.strerror}") from None
 
@@ -145,21 +179,26 @@ def load(path: str | Path) -> SolvedSpot:
   """
   try:
     with np.load(path, allow_pickle=False) as file:
-      policy, about = file["policy"], json.loads(str(file["about"]))
+      about = json.loads(str(file["about"]))
+      levels = {name: file[name] for name in file.files if name != "about"}
     if about["format"] != _FORMAT:
       raise ValueError
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
-    symmetry = str(about.get("symmetry", ""))
   except OSError as error:
     raise ConfigError(f"load={str(path)!r} cannot be read: {error.strerror or error}") from None
   except (ValueError, KeyError, TypeError, AttributeError, IndexError, zipfile.BadZipFile):
     raise ConfigError(f"load={str(path)!r} is not a file of a solved spot") from None
   game = spot.game()
-  tree = games.build_public_tree(game)
-  if policy.shape != (tree.num_nodes, tree.num_infostates):
-    raise ConfigError(f"load={str(path)!r} holds a policy of another tree than its spot's")
-  return SolvedSpot(spot, game, tree, spot.beliefs(game), policy, *numbers, symmetry)
+  lines, columns = make_lines(game)
+  policy = []
+  for i, level in enumerate(lines.levels):
+    shape = level.size, lines.streets[level.street].width(level.mover or 0)
+    rows = np.ones((1, 1)) if level.mover is None else levels.get(f"level_{i}", np.zeros(()))
+    if level.mover is not None and rows.shape != shape:
+      raise ConfigError(f"load={str(path)!r} holds a policy of other lines than its spot's")
+    policy.append(np.broadcast_to(rows, shape))
+  return SolvedSpot(spot, game, lines, columns, tuple(policy), *numbers)
 
 
 def solve(
@@ -172,8 +211,8 @@ def solve(
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
   Each player has a list of its own hands, and of hands and cards that suits take to each other
-  there is one (`games.poker.lines.make_lines`); the result is in the numbering of all. Where both
-  hold nearly all hands and no suits are alike, the tree of all hands is faster.
+  there is one (`games.poker.lines.make_lines`). Shapes are rounded up, so that spots of a kind with
+  other boards or ranges share compiled programs.
 
   Args:
     spot: what to solve.
@@ -185,23 +224,22 @@ def solve(
     ConfigError: a setting of the spot is not allowed.
   """
   game = spot.game()
-  beliefs, tree = spot.beliefs(game), games.build_public_tree(game)
   lines, columns = make_lines(game)
-  pays = lines.num_cells < _PAYS * 2 * tree.num_nodes * tree.num_infostates
 
   def look(found: solvers.SolvedTo) -> None:
     if progress is not None:
       progress(found.iterations, 100 * found.exploitability / spot.pot)
 
+  rounded, places = round_up(lines)
   found = solvers.solve_to(
-    lines if pays else tree,
+    rounded,
     algorithm=solvers.discounted_cfr(),
     target=target / 100 * spot.pot,
     max_iterations=max_iterations,
-    beliefs=None if pays else beliefs,
     progress=look,
   )
-  policy = found.average_policy
-  policy = expand_policy(lines, columns, policy, tree) if pays else np.asarray(policy)
-  result = found.iterations, found.exploitability, columns.sentence()
-  return SolvedSpot(spot, game, tree, beliefs, policy, *result)
+  policy = tuple(
+    np.asarray(rows)[:, places[level.street][level.mover or 0]]
+    for rows, level in zip(found.average_policy, lines.levels)
+  )
+  return SolvedSpot(spot, game, lines, columns, policy, found.iterations, found.exploitability)

@@ -7,7 +7,7 @@ import numpy as np
 from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, OnlyHands
 from games.poker.betting import check_chips
 from games.poker.cards import shares_card
-from games.poker.notation.bets import parse_sizes
+from games.poker.notation.bets import parse_donk, parse_sizes
 from games.poker.notation.ranges import parse_range
 from rebel_jax.config.allowed import ConfigError
 
@@ -26,9 +26,13 @@ class Spot:
     stack: chips that each player has left.
     bets: sizes, a string for `BetSizes.parse`.
     oop_bets, ip_bets: one player's own; None for `bets`.
+    donk_bets: sizes of a first bet into who bet last on the street before, a string for
+      `BetSizes.parse(donk=...)`; None if these are as others.
     near_all_in: bets of at least this percentage of the player's chips become all-in; None for
       none.
     min_bet: the smallest bet, in chips.
+    rake: percentage of every pot that the house takes; what is left is won or split.
+    rake_cap: the most that it takes, in chips; None for any number.
     ranks, suits: the deck.
   """
 
@@ -40,8 +44,11 @@ class Spot:
   bets: str = "33%,75%,a / 2.5x,a"
   oop_bets: str | None = None
   ip_bets: str | None = None
+  donk_bets: str | None = None
   near_all_in: float | None = None
   min_bet: int = 1
+  rake: float = 0.0
+  rake_cap: int | None = None
   ranks: str = RANKS
   suits: str = SUITS
 
@@ -71,7 +78,14 @@ class Spot:
       check_chips("stack", self.stack, at_least=1)
       check_chips("min_bet", self.min_bet, at_least=1)
       half = self.pot // 2
-      rules = Betting((half + self.stack,) * 2, (half, half), self.min_bet, dead=self.pot % 2)
+      rules = Betting(
+        (half + self.stack,) * 2,
+        (half, half),
+        self.min_bet,
+        dead=self.pot % 2,
+        rake=self.rake / 100,
+        rake_cap=self.rake_cap,
+      )
       bets = self._bet_sizes(len(deals) + 1)
       return Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
     except ValueError as error:
@@ -84,7 +98,10 @@ class Spot:
     }
     near = None if self.near_all_in is None else self.near_all_in / 100
     first, second = (sizes.get(name, sizes["bets"]) for name in ("oop_bets", "ip_bets"))
-    return BetSizes(first, all_in=False, near_all_in=near, second=second)
+    donk = None
+    if self.donk_bets is not None:
+      donk = parse_donk(self.donk_bets, rounds, field="donk_bets")
+    return BetSizes(first, all_in=False, near_all_in=near, second=second, donk=donk)
 
   def beliefs(self, game: Holdem) -> np.ndarray:
     """Returns what the players may hold in `game` at the start: `[P, H]`, rows sum to one."""

@@ -2,15 +2,14 @@
 
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from games.card_removal import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import shares_card
-from rebel_jax.spots.solved import SolvedSpot
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from games.poker.lines.boards import NONE
+from rebel_jax.spots.solved import Node, SolvedSpot
+from solvers.metrics.line_values import board_values
 
 
 class HandTable(NamedTuple):
@@ -19,7 +18,7 @@ class HandTable(NamedTuple):
   Attributes:
     reach: `[P, H]` each player's range there, rows sum to one; zeros if a player never comes there.
     ev: `[P, H]` chips that a hand gets from there on, with what is in the pot; NaN where the other
-      can hold nothing.
+      can hold nothing, and for hands that are not the player's.
     equity: `[P, H]` share of the pot if all cards came and nobody bet; NaN likewise.
     frequency: `[A, H]` how often the player to move makes each move of `SolvedSpot.children`.
     move_ev: `[A, H]` `ev` of the player to move if it makes each move; what the move costs is
@@ -44,47 +43,52 @@ class HandTable(NamedTuple):
     return np.where(joint > 0, joint * values, 0).sum(axis=1) / np.where(total > 0, total, 1)
 
 
-def hand_table(solved: SolvedSpot, node: int = 0) -> HandTable:
+def hand_table(solved: SolvedSpot, node: Node = ()) -> HandTable:
   """Returns what every hand does, and is worth, at a node of a solved spot."""
-  children = list(solved.children(node).values())
-  nodes = np.array([node, *children])
-  found = _values(solved.tree, jnp.asarray(solved.policy), jnp.asarray(solved.beliefs), nodes)
-  reach, values, mass = (np.asarray(x, float) for x in found)
-  game, kind = solved.game, int(np.asarray(solved.tree.kind)[node])
-  state = np.asarray(solved.tree.state)[node]
+  game, follower = solved.game, solved.follower
+  place = follower.follow(node)
+  first = next(i for i, x in enumerate(solved.lines.levels) if x.street == place.street)
+  found = board_values(solved.lines, solved.policy, street=place.street, board=place.board)
+  columns = [follower.columns(place, p) for p in (0, 1)]
+  starts = [solved.columns.classes[place.street][p].starts[place.board] for p in (0, 1)]
+
+  def of_hands(levels, player: int, at) -> np.ndarray:
+    own = np.where(columns[player] == NONE, 0, columns[player] - starts[player])
+    return np.where(columns[player] == NONE, 0.0, levels[at.level - first][at.row][own])
+
+  reach = np.stack([of_hands(found.reach[p], p, place) for p in (0, 1)])
+  mass = compatible_mass(reach[::-1], holds(game.hole_cards, game.deck.num_cards))
+  mass = np.where(place.hands == NONE, 0.0, np.maximum(mass, 0.0))
+  # Values hold the probability of the cards dealt as well.
+  left = game.deck.num_cards - len(game.board) - 4
+  scale = mass / np.prod([left - k for k in range(place.street)])
+  state = solved.state(node)
   paid = state[[betting.PAID_0, betting.PAID_1]] + game.rules.dead / 2
-  there = mass > 1e-12
-  ev = np.where(there, values / np.where(there, mass, 1), np.nan) + paid[:, None, None]
-  total = reach[:, 0].sum(axis=1, keepdims=True)
-  ranges = reach[:, 0] / np.where(total > 0, total, 1)
-  mover = kind if kind in (0, 1) else 0
-  return HandTable(
-    reach=ranges,
-    ev=ev[:, 0],
-    equity=_equity(solved, node, ranges),
-    frequency=solved.policy[children],
-    move_ev=ev[mover, 1:],
-    mass=mass[:, 0],
-  )
+  there = scale > 1e-12 * scale.max()
+
+  def chips(at, player: int) -> np.ndarray:
+    values = of_hands(found.values[player], player, at)
+    held = there[player] & (columns[player] != NONE)
+    return np.where(held, values / np.where(held, scale[player], 1), np.nan) + paid[player]
+
+  mover = follower.mover(place)
+  below = [] if mover is None else list(solved.children(node).values())
+  children = [follower.step(place, child[-1]) for child in below]
+  total = reach.sum(axis=1, keepdims=True)
+  ranges = reach / np.where(total > 0, total, 1)
+  nothing = np.zeros((0, game.num_infostates))
+  frequency, move_ev = nothing, nothing
+  if mover is not None:
+    rows = [solved.policy[x.level][x.row][np.maximum(columns[mover], 0)] for x in children]
+    frequency = np.where(columns[mover] == NONE, 1 / len(children), np.stack(rows))
+    move_ev = np.stack([chips(x, mover) for x in children])
+  ev = np.stack([chips(place, p) for p in (0, 1)])
+  return HandTable(ranges, ev, _equity(solved, node, ranges), frequency, move_ev, mass)
 
 
-@jax.jit
-def _values(tree, policy, beliefs, nodes):
-  """Returns reach, counterfactual values and the other's mass: each `[P, n, H]`."""
-  problem = make_problem(tree, beliefs.astype(tree.dtype))
-  levels = problem.split(policy)
-  own = problem.both_reach(levels)
-  reach = jnp.moveaxis(problem.node_reach(own), 1, 0)[:, nodes]
-  values = jnp.stack(
-    [join_levels(problem.values_up(levels, own[1 - p], None, p).nodes)[nodes] for p in (0, 1)]
-  )
-  mass = jnp.stack([problem.compatible_mass(reach[1 - p], p) for p in (0, 1)])
-  return reach, values, mass
-
-
-def _equity(solved: SolvedSpot, node: int, ranges: np.ndarray) -> np.ndarray:
+def _equity(solved: SolvedSpot, node: Node, ranges: np.ndarray) -> np.ndarray:
   game = solved.game
-  dealt = [card for card in np.asarray(solved.tree.dealt)[node].tolist() if card >= 0]
+  dealt = [card for card in game.dealt(solved.state(node)[None])[0].tolist() if card >= 0]
   boards = [k for k, cards in enumerate(game.dealing.final) if set(dealt) <= set(cards.tolist())]
   apart = (~shares_card(game.hole_cards, game.hole_cards)).astype(np.float32)
   won, held = np.zeros((2, *ranges.shape))

@@ -1,5 +1,6 @@
 """What the studies of poker read and draw; what they measure is in docs/results/poker.md."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -100,6 +101,14 @@ def test_rates_of_re_solves():
   assert found["plain_per_second"] > 0
   assert found["rate_with_resolve"] > 0
   assert found["rate_with_maxmargin"] > 0
+
+
+def test_a_flop_of_few_hands():
+  small = dataclasses.replace(poker.FLOP, oop="AA,KQs", ip="QQ,AKs", ranks="9TJQKA", board="TsJs9h")
+  found = poker.flop("float16", small, target=20.0)
+  assert found["percent_of_pot"] <= 20
+  assert found["boards"] > 100
+  assert found["processor_seconds"] > 0
 
 
 def test_ranges_hold_as_many_hands_as_they_say():

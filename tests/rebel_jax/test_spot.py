@@ -5,10 +5,10 @@ import pytest
 
 import games
 import solvers
+from games.poker.lines import make_lines
 from rebel_jax import spot
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.spots import size
-from rebel_jax.spots import solved as solved_spots
+from rebel_jax.spots import report, size
 
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
 SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
@@ -23,10 +23,10 @@ def solved():
 
 def test_tables_agree_with_expected_values(solved):
   table = spot.hand_table(solved)
-  values = solvers.expected_values(solved.tree, solved.policy, beliefs=solved.beliefs)
-  np.testing.assert_allclose(
-    table.ev - 100.5, np.where(table.mass > 1e-12, values, np.nan), atol=0.1
-  )
+  values = solvers.expected_values(*solved.on_tree())
+  held = solved.beliefs > 0
+  assert np.isfinite(table.ev[held]).all()
+  np.testing.assert_allclose(table.ev[held] - 100.5, values[held], atol=0.1)
   own = (table.frequency * table.move_ev).sum(axis=0)  # a hand's value is the mean of its moves'
   held = table.reach[0] > 0
   np.testing.assert_allclose(own[held], table.ev[0, held], rtol=1e-3, atol=0.1)
@@ -34,29 +34,52 @@ def test_tables_agree_with_expected_values(solved):
 
 def test_a_table_below_is_that_of_the_game_below(solved):
   """Both start from what the players hold after a bet."""
-  node = solved.find("bet 66")
+  check_below(solved, "bet 66", (166.5, 100.5))
+
+
+def check_below(solved, line, paid):
+  """Compares the table after a line with what that subtree is worth under the same policy."""
+  node = solved.find(line)
   table = spot.hand_table(solved, node)
-  below = games.build_public_tree(solved.game, root=solved.tree.history(node))
-  found = {solved.tree.history(n): n for n in range(solved.tree.num_nodes)}
-  here = solved.tree.history(node)
-  policy = solved.policy[[found[(*here, *below.history(n))] for n in range(below.num_nodes)]].copy()
+  tree, whole = solved.on_tree()
+  below = games.build_public_tree(solved.game, root=node)
+  found = {tree.history(n): n for n in range(tree.num_nodes)}
+  policy = whole[[found[(*node, *below.history(n))] for n in range(below.num_nodes)]].copy()
   policy[0] = 1
   values = solvers.expected_values(below, policy, beliefs=table.reach)
-  there = (table.mass > 1e-9) & (solved.beliefs > 0)  # others are impossible below
-  paid = np.array([[166.5], [100.5]])
+  there = (table.mass > 1e-9) & (table.reach > 0)  # others are impossible below
   np.testing.assert_allclose(
-    np.where(there, table.ev, 0), np.where(there, values + paid, 0), rtol=1e-3, atol=0.3
+    np.where(there, table.ev, 0),
+    np.where(there, values + np.array(paid)[:, None], 0),
+    rtol=1e-3,
+    atol=0.3,
   )
+  assert there.any()
 
 
-@pytest.mark.parametrize("lines_pay", [0.0, 10.0])
-def test_trees_and_lines_are_solved_alike(solved, monkeypatch, lines_pay):
-  monkeypatch.setattr(solved_spots, "_PAYS", lines_pay)
-  again = spot.solve(solved.spot, target=2.0)
-  assert again.iterations == solved.iterations
-  assert again.exploitability == pytest.approx(solved.exploitability, rel=1e-3)
-  exact = solvers.exploitability(again.tree, again.policy, beliefs=again.beliefs)
-  assert again.exploitability == pytest.approx(float(exact), rel=1e-3)
+@pytest.mark.parametrize(
+  ("board", "line", "paid"),
+  [
+    ("TdJdQh", "check, check", (50, 50)),
+    ("TdJdQh", "check, check, Kc", (50, 50)),
+    ("TdJdQh", "bet 66, call, 9c, check, check, Ah, check", (116, 116)),
+    ("TdJdQhAs", "check, check, 9h", (50, 50)),
+  ],
+)
+def test_tables_on_later_boards(board, line, paid):
+  """Suits may change places, so that a board is not always the one that was solved."""
+  made = spot.solve(
+    spot.Spot(board, "AA,KQ", "TT,AJ:0.5", 100, 200, "66% / -", ranks="9TJQKA"),
+    target=20.0,
+    max_iterations=32,
+  )
+  check_below(made, line, paid)
+
+
+def test_the_policy_is_as_exploitable_as_it_says(solved):
+  assert solved.percent <= 2.0
+  exact = solvers.exploitability(*solved.on_tree())
+  assert solved.exploitability == pytest.approx(float(exact), rel=1e-3)
 
 
 def test_equity_by_hand():
@@ -67,16 +90,24 @@ def test_equity_by_hand():
     max_iterations=32,
   )
   table = spot.hand_table(made)
-  assert table.equity[0, made.game.infostate("QdQc")] == 1
+  assert table.equity[0, made.game.infostate("QdQc")] == pytest.approx(1)
   assert table.equity[0, made.game.infostate("3d3c")] == 0
   assert table.equity[1, made.game.infostate("KsKh")] == pytest.approx(0.5)
   assert spot.hand_table(made, made.find("all-in")).reach.sum() == pytest.approx(2)
 
 
-def test_the_tree_is_counted_without_building_it(solved):
-  assert size.count_nodes(solved.game) == solved.tree.num_nodes
-  turn = spot.Spot("TdJdQhKc", "AA", "99", 201, 900, ranks="9TJQKA").game()
-  assert size.count_nodes(turn) == games.build_public_tree(turn).num_nodes
+def test_a_spot_is_measured_without_building_it():
+  for board in ("TdJdQh", "TdJdQhKc"):
+    game = spot.Spot(board, "AA,QTs", "99,KQ", 201, 900, ranks="9TJQKA").game()
+    found, (lines, columns) = size.measure(game), make_lines(game)
+    assert found.lines == lines.num_nodes
+    assert found.boards == len(columns.boards[-1].cards)
+    widths = [
+      level.size * lines.streets[level.street].width(level.mover)
+      for level in lines.levels
+      if level.mover is not None
+    ]
+    assert found.edges == sum(widths)
 
 
 def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
@@ -84,8 +115,9 @@ def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
   monkeypatch.setattr(solvers, "solve_to", None)
   again = spot.load(tmp_path / "kept")
   assert again.spot == solved.spot
-  np.testing.assert_array_equal(again.policy, solved.policy)
-  assert spot.report(again, 0) == spot.report(solved, 0)
+  for ours, theirs in zip(again.policy, solved.policy, strict=True):
+    np.testing.assert_array_equal(ours, theirs)
+  assert spot.report(again) == spot.report(solved)
 
 
 def test_the_command(tmp_path, capsys):
@@ -108,7 +140,7 @@ def test_the_command(tmp_path, capsys):
     (["--oop", "QQ+,XX"], "oop holds 'XX', which is not understood"),
     (["--ip-bets", "33%,7"], "ip_bets='33%,7' holds '7'"),
     (["--oop", "KdKh", "--ip", "KdQd"], "cannot both be held"),
-    (["--board", "Td9d6h"], "of 3 cards with these bets makes a tree of"),
+    (["--board", "Td9d6h", "--oop", "random"], "of 3 cards with these bets and ranges makes"),
     (["--stack", "None"], "stack=None must be given"),
     (["--load", "nothing.npz"], "load='nothing.npz' cannot be read"),
     (["--target", "0"], "target=0.0 must be a finite number above 0"),
@@ -130,3 +162,49 @@ def test_moves_that_are_not_there(solved, tmp_path):
   (tmp_path / "no").write_text("not an archive")
   with pytest.raises(ConfigError, match="is not a file of a solved spot"):
     spot.load(tmp_path / "no")
+
+
+BOARDS = ["TdJdQhKc2s", "TdJdQd2s2c", "9h9d9s4c3s"]
+
+
+@pytest.fixture(scope="module")
+def rows():
+  made = spot.Spot(BOARDS[0], "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
+  return list(report.solve_boards(made, BOARDS, target=2.0))
+
+
+def test_boards_of_a_report_are_solved_as_alone(rows, solved):
+  table = spot.hand_table(solved)
+  assert rows[0].iterations == solved.iterations
+  np.testing.assert_allclose(rows[0].ev, table.mean(table.ev), rtol=1e-5)
+  np.testing.assert_allclose([row.ev.sum() for row in rows], 201, rtol=1e-4)
+  np.testing.assert_allclose([row.equity.sum() for row in rows], 1, rtol=1e-5)
+  assert all(sum(row.frequency.values()) == pytest.approx(1) for row in rows)
+  assert len({round(float(row.ev[0]), 3) for row in rows}) == 3
+
+
+def test_means_by_texture(rows):
+  said = [row.textures for row in rows]
+  assert said == [
+    ("two-tone", "unpaired", "K high"),
+    ("monotone", "paired", "Q high"),
+    ("two-tone", "trips", "9 high"),
+  ]
+  lines = {line.split("  ")[0]: line.split() for line in report.summary(rows, 201).splitlines()}
+  mean = (rows[0].ev[0] + rows[2].ev[0]) / 2
+  assert lines["two-tone"][1:3] == ["2", f"{mean:.1f}"]
+  assert lines["monotone"][2] == f"{rows[1].ev[0]:.1f}" == lines[BOARDS[1]][2]
+  assert lines["all"][1] == "3"
+
+
+def test_the_report_command(tmp_path, capsys):
+  listed = tmp_path / "boards"
+  listed.write_text("\n".join(BOARDS[:2]))
+  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
+  assert spot.main([*given, "--target", "5", "--boards", str(listed)]) == 0
+  printed = capsys.readouterr().out
+  assert "of the pot or better on each of 2 boards" in printed
+  assert spot.main([*given, "--boards", "TdJdQhKc2s,TdJdQh"]) == 2
+  assert "must be boards of as many cards each" in capsys.readouterr().err
+  assert spot.main([*SMALL, "--boards", str(listed)]) == 2
+  assert "is for one board, not for --boards" in capsys.readouterr().err

@@ -10,10 +10,12 @@ import pytest
 import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, evaluate
-from games.poker.lines import expand_policy, make_lines
-from games.poker.lines.symmetry import suit_permutations
+from games.poker.lines import expand_policy, make_lines, round_up, symmetry
+from games.poker.lines.symmetry import alike_on_river, suit_permutations
 from games.poker.notation.beliefs import beliefs_of
-from solvers.sweeps.lines import ends
+from solvers.algorithms import by_boards
+from solvers.algorithms.by_boards import ByBoards
+from solvers.sweeps.lines import ends, packed, parts
 from solvers.sweeps.lines.problem import make_lines_problem
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
@@ -90,6 +92,170 @@ def test_groups_of_suits_by_hand(board, number):
   found = suit_permutations(game, game.prior())
   assert len(found) == number
   assert np.array_equal(found[0], np.arange(24))
+
+
+@pytest.fixture(scope="module")
+def flop():
+  """Three rounds of betting with few cards, the last round a few boards at a time."""
+  deck = Deck(ranks="TJQKA", suits="shd")
+  rules = Betting((60, 60), (10, 10), 2)
+  board = deck.parse("TsJsKs")
+  whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
+  game = OnlyHands(whole, beliefs_of(("AA,KQ", "TT,AJ:0.5,QTs"), whole))
+  with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
+    patch.setattr(parts, "_CELLS", 700)
+    found = game, *solve(game, 4)
+    problem = parts.make_parted_problem(make_lines(game)[0])
+  boards = [(part.boards, part.strength[0].shape[:2]) for part in problem.parts]
+  assert len(boards) > 1  # some boards leave suits alike
+  assert any(number < chunks * size for number, (chunks, size) in boards)  # filled up
+  assert any(size > 1 for _, (_, size) in boards)
+  return found
+
+
+def test_a_flop_is_solved_as_on_the_tree(flop):
+  game, gap, policy, tree = flop
+  with jax.enable_x64(True):
+    assert gap == pytest.approx(float(solvers.exploitability(tree, policy)), abs=1e-9)
+    whole = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4)
+    ours, theirs = (solvers.expected_values(tree, x) for x in (policy, whole.average_policy))
+  np.testing.assert_allclose(ours[game.prior() > 0], theirs[game.prior() > 0], atol=1e-9)
+
+
+def test_a_first_policy_that_is_not_counted_would_be_found(flop, monkeypatch):
+  game, gap, _, _ = flop
+  monkeypatch.setattr(ByBoards, "_count_first", lambda self, problem, state: state)
+  jax.clear_caches()
+  with jax.enable_x64(True):
+    assert abs(solve(game, 4)[0] - gap) > 1e-3
+  jax.clear_caches()
+
+
+@pytest.fixture(scope="module")
+def packing():
+  """What 16-bit tables are tried on, and how well it is solved by tables of a kind."""
+  lines, _ = make_lines(make("TsJh9hAs", ALIKE))
+
+  def gap(kind):
+    solved = solvers.solve_to(
+      lines, algorithm=solvers.discounted_cfr(), target=0, max_iterations=600, tables=kind
+    )
+    return solved.exploitability / 20
+
+  return gap
+
+
+@pytest.mark.slow
+def test_tables_of_16_bits_solve_to_a_thousandth_of_the_pot(packing):
+  assert packing(None) < 1e-3
+  assert packing("float16") < 1e-3
+
+
+@pytest.mark.slow
+def test_a_wrong_scale_would_be_found(packing, monkeypatch):
+  exact = packed.unpack
+  monkeypatch.setattr(by_boards, "unpack", lambda x: exact(x._replace(scale=x.scale**0.9)))
+  jax.clear_caches()
+  assert packing("float16") > 3e-3
+  jax.clear_caches()
+
+
+@pytest.mark.parametrize("kind", packed.KINDS)
+def test_packed_rows_are_what_they_were(kind):
+  rows = np.random.default_rng(0).normal(size=(3, 2 * 50)) * 10.0 ** np.arange(3)[:, None]
+  rows[1, :50] = 0
+  found = packed.unpack(packed.pack(jnp.asarray(rows, jnp.float32), 2, kind))
+  most = np.abs(rows).reshape(3, 2, 50).max(axis=2).repeat(50, axis=1)
+  step = {"int16": 2**-16, "float16": 2**-11}[kind]
+  assert (np.abs(found - rows) <= 1.01 * step * most).all()
+  assert np.abs(found - rows).max() > 0  # 16 bits are not enough for all
+
+
+def test_what_tables_may_be():
+  lines, _ = make_lines(make("TsJh9hAs", ALIKE))
+  settings = {"target": 1, "max_iterations": 2}
+  with pytest.raises(ValueError, match="tables='int8' must be None or one of float16, int16"):
+    solvers.solve_to(lines, algorithm=solvers.cfr_plus(), tables="int8", **settings)
+  algorithm = solvers.linear_fictitious_play()
+  with pytest.raises(ValueError, match="tables='int16' are for CFR with turns on lines"):
+    solvers.solve_to(lines, algorithm=algorithm, tables="int16", **settings)
+
+
+def test_rounded_shapes_are_solved_alike():
+  game = make("TsJh9hAs", ALIKE)
+  lines, _ = make_lines(game)
+  rounded, places = round_up(lines)
+  for street, wide, columns in zip(lines.streets, rounded.streets, places):
+    for p in (0, 1):
+      assert wide.width(p) >= street.width(p)
+      np.testing.assert_array_equal(wide.belief[p][columns[p]], street.belief[p])
+  assert rounded.streets[-1].width(0) > lines.streets[-1].width(0)
+  with jax.enable_x64(True):
+    lines, _ = make_lines(game)
+    found = [
+      solvers.solve_to(x, algorithm=solvers.linear_cfr(), target=0, max_iterations=4)
+      for x in (lines, round_up(lines)[0])
+    ]
+  assert found[0].exploitability == pytest.approx(found[1].exploitability, abs=1e-9)
+  for level, ours, theirs in zip(lines.levels, *(x.average_policy for x in found), strict=True):
+    if level.mover is not None:
+      rows = np.asarray(theirs)[:, places[level.street][level.mover]]
+      np.testing.assert_allclose(rows, ours, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def rivers():
+  """Rivers of all hands equally often, on which hands are alike, and what was found at once."""
+  made = []
+  for board in ("TsJh9hAs9d", "TdJd9dQsKs", "TsTh9s9hQd"):
+    deck = Deck(ranks="9TJQKA")
+    rules = Betting((60, 60), (10, 10), 2)
+    made.append(Holdem(deck=deck, board=deck.parse(board), rules=rules, bets=ONE_BET))
+  with jax.enable_x64(True):
+    lines = [make_lines(game) for game in made]
+    rounded = [round_up(x, lambda n: 120) for x, _ in lines]
+    found = solvers.solve_lines(
+      [x for x, _ in rounded], algorithm=solvers.linear_cfr(), num_iterations=6
+    )
+  return made, lines, [places for _, places in rounded], found
+
+
+def test_rivers_at_once_are_as_exploitable_on_their_trees(rivers):
+  made, lines, places, found = rivers
+  for k, game in enumerate(made):
+    own, columns = lines[k]
+    assert own.streets[0].width(0) < game.num_infostates
+    assert columns.sentence().startswith("Cards of a rank in suits without a flush are alike")
+    policy = [np.asarray(rows[k])[:, places[k][0][0]] for rows in found.average_policy]
+    with jax.enable_x64(True):
+      tree = games.build_public_tree(game)
+      exact = solvers.exploitability(tree, expand_policy(own, columns, policy, tree))
+    assert float(found.exploitability[k]) == pytest.approx(float(exact), abs=1e-9)
+
+
+def test_ranges_that_tell_cards_apart_are_not_merged(rivers):
+  game = rivers[0][0]
+  beliefs = game.prior().copy()
+  assert alike_on_river(game, beliefs) is not None
+  beliefs[0, game.infostate("KdKc")] *= 1.01
+  assert alike_on_river(game, beliefs / beliefs.sum(axis=1, keepdims=True)) is None
+
+
+def test_cards_that_may_flush_merged_would_be_found(rivers, monkeypatch):
+  game = rivers[0][1]  # three diamonds lie there
+  monkeypatch.setattr(symmetry, "card_groups", lambda game: np.arange(24) // 4 * 4)
+  with jax.enable_x64(True):
+    lines, columns = make_lines(game)
+    found = solvers.solve_lines([lines], algorithm=solvers.linear_cfr(), num_iterations=6)
+    tree = games.build_public_tree(game)
+    policy = expand_policy(lines, columns, [x[0] for x in found.average_policy], tree)
+    exact = float(solvers.exploitability(tree, policy))
+  assert abs(float(found.exploitability[0]) - exact) > 1e-3
+
+
+def test_spots_at_once_have_one_shape(rivers):
+  with pytest.raises(ValueError, match="spots=3 of 2 shapes must be at least one"):
+    solvers.solve_lines([x for x, _ in rivers[1]], algorithm=solvers.linear_cfr(), num_iterations=2)
 
 
 def sums_over_pairs(lines, columns, reach, player, board):

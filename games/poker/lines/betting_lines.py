@@ -54,13 +54,15 @@ class LineNodes:
   Attributes:
     parent: `[n]` the row of the line before, in the level above; -1 at the first level of a round.
     action: `[n]` the move that led here.
-    stake: `[n]` what a fold or a showdown is worth to player 0 if it wins, in chips.
+    stake: `[n]` what a fold or a showdown is worth to player 0 if it wins, rake left out, in chips.
+    rake: `[n]` what the house takes of a pot, in chips.
     next: `[n]` for ends of the round, the row in the first level of the next; else -1.
   """
 
   parent: np.ndarray
   action: np.ndarray
   stake: np.ndarray
+  rake: np.ndarray
   next: np.ndarray
 
 
@@ -89,8 +91,9 @@ def betting_lines(game: Holdem) -> tuple[tuple[LineLevel, ...], tuple[LineNodes,
       level = Level(counts[DECISION], 0, len(kind) - counts[DECISION], runs, mover)
       first = (tuple(closed), tuple(order.tolist())) if mover is None else ((), ())
       shapes.append(LineLevel(street, mover, counts, level, *first))
-      scale = np.where(kind >= FOLD, np.asarray(game.payoff_scale(states)), 0.0)
-      nodes.append(LineNodes(parent, action, scale, np.full(len(kind), -1)))
+      scale = np.where(kind >= FOLD, np.asarray(game.rules.stakes(states)), 0.0)
+      rake = game.rules.raked(2 * np.abs(scale))
+      nodes.append(LineNodes(parent, action, scale, rake, np.full(len(kind), -1)))
       if counts[CLOSED]:
         ends.append(states[kind == CLOSED])
         origins.append((len(shapes) - 1, counts[CLOSED]))

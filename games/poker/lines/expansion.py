@@ -1,14 +1,99 @@
 """Policies on lines of betting, in the numbering of all hands and nodes."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from games.game import CHANCE
+from games.poker.lines.betting_lines import CLOSED, DECISION
 from games.poker.lines.boards import NONE
 from games.poker.lines.lines import LineMap, Lines
 from games.public_tree import PublicTree
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+  """Where a public state stands among lines, boards and hands.
+
+  Attributes:
+    level, row: its line.
+    street, board: the board that stands for the state's.
+    hands: `[H]` each hand as it is named on that board; -1 for those that the state's board blocks.
+    cards: `[num_cards]` each card likewise.
+  """
+
+  level: int
+  row: int
+  street: int
+  board: int
+  hands: np.ndarray
+  cards: np.ndarray
+
+
+class Follower:
+  """Finds the places of public states of a spot, move by move."""
+
+  def __init__(self, lines: Lines, spot: LineMap):
+    self.lines, self.spot = lines, spot
+    self._next = {
+      (i - 1, int(parent), int(action)): (i, row)
+      for i, nodes in enumerate(spot.nodes)
+      if lines.levels[i].mover is not None
+      for row, (parent, action) in enumerate(zip(nodes.parent, nodes.action))
+    }
+    self._first = [i for i, level in enumerate(lines.levels) if level.mover is None]
+
+  def start(self) -> Place:
+    """Returns the place of the first state."""
+    game = self.spot.game
+    hands = np.arange(game.num_infostates)
+    return Place(0, 0, 0, 0, hands, np.arange(game.deck.num_cards))
+
+  def kind(self, place: Place) -> int:
+    """Returns which kind of line it is, such as `betting_lines.DECISION`."""
+    counts = self.lines.levels[place.level].counts
+    return int(np.searchsorted(np.cumsum(counts), place.row, "right"))
+
+  def mover(self, place: Place) -> int | None:
+    """Returns who decides there; None if nobody does."""
+    decides = self.kind(place) == DECISION
+    return self.lines.levels[place.level + 1].mover if decides else None
+
+  def step(self, place: Place, move: int) -> Place:
+    """Returns the place after a legal move, burn or card."""
+    game = self.spot.game
+    if self.kind(place) != CLOSED:
+      level, row = self._next[place.level, place.row, move]
+      return dataclasses.replace(place, level=level, row=row)
+    if move < game.first_deal:
+      return place
+    own, board = self.spot.boards[place.street], place.board
+    card = place.cards[move - game.first_deal]
+    by, child = own.by[board, card], int(own.child[board, card])
+    hands = np.where(place.hands == NONE, NONE, self.spot.moved[by][place.hands])
+    street = place.street + 1
+    blocked = self.spot.dead[street][child][hands]
+    return Place(
+      self._first[street],
+      int(self.spot.nodes[place.level].next[place.row]),
+      street,
+      child,
+      np.where(blocked, NONE, hands),
+      self.spot.permutations[by][place.cards],
+    )
+
+  def follow(self, history: Sequence[int]) -> Place:
+    """Returns the place after public actions of the game."""
+    place = self.start()
+    for move in history:
+      place = self.step(place, int(move))
+    return place
+
+  def columns(self, place: Place, player: int) -> np.ndarray:
+    """Returns a player's column of each hand, -1 for hands that it cannot hold there: `[H]`."""
+    own = self.spot.classes[place.street][player].column[place.board]
+    return np.where(place.hands == NONE, NONE, own[place.hands])
 
 
 def expand_policy(
@@ -24,53 +109,18 @@ def expand_policy(
   Returns:
     `[N, H]`. Hands that the player who moves does not hold take all moves equally often.
   """
-  game = spot.game
-  kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
-  action = np.asarray(tree.action)
+  parent, action = np.asarray(tree.parent), np.asarray(tree.action)
   rows = [np.asarray(level) for level in policy]
   result = np.ones((tree.num_nodes, tree.num_infostates), rows[0].dtype)
-  following = _moves(lines, spot)
-  street_level = [i for i, level in enumerate(lines.levels) if level.mover is None]
-  index = np.zeros(tree.num_nodes, int)  # where each node's line is: level, row
-  row = np.zeros(tree.num_nodes, int)
-  board = np.zeros(tree.num_nodes, int)
-  street = np.zeros(tree.num_nodes, int)
-  # Hand h at a node plays as hand `place[h]` on the board that stands for the node's.
-  place: list[np.ndarray] = [np.arange(tree.num_infostates)] * tree.num_nodes
-  cards = [np.arange(game.deck.num_cards)] * tree.num_nodes
   moves = np.bincount(parent[1:], minlength=tree.num_nodes)
+  follower = Follower(lines, spot)
+  places = [follower.start()]
   for node in range(1, tree.num_nodes):
-    above, move = parent[node], int(action[node])
-    index[node], row[node], street[node] = index[above], row[above], street[above]
-    board[node], place[node], cards[node] = board[above], place[above], cards[above]
-    mover = int(kind[above])
-    if mover == CHANCE:
-      if move < game.first_deal:
-        continue
-      own = spot.boards[street[above]]
-      card = cards[above][move - game.first_deal]
-      by = own.by[board[above], card]
-      board[node] = own.child[board[above], card]
-      place[node] = np.where(place[above] == NONE, NONE, spot.moved[by][place[above]])
-      cards[node] = spot.permutations[by][cards[above]]
-      street[node] += 1
-      row[node] = spot.nodes[index[above]].next[row[above]]
-      index[node] = street_level[street[node]]
-      continue
-    index[node], row[node] = following[index[above], row[above], move]
-    column = spot.classes[street[node]][mover].column[board[node]][place[node]]
-    held = (column != NONE) & (place[node] != NONE)
-    found = rows[index[node]][row[node]][np.maximum(column, 0)]
-    result[node] = np.where(held, found, 1 / moves[above])
+    above = places[parent[node]]
+    places.append(follower.step(above, int(action[node])))
+    mover = follower.mover(above)
+    if mover is not None:
+      columns = follower.columns(above, mover)
+      found = rows[places[node].level][places[node].row][np.maximum(columns, 0)]
+      result[node] = np.where(columns == NONE, 1 / moves[parent[node]], found)
   return result
-
-
-def _moves(lines: Lines, spot: LineMap) -> dict[tuple[int, int, int], tuple[int, int]]:
-  """Returns the line (level, row) after each line and move."""
-  found = {}
-  for i, nodes in enumerate(spot.nodes):
-    if lines.levels[i].mover is None:
-      continue
-    for row, (parent, action) in enumerate(zip(nodes.parent.tolist(), nodes.action.tolist())):
-      found[i - 1, parent, action] = (i, row)
-  return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from games.arrays import check_rows
 from games.card_removal import holds
+from games.poker.cards import shares_card
 from games.poker.hands import strengths_on
 from games.poker.holdem import Holdem
 from games.poker.lines.betting_lines import FOLD, SHOWDOWN, LineLevel, LineNodes, betting_lines
@@ -21,7 +22,7 @@ from games.poker.lines.boards import (
   moved_hands,
   parent_columns,
 )
-from games.poker.lines.symmetry import say_permutations, suit_permutations
+from games.poker.lines.symmetry import alike_on_river, say_permutations, suit_permutations
 
 Array = Any
 _STATIC = {"static": True}
@@ -105,6 +106,9 @@ class LineMap:
     moved: `[G, H]` the hand that each hand becomes.
     nodes: the lines of each level.
     boards: of each round.
+    merged: whether hands are merged that cards in suits without a flush take to each other, on a
+      river; then `moved` holds each hand and the first of those.
+    dead: `[B, H]` for each round, whether a hand holds a card that was dealt.
     classes: each player's on each round.
   """
 
@@ -113,10 +117,14 @@ class LineMap:
   moved: np.ndarray
   nodes: tuple[LineNodes, ...]
   boards: tuple[Boards, ...]
+  merged: bool
+  dead: tuple[np.ndarray, ...]
   classes: tuple[tuple[Classes, Classes], ...]
 
   def sentence(self) -> str:
     """Says which suits are alike."""
+    if self.merged:
+      return "Cards of a rank in suits without a flush are alike: of hands of such there is one."
     return say_permutations(self.game, self.permutations)
 
 
@@ -131,11 +139,13 @@ class Lines:
   Attributes:
     stakes: for each level, `[folds]` and `[showdowns]` what a line is worth to player 0 if it wins,
       times the probability of the cards dealt.
+    rakes: likewise what the house takes; None for nothing.
     streets: the rounds.
     levels: static shapes.
   """
 
   stakes: tuple[tuple[Array, Array], ...]
+  rakes: tuple[tuple[Array, Array], ...] | None
   streets: tuple[Street, ...]
   levels: tuple[LineLevel, ...] = dataclasses.field(metadata=_STATIC)
 
@@ -175,8 +185,14 @@ def make_lines(
   rows = np.asarray(game.prior() if beliefs is None else beliefs, float)
   check_rows("beliefs", rows, (2, game.num_infostates), "(P, H)")
   shapes, nodes = betting_lines(game)
-  permutations = suit_permutations(game, rows) if permutations is None else permutations
-  moved = moved_hands(game, permutations)
+  alike = alike_on_river(game, rows) if permutations is None else None
+  if alike is not None:
+    # No deal asks which cards these hands become.
+    permutations = np.tile(np.arange(game.deck.num_cards), (2, 1))
+    moved = np.stack([np.arange(game.num_infostates), alike])
+  else:
+    permutations = suit_permutations(game, rows) if permutations is None else permutations
+    moved = moved_hands(game, permutations)
   boards = enumerate_boards(game, permutations)
   streets: list[Street] = []
   classes: list[tuple[Classes, Classes]] = []
@@ -193,14 +209,19 @@ def make_lines(
     classes.append(both)
   left = game.deck.num_cards - len(game.board) - 4
   chance = np.cumprod([1.0, *(1 / (left - k) for k in range(len(game.deals)))])
-  stakes = []
-  for level, rows_of in zip(shapes, nodes):
-    worth = rows_of.stake * chance[level.street]
-    stakes.append((worth[level.rows(FOLD)], worth[level.rows(SHOWDOWN)]))
-  lines = Lines(tuple(stakes), tuple(streets), shapes)
+
+  def ends(chips: list[np.ndarray]) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    worth = [own * chance[level.street] for own, level in zip(chips, shapes)]
+    return tuple((x[y.rows(FOLD)], x[y.rows(SHOWDOWN)]) for x, y in zip(worth, shapes))
+
+  rakes = ends([x.rake for x in nodes]) if game.rules.rake else None
+  lines = Lines(ends([x.stake for x in nodes]), rakes, tuple(streets), shapes)
   dtype = jax.dtypes.canonicalize_dtype(float)
   lines = jax.tree.map(lambda x: x.astype(dtype if x.dtype.kind == "f" else np.int32), lines)
-  return lines, LineMap(game, permutations, moved, nodes, tuple(boards), tuple(classes))
+  dead = tuple(shares_card(own.cards, game.hole_cards) for own in boards)
+  return lines, LineMap(
+    game, permutations, moved, nodes, tuple(boards), alike is not None, dead, tuple(classes)
+  )
 
 
 def _street(game, rows, boards, classes, before, moved, strengths) -> Street:

@@ -6,8 +6,10 @@ import math
 import numpy as np
 
 from games.poker.holdem import Holdem
+from games.poker.suit_symmetry import card_groups
 
 _TOLERANCE = 1e-9  # of a belief
+_RIVER = 5
 
 
 def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
@@ -38,6 +40,35 @@ def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
     if (board[cards] == board).all() and np.allclose(moved, table, rtol=_TOLERANCE, atol=0):
       found.append(cards)
   return np.array(found[:1] if game.parameters()["added_bets"] else found)
+
+
+def alike_on_river(game: Holdem, beliefs: np.ndarray) -> np.ndarray | None:
+  """Returns the first hand of those that are alike on a river, `[H]`, or None.
+
+  None where a range tells them apart.
+
+  Cards of one rank in suits that make no flush are alike. Merging hands of such cards loses nothing
+  where both players are as likely to hold each of them (`games.poker.MergedSuits`).
+
+  Args:
+    game: hold'em with five cards on the board.
+    beliefs: `[P, H]`.
+  """
+  if len(game.board) != _RIVER or game.parameters()["added_bets"]:
+    return None
+  number, every = game.deck.num_cards, game.deck.hole_cards(game.board)
+  group = card_groups(game)
+  table = np.zeros((2, number, number))
+  table[:, game.hole_cards[:, 0], game.hole_cards[:, 1]] = beliefs
+  _, of_every = np.unique(np.sort(group[every], axis=1), axis=0, return_inverse=True)
+  of_every, held = of_every.reshape(-1), table[:, every[:, 0], every[:, 1]]
+  sizes = np.bincount(of_every)
+  means = np.stack([np.bincount(of_every, row) / sizes for row in held])[:, of_every]
+  if not np.allclose(held, means, rtol=_TOLERANCE, atol=0):
+    return None
+  pairs = np.sort(group[game.hole_cards], axis=1)
+  _, first, of = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+  return first[of.reshape(-1)]
 
 
 def say_permutations(game: Holdem, permutations: np.ndarray) -> str:

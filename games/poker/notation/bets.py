@@ -83,6 +83,20 @@ def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
   return tuple(found)
 
 
+def parse_donk(text: str, rounds: int, *, field: str = "donk") -> tuple[tuple[Size, ...], ...]:
+  """Returns the sizes of donk bets in each round after the first, from a string such as `33%|-`.
+
+  Raises:
+    ValueError: a size is not understood, or there are raises, or no round after the first.
+  """
+  if rounds < 2:
+    raise ValueError(f"{field}={text!r} is about rounds after the first, and the game has one")
+  if isinstance(text, str) and "/" in text:
+    raise ValueError(f"{field}={text!r} must hold first bets only, without '/'")
+  # Geometric sizes count the rounds left from the second on, which are one fewer.
+  return tuple(counts[0] for counts in parse_sizes(text, rounds - 1, field=field))
+
+
 def _sizes(part: str, left: int, field: str, text: str) -> tuple[Size, ...]:
   names = [name.strip() for name in part.split(",")]
   return () if names == ["-"] else tuple(_size(name, left, field, text) for name in names)

@@ -49,10 +49,14 @@ class Sorted(NamedTuple):
 Ends = Dense | Sorted
 
 
+def is_dense(group: Group) -> bool:
+  """Says which form is faster."""
+  return group.width(0) * group.width(1) <= _MAX_DENSE
+
+
 def make_ends(group: Group, dtype: Any, dense: bool | None = None) -> Ends:
   """Prepares the ends on a group of boards; `dense=None` chooses the form."""
-  if dense is None:
-    dense = group.width(0) * group.width(1) <= _MAX_DENSE
+  dense = is_dense(group) if dense is None else dense
   return _make_dense(group, dtype) if dense else _make_sorted(group)
 
 
@@ -63,36 +67,45 @@ def _held(group: Group, player: int, dtype) -> jax.Array:
 
 
 def _make_dense(group: Group, dtype) -> Dense:
-  folds, showdowns = [], []
-  for p in (0, 1):
-    q = 1 - p
-    shared = _product("jc,hc->jh", jnp.asarray(group.holding[q], dtype), _held(group, p, dtype))
-    own = jnp.arange(group.width(q))[:, None] == jnp.asarray(group.twin[p])
-    folds.append(jnp.asarray(group.size[q], dtype)[:, None] - shared + own)
-    if group.final is not None:
-      ours, theirs = (jnp.asarray(group.final.strength[x]) for x in (p, q))
-      showdowns.append(folds[-1] * jnp.sign(ours[:, None] - theirs[:, :, None]))
-  return Dense((folds[0], folds[1]), (showdowns[0], showdowns[1]) if showdowns else None)
+  folds = fold_table(group, 0, dtype), fold_table(group, 1, dtype)
+  if group.final is None:
+    return Dense(folds, None)
+  ours, theirs = (jnp.asarray(x) for x in group.final.strength)
+  return Dense(folds, (folds[0] * sign_table(ours, theirs), folds[1] * sign_table(theirs, ours)))
+
+
+def fold_table(group: Group, player: int, dtype: Any) -> jax.Array:
+  """Returns `Dense.fold` of a player: `[J of the other, J]`."""
+  other = 1 - player
+  holding = jnp.asarray(group.holding[other], dtype)
+  shared = _product("jc,hc->jh", holding, _held(group, player, dtype))
+  own = jnp.arange(group.width(other))[:, None] == jnp.asarray(group.twin[player])
+  return jnp.asarray(group.size[other], dtype)[:, None] - shared + own
+
+
+def sign_table(ours: jax.Array, theirs: jax.Array) -> jax.Array:
+  """Returns whether hands win, from strengths `[B, J]`: `[B, J of the other, J]`."""
+  return jnp.sign(ours[:, None] - theirs[:, :, None])
 
 
 def _make_sorted(group: Group) -> Sorted:
   if group.final is None:
     return Sorted(group, None)
-  return Sorted(group, (_sort(group, group.final, 0), _sort(group, group.final, 1)))
+  return Sorted(group, (sort(group, group.final, 0), sort(group, group.final, 1)))
 
 
-def _sort(group: Group, final: Final, player: int) -> SortedShowdowns:
+def sort(group: Group, final: Final, player: int) -> SortedShowdowns:
   """Returns what `player` wins from the other's hands, board by board."""
   other = 1 - player
   size = None if group.plain else jnp.asarray(group.size[other])
   cards = jnp.asarray(group.cards[player])
 
-  def sort(board):
+  def sort_board(board):
     ours, theirs, member = board
     return sort_between(theirs, member, ours, cards, size)
 
   boards = final.strength[player], final.strength[other], final.member[other]
-  return lax.map(sort, jax.tree.map(jnp.asarray, boards))
+  return lax.map(sort_board, jax.tree.map(jnp.asarray, boards))
 
 
 def fold_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:

@@ -6,6 +6,7 @@ range weigh what they should in every sum.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.poker.lines.betting_lines import CLOSED, DECISION, FOLD, SHOWDOWN
-from games.poker.lines.lines import Lines
+from games.poker.lines.lines import Lines, Street
 from solvers.sweeps import showdowns
 from solvers.sweeps.levels import Levels, reduce_children, to_children
 from solvers.sweeps.lines.ends import Ends, fold_values, make_ends, showdown_values
@@ -48,7 +49,17 @@ class LinesProblem(Problem):
 
   @property
   def asks(self):
-    return False
+    return bool(self._open())
+
+  def _open(self) -> list[int]:
+    """Returns the levels of the last round whose lines go on to a round that is not here."""
+    last = self.lines.levels[-1].street
+    return [i for i, x in enumerate(self.lines.levels) if x.street == last and x.counts[CLOSED]]
+
+  def open_rows(self, rows: Levels, order: Any) -> jax.Array:
+    """Returns the rows of lines that leave this problem, in the order of the round below."""
+    ends = [rows[i][self.lines.levels[i].rows(CLOSED)] for i in self._open()]
+    return _take(jnp.concatenate(ends), order)
 
   @property
   def root_mass(self):
@@ -82,7 +93,7 @@ class LinesProblem(Problem):
     reach: list[jax.Array] = []
     for i, level in enumerate(self.lines.levels):
       if i == 0:
-        below = self.root_beliefs(player)[None] if root is None else root[None]
+        below = self.root_beliefs(player)[None] if root is None else jnp.atleast_2d(root)
       elif level.mover is None:
         ends = [reach[k][self.lines.levels[k].rows(CLOSED)] for k, _ in level.closed]
         rows = _take(jnp.concatenate(ends), level.order)
@@ -104,13 +115,15 @@ class LinesProblem(Problem):
   # Up.
 
   def values_up(self, policy, opponent_reach, leaf_values, player):
-    del leaf_values
+    """As `Problem.values_up`; leaf values are of the lines that leave, `[n, W]` by level."""
     ends = self._all_ends(opponent_reach, player)
     levels = self.lines.levels
     nodes: list[jax.Array] = [jnp.zeros(())] * len(levels)
     parents: list[jax.Array | None] = [None] * len(levels)
     inner: dict[int, jax.Array] = {}
     closed: dict[int, jax.Array] = {}
+    if leaf_values is not None:
+      closed |= _split(leaf_values, [(i, levels[i].counts[CLOSED]) for i in self._open()])
     for i in reversed(range(len(levels))):
       level = levels[i]
       parts = [inner.get(i), closed.get(i), *ends[i]]
@@ -120,10 +133,8 @@ class LinesProblem(Problem):
       if i == 0:
         break
       if level.mover is None:
-        above = self._undeal(values, level.street, player)
-        above = _take(above, np.argsort(level.order))
-        stops = np.cumsum([number for _, number in level.closed])[:-1]
-        closed |= dict(zip((k for k, _ in level.closed), jnp.split(above, stops)))
+        above = undeal(self.lines.streets[level.street], values.T, player)
+        closed |= _split(_take(above, np.argsort(level.order)), level.closed)
         continue
       own = level.mover == player
       if policy is None and own:
@@ -137,16 +148,6 @@ class LinesProblem(Problem):
   def _pad(self, row: jax.Array) -> jax.Array:
     return jnp.pad(row, (0, self.num_infostates - len(row)))
 
-  def _undeal(self, values: jax.Array, street: int, player: int) -> jax.Array:
-    """Returns the sums over cards of values after a deal, `[n, W]` to `[n, W above]`."""
-    children = self.lines.streets[street].children
-    assert children is not None
-    rows = jnp.pad(showdowns.settle(values.T), ((0, 1), (0, 0)))
-    total = jnp.zeros((len(children[player]), len(values)), values.dtype)
-    for column in jnp.asarray(children[player]).T:
-      total = total + rows.at[column].get(mode="promise_in_bounds")
-    return showdowns.settle(total).T
-
   def _all_ends(self, reach: Levels, player: int):
     """Returns the values of each level's folds and showdowns; None for what it lacks."""
     levels, sign = self.lines.levels, 1.0 if player == 0 else -1.0
@@ -157,10 +158,16 @@ class LinesProblem(Problem):
         if not here:
           continue
         # A fold's stake is player 0's, a showdown's is the winner's.
-        stakes = jnp.concatenate([jnp.asarray(self.lines.stakes[i][kind - FOLD]) for i in here])
+        stakes = _chips(self.lines.stakes, here, kind)
         stakes = stakes * sign if kind == FOLD else stakes
+        rakes = None if self.lines.rakes is None else _chips(self.lines.rakes, here, kind)
+        if rakes is not None:
+          stakes = stakes - (rakes * (stakes > 0) if kind == FOLD else rakes / 2)
         rows = jnp.concatenate([reach[i][levels[i].rows(kind)] for i in here])
         result = self._ends(street, rows * stakes[:, None], player, values)
+        if rakes is not None and kind == SHOWDOWN:
+          # Half of it is taken from all pots, half more of those won and less of those lost.
+          result = result - self._ends(street, rows * rakes[:, None] / 2, player, fold_values)
         stops = np.cumsum([levels[i].counts[kind] for i in here])[:-1]
         for i, part in zip(here, jnp.split(result, stops)):
           found[i][kind - FOLD] = part
@@ -219,6 +226,27 @@ class LinesProblem(Problem):
     return reduce_children(levels[index].level, rows, number, maximum=maximum)
 
 
+def _chips(ends: Any, levels: list[int], kind: int) -> jax.Array:
+  return jnp.concatenate([jnp.asarray(ends[i][kind - FOLD]) for i in levels])
+
+
+def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
+  """Returns the sums over cards of values after a deal, `[W, n]` to `[n, W above]`."""
+  assert street.children is not None
+  children = jnp.asarray(street.children[player])
+  rows = jnp.pad(showdowns.settle(values), ((0, 1), (0, 0)))
+  total = jnp.zeros((len(children), rows.shape[1]), values.dtype)
+  for column in children.T:
+    total = total + rows.at[column].get(mode="promise_in_bounds")
+  return showdowns.settle(total).T
+
+
+def _split(rows: jax.Array, numbers: Sequence[tuple[int, int]]) -> dict[int, jax.Array]:
+  """Cuts rows into those of each level `(index, number)`."""
+  stops = np.cumsum([number for _, number in numbers])[:-1]
+  return dict(zip((i for i, _ in numbers), jnp.split(rows, stops)))
+
+
 def _take(rows: jax.Array, order: Any) -> jax.Array:
   """Takes all rows in a static order."""
   if (np.diff(order) == 1).all():
@@ -240,7 +268,14 @@ def make_lines_problem(lines: Lines) -> LinesProblem:
 
 
 def exploitability_of(problem: LinesProblem, policy: Levels) -> jax.Array:
-  """Returns what best responses to both parts of a policy win on average, in chips."""
+  """Returns what best responses to both parts of a policy win on average, in chips.
+
+  With a rake, what they win more than the policy does.
+  """
   reach = problem.both_reach(policy)
-  roots = [problem.values_up(None, reach[1 - p], None, p).root for p in (0, 1)]
-  return (problem.worth(roots[0], 0) + problem.worth(roots[1], 1)) / 2
+
+  def worth(own: Levels | None) -> jax.Array:
+    roots = [problem.values_up(own, reach[1 - p], None, p).root for p in (0, 1)]
+    return problem.worth(roots[0], 0) + problem.worth(roots[1], 1)
+
+  return (worth(None) - (worth(policy) if problem.lines.rakes is not None else 0)) / 2

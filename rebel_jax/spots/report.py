@@ -1,0 +1,145 @@
+"""One spot on many boards: what it is worth and what is done there, by texture of the board."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from games.poker import Deck
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.spots.solved import solve
+from rebel_jax.spots.spot import PLAYERS, Spot
+from rebel_jax.spots.tables import hand_table
+
+
+@dataclasses.dataclass(frozen=True)
+class BoardRow:
+  """What was found on a board.
+
+  Attributes:
+    board: its cards.
+    textures: what it is, such as `two-tone` and `paired`; one of each kind.
+    ev: `[P]` chips that each player gets, the pot included.
+    equity: `[P]` each player's share of the pot if all cards came and nobody bet.
+    frequency: how often each move is made at the start, by its name.
+    percent: exploitability in percent of the pot.
+    iterations: how many there were.
+  """
+
+  board: str
+  textures: tuple[str, ...]
+  ev: np.ndarray
+  equity: np.ndarray
+  frequency: dict[str, float]
+  percent: float
+  iterations: int
+
+
+def textures(board: str, deck: Deck) -> tuple[str, str, str]:
+  """Returns a board's suits, its pairs and its highest card.
+
+  Suits: `rainbow` if all differ, `two-tone` and `monotone` if at most two or at least three are
+  alike. Pairs: `trips`, `paired` or `unpaired`. Highest: such as `A high`.
+  """
+  rank, suit = np.divmod(np.array(deck.parse(board, field="board")), len(deck.suits))
+  alike = int(np.bincount(suit).max())
+  same = int(np.bincount(rank).max())
+  suits = {1: "rainbow", 2: "two-tone"}.get(alike, "monotone")
+  pairs = {1: "unpaired", 2: "paired"}.get(same, "trips")
+  return suits, pairs, f"{deck.ranks[rank.max()]} high"
+
+
+def solve_boards(
+  spot: Spot,
+  boards: Sequence[str],
+  *,
+  target: float = 0.5,
+  max_iterations: int = 10_000,
+  progress: Callable[[int, str, float], None] | None = None,
+) -> Iterator[BoardRow]:
+  """Yields what is found on each board in turn.
+
+  Boards with as many suits alike and about as many hands share one compiled program.
+
+  Args:
+    spot: the spot; its own board is left out.
+    boards: of as many cards each.
+    target, max_iterations: as of `solve`.
+    progress: called with the number of boards done, the next board and its exploitability so far,
+      in percent of the pot.
+
+  Raises:
+    ConfigError: a board or a setting is not allowed.
+  """
+  for number, board in enumerate(boards):
+
+    def look(_: int, percent: float, number=number, board=board) -> None:
+      if progress is not None:
+        progress(number, board, percent)
+
+    there = dataclasses.replace(spot, board=board)
+    solved = solve(there, target=target, max_iterations=max_iterations, progress=look)
+    table = hand_table(solved)
+    moves = list(solved.children(()))
+    mover = solved.mover(())
+    joint = table.reach[mover] * table.mass[mover]
+    played = (table.frequency * joint).sum(axis=1) / joint.sum()
+    yield BoardRow(
+      board,
+      textures(board, solved.game.deck),
+      table.mean(table.ev),
+      table.mean(table.equity),
+      dict(zip(moves, played.tolist())),
+      solved.percent,
+      solved.iterations,
+    )
+
+
+def read_boards(text: str) -> list[str]:
+  """Returns the boards that a list such as `Td9d6h,AsKd2c`, or a file of one a line, names.
+
+  Raises:
+    ConfigError: there is none, or they have different numbers of cards.
+  """
+  path = Path(text)
+  try:
+    listed = path.read_text().split() if path.is_file() else text.split(",")
+  except (OSError, UnicodeDecodeError) as error:
+    raise ConfigError(f"boards={text!r} cannot be read: {error}") from None
+  boards = [board.strip() for board in listed if board.strip()]
+  if not boards or len({len(board) for board in boards}) > 1:
+    raise ConfigError(
+      f"boards={text!r} must be boards of as many cards each, separated by commas, or a file of "
+      "one a line"
+    )
+  return boards
+
+
+def summary(rows: Sequence[BoardRow], pot: int) -> str:
+  """Returns a table: every board, then means by texture and of all, each board counting once."""
+  moves: list[str] = []
+  for row in rows:
+    moves += [move for move in row.frequency if move not in moves]
+  heads = [f"{name} {what}" for name in PLAYERS for what in ("EV", "% of pot", "equity")]
+  lines = [_line("board", "boards", heads + moves)]
+
+  def add(name: str, part: Sequence[BoardRow]) -> None:
+    ev, equity = (np.mean([getattr(x, key) for x in part], axis=0) for key in ("ev", "equity"))
+    cells = []
+    for p in (0, 1):
+      cells += [f"{ev[p]:.1f}", f"{100 * ev[p] / pot:.1f}", f"{equity[p]:.1%}"]
+    cells += [f"{np.mean([x.frequency.get(move, 0.0) for x in part]):.1%}" for move in moves]
+    lines.append(_line(name, str(len(part)), cells))
+
+  for row in rows:
+    add(row.board, [row])
+  for kind in range(len(rows[0].textures)):
+    for texture in dict.fromkeys(row.textures[kind] for row in rows):
+      add(texture, [row for row in rows if row.textures[kind] == texture])
+  add("all", rows)
+  return "\n".join(lines)
+
+
+def _line(name: str, number: str, cells: Sequence[str]) -> str:
+  return "".join([f"{name:<12}{number:>7}", *(f"{cell:>13}" for cell in cells)])

@@ -1,0 +1,202 @@
+"""Lines of which the last round is taken a few boards at a time.
+
+Nearly all columns are those of the last round. Its boards do not depend on each other, so whatever
+is only needed while one of them is updated is kept for a few: reach, values and policies of all
+never exist at once.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from games.poker.lines.betting_lines import LineLevel
+from games.poker.lines.lines import Group, Lines, Street
+from solvers.sweeps.levels import Levels
+from solvers.sweeps.lines.ends import Dense, Ends, Sorted, fold_table, is_dense, sign_table, sort
+from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem, undeal
+from solvers.sweeps.showdowns import SortedShowdowns
+
+# Lines by hands of one player that are taken at once. A core's cache holds what one board of two
+# hundred hands needs; several of those at once took a third longer.
+_CELLS = 2**13
+_STATIC = {"static": True}
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Part:
+  """Boards with one list of hands, in `K` equal chunks; of each player where it is a pair.
+
+  Attributes:
+    belief: `[K, W]` of the columns of a chunk, zero where there is none.
+    parent: `[K, W]` the column of the round before.
+    strength: `[K, boards, J]` where showdowns are dense; their tables are made anew every time.
+    showdowns: `[K, boards, ...]` where they are sorted.
+    fold: `[J of the other, J]` where they are dense.
+    group: the hands.
+    boards: how many boards there are without those that fill up; static.
+  """
+
+  belief: tuple[Any, Any]
+  parent: tuple[Any, Any]
+  strength: tuple[Any, Any] | None
+  showdowns: tuple[SortedShowdowns, SortedShowdowns] | None
+  fold: tuple[Any, Any] | None
+  group: Group
+  boards: int = dataclasses.field(metadata=_STATIC)
+
+  @property
+  def num_chunks(self) -> int:
+    return self.belief[0].shape[0]
+
+  @property
+  def num_boards(self) -> int:
+    """How many boards a chunk has."""
+    return self.group.boards
+
+  def ends(self, index: Any) -> Ends:
+    """Returns folds and showdowns of a chunk."""
+    if self.strength is None:
+      assert self.showdowns is not None
+      return Sorted(self.group, _at(self.showdowns, index))
+    assert self.fold is not None
+    ours, theirs = _at(self.strength, index)
+    first, second = self.fold
+    tables = first * sign_table(ours, theirs), second * sign_table(theirs, ours)
+    return Dense(self.fold, tables)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class PartedProblem:
+  """A spot whose last round is solved in parts.
+
+  Attributes:
+    top: the rounds before; lines that go on to the last round are its leaves.
+    street: the deal of the last round.
+    stakes, rakes: of its levels.
+    parts: its boards.
+    levels: its levels, static; their street is 0.
+  """
+
+  top: LinesProblem
+  street: Street
+  stakes: tuple[Any, ...]
+  rakes: tuple[Any, ...] | None
+  parts: tuple[Part, ...]
+  levels: tuple[LineLevel, ...] = dataclasses.field(metadata=_STATIC)
+
+  @property
+  def num_rows(self) -> int:
+    """The number of lines that come to the last round."""
+    return self.levels[0].size
+
+  def chunk(self, part: Part, index: Any) -> LinesProblem:
+    """Returns the problem of a chunk of boards."""
+    belief = _at(part.belief, index)
+    street = Street(belief, None, None, (part.group,))
+    nothing: Any = None
+    lines: Any = Lines(self.stakes, self.rakes, (street,), self.levels)
+    return LinesProblem(lines, nothing, None, (), None, None, ((part.ends(index),),))
+
+  def arrivals(self, reach: Levels) -> jax.Array:
+    """Returns a player's reach in the columns before the last deal: `[W above, n]`."""
+    return self.top.open_rows(reach, self.levels[0].order).T
+
+  def deal(self, part: Part, index: Any, arrivals: jax.Array, player: int) -> jax.Array:
+    """Returns reach at the start of the last round on a chunk of boards: `[n, W]`."""
+    rows = arrivals.at[_at(part.parent[player], index)].get(mode="promise_in_bounds")
+    return rows.T * (_at(part.belief[player], index) > 0)
+
+  def collect(self, values: list[jax.Array], player: int) -> jax.Array:
+    """Returns the leaves' values of `top` from those of parts, each `[K, W, n]`."""
+    rows = []
+    for part, own in zip(self.parts, values):
+      rows.append(own.reshape(-1, self.num_rows)[: part.boards * part.group.width(player)])
+    above = undeal(self.street, jnp.concatenate(rows), player)
+    return above[np.argsort(self.levels[0].order)]
+
+
+def join_parts(problem: PartedProblem, tables: Any) -> tuple[np.ndarray, ...]:
+  """Returns a policy of the last round, of each player part by part, as `[n, W]` on the host.
+
+  One for each level after the first of the round.
+  """
+  found = []
+  for index, level in enumerate(problem.levels[1:], start=1):
+    player = level.mover or 0
+    place = sum(x.mover == player for x in problem.levels[1:index])
+    width = sum(part.boards * part.group.width(player) for part in problem.parts)
+    rows = np.empty((level.size, width), problem.street.belief[0].dtype)
+    start = 0
+    for part, own in zip(problem.parts, tables[player]):
+      stop = start + part.boards * part.group.width(player)
+      table = np.moveaxis(np.asarray(own[place]), 1, 0).reshape(level.size, -1)
+      rows[:, start:stop] = table[:, : stop - start]
+      start = stop
+    found.append(rows)
+  return tuple(found)
+
+
+def make_parted_problem(lines: Lines) -> PartedProblem:
+  """Returns the problem of lines of more than one round of betting."""
+  lines = jax.tree.map(jnp.asarray, lines)
+  last = len(lines.streets) - 1
+  first = next(i for i, level in enumerate(lines.levels) if level.street == last)
+  above, below = (None, None) if lines.rakes is None else (lines.rakes[:first], lines.rakes[first:])
+  top = Lines(lines.stakes[:first], above, lines.streets[:-1], lines.levels[:first])
+  levels = tuple(dataclasses.replace(level, street=0) for level in lines.levels[first:])
+  most = max(sum(x.size for x in levels if x.mover == p) for p in (0, 1))
+  street, parts, start = lines.streets[-1], [], [0, 0]
+  for group in street.groups:
+    parts.append(_part(street, group, start, most))
+    start = [start[p] + group.boards * group.width(p) for p in (0, 1)]
+  # The columns of the last round are kept in parts alone.
+  deal = Street(street.belief, None, street.children, ())
+  stakes = lines.stakes[first:]
+  return PartedProblem(make_lines_problem(top), deal, stakes, below, tuple(parts), levels)
+
+
+def _part(street: Street, group: Group, start: list[int], rows: int) -> Part:
+  assert group.final is not None
+  assert street.parent is not None
+  widths = [group.width(p) for p in (0, 1)]
+  number = max(1, min(group.boards, _CELLS // (max(widths) * rows)))
+  chunks = -(-group.boards // number)
+  number = -(-group.boards // chunks)
+  spare = chunks * number - group.boards
+
+  def cut(rows: Any, player: int) -> jax.Array:
+    mine = rows[player][start[player] : start[player] + group.boards * widths[player]]
+    return jnp.pad(mine, (0, spare * widths[player])).reshape(chunks, -1)
+
+  def boards(rows: Any) -> Any:
+    return jax.tree.map(
+      lambda x: jnp.pad(x, ((0, spare), *[(0, 0)] * (x.ndim - 1))).reshape(
+        chunks, number, *x.shape[1:]
+      ),
+      rows,
+    )
+
+  dense = is_dense(group)
+  dtype = street.belief[0].dtype
+  strength: Any = tuple(map(boards, group.final.strength)) if dense else None
+  sides: Any = None if dense else tuple(boards(sort(group, group.final, p)) for p in (0, 1))
+  fold: Any = tuple(fold_table(group, p, dtype) for p in (0, 1)) if dense else None
+  return Part(
+    (cut(street.belief, 0), cut(street.belief, 1)),
+    (cut(street.parent, 0), cut(street.parent, 1)),
+    strength,
+    sides,
+    fold,
+    dataclasses.replace(group, final=None, boards=number),
+    group.boards,
+  )
+
+
+def _at(tables: Any, index: Any) -> Any:
+  return jax.tree.map(lambda x: lax.dynamic_index_in_dim(x, index, keepdims=False), tables)

@@ -1,0 +1,115 @@
+"""Bets into who bet last on the round before: against the history, and on trees and lines alike."""
+
+import jax
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.game import CHANCE, TERMINAL
+from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands
+from games.poker.lines import expand_policy, make_lines
+from games.poker.notation.beliefs import beliefs_of
+
+
+def make(donk, board="TsJhQsKh"):
+  deck = Deck(ranks="TJQKA", suits="shd")
+  cards = deck.parse(board)
+  deals = (1,) * (5 - len(cards))
+  whole = Holdem(
+    deck=deck,
+    board=cards,
+    deals=deals,
+    rules=Betting((400, 400), (10, 10), 2),
+    bets=BetSizes.parse("50%,100% / 100% / -", rounds=1 + len(deals), donk=donk),
+  )
+  return OnlyHands(whole, beliefs_of(("AA,KQ", "TT,AJ:0.5"), whole))
+
+
+def bets_of_pot(game, states, history):
+  """Returns the bets after a history as fractions of the pot; None where a player faces one."""
+  state = states[history]
+  if game.rules.may_fold(state[None])[0]:
+    return None
+  amounts = game.amounts(state[None])[0]
+  pot, paid = 2 * int(state[2]), int(state[2])
+  return [round((int(to) - paid) / pot, 2) for to in amounts if to >= 0]
+
+
+def last_bettor(game, history):
+  """Returns who bet last in the round before, and whether anybody acted in this one; by hand."""
+  bettor, before, actor, acted = None, None, 0, False
+  for move in history:
+    if move >= game.burn:
+      if move >= game.first_deal:
+        before, bettor, actor, acted = bettor, None, 0, False
+      continue
+    if move >= 2:
+      bettor = actor
+    actor, acted = 1 - actor, True
+  return before, acted
+
+
+@pytest.mark.parametrize(
+  ("donk", "sizes"), [("25%", [0.25]), ("-", []), ("25%,50%", [0.25, 0.5]), (None, [0.5, 1.0])]
+)
+def test_sizes_follow_from_the_history(donk, sizes):
+  game = make(donk)
+  tree = games.build_public_tree(game)
+  histories = [tree.history(n) for n in range(tree.num_nodes)]
+  states = dict(zip(histories, np.asarray(tree.state)))
+  seen = set()
+  for node, history in enumerate(histories):
+    if tree.kind[node] in (CHANCE, TERMINAL):
+      continue
+    bets = bets_of_pot(game, states, history)
+    before, acted = last_bettor(game, history)
+    leads = before == 1 and not acted  # player 0 acts first
+    if bets is not None:
+      assert bets == (sizes if leads else [0.5, 1.0])
+      seen.add(leads)
+  assert seen == {True, False}
+
+
+def test_lines_and_the_tree_agree():
+  game = make("-")
+  with jax.enable_x64(True):
+    lines, columns = make_lines(game)
+    found = solvers.solve_to(lines, algorithm=solvers.linear_cfr(), target=0, max_iterations=4)
+    tree = games.build_public_tree(game)
+    policy = expand_policy(lines, columns, found.average_policy, tree)
+    exact = float(solvers.exploitability(tree, policy))
+    assert found.exploitability == pytest.approx(exact, abs=1e-9)
+  assert lines.num_nodes < make_lines(make(None))[0].num_nodes
+
+
+def test_rounds_are_told_apart():
+  game = make("25%|-", board="TsJhQs")
+  assert [len(sizes) for sizes in game.bets.donk] == [1, 0]
+  bet, call = (3,), 1
+  turn = (call, *bet, call)
+  history = (*turn, *_deal(game, turn))
+  assert game.amounts(game.state_after(history)[None])[0].tolist().count(-1) == 2  # one size
+  river = (*history, call, *bet, call)
+  river = (*river, *_deal(game, river))
+  assert (game.amounts(game.state_after(river)[None])[0] == -1).all()
+
+
+def _deal(game, history):
+  """Returns a burn where there is one, and the first card that may come."""
+  found = []
+  while True:
+    legal = np.flatnonzero(game.legal_actions(game.state_after((*history, *found))[None])[0])
+    found.append(int(legal[0]))
+    if found[-1] >= game.first_deal:
+      return found
+
+
+def test_what_is_refused():
+  with pytest.raises(ValueError, match="donk='25%' is about rounds after the first"):
+    BetSizes.parse("50%", donk="25%")
+  with pytest.raises(ValueError, match="must hold first bets only"):
+    BetSizes.parse("50%", rounds=2, donk="25% / 2x")
+  bets = BetSizes((((1.0,),),), donk=((),))
+  with pytest.raises(ValueError, match="must be None for subgames that are made on the device"):
+    games.make("turn_endgame_holdem", bets=bets).templates()

@@ -1,0 +1,130 @@
+"""Spots with a rake: against enumeration of all pairs of hands, boards and lines."""
+
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, betting, evaluate
+from games.poker.lines import Follower, make_lines
+from games.poker.notation.beliefs import beliefs_of
+
+ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
+RAKE, CAP = 0.1, 3  # the cap is 15 chips of the pot of 20, less than that of 60
+
+
+def make(board, deals, rake=RAKE):
+  deck = Deck(ranks="TJQKA", suits="shd")
+  rules = Betting((60, 60), (10, 10), 2, rake=rake, rake_cap=CAP)
+  whole = Holdem(deck=deck, board=deck.parse(board), deals=deals, rules=rules, bets=ONE_BET)
+  return OnlyHands(whole, beliefs_of(("AA,KQs,JTs", "TT,AJs:0.5,KK"), whole))
+
+
+def won(game, state, player):
+  """Returns what `player` wins with each hand from each of the other's: `[H, H]`.
+
+  Zero for pairs that share cards with each other or the board.
+  """
+  paid = state[[betting.PAID_0, betting.PAID_1]].min()
+  pot = 2 * paid - min(RAKE * 2 * paid, CAP)
+  board, cards = game.on_board(state[None])[0], game.hole_cards
+  number, status = len(cards), int(state[betting.STATUS])
+  other_folded = status == (betting.FOLDED_1, betting.FOLDED_0)[player]
+  share = np.full((number, number), float(other_folded))
+  if status == betting.CLOSED:
+    shown = np.concatenate([cards, np.tile(board, (number, 1))], axis=1)
+    strength = evaluate(game.deck, shown).astype(int)
+    share = (np.sign(strength[:, None] - strength) + 1) / 2
+  apart = ~(cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
+  live = ~np.isin(cards, board).any(axis=1)
+  return (pot * share - paid) * apart * live * live[:, None]
+
+
+class Enumerated:
+  """Values by enumeration of every deal and line under a policy."""
+
+  def __init__(self, game, lines, columns, policy):
+    self.game, self.policy = game, policy
+    self.follower = Follower(lines, columns)
+
+  def row(self, place, child, player):
+    columns = self.follower.columns(place, player)
+    row = np.asarray(self.policy[child.level])[child.row]
+    return np.where(columns < 0, 0, row[np.maximum(columns, 0)])
+
+  def values(self, history, place, reach, player, best):
+    """Returns a player's counterfactual values of hands, the other's `reach` given."""
+    game = self.game
+    state = game.state_after(history)
+    actor = int(game.actor(state[None])[0])
+    if actor == games.TERMINAL:
+      return won(game, state, player) @ reach
+    moves = np.flatnonzero(game.legal_actions(state[None])[0]).tolist()
+    found = []
+    for move in moves:
+      child, below = self.follower.step(place, move), reach
+      if actor == 1 - player:
+        below = reach * self.row(place, child, actor)
+      if actor == games.CHANCE and move >= game.first_deal:
+        card = move - game.first_deal
+        live = ~(game.hole_cards == card).any(axis=1)
+        shown = (game.on_board(state[None])[0] >= 0).sum()
+        below = reach * live / (game.deck.num_cards - shown - 4)
+        found.append(self.values((*history, move), child, below, player, best) * live)
+        continue
+      found.append(self.values((*history, move), child, below, player, best))
+    if actor != player:
+      return np.sum(found, axis=0)
+    if best:
+      return np.max(found, axis=0)
+    rows = [self.row(place, self.follower.step(place, move), player) for move in moves]
+    return np.sum([x * y for x, y in zip(rows, found)], axis=0)
+
+  def gap(self):
+    """Returns the mean of what both players would gain by best responses."""
+    beliefs, total = self.game.prior(), 0.0
+    cards = self.game.hole_cards
+    apart = ~(cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
+    pairs = beliefs[0] @ apart @ beliefs[1]
+    for p, best in itertools.product((0, 1), (True, False)):
+      values = self.values((), self.follower.start(), beliefs[1 - p], p, best)
+      total += (1 if best else -1) * (beliefs[p] @ values) / pairs
+    return total / 2
+
+
+@pytest.mark.parametrize(
+  ("board", "deals"), [("TsJhQsKhAd", ()), pytest.param("TsJhQsKh", (1,), marks=pytest.mark.slow)]
+)
+def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board, deals):
+  game = make(board, deals)
+  with jax.enable_x64(True):
+    lines, columns = make_lines(game)
+    solved = solvers.solve_to(lines, algorithm=solvers.linear_cfr(), target=0, max_iterations=10)
+    exact = Enumerated(game, lines, columns, solved.average_policy).gap()
+    assert solved.exploitability == pytest.approx(exact, abs=1e-9)
+    without = solvers.solve_to(
+      make_lines(make(board, deals, rake=0.0))[0],
+      algorithm=solvers.linear_cfr(),
+      target=0,
+      max_iterations=10,
+    )
+    assert abs(without.exploitability - exact) > 1e-3
+
+
+def test_it_is_solved():
+  with jax.enable_x64(True):
+    lines, _ = make_lines(make("TsJhQsKh", (1,)))
+    solved = solvers.solve_to(
+      lines, algorithm=solvers.discounted_cfr(), target=0.01, max_iterations=2_000
+    )
+  assert solved.exploitability <= 0.01
+
+
+def test_trees_refuse_a_rake():
+  with pytest.raises(ValueError, match="rake=0.1 makes a game that is not of zero sum"):
+    games.build_public_tree(make("TsJhQsKh", (1,)))
+  with pytest.raises(ValueError, match="rake=0.7 must be a share of the pot from 0 to 0.5"):
+    Betting(rake=0.7)
