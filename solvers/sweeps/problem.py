@@ -263,6 +263,10 @@ class Problem:
       tuple(jnp.zeros((level.size, h), dtype) for level in self.tree.structure.levels)
     )
 
+  def chance_policy(self, like: Levels) -> Levels:
+    """Returns one for all nodes that are there: the rows that no player moved to, `[n, H]`."""
+    return (jnp.ones_like(like[0]), *(self._existing(i, x) for i, x in enumerate(like) if i))
+
   def normalise(self, weights: Levels, *, free: bool = False) -> Levels:
     """Divides non-negative weights of edges by their sum over the mover's choices.
 
@@ -270,15 +274,15 @@ class Problem:
     rows of nodes that are not there zero. Where players are held to something, `free` says that
     the weights are those of the free part alone.
     """
-    policy = [jnp.ones_like(weights[0])]
+    policy = list(self.chance_policy(weights))
     for i in range(1, len(weights)):
-      rows = self._existing(i, weights[i])
+      rows = policy[i]
       if self.tree.structure.levels[i].parent_actor != CHANCE:
         for player in (0, 1):
           moved = self.moves_at(i, player)
           if moved is not False:
             rows = choose(moved, self.normalise_rows(i, player, weights[i], free=free), rows)
-      policy.append(rows)
+      policy[i] = rows
     return tuple(policy)
 
   def normalise_rows(
@@ -288,9 +292,10 @@ class Problem:
 
     As `normalise`. Rows that `player` did not move to are meaningless.
     """
-    real = exists = self._existing(index, weights)
     possible = self.pairs.possible_rows(index, player)
     changing = self.tree.infostate_parent is not None
+    # A column is enough where a node is there for all infostates or for none.
+    real = exists = self._existing(index, weights if changing else weights[:, :1])
     if changing and possible is not None:
       real = exists * possible
     is_open = real

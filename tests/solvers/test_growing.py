@@ -154,8 +154,8 @@ def walk_frequencies(name, policy_seed, number, **rules):
   everywhere = jnp.ones(tree.num_nodes, bool)
   problem = rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere)
   policy = jnp.asarray(random_policy(tree, np.random.default_rng(policy_seed)), tree.dtype)
-  values = jnp.zeros((2, *policy.shape))
-  view = View(policy, values, jnp.ones_like(policy))
+  nothing = jnp.zeros_like(policy), jnp.zeros_like(policy)
+  view = View(policy, nothing, nothing, jnp.ones_like(policy))
   zeros = jnp.zeros_like(policy)
   reach = problem.both_reach(problem.split(policy))
   how = Rules(**{"puct": 1.0, "puct_share": 0.0, "children": None, "scale": 1.0, **rules})
@@ -208,7 +208,8 @@ def test_puct_takes_what_its_formula_says():
   values[1, ends, 0] = worth
   likely = np.ones((tree.num_nodes, 1), np.float32)
   likely[ends, 0] = prior
-  view = View(jnp.asarray(likely), jnp.asarray(values), jnp.asarray(likely))
+  ones = jnp.ones((len(problem.rows), 1))
+  view = View(jnp.asarray(likely), tuple(jnp.asarray(values)), (ones, ones), jnp.asarray(likely))
   rules = Rules(puct=1.5, puct_share=1.0, children=None, scale=0.5)
   growth = Growth(everywhere, jnp.zeros_like(likely), jnp.zeros_like(likely))
   counts, recent = np.zeros(5), np.zeros(5)
