@@ -258,10 +258,8 @@ class Problem:
 
   def uniform_policy(self) -> Levels:
     """Returns the policy that takes every legal action equally often."""
-    h, dtype = self.num_infostates, self.tree.dtype
-    return self.normalise(
-      tuple(jnp.zeros((level.size, h), dtype) for level in self.tree.structure.levels)
-    )
+    shapes = [(level.size, self.num_infostates) for level in self.tree.structure.levels]
+    return self.normalise(tuple(jnp.zeros(shape, self.tree.dtype) for shape in shapes))
 
   def chance_policy(self, like: Levels) -> Levels:
     """Returns one for all nodes that are there: the rows that no player moved to, `[n, H]`."""
@@ -275,14 +273,11 @@ class Problem:
     the weights are those of the free part alone.
     """
     policy = list(self.chance_policy(weights))
-    for i in range(1, len(weights)):
-      rows = policy[i]
-      if self.tree.structure.levels[i].parent_actor != CHANCE:
-        for player in (0, 1):
-          moved = self.moves_at(i, player)
-          if moved is not False:
-            rows = choose(moved, self.normalise_rows(i, player, weights[i], free=free), rows)
-      policy[i] = rows
+    for i, level in enumerate(self.tree.structure.levels):
+      for player in (0, 1) if level.parent_actor != CHANCE else ():
+        if (moved := self.moves_at(i, player)) is not False:
+          rows = self.normalise_rows(i, player, weights[i], free=free)
+          policy[i] = choose(moved, rows, policy[i])
     return tuple(policy)
 
   def normalise_rows(
