@@ -158,7 +158,7 @@ class CFR:
     )
 
   def extend(self, problem: Problem, state: CFRState) -> CFRState:
-    policy = list(problem.uniform_policy())
+    policy = list(problem.chance_policy(state.policy))
     for i, regret in enumerate(state.regret):
       for player in (0, 1):
         moved = regret is not None and problem.moves_at(i, player)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from solvers.algorithms.algorithm import pick_players
+from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.wrapper import Wrapper
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
@@ -13,11 +13,11 @@ from solvers.sweeps.problem import Problem, Sweep
 
 
 class LeafMeansState(NamedTuple):
-  """State of `LeafMeans`: the algorithm's, and sums `[P, L, H]` over each player's updates."""
+  """State of `LeafMeans`: the algorithm's, and for each player sums `[L, H]` over its updates."""
 
   inner: Any
-  values: jax.Array  # counterfactual
-  mass: jax.Array  # the opponent's, compatible with the infostate
+  values: tuple[jax.Array, jax.Array]  # counterfactual
+  mass: tuple[jax.Array, jax.Array]  # the opponent's, compatible with the infostate
 
 
 class LeafMeans(Wrapper):
@@ -32,9 +32,8 @@ class LeafMeans(Wrapper):
   def init(self, problem: Problem, policy: Levels | None = None) -> LeafMeansState:
     inner = self.algorithm.init(problem, policy)
     leaves = problem.leaf_rows(problem.split(jnp.zeros_like(problem.tree.parent)[:, None]))
-    shape = (2, len(leaves), problem.num_infostates)
-    nothing = jnp.zeros(shape, problem.tree.dtype)
-    return LeafMeansState(inner, nothing, nothing)
+    nothing = jnp.zeros((len(leaves), problem.num_infostates), problem.tree.dtype)
+    return LeafMeansState(inner, (nothing, nothing), (nothing, nothing))
 
   def leaf_query(self, problem: Problem, state: LeafMeansState, player: int) -> LeafQuery:
     return self.algorithm.leaf_query(problem, state.inner, player)
@@ -56,8 +55,8 @@ class LeafMeans(Wrapper):
     sums = [x[player] * decay for x in (state.values, state.mass)]
     return LeafMeansState(
       inner,
-      state.values.at[player].set(sums[0] + worth),
-      state.mass.at[player].set(sums[1] + mass),
+      replace_player(state.values, player, sums[0] + worth),
+      replace_player(state.mass, player, sums[1] + mass),
     ), sweep
 
   def extend(self, problem: Problem, state: LeafMeansState) -> LeafMeansState:
@@ -72,14 +71,15 @@ class LeafMeans(Wrapper):
   ) -> LeafMeansState:
     return LeafMeansState(
       self.algorithm.merge(problem, first.inner, second.inner),
-      pick_players(first.values, second.values),
-      pick_players(first.mass, second.mass),
+      (first.values[0], second.values[1]),
+      (first.mass[0], second.mass[1]),
     )
 
   def means(self, state: LeafMeansState) -> jax.Array:
     """Returns what each player expected at the leaves, `[P, L, H]`; zero where nobody got to."""
-    there = state.mass > 0
-    return jnp.where(there, state.values / jnp.where(there, state.mass, 1.0), 0.0)
+    values, mass = jnp.stack(state.values), jnp.stack(state.mass)
+    there = mass > 0
+    return jnp.where(there, values / jnp.where(there, mass, 1.0), 0.0)
 
   def current_policy(self, problem: Problem, state: LeafMeansState) -> Levels:
     return self.algorithm.current_policy(problem, state.inner)

@@ -3,15 +3,22 @@
 Everything here is about one node and the infostate that its mover holds.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+from jax import lax
+
+from solvers.growing.settings import GTCFR
 
 # Random numbers that a step of a simulation takes: two for a move, one for chance.
 NUMBERS = 3
+# Rounds whose numbers are drawn together: drawing takes as long for few numbers as for many.
+_AT_ONCE = 32
 # Scores this close are equal: sums that were taken in another order must not decide.
 _TIE = 1e-6
+Carry = TypeVar("Carry")
 
 
 class Rules(NamedTuple):
@@ -46,6 +53,61 @@ class Options(NamedTuple):
 def draw(key: jax.Array, *shape: int) -> jax.Array:
   """Draws numbers from 0 to 1; those of a longer first axis begin with the same ones."""
   return jax.random.uniform(key, shape)
+
+
+class Numbers(NamedTuple):
+  """The random numbers of one round of a search, which do not depend on what it finds.
+
+  Attributes:
+    pairs: `[simulations, 2]` of the infostates at the root.
+    walks: `[most steps, simulations, NUMBERS]`.
+    notes: `[updates, 2]` of which question is kept.
+  """
+
+  pairs: jax.Array
+  walks: jax.Array
+  notes: jax.Array
+
+  @classmethod
+  def draw(cls, key: jax.Array, search: GTCFR, steps: int) -> "Numbers":
+    """Draws those of a round of `search` whose walks take at most so many steps."""
+    pairs, walks, notes = jax.random.split(key, 3)
+    return cls(
+      draw(pairs, search.per_round, 2),
+      draw(walks, steps, search.per_round, NUMBERS),
+      draw(notes, search.updates_per_round, 2),
+    )
+
+
+def in_rounds(
+  take: Callable[[Numbers, Carry], Carry],
+  carry: Carry,
+  key: jax.Array,
+  rounds: int | jax.Array,
+  search: GTCFR,
+  steps: int,
+) -> Carry:
+  """Takes the rounds of a search in turn.
+
+  Args:
+    take: one round: its numbers and the carry to the next carry.
+    carry: before the first.
+    key: of the search.
+    rounds: how many; may be traced.
+    search, steps: what they consist of, see `Numbers.draw`.
+  """
+  draw_round = jax.vmap(lambda i: Numbers.draw(jax.random.fold_in(key, i), search, steps))
+
+  def some(j, carry):
+    first = j * _AT_ONCE
+    numbers = draw_round(first + jnp.arange(_AT_ONCE))
+
+    def one(i, carry):
+      return take(jax.tree.map(lambda x: x[i - first], numbers), carry)
+
+    return lax.fori_loop(first, jnp.minimum(first + _AT_ONCE, rounds), one, carry)
+
+  return lax.fori_loop(0, -(-rounds // _AT_ONCE), some, carry)
 
 
 def choose_move(numbers: jax.Array, options: Options, rules: Rules) -> jax.Array:

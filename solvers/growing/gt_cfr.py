@@ -23,7 +23,7 @@ from solvers.growing.checks import (
   check_nodes,
   check_prior,
 )
-from solvers.growing.choose import NUMBERS, Rules, draw
+from solvers.growing.choose import Rules, in_rounds
 from solvers.growing.resolving import Promises, Resolving
 from solvers.growing.rooted_problem import (
   RootedProblem,
@@ -39,7 +39,7 @@ from solvers.growing.watched import Seen, Watched
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.masked import NodeInfo, at_nodes, row_of_nodes, with_nodes
+from solvers.sweeps.masked import NodeInfo, at_nodes, with_nodes
 
 
 class Grown(NamedTuple):
@@ -177,18 +177,16 @@ def grow(
   if prior is None:
     prior = join_levels(everywhere.uniform_policy())
 
-  def round_of(i, carry):
+  def round_of(numbers, carry):
     state, present, visits, prior, asked = carry
     now = with_nodes(problem, present)
-    pair_key, walk_key, note_key = jax.random.split(jax.random.fold_in(key, i), 3)
-    notes = draw(note_key, search.updates_per_round, 2)
 
     def update(j, carry):
       state, asked, _ = carry
       query = algorithm.leaf_query(now, state, 0)
       answers = ask_about(ask, now, algorithm, state, query.beliefs)
       state, _ = loop.update_at_once(now, algorithm, state, tuple(answers.values))
-      return state, note(asked, now, query.beliefs, notes[j]), answers.logits
+      return state, note(asked, now, query.beliefs, numbers.notes[j]), answers.logits
 
     first = state, asked, ask.no_logits(problem)
     state, asked, logits = lax.fori_loop(0, search.updates_per_round, update, first)
@@ -199,17 +197,17 @@ def grow(
     growth = Growth(present, visits, zeros)
     view = _view(now, algorithm, state, prior, search)
     reach = algorithm.core(state).reach
-    pairs = draw(pair_key, search.per_round, 2)
-    walks = draw(walk_key, tree.structure.depth, search.per_round, NUMBERS)
     for j in range(search.per_round):
-      hands = sample_pair(now, reach, current, pairs[j])
-      growth = simulate(now, view, growth, current, hands, walks[:, j], rules)
+      hands = sample_pair(now, reach, current, numbers.pairs[j])
+      growth = simulate(now, view, growth, current, hands, numbers.walks[:, j], rules)
     state = algorithm.extend(with_nodes(problem, growth.present), state)
     return state, growth.present, growth.visits, prior, asked
 
   zeros = jnp.zeros((tree.num_nodes, tree.num_infostates), tree.dtype)
   start = algorithm.init(problem), present, zeros, prior, Asked.nothing(problem)
-  state, present, visits, _, asked = lax.fori_loop(0, rounds, round_of, start)
+  steps = tree.structure.depth
+  end = in_rounds(round_of, start, key, rounds, search, steps)
+  state, present, visits, _, asked = end
   root_values = algorithm.root_values(problem, state.means)
   promised = given.promises.given[:, None]
   believed = jnp.where(promised, given.promises.beliefs, given.beliefs)
@@ -220,21 +218,7 @@ def grow(
 def _view(problem: RootedProblem, algorithm: Watched, state: Seen, prior, search: GTCFR) -> View:
   choose = algorithm.current_policy if search.selection == "current" else algorithm.average_policy
   policy = join_levels(choose(problem, state.means))
-  parent = jnp.maximum(jnp.asarray(problem.tree.parent), 0)
-  mass = at_nodes(problem.tree.structure, state.mass)
-  has_row = (row_of_nodes(problem.tree.structure) < len(problem.rows))[:, None]
-  mover = jnp.asarray(problem.tree.kind)[parent]
-  values = []
-  for player in (0, 1):
-    # A move of one's own leaves the other's mass as it was.
-    above = problem.split(mass[player])
-    lifted = jnp.concatenate(
-      [above[0]] + [problem.from_parents(i, player, above[i - 1]) for i in range(1, len(above))]
-    )
-    weight = jnp.where((mover == player)[:, None], lifted, mass[player])
-    weight = jnp.where(has_row, mass[player], weight)
-    values.append(state.nodes[player] * (weight > 0) / jnp.where(weight > 0, weight, 1.0))
-  return View(policy, jnp.stack(values), prior)
+  return View(policy, state.nodes, state.mass, prior)
 
 
 def _result(

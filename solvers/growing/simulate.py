@@ -11,6 +11,7 @@ from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, TreeStructure
 from solvers.growing.choose import Options, Rules, best_moves, choose_move, sample_index
 from solvers.growing.rooted_problem import RootedProblem
+from solvers.sweeps.masked import row_of_nodes
 
 
 class Growth(NamedTuple):
@@ -32,13 +33,29 @@ class View(NamedTuple):
 
   Attributes:
     policy: `[N, H]` that is followed half of the time.
-    values: `[P, N, H]` expected payoffs, each player's infostates in its row.
+    values: for each player `[N, H]`, counterfactual, in its infostates.
+    mass: for each player `[L, H]`, the other's mass at inner nodes that its infostates may meet.
     prior: `[N, H]` how likely the network thinks each move; uniform without one.
   """
 
   policy: jax.Array
-  values: jax.Array
+  values: tuple[jax.Array, jax.Array]
+  mass: tuple[jax.Array, jax.Array]
   prior: jax.Array
+
+  def expected(self, tree: PublicTree, node: jax.Array, kids: jax.Array, player: jax.Array) -> Any:
+    """Returns what `player`, who moves at `node`, expects there `[H]` and at its children `[A, H]`.
+
+    A move of one's own leaves the other's mass as it was, so that the parent's holds at ends.
+    """
+    first, second = ((x[node], x[kids]) for x in self.values)
+    here, below = (jnp.where(player == 1, y, x) for x, y in zip(first, second))
+    row = jnp.asarray(row_of_nodes(tree.structure))
+    mass = [(x[row[node]], x[jnp.minimum(row[kids], len(x) - 1)]) for x in self.mass]
+    above, own = (jnp.where(player == 1, y, x) for x, y in zip(*mass))
+    lifted = above if tree.infostate_parent is None else above[tree.infostate_parent[kids, player]]
+    own = jnp.where((row[kids] < len(self.mass[0]))[:, None], own, lifted)
+    return tuple(x * (m > 0) / jnp.where(m > 0, m, 1.0) for x, m in ((here, above), (below, own)))
 
 
 def child_slots(structure: TreeStructure) -> np.ndarray:
@@ -74,12 +91,12 @@ def sample_pair(problem: RootedProblem, reach: Any, node: jax.Array, numbers: An
     node: an inner node.
     numbers: `[2]` random ones.
   """
-  here = (problem.rows == node)[:, None]
-  own = [jnp.where(here, problem.leaf_reach(reach[p], p), 0.0) for p in (0, 1)]
-  first = (own[0] * problem.compatible_mass(own[1], 0)).sum(axis=0)
-  first = sample_index(numbers[0], first)
-  held = jnp.where(here, jax.nn.one_hot(first, problem.num_infostates, dtype=own[0].dtype), 0.0)
-  second = (own[1] * problem.compatible_mass(held, 1)).sum(axis=0)
+  row = jnp.argmax(problem.rows == node)
+  own = [problem.leaf_reach(reach[p], p)[row] for p in (0, 1)]
+  pairs = problem.pairs.at_leaf(row)
+  first = sample_index(numbers[0], own[0] * pairs.compatible_mass(own[1][None], 0)[0])
+  held = jax.nn.one_hot(first, problem.num_infostates, dtype=own[0].dtype)
+  second = own[1] * pairs.compatible_mass(held[None], 1)[0]
   return jnp.stack([first, sample_index(numbers[1], second)])
 
 
@@ -117,7 +134,7 @@ def simulate(
     mover = jnp.asarray(tree.kind)[node]
     moves, player = mover < CHANCE, jnp.minimum(mover, 1)
     options = there[:, None] & comes_from(tree, kids, player, hands[player])
-    seen = _look(view, growth, node, kids, options, hands, player)
+    seen = _look(tree, view, growth, node, kids, options, hands, player)
     chosen = choose_move(drawn[:2], seen, rules)
     dealt = sample_index(drawn[2], chance_weights(tree, kids, there, hands))
     child = kids[jnp.where(moves, chosen // tree.num_infostates, dealt)]
@@ -205,10 +222,10 @@ def chance_weights(tree: PublicTree, kids, there, hands) -> jax.Array:
   return weights
 
 
-def _look(view: View, growth: Growth, node, kids, options, hands, player) -> Options:
+def _look(tree, view: View, growth: Growth, node, kids, options, hands, player) -> Options:
   """Returns what `player` may do at `node`, in `[A * H]`."""
   known = growth.present[kids][:, None]
-  here = view.values[player, node, hands[player]]
-  value = jnp.where(known, view.values[player][kids], here)
+  here, below = view.expected(tree, node, kids, player)
+  value = jnp.where(known, below, here[hands[player]])
   tables = view.policy[kids], view.prior[kids], value, growth.visits[kids], growth.recent[kids]
   return Options(options.reshape(-1), *(x.reshape(-1) for x in tables))

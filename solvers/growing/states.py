@@ -46,6 +46,8 @@ StateFunction = Callable[[Any, StateQuery], StateAnswer]
 # mostly empty nor too small for matrix products.
 _BLOCKS = 24
 _LEAST_ROWS = 64
+# Up to so many rows it is faster to compare a rank with all others than to halve them.
+_FEW_ROWS = 4096
 
 
 def ask_some(
@@ -91,20 +93,20 @@ def _answer_packed(
   padded = -(-number // block) * block
   # Gathers alone: XLA makes loops of scatters on CPUs.
   rank = jnp.cumsum(wanted, dtype=jnp.int32)
-  places = jnp.searchsorted(rank, jnp.arange(1, padded + 1))
+  search = "compare_all" if number <= _FEW_ROWS else "scan"
 
-  def answer(places: jax.Array) -> StateAnswer:
+  def answer(i: jax.Array) -> StateAnswer:
+    places = jnp.searchsorted(rank, i * block + jnp.arange(1, block + 1), method=search)
     there = jnp.minimum(places, number - 1)
     rows = jax.tree.map(lambda x: x[there % period if len(x) == period else there], query)
     return function(params, rows)
 
-  shapes = jax.eval_shape(answer, places[:block])
+  shapes = jax.eval_shape(answer, jnp.zeros((), jnp.int32))
   empty = jax.tree.map(lambda x: jnp.zeros((padded, *x.shape[1:]), x.dtype), shapes)
 
   def answer_block(i: jax.Array, found: StateAnswer) -> StateAnswer:
-    some = jax.lax.dynamic_slice_in_dim(places, i * block, block)
     put = lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, i * block, 0)  # noqa: E731
-    return jax.tree.map(put, found, answer(some))
+    return jax.tree.map(put, found, answer(i))
 
   found = jax.lax.fori_loop(0, -(-rank[-1] // block), answer_block, empty)
 

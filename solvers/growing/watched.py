@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.leaf_means import LeafMeans, LeafMeansState
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Sweep
@@ -14,8 +15,8 @@ class Seen(NamedTuple):
   """State of `Watched`: that of `LeafMeans`, and the last update's values and masses."""
 
   means: LeafMeansState
-  nodes: jax.Array  # [P, N, H] counterfactual
-  mass: jax.Array  # [P, L, H]
+  nodes: tuple[jax.Array, jax.Array]  # [N, H] for each player, counterfactual
+  mass: tuple[jax.Array, jax.Array]  # [L, H] for each player
 
 
 class Watched(LeafMeans):
@@ -23,8 +24,8 @@ class Watched(LeafMeans):
 
   def init(self, problem: Any, policy: Levels | None = None) -> Any:
     means = super().init(problem, policy)
-    nodes = jnp.zeros((2, problem.tree.num_nodes, problem.num_infostates), problem.tree.dtype)
-    return Seen(means, nodes, jnp.zeros_like(means.mass))
+    nodes = jnp.zeros((problem.tree.num_nodes, problem.num_infostates), problem.tree.dtype)
+    return Seen(means, (nodes, nodes), means.mass)
 
   def leaf_query(self, problem: Any, state: Any, player: int) -> Any:
     return super().leaf_query(problem, state.means, player)
@@ -35,13 +36,12 @@ class Watched(LeafMeans):
     reach = self.algorithm.core(state.means.inner).reach[1 - player]
     means, sweep = super().update(problem, state.means, values, player)
     mass = problem.weigh_leaf_values(jnp.ones_like(state.mass[player]), reach, player)
-    nodes = state.nodes.at[player].set(join_levels(sweep.nodes))
-    return Seen(means, nodes, state.mass.at[player].set(mass)), sweep
+    nodes = replace_player(state.nodes, player, join_levels(sweep.nodes))
+    return Seen(means, nodes, replace_player(state.mass, player, mass)), sweep
 
   def merge(self, problem: Any, first: Any, second: Any) -> Any:
     means = super().merge(problem, first.means, second.means)
-    pick = lambda x, y: jnp.stack([x[0], y[1]])  # noqa: E731
-    return Seen(means, pick(first.nodes, second.nodes), pick(first.mass, second.mass))
+    return Seen(means, (first.nodes[0], second.nodes[1]), (first.mass[0], second.mass[1]))
 
   def extend(self, problem: Any, state: Any) -> Any:
     return state._replace(means=super().extend(problem, state.means))

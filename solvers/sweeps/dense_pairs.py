@@ -107,6 +107,11 @@ class DensePairs(NamedTuple):
       return jnp.matmul(reach, weights[0].T, precision=lax.Precision.HIGHEST)
     return jnp.einsum("lij,lj->li", weights, reach, precision=lax.Precision.HIGHEST)
 
+  def at_leaf(self, row: jax.Array) -> "DensePairs":
+    if self.leaf_weights is None or len(self.leaf_weights) == 1:
+      return self
+    return self._replace(leaf_weights=self.leaf_weights[row][None])
+
   def terminal_values(
     self, tree: PublicTree, opponent_reach: Levels, player: int
   ) -> tuple[jax.Array | None, ...]:

@@ -109,6 +109,10 @@ class HoleCardPairs(NamedTuple):
     del player
     return compatible_mass(reach, self.held)
 
+  def at_leaf(self, row: jax.Array) -> "HoleCardPairs":
+    del row
+    return self
+
   def terminal_values(
     self, tree: PublicTree, opponent_reach: Levels, player: int
   ) -> tuple[jax.Array | None, ...]:

@@ -45,6 +45,10 @@ class Pairs(Protocol):
     """Returns the mass of the opponent's `reach` `[L, H]` at the leaves that `player` may meet."""
     ...
 
+  def at_leaf(self, row: jax.Array) -> "Pairs":
+    """Returns the pairs of one leaf alone, of which `compatible_mass` may be asked."""
+    ...
+
   def terminal_values(
     self, tree: PublicTree, opponent_reach: Levels, player: int
   ) -> tuple[jax.Array | None, ...]:

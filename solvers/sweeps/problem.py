@@ -258,10 +258,12 @@ class Problem:
 
   def uniform_policy(self) -> Levels:
     """Returns the policy that takes every legal action equally often."""
-    h, dtype = self.num_infostates, self.tree.dtype
-    return self.normalise(
-      tuple(jnp.zeros((level.size, h), dtype) for level in self.tree.structure.levels)
-    )
+    shapes = [(level.size, self.num_infostates) for level in self.tree.structure.levels]
+    return self.normalise(tuple(jnp.zeros(shape, self.tree.dtype) for shape in shapes))
+
+  def chance_policy(self, like: Levels) -> Levels:
+    """Returns one for all nodes that are there: the rows that no player moved to, `[n, H]`."""
+    return (jnp.ones_like(like[0]), *(self._existing(i, x) for i, x in enumerate(like) if i))
 
   def normalise(self, weights: Levels, *, free: bool = False) -> Levels:
     """Divides non-negative weights of edges by their sum over the mover's choices.
@@ -270,15 +272,12 @@ class Problem:
     rows of nodes that are not there zero. Where players are held to something, `free` says that
     the weights are those of the free part alone.
     """
-    policy = [jnp.ones_like(weights[0])]
-    for i in range(1, len(weights)):
-      rows = self._existing(i, weights[i])
-      if self.tree.structure.levels[i].parent_actor != CHANCE:
-        for player in (0, 1):
-          moved = self.moves_at(i, player)
-          if moved is not False:
-            rows = choose(moved, self.normalise_rows(i, player, weights[i], free=free), rows)
-      policy.append(rows)
+    policy = list(self.chance_policy(weights))
+    for i, level in enumerate(self.tree.structure.levels):
+      for player in (0, 1) if level.parent_actor != CHANCE else ():
+        if (moved := self.moves_at(i, player)) is not False:
+          rows = self.normalise_rows(i, player, weights[i], free=free)
+          policy[i] = choose(moved, rows, policy[i])
     return tuple(policy)
 
   def normalise_rows(
@@ -288,9 +287,10 @@ class Problem:
 
     As `normalise`. Rows that `player` did not move to are meaningless.
     """
-    real = exists = self._existing(index, weights)
     possible = self.pairs.possible_rows(index, player)
     changing = self.tree.infostate_parent is not None
+    # A column is enough where a node is there for all infostates or for none.
+    real = exists = self._existing(index, weights if changing else weights[:, :1])
     if changing and possible is not None:
       real = exists * possible
     is_open = real

@@ -10,7 +10,7 @@ import pytest
 import games
 import solvers
 from solvers import GTCFR, ContinualResolve
-from solvers.growing.choose import NUMBERS, Rules
+from solvers.growing.choose import NUMBERS, Numbers, Rules, in_rounds
 from solvers.growing.gt_cfr import _largest_payoff
 from solvers.growing.rooted_problem import rooted_problem
 from solvers.growing.simulate import Growth, View, child_slots, sample_pair, simulate
@@ -154,8 +154,8 @@ def walk_frequencies(name, policy_seed, number, **rules):
   everywhere = jnp.ones(tree.num_nodes, bool)
   problem = rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere)
   policy = jnp.asarray(random_policy(tree, np.random.default_rng(policy_seed)), tree.dtype)
-  values = jnp.zeros((2, *policy.shape))
-  view = View(policy, values, jnp.ones_like(policy))
+  nothing = jnp.zeros_like(policy), jnp.zeros_like(policy)
+  view = View(policy, nothing, nothing, jnp.ones_like(policy))
   zeros = jnp.zeros_like(policy)
   reach = problem.both_reach(problem.split(policy))
   how = Rules(**{"puct": 1.0, "puct_share": 0.0, "children": None, "scale": 1.0, **rules})
@@ -208,7 +208,8 @@ def test_puct_takes_what_its_formula_says():
   values[1, ends, 0] = worth
   likely = np.ones((tree.num_nodes, 1), np.float32)
   likely[ends, 0] = prior
-  view = View(jnp.asarray(likely), jnp.asarray(values), jnp.asarray(likely))
+  ones = jnp.ones((len(problem.rows), 1))
+  view = View(jnp.asarray(likely), tuple(jnp.asarray(values)), (ones, ones), jnp.asarray(likely))
   rules = Rules(puct=1.5, puct_share=1.0, children=None, scale=0.5)
   growth = Growth(everywhere, jnp.zeros_like(likely), jnp.zeros_like(likely))
   counts, recent = np.zeros(5), np.zeros(5)
@@ -225,6 +226,72 @@ def test_puct_takes_what_its_formula_says():
     counts[score.argmax()] += 1
     recent[score.argmax()] += 1
     np.testing.assert_array_equal(np.asarray(growth.visits)[ends, 0], counts)
+
+
+@pytest.mark.parametrize("rounds", [1, 40])
+def test_rounds_get_the_numbers_of_their_keys(rounds):
+  """Also where they are drawn in several lots; each round has its own."""
+  search, steps = GTCFR(simulations=4, per_update=2), 3
+
+  def take(numbers, carry):
+    taken, kept = carry
+    return taken + 1, jax.tree.map(lambda x, y: x.at[taken].set(y), kept, numbers)
+
+  shapes = jax.eval_shape(lambda: Numbers.draw(KEY, search, steps))
+  kept = jax.tree.map(lambda x: jnp.zeros((rounds + 1, *x.shape)), shapes)
+  taken, kept = jax.jit(
+    lambda n: in_rounds(take, (jnp.zeros((), int), kept), KEY, n, search, steps)
+  )(rounds)
+  assert taken == rounds
+  for i in {0, rounds - 1}:
+    keys = jax.random.split(jax.random.fold_in(KEY, i), 3)
+    for key, found in zip(keys, kept):
+      np.testing.assert_array_equal(found[i], jax.random.uniform(key, found.shape[1:]))
+  assert all((x[rounds] == 0).all() for x in kept)
+  if rounds > 1:
+    assert (kept.pairs[0] != kept.pairs[rounds - 1]).any()
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "rock_paper_scissors"])
+def test_a_mover_expects_values_by_the_mass_that_it_meets(name):
+  """Where the game is over, by that of the node above, in the infostates that it came from."""
+  _, tree, info = setting(name, np.float32)
+  here = rooted_problem(tree, info, jnp.asarray(0), tree.prior, jnp.ones(tree.num_nodes, bool))
+  rows, h = np.asarray(here.rows).tolist(), tree.num_infostates
+  rng, slots = np.random.default_rng(0), child_slots(tree.structure)
+  values = rng.normal(size=(2, tree.num_nodes, h))
+  mass = rng.integers(0, 3, size=(2, len(rows), h)).astype(float)
+  for node in np.flatnonzero(np.asarray(tree.kind) < games.CHANCE):
+    player, kids = int(tree.kind[node]), slots[node][slots[node] >= 0]
+    view = View(jnp.zeros(()), tuple(values), tuple(mass), jnp.zeros(()))
+    own, below = view.expected(tree, node, jnp.asarray(kids), jnp.asarray(player))
+    for j, kid in enumerate(kids):
+      for k in range(h):
+        above = k if tree.infostate_parent is None else tree.infostate_parent[kid, player, k]
+        place = (rows.index(kid), k) if kid in rows else (rows.index(node), above)
+        met = mass[player][place]
+        expected = values[player, kid, k] / met if met else 0.0
+        assert float(below[j, k]) == pytest.approx(expected, rel=1e-6)
+    met = mass[player, rows.index(node)]
+    np.testing.assert_allclose(
+      own, np.where(met > 0, values[player, node] / np.maximum(met, 1), 0), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("tables", [1, 4])
+def test_one_leaf_alone_meets_what_it_meets_among_all(tables):
+  _, tree, info = setting("kuhn_poker", np.float32)
+  everywhere = jnp.ones(tree.num_nodes, bool)
+  pairs = rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere).pairs
+  rng = np.random.default_rng(0)
+  reach = jnp.asarray(rng.random((4, 3)), tree.dtype)
+  pairs = pairs._replace(leaf_weights=jnp.asarray(rng.random((tables, 3, 3)), tree.dtype))
+  for player in (0, 1):
+    among = pairs.compatible_mass(reach, player)
+    alone = [pairs.at_leaf(row).compatible_mass(reach[row][None], player)[0] for row in range(4)]
+    np.testing.assert_allclose(alone, among, rtol=1e-6)
+    wrong = pairs.at_leaf(0).compatible_mass(reach[3:], player)[0]
+    assert (np.abs(wrong - among[3]).max() > 0.01) == (tables > 1)
 
 
 def test_missing_moves_join_one_by_one():

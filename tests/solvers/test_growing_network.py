@@ -84,7 +84,7 @@ def test_logits_are_the_prior_of_the_moves_below_a_leaf(x64):
     assert tree.action[node] == action
 
 
-@pytest.mark.parametrize("number", [9, 300])
+@pytest.mark.parametrize("number", [9, 300, 2_000])
 def test_only_what_is_wanted_is_answered(number):
   """Packed rows come back to their places, and lanes are packed together."""
   rng = np.random.default_rng(0)
@@ -105,7 +105,7 @@ def test_only_what_is_wanted_is_answered(number):
   axes = (None, StateQuery(None, 0), 0)
   lanes = jax.jit(jax.vmap(ask, in_axes=axes))(2.0, StateQuery(features, beliefs), wanted)
   np.testing.assert_allclose(lanes.values, expected, rtol=1e-6)
-  if number == 300:
+  if number >= 300:
     assert max(calls) < 3 * number
   each = jax.vmap(ask, in_axes=(0, StateQuery(None, 0), 0))
   own = each(jnp.array([1.0, 2.0, 3.0]), StateQuery(features, beliefs), wanted)

@@ -48,6 +48,10 @@ class DevicePairs:
       self.tree.state, reach
     )
 
+  def at_leaf(self, row: jax.Array) -> "DevicePairs":
+    here = dataclasses.replace(self.tree, state=self.tree.state[row][None])
+    return dataclasses.replace(self, tree=here)
+
   def terminal_values(
     self, tree: Any, opponent_reach: Levels, player: int
   ) -> tuple[jax.Array | None, ...]:

@@ -22,7 +22,7 @@ from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.algorithms.with_gadget import WithGadget
 from solvers.growing.checks import check_key
-from solvers.growing.choose import NUMBERS, Rules, draw
+from solvers.growing.choose import Rules, in_rounds
 from solvers.growing.insertion.problem import InsertedProblem, inserted_problem
 from solvers.growing.insertion.tree import InsertedTree, insert, plant
 from solvers.growing.insertion.walk import Inserted, InsertedView, longest_walk, simulate_inserted
@@ -233,21 +233,18 @@ def grow_inserted(
       prior=tree.prior.at[places].set(prior, mode="drop"),
     )
 
-  def round_of(i, carry):
+  def round_of(numbers, carry):
     state, grown = carry
     tree, state = updated(grown.tree, state)
     grown = Inserted(tree, grown.visits, jnp.zeros_like(grown.recent))
     if not search.simulations:
       return state, grown
-    pair_key, walk_key, _ = jax.random.split(jax.random.fold_in(key, i), 3)
     now = problem_of(tree)
     view, reach = _view(now, algorithm, state, search), algorithm.core(state).reach
-    pairs = draw(pair_key, search.per_round, 2)
-    walks = draw(walk_key, longest_walk(game, tree), search.per_round, NUMBERS)
     for j in range(search.per_round):
-      hands = sample_pair(now, reach, current, pairs[j])
+      hands = sample_pair(now, reach, current, numbers.pairs[j])
       grown, places = simulate_inserted(
-        game, view, grown, current, hands, walks[:, j], rules, width
+        game, view, grown, current, hands, numbers.walks[:, j], rules, width
       )
       grown = grown._replace(tree=joined(grown.tree, places))
     return algorithm.extend(problem_of(grown.tree), state), grown
@@ -262,7 +259,8 @@ def grow_inserted(
       tree = dataclasses.replace(tree, prior=ask(tree, first)[1])
   zeros = jnp.zeros((capacity, game.num_infostates), beliefs.dtype)
   state, grown = algorithm.init(problem_of(tree)), Inserted(tree, zeros, zeros)
-  state, grown = lax.fori_loop(0, rounds, round_of, (state, grown))
+  steps = longest_walk(game, tree)
+  state, grown = in_rounds(round_of, (state, grown), key, rounds, search, steps)
   root_values, believed = algorithm.root_values(problem_of(grown.tree), state.means), beliefs
   if alternatives is not None and alternatives.beliefs is not None:
     believed = beliefs.at[1 - searcher].set(alternatives.beliefs)
