@@ -75,8 +75,10 @@ def deal(table: Table, key: jax.Array) -> tuple[jax.Array, jax.Array]:
   """Begins a game: returns its first decision, and both players' infostates there, `[P]`."""
   problem = table.problem
   pair_key, chance_key = jax.random.split(key)
-  reach = problem.both_reach(problem.uniform_policy())
-  start = jnp.zeros((), jnp.int32)
+  # Nobody has moved at the root, and nothing below it is asked for.
+  tree = table.tree
+  ones = problem.split(jnp.ones((tree.num_nodes, tree.num_infostates), tree.dtype))
+  reach, start = (ones, ones), jnp.zeros((), jnp.int32)
   hands = sample_pair(problem, reach, start, draw(pair_key, 2)).astype(jnp.int32)
   return _past_chance(table, start, hands, chance_key)
 
