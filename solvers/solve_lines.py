@@ -44,8 +44,14 @@ def solve_lines(
     num_iterations: one player's update is one; static.
 
   Raises:
+    TypeError: an argument is of another kind.
     ValueError: there is no spot, their shapes differ, or the number of iterations is not allowed.
   """
+  if not isinstance(spots, Sequence) or not all(isinstance(lines, Lines) for lines in spots):
+    raise TypeError(
+      f"spots of type {type(spots).__name__!r} must be a list of lines, as "
+      "games.poker.lines.make_lines returns them"
+    )
   validation.check_algorithm(algorithm)
   number = validation.check_num_iterations(num_iterations, algorithm.alternating)
   shapes = {_shape(lines) for lines in spots}

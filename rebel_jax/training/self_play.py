@@ -2,15 +2,14 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from games import PublicTree
 from games.public_tree import Array
+from rebel_jax.training.pieces import in_pieces
 from solvers import LeafValues, vanilla_cfr
 from solvers.algorithms.algorithm import Algorithm
 from solvers.search import shared_start
@@ -301,7 +300,7 @@ def _serve(
     searched, following = serve(layer.num_rows, groups)
   else:
     rows = min(layer.num_rows, layer.piece * stage.most_live)
-    searched, following = _in_pieces(functools.partial(serve, rows), groups, active, layer.piece)
+    searched, following = in_pieces(functools.partial(serve, rows), groups, active, layer.piece)
   num_rows = jnp.where(active, stage.live_leaves(here[0]), 0).sum()
   next_roots, next_beliefs = where_lanes(active, following, here)
   if not layer.in_place(settings.num_lanes):
@@ -317,33 +316,6 @@ def _serve(
       asked=1.0 * num_rows * num_iterations,
     ),
   )
-
-
-def _in_pieces(serve: Callable, groups: Any, active: jax.Array, piece: int) -> Any:
-  """Serves `piece` lanes at a time, until all that are active are served.
-
-  Args:
-    serve: from arrays `[piece, ...]` of lanes to others.
-    groups: arrays `[C, ...]`.
-    active: `[C]` which lanes are served; they stand before all others.
-    piece: static, less than C.
-
-  Returns:
-    Arrays `[C, ...]`, zero where no lane was served.
-  """
-  capacity = len(active)
-
-  def body(i: jax.Array, done: Any) -> Any:
-    # The last piece may begin among the lanes of the one before it, and does these again.
-    start = jnp.minimum(i * piece, capacity - piece)
-    cut = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, start, piece), groups)
-    return jax.tree.map(
-      lambda x, y: lax.dynamic_update_slice_in_dim(x, y, start, axis=0), done, serve(cut)
-    )
-
-  like = jax.eval_shape(serve, jax.tree.map(lambda x: x[:piece], groups))
-  empty = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape[1:]), x.dtype), like)
-  return lax.fori_loop(0, -(-active.sum() // piece), body, empty)
 
 
 def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, jax.Array]:

@@ -74,7 +74,7 @@ def test_inside_a_jit_there_are_no_options(num_faces):
   ],
 )
 def test_what_self_play_consists_of(preset, large, work, monkeypatch):
-  monkeypatch.setattr(self_play, "_LARGE", large)
+  monkeypatch.setattr(self_play, "LARGE", large)
   setup = make_setup(get_preset(preset))
   if setup.mesh.devices.flat[0].platform != "cpu":
     work = Work.PLAIN
