@@ -41,7 +41,14 @@ SMALL = {
 LARGE = {"flop_holdem", "no_limit_holdem"}
 
 
-@pytest.mark.parametrize("name", SMALL)
+# Four rounds take as long as all others together, and are built in test_template.py too.
+@pytest.mark.parametrize(
+  "name",
+  [
+    pytest.param(name, marks=[pytest.mark.slow] if name == "small_holdem_4_rounds" else [])
+    for name in SMALL
+  ],
+)
 def test_small_games_pass(name):
   check_game(SMALL[name]())
 
