@@ -55,7 +55,7 @@ class Options:
   """Whether update merges suits that cannot make a flush; so do rivers, of all hands equally."""
   iterations: int | None = None
   """Updates of a solve; None for 20 of update and ranges, 256 of rivers and 64 of resolves."""
-  tables: Literal["none", "float16", "int16"] = "none"
+  tables: Literal["none", "float16"] = "none"
   """How a flop's sums are kept: in 32 bits, or in 16."""
   number: int = 1024
   """How many rivers, or re-solves."""

@@ -63,8 +63,8 @@ def solve_to(
     beliefs: `[P, H]` at the root; None for the tree's prior.
     progress: called after each look; `average_policy` is None where the last round of lines is
       solved board by board, as CFR solves those of more than one round.
-    tables: of such lines: `float16` or `int16` to keep sums of the last round in 16
-      bits, with a scale for each line and board; None for the lines' own type.
+    tables: of such lines: `float16` to keep sums of the last round in 16 bits, with a scale for
+      each line and board; None for the lines' own type.
 
   Returns:
     The policy of the last look.

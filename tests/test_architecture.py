@@ -14,6 +14,7 @@ LAYERS = ("games", "solvers", "rebel_jax")
 # package's own `__init__` may import all of them.
 ROOMS = {
   "solvers": [
+    "half",
     "sweeps",
     "validation",
     "xla",

@@ -10,20 +10,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from solvers.half import from_half, half_zeros, is_half, to_half
+
 # Numbers of a row that is kept in 16 bits. Of less, a buffer is small anyway.
 _LONG = 1_000
-
-
-class Half(NamedTuple):
-  """Rows of numbers in 16 bits: the largest of a row loses 2**-12 of itself, zero nothing.
-
-  Attributes:
-    numbers: `[..., n]` float16, at most one in size.
-    scale: `[...]` powers of two, float32; so that whole numbers up to 2,048 stay what they are.
-  """
-
-  numbers: jax.Array
-  scale: jax.Array
 
 
 class Replay(NamedTuple):
@@ -49,8 +39,7 @@ def make_replay(example: Any, capacity: int) -> Replay:
   def empty(x: Any) -> Any:
     if not _is_long(x):
       return jnp.zeros((capacity, *x.shape), x.dtype)
-    shape = (capacity, *x.shape)
-    return Half(jnp.zeros(shape, jnp.float16), jnp.ones(shape[:-1], jnp.float32))
+    return half_zeros((capacity, *x.shape), x.dtype)
 
   return Replay(jax.tree.map(empty, example), jnp.zeros((), jnp.int32))
 
@@ -78,24 +67,7 @@ def sample(replay: Replay, key: jax.Array, batch_size: int) -> Any:
 def at(replay: Replay, places: jax.Array) -> Any:
   """Returns the examples at `places` of the buffer, of the type that was added."""
   chosen = jax.tree.map(lambda x: x[places], replay.examples)
-  return jax.tree.map(
-    lambda x: from_half(x) if isinstance(x, Half) else x,
-    chosen,
-    is_leaf=lambda x: isinstance(x, Half),
-  )
-
-
-def to_half(rows: jax.Array) -> Half:
-  """Returns `rows` `[..., n]` in 16 bits."""
-  # The exponent of the largest; one more would lose a bit, one less the largest itself.
-  _, exponent = jnp.frexp(jnp.abs(rows).max(axis=-1))
-  scale = jnp.ldexp(jnp.ones((), jnp.float32), exponent)
-  return Half((rows / scale[..., None]).astype(jnp.float16), scale)
-
-
-def from_half(half: Half) -> jax.Array:
-  """Returns the numbers in the default floating-point type."""
-  return half.numbers.astype(float) * half.scale[..., None]
+  return jax.tree.map(lambda x: from_half(x) if is_half(x) else x, chosen, is_leaf=is_half)
 
 
 def _is_long(x: Any) -> bool:

@@ -10,8 +10,8 @@ from jax import lax
 from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
+from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.packed import KINDS, empty, is_packed, pack, unpack
 from solvers.sweeps.lines.parts import Part, PartedProblem
 from solvers.sweeps.lines.problem import LinesProblem
 
@@ -39,8 +39,8 @@ class ByBoards:
 
   Attributes:
     cfr: the algorithm, with turns.
-    tables: how sums of the last round are kept: None for the lines' own type, or one of
-      `packed.KINDS`, half of the memory and rounded after every update.
+    tables: how sums of the last round are kept: None for the lines' own type, or `float16`, half
+      of the memory and rounded after every update.
 
   Raises:
     ValueError: `tables` is none of these.
@@ -50,8 +50,8 @@ class ByBoards:
   tables: str | None = None
 
   def __post_init__(self):
-    if self.tables is not None and self.tables not in KINDS:
-      raise ValueError(f"tables={self.tables!r} must be None or one of {', '.join(KINDS)}")
+    if self.tables not in (None, "float16"):
+      raise ValueError(f"tables={self.tables!r} must be None or 'float16'")
 
   alternating = True
   primed = ()
@@ -66,9 +66,10 @@ class ByBoards:
     assert policy is None, "it begins from the uniform policy"
     top = self.cfr.init(problem.top)
     average: Any = tuple(
-      tuple(self._zeros(problem, part, p, self.tables) for part in problem.parts) for p in (0, 1)
+      tuple(self._zeros(problem, part, p, self.tables is not None) for part in problem.parts)
+      for p in (0, 1)
     )
-    regret = jax.tree.map(self.cfr.rule.init, average, is_leaf=is_packed)
+    regret = jax.tree.map(self.cfr.rule.init, average, is_leaf=is_half)
     state = BoardsState(top, regret, average)
     return self._count_first(problem, state)
 
@@ -171,6 +172,7 @@ class ByBoards:
   ) -> jax.Array:
     """Returns what both players win together, each against the other's average policy."""
     reach = problem.top.both_reach(policy)
+    newest = problem.arrivals(state.top.reach[1])
     worth = []
     for player in (0, 1):
       other = 1 - player
@@ -182,7 +184,7 @@ class ByBoards:
           chunk = problem.chunk(part, i)
           levels = {
             p: self._average_chunk(
-              problem, state, part, number, i, p, _unpack(_at(state.average[p][number], i))
+              problem, state, newest, number, i, p, _unpack(_at(state.average[p][number], i))
             )
             for p in ((other,) if best else (0, 1))
           }
@@ -202,7 +204,7 @@ class ByBoards:
     self,
     problem: PartedProblem,
     state: BoardsState,
-    part: Part,
+    newest_arrivals: jax.Array,
     number: int,
     i: Any,
     player: int,
@@ -210,12 +212,14 @@ class ByBoards:
   ) -> Levels:
     """Returns a player's average policy on a chunk; rows that it did not move to are uniform.
 
-    `rows` are the sums of policies of that chunk.
+    `rows` are the sums of policies of that chunk, and player 1's newest policy arrives as
+    `newest_arrivals` say.
     """
+    part = problem.parts[number]
     chunk = problem.chunk(part, i)
     if player == 1:  # the newest policy is not counted yet
       now = self._state(chunk, {1: _unpack(_at(state.regret[1][number], i))}, state)
-      start = problem.deal(part, i, problem.arrivals(state.top.reach[1]), 1)
+      start = problem.deal(part, i, newest_arrivals, 1)
       newest = _moved(chunk, chunk.own_reach(now.policy, 1, start), 1)
       decay = self._decay(state, 1)
       rows = tuple(x * decay + y for x, y in zip(rows, newest, strict=True))
@@ -236,14 +240,14 @@ class ByBoards:
     self, problem: PartedProblem, state: BoardsState, number: int, player: int
   ) -> Tables:
     part, average = problem.parts[number], state.average[player][number]
-    k = self._count(state, 0)
+    k, newest = self._count(state, 0), problem.arrivals(state.top.reach[1])
 
     def visit(i, tables):
       # Sums that are not packed give way to the policy where they stand.
       rows = _unpack(_at(tables if self.tables is None else average, i))
 
       def normalise(*rows):
-        policy = self._average_chunk(problem, state, part, number, i, player, rows)
+        policy = self._average_chunk(problem, state, newest, number, i, player, rows)
         return tuple(policy[k] for k in _levels(problem, player))
 
       return _put(tables, i, _apart(k, normalise, rows))
@@ -251,25 +255,27 @@ class ByBoards:
     start = average if self.tables is None else self._zeros(problem, part, player)
     return lax.fori_loop(0, part.num_chunks, visit, start)
 
-  def _zeros(
-    self, problem: PartedProblem, part: Part, player: int, kind: str | None = None
-  ) -> Tables:
+  def _zeros(self, problem: PartedProblem, part: Part, player: int, halves: bool = False) -> Tables:
     chunks, width = part.belief[player].shape
     dtype = part.belief[player].dtype
     sizes = [problem.levels[i].size for i in _levels(problem, player)]
-    if kind is None:
+    if not halves:
       return tuple(jnp.zeros((chunks, size, width), dtype) for size in sizes)
-    return tuple(empty(chunks, size, part.num_boards, width, kind, dtype) for size in sizes)
+    boards = part.num_boards
+    return tuple(half_zeros((chunks, size, boards, width // boards), dtype) for size in sizes)
 
   def _pack(self, part: Part, tables: Any) -> Any:
-    kind = self.tables
-    return (
-      tables if kind is None else jax.tree.map(lambda x: pack(x, part.num_boards, kind), tables)
-    )
+    """Returns tables `[n, W]` as they are kept: in 16 bits with a scale for each line and board."""
+    if self.tables is None:
+      return tables
+    return jax.tree.map(lambda x: to_half(x.reshape(len(x), part.num_boards, -1)), tables)
 
 
 def _unpack(tables: Any) -> Any:
-  return jax.tree.map(lambda x: unpack(x) if is_packed(x) else x, tables, is_leaf=is_packed)
+  def rows(x: Any) -> jax.Array:
+    return from_half(x).reshape(len(x.numbers), -1) if is_half(x) else x
+
+  return jax.tree.map(rows, tables, is_leaf=is_half)
 
 
 def _levels(problem: LinesProblem | PartedProblem, player: int) -> list[int]:

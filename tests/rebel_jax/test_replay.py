@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rebel_jax.training import replay as replays
+from solvers.half import from_half, to_half
 
 LONG = 1_326
 
@@ -51,8 +52,8 @@ def test_samples_are_what_was_added():
 
 
 def test_rows_of_zeros_and_without_a_scale_of_their_own():
-  zeros = replays.from_half(replays.to_half(jnp.zeros((2, LONG))))
+  zeros = from_half(to_half(jnp.zeros((2, LONG))))
   np.testing.assert_array_equal(zeros, 0.0)
   chips = 1e6 * jax.random.normal(jax.random.key(0), (2, LONG))
-  assert jnp.isfinite(replays.from_half(replays.to_half(chips))).all()
+  assert jnp.isfinite(from_half(to_half(chips))).all()
   assert not jnp.isfinite(chips.astype(jnp.float16)).all()  # what a scale is for

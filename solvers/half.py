@@ -1,0 +1,43 @@
+"""Numbers kept in 16 bits, each row with a scale of its own."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Half(NamedTuple):
+  """Rows of numbers in 16 bits.
+
+  A number loses at most 2**-11 of itself, and what is less than 2**-14 of the row's largest at most
+  2**-24 of that one. Zeros are kept, and so are whole numbers up to 2,048.
+
+  Attributes:
+    numbers: `[..., n]` float16, less than one in size.
+    scale: `[...]` what one of them is worth: powers of two, of the type that the rows had.
+  """
+
+  numbers: jax.Array
+  scale: jax.Array
+
+
+def half_zeros(shape: tuple[int, ...], dtype: Any) -> Half:
+  """Returns zeros `shape` that were of `dtype`."""
+  return Half(jnp.zeros(shape, jnp.float16), jnp.ones(shape[:-1], dtype))
+
+
+def to_half(rows: jax.Array) -> Half:
+  """Returns `rows` `[..., n]` in 16 bits."""
+  _, exponent = jnp.frexp(jnp.abs(rows).max(axis=-1))
+  scale = jnp.ldexp(jnp.ones((), rows.dtype), exponent)
+  return Half((rows / scale[..., None]).astype(jnp.float16), scale)
+
+
+def from_half(half: Half) -> jax.Array:
+  """Returns the rows, of the type that they had."""
+  return half.numbers.astype(half.scale.dtype) * half.scale[..., None]
+
+
+def is_half(x: Any) -> bool:
+  """Says whether `x` is kept in 16 bits."""
+  return isinstance(x, Half)
