@@ -20,8 +20,8 @@ class LeafQuery(NamedTuple):
       belief is uniform over those that the rules allow.
     value_beliefs: None, or `[L, P, H]` if the values must be taken over other beliefs than
       those that the subgames are solved at (sound CFR-AVG).
-    encoded: None, or the result of the leaf function's own `encode` of the features, computed
-      before the solver's loop.
+    encoded: None, or what the leaf function's own `encode` or `encode_both` made of the features
+      before the solver's loop (`encode_for_both`).
   """
 
   features: jax.Array  # [L, F]
@@ -34,6 +34,25 @@ class LeafQuery(NamedTuple):
 # (params, query) -> [L, H]: the traverser's expected value for each of its infostates, the
 # other's infostate drawn from the beliefs.
 LeafValues = Callable[[Any, LeafQuery], jax.Array]
+
+
+def encode_for_both(
+  leaf_values: LeafValues, params: Any, features: tuple[jax.Array, jax.Array]
+) -> tuple[Any, Any]:
+  """Returns what each player's queries carry as `encoded`, by `leaf_values` where it has a way.
+
+  That is `encode_both(params, features)`, or `encode(params, features)` of each player's own.
+
+  Args:
+    leaf_values: which will be asked.
+    params: passed on to it.
+    features: `[R, F]` the leaves as each player sees them.
+  """
+  if hasattr(leaf_values, "encode_both"):
+    return leaf_values.encode_both(params, features)
+  if hasattr(leaf_values, "encode"):
+    return leaf_values.encode(params, features[0]), leaf_values.encode(params, features[1])
+  return None, None
 
 
 def normalise_beliefs(reach: jax.Array, possible: jax.Array | None) -> jax.Array:

@@ -212,12 +212,12 @@ _HUNL_SMALL = Config().replace(
   vary=(("stack", "5000-25000"), ("bets", "0.1")),
   # Examples are dear here, and few: each is used often.
   **_HOLDEM
-  | {"uses_per_example": 8.0, "batch_size": 256, "report_every": 2}
+  | {"uses_per_example": 8.0, "batch_size": 256, "report_every": 2, "lanes": 128}
   | {"iterations": 32, "belief_roots": 0, "rows_fraction": 0.5},
   hidden_layers=4,
   width=256,
-  buffer_size=16_384,
-  examples=250_000,
+  buffer_size=65_536,
+  examples=400_000,
   max_seconds=3_600.0,
   evaluate_every=0,
   final_playthroughs=512,

@@ -32,7 +32,7 @@ def orthogonalised(x: jax.Array) -> jax.Array:
   return norm * (factor @ scaled)
 
 
-def _muon(learning_rate: optax.Schedule) -> optax.GradientTransformation:
+def _muon(learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
   """Momentum with each matrix replaced by its nearest orthogonal one; vectors by Adam."""
   # Without steps of its own Optax's leaves the direction of momentum, as long as the update is.
   direction = contrib.muon(learning_rate, ns_steps=0)
@@ -43,7 +43,7 @@ def _orthogonal_matrix(x: jax.Array) -> jax.Array:
   return orthogonalised(x) if x.ndim == 2 else x
 
 
-OPTIMIZERS: dict[str, Callable[[optax.Schedule], optax.GradientTransformation]] = {
+OPTIMIZERS: dict[str, Callable[[optax.ScalarOrSchedule], optax.GradientTransformation]] = {
   "adam": optax.adam,  # the paper's
   "muon": _muon,  # Jordan et al. 2024
 }

@@ -81,9 +81,20 @@ class CardNetwork(ValueNetwork):
 
   def encode(self, features: jax.Array) -> Encoded:
     """Returns what the public features `[R, F]` say."""
+    return self._encode(features, self._order(features))
+
+  def encode_both(self, features: tuple[jax.Array, jax.Array]) -> tuple[Encoded, Encoded]:
+    """Returns `encode` of both players' features: hands are ordered once, as both see the board."""
+    hands = self._order(features[0])
+    return self._encode(features[0], hands), self._encode(features[1], hands)
+
+  def _order(self, features: jax.Array) -> HandOrder:
     deck = Deck(self.table.ranks, self.table.suits)
-    scalars, shown = features[:, : -deck.num_cards], features[:, -deck.num_cards :]
-    hands = order_hands(deck, deck.hole_cards(self.table.board), shown)
+    return order_hands(deck, deck.hole_cards(self.table.board), features[:, -deck.num_cards :])
+
+  def _encode(self, features: jax.Array, hands: HandOrder) -> Encoded:
+    deck = Deck(self.table.ranks, self.table.suits)
+    scalars = features[:, : -deck.num_cards]
     rank, suit = np.divmod(np.arange(deck.num_cards), len(deck.suits))
     rows = self.embeddings["rank"][rank] + self.embeddings["suit"][suit] + self.embeddings["card"]
     cards = product(hands.shown, rows, self.precision)

@@ -179,6 +179,10 @@ class ValueNetwork(nn.Module):
     """
     return self.public(features)
 
+  def encode_both(self, features: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
+    """Returns `encode` of the public features as each player sees them, `[R, F]` both."""
+    return self.encode(features[0]), self.encode(features[1])
+
   def inputs(self, beliefs: jax.Array) -> jax.Array:
     """Returns what the first layer sees of beliefs `[R, 2 * H]`."""
     return with_roots(beliefs, self.belief_roots)
@@ -272,3 +276,7 @@ class NetworkLeafValues:
   def encode(self, params: Any, features: jax.Array) -> Any:
     """Returns what queries with `features` `[R, F]` may carry as `encoded`, rows `[R, ...]`."""
     return self.network.apply(params["value"], features, method="encode")
+
+  def encode_both(self, params: Any, features: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
+    """Returns `encode` of the rows as each player sees them."""
+    return self.network.apply(params["value"], features, method="encode_both")

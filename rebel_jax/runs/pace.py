@@ -4,11 +4,12 @@ A learning rate that is still high where training is cut off leaves a worse netw
 run whose learning rate has fallen.
 """
 
+import dataclasses
 import math
 
 from rebel_jax.config.config import Config
 from rebel_jax.devices.processes import share
-from rebel_jax.training.setup import Setup, with_examples
+from rebel_jax.training.setup import Setup
 
 # When to look whether the time suffices, as a share of it: late enough to know the pace, early
 # enough for the learning rate to fall. And which share of the time left is planned with.
@@ -27,19 +28,16 @@ class Pace:
 
   Attributes:
     config: of the run.
-    compiling: what compilation took with the steps that it was for, at most.
     evaluation: what the latest evaluation before the last took, 0 if there was none.
   """
 
   def __init__(self, config: Config):
     self.config = config
-    self.compiling = self.evaluation = self._seconds = self._work = 0.0
+    self.evaluation = self._seconds = self._work = 0.0
 
   def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
     """Takes note of the steps from `first` to `last`, and whether they were compiled before."""
-    if compiled:
-      self.compiling = max(self.compiling, seconds)
-    else:
+    if not compiled:
       self._seconds += seconds
       self._work += work(self.config, last) - work(self.config, first)
 
@@ -113,12 +111,11 @@ class Plan:
     examples = 0
     seconds = _CAREFULLY * (limit - elapsed)
     if elapsed >= _LOOK * limit and self.pace.left(step) > seconds > 0:
-      # A shorter run is another program.
-      examples = self.pace.affordable(step, seconds - self.pace.compiling)
+      examples = self.pace.affordable(step, seconds)
     examples = share(examples)
     if not examples:
       return False
-    self.setup = with_examples(self.setup, examples)
-    self.pace.config = self.setup.config
+    self.pace.config = self.setup.config.replace(examples=examples)
+    self.setup = dataclasses.replace(self.setup, config=self.pace.config)
     self.shortened = True
     return True

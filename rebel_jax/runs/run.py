@@ -28,7 +28,7 @@ from rebel_jax.runs.summary import (
   summary,
 )
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
-from rebel_jax.training.setup import Setup, make_setup
+from rebel_jax.training.setup import Setup, make_setup, planned
 
 
 class Result(NamedTuple):
@@ -95,6 +95,7 @@ def train(
       if config.run.resume:
         like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
         state = checkpoint.restore(resumed.checkpoint, like, setup.mesh)
+        state = planned(state, config)  # it may have been for a shorter run
       else:
         state = setup.trainer.init(setup.table, config.seed, setup.mesh)
       jax.block_until_ready(state)
@@ -207,6 +208,7 @@ class _Run:
     if agree(self._interrupted()):
       return self._leave()
     if self.plan.shorten(self.step, self.elapsed()):
+      self.state = planned(self.state, self.plan.setup.config)
       examples = self.plan.setup.config.self_play.examples
       self.display.say(
         f"max_seconds={config.run.max_seconds:g} will not do for {config.self_play.examples:,} "

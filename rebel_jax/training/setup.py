@@ -24,13 +24,13 @@ from rebel_jax.training.growing_setup import (
   make_perfect_trainer,
   make_state_network,
 )
-from rebel_jax.training.learner import Learner
-from rebel_jax.training.loop import Trainer, make_mesh
+from rebel_jax.training.learner import Learner, with_decay_steps
+from rebel_jax.training.loop import Trainer, TrainState, make_mesh
 from rebel_jax.training.perfect_play import Beginning
 from rebel_jax.training.self_play import LARGE, Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
 from solvers import Algorithm, warm_started
-from solvers.search.batch import ROWS_AT_A_TIME
+from solvers.search.batch import rows_at_a_time
 from solvers.search.find import FoundSubgames, find_subgames, stages_fit
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.subgames import Stage, Subgames
@@ -41,8 +41,9 @@ from solvers.search.templates import TemplateSubgames
 # iterations that a policy network's policy counts as (appendix J).
 _EXPLORATION = 0.25
 _WARM_START = 15
-# Starts that are searched each step, where games start in many ways and searches of it are shared.
-_NUM_STARTS = 8
+# Where games start in many ways and lanes share searches of the start, so many lanes share one; and
+# how many are searched each step at most.
+_LANES_A_START, _MOST_STARTS = 16, 8
 
 
 def make_network(config: Config, game: Game) -> ValueNetwork:
@@ -131,14 +132,11 @@ def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
     assert isinstance(game, Game)
     networks = Networks(make_network(config, game), make_policy_network(config, game), None)
   learning = config.learning
-  steps = config.num_steps * config.learn_steps
-  if config.grows:
-    steps = round(config.self_play.examples / 2 * learning.uses_per_example / learning.batch_size)
   learner = Learner(
     optimizer_name=learning.optimizer,
     learning_rate=learning.learning_rate,
     halve_every=learning.halve_every,
-    decay_steps=steps,
+    decay_steps=_planned_steps(config),
     batch_size=learning.batch_size,
     max_gradient_norm=learning.max_gradient_norm,
   )
@@ -148,6 +146,20 @@ def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
   if len(set(names)) < len(names):
     raise ValueError(f"training.targets={names} must have different names")
   return targets
+
+
+def planned(state: TrainState, config: Config) -> TrainState:
+  """Returns the state of a run whose learning rates end as `config` is planned to."""
+  decays = with_decay_steps(state.optimizer_state, _planned_steps(config))
+  return state._replace(optimizer_state=decays)
+
+
+def _planned_steps(config: Config) -> int:
+  """Returns how many gradient steps a whole run takes."""
+  if not config.grows:
+    return config.num_steps * config.learn_steps
+  learning = config.learning
+  return round(config.self_play.examples / 2 * learning.uses_per_example / learning.batch_size)
 
 
 def make_training_subgames(
@@ -211,7 +223,7 @@ def make_trainer(
         capacity=max(1, round(lanes * share)),
         decides=stage.decides,
         served=number > 0 or not start_apart,
-        piece=_piece(stage),
+        piece=_piece(stage, game.num_infostates),
       )
     )
   self_play = SelfPlay(
@@ -225,7 +237,7 @@ def make_trainer(
     policy=make_search_policy(config, game),
     level_values=search.level_values,
     share_start=play.share_start,
-    num_starts=1 if subgames.one_start else _NUM_STARTS,
+    num_starts=1 if subgames.one_start else min(_MOST_STARTS, -(-lanes // _LANES_A_START)),
     random_beliefs=play.random_beliefs,
   )
   most = max(_most_examples(target, self_play, subgames, play.lanes) for target in targets)
@@ -243,11 +255,11 @@ def make_trainer(
   )
 
 
-def _piece(stage: Stage) -> int | None:
+def _piece(stage: Stage, num_infostates: int) -> int | None:
   """Returns how many lanes of a stage a CPU searches at once: as many as a network is asked of."""
   if jax.default_backend() != "cpu" or stage.table_entries < LARGE:
     return None
-  return max(1, ROWS_AT_A_TIME // max(1, stage.most_live or ROWS_AT_A_TIME))
+  return max(1, rows_at_a_time(num_infostates) // stage.most_live) if stage.most_live else 1
 
 
 def _most_examples(target: Target, self_play: SelfPlay, subgames: Subgames, lanes: int) -> int:
@@ -290,13 +302,6 @@ class Setup:
     assert isinstance(self.trainer.self_play, SelfPlay)
     longer = dataclasses.replace(self.trainer.self_play, num_iterations=self.config.last_iterations)
     return dataclasses.replace(self.trainer, self_play=longer)
-
-
-def with_examples(setup: Setup, examples: int) -> Setup:
-  """Returns the setup of the same run with another number of examples."""
-  config = setup.config.replace(examples=examples)
-  trainer = dataclasses.replace(setup.trainer, targets=make_targets(config, setup.game))
-  return dataclasses.replace(setup, config=config, trainer=trainer)
 
 
 def make_setup(config: Config) -> Setup:

@@ -17,7 +17,13 @@ from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.batched import Batched
 from solvers.algorithms.leaf_means import LeafMeans
-from solvers.leaf_values import LeafQuery, LeafValues, leaf_beliefs, normalise_beliefs
+from solvers.leaf_values import (
+  LeafQuery,
+  LeafValues,
+  encode_for_both,
+  leaf_beliefs,
+  normalise_beliefs,
+)
 from solvers.loop import Evaluate
 from solvers.metrics.expected_values import values_given_leaves
 from solvers.search.levelled_values import level_values
@@ -48,8 +54,14 @@ class SearchResult(NamedTuple):
 
 
 # A CPU evaluates this many leaves at a time, and no more pieces than hold leaves: the room that is
-# left costs nothing there. An accelerator would wait for the number of pieces.
-ROWS_AT_A_TIME = 64
+# left costs nothing there. An accelerator would wait for the number of pieces. Weights for the
+# beliefs of many infostates fit no cache, so that each reading of them has to serve more leaves.
+_ROWS_AT_A_TIME, _ROWS_OF_MANY, _MANY_INFOSTATES = 64, 128, 512
+
+
+def rows_at_a_time(num_infostates: int) -> int:
+  """Returns how many leaves a CPU evaluates at a time."""
+  return _ROWS_OF_MANY if num_infostates >= _MANY_INFOSTATES else _ROWS_AT_A_TIME
 
 
 class Packing(NamedTuple):
@@ -190,11 +202,11 @@ def packed_leaf_values(
   packing = pack_leaves(live, num_rows)
   features = jnp.asarray(trees.leaf_features).swapaxes(0, 1)  # [P, B, L, F]
   rows = features.reshape(2, -1, features.shape[-1])[:, packing.source]
-  encoded: tuple[Any, Any] = (None, None)
-  if hasattr(leaf_values, "encode"):
-    encoded = (leaf_values.encode(params, rows[0]), leaf_values.encode(params, rows[1]))
+  encoded = encode_for_both(leaf_values, params, (rows[0], rows[1]))
 
-  piece = min(num_rows, ROWS_AT_A_TIME) if jax.default_backend() == "cpu" else num_rows
+  piece = num_rows
+  if jax.default_backend() == "cpu":
+    piece = min(num_rows, rows_at_a_time(trees.num_infostates))
   pieces = -(-live.sum() // piece)
 
   def evaluate(query: LeafQuery) -> jax.Array:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from games import PADDING, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
-from solvers.leaf_values import LeafQuery, LeafValues
+from solvers.leaf_values import LeafQuery, LeafValues, encode_for_both
 from solvers.search.batch import beliefs_at_leaves, sample_stop
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.sampling import explore, leaf_probabilities
@@ -59,9 +59,8 @@ def search_iterates(
     The iterates; see `Iterates`.
   """
   problem = make_problem(tree, tree.prior)
-  encoded: tuple[Any, ...] = (None, None)
-  if hasattr(leaf_values, "encode"):
-    encoded = tuple(leaf_values.encode(params, problem.leaf_features(p)) for p in (0, 1))
+  features = problem.leaf_features(0), problem.leaf_features(1)
+  encoded = encode_for_both(leaf_values, params, features)
 
   def evaluate(query: LeafQuery) -> jax.Array:
     answer = leaf_values(params, query._replace(encoded=encoded[query.traverser]))
