@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from rebel_jax.networks.optimizers import OPTIMIZERS
@@ -30,7 +29,8 @@ class Learner:
     learning_rate: at the start.
     halve_every: gradient steps after which the learning rate halves; 0 for a cosine decay to
       zero over `decay_steps`.
-    decay_steps: gradient steps of the whole run as it is planned when it begins.
+    decay_steps: gradient steps of the whole run. A new state of the optimizer says so, and nothing
+      else asks, so that learners which differ in it share programs.
     batch_size: examples a gradient step, all devices together.
     max_gradient_norm: gradients are clipped to this global norm; 0 for no clipping.
   """
@@ -38,7 +38,7 @@ class Learner:
   optimizer_name: str
   learning_rate: float
   halve_every: int
-  decay_steps: int
+  decay_steps: int = dataclasses.field(compare=False)
   batch_size: int
   max_gradient_norm: float = 0.0
 
@@ -61,8 +61,7 @@ def with_decay_steps(optimizer_state: Any, steps: int) -> Any:
   def replaced(x: Any) -> Any:
     if not isinstance(x, Decay):
       return x
-    planned = np.asarray(max(steps, 1), x.steps.dtype)
-    return x._replace(steps=jax.device_put(planned, x.steps.sharding))
+    return x._replace(steps=jnp.full_like(x.steps, max(steps, 1)))
 
   return jax.tree.map(replaced, optimizer_state, is_leaf=lambda x: isinstance(x, Decay))
 

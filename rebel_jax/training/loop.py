@@ -11,6 +11,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rebel_jax.training import replay as replays
+from rebel_jax.training.learner import with_decay_steps
 from rebel_jax.training.play import Play
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params
@@ -85,7 +86,12 @@ class Trainer:
 
   def init(self, table: Any, seed: int, mesh: Mesh) -> TrainState:
     """Returns the state before training, laid out over the devices of `mesh`."""
-    return _compile_init(self, mesh)(table, np.uint32(seed))
+    state = _compile_init(self, mesh)(table, np.uint32(seed))
+    decays = {
+      t.name: with_decay_steps(state.optimizer_state[t.name], t.learner.decay_steps)
+      for t in self.targets
+    }
+    return state._replace(optimizer_state=decays)
 
   def run(
     self, table: Any, state: TrainState, num_steps: int, mesh: Mesh

@@ -123,6 +123,22 @@ def test_a_network_answers_alike_where_suits_have_other_names(kind):
   assert np.abs(wrong[..., there] - found).max() > 0.01
 
 
+def test_both_players_see_one_board():
+  """Hands are ordered once for both, and what each sees of the betting stays its own."""
+  network, params = make("value")
+  shown = jnp.asarray(boards(5), jnp.float32)
+  paid = jax.random.uniform(jax.random.key(1), (2, len(shown), 8))
+  features = tuple(jnp.concatenate([own, shown], axis=1) for own in paid)
+  found = network.apply(params, features, method="encode_both")
+  apart = [network.apply(params, x, method="encode") for x in features]
+  for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(apart), strict=True):
+    np.testing.assert_array_equal(one, other)
+  # Control: players whose boards differ are not served so.
+  turned = features[0], features[1].at[:, 8:].set(features[1][::-1, 8:])
+  wrong = network.apply(params, turned, method="encode_both")[1]
+  assert (wrong.hands.order != network.apply(params, turned[1], method="encode").hands.order).any()
+
+
 def test_features_end_with_the_cards_shown():
   """On which the order relies."""
   game = games.make("river_endgame_holdem")

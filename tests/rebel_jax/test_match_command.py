@@ -106,7 +106,7 @@ def test_chance_is_the_same_however_the_players_get_there():
 
 
 def test_the_interval_of_pairs_covers_the_truth():
-  """A player against itself, in 150 matches of 40 hands; pairs counted as independent are off."""
+  """A player against itself, in 150 matches of 20 hands; pairs counted as independent are off."""
   game = games.make("kuhn_poker")
   tree = games.build_public_tree(game)
   policy = np.asarray(
@@ -116,8 +116,8 @@ def test_the_interval_of_pairs_covers_the_truth():
   def make(seed):
     return PolicyPlayer(tree, policy, seed=seed)
 
-  played = play_games(game, make, make, num_games=6_000, duplicate=True, seed=1)
-  parts = [played[i : i + 40] for i in range(0, len(played), 40)]
+  played = play_games(game, make, make, num_games=3_000, duplicate=True, seed=1)
+  parts = [played[i : i + 20] for i in range(0, len(played), 20)]
 
   def coverage(duplicate):
     found = [summarise([(x.seat, x.payoff) for x in part], duplicate=duplicate) for part in parts]
@@ -168,6 +168,7 @@ def test_a_network_against_itself_and_in_the_second_seat(capsys):
     assert abs(result["aivat"] - result["mean"]) < bound
 
 
+@pytest.mark.slow
 def test_poker_is_counted_in_big_blinds(capsys, monkeypatch):
   network = untrained(TINY_POKER, monkeypatch)
   arguments = ("always_call", network, "--hands", 8, "--iterations", 4, "--json")
@@ -182,7 +183,13 @@ def test_poker_is_counted_in_big_blinds(capsys, monkeypatch):
   )
 
 
-@pytest.mark.parametrize("opponent", ["pot_maniac", "equity_threshold", "always_fold", "itself"])
+@pytest.mark.parametrize(
+  "opponent",
+  [
+    pytest.param(x, marks=[] if x == "itself" else pytest.mark.slow)
+    for x in ("itself", "pot_maniac", "equity_threshold", "always_fold")
+  ],
+)
 def test_whole_holdem(opponent, capsys, monkeypatch):
   """Rounds that are made where play leads, on a small deck: raw and by AIVAT without a tree."""
   network = untrained(STREETS, monkeypatch)

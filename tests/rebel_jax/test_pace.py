@@ -54,14 +54,6 @@ def test_evaluations_take_time_too():
   assert pace.affordable(30, 20.5) == 128 * 50
 
 
-def test_what_compilation_took():
-  pace = Pace(PLAIN)
-  assert pace.compiling == 0
-  for step, seconds, compiled in ((0, 30.0, True), (1, 5.0, False), (2, 20.0, True)):
-    pace.add(step, step + 1, seconds, compiled=compiled)
-  assert pace.compiling == 30
-
-
 @pytest.mark.parametrize("seconds", [60.0, 90.0, 110.0])
 def test_longer_searches_come_last_in_a_shorter_run_too(seconds):
   config = LATE.replace(report_every=5)

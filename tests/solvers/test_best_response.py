@@ -11,6 +11,9 @@ import solvers
 from tests import brute_force, harness
 
 TOLERANCE = 1e-10
+# The rest have trees of the same kinds, and each compiles anew.
+QUICK = ("kuhn", "rock_paper_scissors", "leduc", "liars_dice_2x2f_after_a_bid", "random_5")
+CASES = [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in harness.CASES]
 
 
 @harness.fast_to_compile
@@ -38,7 +41,7 @@ def scene(case, seed, zeros):
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.4])
-@pytest.mark.parametrize("case", harness.CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_measures_of_random_policies_match_the_referee(case, zeros, x64):
   """Random policies, some of whose moves are never played, from beliefs with zeros."""
   referee, tree, edges, beliefs, policy, array = scene(case, 1, zeros)
@@ -59,7 +62,7 @@ def test_measures_of_random_policies_match_the_referee(case, zeros, x64):
   np.testing.assert_allclose(exploitability, referee.exploitability(policy), atol=TOLERANCE)
 
 
-@pytest.mark.parametrize("case", harness.CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_the_game_is_zero_sum_in_the_solvers_too(case, x64):
   referee, tree, _, beliefs, policy, array = scene(case, 2, 0.0)
   values = measure(tree, array, beliefs)[0]

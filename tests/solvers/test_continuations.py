@@ -159,6 +159,7 @@ def test_values_of_pure_continuations_suffice(x64):
   assert lost(single) > 0.02
 
 
+@pytest.mark.slow
 def test_both_players_may_choose(x64):
   """The first choice is hidden, so that choices of all pure continuations are the game itself."""
   tree, below, pure = kuhn()
@@ -238,13 +239,19 @@ def test_more_continuations_are_less_exploitable(x64):
   assert losses[8] > -1e-3
 
 
-def test_search_from_the_start_of_the_round(x64):
-  """Kuhn poker is one round: from its start the game is solved, from decision points it is not."""
+@pytest.mark.parametrize("frozen", ["hand", pytest.param("all", marks=pytest.mark.slow)])
+def test_search_from_the_start_of_the_round(frozen, x64):
+  """Kuhn poker is one round: from its start the game is solved."""
   tree = games.build_public_tree(KUHN)
   blueprint = [random_policy(tree, np.random.default_rng(0))]
-  for frozen in ("hand", "all"):
-    policy = solvers.search_rounds(KUHN, tree, blueprint, blueprint, frozen=frozen)
-    assert float(solvers.exploitability(tree, policy)) < 5e-3
+  policy = solvers.search_rounds(KUHN, tree, blueprint, blueprint, frozen=frozen)
+  assert float(solvers.exploitability(tree, policy)) < 5e-3
+
+
+@pytest.mark.slow
+def test_control_search_from_decision_points_does_not_solve_a_round(x64):
+  tree = games.build_public_tree(KUHN)
+  blueprint = [random_policy(tree, np.random.default_rng(0))]
   unsafe = solvers.search_rounds(KUHN, tree, blueprint, blueprint, start="decision")
   assert float(solvers.exploitability(tree, unsafe)) > 0.03
 

@@ -191,6 +191,7 @@ def test_what_is_left_over_is_the_solvers_error(x64):
   assert found[2] < found[0] / 4
 
 
+@pytest.mark.slow
 def test_control_unsafe_search_near_equilibrium_is_worse_than_the_blueprint(x64):
   """From a poor blueprint it is better than any safe method on Leduc, which proves nothing."""
   assert change("leduc", 0, "240", None) > 0.1
@@ -198,6 +199,7 @@ def test_control_unsafe_search_near_equilibrium_is_worse_than_the_blueprint(x64)
   assert from_random < min(-1.0, change("leduc", 0, "random", Maxmargin(0)))
 
 
+@pytest.mark.slow
 def test_control_gifts_that_are_scaled_too_far(x64):
   """Gifts over all actions are allowed (thesis, after equation 5.2), but not twenty times over."""
   (game, _), tree = CASES["leduc"], tree_of("leduc")
@@ -208,12 +210,15 @@ def test_control_gifts_that_are_scaled_too_far(x64):
   assert found[1] > 0.01
 
 
-def test_subgames_of_other_shapes_are_solved_apart(monkeypatch, x64):
-  """Groups hold every tree once and little padding; what is solved is the same as all at once."""
+def first_bids(tree):
+  """Returns the decisions after a first bid of one die: the lower it is, the more may follow it."""
+  return np.flatnonzero((np.asarray(tree.parent) == 0) & (np.asarray(tree.kind) < games.CHANCE))
+
+
+def test_subgames_of_like_shapes_are_grouped():
+  """Groups hold every tree once and little padding."""
   game, tree = CASES["dice"][0], tree_of("dice")
-  policy, _ = blueprint_of("dice", "random")
-  # The bids of one die: the lower the first bid, the more may follow it.
-  nodes = np.flatnonzero((np.asarray(tree.parent) == 0) & (np.asarray(tree.kind) < games.CHANCE))
+  nodes = first_bids(tree)
   below = [refine.subtree(game, tree, int(node)) for node in nodes]
   sizes = np.array([x.num_nodes for x in below])
   groups = like_shapes(below, few=0)
@@ -225,6 +230,14 @@ def test_subgames_of_other_shapes_are_solved_apart(monkeypatch, x64):
   # Control: all in one have more padding than that.
   assert games.stack_trees(below).parent.size > 2 * sizes.sum()
   assert len(like_shapes(below)) == 1  # but here they are few
+
+
+@pytest.mark.slow
+def test_subgames_of_other_shapes_are_solved_apart(monkeypatch, x64):
+  """What is solved group by group is the same as all at once."""
+  game, tree = CASES["dice"][0], tree_of("dice")
+  policy, _ = blueprint_of("dice", "random")
+  nodes = first_bids(tree)
 
   def refined_policy():
     return solvers.refine(
