@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import PartitionSpec
 
 from games.poker.lines.betting_lines import LineLevel
 from games.poker.lines.lines import Group, Lines, Street
@@ -23,6 +24,7 @@ from solvers.sweeps.showdowns import SortedShowdowns
 # Lines by hands of one player that are taken at once. A core's cache holds what one board of two
 # hundred hands needs; several of those at once took a third longer.
 _CELLS = 2**13
+AXIS = "boards"  # of a mesh of devices that share the chunks of each part
 _STATIC = {"static": True}
 
 
@@ -113,9 +115,10 @@ class PartedProblem:
     return rows.T * (_at(part.belief[player], index) > 0)
 
   def collect(self, values: list[jax.Array], player: int) -> jax.Array:
-    """Returns the leaves' values of `top` from those of parts, each `[K, W, n]`."""
+    """Returns the leaves' values of `top` from those of parts, each `[K, W, n]` on a device."""
     rows = []
     for part, own in zip(self.parts, values):
+      own = lax.all_gather(own, AXIS, tiled=True)
       rows.append(own.reshape(-1, self.num_rows)[: part.boards * part.group.width(player)])
     above = undeal(self.street, jnp.concatenate(rows), player)
     return above[np.argsort(self.levels[0].order)]
@@ -142,8 +145,33 @@ def join_parts(problem: PartedProblem, tables: Any) -> tuple[np.ndarray, ...]:
   return tuple(found)
 
 
-def make_parted_problem(lines: Lines) -> PartedProblem:
-  """Returns the problem of lines of more than one round of betting."""
+def layout(problem: PartedProblem) -> PartedProblem:
+  """Returns how a problem is laid out over devices: chunks are shared, all else is everywhere."""
+  shared, same = PartitionSpec(AXIS), PartitionSpec()
+  parts = tuple(
+    dataclasses.replace(
+      part,
+      belief=shared,
+      parent=shared,
+      strength=None if part.strength is None else shared,
+      showdowns=None if part.showdowns is None else shared,
+      fold=None if part.fold is None else same,
+      group=same,
+    )
+    for part in problem.parts
+  )
+  rakes = None if problem.rakes is None else same
+  everywhere: Any = same
+  return dataclasses.replace(
+    problem, top=everywhere, street=everywhere, stakes=everywhere, rakes=rakes, parts=parts
+  )
+
+
+def make_parted_problem(lines: Lines, shares: int = 1) -> PartedProblem:
+  """Returns the problem of lines of more than one round of betting.
+
+  Each part has a multiple of `shares` chunks.
+  """
   lines = jax.tree.map(jnp.asarray, lines)
   last = len(lines.streets) - 1
   first = next(i for i, level in enumerate(lines.levels) if level.street == last)
@@ -153,7 +181,7 @@ def make_parted_problem(lines: Lines) -> PartedProblem:
   most = max(sum(x.size for x in levels if x.mover == p) for p in (0, 1))
   street, parts, start = lines.streets[-1], [], [0, 0]
   for group in street.groups:
-    parts.append(_part(street, group, start, most))
+    parts.append(_part(street, group, start, most, shares))
     start = [start[p] + group.boards * group.width(p) for p in (0, 1)]
   # The columns of the last round are kept in parts alone.
   deal = Street(street.belief, None, street.children, ())
@@ -161,12 +189,12 @@ def make_parted_problem(lines: Lines) -> PartedProblem:
   return PartedProblem(make_lines_problem(top), deal, stakes, below, tuple(parts), levels)
 
 
-def _part(street: Street, group: Group, start: list[int], rows: int) -> Part:
+def _part(street: Street, group: Group, start: list[int], rows: int, shares: int) -> Part:
   assert group.final is not None
   assert street.parent is not None
   widths = [group.width(p) for p in (0, 1)]
   number = max(1, min(group.boards, _CELLS // (max(widths) * rows)))
-  chunks = -(-group.boards // number)
+  chunks = -(-group.boards // (number * shares)) * shares
   number = -(-group.boards // chunks)
   spare = chunks * number - group.boards
 
