@@ -17,7 +17,17 @@ from jax.sharding import PartitionSpec
 from games.poker.lines.betting_lines import LineLevel
 from games.poker.lines.lines import Group, Lines, Street
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.ends import Dense, Ends, Sorted, fold_table, is_dense, sign_table, sort
+from solvers.sweeps.lines.ends import (
+  Dense,
+  Ends,
+  Folds,
+  Sorted,
+  fold_table,
+  is_dense,
+  make_folds,
+  showdown_tables,
+  sort,
+)
 from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem, undeal
 from solvers.sweeps.showdowns import SortedShowdowns
 
@@ -38,7 +48,8 @@ class Part:
     parent: `[K, W]` the column of the round before.
     strength: `[K, boards, J]` where showdowns are dense; their tables are made anew every time.
     showdowns: `[K, boards, ...]` where they are sorted.
-    fold: `[J of the other, J]` where they are dense.
+    pairs: `[J of the other, J]` where they are dense, `fold_table`.
+    folds: what folds are worth.
     group: the hands.
     boards: how many boards there are without those that fill up; static.
   """
@@ -47,7 +58,8 @@ class Part:
   parent: tuple[Any, Any]
   strength: tuple[Any, Any] | None
   showdowns: tuple[SortedShowdowns, SortedShowdowns] | None
-  fold: tuple[Any, Any] | None
+  pairs: tuple[Any, Any] | None
+  folds: Folds
   group: Group
   boards: int = dataclasses.field(metadata=_STATIC)
 
@@ -64,12 +76,10 @@ class Part:
     """Returns folds and showdowns of a chunk."""
     if self.strength is None:
       assert self.showdowns is not None
-      return Sorted(self.group, _at(self.showdowns, index))
-    assert self.fold is not None
-    ours, theirs = _at(self.strength, index)
-    first, second = self.fold
-    tables = first * sign_table(ours, theirs), second * sign_table(theirs, ours)
-    return Dense(self.fold, tables)
+      return Sorted(self.folds, _at(self.showdowns, index))
+    assert self.pairs is not None
+    strength = _at(self.strength, index)
+    return Dense(self.folds, showdown_tables(self.group, self.pairs, strength))
 
 
 @jax.tree_util.register_dataclass
@@ -115,10 +125,9 @@ class PartedProblem:
     return rows.T * (_at(part.belief[player], index) > 0)
 
   def collect(self, values: list[jax.Array], player: int) -> jax.Array:
-    """Returns the leaves' values of `top` from those of parts, each `[K, W, n]` on a device."""
+    """Returns the leaves' values of `top` from those of parts, each `[K, W, n]`."""
     rows = []
     for part, own in zip(self.parts, values):
-      own = lax.all_gather(own, AXIS, tiled=True)
       rows.append(own.reshape(-1, self.num_rows)[: part.boards * part.group.width(player)])
     above = undeal(self.street, jnp.concatenate(rows), player)
     return above[np.argsort(self.levels[0].order)]
@@ -155,7 +164,8 @@ def layout(problem: PartedProblem) -> PartedProblem:
       parent=shared,
       strength=None if part.strength is None else shared,
       showdowns=None if part.showdowns is None else shared,
-      fold=None if part.fold is None else same,
+      pairs=None if part.pairs is None else same,
+      folds=same,
       group=same,
     )
     for part in problem.parts
@@ -214,13 +224,14 @@ def _part(street: Street, group: Group, start: list[int], rows: int, shares: int
   dtype = street.belief[0].dtype
   strength: Any = tuple(map(boards, group.final.strength)) if dense else None
   sides: Any = None if dense else tuple(boards(sort(group, group.final, p)) for p in (0, 1))
-  fold: Any = tuple(fold_table(group, p, dtype) for p in (0, 1)) if dense else None
+  pairs: Any = tuple(fold_table(group, p, dtype) for p in (0, 1)) if dense else None
   return Part(
     (cut(street.belief, 0), cut(street.belief, 1)),
     (cut(street.parent, 0), cut(street.parent, 1)),
     strength,
     sides,
-    fold,
+    pairs,
+    make_folds(group, dtype),
     dataclasses.replace(group, final=None, boards=number),
     group.boards,
   )
