@@ -20,7 +20,7 @@ from solvers.sweeps import showdowns
 from solvers.sweeps.showdowns import SortedShowdowns, sort_between
 
 _MAX_DENSE = 2**17  # entries of a table of the players' hands
-_BY_CARD = 2  # sums by card where a table has so many times their entries
+_BY_CARD = 2.5  # sums by card where a table has so many times their entries
 _product = functools.partial(jnp.einsum, precision=lax.Precision.HIGHEST)
 
 
