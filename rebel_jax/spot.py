@@ -15,13 +15,14 @@ from rebel_jax import flags
 from rebel_jax.agents import range_grids
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.devices import compile_cache
+from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.spots import report as board_report
 from rebel_jax.spots import size
 from rebel_jax.spots.solved import Node, SolvedSpot, load, solve
 from rebel_jax.spots.spot import PLAYERS, Spot
 from rebel_jax.spots.tables import HandTable, hand_table
+from solvers.xla.cores import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
 
@@ -210,6 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   try:
     options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
     groups.check(options)
+    cpu_devices.make_devices(num_cores())
     compile_cache.enable()
     if options.boards is not None:
       print(report_boards(options, Display(stderr=True)))

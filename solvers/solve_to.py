@@ -187,8 +187,9 @@ def _run(tree, algorithm, number, beliefs, state):
   return state, join_levels(average), worth.sum() / 2
 
 
-_EVERYWHERE, _SHARED = PartitionSpec(), PartitionSpec(AXIS)
-_STATE: Any = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED)
+_EVERYWHERE: Any = PartitionSpec()
+_SHARED: Any = PartitionSpec(AXIS)
+_STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED)
 
 
 def _on_mesh(function: Callable, mesh: Mesh, problem: Any, specs: Any, results: Any) -> Callable:
@@ -222,7 +223,7 @@ def _read_boards(problem, algorithm, mesh, average, state):
 
 _begin = jax.jit(_start, static_argnames="algorithm")
 _programs = jit_for_each(_run, static_argnames="algorithm")
-_static = {"static_argnames": ("algorithm", "mesh")}
+_static: Any = {"static_argnames": ("algorithm", "mesh")}
 _part_boards = jax.jit(make_parted_problem, static_argnames="shares")
 _begin_boards = jit_for_each(_start_boards, **_static)
 _run_boards = jit_for_each(_go_on_boards, donate_argnames="state", **_static)

@@ -1,6 +1,9 @@
 """Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
 
 import itertools
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -319,3 +322,46 @@ def test_mass_of_pairs_by_enumeration():
   with jax.enable_x64(True):
     problem = make_lines_problem(make_lines(game)[0])
     assert float(problem.pair_mass()) == pytest.approx(total, abs=1e-12)
+
+
+_ON_DEVICES = """
+import sys
+import jax
+import numpy as np
+from jax import lax
+
+jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_enable_x64", True)
+
+import solvers
+from solvers.algorithms import by_boards
+from solvers.sweeps.lines import parts
+from tests.solvers.test_lines import APART, make
+from games.poker.lines import make_lines
+
+lines, _ = make_lines(make("TsJh9hAs", APART))
+parts._CELLS = 1_000
+(part,) = parts.make_parted_problem(lines, 2).parts
+assert (part.boards, part.num_chunks, part.num_boards) == (20, 8, 3)  # filled up
+
+
+def solve(devices):
+  found = solvers.solve_to(
+    lines, algorithm=solvers.discounted_cfr(), target=0, max_iterations=6, devices=devices
+  )
+  return np.concatenate([np.ravel(x) for x in (found.exploitability, *found.average_policy)])
+
+
+whole, split = solve(jax.devices()[:1]), solve(None)
+assert len(jax.devices()) == 2
+np.testing.assert_allclose(split, whole, rtol=1e-9, atol=1e-12)
+kept = by_boards._gather
+by_boards._gather = lambda x: kept([own * (lax.axis_index(parts.AXIS) == 0) for own in x])
+jax.clear_caches()
+assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not missed"
+"""
+
+
+def test_devices_share_the_boards():
+  environment = {k: v for k, v in os.environ.items() if k != "JAX_NUM_CPU_DEVICES"}
+  subprocess.run([sys.executable, "-c", _ON_DEVICES], env=environment, check=True)

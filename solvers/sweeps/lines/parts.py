@@ -156,7 +156,8 @@ def join_parts(problem: PartedProblem, tables: Any) -> tuple[np.ndarray, ...]:
 
 def layout(problem: PartedProblem) -> PartedProblem:
   """Returns how a problem is laid out over devices: chunks are shared, all else is everywhere."""
-  shared, same = PartitionSpec(AXIS), PartitionSpec()
+  shared: Any = PartitionSpec(AXIS)
+  same: Any = PartitionSpec()
   parts = tuple(
     dataclasses.replace(
       part,
@@ -171,10 +172,7 @@ def layout(problem: PartedProblem) -> PartedProblem:
     for part in problem.parts
   )
   rakes = None if problem.rakes is None else same
-  everywhere: Any = same
-  return dataclasses.replace(
-    problem, top=everywhere, street=everywhere, stakes=everywhere, rakes=rakes, parts=parts
-  )
+  return dataclasses.replace(problem, top=same, street=same, stakes=same, rakes=rakes, parts=parts)
 
 
 def make_parted_problem(lines: Lines, shares: int = 1) -> PartedProblem:
