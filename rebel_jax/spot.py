@@ -141,7 +141,9 @@ def report_boards(options: Options, display: Display) -> str:
   boards = board_report.read_boards(options.boards or "")
   spot = spot_of(dataclasses.replace(options, board=boards[0]))
   for board in boards:  # what is not allowed is refused before anything is solved
-    size.check_fits(dataclasses.replace(spot, board=board).game(), options.memory)
+    game = dataclasses.replace(spot, board=board).game()
+    if game.deals or board == boards[0]:  # rivers are about as large as each other
+      size.check_fits(game, options.memory)
 
   def progress(number: int, board: str, percent: float) -> None:
     said = f"{number} of {len(boards)} boards, {board} exploitable by {percent:.2f}% of the pot"

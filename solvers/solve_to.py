@@ -25,6 +25,11 @@ from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 
 
+def next_look(done: Any, most: int) -> Any:
+  """Returns how many iterations come before the next look, when `done` of `most` are done."""
+  return jnp.minimum(jnp.maximum(_FIRST, done // 8 * 2), most - done)
+
+
 class SolvedTo(NamedTuple):
   """Where `solve_to` stopped.
 
@@ -124,7 +129,7 @@ def _until(run: Callable[[int], tuple[Any, Any]], target: float, most: int, prog
   """Calls `run` with numbers of iterations until the exploitability that it returns will do."""
   done = 0
   while True:
-    number = min(max(_FIRST, done // 8 * 2), most - done)
+    number = int(next_look(done, most))
     policy, gap = run(number)
     done += number
     found = SolvedTo(policy, done, float(gap))
