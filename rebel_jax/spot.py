@@ -15,13 +15,14 @@ from rebel_jax import flags
 from rebel_jax.agents import range_grids
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.devices import compile_cache
+from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.spots import report as board_report
 from rebel_jax.spots import size
 from rebel_jax.spots.solved import Node, SolvedSpot, load, solve
 from rebel_jax.spots.spot import PLAYERS, Spot
 from rebel_jax.spots.tables import HandTable, hand_table
+from solvers.xla.cores import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
 
@@ -140,7 +141,9 @@ def report_boards(options: Options, display: Display) -> str:
   boards = board_report.read_boards(options.boards or "")
   spot = spot_of(dataclasses.replace(options, board=boards[0]))
   for board in boards:  # what is not allowed is refused before anything is solved
-    size.check_fits(dataclasses.replace(spot, board=board).game(), options.memory)
+    game = dataclasses.replace(spot, board=board).game()
+    if game.deals or board == boards[0]:  # rivers are about as large as each other
+      size.check_fits(game, options.memory)
 
   def progress(number: int, board: str, percent: float) -> None:
     said = f"{number} of {len(boards)} boards, {board} exploitable by {percent:.2f}% of the pot"
@@ -210,6 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   try:
     options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
     groups.check(options)
+    cpu_devices.make_devices(num_cores())
     compile_cache.enable()
     if options.boards is not None:
       print(report_boards(options, Display(stderr=True)))

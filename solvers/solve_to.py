@@ -1,27 +1,33 @@
 """Solves a game until it is solved well enough."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.by_boards import ByBoards
+from solvers.algorithms.by_boards import BoardsState, ByBoards
 from solvers.algorithms.cfr import CFR
 from solvers.metrics.best_response import response_values
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.lines.parts import join_parts, make_parted_problem
+from solvers.sweeps.lines.parts import AXIS, join_parts, layout, make_parted_problem
 from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
+
+
+def next_look(done: Any, most: int) -> Any:
+  """Returns how many iterations come before the next look, when `done` of `most` are done."""
+  return jnp.minimum(jnp.maximum(_FIRST, done // 8 * 2), most - done)
 
 
 class SolvedTo(NamedTuple):
@@ -47,6 +53,7 @@ def solve_to(
   beliefs: Array | None = None,
   progress: Callable[[SolvedTo], None] | None = None,
   tables: str | None = None,
+  devices: Sequence[jax.Device] | None = None,
 ) -> SolvedTo:
   """Approximates an equilibrium until its exploitability is at most `target`.
 
@@ -65,6 +72,9 @@ def solve_to(
       solved board by board, as CFR solves those of more than one round.
     tables: of such lines: `float16` to keep sums of the last round in 16 bits, with a scale for
       each line and board; None for the lines' own type.
+    devices: they share the boards of such lines' last round, and meet once an update; None for all
+      that this process has. `jax.config.update("jax_num_cpu_devices", 2)`, before anything else
+      uses JAX, makes two of a CPU's cores.
 
   Returns:
     The policy of the last look.
@@ -90,7 +100,10 @@ def solve_to(
   if isinstance(tree, Lines):
     compiled = Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
     if isinstance(algorithm, CFR) and algorithm.alternating and len(tree.streets) > 1:
-      return _by_boards(tree, ByBoards(algorithm, tables), target, most, progress, compiled)
+      boards = sum(group.boards for group in tree.streets[-1].groups)
+      chosen = list(jax.local_devices() if devices is None else devices)[:boards]
+      mesh = Mesh(np.array(chosen), (AXIS,))
+      return _by_boards(tree, ByBoards(algorithm, tables), target, most, progress, compiled, mesh)
     go_on = _programs[compiled]
   if tables is not None:
     raise ValueError(
@@ -116,7 +129,7 @@ def _until(run: Callable[[int], tuple[Any, Any]], target: float, most: int, prog
   """Calls `run` with numbers of iterations until the exploitability that it returns will do."""
   done = 0
   while True:
-    number = min(max(_FIRST, done // 8 * 2), most - done)
+    number = int(next_look(done, most))
     policy, gap = run(number)
     done += number
     found = SolvedTo(policy, done, float(gap))
@@ -127,20 +140,29 @@ def _until(run: Callable[[int], tuple[Any, Any]], target: float, most: int, prog
 
 
 def _by_boards(
-  lines: Lines, algorithm: ByBoards, target: float, most: int, progress, compiled: Work
+  lines: Lines,
+  algorithm: ByBoards,
+  target: float,
+  most: int,
+  progress,
+  compiled: Work,
+  mesh: Mesh,
 ) -> SolvedTo:
-  """Solves lines whose last round is visited a few boards at a time."""
-  problem, state = _begin_boards[compiled](lines, algorithm)
+  """Solves lines whose last round is visited a few boards at a time, on each device of a mesh."""
+  problem = _part_boards(lines, mesh.size)
+  shardings = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
+  problem = jax.device_put(problem, shardings)
+  state = _begin_boards[compiled](problem, algorithm, mesh)
 
   def run(number: int) -> tuple[None, Any]:
     nonlocal state
-    state, gap = _run_boards[compiled](problem, algorithm, number, state)
+    state, gap = _run_boards[compiled](problem, algorithm, mesh, number, state)
     return None, gap
 
   found = _until(run, target, most, progress)
   average, state = state.average, state._replace(average=())
   read = _policy_of_boards if algorithm.tables is None else _policy_of_packed
-  top, below = read[compiled](problem, algorithm, average, state)
+  top, below = read[compiled](problem, algorithm, mesh, average, state)
   del state, average
   width = lines.streets[-1].width(0)
   deal = np.broadcast_to(np.ones(1, lines.dtype), (problem.num_rows, width))
@@ -170,25 +192,45 @@ def _run(tree, algorithm, number, beliefs, state):
   return state, join_levels(average), worth.sum() / 2
 
 
-def _start_boards(lines, algorithm):
-  problem = make_parted_problem(lines)
-  return problem, algorithm.init(problem)
+_EVERYWHERE: Any = PartitionSpec()
+_SHARED: Any = PartitionSpec(AXIS)
+_STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED)
 
 
-def _go_on_boards(problem, algorithm, number, state):
-  state = loop.run(problem, algorithm, None, number, state=state).state
-  return state, algorithm.exploitability(problem, state)
+def _on_mesh(function: Callable, mesh: Mesh, problem: Any, specs: Any, results: Any) -> Callable:
+  """Returns `function(problem, ...)` run on every device with its share of the boards."""
+  # What all devices compute from what was gathered is alike, which the checker cannot see.
+  return jax.shard_map(
+    function, mesh=mesh, in_specs=(layout(problem), *specs), out_specs=results, check_vma=False
+  )
 
 
-def _read_boards(problem, algorithm, average, state):
-  return algorithm.average_policy(problem, state._replace(average=average))
+def _start_boards(problem, algorithm, mesh):
+  return _on_mesh(algorithm.init, mesh, problem, (), _STATE)(problem)
+
+
+def _go_on_boards(problem, algorithm, mesh, number, state):
+  def go_on(problem, number, state):
+    state = loop.run(problem, algorithm, None, number, state=state).state
+    return state, algorithm.exploitability(problem, state)
+
+  specs, results = (_EVERYWHERE, _STATE), (_STATE, _EVERYWHERE)
+  return _on_mesh(go_on, mesh, problem, specs, results)(problem, number, state)
+
+
+def _read_boards(problem, algorithm, mesh, average, state):
+  def read(problem, average, state):
+    return algorithm.average_policy(problem, state._replace(average=average))
+
+  specs, results = (_SHARED, _STATE), (_EVERYWHERE, _SHARED)
+  return _on_mesh(read, mesh, problem, specs, results)(problem, average, state)
 
 
 _begin = jax.jit(_start, static_argnames="algorithm")
 _programs = jit_for_each(_run, static_argnames="algorithm")
-_begin_boards = jit_for_each(_start_boards, static_argnames="algorithm")
-_run_boards = jit_for_each(_go_on_boards, static_argnames="algorithm", donate_argnames="state")
-_policy_of_boards = jit_for_each(
-  _read_boards, static_argnames="algorithm", donate_argnames="average"
-)
-_policy_of_packed = jit_for_each(_read_boards, static_argnames="algorithm")
+_static: Any = {"static_argnames": ("algorithm", "mesh")}
+_part_boards = jax.jit(make_parted_problem, static_argnames="shares")
+_begin_boards = jit_for_each(_start_boards, **_static)
+_run_boards = jit_for_each(_go_on_boards, donate_argnames="state", **_static)
+_policy_of_boards = jit_for_each(_read_boards, donate_argnames="average", **_static)
+_policy_of_packed = jit_for_each(_read_boards, **_static)

@@ -20,20 +20,26 @@ _LANES_PER_DEVICE = 16  # with fewer, packing their leaves and searching their s
 def share_cores(config: Config, before: int | None = None) -> None:
   """Makes as many devices of a CPU's cores as a run can use; before anything else uses a device.
 
-  Other platforms' devices stay as they are, and so does a number that the user has set by JAX's
-  own means (`JAX_NUM_CPU_DEVICES` or XLA's flag).
-
   Args:
     config: of the run.
     before: on how many the run that is resumed was trained, if that was on a CPU: on as many it
       goes on bit for bit, also where there are fewer cores.
+  """
+  make_devices(choose_number(config, num_cores(), before))
+
+
+def make_devices(number: int) -> None:
+  """Makes so many devices of a CPU's cores; before anything else uses a device.
+
+  Other platforms' devices stay as they are, and so does a number that the user has set by JAX's
+  own means (`JAX_NUM_CPU_DEVICES` or XLA's flag).
   """
   given: int = jax.config.values["jax_num_cpu_devices"]  # -1 unless the user has said
   if _FLAG in os.environ.get("XLA_FLAGS", "") or given > 0:
     return
   # It is too late where devices are in use already, as when a notebook calls the command.
   with contextlib.suppress(RuntimeError):
-    jax.config.update("jax_num_cpu_devices", choose_number(config, num_cores(), before))
+    jax.config.update("jax_num_cpu_devices", number)
 
 
 def choose_number(config: Config, cores: int, before: int | None = None) -> int:

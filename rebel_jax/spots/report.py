@@ -4,13 +4,20 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import jax
 import numpy as np
 
+import solvers
 from games.poker import Deck
+from games.poker.lines import round_up, shape_of, share_shapes
+from games.poker.lines.rounding import Shape
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.spots.solved import solve
+from rebel_jax.spots.solved import ALGORITHM, Prepared, SolvedSpot, prepare, solve
 from rebel_jax.spots.spot import PLAYERS, Spot
 from rebel_jax.spots.tables import hand_table
+from solvers.xla.cores import run_ahead
+
+_TOGETHER = 64  # rivers that are solved between two reports of progress
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,40 +67,101 @@ def solve_boards(
 ) -> Iterator[BoardRow]:
   """Yields what is found on each board in turn.
 
-  Boards with as many suits alike and about as many hands share one compiled program.
+  Boards are rounded up to few shapes (`games.poker.lines.share_shapes`), each of which is compiled
+  once. Rivers of a shape are solved together, turns one on each core, and flops one after another,
+  each on all devices.
 
   Args:
     spot: the spot; its own board is left out.
     boards: of as many cards each.
     target, max_iterations: as of `solve`.
-    progress: called with the number of boards done, the next board and its exploitability so far,
-      in percent of the pot.
+    progress: called with the number of boards done, a board and its exploitability so far, in
+      percent of the pot; of rivers the one that is solved worst.
 
   Raises:
     ConfigError: a board or a setting is not allowed.
   """
-  for number, board in enumerate(boards):
+  spots = [dataclasses.replace(spot, board=board) for board in boards]
+  tell = progress or (lambda number, board, percent: None)
+  rounds = len(spots[0].game().deals) if spots else 0
+  if rounds > 1:
+    for number, there in enumerate(spots):
 
-    def look(_: int, percent: float, number=number, board=board) -> None:
-      if progress is not None:
-        progress(number, board, percent)
+      def look(_: int, percent: float, number=number, board=there.board) -> None:
+        tell(number, board, percent)
 
-    there = dataclasses.replace(spot, board=board)
-    solved = solve(there, target=target, max_iterations=max_iterations, progress=look)
-    table = hand_table(solved)
-    moves = list(solved.children(()))
-    mover = solved.mover(())
-    joint = table.reach[mover] * table.mass[mover]
-    played = (table.frequency * joint).sum(axis=1) / joint.sum()
-    yield BoardRow(
-      board,
-      textures(board, solved.game.deck),
-      table.mean(table.ev),
-      table.mean(table.equity),
-      dict(zip(moves, played.tolist())),
-      solved.percent,
-      solved.iterations,
+      yield _row(solve(there, target=target, max_iterations=max_iterations, progress=look))
+    return
+  made = [prepare(there) for there in spots]
+  shapes = share_shapes([shape_of(own.lines) for own in made])
+  if not rounds:
+    yield from _solve_rivers(made, shapes, target, max_iterations, tell)
+    return
+
+  def find(item: tuple[Prepared, Shape]) -> BoardRow:
+    own, shape = item
+    alone = jax.local_devices()[:1]
+    return _row(
+      solve(own, target=target, max_iterations=max_iterations, shape=shape, devices=alone)
     )
+
+  found = run_ahead(find, zip(made, shapes), kind=lambda item: item[1][:-1])
+  for number, (_, row) in enumerate(found, start=1):
+    tell(number, row.board, row.percent)
+    yield row
+
+
+def _solve_rivers(
+  made: Sequence[Prepared],
+  shapes: Sequence[Shape],
+  target: float,
+  max_iterations: int,
+  tell: Callable[[int, str, float], None],
+) -> Iterator[BoardRow]:
+  rows: dict[int, BoardRow] = {}
+  pot = made[0].spot.pot
+  alike: dict[Shape, list[int]] = {}
+  for i, shape in enumerate(shapes):
+    alike.setdefault(shape, []).append(i)
+  for shape, places in alike.items():
+    # Equal parts: each number of spots is a program of its own.
+    size = -(-len(places) // -(-len(places) // _TOGETHER))
+    for start in range(0, len(places), size):
+      part = places[start : start + size]
+      rounded = [round_up(made[i].lines, shape=shape) for i in part]
+      filled = [*rounded, *rounded[-1:] * (size - len(part))]
+      found = solvers.solve_lines(
+        [lines for lines, _ in filled],
+        algorithm=ALGORITHM,
+        num_iterations=max_iterations,
+        target=target / 100 * pot,
+      )
+      levels, gaps, iterations = jax.tree.map(np.asarray, found)
+      for k, i in enumerate(part):
+        policy = [level[k] for level in levels]
+        rows[i] = _row(made[i].solved(rounded[k][1], policy, int(iterations[k]), float(gaps[k])))
+      worst = max((rows[i] for i in part), key=lambda row: row.percent)
+      tell(len(rows), worst.board, worst.percent)
+  for i in range(len(made)):
+    yield rows[i]
+
+
+def _row(solved: SolvedSpot) -> BoardRow:
+  table = hand_table(solved)
+  moves = list(solved.children(()))
+  mover = solved.mover(())
+  joint = table.reach[mover] * table.mass[mover]
+  played = (table.frequency * joint).sum(axis=1) / joint.sum()
+  board = solved.spot.board
+  return BoardRow(
+    board,
+    textures(board, solved.game.deck),
+    table.mean(table.ev),
+    table.mean(table.equity),
+    dict(zip(moves, played.tolist())),
+    solved.percent,
+    solved.iterations,
+  )
 
 
 def read_boards(text: str) -> list[str]:

@@ -5,10 +5,11 @@ import functools
 import json
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 import games
@@ -17,9 +18,11 @@ from games import CHANCE
 from games.poker import Holdem, betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, expand_policy, make_lines, round_up
+from games.poker.lines.rounding import Columns, Shape
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.spots.spot import Spot
 
+ALGORITHM = solvers.discounted_cfr()
 _FORMAT = 2
 Node = tuple[int, ...]  # public actions since the start
 
@@ -201,12 +204,43 @@ def load(path: str | Path) -> SolvedSpot:
   return SolvedSpot(spot, game, lines, columns, tuple(policy), *numbers)
 
 
+class Prepared(NamedTuple):
+  """A spot before it is solved, as of `SolvedSpot`."""
+
+  spot: Spot
+  game: Holdem
+  lines: Lines
+  columns: LineMap
+
+  def solved(
+    self, places: Columns, policy: Sequence[Any], iterations: int, exploitability: float
+  ) -> SolvedSpot:
+    """Returns the spot with a policy of its lines rounded up, whose columns stand at `places`."""
+    rows = tuple(
+      np.asarray(rows)[:, places[level.street][level.mover or 0]]
+      for rows, level in zip(policy, self.lines.levels)
+    )
+    return SolvedSpot(*self, rows, iterations, exploitability)
+
+
+def prepare(spot: Spot) -> Prepared:
+  """Writes a spot out as lines of betting.
+
+  Raises:
+    ConfigError: a setting of the spot is not allowed.
+  """
+  game = spot.game()
+  return Prepared(spot, game, *make_lines(game))
+
+
 def solve(
-  spot: Spot,
+  spot: Spot | Prepared,
   *,
   target: float = 0.5,
   max_iterations: int = 10_000,
   progress: Callable[[int, float], None] | None = None,
+  shape: Shape | None = None,
+  devices: Sequence[jax.Device] | None = None,
 ) -> SolvedSpot:
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
@@ -219,27 +253,27 @@ def solve(
     target: exploitability to stop at, in percent of the pot.
     max_iterations: to stop at in any case, an even number; one player's update is one.
     progress: called with the iterations and the exploitability in percent of the pot.
+    shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more
+      than they have.
+    devices: as of `solvers.solve_to`.
 
   Raises:
     ConfigError: a setting of the spot is not allowed.
   """
-  game = spot.game()
-  lines, columns = make_lines(game)
+  made = prepare(spot) if isinstance(spot, Spot) else spot
+  pot = made.spot.pot
 
   def look(found: solvers.SolvedTo) -> None:
     if progress is not None:
-      progress(found.iterations, 100 * found.exploitability / spot.pot)
+      progress(found.iterations, 100 * found.exploitability / pot)
 
-  rounded, places = round_up(lines)
+  rounded, places = round_up(made.lines, shape=shape)
   found = solvers.solve_to(
     rounded,
-    algorithm=solvers.discounted_cfr(),
-    target=target / 100 * spot.pot,
+    algorithm=ALGORITHM,
+    target=target / 100 * pot,
     max_iterations=max_iterations,
     progress=look,
+    devices=devices,
   )
-  policy = tuple(
-    np.asarray(rows)[:, places[level.street][level.mover or 0]]
-    for rows, level in zip(found.average_policy, lines.levels)
-  )
-  return SolvedSpot(spot, game, lines, columns, policy, found.iterations, found.exploitability)
+  return made.solved(places, found.average_policy, found.iterations, found.exploitability)

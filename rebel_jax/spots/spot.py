@@ -1,6 +1,7 @@
 """A spot: board, pot, stacks, bets and both ranges, as poker players write them."""
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -107,7 +108,13 @@ class Spot:
     """Returns what the players may hold in `game` at the start: `[P, H]`, rows sum to one."""
     try:
       named = zip(("oop", "ip"), (self.oop, self.ip))
-      weights = np.stack([parse_range(text, game.deck, field=field) for field, text in named])
+      weights = np.stack([_weights(text, game.deck, field) for field, text in named])
       return game.beliefs(weights)
     except ValueError as error:
       raise ConfigError(str(error)) from None
+
+
+@functools.lru_cache(maxsize=16)
+def _weights(text: str, deck: Deck, field: str) -> np.ndarray:
+  """Returns `parse_range`, which takes longer than a river to solve; of many boards it is one."""
+  return parse_range(text, deck, field=field)

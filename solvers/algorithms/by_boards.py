@@ -12,7 +12,7 @@ from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
 from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.parts import Part, PartedProblem
+from solvers.sweeps.lines.parts import AXIS, Part, PartedProblem
 from solvers.sweeps.lines.problem import LinesProblem
 
 Tables = tuple[Any, ...]  # for each level of the last round that a player moved to, `[K, n, W]`
@@ -35,7 +35,9 @@ class BoardsState(NamedTuple):
 class ByBoards:
   """CFR whose tables of the last round are visited a few boards at a time.
 
-  It learns what `cfr` does from the same problem in one piece, to rounding.
+  It learns what `cfr` does from the same problem in one piece, to rounding. It runs on each device
+  of a mesh along `AXIS` (`parts.layout`): each visits chunks of its own, and what these are worth
+  to the rounds before is gathered once an update.
 
   Attributes:
     cfr: the algorithm, with turns.
@@ -110,7 +112,7 @@ class ByBoards:
       regrets.append(own)
       averages.append(counted)
       collected.append(found)
-    leaves = problem.collect(collected, player)
+    leaves = problem.collect(_gather(collected), player)
     top, sweep = self.cfr.update_weighed(problem.top, state.top, leaves, player)
     state = BoardsState(
       top,
@@ -194,7 +196,7 @@ class ByBoards:
           return chunk.values_up(own, below, None, player).nodes[0].T
 
         collected.append(lax.map(visit, jnp.arange(part.num_chunks)))
-      leaves = problem.collect(collected, player)
+      leaves = problem.collect(_gather(collected), player)
       own = None if best else policy
       root = problem.top.values_up(own, reach[other], leaves, player).root
       worth.append(problem.top.worth(root, player))
@@ -276,6 +278,11 @@ def _unpack(tables: Any) -> Any:
     return from_half(x).reshape(len(x.numbers), -1) if is_half(x) else x
 
   return jax.tree.map(rows, tables, is_leaf=is_half)
+
+
+def _gather(values: list[jax.Array]) -> list[jax.Array]:
+  """Returns the values of all devices' chunks, `[K, W, n]` for each part."""
+  return [lax.all_gather(own, AXIS, tiled=True) for own in values]
 
 
 def _levels(problem: LinesProblem | PartedProblem, player: int) -> list[int]:

@@ -44,7 +44,7 @@ def board_values(
     place -= lines.streets[street].groups[group].boards
     group += 1
   if last == 0:
-    return BoardValues(*_one_round(lines, levels))
+    return BoardValues(*jax.tree.map(np.asarray, _one_round(lines, levels)))
   problem = _prepare(lines)
   first = len(levels) - len(problem.levels)
   rows = _cut(problem, levels[first:])

@@ -183,6 +183,18 @@ def test_boards_of_a_report_are_solved_as_alone(rows, solved):
   assert len({round(float(row.ev[0]), 3) for row in rows}) == 3
 
 
+def test_turns_of_a_report_are_solved_as_alone():
+  boards = ["TdJdQhAs", "TdJdQsAh"]
+  made = spot.Spot(boards[0], "AA,KQ", "TT,AJ:0.5", 100, 200, "66% / -", ranks="9TJQKA")
+  how = {"target": 20.0, "max_iterations": 32}
+  said = []
+  rows = list(report.solve_boards(made, boards, progress=lambda *x: said.append(x), **how))
+  assert [(number, board) for number, board, _ in said] == list(enumerate(boards, start=1))
+  table = spot.hand_table(spot.solve(made, **how))
+  for row in rows:  # only suits that are alike differ
+    np.testing.assert_allclose(row.ev, table.mean(table.ev), rtol=1e-4)
+
+
 def test_means_by_texture(rows):
   said = [row.textures for row in rows]
   assert said == [

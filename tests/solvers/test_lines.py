@@ -1,6 +1,9 @@
 """Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
 
 import itertools
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +13,14 @@ import pytest
 import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, evaluate
-from games.poker.lines import expand_policy, make_lines, round_up, symmetry
+from games.poker.lines import (
+  expand_policy,
+  make_lines,
+  round_up,
+  shape_of,
+  share_shapes,
+  symmetry,
+)
 from games.poker.lines.symmetry import alike_on_river, suit_permutations
 from games.poker.notation.beliefs import beliefs_of
 from solvers.algorithms import by_boards
@@ -271,6 +281,39 @@ def sums_over_pairs(lines, columns, reach, player, board):
   return result
 
 
+def test_spots_at_once_stop_where_each_would_alone(rivers):
+  with jax.enable_x64(True):
+    lines = [round_up(x, lambda n: 120)[0] for x, _ in rivers[1]]
+    how = {"algorithm": solvers.discounted_cfr(), "target": 0.08}
+    found = solvers.solve_lines(lines, num_iterations=100, **how)
+    alone = [solvers.solve_to(x, max_iterations=100, **how) for x in lines]
+  iterations = [x.iterations for x in alone]
+  assert found.iterations.tolist() == iterations
+  assert len(set(iterations)) > 1  # or the first to stop would not be told from the last
+  for k, one in enumerate(alone):
+    assert float(found.exploitability[k]) == pytest.approx(one.exploitability, abs=1e-9)
+    for rows, own in zip(found.average_policy, one.average_policy, strict=True):
+      np.testing.assert_allclose(rows[k], own, atol=1e-9)
+  with pytest.raises(ValueError, match="num_iterations=3 must be even, and target=0.1"):
+    solvers.solve_lines(lines, algorithm=how["algorithm"], num_iterations=3, target=0.1)
+
+
+def test_shapes_that_spots_share():
+  boards = ("TsJh9hAs", "TsJh9hKs", "TsJsQsAs", "TsTh9s9h")
+  spots = [make_lines(make(board, ALIKE))[0] for board in boards]
+  own = [shape_of(lines) for lines in spots]
+  assert share_shapes(own, 1.0) == own
+  shared = share_shapes(own, 2.0)
+  assert len(set(shared)) < len(set(own))
+  for lines, alone, shape in zip(spots, own, shared):
+    assert alone.cells <= shape.cells <= 2 * alone.cells
+    wide, _ = round_up(lines, shape=shape)
+    assert shape_of(wide) == shape
+  first = [k for k, shape in enumerate(shared) if shape == shared[0]]
+  made = [round_up(spots[k], shape=shared[0])[0] for k in first]
+  assert len({str(jax.tree.map(np.shape, lines)) for lines in made}) == 1
+
+
 @pytest.mark.parametrize("dense", [True, False])
 def test_ends_are_sums_over_all_pairs(dense):
   game = make("TsJs9hAhQs", ALIKE)
@@ -279,6 +322,7 @@ def test_ends_are_sums_over_all_pairs(dense):
   with jax.enable_x64(True):
     (group,) = lines.streets[0].groups
     prepared = ends.make_ends(group, jnp.float64, dense)
+    prepared = prepared._replace(folds=ends.make_folds(group, jnp.float64, table=dense))
     for player in (0, 1):
       width = lines.streets[0].width(1 - player)
       reach = np.random.default_rng(player).random(width)
@@ -319,3 +363,46 @@ def test_mass_of_pairs_by_enumeration():
   with jax.enable_x64(True):
     problem = make_lines_problem(make_lines(game)[0])
     assert float(problem.pair_mass()) == pytest.approx(total, abs=1e-12)
+
+
+_ON_DEVICES = """
+import sys
+import jax
+import numpy as np
+from jax import lax
+
+jax.config.update("jax_num_cpu_devices", 2)
+jax.config.update("jax_enable_x64", True)
+
+import solvers
+from solvers.algorithms import by_boards
+from solvers.sweeps.lines import parts
+from tests.solvers.test_lines import APART, make
+from games.poker.lines import make_lines
+
+lines, _ = make_lines(make("TsJh9hAs", APART))
+parts._CELLS = 1_000
+(part,) = parts.make_parted_problem(lines, 2).parts
+assert (part.boards, part.num_chunks, part.num_boards) == (20, 8, 3)  # filled up
+
+
+def solve(devices):
+  found = solvers.solve_to(
+    lines, algorithm=solvers.discounted_cfr(), target=0, max_iterations=6, devices=devices
+  )
+  return np.concatenate([np.ravel(x) for x in (found.exploitability, *found.average_policy)])
+
+
+whole, split = solve(jax.devices()[:1]), solve(None)
+assert len(jax.devices()) == 2
+np.testing.assert_allclose(split, whole, rtol=1e-9, atol=1e-12)
+kept = by_boards._gather
+by_boards._gather = lambda x: kept([own * (lax.axis_index(parts.AXIS) == 0) for own in x])
+jax.clear_caches()
+assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not missed"
+"""
+
+
+def test_devices_share_the_boards():
+  environment = {k: v for k, v in os.environ.items() if k != "JAX_NUM_CPU_DEVICES"}
+  subprocess.run([sys.executable, "-c", _ON_DEVICES], env=environment, check=True)

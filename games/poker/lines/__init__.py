@@ -2,6 +2,15 @@
 
 from games.poker.lines.expansion import Follower, expand_policy
 from games.poker.lines.lines import LineMap, Lines, make_lines
-from games.poker.lines.rounding import round_up
+from games.poker.lines.rounding import round_up, shape_of, share_shapes
 
-__all__ = ["Follower", "LineMap", "Lines", "expand_policy", "make_lines", "round_up"]
+__all__ = [
+  "Follower",
+  "LineMap",
+  "Lines",
+  "expand_policy",
+  "make_lines",
+  "round_up",
+  "shape_of",
+  "share_shapes",
+]

@@ -1,12 +1,16 @@
 """Lines with numbers of hands and boards rounded up, so that spots of a kind share a program."""
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from games.poker.lines.lines import Final, Group, Lines, Street
+
+# A program takes seconds to compile, a river milliseconds to solve and a turn seconds.
+_MOST_WASTE = 1.5
 
 Columns = list[tuple[np.ndarray, np.ndarray]]
 
@@ -17,31 +21,106 @@ def bucket(number: int) -> int:
   return -(-number // step) * step
 
 
-def round_up(lines: Lines, to: Callable[[int], int] = bucket) -> tuple[Lines, Columns]:
+class Shape(NamedTuple):
+  """How wide lines are; rounds in order, and in them groups of boards.
+
+  Attributes:
+    boards: of each group.
+    hands: of each group, each player's.
+    holders: of each group, for each player at most how many hands hold a card; 0 before all cards
+      lie.
+    cards: of each round, for each player at most how many cards a hand may be dealt; 0 at first.
+    kind: what no rounding makes alike.
+  """
+
+  boards: tuple[tuple[int, ...], ...]
+  hands: tuple[tuple[tuple[int, int], ...], ...]
+  holders: tuple[tuple[tuple[int, int], ...], ...]
+  cards: tuple[tuple[int, int], ...]
+  kind: Hashable
+
+  @property
+  def cells(self) -> int:
+    """The number of pairs of hands on all boards."""
+    rounds = zip(self.boards, self.hands)
+    return sum(b * w[0] * w[1] for own in rounds for b, w in zip(*own))
+
+  def join(self, other: "Shape") -> "Shape":
+    """Returns the narrowest shape that both fit in; they must be of one kind."""
+    sizes: Any = [jax.tree.map(max, *pair) for pair in zip(self[:-1], other[:-1])]
+    return Shape._make([*sizes, self.kind])
+
+
+def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
+  """Returns how wide lines are, numbers of hands rounded by `to` and all others by `bucket`."""
+  boards: Any = []
+  hands: Any = []
+  holders: Any = []
+  cards: Any = []
+  for number, street in enumerate(lines.streets):
+    groups = street.groups
+    boards.append(tuple(bucket(group.boards) if number else 1 for group in groups))
+    hands.append(tuple((to(group.width(0)), to(group.width(1))) for group in groups))
+    holders.append(
+      tuple(
+        (0, 0) if x.final is None else tuple(bucket(rows.shape[2]) for rows in x.final.member)
+        for x in groups
+      )
+    )
+    dealt = street.children
+    cards.append((0, 0) if dealt is None else tuple(bucket(rows.shape[1]) for rows in dealt))
+  flags = tuple(tuple((x.plain, x.same) for x in street.groups) for street in lines.streets)
+  kind = flags, lines.levels, lines.rakes is None
+  return Shape(tuple(boards), tuple(hands), tuple(holders), tuple(cards), kind)
+
+
+def round_up(
+  lines: Lines, to: Callable[[int], int] = bucket, *, shape: Shape | None = None
+) -> tuple[Lines, Columns]:
   """Fills up hands and boards with some that nobody holds; a few per cent more columns.
 
   Args:
     lines: from `make_lines`.
     to: what numbers of hands are rounded to.
+    shape: how wide to make them; None for `shape_of(lines, to)`.
 
   Returns:
     The lines, and for each round and player the column there of each column `[W]`.
   """
+  shape = shape_of(lines, to) if shape is None else shape
   streets: list[Street] = []
   columns: Columns = []
   totals: list[int] = []
-  for street in lines.streets:
-    sizes = [
-      (bucket(group.boards), [to(group.width(p)) for p in (0, 1)]) for group in street.groups
-    ]
-    if not streets:
-      sizes = [(1, widths) for _, widths in sizes]
+  for number, street in enumerate(lines.streets):
+    sizes = list(zip(shape.boards[number], shape.hands[number]))
     places = (_places(street, sizes, 0), _places(street, sizes, 1))
     above = [(columns[-1][p], totals[p]) for p in (0, 1)] if columns else None
     totals = [sum(boards * widths[p] for boards, widths in sizes) for p in (0, 1)]
-    streets.append(_street(street, sizes, places, totals, above))
+    streets.append(_street(street, shape, number, places, totals, above))
     columns.append(places)
   return dataclasses.replace(lines, streets=tuple(streets)), columns
+
+
+def share_shapes(shapes: Sequence[Shape], most: float = _MOST_WASTE) -> list[Shape]:
+  """Returns shapes to round lines up to, so that as many as possible are solved by one program.
+
+  None has more than `most` times the cells that it would have alone.
+  """
+  shared: list[tuple[Shape, int]] = []  # with the cells of the smallest that shares it
+  places = {}
+  for i in sorted(range(len(shapes)), key=lambda i: -shapes[i].cells):
+    own = shapes[i]
+    for k, (shape, least) in enumerate(shared):
+      if shape.kind == own.kind:
+        joined, least = shape.join(own), min(least, own.cells)
+        if joined.cells <= most * least:
+          shared[k] = joined, least
+          places[i] = k
+          break
+    else:
+      places[i] = len(shared)
+      shared.append((own, own.cells))
+  return [shared[places[i]][0] for i in range(len(shapes))]
 
 
 def _places(street: Street, sizes: Any, player: int) -> np.ndarray:
@@ -53,7 +132,9 @@ def _places(street: Street, sizes: Any, player: int) -> np.ndarray:
   return np.concatenate(found)
 
 
-def _street(street: Street, sizes: Any, places: Any, totals: list[int], above: Any) -> Street:
+def _street(
+  street: Street, shape: Shape, number: int, places: Any, totals: list[int], above: Any
+) -> Street:
   def spread(rows: Any, player: int) -> np.ndarray:
     filled = np.zeros(totals[player], np.asarray(rows).dtype)
     filled[places[player]] = rows
@@ -67,23 +148,36 @@ def _street(street: Street, sizes: Any, places: Any, totals: list[int], above: A
     assert street.children is not None
     parent = tuple(spread(above[p][0][np.asarray(street.parent[p])], p) for p in (0, 1))
     children = tuple(
-      _children(np.asarray(street.children[p]), places[p], above[p][0], above[p][1], totals[p])
+      _children(
+        np.asarray(street.children[p]),
+        places[p],
+        *above[p],
+        total=totals[p],
+        most=shape.cards[number][p],
+      )
       for p in (0, 1)
     )
+  sizes = zip(shape.boards[number], shape.hands[number], shape.holders[number])
   groups = tuple(_group(group, *size) for group, size in zip(street.groups, sizes))
   return Street(belief, parent, children, groups)
 
 
 def _children(
-  rows: np.ndarray, places: np.ndarray, above: np.ndarray, total_above: int, total: int
+  rows: np.ndarray,
+  places: np.ndarray,
+  above: np.ndarray,
+  total_above: int,
+  *,
+  total: int,
+  most: int,
 ) -> np.ndarray:
   here = np.append(places, total)[rows]
-  filled = np.full((total_above, bucket(rows.shape[1])), total, rows.dtype)
+  filled = np.full((total_above, most), total, rows.dtype)
   filled[above, : rows.shape[1]] = here
   return filled
 
 
-def _group(group: Group, boards: int, widths: list[int]) -> Group:
+def _group(group: Group, boards: int, widths: Any, holders: Any) -> Group:
   def pad(rows: Any, width: int, value: Any = 0) -> np.ndarray:
     rows = np.asarray(rows)
     spare = [(0, width - rows.shape[0]), *[(0, 0)] * (rows.ndim - 1)]
@@ -108,7 +202,7 @@ def _group(group: Group, boards: int, widths: list[int]) -> Group:
       for p, rows in enumerate(group.final.strength)
     )
     member: Any = tuple(
-      _member(np.asarray(rows), group.width(p), widths[p], boards)
+      _member(np.asarray(rows), group.width(p), widths[p], boards, holders[p])
       for p, rows in enumerate(group.final.member)
     )
     final = Final(strength, member)
@@ -124,7 +218,7 @@ def _group(group: Group, boards: int, widths: list[int]) -> Group:
   )
 
 
-def _member(rows: np.ndarray, old: int, new: int, boards: int) -> np.ndarray:
+def _member(rows: np.ndarray, old: int, new: int, boards: int, most: int) -> np.ndarray:
   rows = np.where(rows == old, new, rows)
-  spare = ((0, boards - len(rows)), (0, 0), (0, bucket(rows.shape[2]) - rows.shape[2]))
+  spare = ((0, boards - len(rows)), (0, 0), (0, most - rows.shape[2]))
   return np.pad(rows, spare, constant_values=new)

@@ -12,17 +12,29 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import PartitionSpec
 
 from games.poker.lines.betting_lines import LineLevel
 from games.poker.lines.lines import Group, Lines, Street
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.ends import Dense, Ends, Sorted, fold_table, is_dense, sign_table, sort
+from solvers.sweeps.lines.ends import (
+  Dense,
+  Ends,
+  Folds,
+  Sorted,
+  fold_table,
+  is_dense,
+  make_folds,
+  showdown_tables,
+  sort,
+)
 from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem, undeal
 from solvers.sweeps.showdowns import SortedShowdowns
 
 # Lines by hands of one player that are taken at once. A core's cache holds what one board of two
 # hundred hands needs; several of those at once took a third longer.
 _CELLS = 2**13
+AXIS = "boards"  # of a mesh of devices that share the chunks of each part
 _STATIC = {"static": True}
 
 
@@ -36,7 +48,8 @@ class Part:
     parent: `[K, W]` the column of the round before.
     strength: `[K, boards, J]` where showdowns are dense; their tables are made anew every time.
     showdowns: `[K, boards, ...]` where they are sorted.
-    fold: `[J of the other, J]` where they are dense.
+    pairs: `[J of the other, J]` where they are dense, `fold_table`.
+    folds: what folds are worth.
     group: the hands.
     boards: how many boards there are without those that fill up; static.
   """
@@ -45,7 +58,8 @@ class Part:
   parent: tuple[Any, Any]
   strength: tuple[Any, Any] | None
   showdowns: tuple[SortedShowdowns, SortedShowdowns] | None
-  fold: tuple[Any, Any] | None
+  pairs: tuple[Any, Any] | None
+  folds: Folds
   group: Group
   boards: int = dataclasses.field(metadata=_STATIC)
 
@@ -62,12 +76,10 @@ class Part:
     """Returns folds and showdowns of a chunk."""
     if self.strength is None:
       assert self.showdowns is not None
-      return Sorted(self.group, _at(self.showdowns, index))
-    assert self.fold is not None
-    ours, theirs = _at(self.strength, index)
-    first, second = self.fold
-    tables = first * sign_table(ours, theirs), second * sign_table(theirs, ours)
-    return Dense(self.fold, tables)
+      return Sorted(self.folds, _at(self.showdowns, index))
+    assert self.pairs is not None
+    strength = _at(self.strength, index)
+    return Dense(self.folds, showdown_tables(self.group, self.pairs, strength))
 
 
 @jax.tree_util.register_dataclass
@@ -142,8 +154,32 @@ def join_parts(problem: PartedProblem, tables: Any) -> tuple[np.ndarray, ...]:
   return tuple(found)
 
 
-def make_parted_problem(lines: Lines) -> PartedProblem:
-  """Returns the problem of lines of more than one round of betting."""
+def layout(problem: PartedProblem) -> PartedProblem:
+  """Returns how a problem is laid out over devices: chunks are shared, all else is everywhere."""
+  shared: Any = PartitionSpec(AXIS)
+  same: Any = PartitionSpec()
+  parts = tuple(
+    dataclasses.replace(
+      part,
+      belief=shared,
+      parent=shared,
+      strength=None if part.strength is None else shared,
+      showdowns=None if part.showdowns is None else shared,
+      pairs=None if part.pairs is None else same,
+      folds=same,
+      group=same,
+    )
+    for part in problem.parts
+  )
+  rakes = None if problem.rakes is None else same
+  return dataclasses.replace(problem, top=same, street=same, stakes=same, rakes=rakes, parts=parts)
+
+
+def make_parted_problem(lines: Lines, shares: int = 1) -> PartedProblem:
+  """Returns the problem of lines of more than one round of betting.
+
+  Each part has a multiple of `shares` chunks.
+  """
   lines = jax.tree.map(jnp.asarray, lines)
   last = len(lines.streets) - 1
   first = next(i for i, level in enumerate(lines.levels) if level.street == last)
@@ -153,7 +189,7 @@ def make_parted_problem(lines: Lines) -> PartedProblem:
   most = max(sum(x.size for x in levels if x.mover == p) for p in (0, 1))
   street, parts, start = lines.streets[-1], [], [0, 0]
   for group in street.groups:
-    parts.append(_part(street, group, start, most))
+    parts.append(_part(street, group, start, most, shares))
     start = [start[p] + group.boards * group.width(p) for p in (0, 1)]
   # The columns of the last round are kept in parts alone.
   deal = Street(street.belief, None, street.children, ())
@@ -161,12 +197,12 @@ def make_parted_problem(lines: Lines) -> PartedProblem:
   return PartedProblem(make_lines_problem(top), deal, stakes, below, tuple(parts), levels)
 
 
-def _part(street: Street, group: Group, start: list[int], rows: int) -> Part:
+def _part(street: Street, group: Group, start: list[int], rows: int, shares: int) -> Part:
   assert group.final is not None
   assert street.parent is not None
   widths = [group.width(p) for p in (0, 1)]
   number = max(1, min(group.boards, _CELLS // (max(widths) * rows)))
-  chunks = -(-group.boards // number)
+  chunks = -(-group.boards // (number * shares)) * shares
   number = -(-group.boards // chunks)
   spare = chunks * number - group.boards
 
@@ -186,13 +222,14 @@ def _part(street: Street, group: Group, start: list[int], rows: int) -> Part:
   dtype = street.belief[0].dtype
   strength: Any = tuple(map(boards, group.final.strength)) if dense else None
   sides: Any = None if dense else tuple(boards(sort(group, group.final, p)) for p in (0, 1))
-  fold: Any = tuple(fold_table(group, p, dtype) for p in (0, 1)) if dense else None
+  pairs: Any = tuple(fold_table(group, p, dtype) for p in (0, 1)) if dense else None
   return Part(
     (cut(street.belief, 0), cut(street.belief, 1)),
     (cut(street.parent, 0), cut(street.parent, 1)),
     strength,
     sides,
-    fold,
+    pairs,
+    make_folds(group, dtype),
     dataclasses.replace(group, final=None, boards=number),
     group.boards,
   )

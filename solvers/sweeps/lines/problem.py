@@ -133,7 +133,7 @@ class LinesProblem(Problem):
       if i == 0:
         break
       if level.mover is None:
-        above = undeal(self.lines.streets[level.street], values.T, player)
+        above = undeal(self.lines.streets[level.street], showdowns.settle(values.T), player)
         closed |= _split(_take(above, np.argsort(level.order)), level.closed)
         continue
       own = level.mover == player
@@ -231,10 +231,13 @@ def _chips(ends: Any, levels: list[int], kind: int) -> jax.Array:
 
 
 def undeal(street: Street, values: jax.Array, player: int) -> jax.Array:
-  """Returns the sums over cards of values after a deal, `[W, n]` to `[n, W above]`."""
+  """Returns the sums over cards of values after a deal, `[W, n]` to `[n, W above]`.
+
+  A CPU is three times as fast where rows lie together in memory, which `settle` makes of others.
+  """
   assert street.children is not None
   children = jnp.asarray(street.children[player])
-  rows = jnp.pad(showdowns.settle(values), ((0, 1), (0, 0)))
+  rows = jnp.pad(values, ((0, 1), (0, 0)))
   total = jnp.zeros((len(children), rows.shape[1]), values.dtype)
   for column in children.T:
     total = total + rows.at[column].get(mode="promise_in_bounds")
