@@ -98,6 +98,10 @@ class InsertedProblem(Problem):
   def root_beliefs(self, player: int) -> jax.Array:
     return self.beliefs[player]
 
+  def is_frontier(self) -> jax.Array:
+    """Says which leaves are valued from outside: `[L]`."""
+    return self._inserted.frontier
+
   def split(self, nodes: Array) -> Levels:
     nodes = jnp.asarray(nodes)
     return nodes[:1], nodes[1:]
