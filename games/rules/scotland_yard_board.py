@@ -102,9 +102,7 @@ class Board:
     free, going, _ = self._mister_x(at)
     is_mister_x = (at.turn == 0) & (at.stage == MOVING)
     seen, stays = actions < self.hide, actions == self.stay
-    kind = xp.where(
-      seen, actions % self._num_kinds, xp.minimum(actions, self.stay - 1) - self.hide
-    )
+    kind = xp.where(seen, actions % self._num_kinds, xp.minimum(actions, self.stay - 1) - self.hide)
     moves = actions < self.stay
     station = xp.minimum(actions // self._num_kinds, self._num_stations - 1)
     steps = seen & ~is_mister_x

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.registry import register_on_device
-from games.rules.scotland_yard_board import CAUGHT, ESCAPED, LOOKING, MOVING, Board
+from games.rules.scotland_yard_board import LOOKING, MOVING, Board
 from games.rules.scotland_yard_maps import Map
 
 

@@ -189,7 +189,7 @@ def search_tic_tac_toe(search, network, params, ask_once, game=None, compiled=Tr
   grow = inserted.grow_inserted if compiled else inserted.grow_inserted.__wrapped__
   return grow(
     game, KEY, (*given, jnp.ones((2, 1))), None, search.rounds, search.of_any_length(), network,
-    None, 120, ask_once,
+    120, ask_once,
   )  # fmt: skip
 
 

@@ -64,6 +64,11 @@ class HiddenProblem(InsertedProblem):
       return False
     return jnp.repeat(self._inserted.kind == player, self.after.shape[1])[:, None]
 
+  def is_frontier(self) -> jax.Array:
+    tree = self._inserted
+    left = (tree.open.any(axis=1) & ~self._there.any(axis=1)).any(axis=1)
+    return tree.frontier | (self.interior & left)
+
   def leaf_rows(self, levels: Levels) -> jax.Array:
     return join_levels(levels[:2])
 
@@ -102,7 +107,7 @@ class HiddenProblem(InsertedProblem):
     (ends,) = self.pairs.terminal_values(self.tree, opponent_reach[:2], player)
     assert ends is not None
     possible = tree.possible[:, player].astype(leaf_values.dtype)
-    there = self.after < tree.capacity * size
+    there = self._there
     chosen = there.any(axis=1)
     taken = None if policy is None else policy[2].reshape(self.after.shape)
 
@@ -155,6 +160,11 @@ class HiddenProblem(InsertedProblem):
       rows = jnp.where(self.exists[index] > 0, rows, -jnp.inf)
     rows = rows.reshape(self.after.shape)
     return rows.max(axis=1) if maximum else rows.sum(axis=1)
+
+  @property
+  def _there(self) -> jax.Array:
+    """Which moves are in the tree: `[C, M, H]`."""
+    return self.after < self.tree.num_nodes * self.num_infostates
 
   def _over_blocks(
     self,

@@ -20,18 +20,18 @@ from games.public_tree import Array
 from solvers import loop, validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.named import cfr_plus
-from solvers.algorithms.with_gadget import WithGadget
+from solvers.growing.asked import Asked, note
 from solvers.growing.checks import check_key
 from solvers.growing.choose import Rules, in_rounds
 from solvers.growing.insertion.hidden import with_hidden_moves
 from solvers.growing.insertion.problem import InsertedProblem, inserted_problem
 from solvers.growing.insertion.tree import InsertedTree, insert, plant
 from solvers.growing.insertion.walk import Inserted, InsertedView, longest_walk, simulate_inserted
+from solvers.growing.resolving import Promises, Resolving
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.simulate import sample_pair
-from solvers.growing.states import StateFunction, StateQuery
+from solvers.growing.states import StateFunction, StateQuery, ask_some
 from solvers.growing.watched import Watched
-from solvers.leaf_values import LeafQuery
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
 
@@ -50,6 +50,9 @@ class GrownByInsertion(NamedTuple):
     visits: how often simulations made a move, in the same form.
     tree: the nodes; `tree.lost` says how many had no room.
     current: `[]` the place that simulations started from.
+    root_mass: `[P, H]` the other's mass at the root that is compatible with an infostate.
+    asked: one of the questions that the search asked in its updates, drawn from all of them; its
+      node is a place. With one infostate a player nothing is asked there.
   """
 
   average_policy: jax.Array
@@ -59,6 +62,8 @@ class GrownByInsertion(NamedTuple):
   visits: jax.Array
   tree: InsertedTree
   current: jax.Array
+  root_mass: jax.Array
+  asked: Asked
 
   @property
   def present(self) -> jax.Array:
@@ -89,7 +94,7 @@ def gt_cfr_inserted(
   path: Array | Sequence[int] = (),
   beliefs: Array | None = None,
   alternatives: Alternatives | None = None,
-  searcher: int | None = None,
+  searcher: int | jax.Array | None = None,
   capacity: int | None = None,
 ) -> GrownByInsertion:
   """Searches below a public state by growing-tree CFR, the tree made as it grows.
@@ -112,7 +117,7 @@ def gt_cfr_inserted(
       lies between is in the tree from the start. They must be legal.
     beliefs: `[P, H]` at the root; None for the game's prior, where `root_state` is None.
     alternatives: what the opponent of `searcher` is promised at the root; see `ContinualResolve`.
-    searcher: whose policy is wanted, with `alternatives`; static.
+    searcher: whose policy is wanted, with `alternatives`.
     capacity: how many nodes there is room for; None for as many as could join. Children of a node
       join all or, where they do not fit, not at all, and are counted in `tree.lost`.
 
@@ -129,7 +134,7 @@ def gt_cfr_inserted(
     raise ValueError("whole=True is for trees that are there beforehand: use solvers.gt_cfr")
   if (alternatives is None) != (searcher is None):
     raise ValueError("alternatives belong to a searcher: give both, or neither")
-  if searcher is not None:
+  if isinstance(searcher, int):
     validation.check_player(searcher, "searcher")
   if beliefs is None and root_state is not None:
     raise ValueError("beliefs=None are the game's prior: give those at root_state")
@@ -156,9 +161,13 @@ def gt_cfr_inserted(
       f"capacity={capacity} must have room for the root, the path and their children: "
       f"{1 + game.num_children * (path.size + 1)} nodes"
     )
+  promises = None
+  if alternatives is not None and searcher is not None:
+    known = beliefs[1 - searcher] if alternatives.beliefs is None else alternatives.beliefs
+    promises = Promises.to_opponent(searcher, alternatives.value, known)
   given = params, jnp.asarray(root_state), jnp.asarray(possible), path, jnp.asarray(beliefs, float)
-  settings = search.of_any_length(), network, searcher, min(capacity, most)
-  return grow_inserted(game, key, given, alternatives, search.rounds, *settings)
+  settings = search.of_any_length(), network, min(capacity, most)
+  return grow_inserted(game, key, given, promises, search.rounds, *settings)
 
 
 def _most_nodes(game: DeviceGame, search: GTCFR, length: int) -> int:
@@ -172,61 +181,60 @@ def _width(game: DeviceGame, search: GTCFR) -> int:
   return min(search.children, game.num_children)
 
 
-@functools.partial(
-  jax.jit, static_argnames=("game", "search", "network", "searcher", "capacity", "ask_once")
-)
+@functools.partial(jax.jit, static_argnames=("game", "search", "network", "capacity", "ask_once"))
 def grow_inserted(
-  game, key, given, alternatives, rounds, search, network, searcher, capacity, ask_once=None
+  game, key, given, promises, rounds, search, network, capacity, ask_once=None
 ) -> GrownByInsertion:
   """Does what `gt_cfr_inserted` says, unchecked; `rounds` is traced.
 
+  `promises` are a `Promises`, which may be to nobody, or None for never to anybody.
   `ask_once` says whether the network is asked when states join and never again; None for where
   that is right, with one infostate a player.
   """
   params, root_state, possible, path, beliefs = given
   ask_once = game.num_infostates == 1 if ask_once is None else ask_once
   inner: Any = cfr_plus(averaging=1.0, alternating=False)
-  if searcher is not None:
-    inner = WithGadget(inner, ContinualResolve(searcher, search.mix))
+  if promises is not None:
+    inner = Resolving(inner, ContinualResolve(0, search.mix), promises)
   algorithm = Watched(inner)
   tree, current = _first_tree(game, root_state, possible, path, capacity, beliefs.dtype)
   width = _width(game, search)
 
   def problem_of(tree):
-    problem = _problem(game, tree, beliefs)
-    return dataclasses.replace(problem, alternatives=alternatives)
+    return _problem(game, tree, beliefs)
 
-  def ask(tree, beliefs):
+  def ask(tree, beliefs, wanted=None):
     """Returns values `[C, P, H]` and priors `[C, M, H]` at beliefs `[C, P, H]`."""
     turned = (tree.kind == 1)[:, None, None]
     beliefs = jnp.where(turned, beliefs[:, ::-1], beliefs)
-    answer = network(params, StateQuery(tree.features, beliefs))
+    query = StateQuery(tree.features, beliefs)
+    whole = wanted is None
+    answer = network(params, query) if whole else ask_some(network, params, query, wanted)
     values = jnp.where(turned, answer.values[:, ::-1], answer.values)
     return values.astype(tree.dtype), _prior(tree, answer.logits)
 
-  def updated(tree, state):
+  def updated(tree, state, asked, numbers):
     """Updates both players, and takes the priors of the states that were asked last."""
     problem = problem_of(tree)
 
-    def values_of(query: LeafQuery):
+    def update(j, carry):
+      state, prior, asked = carry
       if network is None:
-        return jnp.zeros(query.beliefs.shape[::2], tree.dtype)
-      if ask_once:
-        return tree.values[:, query.traverser, None]
-      return ask(tree, query.beliefs)[0][:, query.traverser]
+        values = jnp.zeros((capacity, 2, game.num_infostates), tree.dtype)
+      elif ask_once:
+        values = tree.values[:, :, None]
+      else:
+        here = algorithm.leaf_query(problem, state, 0).beliefs
+        values, new = ask(tree, here, problem.is_frontier())
+        prior = jnp.where(problem.is_frontier()[:, None, None], new, prior)
+        asked = note(asked, problem, here, numbers.notes[j])
+      state, _ = loop.update_at_once(problem, algorithm, state, (values[:, 0], values[:, 1]))
+      return state, prior, asked
 
-    def priors_of(j, problem, state, prior):
-      del j
-      # The same question as the updates', which XLA asks once.
-      new = ask(tree, algorithm.leaf_query(problem, state, 0).beliefs)[1]
-      return jnp.where(tree.frontier[:, None, None], new, prior)
-
-    observe = None if network is None or ask_once else priors_of
-    number = 2 * search.updates_per_round
-    end = loop.run(
-      problem, algorithm, values_of, number, state=state, observe=observe, carry=tree.prior
+    state, prior, asked = lax.fori_loop(
+      0, search.updates_per_round, update, (state, tree.prior, asked)
     )
-    return dataclasses.replace(tree, prior=end.carry), end.state
+    return dataclasses.replace(tree, prior=prior), state, asked
 
   def joined(tree, places):
     """Asks about nodes at `places` `[K]` that have just joined, where that is done once."""
@@ -244,11 +252,11 @@ def grow_inserted(
     )
 
   def round_of(numbers, carry):
-    state, grown = carry
-    tree, state = updated(grown.tree, state)
+    state, grown, asked = carry
+    tree, state, asked = updated(grown.tree, state, asked, numbers)
     grown = Inserted(tree, grown.visits, jnp.zeros_like(grown.recent))
     if not search.simulations:
-      return state, grown
+      return state, grown, asked
     now = problem_of(tree)
     view, reach = _view(now, algorithm, state, search), algorithm.core(state).reach
     for j in range(search.per_round):
@@ -257,7 +265,7 @@ def grow_inserted(
         game, view, grown, current, hands, numbers.walks[:, j], rules, width
       )
       grown = grown._replace(tree=joined(grown.tree, places))
-    return algorithm.extend(problem_of(grown.tree), state), grown
+    return algorithm.extend(problem_of(grown.tree), state), grown, asked
 
   rules = Rules(search.puct, search.puct_share, search.children, game.largest_payoff)
   if network is not None:
@@ -266,15 +274,16 @@ def grow_inserted(
     else:
       start = problem_of(tree)
       first = algorithm.leaf_query(start, algorithm.init(start), 0).beliefs
-      tree = dataclasses.replace(tree, prior=ask(tree, first)[1])
-  state = algorithm.init(problem_of(tree))
+      tree = dataclasses.replace(tree, prior=ask(tree, first, tree.kind <= CHANCE)[1])
+  first = problem_of(tree)
+  state = algorithm.init(first)
   zeros = jnp.zeros_like(state.nodes[0])
-  grown = Inserted(tree, zeros, zeros)
+  carry = state, Inserted(tree, zeros, zeros), Asked.nothing(first)
   steps = longest_walk(game, tree)
-  state, grown = in_rounds(round_of, (state, grown), key, rounds, search, steps)
+  state, grown, asked = in_rounds(round_of, carry, key, rounds, search, steps)
   root_values, believed = algorithm.root_values(problem_of(grown.tree), state.means), beliefs
-  if alternatives is not None and alternatives.beliefs is not None:
-    believed = beliefs.at[1 - searcher].set(alternatives.beliefs)
+  if promises is not None:
+    believed = jnp.where(promises.given[:, None], promises.beliefs, beliefs)
   problem = _problem(game, grown.tree, believed)
   average = algorithm.average_policy(problem, state.means)
   policy = grown.tree.by_move(join_levels(average))
@@ -287,6 +296,8 @@ def grow_inserted(
     visits=grown.tree.by_move(grown.visits),
     tree=grown.tree,
     current=current,
+    root_mass=first.root_mass,
+    asked=asked,
   )
 
 

@@ -81,8 +81,9 @@ class InsertedTree:
     return self.chance.dtype
 
   @property
-  def infostate_parent(self) -> None:
-    """Where infostates come from, by node: that is by move here, see `leads_to`."""
+  def infostate_parent(self) -> jax.Array | None:
+    """None where infostates never change; with hidden moves they do, as `leads_to` says."""
+    return self.leads_to if self.hides else None
 
   # What differs with hidden moves.
 
