@@ -132,7 +132,9 @@ class HiddenTable(games.TableGame):
     self._moves = np.full((2, nodes, infostates, self.num_hidden), -1, np.int32)
     for n, rows in enumerate(moves):
       for h, found in enumerate(rows):
-        self._moves[:, n, h, : len(found)] = np.array(sorted(found, key=lambda x: x[1]) or np.zeros((0, 2))).T
+        self._moves[:, n, h, : len(found)] = np.array(
+          sorted(found, key=lambda x: x[1]) or np.zeros((0, 2))
+        ).T
 
   def possible_after(self, state, action, possible):
     return self.possible_at(self.next_state(state, action)[0])

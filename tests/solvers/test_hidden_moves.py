@@ -142,19 +142,22 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   assert np.abs(wrong.best - best).max() > 1e-4
 
 
-def test_rock_paper_scissors_by_insertion(x64):
-  """The same policies and values as from the tree of the game; control: other stakes."""
-  tree = games.build_public_tree(games.make("rock_paper_scissors"))
-  algorithm = solvers.cfr_plus(averaging=1, alternating=False)
-  solved = solvers.solve(tree, algorithm=algorithm, num_iterations=60)
-  game = HiddenRockPaperScissors()
-  found = Solved(game, game.prior(), 30, capacity=5)
-  expected = np.asarray(solved.average_policy)
-  np.testing.assert_allclose(found.policy[0, :, 0], expected[1], atol=1e-12)
-  np.testing.assert_allclose(found.policy[1, :, 0], expected[2:, 0], atol=1e-12)
-  np.testing.assert_allclose(found.root_values[:, 0], solved.root_values[:, 0], atol=1e-12)
-  best = solvers.best_response_values(tree, solved.average_policy)
-  np.testing.assert_allclose(found.best, best, atol=1e-12)
+def test_both_stores_search_rock_paper_scissors_alike(x64):
+  """Policies, values, ranges and visits, digit by digit with the same key; control: another."""
+  rules = games.make("rock_paper_scissors")
+  tree, game = games.build_public_tree(rules), HiddenRockPaperScissors()
+  info, search = solvers.node_info(rules, tree), GTCFR(simulations=60, per_update=3)
+  marked = solvers.gt_cfr(tree, info, search=search, key=KEY)
+  for key, same in ((KEY, True), (jax.random.key(4), False)):
+    grown = solvers.gt_cfr_inserted(game, search=search, key=key)
+    pairs = [(marked.root_values[:, 0], grown.root_values[:, 0])]
+    for name in ("average_policy", "visits"):
+      ours, theirs = np.asarray(getattr(marked, name)), np.asarray(getattr(grown, name))
+      pairs += [(ours[1], theirs[0, :, 0]), (ours[2:5, 0], theirs[1, :, 0])]
+    pairs += [(getattr(marked, x)[:, :5], getattr(grown, x)[:, :5]) for x in ("values", "reach")]
+    apart = max(np.abs(np.asarray(x) - np.asarray(y)).max() for x, y in pairs)
+    assert (apart < 1e-12) == same
+    np.testing.assert_array_equal(grown.policy_at(0), grown.average_policy[0])
 
 
 @pytest.mark.slow
