@@ -27,7 +27,7 @@ class Asked(NamedTuple):
   """One of a search's questions, each as likely as any other.
 
   Attributes:
-    node: `[]` a leaf of that moment.
+    node: `[]` a leaf of that moment; a place in trees by insertion.
     beliefs: `[P, H]` there, player 0's first.
     total: `[]` how many questions there were.
   """

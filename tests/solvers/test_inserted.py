@@ -1,7 +1,5 @@
 """Trees that grow by insertion: what both stores find, what fits, perfect information."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -189,7 +187,7 @@ def search_tic_tac_toe(search, network, params, ask_once, game=None, compiled=Tr
   grow = inserted.grow_inserted if compiled else inserted.grow_inserted.__wrapped__
   return grow(
     game, KEY, (*given, jnp.ones((2, 1))), None, search.rounds, search.of_any_length(), network,
-    None, 120, ask_once,
+    120, ask_once,
   )  # fmt: skip
 
 
@@ -333,12 +331,3 @@ def test_calls_are_checked(arguments, error, message):
   right = dict(game=games.TicTacToe(), search=GTCFR(simulations=2), key=KEY)
   with pytest.raises(error, match=message):
     solvers.gt_cfr_inserted(**(right | arguments))
-
-
-def test_hidden_moves_are_refused():
-  @dataclasses.dataclass(frozen=True)
-  class Hidden(games.TicTacToe):
-    num_hidden: int = 2
-
-  with pytest.raises(ValueError, match="hidden moves"):
-    solvers.gt_cfr_inserted(Hidden(), search=GTCFR(simulations=2), key=KEY)
