@@ -103,7 +103,7 @@ def search_each(
   shapes = jax.eval_shape(jax.vmap(in_whole), about, keys)
   found = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
   if grounds.parts is None:
-    return _in_blocks(in_whole, about, keys, active, found)
+    return in_blocks(in_whole, about, keys, active, found)
   parts = jax.tree.map(jnp.asarray, grounds.parts)
 
   def in_part(row: Search, key: jax.Array) -> Found:
@@ -119,10 +119,10 @@ def search_each(
 
   # Functions of leaves may know them by their order in the whole tree.
   small = (parts.part[about.root] >= 0) & (how.leaf_values is None)
-  found = _in_blocks(in_whole, about, keys, active & ~small, found)
+  found = in_blocks(in_whole, about, keys, active & ~small, found)
   if how.leaf_values is not None:
     return found
-  return _in_blocks(in_part, about, keys, active & small, found)
+  return in_blocks(in_part, about, keys, active & small, found)
 
 
 def search_next(*arguments: Any, **settings: Any) -> Found:
@@ -187,7 +187,7 @@ def _spread(grown: Grown, places: jax.Array, num_nodes: int) -> Grown:
   )
 
 
-def _in_blocks(search: Any, about: Search, keys: Any, active: jax.Array, found: Found) -> Found:
+def in_blocks(search: Any, about: Search, keys: Any, active: jax.Array, found: Found) -> Found:
   """Makes the active searches, so many at a time, and puts what they find in their places."""
   number = len(active)
   block = min(number, max(_LEAST, -(-number // _BLOCKS)))
