@@ -1,4 +1,7 @@
-"""Games by name: those whose tree is made beforehand, and those of rules on the device."""
+"""Games by name: those whose tree is made beforehand, and those of rules on the device.
+
+A game that comes in both forms has one name.
+"""
 
 import difflib
 import inspect
@@ -27,7 +30,7 @@ def register(name: str, constructor: Callable[..., Game]) -> None:
     TypeError: one of the two is of another kind.
     ValueError: the name is taken.
   """
-  _check_free(name, constructor)
+  _check_free(_REGISTRY, name, constructor)
   _REGISTRY[name] = constructor
 
 
@@ -38,14 +41,14 @@ def register_on_device(name: str, constructor: Callable[..., DeviceGame]) -> Non
     TypeError: one of the two is of another kind.
     ValueError: the name is taken.
   """
-  _check_free(name, constructor)
+  _check_free(_ON_DEVICE, name, constructor)
   _ON_DEVICE[name] = constructor
 
 
-def _check_free(name: Any, constructor: Any) -> None:
+def _check_free(registry: Mapping[str, Any], name: Any, constructor: Any) -> None:
   if not isinstance(name, str) or not callable(constructor):
     raise TypeError(f"name={name!r} must be a string, and constructor={constructor!r} a function")
-  if name in _REGISTRY or name in _ON_DEVICE:
+  if name in registry:
     raise ValueError(f"name={name!r} is already registered; choose another")
 
 

@@ -40,6 +40,11 @@ class DeviceGame(Protocol):
   largest_payoff: float
   max_moves: int
 
+  @property
+  def num_children(self) -> int:
+    """The most public actions that are legal in one state."""
+    ...
+
   # Public states.
 
   def initial_state(self) -> Array:

@@ -24,6 +24,10 @@ class PerfectInformation(abc.ABC):
   largest_payoff = 1.0
   max_moves: int
 
+  @property
+  def num_children(self) -> int:
+    return self.num_actions
+
   @abc.abstractmethod
   def initial_state(self) -> Array: ...
 

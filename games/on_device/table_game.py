@@ -48,6 +48,7 @@ class TableGame:
   def __init__(self, game: Game, tree: PublicTree):
     self.name = game.name
     self.num_infostates, self.num_actions = tree.num_infostates, game.num_actions
+    self.num_children = game.num_actions
     self.tree = tree = jax.tree.map(np.asarray, tree)
     self.max_moves = tree.structure.depth
     self.deals = bool((tree.kind == CHANCE).any())

@@ -31,7 +31,9 @@ class StateAnswer(NamedTuple):
   Attributes:
     values: `[R, P, H]` expected payoffs of both players' infostates, the mover's first.
     logits: `[R, A, H]` of the mover's policy: for each public action, and the infostate that it
-      leads the mover to. Moves from one infostate share a softmax.
+      leads the mover to. Moves from one infostate share a softmax. In a search by
+      `gt_cfr_inserted` of a game with hidden moves `[R, M, H]`: for each move in the numbering of
+      `games.on_device.moves`, by the infostate from which it is made.
   """
 
   values: jax.Array  # [R, P, H]

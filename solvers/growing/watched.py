@@ -15,7 +15,7 @@ class Seen(NamedTuple):
   """State of `Watched`: that of `LeafMeans`, and the last update's values and masses."""
 
   means: LeafMeansState
-  nodes: tuple[jax.Array, jax.Array]  # [N, H] for each player, counterfactual
+  nodes: tuple[jax.Array, jax.Array]  # [rows of all levels, H] for each player, counterfactual
   mass: tuple[jax.Array, jax.Array]  # [L, H] for each player
 
 
@@ -24,7 +24,7 @@ class Watched(LeafMeans):
 
   def init(self, problem: Any, policy: Levels | None = None) -> Any:
     means = super().init(problem, policy)
-    nodes = jnp.zeros((problem.tree.num_nodes, problem.num_infostates), problem.tree.dtype)
+    nodes = jnp.zeros_like(join_levels(problem.uniform_policy()))
     return Seen(means, (nodes, nodes), means.mass)
 
   def leaf_query(self, problem: Any, state: Any, player: int) -> Any:

@@ -37,9 +37,12 @@ class DevicePairs:
     return rows
 
   def mask_values(self, index: int, player: int, rows: jax.Array) -> jax.Array:
-    return rows * self.possible_rows(index, player)
+    possible = self.possible_rows(index, player)
+    return rows if possible is None else rows * possible
 
-  def possible_rows(self, index: int, player: int) -> jax.Array:
+  def possible_rows(self, index: int, player: int) -> jax.Array | None:
+    if index > 1:
+      return None  # hidden moves say themselves where they are
     rows = self.tree.possible[:, player]
     return (rows[1:] if index else rows[:1]).astype(self.tree.dtype)
 

@@ -23,6 +23,7 @@ from solvers.algorithms.named import cfr_plus
 from solvers.growing.asked import Asked, note
 from solvers.growing.checks import check_key
 from solvers.growing.choose import Rules, in_rounds
+from solvers.growing.insertion.hidden import with_hidden_moves
 from solvers.growing.insertion.problem import InsertedProblem, inserted_problem
 from solvers.growing.insertion.tree import InsertedTree, insert, plant
 from solvers.growing.insertion.walk import Inserted, InsertedView, longest_walk, simulate_inserted
@@ -39,13 +40,14 @@ class GrownByInsertion(NamedTuple):
   """What a search leaves: as `Grown`, over the places of its own tree.
 
   Attributes:
-    average_policy: `[C, H]`; zero where there is no node.
+    average_policy: `[C, H]`, how likely who moved to a node did so; zero where there is no node.
+      With hidden moves `[C, M, H]`, by the node at which they are made; see `policy_at`.
     root_values: `[P, H]` mean expected payoffs at the root; under alternatives those of an
       opponent that enters always.
     values: `[P, C, H]` mean expected payoff at every node at which the game goes on.
     reach: `[P, C, H]` players' ranges: average policy times public chance and what they were
       believed to hold at the root.
-    visits: `[C, H]` how often simulations made a move.
+    visits: how often simulations made a move, in the same form.
     tree: the nodes; `tree.lost` says how many had no room.
     current: `[]` the place that simulations started from.
     root_mass: `[P, H]` the other's mass at the root that is compatible with an infostate.
@@ -69,8 +71,13 @@ class GrownByInsertion(NamedTuple):
     return self.tree.present
 
   def policy_at(self, node: int | Array | None = None) -> jax.Array:
-    """Returns the average policy of a node's mover by action, `[A, H]`; None for `current`."""
+    """Returns the average policy of a node's mover, `[M, H]`; None for `current`.
+
+    Moves have the numbers of `games.on_device.moves`: `[A, H]` where all are seen.
+    """
     node = self.current if node is None else node
+    if self.tree.hides:
+      return self.average_policy[node]
     child = self.tree.child[node]
     return jnp.where((child >= 0)[:, None], self.average_policy[jnp.maximum(child, 0)], 0.0)
 
@@ -104,7 +111,8 @@ def gt_cfr_inserted(
     network: values of leaves and priors of moves; None for zero and uniform. Static.
     params: passed on to `network`.
     root_state: `[S]` public state at which the search starts; None for the game's first.
-    possible: `[P, H]` which infostates the rules allow there; None for all.
+    possible: `[P, H]` which infostates the rules allow there; None for all, in a game with hidden
+      moves for those of its prior.
     path: `[D]` public actions from there to the state that simulations start from, then -1; what
       lies between is in the tree from the start. They must be legal.
     beliefs: `[P, H]` at the root; None for the game's prior, where `root_state` is None.
@@ -122,8 +130,6 @@ def gt_cfr_inserted(
   check_key(key)
   if network is not None and not callable(network):
     raise TypeError(f"network={network!r} must be a function of (params, query), or None")
-  if game.num_hidden > 1:
-    raise ValueError(f"{game.name} has hidden moves, which inserted trees do not hold")
   if search.whole:
     raise ValueError("whole=True is for trees that are there beforehand: use solvers.gt_cfr")
   if (alternatives is None) != (searcher is None):
@@ -132,6 +138,10 @@ def gt_cfr_inserted(
     validation.check_player(searcher, "searcher")
   if beliefs is None and root_state is not None:
     raise ValueError("beliefs=None are the game's prior: give those at root_state")
+  if game.num_hidden > 1 and possible is None:
+    if root_state is not None:
+      raise ValueError(f"possible=None, but infostates of {game.name} change: give those possible")
+    possible = np.asarray(game.prior()) > 0
   shape = (2, game.num_infostates)
   first = np.asarray(game.initial_state())
   root_state = first if root_state is None else root_state
@@ -146,10 +156,10 @@ def gt_cfr_inserted(
   most = _most_nodes(game, search, path.size)
   if capacity is None:
     capacity = most
-  elif validation.check_integer("capacity", capacity) < 1 + game.num_actions * (path.size + 1):
+  elif validation.check_integer("capacity", capacity) < 1 + game.num_children * (path.size + 1):
     raise ValueError(
       f"capacity={capacity} must have room for the root, the path and their children: "
-      f"{1 + game.num_actions * (path.size + 1)} nodes"
+      f"{1 + game.num_children * (path.size + 1)} nodes"
     )
   promises = None
   if alternatives is not None and searcher is not None:
@@ -161,14 +171,14 @@ def gt_cfr_inserted(
 
 
 def _most_nodes(game: DeviceGame, search: GTCFR, length: int) -> int:
-  return 1 + game.num_actions * (length + 1) + search.simulations * _width(game, search)
+  return 1 + game.num_children * (length + 1) + search.simulations * _width(game, search)
 
 
 def _width(game: DeviceGame, search: GTCFR) -> int:
   """Returns how many children a simulation adds at most."""
   if search.children is None or game.deals:
-    return game.num_actions
-  return min(search.children, game.num_actions)
+    return game.num_children
+  return min(search.children, game.num_children)
 
 
 @functools.partial(jax.jit, static_argnames=("game", "search", "network", "capacity", "ask_once"))
@@ -191,10 +201,10 @@ def grow_inserted(
   width = _width(game, search)
 
   def problem_of(tree):
-    return inserted_problem(game, tree, beliefs)
+    return _problem(game, tree, beliefs)
 
   def ask(tree, beliefs, wanted=None):
-    """Returns values `[C, P, H]` and priors `[C, A, H]` at beliefs `[C, P, H]`."""
+    """Returns values `[C, P, H]` and priors `[C, M, H]` at beliefs `[C, P, H]`."""
     turned = (tree.kind == 1)[:, None, None]
     beliefs = jnp.where(turned, beliefs[:, ::-1], beliefs)
     query = StateQuery(tree.features, beliefs)
@@ -215,8 +225,8 @@ def grow_inserted(
         values = tree.values[:, :, None]
       else:
         here = algorithm.leaf_query(problem, state, 0).beliefs
-        values, new = ask(tree, here, tree.frontier)
-        prior = jnp.where(tree.frontier[:, None, None], new, prior)
+        values, new = ask(tree, here, problem.is_frontier())
+        prior = jnp.where(problem.is_frontier()[:, None, None], new, prior)
         asked = note(asked, problem, here, numbers.notes[j])
       state, _ = loop.update_at_once(problem, algorithm, state, (values[:, 0], values[:, 1]))
       return state, prior, asked
@@ -260,27 +270,30 @@ def grow_inserted(
   rules = Rules(search.puct, search.puct_share, search.children, game.largest_payoff)
   if network is not None:
     if ask_once:
-      tree = joined(tree, jnp.arange(1 + game.num_actions * (path.size + 1)))
+      tree = joined(tree, jnp.arange(1 + game.num_children * (path.size + 1)))
     else:
       start = problem_of(tree)
       first = algorithm.leaf_query(start, algorithm.init(start), 0).beliefs
       tree = dataclasses.replace(tree, prior=ask(tree, first, tree.kind <= CHANCE)[1])
-  zeros = jnp.zeros((capacity, game.num_infostates), beliefs.dtype)
   first = problem_of(tree)
-  carry = algorithm.init(first), Inserted(tree, zeros, zeros), Asked.nothing(first)
+  state = algorithm.init(first)
+  zeros = jnp.zeros_like(state.nodes[0])
+  carry = state, Inserted(tree, zeros, zeros), Asked.nothing(first)
   steps = longest_walk(game, tree)
   state, grown, asked = in_rounds(round_of, carry, key, rounds, search, steps)
   root_values, believed = algorithm.root_values(problem_of(grown.tree), state.means), beliefs
   if promises is not None:
     believed = jnp.where(promises.given[:, None], promises.beliefs, beliefs)
-  problem = inserted_problem(game, grown.tree, believed)
+  problem = _problem(game, grown.tree, believed)
   average = algorithm.average_policy(problem, state.means)
+  policy = grown.tree.by_move(join_levels(average))
+  there = grown.tree.present.reshape(-1, *[1] * (policy.ndim - 1))
   return GrownByInsertion(
-    average_policy=join_levels(average) * grown.tree.present[:, None],
+    average_policy=policy * there,
     root_values=root_values,
     values=jnp.where((grown.tree.kind == TERMINAL)[:, None], 0.0, algorithm.means(state.means)),
     reach=jnp.moveaxis(problem.node_reach(problem.both_reach(average)), 1, 0),
-    visits=grown.visits,
+    visits=grown.tree.by_move(grown.visits),
     tree=grown.tree,
     current=current,
     root_mass=first.root_mass,
@@ -293,22 +306,27 @@ def _first_tree(
 ) -> tuple[InsertedTree, jax.Array]:
   """Returns the root, the states along the path, all their children, and where the path ends."""
   tree = plant(game, root_state, possible, capacity, dtype)
-  tree, _ = insert(game, tree, jnp.zeros((), int), tree.legal[0], game.num_actions)
+  tree, _ = insert(game, tree, jnp.zeros((), int), tree.legal[0], game.num_children)
 
   def follow(carry, action):
     tree, node = carry
     next_node = jnp.where(action >= 0, tree.child[node, action], node)
     joins = tree.legal[next_node] & (action >= 0)
-    tree, _ = insert(game, tree, next_node, joins, game.num_actions)
+    tree, _ = insert(game, tree, next_node, joins, game.num_children)
     return (tree, next_node), None
 
   start = jnp.zeros((), tree.child.dtype)
   return lax.scan(follow, (tree, start), path)[0]
 
 
+def _problem(game: DeviceGame, tree: InsertedTree, beliefs: jax.Array) -> InsertedProblem:
+  problem = inserted_problem(game, tree, beliefs)
+  return with_hidden_moves(problem) if tree.hides else problem
+
+
 def _prior(tree: InsertedTree, logits: jax.Array) -> jax.Array:
-  """Returns the softmax of logits `[C, A, H]` over legal actions; uniform where chance moves."""
-  legal = tree.legal[:, :, None]
+  """Returns the softmax of logits `[C, M, H]` over legal moves; uniform where chance moves."""
+  legal = tree.open
   logits = jnp.where((tree.kind < CHANCE)[:, None, None], logits.astype(tree.dtype), 0.0)
   most = jnp.where(legal, logits, -jnp.inf).max(axis=1, keepdims=True)
   weights = jnp.where(legal, jnp.exp(logits - jnp.where(jnp.isfinite(most), most, 0.0)), 0.0)
@@ -323,6 +341,9 @@ def _view(problem: InsertedProblem, algorithm: Watched, state, search: GTCFR) ->
   for player in (0, 1):
     # A move of one's own leaves the other's mass as it was, and an end is not asked about it.
     mass = state.mass[player]
-    mass = jnp.where(((mover == player) & over)[:, None], mass[tree.parent], mass)
+    if tree.hides:
+      mass = join_levels((mass, problem.from_parents(2, player, mass)))
+    else:
+      mass = jnp.where(((mover == player) & over)[:, None], mass[tree.parent], mass)
     values.append(state.nodes[player] * (mass > 0) / jnp.where(mass > 0, mass, 1.0))
   return InsertedView(join_levels(choose(problem, state.means)), jnp.stack(values))

@@ -4,6 +4,7 @@ A child's place is after its parent's, so that places are an order from the top 
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import jax.numpy as jnp
 
 from games.game import CHANCE, TERMINAL
 from games.on_device.game import DeviceGame
+from games.on_device.moves import moves_of, num_moves
 from games.public_tree import PADDING, Array
 
 
@@ -19,7 +21,8 @@ from games.public_tree import PADDING, Array
 class InsertedTree:
   """Public states that a search has added, in the order in which they joined, then free places.
 
-  Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`.
+  Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`,
+  `M` moves of `games.on_device.moves`, which are the actions where all moves are seen.
 
   Attributes:
     count: how many nodes there are.
@@ -34,7 +37,9 @@ class InsertedTree:
     possible: `[C, P, H]` which infostates the rules allow.
     features: `[C, F]` as the mover sees it, player 0 where chance moves; zero where the game is
       over.
-    prior: `[C, A, H]` how likely the network thought each move when it was asked last; uniform
+    leads_to, by_action: with hidden moves `[C, M, H]` what the mover can do, see `DeviceMoves`;
+      otherwise `[C, 0, H]`.
+    prior: `[C, M, H]` how likely the network thought each move when it was asked last; uniform
       without one.
     values: `[C, P]` with one infostate a player, expected payoffs: the game's where it is over,
       the network's where it was asked when the node joined; `[C, 0]` otherwise.
@@ -52,7 +57,9 @@ class InsertedTree:
   chance: jax.Array  # [C]
   possible: jax.Array  # [C, P, H]
   features: jax.Array  # [C, F]
-  prior: jax.Array  # [C, A, H]
+  leads_to: jax.Array  # [C, M, H] or [C, 0, H]
+  by_action: jax.Array  # [C, M, H] or [C, 0, H]
+  prior: jax.Array  # [C, M, H]
   values: jax.Array  # [C, P] or [C, 0]
 
   @property
@@ -74,8 +81,42 @@ class InsertedTree:
     return self.chance.dtype
 
   @property
-  def infostate_parent(self) -> None:
-    """Infostates never change: there are no hidden moves."""
+  def infostate_parent(self) -> jax.Array | None:
+    """None where infostates never change; with hidden moves they do, as `leads_to` says."""
+    return self.leads_to if self.hides else None
+
+  # What differs with hidden moves.
+
+  @property
+  def hides(self) -> bool:
+    """Whether there are hidden moves."""
+    return self.leads_to.shape[-2] > 0
+
+  @property
+  def open(self) -> jax.Array:
+    """Which moves the rules allow: `[C, M, H]`, or `[C, A, 1]` where all moves are seen."""
+    return self.leads_to >= 0 if self.hides else self.legal[..., None]
+
+  @property
+  def after(self) -> jax.Array:
+    """The node after each hidden move, `[C, M, H]`; -1 where that is not in the tree."""
+    action = jnp.maximum(self.by_action, 0).reshape(self.capacity, -1)
+    found = jnp.take_along_axis(self.child, action, axis=1).reshape(self.by_action.shape)
+    return jnp.where(self.by_action >= 0, found, -1)
+
+  def rows_at(self, node: jax.Array) -> jax.Array:
+    """Returns the rows of a node's moves, `[M]`, in arrays over `rows`; -1 where not in the tree.
+
+    A move's row is the child's; with hidden moves, those of all nodes follow the nodes'.
+    """
+    if not self.hides:
+      return self.child[node]
+    moves = self.leads_to.shape[-2]
+    return self.capacity + node * moves + jnp.arange(moves)
+
+  def by_move(self, rows: jax.Array) -> jax.Array:
+    """Returns the part of an array over rows that is about moves: `[C, H]`, or `[C, M, H]`."""
+    return rows[self.capacity :].reshape(self.leads_to.shape) if self.hides else rows
 
   @property
   def present(self) -> jax.Array:
@@ -108,6 +149,7 @@ def plant(
   state = jnp.asarray(state)
   num_actions, num_infostates = game.num_actions, game.num_infostates
   features = jax.eval_shape(lambda x: game.features(x, 0), state)
+  unseen = jnp.full((capacity, game.num_hidden * (game.num_hidden > 1), num_infostates), -1)
   free = InsertedTree(
     count=jnp.zeros((), jnp.int32),
     lost=jnp.zeros((), jnp.int32),
@@ -121,7 +163,9 @@ def plant(
     chance=jnp.zeros(capacity, dtype),
     possible=jnp.zeros((capacity, 2, num_infostates), bool),
     features=jnp.zeros((capacity, *features.shape), dtype),
-    prior=jnp.zeros((capacity, num_actions, num_infostates), dtype),
+    leads_to=unseen.astype(jnp.int32),
+    by_action=unseen.astype(jnp.int32),
+    prior=jnp.zeros((capacity, num_moves(game), num_infostates), dtype),
     values=jnp.zeros((capacity, 2 if num_infostates == 1 else 0), dtype),
   )
   rows = {
@@ -190,9 +234,15 @@ def _put(
   legal = jax.vmap(game.legal_actions)(state) & ~over[:, None]
   seen = [jax.vmap(lambda x, p=p: game.features(x, p))(state) for p in (0, 1)]
   features = jnp.where((kind == 1)[:, None], seen[1], seen[0]) * ~over[:, None]
-  uniform = legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1)
-  prior = jnp.broadcast_to(uniform[:, :, None], (len(state), *tree.prior.shape[1:]))
-  rows = rows | {"kind": kind, "legal": legal, "features": features, "prior": prior}
+  rows = rows | {"kind": kind, "legal": legal, "features": features}
+  allowed = legal[:, :, None]
+  if tree.hides:
+    moves = jax.vmap(functools.partial(moves_of, game))(state, rows["possible"])
+    moves = jax.tree.map(lambda x: jnp.where((kind < CHANCE)[:, None, None], x, -1), moves)
+    rows = rows | {"leads_to": moves.leads_to, "by_action": moves.action}
+    allowed = moves.leads_to >= 0
+  uniform = allowed / jnp.maximum(allowed.sum(axis=1, keepdims=True), 1)
+  rows["prior"] = jnp.broadcast_to(uniform, (len(state), *tree.prior.shape[1:]))
   if tree.num_infostates == 1:
     one = jnp.ones(1, tree.dtype)
     won = [jax.vmap(lambda x, p=p: game.terminal_values(x, one, p)[0])(state) for p in (0, 1)]

@@ -13,18 +13,18 @@ from solvers.growing.insertion.tree import InsertedTree, insert
 
 
 class Inserted(NamedTuple):
-  """A tree, and what simulations count in it; see `simulate.Growth`."""
+  """A tree, and what simulations count in it by `rows_at`; see `simulate.Growth`."""
 
   tree: InsertedTree
-  visits: jax.Array  # [C, H]
-  recent: jax.Array  # [C, H]
+  visits: jax.Array  # [R, H]
+  recent: jax.Array  # [R, H]
 
 
 class InsertedView(NamedTuple):
   """What a simulation sees of the last update; priors are the tree's. See `simulate.View`."""
 
-  policy: jax.Array  # [C, H]
-  values: jax.Array  # [P, C, H]
+  policy: jax.Array  # [R, H]
+  values: jax.Array  # [P, R, H]
 
 
 class _Walk(NamedTuple):
@@ -33,8 +33,9 @@ class _Walk(NamedTuple):
   node: jax.Array  # -1 where the move taken last is not in the tree
   before: jax.Array
   action: jax.Array
+  hands: jax.Array  # [P]
   length: jax.Array
-  nodes: jax.Array  # [most moves]
+  rows: jax.Array  # [most moves]
   held: jax.Array  # [most moves] the mover's infostate
   counted: jax.Array  # [most moves]
 
@@ -73,18 +74,23 @@ def simulate_inserted(
     drawn, node = numbers[walk.length], walk.node
     mover = tree.kind[node]
     moves, player = mover < CHANCE, jnp.minimum(mover, 1)
-    held = hands[player]
+    hands, held = walk.hands, walk.hands[player]
     options = _look(view, grown, node, held, player)
-    chosen = choose_move(drawn[:2], options, rules)
-    dealt = sample_index(drawn[2], _chance_weights(tree, node, hands)) if game.deals else chosen
-    action = jnp.where(moves, chosen, dealt)
+    chosen = seen = choose_move(drawn[:2], options, rules)
+    if tree.hides:
+      seen = tree.by_action[node, chosen, held]
+      turned = hands.at[player].set(tree.leads_to[node, chosen, held])
+      hands = jnp.where(moves, turned, hands)
+    dealt = sample_index(drawn[2], _chance_weights(tree, node, hands)) if game.deals else seen
+    action = jnp.where(moves, seen, dealt)
     child = tree.child[node, action]
     return _Walk(
       child,
       node,
       action,
+      hands,
       walk.length + 1,
-      walk.nodes.at[walk.length].set(child),
+      walk.rows.at[walk.length].set(tree.rows_at(node)[chosen] if tree.hides else child),
       walk.held.at[walk.length].set(held),
       walk.counted.at[walk.length].set(moves),
     )
@@ -94,24 +100,25 @@ def simulate_inserted(
 
   nothing = jnp.zeros(longest_walk(game, tree), jnp.int32)
   start, hands, zero = (x.astype(jnp.int32) for x in (start, hands, jnp.zeros(())))
-  first = _Walk(start, start, zero, zero, nothing, nothing, nothing > 0)
+  first = _Walk(start, start, zero, hands, zero, nothing, nothing, nothing > 0)
   end = lax.while_loop(goes_on, step, first)
 
   missing = end.node < 0
   leaf = jnp.maximum(end.node, 0)
   mover = tree.kind[leaf]
-  likely = jnp.where(tree.legal[leaf], tree.prior[leaf, :, hands[jnp.minimum(mover, 1)]], -1.0)
-  joins = best_moves(likely, tree.legal[leaf], mover < CHANCE, rules)
+  joins = _joining(tree, leaf, end.hands[jnp.minimum(mover, 1)], rules)
   joins = jnp.where(missing, jnp.arange(game.num_actions) == end.action, joins)
   above = jnp.where(missing, end.before, leaf)
   tree, places = insert(game, tree, above, joins, width)
-  # The move to a node that joined just now was made too.
-  last = jnp.where(missing, tree.child[above, end.action], end.node)
-  nodes = end.nodes.at[jnp.maximum(end.length - 1, 0)].set(last)
-  nodes = jnp.where(end.counted & (nodes >= 0), nodes, tree.capacity)
+  rows = end.rows
+  if not tree.hides:
+    # The move to a node that joined just now was made too.
+    last = jnp.where(missing, tree.child[above, end.action], end.node)
+    rows = rows.at[jnp.maximum(end.length - 1, 0)].set(last)
+  rows = jnp.where(end.counted & (rows >= 0), rows, len(grown.visits))
   one = jnp.ones((), grown.visits.dtype)
-  visits = grown.visits.at[nodes, end.held].add(one, mode="drop")
-  recent = grown.recent.at[nodes, end.held].add(one, mode="drop")
+  visits = grown.visits.at[rows, end.held].add(one, mode="drop")
+  recent = grown.recent.at[rows, end.held].add(one, mode="drop")
   return Inserted(tree, visits, recent), places
 
 
@@ -120,18 +127,42 @@ def longest_walk(game: DeviceGame, tree: InsertedTree) -> int:
   return min(game.max_moves, tree.capacity)
 
 
+def _joining(tree: InsertedTree, leaf, held, rules: Rules) -> jax.Array:
+  """Returns which children a leaf gets, whose mover holds `held`: `[A]` bool."""
+  moves, legal = tree.kind[leaf] < CHANCE, tree.legal[leaf]
+  allowed = _allowed(tree, leaf, held)
+  likely = jnp.where(allowed, tree.prior[leaf, :, held], -1.0)
+  if not tree.hides:
+    return best_moves(likely, legal, moves, rules)
+  if rules.children is None:
+    return legal
+  seen = tree.by_action[leaf, :, held]
+  best = jnp.where(best_moves(likely, allowed, moves, rules), seen, len(legal))
+  return jnp.where(moves, jnp.zeros_like(legal).at[best].set(True, mode="drop"), legal)
+
+
+def _allowed(tree: InsertedTree, node, held) -> jax.Array:
+  """Returns which moves the rules allow one who holds `held`: `[M]` bool."""
+  return tree.leads_to[node, :, held] >= 0 if tree.hides else tree.legal[node]
+
+
 def _look(view: InsertedView, grown: Inserted, node, held, player) -> Options:
-  """Returns what `player` may do at `node`, holding `held`: `[A]`."""
-  tree = grown.tree
-  kids, known = jnp.maximum(tree.child[node], 0), tree.child[node] >= 0
-  value = jnp.where(known, view.values[player, kids, held], view.values[player, node, held])
+  """Returns what `player` may do at `node`, holding `held`: `[M]`."""
+  tree, rows = grown.tree, grown.tree.rows_at(node)
+  if tree.hides:
+    counted, action = jnp.ones_like(rows), tree.by_action[node, :, held]
+    known = (action >= 0) & (tree.child[node, action] >= 0)
+  else:
+    counted = known = rows >= 0
+  rows = jnp.maximum(rows, 0)
+  value = jnp.where(known, view.values[player, rows, held], view.values[player, node, held])
   return Options(
-    open=tree.legal[node],
-    policy=view.policy[kids, held] * known,
+    open=_allowed(tree, node, held),
+    policy=view.policy[rows, held] * known,
     prior=tree.prior[node, :, held],
     value=value,
-    visits=grown.visits[kids, held] * known,
-    recent=grown.recent[kids, held] * known,
+    visits=grown.visits[rows, held] * counted,
+    recent=grown.recent[rows, held] * counted,
   )
 
 

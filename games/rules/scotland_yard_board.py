@@ -1,0 +1,196 @@
+"""What everybody sees of Scotland Yard: stations, cards, turns, and where Mr. X may be."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from games.arrays import lookup
+from games.game import CHANCE, TERMINAL
+from games.registry import unknown_name
+from games.rules.scotland_yard_maps import MAPS, Map
+
+MOVING, LOOKING, CAUGHT, ESCAPED = range(4)  # what happens in a public state
+
+
+class PublicState(NamedTuple):
+  """The columns of public states, taken apart."""
+
+  moved: Any  # [n] how often Mr. X has moved
+  turn: Any  # [n] 0: Mr. X, k: the k-th detective
+  stage: Any  # [n]
+  stations: Any  # [n, detectives] where they are
+  cards: Any  # [n, 1 + detectives, kinds] of Mr. X and of the detectives
+  maybe: Any  # [n, stations] 1 where Mr. X may be, else 0
+
+
+class Board:
+  """The public rules of Scotland Yard, on numpy's and on JAX's arrays; see `ScotlandYard`.
+
+  Args:
+    map_name, rounds, reveals: as of `ScotlandYard`.
+  """
+
+  def __init__(
+    self, map_name: str | Map = "glasses", rounds: int = 5, reveals: tuple[int, ...] = ()
+  ):
+    if not isinstance(map_name, Map) and (not isinstance(map_name, str) or map_name not in MAPS):
+      raise ValueError(unknown_name("map_name", map_name, MAPS))
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+      raise ValueError(f"rounds={rounds!r} must be a positive integer")
+    shown = tuple(reveals) if isinstance(reveals, tuple | list) else (None,)
+    if any(isinstance(x, bool) or not isinstance(x, int) or not 1 <= x <= rounds for x in shown):
+      raise ValueError(f"reveals={reveals!r} must be integers from 1 to rounds={rounds}")
+    self.map = map_name if isinstance(map_name, Map) else MAPS[map_name]
+    self.rounds, self.reveals = rounds, shown
+    self.edge_table = edge_table(self.map)
+    self._num_stations, self._num_kinds = self.map.num_stations, len(self.map.kinds)
+    self._num_detectives = len(self.map.detectives)
+    self.hide = self._num_stations * self._num_kinds
+    self.stay = self.hide + self._num_kinds
+    self.caught = self.stay + 1
+    self.num_actions = self.caught + 2
+
+  # Public states.
+
+  def initial_state(self):
+    maybe = np.arange(1, self._num_stations + 1) == self.map.mister_x
+    cards = np.tile([number for _, number in self.map.cards], 1 + self._num_detectives)
+    return np.concatenate([[0, 0, MOVING], np.array(self.map.detectives) - 1, cards, maybe])
+
+  def read(self, states) -> PublicState:
+    first = 3 + self._num_detectives
+    last = states.shape[1] - self._num_stations
+    shape = (len(states), 1 + self._num_detectives, self._num_kinds)
+    stations, cards = states[:, 3:first], states[:, first:last].reshape(shape)
+    moved, turn, stage = states[:, 0], states[:, 1], states[:, 2]
+    return PublicState(moved, turn, stage, stations, cards, states[:, last:])
+
+  def actor(self, states):
+    xp, at = states.__array_namespace__(), self.read(states)
+    moving = xp.where(at.turn == 0, 0, 1)
+    return xp.where(at.stage >= CAUGHT, TERMINAL, xp.where(at.stage == LOOKING, CHANCE, moving))
+
+  def legal_actions(self, states):
+    xp, at = states.__array_namespace__(), self.read(states)
+    n = len(states)
+    free, going, stuck = self._mister_x(at)
+    shows = self.shows(at)[:, None]
+    reached = (going > 0) & free[:, None]  # [n, kinds, stations]
+    seen = reached.swapaxes(1, 2).reshape(n, self.hide) & shows
+    hidden = reached.any(axis=2) & ~shows
+    nothing = (stuck & (at.maybe > 0)).any(axis=1)[:, None]
+    look = xp.zeros((n, 2), bool)
+    mister_x = xp.concat([seen, hidden, nothing, look], axis=1)
+
+    number = xp.maximum(at.turn - 1, 0)
+    station = xp.take_along_axis(at.stations, number[:, None], axis=1)[:, 0]
+    held = xp.take_along_axis(at.cards, (number + 1)[:, None, None], axis=1)[:, 0] > 0
+    steps = lookup(self.edge_table.swapaxes(0, 1), station) & held[:, :, None] & free[:, None]
+    seen = steps.swapaxes(1, 2).reshape(n, self.hide)
+    nothing = ~seen.any(axis=1)[:, None]
+    detective = xp.concat([seen, xp.zeros_like(hidden), nothing, look], axis=1)
+
+    elsewhere = at.maybe.sum(axis=1)[:, None] > 1
+    none = xp.zeros((n, self.caught), bool)
+    looking = xp.concat([none, xp.ones((n, 1), bool), elsewhere], axis=1)
+    moving = xp.where(at.turn[:, None] == 0, mister_x, detective)
+    legal = xp.where(at.stage[:, None] == LOOKING, looking, moving)
+    return legal & (at.stage < CAUGHT)[:, None]
+
+  def next_states(self, states, actions):
+    xp, at = states.__array_namespace__(), self.read(states)
+    free, going, _ = self._mister_x(at)
+    is_mister_x = (at.turn == 0) & (at.stage == MOVING)
+    seen, stays = actions < self.hide, actions == self.stay
+    kind = xp.where(seen, actions % self._num_kinds, xp.minimum(actions, self.stay - 1) - self.hide)
+    moves = actions < self.stay
+    station = xp.minimum(actions // self._num_kinds, self._num_stations - 1)
+    steps = seen & ~is_mister_x
+    there = station[:, None] == xp.arange(self._num_stations)
+
+    # Mr. X may be wherever a move of this kind leads.
+    reached = xp.take_along_axis(going, kind[:, None, None], axis=1)[:, 0] > 0
+    reached = reached & free & (there | ~seen[:, None])
+    maybe = xp.where((is_mister_x & moves)[:, None], reached, at.maybe > 0)
+    looks = steps & (maybe & there).any(axis=1)
+    missed = (at.stage == LOOKING)[:, None] & self.under_foot(at)
+    maybe = maybe & ~missed
+
+    detective = xp.arange(self._num_detectives) + 1 == at.turn[:, None]
+    stations = xp.where(detective & steps[:, None], station[:, None], at.stations)
+    who = xp.arange(1 + self._num_detectives) == at.turn[:, None]
+    what = xp.arange(self._num_kinds) == kind[:, None]
+    used = who[:, :, None] & what[:, None] & moves[:, None, None]
+    cards = (at.cards - used).reshape(len(states), (1 + self._num_detectives) * self._num_kinds)
+
+    moved = at.moved + (is_mister_x & moves)
+    turn = xp.where(looks, at.turn, (at.turn + 1) % (1 + self._num_detectives))
+    over = (turn == 0) & (moved == self.rounds)
+    stage = xp.where(looks, LOOKING, xp.where(over, ESCAPED, MOVING))
+    stage = xp.where((is_mister_x & stays) | (actions == self.caught), CAUGHT, stage)
+    head = xp.stack([moved, turn, stage], axis=1)
+    return xp.concat([head, stations, cards, maybe], axis=1).astype(states.dtype)
+
+  def _mister_x(self, at: PublicState):
+    """Returns what Mr. X may do: the stations without a detective `[n, stations]`, how many
+    stations lead to each by each kind `[n, kinds, stations]`, and from where it cannot move."""
+    xp = at.maybe.__array_namespace__()
+    occupied = at.stations[:, :, None] == xp.arange(self._num_stations)
+    free = ~occupied.any(axis=1)
+    edges = xp.asarray(self.edge_table.astype(np.int32))
+    held = at.cards[:, 0] > 0
+    counts = (at.maybe[:, None, None] @ edges)[:, :, 0]
+    out = (free.astype(np.int32)[:, None, None] @ edges)[:, :, 0] > 0
+    return free, counts * held[:, :, None], ~(out & held[:, :, None]).any(axis=1)
+
+  def shows(self, at: PublicState):
+    """Says whether Mr. X shows its station with the next move: `[n]`."""
+    shown = np.isin(np.arange(self.rounds + 1) + 1, self.reveals)
+    return lookup(shown, at.moved)
+
+  def under_foot(self, at: PublicState):
+    """Marks the station of the detective who moves or has just moved: `[n, stations]`."""
+    xp = at.maybe.__array_namespace__()
+    number = xp.maximum(at.turn - 1, 0)[:, None]
+    station = xp.take_along_axis(at.stations, number, axis=1)
+    return station == xp.arange(self._num_stations)
+
+  # What it is worth, what a network sees, and what a person reads.
+
+  def payoff_scale(self, states):
+    xp, at = states.__array_namespace__(), self.read(states)
+    return xp.where(at.stage == ESCAPED, 1.0, -1.0)
+
+  def features(self, states, player):
+    xp, at = states.__array_namespace__(), self.read(states)
+    n, detectives = len(states), self._num_detectives
+    most = np.array([number for _, number in self.map.cards])
+    columns = [
+      xp.full((n, 1), player),
+      at.turn[:, None] == xp.arange(1 + self._num_detectives),
+      (at.stage == LOOKING)[:, None],
+      at.moved[:, None] / self.rounds,
+      *[at.stations[:, i, None] == xp.arange(self._num_stations) for i in range(detectives)],
+      *[at.cards[:, i] / xp.asarray(most) for i in range(1 + detectives)],
+      at.maybe,
+    ]
+    return xp.concat(columns, axis=1).astype(float)
+
+  def action_name(self, action):
+    if action < self.hide:
+      station, kind = divmod(action, self._num_kinds)
+      return f"{self._by(kind)}to {station + 1}"
+    if action < self.stay:
+      return f"{self._by(action - self.hide)}hidden"
+    return ("no move", "caught", "not there")[action - self.stay]
+
+  def _by(self, kind: int) -> str:
+    return f"{self.map.kinds[kind]} " if self._num_kinds > 1 else ""
+
+
+def edge_table(city: Map) -> np.ndarray:
+  """Returns which stations each kind of transport joins: `[kinds, stations, stations]`, bool."""
+  joined = np.zeros((len(city.kinds), city.num_stations, city.num_stations), bool)
+  for a, b, kind in city.edges:
+    joined[city.kinds.index(kind), [a - 1, b - 1], [b - 1, a - 1]] = True
+  return joined
