@@ -83,10 +83,10 @@ class HowInserted(NamedTuple):
 
 def most_room(game: DeviceGame, search: GTCFR) -> int:
   """Returns the capacity with which a search loses nothing, whatever the way to its decision."""
-  width = game.num_actions
+  width = game.num_children
   if search.children is not None and not game.deals:
     width = min(width, search.children)
-  return 1 + game.num_actions * (longest_wait(game) + 1) + search.simulations * width
+  return 1 + game.num_children * (longest_wait(game) + 1) + search.simulations * width
 
 
 def search_each_inserted(
