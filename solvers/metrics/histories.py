@@ -100,9 +100,7 @@ def public_histories(game: DeviceGame, *, max_histories: int = 100_000) -> Histo
     child = np.full(legal.shape, -1)
     child[row, taken] = first + number + np.arange(len(row))
     depth = np.full(number, len(levels))
-    levels.append(
-      (state, possible, kind, depth, parent, action, child, chance, leads_to, moves)
-    )
+    levels.append((state, possible, kind, depth, parent, action, child, chance, leads_to, moves))
     state, possible = after[row, taken], allowed[row, taken]
     parent, action = first + row, taken
     chance = np.where(kind[row] == CHANCE, dealt[row, taken], 1.0)

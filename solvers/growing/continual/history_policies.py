@@ -108,7 +108,9 @@ def history_policies(
         )
         policy = np.asarray(found.policy)
         starts.found.clear()
-        starts.add(found.left, [(r, n, s) for r, (s, _) in enumerate(some) for n in below.get(s, ())])
+        starts.add(
+          found.left, [(r, n, s) for r, (s, _) in enumerate(some) for n in below.get(s, ())]
+        )
         for row, (node, i) in enumerate(some):
           policies[i, node] = policy[row]
           del waiting[node, i]
@@ -130,7 +132,7 @@ class _Starts:
     self.histories = histories
     self.found: dict[tuple[int, int], InsertedStart] = {}
 
-  def add(self, left: LeftInserted, jobs: Sequence[tuple[int, int, int | None]]) -> None:
+  def add(self, left: LeftInserted, jobs: list[tuple[int, int, int | None]]) -> None:
     """Finds those of `jobs`: row of `left` `[B, ...]`, the decision, that of the last search."""
     histories, longest = self.histories, longest_wait(self.histories.game)
     block = 64
@@ -171,7 +173,7 @@ def _keys(histories: Histories, jobs: Sequence[tuple[int, int]], seeds: Sequence
 
 
 def _here(histories: Histories, nodes: Sequence[int]) -> PublicState:
-  return PublicState(histories.state[nodes], histories.possible[nodes])
+  return PublicState(jnp.asarray(histories.state[nodes]), jnp.asarray(histories.possible[nodes]))
 
 
 def _root(histories: Histories, waiting: Any, job: tuple[int, int]) -> int:

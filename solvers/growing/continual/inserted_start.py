@@ -12,7 +12,6 @@ import numpy as np
 from jax import lax
 
 from games.on_device.game import DeviceGame
-from games.public_tree import Array
 from solvers.growing.insertion.search import GrownByInsertion
 from solvers.growing.resolving import Promises
 
@@ -20,8 +19,8 @@ from solvers.growing.resolving import Promises
 class PublicState(NamedTuple):
   """A public state, `[S]`, and which infostates the rules allow there, `[P, H]` bool."""
 
-  state: Array
-  possible: Array
+  state: jax.Array
+  possible: jax.Array
 
 
 class LeftInserted(NamedTuple):
@@ -35,18 +34,16 @@ class LeftInserted(NamedTuple):
     reach: `[P, C, H]` players' ranges.
   """
 
-  current: Array
+  current: jax.Array
   here: PublicState
-  child: Array
-  values: Array
-  reach: Array
+  child: jax.Array
+  values: jax.Array
+  reach: jax.Array
 
   @classmethod
   def of(cls, here: PublicState, grown: GrownByInsertion) -> "LeftInserted":
     """Returns what the search for `here` left."""
-    return cls(
-      grown.current.astype(jnp.int32), here, grown.tree.child, grown.values, grown.reach
-    )
+    return cls(grown.current.astype(jnp.int32), here, grown.tree.child, grown.values, grown.reach)
 
   @classmethod
   def nothing(cls, game: DeviceGame, capacity: int, dtype: Any) -> "LeftInserted":
@@ -67,8 +64,8 @@ class InsertedStart(NamedTuple):
   """
 
   root: PublicState
-  path: Array
-  beliefs: Array
+  path: jax.Array
+  beliefs: jax.Array
   promises: Promises
 
 

@@ -9,7 +9,6 @@ from jax import lax
 from games.game import CHANCE, TERMINAL
 from games.on_device.game import DeviceGame
 from games.on_device.moves import moves_of
-from games.public_tree import Array
 from solvers.growing.choose import draw, sample_index
 from solvers.growing.continual.inserted_start import PublicState, beginning, longest_wait
 
@@ -25,8 +24,8 @@ class Standing(NamedTuple):
   """
 
   here: PublicState
-  hands: Array
-  since: Array
+  hands: jax.Array
+  since: jax.Array
 
 
 def deal_on_device(game: DeviceGame, key: jax.Array) -> Standing:

@@ -1,7 +1,7 @@
 """Many searches of one game side by side, each in the smallest tree that it fits."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from solvers.xla.compiler_options import Work, jit_for_each
 # Searches at a time: a share of all, so that few places of the last block stay empty.
 _BLOCKS = 4
 _LEAST = 8
+T = TypeVar("T")
 
 
 class Search(NamedTuple):
@@ -187,14 +188,14 @@ def _spread(grown: Grown, places: jax.Array, num_nodes: int) -> Grown:
   )
 
 
-def in_blocks(search: Any, about: Search, keys: Any, active: jax.Array, found: Found) -> Found:
+def in_blocks(search: Any, about: Any, keys: Any, active: jax.Array, found: T) -> T:
   """Makes the active searches, so many at a time, and puts what they find in their places."""
   number = len(active)
   block = min(number, max(_LEAST, -(-number // _BLOCKS)))
   padded = -(-number // block) * block
   places = jnp.nonzero(active, size=padded, fill_value=number)[0]
 
-  def search_block(i: jax.Array, found: Found) -> Found:
+  def search_block(i: jax.Array, found: T) -> T:
     some = lax.dynamic_slice_in_dim(places, i * block, block)
     rows = jnp.minimum(some, number - 1)
     new = jax.vmap(search)(*jax.tree.map(lambda x: x[rows], (about, keys)))
