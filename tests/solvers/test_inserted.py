@@ -1,7 +1,5 @@
 """Trees that grow by insertion: what both stores find, what fits, perfect information."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -333,12 +331,3 @@ def test_calls_are_checked(arguments, error, message):
   right = dict(game=games.TicTacToe(), search=GTCFR(simulations=2), key=KEY)
   with pytest.raises(error, match=message):
     solvers.gt_cfr_inserted(**(right | arguments))
-
-
-def test_hidden_moves_are_refused():
-  @dataclasses.dataclass(frozen=True)
-  class Hidden(games.TicTacToe):
-    num_hidden: int = 2
-
-  with pytest.raises(ValueError, match="hidden moves"):
-    solvers.gt_cfr_inserted(Hidden(), search=GTCFR(simulations=2), key=KEY)

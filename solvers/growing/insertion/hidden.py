@@ -187,13 +187,15 @@ class HiddenProblem(InsertedProblem):
       seen = there & (tree.kind[above] != player) & (tree.depth[nodes] > 0)
       moves = there & (kind == player)
       block = _Block(jnp.where(there, nodes, tree.capacity), above, seen, moves)
-      number = there.sum()
-      return first + jnp.where(up, -number, number), take(block, rows)
+      number = there.sum(dtype=first.dtype)
+      return first - number if up else first + number, take(block, rows)
 
     def goes_on(carry):
       return (carry[0] >= 0) & (carry[0] < tree.count)
 
-    return lax.while_loop(goes_on, step, (jnp.where(up, tree.count - 1, 0), rows))[1]
+    return lax.while_loop(
+      goes_on, step, (tree.count - 1 if up else jnp.zeros_like(tree.count), rows)
+    )[1]
 
 
 def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:

@@ -1,0 +1,157 @@
+"""Hidden moves in trees by insertion: stations against paths, and against independent programs."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.rules.scotland_yard_board import Board
+from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
+from solvers import loop
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
+from tests import harness
+from tests import scotland_yard as referee
+from tests.hidden_moves import HiddenRockPaperScissors, Solved
+
+NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
+CASES = {
+  "near": (NEAR, 3),
+  "glasses": (GLASSES, 3),
+  "two": (NEAR, 2),
+  "hexagons": (GLASSES_HEXAGONS, 3),
+}
+KEY = jax.random.key(3)
+
+
+@pytest.fixture
+def no_ties(monkeypatch):
+  """Makes ends worth something between: where moves tie, rounding parts correct programs."""
+  plain = Board.payoff_scale
+
+  def payoff_scale(self, states):
+    xp = states.__array_namespace__()
+    weights = xp.asarray(np.random.default_rng(0).normal(size=states.shape[1]))
+    return plain(self, states) + 0.3 * xp.sin((states * weights).sum(axis=1))
+
+  monkeypatch.setattr(Board, "payoff_scale", payoff_scale)
+
+
+def path_game(city, rounds, root=()):
+  """Returns the game on paths and its tree."""
+  game = games.make("scotland_yard", map_name=city, rounds=rounds)
+  return game, games.build_public_tree(game, root=root)
+
+
+@harness.fast_to_compile
+def on_paths(tree, beliefs, updates):
+  """Returns what CFR+ finds in a tree, `[P, H]`, and what answers to it are worth, `[P]`."""
+  algorithm = solvers.cfr_plus(averaging=1, alternating=False)
+  problem = make_problem(tree, beliefs)
+  state = loop.run(problem, algorithm, None, 2 * updates).state
+  average = join_levels(algorithm.average_policy(problem, state))
+  best = solvers.best_response_values(tree, average, beliefs=beliefs)
+  return algorithm.root_values(problem, state), best
+
+
+def referees_policy(game, tree, policy, root):
+  """Returns a policy `[C, M, H]` in the referee's form, its public tree walked beside `tree`."""
+  found, pending = {}, [(0, root)]
+  names = {game.board.action_name(a): a for a in range(game.num_actions)}
+  while pending:
+    n, node = pending.pop()
+    if node.mover == "end":
+      node.payoff = float(game.board.payoff_scale(np.asarray(tree.state[n])[None])[0])
+    leads_to, action = np.asarray(tree.leads_to[n]), np.asarray(tree.by_action[n])
+    if node.mover == "mister_x":
+      rows = {x: np.zeros(len(node.moves[x])) for x in node.rows()}
+      for x, row in rows.items():
+        for m in np.flatnonzero(leads_to[:, x - 1] >= 0):
+          row[node.moves[x].index(leads_to[m, x - 1] + 1)] = policy[n, m, x - 1]
+      found[id(node)] = rows
+    if node.mover == "detective":
+      chances = {a: policy[n, m, 0] for m, a in enumerate(action[:, 0].tolist())}
+      found[id(node)] = {None: np.array([chances[names[name]] for name in node.children])}
+    for name, below in node.children.items():
+      pending.append((int(tree.child[n, names[name]]), below))
+  return found
+
+
+@pytest.mark.parametrize(
+  "case",
+  ["two", *(pytest.param(x, marks=pytest.mark.slow) for x in CASES if x != "two")],
+)
+def test_stations_are_as_good_as_paths(case, x64, no_ties):
+  """The same game values in every update, and equally good answers to the average policies."""
+  city, rounds = CASES[case]
+  game = games.make_on_device("scotland_yard", map_name=city, rounds=rounds)
+  edges = [edge[:2] for edge in city.edges]
+  root = referee.grow(edges, city.mister_x, city.detectives, rounds)
+  _, tree = path_game(city, rounds)
+  for updates in (1, 30):
+    values, best = on_paths(tree, tree.prior, updates)
+    solved = Solved(game, game.prior(), updates, capacity=tree.num_nodes)
+    assert int(solved.tree.count) == tree.num_nodes
+    own = solved.root_values[0, city.mister_x - 1], solved.root_values[1, 0]
+    np.testing.assert_allclose(own, values[:, 0], atol=1e-10)
+    np.testing.assert_allclose(solved.best, best, atol=1e-10)
+    policy = referees_policy(game, solved.tree, solved.policy, root)
+    np.testing.assert_allclose(referee.best_response_values(root, policy), solved.best, atol=1e-10)
+
+
+def history(tree, node):
+  """Returns the public actions that lead to a node."""
+  actions = []
+  while node:
+    actions.append(int(tree.action[node]))
+    node = tree.parent[node]
+  return tuple(actions[::-1])
+
+
+@pytest.mark.slow
+def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
+  """Within a game, from random beliefs about paths; control: what paths weigh is forgotten."""
+  paths, whole = path_game(NEAR, 3)
+  root = history(whole, 64)  # ten paths to seven stations, four of them to one
+  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=3)
+  _, tree = path_game(NEAR, 3, root)
+  moved = int(tree.state[0, 0])
+  ends = np.array(
+    [int(paths.infostate_name(0, h).split("-")[moved]) - 1 for h in range(paths.num_infostates)]
+  )
+  there = harness.root_possible(tree)
+  assert np.unique(ends[there[0]], return_counts=True)[1].max() == 4  # paths that meet
+  rng = np.random.default_rng(1)
+  beliefs = rng.exponential(size=there.shape) * there
+  beliefs /= beliefs.sum(axis=1, keepdims=True)
+  merged = np.zeros((2, game.num_infostates))
+  np.add.at(merged[0], ends, beliefs[0])
+  merged[1, 0] = 1.0
+  values, best = on_paths(tree, beliefs, 20)
+  given = dict(
+    state=np.asarray(tree.state[0], np.int32), possible=merged > 0, capacity=tree.num_nodes
+  )
+  solved = Solved(game, merged, 20, **given)
+  np.testing.assert_allclose(solved.root_values[0, ends[there[0]]], values[0][there[0]], atol=1e-10)
+  np.testing.assert_allclose(solved.best, best, atol=1e-10)
+  even = merged > 0
+  wrong = Solved(game, even / even.sum(axis=1, keepdims=True), 20, **given)
+  assert np.abs(wrong.best - best).max() > 1e-4
+
+
+def test_rock_paper_scissors_by_insertion(x64):
+  """The same policies and values as from the tree of the game; control: other stakes."""
+  tree = games.build_public_tree(games.make("rock_paper_scissors"))
+  algorithm = solvers.cfr_plus(averaging=1, alternating=False)
+  solved = solvers.solve(tree, algorithm=algorithm, num_iterations=60)
+  game = HiddenRockPaperScissors()
+  found = Solved(game, game.prior(), 30, capacity=5)
+  expected = np.asarray(solved.average_policy)
+  np.testing.assert_allclose(found.policy[0, :, 0], expected[1], atol=1e-12)
+  np.testing.assert_allclose(found.policy[1, :, 0], expected[2:, 0], atol=1e-12)
+  np.testing.assert_allclose(found.root_values[:, 0], solved.root_values[:, 0], atol=1e-12)
+  best = solvers.best_response_values(tree, solved.average_policy)
+  np.testing.assert_allclose(found.best, best, atol=1e-12)
