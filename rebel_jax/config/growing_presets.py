@@ -105,7 +105,7 @@ GROWING = (
   _growing(
     "pog_glasses",
     "scotland_yard",
-    simulations=50,
+    simulations=32,
     lanes=32,
     examples=20_000,
     evaluate_every=10_000,
