@@ -33,6 +33,7 @@ from solvers.growing.continual.search_inserted import (
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.states import StateFunction
 from solvers.metrics.histories import Histories
+from solvers.xla.compiler_options import Work, jit_for_each
 
 # Room of the trees of searches of which no more than so many nodes are ahead: most are near the
 # end of the game, and what they find does not depend on their room.
@@ -73,7 +74,8 @@ def history_policies(
   seeds = check_seeds(seeds)
   game, sizes = histories.game, histories.sizes
   most = most_room(game, search)
-  rooms = [x for x in _ROOM if x < min(most, sizes[0])] + [min(most, int(sizes[0]))]
+  most = min(most, int(sizes[0]))
+  rooms = [x for x in _ROOM if 2 * x < most] + [most]
   decisions = np.flatnonzero(histories.kind < CHANCE)
   above = {int(node): _last_decision(histories, int(node)) for node in decisions}
   below: dict[int, list[int]] = {}
@@ -88,6 +90,8 @@ def history_policies(
     (node, i): starts.found[0, node] for node in first for i in range(len(seeds))
   }
   policies = np.zeros((len(seeds), *histories.moves.shape), nothing.reach.dtype)
+  # The older emitters compile a search in two thirds of the time.
+  search_some = _search_some[Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN]
   done, total = 0, len(decisions) * len(seeds)
   for depth in range(int(histories.depth[-1]) + 1):
     ready = [job for job in waiting if histories.depth[job[0]] == depth]
@@ -97,7 +101,7 @@ def history_policies(
       for start in range(0, len(jobs), batch_size):
         some = jobs[start : start + batch_size]
         filled = some + [some[-1]] * (batch_size - len(some))
-        found = _search_some(
+        found = search_some(
           HowInserted(game, search.of_any_length(), room, network),
           jax.tree.map(lambda *x: np.stack(x), *(waiting[job] for job in filled)),
           _here(histories, [node for node, _ in filled]),
@@ -159,12 +163,14 @@ def _next_starts(game: DeviceGame, left: LeftInserted, rows: Any, since: Any, se
   return jax.vmap(one)(rows, since, searcher)
 
 
-@functools.partial(jax.jit, static_argnames="how")
-def _search_some(
+def _search(
   how: HowInserted, start: Any, here: Any, keys: Any, active: Any, rounds: Any, params: Any
 ) -> FoundInserted:
   about = InsertedSearch(start, here)
   return search_each_inserted(about, keys, active, how=how, rounds=rounds, params=params)
+
+
+_search_some = jit_for_each(_search, static_argnames="how")
 
 
 def _keys(histories: Histories, jobs: Sequence[tuple[int, int]], seeds: Sequence[int]) -> jax.Array:
