@@ -17,8 +17,8 @@ class ScotlandYard(Board, Game):
   Mr. X wins 1 if nobody has caught it after the detectives' last moves, and loses 1 if a detective
   steps on its station or it cannot move. A move uses up a card of its kind, also Mr. X's, and all
   see which. Nobody moves to the station of a detective. A detective who cannot move stays. After
-  the moves in `reveals` Mr. X shows its station. There are no double moves and no black cards, and
-  detectives' cards do not go to Mr. X.
+  the moves in `reveals` Mr. X shows its station. There are no double moves. Whether there are black
+  cards, and whether detectives' cards go to Mr. X, the map says.
 
   An infostate of Mr. X is its path so far, not only its station: solvers ask where each infostate
   came from. Paths are numbered in order, and one that is not at its end yet as the first of those

@@ -54,7 +54,7 @@ class Board:
 
   def initial_state(self):
     maybe = np.arange(1, self._num_stations + 1) == self.map.mister_x
-    cards = np.tile([number for _, number in self.map.cards], 1 + self._num_detectives)
+    cards = np.ravel(self.map.cards_of)
     return np.concatenate([[0, 0, MOVING], np.array(self.map.detectives) - 1, cards, maybe])
 
   def read(self, states) -> PublicState:
@@ -121,7 +121,11 @@ class Board:
     who = xp.arange(1 + self._num_detectives) == at.turn[:, None]
     what = xp.arange(self._num_kinds) == kind[:, None]
     used = who[:, :, None] & what[:, None] & moves[:, None, None]
-    cards = (at.cards - used).reshape(len(states), (1 + self._num_detectives) * self._num_kinds)
+    cards = at.cards - used
+    if self.map.used_go_to_mister_x:
+      own = cards[:, :1] + used[:, 1:].sum(axis=1, keepdims=True)
+      cards = xp.concat([own, cards[:, 1:]], axis=1)
+    cards = cards.reshape(len(states), (1 + self._num_detectives) * self._num_kinds)
 
     moved = at.moved + (is_mister_x & moves)
     turn = xp.where(looks, at.turn, (at.turn + 1) % (1 + self._num_detectives))
@@ -164,7 +168,7 @@ class Board:
   def features(self, states, player):
     xp, at = states.__array_namespace__(), self.read(states)
     n, detectives = len(states), self._num_detectives
-    most = np.array([number for _, number in self.map.cards])
+    most = np.max(self.map.cards_of, axis=0)
     columns = [
       xp.full((n, 1), player),
       at.turn[:, None] == xp.arange(1 + self._num_detectives),

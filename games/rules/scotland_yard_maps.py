@@ -3,10 +3,13 @@
 Player of Games, appendix C.2, measures on a small map, "glasses": Mr. X starts at station 6, two
 detectives at 1 and 11, all have five taxi cards, and all edges are of one kind. The paper shows the
 edges in a picture only (Figure 14), so those here are ours, chosen for a game in which neither
-side simply wins; numbers of the paper cannot be compared with any of this map.
+side simply wins; numbers of the paper cannot be compared with any of this map. "london" is the map
+of the board game.
 """
 
 import dataclasses
+
+from games.rules.scotland_yard_connections import CONNECTIONS
 
 Edge = tuple[int, int, str]
 
@@ -22,6 +25,8 @@ class Map:
     mister_x: the station where Mr. X starts.
     detectives: the station of each detective, in the order in which they move.
     cards: how many cards of each kind Mr. X and every detective have.
+    mister_x_cards: Mr. X's, if it has others; of the same kinds in the same order.
+    used_go_to_mister_x: whether a card that a detective has used is Mr. X's then.
   """
 
   name: str
@@ -29,6 +34,8 @@ class Map:
   mister_x: int
   detectives: tuple[int, ...]
   cards: tuple[tuple[str, int], ...]
+  mister_x_cards: tuple[tuple[str, int], ...] | None = None
+  used_go_to_mister_x: bool = False
 
   def __post_init__(self):
     named = {station for a, b, _ in self.edges for station in (a, b)}
@@ -41,8 +48,12 @@ class Map:
     kinds = {kind for *_, kind in self.edges}
     if kinds != {kind for kind, _ in self.cards} or len(kinds) < len(self.cards):
       raise ValueError(f"cards={self.cards!r} must give a number for each kind of edge: {kinds}")
-    if any(not isinstance(number, int) or number < 1 for _, number in self.cards):
-      raise ValueError(f"cards={self.cards!r} must be positive numbers")
+    own = self.cards if self.mister_x_cards is None else self.mister_x_cards
+    if [kind for kind, _ in own] != [kind for kind, _ in self.cards]:
+      raise ValueError(f"mister_x_cards={own!r} must be of the kinds of cards={self.cards!r}")
+    pairs = [(x, y) for (_, x), (_, y) in zip(self.cards, own)]
+    if any(not isinstance(n, int) or n < 0 for pair in pairs for n in pair) or (0, 0) in pairs:
+      raise ValueError(f"cards={self.cards!r} must be positive numbers, or of Mr. X alone")
     starts = (self.mister_x, *self.detectives)
     if not self.detectives or len(set(starts)) < len(starts) or not set(starts) <= named:
       raise ValueError(
@@ -59,6 +70,13 @@ class Map:
     """The kinds of transport, in the order of `cards`."""
     return tuple(kind for kind, _ in self.cards)
 
+  @property
+  def cards_of(self) -> tuple[tuple[int, ...], ...]:
+    """How many cards of each kind Mr. X and then every detective have."""
+    own = self.cards if self.mister_x_cards is None else self.mister_x_cards
+    hands = (own, *(self.cards for _ in self.detectives))
+    return tuple(tuple(number for _, number in hand) for hand in hands)
+
 
 def _glasses(name: str, left: tuple[tuple[int, int], ...]) -> Map:
   """Returns a map of two lenses that share station 6, the right one the left one's mirror image."""
@@ -72,4 +90,17 @@ GLASSES = _glasses("glasses", ((1, 2), (1, 3), (2, 4), (3, 5), (4, 5), (4, 6), (
 # Two hexagons that share station 6. Its stations are of two colours, so nobody is ever landed on.
 GLASSES_HEXAGONS = _glasses("glasses_hexagons", ((1, 2), (2, 4), (4, 6), (6, 5), (5, 3), (3, 1)))
 
-MAPS: dict[str, Map] = {city.name: city for city in (GLASSES, GLASSES_HEXAGONS)}
+# With a black card Mr. X takes any connection, and alone that over water, so that a fourth kind of
+# card joins all stations that are connected. Who starts where is drawn in the game; this is ours.
+LONDON = Map(
+  "london",
+  edges=tuple(edge for edge in CONNECTIONS if edge[2] != "water")
+  + tuple((a, b, "black") for a, b in sorted({edge[:2] for edge in CONNECTIONS})),
+  mister_x=106,
+  detectives=(13, 53, 94, 138, 174),
+  cards=(("taxi", 10), ("bus", 8), ("underground", 4), ("black", 0)),
+  mister_x_cards=(("taxi", 4), ("bus", 3), ("underground", 3), ("black", 5)),
+  used_go_to_mister_x=True,
+)
+
+MAPS: dict[str, Map] = {city.name: city for city in (GLASSES, GLASSES_HEXAGONS, LONDON)}

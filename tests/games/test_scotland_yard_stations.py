@@ -1,0 +1,229 @@
+"""Scotland Yard by stations: against the game on paths, and against plain Python on London."""
+
+import dataclasses
+import functools
+from collections import Counter, defaultdict
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+from games.on_device.moves import moves_of
+from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS, LONDON, Map
+
+NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
+# 1 - 2 - 3 - 4 in a row, a bus from 1 to 4, and black cards for all of it.
+ROW = Map(
+  "row",
+  (
+    *((a, b, kind) for kind in ("taxi", "black") for a, b in ((1, 2), (2, 3), (3, 4))),
+    (1, 4, "bus"),
+    (1, 4, "black"),
+  ),
+  mister_x=2,
+  detectives=(4,),
+  cards=(("taxi", 2), ("bus", 1), ("black", 0)),
+  mister_x_cards=(("taxi", 1), ("bus", 1), ("black", 1)),
+  used_go_to_mister_x=True,
+)
+LINE = Map("line", ((1, 2, "taxi"), (2, 3, "taxi")), 1, (2,), (("taxi", 5),))
+CASES = {
+  "near": (NEAR, 2, ()),
+  "near_shown": (NEAR, 3, (2,)),
+  "glasses": (GLASSES, 3, ()),
+  "hexagons": (GLASSES_HEXAGONS, 4, ()),
+  "row": (ROW, 3, ()),
+  "row_shown": (ROW, 3, (1, 3)),
+  "line": (LINE, 2, ()),
+}
+
+
+@functools.partial(jax.jit, static_argnames="game")
+def ask(game, states, possible):
+  """Returns what the rules say of states: who moves, what is legal, moves, and all that follows."""
+
+  def one(state, possible):
+    actions = jnp.arange(game.num_actions)
+    return (
+      game.actor(state),
+      game.legal_actions(state),
+      moves_of(game, state, possible),
+      jax.vmap(game.next_state, (None, 0))(state, actions),
+      jax.vmap(game.possible_after, (None, 0, None))(state, actions, possible),
+      game.chance(state),
+      jnp.stack([game.terminal_values(state, jnp.ones(game.num_infostates), p) for p in (0, 1)]),
+    )
+
+  return jax.vmap(one)(states, possible)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rules_are_those_of_the_game_on_paths(case):
+  """At every public history: who moves, with what, what infostates become, and who wins."""
+  city, rounds, reveals = CASES[case]
+  paths = games.make("scotland_yard", map_name=city, rounds=rounds, reveals=reveals)
+  game = games.make_on_device("scotland_yard", map_name=city, rounds=rounds, reveals=reveals)
+  tree = games.build_public_tree(paths)
+  walks = [paths.infostate_name(0, h).split("-") for h in range(paths.num_infostates)]
+  walks = np.array(walks, int) - 1
+  # Where Mr. X may be at each node, by its paths.
+  maybe = np.zeros((tree.num_nodes, game.num_infostates), bool)
+  for n, (there, moved) in enumerate(zip(tree.possible[:, 0], tree.state[:, 0])):
+    maybe[n, walks[there, moved]] = True
+  team = np.arange(game.num_infostates) == 0
+  possible = np.stack([maybe, np.broadcast_to(team, maybe.shape)], axis=1)
+  state = np.asarray(tree.state, np.int32)
+  actor, legal, moves, after, possible_after, chance, won = jax.tree.map(
+    np.asarray, ask(game, state, possible)
+  )
+  np.testing.assert_array_equal(actor, tree.kind)
+  inner = tree.kind != games.TERMINAL
+  child = np.full(legal.shape, -1)
+  child[tree.parent[1:], tree.action[1:]] = np.arange(1, tree.num_nodes)
+  np.testing.assert_array_equal(legal[inner], child[inner] >= 0)
+  assert legal.sum(axis=1).max() <= game.num_children
+  for n, action in zip(*np.nonzero(child >= 0)):
+    np.testing.assert_array_equal(after[n, action], state[child[n, action]])
+    np.testing.assert_array_equal(possible_after[n, action], possible[child[n, action]])
+  np.testing.assert_array_equal(
+    chance[tree.kind == games.CHANCE] > 0, legal[tree.kind == games.CHANCE]
+  )
+  ends = np.flatnonzero(~inner)
+  np.testing.assert_array_equal(won[ends, 0, 0], tree.payoff_scale * game.num_infostates)
+  np.testing.assert_array_equal(won[:, 1], -won[:, 0])
+  for n in np.flatnonzero((tree.kind == 0) | (tree.kind == 1)):
+    expected = set()
+    for action in np.flatnonzero(child[n] >= 0).tolist():
+      below, moved = child[n, action], tree.state[n, 0]
+      if tree.kind[n] == 1:
+        expected.add((0, action, 0))
+        continue
+      for h in np.flatnonzero(tree.possible[below, 0]):
+        above = tree.infostate_parent[below, 0, h]
+        new = walks[h, tree.state[below, 0]]
+        expected.add((walks[above, moved], action, new))
+    m, h = np.nonzero(moves.leads_to[n] >= 0)
+    found = list(zip(h, moves.action[n, m, h], moves.leads_to[n, m, h]))
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+  assert (child >= 0).any()
+
+
+def test_london_is_the_board_games():
+  """The numbers that are known of the map: 199 stations, 468 connections, and who is busiest."""
+  kinds = Counter(kind for *_, kind in LONDON.edges)
+  joined = {edge[:2] for edge in LONDON.edges}
+  assert (kinds["taxi"], kinds["bus"], kinds["underground"]) == (346, 99, 20)
+  assert kinds["black"] == len(joined)
+  water = joined - {edge[:2] for edge in LONDON.edges if edge[2] != "black"}
+  assert water == {(108, 115), (115, 157), (157, 194)}
+  busy = Counter(station for a, b, kind in LONDON.edges if kind != "black" for station in (a, b))
+  busy.update(station for pair in water for station in pair)
+  assert LONDON.num_stations == len(busy) == 199
+  assert {station for station in busy if busy[station] == max(busy.values())} == {67, 128, 140, 153}
+  assert max(busy.values()) == 13
+  near = defaultdict(set)
+  for a, b in joined:
+    near[a].add(b)
+    near[b].add(a)
+  seen, new = {1}, {1}
+  while new:
+    new = {other for station in new for other in near[station]} - seen
+    seen |= new
+  assert len(seen) == 199
+
+
+class PlainScotlandYard:
+  """A game in plain Python, which shares nothing with the rules but the map."""
+
+  def __init__(self, city, rounds, reveals):
+    self.rounds, self.reveals = rounds, reveals
+    self.near = defaultdict(set)
+    for a, b, kind in city.edges:
+      self.near[a].add((kind, b))
+      self.near[b].add((kind, a))
+    self.detectives = list(city.detectives)
+    self.cards = [dict(city.mister_x_cards)] + [dict(city.cards) for _ in city.detectives]
+    self.maybe, self.moved, self.turn, self.looks = {city.mister_x}, 0, 0, False
+
+  def over(self):
+    return self.turn == 0 and self.moved == self.rounds
+
+  def moves(self, station):
+    return {
+      (kind, end)
+      for kind, end in self.near[station]
+      if self.cards[self.turn][kind] and end not in self.detectives
+    }
+
+  def options(self):
+    """Returns what all can see that happens next, by name."""
+    if self.looks:
+      return {"caught"} | ({"not there"} if len(self.maybe) > 1 else set())
+    if self.turn:
+      moves = self.moves(self.detectives[self.turn - 1])
+      return {f"{kind} to {end}" for kind, end in moves} or {"no move"}
+    moves = {x: self.moves(x) for x in self.maybe}
+    shows = self.moved + 1 in self.reveals
+    names = {
+      f"{kind} to {end}" if shows else f"{kind} hidden" for x in moves for kind, end in moves[x]
+    }
+    return names | ({"no move"} if not all(moves.values()) else set())
+
+  def take(self, name):
+    station = self.detectives[self.turn - 1] if self.turn else None
+    kind, *_, last = name.split()
+    if self.looks:
+      self.looks, self.maybe = False, self.maybe - {station}
+    elif not self.turn:
+      ends = {(k, end) for x in self.maybe for k, end in self.moves(x) if k == kind}
+      self.maybe = {end for _, end in ends if last in ("hidden", str(end))}
+      self.cards[0][kind] -= 1
+      self.moved += 1
+    elif name != "no move":
+      self.cards[self.turn][kind] -= 1
+      self.cards[0][kind] += 1
+      self.detectives[self.turn - 1] = int(last)
+      self.looks = int(last) in self.maybe
+    if not self.looks:
+      self.turn = (self.turn + 1) % len(self.cards)
+
+
+def test_london_is_played_as_in_plain_python():
+  rounds, reveals = 24, (3, 8, 13, 18, 24)
+  game = games.make_on_device("scotland_yard", map_name="london", rounds=rounds, reveals=reveals)
+  named = {game.board.action_name(a): a for a in range(game.num_actions)}
+  rng = np.random.default_rng(0)
+
+  @jax.jit
+  def look(state, possible):
+    return game.actor(state), game.legal_actions(state), moves_of(game, state, possible)
+
+  @jax.jit
+  def step(state, action, possible):
+    return game.next_state(state, action), game.possible_after(state, action, possible)
+
+  plain = PlainScotlandYard(LONDON, rounds, reveals)
+  state, possible = jnp.asarray(game.initial_state()), jnp.asarray(game.prior() > 0)
+  steps = 0
+  while not plain.over():
+    actor, legal, moves = jax.tree.map(np.asarray, look(state, possible))
+    options = plain.options()
+    assert {game.board.action_name(a) for a in np.flatnonzero(legal)} == options
+    assert actor == (games.CHANCE if plain.looks else min(plain.turn, 1))
+    assert {x + 1 for x in np.flatnonzero(possible[0])} == plain.maybe
+    if actor == 0:
+      for x in plain.maybe:
+        m = np.flatnonzero(moves.leads_to[:, x - 1] >= 0)
+        ends = Counter((moves.leads_to[m, x - 1] + 1).tolist())
+        assert ends == (Counter(end for _, end in plain.moves(x)) or {x: 1})
+    likely = sorted(options - {"caught", "no move"}) or sorted(options)
+    name = likely[rng.integers(len(likely))]
+    if name == "caught" or (name == "no move" and actor == 0):
+      break
+    plain.take(name)
+    state, possible = step(state, jnp.asarray(named[name]), possible)
+    steps += 1
+  assert steps > 100
