@@ -23,10 +23,9 @@ from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.growing import make_growing_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
-from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
-from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.evaluation.spots import at_spot
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.measure import of_seeds
@@ -237,7 +236,7 @@ def _measure_growing(
   seeds = config.growing.final_seeds if options.seeds is None else options.seeds
   with shown:
     shown.show("compiling", 0.0)
-    evaluator = (PerfectEvaluator if config.on_device else ResolvingEvaluator)(config)
+    evaluator = make_growing_evaluator(config)
     started = time.monotonic()
 
     def progress(done: int, total: int) -> None:

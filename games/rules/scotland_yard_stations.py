@@ -36,7 +36,9 @@ class ScotlandYardStations:
     self.num_hidden = max(2, self._end.shape[1])
     shown = (board.edge_table.any(axis=1)).sum() if reveals else len(board.map.kinds)
     self.num_children = int(max(self._end.shape[1], shown + 1, 2))
-    self.max_moves = rounds * (1 + 2 * len(board.map.detectives))
+    # A round is a move of Mr. X, and of each detective a move and a look.
+    self.longest_wait = 1 + 2 * len(board.map.detectives)
+    self.max_moves = rounds * self.longest_wait
 
   def initial_state(self) -> np.ndarray:
     return self.board.initial_state().astype(np.int32)

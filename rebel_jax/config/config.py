@@ -303,8 +303,9 @@ class Config:
 
   @property
   def on_device(self) -> bool:
-    """Whether the game is rules on the device, of which no tree is made beforehand."""
-    return self.game in games.registered_on_device()
+    """Whether searches make their trees on the device, of rules there, and none is beforehand."""
+    known = self.game in games.registered_on_device()
+    return known and (self.grows or self.game not in games.registered_games())
 
   def make_rules(self) -> games.Game | games.DeviceGame:
     """Returns what `make_game` does, or, where `on_device`, the rules.
@@ -346,11 +347,8 @@ class Config:
     if self.grows:
       self._check_growing()
     rules = self.make_rules()
-    if self.on_device and rules.num_infostates > 1:
-      raise ConfigError(
-        f"game={self.game!r} has private information, which needs a tree made beforehand"
-      )
-    self.growing.check(self.game, perfect=self.on_device)
+    perfect = rules.num_infostates == 1
+    self.growing.check(self.game, on_device=self.on_device, perfect=perfect)
 
   def _check_growing(self) -> None:
     sizes, defaults = groups.flat(self), groups.flat(Config())

@@ -71,17 +71,18 @@ class GrowingSettings:
     """How many states are learned for each search of play, if nobody resigns."""
     return self.questions_per_lane + self.td1_share
 
-  def check(self, game: str, *, perfect: bool) -> None:
+  def check(self, game: str, *, on_device: bool, perfect: bool) -> None:
     """Checks settings against each other and the game.
 
     Args:
       game: its name.
-      perfect: whether it is of perfect information, and its trees are made on the device.
+      on_device: whether its trees are made on the device.
+      perfect: whether it is of perfect information.
 
     Raises:
       ConfigError: they do not go together.
     """
-    if perfect and not self.simulations:
+    if on_device and not self.simulations:
       raise ConfigError(
         f"simulations=0 must be above 0 for game={game!r}, of which no tree is made beforehand"
       )
@@ -92,7 +93,7 @@ class GrowingSettings:
         f"query_share={self.query_share} must be above 0 where td1_share={self.td1_share}: then "
         "nothing would be learned"
       )
-    for name in () if perfect else _OF_PERFECT_PLAY:
+    for name in () if on_device and perfect else _OF_PERFECT_PLAY:
       if getattr(self, name):
         raise ConfigError(
           f"{name}={getattr(self, name)} must be 0 for game={game!r}, which is not one of perfect "

@@ -19,6 +19,7 @@ from typing import Any
 from games import LiarsDice
 from rebel_jax.config.allowed import unknown
 from rebel_jax.config.config import Config
+from rebel_jax.config.growing_presets import GROWING, MUON
 
 _EPOCH = 25_600
 
@@ -76,19 +77,10 @@ def _small(preset: str, **settings) -> Config:
   return Config().replace(preset=preset, **(defaults | settings))
 
 
-# An optimizer that learns several times more of each step and pays for it with time, and inputs
-# that tell small beliefs apart (docs/results/recipe.md).
-_MUON: dict[str, Any] = {
-  "belief_roots": 2,
-  "optimizer": "muon",
-  "learning_rate": 0.02,
-  "batch_size": 512,
-}
-
 # Found by measuring, see docs/results/recipe.md: short searches whose start is shared, and whose
 # values are levelled; a deep, narrow network, which learns more than the paper's with two fifths of
 # the multiplications; and a buffer that forgets slowly.
-_RECIPE: dict[str, Any] = _MUON | {
+_RECIPE: dict[str, Any] = MUON | {
   "algorithm": "discounted_cfr",
   "iterations": 64,
   "level_values": True,
@@ -129,7 +121,7 @@ _SMALL_TEH_RUN = Config().replace(
   share_start=True,
   lanes=64,
   rows_fraction=1.0,
-  **_MUON | {"belief_roots": 1},
+  **MUON | {"belief_roots": 1},
   uses_per_example=8.0,
   buffer_size=131_072,
   examples=200_000,
@@ -182,7 +174,7 @@ _TEH_PAPER = Config().replace(
 
 # Whole hold'em from the blinds. Four rounds with a deck of ten cards are few enough to measure
 # exactly; with the whole deck nothing can be, and what is small is the choice of bets.
-_HOLDEM: dict[str, Any] = _MUON | {
+_HOLDEM: dict[str, Any] = MUON | {
   "belief_roots": 1,
   "depth": "stage",
   "algorithm": "discounted_cfr",
@@ -246,39 +238,6 @@ _HUNL_PAPER = _TEH_PAPER.replace(
   final_iterations=256,
 )
 
-# Player of Games (docs/resolving.md). Of its training on Leduc poker the paper says PoG(100, 1) and
-# no more; the rest is ours.
-_GROWING: dict[str, Any] = _MUON | {
-  "batch_size": 256,
-  "hidden_layers": 4,
-  "width": 96,
-  "activation": "relu",
-  "simulations": 100,
-  "query_share": 0.8,
-  "recursive_share": 0.2,
-  "lanes": 32,
-  "uses_per_example": 24.0,
-  "buffer_size": 131_072,
-  "report_every": 20,
-}
-
-# As for chess in table 3: a state gets one move at once, and priors are flattened.
-_PERFECT: dict[str, Any] = {
-  "children": 1,
-  "temperature": 1.5,
-  "policy_weight": 1.0,
-  "exploration": 0.1,
-  "eval_seeds": 2,
-  "final_seeds": 8,
-  "batch_size": 512,
-}
-
-
-def _growing(preset: str, game: str, **settings) -> Config:
-  defaults: dict[str, Any] = _GROWING | {"game_params": ()}
-  return Config().replace(preset=preset, game=game, **(defaults | settings))
-
-
 _ALL = (
   _liars_dice(
     1,
@@ -313,61 +272,7 @@ _ALL = (
   _FLOP_HOLDEM,
   _HUNL_SMALL,
   _HUNL_PAPER,
-  _growing(
-    "pog_kuhn",
-    "kuhn_poker",
-    hidden_layers=2,
-    width=64,
-    simulations=30,
-    buffer_size=16_384,
-    examples=20_000,
-    evaluate_every=10_000,
-    eval_simulations=30,
-    eval_seeds=10,
-    final_seeds=50,
-  ),
-  _growing("pog_leduc", "leduc_poker", examples=60_000, evaluate_every=20_000, max_seconds=900.0),
-  _growing(
-    "pog_liars_dice_1x4f",
-    "liars_dice",
-    game_params=(("num_dice", 1), ("num_faces", 4)),
-    examples=60_000,
-    evaluate_every=20_000,
-    max_seconds=900.0,
-  ),
-  _growing(
-    "pog_tic_tac_toe",
-    "tic_tac_toe",
-    **_PERFECT,
-    hidden_layers=3,
-    width=128,
-    simulations=50,
-    lanes=64,
-    td1_share=0.2,
-    query_share=0.5,
-    greedy_after=6,
-    uses_per_example=16.0,
-    buffer_size=65_536,
-    examples=50_000,
-    evaluate_every=10_000,
-  ),
-  _growing(
-    "pog_connect_four",
-    "connect_four",
-    **_PERFECT,
-    width=256,
-    simulations=100,
-    lanes=128,
-    td1_share=0.5,
-    query_share=0.3,
-    greedy_after=16,
-    resign_below=0.9,
-    never_resign=0.2,
-    uses_per_example=4.0,
-    buffer_size=262_144,
-    examples=1_000_000,
-    evaluate_every=100_000,
-  ),
+  *GROWING,
 )
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _ALL}

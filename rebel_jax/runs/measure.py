@@ -9,23 +9,20 @@ from games import Game
 from games.poker import Holdem
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.growing import Growing, make_growing_evaluator
 from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator
-from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
-from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.runs.stopping import RunError
 from rebel_jax.training.setup import Setup, made_on_device
 from solvers import GTCFR
 
-Growing = ResolvingEvaluator | PerfectEvaluator
 AnyEvaluator = Evaluator | HandsEvaluator | Growing
 
 
 def make_evaluator(setup: Setup) -> AnyEvaluator:
   """Returns what measures the agent of a run."""
-  if not isinstance(setup.game, Game):
-    return PerfectEvaluator(setup.config, game=setup.game)
   if setup.config.grows:
-    return ResolvingEvaluator(setup.config, game=setup.game, whole=setup.table)
+    return make_growing_evaluator(setup.config, game=setup.game, table=setup.table)
+  assert isinstance(setup.game, Game)
   if made_on_device(setup.config, setup.game):
     assert isinstance(setup.game, Holdem)
     return HandsEvaluator(setup.config, setup.game)

@@ -38,7 +38,7 @@ def plan_text(config: Config, subgames: int | None) -> str:
   lanes = f"{config.self_play.lanes} lanes"
   if config.grows:
     searches = f"{config.growing.simulations} simulations a search"
-    starts = f"searches from {subgames} decisions" if subgames else "each move a search of its own"
+    starts = f"searches from {subgames} decisions" if subgames else "searches that make their trees"
     return f"{starts}, {lanes}, {searches}"
   later = f", {config.last_iterations} at the end" if config.late_step < config.num_steps else ""
   searches = f"{config.search.iterations} iterations a search{later}"

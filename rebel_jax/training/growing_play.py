@@ -17,10 +17,9 @@ from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played, SelfPlayStats
 from solvers import GTCFR, StateFunction
-from solvers.growing.continual.grounds import Grounds
 from solvers.growing.continual.next_start import Left, next_start
 from solvers.growing.continual.play_on import Table, deal, play_on
-from solvers.growing.continual.search_each import Found, How, Search, search_each
+from solvers.growing.continual.search_each import How, Search, search_each
 from solvers.growing.resolving import Promises
 from solvers.growing.states import seat_of
 from solvers.xla.compiler_options import Work
@@ -106,11 +105,11 @@ class GrowingPlay:
     """Questions that the queue has room for; the newest overwrite the oldest."""
     return 8 * self.num_lanes
 
-  def work(self, table: Grounds) -> Work:
+  def work(self, table: Any) -> Work:
     """Returns trees: the older emitters compile a search in two thirds of the time."""
     return Work.TREES
 
-  def init(self, table: Grounds, key: jax.Array) -> GrowingLanes:
+  def init(self, table: Any, key: jax.Array) -> Any:
     """Returns lanes that all begin a game."""
     tree = table.tree
     slots = Table.of(table.tree, table.nodes)
@@ -124,57 +123,71 @@ class GrowingPlay:
     waiting = replays.make_replay(one, self.num_waiting)
     return GrowingLanes(nodes, hands, zeros, left, waiting, jnp.zeros((), jnp.int32))
 
-  def step(self, table: Grounds, lanes: GrowingLanes, params: Any, key: jax.Array) -> Played:
+  def step(self, table: Any, lanes: Any, params: Any, key: jax.Array) -> Played:
     """Makes one move in each game, and solves as many questions as there are lanes for it."""
     search_key, play_key, ask_key = jax.random.split(key, 3)
-    tree, slots = table.tree, Table.of(table.tree, table.nodes)
-    mover = jnp.asarray(tree.kind)[lanes.nodes]
-    each = jnp.arange(self.num_lanes)
-    before = jax.tree.map(lambda x: x[each, mover], lanes.left)
-    starts = jax.vmap(functools.partial(next_start, tree))(before, lanes.nodes, mover)
-    lanes, asked, active = self._take(lanes)
-    about = _together(starts, lanes.nodes, asked)
+    lanes, asked, active = self._take(table, lanes)
     keys = jax.random.split(search_key, self.num_lanes + self.num_solvers)
-    found = search_each(
-      table,
-      about,
-      keys,
-      jnp.concatenate([jnp.ones(self.num_lanes, bool), active]),
-      how=How(self.search.of_any_length(), network=self.network),
-      rounds=self.search.rounds,
-      params=params,
-    )
+    playing = jnp.concatenate([jnp.ones(self.num_lanes, bool), active])
+    found = self._search(table, lanes, asked, keys, playing, params)
     played, solved = (
       jax.tree.map(lambda x, s=s: x[s], found)
       for s in (slice(self.num_lanes), slice(self.num_lanes, None))
     )
     lanes = self._ask(lanes, found, active, ask_key)
-    lanes = self._play(slots, lanes, played, play_key)
+    lanes = self._play(table, lanes, played, play_key)
     examples = self._examples(table, asked, solved, active)
     rows = found.asked.total.sum()
     in_each = rows / (self.search.rounds * self.search.updates_per_round)
     stats = SelfPlayStats(active.sum(dtype=jnp.int32), in_each.astype(jnp.int32), 1.0 * rows)
     return Played(lanes, (examples,), stats)
 
-  def _take(self, lanes: GrowingLanes) -> tuple[GrowingLanes, Question, jax.Array]:
+  def _take(self, table: Any, lanes: Any) -> tuple[Any, Any, jax.Array]:
     """Takes questions out of the queue, the longest waiting first; and which there are `[S]`."""
     asked, active, taken = questions.take(lanes.waiting, lanes.taken, self.num_solvers)
-    uniform = jnp.full_like(asked.beliefs, 1.0 / asked.beliefs.shape[-1])
-    beliefs = jnp.where(active[:, None, None], asked.beliefs, uniform)
-    return lanes._replace(taken=taken), Question(asked.node, beliefs), active
+    return lanes._replace(taken=taken), self._filled(table, asked, active), active
 
-  def _ask(
-    self, lanes: GrowingLanes, found: Found, active: jax.Array, key: jax.Array
-  ) -> GrowingLanes:
+  def _ask(self, lanes: Any, found: Any, active: jax.Array, key: jax.Array) -> Any:
     """Puts some of what searches asked into the queue: as many as the shares say, if there are."""
     there = found.asked.total > 0  # where all that follows are ends, nothing is asked
     shares = self.query_share, self.recursive_share
     chosen = questions.choose(key, there, active, shares)
-    asked = Question(found.asked.node, found.asked.beliefs)
-    return lanes._replace(waiting=replays.add(lanes.waiting, asked, chosen))
+    return lanes._replace(waiting=replays.add(lanes.waiting, self._question(found.asked), chosen))
 
-  def _play(self, slots: Table, lanes: GrowingLanes, played: Found, key: jax.Array) -> GrowingLanes:
+  # What depends on how trees are made.
+
+  def _filled(self, table: Any, asked: Any, active: jax.Array) -> Any:
+    """Returns questions `[S]`, of which those that are not active are replaced by harmless ones."""
+    uniform = jnp.full_like(asked.beliefs, 1.0 / asked.beliefs.shape[-1])
+    beliefs = jnp.where(active[:, None, None], asked.beliefs, uniform)
+    return Question(asked.node, beliefs)
+
+  def _question(self, asked: Any) -> Any:
+    """Returns what searches asked, as the queue keeps it."""
+    return Question(asked.node, asked.beliefs)
+
+  def _search(
+    self, table: Any, lanes: Any, asked: Any, keys: jax.Array, active: jax.Array, params: Any
+  ) -> Any:
+    """Searches for the games' decisions, then for the questions: those of `active` `[B + S]`."""
+    tree = table.tree
+    mover = jnp.asarray(tree.kind)[lanes.nodes]
+    each = jnp.arange(self.num_lanes)
+    before = jax.tree.map(lambda x: x[each, mover], lanes.left)
+    starts = jax.vmap(functools.partial(next_start, tree))(before, lanes.nodes, mover)
+    return search_each(
+      table,
+      _together(starts, lanes.nodes, asked),
+      keys,
+      active,
+      how=How(self.search.of_any_length(), network=self.network),
+      rounds=self.search.rounds,
+      params=params,
+    )
+
+  def _play(self, table: Any, lanes: Any, played: Any, key: jax.Array) -> Any:
     """Makes the moves that searches found; games that end begin anew."""
+    slots = Table.of(table.tree, table.nodes)
     move_key, new_key = jax.random.split(key)
     go = functools.partial(play_on, slots, exploration=self.exploration)
     keys = jax.random.split(move_key, self.num_lanes)
@@ -191,7 +204,8 @@ class GrowingPlay:
       left=left,
     )
 
-  def _examples(self, table: Grounds, asked: Question, solved: Found, active: jax.Array) -> Solved:
+  def _examples(self, table: Any, asked: Any, solved: Any, active: jax.Array) -> Solved:
+    """Returns what searches found about the questions, as examples."""
     tree = table.tree
     mover = jnp.asarray(tree.kind)[asked.node]
     seen = jnp.asarray(table.nodes.features)

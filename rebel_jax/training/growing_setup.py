@@ -3,9 +3,11 @@
 from typing import Any
 
 from games import DeviceGame, Game, build_public_tree
+from games.on_device.moves import num_moves
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
+from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.growing_play import GrowingPlay
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.perfect_play import PerfectPlay
@@ -30,7 +32,7 @@ def layers(config: Config) -> dict[str, Any]:
 
 def make_state_network(config: Config, game: Game | DeviceGame) -> ValuePolicyNetwork:
   """Returns the value-and-policy network of a configuration whose searches grow trees."""
-  actions = game.num_player_actions if isinstance(game, Game) else game.num_actions
+  actions = game.num_player_actions if isinstance(game, Game) else num_moves(game)
   trunk = ValueNetwork(num_infostates=(2 + actions) * game.num_infostates, **layers(config))
   return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
 
@@ -80,41 +82,27 @@ def make_growing_trainer(
   Raises:
     ConfigError: the devices do not divide the work, or settings do not go together.
   """
-  config.check_devices(num_devices)
-  growing = config.growing
-  play = GrowingPlay(
-    search=make_search(config),
-    network=NetworkStates(make_state_network(config, game)),
-    num_actions=game.num_player_actions,
-    num_lanes=config.self_play.lanes // num_devices,
-    num_solvers=-(-config.questions_per_step // num_devices),
-    query_share=growing.query_share,
-    recursive_share=growing.recursive_share,
-    exploration=growing.exploration,
-  )
+  play = GrowingPlay(num_actions=game.num_player_actions, **_shared(config, game, num_devices))
   return _trainer(config, play, targets, num_devices)
 
 
-def make_perfect_trainer(
+def make_device_trainer(
   config: Config, game: DeviceGame, targets: tuple[Target, ...], num_devices: int
 ) -> Trainer:
-  """Returns the training loop of a game of perfect information, its trees made by searches.
+  """Returns the training loop of a game of rules on the device, its trees made by searches.
 
   Raises:
     ConfigError: the devices do not divide the work, or settings do not go together.
   """
-  config.check_devices(num_devices)
   growing, learning = config.growing, config.learning
+  shared = _shared(config, game, num_devices)
+  if game.num_infostates > 1:
+    chains = ChainPlay(game=game, num_actions=num_moves(game), **shared)
+    return _trainer(config, chains, targets, num_devices)
   play = PerfectPlay(
     game=game,
-    search=make_search(config),
-    network=NetworkStates(make_state_network(config, game)),
-    num_lanes=config.self_play.lanes // num_devices,
-    num_solvers=-(-config.questions_per_step // num_devices),
-    query_share=growing.query_share,
-    recursive_share=growing.recursive_share,
+    **shared,
     td1_share=growing.td1_share,
-    exploration=growing.exploration,
     greedy_after=growing.greedy_after,
     resign_below=growing.resign_below,
     never_resign=growing.never_resign,
@@ -126,6 +114,21 @@ def make_perfect_trainer(
       f"one step of lanes={config.self_play.lanes}"
     )
   return _trainer(config, play, targets, num_devices)
+
+
+def _shared(config: Config, game: Game | DeviceGame, num_devices: int) -> dict[str, Any]:
+  """Returns the settings that all kinds of self-play by growing searches have."""
+  config.check_devices(num_devices)
+  growing = config.growing
+  return dict(
+    search=make_search(config),
+    network=NetworkStates(make_state_network(config, game)),
+    num_lanes=config.self_play.lanes // num_devices,
+    num_solvers=-(-config.questions_per_step // num_devices),
+    query_share=growing.query_share,
+    recursive_share=growing.recursive_share,
+    exploration=growing.exploration,
+  )
 
 
 def _trainer(config: Config, play: Play, targets: tuple[Target, ...], num_devices: int) -> Trainer:

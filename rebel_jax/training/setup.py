@@ -19,9 +19,9 @@ from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.growing_setup import (
   layers,
+  make_device_trainer,
   make_growing_grounds,
   make_growing_trainer,
-  make_perfect_trainer,
   make_state_network,
 )
 from rebel_jax.training.learner import Learner, with_decay_steps
@@ -319,7 +319,7 @@ def make_setup(config: Config) -> Setup:
   config.check_devices(mesh.devices.size)
   if not isinstance(game, Game):
     targets = make_targets(config, game)
-    trainer = make_perfect_trainer(config, game, targets, mesh.devices.size)
+    trainer = make_device_trainer(config, game, targets, mesh.devices.size)
     return Setup(config, game, None, Beginning.of(game), trainer, mesh)
   if config.grows:
     whole, targets = make_growing_grounds(game), make_targets(config, game)

@@ -1,7 +1,7 @@
 """Many searches of one game side by side, each in the smallest tree that it fits."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from solvers.xla.compiler_options import Work, jit_for_each
 # Searches at a time: a share of all, so that few places of the last block stay empty.
 _BLOCKS = 4
 _LEAST = 8
+T = TypeVar("T")
 
 
 class Search(NamedTuple):
@@ -103,7 +104,7 @@ def search_each(
   shapes = jax.eval_shape(jax.vmap(in_whole), about, keys)
   found = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
   if grounds.parts is None:
-    return _in_blocks(in_whole, about, keys, active, found)
+    return in_blocks(in_whole, about, keys, active, found)
   parts = jax.tree.map(jnp.asarray, grounds.parts)
 
   def in_part(row: Search, key: jax.Array) -> Found:
@@ -119,10 +120,10 @@ def search_each(
 
   # Functions of leaves may know them by their order in the whole tree.
   small = (parts.part[about.root] >= 0) & (how.leaf_values is None)
-  found = _in_blocks(in_whole, about, keys, active & ~small, found)
+  found = in_blocks(in_whole, about, keys, active & ~small, found)
   if how.leaf_values is not None:
     return found
-  return _in_blocks(in_part, about, keys, active & small, found)
+  return in_blocks(in_part, about, keys, active & small, found)
 
 
 def search_next(*arguments: Any, **settings: Any) -> Found:
@@ -187,14 +188,14 @@ def _spread(grown: Grown, places: jax.Array, num_nodes: int) -> Grown:
   )
 
 
-def _in_blocks(search: Any, about: Search, keys: Any, active: jax.Array, found: Found) -> Found:
+def in_blocks(search: Any, about: Any, keys: Any, active: jax.Array, found: T) -> T:
   """Makes the active searches, so many at a time, and puts what they find in their places."""
   number = len(active)
   block = min(number, max(_LEAST, -(-number // _BLOCKS)))
   padded = -(-number // block) * block
   places = jnp.nonzero(active, size=padded, fill_value=number)[0]
 
-  def search_block(i: jax.Array, found: Found) -> Found:
+  def search_block(i: jax.Array, found: T) -> T:
     some = lax.dynamic_slice_in_dim(places, i * block, block)
     rows = jnp.minimum(some, number - 1)
     new = jax.vmap(search)(*jax.tree.map(lambda x: x[rows], (about, keys)))

@@ -13,7 +13,10 @@ from solvers.growing.insertion.problem import InsertedProblem
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Moves, Sweep
 
-_BLOCK = 32  # nodes of one depth that a sweep takes together
+# Nodes of one depth that a sweep takes together, and those of trees of little room: most of a block
+# that is wider than a depth is empty.
+_BLOCK, _FEW = 32, 8
+_LITTLE = 512
 # What any infostate weighs at the root beside its belief: an average policy must say something of
 # those that nobody believes in, and where they meet others their share is beyond float64.
 _LEAST = 1e-20
@@ -176,10 +179,11 @@ class HiddenProblem(InsertedProblem):
   ) -> jax.Array:
     """Takes nodes of one depth together, from the top down or from the bottom `up`."""
     tree = self._inserted
+    width = _FEW if tree.capacity <= _LITTLE else _BLOCK
 
     def step(carry):
       first, rows = carry
-      at = first + jnp.arange(_BLOCK) - (_BLOCK - 1 if up else 0)
+      at = first + jnp.arange(width) - (width - 1 if up else 0)
       nodes = self.order[jnp.clip(at, 0, tree.capacity - 1)]
       same = tree.depth[nodes] == tree.depth[self.order[first]]
       there = (at >= 0) & (at < tree.count) & same

@@ -1,0 +1,234 @@
+"""Training by chains of searches that make their trees: what is learned, and how it is measured."""
+
+import functools
+import json
+import tempfile
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import rebel_jax
+import solvers
+from games import registry
+from rebel_jax import evaluate
+from rebel_jax.checkpoints import redistribute
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.evaluation import chain_evaluator
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
+from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
+from rebel_jax.runs.run import train
+from rebel_jax.training.setup import make_setup
+from solvers.growing.continual import history_policies
+from tests.harness import fast_to_compile
+from tests.tiny import rows
+
+TINY = Config().replace(
+  preset="pog_kuhn",
+  game="kuhn_poker",
+  game_params=(),
+  simulations=8,
+  lanes=16,
+  width=32,
+  belief_roots=1,
+  optimizer="muon",
+  learning_rate=0.02,
+  batch_size=32,
+  uses_per_example=4.0,
+  buffer_size=2_048,
+  examples=3_000,
+  report_every=25,
+  evaluate_every=0,
+  eval_simulations=30,
+  final_seeds=3,
+  num_devices=1,
+)
+KUHN = games.table_game(games.make("kuhn_poker"))
+
+
+@pytest.fixture(autouse=True)
+def kuhn_on_device(monkeypatch):
+  """Poker whose trees searches make, of rules that are a table."""
+  monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", lambda: KUHN)
+  monkeypatch.setitem(registry._ON_DEVICE, "leduc_poker", leduc)
+
+
+@functools.cache
+def leduc():
+  return games.table_game(games.make("leduc_poker"))
+
+
+@functools.cache
+def trained() -> Path:
+  """Returns the folder of a finished run, made once."""
+  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
+  train(TINY.replace(output_dir=str(folder)))
+  return folder
+
+
+def test_steps_learn_what_beliefs_are_worth():
+  """Values of questions are those of solving them; what a gadget finds is never learned.
+
+  Games go on, begin anew, and the queue is served in order.
+  """
+  config = TINY.replace(simulations=30, query_share=1.0, lanes=8)
+  setup = make_setup(config)
+  play = setup.trainer.self_play
+  state = setup.trainer.init(setup.table, 0, setup.mesh)
+  lanes = jax.tree.map(lambda x: x[0], state.lanes)
+  step = fast_to_compile(functools.partial(play.step, setup.table))
+  tree = KUHN.tree
+  seen, ended = 0, 0
+  for number in range(8):
+    waiting, taken = lanes.waiting, int(lanes.taken)
+    played = step(lanes, state.params, jax.random.key(number))
+    (solved,) = played.searched
+    active = np.asarray(solved.active)
+    places = np.arange(taken, int(waiting.added))[: play.num_solvers]
+    assert active.sum() == len(places)
+    for row, place in zip(np.flatnonzero(active), places):
+      asked = jax.tree.map(lambda x, p=place: np.asarray(x)[p % play.num_waiting], waiting.examples)
+      node = int(asked.here.state[0])
+      turn = slice(None, None, -1 if tree.kind[node] == 1 else 1)
+      np.testing.assert_allclose(solved.beliefs[row], asked.beliefs[turn], atol=1e-6)
+      # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
+      values = np.asarray(solved.values)[row][turn]
+      worth = (values * asked.beliefs).sum(axis=1)
+      assert np.abs(worth - solved_worth(node, asked.beliefs)).max() < 0.25
+      policy, comes_from = np.asarray(solved.policy)[row], np.asarray(solved.comes_from)[row]
+      np.testing.assert_allclose(policy.sum(axis=0), 1.0, atol=1e-5)
+      np.testing.assert_array_equal(comes_from, np.broadcast_to(np.arange(3), comes_from.shape))
+      seen += 1
+    assert (np.asarray(KUHN.actor(lanes.standing.here.state.T)) < games.CHANCE).all()
+    after = played.lanes
+    begun = np.asarray(after.moves) == 0
+    ended += begun.sum()
+    assert (np.asarray(after.left.current)[begun] == -1).all()
+    mover = tree.kind[np.asarray(lanes.standing.here.state)[:, 0]]
+    left = np.asarray(after.left.current)[np.arange(8), mover]
+    assert (left[~begun] >= 0).all()
+    lanes = after
+  assert seen > 8
+  assert ended > 8
+
+
+def solved_worth(node, beliefs):
+  """Returns what players expect at a node of Kuhn poker, `[P]`."""
+  exact = solvers.solve(
+    games.build_public_tree(games.make("kuhn_poker"), root=KUHN.tree.history(node)),
+    algorithm=solvers.cfr_plus(),
+    num_iterations=400,
+    beliefs=beliefs,
+  )
+  return (np.asarray(exact.root_values) * beliefs).sum(axis=1)
+
+
+def test_what_does_not_go_together_is_refused():
+  with pytest.raises(ConfigError, match="td1_share=0.2 must be 0"):
+    TINY.replace(td1_share=0.2).validate()
+  with pytest.raises(ConfigError, match="per_update=7.0"):
+    make_setup(TINY.replace(per_update=7.0))
+  # Without growing searches the same name is the game whose tree is made beforehand.
+  plain = TINY.replace(simulations=0)
+  assert not plain.on_device
+  assert isinstance(plain.make_rules(), games.Game)
+  assert TINY.make_rules() is KUHN
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (4, 2)])
+def test_games_and_questions_are_dealt_out_anew(before, after):
+  setup = make_setup(TINY)
+  play = setup.trainer.self_play
+  lanes = jax.eval_shape(lambda key: play.init(setup.table, key), jax.random.key(0))
+  rng = np.random.default_rng(0)
+
+  def fill(x):
+    size = (before, x.shape[0] // before, *x.shape[1:]) if x.ndim else (before,)
+    return rng.integers(0, 100, size).astype(x.dtype)
+
+  full = jax.tree.map(fill, lanes)
+  capacity = full.waiting.examples.beliefs.shape[1]
+  full = full._replace(
+    waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
+    taken=np.full(before, capacity, np.int32),
+  )
+  dealt = redistribute.redistribute_growing(full, after)
+  assert dealt.moves.shape == (after, 16 // after)
+  for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
+    np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))
+  pairs = [
+    {(int(m), int(s)) for m, s in zip(x.moves.ravel(), x.standing.here.state.ravel())}
+    for x in (full, dealt)
+  ]
+  assert pairs[0] == pairs[1]
+  assert dealt.waiting.added.sum() == 3 * before
+
+
+@pytest.mark.slow
+def test_a_run_learns_kuhn_poker(capsys):
+  """Its searching agents are several times harder to exploit than those of a fresh network."""
+  final = rows(trained())[-1]
+  assert final["seeds"] == 3
+  assert final["exploitability_mean"] < 0.1
+  assert final["solves"] > 0.9 * TINY.self_play.examples / 2
+  setup = make_setup(TINY)
+  fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
+  untrained = ChainEvaluator(TINY).measure(fresh, seeds=(0, 1, 2))["exploitability"]
+  assert np.mean(untrained) > 2 * final["exploitability_mean"]
+  seed = TINY.seed + final["step"]
+  assert evaluate.main([str(trained()), "--seed", str(seed), "--json"]) == 0
+  found = json.loads(capsys.readouterr().out)
+  assert found["exploitability_mean"] == pytest.approx(final["exploitability_mean"], abs=1e-6)
+
+
+@pytest.mark.slow
+def test_runs_go_on_bit_by_bit():
+  """Stopped after its first row and resumed, a run ends with the same parameters."""
+  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
+  config = TINY.replace(output_dir=str(folder))
+  train(config, stop=lambda step: True)
+  assert rows(folder)[-1]["step"] == 25
+  train(config.replace(resume=True))
+  whole, parts = (rebel_jax.load(f).params for f in (trained(), folder))
+  assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), whole, parts))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
+def test_agents_are_measured_as_with_masks(name, x64, monkeypatch):
+  """With the same network and keys, the same number; control: another seed."""
+  config = TINY.replace(game=name, eval_simulations=12, examples=64)
+  setup = make_setup(config)
+  params = setup.trainer.init(setup.table, 0, setup.mesh).params
+  game = games.make(name)
+  actions = setup.game.num_actions
+  # Rules of tables number chance outcomes among the actions: the network has room for them.
+  monkeypatch.setattr(type(game), "num_player_actions", actions)
+
+  def keys(histories, jobs, seeds):
+    places = [(int(histories.state[node, 0]), i) for node, i in jobs]
+    return jnp.stack([jax.random.fold_in(jax.random.key(seeds[i]), node) for node, i in places])
+
+  monkeypatch.setattr(history_policies, "_keys", keys)
+  ours = ChainEvaluator(config, game=setup.game).measure(params, seeds=(5, 6))["exploitability"]
+  theirs = ResolvingEvaluator(config, game=game).measure(params, seeds=(5, 6))["exploitability"]
+  np.testing.assert_allclose(ours, theirs, atol=1e-6)
+  assert abs(ours[0] - ours[1]) > 1e-4
+
+
+@pytest.mark.slow
+def test_large_games_are_played_against_no_network(monkeypatch):
+  """A trained network wins; without a difference between the two, nobody does in the mean."""
+  monkeypatch.setattr(chain_evaluator, "_MOST_HISTORIES", 4)
+  monkeypatch.setattr(chain_evaluator, "_GAMES", 128)
+  config = TINY.replace(eval_simulations=1)
+  evaluator = ChainEvaluator(config)
+  params = rebel_jax.load(trained()).params
+  found = evaluator.measure(params, seeds=(0, 1, 2))["score"]
+  assert np.mean(found) > -0.1
+  nothing = jax.tree.map(jnp.zeros_like, params)
+  even = evaluator.measure(nothing, seeds=(0, 1, 2))["score"]
+  assert abs(np.mean(even)) < 0.2

@@ -1,0 +1,246 @@
+"""Chains of searches that make their trees: where they start, how games go on, whole policies."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import games
+import solvers
+from games.on_device.moves import moves_of
+from solvers import GTCFR
+from solvers.growing.continual import history_policies, policies
+from solvers.growing.continual.inserted_start import (
+  LeftInserted,
+  PublicState,
+  longest_wait,
+  next_inserted_start,
+)
+from solvers.growing.continual.next_start import Left, next_start
+from solvers.growing.continual.play_on_device import deal_on_device, play_on_device
+from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
+from tests.hidden_moves import HiddenRockPaperScissors, Solved
+from tests.solvers.test_inserted import judges, setting
+
+
+def below(tree, node):
+  """Says which nodes are below one, itself counted: `[N]`."""
+  found = np.arange(tree.num_nodes) == node
+  for child in range(node + 1, tree.num_nodes):
+    found[child] = found[tree.parent[child]]
+  return found
+
+
+def actions_between(tree, above, node):
+  actions = []
+  while node != above:
+    actions.append(int(tree.action[node]))
+    node = int(tree.parent[node])
+  return actions[::-1]
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
+def test_starts_are_those_of_masks(name, x64):
+  """Of random trees with random values; control: other promises, and a deeper tree."""
+  tree, _, table = setting(name)
+  tree = jax.tree.map(np.asarray, tree)
+  rng = np.random.default_rng(0)
+  marked = jax.jit(lambda *x: next_start(tree, *x))
+  inserted = jax.jit(lambda *x: next_inserted_start(table, *x))
+  decisions = np.flatnonzero(tree.kind < games.CHANCE)
+  later = [n for n in decisions if (below(tree, n) & (tree.kind == tree.kind[n])).sum() > 1]
+  deeper = 0
+  for _ in range(12):
+    last = int(rng.choice(later))
+    own = below(tree, last) & (tree.kind == tree.kind[last])
+    own[last] = False
+    current = int(rng.choice(np.flatnonzero(own)))
+    # A random part of the tree, all children of the last decision in it.
+    present = (rng.random(tree.num_nodes) < 0.6) | (tree.parent == last)
+    present[: last + 1] = np.arange(last + 1) == last
+    for node in range(last + 1, tree.num_nodes):
+      present[node] &= present[tree.parent[node]]
+    values = rng.normal(size=(2, tree.num_nodes, tree.num_infostates))
+    reach = rng.random(values.shape) * (rng.random(values.shape) < 0.7)
+    possible = tree.possible if tree.possible is not None else np.ones((tree.num_nodes, 2, 3), bool)
+    reach *= np.swapaxes(possible, 0, 1)
+    child = np.where(table._child >= 0, np.where(present[table._child], table._child, -1), -1)
+    here = PublicState(table.state_of(last), table.possible_at(last))
+    since = np.full(longest_wait(table), -1, np.int32)
+    taken = actions_between(tree, last, current)
+    since[: len(taken)] = taken
+    searcher = int(tree.kind[current])
+    theirs = marked(Left(np.int32(last), present, values, reach), current, searcher)
+    left = LeftInserted(np.int32(last), here, child.astype(np.int32), values, reach)
+    ours = inserted(left, since, searcher)
+    root = int(ours.root.state[0])
+    assert root == int(theirs.root)
+    assert [x for x in np.asarray(ours.path) if x >= 0] == actions_between(tree, root, current)
+    np.testing.assert_array_equal(ours.root.possible, possible[root])
+    np.testing.assert_allclose(ours.beliefs, theirs.beliefs, atol=1e-12)
+    for x, y in zip(ours.promises, theirs.promises):
+      np.testing.assert_allclose(x, y, atol=1e-12)
+    assert ours.promises.given[1 - searcher]
+    wrong = inserted(left._replace(values=values + 1.0), since, searcher)
+    assert np.abs(np.asarray(wrong.promises.values) - theirs.promises.values).max() > 0.5
+    deeper += root != last
+  assert deeper > 6
+
+
+def test_first_searches_start_where_the_game_begins(x64):
+  tree, _, table = setting("kuhn_poker")
+  nothing = LeftInserted.nothing(table, 4, float)
+  since = np.array([1, -1, -1][: longest_wait(table)], np.int32)
+  start = next_inserted_start(table, nothing, since, jnp.asarray(1))
+  assert int(start.root.state[0]) == 0
+  np.testing.assert_array_equal(start.path, since)
+  np.testing.assert_allclose(start.beliefs, tree.prior)
+  assert not start.promises.given.any()
+
+
+def random_policy(histories, rng):
+  weights = rng.random(histories.moves.shape) * (histories.moves >= 0)
+  return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
+def test_best_responses_are_those_in_the_tree(name, x64):
+  """Control: the same answers to another policy."""
+  tree, _, table = setting(name)
+  histories, rng = public_histories(table), np.random.default_rng(0)
+  assert len(histories.kind) == tree.num_nodes
+  found = []
+  for _ in range(2):
+    policy = random_policy(histories, rng)
+    rows = np.ones((tree.num_nodes, tree.num_infostates))
+    for node in np.flatnonzero(histories.kind < games.CHANCE):
+      there = histories.child[node] >= 0
+      held = (histories.moves[node] >= 0).any(axis=0)
+      known = np.where(held, policy[node][there], 1.0 / there.sum())
+      rows[histories.state[histories.child[node][there], 0]] = known
+    found.append((exploitability_in(histories, policy), float(solvers.exploitability(tree, rows))))
+  assert found[0][0] == pytest.approx(found[0][1], abs=1e-9)
+  assert found[1][0] == pytest.approx(found[1][1], abs=1e-9)
+  assert abs(found[0][0] - found[1][0]) > 1e-3
+
+
+def test_best_responses_to_hidden_moves(x64):
+  """As in a whole tree by insertion; rock, paper and scissors by hand."""
+  game = HiddenRockPaperScissors()
+  histories = public_histories(game)
+  assert len(histories.kind) == 5
+  policy = np.zeros(histories.moves.shape)
+  policy[0, :, 0] = [0.5, 0.25, 0.25]  # where player 0 moves, unseen
+  policy[1, :, 0] = [1.0, 0.0, 0.0]
+  worth = [best_response_worth(histories, policy, p) for p in (0, 1)]
+  # Against rock, paper wins 1. Against the others, each answer wins what its column says.
+  assert worth[0] == pytest.approx(game.payoffs[:, 0].max())
+  assert worth[1] == pytest.approx((-policy[0, :, 0] @ game.payoffs).max())
+  solved = Solved(game, game.prior(), 50)
+  whole = np.zeros(histories.moves.shape)
+  for node in range(int(solved.tree.count)):
+    place = np.flatnonzero((histories.state == np.asarray(solved.tree.state)[node]).all(axis=1))
+    whole[place[0]] = solved.policy[node]
+  found = [best_response_worth(histories, whole, p) for p in (0, 1)]
+  np.testing.assert_allclose(found, solved.best, atol=1e-9)
+  assert abs(found[0] - worth[0]) > 1e-3
+
+
+def test_too_many_histories_are_refused():
+  with pytest.raises(ValueError, match="more than max_histories=4"):
+    public_histories(HiddenRockPaperScissors(), max_histories=4)
+
+
+@functools.partial(jax.jit, static_argnames=("game", "moves"))
+def play_some(game, keys, moves):
+  """Plays games by uniform moves; returns where they stood after each, and whether it ended."""
+
+  def one(key):
+    first, *others = jax.random.split(key, moves + 1)
+    standing, found = deal_on_device(game, first), []
+    for number in others:
+      found.append(standing)
+      count = moves_of(game, standing.here.state, standing.here.possible).action
+      uniform = jnp.ones(count.shape) / len(count)
+      standing, _ = play_on_device(game, standing, uniform, number, exploration=0.5)
+    return jax.tree.map(lambda *x: jnp.stack(x), *found, standing)
+
+  return jax.vmap(one)(keys)
+
+
+def test_games_go_on_by_the_rules():
+  """Cards as dealt, moves as often as they should be, and what happened since is told."""
+  game = games.make("kuhn_poker")
+  table = games.table_game(game)
+  played = play_some(table, jax.random.split(jax.random.key(0), 6_000), 2)
+  hands = np.asarray(played.hands)[:, 0]
+  assert (hands[:, 0] != hands[:, 1]).all()
+  pairs = np.bincount(hands[:, 0] * 3 + hands[:, 1], minlength=9)
+  assert np.abs(pairs[pairs > 0] / len(hands) - 1 / 6).max() < 0.03
+  after = np.asarray(played.here.state)[:, 1, 0]
+  assert np.abs(np.bincount(after)[1:3] / len(after) - 0.5).max() < 0.03
+  # Player 0 has just moved; player 1 knows the one move there was.
+  since = np.asarray(played.since)[:, 1]
+  np.testing.assert_array_equal(since[:, 0, 0], table.tree.action[after])
+  np.testing.assert_array_equal(since[:, 1], since[:, 0])
+  assert (since[..., 1:] == -1).all()
+
+
+def test_hidden_moves_change_hands():
+  game = HiddenRockPaperScissors()
+  played = play_some(game, jax.random.split(jax.random.key(1), 3_000), 1)
+  hands = np.asarray(played.hands)[:, 1, 0]
+  assert np.abs(np.bincount(hands, minlength=3) / len(hands) - 1 / 3).max() < 0.05
+  np.testing.assert_array_equal(np.asarray(played.hands)[:, 1, 1], 0)
+  assert (np.asarray(played.here.state)[:, 1] == 1).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "simulations"), [("kuhn_poker", 10), ("leduc_poker", 20)])
+def test_whole_chains_are_those_of_masks(name, simulations, x64, monkeypatch):
+  """All searches of all games that can be, number for number; control: another seed."""
+  tree, info, table = setting(name)
+  info, values, states = judges(tree, info, table)
+  game = games.make(name)
+  grounds = policies.make_grounds(game, tree, share=0)._replace(nodes=info)
+  monkeypatch.setattr(policies, "make_grounds", lambda game, tree: grounds)
+  search = GTCFR(simulations=simulations)
+  # Functions of leaves are static.
+  marked = solvers.resolved_policies(game, tree, search=search, seeds=(3,), leaf_values=values)
+  histories = public_histories(table)
+
+  def keys_of(seeds):
+    def keys(histories, jobs, given):
+      nodes = [(int(histories.state[node, 0]), i) for node, i in jobs]
+      return jnp.stack([jax.random.fold_in(jax.random.key(seeds[i]), node) for node, i in nodes])
+
+    return keys
+
+  def difference(seed):
+    monkeypatch.setattr(history_policies, "_keys", keys_of((seed,)))
+    (found,) = history_policies.history_policies(histories, search=search, network=states)
+    most = 0.0
+    for node in np.flatnonzero(histories.kind < games.CHANCE):
+      possible = histories.possible[node, histories.kind[node]]
+      for action in np.flatnonzero(histories.child[node] >= 0):
+        row = marked[0, histories.state[histories.child[node, action], 0]]
+        most = max(most, np.abs(row - found[node, action])[possible].max())
+    return most
+
+  assert difference(3) < 1e-11
+  assert difference(4) > 1e-3
+
+
+@pytest.mark.slow
+def test_chains_of_hidden_moves_are_hard_to_exploit():
+  """Searches that see the whole game; control: few updates."""
+  histories = public_histories(HiddenRockPaperScissors())
+  found = []
+  for simulations in (4, 400):
+    search = GTCFR(simulations=simulations)
+    policy = history_policies.history_policies(histories, search=search)[0]
+    found.append(exploitability_in(histories, policy))
+  assert found[1] < 0.03
+  assert found[0] > 3 * found[1]
