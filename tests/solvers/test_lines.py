@@ -124,6 +124,7 @@ def flop():
   return found
 
 
+@pytest.mark.slow
 def test_a_flop_is_solved_as_on_the_tree(flop):
   game, gap, policy, tree = flop
   with jax.enable_x64(True):
