@@ -112,3 +112,47 @@ def _solve(game, tree, beliefs, num_iterations):
     best.append((beliefs[player] * sweep.root).sum())
   values = algorithm.root_values(problem, end.state)
   return values, tree.by_move(join_levels(average)), jnp.stack(best)
+
+
+class HiddenTable(games.TableGame):
+  """Rules read from the tree of a game whose mover's infostates change: moves in a tree's order."""
+
+  def __init__(self, game, tree):
+    super().__init__(game, tree)
+    nodes, infostates = tree.num_nodes, tree.num_infostates
+    moves = [[[] for _ in range(infostates)] for _ in range(nodes)]
+    for child in range(1, nodes):
+      above = tree.parent[child]
+      player = tree.kind[above]
+      if player in (0, 1):
+        for h in np.flatnonzero(tree.possible[child, player]):
+          origin = tree.infostate_parent[child, player, h]
+          moves[above][origin].append((h, tree.action[child]))
+    self.num_hidden = max(len(x) for rows in moves for x in rows)
+    self._moves = np.full((2, nodes, infostates, self.num_hidden), -1, np.int32)
+    for n, rows in enumerate(moves):
+      for h, found in enumerate(rows):
+        self._moves[:, n, h, : len(found)] = np.array(
+          sorted(found, key=lambda x: x[1]) or np.zeros((0, 2))
+        ).T
+
+  def possible_after(self, state, action, possible):
+    return self.possible_at(self.next_state(state, action)[0])
+
+  def hidden_moves(self, state):
+    leads_to, action = jnp.asarray(self._moves)
+    return leads_to[state[0]], action[state[0]]
+
+
+def by_edges(tree, grown, rows):
+  """Returns an array over moves of a `HiddenTable`'s search, `[C, M, H]`, as one over the tree's
+  nodes, `[N, H]`: of each move where it leads to."""
+  found = np.zeros((tree.num_nodes, tree.num_infostates))
+  child = np.full((tree.num_nodes, tree.action.max() + 1), -1)
+  child[tree.parent[1:], tree.action[1:]] = np.arange(1, tree.num_nodes)
+  node = np.asarray(grown.tree.state)[:, 0]
+  leads_to, action = np.asarray(grown.tree.leads_to), np.asarray(grown.tree.by_action)
+  for place, m, h in zip(*np.nonzero(leads_to >= 0)):
+    below = child[node[place], action[place, m, h]]
+    found[below, leads_to[place, m, h]] = rows[place, m, h]
+  return found

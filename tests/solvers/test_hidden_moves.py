@@ -10,7 +10,7 @@ import games
 import solvers
 from games.rules.scotland_yard_board import Board
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
-from solvers import loop
+from solvers import GTCFR, loop
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
@@ -142,16 +142,69 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   assert np.abs(wrong.best - best).max() > 1e-4
 
 
-def test_rock_paper_scissors_by_insertion(x64):
-  """The same policies and values as from the tree of the game; control: other stakes."""
-  tree = games.build_public_tree(games.make("rock_paper_scissors"))
-  algorithm = solvers.cfr_plus(averaging=1, alternating=False)
-  solved = solvers.solve(tree, algorithm=algorithm, num_iterations=60)
-  game = HiddenRockPaperScissors()
-  found = Solved(game, game.prior(), 30, capacity=5)
-  expected = np.asarray(solved.average_policy)
-  np.testing.assert_allclose(found.policy[0, :, 0], expected[1], atol=1e-12)
-  np.testing.assert_allclose(found.policy[1, :, 0], expected[2:, 0], atol=1e-12)
-  np.testing.assert_allclose(found.root_values[:, 0], solved.root_values[:, 0], atol=1e-12)
-  best = solvers.best_response_values(tree, solved.average_policy)
-  np.testing.assert_allclose(found.best, best, atol=1e-12)
+def test_both_stores_search_rock_paper_scissors_alike(x64):
+  """Policies, values, ranges and visits, digit by digit with the same key; control: another."""
+  rules = games.make("rock_paper_scissors")
+  tree, game = games.build_public_tree(rules), HiddenRockPaperScissors()
+  info, search = solvers.node_info(rules, tree), GTCFR(simulations=60, per_update=3)
+  marked = solvers.gt_cfr(tree, info, search=search, key=KEY)
+  for key, same in ((KEY, True), (jax.random.key(4), False)):
+    grown = solvers.gt_cfr_inserted(game, search=search, key=key)
+    pairs = [(marked.root_values[:, 0], grown.root_values[:, 0])]
+    for name in ("average_policy", "visits"):
+      ours, theirs = np.asarray(getattr(marked, name)), np.asarray(getattr(grown, name))
+      pairs += [(ours[1], theirs[0, :, 0]), (ours[2:5, 0], theirs[1, :, 0])]
+    pairs += [(getattr(marked, x)[:, :5], getattr(grown, x)[:, :5]) for x in ("values", "reach")]
+    apart = max(np.abs(np.asarray(x) - np.asarray(y)).max() for x, y in pairs)
+    assert (apart < 1e-12) == same
+    np.testing.assert_array_equal(grown.policy_at(0), grown.average_policy[0])
+
+
+@pytest.mark.slow
+def test_simulations_are_counted_where_the_mover_is():
+  """What comes to a state leaves it or ends there, at the station that Mr. X has moved to."""
+  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=3)
+  found = solvers.gt_cfr_inserted(game, search=GTCFR(simulations=300), key=KEY)
+  tree, visits = jax.tree.map(np.asarray, (found.tree, found.visits))
+  assert found.policy_at(0).shape == found.visits[0].shape == (4, 11)
+  assert (visits[tree.leads_to < 0] == 0).all()
+  # Of Mr. X's station, down the tree; the detectives are at 0 and counted there alone.
+  came = np.zeros((tree.kind.size, 11))
+  came[0, NEAR.mister_x - 1] = 300
+  for n in range(int(tree.count)):
+    kind, left = tree.kind[n], visits[n].sum(axis=0)
+    if kind == 0:
+      assert (left <= came[n]).all()
+      for m, h in zip(*np.nonzero(visits[n])):
+        child = tree.child[n, tree.by_action[n, m, h]]
+        came[child, tree.leads_to[n, m, h]] += visits[n, m, h]
+    elif kind == 1:
+      assert (left[1:] == 0).all()
+      assert left[0] <= came[n].sum()
+      for m in np.flatnonzero(visits[n, :, 0]):
+        # Which of Mr. X's stations went on here is not said: at most all that came.
+        came[tree.child[n, tree.by_action[n, m, 0]]] += np.minimum(came[n], visits[n, m, 0])
+    elif kind == games.CHANCE:
+      for child in tree.child[n][tree.child[n] >= 0]:
+        came[child] += came[n] * tree.possible[child, 0]
+  assert visits[0].sum() == 300
+  assert {int(h) for n in np.flatnonzero(tree.kind == 0) for h in np.nonzero(visits[n])[1]} > {5, 6}
+
+
+@pytest.mark.slow
+def test_a_grown_tree_finds_what_paths_do(x64):
+  """After enough simulations all of a small game is there, and its value is found."""
+  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=2)
+  _, tree = path_game(NEAR, 2)
+  search = GTCFR(simulations=600)
+  found = solvers.gt_cfr_inserted(game, search=search, key=KEY, capacity=tree.num_nodes)
+  edges = [edge[:2] for edge in NEAR.edges]
+  root = referee.grow(edges, NEAR.mister_x, NEAR.detectives, 2)
+  best = referee.best_response_values(
+    root, referees_policy(game, found.tree, np.asarray(found.average_policy), root)
+  )
+  assert int(found.tree.lost) == 0
+  assert best.sum() / 2 < 0.05
+  value = referee.game_value(root)
+  assert -best[1] - 1e-9 <= value <= best[0] + 1e-9
+  np.testing.assert_allclose(found.root_values[0, NEAR.mister_x - 1], value, atol=0.05)

@@ -112,7 +112,7 @@ class InsertedTree:
     if not self.hides:
       return self.child[node]
     moves = self.leads_to.shape[-2]
-    return self.capacity + node * moves + jnp.arange(moves)
+    return self.capacity + node * moves + jnp.arange(moves, dtype=jnp.int32)
 
   def by_move(self, rows: jax.Array) -> jax.Array:
     """Returns the part of an array over rows that is about moves: `[C, H]`, or `[C, M, H]`."""
