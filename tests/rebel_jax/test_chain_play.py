@@ -97,7 +97,8 @@ def test_steps_learn_what_beliefs_are_worth():
       # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
       values = np.asarray(solved.values)[row][turn]
       worth = (values * asked.beliefs).sum(axis=1)
-      assert np.abs(worth - solved_worth(node, asked.beliefs)).max() < 0.25
+      if seen < 6:  # each solves another tree
+        assert np.abs(worth - solved_worth(node, asked.beliefs)).max() < 0.25
       policy, comes_from = np.asarray(solved.policy)[row], np.asarray(solved.comes_from)[row]
       np.testing.assert_allclose(policy.sum(axis=0), 1.0, atol=1e-5)
       np.testing.assert_array_equal(comes_from, np.broadcast_to(np.arange(3), comes_from.shape))
