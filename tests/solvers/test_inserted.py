@@ -218,16 +218,16 @@ def test_priors_are_those_of_the_network_asked_last(x64):
     worth = (query.features @ jnp.arange(query.features.shape[1]))[:, None] * jnp.arange(-1.0, 2.0)
     return StateAnswer(jnp.stack([worth, -worth], axis=1), logits)
 
-  search = GTCFR(simulations=0, updates=1)
+  search = GTCFR(simulations=0, updates=1, temperature=1.5)
   grown = solvers.gt_cfr_inserted(table, search=search, key=KEY, network=network)
   even = jnp.full(3, 1 / 3)
-  expected = jax.nn.softmax(jnp.stack([3.0 * even, even]), axis=0)
+  expected = jax.nn.softmax(jnp.stack([3.0 * even, even]) / 1.5, axis=0)
   for node in range(int(grown.tree.count)):
     assert int(grown.tree.kind[node]) < games.CHANCE
     # The first policy is uniform, so that beliefs are as dealt.
     np.testing.assert_allclose(grown.tree.prior[node], expected, atol=1e-12)
   later = solvers.gt_cfr_inserted(
-    table, search=GTCFR(simulations=0, updates=5), key=KEY, network=network
+    table, search=GTCFR(simulations=0, updates=5, temperature=1.5), key=KEY, network=network
   )
   np.testing.assert_allclose(later.tree.prior[0], expected, atol=1e-12)
   assert np.abs(np.asarray(later.tree.prior[1:3]) - expected).max() > 1e-3

@@ -211,7 +211,7 @@ def grow_inserted(
     whole = wanted is None
     answer = network(params, query) if whole else ask_some(network, params, query, wanted)
     values = jnp.where(turned, answer.values[:, ::-1], answer.values)
-    return values.astype(tree.dtype), _prior(tree, answer.logits)
+    return values.astype(tree.dtype), _prior(tree, answer.logits / search.temperature)
 
   def updated(tree, state, asked, numbers):
     """Updates both players, and takes the priors of the states that were asked last."""
