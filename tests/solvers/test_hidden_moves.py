@@ -208,3 +208,14 @@ def test_a_grown_tree_finds_what_paths_do(x64):
   value = referee.game_value(root)
   assert -best[1] - 1e-9 <= value <= best[0] + 1e-9
   np.testing.assert_allclose(found.root_values[0, NEAR.mister_x - 1], value, atol=0.05)
+
+
+@pytest.mark.slow
+def test_london_is_searched():
+  game = games.make_on_device("scotland_yard", map_name="london", rounds=24)
+  search = GTCFR(simulations=10, children=8)
+  found = solvers.gt_cfr_inserted(game, search=search, key=KEY, capacity=150)
+  start = game.board.map.mister_x - 1
+  assert int(found.tree.count) > 20
+  np.testing.assert_allclose(found.policy_at()[:, start].sum(), 1, atol=1e-5)
+  assert float(found.visits[0].sum()) == float(found.visits[0][:, start].sum()) == 10
