@@ -15,7 +15,8 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
 from tests import scotland_yard as referee
-from tests.hidden_moves import HiddenRockPaperScissors, Solved
+from tests.games.test_scotland_yard_stations import ROW
+from tests.hidden_moves import HiddenRockPaperScissors, HiddenTable, Solved, by_edges
 
 NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
 CASES = {
@@ -158,6 +159,29 @@ def test_both_stores_search_rock_paper_scissors_alike(x64):
     apart = max(np.abs(np.asarray(x) - np.asarray(y)).max() for x, y in pairs)
     assert (apart < 1e-12) == same
     np.testing.assert_array_equal(grown.policy_at(0), grown.average_policy[0])
+
+
+@pytest.mark.slow
+def test_both_stores_search_paths_alike(x64, no_ties):
+  """With looks and cards of three kinds; control: another key."""
+  rules = games.make("scotland_yard", map_name=ROW, rounds=2)
+  tree = games.build_public_tree(rules)
+  info, game, search = solvers.node_info(rules, tree), HiddenTable(rules, tree), GTCFR(60)
+  marked = solvers.gt_cfr(tree, info, search=search, key=KEY)
+  moved = np.asarray(marked.present) & (tree.kind[tree.parent] < 2) & (tree.parent >= 0)
+  mover = np.clip(tree.kind[tree.parent], 0, 1)
+  there = moved[:, None] & tree.possible[np.arange(tree.num_nodes), mover]
+  for key, same in ((KEY, True), (jax.random.key(4), False)):
+    grown = solvers.gt_cfr_inserted(game, search=search, key=key)
+    nodes = np.asarray(grown.tree.state)[np.asarray(grown.present), 0]
+    apart = [float(set(nodes) != set(np.flatnonzero(marked.present)))]
+    for name in ("average_policy", "visits"):
+      theirs = by_edges(tree, grown, np.asarray(getattr(grown, name)))
+      apart.append(np.abs(np.asarray(getattr(marked, name)) - theirs)[there].max())
+    for name in ("values", "reach"):
+      ours, theirs = (np.asarray(getattr(x, name)) for x in (marked, grown))
+      apart.append(np.abs(ours[:, nodes] - theirs[:, np.asarray(grown.present)]).max())
+    assert (max(apart) < 1e-12) == same
 
 
 @pytest.mark.slow
