@@ -201,7 +201,7 @@ class PublicTree:
     leaf_nodes, terminal_nodes: `[L]` and `[T]` their places among the nodes.
     prior: `[P, H]` beliefs at the root unless a caller gives others, rows sum to one.
     possible: `[N, P, H]` whether the rules allow the infostate there; None: all, always.
-    chance_probability: `[N]` of the chance outcome that led here, else 1; None: no chance.
+    chance_probability: `[N]` of the chance outcome that led here, else 1; None: all are 1.
     infostate_parent: `[N, P, H]` infostate at the parent that an infostate here comes from
       (any index where impossible); None: infostates never change.
     pair_weights: `[C, H, H]` weights of pairs of infostates (player 0's, player 1's); `[1, 1, 1]`

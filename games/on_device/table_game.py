@@ -94,8 +94,8 @@ class TableGame:
 
   def chance(self, state):
     children = jnp.asarray(self._child)[state[0]]
-    if self.tree.chance_probability is None:
-      return jnp.zeros(self.num_actions, self.tree.dtype)
+    if self.tree.chance_probability is None:  # each outcome happens, to some infostates
+      return (children >= 0).astype(self.tree.dtype)
     return jnp.where(children >= 0, jnp.asarray(self.tree.chance_probability)[children], 0.0)
 
   def possible_after(self, state, action, possible):

@@ -207,9 +207,9 @@ def follow(tree: PublicTree, child: jax.Array, player: int, held: jax.Array) -> 
 
 def chance_weights(tree: PublicTree, kids, there, hands) -> jax.Array:
   """Returns how likely chance deals each child to these infostates: `[A]`, not normalised."""
-  if tree.chance_probability is None:
-    return there.astype(tree.dtype)
-  weights = jnp.where(there, jnp.asarray(tree.chance_probability)[kids], 0.0)
+  weights = there.astype(tree.dtype)
+  if tree.chance_probability is not None:
+    weights = jnp.where(there, jnp.asarray(tree.chance_probability)[kids], 0.0)
   for player in (0, 1):
     if tree.possible is not None:
       reached = comes_from(tree, kids, jnp.asarray(player), hands[player])

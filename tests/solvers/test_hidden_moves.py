@@ -15,7 +15,8 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
 from tests import scotland_yard as referee
-from tests.hidden_moves import HiddenRockPaperScissors, Solved
+from tests.games.test_scotland_yard_stations import ROW
+from tests.hidden_moves import HiddenRockPaperScissors, HiddenTable, Solved, by_edges
 
 NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
 CASES = {
@@ -161,6 +162,29 @@ def test_both_stores_search_rock_paper_scissors_alike(x64):
 
 
 @pytest.mark.slow
+def test_both_stores_search_paths_alike(x64, no_ties):
+  """With looks and cards of three kinds; control: another key."""
+  rules = games.make("scotland_yard", map_name=ROW, rounds=2)
+  tree = games.build_public_tree(rules)
+  info, game, search = solvers.node_info(rules, tree), HiddenTable(rules, tree), GTCFR(60)
+  marked = solvers.gt_cfr(tree, info, search=search, key=KEY)
+  moved = np.asarray(marked.present) & (tree.kind[tree.parent] < 2) & (tree.parent >= 0)
+  mover = np.clip(tree.kind[tree.parent], 0, 1)
+  there = moved[:, None] & tree.possible[np.arange(tree.num_nodes), mover]
+  for key, same in ((KEY, True), (jax.random.key(4), False)):
+    grown = solvers.gt_cfr_inserted(game, search=search, key=key)
+    nodes = np.asarray(grown.tree.state)[np.asarray(grown.present), 0]
+    apart = [float(set(nodes) != set(np.flatnonzero(marked.present)))]
+    for name in ("average_policy", "visits"):
+      theirs = by_edges(tree, grown, np.asarray(getattr(grown, name)))
+      apart.append(np.abs(np.asarray(getattr(marked, name)) - theirs)[there].max())
+    for name in ("values", "reach"):
+      ours, theirs = (np.asarray(getattr(x, name)) for x in (marked, grown))
+      apart.append(np.abs(ours[:, nodes] - theirs[:, np.asarray(grown.present)]).max())
+    assert (max(apart) < 1e-12) == same
+
+
+@pytest.mark.slow
 def test_simulations_are_counted_where_the_mover_is():
   """What comes to a state leaves it or ends there, at the station that Mr. X has moved to."""
   game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=3)
@@ -208,3 +232,14 @@ def test_a_grown_tree_finds_what_paths_do(x64):
   value = referee.game_value(root)
   assert -best[1] - 1e-9 <= value <= best[0] + 1e-9
   np.testing.assert_allclose(found.root_values[0, NEAR.mister_x - 1], value, atol=0.05)
+
+
+@pytest.mark.slow
+def test_london_is_searched():
+  game = games.make_on_device("scotland_yard", map_name="london", rounds=24)
+  search = GTCFR(simulations=10, children=8)
+  found = solvers.gt_cfr_inserted(game, search=search, key=KEY, capacity=150)
+  start = game.board.map.mister_x - 1
+  assert int(found.tree.count) > 20
+  np.testing.assert_allclose(found.policy_at()[:, start].sum(), 1, atol=1e-5)
+  assert float(found.visits[0].sum()) == float(found.visits[0][:, start].sum()) == 10
