@@ -243,6 +243,23 @@ def test_rivers_at_once_are_as_exploitable_on_their_trees(rivers):
     assert float(found.exploitability[k]) == pytest.approx(float(exact), abs=1e-9)
 
 
+def test_exploitability_in_single_precision(rivers):
+  """It is within a hundredth of that in double precision, where little of it is left."""
+  game = rivers[0][0]
+  lines, columns = make_lines(game)
+  gaps = []
+  for number in (64, 66):
+    found = solvers.solve_lines([lines], algorithm=solvers.discounted_cfr(), num_iterations=number)
+    policy = [np.asarray(x[0], np.float64) for x in found.average_policy]
+    with jax.enable_x64(True):
+      tree = games.build_public_tree(game)
+      exact = float(solvers.exploitability(tree, expand_policy(lines, columns, policy, tree)))
+    gaps.append((float(found.exploitability[0]), exact))
+  for single, double in gaps:
+    assert single == pytest.approx(double, rel=0.01)
+  assert gaps[0][0] != pytest.approx(gaps[1][1], rel=0.01)  # the control: two iterations later
+
+
 def test_ranges_that_tell_cards_apart_are_not_merged(rivers):
   game = rivers[0][0]
   beliefs = game.prior().copy()
