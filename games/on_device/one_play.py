@@ -89,8 +89,8 @@ class OnePlay(Words):
     actor, _, leads_to, action = self._at(state)
     if int(actor) != player:
       return []
-    leads_to, action = (np.asarray(x)[:, infostate] for x in (leads_to, action))
-    return [(m, int(action[m]), int(leads_to[m])) for m in np.flatnonzero(action >= 0).tolist()]
+    to, seen = (np.asarray(x)[:, infostate].tolist() for x in (leads_to, action))
+    return [(m, seen[m], to[m]) for m in range(len(seen)) if seen[m] >= 0]
 
   def moves(self, state: np.ndarray, player: int, infostate: int) -> list[tuple[int, int]]:
     """Returns the moves of `player`, whose turn it is: public action, and what is held then."""
