@@ -22,6 +22,9 @@ class DeviceGame(Protocol):
   Letters: `S` integers a state, `A` actions, `H` infostates of a player (the larger of the two),
   `M` hidden moves of an infostate, `F` features, `P = 2` players.
 
+  Rules may also have `longest_wait`, see `solvers.growing.continual.inserted_start`, and `words`, the
+  `games.words.Words` that people at a table read.
+
   Attributes:
     name: the game's.
     num_infostates: H.

@@ -35,6 +35,10 @@ class OnePlay(Words):
     self._words: Words = getattr(rules, "words", None) or Words()
     self._width = len(np.asarray(rules.initial_state()))
     self._look = jax.jit(lambda s, p: _look(rules, s, p))
+    first = rules.initial_state()
+    self._met = [
+      jax.jit(lambda x, p=p: rules.compatible_mass(jnp.asarray(first), x, p)) for p in (0, 1)
+    ]
     self._next = jax.jit(lambda s, p, a: (rules.next_state(s, a), rules.possible_after(s, a, p)))
     self._outcomes = jax.jit(lambda s, p: _outcomes(rules, s, p))
     self._worth = jax.jit(lambda s, h: _worth(rules, s, h))
@@ -74,14 +78,12 @@ class OnePlay(Words):
 
   def deal(self, rng: np.random.Generator) -> list[int]:
     """Returns what both players hold at the start, drawn from the prior."""
-    state = jnp.asarray(self.rules.initial_state())
-    held: list[int] = []
-    met: Any = self.rules.compatible_mass(state, jnp.asarray(self.prior()[1]), 0)
+    prior, held = self.prior().astype(float), list[int]()
+    met = self._met[0](prior[1])
     for player in (0, 1):
-      weights = self.prior()[player] * np.asarray(met, float)
+      weights = prior[player] * np.asarray(met, float)
       held.append(int(rng.choice(len(weights), p=weights / weights.sum())))
-      first = jnp.zeros(self.num_infostates).at[held[0]].set(1.0)
-      met = self.rules.compatible_mass(state, first, 1)
+      met = self._met[1](np.eye(self.num_infostates)[held[0]])
     return held
 
   def numbered_moves(self, state: np.ndarray, player: int, infostate: int) -> list[tuple[int, ...]]:

@@ -212,7 +212,7 @@ class Board(Words):
 
   def explain(self) -> str:
     shown = ", ".join(str(x) for x in sorted(set(self.reveals)))
-    unseen = f"unseen but for moves {shown}" if shown else "unseen"
+    unseen = f"unseen but after move {shown}" if shown else "unseen"
     return (
       f"Mr. X starts at {self.map.mister_x} and moves along an edge {self.rounds} times, {unseen}; "
       "then every detective moves, all of them by one player. A move uses up a card of its kind. "
