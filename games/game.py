@@ -16,11 +16,12 @@ import numpy as np
 from games.arrays import Rows
 from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs, HoleCards, Pairs
+from games.words import Words
 
 __all__ = ["CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game"]
 
 
-class Game(abc.ABC):
+class Game(Words, abc.ABC):
   """A two-player zero-sum game with public actions, as functions of public states.
 
   A public state is a row of `S` integers of 32 bits; what they mean is the game's own business.
@@ -169,6 +170,23 @@ class Game(abc.ABC):
 
   # One play of the game.
 
+  def deal(self, rng: np.random.Generator) -> list[int]:
+    """Returns what both players hold at the start, drawn from the prior."""
+    table = int(self.pair_index(self.initial_state()[None])[0])
+    return list(self.pairs().deal(np.asarray(self.prior(), float), table, rng))
+
+  def moves(self, state: np.ndarray, player: int, infostate: int) -> list[tuple[int, int]]:
+    """Returns the moves of `player`, whose turn it is in `state` `[S]`.
+
+    Each is the public action and the infostate that the player, who holds `infostate`, holds then.
+    """
+    found = []
+    for action in np.flatnonzero(self.legal_actions(state[None])[0]).tolist():
+      origin = self.infostate_parents(state[None], np.array([action]))
+      after = [infostate] if origin is None else np.flatnonzero(origin[0, player] == infostate)
+      found += [(action, int(held)) for held in after]
+    return found
+
   def payoff(self, state: np.ndarray, infostates: Sequence[int]) -> float:
     """Returns what player 0 wins in a terminal `state` `[S]` where players hold `infostates`."""
     table = int(self.payoff_index(state[None])[0])
@@ -186,7 +204,7 @@ class Game(abc.ABC):
     weights = np.asarray(probability, float) * fits
     return int(rng.choice(actions, p=weights / weights.sum()))
 
-  # What a network sees, and what a person reads.
+  # What a network sees; what a person reads, `Words` says.
 
   @abc.abstractmethod
   def features(self, states: Rows, player: int) -> Rows:
@@ -195,29 +213,6 @@ class Game(abc.ABC):
     In a game where the seats differ only in who acts, features that say "I act" rather than
     "player 0 acts" let a network learn both seats from the same examples.
     """
-
-  def action_name(self, action: int) -> str:
-    """Returns a short name of a public action for people to read."""
-    return str(action)
-
-  def describe(self, history: Sequence[int], action: int) -> str:
-    """Returns what `action` is after `history`, for people to read; its name if that says all."""
-    del history
-    return self.action_name(action)
-
-  def situation(self, history: Sequence[int]) -> str:
-    """Returns what lies on the table after `history`; empty if the actions so far say it all."""
-    del history
-    return ""
-
-  def explain(self) -> str:
-    """Returns what the moves mean and who wins, for people who play; empty if nobody wrote it."""
-    return ""
-
-  def infostate_name(self, player: int, infostate: int) -> str:
-    """Returns a short name of an infostate for people to read."""
-    del player
-    return str(infostate)
 
   # Shared by all games.
 

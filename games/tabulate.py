@@ -150,6 +150,9 @@ class Tabulated(Game):
   def infostate_name(self, player, infostate):
     return self.game.infostate_name(player, infostate)
 
+  def hidden_move_name(self, player, action, infostate):
+    return self.game.hidden_move_name(player, action, infostate)
+
   def __repr__(self):
     return f"games.tabulate({self.game!r})"
 

@@ -16,11 +16,12 @@ import numpy as np
 import tyro
 
 from games import Game
-from games.origin import origin_of
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import AnySearcher, Searcher, make_searcher
+from rebel_jax.agents.chain_agent import ChainSearcher
+from rebel_jax.agents.dealer import TableRules, same_rules
 from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
@@ -33,7 +34,7 @@ from solvers.metrics.local_best_response import milli_big_blinds
 
 PLAYERS = ("uniform", "always_call", "always_fold", "equity_threshold", "pot_maniac")
 _SIDE_BY_SIDE = 64  # games whose searches share a call
-_AT_ONCE = 256  # hands of whole hold'em under way, since each holds on to its search
+_AT_ONCE = 256  # hands under way where each holds on to a search of its own
 _Make = Callable[[int], match.Player]
 
 
@@ -86,13 +87,13 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   known = [n for n, name in enumerate((options.a, options.b)) if _records(searchers.get(name))]
   with shown:
     shown.show("compiling", 0.0)
-    estimator = make_estimator(game) if known else None
+    estimator = make_estimator(game) if known and isinstance(game, Game) else None
     if estimator is not None:
       estimator.prepare(lambda done, total: shown.show("value function", done / total))
     holdem = isinstance(game, Holdem)
     scale = milli_big_blinds(game) if isinstance(game, Holdem) else 1.0
     at_once = options.hands
-    if any(isinstance(searcher, StreetSearcher) for searcher in searchers.values()):
+    if any(isinstance(x, StreetSearcher | ChainSearcher) for x in searchers.values()):
       at_once = min(options.hands, _AT_ONCE)
     won, better = _play(options, game, makers, estimator, known, at_once, shown)
     raw = _summary(won, scale, options)
@@ -126,7 +127,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 def _play(
   options: Options,
-  game: Game,
+  game: TableRules,
   makers: Sequence[_Make],
   estimator: Estimator | None,
   known: Sequence[int],
@@ -179,7 +180,7 @@ def _searchers(options: Options) -> dict[str, AnySearcher]:
   return found
 
 
-def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> Game:
+def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> TableRules:
   """Returns the game that is played.
 
   Raises:
@@ -191,7 +192,7 @@ def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> Game:
       "which game is played"
     )
   known = [searcher.game for searcher in searchers.values()]
-  if (origin_of(known[0]) != origin_of(known[-1])).any():
+  if not same_rules(known[0], known[-1]):
     raise ConfigError(
       f"a={options.a!r} plays {known[0]!r} and b={options.b!r} plays {known[-1]!r}; both must play "
       "the same game"
@@ -204,7 +205,7 @@ def _records(searcher: AnySearcher | None) -> bool:
   return isinstance(searcher, Searcher | StreetSearcher)
 
 
-def _maker(name: str, searcher: AnySearcher | None, game: Game) -> _Make:
+def _maker(name: str, searcher: AnySearcher | None, game: TableRules) -> _Make:
   """Returns what makes a player of one game, given a seed.
 
   Raises:

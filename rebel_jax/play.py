@@ -16,7 +16,8 @@ from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
-from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.agents.chain_agent import ChainAgent
+from rebel_jax.agents.dealer import Dealer, Move, TableRules
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.agents.resolving_agent import ResolvingAgent
 from rebel_jax.checkpoints import checkpoint
@@ -72,13 +73,13 @@ class Table:
     self, agent: AnyAgent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
   ):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
-    self._spot = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
+    self._spot: TableRules = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
     self.dealer = Dealer(self._spot)
     self.score = 0.0
     self.record: list[str] = []
 
   @property
-  def game(self) -> Game:
+  def game(self) -> TableRules:
     """The rules, with the bets that were added in this hand."""
     return self.dealer.game
 
@@ -86,16 +87,20 @@ class Table:
     """Plays one game with the person in `seat` and returns what the person won."""
     dealer, agent = self.dealer, self.agent
     dealer.game = self._spot
-    if isinstance(agent, NestedAgent):
+    if isinstance(agent, NestedAgent) and isinstance(self._spot, Game):
       agent.widen_match(self._spot)
     dealer.deal(self.rng)
     agent.start(1 - seat, dealer.infostates[1 - seat])
     self.record = []
     self.say(f"You {'begin' if seat == 0 else 'go second'}.")
-    self.say(f"You hold {self.holding(seat, dealer.infostates[seat])}.")
+    held = dealer.infostates[seat]
+    self.say(f"You hold {self.holding(seat, held)}.")
     while not dealer.is_over():
       if dealer.actor == seat:
         self.show_table()
+        if dealer.infostates[seat] != held:
+          held = dealer.infostates[seat]
+          self.say(f"  You hold {self.holding(seat, held)} now.")
         move = self.choose(seat)
       elif dealer.actor == 1 - seat:
         self.note()
@@ -158,7 +163,8 @@ class Table:
         except ValueError as error:
           self.say(f"{error}.")
           continue
-        self.agent.widen_match(self.dealer.game)
+        assert isinstance(self.game, Holdem)
+        self.agent.widen_match(self.game)
         return move
       else:
         self.say(f"{answer!r} is not a move here; type one of: {' '.join(moves)}")
@@ -166,10 +172,9 @@ class Table:
   def move_name(self, seat: int, move: Move) -> str:
     """Returns what a person types for a move."""
     name = self.game.describe(self.dealer.history, move.action).split(" (")[0]
-    name = name.lower().replace(" ", "-")
     if move.infostate != self.dealer.infostates[seat]:
-      name = self.game.infostate_name(seat, move.infostate).lower().replace(" ", "-")
-    return name
+      name = self.game.hidden_move_name(seat, move.action, move.infostate)
+    return name.lower().replace(" ", "-")
 
   def explain(self) -> None:
     """Says what can be typed and what the game is about."""
@@ -187,7 +192,7 @@ class Table:
       likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > 0.005]
       hands = (f"{self.game.infostate_name(person, h)} {belief[h]:.0%}" for h in likely)
       thinks = f"you hold {self.in_suits(', '.join(hands))}; "
-    elif isinstance(agent, ResolvingAgent):
+    elif isinstance(agent, ResolvingAgent | ChainAgent):
       thinks = f"it expects {agent.value:+.2f}; "
     moves = sorted(agent.choices().items(), key=lambda item: -item[1])
     wants = ", ".join(

@@ -22,6 +22,9 @@ class DeviceGame(Protocol):
   Letters: `S` integers a state, `A` actions, `H` infostates of a player (the larger of the two),
   `M` hidden moves of an infostate, `F` features, `P = 2` players.
 
+  Rules may also have `longest_wait`, how many public actions there are at most from one decision of
+  a player to its next, and `words`, the `games.words.Words` that people at a table read.
+
   Attributes:
     name: the game's.
     num_infostates: H.

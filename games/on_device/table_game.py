@@ -41,6 +41,7 @@ class TableGame:
 
   Attributes:
     tree: the tree.
+    words: of the game.
   """
 
   num_hidden = 1
@@ -50,6 +51,7 @@ class TableGame:
     self.num_infostates, self.num_actions = tree.num_infostates, game.num_actions
     self.num_children = game.num_actions
     self.tree = tree = jax.tree.map(np.asarray, tree)
+    self.words = game
     self.max_moves = tree.structure.depth
     self.deals = bool((tree.kind == CHANCE).any())
     self._child = np.full((tree.num_nodes, game.num_actions), -1, np.int32)

@@ -94,23 +94,13 @@ class ScotlandYard(Board, Game):
   def payoff_index(self, states):
     return states.__array_namespace__().zeros(len(states), int)
 
-  def situation(self, history):
-    at = self.read(self.state_after(history)[None])
-    detectives = ", ".join(str(x + 1) for x in at.stations[0])
-    maybe = ", ".join(str(x + 1) for x in np.flatnonzero(at.maybe[0]))
-    return f"detectives at {detectives}; Mr. X at one of {maybe}"
-
-  def explain(self):
-    return (
-      f"Mr. X starts at {self.map.mister_x} and moves along an edge {self.rounds} times, unseen; "
-      "then every detective moves. Mr. X loses if a detective steps on its station or it cannot "
-      "move, and otherwise wins."
-    )
-
   def infostate_name(self, player, infostate):
     if player == 1:
       return "-"
     return "-".join(str(station + 1) for station in self._paths[infostate])
+
+  def hidden_move_name(self, player, action, infostate):
+    return self.infostate_name(player, infostate)
 
 
 def _paths(city: Map, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

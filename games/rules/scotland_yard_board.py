@@ -1,5 +1,6 @@
 """What everybody sees of Scotland Yard: stations, cards, turns, and where Mr. X may be."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ from games.arrays import lookup
 from games.game import CHANCE, TERMINAL
 from games.registry import unknown_name
 from games.rules.scotland_yard_maps import MAPS, Map
+from games.words import Words
 
 MOVING, LOOKING, CAUGHT, ESCAPED = range(4)  # what happens in a public state
 
@@ -23,8 +25,10 @@ class PublicState(NamedTuple):
   maybe: Any  # [n, stations] 1 where Mr. X may be, else 0
 
 
-class Board:
+class Board(Words):
   """The public rules of Scotland Yard, on numpy's and on JAX's arrays; see `ScotlandYard`.
+
+  Its words are those of Mr. X's stations as infostates.
 
   Args:
     map_name, rounds, reveals: as of `ScotlandYard`.
@@ -187,6 +191,41 @@ class Board:
     if action < self.stay:
       return f"{self._by(action - self.hide)}hidden"
     return ("no move", "caught", "not there")[action - self.stay]
+
+  def situation(self, history: Sequence[int]) -> str:
+    states = self.initial_state()[None]
+    for action in history:
+      states = self.next_states(states, np.array([action]))
+    at = self.read(states)
+    turn, maybe = int(at.turn[0]), np.flatnonzero(at.maybe[0])
+    now = min(int(at.moved[0]) + (turn == 0), self.rounds)
+    mover = f"detective {turn}" if turn else "Mr. X"
+    shows = ", showing its station then" if turn == 0 and now in self.reveals else ""
+    found = "one of " * (len(maybe) > 1) + ", ".join(str(x + 1) for x in maybe)
+    lines = [f"Mr. X at {found}"]
+    lines += [f"detective {i + 1} at {x + 1}" for i, x in enumerate(at.stations[0])]
+    lines = [f"{line}: {self._cards(row)} left" for line, row in zip(lines, at.cards[0])]
+    return "\n  ".join([f"round {now} of {self.rounds}, {mover} to move{shows}", *lines])
+
+  def _cards(self, row: np.ndarray) -> str:
+    return ", ".join(f"{x} {kind}" for x, kind in zip(row, self.map.kinds))
+
+  def explain(self) -> str:
+    shown = ", ".join(str(x) for x in sorted(set(self.reveals)))
+    unseen = f"unseen but after move {shown}" if shown else "unseen"
+    return (
+      f"Mr. X starts at {self.map.mister_x} and moves along an edge {self.rounds} times, {unseen}; "
+      "then every detective moves, all of them by one player. A move uses up a card of its kind. "
+      "Mr. X loses if a detective steps on its station or it cannot move, and otherwise wins."
+    )
+
+  def infostate_name(self, player: int, infostate: int) -> str:
+    return f"station {infostate + 1}" if player == 0 else "nothing hidden"
+
+  def hidden_move_name(self, player: int, action: int, infostate: int) -> str:
+    if self.hide <= action < self.stay:
+      action = infostate * self._num_kinds + action - self.hide
+    return self.action_name(action)
 
   def _by(self, kind: int) -> str:
     return f"{self.map.kinds[kind]} " if self._num_kinds > 1 else ""

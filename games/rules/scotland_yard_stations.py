@@ -30,7 +30,7 @@ class ScotlandYardStations:
   def __init__(
     self, map_name: str | Map = "glasses", rounds: int = 5, reveals: tuple[int, ...] = ()
   ):
-    self.board = board = Board(map_name, rounds, reveals)
+    self.board = self.words = board = Board(map_name, rounds, reveals)
     self.num_infostates, self.num_actions = board.map.num_stations, board.num_actions
     self._end, self._kind = _connections(board)
     self.num_hidden = max(2, self._end.shape[1])

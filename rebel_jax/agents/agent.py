@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from games import Game
+from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher
 from rebel_jax.agents.playing import Agent, search_for
 from rebel_jax.agents.resolving_agent import ResolvingAgent, ResolvingSearcher
 from rebel_jax.agents.search import Search, searches
@@ -150,14 +151,14 @@ class Searcher:
     ]
 
 
-AnySearcher = Searcher | StreetSearcher | ResolvingSearcher
-AnyAgent = Agent | ResolvingAgent
+AnySearcher = Searcher | StreetSearcher | ResolvingSearcher | ChainSearcher
+AnyAgent = Agent | ResolvingAgent | ChainAgent
 
 
 def prepare(agents: Sequence[AnyAgent]) -> None:
   """Searches for all agents that must, which have to share a searcher, in few calls."""
   waiting: list[Any] = [agent for agent in agents if agent.pending]
-  if waiting and isinstance(waiting[0], ResolvingAgent):
+  if waiting and isinstance(waiting[0], ResolvingAgent | ChainAgent):
     waiting[0].searcher.search_for(waiting)
   elif waiting:
     search_for(waiting)
@@ -169,10 +170,12 @@ def make_searcher(policy: Policy, *, seed: int = 0, **settings: Any) -> AnySearc
   Args:
     policy: the network.
     seed: of the stopping iterations; agents have seeds of their own where searches grow trees.
-    settings: those of `Searcher`, or of `ResolvingSearcher` where searches grow trees.
+    settings: those of `Searcher`, or of `ResolvingSearcher` where searches grow trees, and of
+      `ChainSearcher` where they make them.
   """
   if policy.config.grows:
-    return ResolvingSearcher(policy, **settings)
+    make = ChainSearcher if policy.config.on_device else ResolvingSearcher
+    return make(policy, **settings)
   if made_on_device(policy.config, policy.config.make_game()):
     return StreetSearcher(policy, seed=seed, **settings)
   return Searcher(policy, seed=seed, **settings)

@@ -5,7 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from games import TERMINAL, Game
+from games.on_device.one_play import OnePlay
+from games.origin import origin_of
 from games.poker.holdem import Holdem
+
+TableRules = Game | OnePlay  # what may be played at a table
 
 
 class Move(NamedTuple):
@@ -28,19 +32,16 @@ class Dealer:
     infostates: what each player holds.
   """
 
-  def __init__(self, game: Game):
+  def __init__(self, game: TableRules):
     self.game = game
-    self._pairs = game.pairs()
     self.history: list[int] = []
     self.state = game.initial_state()
     self.infostates = [0, 0]
 
   def deal(self, rng: np.random.Generator) -> None:
     """Starts a new game; infostates are drawn from the prior, and chance moves if it is first."""
-    prior = np.asarray(self.game.prior(), float)
     self.state, self.history = self.game.initial_state(), []
-    table = int(self.game.pair_index(self.state[None])[0])
-    self.infostates = list(self._pairs.deal(prior, table, rng))
+    self.infostates = self.game.deal(rng)
 
   def widen(self, chips: int) -> Move:
     """Adds a bet of so many chips to a hold'em game here, and returns it as the actor's move.
@@ -63,15 +64,8 @@ class Dealer:
 
   def legal_moves(self) -> list[Move]:
     """Returns the moves of the player whose turn it is."""
-    player, found = self.actor, []
-    for action in self.legal_actions():
-      origin = self._infostate_parents(action)
-      if origin is None:
-        found.append(Move(action, self.infostates[player]))
-        continue
-      after = np.flatnonzero(origin[player] == self.infostates[player])
-      found += [Move(action, int(infostate)) for infostate in after]
-    return found
+    player = self.actor
+    return [Move(*x) for x in self.game.moves(self.state, player, self.infostates[player])]
 
   def legal_actions(self) -> list[int]:
     """Returns the public actions that exist here."""
@@ -113,3 +107,10 @@ class Dealer:
   def _infostate_parents(self, action: int) -> np.ndarray | None:
     origin = self.game.infostate_parents(self.state[None], np.array([action]))
     return None if origin is None else origin[0]
+
+
+def same_rules(one: TableRules, other: TableRules) -> bool:
+  """Says whether two games are the same, as far as can be told without playing them."""
+  if isinstance(one, OnePlay) or isinstance(other, OnePlay):
+    return one == other
+  return bool((origin_of(one) == origin_of(other)).all())

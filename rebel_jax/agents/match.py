@@ -7,17 +7,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from games import CHANCE, Game, PublicTree
-from games.origin import check_tree_of, origin_of
+from games.origin import check_tree_of
 from games.poker.holdem import CALL, Holdem
 from rebel_jax.agents.agent import AnyAgent, prepare
-from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.agents.dealer import Dealer, Move, TableRules, same_rules
 from rebel_jax.agents.moves import child_after, draw_move, moves_at
 from solvers import validation
 from solvers.metrics.expected_values import check_whole
 
 
 class Player(Protocol):
-  """Anyone who can sit at the table; `Agent` and `ResolvingAgent` are."""
+  """Anyone who can sit at the table; every `AnyAgent` is."""
 
   def start(self, player: int, infostate: int) -> None:
     """Begins a game in seat `player`, holding `infostate`."""
@@ -32,7 +32,7 @@ class Player(Protocol):
 class UniformPlayer:
   """Moves at random, each legal move as likely as any other."""
 
-  def __init__(self, game: Game, *, seed: int = 0):
+  def __init__(self, game: TableRules, *, seed: int = 0):
     self._dealer, self._rng = Dealer(game), np.random.default_rng(seed)
     self._player = 0
 
@@ -173,7 +173,7 @@ def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) 
 
 
 def play_match(
-  game: Game,
+  game: TableRules,
   first: Callable[[int], Player],
   second: Callable[[int], Player],
   *,
@@ -238,7 +238,7 @@ class _Table:
 
 
 def play_games(
-  game: Game,
+  game: TableRules,
   first: Callable[[int], Player],
   second: Callable[[int], Player],
   *,
@@ -295,14 +295,16 @@ def _played(table: _Table) -> Played:
   return Played(seat, tuple(dealer.history), held, won, players)
 
 
-def _check_players(game: Game, players: Sequence[Player]) -> None:
+def _check_players(game: TableRules, players: Sequence[Player]) -> None:
   """Checks that players who know rules or a tree know those of `game`, and policies; once each."""
   policies = {(id(x.tree), id(x.policy)): x for x in players if isinstance(x, PolicyPlayer)}
   for known in policies.values():
+    if not isinstance(game, Game):
+      raise ValueError(f"a player's policy is of a tree, and no tree is made of {game!r}")
     check_tree_of(game, known.tree)
     check_whole(known.tree, known.policy, None)
   for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, AnyAgent)):
-    if (origin_of(searcher.game) != origin_of(game)).any():
+    if not same_rules(searcher.game, game):
       raise ValueError(f"the agent plays {searcher.game!r}, and the match is of {game!r}")
 
 

@@ -20,6 +20,7 @@ from solvers.growing.continual.inserted_start import (
   InsertedStart,
   LeftInserted,
   PublicState,
+  decision_key,
   longest_wait,
   next_inserted_start,
 )
@@ -174,8 +175,14 @@ _search_some = jit_for_each(_search, static_argnames="how")
 
 
 def _keys(histories: Histories, jobs: Sequence[tuple[int, int]], seeds: Sequence[int]) -> jax.Array:
-  del histories
-  return jnp.stack([jax.random.fold_in(jax.random.key(seeds[i]), node) for node, i in jobs])
+  taken = np.full((len(jobs), histories.game.max_moves), -1, np.int32)
+  for row, (node, _) in enumerate(jobs):
+    actions = histories.since(node, None)
+    taken[row, : len(actions)] = actions
+  return _decision_keys(jnp.stack([jax.random.key(seeds[i]) for _, i in jobs]), taken)
+
+
+_decision_keys = jax.jit(jax.vmap(decision_key))
 
 
 def _here(histories: Histories, nodes: Sequence[int]) -> PublicState:

@@ -82,6 +82,25 @@ def longest_wait(game: DeviceGame) -> int:
   return getattr(game, "longest_wait", game.max_moves)
 
 
+def decision_key(key: jax.Array, history: jax.Array) -> jax.Array:
+  """Returns the key of the search for one decision of an agent whose own is `key`.
+
+  It is another for every public history, so that an agent of one key has one policy, whether it
+  comes to its decisions in a game or all are searched.
+
+  Args:
+    key: a random key.
+    history: `[D]` all public actions before the decision, then -1.
+  """
+
+  def follow(key: jax.Array, action: jax.Array) -> tuple[jax.Array, None]:
+    # Number 0 is left for the search itself.
+    folded = jax.random.fold_in(key, jnp.maximum(action, 0) + 1)
+    return jnp.where(action >= 0, folded, key), None
+
+  return jax.random.fold_in(lax.scan(follow, key, history)[0], 0)
+
+
 def next_inserted_start(
   game: DeviceGame, left: LeftInserted, since: jax.Array, searcher: jax.Array
 ) -> InsertedStart:

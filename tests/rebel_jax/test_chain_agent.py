@@ -1,0 +1,331 @@
+"""Agents whose searches make their trees: what they play, at the table and in matches."""
+
+import functools
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import games
+import rebel_jax
+from games import registry
+from games.on_device.moves import num_moves
+from games.on_device.one_play import OnePlay
+from rebel_jax import match as match_command
+from rebel_jax import play
+from rebel_jax.agents.agent import make_agent, make_searcher, prepare
+from rebel_jax.agents.chain_agent import ChainAgent, ChainSearch, ChainSearcher
+from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_games, play_match
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.networks.value_policy import NetworkStates
+from rebel_jax.training.growing_setup import make_state_network
+from rebel_jax.training.setup import make_targets
+from rebel_jax.training.targets.target import init_params
+from solvers.growing.continual.history_policies import history_policies
+from solvers.growing.continual.inserted_start import decision_key
+from solvers.metrics.histories import public_histories
+from tests.rebel_jax.test_play import at_the_table
+
+ROOM = 4
+GLASSES = "scotland_yard", (("rounds", 2),)
+
+
+@functools.cache
+def of_type(x64):
+  del x64
+  return games.table_game(games.make("kuhn_poker"))
+
+
+def kuhn():
+  """Returns the rules, of the float type that counts now."""
+  return of_type(jax.config.jax_enable_x64)
+
+
+@pytest.fixture(autouse=True)
+def kuhn_on_device(monkeypatch):
+  """Poker whose trees searches make, of rules that are a table."""
+  monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", kuhn)
+
+
+def untrained(name, params=(), **settings) -> Policy:
+  config = Config().replace(
+    preset="pog_kuhn",
+    game=name,
+    game_params=params,
+    simulations=6,
+    eval_simulations=6,
+    hidden_layers=1,
+    width=16,
+    **settings,
+  )
+  targets = make_targets(config, config.make_rules())
+  return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": name})
+
+
+@functools.cache
+def searcher(name, params=()) -> ChainSearcher:
+  """Returns what tests of a game share."""
+  found = make_searcher(untrained(name, params), num_games=ROOM)
+  assert isinstance(found, ChainSearcher)
+  return found
+
+
+@pytest.fixture
+def without_search(monkeypatch):
+  """Lets agents play uniformly, since searches take long to compile; returns who searched."""
+  calls = []
+
+  def search(shared, agents):
+    calls.append([agent.player for agent in agents])
+    count, wide = num_moves(shared.game.rules), shared.game.num_infostates
+    found = ChainSearch(np.ones((count, wide)) / count, np.full((2, wide), 0.25), shared._nothing)
+    return [found for _ in agents]
+
+  monkeypatch.setattr(ChainSearcher, "_search", search)
+  return calls
+
+
+def all_choices(agent, histories, promises=1.0) -> np.ndarray:
+  """Returns the agent's policy at all decisions, `[N, M, H]`, each come to in a game of its own.
+
+  What its searches promise the other player is taken times `promises`.
+  """
+  game, policy = agent.searcher.game, np.zeros(histories.moves.shape)
+  dealt = np.argmax(game.prior() > 0, axis=1)
+  for node in np.flatnonzero(histories.kind < games.CHANCE).tolist():
+    player = int(histories.kind[node])
+    agent.start(player, int(dealt[player]))
+    for action in histories.since(node, None):
+      agent.observe(action)
+      if agent._left is not None and agent._known == len(agent._history) - 1:
+        agent._left = agent._left._replace(values=agent._left.values * promises)
+    for infostate in np.flatnonzero(histories.possible[node, player]).tolist():
+      agent.infostate = infostate
+      chances = agent.choices()
+      for number, action, held in game.numbered_moves(agent._state, player, infostate):
+        policy[node, number, infostate] = chances[Move(action, held)]
+  return policy
+
+
+@pytest.mark.slow
+def test_an_agent_plays_the_policy_that_is_measured(x64):
+  """At every decision, number for number; controls: another seed, a chain of wrong promises."""
+  policy = untrained("kuhn_poker")
+  shared = make_searcher(policy, num_games=1)
+  histories = public_histories(kuhn())
+  measured = history_policies(
+    histories,
+    search=shared.settings,
+    seeds=(3, 4),
+    network=NetworkStates(make_state_network(policy.config, kuhn())),
+    params=policy.params,
+    batch_size=ROOM,
+  )
+  played = all_choices(shared.agent(seed=3), histories)
+  assert played.dtype == measured.dtype == float
+  np.testing.assert_allclose(played, measured[0], atol=1e-12)
+  assert np.abs(played - measured[1]).max() > 1e-2
+  wrong = all_choices(shared.agent(seed=3), histories, promises=-1.0)
+  first = [n for n in range(len(wrong)) if len(histories.since(n, None)) < 2]
+  np.testing.assert_allclose(wrong[first], measured[0, first], atol=1e-12)
+  assert np.abs(wrong - measured[0]).max() > 1e-2
+
+
+def test_keys_of_decisions_differ():
+  """By history and seed, from those that a search makes of its own; padding changes nothing."""
+  histories = [[], [0], [1], [0, 0], [0, 1], [1, 0]]
+  found = jax.jit(decision_key)
+
+  def one(seed, history):
+    return found(jax.random.key(seed), np.array(history, np.int32))
+
+  keys = [jax.random.key_data(one(s, [*x, -1, -1, -1][:3])) for s in (0, 1) for x in histories]
+  longer = one(0, [0, 1, -1, -1])
+  np.testing.assert_array_equal(jax.random.key_data(longer), keys[4])
+  split = jax.random.key_data(jax.random.split(one(0, [-1, -1, -1]), 8))
+  assert len({tuple(np.asarray(x).tolist()) for x in [*keys, *split]}) == len(keys) + 8
+
+
+def test_one_play_of_a_table_is_one_play_of_its_game():
+  """Leduc poker as rules on the device, move by move; deals are as often what they should be."""
+  game = games.make("leduc_poker")
+  device, rng = OnePlay(games.table_game(game)), np.random.default_rng(0)
+  dealt = np.zeros((2, game.num_infostates, game.num_infostates))
+  for number in range(300):
+    dealers = Dealer(device), Dealer(game)
+    for table, dealer in zip(dealt, dealers):
+      dealer.deal(rng)
+      table[tuple(dealer.infostates)] += 1 / 300
+    if number >= 6:
+      continue
+    dealers[0].infostates = list(dealers[1].infostates)
+    while not dealers[1].is_over():
+      assert dealers[0].actor == dealers[1].actor
+      assert dealers[0].legal_actions() == dealers[1].legal_actions()
+      if dealers[1].actor == games.CHANCE:
+        move = Move(dealers[number % 2].sample_chance(rng), -1)
+      else:
+        assert dealers[0].legal_moves() == dealers[1].legal_moves()
+        moves = dealers[1].legal_moves()
+        move = moves[rng.integers(len(moves))]
+      names = {x.game.describe(x.history, move.action) for x in dealers}
+      assert len(names) == 1
+      for dealer in dealers:
+        dealer.apply(move, rng)
+    assert dealers[0].payoff() == pytest.approx(dealers[1].payoff(), rel=1e-6)
+  assert np.abs(dealt[0] - dealt[1]).max() < 0.09
+  assert not np.diag(dealt[0]).any()  # the same card twice
+  assert dealt[0].max() < 0.09
+  with pytest.raises(ValueError, match="action=99 is not legal"):
+    Dealer(device).apply(Move(99, 0), rng)
+
+
+def test_a_station_is_the_end_of_a_path():
+  """Games of Mr. X by stations, each followed by paths: chance, moves and payoffs are the same."""
+  device, paths = OnePlay(games.make_on_device("scotland_yard")), games.make("scotland_yard")
+  rng, won = np.random.default_rng(1), []
+  for _ in range(6):
+    dealer, other = Dealer(device), Dealer(paths)
+    for one in (dealer, other):
+      one.deal(rng)
+    while not dealer.is_over():
+      if dealer.actor == games.CHANCE:
+        outcome = dealer.sample_chance(rng)
+        assert other.sample_chance(rng) == outcome  # it tells where Mr. X is
+        move = match = Move(outcome, -1)
+      else:
+        moves = dealer.legal_moves()
+        move = moves[rng.integers(len(moves))]
+        moved = dealer.state[0] + 1
+
+        def ends(held, moved=moved):
+          return int(paths._paths[held, moved])
+
+        by_mister_x = dealer.actor == 0
+        options = other.legal_moves()
+        reached = {(x.action, ends(x.infostate) if by_mister_x else 0): x for x in options}
+        assert set(reached) == set(moves)
+        match = reached[move]
+      dealer.apply(move, rng)
+      other.apply(match, rng)
+    won.append(dealer.payoff())
+    assert won[-1] == other.payoff()
+  assert set(won) == {-1.0, 1.0}
+
+
+def test_a_person_looks_for_mister_x(without_search, monkeypatch):
+  monkeypatch.setattr(checkpoint, "load", lambda name: untrained(*GLASSES))
+  tries = ["what", "help", *[f"to-{station}" for station in range(1, 12)] * 20]
+  text, code = at_the_table("RUN", "--seed", 2, "--games", 1, "--seat", 1, answers=tries)
+  assert code == 0
+  assert "You hold nothing hidden." in text
+  assert "Mr. X loses if a detective steps on its station" in text
+  assert "round 1 of 2, detective 1 to move\n  Mr. X at one of 4, 5, 7, 8: 4 taxi left" in text
+  assert re.search(r"Your move \[to-2 to-3, help, quit\]", text)
+  # Its moves are announced as what the detectives see, and told afterwards.
+  assert text.count("The agent: hidden") == 2
+  assert not re.search(r"The agent: to \d", text)
+  assert re.search(r"The agent held station \d+\.", text)
+  table_talk = text[: text.index("The agent held")]
+  assert "station 4" not in table_talk
+  assert re.search(r"You (win|lose) \([-+]1\)", text)
+
+
+def test_a_person_hides(without_search, monkeypatch):
+  monkeypatch.setattr(checkpoint, "load", lambda name: untrained(*GLASSES))
+  tries = [f"to-{station}" for station in range(1, 12)] * 20
+  waiting = ["to-8", *tries, "why"]
+  text, code = at_the_table("RUN", "--seed", 2, "--games", 1, "--seat", 0, answers=waiting)
+  assert code == 0
+  assert "You hold station 6." in text
+  assert "You hold station 8 now." in text
+  assert "[to-4 to-5 to-7 to-8, help, quit]" in text
+  assert re.search(r"The agent: to \d+", text)
+  assert "The agent held nothing hidden." in text
+
+
+def test_what_the_agent_thought(without_search):
+  said = []
+  agent = searcher(*GLASSES).agent(seed=0)
+  table = play.Table(agent, lambda prompt: "to-2", said.append, np.random.default_rng(0))
+  agent.start(0, 5)
+  table.dealer.deal(table.rng)
+  table.note()
+  table.why()
+  assert "it expects +0.25; its policy: to-4 25%, to-5 25%, to-7 25%, to-8 25%" in said[-1]
+
+
+def test_matches(without_search, monkeypatch, capsys):
+  """Against uniform play and itself, hands at once in few calls; the same deals score the same."""
+  shared = searcher(*GLASSES)
+  names = {"a": untrained(*GLASSES), "b": untrained("scotland_yard", (("rounds", 3),))}
+  monkeypatch.setattr(checkpoint, "load", names.__getitem__)
+  result = match_command.measure(match_command.Options("a", "uniform", hands=8))
+  assert (result["unit"], result["aivat"]) == ("a game", None)
+  assert result["game"] == "games.make_on_device('scotland_yard')"
+  assert all(len(set(players)) == 1 for players in without_search)
+  without_search.clear()
+  match_command.measure(match_command.Options("a", "a", hands=4))
+  assert max(len(players) for players in without_search) > 1
+  with pytest.raises(ConfigError, match="both must play the same game"):
+    match_command.measure(match_command.Options("a", "b", hands=4))
+  tree = games.build_public_tree(games.make("kuhn_poker"))
+  with pytest.raises(ValueError, match="policy is of a tree"):
+    play_match(
+      shared.game,
+      lambda seed: shared.agent(seed=seed),
+      lambda seed: PolicyPlayer(tree, np.ones((tree.num_nodes, 3)), seed=seed),
+      num_games=4,
+    )
+  payoffs = [
+    [
+      x.payoff
+      for x in play_games(
+        shared.game,
+        lambda seed: shared.agent(seed=seed),
+        lambda seed: UniformPlayer(shared.game, seed=seed),
+        num_games=8,
+        seed=seed,
+      )
+    ]
+    for seed in (1, 1, 2)
+  ]
+  assert payoffs[0] == payoffs[1] != payoffs[2]
+  assert set(payoffs[0]) <= {-1.0, 1.0}
+
+
+def test_agents_side_by_side(without_search):
+  agents = [searcher("kuhn_poker").agent(seed=i) for i in range(7)]
+  for i, agent in enumerate(agents):
+    agent.start(0 if i < 6 else 1, i % 3)
+  assert [agent.pending for agent in agents] == [True] * 6 + [False]
+  prepare(agents)
+  assert [len(players) for players in without_search] == [4, 2]
+  assert not any(agent.pending for agent in agents)
+
+
+def test_mistakes_are_named(without_search):
+  agent = make_agent(untrained("kuhn_poker"))
+  assert isinstance(agent, ChainAgent)
+  with pytest.raises(ValueError, match=r"player=2"):
+    agent.start(2, 0)
+  with pytest.raises(ValueError, match=r"infostate=7"):
+    agent.start(0, 7)
+  agent.start(1, 0)
+  for ask in (agent.act, agent.choices, lambda: agent.value):
+    with pytest.raises(ValueError, match=r"player=1 is not to move here, player 0 is"):
+      ask()
+  with pytest.raises(ValueError, match=r"action=4 is not legal here; legal: \[0, 1\]"):
+    agent.observe(4)
+  with pytest.raises(ValueError, match=r"num_games=0"):
+    ChainSearcher(untrained("kuhn_poker"), num_games=0)
+  with pytest.raises(ConfigError, match=r"simulations=7 must be a multiple"):
+    ChainSearcher(untrained("kuhn_poker"), simulations=7, per_update=2)
+  with pytest.raises(ConfigError, match="has one infostate a player"):
+    make_searcher(rebel_jax.load_pretrained("pog_tic_tac_toe"))
+  with pytest.raises(ConfigError, match="take make_searcher"):
+    ChainSearcher(rebel_jax.load_pretrained("pog_leduc"))
