@@ -14,6 +14,7 @@ import games
 from games.testing import check_game
 from tests.random_game import RandomGame
 
+LONG = ("small_holdem_4_rounds", "turn_endgame_holdem")
 SMALL = {
   "kuhn": lambda: games.make("kuhn_poker"),
   "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
@@ -44,10 +45,7 @@ LARGE = {"flop_holdem", "no_limit_holdem"}
 # Four rounds take as long as all others together, and are built in test_template.py too.
 @pytest.mark.parametrize(
   "name",
-  [
-    pytest.param(name, marks=[pytest.mark.slow] if name == "small_holdem_4_rounds" else [])
-    for name in SMALL
-  ],
+  [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SMALL],
 )
 def test_small_games_pass(name):
   check_game(SMALL[name]())

@@ -62,7 +62,9 @@ def test_every_registered_game_is_checked_here():
   assert {make().name for make in PLAYED.values()} >= set(games.registered_games()) - large
 
 
-@pytest.mark.parametrize("name", ["leduc_poker", "two rounds to come"])
+@pytest.mark.parametrize(
+  "name", ["leduc_poker", pytest.param("two rounds to come", marks=pytest.mark.slow)]
+)
 def test_rules_in_float64(name, x64):
   check_rules(PLAYED[name](), num_playouts=16)
 

@@ -91,7 +91,9 @@ def test_leduc_scores_as_in_openspiel():
   assert_scores_agree(game, tree)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize(
+  "block", [0, *(pytest.param(x, marks=pytest.mark.slow) for x in range(1, 4))]
+)
 def test_random_games_score_as_in_openspiel(block):
   settings = (
     dict(depth=5),

@@ -134,6 +134,7 @@ def test_a_flop_is_solved_as_on_the_tree(flop):
   np.testing.assert_allclose(ours[game.prior() > 0], theirs[game.prior() > 0], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_first_policy_that_is_not_counted_would_be_found(flop, monkeypatch):
   game, gap, _, _ = flop
   monkeypatch.setattr(ByBoards, "_count_first", lambda self, problem, state: state)
