@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.game import Words
 from games.on_device.game import DeviceGame, check_device_game
 from games.on_device.moves import moves_of
-from games.words import Words
 
 
 class OnePlay(Words):

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games.arrays import lookup
-from games.game import CHANCE, TERMINAL
+from games.game import CHANCE, TERMINAL, Words
 from games.registry import unknown_name
 from games.rules.scotland_yard_maps import MAPS, Map
-from games.words import Words
 
 MOVING, LOOKING, CAUGHT, ESCAPED = range(4)  # what happens in a public state
 
