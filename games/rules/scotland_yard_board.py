@@ -191,11 +191,20 @@ class Board(Words):
       return f"{self._by(action - self.hide)}hidden"
     return ("no move", "caught", "not there")[action - self.stay]
 
-  def situation(self, history: Sequence[int]) -> str:
+  def _after(self, history: Sequence[int]) -> PublicState:
+    """Returns the columns of the one public state after `history`."""
     states = self.initial_state()[None]
     for action in history:
       states = self.next_states(states, np.array([action]))
-    at = self.read(states)
+    return self.read(states)
+
+  def describe(self, history: Sequence[int], action: int) -> str:
+    turn = int(self._after(history).turn[0])
+    mover = f" (detective {turn})" if turn and action < self.caught else ""
+    return self.action_name(action) + mover
+
+  def situation(self, history: Sequence[int]) -> str:
+    at = self._after(history)
     turn, maybe = int(at.turn[0]), np.flatnonzero(at.maybe[0])
     now = min(int(at.moved[0]) + (turn == 0), self.rounds)
     mover = f"detective {turn}" if turn else "Mr. X"

@@ -244,7 +244,7 @@ def test_a_person_hides(without_search, monkeypatch):
   assert "You hold station 6." in text
   assert "You hold station 8 now." in text
   assert "[to-4 to-5 to-7 to-8, help, quit]" in text
-  assert re.search(r"The agent: to \d+", text)
+  assert re.search(r"The agent: to \d+ \(detective 1\)", text)
   assert "The agent held nothing hidden." in text
 
 
