@@ -32,6 +32,7 @@ class ScotlandYardStations:
   ):
     self.board = self.words = board = Board(map_name, rounds, reveals)
     self.num_infostates, self.num_actions = board.map.num_stations, board.num_actions
+    self.num_held = (self.num_infostates, 1)
     self._end, self._kind = _connections(board)
     self.num_hidden = max(2, self._end.shape[1])
     shown = (board.edge_table.any(axis=1)).sum() if reveals else len(board.map.kinds)

@@ -105,7 +105,9 @@ def random_policy(histories, rng):
   return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
+@pytest.mark.parametrize(
+  "name", ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)]
+)
 def test_best_responses_are_those_in_the_tree(name, x64):
   """Control: the same answers to another policy."""
   tree, _, table = setting(name)

@@ -1,8 +1,10 @@
 """Hidden moves in trees by insertion: stations against paths, and against independent programs."""
 
 import dataclasses
+import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,6 +13,9 @@ import solvers
 from games.rules.scotland_yard_board import Board
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
 from solvers import GTCFR, loop
+from solvers.growing.insertion.hidden import HiddenProblem
+from solvers.growing.insertion.search import grow_inserted
+from solvers.growing.resolving import Promises
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
@@ -243,3 +248,37 @@ def test_london_is_searched():
   assert int(found.tree.count) > 20
   np.testing.assert_allclose(found.policy_at()[:, start].sum(), 1, atol=1e-5)
   assert float(found.visits[0].sum()) == float(found.visits[0][:, start].sum()) == 10
+
+
+@pytest.mark.slow
+def test_reach_that_nobody_asks_for_is_left_out(x64, monkeypatch):
+  """A search within a game, digit by digit; controls: it stops too early, a player holds too few.
+
+  An update's reach stops where simulations start, and detectives have one infostate in sweeps.
+  """
+  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=5)
+  path, state = [], jnp.asarray(game.initial_state())
+  while not path or int(game.actor(state)) != 0:
+    path.append(int(jnp.flatnonzero(game.legal_actions(state))[-1]))
+    state = game.next_state(state, path[-1])
+  over_blocks = HiddenProblem._over_blocks
+
+  def found(shift=None, held=None):
+    def stop(self, *arguments, until=None, **options):
+      until = None if until is None or shift is None else until + shift
+      return over_blocks(self, *arguments, until=until, **options)
+
+    monkeypatch.setattr(HiddenProblem, "_over_blocks", stop)
+    game.num_held = held or (11, 1)
+    given = (None, *map(jnp.asarray, (game.initial_state(), game.prior() > 0, path, game.prior())))
+    promises = Promises.to_opponent(0, np.zeros(11), game.prior()[1])
+    grow = functools.partial(
+      grow_inserted.__wrapped__, game, search=GTCFR(simulations=20), network=None, capacity=109
+    )
+    grown = harness.fast_to_compile(grow)(KEY, given, promises, 20)
+    return np.concatenate([np.ravel(x) for x in (grown.average_policy, grown.values, grown.visits)])
+
+  whole = found(held=(11, 11))
+  np.testing.assert_array_equal(found(shift=0), whole)
+  assert np.abs(found(shift=-1) - whole).max() > 1e-3
+  assert np.abs(found(held=(5, 1)) - whole).max() > 1e-3

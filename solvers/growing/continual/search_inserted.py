@@ -83,10 +83,26 @@ class HowInserted(NamedTuple):
 
 def most_room(game: DeviceGame, search: GTCFR) -> int:
   """Returns the capacity with which a search loses nothing, whatever the way to its decision."""
-  width = game.num_children
-  if search.children is not None and not game.deals:
-    width = min(width, search.children)
-  return 1 + game.num_children * (longest_wait(game) + 1) + search.simulations * width
+  return _room(game, search.simulations * _width(game, search))
+
+
+def likely_room(game: DeviceGame, search: GTCFR) -> int:
+  """Returns a capacity in which few searches lose anything.
+
+  It has room for the longest way to a decision, and for half of what simulations add at most: few
+  states have as many children as any may have, and some simulations end where the game does.
+  """
+  return _room(game, -(-search.simulations * _width(game, search) // 2))
+
+
+def _room(game: DeviceGame, added: int) -> int:
+  return 1 + game.num_children * (longest_wait(game) + 1) + added
+
+
+def _width(game: DeviceGame, search: GTCFR) -> int:
+  if search.children is None or game.deals:
+    return game.num_children
+  return min(search.children, game.num_children)
 
 
 def search_each_inserted(

@@ -50,13 +50,21 @@ class HiddenProblem(InsertedProblem):
   likely each of them was. Infostates of an inner node of whose moves none is in the tree are worth
   what the network says, and lead nowhere.
 
+  A player who never holds more than a few of the infostates, the first ones, has no more of them
+  in its sweeps: `K` of the `H`.
+
   Attributes:
     after: `[C, M, H]` row times `H` plus infostate to which a move leads, `C * H` for none.
+    going: for each player `[C, M, K]` the same with `K` for `H`.
     order: `[C]` places by depth, free ones last.
+    until: None, or the depth `[]` below which nobody asks for a reach from other than one at the
+      root, which is what remains of a search's last update once its tree has grown.
   """
 
   after: jax.Array
+  going: tuple[jax.Array, jax.Array]
   order: jax.Array
+  until: jax.Array | None = None
 
   @property
   def num_levels(self) -> int:
@@ -79,23 +87,27 @@ class HiddenProblem(InsertedProblem):
     return super().node_reach((own[0][:2], own[1][:2]))
 
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
-    tree = self._inserted
+    tree, after = self._inserted, self.going[player]
     taken = policy[2].reshape(self.after.shape)
-    size, width = self.num_infostates, tree.capacity * self.num_infostates
+    size = after.shape[2]
+    width = tree.capacity * size
     possible = tree.possible[0, player].astype(taken.dtype)
     start = self.beliefs[player] + _LEAST * possible
-    start = start if root is None else start * root
+    start = (start if root is None else start * root)[:size]
+    few = taken[:, :, :size]
 
     def lower(block: _Block, reach):
       rows = reach.reshape(-1, size)
       own = jnp.where(block.seen[:, None], rows[block.above], rows[block.nodes])
       reach = rows.at[block.nodes].set(own, mode="drop").reshape(-1)
-      going = own[:, None] * taken[block.nodes]
-      to = jnp.where(block.moves[:, None, None], self.after[block.nodes], width)
+      going = own[:, None] * few[block.nodes]
+      to = jnp.where(block.moves[:, None, None], after[block.nodes], width)
       return reach.at[to].add(going, mode="drop")
 
     reach = jnp.zeros(width, taken.dtype).at[:size].set(start)
-    reach = self._over_blocks(player, lower, reach).reshape(-1, size)
+    until = None if root is None else self.until
+    reach = self._over_blocks(player, lower, reach, until=until).reshape(-1, size)
+    reach = self._widened(reach)
     return *self.split(reach), (reach[:, None] * taken).reshape(policy[2].shape)
 
   def values_up(
@@ -106,37 +118,40 @@ class HiddenProblem(InsertedProblem):
     player: int,
   ) -> Sweep:
     assert leaf_values is not None
-    tree, size = self._inserted, self.num_infostates
+    tree, after = self._inserted, self.going[player]
+    size = after.shape[2]
     (ends,) = self.pairs.terminal_values(self.tree, opponent_reach[:2], player)
     assert ends is not None
-    possible = tree.possible[:, player].astype(leaf_values.dtype)
-    there = self._there
-    chosen = there.any(axis=1)
-    taken = None if policy is None else policy[2].reshape(self.after.shape)
+    possible = tree.possible[:, player, :size].astype(leaf_values.dtype)
+    nowhere = tree.capacity * size
+    taken = None if policy is None else policy[2].reshape(self.after.shape)[:, :, :size]
 
     def below(nodes, values):
-      found = values.reshape(-1)[jnp.minimum(self.after[nodes], tree.capacity * size - 1)]
-      return jnp.where(there[nodes], found, 0.0)
+      to = after[nodes]
+      there = to < nowhere
+      return jnp.where(there, values.reshape(-1)[jnp.minimum(to, nowhere - 1)], 0.0), there
 
     def rise(block: _Block, values):
-      moves = below(block.nodes, values)
+      moves, there = below(block.nodes, values)
       if taken is None:
-        best = jnp.where(there[block.nodes], moves, -jnp.inf).max(axis=1)
+        best = jnp.where(there, moves, -jnp.inf).max(axis=1)
       else:
         best = (taken[block.nodes] * moves).sum(axis=1)
-      inner = block.moves[:, None] & chosen[block.nodes]
+      inner = block.moves[:, None] & there.any(axis=1)
       found = jnp.where(inner, best, values[block.nodes]) * possible[block.nodes]
       values = values.at[block.nodes].set(found, mode="drop")
       above = jnp.where(block.seen, block.above, tree.capacity)
       return values.at[above].add(found, mode="drop")
 
     asked = (tree.kind <= CHANCE) & (~self.interior | (tree.kind == player))
-    values = jnp.where(asked[:, None], leaf_values, 0.0)
-    values = jnp.where((tree.kind == TERMINAL)[:, None], ends, values)
+    values = jnp.where(asked[:, None], leaf_values[:, :size], 0.0)
+    values = jnp.where((tree.kind == TERMINAL)[:, None], ends[:, :size], values)
     values = self._over_blocks(player, rise, values, up=True)
-    moves = below(jnp.arange(tree.capacity), values)
-    parents = jnp.broadcast_to(values[:, None], moves.shape).reshape(-1, size)
-    nodes = (*self.split(values), moves.reshape(-1, size))
+    moves, _ = below(jnp.arange(tree.capacity), values)
+    moves = self._widened(moves.reshape(-1, size))
+    values = self._widened(values)
+    parents = jnp.repeat(values, self.after.shape[1], axis=0)
+    nodes = (*self.split(values), moves)
     return Sweep(nodes, values[0], (None, None, parents))
 
   def uniform_policy(self) -> Levels:
@@ -164,6 +179,10 @@ class HiddenProblem(InsertedProblem):
     rows = rows.reshape(self.after.shape)
     return rows.max(axis=1) if maximum else rows.sum(axis=1)
 
+  def _widened(self, rows: jax.Array) -> jax.Array:
+    """Returns rows `[n, K]` in all infostates, zero in those that nobody holds: `[n, H]`."""
+    return jnp.pad(rows, ((0, 0), (0, self.num_infostates - rows.shape[1])))
+
   @property
   def _there(self) -> jax.Array:
     """Which moves are in the tree: `[C, M, H]`."""
@@ -176,9 +195,11 @@ class HiddenProblem(InsertedProblem):
     rows: jax.Array,
     *,
     up: bool = False,
+    until: jax.Array | None = None,
   ) -> jax.Array:
-    """Takes nodes of one depth together, from the top down or from the bottom `up`."""
+    """Takes nodes of one depth together, from the top down, at most `until`, or `up`."""
     tree = self._inserted
+    number = tree.count if until is None else (tree.present & (tree.depth <= until)).sum()
     width = _FEW if tree.capacity <= _LITTLE else _BLOCK
 
     def step(carry):
@@ -195,7 +216,7 @@ class HiddenProblem(InsertedProblem):
       return first - number if up else first + number, take(block, rows)
 
     def goes_on(carry):
-      return (carry[0] >= 0) & (carry[0] < tree.count)
+      return (carry[0] >= 0) & (carry[0] < number)
 
     return lax.while_loop(
       goes_on, step, (tree.count - 1 if up else jnp.zeros_like(tree.count), rows)
@@ -218,4 +239,9 @@ def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:
   pairs: Any = problem.pairs
   pairs = dataclasses.replace(pairs, nature=tuple((x[:1], x[1:]) for x in nature))
   given |= {"exists": (*problem.exists, moves), "pairs": pairs, "mover": (None,) * 3}
-  return HiddenProblem(**given, after=after, order=order)
+  going = []
+  for held in getattr(pairs.game, "num_held", (size, size)):
+    few = node[:, :, :held]
+    to = few * held + tree.leads_to[:, :, :held]
+    going.append(jnp.where(few >= 0, to, tree.capacity * held))
+  return HiddenProblem(**given, after=after, going=(going[0], going[1]), order=order)

@@ -216,6 +216,9 @@ def grow_inserted(
   def updated(tree, state, asked, numbers):
     """Updates both players, and takes the priors of the states that were asked last."""
     problem = problem_of(tree)
+    if tree.hides and search.simulations and search.updates_per_round == 1:
+      # Simulations ask for reach where they start, and what comes after them computes it anew.
+      problem = dataclasses.replace(problem, until=tree.depth[current])
 
     def update(j, carry):
       state, prior, asked = carry
