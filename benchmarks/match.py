@@ -18,8 +18,8 @@ import solvers
 from benchmarks.timing import look_up, say
 from rebel_jax import flags
 from rebel_jax.agents.agent import AnySearcher, make_searcher
+from rebel_jax.agents.growing.resolving_agent import ResolvingSearcher
 from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
-from rebel_jax.agents.resolving_agent import ResolvingSearcher
 from rebel_jax.devices import compile_cache
 
 

@@ -20,8 +20,8 @@ from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import AnySearcher, Searcher, make_searcher
-from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.dealer import TableRules, same_rules
+from rebel_jax.agents.growing.chain_agent import ChainSearcher
 from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint

@@ -16,10 +16,9 @@ from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
-from rebel_jax.agents.chain_agent import ChainAgent
 from rebel_jax.agents.dealer import Dealer, Move, TableRules
+from rebel_jax.agents.growing.own_chain import OwnChain
 from rebel_jax.agents.nested import NestedAgent
-from rebel_jax.agents.resolving_agent import ResolvingAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
@@ -192,7 +191,7 @@ class Table:
       likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > 0.005]
       hands = (f"{self.game.infostate_name(person, h)} {belief[h]:.0%}" for h in likely)
       thinks = f"you hold {self.in_suits(', '.join(hands))}; "
-    elif isinstance(agent, ResolvingAgent | ChainAgent):
+    elif isinstance(agent, OwnChain):
       thinks = f"it expects {agent.value:+.2f}; "
     moves = sorted(agent.choices().items(), key=lambda item: -item[1])
     wants = ", ".join(

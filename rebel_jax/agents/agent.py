@@ -7,9 +7,10 @@ import jax
 import numpy as np
 
 from games import Game
-from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher
+from rebel_jax.agents.growing.chain_agent import ChainSearcher
+from rebel_jax.agents.growing.own_chain import OwnChain
+from rebel_jax.agents.growing.resolving_agent import ResolvingSearcher
 from rebel_jax.agents.playing import Agent, search_for
-from rebel_jax.agents.resolving_agent import ResolvingAgent, ResolvingSearcher
 from rebel_jax.agents.search import Search, searches
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -152,13 +153,13 @@ class Searcher:
 
 
 AnySearcher = Searcher | StreetSearcher | ResolvingSearcher | ChainSearcher
-AnyAgent = Agent | ResolvingAgent | ChainAgent
+AnyAgent = Agent | OwnChain
 
 
 def prepare(agents: Sequence[AnyAgent]) -> None:
   """Searches for all agents that must, which have to share a searcher, in few calls."""
   waiting: list[Any] = [agent for agent in agents if agent.pending]
-  if waiting and isinstance(waiting[0], ResolvingAgent | ChainAgent):
+  if waiting and isinstance(waiting[0], OwnChain):
     waiting[0].searcher.search_for(waiting)
   elif waiting:
     search_for(waiting)

@@ -30,7 +30,7 @@ from solvers.growing.continual.search_inserted import (
   FoundInserted,
   HowInserted,
   InsertedSearch,
-  likely_room,
+  most_room,
   search_each_inserted,
 )
 from solvers.growing.resolving import Promises
@@ -74,7 +74,7 @@ class ChainPlay(GrowingPlay):
 
   @property
   def _how(self) -> HowInserted:
-    room = likely_room(self.game, self.search)
+    room = most_room(self.game, self.search)
     return HowInserted(self.game, self.search.of_any_length(), room, self.network)
 
   def init(self, table: Beginning, key: jax.Array) -> ChainLanes:

@@ -67,7 +67,10 @@ def with_decay_steps(optimizer_state: Any, steps: int) -> Any:
 
 
 def _cosine_decay(steps: int) -> optax.GradientTransformation:
-  """Scales updates by what a cosine decay leaves of the learning rate."""
+  """Scales updates by what a cosine decay leaves of the learning rate.
+
+  Optax's schedule takes a number of steps that is known when it is compiled.
+  """
 
   def init(params: Any) -> Decay:
     del params

@@ -15,8 +15,9 @@ from games.on_device.one_play import OnePlay
 from rebel_jax import match as match_command
 from rebel_jax import play
 from rebel_jax.agents.agent import make_agent, make_searcher, prepare
-from rebel_jax.agents.chain_agent import ChainAgent, ChainSearch, ChainSearcher
 from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.agents.growing.chain_agent import ChainAgent, ChainSearcher
+from rebel_jax.agents.growing.own_chain import OwnSearch
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_games, play_match
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -82,7 +83,7 @@ def without_search(monkeypatch):
   def search(shared, agents):
     calls.append([agent.player for agent in agents])
     count, wide = num_moves(shared.game.rules), shared.game.num_infostates
-    found = ChainSearch(np.ones((count, wide)) / count, np.full((2, wide), 0.25), shared._nothing)
+    found = OwnSearch(np.ones((count, wide)) / count, np.full((2, wide), 0.25), shared._nothing)
     return [found for _ in agents]
 
   monkeypatch.setattr(ChainSearcher, "_search", search)

@@ -87,7 +87,6 @@ def searched_for_nothing(about, keys, active, *, how, rounds, params):
     root_mass=jnp.ones_like(beliefs),
     left=left._replace(current=zeros, here=about.here),
     asked=AskedState(about.here, beliefs, zeros + 1),
-    lost=zeros,
   )
 
 

@@ -14,8 +14,8 @@ import solvers
 from benchmarks import match
 from rebel_jax import flags, play
 from rebel_jax.agents.agent import Agent, Searcher, make_agent, make_searcher, prepare
+from rebel_jax.agents.growing.resolving_agent import ResolvingAgent, ResolvingSearcher
 from rebel_jax.agents.match import PolicyPlayer, play_match
-from rebel_jax.agents.resolving_agent import ResolvingAgent, ResolvingSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
@@ -130,7 +130,7 @@ def test_a_game_begins_without_what_the_last_one_left():
   agent.start(0, 2)
   assert agent.choices() == first
   # Without its first search, its second is another.
-  agent._left, agent._node, agent._search = agent._nothing, agent._node, None
+  agent._left, agent._search = agent.searcher.nothing, None
   for action in (0, 1):
     agent.observe(action)
   agent._left, agent._search = agent._nothing, None

@@ -15,7 +15,7 @@ from solvers.growing.continual.inserted_start import (
   longest_wait,
 )
 from solvers.growing.continual.search_each import in_blocks
-from solvers.growing.insertion.search import grow_inserted
+from solvers.growing.insertion.search import grow_inserted, most_nodes
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateFunction
 
@@ -54,7 +54,6 @@ class FoundInserted(NamedTuple):
     root_values, root_mass: `[M, P, H]`, see `GrownByInsertion`.
     left: `[M, ...]` for the next search.
     asked: `[M, ...]` one of its questions.
-    lost: `[M]` nodes that had no room.
   """
 
   policy: jax.Array
@@ -62,7 +61,6 @@ class FoundInserted(NamedTuple):
   root_mass: jax.Array
   left: LeftInserted
   asked: AskedState
-  lost: jax.Array
 
 
 class HowInserted(NamedTuple):
@@ -83,26 +81,7 @@ class HowInserted(NamedTuple):
 
 def most_room(game: DeviceGame, search: GTCFR) -> int:
   """Returns the capacity with which a search loses nothing, whatever the way to its decision."""
-  return _room(game, search.simulations * _width(game, search))
-
-
-def likely_room(game: DeviceGame, search: GTCFR) -> int:
-  """Returns a capacity in which few searches lose anything.
-
-  It has room for the longest way to a decision, and for half of what simulations add at most: few
-  states have as many children as any may have, and some simulations end where the game does.
-  """
-  return _room(game, -(-search.simulations * _width(game, search) // 2))
-
-
-def _room(game: DeviceGame, added: int) -> int:
-  return 1 + game.num_children * (longest_wait(game) + 1) + added
-
-
-def _width(game: DeviceGame, search: GTCFR) -> int:
-  if search.children is None or game.deals:
-    return game.num_children
-  return min(search.children, game.num_children)
+  return most_nodes(game, search, longest_wait(game))
 
 
 def search_each_inserted(
@@ -146,7 +125,6 @@ def _search(
     grown.root_mass,
     LeftInserted.of(row.here, grown),
     AskedState(asked, _allowed(grown.asked.beliefs, asked.possible), grown.asked.total),
-    grown.tree.lost,
   )
 
 

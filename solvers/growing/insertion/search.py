@@ -153,7 +153,7 @@ def gt_cfr_inserted(
   if not isinstance(path, jax.Array):
     path = jnp.asarray(validation.check_history(path), jnp.int32)
   validation.check_shape("path", path, (path.size,), "(D,)")
-  most = _most_nodes(game, search, path.size)
+  most = most_nodes(game, search, path.size)
   if capacity is None:
     capacity = most
   elif validation.check_integer("capacity", capacity) < 1 + game.num_children * (path.size + 1):
@@ -170,7 +170,8 @@ def gt_cfr_inserted(
   return grow_inserted(game, key, given, promises, search.rounds, *settings)
 
 
-def _most_nodes(game: DeviceGame, search: GTCFR, length: int) -> int:
+def most_nodes(game: DeviceGame, search: GTCFR, length: int) -> int:
+  """Returns how many nodes a search has at most whose path is of `length` actions."""
   return 1 + game.num_children * (length + 1) + search.simulations * _width(game, search)
 
 

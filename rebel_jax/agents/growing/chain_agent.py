@@ -4,7 +4,6 @@ As `ResolvingAgent`, for rules on the device: no tree of the whole game numbers 
 agent keeps the public state, which infostates are possible there, and the public actions so far.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 from games import Game
 from games.on_device.one_play import OnePlay
 from rebel_jax.agents.dealer import Move
-from rebel_jax.agents.moves import check_seat, check_turn, draw_move
+from rebel_jax.agents.growing.own_chain import OwnChain, OwnSearch
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import ConfigError
 from rebel_jax.networks.value_policy import NetworkStates
@@ -36,21 +35,6 @@ from solvers.growing.continual.search_inserted import (
   search_each_inserted,
 )
 from solvers.xla.compiler_options import Work, jit_for_each
-
-
-@dataclasses.dataclass(frozen=True)
-class ChainSearch:
-  """What the search for one decision found.
-
-  Attributes:
-    policy: `[M, H]` the average policy, as `moves_of` numbers moves.
-    values: `[P, H]` expected payoffs there.
-    left: for the same player's next search.
-  """
-
-  policy: np.ndarray
-  values: np.ndarray
-  left: LeftInserted
 
 
 class ChainSearcher:
@@ -115,7 +99,7 @@ class ChainSearcher:
       for agent, search in zip(some, self._search(some)):
         agent._search = search
 
-  def _search(self, agents: Sequence["ChainAgent"]) -> list[ChainSearch]:
+  def _search(self, agents: Sequence["ChainAgent"]) -> list[OwnSearch]:
     size, rules = len(agents), self.game.rules
     filled = [*agents, *[agents[0]] * (self._room - size)]
     left = [self._nothing if x._left is None else x._left for x in filled]
@@ -137,7 +121,7 @@ class ChainSearcher:
     )
     policy, after = jax.tree.map(np.asarray, (found.policy, found.left))
     return [
-      ChainSearch(
+      OwnSearch(
         policy[i].copy(),
         after.values[i][:, after.current[i]].copy(),
         jax.tree.map(lambda x, i=i: x[i].copy(), after),
@@ -165,105 +149,40 @@ def _search_from(
 _search_next = jit_for_each(_search_from, static_argnames="how")
 
 
-class ChainAgent:
-  """Plays one game at a time from one seat.
+class ChainAgent(OwnChain):
+  """An `OwnChain` by rules on the device; `policy` is as `moves_of` numbers moves.
 
-  It is used as `Agent` is: `start`, `observe` every public action, `act`. Its seed decides all its
-  searches, so that one agent has one policy, which is what `python -m rebel_jax.evaluate` scores
-  where all public histories can be written out.
-
-  Attributes:
-    player: the seat, 0 or 1.
-    infostate: what the agent holds.
+  `python -m rebel_jax.evaluate` scores it where all public histories can be written out.
   """
 
-  def __init__(self, searcher: ChainSearcher, *, seed: int = 0):
-    self.searcher = searcher
-    self.player = self.infostate = 0
-    self._rng, self._key = np.random.default_rng(seed), jax.random.key(seed)
-    self._prior, self._first = searcher.game.prior(), searcher.game.initial_state()
-    self._begin()
+  searcher: ChainSearcher
 
   def _begin(self) -> None:
-    self._state, self._history = self._first, list[int]()
+    self._state, self._history = self.searcher.game.initial_state(), list[int]()
     # What the last search left, and how many public actions there were before it.
     self._left: LeftInserted | None = None
     self._known = 0
-    self._search: ChainSearch | None = None
-
-  def start(self, player: int, infostate: int) -> None:
-    """Begins a new game in seat `player`, holding `infostate`.
-
-    Raises:
-      ValueError: there is no such seat or infostate.
-    """
-    check_seat(self._prior, player, infostate)
-    self.player, self.infostate = player, infostate
-    self._begin()
 
   @property
-  def pending(self) -> bool:
-    """Whether the agent must search before it can act or observe."""
-    return self._mover == self.player and self._search is None
+  def _mover(self) -> int:
+    return int(self.searcher.game.actor(self._state[None])[0])
 
-  @property
-  def value(self) -> float:
-    """What the agent expects to win, by its search for this decision.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
-    return float(self._found().values[self.player, self.infostate])
-
-  def choices(self) -> dict[Move, float]:
-    """Returns the agent's moves here and their probabilities.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
-    policy, found = self._found().policy, dict[Move, float]()
+  def _choices(self, policy: np.ndarray) -> dict[Move, float]:
+    found = dict[Move, float]()
     moves = self.searcher.game.numbered_moves(self._state, self.player, self.infostate)
     for number, action, held in moves:
       move = Move(action, held)
       found[move] = found.get(move, 0.0) + float(policy[number, self.infostate])
     return found
 
-  def act(self) -> Move:
-    """Returns the agent's move, sampled; tell it to `observe`, as any other.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
-    return draw_move(self.choices(), self._rng)
-
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, of whoever's move it was.
-
-    Args:
-      action: the public action.
-      infostate: what the agent holds afterwards; None where that has not changed.
-
-    Raises:
-      ValueError: the action is not legal.
-    """
-    game, states = self.searcher.game, self._state[None]
-    legal = np.flatnonzero(game.legal_actions(states)[0]).tolist()
+  def _check(self, action: int) -> None:
+    legal = np.flatnonzero(self.searcher.game.legal_actions(self._state[None])[0]).tolist()
     if action not in legal:
       raise ValueError(f"action={action!r} is not legal here; legal: {legal}")
-    if self._mover == self.player:
-      self._left, self._known = self._found().left, len(self._history)
-    self._state, self._search = game.next_states(states, np.array([action]))[0], None
+
+  def _keep(self, search: OwnSearch) -> None:
+    self._left, self._known = search.left, len(self._history)
+
+  def _follow(self, action: int) -> None:
+    self._state = self.searcher.game.next_states(self._state[None], np.array([action]))[0]
     self._history.append(int(action))
-    if infostate is not None:
-      self.infostate = int(infostate)
-
-  @property
-  def _mover(self) -> int:
-    return int(self.searcher.game.actor(self._state[None])[0])
-
-  def _found(self) -> ChainSearch:
-    check_turn(self.player, self._mover)
-    if self._search is None:
-      self.searcher.search_for([self])
-    assert self._search is not None
-    return self._search

@@ -6,7 +6,6 @@ the average policy of the search. What the opponent holds it need not believe, a
 searches it never makes.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 import jax
@@ -14,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from rebel_jax.agents.dealer import Move
-from rebel_jax.agents.moves import check_seat, check_turn, child_after, draw_move, moves_at
+from rebel_jax.agents.growing.own_chain import OwnChain, OwnSearch
+from rebel_jax.agents.moves import child_after, moves_at
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import ConfigError
 from rebel_jax.networks.value_policy import NetworkStates
@@ -23,21 +23,6 @@ from solvers import GTCFR, validation
 from solvers.growing.continual.next_start import Left
 from solvers.growing.continual.search_each import How, search_next
 from solvers.growing.simulate import child_slots
-
-
-@dataclasses.dataclass(frozen=True)
-class ResolvingSearch:
-  """What the search for one decision found.
-
-  Attributes:
-    policy: `[A, H]` the average policy of its moves, in the order of its children.
-    values: `[P, H]` expected payoffs there.
-    left: for the same player's next search.
-  """
-
-  policy: np.ndarray
-  values: np.ndarray
-  left: Left
 
 
 class ResolvingSearcher:
@@ -83,6 +68,7 @@ class ResolvingSearcher:
       whole = whole._replace(parts=None)
     self.tree = whole.tree
     self.slots = child_slots(self.tree.structure)  # [N, A] children, filled up with -1
+    self.nothing = Left.nothing(self.tree)  # what there is before the first search
     self._params = policy.params
     self._grounds = jax.tree.map(jnp.asarray, whole)
     network = NetworkStates(make_state_network(config, self.game))
@@ -94,7 +80,7 @@ class ResolvingSearcher:
 
   def search(
     self, nodes: Sequence[int], left: Sequence[Left], keys: Sequence[jax.Array]
-  ) -> list[ResolvingSearch]:
+  ) -> list[OwnSearch]:
     """Searches decisions, each from what the last search of the same player and game left.
 
     Args:
@@ -102,15 +88,13 @@ class ResolvingSearcher:
       left: `M` times what was left; `Left.nothing` for the first search of a game.
       keys: `M` random keys.
     """
-    found: list[ResolvingSearch] = []
+    found: list[OwnSearch] = []
     for first in range(0, len(nodes), self._room):
       part = slice(first, first + self._room)
       found += self._search(list(nodes[part]), list(left[part]), list(keys[part]))
     return found
 
-  def _search(
-    self, nodes: list[int], left: list[Left], keys: list[jax.Array]
-  ) -> list[ResolvingSearch]:
+  def _search(self, nodes: list[int], left: list[Left], keys: list[jax.Array]) -> list[OwnSearch]:
     size, room = len(nodes), self._room
     index = [*range(size), *[0] * (room - size)]
     rows = np.array(nodes)[index]
@@ -128,7 +112,7 @@ class ResolvingSearcher:
     )
     policy, after = jax.tree.map(np.asarray, (found.policy, found.left))
     return [
-      ResolvingSearch(
+      OwnSearch(
         policy[i].copy(),
         after.values[i][:, node].copy(),
         jax.tree.map(lambda x, i=i: x[i].copy(), after),
@@ -147,92 +131,28 @@ class ResolvingSearcher:
       agent._search = search
 
 
-class ResolvingAgent:
-  """Plays one game at a time from one seat.
+class ResolvingAgent(OwnChain):
+  """An `OwnChain` in a game whose whole tree is there; `policy` is in the order of children."""
 
-  It is used as `Agent` is: `start`, `observe` every public action, `act`. Its seed decides all its
-  searches, so that one agent has one policy, which is what `python -m rebel_jax.evaluate` scores.
+  searcher: ResolvingSearcher
 
-  Attributes:
-    player: the seat, 0 or 1.
-    infostate: what the agent holds.
-  """
-
-  def __init__(self, searcher: ResolvingSearcher, *, seed: int = 0):
-    self.searcher = searcher
-    self.player = self.infostate = 0
-    self._rng, self._key = np.random.default_rng(seed), jax.random.key(seed)
-    self._prior = np.asarray(searcher.game.prior())
-    self._nothing = Left.nothing(searcher.tree)
-    self._left, self._node = self._nothing, 0
-    self._search: ResolvingSearch | None = None
-
-  def start(self, player: int, infostate: int) -> None:
-    """Begins a new game in seat `player`, holding `infostate`.
-
-    Raises:
-      ValueError: there is no such seat or infostate.
-    """
-    check_seat(self._prior, player, infostate)
-    self.player, self.infostate = player, infostate
-    self._left, self._node, self._search = self._nothing, 0, None
-
-  @property
-  def pending(self) -> bool:
-    """Whether the agent must search before it can act or observe."""
-    return self._mover == self.player and self._search is None
-
-  @property
-  def value(self) -> float:
-    """What the agent expects to win, by its search for this decision.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
-    return float(self._found().values[self.player, self.infostate])
-
-  def choices(self) -> dict[Move, float]:
-    """Returns the agent's moves here and their probabilities.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
-    policy = dict(zip(self.searcher.slots[self._node].tolist(), self._found().policy))
-    moves = moves_at(self.searcher.tree, self._node, self.player, self.infostate)
-    return {move: float(policy[child][move.infostate]) for move, child in moves}
-
-  def act(self) -> Move:
-    """Returns the agent's move, sampled; tell it to `observe`, as any other.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
-    return draw_move(self.choices(), self._rng)
-
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, of whoever's move it was.
-
-    Args:
-      action: the public action.
-      infostate: what the agent holds afterwards; None where that has not changed.
-
-    Raises:
-      ValueError: the action is not legal.
-    """
-    child = child_after(self.searcher.tree, self._node, action)
-    if self._mover == self.player:
-      self._left = self._found().left
-    self._node, self._search = child, None
-    if infostate is not None:
-      self.infostate = int(infostate)
+  def _begin(self) -> None:
+    self._left, self._node = self.searcher.nothing, 0
 
   @property
   def _mover(self) -> int:
     return int(self.searcher.tree.kind[self._node])
 
-  def _found(self) -> ResolvingSearch:
-    check_turn(self.player, self._mover)
-    if self._search is None:
-      self.searcher.search_for([self])
-    assert self._search is not None
-    return self._search
+  def _choices(self, policy: np.ndarray) -> dict[Move, float]:
+    rows = dict(zip(self.searcher.slots[self._node].tolist(), policy))
+    moves = moves_at(self.searcher.tree, self._node, self.player, self.infostate)
+    return {move: float(rows[child][move.infostate]) for move, child in moves}
+
+  def _check(self, action: int) -> None:
+    child_after(self.searcher.tree, self._node, action)
+
+  def _keep(self, search: OwnSearch) -> None:
+    self._left = search.left
+
+  def _follow(self, action: int) -> None:
+    self._node = child_after(self.searcher.tree, self._node, action)

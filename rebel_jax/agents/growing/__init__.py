@@ -1,0 +1,1 @@
+"""Agents whose searches grow trees, each from what their own last one left."""
