@@ -133,7 +133,7 @@ def test_a_game_begins_without_what_the_last_one_left():
   agent._left, agent._search = agent.searcher.nothing, None
   for action in (0, 1):
     agent.observe(action)
-  agent._left, agent._search = agent._nothing, None
+  agent._left, agent._search = agent.searcher.nothing, None
   assert max(abs(agent.choices()[move] - second[move]) for move in second) > 1e-3
 
 
