@@ -145,7 +145,10 @@ def row_of(trees, row):
   return jax.tree.map(lambda x: x[row], trees)
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize(
+  "name",
+  [pytest.param(x, marks=[pytest.mark.slow] if x == "four rounds" else []) for x in GAMES],
+)
 def test_filled_templates_are_the_builders_trees(name, x64):
   game, met, sizes = make(name), set(), set()
   for number, states, trees in walk(game):
