@@ -218,6 +218,8 @@ def _local_best_response(
   return {
     "lbr_mbb": found.mean,
     "lbr_mbb_interval": found.half_width,
+    "lbr_mbb_aivat": found.aivat,
+    "lbr_mbb_aivat_interval": found.aivat_half_width,
     "lbr_hands": found.num_hands,
   }
 

@@ -18,6 +18,8 @@ from games.poker import Holdem
 from games.poker.holdem import FOLD
 from games.public_tree import Array, PublicTree
 from solvers import validation
+from solvers.metrics.aivat import aivat
+from solvers.metrics.aivat_holdem import HoldemRecorder
 from solvers.metrics.best_response import BestResponse
 from solvers.metrics.equity import Equity
 from solvers.metrics.expected_values import check_whole, expected_values
@@ -36,12 +38,17 @@ class LBRResult(NamedTuple):
     half_width: of the 95 % confidence interval around the mean.
     by_seat: where LBR had seat 0, and seat 1.
     num_hands: how many were played.
+    aivat: the mean once more by AIVAT (`solvers.aivat`), which takes luck out without bias, since
+      what LBR does with every hand is known.
+    aivat_half_width: of its interval.
   """
 
   mean: float
   half_width: float
   by_seat: tuple[float, float]
   num_hands: int
+  aivat: float
+  aivat_half_width: float
 
 
 class LBRValue(NamedTuple):
@@ -197,22 +204,28 @@ def local_best_response(
   equity = _make_equity(game, max_runouts, seed)
   if isinstance(strategy, TreeStrategy):
     check_tree_of(game, strategy.tree)
-  rng, dealer = np.random.default_rng(seed), game.pairs()
-  won: list[list[float]] = [[], []]
+  rng, dealer, recorder = np.random.default_rng(seed), game.pairs(), HoldemRecorder(game)
+  won: list[list[tuple[float, float]]] = [[], []]
   for number in range(num_hands):
     seat = number % 2
-    won[seat].append(_play(game, dealer, strategy, rules, equity, seat, rng))
+    won[seat].append(_play(game, dealer, strategy, rules, equity, recorder, seat, rng))
     if progress is not None:
       progress(number + 1, num_hands)
-  rows = milli_big_blinds(game) * np.array(won)
-  error = np.sqrt((rows.var(axis=1, ddof=1) / rows.shape[1]).sum()) / 2
-  first, second = rows.mean(axis=1).tolist()
-  return LBRResult((first + second) / 2, float(1.96 * error), (first, second), num_hands)
+  rows = milli_big_blinds(game) * np.array(won)  # [2, hands of a seat, raw and by AIVAT]
+  errors = 1.96 * np.sqrt((rows.var(axis=1, ddof=1) / rows.shape[1]).sum(axis=0)) / 2
+  means = rows.mean(axis=1)
+  mean, better = means.mean(axis=0).tolist()
+  first, second = means[:, 0].tolist()
+  return LBRResult(mean, float(errors[0]), (first, second), num_hands, better, float(errors[1]))
 
 
-def _play(game, dealer, strategy: Strategy, rules, equity, seat: int, rng) -> float:
-  """Plays one hand with LBR in `seat`; returns what it won."""
+def _play(
+  game, dealer, strategy: Strategy, rules, equity, recorder: HoldemRecorder, seat: int, rng
+) -> tuple[float, float]:
+  """Plays one hand with LBR in `seat`; returns what it won, and the same by AIVAT."""
   prior, state = np.asarray(game.prior(), float), game.initial_state()
+  history: tuple[int, ...] = ()
+  rows: dict[tuple[int, ...], np.ndarray] = {}
   infostates = dealer.deal(prior, 0, rng)
   reach = prior[1 - seat].copy()
   free = (reach > 0).astype(float)
@@ -224,7 +237,10 @@ def _play(game, dealer, strategy: Strategy, rules, equity, seat: int, rng) -> fl
         game, state, reach, free, lambda a: np.asarray(strategy.rows((a,)), float)[FOLD],
         equity, actions,
       )  # fmt: skip
-      action = actions[best_actions(game, values)[infostates[seat]]]
+      chosen = np.array(actions)[best_actions(game, values)]
+      for legal in np.flatnonzero(game.legal_actions(state[None])[0]).tolist():
+        rows[*history, legal] = (chosen == legal).astype(float)
+      action = int(chosen[infostates[seat]])
     elif actor == 1 - seat:
       action = strategy.act(infostates[actor], rng)
       reach = reach * np.asarray(strategy.rows(), float)[action]
@@ -233,8 +249,11 @@ def _play(game, dealer, strategy: Strategy, rules, equity, seat: int, rng) -> fl
       seen = game.chance(state[None], np.array([action]))[1][0, 1 - seat]
       reach, free = reach * seen, free * seen
     strategy.observe(action)
+    history = (*history, int(action))
     state = game.next_states(state[None], np.array([action]))[0]
-  return game.payoff(state, infostates) * (1 - 2 * seat)
+  told = (None, infostates[1]) if seat == 0 else (infostates[0], None)
+  better = aivat(recorder.record(history, told, rows))
+  return game.payoff(state, infostates) * (1 - 2 * seat), better
 
 
 def milli_big_blinds(game: Holdem) -> float:

@@ -234,6 +234,8 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
   )
   assert played.num_hands == 1400
   assert abs(played.mean - exact.mean) < 1.3 * played.half_width
+  assert abs(played.aivat - exact.mean) < 1.3 * played.aivat_half_width
+  assert played.aivat_half_width < 0.8 * played.half_width
   np.testing.assert_allclose(np.mean(played.by_seat), played.mean)
   # Control: LBR that never bets wins less, by more than that.
   calm = solvers.local_best_response_value(game, tree, policy, solvers.LBRRules(("FC",)))
