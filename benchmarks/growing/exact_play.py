@@ -1,5 +1,8 @@
 """How often growing-tree CFR loses to exact play: `python -m benchmarks.growing.exact_play`.
 
+With `--depth` the other player looks so many plies ahead instead, as alpha-beta does, which is
+possible in games whose states cannot be enumerated; both then begin with a random move each.
+
 Leaves are worth nothing unless a checkpoint is given, so that a search sees only the ends of the
 game that it reaches; with one, leaves and priors are its network's, and searches those of its run
 but for their lengths. Each game's searches are made anew at each of its moves, all games side by
@@ -11,7 +14,7 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -24,7 +27,11 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_search, make_state_network
 from solvers.growing.states import StateFunction
-from solvers.metrics.minimax import Minimax, minimax
+from solvers.metrics.look_ahead import look_ahead
+from solvers.metrics.minimax import minimax, payoff_of
+
+Values = Callable[[np.ndarray], np.ndarray]
+_RANDOM_PLIES = 2  # before a player that looks ahead, for else both would repeat one game
 
 
 class Played(NamedTuple):
@@ -33,7 +40,7 @@ class Played(NamedTuple):
   Attributes:
     won, drawn, lost: how many.
     moves: how many the search made.
-    mistakes: how many of these gave some of the state's exact value away.
+    mistakes: how many of these gave some of the state's value away, as the other player knows it.
     seconds: for the searches, compilation included.
   """
 
@@ -47,13 +54,14 @@ class Played(NamedTuple):
 
 def play_exactly(
   game: games.DeviceGame,
-  exact: Minimax,
+  value_of: Values,
   *,
   search: solvers.GTCFR,
   seat: int,
   number: int,
   seed: int = 0,
   greedy: bool = True,
+  random_plies: int = 0,
   network: StateFunction | None = None,
   params: Any = None,
 ) -> Played:
@@ -61,12 +69,14 @@ def play_exactly(
 
   Args:
     game: of perfect information.
-    exact: `minimax(game)`; the other player takes any move of the best value, equally often.
+    value_of: what states `[..., S]` are worth to player 0, such as `minimax(game).value_of`; the
+      other player takes any move of the best value, equally often.
     search: settings of every search.
     seat: 0 or 1.
     number: of games, all searched side by side.
     seed: of searches and of the other player.
     greedy: whether the search's likeliest move is made, else one sampled from its policy.
+    random_plies: how many of the first moves are random.
     network, params: as for `solvers.gt_cfr_inserted`.
   """
   rng = np.random.default_rng(seed)
@@ -100,10 +110,12 @@ def play_exactly(
       break
     after = np.asarray(follow(states, actions))
     sign = np.where(actor == 0, 1.0, -1.0)[:, None]
-    worth = np.where(legal, np.nan_to_num(exact.value_of(after)) * sign, -np.inf)
+    worth = np.where(legal, np.nan_to_num(value_of(after)) * sign, -np.inf)
     best = worth == worth.max(axis=1, keepdims=True)
     policy = best / best.sum(axis=1, keepdims=True)
-    ours = alive & (actor == seat)
+    ours = alive & (actor == seat) & (ply >= random_plies)
+    if ply < random_plies:
+      policy = np.where(alive[:, None], legal, best)
     if ours.any():
       started = time.perf_counter()
       keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), ply), number)
@@ -117,7 +129,9 @@ def play_exactly(
     moves += int(ours.sum())
     mistakes += int((ours & ~best[rows, chosen]).sum())
     states = np.where(alive[:, None], after[rows, chosen], states)
-  ended = exact.value_of(states) * (1 if seat == 0 else -1)
+  ended = np.asarray(jax.vmap(functools.partial(payoff_of, game))(states)) * (
+    1 if seat == 0 else -1
+  )
   counts = (int((ended > 0).sum()), int((ended == 0).sum()), int((ended < 0).sum()))
   return Played(*counts, moves, mistakes, seconds)
 
@@ -125,7 +139,8 @@ def play_exactly(
 def main(arguments: Sequence[str] | None = None) -> None:
   parser = argparse.ArgumentParser(description=__doc__)
   parser.add_argument("--simulations", type=int, nargs="+", default=[25, 100, 400])
-  parser.add_argument("--checkpoint", help="a run's folder, of a small game of perfect information")
+  parser.add_argument("--checkpoint", help="a run's folder, of a game of perfect information")
+  parser.add_argument("--depth", type=int, help="plies that the other looks ahead; all by default")
   parser.add_argument("--children", type=int, help="1 by default, or the checkpoint's")
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--games", type=int, default=100, help="from each seat")
@@ -142,18 +157,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     network, params = NetworkStates(make_state_network(policy.config, game)), policy.params
   if given.children:
     search = dataclasses.replace(search, children=given.children)
-  exact = minimax(game)
+  value_of = look_ahead(game, given.depth - 1) if given.depth else minimax(game).value_of
   for simulations in given.simulations:
     search = dataclasses.replace(search, simulations=simulations)
     for seat in (0, 1):
       played = play_exactly(
         game,
-        exact,
+        value_of,
         search=search,
         seat=seat,
         number=given.games,
         seed=given.seed,
         greedy=not given.sampled,
+        random_plies=_RANDOM_PLIES if given.depth else 0,
         network=network,
         params=params,
       )
@@ -164,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "simulations": simulations,
         "children": search.children,
         "checkpoint": given.checkpoint,
+        "depth": given.depth,
         "seat": seat,
         "greedy": not given.sampled,
       }

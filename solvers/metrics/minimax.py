@@ -43,11 +43,9 @@ def minimax(game: DeviceGame, *, max_states: int = 1_000_000) -> Minimax:
     TypeError: `game` is something else.
     ValueError: the game has chance, private information or more states.
   """
-  check_device_game(game)
+  check_perfect(game)
   most = validation.check_integer("max_states", max_states)
-  if game.num_infostates > 1 or game.deals:
-    raise ValueError(f"{game.name} is not of perfect information, or has chance")
-  ask = jax.jit(jax.vmap(lambda s: (game.actor(s), game.legal_actions(s), _payoff(game, s))))
+  ask = jax.jit(jax.vmap(lambda s: (game.actor(s), game.legal_actions(s), payoff_of(game, s))))
   actions = jnp.arange(game.num_actions)
   follow = jax.jit(jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None)))
 
@@ -84,12 +82,25 @@ def minimax(game: DeviceGame, *, max_states: int = 1_000_000) -> Minimax:
   return Minimax(np.stack(states), values, place)
 
 
+def check_perfect(game: DeviceGame) -> None:
+  """Checks that a game is of perfect information and without chance.
+
+  Raises:
+    TypeError: `game` is not rules on JAX's arrays.
+    ValueError: the game has chance or private information.
+  """
+  check_device_game(game)
+  if game.num_infostates > 1 or game.deals:
+    raise ValueError(f"{game.name} is not of perfect information, or has chance")
+
+
+def payoff_of(game: DeviceGame, state: jax.Array) -> jax.Array:
+  """Returns what player 0 gets in a public state where the game is over."""
+  return game.terminal_values(state, jnp.ones(1), 0)[0]
+
+
 def _key(state: np.ndarray) -> bytes:
   return np.asarray(state, np.int64).tobytes()
-
-
-def _payoff(game: DeviceGame, state: jax.Array) -> jax.Array:
-  return game.terminal_values(state, jnp.ones(1), 0)[0]
 
 
 def _padding(number: int) -> int:

@@ -8,6 +8,7 @@ import games
 import solvers
 from benchmarks.growing.exact_play import main, play_exactly
 from solvers.growing.states import StateAnswer
+from solvers.metrics.look_ahead import look_ahead
 from solvers.metrics.minimax import minimax
 from tests.minimax import tic_tac_toe_values
 
@@ -34,6 +35,32 @@ def test_small_boards_of_connect_four():
   assert minimax(games.ConnectFour(4, 3, 4)).values[0] == 0
 
 
+def test_who_looks_to_the_end_knows_the_values():
+  """And who looks a ply less does not; an end is worth less the later it comes."""
+  exact = minimax(GAME)
+  late = exact.states[(exact.states > 0).sum(axis=1) == 6]
+  values = [look_ahead(GAME, depth)(late) for depth in (3, 2, 0)]
+  np.testing.assert_array_equal(np.sign(values[0]), exact.value_of(late))
+  assert (np.sign(values[1]) != exact.value_of(late)).any()
+  assert 0 < np.abs(values[2]).sum() < np.abs(values[1]).sum()  # ends alone
+  won = np.array([1, 1, 0, 2, 2, 0, 0, 0, 0])
+  np.testing.assert_allclose(look_ahead(GAME, 3)(won), 0.99)
+  with pytest.raises(ValueError, match="depth=-1"):
+    look_ahead(GAME, -1)
+  with pytest.raises(ValueError, match="not of perfect information"):
+    look_ahead(games.table_game(games.make("kuhn_poker")), 2)
+
+
+def test_games_against_who_looks_ahead(capsys):
+  near = play_exactly(
+    GAME, look_ahead(GAME, 0), search=solvers.GTCFR(simulations=200, children=1), seat=0,
+    number=16, random_plies=2,
+  )  # fmt: skip
+  assert near.won > 8  # against exact play none is won
+  main(["--games", "2", "--simulations", "5", "--depth", "2"])
+  assert capsys.readouterr().out.count('"depth": 2') == 2
+
+
 def test_what_has_no_such_values_is_said():
   with pytest.raises(ValueError, match="more than max_states=100"):
     minimax(GAME, max_states=100)
@@ -45,7 +72,7 @@ def test_searches_that_move_first_lose_seldom():
   """Control: a network that likes what is bad, asked about the leaves of a tiny tree."""
   exact = minimax(GAME)
   search = solvers.GTCFR(simulations=200, children=1)
-  good = play_exactly(GAME, exact, search=search, seat=0, number=16)
+  good = play_exactly(GAME, exact.value_of, search=search, seat=0, number=16)
   assert good.won + good.drawn + good.lost == 16
   assert good.won == 0
   assert good.lost <= 2
@@ -56,7 +83,7 @@ def test_searches_that_move_first_lose_seldom():
     return StateAnswer(jnp.stack([worth, -worth], axis=1), logits[:, :, None])
 
   few = solvers.GTCFR(simulations=1, children=1)
-  bad = play_exactly(GAME, exact, search=few, seat=0, number=16, network=contrary)
+  bad = play_exactly(GAME, exact.value_of, search=few, seat=0, number=16, network=contrary)
   assert bad.lost > good.lost
   assert bad.mistakes > good.mistakes
 
