@@ -23,11 +23,11 @@ import numpy as np
 
 import games
 import solvers
+from benchmarks.growing.look_ahead import look_ahead
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_search, make_state_network
 from solvers.growing.states import StateFunction
-from solvers.metrics.look_ahead import look_ahead
 from solvers.metrics.minimax import minimax, payoff_of
 
 Values = Callable[[np.ndarray], np.ndarray]
@@ -129,7 +129,7 @@ def play_exactly(
     moves += int(ours.sum())
     mistakes += int((ours & ~best[rows, chosen]).sum())
     states = np.where(alive[:, None], after[rows, chosen], states)
-  ended = np.asarray(jax.vmap(functools.partial(payoff_of, game))(states)) * (
+  ended = np.asarray(jax.vmap(functools.partial(payoff_of, game))(jnp.asarray(states))) * (
     1 if seat == 0 else -1
   )
   counts = (int((ended > 0).sum()), int((ended == 0).sum()), int((ended < 0).sum()))

@@ -7,8 +7,8 @@ import pytest
 import games
 import solvers
 from benchmarks.growing.exact_play import main, play_exactly
+from benchmarks.growing.look_ahead import look_ahead
 from solvers.growing.states import StateAnswer
-from solvers.metrics.look_ahead import look_ahead
 from solvers.metrics.minimax import minimax
 from tests.minimax import tic_tac_toe_values
 
