@@ -1,5 +1,6 @@
 """Trees that grow by insertion: what both stores find, what fits, perfect information."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ from solvers import GTCFR
 from solvers.growing.choose import Rules
 from solvers.growing.insertion import problem as inserted_problem
 from solvers.growing.insertion import search as inserted
+from solvers.growing.insertion import tree as tree_module
 from solvers.growing.insertion.tree import insert, plant
 from solvers.growing.insertion.walk import Inserted, InsertedView, simulate_inserted
 from solvers.growing.states import StateAnswer
@@ -331,3 +333,22 @@ def test_calls_are_checked(arguments, error, message):
   right = dict(game=games.TicTacToe(), search=GTCFR(simulations=2), key=KEY)
   with pytest.raises(error, match=message):
     solvers.gt_cfr_inserted(**(right | arguments))
+
+
+def test_many_children_are_written_some_at_a_time(monkeypatch):
+  """Control: a block left out leaves places empty."""
+
+  def grown(at_once):
+    monkeypatch.setattr(tree_module, "_AT_ONCE", at_once)
+    game = games.TicTacToe()
+    tree = plant(game, game.initial_state(), np.ones((2, 1), bool), 20, float)
+    tree, first = insert(game, tree, jnp.zeros((), int), tree.legal[0], 9)
+    tree, second = insert(game, tree, jnp.array(3), tree.legal[3], 9)
+    return tree, (first, second)
+
+  whole = grown(9)
+  for at_once in (4, 1):
+    chex.assert_trees_all_equal(grown(at_once), whole)
+  assert int(whole[0].count) == 18
+  monkeypatch.setattr(tree_module, "_put_children", lambda game, tree, *_: tree)
+  assert (grown(4)[0].kind != whole[0].kind).any()

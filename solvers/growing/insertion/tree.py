@@ -9,11 +9,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from games.game import CHANCE, TERMINAL
 from games.on_device.game import DeviceGame
 from games.on_device.moves import moves_of, num_moves
 from games.public_tree import PADDING, Array
+
+# Children that are written at once. Few states have as many as the rules allow, such as one for
+# each station where a hidden player may show itself.
+_AT_ONCE = 32
 
 
 @jax.tree_util.register_dataclass
@@ -200,28 +205,43 @@ def insert(
   fits = tree.count + number <= tree.capacity
   real = (jnp.arange(width) < number) & fits
   places = jnp.where(real, tree.count + jnp.arange(width, dtype=jnp.int32), tree.capacity)
-  above = tree.state[node]
+  child = tree.child.at[node, jnp.where(real, actions, len(joins))].set(places, mode="drop")
+  tree = dataclasses.replace(
+    tree,
+    child=child,
+    count=tree.count + jnp.where(fits, number, 0),
+    lost=tree.lost + jnp.where(fits, 0, number),
+  )
+  if width <= _AT_ONCE:
+    return _put_children(game, tree, node, actions, places), places
+  rest = -width % _AT_ONCE
+  slots = jnp.pad(actions, (0, rest)), jnp.pad(places, (0, rest), constant_values=tree.capacity)
+
+  def some(i, tree):
+    here = [lax.dynamic_slice(x, (i * _AT_ONCE,), (_AT_ONCE,)) for x in slots]
+    return _put_children(game, tree, node, *here)
+
+  return lax.fori_loop(0, -(-number // _AT_ONCE), some, tree), places
+
+
+def _put_children(
+  game: DeviceGame, tree: InsertedTree, node: jax.Array, actions: jax.Array, places: jax.Array
+) -> InsertedTree:
+  """Writes the children of a node after `actions` `[K]` to `places` `[K]`."""
+  above, width = tree.state[node], len(actions)
   chance = jnp.broadcast_to(tree.chance[node], width)
   if game.deals:
     dealt = game.chance(above).astype(tree.dtype)[actions]
     chance = chance * jnp.where(tree.kind[node] == CHANCE, dealt, 1.0)
-  possible = jax.vmap(game.possible_after, (None, 0, None))(above, actions, tree.possible[node])
   rows = {
     "state": jax.vmap(game.next_state, (None, 0))(above, actions),
     "depth": jnp.broadcast_to(tree.depth[node] + 1, width),
     "parent": jnp.broadcast_to(node, width),
     "action": actions,
     "chance": chance,
-    "possible": possible,
+    "possible": jax.vmap(game.possible_after, (None, 0, None))(above, actions, tree.possible[node]),
   }
-  child = tree.child.at[node, jnp.where(real, actions, len(joins))].set(places, mode="drop")
-  tree = dataclasses.replace(
-    _put(game, tree, places, rows),
-    child=child,
-    count=tree.count + jnp.where(fits, number, 0),
-    lost=tree.lost + jnp.where(fits, 0, number),
-  )
-  return tree, places
+  return _put(game, tree, places, rows)
 
 
 def _put(
