@@ -292,13 +292,19 @@ def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5)
   lines, columns = make_lines(game)
   start, of_cores = time.perf_counter(), time.process_time()
   looks: list[tuple[float, float]] = []
+  arrays: list[int] = []
+
+  def look(_: solvers.SolvedTo) -> None:
+    looks.append((time.perf_counter(), time.process_time()))
+    arrays.append(sum(x.nbytes for x in jax.live_arrays()))
+
   found = solvers.solve_to(
     lines,
     algorithm=solvers.discounted_cfr(),
     target=target / 100 * made.pot,
     max_iterations=2_000,
     tables=tables,
-    progress=lambda _: looks.append((time.perf_counter(), time.process_time())),
+    progress=look,
   )
   seconds, of_cores = time.perf_counter() - start, time.process_time() - of_cores
   number = max(1, found.iterations - 32)  # the first look compiles
@@ -317,6 +323,7 @@ def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5)
     # Of all cores together: what other programs take away does not count.
     processor_milliseconds_per_update=timing.significant(per_update[1]),
     gigabytes_before=timing.significant(before, 3),
+    gigabytes_of_arrays=timing.significant(max(arrays) / 1e9, 3),
   )
 
 
