@@ -93,7 +93,8 @@ class Table:
     self.record = []
     self.say(f"You {'begin' if seat == 0 else 'go second'}.")
     held = dealer.infostates[seat]
-    self.say(f"You hold {self.holding(seat, held)}.")
+    if self.game.num_infostates > 1:
+      self.say(f"You hold {self.holding(seat, held)}.")
     while not dealer.is_over():
       if dealer.actor == seat:
         self.show_table()
@@ -112,7 +113,10 @@ class Table:
       agent.observe(move.action, dealer.infostates[1 - seat])
     won = dealer.payoff() * (1 - 2 * seat)
     self.score += won
-    self.say(f"The agent held {self.holding(1 - seat, dealer.infostates[1 - seat])}.")
+    if self.game.num_infostates > 1:
+      self.say(f"The agent held {self.holding(1 - seat, dealer.infostates[1 - seat])}.")
+    else:
+      self.show_table()
     self.say(f"You {'win' if won > 0 else 'lose' if won < 0 else 'draw'} ({won:+g}).")
     return won
 

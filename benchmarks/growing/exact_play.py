@@ -27,6 +27,7 @@ from benchmarks.growing.look_ahead import look_ahead
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_search, make_state_network
+from solvers.growing.positions import search_positions
 from solvers.growing.states import StateFunction
 from solvers.metrics.minimax import minimax, payoff_of
 
@@ -84,22 +85,6 @@ def play_exactly(
   actions = jnp.arange(game.num_actions)
   follow = jax.jit(jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None)))
 
-  @functools.partial(jax.jit, static_argnames="search")
-  def think(states, keys, params, rounds, search):
-    def one(state, key):
-      found = solvers.gt_cfr_inserted(
-        game,
-        search=search,
-        key=key,
-        root_state=state,
-        beliefs=jnp.ones((2, 1)),
-        network=network,
-        params=params,
-      )
-      return found.policy_at()[:, 0]
-
-    return jax.vmap(one)(states, keys)
-
   states = np.repeat(np.asarray(game.initial_state())[None], number, axis=0)
   moves = mistakes = 0
   seconds = 0.0
@@ -119,7 +104,10 @@ def play_exactly(
     if ours.any():
       started = time.perf_counter()
       keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), ply), number)
-      found = np.asarray(think(states, keys, params, search.rounds, search), float)
+      policies, _ = search_positions(
+        game, states, keys, search=search, network=network, params=params
+      )
+      found = np.asarray(policies, float)
       seconds += time.perf_counter() - started
       found = np.eye(game.num_actions)[found.argmax(axis=1)] if greedy else found
       policy = np.where(ours[:, None], found, policy)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.kinds import PLAYER_0, PLAYER_1, TERMINAL
+from games.on_device.board_words import BoardWords
 from games.on_device.perfect_information import PerfectInformation, has_line, planes
 from games.registry import register_on_device
 
@@ -60,6 +61,23 @@ class ConnectFour(PerfectInformation):
 
   def features(self, state, player):
     return planes(state, player)
+
+  @property
+  def words(self) -> BoardWords:
+    """What people at a table read."""
+    columns = [str(number) for number in range(1, self.width + 1)]
+    text = (
+      "Stones fall to the lowest free place of a column; X begins. A move is the number of a "
+      f"column.\n{self.in_a_row} stones in a row, a column or a diagonal win."
+    )
+    return BoardWords(
+      self,
+      board_of=lambda state: state.reshape(self.height, self.width)[::-1],
+      names=columns,
+      columns=columns,
+      rows=[""] * self.height,
+      text=text,
+    )
 
   def __repr__(self):
     return f"games.ConnectFour(width={self.width}, height={self.height}, in_a_row={self.in_a_row})"

@@ -6,6 +6,7 @@ import numpy as np
 from jax import lax
 
 from games.kinds import TERMINAL
+from games.on_device.board_words import BoardWords, by_letters
 from games.on_device.perfect_information import PerfectInformation, planes
 from games.registry import register_on_device
 
@@ -125,6 +126,24 @@ class Go(PerfectInformation):
     after = jnp.where(taken, 0, board)
     after = jnp.where(jnp.eye(self.num_points, dtype=bool), stone, after)
     return after, empty & breathes
+
+  @property
+  def words(self) -> BoardWords:
+    """What people at a table read."""
+    columns, rows, places = by_letters(self.size, self.size)
+    text = (
+      "Stones that have no free point next to their group are taken; X is black and begins. After "
+      "two passes the larger area wins,\nof stones and of points that they alone surround; White "
+      f"has {self.komi:g} points more. A point is named by its column and its row, such as a1."
+    )
+    return BoardWords(
+      self,
+      board_of=lambda state: state[: self.num_points].reshape(self.size, self.size),
+      names=[*places, "pass"],
+      columns=columns,
+      rows=rows,
+      text=text,
+    )
 
   def __repr__(self):
     return f"games.Go(size={self.size}, komi={self.komi}, max_moves={self.max_moves})"

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.kinds import PLAYER_0, PLAYER_1, TERMINAL
+from games.on_device.board_words import BoardWords, by_letters
 from games.on_device.perfect_information import PerfectInformation, has_line, planes
 from games.registry import register_on_device
 
@@ -42,6 +43,23 @@ class TicTacToe(PerfectInformation):
 
   def features(self, state, player):
     return planes(state, player)
+
+  @property
+  def words(self) -> BoardWords:
+    """What people at a table read."""
+    columns, rows, places = by_letters(_SIDE, _SIDE)
+    text = (
+      "Players mark empty squares in turn; X begins. Three marks in a row, a column or a diagonal "
+      "win.\nA square is named by its column and its row: b2 is the middle."
+    )
+    return BoardWords(
+      self,
+      board_of=lambda state: state.reshape(_SIDE, _SIDE),
+      names=places,
+      columns=columns,
+      rows=rows,
+      text=text,
+    )
 
   def __repr__(self):
     return "games.TicTacToe()"

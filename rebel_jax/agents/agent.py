@@ -7,8 +7,10 @@ import jax
 import numpy as np
 
 from games import Game
+from rebel_jax.agents.growing.by_rules import RulesSearcher
 from rebel_jax.agents.growing.chain_agent import ChainSearcher
 from rebel_jax.agents.growing.own_chain import OwnChain
+from rebel_jax.agents.growing.position_agent import PositionSearcher
 from rebel_jax.agents.growing.resolving_agent import ResolvingSearcher
 from rebel_jax.agents.playing import Agent, search_for
 from rebel_jax.agents.search import Search, searches
@@ -152,7 +154,7 @@ class Searcher:
     ]
 
 
-AnySearcher = Searcher | StreetSearcher | ResolvingSearcher | ChainSearcher
+AnySearcher = Searcher | StreetSearcher | ResolvingSearcher | RulesSearcher
 AnyAgent = Agent | OwnChain
 
 
@@ -172,11 +174,13 @@ def make_searcher(policy: Policy, *, seed: int = 0, **settings: Any) -> AnySearc
     policy: the network.
     seed: of the stopping iterations; agents have seeds of their own where searches grow trees.
     settings: those of `Searcher`, or of `ResolvingSearcher` where searches grow trees, and of
-      `ChainSearcher` where they make them.
+      `RulesSearcher` where they make them.
   """
+  if policy.config.on_device:
+    perfect = policy.config.make_rules().num_infostates == 1
+    return (PositionSearcher if perfect else ChainSearcher)(policy, **settings)
   if policy.config.grows:
-    make = ChainSearcher if policy.config.on_device else ResolvingSearcher
-    return make(policy, **settings)
+    return ResolvingSearcher(policy, **settings)
   if made_on_device(policy.config, policy.config.make_game()):
     return StreetSearcher(policy, seed=seed, **settings)
   return Searcher(policy, seed=seed, **settings)

@@ -18,7 +18,8 @@ from rebel_jax.config.config import Config
 from rebel_jax.evaluation.resolving_evaluator import check_finite
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_search, make_state_network
-from solvers import GTCFR, StateFunction, gt_cfr_inserted
+from solvers import GTCFR
+from solvers.growing.positions import position_key, search_positions
 from solvers.metrics.minimax import Minimax, minimax
 
 # States of a game for which all are enumerated.
@@ -106,9 +107,9 @@ class PerfectEvaluator:
       seat = agents % 2
       actor, legal, after, won = self._around(states)
       ours = actor == seat
-      places = np.array([exact.place[np.asarray(s, np.int64).tobytes()] for s in states])
+      # The searches are told apart by position, as those of an agent at a table.
       chosen = self._choose(
-        params, states[ours], np.asarray(seeds)[agents[ours] // 2], places[ours]
+        params, states[ours], np.asarray(seeds)[agents[ours] // 2], states[ours]
       )
       legal[ours] &= np.eye(self.game.num_actions, dtype=bool)[chosen]
       worth = np.nan_to_num(exact.value_of(after)) * np.where(actor == 0, 1, -1)[:, None]
@@ -145,7 +146,8 @@ class PerfectEvaluator:
       chosen = np.array([rng.choice(np.flatnonzero(x)) if x.any() else 0 for x in legal])
       for asks, rows in ((True, alive & (actor == seat)), (False, alive & (actor != seat))):
         if ply and rows.any():
-          places = ply * len(seat) + np.flatnonzero(rows)
+          # By game too, so that games which begin alike go on differently.
+          places = (ply * len(seat) + np.flatnonzero(rows))[:, None]
           seeds = np.full(len(places), seed)
           chosen[rows] = self._choose(params, states[rows], seeds, places, asks=asks, block=_GAMES)
       states = np.where(alive[:, None], after[np.arange(len(seat)), chosen], states)
@@ -165,51 +167,31 @@ class PerfectEvaluator:
     params: Any,
     states: np.ndarray,
     seeds: np.ndarray,
-    places: np.ndarray,
+    numbers: np.ndarray,
     *,
     asks: bool = True,
     block: int = _BLOCK,
   ) -> np.ndarray:
-    """Returns the moves of agents of `seeds` in states that are numbered by `places`: `[n]`.
+    """Returns the moves of agents of `seeds` in `states`: `[n]`.
 
-    `block` of them are searched at a time, with the network if the agent `asks`.
+    Each search has a random key of its own, by the agent's seed and by `numbers` `[n, k]`. `block`
+    of them are made at a time, with the network if the agent `asks`.
     """
     network = self.network if asks else None
     found = []
     for start in range(0, len(states), block):
       some = np.minimum(np.arange(start, start + block), len(states) - 1)
-      numbers = seeds[some].astype(np.uint32), places[some]
-      chosen = _think(self.game, self.search, network, params, states[some], *numbers)
-      found.append(np.asarray(chosen))
+      keys = _keys(seeds[some].astype(np.uint32), numbers[some])
+      policy, _ = search_positions(
+        self.game, states[some], keys, search=self.search, network=network, params=params
+      )
+      found.append(np.asarray(policy).argmax(axis=1))
     return np.concatenate([np.zeros(0, int), *found])[: len(states)]
 
 
-@functools.partial(jax.jit, static_argnames=("game", "search", "network"))
-def _think(
-  game: DeviceGame,
-  search: GTCFR,
-  network: StateFunction | None,
-  params: Any,
-  states: jax.Array,
-  seeds: jax.Array,
-  places: jax.Array,
-) -> jax.Array:
-  """Returns the likeliest move of a search from each of `states` `[M, S]`: `[M]`."""
-
-  def one_of(state: jax.Array, seed: jax.Array, place: jax.Array) -> jax.Array:
-    found = gt_cfr_inserted(
-      game,
-      search=search,
-      key=jax.random.fold_in(jax.random.key(seed), place),
-      network=network,
-      params=params,
-      root_state=state,
-      beliefs=jnp.ones((2, 1)),
-    )
-    legal = game.legal_actions(state)
-    return jnp.argmax(jnp.where(legal, found.policy_at()[:, 0], -1.0))
-
-  return jax.vmap(one_of)(states, seeds, places)
+@jax.jit
+def _keys(seeds: jax.Array, numbers: jax.Array) -> jax.Array:
+  return jax.vmap(lambda seed, x: position_key(jax.random.key(seed), x))(seeds, numbers)
 
 
 @functools.partial(jax.jit, static_argnames="game")

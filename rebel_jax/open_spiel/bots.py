@@ -7,8 +7,10 @@ import numpy as np
 import pyspiel
 
 from games import build_public_tree
+from games.on_device.one_play import OnePlay
 from rebel_jax.agents.agent import AnySearcher, prepare
 from rebel_jax.agents.dealer import Move as AgentMove
+from rebel_jax.agents.dealer import TableRules
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.correspondence import load_game
 from rebel_jax.open_spiel.decisions import Move, find_moves
@@ -48,11 +50,45 @@ class Translation:
     return {m.action: (int(action[m.node]), m.infostates) for m in found}
 
 
+class BoardTranslation:
+  """As `Translation`, of a game of perfect information: moves have the same numbers.
+
+  Attributes:
+    game: the rules.
+    open_spiel_game: the same in OpenSpiel.
+  """
+
+  def __init__(self, game: OnePlay):
+    self.game = game
+    self.open_spiel_game = load_game(game)
+
+  def read(self, state: pyspiel.State, player: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """See `Translation`."""
+    del player
+    return tuple(state.history()), (0,)
+
+  def actions(self, state: pyspiel.State, player: int) -> dict[int, tuple[int, tuple[int, ...]]]:
+    """See `Translation`."""
+    return {action: (action, (0,)) for action in state.legal_actions(player)}
+
+
+AnyTranslation = Translation | BoardTranslation
+
+
+def translate(game: TableRules) -> AnyTranslation:
+  """Returns how OpenSpiel says what happens in a game.
+
+  Raises:
+    ValueError: it has no counterpart in OpenSpiel.
+  """
+  return BoardTranslation(game) if isinstance(game, OnePlay) else Translation(game)
+
+
 class AgentBot(pyspiel.Bot):
   """Plays with a trained network and search wherever OpenSpiel's bots do."""
 
   def __init__(
-    self, searcher: AnySearcher, translation: Translation, player: int, *, seed: int = 0
+    self, searcher: AnySearcher, translation: AnyTranslation, player: int, *, seed: int = 0
   ):
     pyspiel.Bot.__init__(self)
     self._agent = searcher.agent(seed=seed)
@@ -152,7 +188,7 @@ def play_bots(
     ValueError: `num_games` is not allowed, or the game has no counterpart in OpenSpiel.
   """
   num_games = validation.check_even("num_games", num_games, least=4)
-  translation = Translation(searcher.game)
+  translation = translate(searcher.game)
   game = translation.open_spiel_game
   rng = np.random.default_rng(seed)
   tables = []

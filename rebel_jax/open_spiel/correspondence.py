@@ -3,11 +3,13 @@
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pyspiel
 
 from games import Game, LiarsDice
 from games.game import check_is_game
+from games.on_device.one_play import OnePlay
 from games.rules.leduc_poker import FIRST_CARD
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
@@ -70,17 +72,37 @@ def find_correspondence(game: Game) -> Correspondence:
   return _REGISTRY[game.name]
 
 
-def load_game(game: Game) -> pyspiel.Game:
+def load_game(game: Game | OnePlay) -> pyspiel.Game:
   """Returns the OpenSpiel game equal to `game`.
+
+  In games of perfect information, which are `OnePlay`, its actions are ours.
 
   Raises:
     TypeError: `game` is not a game of ours.
     ValueError: it has no counterpart in OpenSpiel.
   """
+  if isinstance(game, OnePlay):
+    if game.name not in _BOARDS:
+      raise ValueError(
+        f"game={game.name!r} has no counterpart in OpenSpiel; known: {', '.join(sorted(_BOARDS))}"
+      )
+    return pyspiel.load_game(_BOARDS[game.name](game.rules))
   check_is_game(game)
   if isinstance(game, OpenSpielGame):
     return game.open_spiel_game
   return histories.load(find_correspondence(game).load(game))
+
+
+# Games of perfect information, by name, whose actions have the numbers that OpenSpiel gives them.
+_BOARDS: dict[str, Callable[[Any], str]] = {
+  "tic_tac_toe": lambda rules: "tic_tac_toe",
+  "connect_four": lambda rules: (
+    f"connect_four(rows={rules.height},columns={rules.width},x_in_row={rules.in_a_row})"
+  ),
+  "go": lambda rules: (
+    f"go(board_size={rules.size},komi={float(rules.komi)},max_game_length={rules.max_moves})"
+  ),
+}
 
 
 def private_deals(game: pyspiel.Game) -> Iterator[tuple[tuple[int, ...], pyspiel.State]]:
