@@ -16,6 +16,7 @@ from tests.solvers import test_aivat
 from tests.solvers.test_aivat import case, moments, random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
+slow = pytest.mark.slow
 
 SMALL = {"ranks": "QKA", "suits": "sh", "deals": (1, 1)}
 LARGE = {"ranks": "JQKA", "suits": "sh", "deals": (2, 1)}
@@ -54,8 +55,14 @@ def estimator(name, runouts, *, policy=None, change=lambda record, told: record)
   return estimate_of
 
 
-@pytest.mark.parametrize("seat", [0, 1])
-@pytest.mark.parametrize("kind", RUNOUTS)
+@pytest.mark.parametrize(
+  ("kind", "seat"),
+  [
+    pytest.param(kind, seat, marks=[] if kind != "last" and seat == (kind == "order") else slow)
+    for kind in RUNOUTS
+    for seat in (0, 1)
+  ],
+)
 def test_it_is_unbiased_over_all_deals_and_paths(kind, seat):
   bias, variance = moments("two_deals", (seat,), estimator("two_deals", RUNOUTS[kind]))
   assert abs(bias) < 1e-10
@@ -73,7 +80,7 @@ def test_it_is_unbiased_where_two_cards_are_dealt_at_once(kind):
   assert abs(bias) < 1e-10
 
 
-@pytest.mark.parametrize("kind", ["all", "order"])
+@pytest.mark.parametrize("kind", ["all", pytest.param("order", marks=slow)])
 def test_control_another_policy_than_the_one_played(kind):
   _, tree, _, _ = case("two_deals")
   other = random_policy(tree, np.random.default_rng(5))
@@ -81,6 +88,7 @@ def test_control_another_policy_than_the_one_played(kind):
   assert abs(moments("two_deals", (0,), found)[0]) > 1e-3
 
 
+@slow  # in the default tier of trees' own test
 def test_control_a_value_function_that_saw_how_it_ended():
   def change(record, told):
     """Leans what was taken towards the payoff, and not what was not."""
@@ -95,7 +103,7 @@ def test_control_a_value_function_that_saw_how_it_ended():
   assert abs(moments("two_deals", (0,), found)[0]) > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["all", "order"])
+@pytest.mark.parametrize("kind", [pytest.param("all", marks=slow), "order"])
 def test_control_chance_that_forgets_the_cards_that_are_held(kind):
   def change(record, told):
     moves = []
