@@ -52,6 +52,25 @@ class Played(NamedTuple):
   seconds: float
 
 
+@functools.partial(jax.jit, static_argnames=("game", "network", "search"))
+def _think(game, network, search, params, states, keys):
+  """Returns the policies `[M, A]` that searches from `M` states find."""
+
+  def one(state, key):
+    found = solvers.gt_cfr_inserted(
+      game,
+      search=search,
+      key=key,
+      root_state=state,
+      beliefs=jnp.ones((2, 1)),
+      network=network,
+      params=params,
+    )
+    return found.policy_at()[:, 0]
+
+  return jax.vmap(one)(states, keys)
+
+
 def play_exactly(
   game: games.DeviceGame,
   value_of: Values,
@@ -84,22 +103,6 @@ def play_exactly(
   actions = jnp.arange(game.num_actions)
   follow = jax.jit(jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None)))
 
-  @functools.partial(jax.jit, static_argnames="search")
-  def think(states, keys, params, rounds, search):
-    def one(state, key):
-      found = solvers.gt_cfr_inserted(
-        game,
-        search=search,
-        key=key,
-        root_state=state,
-        beliefs=jnp.ones((2, 1)),
-        network=network,
-        params=params,
-      )
-      return found.policy_at()[:, 0]
-
-    return jax.vmap(one)(states, keys)
-
   states = np.repeat(np.asarray(game.initial_state())[None], number, axis=0)
   moves = mistakes = 0
   seconds = 0.0
@@ -119,7 +122,7 @@ def play_exactly(
     if ours.any():
       started = time.perf_counter()
       keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), ply), number)
-      found = np.asarray(think(states, keys, params, search.rounds, search), float)
+      found = np.asarray(_think(game, network, search, params, states, keys), float)
       seconds += time.perf_counter() - started
       found = np.eye(game.num_actions)[found.argmax(axis=1)] if greedy else found
       policy = np.where(ours[:, None], found, policy)

@@ -75,9 +75,7 @@ def test_logits_are_the_prior_of_the_moves_below_a_leaf(x64):
   for action in (0, 1):
     search = GTCFR(simulations=1, children=1)
     likes = (False, 4.0 * np.eye(3)[action])
-    grown.append(
-      solvers.gt_cfr(tree, info, search=search, key=KEY, network=network, params=likes)
-    )
+    grown.append(solvers.gt_cfr(tree, info, search=search, key=KEY, network=network, params=likes))
   first = np.asarray(tree.parent) == 0
   for action, found in enumerate(grown):
     joined = np.asarray(found.present) & ~first
@@ -121,8 +119,7 @@ def test_each_question_is_as_likely_to_be_kept():
   inner = [level.num_inner for level in tree.structure.levels]
   problem_of = jax.jit(lambda x: rooted_problem(tree, info, jnp.asarray(0), tree.prior, x))
   masks = [
-    problem_of(np.arange(tree.num_nodes) < tree.structure.offsets[depth + 1])
-    for depth in (0, 1, 2)
+    problem_of(np.arange(tree.num_nodes) < tree.structure.offsets[depth + 1]) for depth in (0, 1, 2)
   ]
   counts = [int(np.sum(problem.is_frontier())) for problem in masks]
   assert counts == inner[:3]
@@ -183,9 +180,7 @@ def test_parts_of_a_game_are_searched_as_in_the_whole(name, parameters, share, x
   active = jnp.asarray(np.random.default_rng(2).random(19) < 0.8)
   how = How(GTCFR(simulations=0, updates=1, whole=True), network=network)
   keys = jax.random.split(KEY, 19)
-  run = jax.jit(
-    lambda grounds, about: search_each(grounds, about, keys, active, how=how, rounds=7)
-  )
+  run = jax.jit(lambda grounds, about: search_each(grounds, about, keys, active, how=how, rounds=7))
   found, plain = run(grounds, about), run(grounds._replace(parts=None), about)
   chosen = np.flatnonzero(active)
   for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(plain)):

@@ -75,19 +75,16 @@ SEARCHES = [
 ]
 
 
-THREE_FACES = {"num_dice": 1, "num_faces": 3}
-
-
 @pytest.mark.parametrize(
   ("name", "parameters", "searches", "leaves"),
   [
-    ("liars_dice", {"num_dice": 1, "num_faces": 2}, SEARCHES[1:2], True),
+    ("kuhn_poker", {}, [GTCFR(simulations=40, per_update=2, children=1)], True),
     *(
       pytest.param(*case, leaves, marks=pytest.mark.slow)
       for leaves in (False, True)
       for case in (
         ("kuhn_poker", {}, SEARCHES),
-        ("liars_dice", THREE_FACES, SEARCHES),
+        ("liars_dice", {"num_dice": 1, "num_faces": 3}, SEARCHES),
         ("leduc_poker", {}, SEARCHES),
       )
     ),
