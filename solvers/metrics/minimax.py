@@ -45,9 +45,13 @@ def minimax(game: DeviceGame, *, max_states: int = 1_000_000) -> Minimax:
   """
   check_perfect(game)
   most = validation.check_integer("max_states", max_states)
-  ask = jax.jit(jax.vmap(lambda s: (game.actor(s), game.legal_actions(s), payoff_of(game, s))))
   actions = jnp.arange(game.num_actions)
-  follow = jax.jit(jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None)))
+
+  @jax.jit
+  @jax.vmap
+  def ask(state):
+    after = jax.vmap(game.next_state, (None, 0))(state, actions)
+    return game.actor(state), game.legal_actions(state), payoff_of(game, state), after
 
   first = np.asarray(game.initial_state())
   states, place = [first], {_key(first): 0}
@@ -56,9 +60,8 @@ def minimax(game: DeviceGame, *, max_states: int = 1_000_000) -> Minimax:
   while start < len(states):
     rows = np.stack(states[start:])
     padded = np.concatenate([rows, np.repeat(rows[-1:], _padding(len(rows)), axis=0)])
-    actor, legal, payoff = (np.asarray(x)[: len(rows)] for x in ask(padded))
+    actor, legal, payoff, after = (np.asarray(x)[: len(rows)] for x in ask(padded))
     legal = legal & (actor != TERMINAL)[:, None]
-    after = np.asarray(follow(padded, actions))
     start = len(states)
     children = np.full(legal.shape, -1)
     for i, action in zip(*np.nonzero(legal)):

@@ -48,27 +48,34 @@ def random_root_beliefs(rng, tree):
   return (weights / weights.sum(axis=1, keepdims=True)).astype(tree.dtype)
 
 
-@pytest.fixture(params=["liars_dice", "leduc_poker"])
-def setting(request, x64):
-  """Subgames in float64: CFR-AVG takes differences of sums, which float32 blurs."""
-  game = games.make(request.param)
-  subgames = find_subgames(game, depth=2)
+def setting(name):
+  """Returns subgames, which of them are searched, and these stacked."""
+  parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
+  subgames = find_subgames(games.make(name, **parameters), depth=2)
   entries = sorted({0, 1, len(subgames.trees) // 2, len(subgames.trees) - 1})
   return subgames, entries, stack_subgames(subgames, entries)
 
 
+ALGORITHMS = {
+  "linear": solvers.linear_cfr(),
+  "modified-avg": solvers.cfr_avg(solvers.linear_cfr()),
+  "simultaneous": solvers.discounted_cfr(alternating=False),
+  "fictitious-play": solvers.fictitious_play(),
+}
+
+
 @pytest.mark.parametrize(
-  "algorithm",
+  ("name", "algorithm"),
   [
-    solvers.linear_cfr(),
-    solvers.cfr_avg(solvers.linear_cfr()),
-    solvers.discounted_cfr(alternating=False),
-    solvers.fictitious_play(),
+    pytest.param(name, x, marks=pytest.mark.slow if name == "leduc_poker" and i else [])
+    for name in ("liars_dice", "leduc_poker")
+    for i, x in enumerate(ALGORITHMS)
   ],
-  ids=["linear", "modified-avg", "simultaneous", "fictitious-play"],
 )
-def test_packed_search_equals_solving_one_by_one(setting, algorithm):
-  subgames, entries, table = setting
+def test_packed_search_equals_solving_one_by_one(name, algorithm, x64):
+  """In float64: CFR-AVG takes differences of sums, which float32 blurs."""
+  subgames, entries, table = setting(name)
+  algorithm = ALGORITHMS[algorithm]
   rng = np.random.default_rng(1)
   params = make_params(subgames.trees[0])
   roots = np.array([2, 0, 1, 3, 0])
@@ -97,8 +104,8 @@ def test_packed_search_equals_solving_one_by_one(setting, algorithm):
     np.testing.assert_allclose(result.root_values[lane], alone.root_values, atol=atol)
 
 
-def test_too_few_rows_would_show(setting):
-  _, _, table = setting
+def test_too_few_rows_would_show():
+  _, _, table = setting("liars_dice")
   live = np.asarray(table.trees.leaf_actor) != games.PADDING
   packing = pack_leaves(jnp.asarray(live), int(live.sum()))
   values = np.arange(live.size)
@@ -149,11 +156,18 @@ def test_leaf_probabilities_against_enumeration():
   game = games.make("leduc_poker")
   tree = games.build_public_tree(game, root=(1,), depth=2)
   beliefs = jnp.asarray(tree.prior)
-  here = make_problem(tree, beliefs)
-  rng = np.random.default_rng(0)
-  weights = jnp.asarray(rng.exponential(size=(tree.num_nodes, 6)), jnp.float32)
-  policy = here.normalise(split_levels(tree, weights))
-  rows = np.asarray(join_levels(policy))
+  weights = np.random.default_rng(0).exponential(size=(tree.num_nodes, 6)).astype(np.float32)
+
+  @jax.jit
+  def computed(explorer, epsilon):
+    """Returns the policy, its leaves' probabilities, and player 1's reach of its nodes."""
+    here = make_problem(tree, beliefs)
+    policy = here.normalise(split_levels(tree, weights))
+    policy = explore(here, policy, explorer, epsilon)
+    leaves = leaf_probabilities(here, policy, beliefs)
+    return join_levels(policy), leaves, join_levels(here.own_reach(policy, 1))
+
+  rows, got, reach = (np.asarray(x) for x in computed(0, 0.0))
   kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
   expected = np.zeros(tree.num_leaves)
   for place, leaf in enumerate(np.asarray(tree.leaf_nodes)):
@@ -169,15 +183,11 @@ def test_leaf_probabilities_against_enumeration():
             probability *= rows[node, card[mover]]
           node = parent[node]
         expected[place] += probability
-  got = np.asarray(leaf_probabilities(here, policy, beliefs))
   np.testing.assert_allclose(got, expected, atol=1e-6)
   # Exploring changes what is sampled, for the explorer alone.
-  mixed = explore(here, policy, jnp.asarray(0), 0.25)
-  assert not np.allclose(leaf_probabilities(here, mixed, beliefs), expected, atol=1e-4)
-  np.testing.assert_allclose(
-    join_levels(here.own_reach(mixed, 1)),
-    join_levels(here.own_reach(policy, 1)),
-  )
+  _, mixed, mixed_reach = computed(0, 0.25)
+  assert not np.allclose(mixed, expected, atol=1e-4)
+  np.testing.assert_allclose(mixed_reach, reach)
 
 
 def test_sampled_leaves_follow_the_probabilities():

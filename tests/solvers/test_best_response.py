@@ -12,7 +12,13 @@ from tests import brute_force, harness
 
 TOLERANCE = 1e-10
 # The rest have trees of the same kinds, and each compiles anew.
-QUICK = ("kuhn", "rock_paper_scissors", "leduc", "liars_dice_2x2f_after_a_bid", "random_5")
+QUICK = (
+  "kuhn",
+  "rock_paper_scissors",
+  "leduc_after_a_card",
+  "liars_dice_2x2f_after_a_bid",
+  "random_5",
+)
 CASES = [pytest.param(x, marks=[] if x in QUICK else pytest.mark.slow) for x in harness.CASES]
 
 

@@ -16,6 +16,19 @@ TOLERANCE = 1e-10
 ALGORITHMS = {"vanilla": solvers.vanilla_cfr(), "linear": solvers.linear_cfr()}
 
 
+# Each case compiles twice a rule: by default those of a kind that are the smallest.
+QUICK = {
+  "vanilla": {"kuhn", "rock_paper_scissors", "leduc_after_a_card", "random_2"},
+  "linear": {"kuhn", "rock_paper_scissors", "liars_dice_1x3f", "liars_dice_2x2f_after_a_bid",
+             "random_5"},
+}  # fmt: skip
+CASES = [
+  pytest.param(case, name, marks=[] if case in QUICK[name] else pytest.mark.slow)
+  for case in harness.CASES
+  for name in ALGORITHMS
+]
+
+
 def build(case, *, jitter=False):
   """Returns game, root and tree of a case, and random root beliefs with zeros among them."""
   game, root = harness.make_case(case)
@@ -42,8 +55,7 @@ def errors(steps, algorithm, tree, edges, beliefs):
   return worst
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize("case", harness.CASES)
+@pytest.mark.parametrize(("case", "name"), CASES)
 def test_every_update_matches_the_referee(case, name, x64):
   """Policies, averages and root values after each update, from beliefs with zeros.
 
@@ -58,8 +70,7 @@ def test_every_update_matches_the_referee(case, name, x64):
   )
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize("case", harness.CASES)
+@pytest.mark.parametrize(("case", "name"), CASES)
 def test_every_update_follows_from_the_one_before(case, name, x64):
   """As above with the games' own payoffs and priors, where ties do occur.
 

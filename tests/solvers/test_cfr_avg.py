@@ -8,6 +8,7 @@ are set anew before each update from the beliefs of the averages.
 
 import dataclasses
 import functools
+import itertools
 from typing import Any
 
 import jax
@@ -86,15 +87,31 @@ def difference(case, plain, other, leaf_values=matrix_values):
   return max(float(np.abs(x - y).max()) for x, y in zip(*found))
 
 
-@pytest.mark.parametrize("alternating", [True, False])
-@pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize("case", ["kuhn", "random_5"])
+QUICK = {
+  ("kuhn", "uniform", True), ("kuhn", "linear", False), ("kuhn", "quadratic", True),
+  ("random_5", "linear", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+  ("case", "name", "alternating"),
+  [
+    pytest.param(*x, marks=[] if x in QUICK else pytest.mark.slow)
+    for x in itertools.product(("kuhn", "random_5"), ALGORITHMS, (True, False))
+  ],
+)
 def test_modified_form_is_cfr_where_leaves_are_payoff_matrices(case, name, alternating, x64):
   plain = ALGORITHMS[name](alternating=alternating)
   assert difference(case, plain, solvers.cfr_avg(plain)) < TOLERANCE
 
 
-@pytest.mark.parametrize("case", sorted(CUTS.keys() - {"kuhn", "random_5"}))
+@pytest.mark.parametrize(
+  "case",
+  [
+    pytest.param(case, marks=[] if case == "liars_dice_1x3f" else pytest.mark.slow)
+    for case in sorted(CUTS.keys() - {"kuhn", "random_5"})
+  ],
+)
 def test_modified_form_is_cfr_on_other_trees(case, x64):
   plain = solvers.linear_cfr()
   assert difference(case, plain, solvers.cfr_avg(plain)) < TOLERANCE
@@ -132,7 +149,7 @@ def averaged(kind, plain):
   return kind(plain)
 
 
-@pytest.mark.parametrize("name", ["uniform", "linear"])
+@pytest.mark.parametrize("name", [pytest.param("uniform", marks=pytest.mark.slow), "linear"])
 def test_control_leaves_that_are_not_linear_differ(name, x64):
   plain = ALGORITHMS[name]()
   assert difference("liars_dice_1x3f", plain, solvers.cfr_avg(plain), best_answer) > 1e-3

@@ -209,12 +209,11 @@ def curve(name, game, alternating):
 
 
 def quickly(pairs):
-  """Returns test parameters; what takes long to compile, most of Leduc poker, is marked slow."""
-  quick = {"vanilla_cfr", "linear_cfr", "discounted_cfr"}
-  quicker = quick | {"predictive_cfr_plus", "fictitious_play"}
+  """Returns test parameters; what takes long to compile is marked slow."""
+  quick = {"kuhn": FAMILY, "liars_dice_1x4f": {"linear_cfr", "fictitious_play"}, "leduc": ()}
   marked = []
   for game, name in pairs:
-    slow = name not in {"kuhn": FAMILY, "liars_dice_1x4f": quicker, "leduc": {"linear_cfr"}}[game]
+    slow = name not in quick[game]
     marked.append(pytest.param(game, name, marks=[pytest.mark.slow] if slow else []))
   return marked
 
@@ -248,23 +247,14 @@ ORDERS = [  # the first is ahead of the second
 ]
 
 
-@pytest.mark.parametrize("game", ["kuhn", "liars_dice_1x4f"])
+@pytest.mark.parametrize(
+  "game", ["kuhn", *(pytest.param(x, marks=pytest.mark.slow) for x in ("liars_dice_1x4f", "leduc"))]
+)
 def test_known_orders(game):
   """ReBeL, figures 4 and 5; thesis, section 3.1. After 256 updates and after 1,024."""
-  quick = {p.values[1] for p in quickly((game, n) for n in FAMILY) if not p.marks}
-  assert_orders(game, [pair for pair in ORDERS if quick.issuperset(pair)])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("game", ["liars_dice_1x4f", "leduc"])
-def test_all_known_orders(game):
-  assert_orders(game, ORDERS)
-
-
-def assert_orders(game, orders):
+  orders = ORDERS
   if game == "kuhn":  # too small for the optimism to show
     orders = [pair for pair in orders if pair[1] != "linear_fictitious_play"]
-  assert orders
   for ahead, behind in orders:
     for one, other in zip(curve(ahead, game, True)[2:], curve(behind, game, True)[2:]):
       assert one < other / 1.1, (ahead, behind)

@@ -1,6 +1,7 @@
 """Gadgets by themselves: in batches, inside other wrappers, on other trees, and what is refused."""
 
 import functools
+import itertools
 
 import jax
 import numpy as np
@@ -22,16 +23,16 @@ def test_the_mean_of_a_sigmoid(x64):
 
   from solvers.algorithms.gadgets.distributional import mean_sigmoid
 
-  for centre in (-30.0, -3.0, -0.2, 0.0, 1.0, 12.0):
-    for width in (0.0, 0.01, 0.3, 0.99, 1.01, 4.0, 60.0):
+  centres, widths = (-30.0, -3.0, -0.2, 0.0, 1.0, 12.0), (0.0, 0.01, 0.3, 0.99, 1.01, 4.0, 60.0)
+  pairs = np.array(list(itertools.product(centres, widths)))
+  for (centre, width), found in zip(pairs, jax.jit(mean_sigmoid)(*pairs.T), strict=True):
 
-      def integrand(z, centre=centre, width=width):
-        return norm.pdf(z) * expit(centre - width * z)
+    def integrand(z, centre=centre, width=width):
+      return norm.pdf(z) * expit(centre - width * z)
 
-      middle = np.clip(centre / width, -12, 12) if width else 0.0
-      wanted = sum(quad(integrand, *x, limit=200)[0] for x in ((-12, middle), (middle, 12)))
-      found = float(mean_sigmoid(np.array([centre]), np.array([width]))[0])
-      assert found == pytest.approx(wanted, abs=1e-6)
+    middle = np.clip(centre / width, -12, 12) if width else 0.0
+    wanted = sum(quad(integrand, *x, limit=200)[0] for x in ((-12, middle), (middle, 12)))
+    assert float(found) == pytest.approx(wanted, abs=1e-6)
 
 
 def test_gadgets_in_a_batch_and_under_vmap(x64):

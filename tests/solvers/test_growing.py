@@ -34,6 +34,12 @@ def guess(params, query):
   return 0.3 * query.features.sum(axis=1)[:, None] + ours - (other**2).sum(axis=1)[:, None]
 
 
+@jax.jit
+def whole_problem(tree, info):
+  everywhere = jnp.ones(tree.num_nodes, bool)
+  return rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere)
+
+
 def solved(tree, updates, **arguments):
   return solvers.solve(tree, algorithm=AT_ONCE, num_iterations=2 * updates, **arguments)
 
@@ -54,7 +60,7 @@ def test_all_of_a_tree_is_plain_cfr(name, x64):
   assert np.abs(np.asarray(found.average_policy) - in_turn).max() > 1e-3
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "liars_dice"])
+@pytest.mark.parametrize("name", ["kuhn_poker", pytest.param("liars_dice", marks=pytest.mark.slow)])
 def test_without_simulations_it_is_cfr_d(name, x64):
   """Of depth 1, its leaves asked at the current beliefs."""
   parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
@@ -107,9 +113,9 @@ def test_any_node_may_be_the_root(name, level, parameters, x64):
 
 
 def test_trees_grow_by_whole_leaves():
-  _, tree, info = setting("liars_dice", np.float32, num_dice=1, num_faces=3)
+  _, tree, info = setting("liars_dice", np.float32, num_dice=1, num_faces=2)
   sizes = []
-  for simulations in (4, 8, 32):
+  for simulations in (2, 4, 8):
     found = solvers.gt_cfr(tree, info, search=GTCFR(simulations=simulations), key=KEY)
     present, parent = np.asarray(found.present), np.asarray(tree.parent)
     assert present[0]
@@ -121,9 +127,9 @@ def test_trees_grow_by_whole_leaves():
     assert not np.asarray(found.visits)[~present].any()
     sizes.append(present.sum())
   assert sizes[0] < sizes[1] < sizes[2] < tree.num_nodes
-  one = solvers.gt_cfr(tree, info, search=GTCFR(simulations=32, children=1), key=KEY)
+  one = solvers.gt_cfr(tree, info, search=GTCFR(simulations=8, children=1), key=KEY)
   assert one.present.sum() < sizes[2]
-  others = solvers.gt_cfr(tree, info, search=GTCFR(simulations=32), key=jax.random.key(1))
+  others = solvers.gt_cfr(tree, info, search=GTCFR(simulations=8), key=jax.random.key(1))
   assert (np.asarray(others.present) != present).any()
 
 
@@ -152,12 +158,12 @@ def walk_frequencies(name, policy_seed, number, **rules):
   """Returns how often simulations make each move, and the tree, policy and sampled pairs."""
   _, tree, info = setting(name, np.float32)
   everywhere = jnp.ones(tree.num_nodes, bool)
-  problem = rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere)
+  problem = whole_problem(tree, info)
   policy = jnp.asarray(random_policy(tree, np.random.default_rng(policy_seed)), tree.dtype)
   nothing = jnp.zeros_like(policy), jnp.zeros_like(policy)
   view = View(policy, nothing, nothing, jnp.ones_like(policy))
   zeros = jnp.zeros_like(policy)
-  reach = problem.both_reach(problem.split(policy))
+  reach = jax.jit(lambda x: problem.both_reach(problem.split(x)))(policy)
   how = Rules(**{"puct": 1.0, "puct_share": 0.0, "children": None, "scale": 1.0, **rules})
 
   @jax.jit
@@ -184,9 +190,10 @@ def test_walks_follow_the_policy_and_the_deal():
   np.testing.assert_allclose(pairs, (1 - np.eye(3)) / 6, atol=0.012)
   reach = np.ones((tree.num_nodes, 2, 3))
   expected = np.zeros((tree.num_nodes, 3))
+  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
   for node in range(1, tree.num_nodes):
-    above = tree.parent[node]
-    mover = tree.kind[above]
+    above = parent[node]
+    mover = kind[above]
     reach[node] = reach[above]
     reach[node, mover] = reach[node, mover] * policy[node]
     joint = reach[node, 0][:, None] * reach[node, 1][None] * (1 - np.eye(3)) / 6
@@ -202,7 +209,7 @@ def test_puct_takes_what_its_formula_says():
   tree = games.build_public_tree(game)
   info = solvers.node_info(game, tree)
   everywhere = jnp.ones(tree.num_nodes, bool)
-  problem = rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere)
+  problem = whole_problem(tree, info)
   ends = np.flatnonzero(np.asarray(tree.kind) == games.TERMINAL)
   values = np.zeros((2, tree.num_nodes, 1), np.float32)
   values[1, ends, 0] = worth
@@ -256,7 +263,7 @@ def test_rounds_get_the_numbers_of_their_keys(rounds):
 def test_a_mover_expects_values_by_the_mass_that_it_meets(name):
   """Where the game is over, by that of the node above, in the infostates that it came from."""
   _, tree, info = setting(name, np.float32)
-  here = rooted_problem(tree, info, jnp.asarray(0), tree.prior, jnp.ones(tree.num_nodes, bool))
+  here = whole_problem(tree, info)
   rows, h = np.asarray(here.rows).tolist(), tree.num_infostates
   rng, slots = np.random.default_rng(0), child_slots(tree.structure)
   values = rng.normal(size=(2, tree.num_nodes, h))
@@ -281,8 +288,7 @@ def test_a_mover_expects_values_by_the_mass_that_it_meets(name):
 @pytest.mark.parametrize("tables", [1, 4])
 def test_one_leaf_alone_meets_what_it_meets_among_all(tables):
   _, tree, info = setting("kuhn_poker", np.float32)
-  everywhere = jnp.ones(tree.num_nodes, bool)
-  pairs = rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere).pairs
+  pairs = whole_problem(tree, info).pairs
   rng = np.random.default_rng(0)
   reach = jnp.asarray(rng.random((4, 3)), tree.dtype)
   pairs = pairs._replace(leaf_weights=jnp.asarray(rng.random((tables, 3, 3)), tree.dtype))

@@ -37,45 +37,45 @@ def leaf_values(params, query):
   return worth(beliefs[:, query.traverser], beliefs[:, 1 - query.traverser])
 
 
-def network(params, query, swapped=False):
-  """Answers as `leaf_values` does, about both players, the mover first."""
+def network(params, query):
+  """Answers as `leaf_values` does, about both players, the mover first.
+
+  `params` are whether to answer each for the other, and the logits of the moves; None for neither.
+  """
+  swapped, logits = (False, jnp.zeros(3)) if params is None else params
   first, second = query.beliefs[:, 0], query.beliefs[:, 1]
   values = jnp.stack([worth(first, second), worth(second, first)], axis=1)
-  if swapped:
-    values = values[:, ::-1]
-  return StateAnswer(values, jnp.zeros((len(first), 3, first.shape[1]), first.dtype))
+  values = jnp.where(swapped, values[:, ::-1], values)
+  shape = len(first), 3, first.shape[1]
+  return StateAnswer(values, jnp.broadcast_to(logits[:, None].astype(first.dtype), shape))
 
 
-@pytest.mark.parametrize("search", [GTCFR(simulations=0, updates=9), GTCFR(simulations=6)])
+@pytest.mark.parametrize(
+  "search",
+  [pytest.param(GTCFR(simulations=0, updates=9), marks=pytest.mark.slow), GTCFR(simulations=6)],
+)
 def test_a_network_is_asked_as_leaf_values_are(search, x64):
   """Both players' values at once, of the leaves alone; uniform logits are a uniform prior."""
   _, tree, info = setting("kuhn_poker")
   run = functools.partial(solvers.gt_cfr, tree, info, search=search, key=KEY)
-  asked = run(network=network)
+  asked = run(network=network, params=(False, np.zeros(3)))
   plain = run(leaf_values=leaf_values)
   for name in ("average_policy", "root_values", "values", "present"):
     np.testing.assert_allclose(getattr(asked, name), getattr(plain, name), atol=1e-12)
   if not search.simulations:  # the cards are dealt alike, and nobody has moved yet
     return
-  wrong = run(network=functools.partial(network, swapped=True))
+  wrong = run(network=network, params=(True, np.zeros(3)))
   assert np.abs(np.asarray(wrong.root_values) - plain.root_values).max() > 1e-3
 
 
 def test_logits_are_the_prior_of_the_moves_below_a_leaf(x64):
   """With one child a leaf, the likeliest move joins."""
   _, tree, info = setting("kuhn_poker")
-
-  def likes(action):
-    def answer(params, query):
-      found = network(params, query)
-      return found._replace(logits=found.logits.at[:, action].set(4.0))
-
-    return answer
-
   grown = []
   for action in (0, 1):
     search = GTCFR(simulations=1, children=1)
-    grown.append(solvers.gt_cfr(tree, info, search=search, key=KEY, network=likes(action)))
+    likes = (False, 4.0 * np.eye(3)[action])
+    grown.append(solvers.gt_cfr(tree, info, search=search, key=KEY, network=network, params=likes))
   first = np.asarray(tree.parent) == 0
   for action, found in enumerate(grown):
     joined = np.asarray(found.present) & ~first
@@ -84,7 +84,7 @@ def test_logits_are_the_prior_of_the_moves_below_a_leaf(x64):
     assert tree.action[node] == action
 
 
-@pytest.mark.parametrize("number", [9, 300, 2_000])
+@pytest.mark.parametrize("number", [9, 300, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_only_what_is_wanted_is_answered(number):
   """Packed rows come back to their places, and lanes are packed together."""
   rng = np.random.default_rng(0)
@@ -100,14 +100,14 @@ def test_only_what_is_wanted_is_answered(number):
   wanted = jnp.asarray(rng.random((3, number)) < 0.5)
   ask = functools.partial(ask_some, function)
   expected = np.where(wanted[:, :, None, None], beliefs * 2.0 + features[:, None], 0.0)
-  alone = ask(2.0, StateQuery(features, beliefs[0]), wanted[0])
+  alone = jax.jit(ask)(2.0, StateQuery(features, beliefs[0]), wanted[0])
   np.testing.assert_allclose(alone.values, expected[0], rtol=1e-6)
   axes = (None, StateQuery(None, 0), 0)
   lanes = jax.jit(jax.vmap(ask, in_axes=axes))(2.0, StateQuery(features, beliefs), wanted)
   np.testing.assert_allclose(lanes.values, expected, rtol=1e-6)
   if number >= 300:
     assert max(calls) < 3 * number
-  each = jax.vmap(ask, in_axes=(0, StateQuery(None, 0), 0))
+  each = jax.jit(jax.vmap(ask, in_axes=(0, StateQuery(None, 0), 0)))
   own = each(jnp.array([1.0, 2.0, 3.0]), StateQuery(features, beliefs), wanted)
   np.testing.assert_allclose(own.values[1], expected[1], rtol=1e-6)
   assert np.abs(np.asarray(own.values) - expected).max() > 0.1
@@ -117,11 +117,11 @@ def test_each_question_is_as_likely_to_be_kept():
   """Of three updates with one, two and three leaves: six questions."""
   _, tree, info = setting("liars_dice", np.float32, num_dice=1, num_faces=2)
   inner = [level.num_inner for level in tree.structure.levels]
-  masks = []
-  for depth in (0, 1, 2):
-    present = np.arange(tree.num_nodes) < tree.structure.offsets[depth + 1]
-    masks.append(rooted_problem(tree, info, jnp.asarray(0), tree.prior, jnp.asarray(present)))
-  counts = [int(problem.is_frontier().sum()) for problem in masks]
+  problem_of = jax.jit(lambda x: rooted_problem(tree, info, jnp.asarray(0), tree.prior, x))
+  masks = [
+    problem_of(np.arange(tree.num_nodes) < tree.structure.offsets[depth + 1]) for depth in (0, 1, 2)
+  ]
+  counts = [int(np.sum(problem.is_frontier())) for problem in masks]
   assert counts == inner[:3]
 
   @jax.jit
@@ -165,7 +165,8 @@ def searches_of(tree, rng, number):
 @pytest.mark.parametrize(
   ("name", "parameters", "share"),
   [
-    ("liars_dice", {"num_dice": 1, "num_faces": 2}, 0.5),
+    ("kuhn_poker", {}, 0.5),
+    pytest.param("liars_dice", {"num_dice": 1, "num_faces": 2}, 0.5, marks=pytest.mark.slow),
     pytest.param("leduc_poker", {}, 1 / 16, marks=pytest.mark.slow),
   ],
 )
@@ -178,25 +179,16 @@ def test_parts_of_a_game_are_searched_as_in_the_whole(name, parameters, share, x
   about = searches_of(tree, np.random.default_rng(1), 19)
   active = jnp.asarray(np.random.default_rng(2).random(19) < 0.8)
   how = How(GTCFR(simulations=0, updates=1, whole=True), network=network)
-  run = jax.jit(
-    lambda grounds: search_each(
-      grounds, about, jax.random.split(KEY, 19), active, how=how, rounds=7
-    )
-  )
-  found, plain = run(grounds), run(grounds._replace(parts=None))
+  keys = jax.random.split(KEY, 19)
+  run = jax.jit(lambda grounds, about: search_each(grounds, about, keys, active, how=how, rounds=7))
+  found, plain = run(grounds, about), run(grounds._replace(parts=None), about)
   chosen = np.flatnonzero(active)
   for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(plain)):
     if x.dtype != np.int32:  # the question that is kept is another one
       np.testing.assert_allclose(np.asarray(x)[chosen], np.asarray(y)[chosen], atol=1e-9)
   np.testing.assert_array_equal(found.left.root, np.where(active, about.root, 0))
-  other = search_each(
-    grounds,
-    about._replace(promises=about.promises._replace(values=about.promises.values + 1.0)),
-    jax.random.split(KEY, 19),
-    active,
-    how=how,
-    rounds=7,
-  )
+  promises = about.promises._replace(values=about.promises.values + 1.0)
+  other = run(grounds, about._replace(promises=promises))
   assert np.abs(np.asarray(other.policy) - found.policy).max() > 1e-3
 
 
@@ -211,12 +203,13 @@ def test_searches_start_at_the_last_state_that_the_tree_before_held():
   np.testing.assert_array_equal(path[node][: len(above)], above[::-1])
   assert (path[node][len(above) :] == node).all()
   rng = np.random.default_rng(0)
+  start_of = jax.jit(functools.partial(next_start, tree))
   for held in above:
     present = np.zeros(tree.num_nodes, bool)
     present[above[above.index(held) :]] = True
     rows = rng.random((2, tree.num_nodes, tree.num_infostates)).astype(np.float32)
     left = Left(np.array(0), present, rows, rows)
-    start = next_start(tree, left, node, 1)
+    start = start_of(left, node, 1)
     assert int(start.root) == held
     np.testing.assert_array_equal(start.promises.given, [True, False])
     np.testing.assert_allclose(start.promises.values[0], rows[0, held], rtol=1e-6)
@@ -229,16 +222,16 @@ def test_searches_start_at_the_last_state_that_the_tree_before_held():
 def test_games_go_on_by_the_policy_and_the_deal():
   """Their ends are as likely as enumeration says; a uniform move now and then changes that."""
   _, tree, info = setting("kuhn_poker", np.float32)
-  table = Table.of(tree, info)
+  table = jax.jit(lambda tree: Table.of(tree, info))(tree)
   slots = np.asarray(table.slots)
   rng = np.random.default_rng(4)
   policy = rng.random((tree.num_nodes, tree.num_infostates)).astype(np.float32)
-  kinds = np.asarray(tree.kind)
+  kinds, parent = np.asarray(tree.kind), np.asarray(tree.parent)
   for node in np.flatnonzero(kinds < games.CHANCE):
     kids = slots[node][slots[node] >= 0]
     policy[kids] /= policy[kids].sum(axis=0)
 
-  @functools.partial(jax.jit, static_argnums=1)
+  @jax.jit
   @functools.partial(jax.vmap, in_axes=(0, None))
   def play(key, exploration):
     node, hands = deal(table, key)
@@ -260,9 +253,9 @@ def test_games_go_on_by_the_policy_and_the_deal():
     for mine, yours in np.argwhere(~np.eye(3, dtype=bool)):
       likely, node = 1 / 6, end
       while node > 0:
-        mover = kinds[tree.parent[node]]
+        mover = kinds[parent[node]]
         likely *= policy[node, (mine, yours)[mover]]
-        node = tree.parent[node]
+        node = parent[node]
       expected[end] += likely
   shares = np.bincount(ends, minlength=tree.num_nodes) / len(ends)
   np.testing.assert_allclose(shares, expected, atol=0.012)

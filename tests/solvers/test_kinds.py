@@ -266,7 +266,7 @@ def arguments():
 def test_another_kind_of_object_gets_a_sentence(call, right, name):
   """Or is taken, as None is where it is the default; most kinds never are."""
   taken = 0
-  for junk in JUNK:
+  for junk in (x for x in JUNK if x is not right[name]):
     try:
       call(**(right | {name: junk}))
     except (TypeError, ValueError) as error:

@@ -120,7 +120,7 @@ def test_a_least_frequency(name, x64):
 
 def test_bounds_of_one_of_three_moves(x64):
   """Facing a bet in Leduc poker: fold a fifth, raise a tenth at least, or never raise."""
-  tree = games.build_public_tree(games.make("leduc_poker"))
+  tree = games.build_public_tree(games.make("leduc_poker"), root=(1, 2, 1, 5))
   child = children_of(tree)
   after_bet = child[0, 2]
   moves = [child[after_bet, action] for action in (0, 1, 2)]
@@ -202,7 +202,7 @@ def random_policy(tree, generator):
 @pytest.mark.parametrize("name", ["cfr_plus", "fictitious_play"])
 def test_a_locked_player_leaves_a_best_response(name, x64):
   """With one player locked everywhere, what remains is a decision problem of the other."""
-  tree = games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=3))
+  tree = games.build_public_tree(games.make("liars_dice", num_dice=1, num_faces=2))
   policy = random_policy(tree, np.random.default_rng(0))
   mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
   solution = solvers.solve(

@@ -1,5 +1,7 @@
 """Exact values of small games, and searches that play against them."""
 
+import functools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -13,10 +15,16 @@ from solvers.metrics.minimax import minimax
 from tests.minimax import tic_tac_toe_values
 
 GAME = games.TicTacToe()
+MANY = solvers.GTCFR(simulations=100, children=1)
+
+
+@functools.cache
+def exact_values():
+  return minimax(GAME)
 
 
 def test_values_are_those_of_a_plain_program():
-  exact, plain = minimax(GAME), tic_tac_toe_values()
+  exact, plain = exact_values(), tic_tac_toe_values()
   assert len(exact.states) == len(plain) == 5478
   boards = np.array(list(plain))
   np.testing.assert_array_equal(exact.value_of(boards), list(plain.values()))
@@ -37,7 +45,7 @@ def test_small_boards_of_connect_four():
 
 def test_who_looks_to_the_end_knows_the_values():
   """And who looks a ply less does not; an end is worth less the later it comes."""
-  exact = minimax(GAME)
+  exact = exact_values()
   late = exact.states[(exact.states > 0).sum(axis=1) == 6]
   values = [look_ahead(GAME, depth)(late) for depth in (3, 2, 0)]
   np.testing.assert_array_equal(np.sign(values[0]), exact.value_of(late))
@@ -52,12 +60,9 @@ def test_who_looks_to_the_end_knows_the_values():
 
 
 def test_games_against_who_looks_ahead(capsys):
-  near = play_exactly(
-    GAME, look_ahead(GAME, 0), search=solvers.GTCFR(simulations=200, children=1), seat=0,
-    number=16, random_plies=2,
-  )  # fmt: skip
+  near = play_exactly(GAME, look_ahead(GAME, 0), search=MANY, seat=0, number=16, random_plies=2)
   assert near.won > 8  # against exact play none is won
-  main(["--games", "2", "--simulations", "5", "--depth", "2"])
+  main(["--games", "2", "--simulations", "2", "--depth", "2"])
   assert capsys.readouterr().out.count('"depth": 2') == 2
 
 
@@ -70,9 +75,8 @@ def test_what_has_no_such_values_is_said():
 
 def test_searches_that_move_first_lose_seldom():
   """Control: a network that likes what is bad, asked about the leaves of a tiny tree."""
-  exact = minimax(GAME)
-  search = solvers.GTCFR(simulations=200, children=1)
-  good = play_exactly(GAME, exact.value_of, search=search, seat=0, number=16)
+  exact = exact_values()
+  good = play_exactly(GAME, exact.value_of, search=MANY, seat=0, number=16)
   assert good.won + good.drawn + good.lost == 16
   assert good.won == 0
   assert good.lost <= 2

@@ -50,11 +50,18 @@ def likes(tree):
   return jnp.stack([(action == liked).astype(float) for liked in ACTIONS])
 
 
-def exact(tree, opponent, seat):
+@jax.jit
+def policies(tree, scores):
+  """Returns uniform play, and that of who likes moves by `scores` `[N]`."""
+  uniform = make_problem(tree, tree.prior).uniform_policy()
+  return join_levels(uniform), join_levels(favourites(tree, scores))
+
+
+@functools.cache
+def exact(opponent, seat):
   """Returns what uniform play wins in `seat` from the other, by expected values on the tree."""
-  problem = make_problem(tree, tree.prior)
-  uniform = join_levels(problem.uniform_policy())
-  other = join_levels(favourites(tree, likes(tree)[opponent]))
+  tree = small()[1]
+  uniform, other = policies(tree, likes(tree)[opponent])
   mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
   policy = np.where((mover == 1 - seat)[:, None], np.asarray(other), np.asarray(uniform))
   values = solvers.expected_values(tree, policy)[seat]
@@ -98,21 +105,19 @@ def played(opponent):
 
 @pytest.mark.parametrize("opponent", range(len(ACTIONS)))
 def test_the_mean_is_the_exact_value(opponent):
-  tree = small()[1]
   won, seats = played(opponent)
   for seat in (0, 1):
     own = won[seats == seat]
     error = own.std(ddof=1) / np.sqrt(len(own))
-    value = exact(tree, opponent, seat)
+    value = exact(opponent, seat)
     assert abs(own.mean() - value) < 4 * error + 1e-3
-    wrong = exact(tree, opponent, 1 - seat)  # control: the other's seat
+    wrong = exact(opponent, 1 - seat)  # control: the other's seat
     assert abs(own.mean() - wrong) > 4 * error
 
 
 def test_favourites_are_shared():
   tree = small()[1]
-  policy = join_levels(favourites(tree, jnp.zeros(tree.num_nodes)))
-  uniform = join_levels(make_problem(tree, tree.prior).uniform_policy())
+  uniform, policy = policies(tree, jnp.zeros(tree.num_nodes))
   parent = np.asarray(tree.parent)
   decided = np.asarray(tree.kind)[np.maximum(parent, 0)] < games.CHANCE
   decided &= parent >= 0

@@ -1,7 +1,9 @@
 """Payoffs that depend on parameters: gradients, the best bets of Leduc, regrets carried over."""
 
 import dataclasses
+import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -70,23 +72,43 @@ def test_the_gradient_is_that_of_the_value(x64):
   algorithm = solvers.discounted_cfr()
 
   def solve(theta):
-    tree = trees.at((theta,))
-    solved = solvers.solve(tree, algorithm=algorithm, num_iterations=8192)
-    return float(solved.root_values[0, 0]), solved.average_policy, tree
+    solved = solvers.solve(trees.at((theta,)), algorithm=algorithm, num_iterations=8192)
+    return float(solved.root_values[0, 0]), solved.average_policy
 
-  _, policy, tree = solve(1.0)
-  slopes = [float(value_gradient(trees, split_levels(tree, policy), p)[0]) for p in (0, 1)]
+  @functools.partial(jax.jit, static_argnums=1)
+  def slope(policy, player):
+    return value_gradient(trees, split_levels(trees.tree, policy), player)[0]
+
+  _, policy = solve(1.0)
+  slopes = [float(slope(policy, p)) for p in (0, 1)]
   assert slopes[0] == pytest.approx(-slopes[1])
   between = (solve(1.01)[0] - solve(0.99)[0]) / 0.02
   assert slopes[0] == pytest.approx(between, abs=3e-3)
   uniform = jnp.full(np.shape(policy), 0.25)
-  other = float(value_gradient(trees, split_levels(tree, uniform), 0)[0])
-  assert abs(other - between) > 0.02
+  assert abs(float(slope(uniform, 0)) - between) > 0.02
 
 
+def test_the_best_payoff_of_a_matrix_game():
+  """Worth t (3 - t) / 3, most to player 0 at the middle, and to the other at either bound."""
+  trees = solvers.affine_trees(
+    lambda t: games.build_public_tree(games.make("matrix_game", payoffs=((t, 0), (0, 3 - t)))),
+    (1.0,),
+  )
+  found = [
+    solvers.optimise(
+      trees, player=player, start=(0.9,), bounds=[(0.2, 2.6)], num_iterations=512, num_steps=16
+    )
+    for player in (0, 1)
+  ]
+  assert abs(float(found[0].parameters[0]) - 1.5) < 0.05
+  assert abs(float(found[0].value) - 0.75) < 0.002
+  assert float(found[1].parameters[0]) == pytest.approx(0.2)
+  assert abs(float(found[1].value) + 0.2 * 2.8 / 3) < 0.002
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-  ("start", "iterations"),
-  [(8.0, 768), *(pytest.param(start, 4096, marks=pytest.mark.slow) for start in bet_sizes.STARTS)],
+  ("start", "iterations"), [(8.0, 768), *((start, 4096) for start in bet_sizes.STARTS)]
 )
 def test_the_best_second_bet_of_leduc(start, iterations):
   """9.75 by the thesis (section 4.2.6), worth .1611 within .002."""

@@ -50,7 +50,7 @@ def play(agent, playthroughs, iterations, **options):
 def test_safe_search_approaches_the_equilibrium(agent):
   _, one = play(agent, 1, 2_048)
   policy, few = play(agent, 32, 2_048)
-  policy, many = play(agent, 4_096, 2_048)
+  policy, many = play(agent, 2_048, 2_048)
   assert many < 0.02 < few < one
   np.testing.assert_allclose(policy[1], [0.4, 0.4, 0.2], atol=0.02)
   np.testing.assert_allclose(policy[2:, 0], [0.4, 0.4, 0.2], atol=0.03)
@@ -93,7 +93,7 @@ def test_whole_game_subgames_need_no_leaves():
 
 
 def test_every_subgame_is_searched_once_a_playthrough():
-  game = games.make("liars_dice", num_dice=1, num_faces=3)
+  game = games.make("liars_dice", num_dice=1, num_faces=2)
   subgames = find_subgames(game, depth=2)
 
   def zero(params, query):
@@ -109,11 +109,11 @@ def test_every_subgame_is_searched_once_a_playthrough():
     key=jax.random.key(0),
     progress=lambda done, total: seen.append((done, total)),
   )
-  # Public states of an even number of bids: half of the subsets of six bids.
-  assert searches_from(agent)[0] == 32
-  assert visits(subgames).sum() == 32
-  assert seen[-1] == (96, 96)
-  sums = np.zeros((agent.tree.num_nodes, 3))
+  # Public states of an even number of bids: half of the subsets of four bids.
+  assert searches_from(agent)[0] == 8
+  assert visits(subgames).sum() == 8
+  assert seen[-1] == (24, 24)
+  sums = np.zeros((agent.tree.num_nodes, 2))
   np.add.at(sums, np.asarray(agent.tree.parent)[1:], policy[1:])
   decisions = np.asarray(agent.tree.kind) < games.CHANCE
   np.testing.assert_allclose(sums[decisions], 1.0, atol=1e-5)

@@ -150,12 +150,18 @@ def test_targets_ask_what_search_will_ask(x64):
   network = case.recall(case.policy)
   arguments = (case.problem, case.features)
   num_actions = case.game.num_player_actions
-  policy_from_network(*arguments, network, None, num_actions)
-  asked = np.concatenate([query.beliefs for query in network.asked])
-  targets = policy_targets(*arguments, case.policy, num_actions)
+
+  @jax.jit
+  def asked_about(problem, features):
+    policy_from_network(problem, features, network, None, num_actions)
+    return jnp.concatenate([query.beliefs for query in network.asked])
+
+  asked = np.asarray(asked_about(*arguments))
+  targets_of = jax.jit(policy_targets, static_argnums=3)
+  targets = targets_of(*arguments, case.policy, num_actions)
   np.testing.assert_allclose(asked, targets.query.beliefs, atol=1e-12)
   uniform = case.problem.uniform_policy()
-  other = policy_targets(*arguments, uniform, num_actions)
+  other = targets_of(*arguments, uniform, num_actions)
   assert np.abs(asked - other.query.beliefs).max() > 0.01
 
 

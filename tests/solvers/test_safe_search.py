@@ -63,6 +63,7 @@ def assert_safe_search_is_safe(search, *, playthroughs, iterations, factor):
   assert search.exploitability(1, iterations[1], unsafe=True) > factor * best
 
 
+@pytest.mark.slow
 def test_kuhn_poker():
   search = Search("kuhn_poker", 2, 64)
   assert searches_from(search.agent)[0] == 2
@@ -127,11 +128,16 @@ def test_each_row_is_worth_what_its_subgame_is(player, x64):
   game = games.make("kuhn_poker")
   subgames = find_subgames(game, depth=1)
   function, params = search_leaf_values(game, subgames, num_iterations=8)
+
+  @jax.jit
+  def values_of(features, beliefs):
+    return function(params, LeafQuery(features, player, beliefs))
+
   table = stack_subgames(subgames)
   entries, leaves = np.nonzero(np.asarray(table.successor) >= 0)
   features = np.asarray(table.trees.leaf_features)[entries, player, leaves]
   beliefs = np.random.default_rng(0).dirichlet(np.ones(3), size=(len(entries), 2))
-  values = function(params, LeafQuery(features, player, beliefs))
+  values = values_of(features, beliefs)
   roots = {0: ()}
   for entry, leaf, row, given in zip(entries, leaves, values, beliefs):
     tree = subgames.trees[entry]
@@ -145,7 +151,7 @@ def test_each_row_is_worth_what_its_subgame_is(player, x64):
     expected = solvers.expected_values(below, solved.average_policy, beliefs=given)
     np.testing.assert_allclose(row, expected[player], rtol=0, atol=1e-10)
   # The control: rows that took one another's place would be noticed.
-  other = function(params, LeafQuery(features[::-1], player, beliefs))
+  other = values_of(features[::-1], beliefs)
   assert np.abs(other - values).max() > 1e-2
 
 

@@ -47,8 +47,16 @@ def test_one_tree_at_many_beliefs(size, batch_size, x64):
     assert worst(batch, singles[::-1]) > 1e-3
 
 
-@pytest.mark.parametrize("roots", [LEDUC_ROOTS[:3], LEDUC_ROOTS[1:]], ids=["one shape", "shapes"])
-@pytest.mark.parametrize("small_level", [0, 8192])
+@pytest.mark.parametrize(
+  ("roots", "small_level"),
+  [
+    pytest.param(LEDUC_ROOTS[:3], 0, marks=pytest.mark.slow),
+    (LEDUC_ROOTS[:3], 8192),
+    (LEDUC_ROOTS[1:], 0),
+    pytest.param(LEDUC_ROOTS[1:], 8192, marks=pytest.mark.slow),
+  ],
+  ids=["one shape-0", "one shape-8192", "shapes-0", "shapes-8192"],
+)
 def test_stacked_trees(roots, small_level, x64, monkeypatch):
   """Trees of one shape and of several, with payoffs taken node by node and run by run."""
   monkeypatch.setattr(dense_pairs, "_SMALL_LEVEL", small_level)
@@ -66,8 +74,8 @@ def test_stacked_trees(roots, small_level, x64, monkeypatch):
 
 def test_leaf_values_see_each_subgame_of_a_batch(x64):
   """Shared params, features of stacked trees, and pieces that do not divide the batch."""
-  game = games.make("liars_dice", num_dice=1, num_faces=3)
-  trees = [games.build_public_tree(game, root=root, depth=2) for root in ((), (2,), (2,))]
+  game = games.make("liars_dice", num_dice=1, num_faces=2)
+  trees = [games.build_public_tree(game, root=root, depth=2) for root in ((), (1,), (1,))]
   stacked = games.stack_trees(trees)
 
   def leaf_values(params, query):
@@ -89,7 +97,7 @@ def test_leaf_values_see_each_subgame_of_a_batch(x64):
   assert np.abs(other.root_values - batch.root_values).max() > 1e-2
 
 
-@pytest.mark.parametrize("stacked", [False, True])
+@pytest.mark.parametrize("stacked", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_the_oracle_answers_a_batch(stacked, x64):
   game = games.make("kuhn_poker")
   roots = ((), (0,)) if stacked else ((), ())

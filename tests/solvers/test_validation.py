@@ -186,7 +186,10 @@ def test_moves_of_a_choice_are_summed(name):
   np.testing.assert_allclose(found, added_one_by_one(tree, rows)[moves])
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "rock_paper_scissors"])
+@pytest.mark.parametrize(
+  "name",
+  ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow), "rock_paper_scissors"],
+)
 def test_a_policy_wrong_in_one_place_is_found_there(name):
   tree = games.build_public_tree(games.make(name))
   policy = np.array(solve(tree=tree).average_policy)
@@ -236,7 +239,7 @@ def test_transformations_take_what_they_cannot_check():
 @pytest.mark.parametrize(
   ("name", "parameters", "roots"),
   [
-    ("liars_dice", {"num_faces": 3}, [(), (0,), (1, 3)]),
+    ("liars_dice", {"num_faces": 2}, [(), (0,), (1, 2)]),
     pytest.param("leduc_poker", {}, [(1,), (1, 1, 4), (1, 1, 3, 1)], marks=pytest.mark.slow),
   ],
 )
@@ -245,7 +248,7 @@ def test_stacked_roots_give_what_each_gives_alone(name, parameters, roots):
   trees = [games.build_public_tree(game, root=root) for root in roots]
   stacked = games.stack_trees(trees)
   run = lambda tree: solve(tree=tree, num_iterations=16).root_values  # noqa: E731
-  together = jax.vmap(run)(stacked)
+  together = jax.jit(jax.vmap(run))(stacked)
   for tree, values in zip(trees, together):
     np.testing.assert_allclose(values, run(tree), atol=2e-4)
 
