@@ -288,7 +288,7 @@ def test_which_moves_it_considers():
   pot = game.amounts(start[None])[0][ALL.moves(game, start)[2] - FIRST_BET]
   assert pot == 300  # calling makes 200, and as much again on top
   all_in = game.next_states(start[None], np.array([ALL.moves(game, start)[3]]))[0]
-  assert all_in[betting.PAID_0] == 1400
+  assert all_in[betting.PAID_0] == 600
   assert ALL.moves(game, all_in) == [FOLD, CALL]
   # Of other sizes the nearest.
   sizes = games.make("small_holdem", ranks="QKA", bets=(0.4, 0.9), **BLINDS)
