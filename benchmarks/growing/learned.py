@@ -1,9 +1,11 @@
 """How exploitable agents are whose searches grow trees, while their network learns.
 
 `python -m benchmarks.growing.learned` trains a preset and prints a JSON line for each of several
-moments and settings of the searches: the exploitability of agents of several seeds, exact for each
-(Player of Games, figure 7a). `--draw FILE.png --lines FILE...` draws such lines instead: means, and
-ribbons from the least to the most.
+moments and settings of the searches: what an evaluation says of agents of several seeds, which is
+exact exploitability where the game's public histories can be written out (Player of Games, figure
+7a with `--preset pog_leduc`; 7b with `--preset pog_glasses`, on edges that are ours).
+`--draw FILE.png --lines FILE...` draws such lines instead: means, and ribbons from the least to the
+most.
 
 A setting is simulations of a search, and simulations for each update of both players: `100,1`.
 """
@@ -17,11 +19,10 @@ from pathlib import Path
 import jax
 
 from benchmarks.figures import read_rows
-from games import Game
 from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache, cpu_devices
-from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
+from rebel_jax.evaluation.growing import make_growing_evaluator
 from rebel_jax.runs.measure import of_seeds
 from rebel_jax.training.loop import MOST_STEPS, place
 from rebel_jax.training.setup import make_setup
@@ -31,10 +32,11 @@ BENCHMARK = "growing_learned"
 SETTINGS = ("10,1", "10,0.1", "30,1", "100,1", "300,1")
 
 
-def parse_setting(text: str) -> GTCFR:
+def parse_setting(text: str) -> tuple[int, float]:
   """Reads `SIMULATIONS,PER_UPDATE`."""
   simulations, per_update = text.split(",")
-  return GTCFR(simulations=int(simulations), per_update=float(per_update))
+  search = GTCFR(simulations=int(simulations), per_update=float(per_update))  # which checks them
+  return search.simulations, search.per_update
 
 
 def learn(options: argparse.Namespace) -> None:
@@ -47,9 +49,10 @@ def learn(options: argparse.Namespace) -> None:
   cpu_devices.share_cores(config)
   compile_cache.enable()
   setup = make_setup(config)
-  if not isinstance(setup.game, Game):
-    raise SystemExit(f"--preset {options.preset} must be of a game whose tree can be written out")
-  evaluator = ResolvingEvaluator(config, game=setup.game, whole=setup.table)
+  evaluators = []
+  for simulations, per_update in map(parse_setting, options.settings):
+    asked = config.replace(eval_simulations=simulations, eval_per_update=per_update)
+    evaluators.append(make_growing_evaluator(asked, game=setup.game, table=setup.table))
   trainer, mesh = setup.trainer, setup.mesh
   state, table = trainer.init(setup.table, config.seed, mesh), place(setup.table, mesh)
   trained, most = 0.0, config.num_steps
@@ -66,10 +69,9 @@ def learn(options: argparse.Namespace) -> None:
     searches += int(state.solves) - before[1]
     params = jax.tree.map(lambda x: x.addressable_data(0), state.params)
     last = stage == options.stages
-    for setting in options.settings:
+    for evaluator in evaluators:
       seeds = range(options.final_seeds if last else options.seeds)
-      search = parse_setting(setting)
-      found = evaluator.exploitabilities(params, seeds=seeds, search=search)
+      found = evaluator.measure(params, seeds=seeds)
       row = {
         "benchmark": BENCHMARK,
         "preset": options.preset,
@@ -77,7 +79,7 @@ def learn(options: argparse.Namespace) -> None:
         "solves": int(state.solves),
         "training_seconds": round(trained, 1),
         "searches_per_second": round(searches / seconds, 1),  # the first stage compiles, too
-        **of_seeds({"exploitability": [round(x, 5) for x in found]}, search),
+        **of_seeds(found, evaluator.search),
       }
       print(json.dumps(row), flush=True)
 

@@ -11,7 +11,7 @@ from games import Game
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_growing_grounds, make_search, make_state_network
-from solvers import GTCFR, StateFunction, StateQuery
+from solvers import StateFunction, StateQuery
 from solvers.growing.continual.grounds import Grounds
 
 
@@ -21,6 +21,7 @@ class ResolvingEvaluator:
   Attributes:
     game, whole: what is played.
     network: what searches ask.
+    search: settings of searches.
   """
 
   unit = "searches"  # of `progress`
@@ -39,19 +40,7 @@ class ResolvingEvaluator:
   def measure(
     self, params: Any, *, seeds: Sequence[int], progress: Callable[[int, int], None] | None = None
   ) -> dict[str, list[float]]:
-    """Returns what was measured of the agent of each seed: `exploitability`; see below."""
-    found = self.exploitabilities(params, seeds=seeds, progress=progress)
-    return {"exploitability": found}
-
-  def exploitabilities(
-    self,
-    params: Any,
-    *,
-    seeds: Sequence[int],
-    search: GTCFR | None = None,
-    progress: Callable[[int, int], None] | None = None,
-  ) -> list[float]:
-    """Returns the exploitability of the agent of each seed, in the game's units.
+    """Returns the `exploitability` of the agent of each seed, in the game's units.
 
     An agent that searches by one seed has one policy, which is found by searching at every decision
     of the game, each from what the same player's last search left.
@@ -59,7 +48,6 @@ class ResolvingEvaluator:
     Args:
       params: the network's.
       seeds: of the agents.
-      search: settings of searches; None for the configuration's.
       progress: called with searches done and in all.
 
     Raises:
@@ -70,13 +58,13 @@ class ResolvingEvaluator:
     policies = solvers.resolved_policies(
       self.game,
       tree,
-      search=self.search if search is None else search,
+      search=self.search,
       seeds=tuple(seeds),
       network=self.network,
       params=params,
       progress=progress,
     )
-    return [float(solvers.exploitability(tree, policy)) for policy in policies]
+    return {"exploitability": [float(solvers.exploitability(tree, policy)) for policy in policies]}
 
 
 def check_finite(network: StateFunction, params: Any, features: Any, num_infostates: int) -> None:

@@ -66,7 +66,7 @@ def test_a_run_learns_kuhn_poker():
   setup = make_setup(TINY)
   fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
   evaluator = ResolvingEvaluator(TINY)
-  untrained = evaluator.exploitabilities(fresh, seeds=(0, 1, 2))
+  untrained = evaluator.measure(fresh, seeds=(0, 1, 2))["exploitability"]
   assert np.mean(untrained) > 2 * final["exploitability_mean"]
 
 
