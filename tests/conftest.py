@@ -1,5 +1,6 @@
 """Fixtures that every test file may use."""
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -10,8 +11,13 @@ import pytest
 # Most of the tests' time is compilation, which these more than halve. Programs that tests start
 # inherit them and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do.
 os.environ.setdefault(
-  "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0"
+  "XLA_FLAGS",
+  "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0 "
+  "--xla_cpu_parallel_codegen_split_count=1",
 )
+# Tracing makes so many objects that looking for cycles among all of them takes an eighth of the
+# time.
+gc.set_threshold(200_000, 50, 1_000)
 
 # Linux lets a process map memory some 65,000 times. XLA maps a few pieces for every program that it
 # compiles, and crashes where it gets no more; a thousand tests would come close.

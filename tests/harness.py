@@ -6,6 +6,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import lax
 
 import games
@@ -26,6 +27,13 @@ CASES = {
   "random_2": (RandomGame, {"seed": 2}, ()),
   "random_5": (RandomGame, {"seed": 5}, ()),
 }
+
+
+def slow(cases, *chosen):
+  """Returns `cases` for `pytest.mark.parametrize`, those that are `chosen` as slow tests."""
+  missing = set(chosen) - set(cases)
+  assert not missing, missing
+  return [pytest.param(x, marks=pytest.mark.slow) if x in chosen else x for x in cases]
 
 
 def make_case(name):

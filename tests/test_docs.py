@@ -22,7 +22,15 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Whose programs take longest to compile.
 SLOW_PAGES = [
   ROOT / "docs" / f"{name}.md"
-  for name in ("agent", "poker", "resolving", "safe_search", "transformations")
+  for name in (
+    "agent",
+    "contributing",
+    "poker",
+    "resolving",
+    "safe_search",
+    "subgame_solving",
+    "transformations",
+  )
 ]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"python\s+-m\s+((?:benchmarks|rebel_jax)[\w.]*)((?:(?!python )[^`|])*)")

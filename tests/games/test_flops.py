@@ -166,7 +166,7 @@ def test_all_in_hands_are_worth_what_they_are_on_all_boards(x64):
   (right,) = np.asarray(values_of(whole, beliefs))
   assert whole.terminal_nodes.size == math.comb(12, 3) * 9 * 8
 
-  draws = 3_000
+  draws = 1_000
   states = jnp.tile(jnp.asarray(state), (draws, 1)).at[:, -1].set(jnp.arange(draws))
   trees = jax.jit(jax.vmap(functools.partial(fill, rules, number)))(states)
   assert trees.terminal_nodes.shape[1] == 5

@@ -12,6 +12,7 @@ import pytest
 
 import games
 from games.testing import check_game
+from tests import harness
 from tests.random_game import RandomGame
 
 LONG = ("small_holdem_4_rounds", "turn_endgame_holdem")
@@ -56,7 +57,7 @@ def test_every_registered_game_is_checked_here():
   assert {make().name for make in SMALL.values()} == set(games.registered_games()) - LARGE
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", harness.slow(range(20), *range(6, 20)))
 def test_random_games_pass(seed):
   """Hidden moves, private and public chance and changing infostates, all at once."""
   check_game(RandomGame(seed))

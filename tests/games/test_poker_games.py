@@ -12,6 +12,7 @@ from games.poker.abstraction import TEH, BetSizes
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.poker.units import in_units
 from games.testing import check_game
+from tests import harness
 
 SMALL = {
   "a card dealt": {"ranks": "QKA", "suits": "sh", "stack": 300},
@@ -22,7 +23,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", harness.slow(SMALL, "two deals"))
 def test_game_agrees_with_its_histories(name):
   check_game(games.make("small_holdem", **SMALL[name]))
 

@@ -22,6 +22,7 @@ from games.poker import (
 )
 from games.poker import suit_symmetry as symmetry
 from games.testing import check_game
+from tests import harness
 
 ONE_BET = BetSizes((((1.0,),),), all_in=False, max_raises=1)
 RANKS = "9TJQKA"
@@ -139,7 +140,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", harness.slow(SMALL, "river"))
 def test_game_agrees_with_its_histories(name):
   merged = MergedSuits(SMALL[name]())
   assert merged.num_infostates < len(merged.class_of)

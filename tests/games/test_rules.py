@@ -7,6 +7,7 @@ import pytest
 import games
 from games.poker import PRESETS, BetSizes, Betting, Deck, Holdem, MergedSuits, Times
 from games.testing import check_rules
+from tests import harness
 
 RIVER = "river_endgame_holdem"
 PLAYED = {
@@ -51,7 +52,11 @@ PLAYED = {
 }
 
 
-@pytest.mark.parametrize("name", PLAYED)
+# Those left to the slow tier are of classes that others here are of, too.
+REPEATED = ("two rounds to come", "a bet added", "merged river", "nearly all chips", "small_holdem")
+
+
+@pytest.mark.parametrize("name", harness.slow(PLAYED, *REPEATED))
 def test_rules_of_games_as_played(name):
   check_rules(PLAYED[name](), num_playouts=16)
 

@@ -145,7 +145,6 @@ def row_of(trees, row):
   return jax.tree.map(lambda x: x[row], trees)
 
 
-# Searches of two rounds are compared with tables below, where its trees are the builder's.
 @pytest.mark.parametrize(
   "name",
   [
@@ -373,7 +372,8 @@ def test_searches_of_fresh_rivers(x64):
   fresh_rivers.cache_clear()
 
 
-@pytest.mark.parametrize("name", [pytest.param("turn", marks=pytest.mark.slow), "two rounds"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["turn", "two rounds"])
 def test_searches_and_successors_are_those_of_tables(name, x64):
   game = make(name)
   found = find_subgames(game, depth="stage")

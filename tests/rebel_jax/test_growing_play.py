@@ -184,6 +184,7 @@ def test_values_are_those_of_searches_without_a_gadget():
   assert seen > 20
 
 
+@pytest.mark.slow
 def test_questions_come_and_go_in_order():
   """As many enter as were drawn; what nobody has room for waits, the oldest first."""
   means = {}

@@ -11,6 +11,7 @@ import games
 import solvers
 from games.testing import check_game
 from rebel_jax import open_spiel
+from tests import harness
 from tests.brute_force import Referee, tree_edges
 from tests.harness import run
 from tests.random_efg import random_efg
@@ -79,7 +80,15 @@ def assert_scores_agree(game, tree, seed=0):
   assert referee.game_value(policy) == pytest.approx(value, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", GAMES)
+# Others of the same kinds stay.
+REPEATED = (
+  "liars_dice(numdice=2,dice_sides=2)",
+  "oshi_zumo(coins=2,size=1,horizon=3)",
+  "dark_hex(num_rows=2,num_cols=2,gameversion=adh)",
+)
+
+
+@pytest.mark.parametrize("name", harness.slow(GAMES, *REPEATED))
 def test_games_obey_the_interface_and_score_as_in_openspiel(name):
   game, tree = open_spiel.from_game(name)
   check_game(games.tabulate(game))

@@ -279,7 +279,7 @@ def test_policy_examples_come_from_the_start_and_from_rivers():
   assert rivers > 0
 
 
-@pytest.mark.parametrize("policy_network", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("policy_network", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_training_learns_and_repeats(policy_network):
   config = TINY.replace(policy_network=policy_network)
   setup = make_setup(config)

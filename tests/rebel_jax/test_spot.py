@@ -62,8 +62,10 @@ def check_below(solved, line, paid):
   [
     ("TdJdQh", "check, check", (50, 50)),
     ("TdJdQh", "check, check, Kc", (50, 50)),
-    ("TdJdQh", "bet 66, call, 9c, check, check, Ah, check", (116, 116)),
-    ("TdJdQhAs", "check, check, 9h", (50, 50)),
+    pytest.param(
+      "TdJdQh", "bet 66, call, 9c, check, check, Ah, check", (116, 116), marks=pytest.mark.slow
+    ),
+    pytest.param("TdJdQhAs", "check, check, 9h", (50, 50), marks=pytest.mark.slow),
   ],
 )
 def test_tables_on_later_boards(board, line, paid):

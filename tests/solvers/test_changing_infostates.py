@@ -9,6 +9,7 @@ import pytest
 import games
 from games.public_tree import TreeStructure
 from solvers.sweeps import levels
+from tests import harness
 
 
 @pytest.mark.parametrize("maximum", [False, True])
@@ -43,7 +44,7 @@ def _swept(tree, maximum):
 
 
 @pytest.mark.parametrize("maximum", [False, True])
-@pytest.mark.parametrize("rounds", [2, 3])  # 12 and 36 infostates
+@pytest.mark.parametrize("rounds", harness.slow([2, 3], 3))  # 12 and 36 infostates
 def test_nodes_where_infostates_change_are_all_that_need_it(rounds, maximum, x64):
   tree = games.build_public_tree(games.make("scotland_yard", rounds=rounds))
   noted = [level.changed for level in tree.structure.levels]

@@ -21,7 +21,6 @@ CASES = {
 }
 
 
-LEDUC_LAST = [*list(CASES)[:-1], pytest.param("leduc", marks=pytest.mark.slow)]
 SMALL_FIRST = [
   *list(CASES)[:2],
   *(pytest.param(x, marks=pytest.mark.slow) for x in list(CASES)[2:]),
@@ -45,7 +44,7 @@ def random_query(tree, player=0, seed=0, **others):
   return LeafQuery(tree.leaf_features[player], player, jnp.asarray(beliefs), **others)
 
 
-@pytest.mark.parametrize("case", LEDUC_LAST)
+@pytest.mark.parametrize("case", harness.slow(CASES, "liars_dice_1x3f", "leduc"))
 def test_the_average_whole_policy_approaches_an_equilibrium(case):
   """CFR-D: what its iterations play, top and subgames together, averages to an equilibrium."""
   name, parameters, depth, bound = CASES[case]

@@ -83,7 +83,7 @@ def results(problem, algorithm):
     return [np.asarray(x) for x in run_problem(problem, algorithm)]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", harness.slow(CASES, "dice"))
 def test_a_mask_gives_what_a_tree_of_those_nodes_gives(case, x64):
   game, root, depth, algorithm = CASES[case]
   game = harness.jitter_payoffs(copy.copy(game))

@@ -45,7 +45,9 @@ def after(rule, game, num_iterations):
   return tree, solution.average_policy
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "rock_paper_scissors", "leduc_poker"])
+@pytest.mark.parametrize(
+  "name", ["kuhn_poker", "rock_paper_scissors", pytest.param("leduc_poker", marks=pytest.mark.slow)]
+)
 def test_hedge_finds_equilibria(name):
   game = games.make(name)
   tree, average = after(Hedge(2.0), game, 1024)
