@@ -44,10 +44,7 @@ LARGE = {"flop_holdem", "no_limit_holdem"}
 
 
 # Four rounds take as long as all others together, and are built in test_template.py too.
-@pytest.mark.parametrize(
-  "name",
-  [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SMALL],
-)
+@pytest.mark.parametrize("name", harness.slow(SMALL, *LONG))
 def test_small_games_pass(name):
   check_game(SMALL[name]())
 

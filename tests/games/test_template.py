@@ -21,6 +21,7 @@ from solvers.search.subgames import after as after_leaf
 from solvers.search.tables import stack_stages
 from solvers.search.templates import TemplateSubgames
 from solvers.sweeps.levels import join_levels
+from tests import harness
 from tests.own_games import by_path, own_game, own_state, own_tree
 from tests.solvers.test_regret_rules import Hedge
 
@@ -145,12 +146,7 @@ def row_of(trees, row):
   return jax.tree.map(lambda x: x[row], trees)
 
 
-@pytest.mark.parametrize(
-  "name",
-  [
-    pytest.param(x, marks=[] if x in ("river", "fresh turn") else [pytest.mark.slow]) for x in GAMES
-  ],
-)
+@pytest.mark.parametrize("name", harness.slow(GAMES, *(x for x in GAMES if x != "river")))
 def test_filled_templates_are_the_builders_trees(name, x64):
   game, met, sizes = make(name), set(), set()
   for number, states, trees in walk(game):

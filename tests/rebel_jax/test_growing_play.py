@@ -148,6 +148,7 @@ def step_of(config, seed=0):
   return setup, lanes, step, state.params
 
 
+@pytest.mark.slow
 def test_values_are_those_of_searches_without_a_gadget():
   """What is learned of a question is the value of its beliefs; a gadget's would be another's."""
   config = TINY.replace(simulations=30, query_share=1.0)

@@ -233,9 +233,9 @@ sys.exit(cli.main(sys.argv[2:]))
       "init", {"width": 2**16}, 2, "lanes=4 with width=65536 and buffer_size=256 must fit",
       marks=pytest.mark.slow,
     ),
-    (
+    pytest.param(
       "run", {"lanes": 2**21, "buffer_size": 2**22, "uses_per_example": 1e-6}, 1,
-      "lanes=2097152 with width=32 and buffer_size=4194304 must fit",
+      "lanes=2097152 with width=32 and buffer_size=4194304 must fit", marks=pytest.mark.slow,
     ),
   ],
   ids=["buffer", "width", "lanes"],
