@@ -5,7 +5,7 @@ import numpy as np
 from games.arrays import lookup
 from games.game import Game
 from games.registry import register
-from games.rules.scotland_yard_board import MOVING, Board, edge_table
+from games.rules.scotland_yard_board import Board, edge_table
 from games.rules.scotland_yard_maps import Map
 
 _MAX_PATHS = 20_000
@@ -17,8 +17,9 @@ class ScotlandYard(Board, Game):
   Mr. X wins 1 if nobody has caught it after the detectives' last moves, and loses 1 if a detective
   steps on its station or it cannot move. A move uses up a card of its kind, also Mr. X's, and all
   see which. Nobody moves to the station of a detective. A detective who cannot move stays. After
-  the moves in `reveals` Mr. X shows its station. There are no double moves. Whether there are black
-  cards, and whether detectives' cards go to Mr. X, the map says.
+  the moves in `reveals` Mr. X shows its station. Whether there are black cards, whether detectives'
+  cards go to Mr. X, and how often it may make two moves before the detectives', the map says. That
+  it makes another it says after the first, which is the same as before: nothing happens between.
 
   An infostate of Mr. X is its path so far, not only its station: solvers ask where each infostate
   came from. Paths are numbered in order, and one that is not at its end yet as the first of those
@@ -26,12 +27,14 @@ class ScotlandYard(Board, Game):
   infostate, 0.
 
   Actions: `station * kinds + kind` a move that is seen, of a detective or of Mr. X where it shows
-  itself; then one for each kind of hidden move; then no move; caught; and not caught. The last two
+  itself; then one for each kind of hidden move; then no move; where there are double moves, to move
+  again and not to; caught; and not caught. The last two
   are chance: they say what a detective finds who steps where Mr. X may be. Either has probability
   one, for those infostates of Mr. X with which it happens.
 
-  A public state is how often Mr. X has moved, whose turn it is, what happens there, the detectives'
-  stations (from 0), all cards, and for every station whether Mr. X may be there.
+  A public state is how often Mr. X has moved, whose turn it is, what happens there, how many double
+  moves are left, the detectives' stations (from 0), all cards, and for every station whether Mr. X
+  may be there.
 
   Args:
     map_name: a name in `scotland_yard_maps.MAPS`, or a `Map`.
@@ -82,7 +85,7 @@ class ScotlandYard(Board, Game):
     comes = meant & (kind >= 0) & xp.take_along_axis(free, station, axis=1)
     moved = xp.where(comes, lookup(self._from, after), -1)
     stayed = xp.where(xp.take_along_axis(stuck, self._at(at.moved), axis=1), path, -1)
-    by_mister_x = ((at.turn == 0) & (at.stage == MOVING))[:, None]
+    by_mister_x = self.mister_x_moves(at)[:, None]
     mister_x = xp.where(by_mister_x, xp.where(action == self.stay, stayed, moved), path)
     return xp.stack([mister_x, path], axis=1)
 

@@ -10,7 +10,8 @@ from games.game import CHANCE, TERMINAL, Words
 from games.registry import unknown_name
 from games.rules.scotland_yard_maps import MAPS, Map
 
-MOVING, LOOKING, CAUGHT, ESCAPED = range(4)  # what happens in a public state
+# What happens in a public state. Mr. X has moved once and may go on in CHOOSING; it does in AGAIN.
+MOVING, LOOKING, CHOOSING, AGAIN, CAUGHT, ESCAPED = range(6)
 
 
 class PublicState(NamedTuple):
@@ -19,6 +20,7 @@ class PublicState(NamedTuple):
   moved: Any  # [n] how often Mr. X has moved
   turn: Any  # [n] 0: Mr. X, k: the k-th detective
   stage: Any  # [n]
+  doubles: Any  # [n] how often Mr. X may still move twice
   stations: Any  # [n, detectives] where they are
   cards: Any  # [n, 1 + detectives, kinds] of Mr. X and of the detectives
   maybe: Any  # [n, stations] 1 where Mr. X may be, else 0
@@ -50,7 +52,8 @@ class Board(Words):
     self._num_detectives = len(self.map.detectives)
     self.hide = self._num_stations * self._num_kinds
     self.stay = self.hide + self._num_kinds
-    self.caught = self.stay + 1
+    self.again = self.stay + 1
+    self.caught = self.again + 2 * (self.map.doubles > 0)
     self.num_actions = self.caught + 2
 
   # Public states.
@@ -58,15 +61,20 @@ class Board(Words):
   def initial_state(self):
     maybe = np.arange(1, self._num_stations + 1) == self.map.mister_x
     cards = np.ravel(self.map.cards_of)
-    return np.concatenate([[0, 0, MOVING], np.array(self.map.detectives) - 1, cards, maybe])
+    head = [0, 0, MOVING, self.map.doubles]
+    return np.concatenate([head, np.array(self.map.detectives) - 1, cards, maybe])
 
   def read(self, states) -> PublicState:
-    first = 3 + self._num_detectives
+    first = 4 + self._num_detectives
     last = states.shape[1] - self._num_stations
     shape = (len(states), 1 + self._num_detectives, self._num_kinds)
-    stations, cards = states[:, 3:first], states[:, first:last].reshape(shape)
-    moved, turn, stage = states[:, 0], states[:, 1], states[:, 2]
-    return PublicState(moved, turn, stage, stations, cards, states[:, last:])
+    stations, cards = states[:, 4:first], states[:, first:last].reshape(shape)
+    moved, turn, stage, doubles = (states[:, i] for i in range(4))
+    return PublicState(moved, turn, stage, doubles, stations, cards, states[:, last:])
+
+  def mister_x_moves(self, at: PublicState):
+    """Says where Mr. X is to make a move: `[n]`."""
+    return (at.turn == 0) & ((at.stage == MOVING) | (at.stage == AGAIN))
 
   def actor(self, states):
     xp, at = states.__array_namespace__(), self.read(states)
@@ -82,8 +90,8 @@ class Board(Words):
     seen = reached.swapaxes(1, 2).reshape(n, self.hide) & shows
     hidden = reached.any(axis=2) & ~shows
     nothing = (stuck & (at.maybe > 0)).any(axis=1)[:, None]
-    look = xp.zeros((n, 2), bool)
-    mister_x = xp.concat([seen, hidden, nothing, look], axis=1)
+    rest = xp.zeros((n, self.num_actions - self.again), bool)
+    mister_x = xp.concat([seen, hidden, nothing, rest], axis=1)
 
     number = xp.maximum(at.turn - 1, 0)
     station = xp.take_along_axis(at.stations, number[:, None], axis=1)[:, 0]
@@ -91,19 +99,22 @@ class Board(Words):
     steps = lookup(self.edge_table.swapaxes(0, 1), station) & held[:, :, None] & free[:, None]
     seen = steps.swapaxes(1, 2).reshape(n, self.hide)
     nothing = ~seen.any(axis=1)[:, None]
-    detective = xp.concat([seen, xp.zeros_like(hidden), nothing, look], axis=1)
+    detective = xp.concat([seen, xp.zeros_like(hidden), nothing, rest], axis=1)
 
     elsewhere = at.maybe.sum(axis=1)[:, None] > 1
     none = xp.zeros((n, self.caught), bool)
     looking = xp.concat([none, xp.ones((n, 1), bool), elsewhere], axis=1)
     moving = xp.where(at.turn[:, None] == 0, mister_x, detective)
     legal = xp.where(at.stage[:, None] == LOOKING, looking, moving)
+    number = xp.arange(self.num_actions)
+    choices = (number >= self.again) & (number < self.caught)
+    legal = xp.where(at.stage[:, None] == CHOOSING, choices, legal)
     return legal & (at.stage < CAUGHT)[:, None]
 
   def next_states(self, states, actions):
     xp, at = states.__array_namespace__(), self.read(states)
     free, going, _ = self._mister_x(at)
-    is_mister_x = (at.turn == 0) & (at.stage == MOVING)
+    is_mister_x = self.mister_x_moves(at)
     seen, stays = actions < self.hide, actions == self.stay
     kind = xp.where(seen, actions % self._num_kinds, xp.minimum(actions, self.stay - 1) - self.hide)
     moves = actions < self.stay
@@ -131,11 +142,16 @@ class Board(Words):
     cards = cards.reshape(len(states), (1 + self._num_detectives) * self._num_kinds)
 
     moved = at.moved + (is_mister_x & moves)
-    turn = xp.where(looks, at.turn, (at.turn + 1) % (1 + self._num_detectives))
+    may_go_on = (at.stage == MOVING) & (at.doubles > 0) & (moved < self.rounds)
+    chooses = is_mister_x & moves & may_go_on
+    again = (at.stage == CHOOSING) & (actions == self.again)
+    stays_on = looks | chooses | again
+    turn = xp.where(stays_on, at.turn, (at.turn + 1) % (1 + self._num_detectives))
     over = (turn == 0) & (moved == self.rounds)
     stage = xp.where(looks, LOOKING, xp.where(over, ESCAPED, MOVING))
+    stage = xp.where(chooses, CHOOSING, xp.where(again, AGAIN, stage))
     stage = xp.where((is_mister_x & stays) | (actions == self.caught), CAUGHT, stage)
-    head = xp.stack([moved, turn, stage], axis=1)
+    head = xp.stack([moved, turn, stage, at.doubles - again], axis=1)
     return xp.concat([head, stations, cards, maybe], axis=1).astype(states.dtype)
 
   def _mister_x(self, at: PublicState):
@@ -171,11 +187,13 @@ class Board(Words):
   def features(self, states, player):
     xp, at = states.__array_namespace__(), self.read(states)
     n, detectives = len(states), self._num_detectives
-    most = np.max(self.map.cards_of, axis=0)
+    most, doubles = np.max(self.map.cards_of, axis=0), min(self.map.doubles, 1)
     columns = [
       xp.full((n, 1), player),
       at.turn[:, None] == xp.arange(1 + self._num_detectives),
       (at.stage == LOOKING)[:, None],
+      *[(at.stage == stage)[:, None] for stage in (CHOOSING, AGAIN)][: 2 * doubles],
+      at.doubles[:, None][:, :doubles] / max(self.map.doubles, 1),
       at.moved[:, None] / self.rounds,
       *[at.stations[:, i, None] == xp.arange(self._num_stations) for i in range(detectives)],
       *[at.cards[:, i] / xp.asarray(most) for i in range(1 + detectives)],
@@ -189,7 +207,9 @@ class Board(Words):
       return f"{self._by(kind)}to {station + 1}"
     if action < self.stay:
       return f"{self._by(action - self.hide)}hidden"
-    return ("no move", "caught", "not there")[action - self.stay]
+    if self.again <= action < self.caught:
+      return ("moves again", "does not move again")[action - self.again]
+    return ("no move", "caught", "not there")[max(action - self.caught + 1, 0)]
 
   def _after(self, history: Sequence[int]) -> PublicState:
     """Returns the columns of the one public state after `history`."""
@@ -206,14 +226,18 @@ class Board(Words):
   def situation(self, history: Sequence[int]) -> str:
     at = self._after(history)
     turn, maybe = int(at.turn[0]), np.flatnonzero(at.maybe[0])
-    now = min(int(at.moved[0]) + (turn == 0), self.rounds)
+    moves = bool(self.mister_x_moves(at)[0])
+    now = min(int(at.moved[0]) + moves, self.rounds)
     mover = f"detective {turn}" if turn else "Mr. X"
-    shows = ", showing its station then" if turn == 0 and now in self.reveals else ""
+    does = "to move" if turn or moves else "may move again"
+    shows = ", showing its station then" if moves and now in self.reveals else ""
     found = "one of " * (len(maybe) > 1) + ", ".join(str(x + 1) for x in maybe)
     lines = [f"Mr. X at {found}"]
     lines += [f"detective {i + 1} at {x + 1}" for i, x in enumerate(at.stations[0])]
     lines = [f"{line}: {self._cards(row)} left" for line, row in zip(lines, at.cards[0])]
-    return "\n  ".join([f"round {now} of {self.rounds}, {mover} to move{shows}", *lines])
+    if self.map.doubles:
+      lines[0] += f", double moves: {int(at.doubles[0])}"
+    return "\n  ".join([f"round {now} of {self.rounds}, {mover} {does}{shows}", *lines])
 
   def _cards(self, row: np.ndarray) -> str:
     return ", ".join(f"{x} {kind}" for x, kind in zip(row, self.map.kinds))
@@ -221,10 +245,12 @@ class Board(Words):
   def explain(self) -> str:
     shown = ", ".join(str(x) for x in sorted(set(self.reveals)))
     unseen = f"unseen but after move {shown}" if shown else "unseen"
+    doubles = self.map.doubles
+    twice = f"Mr. X may move twice in a row, {doubles} times. " if doubles else ""
     return (
       f"Mr. X starts at {self.map.mister_x} and moves along an edge {self.rounds} times, {unseen}; "
       "then every detective moves, all of them by one player. A move uses up a card of its kind. "
-      "Mr. X loses if a detective steps on its station or it cannot move, and otherwise wins."
+      f"{twice}Mr. X loses if a detective steps on its station or it cannot move, and else wins."
     )
 
   def infostate_name(self, player: int, infostate: int) -> str:

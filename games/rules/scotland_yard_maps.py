@@ -27,6 +27,7 @@ class Map:
     cards: how many cards of each kind Mr. X and every detective have.
     mister_x_cards: Mr. X's, if it has others; of the same kinds in the same order.
     used_go_to_mister_x: whether a card that a detective has used is Mr. X's then.
+    doubles: how often Mr. X may move twice in a row.
   """
 
   name: str
@@ -36,6 +37,7 @@ class Map:
   cards: tuple[tuple[str, int], ...]
   mister_x_cards: tuple[tuple[str, int], ...] | None = None
   used_go_to_mister_x: bool = False
+  doubles: int = 0
 
   def __post_init__(self):
     named = {station for a, b, _ in self.edges for station in (a, b)}
@@ -54,6 +56,8 @@ class Map:
     pairs = [(x, y) for (_, x), (_, y) in zip(self.cards, own)]
     if any(not isinstance(n, int) or n < 0 for pair in pairs for n in pair) or (0, 0) in pairs:
       raise ValueError(f"cards={self.cards!r} must be positive numbers, or of Mr. X alone")
+    if isinstance(self.doubles, bool) or not isinstance(self.doubles, int) or self.doubles < 0:
+      raise ValueError(f"doubles={self.doubles!r} must be an integer, at least 0")
     starts = (self.mister_x, *self.detectives)
     if not self.detectives or len(set(starts)) < len(starts) or not set(starts) <= named:
       raise ValueError(
@@ -101,6 +105,7 @@ LONDON = Map(
   cards=(("taxi", 10), ("bus", 8), ("underground", 4), ("black", 0)),
   mister_x_cards=(("taxi", 4), ("bus", 3), ("underground", 3), ("black", 5)),
   used_go_to_mister_x=True,
+  doubles=2,
 )
 
 MAPS: dict[str, Map] = {city.name: city for city in (GLASSES, GLASSES_HEXAGONS, LONDON)}

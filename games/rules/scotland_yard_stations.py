@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.registry import register_on_device
-from games.rules.scotland_yard_board import LOOKING, MOVING, Board
+from games.rules.scotland_yard_board import CHOOSING, LOOKING, Board
 from games.rules.scotland_yard_maps import Map
 
 
@@ -37,8 +37,9 @@ class ScotlandYardStations:
     self.num_hidden = max(2, self._end.shape[1])
     shown = (board.edge_table.any(axis=1)).sum() if reveals else len(board.map.kinds)
     self.num_children = int(max(self._end.shape[1], shown + 1, 2))
-    # A round is a move of Mr. X, and of each detective a move and a look.
-    self.longest_wait = 1 + 2 * len(board.map.detectives)
+    # A round is a move of Mr. X, a choice and a move where there are double ones, and of each
+    # detective a move and a look.
+    self.longest_wait = 1 + 2 * (board.map.doubles > 0) + 2 * len(board.map.detectives)
     self.max_moves = rounds * self.longest_wait
 
   def initial_state(self) -> np.ndarray:
@@ -67,7 +68,7 @@ class ScotlandYardStations:
     found = board.under_foot(at)[0] & (action == board.caught)
     stuck = ~self._free_moves(state).any(axis=1) & (at.maybe[0] > 0) & (action == board.stay)
     maybe = board.read(self.next_state(state, action)[None]).maybe[0] > 0
-    by_mister_x = (at.turn[0] == 0) & (at.stage[0] == MOVING)
+    by_mister_x = board.mister_x_moves(at)[0]
     maybe = jnp.where((at.stage[0] == LOOKING) & (action == board.caught), found, maybe)
     maybe = jnp.where(by_mister_x & (action == board.stay), stuck, maybe)
     return jnp.stack([maybe, possible[1]])
@@ -90,7 +91,13 @@ class ScotlandYardStations:
     stays = ~free.any(axis=1) & (is_mister_x | (station == 0))
     first = (jnp.arange(self.num_hidden) == 0) & stays[:, None]
     leads_to = jnp.where(free, after, jnp.where(first, station[:, None], -1))
-    return leads_to, jnp.where(free, action, jnp.where(first, board.stay, -1))
+    action = jnp.where(free, action, jnp.where(first, board.stay, -1))
+    # Whether to move again is asked wherever Mr. X is, which stays there.
+    choice = jnp.broadcast_to(jnp.arange(self.num_hidden), leads_to.shape)
+    stays_there = jnp.where(choice < 2, station[:, None], -1)
+    chooses = at.stage[0] == CHOOSING
+    leads_to = jnp.where(chooses, stays_there, leads_to)
+    return leads_to, jnp.where(chooses, jnp.where(choice < 2, board.again + choice, -1), action)
 
   def _free_moves(self, state: jax.Array) -> jax.Array:
     """Says which connections who moves may take from each station: `[H, M]`."""

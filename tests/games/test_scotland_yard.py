@@ -219,6 +219,23 @@ def test_kinds_of_transport_cards_and_reveals_pass_the_shared_check():
   check_game(make(ROW, 2, reveals=(2,)))
 
 
+def test_double_moves():
+  """In a row of four, seen all the time, Mr. X at 2 is caught from 4 unless it moves twice."""
+  city = Map("four", ((1, 2, "taxi"), (2, 3, "taxi"), (3, 4, "taxi")), 2, (4,), (("taxi", 5),))
+  for doubles, worth in ((0, -1.0), (1, 1.0)):
+    game = make(dataclasses.replace(city, doubles=doubles), 2, reveals=(1, 2))
+    check_game(game)
+    assert value_on_paths(games.build_public_tree(game)) == pytest.approx(worth, abs=1e-9)
+  first = (action(game, "to 1"),)
+  assert names(game, first) == ["moves again", "does not move again"]
+  assert "Mr. X may move again" in game.situation(first)
+  again = (*first, action(game, "moves again"))
+  assert names(game, again) == ["to 2"]
+  assert "double moves: 0" in game.situation(again)
+  assert names(game, (*again, action(game, "to 2"))) == ["to 3"]  # a detective's; there is no third
+  assert "twice in a row, 1 times" in game.explain()
+
+
 def test_who_cannot_move_loses():
   game = make(LINE, 2)
   assert names(game, ()) == ["no move"]
@@ -277,6 +294,7 @@ def test_parameters_that_are_not_allowed(parameters, message):
     ({"cards": (("taxi", 0),)}, "positive"),
     ({"detectives": (1,)}, "different stations"),
     ({"detectives": ()}, "at least one detective"),
+    ({"doubles": -1}, "doubles=-1 must be"),
   ],
 )
 def test_maps_that_are_not_allowed(change, message):

@@ -37,6 +37,8 @@ CASES = {
   "row": (ROW, 3, ()),
   "row_shown": (ROW, 3, (1, 3)),
   "line": (LINE, 2, ()),
+  "row_twice": (dataclasses.replace(ROW, doubles=1), 3, (3,)),
+  "near_twice": (dataclasses.replace(NEAR, doubles=2), 3, ()),
 }
 
 
@@ -147,6 +149,7 @@ class PlainScotlandYard:
     self.detectives = list(city.detectives)
     self.cards = [dict(city.mister_x_cards)] + [dict(city.cards) for _ in city.detectives]
     self.maybe, self.moved, self.turn, self.looks = {city.mister_x}, 0, 0, False
+    self.doubles, self.chooses, self.second = city.doubles, False, False
 
   def over(self):
     return self.turn == 0 and self.moved == self.rounds
@@ -162,6 +165,8 @@ class PlainScotlandYard:
     """Returns what all can see that happens next, by name."""
     if self.looks:
       return {"caught"} | ({"not there"} if len(self.maybe) > 1 else set())
+    if self.chooses:
+      return {"moves again", "does not move again"}
     if self.turn:
       moves = self.moves(self.detectives[self.turn - 1])
       return {f"{kind} to {end}" for kind, end in moves} or {"no move"}
@@ -175,6 +180,11 @@ class PlainScotlandYard:
   def take(self, name):
     station = self.detectives[self.turn - 1] if self.turn else None
     kind, *_, last = name.split()
+    if self.chooses:
+      self.chooses, self.second = False, name == "moves again"
+      self.doubles -= self.second
+      self.turn += not self.second
+      return
     if self.looks:
       self.looks, self.maybe = False, self.maybe - {station}
     elif not self.turn:
@@ -182,6 +192,10 @@ class PlainScotlandYard:
       self.maybe = {end for _, end in ends if last in ("hidden", str(end))}
       self.cards[0][kind] -= 1
       self.moved += 1
+      self.chooses = not self.second and self.doubles > 0 and self.moved < self.rounds
+      self.second = False
+      if self.chooses:
+        return
     elif name != "no move":
       self.cards[self.turn][kind] -= 1
       self.cards[0][kind] += 1
@@ -214,7 +228,10 @@ def test_london_is_played_as_in_plain_python():
     assert {game.board.action_name(a) for a in np.flatnonzero(legal)} == options
     assert actor == (games.CHANCE if plain.looks else min(plain.turn, 1))
     assert {x + 1 for x in np.flatnonzero(possible[0])} == plain.maybe
-    if actor == 0:
+    if plain.chooses:
+      for x in plain.maybe:
+        assert sorted(moves.leads_to[:, x - 1].tolist())[-3:] == [-1, x - 1, x - 1]
+    elif actor == 0:
       for x in plain.maybe:
         m = np.flatnonzero(moves.leads_to[:, x - 1] >= 0)
         ends = Counter((moves.leads_to[m, x - 1] + 1).tolist())
@@ -227,3 +244,4 @@ def test_london_is_played_as_in_plain_python():
     state, possible = step(state, jnp.asarray(named[name]), possible)
     steps += 1
   assert steps > 100
+  assert plain.doubles == 0
