@@ -8,6 +8,8 @@ from pathlib import Path
 import jax
 import pytest
 
+from rebel_jax.devices import compile_cache
+
 # Most of the tests' time is compilation, which these more than halve. Programs that tests start
 # inherit them and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do.
 os.environ.setdefault(
@@ -18,6 +20,9 @@ os.environ.setdefault(
 # Tracing makes so many objects that looking for cycles among all of them takes an eighth of the
 # time.
 gc.set_threshold(200_000, 50, 1_000)
+
+# Where the tests were run before, most of what is left need not be compiled again.
+compile_cache.enable()
 
 # Linux lets a process map memory some 65,000 times. XLA maps a few pieces for every program that it
 # compiles, and crashes where it gets no more; a thousand tests would come close.
