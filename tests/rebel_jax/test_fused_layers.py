@@ -42,8 +42,8 @@ def both_ways(network, params, features, beliefs):
   ("num_infostates", "rows", "sizes"),
   [
     (4, 70, dict(width=96, hidden_layers=4, belief_roots=2, activation="relu")),
-    (3, 5, dict(width=40, hidden_layers=1, activation="silu")),
-    (70, 130, dict(width=24, hidden_layers=3, belief_roots=1)),
+    pytest.param(3, 5, dict(width=40, hidden_layers=1, activation="silu"), marks=pytest.mark.slow),
+    pytest.param(70, 130, dict(width=24, hidden_layers=3, belief_roots=1), marks=pytest.mark.slow),
     (4, 64, dict(width=256)),
   ],
 )
@@ -68,6 +68,7 @@ def test_it_rounds_what_it_should(precision):
   assert (np.abs(found - exact).max() > 1e-3) == precision.startswith("bfloat16")
 
 
+@pytest.mark.slow
 def test_it_computes_a_network_for_holdem():
   game = games.make("small_holdem")
   network = PokerValueNetwork(

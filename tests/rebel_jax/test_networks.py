@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rebel_jax.networks.value import PRECISIONS, ValueNetwork, mean_square, product
+from tests import harness
 
 
 class Plain(nn.Module):
@@ -113,7 +114,9 @@ def test_activations_in_bfloat16_change_values_little():
   assert 0 < errors[0] < errors[1] < 4 * errors[0] < 0.05 * np.abs(exact).mean()
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+  "precision", harness.slow(PRECISIONS, "float32", "tensorfloat32", "bfloat16")
+)
 def test_every_precision_learns(precision):
   network = ValueNetwork(3, width=32, precision=precision)
   features, beliefs = jnp.ones((4, 5)), jnp.eye(4, 6)

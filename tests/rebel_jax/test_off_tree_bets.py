@@ -152,6 +152,7 @@ def test_the_next_round_has_its_own_sizes():
   assert player.act() is not None
 
 
+@pytest.mark.slow
 def test_it_is_how_agents_of_such_games_sit_down(monkeypatch):
   with pytest.raises(ConfigError, match="off_tree='add' is not for run='mine', whose trees"):
     seat_agent(policy(), "mine", off_tree="add", iterations=2)

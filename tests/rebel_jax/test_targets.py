@@ -37,7 +37,7 @@ PARAMETERS = {
 }
 ALL = list(PARAMETERS)
 SMALL = ["1x4f", "1x5f"]
-SMALL_FIRST = [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in ALL[2:])]
+SMALL_FIRST = harness.slow(ALL, *ALL[1:])
 LINEAR_CFR = {"1x4f": 5.153e-4, "1x5f": 1.274e-3, "1x6f": 1.837e-3, "2x3f": 2.250e-3}
 LINEAR_CFR_64 = {"1x4f": 2.226e-2, "1x5f": 2.51e-2, "1x6f": 3.41e-2, "2x3f": 3.60e-2}
 VANILLA_CFR = {"1x4f": 3.355e-3, "1x5f": 3.846e-3, "1x6f": 4.897e-3, "2x3f": 3.969e-3}

@@ -422,6 +422,7 @@ assert np.abs(solve(None) - whole).max() > 1e-3, "half of the boards are not mis
 """
 
 
+@pytest.mark.slow
 def test_devices_share_the_boards():
   environment = {k: v for k, v in os.environ.items() if k != "JAX_NUM_CPU_DEVICES"}
   subprocess.run([sys.executable, "-c", _ON_DEVICES], env=environment, check=True)

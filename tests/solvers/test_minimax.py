@@ -59,6 +59,7 @@ def test_who_looks_to_the_end_knows_the_values():
     look_ahead(games.table_game(games.make("kuhn_poker")), 2)
 
 
+@pytest.mark.slow
 def test_games_against_who_looks_ahead(capsys):
   near = play_exactly(GAME, look_ahead(GAME, 0), search=MANY, seat=0, number=16, random_plies=2)
   assert near.won > 8  # against exact play none is won
