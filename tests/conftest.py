@@ -19,7 +19,7 @@ os.environ.setdefault(
 )
 # Tracing makes so many objects that looking for cycles among all of them takes an eighth of the
 # time.
-gc.set_threshold(200_000, 50, 1_000)
+gc.set_threshold(200_000)
 
 # Where the tests were run before, most of what is left need not be compiled again.
 compile_cache.enable()

@@ -32,11 +32,10 @@ BENCHMARK = "growing_learned"
 SETTINGS = ("10,1", "10,0.1", "30,1", "100,1", "300,1")
 
 
-def parse_setting(text: str) -> tuple[int, float]:
+def parse_setting(text: str) -> GTCFR:
   """Reads `SIMULATIONS,PER_UPDATE`."""
   simulations, per_update = text.split(",")
-  search = GTCFR(simulations=int(simulations), per_update=float(per_update))  # which checks them
-  return search.simulations, search.per_update
+  return GTCFR(simulations=int(simulations), per_update=float(per_update))
 
 
 def learn(options: argparse.Namespace) -> None:
@@ -50,8 +49,8 @@ def learn(options: argparse.Namespace) -> None:
   compile_cache.enable()
   setup = make_setup(config)
   evaluators = []
-  for simulations, per_update in map(parse_setting, options.settings):
-    asked = config.replace(eval_simulations=simulations, eval_per_update=per_update)
+  for search in map(parse_setting, options.settings):
+    asked = config.replace(eval_simulations=search.simulations, eval_per_update=search.per_update)
     evaluators.append(make_growing_evaluator(asked, game=setup.game, table=setup.table))
   trainer, mesh = setup.trainer, setup.mesh
   state, table = trainer.init(setup.table, config.seed, mesh), place(setup.table, mesh)

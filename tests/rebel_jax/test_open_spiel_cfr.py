@@ -29,6 +29,7 @@ from open_spiel.python.algorithms import cfr, discounted_cfr, fictitious_play
 import games
 import solvers
 from rebel_jax import open_spiel
+from tests import harness
 from tests.harness import run
 from tests.random_efg import random_efg
 
@@ -94,10 +95,8 @@ def test_kuhn(pair, x64):
   assert max(compare("kuhn", *PAIRS[pair], (2, 3, 5), shift=0)) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["leduc", pytest.param("liars_dice_1x4f", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(
-  "pair", [pytest.param("cfr_in_cpp", marks=pytest.mark.slow), "cfr_plus_in_cpp"]
-)
+@pytest.mark.parametrize("name", harness.slow(["leduc", "liars_dice_1x4f"], "liars_dice_1x4f"))
+@pytest.mark.parametrize("pair", harness.slow(["cfr_in_cpp", "cfr_plus_in_cpp"], "cfr_in_cpp"))
 def test_larger_games(name, pair, x64):
   assert max(compare(name, *PAIRS[pair], COUNTS)) < TOLERANCE
 

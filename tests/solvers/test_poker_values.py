@@ -134,9 +134,7 @@ def small_case():
   return trees, beliefs, policy
 
 
-@pytest.mark.parametrize(
-  "entries", [0, pytest.param(2**30, marks=pytest.mark.slow)], ids=["sorted", "dense"]
-)
+@pytest.mark.parametrize("entries", harness.slow([0, 2**30], 2**30), ids=["sorted", "dense"])
 def test_a_tree_of_hands_has_the_values_of_tables_of_pairs(small_case, entries, monkeypatch):
   for most in ("_MAX_DENSE_ON_CPU", "_MAX_DENSE_OF_FEW"):
     monkeypatch.setattr(showdowns, most, entries)

@@ -8,6 +8,7 @@ import pytest
 
 import games
 import solvers
+from tests import harness
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +47,7 @@ def after(rule, game, num_iterations):
 
 
 @pytest.mark.parametrize(
-  "name", ["kuhn_poker", "rock_paper_scissors", pytest.param("leduc_poker", marks=pytest.mark.slow)]
+  "name", harness.slow(["kuhn_poker", "rock_paper_scissors", "leduc_poker"], "leduc_poker")
 )
 def test_hedge_finds_equilibria(name):
   game = games.make(name)
