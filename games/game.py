@@ -83,6 +83,15 @@ class Game(Words, abc.ABC):
     """What players' actions are below, for a policy network: A where chance has none after them."""
     return self.num_actions
 
+  @property
+  def orders_infostates(self) -> bool:
+    """Whether the last H of the features are infostates, in an order that suits the public state.
+
+    Networks see the players' infostates in that order, for instance from the weakest to the
+    strongest, so that a place means much the same in all public states.
+    """
+    return False
+
   # Public states.
 
   @abc.abstractmethod

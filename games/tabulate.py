@@ -117,6 +117,10 @@ class Tabulated(Game):
   def num_player_actions(self):
     return self.game.num_player_actions
 
+  @property
+  def orders_infostates(self):
+    return self.game.orders_infostates
+
   def prior(self):
     return self.game.prior()
 

@@ -23,7 +23,8 @@ class DeviceGame(Protocol):
   `M` hidden moves of an infostate, `F` features, `P = 2` players.
 
   Rules may also have `longest_wait`, how many public actions there are at most from one decision of
-  a player to its next, and `words`, the `games.game.Words` that people at a table read.
+  a player to its next, `words`, the `games.game.Words` that people at a table read, and
+  `orders_infostates`, as `games.Game` has it.
 
   Attributes:
     name: the game's.

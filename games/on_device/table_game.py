@@ -52,6 +52,7 @@ class TableGame:
     self.num_children = game.num_actions
     self.tree = tree = jax.tree.map(np.asarray, tree)
     self.words = game
+    self.orders_infostates = game.orders_infostates
     self.max_moves = tree.structure.depth
     self.deals = bool((tree.kind == CHANCE).any())
     self._child = np.full((tree.num_nodes, game.num_actions), -1, np.int32)

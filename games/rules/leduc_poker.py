@@ -17,6 +17,21 @@ _PARTS = 10**6  # of a chip, which states count where a size is not whole
 # Columns of a public state.
 _ROUND, _ACTOR, _RAISES, _ACTED, _POT_0, _POT_1, _CARD, _OVER = range(8)
 _GOING_ON, _FOLDED_0, _FOLDED_1, _SHOWDOWN, _DEAL = range(5)
+_RANK = np.arange(_NUM_CARDS) // _NUM_SUITS
+
+
+def _strength(card: int) -> np.ndarray:
+  """Returns how strong each private card is with the public one, or without if -1: `[H]`."""
+  return _RANK + 10 * (_RANK[card] == _RANK) * (card != _NONE)
+
+
+def _order(card: int) -> np.ndarray:
+  """Returns private cards from the weakest to the strongest, one that is public first: `[H]`."""
+  ruled_out = np.arange(_NUM_CARDS) == card
+  return np.argsort(np.where(ruled_out, -1, _strength(card)), kind="stable")
+
+
+_ORDERS = np.stack([_order(card) for card in range(_NONE, _NUM_CARDS)])  # by the public card
 
 
 class LeducPoker(Game):
@@ -67,6 +82,10 @@ class LeducPoker(Game):
   @property
   def num_player_actions(self):
     return self._first_card
+
+  @property
+  def orders_infostates(self):
+    return True
 
   def initial_state(self):
     return np.array([0, 0, 0, 0, *[_ANTE * self._unit] * 2, _NONE, _GOING_ON])
@@ -127,10 +146,9 @@ class LeducPoker(Game):
     return xp.full(len(actions), 1.0 / (_NUM_CARDS - 2)), xp.stack([free, free], axis=1)
 
   def payoffs(self):
-    rank = np.arange(_NUM_CARDS) // _NUM_SUITS
     tables = [np.ones((_NUM_CARDS, _NUM_CARDS))]  # after a fold
     for card in range(_NUM_CARDS):
-      strength = rank + 10 * (rank == rank[card])
+      strength = _strength(card)
       tables.append(np.sign(strength[:, None] - strength[None]).astype(float))
     return np.stack(tables)
 
@@ -158,6 +176,7 @@ class LeducPoker(Game):
       states[:, own, None] / most,
       states[:, other, None] / most,
       states[:, _CARD, None] == xp.arange(_NUM_CARDS),
+      lookup(_ORDERS, states[:, _CARD] - _NONE),
     ]
     return xp.concat(columns, axis=1).astype(float)
 

@@ -168,6 +168,14 @@ def _describe(game: Game, *, history, state, **known) -> PublicHistory:
   )
   features = np.concatenate([first, second]).astype(float)
   require(np.isfinite(features).all(), f"features() is not finite after {history}")
+  if game.orders_infostates:
+    places = np.arange(game.num_infostates)
+    orders = np.sort(features[:, -game.num_infostates :], axis=1)
+    require(
+      orders.shape == (2, len(places)) and (orders == places).all(),
+      f"the last {len(places)} features after {history} are not all infostates in some order, as "
+      "orders_infostates=True says",
+    )
   require((states[0] == state).all(), f"a method changed the states it was given, after {history}")
   weights = _pair_weights(game, state, history)
   weighted = np.argwhere((weights > 0) & known["possible"][0][:, None] & known["possible"][1])

@@ -11,7 +11,8 @@ import numpy as np
 from games.poker import Deck, Holdem
 from games.poker.holdem import PAID
 from rebel_jax.networks.hand_order import HandOrder, order_hands
-from rebel_jax.networks.value import ValueNetwork, product
+from rebel_jax.networks.ordered import OrderedNetwork
+from rebel_jax.networks.value import product
 
 _LEAST_POT = 1e-4  # of a stack: rows of padding have none
 _HALF = math.log(math.expm1(0.5))  # of which the softplus is a half
@@ -45,16 +46,19 @@ class Encoded(NamedTuple):
 
   Attributes:
     hidden: `[R, width]` their share of the first layer.
-    hands: the board and the order of hands on it.
+    order, place: of the hands on the board, `[R, H]` each.
+    live: `[R, H]` 1 for hands that the board leaves, else 0.
     paid: `[R, 2]` each player's chips in the pot, own ones first.
   """
 
   hidden: jax.Array
-  hands: HandOrder
+  order: jax.Array
+  place: jax.Array
+  live: jax.Array
   paid: jax.Array
 
 
-class CardNetwork(ValueNetwork):
+class CardNetwork(OrderedNetwork):
   """An MLP whose public input is numbers about the betting and embeddings of the cards shown.
 
   A card's embedding is the sum of its rank's, its suit's and its own, and a board's that of its
@@ -104,7 +108,7 @@ class CardNetwork(ValueNetwork):
     left = 1 - paid.max(axis=-1, keepdims=True)
     left = jnp.log1p(left / jnp.maximum(paid.sum(axis=-1, keepdims=True), _LEAST_POT))
     hidden = self.public(jnp.concatenate([scalars, left, cards], axis=-1))
-    return Encoded(hidden, hands, paid * self.table.stack)
+    return Encoded(hidden, hands.order, hands.place, hands.live, paid * self.table.stack)
 
   def inputs(self, beliefs: jax.Array) -> jax.Array:
     """Returns what the first layer sees of beliefs `[R, 2 * H]`."""
@@ -113,22 +117,6 @@ class CardNetwork(ValueNetwork):
     # a little, and double the largest layer.
     hands = beliefs.shape[-1] // 2
     return super().inputs(jnp.sqrt(hands * beliefs))
-
-  def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
-    """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first.
-
-    Outputs are those of hands, `[R, H]`, or of moves and hands, `[R, A * H]`.
-    """
-    rows, h = encoded.hands.order.shape
-    ordered = _rearranged(beliefs.reshape(rows, 2, h), encoded.hands.order)
-    outputs = super().decode(encoded.hidden, ordered.reshape(rows, 2 * h), **how)
-    return _rearranged(outputs.reshape(rows, -1, h), encoded.hands.place).reshape(rows, -1)
-
-
-def _rearranged(numbers: jax.Array, places: jax.Array) -> jax.Array:
-  """Returns `numbers` `[R, N, H]` of the hands at `places` `[R, H]`."""
-  # Places are permutations; looking whether they are within bounds takes as long as the gather.
-  return jnp.take_along_axis(numbers, places[:, None], axis=2, mode="promise_in_bounds")
 
 
 class PokerValueNetwork(CardNetwork):
@@ -143,7 +131,7 @@ class PokerValueNetwork(CardNetwork):
     outputs = super().decode(encoded, beliefs, **how)
     pot = encoded.paid.sum(axis=-1, keepdims=True)
     values = pot * nn.softplus(outputs + _HALF) - encoded.paid[:, :1] - self.table.dead / 2
-    return values * encoded.hands.live
+    return values * encoded.live
 
   def unit(self, features: jax.Array) -> jax.Array:
     """Returns the chips in the pot, `[R, 1]`."""

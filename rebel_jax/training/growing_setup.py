@@ -4,7 +4,10 @@ from typing import Any
 
 from games import DeviceGame, Game, build_public_tree
 from games.on_device.moves import num_moves
+from games.poker import Holdem
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.networks.ordered import OrderedNetwork
+from rebel_jax.networks.poker import CardNetwork, Table
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
 from rebel_jax.training.chain_play import ChainPlay
@@ -17,10 +20,11 @@ from solvers import GTCFR
 from solvers.growing.continual.grounds import Grounds, make_grounds
 
 
-def layers(config: Config) -> dict[str, Any]:
-  """Returns the hidden layers of a configuration's networks."""
+def layers(config: Config, game: Game | DeviceGame, answers: int = 1) -> dict[str, Any]:
+  """Returns the sizes of a network that has so many answers for each infostate."""
   network = config.network
   return dict(
+    num_infostates=answers * game.num_infostates,
     hidden_layers=network.hidden_layers,
     width=network.width,
     activation=network.activation,
@@ -30,10 +34,20 @@ def layers(config: Config) -> dict[str, Any]:
   )
 
 
+def make_trunk(config: Config, game: Game | DeviceGame, answers: int = 1) -> ValueNetwork:
+  """Returns an MLP with so many answers for each infostate; hold'em has its own kind."""
+  sizes = layers(config, game, answers)
+  if isinstance(game, Holdem):
+    return CardNetwork(table=Table.of(game), **sizes)
+  if getattr(game, "orders_infostates", False):
+    return OrderedNetwork(places=game.num_infostates, **sizes)
+  return ValueNetwork(**sizes)
+
+
 def make_state_network(config: Config, game: Game | DeviceGame) -> ValuePolicyNetwork:
   """Returns the value-and-policy network of a configuration whose searches grow trees."""
   actions = game.num_player_actions if isinstance(game, Game) else num_moves(game)
-  trunk = ValueNetwork(num_infostates=(2 + actions) * game.num_infostates, **layers(config))
+  trunk = make_trunk(config, game, 2 + actions)
   return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
 
 

@@ -13,7 +13,7 @@ from games import DeviceGame, Game
 from games.poker import Holdem
 from games.size import check_size
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
+from rebel_jax.networks.poker import PokerValueNetwork, Table
 from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training import targets as training_targets
@@ -23,6 +23,7 @@ from rebel_jax.training.growing_setup import (
   make_growing_grounds,
   make_growing_trainer,
   make_state_network,
+  make_trunk,
 )
 from rebel_jax.training.learner import Learner, with_decay_steps
 from rebel_jax.training.loop import Trainer, TrainState, make_mesh
@@ -48,10 +49,9 @@ _LANES_A_START, _MOST_STARTS = 16, 8
 
 def make_network(config: Config, game: Game) -> ValueNetwork:
   """Returns the value network of a configuration: hold'em has its own kind."""
-  sizes = dict(num_infostates=game.num_infostates, **layers(config))
   if isinstance(game, Holdem):
-    return PokerValueNetwork(table=Table.of(game), **sizes)
-  return ValueNetwork(**sizes)
+    return PokerValueNetwork(table=Table.of(game), **layers(config, game))
+  return make_trunk(config, game)
 
 
 def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
@@ -69,10 +69,7 @@ def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
       f"policy_network=True needs infostates that never change; {game.name} has hidden moves"
     )
   num_actions = game.num_player_actions
-  sizes = dict(num_infostates=num_actions * game.num_infostates, **layers(config))
-  if isinstance(game, Holdem):
-    return PolicyNetwork(CardNetwork(table=Table.of(game), **sizes), num_actions)
-  return PolicyNetwork(ValueNetwork(**sizes), num_actions)
+  return PolicyNetwork(make_trunk(config, game, num_actions), num_actions)
 
 
 def make_algorithm(config: Config, name: str) -> Algorithm:

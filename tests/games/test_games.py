@@ -239,8 +239,14 @@ class RaiseBeyondThePlayers(games.LeducPoker):
   num_player_actions = 2
 
 
+class OrderOfOthers(games.LeducPoker):
+  def features(self, states, player):
+    return super().features(states, player)[:, :-1]
+
+
 MISTAKES = {
   RaiseBeyondThePlayers: "num_player_actions=2 says",
+  OrderOfOthers: "orders_infostates=True says",
   UnnormalisedPrior: "prior",
   ImpossiblePrior: "no pair of infostates",
   MissingMove: "no action is legal",

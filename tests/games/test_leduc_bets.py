@@ -20,7 +20,7 @@ def fingerprint(game):
     found.update(np.asarray(x, np.int32).tobytes())
   found.update(np.asarray(tree.payoff_scale, np.float32).tobytes())
   for player in (0, 1):
-    features = game.features(np.asarray(tree.state), player)
+    features = game.features(np.asarray(tree.state), player)[:, : -game.num_infostates]
     found.update(np.asarray(features, np.float32).tobytes())
   found.update(" ".join(map(game.action_name, range(game.num_actions))).encode())
   return found.hexdigest()

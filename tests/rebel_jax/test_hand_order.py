@@ -136,7 +136,7 @@ def test_both_players_see_one_board():
   # Control: players whose boards differ are not served so.
   turned = features[0], features[1].at[:, 8:].set(features[1][::-1, 8:])
   wrong = network.apply(params, turned, method="encode_both")[1]
-  assert (wrong.hands.order != network.apply(params, turned[1], method="encode").hands.order).any()
+  assert (wrong.order != network.apply(params, turned[1], method="encode").order).any()
 
 
 def test_features_end_with_the_cards_shown():
