@@ -129,7 +129,8 @@ _SMALL_TEH_RUN = Config().replace(
   evaluate_every=100_000,
   eval_playthroughs=64,
   eval_iterations=128,
-  eval_algorithm="linear_cfr",
+  # As in training: a network knows the beliefs that those iterations come to, and no others.
+  eval_algorithm="discounted_cfr",
   final_playthroughs=128,
   final_iterations=256,
 )
@@ -184,7 +185,7 @@ _HOLDEM: dict[str, Any] = MUON | {
   "rows_fraction": 1.0,
   "uses_per_example": 4.0,
   "report_every": 5,
-  "eval_algorithm": "linear_cfr",
+  "eval_algorithm": "discounted_cfr",
 }
 _SMALL_HOLDEM_4_ROUNDS = Config().replace(
   preset="small_holdem_4_rounds",
