@@ -189,7 +189,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     draw(options.lines, options.figure)
     return
   compile_cache.enable()
-  config = get_preset(options.preset)
+  # All are measured by the algorithm that solves the whole game.
+  config = get_preset(options.preset).replace(eval_algorithm="linear_cfr")
   if options.game:
     config = config.replace(game=options.game, game_params=())
   if options.part == "tabular":

@@ -4,11 +4,7 @@ from typing import Any
 
 from games import DeviceGame, Game, build_public_tree
 from games.on_device.moves import num_moves
-from games.poker import Holdem
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.networks.ordered import OrderedNetwork
-from rebel_jax.networks.poker import CardNetwork, Table
-from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.growing_play import GrowingPlay
@@ -16,32 +12,9 @@ from rebel_jax.training.loop import Trainer
 from rebel_jax.training.perfect_play import PerfectPlay
 from rebel_jax.training.play import Play
 from rebel_jax.training.targets.target import Target
+from rebel_jax.training.trunks import make_trunk
 from solvers import GTCFR
 from solvers.growing.continual.grounds import Grounds, make_grounds
-
-
-def layers(config: Config, game: Game | DeviceGame, answers: int = 1) -> dict[str, Any]:
-  """Returns the sizes of a network that has so many answers for each infostate."""
-  network = config.network
-  return dict(
-    num_infostates=answers * game.num_infostates,
-    hidden_layers=network.hidden_layers,
-    width=network.width,
-    activation=network.activation,
-    belief_roots=network.belief_roots,
-    precision=network.precision,
-    fused=network.fused_network,
-  )
-
-
-def make_trunk(config: Config, game: Game | DeviceGame, answers: int = 1) -> ValueNetwork:
-  """Returns an MLP with so many answers for each infostate; hold'em has its own kind."""
-  sizes = layers(config, game, answers)
-  if isinstance(game, Holdem):
-    return CardNetwork(table=Table.of(game), **sizes)
-  if getattr(game, "orders_infostates", False):
-    return OrderedNetwork(places=game.num_infostates, **sizes)
-  return ValueNetwork(**sizes)
 
 
 def make_state_network(config: Config, game: Game | DeviceGame) -> ValuePolicyNetwork:

@@ -18,18 +18,17 @@ from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.growing_setup import (
-  layers,
   make_device_trainer,
   make_growing_grounds,
   make_growing_trainer,
   make_state_network,
-  make_trunk,
 )
 from rebel_jax.training.learner import Learner, with_decay_steps
 from rebel_jax.training.loop import Trainer, TrainState, make_mesh
 from rebel_jax.training.perfect_play import Beginning
 from rebel_jax.training.self_play import LARGE, Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
+from rebel_jax.training.trunks import make_trunk, sizes
 from solvers import Algorithm, warm_started
 from solvers.search.batch import rows_at_a_time
 from solvers.search.find import FoundSubgames, find_subgames, stages_fit
@@ -50,7 +49,7 @@ _LANES_A_START, _MOST_STARTS = 16, 8
 def make_network(config: Config, game: Game) -> ValueNetwork:
   """Returns the value network of a configuration: hold'em has its own kind."""
   if isinstance(game, Holdem):
-    return PokerValueNetwork(table=Table.of(game), **layers(config, game))
+    return PokerValueNetwork(table=Table.of(game), **sizes(config, game))
   return make_trunk(config, game)
 
 
