@@ -60,6 +60,7 @@ class Options:
       run's eval_simulations.
     per_update: Simulations for each update of such searches; None for the run's eval_per_update.
     mix: How far the opponent may change its range when they search again; None for the run's.
+    at_once: Update both players at once in such searches, as in the paper, if the run's take turns.
     seeds: Agents of different seeds that search so; their exploitabilities are exact, so there are
       no playthroughs.
     lbr_hands: Hands of hold'em that local best response plays against the agent, an even number,
@@ -79,6 +80,7 @@ class Options:
   simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
   per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
   mix: Annotated[float | None, allowed.optional(allowed.number(1.0, zero=True))] = None
+  at_once: bool = False
   seeds: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
   lbr_hands: Annotated[int, allowed.iterations(0)] = 0
   json: bool = False
@@ -232,6 +234,7 @@ def _measure_growing(
     "eval_simulations": options.simulations,
     "eval_per_update": options.per_update,
     "mix": options.mix,
+    "alternating": False if options.at_once else None,
   }
   given = {name: value for name, value in changes.items() if value is not None}
   config = policy.config.replace(**given)
@@ -252,6 +255,7 @@ def _measure_growing(
     )
   return of_seeds(found, evaluator.search) | {
     "mix": config.growing.mix,
+    "alternating": config.growing.alternating,
     **_about(options, policy, began),
     "course": next(iter(found.values())),
   }

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 # Options of commands that only searches of one kind have.
 _OF_REBEL = ("playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe")
-_OF_GROWING = ("simulations", "per_update", "mix", "seeds")
+_OF_GROWING = ("simulations", "per_update", "mix", "at_once", "seeds")
 
 
 def parse(

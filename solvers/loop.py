@@ -42,6 +42,18 @@ def update_at_once(
   return algorithm.merge(problem, state_0, state_1), (first, second)
 
 
+def update_in_turn(
+  problem: Any, algorithm: Algorithm, state: Any, answers: Sequence[jax.Array | None]
+) -> tuple[Any, tuple[Sweep, Sweep]]:
+  """Updates player 0, then player 1, who sees the other's update, but whose leaf values are older.
+
+  Arguments and results as those of `update_at_once`.
+  """
+  state, first = algorithm.update(problem, state, answers[0], 0)
+  state, second = algorithm.update(problem, state, answers[1], 1)
+  return state, (first, second)
+
+
 def run(
   problem: Any,
   algorithm: Algorithm,

@@ -115,7 +115,7 @@ def main(options: Options) -> None:
   kept: tuple[str, ...] = ("exploitability", "playthroughs", "iterations", "algorithm", "depth")
   if config.grows:
     kept = tuple(f"exploitability_{end}" for end in ("mean", "min", "max"))
-    kept += ("seeds", "simulations", "per_update", "mix")
+    kept += ("seeds", "simulations", "per_update", "mix", "alternating")
   elif "hands" in result:  # the game is too large for exploitability
     won = tuple(name for name in result if name.startswith(("won_mbb", "lbr_")))
     kept = (*won, "hands", "iterations", "algorithm")

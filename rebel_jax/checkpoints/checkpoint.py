@@ -31,7 +31,7 @@ from rebel_jax.training.loop import TrainState, shardings
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 
-FORMAT = 7
+FORMAT = 8
 # Where checkpoints are moved that are no longer kept, whole and at once: deleted in place, a folder
 # would be half a checkpoint for a while, and for good after a kill.
 PRUNED = ".pruned"

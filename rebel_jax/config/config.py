@@ -17,8 +17,8 @@ _MAX_COUNT = 2**31 - 1
 _LATE_SHARE = 0.25
 # Settings that searches in trees that grow know nothing of, and that would be missed.
 _OF_REBEL = (
-  "vary", "late_iterations", "level_values", "share_start", "random_beliefs", "policy_network",
-  "fused_network",
+  "vary", "late_iterations", "level_values", "share_start", "play_on", "random_beliefs",
+  "policy_network", "fused_network",
 )  # fmt: skip
 # Learning starts with as many batches in the buffer.
 _MIN_BATCHES = 4
@@ -62,6 +62,8 @@ class SelfPlaySettings:
       of the start, which is never a leaf, are then not trained on.
     stop_sampling: How the iteration is drawn whose policy play goes on with: weighted (by the
       algorithm's averaging weights, as in the paper's algorithm 2) or uniform.
+    play_on: Probability that a game which would end within a subgame goes on at one of its leaves
+      instead, so that late rounds have as many examples as early ones; the paper's games end.
     random_beliefs: Solve subgames at random beliefs instead of those that play leads to; a control
       that trains worse, as in the paper's figure 2.
   """
@@ -71,6 +73,7 @@ class SelfPlaySettings:
   rows_fraction: Annotated[float, allowed.number(1.0)] = 0.7
   share_start: bool = False
   stop_sampling: Annotated[str, allowed.one_of(("weighted", "uniform"))] = "weighted"
+  play_on: Annotated[float, allowed.number(1.0, zero=True)] = 0.0
   random_beliefs: bool = False
 
 

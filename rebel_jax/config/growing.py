@@ -21,6 +21,8 @@ class GrowingSettings:
       each simulation.
     mix: How far the opponent may change its range when a decision is searched again, from 0, not at
       all and unsafe, to 1.
+    alternating: Let player 1 of a search respond in each update to what player 0 has just learned,
+      and not both to what they played before.
     children: Moves that a state gets at once when searches add to it, the likeliest by the network;
       0 for all.
     puct: How much simulations explore.
@@ -45,6 +47,7 @@ class GrowingSettings:
   simulations: Annotated[int, allowed.integer(0, 2**20)] = 0
   per_update: Annotated[float, allowed.number()] = 1.0
   mix: Annotated[float, allowed.number(1.0, zero=True)] = 0.2
+  alternating: bool = False
   children: Annotated[int, allowed.integer(0, 2**20)] = 0
   puct: Annotated[float, allowed.number(zero=True)] = 1.25
   temperature: Annotated[float, allowed.number()] = 1.0

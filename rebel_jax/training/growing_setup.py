@@ -40,6 +40,7 @@ def make_search(config: Config, *, evaluation: bool = False) -> GTCFR:
       simulations=simulations,
       per_update=per_update,
       mix=growing.mix,
+      alternating=growing.alternating,
       children=growing.children or None,
       puct=growing.puct,
       temperature=growing.temperature,

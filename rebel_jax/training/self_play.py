@@ -85,6 +85,8 @@ class SelfPlay:
       (`solvers.search.shared_start`); else each lane searches it by itself.
     num_starts: number of starts that are searched each step where games start in many ways, others
       every step.
+    play_on: probability that a game which would end within a subgame goes on at one of its leaves,
+      drawn by how likely play comes there.
     random_beliefs: control: each subgame is solved at random beliefs instead of those that
       play led to (ReBeL, Figure 2).
   """
@@ -100,6 +102,7 @@ class SelfPlay:
   level_values: bool = False
   share_start: bool = False
   num_starts: int = 1
+  play_on: float = 0.0
   random_beliefs: bool = False
 
   def init(self, table: Subgames, key: jax.Array) -> Lanes:
@@ -284,7 +287,7 @@ def _serve(
     def move(key, tree, beliefs, policy, explorer):
       problem = make_problem(tree, beliefs)
       mixed = explore(problem, policy, explorer, settings.exploration)
-      return sample_leaf(key, leaf_probabilities(problem, mixed, beliefs))
+      return sample_leaf(key, leaf_probabilities(problem, mixed, beliefs), settings.play_on)
 
     leaf = jax.vmap(move)(leaf_keys, trees, beliefs, result.policy, explorer)
     following = new

@@ -234,6 +234,7 @@ def make_trainer(
     level_values=search.level_values,
     share_start=play.share_start,
     num_starts=1 if subgames.one_start else min(_MOST_STARTS, -(-lanes // _LANES_A_START)),
+    play_on=play.play_on,
     random_beliefs=play.random_beliefs,
   )
   most = max(_most_examples(target, self_play, subgames, play.lanes) for target in targets)

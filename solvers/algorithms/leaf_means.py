@@ -81,6 +81,10 @@ class LeafMeans(Wrapper):
     there = mass > 0
     return jnp.where(there, values / jnp.where(there, mass, 1.0), 0.0)
 
+  def known(self, state: LeafMeansState) -> jax.Array:
+    """Returns whether `means` knows anything of a player's infostates at a leaf: `[P, L]` bool."""
+    return (jnp.stack(state.mass) > 0).any(axis=-1)
+
   def current_policy(self, problem: Problem, state: LeafMeansState) -> Levels:
     return self.algorithm.current_policy(problem, state.inner)
 

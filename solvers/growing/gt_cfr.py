@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from games.public_tree import Array, PublicTree
-from solvers import loop, validation
+from solvers import validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.growing.asked import Ask, Asked, ask_about, note, prior_of
@@ -54,6 +54,8 @@ class Grown(NamedTuple):
       of counterfactual values over sums of the other's mass.
     reach: `[P, N, H]` players' ranges: average policy times public chance and what they were
       believed to hold at the root.
+    known: `[P, N]` whether anything is known of those values: of a node that joined after the last
+      update, or that the other has not played to since it joined, there is not.
     present: `[N]` which nodes are in the tree.
     visits: `[N, H]` how often simulations made a move.
     asked: one of the questions that the search asked about its leaves, drawn from all of them.
@@ -64,6 +66,7 @@ class Grown(NamedTuple):
   root_mass: jax.Array
   values: jax.Array
   reach: jax.Array
+  known: jax.Array
   present: jax.Array
   visits: jax.Array
   asked: Asked
@@ -185,7 +188,7 @@ def grow(
       state, asked, _ = carry
       query = algorithm.leaf_query(now, state, 0)
       answers = ask_about(ask, now, algorithm, state, query.beliefs)
-      state, _ = loop.update_at_once(now, algorithm, state, tuple(answers.values))
+      state, _ = search.update(now, algorithm, state, tuple(answers.values))
       return state, note(asked, now, query.beliefs, numbers.notes[j]), answers.logits
 
     first = state, asked, ask.no_logits(problem)
@@ -239,6 +242,7 @@ def _result(
     root_mass=problem.root_mass,
     values=values,
     reach=jnp.moveaxis(reach, 1, 0),
+    known=at_nodes(problem.tree.structure, algorithm.known(state.means)[..., None])[..., 0],
     present=growth.present,
     visits=growth.visits,
     asked=asked,

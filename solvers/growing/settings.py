@@ -2,16 +2,17 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any
 
-from solvers import validation
+from solvers import loop, validation
 
 
 @dataclasses.dataclass(frozen=True)
 class GTCFR:
   """Settings of growing-tree CFR; the paper's PoG(s, c) is `GTCFR(simulations=s, per_update=c)`.
 
-  Updates are of both players at once, by regret matching+ with linear averaging, and a fraction
+  Updates are of both players, by regret matching+ with linear averaging, and a fraction
   `per_update` of c < 1 means 1 / c updates for each simulation.
 
   Attributes:
@@ -25,6 +26,8 @@ class GTCFR:
     puct_share: share of PUCT's moves; the others follow the policy.
     selection: which policy, `"current"` or `"average"`.
     mix: share of `ContinualResolve`'s followers, where there are alternatives.
+    alternating: whether player 1 responds to what player 0 has learned in the same update, and not
+      both to what they played before. Leaves are asked about once for both, so it costs nothing.
     temperature: of the softmax that turns a network's logits into the prior of PUCT.
 
   Raises:
@@ -40,6 +43,7 @@ class GTCFR:
   puct_share: float = 0.5
   selection: str = "current"
   mix: float = 0.2
+  alternating: bool = False
   temperature: float = 1.0
 
   def __post_init__(self):
@@ -56,6 +60,7 @@ class GTCFR:
         f"updates={self.updates!r} must be a number if simulations=0, and None otherwise"
       )
     validation.check_bool("whole", self.whole)
+    validation.check_bool("alternating", self.alternating)
     if self.updates is not None:
       validation.check_integer("updates", self.updates)
     if self.children is not None:
@@ -83,6 +88,11 @@ class GTCFR:
   def rounds(self) -> int:
     """How often updates and simulations take turns."""
     return self.updates or self.simulations // self.per_round
+
+  @property
+  def update(self) -> Callable[..., Any]:
+    """What updates both players: `loop.update_in_turn` or `loop.update_at_once`."""
+    return loop.update_in_turn if self.alternating else loop.update_at_once
 
   def of_any_length(self) -> "GTCFR":
     """Returns the settings of one round, which are the same for searches of all lengths."""

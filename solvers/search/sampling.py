@@ -53,8 +53,12 @@ def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.
   return jnp.where(total > 1e-6, joint / jnp.maximum(total, 1e-6), 0.0)
 
 
-def sample_leaf(key: jax.Array, probabilities: jax.Array) -> jax.Array:
-  """Samples a leaf by `probabilities` `[L]`; L itself stands for a terminal node."""
-  terminal = jnp.maximum(1.0 - probabilities.sum(), 0.0)
+def sample_leaf(key: jax.Array, probabilities: jax.Array, play_on: float = 0.0) -> jax.Array:
+  """Samples a leaf by `probabilities` `[L]`; L itself stands for a terminal node.
+
+  Games that end are rather played on to a leaf, if there is one, with a probability of `play_on`.
+  """
+  reached = probabilities.sum()
+  terminal = jnp.maximum(1.0 - reached, 0.0) * jnp.where(reached > 0, 1.0 - play_on, 1.0)
   weights = jnp.append(probabilities, terminal)
   return jax.random.categorical(key, jnp.log(weights + jnp.finfo(weights.dtype).tiny))

@@ -62,6 +62,10 @@ def test_starts_are_those_of_masks(name, x64):
     present[: last + 1] = np.arange(last + 1) == last
     for node in range(last + 1, tree.num_nodes):
       present[node] &= present[tree.parent[node]]
+    known = present & (rng.random((2, tree.num_nodes)) < 0.8)
+    known[:, last] = True
+    for node in range(last + 1, tree.num_nodes):
+      known[:, node] &= known[:, tree.parent[node]]
     values = rng.normal(size=(2, tree.num_nodes, tree.num_infostates))
     reach = rng.random(values.shape) * (rng.random(values.shape) < 0.7)
     possible = tree.possible if tree.possible is not None else np.ones((tree.num_nodes, 2, 3), bool)
@@ -72,8 +76,8 @@ def test_starts_are_those_of_masks(name, x64):
     taken = actions_between(tree, last, current)
     since[: len(taken)] = taken
     searcher = int(tree.kind[current])
-    theirs = marked(Left(np.int32(last), present, values, reach), current, searcher)
-    left = LeftInserted(np.int32(last), here, child.astype(np.int32), values, reach)
+    theirs = marked(Left(np.int32(last), known, values, reach), current, searcher)
+    left = LeftInserted(np.int32(last), here, child.astype(np.int32), values, reach, known)
     ours = inserted(left, since, searcher)
     root = int(ours.root.state[0])
     assert root == int(theirs.root)

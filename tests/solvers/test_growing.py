@@ -45,19 +45,25 @@ def solved(tree, updates, **arguments):
 
 
 @pytest.mark.parametrize(
-  "name",
-  ["kuhn_poker", "rock_paper_scissors", pytest.param("leduc_poker", marks=pytest.mark.slow)],
+  ("name", "alternating"),
+  [
+    ("kuhn_poker", False),
+    ("kuhn_poker", True),
+    ("rock_paper_scissors", False),
+    pytest.param("leduc_poker", False, marks=pytest.mark.slow),
+    pytest.param("leduc_poker", True, marks=pytest.mark.slow),
+  ],
 )
-def test_all_of_a_tree_is_plain_cfr(name, x64):
+def test_all_of_a_tree_is_plain_cfr(name, alternating, x64):
+  """Of both players at once, or in turn; control: the other way."""
   _, tree, info = setting(name)
-  found = solvers.gt_cfr(tree, info, search=GTCFR(simulations=0, updates=20, whole=True), key=KEY)
-  plain = solved(tree, 20)
+  search = GTCFR(simulations=0, updates=20, whole=True, alternating=alternating)
+  found = solvers.gt_cfr(tree, info, search=search, key=KEY)
+  in_turn = solvers.solve(tree, algorithm=solvers.cfr_plus(averaging=1.0), num_iterations=40)
+  plain, other = (in_turn, solved(tree, 20))[:: 1 if alternating else -1]
   np.testing.assert_allclose(found.average_policy, plain.average_policy, atol=1e-12)
   np.testing.assert_allclose(found.root_values, plain.root_values, atol=1e-12)
-  in_turn = solvers.solve(
-    tree, algorithm=solvers.cfr_plus(averaging=1.0), num_iterations=40
-  ).average_policy
-  assert np.abs(np.asarray(found.average_policy) - in_turn).max() > 1e-3
+  assert np.abs(np.asarray(found.average_policy) - other.average_policy).max() > 1e-3
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", pytest.param("liars_dice", marks=pytest.mark.slow)])
@@ -131,6 +137,22 @@ def test_trees_grow_by_whole_leaves():
   assert one.present.sum() < sizes[2]
   others = solvers.gt_cfr(tree, info, search=GTCFR(simulations=8), key=jax.random.key(1))
   assert (np.asarray(others.present) != present).any()
+
+
+def test_values_are_known_of_nodes_that_were_there_in_an_update():
+  """Not of those that the last simulation added: nothing was learned of them."""
+  _, tree, info = setting("leduc_poker", np.float32)
+  before, after = (
+    solvers.gt_cfr(tree, info, search=GTCFR(simulations=n), key=KEY) for n in (12, 13)
+  )
+  inner = np.asarray(tree.kind) <= games.CHANCE
+  joined = np.asarray(after.present) & ~np.asarray(before.present) & inner
+  assert joined.any()
+  assert not np.asarray(after.known)[:, joined].any()
+  known = np.asarray(after.known).any(axis=0)
+  assert known.sum() > 5
+  assert not (known & ~np.asarray(before.present)).any()
+  assert not np.asarray(after.values)[:, ~known].any()
 
 
 def test_a_grown_tree_ends_at_an_equilibrium():

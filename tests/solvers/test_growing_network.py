@@ -192,7 +192,7 @@ def test_parts_of_a_game_are_searched_as_in_the_whole(name, parameters, share, x
   assert np.abs(np.asarray(other.policy) - found.policy).max() > 1e-3
 
 
-def test_searches_start_at_the_last_state_that_the_tree_before_held():
+def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promises():
   _, tree, _ = setting("leduc_poker", np.float32)
   path = ancestors(tree.structure)
   parent = np.asarray(tree.parent)
@@ -205,10 +205,11 @@ def test_searches_start_at_the_last_state_that_the_tree_before_held():
   rng = np.random.default_rng(0)
   start_of = jax.jit(functools.partial(next_start, tree))
   for held in above:
-    present = np.zeros(tree.num_nodes, bool)
-    present[above[above.index(held) :]] = True
+    known = np.zeros((2, tree.num_nodes), bool)
+    known[0, above[above.index(held) :]] = True
+    known[1] = True  # what the searcher expects is promised to nobody
     rows = rng.random((2, tree.num_nodes, tree.num_infostates)).astype(np.float32)
-    left = Left(np.array(0), present, rows, rows)
+    left = Left(np.array(0), known, rows, rows)
     start = start_of(left, node, 1)
     assert int(start.root) == held
     np.testing.assert_array_equal(start.promises.given, [True, False])

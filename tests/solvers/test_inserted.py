@@ -65,12 +65,13 @@ def difference(marked, grown):
   for name in ("average_policy", "values", "reach", "visits"):
     ours, theirs = (np.asarray(getattr(x, name)) for x in (marked, grown))
     pairs.append((ours[..., nodes, :], theirs[..., there, :]))
+  pairs.append((np.asarray(marked.known)[:, nodes] * 1.0, np.asarray(grown.known)[:, there] * 1.0))
   return max(np.abs(np.asarray(a) - b).max() for a, b in pairs)
 
 
 SEARCHES = [
   GTCFR(simulations=40),
-  GTCFR(simulations=40, per_update=4, children=2),
+  GTCFR(simulations=40, per_update=4, children=2, alternating=True),
   GTCFR(simulations=10, per_update=0.25, selection="average"),
 ]
 
@@ -78,7 +79,7 @@ SEARCHES = [
 @pytest.mark.parametrize(
   ("name", "parameters", "searches", "leaves"),
   [
-    ("kuhn_poker", {}, [GTCFR(simulations=40, per_update=2, children=1)], True),
+    ("kuhn_poker", {}, [GTCFR(simulations=40, per_update=2, children=1, alternating=True)], True),
     *(
       pytest.param(*case, leaves, marks=pytest.mark.slow)
       for leaves in (False, True)

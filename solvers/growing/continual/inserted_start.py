@@ -32,6 +32,7 @@ class LeftInserted(NamedTuple):
     child: `[C, A]` the places after each action, -1 where there is none.
     values: `[P, C, H]` mean expected payoffs at its inner nodes.
     reach: `[P, C, H]` players' ranges.
+    known: `[P, C]` at which places something is known of a player's values.
   """
 
   current: jax.Array
@@ -39,18 +40,21 @@ class LeftInserted(NamedTuple):
   child: jax.Array
   values: jax.Array
   reach: jax.Array
+  known: jax.Array
 
   @classmethod
   def of(cls, here: PublicState, grown: GrownByInsertion) -> "LeftInserted":
     """Returns what the search for `here` left."""
-    return cls(grown.current.astype(jnp.int32), here, grown.tree.child, grown.values, grown.reach)
+    place = grown.current.astype(jnp.int32)
+    return cls(place, here, grown.tree.child, grown.values, grown.reach, grown.known)
 
   @classmethod
   def nothing(cls, game: DeviceGame, capacity: int, dtype: Any) -> "LeftInserted":
     """Returns what there is before the first search of a game, of trees of `capacity` nodes."""
     rows = jnp.zeros((2, capacity, game.num_infostates), dtype)
     child = jnp.full((capacity, game.num_actions), -1, jnp.int32)
-    return cls(jnp.full((), -1, jnp.int32), beginning(game), child, rows, rows)
+    known = jnp.zeros((2, capacity), bool)
+    return cls(jnp.full((), -1, jnp.int32), beginning(game), child, rows, rows, known)
 
 
 class InsertedStart(NamedTuple):
@@ -106,7 +110,8 @@ def next_inserted_start(
 ) -> InsertedStart:
   """Returns what a search starts from after another of the same player, or after none.
 
-  It starts at the last state on the way that the tree of that search holds. The searcher's range
+  It starts at the last state on the way at which that search knows what the opponent may be
+  promised: of a state that has just joined its tree it knows nothing. The searcher's range
   and the opponent's values there are what it found; the opponent's own row of the beliefs is
   uniform, since the gadget weighs its infostates. All arguments but `game` may be traced.
 
@@ -124,7 +129,7 @@ def next_inserted_start(
     root, place, known = carry
     moved = jnp.maximum(action, 0)
     child = left.child[place, moved]
-    known = known & (action >= 0) & (child >= 0)
+    known = known & (action >= 0) & (child >= 0) & left.known[1 - searcher, child]
     after = PublicState(
       game.next_state(root.state, moved), game.possible_after(root.state, moved, root.possible)
     )

@@ -16,26 +16,26 @@ class Left(NamedTuple):
 
   Attributes:
     root: `[]` where it started; -1 if there was none.
-    present: `[N]` which nodes its tree had.
+    known: `[P, N]` at which nodes something is known of a player's values.
     values: `[P, N, H]` mean expected payoffs at its inner nodes.
     reach: `[P, N, H]` players' ranges.
   """
 
   root: Array
-  present: Array
+  known: Array
   values: Array
   reach: Array
 
   @classmethod
   def of(cls, root: Array, grown: Grown) -> "Left":
     """Returns what a search from `root` left."""
-    return cls(jnp.asarray(root, jnp.int32), grown.present, grown.values, grown.reach)
+    return cls(jnp.asarray(root, jnp.int32), grown.known, grown.values, grown.reach)
 
   @classmethod
   def nothing(cls, tree: PublicTree) -> "Left":
     """Returns what there is before the first search of a game."""
     rows = np.zeros((2, tree.num_nodes, tree.num_infostates), tree.dtype)
-    return cls(np.array(-1, np.int32), np.zeros(tree.num_nodes, bool), rows, rows)
+    return cls(np.array(-1, np.int32), np.zeros((2, tree.num_nodes), bool), rows, rows)
 
 
 class Start(NamedTuple):
@@ -49,7 +49,8 @@ class Start(NamedTuple):
 def next_start(tree: PublicTree, left: Left, current: jax.Array, searcher: jax.Array) -> Start:
   """Returns what a search for `current` starts from after another above it, or after none.
 
-  It starts at the last state on the way that the tree of that search holds. The searcher's range
+  It starts at the last state on the way at which that search knows what the opponent may be
+  promised: of a state that has just joined its tree it knows nothing. The searcher's range
   and the opponent's values there are what it found; the opponent's own row of the beliefs is
   uniform, since the gadget weighs its infostates. All arguments but `tree` may be traced.
 
@@ -62,7 +63,8 @@ def next_start(tree: PublicTree, left: Left, current: jax.Array, searcher: jax.A
   tree = jax.tree.map(jnp.asarray, tree)
   path = jnp.asarray(ancestors(tree.structure))[current]
   # A node's number is larger than those above it.
-  root = jnp.where(left.present[path], path, 0).max()
+  known = jnp.asarray(left.known)[1 - searcher, path]
+  root = jnp.maximum(jnp.where(known, path, 0).max(), left.root)
   possible = jnp.ones((2, tree.num_infostates), tree.dtype)
   if tree.possible is not None:
     possible = tree.possible[root].astype(tree.dtype)

@@ -182,6 +182,7 @@ def _spread(grown: Grown, places: jax.Array, num_nodes: int) -> Grown:
     average_policy=put(grown.average_policy, 0),
     values=put(grown.values, 1),
     reach=put(grown.reach, 1),
+    known=put(grown.known, 1),
     present=put(grown.present, 0),
     visits=put(grown.visits, 0),
     asked=grown.asked._replace(node=places[grown.asked.node].astype(jnp.int32)),

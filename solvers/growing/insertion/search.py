@@ -17,7 +17,7 @@ from jax import lax
 from games.game import CHANCE, TERMINAL
 from games.on_device.game import DeviceGame, check_device_game
 from games.public_tree import Array
-from solvers import loop, validation
+from solvers import validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.growing.asked import Asked, note
@@ -47,6 +47,7 @@ class GrownByInsertion(NamedTuple):
     values: `[P, C, H]` mean expected payoff at every node at which the game goes on.
     reach: `[P, C, H]` players' ranges: average policy times public chance and what they were
       believed to hold at the root.
+    known: `[P, C]` whether anything is known of those values; see `Grown`.
     visits: how often simulations made a move, in the same form.
     tree: the nodes; `tree.lost` says how many had no room.
     current: `[]` the place that simulations started from.
@@ -59,6 +60,7 @@ class GrownByInsertion(NamedTuple):
   root_values: jax.Array
   values: jax.Array
   reach: jax.Array
+  known: jax.Array
   visits: jax.Array
   tree: InsertedTree
   current: jax.Array
@@ -232,7 +234,7 @@ def grow_inserted(
         values, new = ask(tree, here, problem.is_frontier())
         prior = jnp.where(problem.is_frontier()[:, None, None], new, prior)
         asked = note(asked, problem, here, numbers.notes[j])
-      state, _ = loop.update_at_once(problem, algorithm, state, (values[:, 0], values[:, 1]))
+      state, _ = search.update(problem, algorithm, state, (values[:, 0], values[:, 1]))
       return state, prior, asked
 
     state, prior, asked = lax.fori_loop(
@@ -297,6 +299,7 @@ def grow_inserted(
     root_values=root_values,
     values=jnp.where((grown.tree.kind == TERMINAL)[:, None], 0.0, algorithm.means(state.means)),
     reach=jnp.moveaxis(problem.node_reach(problem.both_reach(average)), 1, 0),
+    known=algorithm.known(state.means) & (grown.tree.kind != TERMINAL),
     visits=grown.tree.by_move(grown.visits),
     tree=grown.tree,
     current=current,
