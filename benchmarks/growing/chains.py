@@ -24,13 +24,20 @@ import solvers
 from rebel_jax import flags
 from solvers import GTCFR
 
-# The chain and the share of those who follow; a mix of 0 is no gadget at all.
-CHAINS = (("own", 0.2), ("own", 1.0), ("own", 0.0), ("single", 0.2), ("single", 1.0))
+# The chain, the share of those who follow, and whether players take turns; a mix of 0 is no gadget.
+CHAINS = (
+  ("own", 0.2, False),
+  ("own", 0.5, True),
+  ("own", 1.0, False),
+  ("own", 0.0, False),
+  ("single", 0.2, False),
+  ("single", 1.0, False),
+)
 
 
-def plain(tree: games.PublicTree, updates: int) -> float:
+def plain(tree: games.PublicTree, updates: int, alternating: bool) -> float:
   """Returns the exploitability of the solver's average policy of the whole game."""
-  algorithm = solvers.cfr_plus(averaging=1.0, alternating=False)
+  algorithm = solvers.cfr_plus(averaging=1.0, alternating=alternating)
   solved = solvers.solve(tree, algorithm=algorithm, num_iterations=2 * updates)
   return float(solvers.exploitability(tree, solved.average_policy))
 
@@ -70,11 +77,19 @@ def main() -> None:
   game = games.make(options.game)
   tree = games.build_public_tree(game)
   for updates in options.updates if not options.simulations else ():
-    base = plain(tree, updates)
-    for chain, mix in CHAINS:
-      search = GTCFR(simulations=0, updates=updates, whole=True, mix=mix)
+    base = {alternating: plain(tree, updates, alternating) for alternating in (False, True)}
+    for chain, mix, alternating in CHAINS:
+      search = GTCFR(simulations=0, updates=updates, whole=True, mix=mix, alternating=alternating)
       (error,) = chained(game, tree, search, chain, 1)
-      show(options.game, updates=updates, chain=chain, mix=mix, exploitability=error, plain=base)
+      show(
+        options.game,
+        updates=updates,
+        chain=chain,
+        mix=mix,
+        alternating=alternating,
+        exploitability=error,
+        plain=base[alternating],
+      )
   for simulations, lanes in itertools.product(options.simulations, options.lanes):
     rate = searches_per_second(game, tree, simulations, lanes)
     show(options.game, simulations=simulations, lanes=lanes, searches_per_second=rate)

@@ -468,7 +468,7 @@ def test_versions_from_before_are_refused(copy):
   about = json.loads(path.read_text()) | {"format": 2}
   del about["about_checksum"]
   path.write_text(json.dumps(about))
-  with pytest.raises(ConfigError, match=r"has format 2; this version reads 7$"):
+  with pytest.raises(ConfigError, match=rf"has format 2; this version reads {checkpoint.FORMAT}$"):
     train(TINY.replace(output_dir=str(copy), resume=True))
 
 

@@ -70,9 +70,9 @@ GAMES = {
 
 
 @functools.cache
-def played(name):
+def played(name, play_on=0.0):
   """Returns the setup of a game, and for some steps of self-play: lanes before, examples."""
-  config = TINY.replace(game_params=(), iterations=8, **GAMES[name])
+  config = TINY.replace(game_params=(), iterations=8, play_on=play_on, **GAMES.get(name, {}))
   setup = make_setup(config)
   params = setup.trainer.init(setup.table, 3, setup.mesh).params
   settings, (target,) = setup.trainer.self_play, setup.trainer.targets
@@ -89,6 +89,20 @@ def played(name):
     steps.append((lanes, examples))
     lanes = after
   return setup, params, steps
+
+
+def test_games_play_on_where_they_would_end():
+  """They begin anew where a subgame has no leaf to go on at; control: also elsewhere."""
+  begun = {}
+  for play_on in (0.0, 1.0):
+    setup, _, steps = played("kuhn_poker", play_on)
+    roots = np.stack([lanes.roots for lanes, _ in steps])
+    leaves = np.asarray(setup.table.stages[0].live_leaves(roots[:-1].ravel()))
+    anew = roots[1:].ravel() == roots[0, 0]
+    assert (leaves == 0).any()
+    assert anew[leaves == 0].all()
+    begun[play_on] = anew[leaves > 0].any()
+  assert begun == {0.0: True, 1.0: False}
 
 
 @pytest.mark.parametrize("name", GAMES)

@@ -194,12 +194,21 @@ def test_leaf_probabilities_against_enumeration():
   np.testing.assert_allclose(mixed_reach, reach)
 
 
-def test_sampled_leaves_follow_the_probabilities():
-  probabilities = jnp.array([0.5, 0.0, 0.2])
+@pytest.mark.parametrize(
+  ("probabilities", "play_on", "expected"),
+  [
+    ([0.5, 0.0, 0.2], 0.0, [0.5, 0.0, 0.2, 0.3]),
+    ([0.5, 0.0, 0.2], 1.0, [5 / 7, 0.0, 2 / 7, 0.0]),
+    ([0.5, 0.0, 0.2], 0.5, [0.5 / 0.85, 0.0, 0.2 / 0.85, 0.15 / 0.85]),
+    ([0.0, 0.0, 0.0], 1.0, [0.0, 0.0, 0.0, 1.0]),  # there is no leaf to play on to
+  ],
+)
+def test_sampled_leaves_follow_the_probabilities(probabilities, play_on, expected):
   keys = jax.random.split(jax.random.key(0), 20_000)
-  leaves = np.asarray(jax.vmap(sample_leaf, (0, None))(keys, probabilities))
+  sample = jax.vmap(functools.partial(sample_leaf, play_on=play_on), (0, None))
+  leaves = np.asarray(sample(keys, jnp.array(probabilities)))
   counts = np.bincount(leaves, minlength=4) / len(leaves)
-  np.testing.assert_allclose(counts, [0.5, 0.0, 0.2, 0.3], atol=0.015)
+  np.testing.assert_allclose(counts, expected, atol=0.015)
 
 
 @pytest.mark.parametrize(
