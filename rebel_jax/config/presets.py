@@ -191,12 +191,17 @@ _SMALL_HOLDEM_4_ROUNDS = Config().replace(
   preset="small_holdem_4_rounds",
   game="small_holdem_4_rounds",
   game_params=(),
-  **_HOLDEM,
-  buffer_size=131_072,
-  examples=1_000_000,
+  **_HOLDEM | {"uses_per_example": 6.0},
+  # Few games that end as they may come to a river, and all values rest on those of rivers.
+  play_on=1.0,
+  late_iterations=128,
+  hidden_layers=4,
+  width=192,
+  buffer_size=524_288,
+  examples=1_650_000,
   evaluate_every=0,
   final_playthroughs=16,
-  final_iterations=256,
+  final_iterations=128,
 )
 _HUNL_SMALL = Config().replace(
   preset="hunl_small",

@@ -140,7 +140,7 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", harness.slow(SMALL, "river"))
+@pytest.mark.parametrize("name", harness.slow(SMALL, "river", "turn"))
 def test_game_agrees_with_its_histories(name):
   merged = MergedSuits(SMALL[name]())
   assert merged.num_infostates < len(merged.class_of)

@@ -166,6 +166,21 @@ def test_both_stores_search_rock_paper_scissors_alike(x64):
     np.testing.assert_array_equal(grown.policy_at(0), grown.average_policy[0])
 
 
+def test_both_stores_resolve_in_turn_alike(x64):
+  """Player 1 responds to all of the reach that player 0 has by now; control: at once."""
+  rules = games.make("rock_paper_scissors")
+  tree, game = games.build_public_tree(rules), HiddenRockPaperScissors()
+  search = GTCFR(simulations=20, alternating=True)
+  info, known = solvers.node_info(rules, tree), dict(key=KEY, searcher=1)
+  promised = [solvers.Alternatives(np.zeros(x.num_infostates)) for x in (tree, game)]
+  marked = solvers.gt_cfr(tree, info, search=search, alternatives=promised[0], **known)
+  for alternating in (True, False):
+    search = dataclasses.replace(search, alternating=alternating)
+    grown = solvers.gt_cfr_inserted(game, search=search, alternatives=promised[1], **known)
+    apart = np.abs(np.asarray(marked.average_policy)[2:5, 0] - grown.average_policy[1, :, 0]).max()
+    assert (apart < 1e-12) == alternating
+
+
 @pytest.mark.slow
 def test_both_stores_search_paths_alike(x64, no_ties):
   """With looks and cards of three kinds; control: another key."""

@@ -219,8 +219,10 @@ def grow_inserted(
   def updated(tree, state, asked, numbers):
     """Updates both players, and takes the priors of the states that were asked last."""
     problem = problem_of(tree)
-    if tree.hides and search.simulations and search.updates_per_round == 1:
-      # Simulations ask for reach where they start, and what comes after them computes it anew.
+    once = search.updates_per_round == 1 and not search.alternating
+    if tree.hides and search.simulations and once:
+      # Simulations ask for reach where they start, and what comes after them computes it anew. Who
+      # responds to what the other has just learned would ask for all of it.
       problem = dataclasses.replace(problem, until=tree.depth[current])
 
     def update(j, carry):
