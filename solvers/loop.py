@@ -1,6 +1,7 @@
 """The one loop over iterations: every solver, search and growing tree is a caller of it."""
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -28,30 +29,27 @@ class Run(NamedTuple):
   carry: Any
 
 
-def update_at_once(
-  problem: Any, algorithm: Algorithm, state: Any, answers: Sequence[jax.Array | None]
+def update_both(
+  problem: Any, algorithm: Algorithm, state: Any, answer: Callable[[Any, int], jax.Array | None]
 ) -> tuple[Any, tuple[Sweep, Sweep]]:
-  """Updates both players, given each one's leaf values; neither sees the other's update.
+  """Updates player 0 and player 1: in turn if the algorithm alternates, else each as if first.
+
+  Args:
+    problem, algorithm, state: as for `run`.
+    answer: leaf values of a player, given the state before its update.
 
   Returns:
     The state, and the sweeps that player 0 and player 1 learned from.
   """
+  if algorithm.alternating:
+    state, first = algorithm.update(problem, state, answer(state, 0), 0)
+    state, second = algorithm.update(problem, state, answer(state, 1), 1)
+    return state, (first, second)
   # Each update reads the state from before either; what belongs to player 1 is the second's.
+  answers = answer(state, 0), answer(state, 1)
   state_0, first = algorithm.update(problem, state, answers[0], 0)
   state_1, second = algorithm.update(problem, state, answers[1], 1)
   return algorithm.merge(problem, state_0, state_1), (first, second)
-
-
-def update_in_turn(
-  problem: Any, algorithm: Algorithm, state: Any, answers: Sequence[jax.Array | None]
-) -> tuple[Any, tuple[Sweep, Sweep]]:
-  """Updates player 0, then player 1, who sees the other's update, but whose leaf values are older.
-
-  Arguments and results as those of `update_at_once`.
-  """
-  state, first = algorithm.update(problem, state, answers[0], 0)
-  state, second = algorithm.update(problem, state, answers[1], 1)
-  return state, (first, second)
 
 
 def run(
@@ -86,18 +84,10 @@ def run(
   def ask(problem, state, player: int):
     return None if evaluate is None else evaluate(algorithm.leaf_query(problem, state, player))
 
-  def update_both(problem, state):
-    if algorithm.alternating:
-      state, first = algorithm.update(problem, state, ask(problem, state, 0), 0)
-      state, second = algorithm.update(problem, state, ask(problem, state, 1), 1)
-      return state, (first, second)
-    answers = ask(problem, state, 0), ask(problem, state, 1)
-    return update_at_once(problem, algorithm, state, answers)
-
   def step(j, loop):
     now = problem if grow is None else loop.problem
     carry = loop.carry if observe is None else observe(j, now, loop.state, loop.carry)
-    state, sweeps = update_both(now, loop.state)
+    state, sweeps = update_both(now, algorithm, loop.state, functools.partial(ask, now))
     if grow is None:
       return Run(None, state, carry)
     now, carry = grow(j, now, state, sweeps, carry)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from games.public_tree import Array, PublicTree
-from solvers import validation
+from solvers import loop, validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.growing.asked import Ask, Asked, ask_about, note, prior_of
@@ -166,7 +166,7 @@ def grow(
   """Does what `gt_cfr` says, unchecked; `rounds` is traced, so that one program serves them all."""
   tree, given = jax.tree.map(jnp.asarray, (tree, given))
   root, current = jnp.asarray(given.root), jnp.asarray(given.current)
-  inner: Any = cfr_plus(averaging=1.0, alternating=False)
+  inner: Any = cfr_plus(averaging=1.0, alternating=search.alternating)
   algorithm = Watched(Resolving(inner, ContinualResolve(0, search.mix), given.promises))
   ids = jnp.arange(tree.num_nodes)
   below = nodes_below(tree, ids == root)
@@ -188,7 +188,7 @@ def grow(
       state, asked, _ = carry
       query = algorithm.leaf_query(now, state, 0)
       answers = ask_about(ask, now, algorithm, state, query.beliefs)
-      state, _ = search.update(now, algorithm, state, tuple(answers.values))
+      state, _ = loop.update_both(now, algorithm, state, lambda _, player: answers.values[player])
       return state, note(asked, now, query.beliefs, numbers.notes[j]), answers.logits
 
     first = state, asked, ask.no_logits(problem)

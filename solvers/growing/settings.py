@@ -2,10 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
-from solvers import loop, validation
+from solvers import validation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,11 +87,6 @@ class GTCFR:
   def rounds(self) -> int:
     """How often updates and simulations take turns."""
     return self.updates or self.simulations // self.per_round
-
-  @property
-  def update(self) -> Callable[..., Any]:
-    """What updates both players: `loop.update_in_turn` or `loop.update_at_once`."""
-    return loop.update_in_turn if self.alternating else loop.update_at_once
 
   def of_any_length(self) -> "GTCFR":
     """Returns the settings of one round, which are the same for searches of all lengths."""

@@ -30,6 +30,8 @@ TINY = Config().replace(
   game="kuhn_poker",
   game_params=(),
   simulations=8,
+  alternating=True,
+  mix=0.5,
   lanes=16,
   width=32,
   belief_roots=1,
@@ -80,9 +82,12 @@ def test_the_command_measures_what_the_run_did(capsys):
     assert found[name] == pytest.approx(final[name], abs=1e-6)
   assert len(found["course"]) == 3
   # Unsafe searches, and others of other lengths, are other agents.
-  assert evaluate.main([str(trained()), "--mix", "0", "--seeds", "2", "--json"]) == 0
+  assert found["alternating"]
+  others = ["--mix", "0", "--at-once", "--seeds", "2"]
+  assert evaluate.main([str(trained()), *others, "--json"]) == 0
   unsafe = json.loads(capsys.readouterr().out)
   assert unsafe["mix"] == 0
+  assert not unsafe["alternating"]
   assert unsafe["seeds"] == 2
   assert unsafe["exploitability_mean"] != pytest.approx(found["exploitability_mean"], abs=1e-4)
 

@@ -17,7 +17,7 @@ from jax import lax
 from games.game import CHANCE, TERMINAL
 from games.on_device.game import DeviceGame, check_device_game
 from games.public_tree import Array
-from solvers import validation
+from solvers import loop, validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.growing.asked import Asked, note
@@ -196,7 +196,7 @@ def grow_inserted(
   """
   params, root_state, possible, path, beliefs = given
   ask_once = game.num_infostates == 1 if ask_once is None else ask_once
-  inner: Any = cfr_plus(averaging=1.0, alternating=False)
+  inner: Any = cfr_plus(averaging=1.0, alternating=search.alternating)
   if promises is not None:
     inner = Resolving(inner, ContinualResolve(0, search.mix), promises)
   algorithm = Watched(inner)
@@ -236,7 +236,7 @@ def grow_inserted(
         values, new = ask(tree, here, problem.is_frontier())
         prior = jnp.where(problem.is_frontier()[:, None, None], new, prior)
         asked = note(asked, problem, here, numbers.notes[j])
-      state, _ = search.update(problem, algorithm, state, (values[:, 0], values[:, 1]))
+      state, _ = loop.update_both(problem, algorithm, state, lambda _, player: values[:, player])
       return state, prior, asked
 
     state, prior, asked = lax.fori_loop(
