@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -28,6 +29,13 @@ compile_cache.enable()
 # compiles, and crashes where it gets no more; a thousand tests would come close.
 _MAPS = Path("/proc/self/maps")
 _MOST_MAPS = 12_000
+
+# Signals that tests send to themselves are ignored in what a shell starts in the background, or
+# `nohup`.
+for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
+  _number = getattr(signal, _name, None)
+  if _number is not None and signal.getsignal(_number) == signal.SIG_IGN:
+    signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
 # Commands that tests call in this process would else make devices of the cores. XLA reads its flags
 # here.
