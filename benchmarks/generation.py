@@ -81,7 +81,7 @@ def matmul_flops_per_second(width: int = 256, repeats: int = 5) -> float:
 def flops_per_row(network: ValueNetwork) -> int:
   """Returns the operations of the products that one leaf costs in one iteration."""
   h, w = network.num_infostates, network.width
-  inputs = 2 * h * (1 + network.belief_roots)
+  inputs = 2 * h * (1 + network.belief_roots + getattr(network, "showdown_inputs", False))
   return 2 * (inputs * w + (network.hidden_layers - 1) * w * w + w * h)
 
 

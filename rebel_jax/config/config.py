@@ -5,6 +5,7 @@ import math
 from typing import Annotated, Any
 
 import games
+from games.poker import Holdem
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.config.growing import REBEL, GrowingSettings
@@ -87,6 +88,8 @@ class NetworkSettings:
     activation: Activation of the hidden layers; gelu in its tanh form.
     belief_roots: Successive square roots of the beliefs that are inputs beside them; networks for
       hold'em start from a root, not from the beliefs.
+    showdown_inputs: Networks for hold'em also see what each hand wins of the opponent's range on
+      the cards shown, and how much of that range it leaves possible.
     precision: What the factors of products are rounded to: default is the device's own (float32 on
       CPUs, TensorFloat-32 on NVIDIA's GPUs, bfloat16 on TPUs); bfloat16_activations also keeps in
       bfloat16 what hidden layers pass on. Sums are float32.
@@ -99,6 +102,7 @@ class NetworkSettings:
   width: Annotated[int, allowed.integer(1, 2**16)] = 256
   activation: Annotated[str, allowed.one_of(ACTIVATIONS)] = "gelu"
   belief_roots: Annotated[int, allowed.integer(0, 8)] = 0
+  showdown_inputs: bool = False
   precision: Annotated[str, allowed.one_of(PRECISIONS)] = "default"
   fused_network: bool = False
   policy_network: bool = False
@@ -350,6 +354,11 @@ class Config:
     if self.grows:
       self._check_growing()
     rules = self.make_rules()
+    if self.network.showdown_inputs and not isinstance(rules, Holdem):
+      raise ConfigError(
+        f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "
+        "showdowns"
+      )
     perfect = rules.num_infostates == 1
     self.growing.check(self.game, on_device=self.on_device, perfect=perfect)
 

@@ -195,10 +195,12 @@ _SMALL_HOLDEM_4_ROUNDS = Config().replace(
   # Few games that end as they may come to a river, and all values rest on those of rivers.
   play_on=1.0,
   late_iterations=128,
+  showdown_inputs=True,
   hidden_layers=4,
   width=192,
   buffer_size=524_288,
-  examples=1_650_000,
+  examples=3_600_000,
+  max_seconds=3_000.0,
   evaluate_every=0,
   final_playthroughs=16,
   final_iterations=128,

@@ -22,12 +22,14 @@ class HandOrder(NamedTuple):
   Attributes:
     shown: `[R, cards]` which renamed cards are on the board, 1 or 0.
     live: `[R, H]` 1 for hands that the board leaves, else 0; in the game's order.
+    strength: `[R, H]` of hands on the board, -1 for those that it blocks; in the game's order.
     order: `[R, H]` the hand at each place.
     place: `[R, H]` each hand's place.
   """
 
   shown: jax.Array
   live: jax.Array
+  strength: jax.Array
   order: jax.Array
   place: jax.Array
 
@@ -53,9 +55,9 @@ def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
   keys = strength * len(hands) + jnp.asarray(np.argsort(by_cards, axis=1))[of_cards]
   place_of_cards = jnp.sort(keys, axis=1) % len(hands)
   order = jnp.take_along_axis(jnp.asarray(by_cards)[of_cards], place_of_cards, axis=1)
-  hand = jnp.broadcast_to(jnp.arange(len(hands)), order.shape)
+  hand = jnp.broadcast_to(jnp.arange(len(hands), dtype=order.dtype), order.shape)
   place = jnp.zeros_like(order).at[jnp.arange(rows)[:, None], order].set(hand)
-  return HandOrder(by_suit.reshape(rows, -1), live, order, place)
+  return HandOrder(by_suit.reshape(rows, -1), live, strength, order, place)
 
 
 def _by_cards(deck: Deck, hands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.networks.value import ValueNetwork, with_roots
 
 
 class Encoded(NamedTuple):
@@ -46,13 +46,15 @@ class OrderedNetwork(ValueNetwork):
 
     Outputs are those of infostates, `[R, H]`, or of moves and infostates, `[R, A * H]`.
     """
-    rows, h = encoded.order.shape
-    ordered = _rearranged(beliefs.reshape(rows, 2, h), encoded.order)
-    outputs = super().decode(encoded.hidden, ordered.reshape(rows, 2 * h), **how)
-    return _rearranged(outputs.reshape(rows, -1, h), encoded.place).reshape(rows, -1)
+    ordered = rearranged(beliefs, encoded.order)
+    outputs = self.layers(encoded.hidden, with_roots(ordered, self.belief_roots), **how)
+    return rearranged(outputs, encoded.place)
 
 
-def _rearranged(numbers: jax.Array, places: jax.Array) -> jax.Array:
-  """Returns `numbers` `[R, N, H]` of the infostates at `places` `[R, H]`."""
+def rearranged(numbers: jax.Array, places: jax.Array) -> jax.Array:
+  """Returns `numbers` `[R, N * H]` of infostates in the order `places` `[R, H]`."""
+  rows, h = places.shape
   # Places are permutations; looking whether they are within bounds takes as long as the gather.
-  return jnp.take_along_axis(numbers, places[:, None], axis=2, mode="promise_in_bounds")
+  several = numbers.reshape(rows, -1, h)
+  found = jnp.take_along_axis(several, places[:, None], axis=2, mode="promise_in_bounds")
+  return found.reshape(rows, -1)

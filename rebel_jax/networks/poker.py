@@ -11,8 +11,10 @@ import numpy as np
 from games.poker import Deck, Holdem
 from games.poker.holdem import PAID
 from rebel_jax.networks.hand_order import HandOrder, order_hands
-from rebel_jax.networks.ordered import OrderedNetwork
-from rebel_jax.networks.value import product
+from rebel_jax.networks.ordered import rearranged
+from rebel_jax.networks.standing import standing
+from rebel_jax.networks.value import ValueNetwork, product, with_roots
+from solvers.sweeps.showdowns import Showdowns, make_showdowns
 
 _LEAST_POT = 1e-4  # of a stack: rows of padding have none
 _HALF = math.log(math.expm1(0.5))  # of which the softplus is a half
@@ -49,6 +51,7 @@ class Encoded(NamedTuple):
     order, place: of the hands on the board, `[R, H]` each.
     live: `[R, H]` 1 for hands that the board leaves, else 0.
     paid: `[R, 2]` each player's chips in the pot, own ones first.
+    showdowns: of the boards, those of the `R` rows; None if the network does not see them.
   """
 
   hidden: jax.Array
@@ -56,9 +59,10 @@ class Encoded(NamedTuple):
   place: jax.Array
   live: jax.Array
   paid: jax.Array
+  showdowns: Showdowns | None
 
 
-class CardNetwork(OrderedNetwork):
+class CardNetwork(ValueNetwork):
   """An MLP whose public input is numbers about the betting and embeddings of the cards shown.
 
   A card's embedding is the sum of its rank's, its suit's and its own, and a board's that of its
@@ -68,10 +72,12 @@ class CardNetwork(OrderedNetwork):
   Attributes:
     table: see `Table`.
     embedding: numbers for each card.
+    showdown_inputs: whether the network also sees how hands stand on the cards shown (`standing`).
   """
 
   table: Table = Table("", "", (), 0)
   embedding: int = 64
+  showdown_inputs: bool = False
 
   def setup(self):
     """Makes the layers."""
@@ -85,18 +91,23 @@ class CardNetwork(OrderedNetwork):
 
   def encode(self, features: jax.Array) -> Encoded:
     """Returns what the public features `[R, F]` say."""
-    return self._encode(features, self._order(features))
+    return self._encode(features, self._board(features))
 
   def encode_both(self, features: tuple[jax.Array, jax.Array]) -> tuple[Encoded, Encoded]:
     """Returns `encode` of both players' features: hands are ordered once, as both see the board."""
-    hands = self._order(features[0])
-    return self._encode(features[0], hands), self._encode(features[1], hands)
+    board = self._board(features[0])
+    return self._encode(features[0], board), self._encode(features[1], board)
 
-  def _order(self, features: jax.Array) -> HandOrder:
+  def _board(self, features: jax.Array) -> tuple[HandOrder, Showdowns | None]:
     deck = Deck(self.table.ranks, self.table.suits)
-    return order_hands(deck, deck.hole_cards(self.table.board), features[:, -deck.num_cards :])
+    shown = features[:, -deck.num_cards :]
+    hands = order_hands(deck, deck.hole_cards(self.table.board), shown)
+    if not self.showdown_inputs:
+      return hands, None
+    return hands, make_showdowns(hands.strength, features.dtype)
 
-  def _encode(self, features: jax.Array, hands: HandOrder) -> Encoded:
+  def _encode(self, features: jax.Array, board: tuple[HandOrder, Showdowns | None]) -> Encoded:
+    hands, showdowns = board
     deck = Deck(self.table.ranks, self.table.suits)
     scalars = features[:, : -deck.num_cards]
     rank, suit = np.divmod(np.arange(deck.num_cards), len(deck.suits))
@@ -108,15 +119,22 @@ class CardNetwork(OrderedNetwork):
     left = 1 - paid.max(axis=-1, keepdims=True)
     left = jnp.log1p(left / jnp.maximum(paid.sum(axis=-1, keepdims=True), _LEAST_POT))
     hidden = self.public(jnp.concatenate([scalars, left, cards], axis=-1))
-    return Encoded(hidden, hands.order, hands.place, hands.live, paid * self.table.stack)
+    stacks = paid * self.table.stack
+    return Encoded(hidden, hands.order, hands.place, hands.live, stacks, showdowns)
 
-  def inputs(self, beliefs: jax.Array) -> jax.Array:
-    """Returns what the first layer sees of beliefs `[R, 2 * H]`."""
+  def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
+    """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
     # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones: the
     # squares of these sum to as many as there are hands. Beliefs themselves beside them would help
     # a little, and double the largest layer.
     hands = beliefs.shape[-1] // 2
-    return super().inputs(jnp.sqrt(hands * beliefs))
+    ordered = rearranged(jnp.sqrt(hands * beliefs), encoded.order)
+    inputs = with_roots(ordered, self.belief_roots)
+    if encoded.showdowns is not None:
+      seen = standing(encoded.showdowns, encoded.live, beliefs[:, hands:])
+      seen = rearranged(seen.reshape(len(seen), -1), encoded.order)
+      inputs = jnp.concatenate([inputs, seen], axis=-1)
+    return rearranged(self.layers(encoded.hidden, inputs, **how), encoded.place)
 
 
 class PokerValueNetwork(CardNetwork):

@@ -183,10 +183,6 @@ class ValueNetwork(nn.Module):
     """Returns `encode` of the public features as each player sees them, `[R, F]` both."""
     return self.encode(features[0]), self.encode(features[1])
 
-  def inputs(self, beliefs: jax.Array) -> jax.Array:
-    """Returns what the first layer sees of beliefs `[R, 2 * H]`."""
-    return with_roots(beliefs, self.belief_roots)
-
   def decode(
     self, encoded: Any, beliefs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
   ) -> jax.Array:
@@ -201,11 +197,25 @@ class ValueNetwork(nn.Module):
     Returns:
       `[R, H]`.
     """
-    x = self.inputs(beliefs)
+    return self.layers(encoded, with_roots(beliefs, self.belief_roots), kernel=kernel)
+
+  def layers(
+    self, public: jax.Array, inputs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
+  ) -> jax.Array:
+    """Returns what the layers make of their inputs.
+
+    Args:
+      public: `[R, width]` the first layer's share of the public features.
+      inputs: `[R, I]` what else the first layer sees.
+      kernel: as `decode` takes it.
+
+    Returns:
+      `[R, H]`.
+    """
     if kernel is not None:
-      return self._in_one_kernel(encoded, x, interpret=kernel == "interpret")
-    dtype = beliefs.dtype  # what happens between products is in full precision
-    x = encoded.astype(dtype) + self.beliefs(x).astype(dtype)
+      return self._in_one_kernel(public, inputs, interpret=kernel == "interpret")
+    dtype = inputs.dtype  # what happens between products is in full precision
+    x = public.astype(dtype) + self.beliefs(inputs).astype(dtype)
     for i in range(self.hidden_layers):
       if i > 0:
         x = self.hidden[i - 1](x).astype(dtype)

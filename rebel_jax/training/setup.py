@@ -13,7 +13,7 @@ from games import DeviceGame, Game
 from games.poker import Holdem
 from games.size import check_size
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.networks.poker import PokerValueNetwork, Table
+from rebel_jax.networks.poker import PokerValueNetwork
 from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training import targets as training_targets
@@ -28,7 +28,7 @@ from rebel_jax.training.loop import Trainer, TrainState, make_mesh
 from rebel_jax.training.perfect_play import Beginning
 from rebel_jax.training.self_play import LARGE, Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
-from rebel_jax.training.trunks import make_trunk, sizes
+from rebel_jax.training.trunks import card_sizes, make_trunk
 from solvers import Algorithm, warm_started
 from solvers.search.batch import rows_at_a_time
 from solvers.search.find import FoundSubgames, find_subgames, stages_fit
@@ -49,7 +49,7 @@ _LANES_A_START, _MOST_STARTS = 16, 8
 def make_network(config: Config, game: Game) -> ValueNetwork:
   """Returns the value network of a configuration: hold'em has its own kind."""
   if isinstance(game, Holdem):
-    return PokerValueNetwork(table=Table.of(game), **sizes(config, game))
+    return PokerValueNetwork(**card_sizes(config, game))
   return make_trunk(config, game)
 
 

@@ -24,11 +24,17 @@ def sizes(config: Config, game: Game | DeviceGame, answers: int = 1) -> dict[str
   )
 
 
+def card_sizes(config: Config, game: Holdem, answers: int = 1) -> dict[str, Any]:
+  """Returns what a network for hold'em is made of."""
+  shown = config.network.showdown_inputs
+  return dict(table=Table.of(game), showdown_inputs=shown, **sizes(config, game, answers))
+
+
 def make_trunk(config: Config, game: Game | DeviceGame, answers: int = 1) -> ValueNetwork:
   """Returns an MLP with so many answers for each infostate; hold'em has its own kind."""
   size = sizes(config, game, answers)
   if isinstance(game, Holdem):
-    return CardNetwork(table=Table.of(game), **size)
+    return CardNetwork(**card_sizes(config, game, answers))
   if getattr(game, "orders_infostates", False):
     return OrderedNetwork(places=game.num_infostates, **size)
   return ValueNetwork(**size)

@@ -94,7 +94,7 @@ def values(network, params, shown, beliefs):
 
 def make(kind):
   sizes = dict(hidden_layers=1, width=16, table=table(), embedding=4)
-  network = PokerValueNetwork(len(HANDS), **sizes)
+  network = PokerValueNetwork(len(HANDS), showdown_inputs=kind == "standing", **sizes)
   if kind == "policy":
     network = PolicyNetwork(CardNetwork(2 * len(HANDS), **sizes), 2)
   features = jnp.zeros((1, 8 + DECK.num_cards))
@@ -103,7 +103,7 @@ def make(kind):
   return network, network.init(jax.random.key(0), features, beliefs, *legal)
 
 
-@pytest.mark.parametrize("kind", ["value", "policy"])
+@pytest.mark.parametrize("kind", ["value", "standing", "policy"])
 def test_a_network_answers_alike_where_suits_have_other_names(kind):
   """Beliefs renamed with the board give the same answers for the renamed hands."""
   network, params = make(kind)
