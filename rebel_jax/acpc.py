@@ -35,7 +35,8 @@ class Options:
     port: The port there that is this player's.
     game_params: What the dealer deals to a simple opponent, such as stack 20000 small_blind 50
       big_blind 100 deals 311 ranks 23456789TJQKA suits shdc, which are the defaults.
-    iterations: Iterations of each search; one player's update is one; None for 1,024.
+    iterations: Iterations of each search; one player's update is one; None for 1,024,
+      or 256 where subgames are made as play meets them.
     algorithm: What the agent searches with; None for the run's eval_algorithm.
     depth: Public actions, chance included, that each search looks ahead, or stage; None for the
       run's.

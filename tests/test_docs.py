@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import games.registry
+from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import targets
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +37,8 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"python\s+-m\s+((?:benchmarks|rebel_jax)[\w.]*)((?:(?!python )[^`|])*)")
 _FILE = re.compile(r"\b(?:games|solvers|rebel_jax|tests|benchmarks)/[\w/]+\.py\b")
 _NAME = re.compile(r"\b((?:games|solvers|rebel_jax|tests|benchmarks)/[\w/]+\.py):([\w.]+)")
-_LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+_LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
@@ -87,10 +89,25 @@ def test_page_runs_and_prints_what_it_shows(page, own_registry):
   assert compared == len(re.findall(r"^```text$", text, re.MULTILINE))
 
 
+def test_all_presets_are_listed():
+  table = (ROOT / "docs/runs.md").read_text().split("## Presets")[1].split("\n## ")[0]
+  rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+  listed = re.findall(r"`(\w+)`", " ".join(rows))
+  assert sorted(listed) == sorted(PRESETS)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-  for target in _LINK.findall(page.read_text()):
-    assert (page.parent / target).exists(), target
+  for target, heading in _LINK.findall(page.read_text()):
+    there = page.parent / target if target else page
+    assert there.exists(), target
+    assert not heading or heading in anchors(there.read_text()), (target, heading)
+
+
+def anchors(text: str) -> set[str]:
+  """Returns what a page's headings are called in links."""
+  kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in _HEADING.findall(text))
+  return {heading.replace(" ", "-") for heading in kept}
 
 
 def wrong_commands(text: str) -> list[str]:
