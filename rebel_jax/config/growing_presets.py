@@ -38,8 +38,6 @@ _PERFECT: dict[str, Any] = {
   "children": 1,
   "temperature": 1.5,
   "policy_weight": 1.0,
-  "exploration": 0.1,
-  "eval_seeds": 2,
   "final_seeds": 8,
   "batch_size": 512,
 }
@@ -125,7 +123,6 @@ GROWING = (
     examples=20_000,
     evaluate_every=10_000,
     max_seconds=900.0,
-    report_every=20,
     eval_simulations=32,
     eval_seeds=1,
     final_seeds=2,

@@ -208,11 +208,11 @@ class _Run:
     if agree(self._interrupted()):
       return self._leave()
     if self.plan.shorten(self.step, self.elapsed()):
-      self.state = planned(self.state, self.plan.setup.config)
-      examples = self.plan.setup.config.self_play.examples
+      shorter = self.plan.setup.config
+      self.state = planned(self.state, shorter)
       self.display.say(
-        f"max_seconds={config.run.max_seconds:g} will not do for {config.self_play.examples:,} "
-        f"examples, so the run ends after {examples:,}, and its learning rate falls sooner"
+        f"max_seconds={config.run.max_seconds:g} will not do for all {config.num_steps:,} steps, "
+        f"so the run ends after {shorter.num_steps:,}, and its learning rate falls sooner"
       )
     if self.step < self._row_at():
       self._take_steps()

@@ -17,6 +17,7 @@ from rebel_jax.training import replay as replays
 from rebel_jax.training.growing_play import GrowingPlay, Solved
 from rebel_jax.training.perfect_play import Beginning
 from rebel_jax.training.replay import Replay
+from rebel_jax.training.self_play import where_lanes
 from solvers.growing.continual.inserted_start import (
   InsertedStart,
   LeftInserted,
@@ -89,10 +90,7 @@ class ChainPlay(GrowingPlay):
     return ChainLanes(standing, jnp.zeros(number, jnp.int32), left, waiting, zero)
 
   def _filled(self, table: Any, asked: StateQuestion, active: jax.Array) -> StateQuestion:
-    def fill(x: jax.Array, y: jax.Array) -> jax.Array:
-      return jnp.where(active.reshape(-1, *[1] * (x.ndim - 1)), x, y)
-
-    return jax.tree.map(fill, asked, _first_question(self.game))
+    return where_lanes(active, asked, _first_question(self.game))
 
   def _question(self, asked: AskedState) -> StateQuestion:
     return StateQuestion(asked.here, asked.beliefs)
