@@ -3,14 +3,12 @@
 `python -m benchmarks.batch_solve` prints a JSON line for each size from 1 to 4,096. The subgames
 start at the public states that `--root-depth` actions lead to and reach the end of the game; each
 has its own random beliefs. They are stacked into one common shape and solved by
-`solvers.solve_batch`, which splits a batch into pieces of its own choice (`--batch-size` overrules
-it: with 0 the whole batch is one piece, which is what the splitting is there to avoid).
-`--figure FILE` draws the curve.
+`solvers.solve_batch`, which splits a batch into pieces of its own choice. `--figure FILE` draws the
+curve.
 """
 
 import dataclasses
 import functools
-import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +21,7 @@ import tyro
 import games
 import solvers
 from benchmarks import timing
-from benchmarks.figures import Lines, draw_lines
+from benchmarks.figures import draw_lines
 from games import Game, PublicTree
 from rebel_jax import flags
 
@@ -38,8 +36,6 @@ class Options:
   """Public actions from the start of the game to the roots; 0 for the whole game."""
   sizes: tuple[int, ...] = tuple(2**i for i in range(13))
   """How many subgames are solved in one call."""
-  batch_size: tuple[int, ...] = ()
-  """How many side by side, each in turn; 0 for all, none for what solve_batch chooses."""
   algorithm: str = "linear_cfr"
   """As it is called in solvers."""
   iterations: int = 256
@@ -61,11 +57,11 @@ def roots_at(game: Game, depth: int) -> list[tuple[int, ...]]:
   return [leaf for leaf in leaves if len(leaf) == depth]
 
 
-def make_subgames(game: Game, depth: int, size: int, seed: int = 0) -> tuple[PublicTree, int]:
+def make_subgames(game: Game, depth: int, size: int) -> tuple[PublicTree, int]:
   """Returns `size` stacked subgames, roots in random order, and how many roots there are."""
   trees = [games.build_public_tree(game, root=root) for root in roots_at(game, depth)]
   stacked = games.stack_trees(trees)
-  which = np.resize(np.random.default_rng(seed).permutation(len(trees)), size)
+  which = np.resize(np.random.default_rng(0).permutation(len(trees)), size)
   return jax.tree.map(lambda x: np.asarray(x)[which], stacked), len(trees)
 
 
@@ -77,40 +73,37 @@ def measure(options: Options) -> Iterator[dict[str, Any]]:
     trees, roots = make_subgames(game, options.root_depth, size)
     beliefs = timing.random_beliefs(trees, size)
     real = float((np.asarray(trees.kind) != games.PADDING).mean())
-    for piece in options.batch_size or (None,):
-      solve = functools.partial(
-        solvers.solve_batch,
-        trees,
-        beliefs=beliefs,
-        algorithm=algorithm,
-        num_iterations=options.iterations,
-        batch_size=size if piece == 0 else piece,
-      )
-      taken = timing.time_calls(solve, repeats=options.repeats, seconds=options.seconds)
-      yield {
-        **timing.describe("batch_solve", options.game, trees, options),
-        "roots": roots,
-        "real_nodes": round(real, 3),
-        "batch": size,
-        "batch_size": size if piece == 0 else piece or solvers.default_batch_size(trees),
-        "solves_per_second": timing.significant(size / taken.median),
-        "updates_per_second": timing.significant(size * options.iterations / taken.median),
-        "compile_seconds": timing.significant(taken.compile_seconds, 3),
-      }
+    solve = functools.partial(
+      solvers.solve_batch,
+      trees,
+      beliefs=beliefs,
+      algorithm=algorithm,
+      num_iterations=options.iterations,
+    )
+    taken = timing.time_calls(solve, repeats=options.repeats, seconds=options.seconds)
+    yield {
+      **timing.describe("batch_solve", options.game, trees, options),
+      "roots": roots,
+      "real_nodes": round(real, 3),
+      "batch": size,
+      "batch_size": solvers.default_batch_size(trees),
+      "solves_per_second": timing.significant(size / taken.median),
+      "updates_per_second": timing.significant(size * options.iterations / taken.median),
+      "compile_seconds": timing.significant(taken.compile_seconds, 3),
+    }
 
 
 def main(options: Options) -> None:
   """Measures every size."""
-  lines: Lines = {}
-  labels = {None: "pieces chosen by solve_batch", 0: "one piece"}
-  for row, piece in zip(measure(options), itertools.cycle(options.batch_size or (None,))):
+  rows = []
+  for row in measure(options):
     timing.say(row)
-    at, rates = lines.setdefault(labels.get(piece, f"{piece} side by side"), ([], []))
-    at.append(row["batch"])
-    rates.append(row["solves_per_second"])
+    rows.append(row)
   if options.figure is not None:
-    title = "{game}, {roots} roots, {iterations} updates a solve, {device}".format(**row)
+    line = [row["batch"] for row in rows], [row["solves_per_second"] for row in rows]
+    title = "{game}, {roots} roots, {iterations} updates a solve, {device}".format(**rows[-1])
     names = {"x": "subgames in a call", "y": "subgames solved a second"}
+    lines = {"pieces chosen by solve_batch": line}
     draw_lines(lines, options.figure, title=title, yscale="linear", **names)
 
 

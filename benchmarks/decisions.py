@@ -15,7 +15,7 @@ import jax
 import numpy as np
 import tyro
 
-from benchmarks.timing import say
+from benchmarks.timing import environment, say
 from rebel_jax import flags
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.presets import get_preset
@@ -121,6 +121,7 @@ def measure(options: Options) -> dict[str, object]:
   median, late, last = (float(np.quantile(found, q)) for q in (0.5, 0.99, 1.0))
   return {
     "benchmark": "decisions",
+    **environment(),
     "preset": options.preset,
     "network": f"{config.network.hidden_layers} x {config.network.width}",
     "budget": options.seconds,
@@ -131,7 +132,6 @@ def measure(options: Options) -> dict[str, object]:
     "p99": round(late, 3),
     "max": round(last, 3),
     "start_seconds": round(started, 1),
-    "device": jax.devices()[0].device_kind,
   }
 
 

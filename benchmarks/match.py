@@ -15,7 +15,7 @@ import tyro
 import games
 import rebel_jax
 import solvers
-from benchmarks.timing import look_up, say
+from benchmarks.timing import environment, look_up, say
 from rebel_jax import flags
 from rebel_jax.agents.agent import AnySearcher, make_searcher
 from rebel_jax.agents.growing.resolving_agent import ResolvingSearcher
@@ -105,6 +105,7 @@ def main(options: Options) -> None:
     say(
       {
         "benchmark": "match",
+        **environment(),
         "agent": options.checkpoint,
         "opponent": name,
         **settings,

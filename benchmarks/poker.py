@@ -1,10 +1,9 @@
 """Poker as a load: updates of turn endgame hold'em, and river subgames in batches.
 
-  python -m benchmarks.poker update    time of one player's update on the ReBeL paper's board
-  python -m benchmarks.poker rivers    rivers of random boards, pots and beliefs, solved in a batch
-  python -m benchmarks.poker ranges    updates of ranges of 167 and 250 hands, on trees and as lines
-  python -m benchmarks.poker flop      a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
-  python -m benchmarks.poker resolves  re-solves of a river by gadgets, against solves without
+  python -m benchmarks.poker update  time of one player's update on the ReBeL paper's board
+  python -m benchmarks.poker rivers  rivers of random boards, pots and beliefs, solved in a batch
+  python -m benchmarks.poker ranges  updates of ranges of 167 and 250 hands, on trees and as lines
+  python -m benchmarks.poker flop    a flop from ranges of 184 and 269 hands, to 0.5 % of the pot
 
 An iteration is one player's update. Prints JSON lines. With `--suits merged` hands that suits
 cannot tell apart are one infostate (`games.poker.MergedSuits`).
@@ -48,18 +47,18 @@ Suits = Literal["merged", "apart"]
 class Options:
   """Time hold'em."""
 
-  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop", "resolves"]]
+  part: tyro.conf.Positional[Literal["update", "ranges", "rivers", "flop"]]
   """What to time."""
   bets: str = "teh"
   """The bets of update and ranges: teh, the paper's, or teh_one_bet, one bet or raise a round."""
   suits: Suits = "apart"
   """Whether update merges suits that cannot make a flush; so do rivers, of all hands equally."""
   iterations: int | None = None
-  """Updates of a solve; None for 20 of update and ranges, 256 of rivers and 64 of resolves."""
+  """Updates of a solve; None for 20 of update and ranges, 256 of rivers."""
   tables: Literal["none", "float16"] = "none"
   """How a flop's sums are kept: in 32 bits, or in 16."""
   number: int = 1024
-  """How many rivers, or re-solves."""
+  """How many rivers."""
 
 
 def row(part: str, **figures: Any) -> dict[str, Any]:
@@ -173,9 +172,9 @@ def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
   )
 
 
-def random_rivers(number: int, seed: int = 0) -> tuple[list[Holdem], np.ndarray]:
+def random_rivers(number: int) -> tuple[list[Holdem], np.ndarray]:
   """Returns games of random boards and pots, and random beliefs `[B, P, H]`."""
-  rng, deck = np.random.default_rng(seed), Deck()
+  rng, deck = np.random.default_rng(0), Deck()
   bets = BetSizes((((1.0,),),))  # the pot or all-in, at every decision
   made: list[Holdem] = []
   beliefs = []
@@ -327,33 +326,6 @@ def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5)
   )
 
 
-def resolves(number: int = 1024, iterations: int = 64) -> dict[str, Any]:
-  """Times a batch of re-solves of a river with gadgets and without, in turn."""
-  game = RiverEndgame(board="9hTdQsKhKd", ranks="9TJQKA", suits="shd", bets=(0.5, 1.0))
-  tree, rng = make_tree(game), np.random.default_rng(0)
-  beliefs = rng.dirichlet(np.ones(tree.num_infostates), size=(number, 2))
-  promised = rng.uniform(-100, 100, (number, tree.num_infostates))
-  plain = solvers.discounted_cfr()
-  ways: dict[str, Any] = {"plain": {"algorithm": plain}}
-  for gadget in (solvers.Resolve(1), solvers.Maxmargin(1)):
-    safe = solvers.with_gadget(plain, gadget)
-    ways[type(gadget).__name__.lower()] = {"algorithm": safe, "alternatives": promised}
-  seconds: dict[str, list[float]] = {name: [] for name in ways}
-  for _ in range(8):
-    for name, how in ways.items():
-      start = time.perf_counter()
-      solved = solvers.solve_batch(tree, num_iterations=iterations, beliefs=beliefs, **how)
-      jax.block_until_ready(solved)
-      seconds[name].append(time.perf_counter() - start)
-  taken = {name: np.array(found[1:]) for name, found in seconds.items()}  # the first one compiles
-  rates = {
-    f"rate_with_{name}": timing.significant(float(np.median(taken["plain"] / taken[name])), 3)
-    for name in list(ways)[1:]
-  }
-  each = timing.significant(number / float(np.median(taken["plain"])), 3)
-  return row("resolves", resolves=number, iterations=iterations, plain_per_second=each, **rates)
-
-
 def main(options: Options) -> None:
   """Measures one part and prints it."""
   if options.part == "update":
@@ -364,8 +336,6 @@ def main(options: Options) -> None:
     cpu_devices.make_devices(num_cores())
     compile_cache.enable()
     timing.say(flop(None if options.tables == "none" else options.tables))
-  elif options.part == "resolves":
-    timing.say(resolves(options.number, options.iterations or 64))
   else:
     solve = merged_rivers if options.suits == "merged" else rivers
     timing.say(solve(options.number, options.iterations or 256))

@@ -3,24 +3,19 @@
 `python -m benchmarks.growing.chains` prints one JSON line for each chain and number of updates: the
 exploitability of an agent that searches all of what is left at every decision, so that only the
 solver and the re-solving err, beside that of one solve of the whole game. With `--simulations`
-trees grow instead, from leaves worth nothing, which says what a network must add. `--lanes` counts
-how many such searches a second there are from the start of the game, side by side.
+trees grow instead, from leaves worth nothing, which says what a network must add.
 
 An update is of both players: two of the project's iterations.
 """
 
 import argparse
-import itertools
-import json
-import math
 import sys
-import time
 
-import jax
 import numpy as np
 
 import games
 import solvers
+from benchmarks import timing
 from rebel_jax import flags
 from solvers import GTCFR
 
@@ -52,27 +47,12 @@ def chained(
   return [float(solvers.exploitability(tree, policy)) for policy in policies]
 
 
-def searches_per_second(
-  game: games.Game, tree: games.PublicTree, simulations: int, lanes: int
-) -> float:
-  """Returns the best of five runs of as many searches as there are lanes."""
-  nodes, search = solvers.node_info(game, tree), GTCFR(simulations=simulations)
-  run = jax.jit(jax.vmap(lambda key: solvers.gt_cfr(tree, nodes, search=search, key=key)))
-  keys, best = jax.random.split(jax.random.key(0), lanes), math.inf
-  for _ in range(6):  # the first compiles
-    start = time.perf_counter()
-    jax.block_until_ready(run(keys))
-    best = min(best, time.perf_counter() - start)
-  return lanes / best
-
-
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--game", default="leduc_poker")
   parser.add_argument("--updates", type=int, nargs="+", default=[30, 100, 300])
   parser.add_argument("--simulations", type=int, nargs="+", default=[])
   parser.add_argument("--seeds", type=int, default=4, help="of searches that grow")
-  parser.add_argument("--lanes", type=int, nargs="+", default=[], help="with --simulations")
   options = parser.parse_args()
   game = games.make(options.game)
   tree = games.build_public_tree(game)
@@ -90,10 +70,7 @@ def main() -> None:
         exploitability=error,
         plain=base[alternating],
       )
-  for simulations, lanes in itertools.product(options.simulations, options.lanes):
-    rate = searches_per_second(game, tree, simulations, lanes)
-    show(options.game, simulations=simulations, lanes=lanes, searches_per_second=rate)
-  for simulations in options.simulations if not options.lanes else ():
+  for simulations in options.simulations:
     errors = chained(game, tree, GTCFR(simulations=simulations), "own", options.seeds)
     show(
       options.game,
@@ -109,7 +86,7 @@ def main() -> None:
 def show(game: str, **figures) -> None:
   """Prints a line."""
   rounded = {k: round(v, 5) if isinstance(v, float) else v for k, v in figures.items()}
-  print(json.dumps({"benchmark": "chains", "game": game, **rounded}), flush=True)
+  timing.say({"benchmark": "chains", **timing.environment(), "game": game, **rounded})
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ side.
 import argparse
 import dataclasses
 import functools
-import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ import numpy as np
 
 import games
 import solvers
+from benchmarks import timing
 from benchmarks.growing.look_ahead import look_ahead
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.networks.value_policy import NetworkStates
@@ -61,12 +61,11 @@ def play_exactly(
   seat: int,
   number: int,
   seed: int = 0,
-  greedy: bool = True,
   random_plies: int = 0,
   network: StateFunction | None = None,
   params: Any = None,
 ) -> Played:
-  """Plays `number` games, the search as player `seat`.
+  """Plays `number` games, the search as player `seat`, which makes its likeliest move.
 
   Args:
     game: of perfect information.
@@ -76,7 +75,6 @@ def play_exactly(
     seat: 0 or 1.
     number: of games, all searched side by side.
     seed: of searches and of the other player.
-    greedy: whether the search's likeliest move is made, else one sampled from its policy.
     random_plies: how many of the first moves are random.
     network, params: as for `solvers.gt_cfr_inserted`.
   """
@@ -107,10 +105,9 @@ def play_exactly(
       policies, _ = search_positions(
         game, states, keys, search=search, network=network, params=params
       )
-      found = np.asarray(policies, float)
+      likeliest = np.asarray(policies).argmax(axis=1)
       seconds += time.perf_counter() - started
-      found = np.eye(game.num_actions)[found.argmax(axis=1)] if greedy else found
-      policy = np.where(ours[:, None], found, policy)
+      policy = np.where(ours[:, None], np.eye(game.num_actions)[likeliest], policy)
     policy = policy / policy.sum(axis=1, keepdims=True)
     chosen = np.array([rng.choice(game.num_actions, p=row) for row in policy])
     rows = np.arange(number)
@@ -129,10 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
   parser.add_argument("--simulations", type=int, nargs="+", default=[25, 100, 400])
   parser.add_argument("--checkpoint", help="a run's folder, of a game of perfect information")
   parser.add_argument("--depth", type=int, help="plies that the other looks ahead; all by default")
-  parser.add_argument("--children", type=int, help="1 by default, or the checkpoint's")
   parser.add_argument("--seed", type=int, default=0)
   parser.add_argument("--games", type=int, default=100, help="from each seat")
-  parser.add_argument("--sampled", action="store_true", help="moves are sampled, not the likeliest")
   given = parser.parse_args(arguments)
   game: Any = games.TicTacToe()
   search, network, params = solvers.GTCFR(children=1), None, None
@@ -143,8 +138,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
       parser.error(f"--checkpoint {given.checkpoint} is not of a game of perfect information")
     search = make_search(policy.config, evaluation=True)
     network, params = NetworkStates(make_state_network(policy.config, game)), policy.params
-  if given.children:
-    search = dataclasses.replace(search, children=given.children)
   value_of = look_ahead(game, given.depth - 1) if given.depth else minimax(game).value_of
   for simulations in given.simulations:
     search = dataclasses.replace(search, simulations=simulations)
@@ -156,23 +149,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         seat=seat,
         number=given.games,
         seed=given.seed,
-        greedy=not given.sampled,
         random_plies=_RANDOM_PLIES if given.depth else 0,
         network=network,
         params=params,
       )
       row = {
         "benchmark": "exact_play",
-        "device": jax.devices()[0].device_kind,
+        **timing.environment(),
         "game": game.name,
         "simulations": simulations,
         "children": search.children,
         "checkpoint": given.checkpoint,
         "depth": given.depth,
         "seat": seat,
-        "greedy": not given.sampled,
       }
-      print(json.dumps(row | played._asdict()), flush=True)
+      timing.say(row | played._asdict())
 
 
 if __name__ == "__main__":

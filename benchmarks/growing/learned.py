@@ -11,13 +11,13 @@ A setting is simulations of a search, and simulations for each update of both pl
 """
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
 
 import jax
 
+from benchmarks import timing
 from benchmarks.figures import read_rows
 from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
@@ -73,6 +73,7 @@ def learn(options: argparse.Namespace) -> None:
       found = evaluator.measure(params, seeds=seeds)
       row = {
         "benchmark": BENCHMARK,
+        **timing.environment(),
         "preset": options.preset,
         "devices": mesh.devices.size,
         "solves": int(state.solves),
@@ -80,7 +81,7 @@ def learn(options: argparse.Namespace) -> None:
         "searches_per_second": round(searches / seconds, 1),  # the first stage compiles, too
         **of_seeds(found, evaluator.search),
       }
-      print(json.dumps(row), flush=True)
+      timing.say(row)
 
 
 def draw(files: list[Path], path: Path) -> None:

@@ -9,7 +9,6 @@ An iteration is one player's update. Prints JSON lines; `--picture FILE` draws l
 """
 
 import dataclasses
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ import tyro
 
 import games
 import solvers
+from benchmarks import timing
 from games.poker import BetSizes
 from rebel_jax import flags
 
@@ -216,7 +216,7 @@ def main() -> None:
   rows = []
   for row in parts[options.part]():
     rows.append(row)
-    print(json.dumps({"benchmark": f"bet_sizes.{options.part}", **row}), flush=True)
+    timing.say({"benchmark": f"bet_sizes.{options.part}", **timing.environment(), **row})
   if options.picture is not None:
     draw(rows, options.picture)
 

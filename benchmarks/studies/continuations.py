@@ -17,7 +17,7 @@ import numpy as np
 
 import games
 import solvers
-from benchmarks.timing import say
+from benchmarks.timing import environment, say
 from games import Game, PublicTree
 from games.poker import MergedSuits
 from rebel_jax import flags
@@ -105,7 +105,7 @@ def study_values(name: str, game: Game, blueprint: int, num_iterations: int) -> 
       say(
         {
           "benchmark": "continuations",
-          "device": jax.devices()[0].device_kind,
+          **environment(),
           "study": "values",
           "game": name,
           "blueprint_updates": blueprint,
@@ -135,7 +135,7 @@ def study_search(blueprint: int, num_iterations: int) -> None:
       say(
         {
           "benchmark": "continuations",
-          "device": jax.devices()[0].device_kind,
+          **environment(),
           "study": "search",
           "game": "leduc_poker",
           "blueprint_updates": blueprint,
@@ -164,17 +164,12 @@ def turn() -> Game:
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--iterations", type=int, default=1024, help="of each solve")
-  parser.add_argument("--studies", nargs="+", choices=("leduc", "turn", "search"),
-                      default=("leduc", "turn", "search"))  # fmt: skip
   parser.add_argument("--blueprint", type=int, default=30, help="updates of the blueprint")
   options = parser.parse_args()
   with jax.enable_x64(True):
-    if "leduc" in options.studies:
-      study_values("leduc_poker", games.make("leduc_poker"), options.blueprint, options.iterations)
-    if "turn" in options.studies:
-      study_values("turn_endgame_holdem", turn(), options.blueprint, options.iterations)
-    if "search" in options.studies:
-      study_search(options.blueprint, options.iterations)
+    study_values("leduc_poker", games.make("leduc_poker"), options.blueprint, options.iterations)
+    study_values("turn_endgame_holdem", turn(), options.blueprint, options.iterations)
+    study_search(options.blueprint, options.iterations)
 
 
 if __name__ == "__main__":

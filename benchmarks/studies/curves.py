@@ -26,13 +26,13 @@ def checkpoints(last: int, first: int = 4) -> list[int]:
   return sorted({i for i in found if i < last} | {last})
 
 
-def jittered_priors(tree: PublicTree, runs: int, seed: int = 0) -> list[np.ndarray]:
+def jittered_priors(tree: PublicTree, runs: int) -> list[np.ndarray]:
   """Returns the prior `[P, H]` and others that differ from it in the last bit.
 
   Where two moves are worth the same, rounding decides which regret is positive, and the runs
   part from there: a number from a single run says little.
   """
-  rng, epsilon = np.random.default_rng(seed), np.finfo(tree.dtype).eps
+  rng, epsilon = np.random.default_rng(0), np.finfo(tree.dtype).eps
   priors = []
   for i in range(runs):
     last_bits = rng.integers(-1, 2, size=tree.prior.shape) * (i > 0)

@@ -21,7 +21,8 @@ import numpy as np
 import games
 import solvers
 from games import PublicTree
-from solvers import CFR, FictitiousPlay, loop
+from games.public_tree import Array
+from solvers import FictitiousPlay, loop
 from solvers.algorithms.algorithm import Algorithm
 from solvers.exact_leaf_values import LeafGroup, SolveBelow
 from solvers.leaf_values import LeafQuery
@@ -49,29 +50,19 @@ def place_nodes(whole: PublicTree, top: PublicTree, groups: Sequence[LeafGroup])
 
   The subgames' nodes follow the top's, group by group and leaf by leaf.
   """
-  child = {
-    (int(p), int(a)): n
-    for n, (p, a) in enumerate(zip(np.asarray(whole.parent), np.asarray(whole.action)))
-  }
-  source = np.full(whole.num_nodes, -1)
-
-  def descend(parent, action, root: int, first: int) -> dict[int, int]:
-    at = {0: root}
-    for node in range(1, len(parent)):
-      if parent[node] >= 0:  # else padding
-        at[node] = child[at[int(parent[node])], int(action[node])]
-        source[at[node]] = first + node
-    return at
-
-  at = descend(np.asarray(top.parent), np.asarray(top.action), 0, 0)
-  source[0] = 0
+  placer, source = solvers.Placer(whole), np.full(whole.num_nodes, -1)
+  in_whole = placer.places(top)
+  source[in_whole] = np.arange(top.num_nodes)
   first = top.num_nodes
-  for group in groups:
-    for i, leaf in enumerate(group.leaves):
-      row = () if group.which is None else (group.which[i],)
-      root = at[int(top.leaf_nodes[leaf])]
-      descend(np.asarray(group.trees.parent)[row], np.asarray(group.trees.action)[row], root, first)
-      first += group.trees.num_nodes
+  for leaves, trees, which in groups:
+    for i, leaf in enumerate(leaves):
+      below = trees
+      if which is not None:
+        below = jax.tree.map(lambda x, row=which[i]: np.asarray(x)[row], trees)
+      places = placer.places(below, int(in_whole[top.leaf_nodes[leaf]]))
+      own = np.flatnonzero(places >= 0)[1:]  # the move to the subgame's root is the top's
+      source[places[own]] = first + own
+      first += below.num_nodes
   assert (source >= 0).all()
   return source
 
@@ -169,10 +160,7 @@ def _edges(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:
   return tuple(choose(problem.moves_at(i, 1), second, first) for i, first, second in rows)
 
 
-@functools.partial(jax.jit, static_argnames="num_iterations")
-def complete(
-  whole: PublicTree, policy: jax.Array, kept: np.ndarray, num_iterations: int
-) -> jax.Array:
+def complete(whole: PublicTree, policy: Array, kept: np.ndarray, num_iterations: int) -> np.ndarray:
   """Completes each player's part of `policy` `[N, H]` where `kept` `[N]` is False.
 
   For each player a game is solved in which it must keep to `policy` where `kept`, and its opponent
@@ -180,29 +168,19 @@ def complete(
   kept part still allows. So no completion of both parts is less exploitable, up to the accuracy
   of the solver.
   """
-  problem = make_problem(whole, whole.prior)
-  given = problem.split(policy)
-  keep = tuple(x[:, None] for x in problem.split(jnp.asarray(kept)))
-  solver = solvers.discounted_cfr()
-  # Only the owner's kept rows matter: the opponent's are replaced by its first update.
-  first = tuple(jnp.where(x, y, z) for x, y, z in zip(keep, given, problem.uniform_policy()))
-
-  def solve_for(owner: int) -> Levels:
-    class Bound(CFR):
-      """CFR whose `owner` keeps to the given policy."""
-
-      def learn(self, problem, state, sweep, player, k):
-        state = super().learn(problem, state, sweep, player, k)
-        if player != owner:
-          return state
-        bound = (jnp.where(x, y, z) for x, y, z in zip(keep, given, state.policy))
-        return state._replace(policy=tuple(bound))
-
-    bound = Bound(solver.rule, solver.averaging)
-    state = loop.run(problem, bound, None, num_iterations, policy=first).state
-    return bound.average_policy(problem, state)
-
-  return join_levels(_edges(problem, (solve_for(0), solve_for(1))))
+  movers = np.asarray(whole.kind)[np.maximum(whole.parent, 0)]
+  completed = np.asarray(policy)
+  for player in (0, 1):
+    solved = solvers.solve(
+      whole,
+      algorithm=solvers.discounted_cfr(),
+      num_iterations=num_iterations,
+      initial_policy=policy,
+      locked=kept & (movers == player),
+    )
+    own = np.arange(whole.num_nodes), solved.average_policy
+    completed = solvers.graft(whole, completed, [own], player=player)
+  return completed
 
 
 def _top_policy(algorithm: Algorithm, problem: Problem, state) -> Levels:

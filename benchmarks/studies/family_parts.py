@@ -69,7 +69,7 @@ def make_row(
 
   They are exploitability `at` so many `x`, to four significant digits.
   """
-  row: Row = {"benchmark": "family", "device": jax.devices()[0].device_kind, "part": part}
+  row: Row = {"benchmark": "family", **timing.environment(), "part": part}
   row |= {"game": game, "algorithm": algorithm, **others, "x": x, x: [int(i) for i in at]}
   for name, of_runs in (("exploitability", np.median), ("low", np.min), ("high", np.max)):
     row[name] = [float(f"{y:.4g}") for y in of_runs(np.stack(curves), axis=0)]

@@ -7,7 +7,6 @@ spread is how far its best response gets beyond that.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 
@@ -16,6 +15,7 @@ import numpy as np
 
 import games
 import solvers
+from benchmarks import timing
 from games import CHANCE, Game, PublicTree
 from rebel_jax import flags
 from solvers import BlueprintValues, Distributional, Gadget, Maxmargin, Resolve
@@ -101,12 +101,13 @@ def main() -> None:
         refined = refine_both(game, tree, policy, method, options.iterations)
       record = {
         "benchmark": "gadgets",
+        **timing.environment(),
         "blueprint_updates": options.blueprint,
         "iterations": options.iterations,
         "method": method,
         "exploitability": round(float(solvers.exploitability(tree, refined)), 4),
       }
-      print(json.dumps(record), flush=True)
+      timing.say(record)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ after a few updates, begun from nothing or from the old policy.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 import games
 import solvers
+from benchmarks import timing
 from games.poker import BetSizes, Holdem, RiverEndgame
 from games.poker.holdem import FIRST_BET
 from games.poker.off_tree.gaps import midpoint, widest_gap
@@ -25,20 +25,24 @@ from rebel_jax import flags
 from solvers import Algorithm
 
 STEP = 0.1
+POT = 1000
+NUM_SIZES = 5
 FEW = 32  # updates
 CANDIDATES = tuple(float(size) for size in np.round(np.arange(1, 21) * STEP, 1))
 
 
 class Spot:
-  """A river of which trees hold some sizes of the first bet; raises are of the pot."""
+  """A river of a small deck whose trees hold some sizes of the first bet; raises are of the pot."""
 
-  def __init__(self, **river: Any):
-    self._river = river
+  def __init__(self) -> None:
     self.fine, self.whole = self.build(CANDIDATES)
 
   def build(self, sizes: Sequence[float]) -> tuple[Holdem, games.PublicTree]:
     bets = BetSizes((((*sizes,), (1.0,)),), all_in=False, max_raises=2)
-    game = RiverEndgame(bets=bets, **self._river)
+    game = RiverEndgame(
+      board="9hTdQsKhKd", ranks="9TJQKA", suits="shd", pot=POT, stack=20 * POT, big_blind=2,
+      bets=bets,
+    )  # fmt: skip
     return game, games.build_public_tree(game)
 
   def translated(self, game, tree, policy, played, whole) -> np.ndarray:
@@ -76,7 +80,7 @@ def next_size(spot: Spot, sizes: Sequence[float], policy: np.ndarray) -> float:
   return min(set(CANDIDATES) - set(sizes), key=lambda size: abs(size - midpoint(low, high)))
 
 
-def grow(spot: Spot, num_sizes: int, iterations: int) -> list[dict[str, Any]]:
+def grow(spot: Spot, iterations: int) -> list[dict[str, Any]]:
   """Returns a row for each number of sizes, from the largest candidate alone."""
   sizes: tuple[float, ...] = (CANDIDATES[-1],)
   before: tuple[Holdem, games.PublicTree, np.ndarray] | None = None
@@ -99,7 +103,7 @@ def grow(spot: Spot, num_sizes: int, iterations: int) -> list[dict[str, Any]]:
         )
         row[name] = _error(tree, soon.average_policy)
     rows.append(row)
-    if len(sizes) == num_sizes:
+    if len(sizes) == NUM_SIZES:
       return rows
     before = game, tree, policy
     sizes = tuple(sorted((*sizes, next_size(spot, sizes, played))))
@@ -122,20 +126,14 @@ def _error(tree: games.PublicTree, policy) -> float:
 def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--iterations", type=int, default=1024, help="of each solve")
-  parser.add_argument("--sizes", type=int, default=5, help="how many there are in the end")
-  parser.add_argument("--board", default="9hTdQsKhKd")
-  parser.add_argument("--ranks", default="9TJQKA")
-  parser.add_argument("--suits", default="shd")
-  options = parser.parse_args()
-  spot = Spot(
-    board=options.board, ranks=options.ranks, suits=options.suits, pot=1000, stack=20_000,
-    big_blind=2,
-  )  # fmt: skip
-  for row in grow(spot, options.sizes, options.iterations):
-    even = evenly(spot, len(row["sizes"]), options.iterations)
-    shares = {name: round(x / 10, 4) for name, x in row.items() if name != "sizes"}
-    record = {"benchmark": "grow_bets", "sizes": row["sizes"], "unit": "percent of the pot"}
-    print(json.dumps({**record, **shares, "evenly": round(even / 10, 4)}), flush=True)
+  iterations = parser.parse_args().iterations
+  spot = Spot()
+  for row in grow(spot, iterations):
+    sizes = row.pop("sizes")
+    lost = row | {"evenly": evenly(spot, len(sizes), iterations)}
+    record = {"benchmark": "grow_bets", **timing.environment(), "sizes": sizes}
+    record["unit"] = "percent of the pot"
+    timing.say(record | {name: round(100 * x / POT, 4) for name, x in lost.items()})
 
 
 if __name__ == "__main__":

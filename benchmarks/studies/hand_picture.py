@@ -12,7 +12,7 @@ import numpy as np
 import tyro
 
 import rebel_jax
-from benchmarks.timing import say
+from benchmarks.timing import environment, say
 from rebel_jax import flags
 from rebel_jax.agents import hand_pictures
 from rebel_jax.agents.agent import Searcher
@@ -45,7 +45,8 @@ def main(options: Options) -> None:
   except ValueError as error:
     raise SystemExit(str(error)) from None
   for decision in decisions:
-    row = {"benchmark": "hand_picture", "history": decision.history, "mover": decision.mover}
+    row = {"benchmark": "hand_picture", **environment()}
+    row |= {"history": decision.history, "mover": decision.mover}
     row |= {"beliefs": np.round(decision.beliefs, 3).tolist(), "moves": decision.moves}
     say(row | {"policy": np.round(decision.policy, 3).tolist()})
   if options.figure is not None:

@@ -7,7 +7,6 @@ any, as `--ranks 23456789TJQKA --suits shdc --board 3s7hTdKs2c`.
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 
 import games
 import solvers
+from benchmarks import timing
 from games import PublicTree
 from games.poker import BetSizes, Holdem
 from games.poker.off_tree.translation import translate
@@ -150,6 +150,7 @@ def main() -> None:
       policy = answer_all(spot, searcher, method, options.iterations)
       record = {
         "benchmark": "nested",
+        **timing.environment(),
         "board": options.board,
         "hands": spot.whole.num_infostates,
         "iterations": options.iterations,
@@ -158,7 +159,7 @@ def main() -> None:
         "percent_of_pot": round(100 * loss(spot, searcher, policy) / options.pot, 4),
         "equilibrium_error": round(100 * error / options.pot, 4),
       }
-      print(json.dumps(record), flush=True)
+      timing.say(record)
 
 
 if __name__ == "__main__":

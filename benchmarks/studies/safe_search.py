@@ -14,7 +14,7 @@ import numpy as np
 
 import games
 import solvers
-from benchmarks.timing import say
+from benchmarks import timing
 from rebel_jax import flags
 from solvers.leaf_values import LeafQuery
 from solvers.search.find import find_subgames
@@ -82,12 +82,12 @@ def main() -> None:
   for unsafe, playthroughs in [(False, n) for n in PLAYTHROUGHS] + [(True, 1)]:
     record = {
       "benchmark": "safe_search",
-      "device": jax.devices()[0].device_kind,
+      **timing.environment(),
       "search": "unsafe" if unsafe else "safe",
       "playthroughs": playthroughs,
       "iterations": iterations,
     }
-    say(record | measure(agent, playthroughs, iterations, unsafe=unsafe))
+    timing.say(record | measure(agent, playthroughs, iterations, unsafe=unsafe))
 
 
 if __name__ == "__main__":

@@ -108,6 +108,16 @@ def test_a_completion_is_as_good_as_what_is_kept_allows(x64):
     assert float(solvers.exploitability(tree, completed)) == pytest.approx(expected, abs=2e-3)
 
 
+@pytest.mark.parametrize("held", [0, 1])
+def test_who_is_not_held_is_completed_against_a_free_opponent(held, kuhn, x64):
+  """However badly the other is held to play, its part is an equilibrium's: Kuhn is worth -1/18."""
+  kept = np.asarray(kuhn.kind)[np.maximum(kuhn.parent, 0)] == held
+  completed = depth_limited.complete(kuhn, random_policy(kuhn), kept, 2048)
+  worth = solvers.best_response_values(kuhn, completed)
+  assert float(worth[held]) == pytest.approx((-1 / 18, 1 / 18)[held], abs=1e-3)
+  assert float(worth[1 - held]) > 0.2  # control: what is held loses
+
+
 def run(capsys, *arguments, **settings):
   family.main(family.Options(*arguments, **settings))
   return [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -8,7 +8,7 @@ import solvers
 from benchmarks.studies import gadgets
 
 
-@pytest.mark.parametrize("searcher", [0, 1])
+@pytest.mark.parametrize("searcher", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_estimates_end_where_a_best_response_begins(searcher, x64):
   game = games.make("leduc_poker")
   tree = games.build_public_tree(game)

@@ -96,13 +96,6 @@ def test_figure_2_is_about_holdem():
     poker_learning.main(["tabular", "--preset", "kuhn_poker"])
 
 
-def test_rates_of_re_solves():
-  found = poker.resolves(number=2, iterations=2)
-  assert found["plain_per_second"] > 0
-  assert found["rate_with_resolve"] > 0
-  assert found["rate_with_maxmargin"] > 0
-
-
 def test_a_flop_of_few_hands():
   small = dataclasses.replace(poker.FLOP, oop="AA,KQs", ip="QQ,AKs", ranks="9TJQKA", board="TsJs9h")
   found = poker.flop("float16", small, target=20.0)
