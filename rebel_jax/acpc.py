@@ -17,7 +17,7 @@ from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.devices import compile_cache
-from rebel_jax.tables.acpc_client import Played, TableError, play_acpc
+from rebel_jax.tables.acpc_client import TableError, play_acpc
 from rebel_jax.tables.opponents import OPPONENTS
 from rebel_jax.tables.players import make_chip_player
 from rebel_jax.tables.tree_player import OFF_TREE
@@ -75,8 +75,8 @@ class Options:
 _SETTINGS = ("iterations", "algorithm", "depth", "seconds", "simulations", "per_update")
 
 
-def play(options: Options) -> Played:
-  """Plays the match that the command is about.
+def play(options: Options) -> list[int]:
+  """Plays the match that the command is about, and returns the chips won in each hand.
 
   Raises:
     ConfigError: an option is not allowed or the run cannot be read.
@@ -122,14 +122,14 @@ def _run(argv: Sequence[str]) -> int:
   )
   compile_cache.enable()
   try:
-    played = play(options)
+    chips = play(options)
   except TableError as error:
     flags.fail(error)
     return 1
   if options.json:
-    print(json.dumps({"hands": len(played.chips), "chips": sum(played.chips)}))
+    print(json.dumps({"hands": len(chips), "chips": sum(chips)}))
   else:
-    print(f"{len(played.chips)} hands, {sum(played.chips):+} chips")
+    print(f"{len(chips)} hands, {sum(chips):+} chips")
   return 0
 
 

@@ -48,7 +48,8 @@ class Options:
 
   Attributes:
     a: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, the name of a
-      network that comes with the package, uniform (any legal move), or always_call (for hold'em).
+      network that comes with the package, uniform (any legal move), in hold'em always_call, or in
+      hold'em from the blinds always_fold, equity_threshold or pot_maniac.
     b: Whom A plays; the same choices. One of the two must be a network.
     hands: Hands to play, half of them with A in the first seat; even.
     iterations: Iterations of each search; one player's update is one. Searches that grow trees take

@@ -209,34 +209,31 @@ def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.Ran
 
 def main(argv: Sequence[str] | None = None) -> int:
   """Runs the command and returns its exit code."""
-  argv = sys.argv[1:] if argv is None else argv
-  try:
-    options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
-    groups.check(options)
-    cpu_devices.make_devices(num_cores())
-    compile_cache.enable()
-    if options.boards is not None:
-      print(report_boards(options, Display(stderr=True)))
-      return 0
-    solved = find(options, Display(stderr=True))
-    node = solved.find(options.node)
-    text = report(solved, node, hands=options.hands)
-    if options.picture is not None:
-      try:
-        range_grids.plot_range_grid(
-          grid_of(solved, node, hand_table(solved, node)), options.picture, title=options.node
-        )
-      except (OSError, ValueError, ImportError) as error:
-        raise ConfigError(f"picture={options.picture!r} cannot be drawn: {error}") from None
-    if options.output is not None:
-      solved.save(options.output)
-  except ConfigError as error:
-    return flags.fail(error)
-  except KeyboardInterrupt:
-    print("interrupted", file=sys.stderr)
-    return 130
+  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
+  return flags.command(lambda: _run(argv), is_process=is_process)
+
+
+def _run(argv: Sequence[str]) -> None:
+  options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
+  groups.check(options)
+  cpu_devices.make_devices(num_cores())
+  compile_cache.enable()
+  if options.boards is not None:
+    print(report_boards(options, Display(stderr=True)))
+    return
+  solved = find(options, Display(stderr=True))
+  node = solved.find(options.node)
+  text = report(solved, node, hands=options.hands)
+  if options.picture is not None:
+    try:
+      range_grids.plot_range_grid(
+        grid_of(solved, node, hand_table(solved, node)), options.picture, title=options.node
+      )
+    except (OSError, ValueError, ImportError) as error:
+      raise ConfigError(f"picture={options.picture!r} cannot be drawn: {error}") from None
+  if options.output is not None:
+    solved.save(options.output)
   print(text)
-  return 0
 
 
 if __name__ == "__main__":

@@ -32,6 +32,28 @@ TINY = Config().replace(
   final_iterations=16,
 )
 
+# Kuhn poker by searches that grow their trees, for long enough to learn it.
+TINY_GROWING = Config().replace(
+  preset="pog_kuhn",
+  game="kuhn_poker",
+  game_params=(),
+  simulations=8,
+  lanes=16,
+  width=32,
+  belief_roots=1,
+  optimizer="muon",
+  learning_rate=0.02,
+  batch_size=32,
+  uses_per_example=4.0,
+  buffer_size=2_048,
+  examples=3_000,
+  report_every=25,
+  evaluate_every=0,
+  eval_simulations=30,
+  final_seeds=3,
+  num_devices=1,
+)
+
 
 def tiny(folder, **changes) -> Config:
   """Returns the tiny configuration, to run in `folder`."""

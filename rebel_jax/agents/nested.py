@@ -1,15 +1,13 @@
 """An agent with a blueprint that solves the answer to every bet which its tree lacks."""
 
-from typing import Any
-
 import numpy as np
 
 from games import Game, PublicTree
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array
 from rebel_jax.agents.dealer import Move
+from rebel_jax.agents.moves import child_after, draw_move
 from solvers import Resolve, Widened, answer_bet
-from solvers.algorithms.algorithm import Algorithm
 from solvers.resolving.graft import Placer
 
 Bets = tuple[tuple[tuple[int, ...], int], ...]  # histories, and chips that were bet after them
@@ -37,11 +35,7 @@ class NestedAgent:
     policy: Array,
     *,
     played: Holdem | None = None,
-    gadget: Any = Resolve,
-    whole_decision: bool = False,
-    algorithm: Algorithm | None = None,
     num_iterations: int = 512,
-    beliefs: Array | None = None,
     answers: Answers | None = None,
     seed: int = 0,
   ):
@@ -51,21 +45,13 @@ class NestedAgent:
       game, tree, policy: the blueprint's; `[N, H]` on the whole tree.
       played: the game of the match, if its actions are numbered otherwise than the blueprint's;
         the same but for its bets.
-      gadget: called with the agent's seat: `Resolve`, `Maxmargin`, or a function that returns None
-        for unsafe search.
-      whole_decision, algorithm, num_iterations, beliefs: as for `solvers.answer_bet`.
+      num_iterations: as for `solvers.answer_bet`.
       answers: found before; agents that share a dictionary answer every bet once.
       seed: of the agent's moves.
     """
     self._blueprint = Widened(game, tree, np.asarray(policy, float))
     self._played = played
-    self._settings: dict[str, Any] = dict(
-      whole_decision=whole_decision,
-      algorithm=algorithm,
-      num_iterations=num_iterations,
-      beliefs=beliefs,
-    )
-    self._gadget = gadget
+    self._num_iterations = num_iterations
     self._answers: Answers = {} if answers is None else answers
     self._rng = np.random.default_rng(seed)
     self.player = self.infostate = 0
@@ -84,7 +70,6 @@ class NestedAgent:
   def _use(self, found: Widened, node: int) -> None:
     self.game, self._tree, self._policy = found
     self._node = node
-    self._kids = np.asarray(self._tree.parent)
 
   def widen_match(self, played: Game) -> None:
     """Takes note that the game of the match has bets more than before, such as one just made."""
@@ -94,16 +79,14 @@ class NestedAgent:
   def choices(self) -> dict[Move, float]:
     """Returns the agent's moves here, numbered as in the match, and their probabilities."""
     found = {}
-    for child in np.flatnonzero(self._kids == self._node).tolist():
+    for child in np.flatnonzero(np.asarray(self._tree.parent) == self._node).tolist():
       action = self._in_match(int(self._tree.action[child]))
       found[Move(action, self.infostate)] = float(self._policy[child, self.infostate])
     return found
 
   def act(self) -> Move:
     """Returns the agent's move, sampled; tell it to `observe`, as any other."""
-    choices = self.choices()
-    weights = np.array(list(choices.values()))
-    return list(choices)[self._rng.choice(len(weights), p=weights / weights.sum())]
+    return draw_move(self.choices(), self._rng)
 
   def observe(self, action: int, infostate: int | None = None) -> None:
     """Takes note of a public action, numbered as in the match, of whoever's move it was."""
@@ -113,7 +96,7 @@ class NestedAgent:
       self.observe_bet(int(played.amounts(self._state[None])[0, action - FIRST_BET]))
     else:
       own = action if action < FIRST_BET else action - played.burn + self.game.burn
-      self._follow(own)
+      self._node = child_after(self._tree, self._node, own)
     self._state = played.next_states(self._state[None], np.array([action]))[0]
 
   def observe_bet(self, chips: int) -> None:
@@ -129,7 +112,7 @@ class NestedAgent:
         raise ValueError(f"bet={chips} is not in the tree of the agent that makes it")
       self._widen(chips)
       amounts = self.game.amounts(state)[0].tolist()
-    self._follow(FIRST_BET + amounts.index(chips))
+    self._node = child_after(self._tree, self._node, FIRST_BET + amounts.index(chips))
 
   def _widen(self, chips: int) -> None:
     history = self._tree.history(self._node)
@@ -137,20 +120,13 @@ class NestedAgent:
     key = self._added, self.player
     found = self._answers.get(key)
     if found is None:
-      gadget = self._gadget(self.player)
       found = answer_bet(
-        self.game, self._tree, self._policy, history, chips, gadget=gadget, **self._settings
-      )
+        self.game, self._tree, self._policy, history, chips,
+        gadget=Resolve(self.player), num_iterations=self._num_iterations,
+      )  # fmt: skip
       self._answers[key] = found
     node = Placer(found.tree, by_state=True).places(self._tree)[self._node]
     self._use(found, int(node))
-
-  def _follow(self, action: int) -> None:
-    children = np.flatnonzero(self._kids == self._node)
-    actions = np.asarray(self._tree.action)[children].tolist()
-    if action not in actions:
-      raise ValueError(f"action={action!r} is not legal here; legal: {sorted(actions)}")
-    self._node = int(children[actions.index(action)])
 
   def _in_match(self, action: int) -> int:
     """Returns an action of the agent's game as the match numbers it."""

@@ -217,10 +217,7 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
     ConfigError: there is none or it is not allowed.
   """
   try:
-    fields = dict(about["config"])
-    if fields.pop("variants", 0):  # of versions before hands were drawn anew
-      raise ConfigError("it was trained on variants of a game that were drawn once")
-    config = Config.from_dict(fields)
+    config = Config.from_dict(about["config"])
     config.validate()
   except (KeyError, TypeError, AttributeError, ConfigError) as error:
     raise _damaged(path, error) from None

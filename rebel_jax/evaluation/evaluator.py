@@ -9,7 +9,8 @@ import jax.numpy as jnp
 
 import solvers
 from games import Game
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config
+from rebel_jax.evaluation.finite import check_finite
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers.algorithms.algorithm import Algorithm
@@ -133,7 +134,13 @@ class Evaluator:
     Raises:
       ValueError: a number is not allowed, or the network's are not finite.
     """
-    self._check_finite(params)
+    check_finite(
+      self._leaf_values,
+      params,
+      jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees]),
+      self.agent.tree.num_infostates,
+      _query,
+    )
     so_far = sample_playthroughs(
       self.agent,
       params=params,
@@ -147,16 +154,10 @@ class Evaluator:
       policy = jnp.asarray(average_policy(self.agent, sampled))
       yield sampled, float(solvers.exploitability(self.agent.tree, policy))
 
-  def _check_finite(self, params: Any) -> None:
-    # Where values are NaN, searches play uniformly and nothing looks amiss.
-    features = jnp.stack([tree.root_features[0] for tree in self.agent.subgames.trees])
-    num_infostates = self.agent.tree.num_infostates
-    finite = _finite(params, features, num_infostates, self._leaf_values)
-    for name, good in zip(("parameters", "values"), finite):
-      if not good:
-        raise ConfigError(
-          f"the network's {name} are not finite, so nothing can be searched with it"
-        )
+
+def _query(features: jax.Array, beliefs: jax.Array) -> LeafQuery:
+  """Returns a question about public states from player 0's seat."""
+  return LeafQuery(features, 0, beliefs)
 
 
 def _make_agent(
@@ -175,14 +176,3 @@ def _make_agent(
     policy=make_search_policy(config, game),
     average_last=config.search.depth == "stage",
   )
-
-
-@functools.partial(jax.jit, static_argnames=("num_infostates", "leaf_values"))
-def _finite(
-  params: Any, features: jax.Array, num_infostates: int, leaf_values: LeafValues
-) -> tuple[jax.Array, jax.Array]:
-  """Says whether all parameters are finite, and all values at uniform beliefs."""
-  beliefs = jnp.full((len(features), 2, num_infostates), 1 / num_infostates)
-  values = leaf_values(params, LeafQuery(features, 0, beliefs))
-  leaves = jax.tree.leaves(params)
-  return jnp.stack([jnp.isfinite(x).all() for x in leaves]).all(), jnp.isfinite(values).all()

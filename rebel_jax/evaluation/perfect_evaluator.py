@@ -15,7 +15,7 @@ import numpy as np
 
 from games import TERMINAL, DeviceGame, Game
 from rebel_jax.config.config import Config
-from rebel_jax.evaluation.resolving_evaluator import check_finite
+from rebel_jax.evaluation.finite import check_finite
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_search, make_state_network
 from solvers import GTCFR

@@ -3,15 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-
 import solvers
 from games import Game
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config
+from rebel_jax.evaluation.finite import check_finite
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_growing_grounds, make_search, make_state_network
-from solvers import StateFunction, StateQuery
 from solvers.growing.continual.grounds import Grounds
 
 
@@ -65,19 +62,3 @@ class ResolvingEvaluator:
       progress=progress,
     )
     return {"exploitability": [float(solvers.exploitability(tree, policy)) for policy in policies]}
-
-
-def check_finite(network: StateFunction, params: Any, features: Any, num_infostates: int) -> None:
-  """Checks that a network's parameters and its values at `features` `[R, F]` are finite.
-
-  Where values are NaN, searches play uniformly and nothing looks amiss.
-
-  Raises:
-    ConfigError: they are not.
-  """
-  features = jnp.asarray(features)
-  beliefs = jnp.full((len(features), 2, num_infostates), 1 / num_infostates)
-  answer = network(params, StateQuery(features, beliefs))
-  for name, tree in (("parameters", params), ("values", answer)):
-    if not all(jnp.isfinite(x).all() for x in jax.tree.leaves(tree)):
-      raise ConfigError(f"the network's {name} are not finite, so nothing can be searched with it")

@@ -81,8 +81,7 @@ class OpenSpielGame(Game):
 
   def _fill_tables(self, game: pyspiel.Game, nodes: list[Node]) -> None:
     h = self.num_infostates
-    limit = _MAX_TABLE_ENTRIES // (h * h)
-    weights, payoffs = _Tables(game, h, limit), _Tables(game, h, limit)
+    weights, payoffs = _Tables(game, h), _Tables(game, h)
     self._pair_index = np.zeros(len(nodes), np.int32)
     self._payoff_index = np.zeros(len(nodes), np.int32)
     self._payoff_scale = np.zeros(len(nodes))
@@ -216,8 +215,8 @@ class OpenSpielGame(Game):
 class _Tables:
   """Different tables `[H, H]`, each kept once."""
 
-  def __init__(self, game: pyspiel.Game, num_infostates: int, limit: int):
-    self._game, self._h, self._limit = game, num_infostates, limit
+  def __init__(self, game: pyspiel.Game, num_infostates: int):
+    self._game, self._h = game, num_infostates
     self._index: dict[bytes, int] = {}
     self._tables: list[np.ndarray] = []
 

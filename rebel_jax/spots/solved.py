@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-import games
 import solvers
 from games import CHANCE
 from games.poker import Holdem, betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
-from games.poker.lines import Follower, LineMap, Lines, expand_policy, make_lines, round_up
+from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
 from games.poker.lines.rounding import Columns, Shape
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.spots.spot import Spot
@@ -64,11 +63,6 @@ class SolvedSpot:
   def follower(self) -> Follower:
     """Finds where nodes stand among the lines."""
     return Follower(self.lines, self.columns)
-
-  def on_tree(self) -> tuple[games.PublicTree, np.ndarray]:
-    """Returns the whole tree, and the policy `[N, H]` on it. A flop's does not fit in memory."""
-    tree = games.build_public_tree(self.game)
-    return tree, expand_policy(self.lines, self.columns, self.policy, tree)
 
   @property
   def percent(self) -> float:

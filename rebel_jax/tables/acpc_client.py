@@ -1,9 +1,7 @@
 """A player of an ACPC match over TCP."""
 
-import dataclasses
 import socket
 import time
-from collections.abc import Callable
 
 from rebel_jax.tables import acpc
 from rebel_jax.tables.chips import ChipPlayer, Event, Table, TableRules
@@ -13,17 +11,6 @@ _PAUSE = 0.1  # seconds between attempts to connect
 
 class TableError(ValueError):
   """The other program is not there, has gone, is too slow, or says what the protocol has not."""
-
-
-@dataclasses.dataclass
-class Played:
-  """What a player has seen of a match.
-
-  Attributes:
-    chips: won in each hand that ended.
-  """
-
-  chips: list[int] = dataclasses.field(default_factory=list)
 
 
 class HandFollower:
@@ -77,9 +64,8 @@ def play_acpc(
   *,
   timeout: float = 600.0,
   connect_timeout: float = 10.0,
-  report: Callable[[Played], None] | None = None,
-) -> Played:
-  """Plays a match with the dealer at `host` and `port` until that closes the connection.
+) -> list[int]:
+  """Plays a match until the dealer closes the connection; returns the chips won in each hand.
 
   Args:
     player: who decides.
@@ -87,7 +73,6 @@ def play_acpc(
     host, port: where it listens.
     timeout: seconds to wait for a line of the dealer's.
     connect_timeout: seconds to wait for the dealer to come.
-    report: called after every hand.
 
   Raises:
     TableError: there is no dealer, it is too slow, goes away in a hand, or sends what is no state
@@ -95,7 +80,8 @@ def play_acpc(
   """
   where = f"{host}:{port}"
   connection = _connect(host, port, where, connect_timeout)
-  played, follower = Played(), HandFollower(player, rules)
+  chips: list[int] = []
+  follower = HandFollower(player, rules)
   with connection:
     connection.settimeout(timeout)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -104,16 +90,14 @@ def play_acpc(
     while (line := lines.read()) is not None:
       if not line or line[0] in "#;":
         continue
-      answer = _answer(line, follower, rules, played)
+      answer = _answer(line, follower, rules, chips)
       if answer is not None:
         lines.send(f"{line}:{answer}")
-      elif report is not None and follower.ended:
-        report(played)
   if follower.table is not None and not follower.table.is_over:
     raise TableError(
-      f"the dealer at {where} closed the connection in the hand after {len(played.chips)} others"
+      f"the dealer at {where} closed the connection in the hand after {len(chips)} others"
     )
-  return played
+  return chips
 
 
 def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
@@ -130,15 +114,15 @@ def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
       raise TableError(f"no dealer answers at {where}: {error}") from None
 
 
-def _answer(line: str, follower: HandFollower, rules: TableRules, played: Played) -> str | None:
-  """Returns the action that a line of the dealer's asks for; None if it asks for none."""
+def _answer(line: str, follower: HandFollower, rules: TableRules, chips: list[int]) -> str | None:
+  """Returns the action that a line of the dealer's asks for, or None; adds what an end pays."""
   try:
     state = acpc.parse_line(line)
     table = acpc.read_table(state, rules)
     seat = rules.seat_of(state.position)
     turn = follower.follow(state.hand, seat, table)
     if follower.ended:
-      played.chips.append(table.payoffs()[seat])
+      chips.append(table.payoffs()[seat])
   except ValueError as error:
     raise TableError(f"the dealer sent {acpc.short(line)!r}: {error}") from None
   return acpc.write_action(follower.player.act()) if turn else None

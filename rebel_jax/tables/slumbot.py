@@ -17,7 +17,6 @@ from rebel_jax.tables.chips import (
   Call,
   ChipPlayer,
   Deal,
-  Event,
   Fold,
   Move,
   RaiseTo,
@@ -42,15 +41,6 @@ def write_move(table: Table, move: Move) -> str:
   if isinstance(move, Fold):
     return "f"
   return "c" if table.may_fold else "k"
-
-
-def write_actions(rules: TableRules, events: list[Event]) -> str:
-  """Returns the betting of a hand as text, `/` where cards were dealt."""
-  table, text = Table(rules), ""
-  for event in events:
-    text += "/" if isinstance(event, Deal) else write_move(table, event)
-    table.apply(event)
-  return text
 
 
 def read_actions(table: Table, text: str, board: tuple[int, ...]) -> None:

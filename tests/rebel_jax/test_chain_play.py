@@ -17,7 +17,7 @@ from games import registry
 from games.on_device.moves import moves_of
 from rebel_jax import evaluate
 from rebel_jax.checkpoints import redistribute
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
@@ -28,28 +28,9 @@ from solvers.growing.continual import history_policies
 from solvers.growing.continual.inserted_start import LeftInserted
 from solvers.growing.continual.search_inserted import AskedState, FoundInserted
 from tests.harness import fast_to_compile
+from tests.tiny import TINY_GROWING as TINY
 from tests.tiny import rows
 
-TINY = Config().replace(
-  preset="pog_kuhn",
-  game="kuhn_poker",
-  game_params=(),
-  simulations=8,
-  lanes=16,
-  width=32,
-  belief_roots=1,
-  optimizer="muon",
-  learning_rate=0.02,
-  batch_size=32,
-  uses_per_example=4.0,
-  buffer_size=2_048,
-  examples=3_000,
-  report_every=25,
-  evaluate_every=0,
-  eval_simulations=30,
-  final_seeds=3,
-  num_devices=1,
-)
 KUHN = games.table_game(games.make("kuhn_poker"))
 
 

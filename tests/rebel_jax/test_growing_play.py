@@ -15,7 +15,7 @@ import rebel_jax
 import solvers
 from rebel_jax import evaluate
 from rebel_jax.checkpoints import redistribute
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from rebel_jax.runs.run import train
 from rebel_jax.training.growing_play import GrowingLanes, Question
@@ -23,30 +23,9 @@ from rebel_jax.training.replay import Replay
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value_policy import divergence
 from solvers.growing.continual.next_start import Left
-from tests.tiny import rows
+from tests.tiny import TINY_GROWING, rows
 
-TINY = Config().replace(
-  preset="pog_kuhn",
-  game="kuhn_poker",
-  game_params=(),
-  simulations=8,
-  alternating=True,
-  mix=0.5,
-  lanes=16,
-  width=32,
-  belief_roots=1,
-  optimizer="muon",
-  learning_rate=0.02,
-  batch_size=32,
-  uses_per_example=4.0,
-  buffer_size=2_048,
-  examples=3_000,
-  report_every=25,
-  evaluate_every=0,
-  eval_simulations=30,
-  final_seeds=3,
-  num_devices=1,
-)
+TINY = TINY_GROWING.replace(alternating=True, mix=0.5)
 
 
 @functools.cache

@@ -5,7 +5,7 @@ import pytest
 
 import games
 import solvers
-from games.poker.lines import make_lines
+from games.poker.lines import expand_policy, make_lines
 from rebel_jax import spot
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.spots import report, size
@@ -21,9 +21,15 @@ def solved():
   )
 
 
+def on_tree(solved):
+  """Returns the whole tree of a solved spot, and the policy `[N, H]` on it."""
+  tree = games.build_public_tree(solved.game)
+  return tree, expand_policy(solved.lines, solved.columns, solved.policy, tree)
+
+
 def test_tables_agree_with_expected_values(solved):
   table = spot.hand_table(solved)
-  values = solvers.expected_values(*solved.on_tree())
+  values = solvers.expected_values(*on_tree(solved))
   held = solved.beliefs > 0
   assert np.isfinite(table.ev[held]).all()
   np.testing.assert_allclose(table.ev[held] - 100.5, values[held], atol=0.1)
@@ -41,7 +47,7 @@ def check_below(solved, line, paid):
   """Compares the table after a line with what that subtree is worth under the same policy."""
   node = solved.find(line)
   table = spot.hand_table(solved, node)
-  tree, whole = solved.on_tree()
+  tree, whole = on_tree(solved)
   below = games.build_public_tree(solved.game, root=node)
   found = {tree.history(n): n for n in range(tree.num_nodes)}
   policy = whole[[found[(*node, *below.history(n))] for n in range(below.num_nodes)]].copy()
@@ -80,7 +86,7 @@ def test_tables_on_later_boards(board, line, paid):
 
 def test_the_policy_is_as_exploitable_as_it_says(solved):
   assert solved.percent <= 2.0
-  exact = solvers.exploitability(*solved.on_tree())
+  exact = solvers.exploitability(*on_tree(solved))
   assert solved.exploitability == pytest.approx(float(exact), rel=1e-3)
 
 
