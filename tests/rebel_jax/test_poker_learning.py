@@ -279,7 +279,8 @@ def test_policy_examples_come_from_the_start_and_from_rivers():
   assert rivers > 0
 
 
-@pytest.mark.parametrize("policy_network", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("policy_network", [False, True])
 def test_training_learns_and_repeats(policy_network):
   config = TINY.replace(policy_network=policy_network)
   setup = make_setup(config)

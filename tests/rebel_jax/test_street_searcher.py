@@ -84,6 +84,7 @@ def test_averages_are_of_whole_searches():
       np.testing.assert_array_equal(row, two[action])  # nothing about it is random
 
 
+@pytest.mark.slow
 def test_agents_play_matches():
   searcher = StreetSearcher(policy(), iterations=ITERATIONS, num_games=4)
   game = searcher.game
