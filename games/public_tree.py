@@ -11,6 +11,7 @@ layout and what it was measured against.
 import dataclasses
 import functools
 from collections.abc import Iterable
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
   "PublicTree",
   "TreeStructure",
   "check_is_tree",
+  "largest_payoff",
   "note_changes",
   "plan_sweeps",
 ]
@@ -301,3 +303,15 @@ def check_is_tree(tree, name: str = "tree") -> None:
     raise TypeError(
       f"{name}={type(tree).__name__} must be a PublicTree, as games.build_public_tree returns it"
     )
+
+
+def largest_payoff(tree: PublicTree) -> Array:
+  """Returns the most that a player can win: a scalar, of the kind that the tree's arrays are."""
+  xp: Any = tree.payoff_scale.__array_namespace__()
+  largest = xp.abs(tree.payoff_scale).max()
+  if tree.hands is not None:
+    return largest
+  weights = tree.pair_weights
+  # Payoffs are there times the weights of pairs, known where one table of weights is for all.
+  least = xp.where(weights > 0, weights, weights.max()).min() if len(weights) == 1 else 1.0
+  return xp.maximum(largest * xp.abs(tree.payoffs).max() / least, xp.finfo(tree.dtype).tiny)

@@ -41,7 +41,6 @@ from solvers.metrics.aivat import HandRecord, HandRecorder, aivat
 from solvers.metrics.aivat_holdem import HoldemRecorder
 from solvers.metrics.aivat_values import (
   ValueFunction,
-  exact_values,
   half_the_difference,
   node_values,
   zero_values,
@@ -127,7 +126,6 @@ __all__ = [
   "default_batch_size",
   "discounted_cfr",
   "exact_leaf_values",
-  "exact_values",
   "expected_values",
   "exploitability",
   "fictitious_play",

@@ -15,7 +15,7 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.solve_to import next_look
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
-from solvers.xla.compiler_options import Work, jit_for_each
+from solvers.xla.compiler_options import jit_for_each, work_on_trees
 from solvers.xla.cores import map_over_cores
 
 _SIDE_BY_SIDE = 4  # spots on a CPU; with 16 an update of each takes a fifth longer
@@ -77,7 +77,7 @@ def solve_lines(
     )
   stack = jax.tree.map(lambda *rows: np.stack(rows), *spots)
   on_cpu = jax.default_backend() == "cpu"
-  program = _programs[Work.TREES if on_cpu else Work.PLAIN]
+  program = _programs[work_on_trees()]
 
   def solve(part: Lines) -> LinesSolution:
     return program(part, algorithm, number, target is not None, target or 0.0, together)

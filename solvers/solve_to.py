@@ -20,7 +20,7 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.lines.parts import AXIS, join_parts, layout, make_parted_problem
 from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
+from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving, work_on_trees
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 
@@ -98,7 +98,7 @@ def solve_to(
   if progress is not None and not callable(progress):
     raise TypeError(f"progress={progress!r} must be a function of a SolvedTo, or None")
   if isinstance(tree, Lines):
-    compiled = Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
+    compiled = work_on_trees()
     if isinstance(algorithm, CFR) and algorithm.alternating and len(tree.streets) > 1:
       boards = sum(group.boards for group in tree.streets[-1].groups)
       chosen = list(jax.local_devices() if devices is None else devices)[:boards]

@@ -8,7 +8,7 @@ from games.build import build_public_tree
 from games.game import CHANCE, Game, check_is_game
 from games.kinds import TERMINAL
 from games.origin import check_tree_of
-from games.public_tree import PublicTree
+from games.public_tree import PublicTree, largest_payoff
 
 
 def table_game(game: Game, tree: PublicTree | None = None) -> "TableGame":
@@ -68,11 +68,7 @@ class TableGame:
     self._payoff_index[tree.terminal_nodes] = tree.payoff_index
     self._payoff_scale = np.zeros(tree.num_nodes, tree.dtype)
     self._payoff_scale[tree.terminal_nodes] = tree.payoff_scale
-    self.largest_payoff = float(_largest_payoff(tree))
-
-  def state_of(self, node: int | jax.Array) -> jax.Array:
-    """Returns the public state of a node: `[1]`."""
-    return jnp.asarray(node, jnp.int32)[None]
+    self.largest_payoff = float(largest_payoff(tree))
 
   def possible_at(self, node: int | jax.Array) -> jax.Array:
     """Returns which infostates the rules allow at a node: `[P, H]` bool."""
@@ -128,10 +124,3 @@ class TableGame:
 def _product(table: jax.Array, reach: jax.Array) -> jax.Array:
   # XLA fuses this; products of matrices this small are calls into a library on a CPU.
   return (table * reach).sum(axis=1)
-
-
-def _largest_payoff(tree: PublicTree) -> np.ndarray:
-  weights = np.asarray(tree.pair_weights)
-  least = weights[weights > 0].min() if len(weights) == 1 else 1.0
-  largest = np.abs(tree.payoff_scale).max() * np.abs(tree.payoffs).max() / least
-  return np.maximum(largest, np.finfo(tree.dtype).tiny)

@@ -2,7 +2,6 @@
 
 from games.poker.abstraction import (
   HUNL,
-  HUNL_SMALL,
   LIBRATUS_ENDGAMES,
   PRESETS,
   TEH,
@@ -19,7 +18,7 @@ from games.poker.endgames import (
   SmallHoldem4Rounds,
   TurnEndgame,
 )
-from games.poker.hands import CATEGORIES, category_name, evaluate, strengths, suit_masks
+from games.poker.hands import evaluate, strengths
 from games.poker.holdem import Holdem
 from games.poker.notation.bets import ALL_IN, Geometric, Times
 from games.poker.notation.ranges import format_range, parse_range
@@ -29,9 +28,7 @@ from games.poker.units import Chips, in_units
 
 __all__ = [
   "ALL_IN",
-  "CATEGORIES",
   "HUNL",
-  "HUNL_SMALL",
   "LIBRATUS_ENDGAMES",
   "PRESETS",
   "RANKS",
@@ -52,12 +49,10 @@ __all__ = [
   "SmallHoldem4Rounds",
   "Times",
   "TurnEndgame",
-  "category_name",
   "evaluate",
   "format_range",
   "in_units",
   "map_bet",
   "parse_range",
   "strengths",
-  "suit_masks",
 ]

@@ -11,10 +11,6 @@ import numpy as np
 from games.poker.cards import RANKS, Deck
 
 HIGH_CARD, PAIR, TWO_PAIR, THREE, STRAIGHT, FLUSH, FULL_HOUSE, FOUR, STRAIGHT_FLUSH = range(9)
-CATEGORIES = (
-  "high card", "pair", "two pair", "three of a kind", "straight", "flush", "full house",
-  "four of a kind", "straight flush",
-)  # fmt: skip
 _NUM_RANKS = len(RANKS)
 _BITS = 1 << _NUM_RANKS
 HAND_SIZE = 5
@@ -86,7 +82,7 @@ def strengths(suit_masks: Any) -> Any:
 
   Returns:
     `[...]` int32 of less than 2**19, so that what is sorted by strength can have its number in the
-    same integer. `category_name` reads them.
+    same integer.
   """
   xp: Any = suit_masks.__array_namespace__()
   one = two = three = four = best = xp.zeros(suit_masks.shape[:-1], np.int32)
@@ -149,8 +145,3 @@ def strengths_on(deck: Deck, hands: Any, board: Any) -> Any:
   if len(board):
     masks = masks | suit_masks(deck, board[None])
   return xp.where(blocked, -1, strengths(masks))
-
-
-def category_name(strength: int) -> str:
-  """Returns what kind of hand a strength is, such as `two pair`."""
-  return CATEGORIES[np.searchsorted(_GROUPS_BELOW, strength // _NUM_KICKERS, side="right") - 1]

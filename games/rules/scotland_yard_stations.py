@@ -125,7 +125,8 @@ class ScotlandYardStations:
 
   def __repr__(self) -> str:
     board = self.board
-    return f"games.ScotlandYardStations({board.map!r}, {board.rounds}, {board.reveals})"
+    own = f"map_name={board.map!r}, rounds={board.rounds}, reveals={board.reveals}"
+    return f"games.make_on_device({self.name!r}, {own})"
 
 
 def _connections(board: Board) -> tuple[np.ndarray, np.ndarray]:

@@ -128,22 +128,27 @@ def note(asked: Asked, problem: RootedProblem, beliefs: jax.Array, numbers: jax.
 
 
 def prior_of(
-  everywhere: RootedProblem, problem: RootedProblem, logits: jax.Array, before: jax.Array
+  everywhere: RootedProblem,
+  problem: RootedProblem,
+  logits: jax.Array,
+  before: jax.Array,
+  answered: jax.Array,
 ) -> jax.Array:
-  """Returns how likely each move is, `[N, H]`: below leaves by `logits`, elsewhere as before.
+  """Returns how likely each move is, `[N, H]`: by `logits` below rows with answers, else as before.
 
   Args:
     everywhere: the problem with all nodes, so that moves that are not in the tree yet count.
     problem: with those of the tree.
-    logits: `[L, A, H]` of the rows, meaningful at leaves.
+    logits: `[L, A, H]` of the rows.
     before: `[N, H]` by earlier answers.
+    answered: `[L]` of which rows `logits` are answers.
   """
   tree = problem.tree
   above = jnp.asarray(row_of_nodes(tree.structure))[jnp.maximum(jnp.asarray(tree.parent), 0)]
   action = jnp.clip(jnp.asarray(tree.action), 0, logits.shape[1] - 1)
   weights = jnp.exp(jnp.clip(logits[above, action], -_LARGEST_LOGIT, _LARGEST_LOGIT))
   likely = join_levels(everywhere.normalise(everywhere.split(weights)))
-  is_new = problem.is_frontier()[above] & (ask_movers(problem)[above] < CHANCE)
+  is_new = answered[above] & (ask_movers(problem)[above] < CHANCE)
   return jnp.where(is_new[:, None], likely, before)
 
 

@@ -44,14 +44,6 @@ def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
   raise ValueError(f"{name}={node!r} must be a node of the tree, 0 to {tree.num_nodes - 1}")
 
 
-def check_prior(tree: PublicTree, prior: Any) -> jax.Array | None:
-  """Returns how likely each move is, `[N, H]`, or None."""
-  if prior is None:
-    return None
-  validation.check_shape("prior", prior, (tree.num_nodes, tree.num_infostates), "(N, H)")
-  return jnp.asarray(prior, tree.dtype)
-
-
 def check_seeds(seeds: Any) -> tuple[int, ...]:
   """Returns seeds as integers, one at least."""
   if not isinstance(seeds, Sequence) or isinstance(seeds, str) or not len(seeds):

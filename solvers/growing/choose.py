@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from games.public_tree import Array
 from solvers.growing.settings import GTCFR
 
 # Random numbers that a step of a simulation takes: two for a move, one for chance.
@@ -25,9 +26,9 @@ class Rules(NamedTuple):
   """How simulations choose; see `GTCFR`."""
 
   puct: float
-  puct_share: float
   children: int | None
-  scale: jax.Array | float  # the largest payoff
+  scale: Array | float  # the largest payoff
+  puct_share: float = 0.5  # of PUCT's moves; the others follow the policy
 
 
 class Options(NamedTuple):

@@ -11,18 +11,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.public_tree import Array, PublicTree
+from games.public_tree import Array, PublicTree, largest_payoff
 from solvers import loop, validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.named import cfr_plus
 from solvers.growing.asked import Ask, Asked, ask_about, note, prior_of
-from solvers.growing.checks import (
-  check_function,
-  check_key,
-  check_node,
-  check_nodes,
-  check_prior,
-)
+from solvers.growing.checks import check_function, check_key, check_node, check_nodes
 from solvers.growing.choose import Rules, in_rounds
 from solvers.growing.resolving import Promises, Resolving
 from solvers.growing.rooted_problem import (
@@ -80,7 +74,6 @@ class Given(NamedTuple):
   current: Array
   beliefs: Array
   promises: Promises
-  prior: jax.Array | None = None
 
 
 def gt_cfr(
@@ -97,7 +90,6 @@ def gt_cfr(
   beliefs: Array | None = None,
   alternatives: Alternatives | None = None,
   searcher: int | jax.Array | None = None,
-  prior: Array | None = None,
 ) -> Grown:
   """Searches below a node of a game by growing-tree CFR.
 
@@ -119,7 +111,6 @@ def gt_cfr(
     beliefs: `[P, H]` at `root`; None for the tree's prior, at its own root.
     alternatives: what the opponent of `searcher` is promised at `root`; see `ContinualResolve`.
     searcher: whose policy is wanted, with `alternatives`.
-    prior: `[N, H]` how likely each move is to be good; None for uniform, until a network is asked.
 
   Raises:
     ValueError: a static argument is out of range or a shape is wrong.
@@ -148,7 +139,7 @@ def gt_cfr(
   root = check_node("root", tree, root)
   current = root if current is None else check_node("current", tree, current)
   beliefs = jnp.asarray(beliefs, tree.dtype)
-  given = Given(params, root, current, beliefs, promises, check_prior(tree, prior))
+  given = Given(params, root, current, beliefs, promises)
   return grow(tree, nodes, key, given, search.rounds, search.of_any_length(), leaf_values, network)
 
 
@@ -175,10 +166,13 @@ def grow(
   problem = rooted_problem(tree, nodes, root, given.beliefs, present)
   everywhere = with_nodes(problem, jnp.ones(tree.num_nodes, bool))
   ask = Ask.of(nodes, problem, given.params, leaf_values, network)
-  rules = Rules(search.puct, search.puct_share, search.children, _largest_payoff(tree))
-  prior = given.prior
-  if prior is None:
-    prior = join_levels(everywhere.uniform_policy())
+  rules = Rules(search.puct, search.children, largest_payoff(tree))
+  prior = join_levels(everywhere.uniform_policy())
+  if network is not None:  # of what is there from the start, which is not all at the frontier
+    first = algorithm.leaf_query(problem, algorithm.init(problem), 0).beliefs
+    rows = present[problem.rows]
+    logits: Any = ask.answer(first, rows).logits
+    prior = prior_of(everywhere, problem, logits / search.temperature, prior, rows)
 
   def round_of(numbers, carry):
     state, present, visits, prior, asked = carry
@@ -196,7 +190,7 @@ def grow(
     if not search.simulations:
       return state, present, visits, prior, asked
     if logits is not None:
-      prior = prior_of(everywhere, now, logits / search.temperature, prior)
+      prior = prior_of(everywhere, now, logits / search.temperature, prior, now.is_frontier())
     growth = Growth(present, visits, zeros)
     view = _view(now, algorithm, state, prior, search)
     reach = algorithm.core(state).reach
@@ -247,13 +241,3 @@ def _result(
     visits=growth.visits,
     asked=asked,
   )
-
-
-def _largest_payoff(tree: PublicTree) -> jax.Array:
-  """Returns the most that a player can win: a scalar."""
-  largest = jnp.abs(tree.payoff_scale).max()
-  if tree.hands is not None:
-    return largest
-  weights = jnp.asarray(tree.pair_weights)
-  least = jnp.where(weights > 0, weights, jnp.inf).min() if len(weights) == 1 else 1.0
-  return jnp.maximum(largest * jnp.abs(tree.payoffs).max() / least, jnp.finfo(tree.dtype).tiny)

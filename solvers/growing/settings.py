@@ -22,8 +22,7 @@ class GTCFR:
     children: how many moves of a player a leaf gets when it is added, those of the highest prior;
       None for all. Chance's are added together.
     puct: how much PUCT explores.
-    puct_share: share of PUCT's moves; the others follow the policy.
-    selection: which policy, `"current"` or `"average"`.
+    selection: which policy the moves follow that PUCT does not choose, `"current"` or `"average"`.
     mix: share of `ContinualResolve`'s followers, where there are alternatives.
     alternating: whether player 1 responds to what player 0 has learned in the same update, and not
       both to what they played before. Leaves are asked about once for both, so it costs nothing.
@@ -39,7 +38,6 @@ class GTCFR:
   whole: bool = False
   children: int | None = None
   puct: float = 1.25
-  puct_share: float = 0.5
   selection: str = "current"
   mix: float = 0.2
   alternating: bool = False
@@ -64,9 +62,8 @@ class GTCFR:
       validation.check_integer("updates", self.updates)
     if self.children is not None:
       validation.check_integer("children", self.children)
-    for name in ("puct_share", "mix"):
-      if not 0 <= validation.check_number(name, getattr(self, name)) <= 1:
-        raise ValueError(f"{name}={getattr(self, name)!r} must be a share, from 0 to 1")
+    if not 0 <= validation.check_number("mix", self.mix) <= 1:
+      raise ValueError(f"mix={self.mix!r} must be a share, from 0 to 1")
     validation.check_number("puct", self.puct, allow_infinite=False)
     if validation.check_number("temperature", self.temperature, allow_infinite=False) <= 0:
       raise ValueError(f"temperature={self.temperature!r} must be above 0")

@@ -89,8 +89,8 @@ class HandRecorder:
   Args:
     game: the rules; infostates must not change (no hidden moves).
     tree: the whole tree.
-    values: the value function, fixed before the hands; `zero_values`, `exact_values` and
-      `half_the_difference` make some.
+    values: the value function, fixed before the hands; `zero_values` and `half_the_difference`
+      make some.
 
   Raises:
     TypeError: an argument is of another kind.

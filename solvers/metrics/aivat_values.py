@@ -61,30 +61,20 @@ def half_the_difference(values: Array) -> ValueFunction:
   return lambda node: (found[node, 0][:, None] - found[node, 1]) / 2.0
 
 
-def exact_values(game: Game, tree: PublicTree, policy: Array) -> ValueFunction:
-  """Returns what player 0 wins from each pair of infostates if both play `policy`, at every node.
+def node_values(game: Game, tree: PublicTree, policy: Array) -> np.ndarray:
+  """Computes what each player expects at every node if both play `policy`, given its infostate.
 
   Args:
     game: the rules; infostates must not change.
     tree: the whole tree, small enough for a table of pairs at each node.
     policy: `[N, H]`, as `solve` returns it.
 
-  Raises:
-    ValueError: the tree is not whole or of another game, infostates change, or `policy` is none.
-  """
-  table = _pair_values(game, tree, policy)
-  return lambda node: table[node]
-
-
-def node_values(game: Game, tree: PublicTree, policy: Array) -> np.ndarray:
-  """Computes what each player expects at every node if both play `policy`, given its infostate.
-
-  Args:
-    game, tree, policy: as for `exact_values`.
-
   Returns:
     `[N, P, H]` payoffs, the other's infostate weighed by the tree's prior and its own moves; zero
     where that leaves none.
+
+  Raises:
+    ValueError: the tree is not whole or of another game, infostates change, or `policy` is none.
   """
   table = _pair_values(game, tree, policy)
   rows, parent, kind = np.asarray(policy, float), np.asarray(tree.parent), np.asarray(tree.kind)

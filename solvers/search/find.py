@@ -1,6 +1,5 @@
 """Enumeration of a game's depth-limited subgames, and their grouping by size."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +23,7 @@ class FoundSubgames(NamedTuple):
   states: list[np.ndarray]
 
 
-def find_subgames(
-  game: Game, *, depth: int | str, progress: Callable[[int], None] | None = None
-) -> FoundSubgames:
+def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
   """Finds all subgames of `game` that reach `depth` public actions down.
 
   Args:
@@ -34,7 +31,6 @@ def find_subgames(
       equal states have the same future and the same possible infostates.
     depth: public actions, chance included, from a subgame's root to its leaves; `"stage"` to cut
       where a stage of the game ends (`Game.stages`).
-    progress: called with the number of subgames found so far.
 
   Returns:
     The subgames; entry 0 starts the game.
@@ -66,8 +62,6 @@ def find_subgames(
       successor[i] = index[key]
     trees.append(tree)
     successors.append(successor)
-    if progress is not None:
-      progress(len(trees))
   return FoundSubgames(trees, successors, states)
 
 

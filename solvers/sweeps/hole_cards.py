@@ -185,7 +185,7 @@ def _held(tree: PublicTree, dtype) -> jax.Array | None:
 
 
 def live_hands(tree: PublicTree, dtype):
-  """Returns `HandSetting.live`."""
+  """Returns `HoleCardPairs.live`."""
   assert tree.hands is not None
   assert tree.dealt is not None
   hands, dealt = jnp.asarray(tree.hands), jnp.asarray(tree.dealt)

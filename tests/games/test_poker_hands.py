@@ -7,11 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from games.poker import CATEGORIES, Deck, category_name, evaluate, hands
+from games.poker import Deck, evaluate, hands
 
 phevaluator = pytest.importorskip("phevaluator")
 
 DECK = Deck()
+CATEGORIES = (
+  "high card", "pair", "two pair", "three of a kind", "straight", "flush", "full house",
+  "four of a kind", "straight flush",
+)  # fmt: skip
 # phevaluator numbers suits c d h s; ours are s h d c.
 _THEIRS = np.array([4 * rank + 3 - suit for rank in range(13) for suit in range(4)])
 
@@ -19,6 +23,11 @@ _THEIRS = np.array([4 * rank + 3 - suit for rank in range(13) for suit in range(
 def their_ranks(cards):
   """Returns phevaluator's ranks, higher is better: `[n, k]` to `[n]`."""
   return np.array([-phevaluator.evaluate_cards(*row) for row in _THEIRS[cards].tolist()])
+
+
+def category_name(strength):
+  group = strength // hands._NUM_KICKERS
+  return CATEGORIES[np.searchsorted(hands._GROUPS_BELOW, group, side="right") - 1]
 
 
 def assert_same_order(ours, theirs):

@@ -12,7 +12,7 @@ import pytest
 
 import games
 import solvers
-from solvers.metrics.aivat_values import check_unchanging
+from solvers.metrics.aivat_values import _pair_values, check_unchanging
 from solvers.sweeps.choices import sum_choices
 from tests.brute_force import enumerate_public, next_hands
 
@@ -94,7 +94,7 @@ def value_functions(name):
     "zero": solvers.zero_values(tree),
     "random": lambda node: noise[node],
     "half": solvers.half_the_difference(solvers.node_values(game, tree, policy)),
-    "exact": solvers.exact_values(game, tree, policy),
+    "exact": _pair_values(game, tree, policy).__getitem__,
   }
 
 

@@ -71,7 +71,7 @@ def test_starts_are_those_of_masks(name, x64):
     possible = tree.possible if tree.possible is not None else np.ones((tree.num_nodes, 2, 3), bool)
     reach *= np.swapaxes(possible, 0, 1)
     child = np.where(table._child >= 0, np.where(present[table._child], table._child, -1), -1)
-    here = PublicState(table.state_of(last), table.possible_at(last))
+    here = PublicState(jnp.array([last], jnp.int32), table.possible_at(last))
     since = np.full(longest_wait(table), -1, np.int32)
     taken = actions_between(tree, last, current)
     since[: len(taken)] = taken
@@ -208,13 +208,12 @@ def test_hidden_moves_change_hands():
 def test_whole_chains_are_those_of_masks(name, simulations, x64, monkeypatch):
   """All searches of all games that can be, number for number; control: another seed."""
   tree, info, table = setting(name)
-  info, values, states = judges(tree, info, table)
+  info, states = judges(tree, info, table)
   game = games.make(name)
   grounds = policies.make_grounds(game, tree, share=0)._replace(nodes=info)
   monkeypatch.setattr(policies, "make_grounds", lambda game, tree: grounds)
   search = GTCFR(simulations=simulations)
-  # Functions of leaves are static.
-  marked = solvers.resolved_policies(game, tree, search=search, seeds=(3,), leaf_values=values)
+  marked = solvers.resolved_policies(game, tree, search=search, seeds=(3,), network=states)
   histories = public_histories(table)
 
   def keys_of(seeds):

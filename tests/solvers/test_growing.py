@@ -10,9 +10,9 @@ import pytest
 
 import games
 import solvers
+from games.public_tree import largest_payoff
 from solvers import GTCFR, ContinualResolve
 from solvers.growing.choose import NUMBERS, Numbers, Rules, in_rounds
-from solvers.growing.gt_cfr import _largest_payoff
 from solvers.growing.rooted_problem import rooted_problem
 from solvers.growing.simulate import Growth, View, child_slots, sample_pair, simulate
 from tests import harness
@@ -330,7 +330,7 @@ def test_missing_moves_join_one_by_one():
   for node in (0, 1, 7):
     kids = slots[node][slots[node] >= 0]
     np.testing.assert_array_equal(np.sort(kids), np.flatnonzero(np.asarray(tree.parent) == node))
-  assert float(_largest_payoff(tree)) == pytest.approx(13, rel=1e-5)
+  assert float(largest_payoff(tree)) == pytest.approx(13, rel=1e-5)
 
 
 def coin_toss_answer(mix, promised, believed, gadget=ContinualResolve):

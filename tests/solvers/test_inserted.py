@@ -27,10 +27,10 @@ def setting(name, dtype=np.float64, **parameters):
 
 
 def judges(tree, info, table):
-  """Returns a judgement of public belief states for each store, and the features that it sees.
+  """Returns a judgement of public belief states, and the features that it sees.
 
-  They depend on both beliefs and on a number drawn for each state: where two moves were worth the
-  same, rounding would decide between them.
+  Values and logits depend on a number drawn for each state, and values on both beliefs: where two
+  moves were worth the same, rounding would decide between them.
   """
   seen = np.random.default_rng(0).normal(size=(tree.num_nodes, 1))
   info = info._replace(features=np.stack([seen, seen]))
@@ -39,17 +39,13 @@ def judges(tree, info, table):
   def worth(features, ours, other):
     return 0.3 * features * (1.0 + ours) + ours - (other**2).sum(axis=1)[:, None]
 
-  def values(params, query):
-    p = query.traverser
-    return worth(query.features, query.beliefs[:, p], query.beliefs[:, 1 - p])
-
   def states(params, query):
     first, second = query.beliefs[:, 0], query.beliefs[:, 1]
     both = [worth(query.features, first, second), worth(query.features, second, first)]
-    shape = len(first), table.num_actions, tree.num_infostates
-    return StateAnswer(jnp.stack(both, axis=1), jnp.zeros(shape))
+    logits = jnp.sin(9 * query.features * (1 + jnp.arange(table.num_actions)))[:, :, None]
+    return StateAnswer(jnp.stack(both, axis=1), logits + jnp.zeros(tree.num_infostates))
 
-  return info, values, states
+  return info, states
 
 
 def difference(marked, grown):
@@ -94,11 +90,11 @@ SEARCHES = [
 def test_both_stores_find_the_same(name, parameters, searches, leaves, x64):
   """Digit by digit, with the same keys; control: another key."""
   tree, info, table = setting(name, **parameters)
-  values = states = None
+  states = None
   if leaves:
-    info, values, states = judges(tree, info, table)
+    info, states = judges(tree, info, table)
   for search in searches:
-    marked = solvers.gt_cfr(tree, info, search=search, key=KEY, leaf_values=values)
+    marked = solvers.gt_cfr(tree, info, search=search, key=KEY, network=states)
     grown = solvers.gt_cfr_inserted(table, search=search, key=KEY, network=states)
     assert difference(marked, grown) < 1e-12
     assert int(grown.tree.lost) == 0
@@ -124,11 +120,13 @@ def test_both_stores_resolve_alike(name, level, x64):
   promised = solvers.Alternatives(
     rng.normal(size=tree.num_infostates), beliefs=beliefs[1 - searcher]
   )
-  given = dict(search=GTCFR(simulations=30), key=KEY, beliefs=beliefs, searcher=searcher)
+  info, states = judges(tree, info, table)
+  search = GTCFR(simulations=30)
+  given = dict(search=search, key=KEY, beliefs=beliefs, searcher=searcher, network=states)
   marked = solvers.gt_cfr(
     tree, info, root=root, current=current or root, alternatives=promised, **given
   )
-  start = dict(root_state=table.state_of(root), possible=possible)
+  start = dict(root_state=np.array([root], np.int32), possible=possible)
   grown = solvers.gt_cfr_inserted(table, path=path, alternatives=promised, **start, **given)
   assert difference(marked, grown) < 1e-12
   assert int(grown.tree.state[grown.current, 0]) == (current or root)

@@ -179,7 +179,6 @@ CALLS = {
   RECORDER.record: dict(node=END, infostates=(None, 0), policy=POLICY),
   solvers.zero_values: dict(tree=TREE),
   solvers.half_the_difference: dict(values=np.zeros((TREE.num_nodes, 2, 3))),
-  solvers.exact_values: dict(game=GAME, tree=TREE, policy=POLICY),
   solvers.node_values: dict(game=GAME, tree=TREE, policy=POLICY),
   solvers.node_info: dict(game=GAME, tree=TREE),
   solvers.GTCFR: dict(
@@ -189,7 +188,6 @@ CALLS = {
     whole=False,
     children=None,
     puct=1.0,
-    puct_share=0.5,
     selection="current",
     mix=0.2,
   ),
@@ -204,7 +202,6 @@ CALLS = {
     beliefs=None,
     alternatives=None,
     searcher=None,
-    prior=None,
   ),
   solvers.gt_cfr_inserted: dict(
     game=games.TicTacToe(),
@@ -224,8 +221,7 @@ CALLS = {
     tree=TREE,
     search=SEARCH,
     seeds=(0,),
-    leaf_values=None,
-    prior=None,
+    network=None,
     chain="own",
     batch_size=8,
   ),

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.arrays import check_rows
 from games.card_removal import holds
 from games.poker.cards import shares_card
 from games.poker.hands import strengths_on
@@ -158,21 +157,12 @@ class Lines:
     """The number of lines."""
     return sum(level.size for level in self.levels)
 
-  @property
-  def num_cells(self) -> int:
-    """The number of lines times columns, both players' together."""
-    widths = [street.width(0) + street.width(1) for street in self.streets]
-    return sum(level.size * widths[level.street] for level in self.levels)
 
-
-def make_lines(
-  game: Holdem, beliefs: Array | None = None, *, permutations: np.ndarray | None = None
-) -> tuple[Lines, LineMap]:
+def make_lines(game: Holdem, *, permutations: np.ndarray | None = None) -> tuple[Lines, LineMap]:
   """Writes a spot out as lines of betting, and returns what they stand for.
 
   Args:
     game: hold'em of which cards are dealt one by one, without bets that `with_bet` added.
-    beliefs: `[P, H]` at the start, rows sum to one; None for `game.prior()`.
     permutations: `[G, num_cards]` of suits that change nothing, the identity first; None for all.
 
   Raises:
@@ -182,8 +172,7 @@ def make_lines(
     raise ValueError(f"game={game!r} must be hold'em whose cards to come are dealt one by one")
   if game.parameters()["added_bets"] or game.every_hand:
     raise ValueError(f"game={game!r} must have no added bets and no fresh boards")
-  rows = np.asarray(game.prior() if beliefs is None else beliefs, float)
-  check_rows("beliefs", rows, (2, game.num_infostates), "(P, H)")
+  rows = np.asarray(game.prior(), float)
   shapes, nodes = betting_lines(game)
   alike = alike_on_river(game, rows) if permutations is None else None
   if alike is not None:

@@ -1,53 +1,29 @@
 """What agents share whose searches make their trees, by rules on the device."""
 
-import abc
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from games import Game
+from games import DeviceGame, Game
 from games.on_device.one_play import OnePlay
-from rebel_jax.agents.growing.own_chain import OwnChain, OwnSearch
+from rebel_jax.agents.growing.own_chain import OwnChain, OwnSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import ConfigError
-from rebel_jax.networks.value_policy import NetworkStates
-from rebel_jax.training.growing_setup import make_search, make_state_network
-from solvers import GTCFR, validation
+from rebel_jax.config.config import Config, ConfigError
 
 
-class RulesSearcher(abc.ABC):
-  """Searches decisions with a trained network, several at a time; agents share one.
+class RulesSearcher(OwnSearcher):
+  """An `OwnSearcher` whose searches make their trees; `game` is one play of the rules."""
 
-  Attributes:
-    game: one play of the rules.
-    settings: of every search.
-  """
+  game: OnePlay
+  # Whether it is for games of perfect information, or for all others.
+  sees_all: bool
 
-  def __init__(
-    self,
-    policy: Policy,
-    *,
-    simulations: int | None = None,
-    per_update: float | None = None,
-    num_games: int = 1,
-  ):
-    """Prepares the searches; the first one compiles.
+  def __init__(self, policy: Policy, **settings: Any):
+    """Prepares the searches; `settings` as for `OwnSearcher`."""
+    super().__init__(policy, **settings)
+    self.game = OnePlay(self._rules)
 
-    Args:
-      policy: from `rebel_jax.load`, of a run whose searches make their trees.
-      simulations: of each search; None for the run's `eval_simulations`.
-      per_update: simulations for each update of both players; None for `eval_per_update`.
-      num_games: how many decisions one compiled call has room for.
-
-    Raises:
-      ConfigError: the run's trees are made beforehand, its game is played by another kind of
-        searcher, or settings do not go together.
-      ValueError: a number is not allowed.
-    """
-    self._room = validation.check_integer("num_games", num_games)
-    given = {"eval_simulations": simulations, "eval_per_update": per_update}
-    config = policy.config.replace(**{k: v for k, v in given.items() if v is not None})
+  def _make_rules(self, config: Config) -> DeviceGame:
     rules = config.make_rules()
     if isinstance(rules, Game):
       raise ConfigError(
@@ -58,28 +34,7 @@ class RulesSearcher(abc.ABC):
         f"game={config.game!r} has num_infostates={rules.num_infostates}, for which this is not "
         "the searcher; take make_searcher"
       )
-    self.settings: GTCFR = make_search(config, evaluation=True)
-    self.game = OnePlay(rules)
-    self._params = policy.params
-    self._network = NetworkStates(make_state_network(config, rules))
-
-  # Whether it is for games of perfect information, or for all others.
-  sees_all: bool
-
-  @abc.abstractmethod
-  def agent(self, *, seed: int = 0) -> "RulesAgent":
-    """Returns an agent that searches so."""
-
-  @abc.abstractmethod
-  def _search(self, agents: Sequence[Any]) -> list[OwnSearch]:
-    """Searches for at most as many agents as there is room for."""
-
-  def search_for(self, agents: Sequence["RulesAgent"]) -> None:
-    """Lets agents that must search do so, side by side."""
-    for first in range(0, len(agents), self._room):
-      some = agents[first : first + self._room]
-      for agent, search in zip(some, self._search(some)):
-        agent._search = search
+    return rules
 
 
 class RulesAgent(OwnChain):

@@ -29,7 +29,7 @@ from solvers.growing.continual.search_inserted import (
   most_room,
   search_each_inserted,
 )
-from solvers.xla.compiler_options import Work, jit_for_each
+from solvers.xla.compiler_options import jit_for_each, work_on_trees
 
 
 class ChainSearcher(RulesSearcher):
@@ -38,17 +38,16 @@ class ChainSearcher(RulesSearcher):
   sees_all = False
 
   def __init__(self, policy: Policy, **settings: Any):
-    """Prepares the searches; `settings` as for `RulesSearcher`."""
+    """Prepares the searches; `settings` as for `OwnSearcher`."""
     super().__init__(policy, **settings)
     rules = self.game.rules
     room = most_room(rules, self.settings)
     self._how = HowInserted(rules, self.settings.of_any_length(), room, self._network)
     self._nothing = LeftInserted.nothing(rules, room, jnp.result_type(float))
-    # The older emitters compile a search in two thirds of the time.
-    self._search_next = _search_next[Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN]
+    self._search_next = _search_next[work_on_trees()]
 
   def agent(self, *, seed: int = 0) -> "ChainAgent":
-    """See `RulesSearcher`."""
+    """See `OwnSearcher`."""
     return ChainAgent(self, seed=seed)
 
   def _search(self, agents: Sequence["ChainAgent"]) -> list[OwnSearch]:

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,6 +10,11 @@ import numpy as np
 
 from rebel_jax.agents.dealer import Move
 from rebel_jax.agents.moves import check_seat, check_turn, draw_move
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.config import Config
+from rebel_jax.networks.value_policy import NetworkStates
+from rebel_jax.training.growing_setup import make_search, make_state_network
+from solvers import GTCFR, validation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +32,64 @@ class OwnSearch:
   left: Any
 
 
+class OwnSearcher(abc.ABC):
+  """Searches decisions with a trained network, several at a time; agents share one.
+
+  Attributes:
+    game: what the agents play; a subclass says of which kind.
+    settings: of every search.
+  """
+
+  game: Any
+
+  def __init__(
+    self,
+    policy: Policy,
+    *,
+    simulations: int | None = None,
+    per_update: float | None = None,
+    num_games: int = 1,
+  ):
+    """Prepares the searches; the first one compiles.
+
+    Args:
+      policy: from `rebel_jax.load`, of a run whose searches grow or make their trees.
+      simulations: of each search; None for the run's `eval_simulations`.
+      per_update: simulations for each update of both players; None for `eval_per_update`.
+      num_games: how many decisions one compiled call has room for.
+
+    Raises:
+      ConfigError: the run is for another kind of searcher, or settings do not go together.
+      ValueError: a number is not allowed.
+    """
+    self._room = validation.check_integer("num_games", num_games)
+    given = {"eval_simulations": simulations, "eval_per_update": per_update}
+    config = policy.config.replace(**{k: v for k, v in given.items() if v is not None})
+    self._rules = self._make_rules(config)
+    self.settings: GTCFR = make_search(config, evaluation=True)
+    self._params = policy.params
+    self._network = NetworkStates(make_state_network(config, self._rules))
+
+  @abc.abstractmethod
+  def _make_rules(self, config: Config) -> Any:
+    """Returns the rules; ConfigError if they are for another kind of searcher."""
+
+  @abc.abstractmethod
+  def agent(self, *, seed: int = 0) -> "OwnChain":
+    """Returns an agent that searches so."""
+
+  @abc.abstractmethod
+  def _search(self, agents: Sequence[Any]) -> list[OwnSearch]:
+    """Searches for at most as many agents as there is room for."""
+
+  def search_for(self, agents: Sequence["OwnChain"]) -> None:
+    """Lets agents that must search do so, side by side."""
+    for first in range(0, len(agents), self._room):
+      some = agents[first : first + self._room]
+      for agent, search in zip(some, self._search(some)):
+        agent._search = search
+
+
 class OwnChain(abc.ABC):
   """Plays one game at a time from one seat.
 
@@ -38,7 +102,7 @@ class OwnChain(abc.ABC):
     infostate: what the agent holds.
   """
 
-  def __init__(self, searcher: Any, *, seed: int = 0):
+  def __init__(self, searcher: OwnSearcher, *, seed: int = 0):
     self.searcher = searcher
     self.player = self.infostate = 0
     self._rng, self._key = np.random.default_rng(seed), jax.random.key(seed)

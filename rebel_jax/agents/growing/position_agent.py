@@ -19,7 +19,7 @@ class PositionSearcher(RulesSearcher):
   sees_all = True
 
   def agent(self, *, seed: int = 0) -> "PositionAgent":
-    """See `RulesSearcher`."""
+    """See `OwnSearcher`."""
     return PositionAgent(self, seed=seed)
 
   def _search(self, agents: Sequence[Any]) -> list[OwnSearch]:

@@ -34,7 +34,7 @@ from solvers.growing.continual.search_inserted import (
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.states import StateFunction
 from solvers.metrics.histories import Histories
-from solvers.xla.compiler_options import Work, jit_for_each
+from solvers.xla.compiler_options import jit_for_each, work_on_trees
 
 # Room of the trees of searches of which no more than so many nodes are ahead: most are near the
 # end of the game, and what they find does not depend on their room.
@@ -91,8 +91,7 @@ def history_policies(
     (node, i): starts.found[0, node] for node in first for i in range(len(seeds))
   }
   policies = np.zeros((len(seeds), *histories.moves.shape), nothing.reach.dtype)
-  # The older emitters compile a search in two thirds of the time.
-  search_some = _search_some[Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN]
+  search_some = _search_some[work_on_trees()]
   done, total = 0, len(decisions) * len(seeds)
   for depth in range(int(histories.depth[-1]) + 1):
     ready = [job for job in waiting if histories.depth[job[0]] == depth]

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from games.on_device.game import DeviceGame
+from solvers.growing.continual.next_start import beliefs_and_promises
 from solvers.growing.insertion.search import GrownByInsertion
 from solvers.growing.resolving import Promises
 
@@ -139,15 +140,7 @@ def next_inserted_start(
   here = jax.tree.map(jnp.asarray, left.here)
   first = here, place.astype(left.child.dtype), left.current >= 0
   (root, place, _), path = lax.scan(follow, first, since)
-  possible = root.possible.astype(dtype)
-  uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
-  ranges = left.reach[:, place]
-  totals = ranges.sum(axis=1, keepdims=True)
-  ranges = jnp.where(totals > 0, ranges / jnp.where(totals > 0, totals, 1.0), uniform)
-  is_opponent = jnp.arange(2)[:, None] == 1 - searcher
-  promises = Promises.to_opponent(searcher, left.values[1 - searcher, place], ranges[1 - searcher])
-  found = jnp.where(is_opponent, uniform, ranges), promises
-  none = Promises.none(game.num_infostates, dtype)
-  nobody = jnp.asarray(game.prior(), dtype), none
-  beliefs, promises = jax.tree.map(lambda x, y: jnp.where(left.current < 0, x, y), nobody, found)
-  return InsertedStart(root, path, beliefs, promises)
+  prior, possible = jnp.asarray(game.prior(), dtype), root.possible.astype(dtype)
+  reach, worth = left.reach[:, place], left.values[1 - searcher, place]
+  brought = beliefs_and_promises(left.current < 0, prior, possible, reach, worth, searcher)
+  return InsertedStart(root, path, *brought)

@@ -68,16 +68,38 @@ def next_start(tree: PublicTree, left: Left, current: jax.Array, searcher: jax.A
   possible = jnp.ones((2, tree.num_infostates), tree.dtype)
   if tree.possible is not None:
     possible = tree.possible[root].astype(tree.dtype)
+  is_first = left.root < 0
+  reach, worth = jnp.asarray(left.reach)[:, root], left.values[1 - searcher, root]
+  brought = beliefs_and_promises(is_first, tree.prior, possible, reach, worth, searcher)
+  return Start(jnp.where(is_first, 0, root), *brought)
+
+
+def beliefs_and_promises(
+  is_first: Array,
+  prior: Array,
+  possible: Array,
+  reach: Array,
+  worth: Array,
+  searcher: jax.Array,
+) -> tuple[jax.Array, Promises]:
+  """Returns the beliefs `[P, H]` and the promises from which a search starts at its root.
+
+  Args:
+    is_first: whether there was no search before; then there is but the prior.
+    prior: `[P, H]` where the game begins.
+    possible: `[P, H]` 1 for infostates that the rules allow at the root, else 0.
+    reach: `[P, H]` the ranges that the search before left there.
+    worth: `[H]` what it found that the opponent expects there.
+    searcher: who moves where the new search is for.
+  """
   uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
-  ranges = jnp.asarray(left.reach)[:, root]
-  totals = ranges.sum(axis=1, keepdims=True)
-  ranges = jnp.where(totals > 0, ranges / jnp.where(totals > 0, totals, 1.0), uniform)
+  totals = reach.sum(axis=1, keepdims=True)
+  ranges = jnp.where(totals > 0, reach / jnp.where(totals > 0, totals, 1.0), uniform)
   is_opponent = jnp.arange(2)[:, None] == 1 - searcher
-  promises = Promises.to_opponent(searcher, left.values[1 - searcher, root], ranges[1 - searcher])
-  found = Start(root, jnp.where(is_opponent, uniform, ranges), promises)
-  none = Promises.none(tree.num_infostates, tree.dtype)
-  first = Start(jnp.zeros_like(root), tree.prior, none)
-  return jax.tree.map(lambda x, y: jnp.where(left.root < 0, x, y), first, found)
+  promises = Promises.to_opponent(searcher, worth, ranges[1 - searcher])
+  found = jnp.where(is_opponent, uniform, ranges), promises
+  first = prior, Promises.none(prior.shape[1], reach.dtype)
+  return jax.tree.map(lambda x, y: jnp.where(is_first, x, y), first, found)
 
 
 def ancestors(structure: TreeStructure) -> np.ndarray:

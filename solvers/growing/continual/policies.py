@@ -13,16 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, Game, PublicTree
-from games.public_tree import Array
 from solvers import validation
-from solvers.growing.checks import check_function, check_prior, check_seeds
+from solvers.growing.checks import check_function, check_seeds
 from solvers.growing.continual.grounds import make_grounds
 from solvers.growing.continual.next_start import Left
 from solvers.growing.continual.search_each import How, search_next
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.simulate import child_slots
 from solvers.growing.states import StateFunction
-from solvers.leaf_values import LeafValues
 
 _CHAINS = ("own", "single")
 
@@ -33,10 +31,8 @@ def resolved_policies(
   *,
   search: GTCFR,
   seeds: Sequence[int] = (0,),
-  leaf_values: LeafValues | None = None,
   network: StateFunction | None = None,
   params: Any = None,
-  prior: Array | None = None,
   chain: str = "own",
   batch_size: int = 32,
   progress: Callable[[int, int], None] | None = None,
@@ -47,7 +43,7 @@ def resolved_policies(
     game, tree: the game and its whole tree.
     search: settings of every search; `mix` says how far the opponent's range is trusted.
     seeds: one agent each.
-    leaf_values, network, params, prior: as for `gt_cfr`.
+    network, params: as for `gt_cfr`.
     chain: which search the next starts from: `"own"`, the same player's last, or `"single"`, the
       last of either player. Values found under a gadget of the other player's are promises of
       nobody, so a single chain is not sound; it is here to show that.
@@ -60,17 +56,16 @@ def resolved_policies(
   if chain not in _CHAINS:
     raise ValueError(f"chain={chain!r} must be one of: {', '.join(_CHAINS)}")
   check_search(search)
-  check_function("leaf_values", leaf_values)
   check_function("network", network)
   batch_size = validation.check_integer("batch_size", batch_size)
   validation.check_unstacked(tree)
-  seeds, prior = check_seeds(seeds), check_prior(tree, prior)
+  seeds = check_seeds(seeds)
   if tree.depth_limited:
     raise ValueError(
       f"tree is cut off at {tree.num_leaves} leaves; a policy of the whole game needs all"
     )
   grounds = jax.tree.map(jnp.asarray, make_grounds(game, tree))
-  how = How(search.of_any_length(), leaf_values, network)
+  how = How(search.of_any_length(), network)
   slots = child_slots(tree.structure)
   kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
   policies = np.ones((len(seeds), tree.num_nodes, tree.num_infostates), tree.dtype)
@@ -99,7 +94,6 @@ def resolved_policies(
         how=how,
         rounds=search.rounds,
         params=params,
-        prior=prior,
       )
       policy, left = jax.tree.map(np.asarray, (found.policy, found.left))
       for row, (node, i) in enumerate(some):

@@ -16,8 +16,7 @@ from solvers.growing.resolving import Promises
 from solvers.growing.settings import GTCFR
 from solvers.growing.simulate import child_slots
 from solvers.growing.states import StateFunction
-from solvers.leaf_values import LeafValues
-from solvers.xla.compiler_options import Work, jit_for_each
+from solvers.xla.compiler_options import jit_for_each, work_on_trees
 
 # Searches at a time: a share of all, so that few places of the last block stay empty.
 _BLOCKS = 4
@@ -63,11 +62,10 @@ class How(NamedTuple):
 
   Attributes:
     search: settings, of any length.
-    leaf_values, network: what they ask; see `gt_cfr`.
+    network: what they ask; see `gt_cfr`.
   """
 
   search: GTCFR
-  leaf_values: LeafValues | None = None
   network: StateFunction | None = None
 
 
@@ -80,7 +78,6 @@ def search_each(
   how: How,
   rounds: int | jax.Array,
   params: Any = None,
-  prior: jax.Array | None = None,
 ) -> Found:
   """Makes those of `M` searches that `active` marks; what the others found is meaningless.
 
@@ -91,14 +88,13 @@ def search_each(
     how: settings and what leaves are asked of.
     rounds: of each search.
     params: passed on to what is asked.
-    prior: `[N, H]` as for `gt_cfr`.
   """
   tree = grounds.tree
   slots = jnp.asarray(child_slots(tree.structure))
 
   def in_whole(row: Search, key: jax.Array) -> Found:
-    given = Given(params, *row, prior)
-    grown = grow(tree, grounds.nodes, key, given, rounds, *how)
+    given = Given(params, *row)
+    grown = grow(tree, grounds.nodes, key, given, rounds, how.search, network=how.network)
     return _found(row, grown, slots)
 
   shapes = jax.eval_shape(jax.vmap(in_whole), about, keys)
@@ -113,31 +109,25 @@ def search_each(
       lambda x: x[number], (parts.trees, parts.nodes, parts.places)
     )
     here = row._replace(root=parts.local[row.root], current=parts.local[row.current])
-    known = None if prior is None else prior[jnp.minimum(places, tree.num_nodes - 1)]
-    given = Given(params, *here, known)
-    grown = grow(part, nodes, key, given, rounds, *how)
+    grown = grow(part, nodes, key, Given(params, *here), rounds, how.search, network=how.network)
     return _found(row, _spread(grown, places, tree.num_nodes), slots)
 
-  # Functions of leaves may know them by their order in the whole tree.
-  small = (parts.part[about.root] >= 0) & (how.leaf_values is None)
+  small = parts.part[about.root] >= 0
   found = in_blocks(in_whole, about, keys, active & ~small, found)
-  if how.leaf_values is not None:
-    return found
   return in_blocks(in_part, about, keys, active & small, found)
 
 
 def search_next(*arguments: Any, **settings: Any) -> Found:
   """Searches for `M` decisions, each from what another search above it left, or from none.
 
-  It compiles by itself: the older emitters do so in two thirds of the time.
+  It compiles by itself.
 
   Args:
     arguments: those of `search_each` with three for what it is about: `grounds`, what was left
       `[M, ...]`, the decisions and who searches `[M]`, `keys`, `active`.
-    settings: `how`, `rounds`, `params` and `prior` as for `search_each`.
+    settings: `how`, `rounds` and `params` as for `search_each`.
   """
-  work = Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
-  return _search_next[work](*arguments, **settings)
+  return _search_next[work_on_trees()](*arguments, **settings)
 
 
 def _search_onwards(
@@ -151,13 +141,10 @@ def _search_onwards(
   how: How,
   rounds: int,
   params: Any,
-  prior: jax.Array | None,
 ) -> Found:
   starts = jax.vmap(functools.partial(next_start, grounds.tree))(left, nodes, searchers)
   about = Search(starts.root, nodes, starts.beliefs, starts.promises)
-  return search_each(
-    grounds, about, keys, active, how=how, rounds=rounds, params=params, prior=prior
-  )
+  return search_each(grounds, about, keys, active, how=how, rounds=rounds, params=params)
 
 
 _search_next = jit_for_each(_search_onwards, static_argnames="how")

@@ -275,7 +275,7 @@ def grow_inserted(
       grown = grown._replace(tree=joined(grown.tree, places))
     return algorithm.extend(problem_of(grown.tree), state), grown, asked
 
-  rules = Rules(search.puct, search.puct_share, search.children, game.largest_payoff)
+  rules = Rules(search.puct, search.children, game.largest_payoff)
   if network is not None:
     if ask_once:
       tree = joined(tree, jnp.arange(1 + game.num_children * (path.size + 1)))
