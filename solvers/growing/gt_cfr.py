@@ -74,6 +74,7 @@ class Given(NamedTuple):
   current: Array
   beliefs: Array
   promises: Promises
+  scale: Array  # the largest payoff of the game, of which the tree may be a part
 
 
 def gt_cfr(
@@ -139,7 +140,7 @@ def gt_cfr(
   root = check_node("root", tree, root)
   current = root if current is None else check_node("current", tree, current)
   beliefs = jnp.asarray(beliefs, tree.dtype)
-  given = Given(params, root, current, beliefs, promises)
+  given = Given(params, root, current, beliefs, promises, largest_payoff(tree))
   return grow(tree, nodes, key, given, search.rounds, search.of_any_length(), leaf_values, network)
 
 
@@ -166,7 +167,7 @@ def grow(
   problem = rooted_problem(tree, nodes, root, given.beliefs, present)
   everywhere = with_nodes(problem, jnp.ones(tree.num_nodes, bool))
   ask = Ask.of(nodes, problem, given.params, leaf_values, network)
-  rules = Rules(search.puct, search.children, largest_payoff(tree))
+  rules = Rules(search.puct, search.children, given.scale)
   prior = join_levels(everywhere.uniform_policy())
   if network is not None:  # of what is there from the start, which is not all at the frontier
     first = algorithm.leaf_query(problem, algorithm.init(problem), 0).beliefs

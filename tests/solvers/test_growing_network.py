@@ -192,6 +192,25 @@ def test_parts_of_a_game_are_searched_as_in_the_whole(name, parameters, share, x
   assert np.abs(np.asarray(other.policy) - found.policy).max() > 1e-3
 
 
+@pytest.mark.slow
+def test_simulations_in_parts_are_those_in_the_whole(x64):
+  """Payoffs of a part are smaller than the game's, by which PUCT measures values."""
+  game, tree, _ = setting("leduc_poker")
+  grounds = make_grounds(game, tree, share=1 / 16)
+  about = searches_of(tree, np.random.default_rng(1), 24)
+  assert (grounds.parts.part[np.asarray(about.root)] >= 0).sum() > 6
+  how, active = How(GTCFR(simulations=24), network=network), jnp.ones(24, bool)
+
+  def run(grounds, seed):
+    keys = jax.random.split(jax.random.key(seed), 24)
+    found = search_each(grounds, about, keys, active, how=how, rounds=24)
+    return np.asarray(found.policy)
+
+  found, plain = run(grounds, 3), run(grounds._replace(parts=None), 3)
+  np.testing.assert_allclose(found, plain, atol=1e-9)
+  assert np.abs(found - run(grounds, 4)).max() > 1e-3  # control: other numbers
+
+
 def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promises():
   _, tree, _ = setting("leduc_poker", np.float32)
   path = ancestors(tree.structure)

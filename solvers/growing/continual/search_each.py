@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.public_tree import Array
+from games.public_tree import Array, largest_payoff
 from solvers.growing.asked import Asked
 from solvers.growing.continual.grounds import Grounds
 from solvers.growing.continual.next_start import Left, next_start
@@ -90,10 +90,10 @@ def search_each(
     params: passed on to what is asked.
   """
   tree = grounds.tree
-  slots = jnp.asarray(child_slots(tree.structure))
+  slots, scale = jnp.asarray(child_slots(tree.structure)), largest_payoff(tree)
 
   def in_whole(row: Search, key: jax.Array) -> Found:
-    given = Given(params, *row)
+    given = Given(params, *row, scale)
     grown = grow(tree, grounds.nodes, key, given, rounds, how.search, network=how.network)
     return _found(row, grown, slots)
 
@@ -109,7 +109,8 @@ def search_each(
       lambda x: x[number], (parts.trees, parts.nodes, parts.places)
     )
     here = row._replace(root=parts.local[row.root], current=parts.local[row.current])
-    grown = grow(part, nodes, key, Given(params, *here), rounds, how.search, network=how.network)
+    given = Given(params, *here, scale)
+    grown = grow(part, nodes, key, given, rounds, how.search, network=how.network)
     return _found(row, _spread(grown, places, tree.num_nodes), slots)
 
   small = parts.part[about.root] >= 0
