@@ -11,9 +11,8 @@ _LEAST_MASS = 1e-6  # of a range: sums that cancel leave a little of nothing
 def standing(showdowns: Showdowns, live: jax.Array, other: jax.Array) -> jax.Array:
   """Returns each hand's share of the opponent's range that it beats less that which beats it.
 
-  Only hands that share no card with the hand and none with the board count. What a hand blocks
-  differs from hand to hand, and a network that has to find it out needs several times the
-  examples.
+  Only hands that share no card with the hand and none with the board count. Which these are
+  differs from hand to hand, and is hard to learn from beliefs alone (docs/results/poker.md).
 
   Args:
     showdowns: of `R` boards, which need not be complete (`make_showdowns`).

@@ -32,9 +32,9 @@ def card_sizes(config: Config, game: Holdem, answers: int = 1) -> dict[str, Any]
 
 def make_trunk(config: Config, game: Game | DeviceGame, answers: int = 1) -> ValueNetwork:
   """Returns an MLP with so many answers for each infostate; hold'em has its own kind."""
-  size = sizes(config, game, answers)
   if isinstance(game, Holdem):
     return CardNetwork(**card_sizes(config, game, answers))
+  size = sizes(config, game, answers)
   if getattr(game, "orders_infostates", False):
     return OrderedNetwork(places=game.num_infostates, **size)
   return ValueNetwork(**size)

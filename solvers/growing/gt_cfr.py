@@ -168,9 +168,9 @@ def grow(
   everywhere = with_nodes(problem, jnp.ones(tree.num_nodes, bool))
   ask = Ask.of(nodes, problem, given.params, leaf_values, network)
   rules = Rules(search.puct, search.children, given.scale)
-  prior = join_levels(everywhere.uniform_policy())
+  state, prior = algorithm.init(problem), join_levels(everywhere.uniform_policy())
   if network is not None:  # of what is there from the start, which is not all at the frontier
-    first = algorithm.leaf_query(problem, algorithm.init(problem), 0).beliefs
+    first = algorithm.leaf_query(problem, state, 0).beliefs
     rows = present[problem.rows]
     logits: Any = ask.answer(first, rows).logits
     prior = prior_of(everywhere, problem, logits / search.temperature, prior, rows)
@@ -202,7 +202,7 @@ def grow(
     return state, growth.present, growth.visits, prior, asked
 
   zeros = jnp.zeros((tree.num_nodes, tree.num_infostates), tree.dtype)
-  start = algorithm.init(problem), present, zeros, prior, Asked.nothing(problem)
+  start = state, present, zeros, prior, Asked.nothing(problem)
   steps = tree.structure.depth
   end = in_rounds(round_of, start, key, rounds, search, steps)
   state, present, visits, _, asked = end

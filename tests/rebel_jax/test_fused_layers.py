@@ -72,7 +72,12 @@ def test_it_rounds_what_it_should(precision):
 def test_it_computes_a_network_for_holdem():
   game = games.make("small_holdem")
   network = PokerValueNetwork(
-    game.num_infostates, width=48, table=Table.of(game), precision="float32", embedding=8
+    game.num_infostates,
+    width=48,
+    table=Table.of(game),
+    precision="float32",
+    embedding=8,
+    showdown_inputs=True,
   )
   states = np.repeat(game.initial_state()[None], 3, axis=0)
   params, features, beliefs = make(network, 3, jnp.asarray(game.features(states, 0)))
