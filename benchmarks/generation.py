@@ -29,7 +29,7 @@ from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.loop import DEVICES
 from rebel_jax.training.self_play import SelfPlay, init_lanes, self_play_step
 from rebel_jax.training.setup import make_network, make_setup
-from solvers.xla.compiler_options import jit_for_each
+from solvers.xla.compiler_options import Programs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +112,7 @@ def generate(table, settings: SelfPlay, lanes, params, key, steps: int, mesh: Me
   )(table, lanes, params, jax.random.split(key, mesh.devices.size))
 
 
-_generates = jit_for_each(
+_generates = Programs(
   generate, static_argnames=("settings", "steps", "mesh"), donate_argnames="lanes"
 )
 

@@ -13,7 +13,7 @@ from solvers.metrics.expected_values import policy_values
 from solvers.sweeps.constraints import Alternatives, Lock
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import jit_for_each, work_of_solving
+from solvers.xla.compiler_options import Programs, work_of_solving
 
 
 class Solution(NamedTuple):
@@ -130,4 +130,4 @@ def _run(tree, algorithm, num_iterations, leaf_values, given: Given) -> Solution
   return Solution(join_levels(average), root_values, join_levels(current))
 
 
-_solves = jit_for_each(_run, static_argnames=("algorithm", "num_iterations", "leaf_values"))
+_solves = Programs(_run, static_argnames=("algorithm", "num_iterations", "leaf_values"))

@@ -17,7 +17,7 @@ from solvers.leaf_values import LeafValues
 from solvers.solve import Given, Solution, _run
 from solvers.sweeps.constraints import Alternatives, Lock
 from solvers.sweeps.pairs import root_mass
-from solvers.xla.compiler_options import jit_for_each, work_of_solving
+from solvers.xla.compiler_options import Programs, work_of_solving
 from solvers.xla.cores import map_over_cores
 
 # A solver reads and writes some eight tables `[N, H]` at each update. On a CPU they should stay
@@ -143,7 +143,7 @@ def _run_pieces(rows, shared_tree, params, *, algorithm, num_iterations, leaf_va
   return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:size], solutions)
 
 
-_solves = jit_for_each(
+_solves = Programs(
   _run_pieces, static_argnames=("algorithm", "num_iterations", "leaf_values", "piece")
 )
 

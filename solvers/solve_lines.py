@@ -15,7 +15,7 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.solve_to import next_look
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
-from solvers.xla.compiler_options import jit_for_each, work_on_trees
+from solvers.xla.compiler_options import Programs, work_on_trees
 from solvers.xla.cores import map_over_cores
 
 _SIDE_BY_SIDE = 4  # spots on a CPU; with 16 an update of each takes a fifth longer
@@ -144,4 +144,4 @@ def _start(problem: LinesProblem, algorithm: Algorithm) -> Any:
   return state
 
 
-_programs = jit_for_each(_solve, static_argnames=("algorithm", "number", "stops", "size"))
+_programs = Programs(_solve, static_argnames=("algorithm", "number", "stops", "size"))

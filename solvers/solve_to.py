@@ -20,7 +20,7 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.lines.parts import AXIS, join_parts, layout, make_parted_problem
 from solvers.sweeps.lines.problem import LinesProblem, exploitability_of, make_lines_problem
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving, work_on_trees
+from solvers.xla.compiler_options import Programs, Work, work_of_solving, work_on_trees
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 
@@ -227,10 +227,10 @@ def _read_boards(problem, algorithm, mesh, average, state):
 
 
 _begin = jax.jit(_start, static_argnames="algorithm")
-_programs = jit_for_each(_run, static_argnames="algorithm")
+_programs = Programs(_run, static_argnames="algorithm")
 _static: Any = {"static_argnames": ("algorithm", "mesh")}
 _part_boards = jax.jit(make_parted_problem, static_argnames="shares")
-_begin_boards = jit_for_each(_start_boards, **_static)
-_run_boards = jit_for_each(_go_on_boards, donate_argnames="state", **_static)
-_policy_of_boards = jit_for_each(_read_boards, donate_argnames="average", **_static)
-_policy_of_packed = jit_for_each(_read_boards, **_static)
+_begin_boards = Programs(_start_boards, **_static)
+_run_boards = Programs(_go_on_boards, donate_argnames="state", **_static)
+_policy_of_boards = Programs(_read_boards, donate_argnames="average", **_static)
+_policy_of_packed = Programs(_read_boards, **_static)

@@ -3,21 +3,35 @@
 import gc
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import jax
 import pytest
 
-from rebel_jax.devices import compile_cache
-
 # Most of the tests' time is compilation, which these more than halve. Programs that tests start
 # inherit them and so compute the same bit for bit. `XLA_FLAGS= pytest` compiles as users do.
-os.environ.setdefault(
-  "XLA_FLAGS",
-  "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=0 "
+_FLAGS = (
+  "--xla_backend_optimization_level=0",
   "--xla_cpu_parallel_codegen_split_count=1",
+  "--xla_cpu_use_fusion_emitters=false",  # only JAX 0.10 has it
 )
+
+
+def _takes(*flags: str) -> bool:
+  """Says whether XLA knows flags; a process of its own asks, as XLA ends one at any other flag."""
+  environment = {**os.environ, "XLA_FLAGS": " ".join(flags)}
+  command = [sys.executable, "-c", "import jax; jax.devices()"]
+  return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+
+
+if "XLA_FLAGS" not in os.environ:
+  _known = _FLAGS if _takes(*_FLAGS) else [flag for flag in _FLAGS if _takes(flag)]
+  os.environ["XLA_FLAGS"] = " ".join(_known)
+
+from rebel_jax.devices import compile_cache  # noqa: E402  # adds a flag to those above
+
 # Tracing makes so many objects that looking for cycles among all of them takes an eighth of the
 # time.
 gc.set_threshold(200_000)

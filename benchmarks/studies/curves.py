@@ -1,7 +1,6 @@
 """Exploitability against iterations, every point of a curve from one run of one program."""
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 
 import jax
@@ -15,6 +14,7 @@ from solvers import FictitiousPlay, loop
 from solvers.algorithms.algorithm import Algorithm
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
+from solvers.xla.compiler_options import Programs, work_on_trees
 
 
 def checkpoints(last: int, first: int = 4) -> list[int]:
@@ -78,16 +78,12 @@ def curve(
     averaging = algorithm.averaging
     algorithm = FictitiousPlay(optimistic=algorithm.optimistic)
   start: Array = tree.prior if prior is None else prior
-  found = _curve(tree, start, steps // 2, averaging, initial_policy, algorithm=algorithm)
+  found = _curves[work_on_trees()](
+    tree, start, steps // 2, averaging, initial_policy, algorithm=algorithm
+  )
   return np.asarray(found, float)
 
 
-# XLA's older emitters for CPUs compile large trees in half the time.
-@functools.partial(
-  jax.jit,
-  static_argnames="algorithm",
-  compiler_options={"xla_cpu_use_fusion_emitters": False},
-)
 def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: Algorithm):
   if averaging is not None:
     assert isinstance(algorithm, FictitiousPlay)
@@ -114,3 +110,6 @@ def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: Algorith
     problem, algorithm, None, 2 * ends[-1], policy=policy, observe=observe, carry=found
   )
   return end.carry.at[-1].set(score(end.state))
+
+
+_curves = Programs(_curve, static_argnames="algorithm")

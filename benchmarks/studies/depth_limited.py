@@ -10,7 +10,6 @@ The second score does not depend on what a solver implies below its leaves: each
 average policy in the top and plays the rest as well as that allows.
 """
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from solvers.exact_leaf_values import LeafGroup, SolveBelow
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Problem, choose, make_problem
+from solvers.xla.compiler_options import Programs, work_on_trees
 
 
 class Point(NamedTuple):
@@ -98,7 +98,7 @@ def measure(
   source = place_nodes(whole, top, groups)
   in_top = source < top.num_nodes
   ends = tuple(i // 2 for i in checkpoints)
-  policies = _policies(
+  policies = _programs[work_on_trees()](
     whole, top, groups, source, prior, algorithm=algorithm, below=below, ends=ends
   )
   for number, average in zip(checkpoints, policies):
@@ -109,12 +109,6 @@ def measure(
     yield Point(number, float(solvers.exploitability(whole, average)), of_top)
 
 
-# XLA's older emitters for CPUs compile large trees in half the time.
-@functools.partial(
-  jax.jit,
-  static_argnames=("algorithm", "below", "ends"),
-  compiler_options={"xla_cpu_use_fusion_emitters": False},
-)
 def _policies(
   whole,
   top,
@@ -152,6 +146,9 @@ def _policies(
   length = 2 * (ends[-1] + 1)
   end = loop.run(problem, algorithm, evaluate, length, observe=observe, carry=(zeros, found))
   return end.carry[1]
+
+
+_programs = Programs(_policies, static_argnames=("algorithm", "below", "ends"))
 
 
 def _edges(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:

@@ -10,7 +10,7 @@ from games import PublicTree
 from solvers.search.batch import node_beliefs, search_batch
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import jit_for_each
+from solvers.xla.compiler_options import Programs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +62,7 @@ def describe(tree: PublicTree, beliefs: Any, policy: Any) -> tuple[jax.Array, ja
   return join_levels(policy), node_beliefs(make_problem(tree, beliefs), policy)
 
 
-searches = jit_for_each(
+searches = Programs(
   search_and_describe,
   static_argnames=("algorithm", "leaf_values", "network", "num_rows", "average"),
 )

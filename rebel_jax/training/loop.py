@@ -16,7 +16,7 @@ from rebel_jax.training.play import Play
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params
 from solvers.validation import is_concrete
-from solvers.xla.compiler_options import Work, jit_for_each
+from solvers.xla.compiler_options import Programs, Work
 
 DEVICES = "devices"
 MOST_STEPS = 256  # of one call of `Trainer.run`
@@ -171,7 +171,7 @@ def _run_on_mesh(trainer: Trainer, mesh: Mesh, num_steps: jax.Array, table, stat
   )(num_steps, table, state)
 
 
-_runs = jit_for_each(_run_on_mesh, static_argnames=("trainer", "mesh"), donate_argnames="state")
+_runs = Programs(_run_on_mesh, static_argnames=("trainer", "mesh"), donate_argnames="state")
 
 
 def _run_on_device(trainer: Trainer, num_steps: jax.Array, table: Any, state: TrainState):

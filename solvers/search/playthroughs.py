@@ -31,7 +31,7 @@ from solvers.search.shared_start import search_starts
 from solvers.search.tables import SubgameTable
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import jit_for_each, work_of_solving
+from solvers.xla.compiler_options import Programs, work_of_solving
 from solvers.xla.cores import run_ahead
 
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
@@ -220,7 +220,7 @@ def _search_tables(
   return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
 
 
-_searches = jit_for_each(
+_searches = Programs(
   _search_tables,
   static_argnames=("algorithm", "leaf_values", "policy", "num_rows", "average", "decides"),
 )

@@ -1,6 +1,12 @@
-"""XLA's compiler options on a CPU, chosen by what a program spends its time on."""
+"""XLA's compiler options on a CPU, by the work that a program does.
+
+XLA's options are no promise: releases drop some. A program asks only for those that the installed
+XLA takes; without them it compiles more slowly and computes the same.
+"""
 
 import enum
+import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +24,12 @@ class Work(enum.Enum):
   NETWORKS = "a network at the leaves"
 
 
-_OPTIONS: dict[Work, dict[str, Any] | None] = {
-  Work.PLAIN: None,
-  # The older emitters compile a tree in half the time and a fifth of the memory, and what they make
-  # of it is as fast or faster; only where every array fits a core's innermost cache are the newer
-  # ones ahead (Liar's Dice 1x4f: 2,044 entries of a table, by a quarter). For a network's
-  # activations they take twice as long.
+_WISHES: dict[Work, dict[str, Any]] = {
+  Work.PLAIN: {},
+  # JAX 0.10 has two sets of emitters. The older ones compile a tree in half the time and a fifth of
+  # the memory, and the result is as fast or faster; only where every array fits a core's innermost
+  # cache are the newer ones ahead (Liar's Dice 1x4f: 2,044 entries of a table, by a quarter). For a
+  # network's activations they take twice as long. Later releases have the newer ones alone.
   Work.TREES: {"xla_cpu_use_fusion_emitters": False},
   # Normalisation and activations use whole registers where they are of 512 bits; XLA's own choice
   # is half of one. CPUs with narrower ones compile to the same as without.
@@ -31,29 +37,61 @@ _OPTIONS: dict[Work, dict[str, Any] | None] = {
 }
 _LARGE = 2560  # entries of a table
 
+# LLVM unrolls the small loops of a sweep, which costs two thirds of the compilation of a tree and
+# makes it slower. XLA takes this option from the environment alone, reads it once, and ends the
+# process at a flag that it does not know: so only the releases that were tried are asked.
+_ROLLED = "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling"
+_TRIED = ((0, 10), (0, 12))
 
-def jit_for_each(function: Callable, **arguments: Any) -> dict[Work, Callable]:
-  """Returns `jax.jit(function, **arguments)` with the options for each kind of work.
+
+def keep_loops_rolled() -> None:
+  """Asks XLA to leave loops as they are, unless the user's `XLA_FLAGS` have extra options.
+
+  It has no effect once JAX has used a device.
+  """
+  flags = os.environ.get("XLA_FLAGS", "")
+  tried = _TRIED[0] <= jax.__version_info__[:2] <= _TRIED[1]
+  if tried and "xla_backend_extra_options" not in flags:
+    os.environ["XLA_FLAGS"] = f"{flags} {_ROLLED}".strip()
+
+
+class Programs(dict[Work, Callable]):
+  """`jax.jit(function, **arguments)` by kind of work, each made when it is first asked for.
 
   XLA takes options for a whole program only: inside another `jit`, call that of `Work.PLAIN`.
   """
-  return {
-    work: jax.jit(function, compiler_options=options, **arguments)
-    for work, options in _OPTIONS.items()
-  }
+
+  def __init__(self, function: Callable, **arguments: Any):
+    super().__init__()
+    self._jit = functools.partial(jax.jit, function, **arguments)
+
+  def __missing__(self, work: Work) -> Callable:
+    options = {name: value for name, value in _WISHES[work].items() if _is_taken(name, value)}
+    self[work] = self._jit(compiler_options=options or None)
+    return self[work]
+
+
+@functools.cache
+def _is_taken(name: str, value: Any) -> bool:
+  """Says whether the installed XLA takes an option, by compiling a program of one constant."""
+  try:
+    jax.jit(lambda: 0, compiler_options={name: value}).lower().compile()
+  except Exception:  # a program without the option is as good, whatever the reason
+    return False
+  return True
 
 
 def work_on_trees() -> Work:
-  """Returns what a program that is all sweeps of trees or lines consists of, outside any `jit`.
+  """Returns the work of a program that is all sweeps of trees or lines, outside any `jit`.
 
-  Those of searches that grow, whatever their size, the older emitters compile in two thirds of the
+  Those of growing searches, whatever their size, the older emitters compile in two thirds of the
   time.
   """
   return Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
 
 
 def work_of_solving(tree: PublicTree, leaf_values: Any, *arguments: Any) -> Work:
-  """Returns what solving a tree, or each of a stack, consists of.
+  """Returns the work of solving a tree, or each of a stack.
 
   Args:
     tree: the tree or the stack.
@@ -66,3 +104,6 @@ def work_of_solving(tree: PublicTree, leaf_values: Any, *arguments: Any) -> Work
   if asks and not getattr(leaf_values, "solves_trees", False):
     return Work.NETWORKS
   return Work.TREES if tree.num_nodes * tree.num_infostates >= _LARGE else Work.PLAIN
+
+
+keep_loops_rolled()

@@ -1,5 +1,7 @@
 """Programs are compiled with options for what they spend their time on; inside a jit without."""
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,9 @@ from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training import self_play
 from rebel_jax.training.setup import make_setup
 from solvers.xla import compiler_options
-from solvers.xla.compiler_options import Work, jit_for_each, work_of_solving
+from solvers.xla.compiler_options import Programs, Work, work_of_solving
+
+ROLLED = "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling"
 
 
 def game_tree(num_faces, depth=None):
@@ -21,16 +25,59 @@ def game_tree(num_faces, depth=None):
 
 
 @pytest.mark.parametrize("work", list(Work))
-def test_xla_takes_the_options(work):
-  """XLA refuses options that it does not know."""
-  compiled = jit_for_each(lambda x, power: x**power, static_argnames="power")[work]
+def test_programs_of_every_kind_run(work):
+  compiled = Programs(lambda x, power: x**power, static_argnames="power")[work]
   np.testing.assert_allclose(compiled(jnp.arange(3.0), power=2), [0, 1, 4])
 
 
-def test_xla_refuses_others(monkeypatch):
-  monkeypatch.setitem(compiler_options._OPTIONS, Work.TREES, {"xla_cpu_no_such_option": True})
-  with pytest.raises(jax.errors.JaxRuntimeError, match="xla_cpu_no_such_option"):
-    jit_for_each(jnp.sin)[Work.TREES](1.0)
+def test_xla_is_asked_for_options_that_it_takes(monkeypatch):
+  asked = []
+  jit = jax.jit
+
+  def spy(function, **arguments):
+    asked.append(arguments.get("compiler_options"))
+    return jit(function, **arguments)
+
+  monkeypatch.setitem(
+    compiler_options._WISHES,
+    Work.TREES,
+    {"xla_cpu_no_such_option": True, "xla_backend_optimization_level": 1},
+  )
+  monkeypatch.setattr(jax, "jit", spy)
+  assert Programs(jnp.sin)[Work.TREES](0.0) == 0
+  assert asked[-1] == {"xla_backend_optimization_level": 1}
+
+
+def test_an_xla_that_refuses_every_option_solves(monkeypatch):
+  jit = jax.jit
+
+  def refuse(function, *, compiler_options=None, **arguments):
+    if compiler_options:
+      raise jax.errors.JaxRuntimeError("INVALID_ARGUMENT: No such compile option")
+    return jit(function, **arguments)
+
+  monkeypatch.setattr(jax, "jit", refuse)
+  compiler_options._is_taken.cache_clear()
+  programs = Programs(jnp.sin)
+  assert all(programs[work](0.0) == 0 for work in Work)
+  compiler_options._is_taken.cache_clear()
+
+
+@pytest.mark.parametrize(
+  ("flags", "version", "wanted"),
+  [
+    ("", (0, 10, 2), ROLLED),
+    ("--xla_a=1", (0, 12, 0, 1), f"--xla_a=1 {ROLLED}"),
+    ("--xla_backend_extra_options=a", (0, 12, 0), "--xla_backend_extra_options=a"),
+    ("--xla_a=1", (0, 13, 0), "--xla_a=1"),
+    ("--xla_a=1", (1, 0, 0), "--xla_a=1"),
+  ],
+)
+def test_loops_stay_rolled_where_that_was_tried(flags, version, wanted, monkeypatch):
+  monkeypatch.setenv("XLA_FLAGS", flags)
+  monkeypatch.setattr(jax, "__version_info__", version)
+  compiler_options.keep_loops_rolled()
+  assert os.environ["XLA_FLAGS"] == wanted
 
 
 def test_what_solving_consists_of():

@@ -29,7 +29,7 @@ from solvers.growing.continual.search_inserted import (
   most_room,
   search_each_inserted,
 )
-from solvers.xla.compiler_options import jit_for_each, work_on_trees
+from solvers.xla.compiler_options import Programs, work_on_trees
 
 
 class ChainSearcher(RulesSearcher):
@@ -97,7 +97,7 @@ def _search_from(
   return search_each_inserted(about, keys, active, how=how, rounds=rounds, params=params)
 
 
-_search_next = jit_for_each(_search_from, static_argnames="how")
+_search_next = Programs(_search_from, static_argnames="how")
 
 
 class ChainAgent(RulesAgent):

@@ -34,7 +34,7 @@ from solvers.growing.continual.search_inserted import (
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.states import StateFunction
 from solvers.metrics.histories import Histories
-from solvers.xla.compiler_options import jit_for_each, work_on_trees
+from solvers.xla.compiler_options import Programs, work_on_trees
 
 # Room of the trees of searches of which no more than so many nodes are ahead: most are near the
 # end of the game, and what they find does not depend on their room.
@@ -170,7 +170,7 @@ def _search(
   return search_each_inserted(about, keys, active, how=how, rounds=rounds, params=params)
 
 
-_search_some = jit_for_each(_search, static_argnames="how")
+_search_some = Programs(_search, static_argnames="how")
 
 
 def _keys(histories: Histories, jobs: Sequence[tuple[int, int]], seeds: Sequence[int]) -> jax.Array:

@@ -16,7 +16,7 @@ from solvers.growing.resolving import Promises
 from solvers.growing.settings import GTCFR
 from solvers.growing.simulate import child_slots
 from solvers.growing.states import StateFunction
-from solvers.xla.compiler_options import jit_for_each, work_on_trees
+from solvers.xla.compiler_options import Programs, work_on_trees
 
 # Searches at a time: a share of all, so that few places of the last block stay empty.
 _BLOCKS = 4
@@ -148,7 +148,7 @@ def _search_onwards(
   return search_each(grounds, about, keys, active, how=how, rounds=rounds, params=params)
 
 
-_search_next = jit_for_each(_search_onwards, static_argnames="how")
+_search_next = Programs(_search_onwards, static_argnames="how")
 
 
 def _found(row: Search, grown: Grown, slots: jax.Array) -> Found:
