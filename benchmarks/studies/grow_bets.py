@@ -113,7 +113,7 @@ def evenly(spot: Spot, number: int, iterations: int) -> float:
   """Returns the exploitability of `number` sizes at equal distances up to the largest."""
   wanted = np.linspace(0, CANDIDATES[-1], number + 1)[1:]
   sizes = np.array(CANDIDATES)[np.abs(np.subtract.outer(wanted, CANDIDATES)).argmin(axis=1)]
-  game, tree = spot.build(sizes)
+  game, tree = spot.build(sizes.tolist())
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=iterations)
   policy = np.asarray(solved.average_policy, float)
   return _error(spot.whole, spot.translated(game, tree, policy, spot.fine, spot.whole))

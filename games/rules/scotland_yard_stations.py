@@ -135,7 +135,7 @@ def _connections(board: Board) -> tuple[np.ndarray, np.ndarray]:
   order = np.lexsort((kind, there, here))
   kind, here, there = kind[order], here[order], there[order]
   number = np.arange(len(here)) - np.searchsorted(here, here)
-  ends = np.full((2, board.map.num_stations, max(number.max() + 1, 2)), -1, np.int32)
+  ends = np.full((2, board.map.num_stations, max(int(number.max()) + 1, 2)), -1, np.int32)
   ends[:, here, number] = there, kind
   return ends[0], ends[1]
 

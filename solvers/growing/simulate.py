@@ -70,7 +70,7 @@ def child_slots(structure: TreeStructure) -> np.ndarray:
   counts = np.bincount(parents, minlength=structure.num_nodes)
   order = np.argsort(parents, kind="stable")
   slot = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
-  table = np.full((structure.num_nodes, max(counts.max(initial=0), 1)), -1)
+  table = np.full((structure.num_nodes, max(int(counts.max(initial=0)), 1)), -1)
   table[parents[order], slot] = order + 1  # the root is nobody's child
   return table
 

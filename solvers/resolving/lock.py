@@ -80,7 +80,7 @@ def _bounds(actions: list[int], frequencies: Mapping[int, float | tuple[float, f
   if is_open.sum() == 2:  # the most of one is the least of the other
     others = 1 - least[~is_open].sum() - np.where(is_open, most[is_open].sum() - most, 0)
     least = np.where(is_open, np.maximum(least, others), least)
-  free = 1 - least.sum()
+  free = 1 - float(least.sum())
   if free < -1e-9 or (free > 1e-9 and not is_open.any()):
     raise ValueError(f"frequencies={dict(frequencies)} cannot be kept together: they must sum to 1")
   free = max(free, 0.0)

@@ -32,7 +32,7 @@ class LineLevel:
 
   street: int
   mover: int | None
-  counts: tuple[int, int, int, int]
+  counts: tuple[int, ...]
   level: Level
   closed: tuple[tuple[int, int], ...] = ()
   order: tuple[int, ...] = ()
