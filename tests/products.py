@@ -18,9 +18,14 @@ _EXACT = (lax.Precision.HIGHEST, lax.Precision.HIGHEST)
 _CALLS = {"jit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
 
+def equations(function: Callable, *arguments: Any) -> list[core.JaxprEqn]:
+  """Returns the equations of `function`'s program, and of the programs within it."""
+  return list(_equations(jax.make_jaxpr(function)(*arguments).jaxpr))
+
+
 def products(function: Callable, *arguments: Any) -> list[core.JaxprEqn]:
-  """Returns the products of floats in `function`'s program, and in the programs within it."""
-  return list(_products(jax.make_jaxpr(function)(*arguments).jaxpr))
+  """Returns the products of floats among `equations`."""
+  return [x for x in equations(function, *arguments) if _is_product(x)]
 
 
 def is_rounded(product: core.JaxprEqn) -> bool:
@@ -49,17 +54,17 @@ def _programs(equation: core.JaxprEqn) -> Iterator[core.Jaxpr]:
       yield x.jaxpr if isinstance(x, core.ClosedJaxpr) else x
 
 
-def _products(program: core.Jaxpr) -> Iterator[core.JaxprEqn]:
+def _equations(program: core.Jaxpr) -> Iterator[core.JaxprEqn]:
   for equation in program.eqns:
-    if _is_product(equation):
-      yield equation
+    yield equation
     for inner in _programs(equation):
-      yield from _products(inner)
+      yield from _equations(inner)
 
 
 def _is_product(equation: core.JaxprEqn) -> bool:
-  of_floats = jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.floating)
-  return equation.primitive.name in ("dot_general", "conv_general_dilated") and of_floats
+  if equation.primitive.name not in ("dot_general", "conv_general_dilated"):
+    return False
+  return jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.floating)
 
 
 def _evaluate(program: core.ClosedJaxpr, *arguments: Any) -> list[Any]:
