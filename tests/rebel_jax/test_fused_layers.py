@@ -109,6 +109,8 @@ def test_it_computes_a_network_for_holdem():
   np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-2)  # chips
 
 
+# Whoever asks for the kernel is warned; `test_commands_do_without_the_backend` is for the rest.
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
 @pytest.mark.usefixtures("lowered_for_a_gpu")
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("fused", [True, False])
