@@ -55,15 +55,15 @@ def project(array: Any) -> list[float]:
 
 def compare(name: str, golden: dict[str, list[float]]) -> dict[str, Any]:
   """Returns how far a check's arrays are off, and whether that is allowed (`ok`)."""
-  check, row = CHECKS[name], {"ok": True, "limit": CHECKS[name].limit}
+  check, errors, ok = CHECKS[name], {}, True
   for key, array in check.make().items():
     got, wanted = np.asarray(project(array)), np.asarray(golden[f"{name}/{key}"])
     limit = check.limit
     if key == "exploitability":  # near zero, and the more so the more its policy errs
       limit = max(0.02, 1e-5 / max(abs(wanted[0]), 1e-30))
-    row[key] = float(np.linalg.norm(got - wanted) / max(np.linalg.norm(wanted), 1e-30))
-    row["ok"] &= bool(row[key] <= limit)
-  return row
+    errors[key] = float(np.linalg.norm(got - wanted) / max(np.linalg.norm(wanted), 1e-30))
+    ok = ok and errors[key] <= limit
+  return {"ok": ok, "limit": check.limit, "errors": errors}
 
 
 def _solve(tree: games.PublicTree, number: int, algorithm: Any) -> dict[str, Any]:
@@ -147,7 +147,7 @@ CHECKS = {
 
 def main() -> None:
   """Makes the file: of a fused network the numbers are those of its layers in float32."""
-  golden = {}
+  golden: dict[str, list[float]] = {}
   for name, check in CHECKS.items():
     make = functools.partial(_network, "float32") if check.platforms else check.make
     golden |= {f"{name}/{key}": project(array) for key, array in make().items()}

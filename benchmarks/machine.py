@@ -12,6 +12,7 @@ another machine or version, and nothing was written.
 
 import concurrent.futures
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -139,7 +140,8 @@ def compile_all(
 
 def time_rate(prepared: measurements.Prepared, seconds: float = 0.5) -> float:
   """Returns the figure of the median of calls that go on for some time, three at least."""
-  figures, start = [], time.monotonic()
+  figures: list[float] = []
+  start = time.monotonic()
   while len(figures) < 3 or time.monotonic() - start < seconds:
     before = time.perf_counter()
     jax.block_until_ready(prepared.once())
@@ -195,7 +197,7 @@ def measure(results: Results, options: Options, console: Console) -> bool:
   golden = json.loads(checks.GOLDEN.read_text())
   for name, check in checks.CHECKS.items():
     if not check.platforms or platform in check.platforms:
-      add(f"check: {name}", lambda name=name: checks.compare(name, golden))
+      add(f"check: {name}", functools.partial(checks.compare, name, golden))
   concurrent.futures.wait(jobs.values(), max(1.0, left() - (1 - _SHARE_TO_COMPILE) * left()))
   stop.set()
 
@@ -206,11 +208,11 @@ def measure(results: Results, options: Options, console: Console) -> bool:
     return {"figure": figure, "unit": rate.unit, "floor": rate.floor, "ready_in": ready_in}
 
   for name in [name for name, job in jobs.items() if job.done()]:
-    add(name, lambda name=name: figures(name))
+    add(name, functools.partial(figures, name))
   if left() > _LEAST_FOR_TRAINING and not options.small:
     add(_DEFAULT_RUN, lambda: default_run(0.75 * left()))
   for name in [name for name, job in jobs.items() if job.done()]:  # the late ones too
-    add(name, lambda name=name: figures(name))
+    add(name, functools.partial(figures, name))
   return all(job.done() for job in jobs.values())
 
 
