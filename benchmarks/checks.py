@@ -60,8 +60,9 @@ def compare(name: str, golden: dict[str, list[float]]) -> dict[str, Any]:
     got, wanted = np.asarray(project(array)), np.asarray(golden[f"{name}/{key}"])
     limit = check.limit
     if key == "exploitability":  # near zero, and the more so the more its policy errs
-      limit = max(0.02, 1e-5 / max(abs(wanted[0]), 1e-30))
-    errors[key] = float(np.linalg.norm(got - wanted) / max(np.linalg.norm(wanted), 1e-30))
+      limit = max(0.02, 1e-5 / max(abs(float(wanted[0])), 1e-30))
+    size = max(float(np.linalg.norm(wanted)), 1e-30)
+    errors[key] = float(np.linalg.norm(got - wanted)) / size
     ok = ok and errors[key] <= limit
   return {"ok": ok, "limit": check.limit, "errors": errors}
 
