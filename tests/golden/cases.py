@@ -1,0 +1,367 @@
+"""Figures of the front door at commit bc05050, by name: the table that goldens are made from.
+
+A case returns its figures; large tables are projected on fixed random vectors. Trees, searches and
+runs are tiny and iterations few, so that rounding decides nothing.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import games
+import solvers
+from games.poker.lines import make_lines
+from rebel_jax import spot
+
+Figures = dict[str, np.ndarray]
+EXACT = 1e-9  # of solves in float64
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """A case of the table.
+
+  Attributes:
+    figures: computes them.
+    rtol: relative to the largest entry of each figure.
+    slow: whether it is of the slow tier.
+    x64: whether it is computed in float64.
+    reason: of a tolerance above the usual.
+  """
+
+  figures: Callable[[], Mapping[str, Any]]
+  rtol: float = EXACT
+  slow: bool = False
+  x64: bool = True
+  reason: str = ""
+
+  def compute(self) -> Figures:
+    """Returns the figures as arrays, tables projected."""
+    with jax.enable_x64(self.x64):
+      return {name: project(value) for name, value in self.figures().items()}
+
+
+CASES: dict[str, Case] = {}
+
+
+def project(values: Any, most: int = 64) -> np.ndarray:
+  """Returns values of up to `most` entries as they are, others as eight random projections."""
+  values = np.asarray(values, float)
+  if values.size <= most:
+    return values
+  rng = np.random.default_rng(values.size)
+  return np.array([(rng.normal(size=values.shape) * values).sum() for _ in range(8)])
+
+
+# Parts of names of cases that take more than two seconds.
+_SLOW = {
+  "leduc", "liars_dice_1x4f", "liars_dice_after_a_bid", "scotland_yard", "turn", "small_holdem",
+  "plain_judged", "judged", "connect_four", "go", "resolved_policies",
+}  # fmt: skip
+
+
+def add(name: str, figures: Callable[..., Mapping[str, Any]], *arguments: Any, **settings: Any):
+  """Puts a case into the table; `arguments` are those of `figures`."""
+  assert name not in CASES, name
+  slow = not _SLOW.isdisjoint(name.split("/"))
+  CASES[name] = Case(functools.partial(figures, *arguments), **{"slow": slow} | settings)
+
+
+# Games.
+
+_DECK = {"ranks": "QKA", "suits": "shd", "pot": 200, "stack": 300, "big_blind": 100}
+GAMES: dict[str, tuple[str, dict[str, Any]]] = {
+  "kuhn": ("kuhn_poker", {}),
+  "leduc": ("leduc_poker", {}),
+  "liars_dice_1x3f": ("liars_dice", {"num_dice": 1, "num_faces": 3}),
+  "liars_dice_1x4f": ("liars_dice", {"num_dice": 1, "num_faces": 4}),
+  "rock_paper_scissors": ("rock_paper_scissors", {}),
+  "coin_toss": ("coin_toss", {"num_subgames": 2}),
+  "matrix": ("matrix_game", {"payoffs": ((3, -1, 0.5), (-2, 1, 0.25))}),
+  "scotland_yard": ("scotland_yard", {"map_name": "glasses", "rounds": 2}),
+  "river": ("river_endgame_holdem", _DECK | {"board": "QsKhAdQhKs"}),
+  "turn": ("turn_endgame_holdem", _DECK | {"board": "QsKhAdQh", "bets": (1.0,)}),
+  "small_holdem": ("small_holdem", {"ranks": "QKA"}),
+}
+
+
+def game_of(name: str) -> Any:
+  game, parameters = GAMES[name]
+  return games.make(game, **parameters)
+
+
+def tree_of(name: str, **cut: Any) -> Any:
+  return games.build_public_tree(game_of(name), **cut)
+
+
+def beliefs_of(tree: Any, seed: int = 0) -> np.ndarray:
+  """Returns random beliefs `[P, H]` where the tree's prior is above zero."""
+  rows = np.random.default_rng(seed).exponential(size=tree.prior.shape) * (tree.prior > 0)
+  return rows / rows.sum(axis=1, keepdims=True)
+
+
+def _of(solution: Any) -> dict[str, Any]:
+  return {
+    "root_values": solution.root_values,
+    "average_policy": solution.average_policy,
+    "current_policy": solution.current_policy,
+  }
+
+
+def solved(name: str, algorithm: Any, iterations: int = 16) -> dict[str, Any]:
+  """Beliefs are random: by symmetry moves would tie, and rounding decide between them."""
+  tree = tree_of(name)
+  if isinstance(algorithm, str):
+    algorithm = solvers.make_algorithm(algorithm)
+  beliefs = beliefs_of(tree)
+  return _of(solvers.solve(tree, algorithm=algorithm, num_iterations=iterations, beliefs=beliefs))
+
+
+def measured(name: str) -> dict[str, Any]:
+  """Linear CFR at the tree's prior, and metrics of its policy."""
+  tree = tree_of(name)
+  solution = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=16)
+  policy = solution.average_policy
+  best = [solvers.best_response(tree, policy, player=p) for p in (0, 1)]
+  return _of(solution) | {
+    "exploitability": solvers.exploitability(tree, policy),
+    "expected_values": solvers.expected_values(tree, policy),
+    "best_response_values": np.stack([x.values for x in best]),
+    "best_response": np.stack([x.policy for x in best]),
+  }
+
+
+for _name in GAMES:
+  add(f"metrics/{_name}", measured, _name)
+for _algorithm in solvers.registered_algorithms():
+  add(f"solve/kuhn/{_algorithm}", solved, "kuhn", _algorithm)
+for _name in GAMES:
+  for _algorithm in ("predictive_cfr_plus", "linear_optimistic_fictitious_play"):
+    if _name != "kuhn":
+      add(f"solve/{_name}/{_algorithm}", solved, _name, _algorithm)
+add("solve/kuhn/simultaneous", solved, "kuhn", solvers.linear_cfr(alternating=False))
+add("solve/leduc/discounted", solved, "leduc", solvers.discounted_cfr(1.5, 0.5, 4.0))
+
+
+# Depth-limited trees, starts, locks, gadgets, batches.
+
+
+def depth_limited(name: str, algorithm: Any, **cut: Any) -> dict[str, Any]:
+  game = game_of(name)
+  tree = games.build_public_tree(game, **cut)
+  oracle = solvers.exact_leaf_values(game, num_iterations=16)
+  beliefs = beliefs_of(tree)
+  return _of(
+    solvers.solve(tree, algorithm=algorithm, num_iterations=12, beliefs=beliefs, leaf_values=oracle)
+  )
+
+
+def warm(response: str) -> dict[str, Any]:
+  tree = tree_of("kuhn")
+  first = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=8)
+  algorithm = solvers.warm_started(solvers.linear_cfr(), num_iterations=15, response=response)
+  policy = first.average_policy
+  return _of(solvers.solve(tree, algorithm=algorithm, num_iterations=8, initial_policy=policy))
+
+
+def locked() -> dict[str, Any]:
+  """Kuhn poker, whose first player bets half of its hands and, of the last, between two shares."""
+  tree = tree_of("kuhn")
+  lock = solvers.lock(tree, (), {1: 0.5}, infostates=(0, 1))
+  lock = solvers.lock(tree, (1,), {1: (0.25, 0.75)}, also=lock)
+  algorithm = solvers.linear_cfr()
+  solution = solvers.solve(tree, algorithm=algorithm, num_iterations=16, locked=lock)
+  policy = solution.average_policy
+  fixed = solvers.solve(
+    tree,
+    algorithm=algorithm,
+    num_iterations=8,
+    initial_policy=policy,
+    locked=np.asarray(tree.parent) == 1,
+  )
+  return _of(solution) | {
+    "exploitability": solvers.exploitability(tree, policy, locked=lock),
+    "fixed": fixed.average_policy,
+  }
+
+
+def with_gadget(gadget: Any, spread: float | None = None) -> dict[str, Any]:
+  """A subgame of Kuhn poker, after a bet, by what a blueprint promises in it."""
+  game, whole = game_of("kuhn"), tree_of("kuhn")
+  blueprint = solvers.solve(whole, algorithm=solvers.linear_cfr(), num_iterations=8).average_policy
+  known = solvers.blueprint_values(game, whole, blueprint, searcher=gadget.searcher)
+  (node,) = (n for n in range(whole.num_nodes) if whole.history(n) == (1,))
+  promised = known.alternatives(node)
+  if spread is not None:
+    promised = dataclasses.replace(promised, spread=np.full(whole.num_infostates, spread))
+  solution = solvers.solve(
+    games.build_public_tree(game, root=(1,)),
+    algorithm=solvers.with_gadget(solvers.cfr_plus(), gadget),
+    num_iterations=16,
+    beliefs=known.beliefs[node],
+    alternatives=promised,
+  )
+  return _of(solution) | {"promised": promised.value, "beliefs": known.beliefs[node]}
+
+
+def batched() -> dict[str, Any]:
+  tree = tree_of("kuhn")
+  beliefs = np.stack([beliefs_of(tree, seed) for seed in range(3)])
+  one = solvers.solve_batch(
+    tree, algorithm=solvers.linear_cfr(), num_iterations=16, beliefs=beliefs
+  )
+  roots = games.stack_trees([tree_of("kuhn", root=root) for root in ((), (0,), (1,))])
+  stack = solvers.solve_batch(roots, algorithm=solvers.cfr_plus(), num_iterations=16)
+  return _of(one) | {f"stack_{name}": value for name, value in _of(stack).items()}
+
+
+for _response in ("best", "substitute"):
+  add(f"warm_start/{_response}", warm, _response)
+add("lock", locked)
+for _gadget in (solvers.Resolve, solvers.Maxmargin, solvers.ContinualResolve):
+  add(f"gadget/{_gadget.__name__}", with_gadget, _gadget(0))
+add("gadget/Distributional", with_gadget, solvers.Distributional(0), 0.25)
+add("solve_batch", batched)
+_CUTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
+  "kuhn": ("kuhn", solvers.linear_cfr(), {"depth": 1}),
+  "kuhn_avg": ("kuhn", solvers.cfr_avg(solvers.linear_cfr()), {"depth": 1}),
+  "kuhn_sound": ("kuhn", solvers.cfr_avg(solvers.linear_cfr(), sound=True), {"depth": 1}),
+  "liars_dice_after_a_bid": (
+    "liars_dice_1x3f",
+    solvers.linear_cfr(),
+    {"root": (0,), "depth": 2},
+  ),
+  "leduc": ("leduc", solvers.linear_cfr(), {"depth": 2}),
+  "rock_paper_scissors": ("rock_paper_scissors", solvers.linear_cfr(), {"depth": 1}),
+}
+for _name, (_game, _algorithm, _cut) in _CUTS.items():
+  add(f"exact_leaf_values/{_name}", functools.partial(depth_limited, _game, _algorithm, **_cut))
+
+
+# Lines of betting, and solving to a target.
+
+
+def lines_of(board: str) -> Any:
+  made = spot.Spot(board, "AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7", 20, 50, "a", ranks="9TJQKA")
+  return make_lines(made.game())[0]
+
+
+def to_target(problem: Callable[[], Any], together: bool = False) -> dict[str, Any]:
+  algorithm = solvers.linear_cfr()
+  if together:
+    found = solvers.solve_lines([problem()] * 2, algorithm=algorithm, num_iterations=32)
+  else:
+    found = solvers.solve_to(problem(), algorithm=algorithm, target=0.0, max_iterations=40)
+  levels = found.average_policy if isinstance(found.average_policy, tuple) else [found[0]]
+  policy = {f"policy_{i}": level for i, level in enumerate(levels)}
+  return policy | {"exploitability": found.exploitability, "iterations": found.iterations}
+
+
+_RIVER = functools.partial(lines_of, "TsJh9hAsQd")
+add("solve_lines", to_target, _RIVER, True)
+add("solve_to/river_lines", to_target, _RIVER)
+add("solve_to/turn_lines", to_target, functools.partial(lines_of, "TsJh9hAs"))
+add("solve_to/liars_dice", to_target, functools.partial(tree_of, "liars_dice_1x3f"))
+
+
+# Searches that grow their trees.
+
+_SEARCHES = {
+  "plain": solvers.GTCFR(simulations=8),
+  "narrow": solvers.GTCFR(simulations=8, per_update=2, children=1, alternating=True),
+}
+
+
+KEY = 3
+
+
+@functools.cache
+def judge_of(num_actions: int) -> Callable[[Any, Any], solvers.StateAnswer]:
+  """Returns a judgement of states by their features and beliefs, in which no two moves tie."""
+
+  def judge(params: Any, query: Any) -> solvers.StateAnswer:
+    del params
+    first, second = query.beliefs[:, 0], query.beliefs[:, 1]
+    waves = 1.5 + jnp.arange(query.features.shape[-1])
+    seen = jnp.cos(query.features * waves).sum(axis=-1, keepdims=True)
+    values = 0.3 * seen[:, None] + jnp.stack([first - second**2, second - first**2], axis=1)
+    logits = jnp.sin(9 * seen * (1 + jnp.arange(num_actions)))[:, :, None]
+    return solvers.StateAnswer(values, logits + jnp.zeros(first.shape[1]))
+
+  return judge
+
+
+def marked(name: str, search: str, judged: bool) -> dict[str, Any]:
+  game, tree = game_of(name), tree_of(name)
+  grown = solvers.gt_cfr(
+    tree,
+    solvers.node_info(game, tree),
+    search=_SEARCHES[search],
+    key=jax.random.key(KEY),
+    network=judge_of(game.num_actions) if judged else None,
+  )
+  at_root = np.asarray(grown.average_policy)[np.asarray(tree.parent) == 0]
+  return _grown(grown) | {"root_policy": at_root}
+
+
+def inserted(rules: Any, search: str, judged: bool) -> dict[str, Any]:
+  game = rules()
+  moves = game.num_actions if game.num_hidden == 1 else game.num_hidden
+  grown = solvers.gt_cfr_inserted(
+    game,
+    search=_SEARCHES[search],
+    key=jax.random.key(KEY),
+    network=judge_of(moves) if judged else None,
+  )
+  return _grown(grown) | {"root_policy": grown.policy_at(0)}
+
+
+def _grown(grown: Any) -> dict[str, Any]:
+  """Figures that do not depend on the order of a store's places."""
+  known = np.asarray(grown.known)[..., None] & np.asarray(grown.present)[:, None]
+  return {
+    "root_values": grown.root_values,
+    "root_mass": grown.root_mass,
+    "nodes": np.asarray(grown.present).sum(),
+    "visits": np.asarray(grown.visits).sum(),
+    "values": np.where(known, grown.values, 0.0).sum(axis=1),
+    "reach": (np.asarray(grown.reach) * np.asarray(grown.present)[:, None]).sum(axis=1),
+  }
+
+
+def chained(name: str) -> dict[str, Any]:
+  """The policy of an agent that searches at every decision."""
+  game, tree = game_of(name), tree_of(name)
+  policies = solvers.resolved_policies(
+    game, tree, search=_SEARCHES["plain"], seeds=(0, 1), network=judge_of(game.num_actions)
+  )
+  return {
+    "policies": policies,
+    "exploitability": [solvers.exploitability(tree, policy) for policy in policies],
+  }
+
+
+def _table(name: str) -> Any:
+  return games.table_game(game_of(name))
+
+
+for _name in ("kuhn", "leduc"):
+  for _search, _judged in (("plain", False), ("plain", True), ("narrow", True)):
+    _end = f"{_name}/{_search}{'_judged' if _judged else ''}"
+    add(f"gt_cfr/marked/{_end}", marked, _name, _search, _judged)
+    add(f"gt_cfr/inserted/{_end}", inserted, functools.partial(_table, _name), _search, _judged)
+for _name, _parameters in (
+  ("tic_tac_toe", {}),
+  ("connect_four", {"width": 4, "height": 4, "in_a_row": 3}),
+  ("go", {"size": 3}),
+  ("scotland_yard", {"rounds": 3}),
+):
+  _rules = functools.partial(games.make_on_device, _name, **_parameters)
+  add(f"gt_cfr/inserted/{_name}", inserted, _rules, "plain", False)
+  add(f"gt_cfr/inserted/{_name}/judged", inserted, _rules, "narrow", True)
+add("resolved_policies/kuhn", chained, "kuhn")
