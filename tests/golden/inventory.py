@@ -50,7 +50,7 @@ def options_of(cls: Any) -> Iterator[str]:
 
 
 def flags_of(name: str) -> list[str]:
-  """Returns what a command takes, positional arguments among them."""
+  """Returns the names of a command's flags and positional arguments."""
   module = importlib.import_module(name)
   for options in ("Options", "Command"):
     if hasattr(module, options):
@@ -79,7 +79,7 @@ def _network(path: Path) -> str:
 
 
 def inventory() -> dict[str, dict[str, Any]]:
-  """Returns what there is now: lists and settings by section and name."""
+  """Returns the inventory of the working tree: lists and settings by section and name."""
   # JSON keys are by package in `rebel_jax`, whose commands and metrics share modules.
   found: dict[str, dict[str, Any]] = {"commands": {}, "json": {"rebel_jax": set()}, "exports": {}}
   networks = []
