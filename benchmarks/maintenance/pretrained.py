@@ -88,8 +88,8 @@ def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
   found = {name: row[name] for name in ("exploitability", "playthroughs", "iterations")}
   seed = (config.seed + row["step"]) % 2**32  # as the run draws its playthroughs
   return found | {
-    "algorithm": config.evaluation.eval_algorithm,
-    "depth": config.search.depth,
+    "algorithm": config.rebel.eval_algorithm,
+    "depth": config.rebel.depth,
     "seed": seed,
   }
 
@@ -111,7 +111,7 @@ def main(options: Options) -> None:
     result = evaluate.measure(
       evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
     )
-  config = policy.config.replace(output_dir=None, resume=False)
+  config = policy.config
   kept: tuple[str, ...] = ("exploitability", "playthroughs", "iterations", "algorithm", "depth")
   if config.grows:
     kept = tuple(f"exploitability_{end}" for end in ("mean", "min", "max"))

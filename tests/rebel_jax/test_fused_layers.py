@@ -14,7 +14,7 @@ from rebel_jax.networks.value import PRECISIONS, NetworkLeafValues, ValueNetwork
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import LeafQuery
-from tests.tiny import tiny
+from tests.tiny import TINY
 
 
 def make(network, rows, features=None):
@@ -112,7 +112,7 @@ def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
 @pytest.mark.parametrize("fused", [True, False])
 def test_a_step_of_training_searches_with_it(fused, tmp_path):
   """In the loop of every search, once for each player; learning does without."""
-  setup = make_setup(tiny(tmp_path, fused_network=fused, num_devices=1))
+  setup = make_setup(TINY.replace(fused_network=fused), 1)
   state = setup.trainer.init(setup.table, 0, setup.mesh)
   run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh, 1)
   lowered = jax.jit(run).trace(setup.table, state).lower(lowering_platforms=("cuda",))

@@ -42,11 +42,10 @@ def test_self_play(name):
     depth=depth,
     precision="float32",
     level_values=True,
-    num_devices=1,
   )
 
   def trace(config):
-    setup = make_setup(config)
+    setup = make_setup(config, 1)
     settings, (target,) = setup.trainer.self_play, setup.trainer.targets
     params = setup.trainer.init(setup.table, 0, setup.mesh).params
     lanes = init_lanes(setup.table, settings.num_lanes, jax.random.key(0))
