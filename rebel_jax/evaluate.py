@@ -58,7 +58,7 @@ class Options:
       was stopped, or with more playthroughs where it ended; made if missing.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
-    simulations: Simulations of each search of a network whose searches grow trees; None for the
+    simulations: Simulations of each search of a network whose searches grow trees; None for
       half of the run's eval_iterations.
     per_update: Simulations for each update of such searches; None for one.
     mix: How far the opponent may change its range when they search again; None for the run's.

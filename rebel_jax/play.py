@@ -41,9 +41,9 @@ class Options:
       agent answers bets of any size.
     iterations: Iterations of each of the agent's searches and solves; one player's update is one.
     algorithm: What the agent searches with; None for the run's eval_algorithm.
-    simulations: Simulations of each search of a network whose searches grow trees; None for the
-      run's eval_simulations.
-    per_update: Simulations for each update of such searches; None for the run's eval_per_update.
+    simulations: Simulations of each search of a network whose searches grow trees; None for
+      half of the run's eval_iterations.
+    per_update: Simulations for each update of such searches; None for one.
     game_params: Parameters of the game to change, such as stack 9000: the agent then plays a spot
       that it was not trained for.
     seat: Your seat, 0 or 1; None to change seats every game.

@@ -54,7 +54,7 @@ class OwnSearcher(abc.ABC):
 
     Args:
       policy: from `rebel_jax.load`, of a run whose searches grow or make their trees.
-      simulations: of each search; None for the run's `eval_simulations`.
+      simulations: of each search; None for half of the run's `eval_iterations`.
       per_update: simulations for each update of both players; None for one.
       num_games: how many decisions one compiled call has room for.
 
