@@ -27,7 +27,7 @@ def parse(
   *,
   prog: str,
   default: T | None = None,
-  refusal: Callable[[str], str | None] = lambda name: None,
+  check: Callable[[str], None] = lambda name: None,
   **names: Iterable[str],
 ) -> T:
   """Returns the settings that a command line sets; `--help` prints and exits.
@@ -39,7 +39,7 @@ def parse(
     argv: the command line.
     prog: the command's name.
     default: what settings are that the command line does not set.
-    refusal: the sentence about a setting that `default` lacks, if others have it.
+    check: called with the name of an unknown setting; may raise a `ConfigError` about it.
     names: what the help lists at its head, such as `games`.
 
   Raises:
@@ -66,7 +66,7 @@ def parse(
     what = _sentence(printed.getvalue())
     raise ConfigError(f"command line: {what}; --help lists the flags") from None
   if unknown:
-    raise _unknown(unknown, parsed, refusal)
+    raise _unknown(unknown, parsed, check)
   return parsed
 
 
@@ -161,16 +161,12 @@ def _sentence(printed: str) -> str:
   return said.partition("For full helptext")[0].rstrip(" .")
 
 
-def _unknown(
-  arguments: list[str], parsed: Any, refusal: Callable[[str], str | None]
-) -> ConfigError:
+def _unknown(arguments: list[str], parsed: Any, check: Callable[[str], None]) -> ConfigError:
   """Returns the error for the first of the arguments that tyro has no use for."""
   flag = arguments[0].partition("=")[0]
   if not flag.startswith("--") or len(flag) == 2:
     return ConfigError(f"argument {arguments[0]!r} belongs to no flag; --help lists the flags")
-  sentence = refusal(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
-  if sentence is not None:
-    return ConfigError(sentence)
+  check(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
   known = [f"--{name.replace('_', '-')}" for name in groups.flat(parsed)]
   close = difflib.get_close_matches(flag, known, n=1)
   hint = f" (did you mean {close[0]}?)" if close else ""

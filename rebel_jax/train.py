@@ -25,7 +25,7 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset
-from rebel_jax.config.search import of_another_kind
+from rebel_jax.config.search import check_kind
 from rebel_jax.devices import compile_cache, cpu_devices, processes
 from rebel_jax.runs import folders
 from rebel_jax.runs.options import RunOptions
@@ -63,7 +63,7 @@ def parse(argv: Sequence[str]) -> Command:
     argv,
     prog="train.py",
     default=dataclasses.replace(default, config=_of_one_kind(config)),
-    refusal=lambda name: of_another_kind(name, config.search, config.preset),
+    check=lambda name: check_kind(name, config.search, config.preset),
     presets=PRESETS,
     games=(*games.registered_games(), *games.registered_on_device()),
     algorithms=solvers.registered_algorithms(),
@@ -102,7 +102,8 @@ def _default(argv: Sequence[str]) -> Command:
     config = checkpoint.config_of(run.checkpoint, run.about).replace(max_seconds=None)
     options = RunOptions(output_dir=str(run.folder))
   if asked.game not in (None, config.game):  # what belongs to another game
-    config = config.replace(game_params=(), search=config.search.of_any_game())
+    mine = {"game_params", "vary"} & groups.flat(config).keys()
+    config = config.replace(**dict.fromkeys(mine, ()))
   return Command(config, options)
 
 

@@ -13,7 +13,7 @@ from rebel_jax.config.search import (
   GrowingSearch,
   PerfectSearch,
   ReBeLSearch,
-  of_another_kind,
+  check_kind,
 )
 from rebel_jax.networks.fused_layers import MAX_WIDTH
 from rebel_jax.networks.optimizers import OPTIMIZERS
@@ -203,11 +203,8 @@ class Config:
     Raises:
       ConfigError: there is no setting of a name, or only in searches of another kind.
     """
-    search = changes.get("search", self.search)
     for name in changes:
-      sentence = of_another_kind(name, search, changes.get("preset", self.preset))
-      if sentence is not None:
-        raise ConfigError(sentence)
+      check_kind(name, changes.get("search", self.search), changes.get("preset", self.preset))
     return groups.replace(self, **changes)
 
   def to_dict(self) -> dict[str, Any]:
@@ -239,7 +236,8 @@ class Config:
         "be used where a tree is made beforehand"
       )
     try:
-      return self.search.varied(games.make(self.game, **dict(self.game_params)))
+      game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
+      return game.vary(**dict(vary)) if vary else game
     except (ValueError, TypeError) as error:
       raise ConfigError(str(error)) from None
 

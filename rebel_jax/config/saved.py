@@ -11,10 +11,17 @@ _GROUPS = (
   "search", "self_play", "growing", "network", "learning", "evaluation", "schedule", "run",
 )  # fmt: skip
 # Settings that belong to a command, not to what is trained.
-_OF_COMMANDS = ("output_dir", "resume", "num_devices", "checkpoint_every", "tensorboard")
+_OF_COMMANDS = {"output_dir", "resume", "num_devices", "checkpoint_every", "tensorboard"}
+# Settings that have another name, and the factor between their values.
+_RENAMED = (
+  ("eval_simulations", "eval_iterations", 2),
+  ("eval_seeds", "eval_playthroughs", 1),
+  ("final_seeds", "final_playthroughs", 1),
+)
 # Settings that are gone, at their defaults; where one is a constant of the search, that value is
 # allowed too, and no other where it decides how agents play.
 _GONE: dict[str, Any] = {
+  "simulations": 0,
   "random_beliefs": False,
   "stop_sampling": "weighted",
   "max_gradient_norm": 1.0,
@@ -43,22 +50,26 @@ def read(default: Any, fields: Any) -> Any:
       value.
   """
   settings = _ungrouped(fields, "config")
-  for name in _OF_COMMANDS:
-    settings.pop(name, None)
-  search = _search(fields, settings)
-  config = groups.replace(default, search=search)
+  kind: Any = ReBeLSearch
+  if settings.get("simulations"):
+    # Earlier versions saved settings of all kinds, at zero where they had no part.
+    perfect = settings.get("td1_share") if "growing" in fields else "td1_share" in settings
+    kind = PerfectSearch if perfect else GrowingSearch
+  for before, now, factor in _RENAMED:
+    value = settings.pop(before, None)
+    if value is not None and kind is not ReBeLSearch:
+      settings[now] = factor * value
+  config = groups.replace(default, search=kind())
   known = groups.flat(config)
   config = groups.replace(config, **{k: v for k, v in settings.items() if k in known})
-  others = _GONE | {k: v for kind in KINDS for k, v in vars(kind()).items() if k not in known}
-  for name, value in settings.items():
-    if name in known:
-      continue
+  others = {k: v for other in KINDS for k, v in vars(other()).items()} | _GONE
+  for name in sorted(settings.keys() - known.keys() - _OF_COMMANDS):
     if name not in others:
       raise unknown("field", name, known)
     now = getattr(config.search, name, getattr(config.learning, name, others[name]))
-    if value != now and (value != others[name] or name in _PLAYED):
+    if settings[name] != now and (settings[name] != others[name] or name in _PLAYED):
       raise ConfigError(
-        f"{name}={value!r} is no setting of {search.kind} any more; allowed is {now!r}"
+        f"{name}={settings[name]!r} is no setting of {kind.kind} any more; allowed is {now!r}"
       )
   return config
 
@@ -74,19 +85,3 @@ def _ungrouped(fields: Any, group: str) -> dict[str, Any]:
     else:
       settings[name] = tuple(value.items()) if isinstance(value, dict) else value
   return settings
-
-
-def _search(fields: dict[str, Any], settings: dict[str, Any]) -> Any:
-  """Returns a search of the kind that was saved; renames the settings of earlier versions."""
-  if not settings.get("simulations"):
-    settings.pop("simulations", None)
-    for name in ("eval_seeds", "final_seeds", "eval_simulations"):
-      settings.pop(name, None)
-    return ReBeLSearch()
-  earlier = fields.get("growing", {})
-  if not earlier:
-    return PerfectSearch() if "td1_share" in settings else GrowingSearch()
-  settings["eval_iterations"] = 2 * settings.pop("eval_simulations", 100)
-  settings["eval_playthroughs"] = settings.pop("eval_seeds", 2)
-  settings["final_playthroughs"] = settings.pop("final_seeds", 10)
-  return PerfectSearch() if settings.get("td1_share") else GrowingSearch()

@@ -1,7 +1,7 @@
 """The kinds of search that a run trains with: ReBeL's, and two in trees that grow."""
 
 import dataclasses
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from games import DeviceGame, Game
 from rebel_jax.config import allowed
@@ -71,24 +71,11 @@ class ReBeLSearch:
   solves_per_lane: ClassVar[float] = 1.0
   examples_per_solve: ClassVar[int] = 2
 
-  @property
-  def late_ratio(self) -> float:
-    """Iterations of late searches, relative to earlier ones."""
-    return (self.late_iterations or self.iterations) / self.iterations
-
   def describe(self, number: int | None) -> tuple[str, str]:
     """Returns the roots of searches, of which there are so many, and their length, in words."""
     later = f", {self.late_iterations} at the end" if self.late_iterations else ""
     subgames = "subgames" if number is None else f"{number} subgames"
     return f"{subgames} of depth {self.depth}", f"{self.iterations} iterations a search{later}"
-
-  def varied(self, game: Game) -> Game:
-    """Returns the game with the changes of `vary`."""
-    return game.vary(**dict(self.vary)) if self.vary else game
-
-  def of_any_game(self) -> "ReBeLSearch":
-    """Returns the search without what belongs to one game."""
-    return dataclasses.replace(self, vary=())
 
   def check(self, game: str, rules: Game | DeviceGame) -> None:
     """Checks that the search fits the `rules` of the game named `game`."""
@@ -134,23 +121,15 @@ class GrowingSearch:
   examples_per_solve: ClassVar[int] = 1  # it is about both players
   fused_network: ClassVar[bool] = False
   late_iterations: ClassVar[int] = 0
-  late_ratio: ClassVar[float] = 1.0
-  # Of Player of Games: table 3 for `puct`, and for poker no flattened prior and all moves at once.
-  puct: ClassVar[float] = 1.25
+  vary: ClassVar[tuple[tuple[str, Any], ...]] = ()
+  # As for poker in Player of Games: all moves at once, and no flattened prior.
   children: ClassVar[int] = 0
   temperature: ClassVar[float] = 1.0
-  # Simulations for each update in evaluations: PoG(s, 1).
-  eval_per_update: ClassVar[float] = 1.0
   # Of the searches that solve questions, how many leave another; uniform moves in self-play; weight
   # of policies in the loss, where values weigh one.
   recursive_share: ClassVar[float] = 0.2
   exploration: ClassVar[float] = 0.1
   policy_weight: ClassVar[float] = 0.05
-
-  @property
-  def eval_simulations(self) -> int:
-    """Simulations of each search of evaluations."""
-    return self.eval_iterations // 2
 
   @property
   def questions_per_lane(self) -> float:
@@ -166,14 +145,6 @@ class GrowingSearch:
     """Returns the roots of searches, of which there are so many, and their length, in words."""
     roots = f"searches from {number} decisions" if number else "searches that make their trees"
     return roots, f"{self.simulations} simulations a search"
-
-  def varied(self, game: Game) -> Game:
-    """Returns the game: no hand is changed."""
-    return game
-
-  def of_any_game(self) -> "GrowingSearch":
-    """Returns the search: nothing of it belongs to one game."""
-    return self
 
   def check(self, game: str, rules: Game | DeviceGame) -> None:
     """Checks the settings against each other and the `rules` of the game named `game`."""
@@ -208,16 +179,12 @@ class PerfectSearch(GrowingSearch):
   children: ClassVar[int] = 1
   temperature: ClassVar[float] = 1.5
   policy_weight: ClassVar[float] = 1.0
+  never_resign: ClassVar[float] = 0.2  # of games in which players may
 
   @property
   def solves_per_lane(self) -> float:
     """States learned for each search of play, if nobody resigns."""
     return self.questions_per_lane + self.td1_share
-
-  @property
-  def never_resign(self) -> float:
-    """Share of games in which nobody resigns, where players may."""
-    return 0.2 if self.resign_below else 0.0
 
 
 REBEL = ReBeLSearch()
@@ -225,12 +192,11 @@ Search = ReBeLSearch | GrowingSearch
 KINDS = (ReBeLSearch, GrowingSearch, PerfectSearch)
 
 
-def of_another_kind(name: str, search: Search, preset: str) -> str | None:
-  """Returns the sentence about a setting that only searches of another kind have, or None."""
+def check_kind(name: str, search: Search, preset: str) -> None:
+  """Checks that a setting is none that only searches of another kind have."""
   kinds = [kind.kind for kind in KINDS if name in kind.__dataclass_fields__]
-  if not kinds or name in vars(search):
-    return None
-  return (
-    f"{name} is no setting of {search.kind}, which preset={preset!r} has; it is one of "
-    f"{' and of '.join(kinds)}"
-  )
+  if kinds and name not in vars(search):
+    raise ConfigError(
+      f"{name} is no setting of {search.kind}, which preset={preset!r} has; it is one of "
+      f"{' and of '.join(kinds)}"
+    )

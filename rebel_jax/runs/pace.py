@@ -20,7 +20,7 @@ _CAREFULLY = 0.9
 def work(config: Config, step: int) -> float:
   """Returns what a run's first `step` steps cost, in steps with searches of `iterations`."""
   late = max(step - config.late_step, 0)
-  return step - late + late * config.search.late_ratio
+  return step + late * (config.rebel.late_iterations / config.rebel.iterations - 1 if late else 0)
 
 
 class Pace:

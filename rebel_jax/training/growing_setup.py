@@ -34,16 +34,14 @@ def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> 
     ConfigError: they do not go together.
   """
   growing = config.growing
-  simulations, per_update = growing.simulations, growing.per_update
-  if evaluation:
-    simulations, per_update = growing.eval_simulations, growing.eval_per_update
+  numbers = growing.simulations, growing.per_update
+  simulations, per_update = (growing.eval_iterations // 2, 1.0) if evaluation else numbers
   settings = dict(
     simulations=simulations,
     per_update=per_update,
     mix=growing.mix,
     alternating=growing.alternating,
     children=growing.children or None,
-    puct=growing.puct,
     temperature=growing.temperature,
   )
   try:
@@ -97,7 +95,7 @@ def make_device_trainer(
     td1_share=growing.td1_share,
     greedy_after=growing.greedy_after,
     resign_below=growing.resign_below,
-    never_resign=growing.never_resign,
+    never_resign=growing.never_resign if growing.resign_below else 0.0,
   )
   most = num_devices * play.most_examples
   if most > learning.buffer_size:
