@@ -32,18 +32,16 @@ from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs.chunk import losses as losses_of
-from rebel_jax.training.self_play import SelfPlay
 from rebel_jax.training.setup import make_setup, make_subgames
 from solvers.search.oracle import search_leaf_values
 from solvers.search.playthroughs import searching_policy
 from solvers.search.searching_agent import SearchingAgent, make_searching_agent
 
-# The control: subgames at random beliefs instead of those that play leads to.
-RANDOM = "random beliefs"
 VARIANTS: dict[str, dict[str, Any]] = {
   "self-play value net": {"policy_network": False},
   "self-play value and policy nets": {"policy_network": True},
-  RANDOM: {"policy_network": False},
+  # The control: subgames at random beliefs instead of those that play leads to.
+  "random beliefs": {"policy_network": False},
 }
 # What the preset's optimizer and searches are worth, beside the first of these; not in the figure.
 CHOICES: dict[str, dict[str, Any]] = {
@@ -130,7 +128,7 @@ def train(
   for name in names:
     changes = timing.look_up("variant", name, VARIANTS | CHOICES)
     figures, evaluator, params = run(
-      config.replace(**changes), steps, random_beliefs=name == RANDOM
+      config.replace(**changes), steps, random_beliefs=name == "random beliefs"
     )
     for number in iterations:
       value = evaluator.exploitability(params, playthroughs=playthroughs, iterations=number)
@@ -145,11 +143,9 @@ def run(
   examples = 2 * config.self_play.lanes * steps
   config = config.replace(max_seconds=None, examples=examples)
   setup = make_setup(config, num_devices=1)
-  trainer, self_play = setup.trainer, setup.trainer.self_play
-  if random_beliefs:
-    assert isinstance(self_play, SelfPlay)
-    controlled = dataclasses.replace(self_play, random_beliefs=True)
-    trainer = dataclasses.replace(trainer, self_play=controlled)
+  play: Any = setup.trainer.self_play
+  play = dataclasses.replace(play, random_beliefs=random_beliefs)
+  trainer = dataclasses.replace(setup.trainer, self_play=play)
   state = trainer.init(setup.table, config.seed, setup.mesh)
   state, report = trainer.run(setup.table, state, config.schedule.report_every, setup.mesh)
   jax.block_until_ready(state)
