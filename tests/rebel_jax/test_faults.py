@@ -490,7 +490,7 @@ def test_versions_from_before_are_refused(copy):
 def test_exit_codes(ends, code, tmp_path, monkeypatch, capsys):
   """As docs/runs.md lists them; what went wrong is one line on standard error."""
 
-  def end(config, **_):
+  def end(*_, **__):
     if isinstance(ends, BaseException):
       raise ends
     return Result(tmp_path, {}, ends)
