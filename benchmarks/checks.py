@@ -118,8 +118,8 @@ def _network(precision: str, fused: bool = False) -> dict[str, Any]:
 
 
 def _self_play() -> dict[str, Any]:
-  config = get_preset("kuhn_poker").replace(num_devices=1, precision="float32", iterations=16)
-  setup = make_setup(config)
+  config = get_preset("kuhn_poker").replace(precision="float32", iterations=16)
+  setup = make_setup(config, num_devices=1)
   play = setup.trainer.self_play
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
   params, table = jax.device_put((params, setup.table), jax.devices()[0])

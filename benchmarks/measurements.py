@@ -101,9 +101,9 @@ def rates(small: bool = False) -> dict[str, Rate]:
 
 def self_play(preset: str, lanes: int, steps: int = 1, **changes: Any) -> Prepared:
   """Prepares steps of self-play on one device; nothing is learned."""
-  config = get_preset(preset).replace(num_devices=1, lanes=lanes, **changes)
+  config = get_preset(preset).replace(lanes=lanes, **changes)
   config = config.replace(buffer_size=max(config.learning.buffer_size, 16 * lanes))
-  setup = make_setup(config)
+  setup = make_setup(config, num_devices=1)
   trainer = dataclasses.replace(setup.trainer, min_solves=2**30)  # the buffer never suffices
   states, table = [trainer.init(setup.table, 0, setup.mesh)], place(setup.table, setup.mesh)
   before = [0]
@@ -124,7 +124,7 @@ def self_play(preset: str, lanes: int, steps: int = 1, **changes: Any) -> Prepar
 
 def train_steps(preset: str, steps: int = 20) -> Prepared:
   """Prepares whole steps of training, self-play and learning."""
-  setup = make_setup(get_preset(preset).replace(num_devices=1))
+  setup = make_setup(get_preset(preset), num_devices=1)
   table = place(setup.table, setup.mesh)
   states = [setup.trainer.init(table, 0, setup.mesh)]
 

@@ -42,9 +42,9 @@ class Options:
       run's.
     seconds: Seconds that a search may take after its first round, of games whose subgames are made
       as play meets them; None for no limit.
-    simulations: Simulations of each search of a network whose searches grow trees; None for the
-      run's eval_simulations.
-    per_update: Simulations for each update of such searches; None for the run's eval_per_update.
+    simulations: Simulations of each search of a network whose searches grow trees; None for
+      half of the run's eval_iterations.
+    per_update: Simulations for each update of such searches; None for one.
     off_tree: How bets are answered that the agent's tree lacks, add to search the round again with
       the bet in it, nearest to take it for the closest one as a share of the pot, map for one of
       both neighbours at random; None for add where subgames are made as play meets them, else

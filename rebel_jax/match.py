@@ -176,7 +176,7 @@ def _searchers(options: Options) -> dict[str, AnySearcher]:
     if name in PLAYERS:
       continue
     policy = checkpoint.load(name)
-    settings: dict[str, Any] = {} if policy.config.grows else {"iterations": options.iterations}
+    settings = flags.agent_settings(options, policy.config.search)
     found[name] = make_searcher(policy, seed=options.seed, num_games=_SIDE_BY_SIDE, **settings)
   return found
 

@@ -84,7 +84,7 @@ class StreetSearcher:
     if depth not in (None, "stage"):
       raise ConfigError(f"depth={depth!r} must be 'stage' where subgames are made on the device")
     iterations = _ITERATIONS if iterations is None else iterations
-    name = policy.config.evaluation.eval_algorithm if algorithm is None else algorithm
+    name = policy.config.rebel.eval_algorithm if algorithm is None else algorithm
     check_algorithm("algorithm", name)
     self.game: Any = policy.config.make_game()
     self.with_sizes = _with_sizes(self.game)

@@ -17,6 +17,7 @@ from rebel_jax.config.config import Config
 from rebel_jax.evaluation.finite import check_finite
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_search, make_state_network
+from solvers import GTCFR
 from solvers.growing.continual.history_policies import history_policies
 from solvers.growing.continual.inserted_start import LeftInserted, next_inserted_start
 from solvers.growing.continual.play_on_device import Standing, deal_on_device, play_on_device
@@ -52,13 +53,15 @@ class ChainEvaluator:
 
   unit = "searches"  # of `progress`
 
-  def __init__(self, config: Config, *, game: DeviceGame | None = None):
-    """Prepares the agent of a configuration; `game` if it was made already."""
+  def __init__(
+    self, config: Config, *, game: DeviceGame | None = None, search: GTCFR | None = None
+  ):
+    """Prepares the agent of a configuration; `game` and `search` replace its own."""
     rules = config.make_rules() if game is None else game
     assert not isinstance(rules, Game)
     self.game = rules
     self.network = NetworkStates(make_state_network(config, rules))
-    self.search = make_search(config, evaluation=True)
+    self.search = search or make_search(config, evaluation=True)
     self._counted = False
     self._histories: Histories | None = None
 

@@ -67,7 +67,7 @@ class HandsEvaluator:
       iterations: of each search; None for the configuration's `final_iterations`.
     """
     self.game: Any = config.make_game() if game is None else game
-    evaluation = config.evaluation
+    evaluation = config.rebel
     self.iterations = evaluation.final_iterations if iterations is None else iterations
     leaf_values = NetworkLeafValues(make_network(config, self.game))
     algorithm = make_algorithm(config, evaluation.eval_algorithm)

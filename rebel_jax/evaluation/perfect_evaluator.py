@@ -52,13 +52,15 @@ class PerfectEvaluator:
 
   unit = "plies"  # of `progress`
 
-  def __init__(self, config: Config, *, game: DeviceGame | None = None):
-    """Prepares the agent of a configuration; `game` if it was made already."""
+  def __init__(
+    self, config: Config, *, game: DeviceGame | None = None, search: GTCFR | None = None
+  ):
+    """Prepares the agent of a configuration; `game` and `search` replace its own."""
     rules = config.make_rules() if game is None else game
     assert not isinstance(rules, Game)
     self.game = rules
     self.network = NetworkStates(make_state_network(config, rules))
-    self.search: GTCFR = make_search(config, evaluation=True)
+    self.search: GTCFR = search or make_search(config, evaluation=True)
     self.exact: Minimax | None = None
     self._counted = False
 

@@ -9,6 +9,7 @@ from rebel_jax.config.config import Config
 from rebel_jax.evaluation.finite import check_finite
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_growing_grounds, make_search, make_state_network
+from solvers import GTCFR
 from solvers.growing.continual.grounds import Grounds
 
 
@@ -23,8 +24,15 @@ class ResolvingEvaluator:
 
   unit = "searches"  # of `progress`
 
-  def __init__(self, config: Config, *, game: Game | None = None, whole: Grounds | None = None):
-    """Prepares the agent of a configuration; `game` and `whole` if they were made already.
+  def __init__(
+    self,
+    config: Config,
+    *,
+    game: Game | None = None,
+    whole: Grounds | None = None,
+    search: GTCFR | None = None,
+  ):
+    """Prepares the agent of a configuration; `game`, `whole` and `search` replace its own.
 
     Raises:
       ConfigError: the game's tree is too large to be written out.
@@ -32,7 +40,7 @@ class ResolvingEvaluator:
     self.game = config.make_game() if game is None else game
     self.whole = make_growing_grounds(self.game) if whole is None else whole
     self.network = NetworkStates(make_state_network(config, self.game))
-    self.search = make_search(config, evaluation=True)
+    self.search = search or make_search(config, evaluation=True)
 
   def measure(
     self, params: Any, *, seeds: Sequence[int], progress: Callable[[int, int], None] | None = None

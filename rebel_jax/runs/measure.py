@@ -90,7 +90,7 @@ def measure_hands(
   Raises:
     RunError: what is measured is not finite.
   """
-  asked, began = config.evaluation, time.monotonic()
+  asked, began = config.search, time.monotonic()
   hands = asked.final_playthroughs if final else asked.eval_playthroughs
   found = evaluator.measure(
     params,
@@ -123,8 +123,8 @@ def measure_growing(
   Raises:
     RunError: what is measured is not finite.
   """
-  number = config.growing.final_seeds if final else config.growing.eval_seeds
-  began = time.monotonic()
+  asked, began = config.growing, time.monotonic()
+  number = asked.final_playthroughs if final else asked.eval_playthroughs
   try:
     found = evaluator.measure(
       params,
@@ -175,7 +175,7 @@ def measure(
   Raises:
     RunError: what is measured is not finite.
   """
-  asked = config.evaluation
+  asked = config.rebel
   playthroughs = asked.final_playthroughs if final else asked.eval_playthroughs
   iterations = asked.final_iterations if final else asked.eval_iterations
   began = time.monotonic()

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from games.poker.holdem import Holdem
-from rebel_jax.agents.agent import make_searcher
+from rebel_jax.agents.agent import make_searcher, searcher_of
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -13,10 +13,6 @@ from rebel_jax.tables.chip_match import play_chip_match
 from rebel_jax.tables.chips import ChipPlayer, TableRules, make_rules
 from rebel_jax.tables.opponents import OPPONENTS, AlwaysCall
 from rebel_jax.tables.tree_player import TreePlayer
-from rebel_jax.training.setup import made_on_device
-
-# Settings of searches, for networks whose searches grow trees and for others.
-_OF_SEARCHES = {True: ("simulations", "per_update"), False: ("iterations", "algorithm", "depth")}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +85,8 @@ def seat_agent(
     ConfigError: its game is not hold'em from the blinds, or a setting is not for its searches.
   """
   game = policy.config.make_game()
-  known = _OF_SEARCHES[policy.config.grows]
-  if made_on_device(policy.config, game):
+  known = policy.config.search.agent_options
+  if searcher_of(policy) is StreetSearcher:
     known = (*known, "seconds")
   for setting in settings:
     if setting not in known:

@@ -5,6 +5,7 @@ from typing import Any
 from games import DeviceGame, Game, build_public_tree
 from games.on_device.moves import num_moves
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.search import PerfectSearch
 from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.growing_play import GrowingPlay
@@ -24,27 +25,27 @@ def make_state_network(config: Config, game: Game | DeviceGame) -> ValuePolicyNe
   return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
 
 
-def make_search(config: Config, *, evaluation: bool = False) -> GTCFR:
+def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> GTCFR:
   """Returns the settings of growing searches, of training or of evaluations.
+
+  `changes` are to them; those that are None change nothing.
 
   Raises:
     ConfigError: they do not go together.
   """
   growing = config.growing
   numbers = growing.simulations, growing.per_update
-  if evaluation:
-    numbers = growing.eval_simulations, growing.eval_per_update
-  simulations, per_update = numbers
+  simulations, per_update = (growing.eval_iterations // 2, 1.0) if evaluation else numbers
+  settings = dict(
+    simulations=simulations,
+    per_update=per_update,
+    mix=growing.mix,
+    alternating=growing.alternating,
+    children=growing.children or None,
+    temperature=growing.temperature,
+  )
   try:
-    return GTCFR(
-      simulations=simulations,
-      per_update=per_update,
-      mix=growing.mix,
-      alternating=growing.alternating,
-      children=growing.children or None,
-      puct=growing.puct,
-      temperature=growing.temperature,
-    )
+    return GTCFR(**settings | {name: value for name, value in changes.items() if value is not None})
   except ValueError as error:
     raise ConfigError(str(error)) from None
 
@@ -87,13 +88,14 @@ def make_device_trainer(
   if game.num_infostates > 1:
     chains = ChainPlay(game=game, num_actions=num_moves(game), **shared)
     return _trainer(config, chains, targets, num_devices)
+  assert isinstance(growing, PerfectSearch)
   play = PerfectPlay(
     game=game,
     **shared,
     td1_share=growing.td1_share,
     greedy_after=growing.greedy_after,
     resign_below=growing.resign_below,
-    never_resign=growing.never_resign,
+    never_resign=growing.never_resign if growing.resign_below else 0.0,
   )
   most = num_devices * play.most_examples
   if most > learning.buffer_size:

@@ -22,6 +22,7 @@ from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_games, play
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.search import GrowingSearch
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_state_network
 from rebel_jax.training.setup import make_targets
@@ -57,8 +58,7 @@ def untrained(name, params=(), **settings) -> Policy:
     preset="pog_kuhn",
     game=name,
     game_params=params,
-    simulations=6,
-    eval_simulations=6,
+    search=GrowingSearch(simulations=6, eval_iterations=12),
     hidden_layers=1,
     width=16,
     **settings,

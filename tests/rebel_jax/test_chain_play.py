@@ -1,5 +1,6 @@
 """Training by chains of searches that make their trees: what is learned, and how it is measured."""
 
+import dataclasses
 import functools
 import json
 import tempfile
@@ -18,9 +19,11 @@ from games.on_device.moves import moves_of
 from rebel_jax import evaluate
 from rebel_jax.checkpoints import redistribute
 from rebel_jax.config.config import ConfigError
+from rebel_jax.config.search import REBEL, PerfectSearch
 from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
+from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training import chain_play
 from rebel_jax.training.setup import make_setup
@@ -50,7 +53,7 @@ def leduc():
 def trained() -> Path:
   """Returns the folder of a finished run, made once."""
   folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  train(TINY.replace(output_dir=str(folder)))
+  train(TINY, RunOptions(output_dir=str(folder), num_devices=1))
   return folder
 
 
@@ -135,12 +138,14 @@ def solved_worth(node, beliefs):
 
 
 def test_what_does_not_go_together_is_refused():
-  with pytest.raises(ConfigError, match="td1_share=0.2 must be 0"):
-    TINY.replace(td1_share=0.2).validate()
+  with pytest.raises(ConfigError, match="td1_share is no setting of growing searches"):
+    TINY.replace(td1_share=0.2)
+  with pytest.raises(ConfigError, match="'kuhn_poker' is not one of perfect information"):
+    TINY.replace(search=PerfectSearch()).validate()
   with pytest.raises(ConfigError, match="per_update=7.0"):
     make_setup(TINY.replace(per_update=7.0))
   # Without growing searches the same name is the game whose tree is made beforehand.
-  plain = TINY.replace(simulations=0)
+  plain = TINY.replace(search=REBEL)
   assert not plain.on_device
   assert isinstance(plain.make_rules(), games.Game)
   assert TINY.make_rules() is KUHN
@@ -196,10 +201,10 @@ def test_a_run_learns_kuhn_poker(capsys):
 def test_runs_go_on_bit_by_bit():
   """Stopped after its first row and resumed, a run ends with the same parameters."""
   folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  config = TINY.replace(output_dir=str(folder))
-  train(config, stop=lambda step: True)
+  options = RunOptions(output_dir=str(folder), num_devices=1)
+  train(TINY, options, stop=lambda step: True)
   assert rows(folder)[-1]["step"] == 25
-  train(config.replace(resume=True))
+  train(TINY, dataclasses.replace(options, resume=True))
   whole, parts = (rebel_jax.load(f).params for f in (trained(), folder))
   assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), whole, parts))
 
@@ -208,7 +213,7 @@ def test_runs_go_on_bit_by_bit():
 @pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
 def test_agents_are_measured_as_with_masks(name, x64, monkeypatch):
   """With the same network and keys, the same number; control: another seed."""
-  config = TINY.replace(game=name, eval_simulations=12, examples=64)
+  config = TINY.replace(game=name, eval_iterations=24, examples=64)
   setup = make_setup(config)
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
   game = games.make(name)
@@ -232,7 +237,7 @@ def test_large_games_are_played_against_no_network(monkeypatch):
   """A trained network wins; without a difference between the two, nobody does in the mean."""
   monkeypatch.setattr(chain_evaluator, "_MOST_HISTORIES", 4)
   monkeypatch.setattr(chain_evaluator, "_GAMES", 128)
-  config = TINY.replace(eval_simulations=1)
+  config = TINY.replace(eval_iterations=2)
   evaluator = ChainEvaluator(config)
   params = rebel_jax.load(trained()).params
   found = evaluator.measure(params, seeds=(0, 1, 2))["score"]

@@ -61,8 +61,8 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
     rebel_jax.checkpoints.checkpoint.load_pretrained(name, tmp_path / name)
     for name in ("tiny", "other")
   )
-  assert changed.config.evaluation.eval_algorithm == changed.about["measured"]["algorithm"] == other
-  assert plain.config.evaluation.eval_algorithm == plain.about["measured"]["algorithm"] != other
+  assert changed.config.search.eval_algorithm == changed.about["measured"]["algorithm"] == other
+  assert plain.config.search.eval_algorithm == plain.about["measured"]["algorithm"] != other
   assert changed.about["measured"]["exploitability"] != plain.about["measured"]["exploitability"]
   assert plain.about["command"] == "two commands"
   with pytest.raises(SystemExit, match="not allowed with --own"):

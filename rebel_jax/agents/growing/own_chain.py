@@ -54,8 +54,8 @@ class OwnSearcher(abc.ABC):
 
     Args:
       policy: from `rebel_jax.load`, of a run whose searches grow or make their trees.
-      simulations: of each search; None for the run's `eval_simulations`.
-      per_update: simulations for each update of both players; None for `eval_per_update`.
+      simulations: of each search; None for half of the run's `eval_iterations`.
+      per_update: simulations for each update of both players; None for one.
       num_games: how many decisions one compiled call has room for.
 
     Raises:
@@ -63,10 +63,11 @@ class OwnSearcher(abc.ABC):
       ValueError: a number is not allowed.
     """
     self._room = validation.check_integer("num_games", num_games)
-    given = {"eval_simulations": simulations, "eval_per_update": per_update}
-    config = policy.config.replace(**{k: v for k, v in given.items() if v is not None})
+    config = policy.config
     self._rules = self._make_rules(config)
-    self.settings: GTCFR = make_search(config, evaluation=True)
+    self.settings: GTCFR = make_search(
+      config, evaluation=True, simulations=simulations, per_update=per_update
+    )
     self._params = policy.params
     self._network = NetworkStates(make_state_network(config, self._rules))
 
