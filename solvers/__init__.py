@@ -37,10 +37,11 @@ from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
-from solvers.metrics.aivat import HandRecord, HandRecorder, aivat
-from solvers.metrics.aivat_holdem import HoldemRecorder
-from solvers.metrics.aivat_values import (
+from solvers.metrics.aivat import (
+  HandRecord,
+  HandRecorder,
   ValueFunction,
+  aivat,
   half_the_difference,
   node_values,
   zero_values,
@@ -57,6 +58,7 @@ from solvers.metrics.local_best_response import (
   local_best_response,
   local_best_response_value,
 )
+from solvers.metrics.pot_shares import PotShares
 from solvers.parameters.affine_trees import AffineTrees, affine_trees
 from solvers.parameters.optimise import Optimum, optimise
 from solvers.parameters.transfer import Transferable, solve_affine, transfer_weight
@@ -90,7 +92,6 @@ __all__ = [
   "GrownByInsertion",
   "HandRecord",
   "HandRecorder",
-  "HoldemRecorder",
   "InsertedTree",
   "LBRResult",
   "LBRRules",
@@ -103,6 +104,7 @@ __all__ = [
   "NodeInfo",
   "Optimum",
   "Placer",
+  "PotShares",
   "Resolve",
   "Solution",
   "SolvedTo",

@@ -314,11 +314,12 @@ class Holdem(Game):
   def payoff(self, state, infostates):
     if not self.unlisted:
       return super().payoff(state, infostates)
-    won = 1.0
+    won: Any = 1.0
     if state[betting.STATUS] == betting.CLOSED:
-      board = self.on_board(state[None]).repeat(2, axis=0)
-      cards = np.concatenate([self.hole_cards[list(infostates)], board], axis=1)
-      won = float(np.sign(np.subtract(*evaluate(self.deck, cards))))
+      board = self.on_board(state[None])[0]
+      hands = self.hole_cards[np.array(infostates)]
+      cards = np.concatenate([hands, np.broadcast_to(board, (*hands.shape[:-1], len(board)))], -1)
+      won = np.sign(np.subtract(*evaluate(self.deck, cards).astype(float)))
     return won * float(self.payoff_scale(state[None])[0])
 
   def sample_chance(self, state, infostates, rng):

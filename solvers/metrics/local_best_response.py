@@ -18,13 +18,13 @@ from games.poker import Holdem
 from games.poker.holdem import FOLD
 from games.public_tree import Array, PublicTree
 from solvers import validation
-from solvers.metrics.aivat import aivat
-from solvers.metrics.aivat_holdem import HoldemRecorder
+from solvers.metrics.aivat import HandRecorder, aivat
 from solvers.metrics.best_response import BestResponse
 from solvers.metrics.equity import Equity
 from solvers.metrics.expected_values import check_whole, expected_values
 from solvers.metrics.lbr_moves import LBRRules, best_actions, move_values
 from solvers.metrics.lbr_strategy import Strategy, TreeStrategy, children_of
+from solvers.metrics.pot_shares import PotShares
 from solvers.sweeps import pairs
 
 MAX_RUNOUTS = 2_000
@@ -204,7 +204,8 @@ def local_best_response(
   equity = _make_equity(game, max_runouts, seed)
   if isinstance(strategy, TreeStrategy):
     check_tree_of(game, strategy.tree)
-  rng, dealer, recorder = np.random.default_rng(seed), game.pairs(), HoldemRecorder(game)
+  rng, dealer = np.random.default_rng(seed), game.pairs()
+  recorder = HandRecorder(game, PotShares(game))
   won: list[list[tuple[float, float]]] = [[], []]
   for number in range(num_hands):
     seat = number % 2
@@ -220,7 +221,7 @@ def local_best_response(
 
 
 def _play(
-  game, dealer, strategy: Strategy, rules, equity, recorder: HoldemRecorder, seat: int, rng
+  game, dealer, strategy: Strategy, rules, equity, recorder: HandRecorder, seat: int, rng
 ) -> tuple[float, float]:
   """Plays one hand with LBR in `seat`; returns what it won, and the same by AIVAT."""
   prior, state = np.asarray(game.prior(), float), game.initial_state()
