@@ -8,10 +8,11 @@ import numpy as np
 
 from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of
-from games.poker.holdem import CALL, Holdem
+from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.agent import AnyAgent, prepare
 from rebel_jax.agents.dealer import Dealer, Move, TableRules, same_rules
 from rebel_jax.agents.moves import child_after, draw_move, moves_at
+from rebel_jax.evaluation.opponents import OPPONENTS, Decision
 from solvers import validation
 from solvers.metrics.expected_values import check_whole
 
@@ -55,28 +56,39 @@ class UniformPlayer:
     return moves[self._rng.integers(len(moves))]
 
 
-class CallingPlayer:
-  """Checks and calls, whatever it holds; for hold'em.
+class SimplePlayer(UniformPlayer):
+  """Plays hold'em as one of `OPPONENTS` does, by the moves of the game.
+
+  A raise becomes the nearest in chips that the game has, all-in among them; of two as near the
+  smaller.
 
   Raises:
     ValueError: the game is another.
   """
 
-  def __init__(self, game: Game):
+  def __init__(self, game: Game, name: str, *, seed: int = 0):
     if not isinstance(game, Holdem):
-      raise ValueError(f"{game!r} is not hold'em, and a player who always calls is for that")
-    self._infostate = 0
-
-  def start(self, player: int, infostate: int) -> None:
-    """See `Player`."""
-    self._infostate = infostate
-
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """See `Player`."""
+      raise ValueError(f"{name!r} plays hold'em, and not {game!r}")
+    super().__init__(game, seed=seed)
+    self._game, self._wish = game, OPPONENTS[name].wish
 
   def act(self) -> Move:
     """See `Player`."""
-    return Move(CALL, self._infostate)
+    game, state, held = self._game, self._dealer.state, self._dealer.infostates[self._player]
+    board = game.on_board(state[None])[0].tolist()
+    shown = tuple(card for card in board if card >= 0)
+    hand = tuple(game.hole_cards[held].tolist())
+    here = Decision(game.rules, game.deck, state, hand, shown, len(board) - len(shown))
+    wish = self._wish(here, self._rng)
+    if wish == "fold":
+      return Move(FOLD, held)
+    amounts = [
+      (to, slot) for slot, to in enumerate(game.amounts(state[None])[0].tolist()) if to >= 0
+    ]
+    if isinstance(wish, str) or not amounts:
+      return Move(CALL, held)
+    _, slot = min(amounts, key=lambda x: (abs(x[0] - wish), x[0]))
+    return Move(FIRST_BET + slot, held)
 
 
 class PolicyPlayer:

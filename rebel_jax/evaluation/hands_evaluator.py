@@ -12,40 +12,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import PublicTree
-from games.poker import Holdem, betting
-from games.poker.betting import CALL, FOLD
+from games.poker import Holdem
 from games.poker.dealing import draw_cards
 from rebel_jax.config.config import Config
+from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
 from solvers.search.open_play import Search, Tables, play_chance, play_out, play_round, sit_down
 from solvers.search.templates import TemplateSubgames
 
 Progress = Callable[[int, int], None]  # (hands done, hands in all)
-OPPONENTS = ("always_call", "uniform", "pot_maniac", "always_fold")
+MEASURED = ("always_call", "uniform", "pot_maniac")
 _AT_ONCE = 64  # hands
 _INTERVAL = 1.96  # standard errors, 95 %
-
-
-def likes(tree: PublicTree) -> jax.Array:
-  """Returns how much each of `OPPONENTS` likes the moves of a tree of hold'em: `[K, N]`.
-
-  The pot is raised by the bet nearest to that, all-in among them.
-  """
-  states, action = jnp.asarray(tree.state), jnp.asarray(tree.action)
-  paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
-  before = paid[jnp.maximum(jnp.asarray(tree.parent), 0)]
-  off_pot = jnp.abs(paid - 3 * before) / states[:, betting.STACK]  # at most 2
-  calls, folds = action == CALL, action == FOLD
-  raises = ~calls & ~folds
-  of = {
-    "always_call": calls,
-    "uniform": jnp.zeros(len(action)),
-    "pot_maniac": raises * (3.0 - off_pot) - folds,
-    "always_fold": 2.0 * folds + calls,
-  }
-  return jnp.stack([of[name].astype(float) for name in OPPONENTS])
 
 
 class HandsEvaluator:
@@ -86,7 +65,7 @@ class HandsEvaluator:
     *,
     hands: int,
     seed: int = 0,
-    opponents: Sequence[str] = OPPONENTS[:3],
+    opponents: Sequence[str] = MEASURED,
     progress: Progress | None = None,
   ) -> dict[str, float]:
     """Returns for each opponent what the agent wins, and half the width of its 95 % interval.
@@ -95,7 +74,7 @@ class HandsEvaluator:
       params: the networks'.
       hands: against each, in batches of 64.
       seed: of cards and of the agent.
-      opponents: of `OPPONENTS`.
+      opponents: of `OPPONENTS`, such as do not look at their cards.
       progress: called with hands done and in all.
 
     Returns:
@@ -105,7 +84,7 @@ class HandsEvaluator:
     batches = -(-hands // _AT_ONCE)
     found: dict[str, float] = {"hands": batches * _AT_ONCE}
     for place, name in enumerate(opponents):
-      opponent = jnp.asarray(OPPONENTS.index(name))
+      opponent = jnp.asarray(list(OPPONENTS).index(name))
       won: list[np.ndarray] = []
       for batch in range(batches):
         key = jax.random.fold_in(jax.random.key(seed), batch)  # the same hands for every opponent

@@ -8,7 +8,7 @@ the betting and before the cards of the board; nothing else says that cards are 
 import dataclasses
 import re
 
-from rebel_jax.tables.chips import Call, Deal, Event, Fold, Move, RaiseTo, Table, TableRules
+from rebel_jax.tables.chips import Call, ChipTable, Deal, Event, Fold, Move, RaiseTo, TableRules
 
 VERSION = "VERSION:2.0.0"
 MAX_LINE = 10_000  # characters; a hand with every raise of the smallest size takes fewer
@@ -61,7 +61,7 @@ def parse_answer(line: str) -> tuple[MatchState, str]:
   return parse_line(state), action
 
 
-def read_table(state: MatchState, rules: TableRules) -> Table:
+def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   """Returns the hand that a state is of, every event checked.
 
   Raises:
@@ -71,7 +71,7 @@ def read_table(state: MatchState, rules: TableRules) -> Table:
   held = hands.split("|")
   if len(held) != 2:
     raise ValueError(f"cards={short(state.cards)!r} must begin with both hands, | between them")
-  deck, table = rules.deck, Table(rules)
+  deck, table = rules.deck, ChipTable(rules)
   for position, text in enumerate(held):
     table.show(rules.seat_of(position), deck.parse(text) if text else None)
   reads = rules.seat_of(state.position)
@@ -120,7 +120,7 @@ def write_betting(events: list[Event]) -> str:
   return "".join("/" if isinstance(event, Deal) else write_action(event) for event in events)
 
 
-def write_cards(table: Table, position: int | None = None) -> str:
+def write_cards(table: ChipTable, position: int | None = None) -> str:
   """Returns the cards that a position sees: the other's hand at a showdown alone; None: all."""
   rules, hands = table.rules, []
   for place in (0, 1):
@@ -131,12 +131,12 @@ def write_cards(table: Table, position: int | None = None) -> str:
   return "/".join(["|".join(hands), *deals])
 
 
-def write_state(table: Table, hand: int, position: int) -> MatchState:
+def write_state(table: ChipTable, hand: int, position: int) -> MatchState:
   """Returns the state of a hand, where no cards are due, as a position sees it."""
   return MatchState(position, hand, write_betting(table.events), write_cards(table, position))
 
 
-def write_log(table: Table, hand: int, names: tuple[str, str]) -> str:
+def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   """Returns a finished hand as a line of a match's log; `names` are those of seats 0 and 1."""
   rules, payoffs = table.rules, table.payoffs()
   seats = [rules.seat_of(position) for position in (0, 1)]

@@ -4,7 +4,7 @@ import socket
 import time
 
 from rebel_jax.tables import acpc
-from rebel_jax.tables.chips import ChipPlayer, Event, Table, TableRules
+from rebel_jax.tables.chips import ChipPlayer, ChipTable, Event, TableRules
 
 _PAUSE = 0.1  # seconds between attempts to connect
 
@@ -23,11 +23,11 @@ class HandFollower:
 
   def __init__(self, player: ChipPlayer, rules: TableRules):
     self.player, self.rules = player, rules
-    self.table: Table | None = None
+    self.table: ChipTable | None = None
     self.ended = False
     self._hand: object = None
 
-  def follow(self, hand: object, seat: int, table: Table) -> bool:
+  def follow(self, hand: object, seat: int, table: ChipTable) -> bool:
     """Takes the state of a hand, and returns whether it is the player's turn.
 
     Args:

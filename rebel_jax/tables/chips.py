@@ -133,7 +133,7 @@ def make_rules(
   return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
 
 
-class Table:
+class ChipTable:
   """One hand: takes events, checks each, and says what may come next.
 
   Attributes:
@@ -233,9 +233,7 @@ class Table:
   @property
   def raises(self) -> tuple[int, int] | None:
     """The least and the most that a raise may be to; None where nobody may raise."""
-    if not self.rules.rules.may_raise(self._state[None])[0]:
-      return None
-    return int(self.rules.rules.least_raise(self._state[None])[0]), self.rules.rules.stack
+    return self.rules.rules.raises(self._state)
 
   @property
   def folded(self) -> int | None:
@@ -325,7 +323,7 @@ class Table:
       loser = None if first == second else int(first > second)
     return (0, 0) if loser is None else (-lost, lost) if loser == 0 else (lost, -lost)
 
-  def copy(self) -> "Table":
+  def copy(self) -> "ChipTable":
     """Returns a table that goes its own way from here."""
     new = copy.copy(self)
     new.events, new.hole_cards = list(self.events), list(self.hole_cards)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rebel_jax.tables import acpc
 from rebel_jax.tables.acpc_client import TableError
 from rebel_jax.tables.chip_match import ChipMatchResult, Hand, hands_of, next_deal
-from rebel_jax.tables.chips import Move, Table, TableRules
+from rebel_jax.tables.chips import ChipTable, Move, TableRules
 
 
 class _Seat(NamedTuple):
@@ -158,8 +158,8 @@ class Dealer:
     self._log(f"SCORE:{sum(chips)}|{-sum(chips)}:{'|'.join(self.names)}")
     return ChipMatchResult(tuple(chips), self.rules.rules.big_blind, self._duplicate)
 
-  async def _play_hand(self, seats: list[_Seat], hand: Hand) -> Table:
-    table = Table(self.rules, hand.hole_cards)
+  async def _play_hand(self, seats: list[_Seat], hand: Hand) -> ChipTable:
+    table = ChipTable(self.rules, hand.hole_cards)
     while True:
       while table.due:
         table.apply(next_deal(table, hand.board))
@@ -169,10 +169,10 @@ class Dealer:
         return table
       table.apply(await self._ask(seats[table.actor], table, hand), seat=table.actor)
 
-  def _state(self, table: Table, hand: Hand, seat: int) -> str:
+  def _state(self, table: ChipTable, hand: Hand, seat: int) -> str:
     return str(acpc.write_state(table, hand.number, self.rules.seat_of(seat)))
 
-  async def _ask(self, player: _Seat, table: Table, hand: Hand) -> Move:
+  async def _ask(self, player: _Seat, table: ChipTable, hand: Hand) -> Move:
     """Returns the move of the player whose turn it is."""
     assert table.actor is not None
     state = self._state(table, hand, table.actor)

@@ -9,9 +9,10 @@ from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
+from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.tables.chip_match import play_chip_match
 from rebel_jax.tables.chips import ChipPlayer, TableRules, make_rules
-from rebel_jax.tables.opponents import OPPONENTS, AlwaysCall
+from rebel_jax.tables.opponents import SimpleSeat
 from rebel_jax.tables.tree_player import TreePlayer
 from rebel_jax.training.setup import made_on_device
 
@@ -36,7 +37,7 @@ class Seating:
   def warm_up(self) -> None:
     """Lets a player that searches compile before anyone waits for it, by two hands of its own."""
     if self.searches:
-      play_chip_match([self.player, AlwaysCall(self.rules)], self.rules, num_hands=2)
+      play_chip_match([self.player, SimpleSeat("always_call", self.rules)], self.rules, num_hands=2)
 
 
 def make_chip_player(
@@ -70,7 +71,7 @@ def make_chip_player(
       played = make_rules(**(rules or {}))
     except (TypeError, ValueError) as error:
       raise ConfigError(f"game_params: {error}") from None
-    return Seating(OPPONENTS[name_or_run](played, seed=seed), played)
+    return Seating(SimpleSeat(name_or_run, played, seed=seed), played)
   if rules:
     raise ConfigError(f"game_params are not for run={name_or_run!r}, which knows what it plays")
   try:

@@ -19,12 +19,12 @@ from rebel_jax.config.config import Config
 from rebel_jax.tables import players
 from rebel_jax.tables.chip_match import play_chip_match
 from rebel_jax.tables.chips import Call, Deal, RaiseTo
-from rebel_jax.tables.opponents import Uniform
 from rebel_jax.tables.players import seat_agent
 from rebel_jax.tables.tree_player import TreePlayer
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 from tests.own_games import own_tree
+from tests.simple_seats import Uniform
 
 # Two rounds from blinds of 50 and 100, the pot or all-in; the big blind acts first in the second.
 GAME = dict(ranks="TJQK", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=1_000)

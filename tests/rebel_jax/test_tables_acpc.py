@@ -14,10 +14,11 @@ from rebel_jax import acpc_dealer
 from rebel_jax.tables import acpc
 from rebel_jax.tables.acpc_client import TableError, play_acpc
 from rebel_jax.tables.chip_match import hands_of, play_chip_match
-from rebel_jax.tables.chips import Call, Table, TableRules, make_rules
+from rebel_jax.tables.chips import Call, ChipTable, TableRules, make_rules
 from rebel_jax.tables.dealer import Dealer
-from rebel_jax.tables.opponents import OPPONENTS, AlwaysCall, PotManiac, Uniform
+from rebel_jax.tables.opponents import SimpleSeat
 from tests.chip_hands import random_events, random_rules
+from tests.simple_seats import AlwaysCall, PotManiac, Uniform
 
 SMALL = dict(stack=2_000)
 
@@ -27,7 +28,7 @@ def test_states_come_back_from_their_text():
   for number in range(150):
     rules = random_rules(rng)
     cards = rng.choice(52, 4, replace=False).tolist()
-    table = Table(rules, (tuple(cards[:2]), tuple(cards[2:])))
+    table = ChipTable(rules, (tuple(cards[:2]), tuple(cards[2:])))
     for _ in random_events(rng, table):
       if not table.due:
         states_come_back(table, number)
@@ -379,11 +380,11 @@ EXAMPLES = (
 )
 
 
-class Scripted(AlwaysCall):
+class Scripted(SimpleSeat):
   """Makes the moves that it is given, in turn."""
 
   def __init__(self, rules, moves):
-    super().__init__(rules)
+    super().__init__("always_call", rules)
     self.moves = iter(moves)
 
   def act(self):
@@ -426,7 +427,7 @@ def test_the_dealer_deals_to_the_players_of_the_other_command(capsys):
   for client in clients:
     client.join(30)
   rules = make_rules(stack=2_000)
-  players = [OPPONENTS[name](rules, seed=seed) for seed, name in enumerate(names)]
+  players = [SimpleSeat(name, rules, seed=seed) for seed, name in enumerate(names)]
   alone = play_chip_match(players, rules, num_hands=6, seed=4)
   assert played == {names[0]: list(alone.chips), names[1]: [-chips for chips in alone.chips]}
   printed = capsys.readouterr()
