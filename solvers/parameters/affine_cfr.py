@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from games.public_tree import Array
 from solvers.algorithms.cfr import CFR, CFRState
@@ -41,7 +42,7 @@ class AffineProblem(Problem):
 
   def combine(self, parts: jax.Array) -> jax.Array:
     """Returns the sum of `parts` `[1 + D, ...]` that holds at this theta."""
-    return jnp.tensordot(self.mix, parts, axes=1)
+    return jnp.tensordot(self.mix, parts, axes=1, precision=lax.Precision.HIGHEST)
 
 
 def affine_problem(trees: AffineTrees, theta: Array) -> AffineProblem:
