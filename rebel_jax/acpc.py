@@ -18,7 +18,7 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.opponents import OPPONENTS
-from rebel_jax.tables.acpc_client import TableError, play_acpc
+from rebel_jax.tables.acpc import TableError, play_acpc
 from rebel_jax.tables.players import make_chip_player
 from rebel_jax.tables.tree_player import OFF_TREE
 

@@ -16,7 +16,7 @@ import tyro
 
 import solvers
 from rebel_jax import flags
-from rebel_jax.agents.strategy import AgentStrategy
+from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint, checksums
 from rebel_jax.config import allowed, groups

@@ -20,7 +20,7 @@ from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import AnySearcher, Searcher, make_searcher
-from rebel_jax.agents.dealer import TableRules, same_rules
+from rebel_jax.agents.dealer import AnyGame, same_rules
 from rebel_jax.agents.growing.by_rules import RulesSearcher
 from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
 from rebel_jax.agents.street_searcher import StreetSearcher
@@ -127,7 +127,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 def _play(
   options: Options,
-  game: TableRules,
+  game: AnyGame,
   makers: Sequence[_Make],
   estimator: Estimator | None,
   known: Sequence[int],
@@ -180,7 +180,7 @@ def _searchers(options: Options) -> dict[str, AnySearcher]:
   return found
 
 
-def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> TableRules:
+def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> AnyGame:
   """Returns the game that is played.
 
   Raises:
@@ -205,7 +205,7 @@ def _records(searcher: AnySearcher | None) -> bool:
   return isinstance(searcher, Searcher | StreetSearcher)
 
 
-def _maker(name: str, searcher: AnySearcher | None, game: TableRules) -> _Make:
+def _maker(name: str, searcher: AnySearcher | None, game: AnyGame) -> _Make:
   """Returns what makes a player of one game, given a seed.
 
   Raises:

@@ -16,7 +16,7 @@ from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
-from rebel_jax.agents.dealer import Dealer, Move, TableRules
+from rebel_jax.agents.dealer import AnyGame, Dealer, Move
 from rebel_jax.agents.growing.own_chain import OwnChain
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
@@ -72,13 +72,13 @@ class Table:
     self, agent: AnyAgent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
   ):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
-    self._spot: TableRules = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
+    self._spot: AnyGame = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
     self.dealer = Dealer(self._spot)
     self.score = 0.0
     self.record: list[str] = []
 
   @property
-  def game(self) -> TableRules:
+  def game(self) -> AnyGame:
     """The rules, with the bets that were added in this hand."""
     return self.dealer.game
 

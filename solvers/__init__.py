@@ -47,14 +47,14 @@ from solvers.metrics.aivat import (
   zero_values,
 )
 from solvers.metrics.best_response import BestResponse, best_response
-from solvers.metrics.expected_values import expected_values
+from solvers.metrics.expected_values import expected_values, infostate_values
 from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
-from solvers.metrics.infostate_values import infostate_values
-from solvers.metrics.lbr_moves import LBRRules
-from solvers.metrics.lbr_strategy import Strategy, TreeStrategy
 from solvers.metrics.local_best_response import (
   LBRResult,
+  LBRRules,
   LBRValue,
+  Strategy,
+  TreeStrategy,
   local_best_response,
   local_best_response_value,
 )

@@ -56,7 +56,7 @@ ROOMS = {
     "train",
   ],
 }
-MAX_LINES = 400
+MAX_LINES = 600
 MAX_FILES = 14
 
 Modules = dict[str, Path]

@@ -10,16 +10,23 @@ import numpy as np
 from games.arrays import Rows, whole_numbers, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards
-from games.poker import betting, words
+from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
 from games.poker.dealing import NO_CARD, Dealing
 from games.poker.flops import check_flops
 from games.poker.hands import evaluate
-from games.poker.notation.beliefs import beliefs_of
+from games.poker.notation.ranges import beliefs_of
 from games.poker.streets import Streets
 from games.poker.variation import FIXED, Fresh, read_fresh
+
+EXPLAINED = (
+  "Hold'em between two: each has two cards of their own, shares those on the board, and the "
+  "best five of the seven win the pot. Bets are named by the chips that a player will have "
+  "put in; what is won or lost is counted with what was in the pot at the start."
+)
+
 
 # Columns of the features: numbers about the betting, both players' chips in the pot among them as
 # fractions of the stack, and last a column for each card of the deck, 1 if it is shown.
@@ -269,7 +276,7 @@ class Holdem(Game):
     return int(found[0])
 
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
-    """Turns two ranges into beliefs at the start; see `games.poker.notation.beliefs`.
+    """Turns two ranges into beliefs at the start; see `games.poker.notation.ranges`.
 
     Args:
       ranges: player 0's and player 1's: two strings for `parse_range`, or `[P, C(n, 2)]` weights,
@@ -380,16 +387,43 @@ class Holdem(Game):
     return xp.concat(columns, axis=1).astype(float)
 
   def action_name(self, action):
-    return words.action_name(self, action)
+    if action >= self.first_deal:
+      number = action - self.first_deal
+      names = {self.deck.names(sets[number]) for sets in self.dealing.sets if number < len(sets)}
+      return "deal " + " or ".join(sorted(names))
+    if action == self.burn:
+      return "burn"
+    if action < FIRST_BET:
+      return ("fold", "call")[action]
+    slot = action - FIRST_BET
+    if slot == self.bets.num_slots:
+      return "all-in"
+    return f"bet {slot + 1}" if slot < self.bets.num_slots else "added bet"
 
   def describe(self, history, action):
-    return words.describe(self, history, action)
+    state = self.state_after(history)[None]
+    if action >= self.first_deal:
+      sets = self.dealing.sets[int(state[0, betting.ROUND])]
+      return "deal " + self.deck.names(sets[action - self.first_deal])
+    if action == self.burn:
+      return "burn"
+    facing = bool(self.rules.may_fold(state)[0])
+    if action < FIRST_BET:
+      return "fold" if action == FOLD else ("call" if facing else "check")
+    to = int(self.amounts(state)[0, action - FIRST_BET])
+    all_in = " (all-in)" if to == state[0, betting.STACK] else ""
+    return f"{'raise' if facing else 'bet'} to {to}{all_in}"
 
   def situation(self, history):
-    return words.situation(self, history)
+    state = self.state_after(history)
+    shown = [card for card in self.on_board(state[None])[0] if card != NO_CARD]
+    paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
+    behind = [int(state[betting.STACK]) - chips for chips in paid]
+    board = f"board {self.deck.names(shown)}, " if shown else ""
+    return f"{board}pot {sum(paid) + self.rules.dead}, stacks {behind[0]} and {behind[1]}"
 
   def explain(self):
-    return words.EXPLAINED
+    return EXPLAINED
 
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])

@@ -10,7 +10,7 @@ from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.agent import AnyAgent, prepare
-from rebel_jax.agents.dealer import Dealer, Move, TableRules, same_rules
+from rebel_jax.agents.dealer import AnyGame, Dealer, Move, same_rules
 from rebel_jax.agents.moves import child_after, draw_move, moves_at
 from rebel_jax.evaluation.opponents import OPPONENTS, Decision
 from solvers import validation
@@ -33,7 +33,7 @@ class Player(Protocol):
 class UniformPlayer:
   """Moves at random, each legal move as likely as any other."""
 
-  def __init__(self, game: TableRules, *, seed: int = 0):
+  def __init__(self, game: AnyGame, *, seed: int = 0):
     self._dealer, self._rng = Dealer(game), np.random.default_rng(seed)
     self._player = 0
 
@@ -185,7 +185,7 @@ def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) 
 
 
 def play_match(
-  game: TableRules,
+  game: AnyGame,
   first: Callable[[int], Player],
   second: Callable[[int], Player],
   *,
@@ -250,7 +250,7 @@ class _Table:
 
 
 def play_games(
-  game: TableRules,
+  game: AnyGame,
   first: Callable[[int], Player],
   second: Callable[[int], Player],
   *,
@@ -307,7 +307,7 @@ def _played(table: _Table) -> Played:
   return Played(seat, tuple(dealer.history), held, won, players)
 
 
-def _check_players(game: TableRules, players: Sequence[Player]) -> None:
+def _check_players(game: AnyGame, players: Sequence[Player]) -> None:
   """Checks that players who know rules or a tree know those of `game`, and policies; once each."""
   policies = {(id(x.tree), id(x.policy)): x for x in players if isinstance(x, PolicyPlayer)}
   for known in policies.values():

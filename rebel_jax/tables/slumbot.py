@@ -11,8 +11,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from rebel_jax.tables.acpc import short
-from rebel_jax.tables.acpc_client import HandFollower, TableError
+from rebel_jax.tables.acpc import HandFollower, TableError, short
 from rebel_jax.tables.chips import (
   Call,
   ChipPlayer,

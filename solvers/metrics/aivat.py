@@ -20,7 +20,6 @@ from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.metrics.expected_values import check_whole, per_unit_of_mass
-from solvers.metrics.lbr_strategy import children_of
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
@@ -99,6 +98,16 @@ class TreeValues(ValueFunction):
     """See `ValueFunction`."""
     node = functools.reduce(lambda node, action: self._children[node][action], history, 0)
     return np.asarray(self._table(node), float)[hands]
+
+
+def children_of(tree: PublicTree) -> list[dict[int, int]]:
+  """Returns the child that each action leads to, for every node."""
+  found: list[dict[int, int]] = [{} for _ in range(tree.num_nodes)]
+  parents, actions = np.asarray(tree.parent).tolist(), np.asarray(tree.action).tolist()
+  for node, (parent, action) in enumerate(zip(parents, actions)):
+    if parent >= 0:
+      found[parent][action] = node
+  return found
 
 
 def chance_of(game: Game, state: np.ndarray, actions: np.ndarray, hands: Hands) -> np.ndarray:

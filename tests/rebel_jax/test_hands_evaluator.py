@@ -8,11 +8,10 @@ import games
 import solvers
 from games.poker.betting import CALL, FOLD
 from rebel_jax.config.config import Config
-from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
+from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
-from solvers.search.open_play import favourites
 from solvers.sweeps.levels import join_levels
 
 

@@ -21,7 +21,7 @@ from rebel_jax.agents.match import (
 )
 from rebel_jax.agents.recording import SOLVED, make_estimator
 from rebel_jax.config.config import Config
-from solvers.sweeps.choices import sum_choices
+from solvers.validation import sum_choices
 from tests.rebel_jax.test_play import untrained
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
 from tests.tiny import trained

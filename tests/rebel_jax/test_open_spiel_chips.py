@@ -10,7 +10,7 @@ from rebel_jax.tables.chips import make_rules
 from rebel_jax.tables.opponents import SimpleSeat
 
 pyspiel = pytest.importorskip("pyspiel")
-chip_bot = pytest.importorskip("rebel_jax.open_spiel.chip_bot")
+chip_bot = pytest.importorskip("rebel_jax.open_spiel.bots")
 
 RULES = make_rules(stack=2_000)
 

@@ -11,7 +11,7 @@ from games import CHANCE
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import Searcher
 from rebel_jax.agents.moves import child_after
-from rebel_jax.agents.strategy import AgentStrategy
+from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import Pace, StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rebel_jax.tables import slumbot
-from rebel_jax.tables.acpc_client import TableError
+from rebel_jax.tables.acpc import TableError
 from rebel_jax.tables.chips import Call, ChipTable, Deal, RaiseTo, make_rules
 from tests.chip_hands import random_events
 from tests.simple_seats import AlwaysCall, AlwaysFold, PotManiac, Uniform

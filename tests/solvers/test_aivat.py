@@ -13,7 +13,7 @@ import pytest
 import games
 import solvers
 from solvers.metrics.aivat import TreeValues
-from solvers.sweeps.choices import sum_choices
+from solvers.validation import sum_choices
 from tests.brute_force import enumerate_public, next_hands
 
 pytestmark = pytest.mark.usefixtures("x64")

@@ -11,7 +11,7 @@ import games
 import solvers
 from games.poker.betting import CALL
 from games.poker.dealing import draw_cards
-from solvers.search.open_play import (
+from rebel_jax.evaluation.hands_evaluator import (
   Search,
   favourites,
   play_chance,
