@@ -22,13 +22,6 @@ from solvers.algorithms.named import (
   with_gadget,
 )
 from solvers.algorithms.registry import make_algorithm, registered_algorithms
-from solvers.continuations.pair_values import pair_values
-from solvers.continuations.policies import (
-  biased_policy,
-  grown_continuations,
-  leaf_tables,
-)
-from solvers.continuations.round_search import search_rounds
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.growing.continual.policies import resolved_policies
 from solvers.growing.gt_cfr import Grown, gt_cfr
@@ -59,9 +52,6 @@ from solvers.metrics.local_best_response import (
   local_best_response_value,
 )
 from solvers.metrics.pot_shares import PotShares
-from solvers.parameters.affine_trees import AffineTrees, affine_trees
-from solvers.parameters.optimise import Optimum, optimise
-from solvers.parameters.transfer import Transferable, solve_affine, transfer_weight
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
 from solvers.resolving.lock import lock
@@ -73,12 +63,10 @@ from solvers.solve_lines import LinesSolution, solve_lines
 from solvers.solve_to import SolvedTo, solve_to
 from solvers.sweeps.constraints import Alternatives, Lock
 from solvers.sweeps.masked import NodeInfo, node_info
-from solvers.warm_start_length import warm_start_length
 
 __all__ = [
   "CFR",
   "GTCFR",
-  "AffineTrees",
   "Algorithm",
   "Alternatives",
   "BestResponse",
@@ -102,7 +90,6 @@ __all__ = [
   "Lock",
   "Maxmargin",
   "NodeInfo",
-  "Optimum",
   "Placer",
   "PotShares",
   "Resolve",
@@ -112,16 +99,13 @@ __all__ = [
   "StateFunction",
   "StateQuery",
   "Strategy",
-  "Transferable",
   "TreeStrategy",
   "ValueFunction",
   "Widened",
-  "affine_trees",
   "aivat",
   "answer_bet",
   "best_response",
   "best_response_values",
-  "biased_policy",
   "blueprint_values",
   "cfr_avg",
   "cfr_plus",
@@ -132,12 +116,10 @@ __all__ = [
   "exploitability",
   "fictitious_play",
   "graft",
-  "grown_continuations",
   "gt_cfr",
   "gt_cfr_inserted",
   "half_the_difference",
   "infostate_values",
-  "leaf_tables",
   "linear_cfr",
   "linear_fictitious_play",
   "linear_optimistic_fictitious_play",
@@ -147,22 +129,16 @@ __all__ = [
   "make_algorithm",
   "node_info",
   "node_values",
-  "optimise",
-  "pair_values",
   "predictive_cfr_plus",
   "refine",
   "registered_algorithms",
   "resolved_policies",
   "root_marginals",
-  "search_rounds",
   "solve",
-  "solve_affine",
   "solve_batch",
   "solve_lines",
   "solve_to",
-  "transfer_weight",
   "vanilla_cfr",
-  "warm_start_length",
   "warm_started",
   "with_gadget",
   "zero_values",

@@ -21,7 +21,7 @@ from games.poker import BetSizes, Holdem, RiverEndgame
 from games.poker.holdem import FIRST_BET
 from games.poker.off_tree.translation import midpoint, translate, widest_gap
 from rebel_jax import flags
-from solvers import Algorithm
+from solvers import Algorithm, contrib
 
 STEP = 0.1
 POT = 1000
@@ -94,7 +94,7 @@ def grow(spot: Spot, iterations: int) -> list[dict[str, Any]]:
     row["in_the_tree"] = _error(tree, policy)
     if before is not None:
       start = spot.translated(*before, game, tree)
-      length = solvers.warm_start_length(tree, start, algorithm=algorithm)
+      length = contrib.warm_start_length(tree, start, algorithm=algorithm)
       begun = solvers.warm_started(algorithm, num_iterations=length)
       for name, how in (("soon_cold", algorithm), ("soon_warm", begun)):
         soon = solvers.solve(

@@ -17,6 +17,7 @@ import games
 import solvers
 from games.poker.lines import make_lines
 from rebel_jax import spot
+from solvers import contrib
 
 Figures = dict[str, np.ndarray]
 EXACT = 1e-9  # of solves in float64
@@ -161,10 +162,10 @@ def depth_limited(name: str, algorithm: Any, **cut: Any) -> dict[str, Any]:
   )
 
 
-def warm(response: str) -> dict[str, Any]:
+def warm(start: Callable) -> dict[str, Any]:
   tree = tree_of("kuhn")
   first = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=8)
-  algorithm = solvers.warm_started(solvers.linear_cfr(), num_iterations=15, response=response)
+  algorithm = start(solvers.linear_cfr(), num_iterations=15)
   policy = first.average_policy
   return _of(solvers.solve(tree, algorithm=algorithm, num_iterations=8, initial_policy=policy))
 
@@ -220,8 +221,8 @@ def batched() -> dict[str, Any]:
   return _of(one) | {f"stack_{name}": value for name, value in _of(stack).items()}
 
 
-for _response in ("best", "substitute"):
-  add(f"warm_start/{_response}", warm, _response)
+add("warm_start/best", warm, solvers.warm_started)
+add("warm_start/substitute", warm, contrib.substitute_started)
 add("lock", locked)
 for _gadget in (solvers.Resolve, solvers.Maxmargin, solvers.ContinualResolve):
   add(f"gadget/{_gadget.__name__}", with_gadget, _gadget(0))

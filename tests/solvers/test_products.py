@@ -15,6 +15,7 @@ from games.poker.dealing import draw_cards
 from games.poker.lines import make_lines
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
+from solvers import contrib
 from solvers.metrics.expected_values import policy_values
 from solvers.solve_lines import _solve as solve_stack
 from solvers.sweeps import dense_pairs
@@ -51,10 +52,10 @@ def resolve(gadget):
 
 
 def solve_affine():
-  trees = solvers.affine_trees(
+  trees = contrib.affine_trees(
     lambda x: games.build_public_tree(games.make("matrix_game", payoffs=((x, 0), (0, 1)))), (1.0,)
   )
-  return lambda theta: solvers.solve_affine(trees, theta, num_iterations=4), jnp.ones(1)
+  return lambda theta: contrib.solve_affine(trees, theta, num_iterations=4), jnp.ones(1)
 
 
 def solve_lines():

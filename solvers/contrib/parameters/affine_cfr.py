@@ -15,7 +15,7 @@ from jax import lax
 from games.public_tree import Array
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
-from solvers.parameters.affine_trees import AffineTrees
+from solvers.contrib.parameters.affine_trees import AffineTrees
 from solvers.sweeps.pairs import Pairs, make_pairs
 from solvers.sweeps.problem import Problem, Sweep, choose, make_problem
 
