@@ -55,12 +55,6 @@ class Options:
   json: bool = False
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
-
-
 def _run(argv: Sequence[str]) -> int:
   options = flags.parse(Options, argv, prog="python -m rebel_jax.acpc_dealer")
   groups.check(options)
@@ -100,6 +94,9 @@ async def _deal(dealer: MatchDealer) -> ChipMatchResult:
   async with dealer:
     flags.complain(f"players connect to ports {dealer.ports[0]} and {dealer.ports[1]}")
     return await dealer.play()
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

@@ -274,12 +274,6 @@ def _what(options: Options, algorithm: str, depth: int | str, policy: checkpoint
   }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
-
-
 def _run(argv: Sequence[str]) -> None:
   options = flags.parse(
     Options,
@@ -314,6 +308,9 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     text = f"{value:.5f}" if key.startswith("exploitability") else str(value)
     rows.append((key.replace("_", " "), text))
   return rows
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

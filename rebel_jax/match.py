@@ -227,12 +227,6 @@ def _summary(won: Sequence[tuple[int, float]], scale: float, options: Options) -
   return match.summarise([(s, scale * x) for s, x in won], duplicate=options.duplicate)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
-
-
 def _run(argv: Sequence[str]) -> None:
   options = flags.parse(
     Options,
@@ -263,6 +257,9 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     rows += [("by AIVAT", f"{better} {result['unit']}"), ("value function", result["aivat_values"])]
   said = ("a", "b", "hands", "iterations", "duplicate", "seed", "game", "seconds", "device")
   return rows + [(name, str(result[name])) for name in said]
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ class QuitError(Exception):
   """The person has had enough."""
 
 
-class Table:
+class Terminal:
   """A person and an agent at one table; `ask` reads a line and `say` prints one."""
 
   def __init__(
@@ -212,7 +212,7 @@ class Table:
       self.say(f"  {line}")
 
 
-def run(table: Table, options: Options) -> None:
+def run(table: Terminal, options: Options) -> None:
   """Plays games until the person or `options.games` says stop."""
   played = 0
   try:
@@ -327,7 +327,7 @@ def _run(argv: Sequence[str], ask: Callable[[str], str], say: Callable[[str], No
     time = "two minutes" if grows else "a minute"
     say(f"The agent compiles its search, which takes up to {time} the first time.")
     agent = searcher.agent(seed=own)
-  run(Table(agent, ask, say, rng), options)
+  run(Terminal(agent, ask, say, rng), options)
 
 
 if __name__ == "__main__":

@@ -206,12 +206,6 @@ def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.Ran
   return range_grids.make_range_grid(solved.game, table.reach[mover], table.frequency, moves)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
-
-
 def _run(argv: Sequence[str]) -> None:
   options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
   groups.check(options)
@@ -233,6 +227,9 @@ def _run(argv: Sequence[str]) -> None:
   if options.output is not None:
     solved.save(options.output)
   print(text)
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import functools
 
-from rebel_jax.tables.opponents import SimpleSeat
+from rebel_jax.tables.players import SimpleSeat
 
 AlwaysCall, AlwaysFold, EquityThreshold, PotManiac, Uniform = (
   functools.partial(SimpleSeat, name)

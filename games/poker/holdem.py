@@ -2,8 +2,9 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -431,3 +432,25 @@ class Holdem(Game):
   def __repr__(self) -> str:
     board = self.deck.names(self.board)
     return f"<{self.name}: board {board!r}, paid {self.rules.paid}, stacks {self.rules.stacks}>"
+
+
+class Chips(NamedTuple):
+  """A number of chips.
+
+  Attributes:
+    chips: the number.
+    pot: as a fraction of the pot at the start of the game; NaN if nothing is in it.
+    mbb: in thousandths of a big blind.
+  """
+
+  chips: float
+  pot: float
+  mbb: float
+
+
+def in_units(game: Holdem, chips) -> Chips:
+  """Returns payoffs of `game`, chips of a hand with its own stack, in all units."""
+  value = float(chips)
+  pot = game.rules.pot
+  share = value / pot if pot else math.nan
+  return Chips(value, share, 1000 * value / game.rules.big_blind)

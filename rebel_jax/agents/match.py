@@ -12,7 +12,7 @@ from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.agent import AnyAgent, prepare
 from rebel_jax.agents.dealer import AnyGame, Dealer, Move, same_rules
 from rebel_jax.agents.moves import child_after, draw_move, moves_at
-from rebel_jax.evaluation.opponents import OPPONENTS, Decision
+from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
 from solvers import validation
 from solvers.metrics.expected_values import check_whole
 
@@ -78,7 +78,7 @@ class SimplePlayer(UniformPlayer):
     board = game.on_board(state[None])[0].tolist()
     shown = tuple(card for card in board if card >= 0)
     hand = tuple(game.hole_cards[held].tolist())
-    here = Decision(game.rules, game.deck, state, hand, shown, len(board) - len(shown))
+    here = HoldemDecision(game.rules, game.deck, state, hand, shown, len(board) - len(shown))
     wish = self._wish(here, self._rng)
     if wish == "fold":
       return Move(FOLD, held)
@@ -212,7 +212,7 @@ def play_match(
 
 
 @dataclasses.dataclass
-class _Table:
+class _MatchTable:
   """One game: who sits there, and where the luck of its chance comes from.
 
   Attributes:
@@ -272,7 +272,7 @@ def play_games(
   duplicate = validation.check_bool("duplicate", duplicate)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
-  tables: list[_Table] = []
+  tables: list[_MatchTable] = []
   for number, (one, other) in enumerate(seeds):
     seat, dealer = number % 2, Dealer(game)
     players: list[Player] = [first(one), second(other)]
@@ -280,7 +280,7 @@ def play_games(
     dealer.deal(rng)
     if duplicate and seat:
       dealer.infostates = list(tables[-1].dealer.infostates)
-    tables.append(_Table(seat, dealer, players, (seed, number // 2) if duplicate else None))
+    tables.append(_MatchTable(seat, dealer, players, (seed, number // 2) if duplicate else None))
   _check_players(game, [player for table in tables for player in table.players])
   for table in tables:
     for player in (0, 1):
@@ -299,7 +299,7 @@ def play_games(
   return [_played(table) for table in tables]
 
 
-def _played(table: _Table) -> Played:
+def _played(table: _MatchTable) -> Played:
   dealer, seat = table.dealer, table.seat
   held = dealer.infostates[0], dealer.infostates[1]
   won = dealer.payoff() * (1 - 2 * seat)

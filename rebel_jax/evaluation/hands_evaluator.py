@@ -55,7 +55,7 @@ class Tables(NamedTuple):
   seat: jax.Array
 
 
-class Search(NamedTuple):
+class HandsSearch(NamedTuple):
   """How the agent searches; static.
 
   Attributes:
@@ -78,7 +78,7 @@ def sit_down(rules: Templates, roots: jax.Array) -> Tables:
 
 def play_round(
   stage: TemplateStage,
-  search: Search,
+  search: HandsSearch,
   likes: Likes,
   tables: Tables,
   opponent: jax.Array,
@@ -234,7 +234,9 @@ class HandsEvaluator:
     self.iterations = evaluation.final_iterations if iterations is None else iterations
     leaf_values = NetworkLeafValues(make_network(config, self.game))
     algorithm = make_algorithm(config, evaluation.eval_algorithm)
-    search = Search(algorithm, leaf_values, make_search_policy(config, self.game), self.iterations)
+    search = HandsSearch(
+      algorithm, leaf_values, make_search_policy(config, self.game), self.iterations
+    )
     rules: Any = self.game.templates()
     subgames = TemplateSubgames(rules, search.network is not None)
     self._rules, self._stages = rules, subgames.stages

@@ -17,7 +17,7 @@ Wish = str | int  # "fold", "call" (or check), or the chips that a raise is to
 _BET_ABOVE = 0.65  # share of the pot
 
 
-class Decision(NamedTuple):
+class HoldemDecision(NamedTuple):
   """A decision of hold'em.
 
   Attributes:
@@ -47,7 +47,7 @@ class Decision(NamedTuple):
     return bool(self.rules.may_fold(self.state[None])[0])
 
 
-def equity(here: Decision, rng: np.random.Generator, *, samples: int = 200) -> float:
+def equity(here: HoldemDecision, rng: np.random.Generator, *, samples: int = 200) -> float:
   """Estimates what the hand wins, ties as half, against a random hand on random boards."""
   unseen = np.setdiff1d(np.arange(here.deck.num_cards), [*here.held, *here.board])
   shuffled = rng.permuted(np.tile(unseen, (samples, 1)), axis=1)
@@ -59,13 +59,13 @@ def equity(here: Decision, rng: np.random.Generator, *, samples: int = 200) -> f
   return float((1 + wins.mean()) / 2)
 
 
-def _pot_raise(here: Decision, rng: np.random.Generator) -> Wish:
+def _pot_raise(here: HoldemDecision, rng: np.random.Generator) -> Wish:
   """Raises by the pot, to the nearest legal size; calls where nobody may raise."""
   raises = here.rules.raises(here.state)
   return np.clip(3 * max(here.paid) + here.rules.dead, *raises).item() if raises else "call"
 
 
-def _uniform(here: Decision, rng: np.random.Generator) -> Wish:
+def _uniform(here: HoldemDecision, rng: np.random.Generator) -> Wish:
   """Folds, calls or raises, each that is legal as likely; every size of a raise as likely."""
   raises = here.rules.raises(here.state)
   kinds = ["fold"] * here.may_fold + ["call"] + ["raise"] * (raises is not None)
@@ -73,7 +73,7 @@ def _uniform(here: Decision, rng: np.random.Generator) -> Wish:
   return int(rng.integers(raises[0], raises[1] + 1)) if raises and kind == "raise" else kind
 
 
-def _by_equity(here: Decision, rng: np.random.Generator) -> Wish:
+def _by_equity(here: HoldemDecision, rng: np.random.Generator) -> Wish:
   """Bets the pot with much equity, calls where equity pays for it, folds else."""
   share, highest = equity(here, rng), max(here.paid)
   if share > _BET_ABOVE:
@@ -93,7 +93,7 @@ class Opponent(NamedTuple):
       most 2; it makes those that it likes most, all alike. None for one that looks at its cards.
   """
 
-  wish: Callable[[Decision, np.random.Generator], Wish]
+  wish: Callable[[HoldemDecision, np.random.Generator], Wish]
   likes: Callable[[jax.Array, jax.Array, jax.Array], jax.Array] | None
 
 

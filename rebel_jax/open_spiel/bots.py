@@ -10,11 +10,10 @@ from games import build_public_tree
 from games.on_device.one_play import OnePlay
 from games.poker.cards import NUM_HOLE_CARDS, Deck
 from rebel_jax.agents.agent import AnySearcher, prepare
-from rebel_jax.agents.dealer import AnyGame
-from rebel_jax.agents.dealer import Move as AgentMove
+from rebel_jax.agents.dealer import AnyGame, Move
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.correspondence import load_game
-from rebel_jax.open_spiel.policies import Move, find_moves
+from rebel_jax.open_spiel.policies import SpielMove, find_moves
 from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, TableRules
 from solvers import validation
 
@@ -31,7 +30,7 @@ class Translation:
     self.game = game
     self.open_spiel_game = load_game(game)
     self._tree = build_public_tree(game)
-    self._moves: dict[str, list[Move]] = {}
+    self._moves: dict[str, list[SpielMove]] = {}
     for move in find_moves(game, self._tree):
       self._moves.setdefault(move.information_state, []).append(move)
 
@@ -86,26 +85,17 @@ def translate(game: AnyGame) -> AnyTranslation:
   return BoardTranslation(game) if isinstance(game, OnePlay) else Translation(game)
 
 
-class AgentBot(pyspiel.Bot):
-  """Plays with a trained network and search wherever OpenSpiel's bots do."""
+class _FollowingBot(pyspiel.Bot):
+  """Catches up with the game at each of its steps."""
 
-  def __init__(
-    self, searcher: AnySearcher, translation: AnyTranslation, player: int, *, seed: int = 0
-  ):
+  def __init__(self, player: int):
     pyspiel.Bot.__init__(self)
-    self._agent = searcher.agent(seed=seed)
-    self._translation = translation
-    self._player, self._rng = player, np.random.default_rng(seed)
-    self._seen: tuple[int, ...] | None = None
-    self._held: int = 0
+    self._player = player
+    self._seen: Any = None  # the history caught up with; None before a game
 
   def player_id(self) -> int:
     """Returns the bot's seat."""
     return self._player
-
-  def provides_policy(self) -> bool:
-    """Says that `get_policy` and `step_with_policy` are answered."""
-    return True
 
   def restart(self) -> None:
     """Forgets the game so far."""
@@ -114,6 +104,22 @@ class AgentBot(pyspiel.Bot):
   def restart_at(self, state: pyspiel.State) -> None:
     """Forgets the game so far; `state` is caught up with at the next step."""
     self._seen = None
+
+
+class AgentBot(_FollowingBot):
+  """Plays with a trained network and search wherever OpenSpiel's bots do."""
+
+  def __init__(
+    self, searcher: AnySearcher, translation: AnyTranslation, player: int, *, seed: int = 0
+  ):
+    super().__init__(player)
+    self._agent = searcher.agent(seed=seed)
+    self._translation = translation
+    self._rng, self._held = np.random.default_rng(seed), 0
+
+  def provides_policy(self) -> bool:
+    """Says that `get_policy` and `step_with_policy` are answered."""
+    return True
 
   def catch_up(self, state: pyspiel.State) -> bool:
     """Observes what has happened since the last turn, as far as no search is needed.
@@ -150,7 +156,7 @@ class AgentBot(pyspiel.Bot):
     choices = self._agent.choices()
     policy = []
     for spiel_action, (action, after) in self._translation.actions(state, self._player).items():
-      chances = [choices.get(AgentMove(action, infostate), 0.0) for infostate in after]
+      chances = [choices.get(Move(action, infostate), 0.0) for infostate in after]
       policy.append((spiel_action, max(chances)))
     weights = np.array([probability for _, probability in policy])
     weights = weights / weights.sum()
@@ -226,7 +232,7 @@ _FOLD, _CALL = 0, 1  # a greater number is what a raise is to
 _SUITS = "cdhs"
 
 
-class ChipBot(pyspiel.Bot):
+class ChipBot(_FollowingBot):
   """Lets a player of hands in chips play `universal_poker` with chips as actions (`fullgame`).
 
   Nothing is asked of OpenSpiel's game but its history, so no tree of it is made.
@@ -242,29 +248,16 @@ class ChipBot(pyspiel.Bot):
   """
 
   def __init__(self, player: ChipPlayer, rules: TableRules, game: pyspiel.Game, player_id: int):
-    pyspiel.Bot.__init__(self)
+    super().__init__(player_id)
     if player_id not in (0, 1):
       raise ValueError(f"player_id={player_id!r} must be 0 or 1")
     _check_game(game, rules)
-    self._player, self._rules, self._id = player, rules, player_id
-    self._seen: list[int] = []
-
-  def player_id(self) -> int:
-    """Returns the bot's seat."""
-    return self._id
-
-  def restart(self) -> None:
-    """Forgets the hand so far."""
-    self._seen = []
-
-  def restart_at(self, state: pyspiel.State) -> None:
-    """Forgets the hand so far; `state` is caught up with at the next step."""
-    self._seen = []
+    self._at_table, self._rules = player, rules
 
   def step(self, state: pyspiel.State) -> int:
     """Returns an action of OpenSpiel's."""
     self._catch_up(state)
-    move = self._player.act()
+    move = self._at_table.act()
     if isinstance(move, RaiseTo):
       return move.chips
     return _FOLD if isinstance(move, Fold) else _CALL
@@ -272,9 +265,9 @@ class ChipBot(pyspiel.Bot):
   def _catch_up(self, state: pyspiel.State) -> None:
     history = state.history()
     if not self._seen or history[: len(self._seen)] != self._seen:
-      first = NUM_HOLE_CARDS * self._id
+      first = NUM_HOLE_CARDS * self._player
       hand = [self._card(action) for action in history[first : first + NUM_HOLE_CARDS]]
-      self._player.start(self._rules.seat_of(self._id), tuple(hand))
+      self._at_table.start(self._rules.seat_of(self._player), tuple(hand))
       self._seen = history[: 2 * NUM_HOLE_CARDS]
     dealt: list[int] = []
     board = list(self._rules.deals)
@@ -286,7 +279,7 @@ class ChipBot(pyspiel.Bot):
           continue
         board, event, dealt = board[1:], Deal(tuple(dealt)), []
       if number >= len(self._seen):
-        self._player.observe(event if by_chance else _move(action))
+        self._at_table.observe(event if by_chance else _move(action))
     self._seen = history
 
   def _card(self, action: int) -> int:

@@ -12,9 +12,15 @@ from games import PublicTree, build_public_tree
 from games.game import CHANCE, Game
 from games.size import MAX_BYTES, check_max_bytes
 from rebel_jax.open_spiel import histories, infostates
-from rebel_jax.open_spiel.histories import Budget, Histories
+from rebel_jax.open_spiel.histories import Budget, SpielHistories
 from rebel_jax.open_spiel.infostates import find_public_states
-from rebel_jax.open_spiel.public_nodes import PASS, InfostatesMerge, Node, PublicNodes, Timeline
+from rebel_jax.open_spiel.public_nodes import (
+  PASS,
+  InfostatesMerge,
+  PublicNodes,
+  SpielNode,
+  Timeline,
+)
 
 _MAX_TABLE_ENTRIES = 2**26
 _MAX_ONE_HOT = 512
@@ -87,7 +93,7 @@ class OpenSpielGame(Game):
     lost = before & ~self._possible[below] & moved[:, None, None]
     return bool(renamed.any() or lost.any())
 
-  def _fill_tables(self, game: pyspiel.Game, nodes: list[Node]) -> None:
+  def _fill_tables(self, game: pyspiel.Game, nodes: list[SpielNode]) -> None:
     h = self.num_infostates
     weights, payoffs = _Tables(game, h), _Tables(game, h)
     self._pair_index = np.zeros(len(nodes), np.int32)
@@ -228,7 +234,7 @@ class _Tables:
     self._index: dict[bytes, int] = {}
     self._tables: list[np.ndarray] = []
 
-  def add(self, node: Node, values: np.ndarray | float, fill: float) -> int:
+  def add(self, node: SpielNode, values: np.ndarray | float, fill: float) -> int:
     table = np.full((self._h, self._h), fill)
     table[np.ix_(list(_numbers(node, 0)), list(_numbers(node, 1)))] = values
     table += 0.0  # no negative zeros
@@ -242,11 +248,11 @@ class _Tables:
     return np.stack(self._tables)
 
 
-def _numbers(node: Node, player: int):
+def _numbers(node: SpielNode, player: int):
   return node.numbers[player].values()
 
 
-def _root_strings(root: Node, timeline: Timeline, player: int) -> dict[int, str]:
+def _root_strings(root: SpielNode, timeline: Timeline, player: int) -> dict[int, str]:
   """Returns the information state string of each root infostate that has one."""
   strings = {n: timeline.string_of(player, key) for key, n in root.numbers[player].items()}
   return {number: string for number, string in strings.items() if string}
@@ -317,7 +323,9 @@ def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpi
     return _factor(game, walked, budget, eager=False)
 
 
-def _factor(game: pyspiel.Game, walked: Histories, budget: Budget, *, eager: bool) -> OpenSpielGame:
+def _factor(
+  game: pyspiel.Game, walked: SpielHistories, budget: Budget, *, eager: bool
+) -> OpenSpielGame:
   known = (
     infostates.find_infostates(game, walked, 0, eager=eager),
     infostates.find_infostates(game, walked, 1, eager=eager),

@@ -38,7 +38,7 @@ class Budget:
 
 
 @dataclasses.dataclass(frozen=True)
-class Histories:
+class SpielHistories:
   """All histories of a game, parents before children; `M` of them, the empty one first.
 
   Attributes:
@@ -106,7 +106,7 @@ def load(game: str | pyspiel.Game) -> pyspiel.Game:
   return game
 
 
-def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> Histories:
+def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHistories:
   """Walks all histories of `game`, depth first.
 
   Raises:
@@ -162,7 +162,7 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> Histories
       if (actor == CHANCE, a) not in names:
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
-  return Histories(
+  return SpielHistories(
     **{name: np.array(column) for name, column in columns.items()},
     observation=(np.array(observation[0]), np.array(observation[1])),
     strings=(list(numbers[0]), list(numbers[1])),

@@ -8,7 +8,7 @@ import numpy as np
 import pyspiel
 
 from games.game import CHANCE, TERMINAL
-from rebel_jax.open_spiel.histories import Histories
+from rebel_jax.open_spiel.histories import SpielHistories
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Infostates:
 
 
 def find_infostates(
-  game: pyspiel.Game, histories: Histories, player: int, *, eager: bool
+  game: pyspiel.Game, histories: SpielHistories, player: int, *, eager: bool
 ) -> Infostates:
   """Returns `player`'s infostates.
 
@@ -58,7 +58,7 @@ def find_infostates(
   )
 
 
-def _read(histories: Histories, player: int, eager: bool) -> Infostates:
+def _read(histories: SpielHistories, player: int, eager: bool) -> Infostates:
   numbers: dict[tuple, int] = {}
   last: list[int] = []  # last string of each infostate
 
@@ -101,7 +101,7 @@ def _read(histories: Histories, player: int, eager: bool) -> Infostates:
   return Infostates(np.array(of), np.array(waiting), np.array(last))
 
 
-def _forgotten(histories: Histories, player: int, found: Infostates) -> int | None:
+def _forgotten(histories: SpielHistories, player: int, found: Infostates) -> int | None:
   """Returns a history whose information state is spread over several infostates, or None.
 
   Information states with one legal action leave nothing to decide and may be spread.
@@ -116,7 +116,7 @@ def _forgotten(histories: Histories, player: int, found: Infostates) -> int | No
 
 
 def find_times(
-  game: pyspiel.Game, histories: Histories, infostates: tuple[Infostates, Infostates]
+  game: pyspiel.Game, histories: SpielHistories, infostates: tuple[Infostates, Infostates]
 ) -> np.ndarray:
   """Returns a time for each history that is the same within every decision's infostate: `[M]`.
 
@@ -143,7 +143,7 @@ def find_times(
   return _longest_paths(game, histories, group)
 
 
-def _longest_paths(game: pyspiel.Game, histories: Histories, group: np.ndarray) -> np.ndarray:
+def _longest_paths(game: pyspiel.Game, histories: SpielHistories, group: np.ndarray) -> np.ndarray:
   before = defaultdict(set)
   for above, below in zip(group[histories.parent[1:]].tolist(), group[1:].tolist()):
     before[below].add(above)
@@ -160,12 +160,12 @@ def _longest_paths(game: pyspiel.Game, histories: Histories, group: np.ndarray) 
 
 
 def find_public_states(
-  histories: Histories, infostates: tuple[Infostates, Infostates], time: np.ndarray
+  histories: SpielHistories, infostates: tuple[Infostates, Infostates], time: np.ndarray
 ) -> list[dict[int, int]]:
   """Returns the public states: for each time, the number of each history's.
 
   Two histories share a public state if a chain of histories leads from one to the other, each
-  of which some player cannot tell from the next, or if those below them do. Histories are
+  of which some player cannot tell from the next, or if those below them do. SpielHistories are
   present from the time after their parent's move to their own move; ends of the game are left
   out.
   """

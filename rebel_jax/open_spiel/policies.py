@@ -19,7 +19,7 @@ from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
 
 
-class Move(NamedTuple):
+class SpielMove(NamedTuple):
   """An action in an information state, and where a policy array holds its probability.
 
   Attributes:
@@ -35,7 +35,7 @@ class Move(NamedTuple):
   infostates: tuple[int, ...]
 
 
-def find_moves(game: Game, tree: PublicTree) -> Iterator[Move]:
+def find_moves(game: Game, tree: PublicTree) -> Iterator[SpielMove]:
   """Yields every action of every information state of the OpenSpiel game equal to `game`.
 
   Raises:
@@ -56,7 +56,7 @@ def find_moves(game: Game, tree: PublicTree) -> Iterator[Move]:
   return _corresponding_moves(game, tree, spiel_game, find_correspondence(game))
 
 
-def _own_moves(game: OpenSpielGame, tree: PublicTree) -> Iterator[Move]:
+def _own_moves(game: OpenSpielGame, tree: PublicTree) -> Iterator[SpielMove]:
   """The moves of a game that was made from OpenSpiel's."""
   state, parent = np.asarray(tree.state)[:, 0].tolist(), np.asarray(tree.parent).tolist()
   for node in range(1, tree.num_nodes):
@@ -67,12 +67,12 @@ def _own_moves(game: OpenSpielGame, tree: PublicTree) -> Iterator[Move]:
         above = int(tree.infostate_parent[node, mover, infostate])
       string = game.information_state(state[parent[node]], above)
       if string is not None:
-        yield Move(string, action, node, (infostate,))
+        yield SpielMove(string, action, node, (infostate,))
 
 
 def _corresponding_moves(
   game: Game, tree: PublicTree, spiel_game: pyspiel.Game, correspondence: Correspondence
-) -> Iterator[Move]:
+) -> Iterator[SpielMove]:
   """Walks the tree and the OpenSpiel game side by side.
 
   At every node a few deals are enough that each player holds each of its infostates in one.
@@ -112,7 +112,7 @@ def _corresponding_moves(
         after = children[node].get(correspondence.action(game, spiel_action, False))
         if after is None:
           raise _mismatch(game, spiel_game, f"action {spiel_action} at {string!r}")
-        yield Move(string, spiel_action, after, held[deal][mover])
+        yield SpielMove(string, spiel_action, after, held[deal][mover])
     outcomes = sorted({a for state in states.values() for a in state.legal_actions()})
     for spiel_action in outcomes:
       after = children[node].get(correspondence.action(game, spiel_action, mover == CHANCE))

@@ -15,7 +15,7 @@ from collections import deque
 import numpy as np
 
 from games.game import CHANCE, TERMINAL
-from rebel_jax.open_spiel.histories import Budget, Histories
+from rebel_jax.open_spiel.histories import Budget, SpielHistories
 from rebel_jax.open_spiel.infostates import Infostates, connected
 
 Key = tuple[int, int]  # an infostate, and the own action taken in it or `PASS`
@@ -56,7 +56,7 @@ class Timeline:
 
   def __init__(
     self,
-    histories: Histories,
+    histories: SpielHistories,
     infostates: tuple[Infostates, Infostates],
     time: np.ndarray,
     public: list[dict[int, int]],
@@ -148,7 +148,7 @@ class InfostatesMerge(Exception):  # noqa: N818
 
 
 @dataclasses.dataclass(slots=True)
-class Node:
+class SpielNode:
   """A public state.
 
   `n0` and `n1` infostates of the players are possible here. Each has a number, which is that of
@@ -198,7 +198,7 @@ class PublicNodes:
   """
 
   def __init__(self, timeline: Timeline, action_names: dict[tuple[bool, int], str], budget: Budget):
-    self.nodes: list[Node] = []
+    self.nodes: list[SpielNode] = []
     self.names: dict[int, list[str]] = {}
     self._timeline, self._budget = timeline, budget
     self._action_names = action_names
@@ -236,7 +236,7 @@ class PublicNodes:
     weights = weights / self._scale
     weights[np.abs(weights - 1) < _RTOL] = 1.0
     actor = self._timeline.first_actor(members, moment)
-    self.nodes.append(Node(actor, -1, None, numbers, ([], []), weights, prior))
+    self.nodes.append(SpielNode(actor, -1, None, numbers, ([], []), weights, prior))
     return prior
 
   def _number_root(self, keys: list[Keys], player: int) -> dict[Key, int]:
@@ -351,7 +351,7 @@ class PublicNodes:
       rows = [_positions(node.numbers[p], above[p]) for p in (0, 1)]
       weights = weights[np.ix_(*rows)]
       mass = mass[0][rows[0]], mass[1][rows[1]]
-    child = Node(
+    child = SpielNode(
       actor=actor,
       parent=parent,
       mover=mover,
@@ -376,7 +376,7 @@ class PublicNodes:
     self.nodes.append(child)
     return len(self.nodes) - 1
 
-  def _weigh(self, child: Node, steps: list[Step], keys: list[Keys]) -> None:
+  def _weigh(self, child: SpielNode, steps: list[Step], keys: list[Keys]) -> None:
     """Replaces the inherited pair weights of a node where nature or the rules change them."""
     after = {step.after: key for step, key in zip(steps, keys)}
     nature = self._sum_nature(list(after), list(after.values()), child.numbers)

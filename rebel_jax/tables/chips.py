@@ -4,6 +4,7 @@ No tree is built: what may be bet comes from `games.poker.betting`, so that whol
 more than a small deck.
 """
 
+import abc
 import copy
 import dataclasses
 from collections.abc import Sequence
@@ -344,3 +345,34 @@ class ChipPlayer(Protocol):
 
   def act(self) -> Move:
     """Returns a move; called when it is the player's turn."""
+
+
+class Seated(abc.ABC):
+  """A player who follows the hand at a table of its own.
+
+  Attributes:
+    rules: what is played.
+    seat: 0 or 1.
+    table: the hand so far, the other's cards unknown.
+  """
+
+  def __init__(self, rules: TableRules, *, seed: int = 0):
+    self.rules, self.seat = rules, 0
+    self.table = ChipTable(rules)
+    self.rng = np.random.default_rng(seed)
+
+  def start(self, seat: int, hole_cards: Cards) -> None:
+    """See `ChipPlayer`."""
+    if seat not in (0, 1):
+      raise ValueError(f"seat={seat!r} must be 0 or 1")
+    self.seat = seat
+    held = (hole_cards, None) if seat == 0 else (None, hole_cards)
+    self.table = ChipTable(self.rules, held)
+
+  def observe(self, event: Event) -> None:
+    """See `ChipPlayer`."""
+    self.table.apply(event)
+
+  @abc.abstractmethod
+  def act(self) -> Move:
+    """See `ChipPlayer`."""

@@ -9,15 +9,45 @@ from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.evaluation.opponents import OPPONENTS
+from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
 from rebel_jax.tables.chip_match import play_chip_match
-from rebel_jax.tables.chips import ChipPlayer, TableRules, make_rules
-from rebel_jax.tables.opponents import SimpleSeat
+from rebel_jax.tables.chips import (
+  Call,
+  ChipPlayer,
+  Fold,
+  Move,
+  RaiseTo,
+  Seated,
+  TableRules,
+  make_rules,
+)
 from rebel_jax.tables.tree_player import TreePlayer
 from rebel_jax.training.setup import made_on_device
 
 # Settings of searches, for networks whose searches grow trees and for others.
 _OF_SEARCHES = {True: ("simulations", "per_update"), False: ("iterations", "algorithm", "depth")}
+
+
+class SimpleSeat(Seated):
+  """One of `OPPONENTS`, by name."""
+
+  def __init__(self, name: str, rules: TableRules, *, seed: int = 0):
+    super().__init__(rules, seed=seed)
+    self._wish = OPPONENTS[name].wish
+
+  @property
+  def decision(self) -> HoldemDecision:
+    """What the player looks at now."""
+    rules, board, held = self.rules, self.table.board, self.table.hole_cards[self.seat]
+    to_come = sum(rules.deals) - len(board)
+    return HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
+
+  def act(self) -> Move:
+    """See `ChipPlayer`."""
+    wish = self._wish(self.decision, self.rng)
+    if isinstance(wish, int):
+      return RaiseTo(wish)
+    return Fold() if wish == "fold" else Call()
 
 
 @dataclasses.dataclass(frozen=True)

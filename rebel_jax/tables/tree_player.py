@@ -23,9 +23,9 @@ from rebel_jax.tables.chips import (
   Fold,
   Move,
   RaiseTo,
+  Seated,
   TableRules,
 )
-from rebel_jax.tables.opponents import Seated
 
 OFF_TREE = ("add", "nearest", "map")
 

@@ -7,7 +7,7 @@ import pytest
 
 from rebel_jax.tables.chip_match import hands_of, play_hand
 from rebel_jax.tables.chips import make_rules
-from rebel_jax.tables.opponents import SimpleSeat
+from rebel_jax.tables.players import SimpleSeat
 
 pyspiel = pytest.importorskip("pyspiel")
 chip_bot = pytest.importorskip("rebel_jax.open_spiel.bots")
