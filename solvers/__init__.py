@@ -40,6 +40,7 @@ from solvers.metrics.aivat import (
   zero_values,
 )
 from solvers.metrics.best_response import BestResponse, best_response
+from solvers.metrics.equity import PotShares
 from solvers.metrics.expected_values import expected_values, infostate_values
 from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
 from solvers.metrics.local_best_response import (
@@ -51,7 +52,6 @@ from solvers.metrics.local_best_response import (
   local_best_response,
   local_best_response_value,
 )
-from solvers.metrics.pot_shares import PotShares
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
 from solvers.resolving.lock import lock

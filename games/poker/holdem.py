@@ -15,8 +15,7 @@ from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
-from games.poker.dealing import NO_CARD, Dealing
-from games.poker.flops import check_flops
+from games.poker.dealing import NO_CARD, Dealing, check_flops
 from games.poker.hands import evaluate
 from games.poker.notation.ranges import beliefs_of
 from games.poker.streets import Streets

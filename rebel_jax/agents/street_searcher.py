@@ -13,8 +13,7 @@ import numpy as np
 from games import PADDING
 from games.poker import betting
 from games.poker.holdem import Holdem
-from rebel_jax.agents.playing import Agent
-from rebel_jax.agents.search import Search, describe, searches
+from rebel_jax.agents.playing import Agent, Search, describe, searches
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues

@@ -1,4 +1,9 @@
-"""What the agent of whole hold'em wins from simple players, where nothing can be measured exactly.
+"""Winnings of the agent of whole hold'em from simple players, where nothing exact is measured.
+
+Nobody's cards are drawn: both players' reach is kept for all hands, what ends in a round of betting
+is counted for all pairs of hands at once, and only the end at which play goes on, and the cards
+that lie on the board, are sampled. That is the conditional mean of what a match would measure, so
+it is unbiased and scatters far less.
 
 Winning from them says little about how far a strategy is from an equilibrium; losing to them says
 that it is bad. `solvers.local_best_response` looks for what an opponent can win.

@@ -1,4 +1,4 @@
-"""The agent as an OpenSpiel bot, and matches against OpenSpiel's bots."""
+"""Agents and players in chips as OpenSpiel bots, and matches against OpenSpiel's bots."""
 
 from collections.abc import Callable
 from typing import Any

@@ -11,9 +11,8 @@ import pyspiel
 from games import PublicTree, build_public_tree
 from games.game import CHANCE, Game
 from games.size import MAX_BYTES, check_max_bytes
-from rebel_jax.open_spiel import histories, infostates
-from rebel_jax.open_spiel.histories import Budget, SpielHistories
-from rebel_jax.open_spiel.infostates import find_public_states
+from rebel_jax.open_spiel import histories
+from rebel_jax.open_spiel.histories import Budget, SpielHistories, find_public_states
 from rebel_jax.open_spiel.public_nodes import (
   PASS,
   InfostatesMerge,
@@ -327,9 +326,9 @@ def _factor(
   game: pyspiel.Game, walked: SpielHistories, budget: Budget, *, eager: bool
 ) -> OpenSpielGame:
   known = (
-    infostates.find_infostates(game, walked, 0, eager=eager),
-    infostates.find_infostates(game, walked, 1, eager=eager),
+    histories.find_infostates(game, walked, 0, eager=eager),
+    histories.find_infostates(game, walked, 1, eager=eager),
   )
-  time = infostates.find_times(game, walked, known)
+  time = histories.find_times(game, walked, known)
   timeline = Timeline(walked, known, time, find_public_states(walked, known, time))
   return OpenSpielGame(game, PublicNodes(timeline, walked.action_names, budget), timeline)

@@ -1,4 +1,4 @@
-"""Policies to and from OpenSpiel."""
+"""Policies to and from OpenSpiel, whose information states stand on a public tree of ours."""
 
 from collections import defaultdict
 from collections.abc import Iterator

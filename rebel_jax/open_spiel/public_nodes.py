@@ -15,8 +15,7 @@ from collections import deque
 import numpy as np
 
 from games.game import CHANCE, TERMINAL
-from rebel_jax.open_spiel.histories import Budget, SpielHistories
-from rebel_jax.open_spiel.infostates import Infostates, connected
+from rebel_jax.open_spiel.histories import Budget, Infostates, SpielHistories, connected
 
 Key = tuple[int, int]  # an infostate, and the own action taken in it or `PASS`
 Keys = tuple[Key, Key]  # both players'

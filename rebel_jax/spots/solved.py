@@ -1,4 +1,4 @@
-"""A solved spot: found by solving or in a file, and asked for any decision."""
+"""A spot and its solution: memory that it needs, solving, files, and its decisions."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""What every hand of a solved spot does, and is worth, at any node."""
+"""Policy and values of every hand of a solved spot at any node."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""The text of the ACPC match protocol 2.0.0: states of a hand as lines, and back.
+"""The ACPC match protocol 2.0.0: states of a hand as lines, a player over TCP, and a dealer.
 
 A line is `MATCHSTATE:position:hand:betting:cards`. Position 0 has the big blind and acts first in
 all rounds but the first. `rN` raises to N chips of the whole hand, and `/` begins a round, both in

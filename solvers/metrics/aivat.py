@@ -25,7 +25,7 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 
 History = tuple[int, ...]  # public actions, chance's too
-Hands = tuple[np.ndarray, np.ndarray]  # player 0's and player 1's infostates of pairs
+HandPairs = tuple[np.ndarray, np.ndarray]  # player 0's and player 1's infostates of pairs
 
 
 class LuckyMove(NamedTuple):
@@ -71,14 +71,14 @@ class ValueFunction(abc.ABC):
   """
 
   @abc.abstractmethod
-  def at(self, history: History, state: np.ndarray, hands: Hands) -> np.ndarray:
+  def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
     """Returns the values of pairs `hands` after `history`, which leads to `state`.
 
     It does not matter where two infostates exclude each other.
     """
 
   def deal(
-    self, game: Game, history: History, state: np.ndarray, action: int, hands: Hands
+    self, game: Game, history: History, state: np.ndarray, action: int, hands: HandPairs
   ) -> LuckyMove:
     """Returns chance's move `action` in `state`, and all others that it could have made."""
     actions = np.flatnonzero(game.legal_actions(state[None])[0])
@@ -94,7 +94,7 @@ class TreeValues(ValueFunction):
   def __init__(self, tree: PublicTree, table: Callable[[int], Array]):
     self._children, self._table = children_of(tree), table
 
-  def at(self, history: History, state: np.ndarray, hands: Hands) -> np.ndarray:
+  def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
     """See `ValueFunction`."""
     node = functools.reduce(lambda node, action: self._children[node][action], history, 0)
     return np.asarray(self._table(node), float)[hands]
@@ -110,7 +110,7 @@ def children_of(tree: PublicTree) -> list[dict[int, int]]:
   return found
 
 
-def chance_of(game: Game, state: np.ndarray, actions: np.ndarray, hands: Hands) -> np.ndarray:
+def chance_of(game: Game, state: np.ndarray, actions: np.ndarray, hands: HandPairs) -> np.ndarray:
   """Returns the probability of each of `actions` of chance given pairs of infostates: `[C, K]`."""
   probability, possible = game.chance(np.tile(state, (len(actions), 1)), actions)
   return probability[:, None] * (possible[:, 0, hands[0]] & possible[:, 1, hands[1]])
@@ -218,7 +218,7 @@ class HandRecorder:
     payoffs = sign * np.broadcast_to(game.payoff(self._state(history), hands), hands[0].shape)
     return HandRecord(joint, root_values, held, tuple(moves), payoffs)
 
-  def _at_start(self, seat: int | None) -> tuple[Hands, np.ndarray, np.ndarray]:
+  def _at_start(self, seat: int | None) -> tuple[HandPairs, np.ndarray, np.ndarray]:
     """Returns all pairs `[J, K]`, their joint probability and values, of a known seat or both."""
     game, first = self._game, self._game.initial_state()
     weights = game.pairs().weight_table(int(game.pair_index(first[None])[0]))

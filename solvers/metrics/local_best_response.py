@@ -22,9 +22,8 @@ from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.metrics.aivat import HandRecorder, aivat, children_of
 from solvers.metrics.best_response import BestResponse
-from solvers.metrics.equity import NOTHING, Equity
+from solvers.metrics.equity import NOTHING, Equity, PotShares
 from solvers.metrics.expected_values import check_whole, expected_values
-from solvers.metrics.pot_shares import PotShares
 from solvers.sweeps import pairs
 
 
