@@ -17,8 +17,8 @@ from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.devices import compile_cache
-from rebel_jax.tables.acpc_client import TableError, play_acpc
-from rebel_jax.tables.opponents import OPPONENTS
+from rebel_jax.evaluation.opponents import OPPONENTS
+from rebel_jax.tables.acpc import TableError, play_acpc
 from rebel_jax.tables.players import make_chip_player
 from rebel_jax.tables.tree_player import OFF_TREE
 
@@ -106,12 +106,6 @@ def play(options: Options) -> list[int]:
   )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
-
-
 def _run(argv: Sequence[str]) -> int:
   options = flags.parse(
     Options,
@@ -131,6 +125,9 @@ def _run(argv: Sequence[str]) -> int:
   else:
     print(f"{len(chips)} hands, {sum(chips):+} chips")
   return 0
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import tyro
 
 import solvers
 from rebel_jax import flags
-from rebel_jax.agents.strategy import AgentStrategy
+from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint, checksums
 from rebel_jax.config import allowed, groups
@@ -277,12 +277,6 @@ def _what(options: Options, algorithm: str, depth: int | str, policy: checkpoint
   }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
-
-
 def _run(argv: Sequence[str]) -> None:
   options = flags.parse(
     Options,
@@ -317,6 +311,9 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     text = f"{value:.5f}" if key.startswith("exploitability") else str(value)
     rows.append((key.replace("_", " "), text))
   return rows
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

@@ -142,6 +142,18 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     return 128 + CLOSED_PIPE
 
 
+def entry(
+  body: Callable[[Sequence[str]], int | None],
+) -> Callable[..., int]:
+  """Returns a command's `main`: runs `body` on flags, the process's own for None, as `command`."""
+
+  def main(argv: Sequence[str] | None = None) -> int:
+    own = sys.argv[1:] if argv is None else argv
+    return command(lambda: body(own), is_process=argv is None)
+
+  return main
+
+
 def complain(sentence: str) -> None:
   """Prints a sentence on standard error, if somebody reads that."""
   with contextlib.suppress(OSError):

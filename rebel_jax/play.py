@@ -16,7 +16,7 @@ from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
-from rebel_jax.agents.dealer import Dealer, Move, TableRules
+from rebel_jax.agents.dealer import AnyGame, Dealer, Move
 from rebel_jax.agents.growing.own_chain import OwnChain
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
@@ -66,20 +66,20 @@ class QuitError(Exception):
   """The person has had enough."""
 
 
-class Table:
+class Terminal:
   """A person and an agent at one table; `ask` reads a line and `say` prints one."""
 
   def __init__(
     self, agent: AnyAgent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
   ):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
-    self._spot: TableRules = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
+    self._spot: AnyGame = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
     self.dealer = Dealer(self._spot)
     self.score = 0.0
     self.record: list[str] = []
 
   @property
-  def game(self) -> TableRules:
+  def game(self) -> AnyGame:
     """The rules, with the bets that were added in this hand."""
     return self.dealer.game
 
@@ -213,7 +213,7 @@ class Table:
       self.say(f"  {line}")
 
 
-def run(table: Table, options: Options) -> None:
+def run(table: Terminal, options: Options) -> None:
   """Plays games until the person or `options.games` says stop."""
   played = 0
   try:
@@ -324,7 +324,7 @@ def _run(argv: Sequence[str], ask: Callable[[str], str], say: Callable[[str], No
     searcher = make_searcher(policy, **settings, seed=own)
     say("The agent compiles its search, which takes up to two minutes the first time.")
     agent = searcher.agent(seed=own)
-  run(Table(agent, ask, say, rng), options)
+  run(Terminal(agent, ask, say, rng), options)
 
 
 if __name__ == "__main__":

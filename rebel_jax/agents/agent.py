@@ -12,8 +12,7 @@ from rebel_jax.agents.growing.chain_agent import ChainSearcher
 from rebel_jax.agents.growing.own_chain import OwnChain
 from rebel_jax.agents.growing.position_agent import PositionSearcher
 from rebel_jax.agents.growing.resolving_agent import ResolvingSearcher
-from rebel_jax.agents.playing import Agent, search_for
-from rebel_jax.agents.search import Search, searches
+from rebel_jax.agents.playing import Agent, Search, search_for, searches
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import check_algorithm

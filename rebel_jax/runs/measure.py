@@ -10,7 +10,8 @@ from games.poker import Holdem
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.growing import Growing, make_growing_evaluator
-from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator
+from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
+from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.runs.stopping import RunError
 from rebel_jax.training.setup import Setup, made_on_device
 from solvers import GTCFR

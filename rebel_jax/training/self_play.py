@@ -80,7 +80,7 @@ class SelfPlay:
     leaf_values: what searches ask at leaves.
     policy: a policy network that searches start from; None for uniform.
     level_values: whether targets are shifted to the average policies' values of the PBS
-      (`solvers.search.levelled_values`).
+      (`solvers.search.batch`).
     share_start: whether one search of the game's start serves all lanes that begin a new game
       (`solvers.search.shared_start`); else each lane searches it by itself.
     num_starts: number of starts that are searched each step where games start in many ways, others

@@ -252,7 +252,7 @@ def test_a_person_hides(without_search, monkeypatch):
 def test_what_the_agent_thought(without_search):
   said = []
   agent = searcher(*GLASSES).agent(seed=0)
-  table = play.Table(agent, lambda prompt: "to-2", said.append, np.random.default_rng(0))
+  table = play.Terminal(agent, lambda prompt: "to-2", said.append, np.random.default_rng(0))
   agent.start(0, 5)
   table.dealer.deal(table.rng)
   table.note()

@@ -11,19 +11,19 @@ from games.poker.abstraction import HUNL_SMALL, BetSizes
 from games.poker.holdem import CALL, FIRST_BET
 from games.poker.variation import size_columns_at
 from rebel_jax.agents import agent as agent_module
-from rebel_jax.agents.search import searches
+from rebel_jax.agents.playing import searches
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.config.config import Config
 from rebel_jax.tables.chip_match import play_chip_match
 from rebel_jax.tables.chips import Call, Deal, RaiseTo
-from rebel_jax.tables.opponents import Uniform
 from rebel_jax.tables.players import seat_agent
 from rebel_jax.tables.tree_player import TreePlayer
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 from tests.own_games import own_tree
+from tests.simple_seats import Uniform
 
 # Two rounds from blinds of 50 and 100, the pot or all-in; the big blind acts first in the second.
 GAME = dict(ranks="TJQK", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=1_000)

@@ -12,7 +12,7 @@ from rebel_jax import train as cli
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator
+from rebel_jax.evaluation.hands_evaluator import MEASURED, HandsEvaluator
 from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
 from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from tests.tiny import trained
@@ -26,7 +26,7 @@ def test_it_says_where_it_comes_from(name):
     assert 0 <= measured["exploitability_min"] <= measured["exploitability_mean"]
     assert measured["seeds"] >= 8
   elif "hands" in measured:
-    for opponent in OPPONENTS[:3]:
+    for opponent in MEASURED:
       assert measured[f"won_mbb_{opponent}"] > measured[f"won_mbb_{opponent}_interval"] > 0
   else:
     assert measured["exploitability"] > 0
@@ -110,7 +110,7 @@ def test_measured_again(name):
   if "hands" in measured:
     evaluator = HandsEvaluator(policy.config, iterations=measured["iterations"])
     again = evaluator.measure(policy.params, hands=256, seed=1)
-    for name in (f"won_mbb_{opponent}" for opponent in OPPONENTS[:3]):
+    for name in (f"won_mbb_{opponent}" for opponent in MEASURED):
       spread = again[f"{name}_interval"] + measured[f"{name}_interval"]
       assert abs(again[name] - measured[name]) < 1.5 * spread
     return
