@@ -36,14 +36,15 @@ def likes(tree: PublicTree) -> jax.Array:
   states, action = jnp.asarray(tree.state), jnp.asarray(tree.action)
   paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
   before = paid[jnp.maximum(jnp.asarray(tree.parent), 0)]
-  off_pot = jnp.abs(paid - 3 * before) / states[:, betting.STACK]  # at most 2
+  off_pot = jnp.abs(paid - 3 * before).astype(float)
+  off_pot = off_pot / states[:, betting.STACK].astype(float)  # at most 2
   calls, folds = action == CALL, action == FOLD
   raises = ~calls & ~folds
   of = {
     "always_call": calls,
     "uniform": jnp.zeros(len(action)),
-    "pot_maniac": raises * (3.0 - off_pot) - folds,
-    "always_fold": 2.0 * folds + calls,
+    "pot_maniac": jnp.where(raises, 3.0 - off_pot, -folds.astype(off_pot.dtype)),
+    "always_fold": jnp.where(folds, 2.0, calls.astype(off_pot.dtype)),
   }
   return jnp.stack([of[name].astype(float) for name in OPPONENTS])
 

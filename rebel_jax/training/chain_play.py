@@ -158,8 +158,8 @@ class ChainPlay(GrowingPlay):
       values=own_first(solved.root_values),
       value_weight=weight,
       policy=jnp.where(there, solved.policy, 0.0),
-      comes_from=jnp.where(there, jnp.arange(game.num_infostates), -1),
-      policy_weight=weight[:, 0] * (mover < 2)[:, None],
+      comes_from=jnp.where(there, jnp.arange(game.num_infostates)[None, None], -1),
+      policy_weight=jnp.where((mover < 2)[:, None], weight[:, 0], 0.0),
       active=active,
     )
 

@@ -45,13 +45,13 @@ def choose(
   """
   lanes = len(there) - len(active)
   play, solve, round_key = *jnp.split(there, [lanes]), jax.random.fold_in(key, 1)
-  number = lanes * shares[0], active.sum() * shares[1]
   up = jax.random.uniform(round_key, (2,))
+  number = lanes * shares[0], active.sum(dtype=up.dtype) * shares[1]
   keys = jax.random.split(key)
   return jnp.concatenate(
     [
-      _choose(keys[0], play, jnp.floor(number[0] + up[0])),
-      _choose(keys[1], solve & active, jnp.floor(number[1] + up[1])),
+      _choose(keys[0], play, jnp.floor(number[0] + up[0]).astype(jnp.int32)),
+      _choose(keys[1], solve & active, jnp.floor(number[1] + up[1]).astype(jnp.int32)),
     ]
   )
 

@@ -84,8 +84,9 @@ def rooted_problem(
   fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}
   found = RootedProblem(**{**fields, "pairs": pairs}, at_root=at_root, beliefs=beliefs)
   is_root = jnp.asarray(found.rows) == root
+  is_root = is_root.astype(beliefs.dtype)[:, None]
   mass = [
-    (found.compatible_mass(is_root[:, None] * beliefs[1 - p], p) * is_root[:, None]).sum(axis=0)
+    (found.compatible_mass(is_root * beliefs[1 - p][None], p) * is_root).sum(axis=0)
     for p in (0, 1)
   ]
   pairs = pairs._replace(nature=nature, root_mass=jnp.stack(mass))
@@ -99,7 +100,7 @@ def _nature(problem: MaskedProblem, at_root: Levels, chance, beliefs, player: in
   nature: list[jax.Array] = []
   for i, here in enumerate(at_root):
     belief = problem.from_parents(i, player, belief) if i else belief
-    belief = jnp.where(here, beliefs[player], belief)
+    belief = jnp.where(here, beliefs[player][None], belief)
     possible = problem.pairs.possible_rows(i, player)
     nature.append(belief * chance[i] * (1.0 if possible is None else possible))
     belief = belief[: problem.tree.structure.levels[i].num_inner]

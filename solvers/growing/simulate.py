@@ -55,7 +55,8 @@ class View(NamedTuple):
     above, own = (jnp.where(player == 1, y, x) for x, y in zip(*mass))
     lifted = above if tree.infostate_parent is None else above[tree.infostate_parent[kids, player]]
     own = jnp.where((row[kids] < len(self.mass[0]))[:, None], own, lifted)
-    return tuple(x * (m > 0) / jnp.where(m > 0, m, 1.0) for x, m in ((here, above), (below, own)))
+    pairs = (here, above), (below, own)
+    return tuple(jnp.where(m > 0, x, 0.0) / jnp.where(m > 0, m, 1.0) for x, m in pairs)
 
 
 def child_slots(structure: TreeStructure) -> np.ndarray:
@@ -139,7 +140,7 @@ def simulate(
     dealt = sample_index(drawn[2], chance_weights(tree, kids, there, hands))
     child = kids[jnp.where(moves, chosen // tree.num_infostates, dealt)]
     after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)])
-    after = jnp.where(moves & (jnp.arange(2) == player), chosen % tree.num_infostates, after)
+    after = jnp.where(moves & (jnp.arange(2, dtype=player.dtype) == player), chosen % tree.num_infostates, after)
     after = after.astype(hands.dtype)
     return _Walk(
       child,
@@ -168,7 +169,7 @@ def simulate(
   # Comparisons instead of scatters, which XLA makes loops of on CPUs.
   ids = jnp.arange(tree.num_nodes)
   present = growth.present | (ids == end.node)
-  present |= ((ids[:, None] == kids) & joins).any(axis=1)
+  present |= ((ids[:, None] == kids[None]) & joins[None]).any(axis=1)
   counts = end.counted.astype(growth.visits.dtype)
   return Growth(
     present,
@@ -214,11 +215,11 @@ def chance_weights(tree: PublicTree, kids, there, hands) -> jax.Array:
     if tree.possible is not None:
       reached = comes_from(tree, kids, jnp.asarray(player), hands[player])
       reached &= jnp.asarray(tree.possible)[kids, player]
-      weights *= reached.any(axis=1)
+      weights = jnp.where(reached.any(axis=1), weights, 0.0)
   if tree.dealt is not None and tree.hands is not None:
     held = jnp.asarray(tree.hands)[hands].reshape(-1)
-    blocked = (jnp.asarray(tree.dealt)[kids][:, :, None] == held).any(axis=(1, 2))
-    weights *= ~blocked
+    blocked = (jnp.asarray(tree.dealt)[kids][:, :, None] == held[None, None]).any(axis=(1, 2))
+    weights = jnp.where(blocked, 0.0, weights)
   return weights
 
 
