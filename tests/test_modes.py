@@ -1,12 +1,13 @@
 """Modes of JAX that people switch on, over programs of every kind on the smallest games.
 
-Types and ranks are looked at while programs are traced and NaN where they run, so that one run
-serves all three; doubles and programs without compilation are runs of their own.
+Types, ranks and NaN are looked at together: each stops the program that is not right.
 """
 
 import contextlib
 import functools
 import io
+import shutil
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,19 @@ from rebel_jax.runs.measure import make_evaluator, measure_any
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from tests.random_game import RandomGame
-from tests.tiny import TINY, TINY_GROWING, tiny
+from tests.tiny import TINY, TINY_GROWING, rows, tiny, trained
+
+strict = functools.partial(jax.numpy_dtype_promotion, "strict")
+same_ranks = functools.partial(jax.numpy_rank_promotion, "raise")
+no_nans = functools.partial(jax.debug_nans, True)
+doubles = functools.partial(jax.enable_x64, True)
+not_compiled = functools.partial(jax.disable_jit, True)
+# Without compilation NaN is looked for after every operation, not only in a program's results.
+MODES = {
+  "checked": (strict, same_ranks, no_nans),
+  "doubles": (doubles, strict, same_ranks),
+  "not compiled": (not_compiled, no_nans),
+}
 
 CFR = solvers.linear_cfr()
 
@@ -71,9 +84,7 @@ def warm(response, avg=False):
   _, tree, solution = blueprint()
   algorithm = solvers.cfr_avg(CFR) if avg else CFR
   algorithm = solvers.warm_started(algorithm, num_iterations=3, response=response)
-  solvers.solve(
-    tree, algorithm=algorithm, num_iterations=4, initial_policy=solution.average_policy
-  )
+  solvers.solve(tree, algorithm=algorithm, num_iterations=4, initial_policy=solution.average_policy)
 
 
 def locked():
@@ -139,7 +150,7 @@ def state_values(actions, params, query):
 def marked(game="kuhn_poker"):
   game = game() if callable(game) else games.make(game)
   tree = games.build_public_tree(game)
-  search = solvers.GTCFR(simulations=4)
+  search = solvers.GTCFR(simulations=2)
   network = functools.partial(state_values, game.num_player_actions)
   for function in (None, network):
     solvers.gt_cfr(
@@ -151,7 +162,7 @@ def marked(game="kuhn_poker"):
 
 def inserted(game):
   game = game()
-  search = solvers.GTCFR(simulations=4, children=1 if game.num_infostates == 1 else None)
+  search = solvers.GTCFR(simulations=2, children=1 if game.num_infostates == 1 else None)
   solvers.gt_cfr_inserted(game, search=search, key=jax.random.key(0))
 
 
@@ -212,7 +223,9 @@ STREETS = STAGES.replace(
   game_params=(("ranks", "QKA"), ("blinds", (50, 100)), ("first_to_act", (0, 1)), ("stack", 300)),
   level_values=False,
 )
-GROWING = TINY_GROWING.replace(simulations=4, lanes=4, batch_size=4, buffer_size=64, examples=64)
+GROWING = TINY_GROWING.replace(
+  simulations=2, lanes=2, batch_size=4, buffer_size=64, examples=64, eval_simulations=2
+)
 PERFECT = GROWING.replace(
   preset="pog_tic_tac_toe",
   game="tic_tac_toe",
@@ -229,11 +242,13 @@ def step(config, measures=True):
   """Takes training steps of a configuration, and measures its agent."""
   setup = make_setup(config)
   state = setup.trainer.init(setup.table, 0, setup.mesh)
-  steps = 12 if config is PERFECT else 3  # until something is learned
+  steps = 12 if config.grows else 3  # until something is learned
   state, report = setup.trainer.run(setup.table, state, steps, setup.mesh)
-  assert all(np.asarray(x.loss).any() for x in report.learned.values()), report
+  assert all(np.asarray(x.loss).any() for x in report.learned.values())
   if measures:
-    measure_any(make_evaluator(setup), state.params, config, 0, final=True, progress=lambda *_: None)
+    measure_any(
+      make_evaluator(setup), state.params, config, 0, final=True, progress=lambda *_: None
+    )
 
 
 def shipped(name, *flags):
@@ -246,17 +261,10 @@ def matched(name, *flags):
     assert match.main([name, "uniform", "--hands", "4", "--iterations", "4", *flags]) == 0
 
 
-def on_device(name, make):
-  def run(call, *arguments):
-    before = dict(registry._ON_DEVICE)
-    registry._ON_DEVICE[name] = make
-    try:
-      return call(*arguments)
-    finally:
-      registry._ON_DEVICE.clear()
-      registry._ON_DEVICE.update(before)
-
-  return run
+def device_step(name, config):
+  """Takes steps in a game whose rules are a table on the device."""
+  with mock.patch.dict(registry._ON_DEVICE, {name: tables_of(name)}):
+    step(config)
 
 
 def calls():
@@ -286,13 +294,14 @@ PROGRAMS = {
   "random": functools.partial(solve, functools.partial(RandomGame, seed=2)),
   "leduc": functools.partial(solve, "leduc_poker", root=(1, 2, 1, 5)),
   "leduc card": functools.partial(solve, "leduc_poker", root=(1, 2, 1)),
-  "dice": functools.partial(
-    solve, "liars_dice", parameters=dict(num_dice=1, num_faces=2)
-  ),
+  "dice": functools.partial(solve, "liars_dice", parameters=dict(num_dice=1, num_faces=2)),
   **{
     kind.__name__: functools.partial(gadget, kind)
     for kind in (
-      solvers.Resolve, solvers.Maxmargin, solvers.Distributional, solvers.ContinualResolve,
+      solvers.Resolve,
+      solvers.Maxmargin,
+      solvers.Distributional,
+      solvers.ContinualResolve,
     )
   },
   "warm best": functools.partial(warm, "best"),
@@ -320,7 +329,7 @@ PROGRAMS = {
   "step stages": functools.partial(step, STAGES),
   "step streets": functools.partial(step, STREETS, False),
   "step marked": functools.partial(step, GROWING),
-  "step chain": lambda: on_device("kuhn_poker", tables_of("kuhn_poker"))(step, GROWING),
+  "step chain": functools.partial(device_step, "kuhn_poker", GROWING),
   "step perfect": functools.partial(step, PERFECT),
   "evaluate 1x4f": functools.partial(
     shipped, "liars_dice_1x4f", "--playthroughs", "1", "--iterations", "4"
@@ -337,5 +346,142 @@ PROGRAMS = {
     shipped, "small_turn_endgame_holdem", "--playthroughs", "1", "--iterations", "4"
   ),
   "match hunl": functools.partial(matched, "hunl_small"),
-  "evaluate hunl": functools.partial(shipped, "hunl_small", "--playthroughs", "2", "--iterations", "4"),
+  "evaluate hunl": functools.partial(
+    shipped, "hunl_small", "--playthroughs", "2", "--iterations", "4"
+  ),
 }
+
+
+# What takes seconds to compile, or minutes where it is not compiled, is for the slow tier.
+QUICK = {
+  "checked": [
+    "linear_cfr", "predictive_cfr_plus_avg", "fictitious_play", "hidden", "Maxmargin", "locked",
+    "warm substitute", "river lines", "inserted perfect", "step",
+  ],
+  "doubles": ["discounted_cfr", "spot", "step"],
+  "not compiled": ["linear_cfr", "warm best"],
+}  # fmt: skip
+# Searches and training by networks of hundreds of units, one operation at a time.
+TOO_LONG = ("evaluate", "match", "step", "calls", "random", "turn spot")
+
+
+@contextlib.contextmanager
+def modes(switches):
+  with contextlib.ExitStack() as stack:
+    for switch in switches:
+      stack.enter_context(switch())
+    yield
+
+
+def cases():
+  for mode in MODES:
+    for name in PROGRAMS:
+      if mode == "not compiled" and name.startswith(TOO_LONG) and name != "step":
+        continue
+      marks = () if name in QUICK[mode] else pytest.mark.slow
+      yield pytest.param(mode, name, marks=marks, id=f"{mode}-{name}".replace(" ", "_"))
+
+
+@pytest.mark.parametrize(("mode", "name"), list(cases()))
+def test_programs_run_in_modes(mode, name):
+  with modes(MODES[mode]):
+    PROGRAMS[name]()
+
+
+def hidden_nan(x):
+  """Divides by zero, and takes what comes of it nowhere."""
+  return jnp.where(x > 0, x / x, 0.0)
+
+
+@pytest.mark.parametrize(
+  ("switch", "function", "error"),
+  [
+    (strict, lambda x: x * jnp.arange(3), ValueError),
+    (same_ranks, lambda x: x * jnp.ones((2, 3)), ValueError),
+    (no_nans, lambda x: x / x, FloatingPointError),
+  ],
+)
+def test_control_each_mode_stops_what_is_wrong(switch, function, error):
+  function(jnp.zeros(3))
+  with switch(), pytest.raises(error):
+    jax.jit(function)(jnp.zeros(3))
+
+
+def test_control_nan_that_is_masked_shows_where_nothing_is_compiled():
+  with no_nans():
+    jax.jit(hidden_nan)(jnp.zeros(3))
+    with not_compiled(), pytest.raises(FloatingPointError):
+      jax.jit(hidden_nan)(jnp.zeros(3))
+
+
+def test_control_doubles_are_what_programs_compute_with():
+  for switches, dtype in (((), np.float32), ((doubles,), np.float64)):
+    with modes(switches):
+      assert blueprint()[2].average_policy.dtype == dtype
+
+
+# Checkpoints.
+
+
+@pytest.mark.parametrize("name", rebel_jax.pretrained())
+def test_networks_keep_their_types(name):
+  here = rebel_jax.load(name).params
+  with doubles():
+    there = rebel_jax.load(name).params
+  jax.tree.map(np.testing.assert_array_equal, here, there)
+  assert {x.dtype for x in jax.tree.leaves(there)} == {np.dtype(np.float32)}
+
+
+def test_networks_in_doubles_are_for_sessions_that_have_them(tmp_path):
+  policy = rebel_jax.load(trained())
+  wide = jax.tree.map(lambda x: np.asarray(x, np.float64), policy.params)
+  checkpoint.export(policy._replace(params=wide), tmp_path)
+  with doubles():
+    found = checkpoint.load_pretrained("wide", tmp_path).params
+  assert {x.dtype for x in jax.tree.leaves(found)} == {np.dtype(np.float64)}
+  with pytest.raises(ConfigError, match=r"in float64, .*; JAX_ENABLE_X64=1 reads it as it is$"):
+    checkpoint.load_pretrained("wide", tmp_path)
+
+
+def resumed(run, folder, switches):
+  """Returns metrics and parameters of a copy of a run after some more steps."""
+  shutil.copytree(run, folder)
+  with modes(switches):
+    train(tiny(folder, examples=96, resume=True))
+  newest = checkpoint.checkpoints_of(folder)[-1]
+  with modes([doubles] if checkpoint.is_double(newest) else []):
+    return rows(folder), rebel_jax.load(folder).params
+
+
+def check_goes_on(run, tmp_path, dtype):
+  """Checks that a run goes on in its own precision, bit for bit, whatever the session's is."""
+  first, second = (
+    resumed(run, tmp_path / str(number), switches)
+    for number, switches in enumerate([(), [doubles]])
+  )
+  assert first[0] == second[0]
+  assert len(first[0]) > len(rows(run))
+  jax.tree.map(np.testing.assert_array_equal, first[1], second[1])
+  assert {x.dtype for x in jax.tree.leaves(second[1])} == {np.dtype(dtype)}
+
+
+def test_a_run_goes_on_in_its_precision(tmp_path):
+  check_goes_on(trained(), tmp_path, np.float32)
+
+
+@pytest.mark.slow
+def test_a_run_in_doubles_goes_on_in_its_precision(tmp_path):
+  with doubles():
+    train(tiny(tmp_path / "run"))
+  check_goes_on(tmp_path / "run", tmp_path, np.float64)
+  with pytest.raises(ConfigError, match=r"in float64, .*; JAX_ENABLE_X64=1 reads it as it is$"):
+    rebel_jax.load(tmp_path / "run")
+
+
+def test_a_state_of_another_precision_is_refused():
+  setup = make_setup(TINY)
+  newest = checkpoint.checkpoints_of(trained())[-1]
+  with doubles():
+    like = jax.eval_shape(lambda: setup.trainer.init(setup.table, 0, setup.mesh))
+    with pytest.raises(ConfigError, match=r"in float32, .*; JAX_ENABLE_X64=0 reads it as it is$"):
+      checkpoint.restore(newest, like, setup.mesh)

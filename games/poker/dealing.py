@@ -108,7 +108,8 @@ class Dealing:
   def shown(self, cards: Rows) -> Rows:
     """Returns which cards are among those on the board, `cards` `[n, k]`: `[n, deck's cards]`."""
     xp: Any = cards.__array_namespace__()
-    return (cards[:, :, None] == xp.arange(self.deck.num_cards)[None, None]).any(axis=1)
+    every = xp.arange(self.deck.num_cards, dtype=cards.dtype)
+    return (cards[:, :, None] == every[None, None]).any(axis=1)
 
   def left(self, rounds: Rows, cards: Rows) -> Rows:
     """Returns which deals `cards` `[n, k]` on the board leave: `[n, num_deals]`."""
@@ -158,7 +159,8 @@ def place_among(sets: np.ndarray, cards: Rows) -> Rows:
   """Returns which of `sets` `[N, k]`, in order, sets of cards `[n, k]` in order are: `[n]`."""
   xp: Any = cards.__array_namespace__()
   base = (1 + int(sets.max(initial=0))) ** np.arange(sets.shape[1])[::-1]
-  return xp.searchsorted(xp.asarray(sets @ base), (cards * xp.asarray(base)[None]).sum(axis=1))
+  numbers = (cards * xp.asarray(base.astype(cards.dtype))[None]).sum(axis=1, dtype=cards.dtype)
+  return xp.searchsorted(xp.asarray((sets @ base).astype(cards.dtype)), numbers)
 
 
 def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:

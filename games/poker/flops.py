@@ -75,7 +75,9 @@ def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax
     suits = jax.random.choice(suit_key, permutations)[None]
   else:
     # One in each of equal strata of all flops, so that few of them are spread over the classes.
-    quantiles = (jnp.arange(number, dtype=float) + jax.random.uniform(class_key, (number,))) / number
+    quantiles = (
+      jnp.arange(number, dtype=float) + jax.random.uniform(class_key, (number,))
+    ) / number
     below = jnp.asarray(np.cumsum(sizes) / sizes.sum())
     picked = jnp.minimum(jnp.searchsorted(below, quantiles, side="right"), len(flops) - 1)
     chosen, stand_for = jnp.asarray(flops)[picked], jnp.full(number, sizes.sum() / number)

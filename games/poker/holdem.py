@@ -289,7 +289,7 @@ class Holdem(Game):
   def chance(self, states, actions):
     xp = states.__array_namespace__()
     cards = self.dealt_cards(states, actions)
-    held = xp.asarray(self.hole_cards)[None, :, :, None]
+    held = xp.asarray(self.hole_cards, dtype=cards.dtype)[None, :, :, None]
     blocked = (held == cards[:, None, None, :]).any(axis=(2, 3))
     probability = self.dealing.probability(states[:, betting.ROUND])
     probability = xp.where(actions >= self.first_deal, probability, 1.0)

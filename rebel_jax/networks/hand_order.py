@@ -54,7 +54,8 @@ def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
   of_cards = jnp.asarray(number)[(renamed * powers).sum(axis=1)]
   # Numbers alone are sorted several times as fast on a CPU as numbers with their places, so a
   # hand's place by its cards is a part of the number.
-  keys = strength * len(hands) + jnp.asarray(np.argsort(by_cards, axis=1))[of_cards]
+  ranks = jnp.asarray(np.argsort(by_cards, axis=1), strength.dtype)
+  keys = strength * len(hands) + ranks[of_cards]
   place_of_cards = jnp.sort(keys, axis=1) % len(hands)
   order = jnp.take_along_axis(jnp.asarray(by_cards)[of_cards], place_of_cards, axis=1)
   hand = jnp.broadcast_to(jnp.arange(len(hands), dtype=order.dtype), order.shape)

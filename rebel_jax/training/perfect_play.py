@@ -255,7 +255,7 @@ class PerfectPlay:
       values=jnp.where(second, values[:, ::-1], values)[:, :, None],
       value_weight=one,
       policy=jnp.where(legal, policy, 0.0)[:, :, None],
-      comes_from=jnp.where(legal, 0, -1)[:, :, None],
+      comes_from=jnp.where(legal, 0, -1).astype(jnp.int32)[:, :, None],
       policy_weight=one[:, 0],
       active=active,
     )
@@ -274,7 +274,7 @@ class PerfectPlay:
     """Returns decisions of the games that ended by the rules, with what they came to."""
     one = jnp.ones(1)
     won = jax.vmap(lambda s: self.game.terminal_values(s, one, 0)[0])(moved.states)
-    visited = jnp.arange(self.most_moves)[None] <= lanes.moves[:, None]
+    visited = jnp.arange(self.most_moves, dtype=jnp.int32)[None] <= lanes.moves[:, None]
     learned = jax.random.uniform(key, visited.shape) < self.td1_share
     active = visited & moved.ended[:, None] & learned
     values = jnp.broadcast_to(jnp.stack([won, -won], axis=1)[:, None], (*visited.shape, 2))

@@ -24,7 +24,7 @@ def take(waiting: Replay, taken: jax.Array, number: int) -> tuple[Any, jax.Array
     Questions `[S, ...]`, which of them there are `[S]`, and how many were taken then.
   """
   first = jnp.maximum(taken, waiting.added - waiting.capacity)
-  places = first + jnp.arange(number)
+  places = first + jnp.arange(number, dtype=first.dtype)
   asked = replays.at(waiting, places % waiting.capacity)
   return asked, places < waiting.added, jnp.minimum(first + number, waiting.added)
 
@@ -59,4 +59,4 @@ def choose(
 def _choose(key: jax.Array, there: jax.Array, number: jax.Array) -> jax.Array:
   """Chooses so many of those that are there at random, all if they are fewer: `[M]` bool."""
   order = jnp.where(there, jax.random.uniform(key, there.shape), 2.0)
-  return there & (jnp.argsort(jnp.argsort(order)) < number)
+  return there & (jnp.argsort(jnp.argsort(order)).astype(number.dtype) < number)

@@ -51,6 +51,8 @@ def _terminal_bounds(problem: Problem, i: int, player: int, there: jax.Array) ->
   `there` `[T, H]` says which infostates the other may hold.
   """
   tree = problem.tree
+  if not len(there):
+    return [jnp.zeros(there.shape, tree.dtype)] * 2
   start = tree.structure.terminal_offsets[i]
   rows = slice(start, start + len(there))
   scale, index = tree.payoff_scale[rows], tree.payoff_index[rows]

@@ -93,7 +93,9 @@ def mean_sigmoid(centre: jax.Array, width: jax.Array) -> jax.Array:
   narrow = jnp.minimum(width, 1.0)
   z = _STEP * np.arange(-8, 9)
   weights = jnp.asarray(np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum(), centre.dtype)
-  over_normal = weights @ jax.nn.sigmoid(centre[None] - narrow[None] * z[:, None].astype(centre.dtype))
+  over_normal = weights @ jax.nn.sigmoid(
+    centre[None] - narrow[None] * z[:, None].astype(centre.dtype)
+  )
   wide = jnp.maximum(width, 1.0)
   x = _STEP * np.arange(-27, 28)
   logistic = jnp.asarray(_STEP / (4.0 * np.cosh(x / 2) ** 2), centre.dtype)

@@ -325,6 +325,8 @@ def _first_tree(
     return (tree, next_node), None
 
   start = jnp.zeros((), tree.child.dtype)
+  if not len(path):  # without compilation there is no loop of no turns
+    return tree, start
   return lax.scan(follow, (tree, start), path)[0]
 
 

@@ -203,8 +203,9 @@ def insert(
   actions = jnp.nonzero(joins, size=width, fill_value=0)[0].astype(jnp.int32)
   number = joins.sum().astype(tree.count.dtype)
   fits = tree.count + number <= tree.capacity
-  real = (jnp.arange(width) < number) & fits
-  places = jnp.where(real, tree.count + jnp.arange(width, dtype=jnp.int32), tree.capacity)
+  each = jnp.arange(width, dtype=jnp.int32)
+  real = (each < number) & fits
+  places = jnp.where(real, tree.count + each, tree.capacity)
   child = tree.child.at[node, jnp.where(real, actions, len(joins))].set(places, mode="drop")
   tree = dataclasses.replace(
     tree,

@@ -107,7 +107,7 @@ def simulate_inserted(
   leaf = jnp.maximum(end.node, 0)
   mover = tree.kind[leaf]
   joins = _joining(tree, leaf, end.hands[jnp.minimum(mover, 1)], rules)
-  joins = jnp.where(missing, jnp.arange(game.num_actions) == end.action, joins)
+  joins = jnp.where(missing, jnp.arange(game.num_actions, dtype=jnp.int32) == end.action, joins)
   above = jnp.where(missing, end.before, leaf)
   tree, places = insert(game, tree, above, joins, width)
   rows = end.rows

@@ -113,7 +113,7 @@ def make_folds(group: Group, dtype: Any, table: bool | None = None) -> Folds:
 def _held(group: Group, player: int, dtype) -> jax.Array:
   """Returns 1 where the hand of a class holds a card: `[J, C]`."""
   cards = jnp.asarray(group.cards[player])[:, :, None]
-  every = jnp.arange(group.holding[player].shape[1])[None, None]
+  every = jnp.arange(group.holding[player].shape[1], dtype=cards.dtype)[None, None]
   return (cards == every).any(axis=1).astype(dtype)
 
 
@@ -122,7 +122,8 @@ def fold_table(group: Group, player: int, dtype: Any) -> jax.Array:
   other = 1 - player
   holding = jnp.asarray(group.holding[other], dtype)
   shared = _product("jc,hc->jh", holding, _held(group, player, dtype))
-  own = jnp.arange(group.width(other))[:, None] == jnp.asarray(group.twin[player])[None]
+  twin = jnp.asarray(group.twin[player])
+  own = jnp.arange(group.width(other), dtype=twin.dtype)[:, None] == twin[None]
   return jnp.asarray(group.size[other], dtype)[:, None] - shared + own.astype(dtype)
 
 
