@@ -113,7 +113,7 @@ class Betting:
     `stack`, for states with another.
     """
     xp = states.__array_namespace__()
-    paid = xp.minimum(states[:, PAID_0], states[:, PAID_1])
+    paid = xp.minimum(states[:, PAID_0], states[:, PAID_1]).astype(float)
     paid = paid + self.dead / 2 if self.dead else paid
     paid = paid * (self.stack / states[:, STACK].astype(float))
     return xp.where(states[:, STATUS] == FOLDED_0, -paid, paid)

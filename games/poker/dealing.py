@@ -108,7 +108,8 @@ class Dealing:
   def shown(self, cards: Rows) -> Rows:
     """Returns which cards are among those on the board, `cards` `[n, k]`: `[n, deck's cards]`."""
     xp: Any = cards.__array_namespace__()
-    return (cards[:, :, None] == xp.arange(self.deck.num_cards)).any(axis=1)
+    every = xp.arange(self.deck.num_cards, dtype=cards.dtype)
+    return (cards[:, :, None] == every[None, None]).any(axis=1)
 
   def left(self, rounds: Rows, cards: Rows) -> Rows:
     """Returns which deals `cards` `[n, k]` on the board leave: `[n, num_deals]`."""
@@ -158,7 +159,8 @@ def place_among(sets: np.ndarray, cards: Rows) -> Rows:
   """Returns which of `sets` `[N, k]`, in order, sets of cards `[n, k]` in order are: `[n]`."""
   xp: Any = cards.__array_namespace__()
   base = (1 + int(sets.max(initial=0))) ** np.arange(sets.shape[1])[::-1]
-  return xp.searchsorted(xp.asarray(sets @ base), (cards * xp.asarray(base)).sum(axis=1))
+  numbers = (cards * xp.asarray(base.astype(cards.dtype))[None]).sum(axis=1, dtype=cards.dtype)
+  return xp.searchsorted(xp.asarray((sets @ base).astype(cards.dtype)), numbers)
 
 
 def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -> jax.Array:
@@ -180,13 +182,14 @@ def draw_cards(game: Any, key: jax.Array, states: jax.Array, reach: jax.Array) -
 
   def draw(key, own, other, shown):
     keys = jax.random.split(key, 3)
-    held = holds(hands, game.deck.num_cards)
+    held = holds(hands, game.deck.num_cards, reach.dtype)
     mass = own * compatible_mass(other, held)
     first = hands[jax.random.categorical(keys[0], jnp.log(jnp.maximum(mass, 0) + tiny))]
-    apart = ~(hands[:, :, None] == first).any(axis=(1, 2))
-    second = hands[jax.random.categorical(keys[1], jnp.log(other * apart + tiny))]
+    apart = ~(hands[:, :, None] == first[None, None]).any(axis=(1, 2))
+    mass = jnp.where(apart, other, 0.0)
+    second = hands[jax.random.categorical(keys[1], jnp.log(mass + tiny))]
     taken = jnp.concatenate([first, second, shown])
-    free = ~(jnp.arange(game.deck.num_cards)[:, None] == taken).any(axis=1)
+    free = ~(jnp.arange(game.deck.num_cards)[:, None] == taken[None]).any(axis=1)
     return jnp.argsort(jnp.where(free, jax.random.uniform(keys[2], free.shape), 2.0))
 
   order = jax.vmap(draw)(jax.random.split(key, len(states)), reach[:, 0], reach[:, 1], board)
@@ -263,7 +266,9 @@ def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax
     suits = jax.random.choice(suit_key, permutations)[None]
   else:
     # One in each of equal strata of all flops, so that few of them are spread over the classes.
-    quantiles = (jnp.arange(number) + jax.random.uniform(class_key, (number,))) / number
+    quantiles = (
+      jnp.arange(number, dtype=float) + jax.random.uniform(class_key, (number,))
+    ) / number
     below = jnp.asarray(np.cumsum(sizes) / sizes.sum())
     picked = jnp.minimum(jnp.searchsorted(below, quantiles, side="right"), len(flops) - 1)
     chosen, stand_for = jnp.asarray(flops)[picked], jnp.full(number, sizes.sum() / number)

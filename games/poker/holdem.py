@@ -128,7 +128,7 @@ class Holdem(Game):
 
   def stages(self, states):
     closed = (states[:, betting.STATUS] == betting.CLOSED) & ~self.burns(states)
-    return 2 * states[:, betting.ROUND] + closed
+    return 2 * states[:, betting.ROUND] + closed.astype(states.dtype)
 
   def burns(self, states: Rows) -> Rows:
     """Says where the round is closed and a card must be burned before the deal: `[n]`."""
@@ -296,7 +296,8 @@ class Holdem(Game):
   def chance(self, states, actions):
     xp = states.__array_namespace__()
     cards = self.dealt_cards(states, actions)
-    blocked = (xp.asarray(self.hole_cards)[:, :, None] == cards[:, None, None, :]).any(axis=(2, 3))
+    held = xp.asarray(self.hole_cards, dtype=cards.dtype)[None, :, :, None]
+    blocked = (held == cards[:, None, None, :]).any(axis=(2, 3))
     probability = self.dealing.probability(states[:, betting.ROUND])
     probability = xp.where(actions >= self.first_deal, probability, 1.0)
     return probability, xp.repeat(~blocked[:, None], 2, axis=1)
@@ -371,20 +372,20 @@ class Holdem(Game):
   def features(self, states, player):
     xp = states.__array_namespace__()
     stack, actor = states[:, betting.STACK, None].astype(float), self.actor(states)[:, None]
-    paid = states[:, betting.PAID_0 : betting.PAID_1 + 1]
+    paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].astype(float)
     columns = [
       xp.full((len(states), 1), player),
       actor == player,
       actor == CHANCE,
       states[:, betting.ROUND, None],
       states[:, betting.ACTED, None] > 0,
-      states[:, betting.LAST_RAISE, None] / stack,
+      states[:, betting.LAST_RAISE, None].astype(float) / stack,
       paid[:, :: 1 if player == 0 else -1] / stack,
       self.dealing.shown(self.on_board(states)),
     ]
     if self.fresh.stack is not None:  # elsewhere it is always the same
       columns.insert(-1, self.rules.big_blind / stack)
-    return xp.concat(columns, axis=1).astype(float)
+    return xp.concat([column.astype(float) for column in columns], axis=1)
 
   def action_name(self, action):
     if action >= self.first_deal:

@@ -165,8 +165,8 @@ def play_chance(rules: Templates, deal: Deal, tables: Tables, key: jax.Array) ->
   possible = rules.possible(roots)
   return tables._replace(
     roots=roots,
-    beliefs=normalise_beliefs(tables.beliefs * possible, possible),
-    reach=normalise_beliefs(tables.reach * possible, possible),
+    beliefs=normalise_beliefs(jnp.where(possible, tables.beliefs, 0.0), possible),
+    reach=normalise_beliefs(jnp.where(possible, tables.reach, 0.0), possible),
   )
 
 
@@ -201,13 +201,13 @@ def ended_value(problem: Problem, policy: Levels, player: jax.Array) -> jax.Arra
   """Returns what `player` wins on average at the terminal nodes, those not reached as zero."""
   own = problem.both_reach(policy)
   values = problem.pairs.terminal_values(problem.tree, own[1], 0)
-  won = jnp.zeros(())
+  won = jnp.zeros((), policy[0].dtype)
   for i, (level, rows) in enumerate(zip(problem.tree.structure.levels, values)):
     if rows is not None:
-      reach = own[0][i][level.size - level.num_terminals :] * problem.root_beliefs(0)
+      reach = own[0][i][level.size - level.num_terminals :] * problem.root_beliefs(0)[None]
       won += (reach * rows).sum()
   total = (problem.root_beliefs(0) * problem.root_mass[0]).sum()
-  return jnp.where(player == 0, 1, -1) * won / jnp.maximum(total, jnp.finfo(won.dtype).tiny)
+  return jnp.where(player == 0, won, -won) / jnp.maximum(total, jnp.finfo(won.dtype).tiny)
 
 
 Progress = Callable[[int, int], None]  # (hands done, hands in all)

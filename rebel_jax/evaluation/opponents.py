@@ -101,7 +101,7 @@ OPPONENTS: dict[str, Opponent] = {
   "always_call": Opponent(lambda here, rng: "call", lambda calls, folds, off: calls),
   "uniform": Opponent(_uniform, lambda calls, folds, off: jnp.zeros(len(calls))),
   "pot_maniac": Opponent(
-    _pot_raise, lambda calls, folds, off: (~calls & ~folds) * (3.0 - off) - folds
+    _pot_raise, lambda calls, folds, off: (1.0 - calls - folds) * (3.0 - off) - folds
   ),
   "always_fold": Opponent(
     lambda here, rng: "fold" if here.may_fold else "call",
@@ -116,6 +116,6 @@ def likes(tree: PublicTree) -> jax.Array:
   states, action = jnp.asarray(tree.state), jnp.asarray(tree.action)
   paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
   before = paid[jnp.maximum(jnp.asarray(tree.parent), 0)]
-  off_pot = jnp.abs(paid - 3 * before) / states[:, betting.STACK]
-  found = [x.likes(action == CALL, action == FOLD, off_pot) for x in OPPONENTS.values() if x.likes]
-  return jnp.stack([x.astype(float) for x in found])
+  off_pot = jnp.abs(paid - 3 * before).astype(float) / states[:, betting.STACK].astype(float)
+  calls, folds = ((action == move).astype(float) for move in (CALL, FOLD))
+  return jnp.stack([x.likes(calls, folds, off_pot) for x in OPPONENTS.values() if x.likes])

@@ -45,20 +45,23 @@ def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
   rows, num_suits = len(shown), len(deck.suits)
   bits = np.zeros((deck.num_cards, num_suits), np.int32)
   bits[np.arange(deck.num_cards), deck.suit_of] = 1 << deck.rank_of
-  board = (shown[:, :, None] * bits).sum(axis=1).astype(jnp.int32)  # ranks shown of each suit
+  shown_bits = jnp.where(shown[:, :, None] > 0, bits[None], 0)
+  board = shown_bits.sum(axis=1, dtype=jnp.int32)  # ranks shown of each suit
   # Suits with the highest cards first; those with equal ones, or none, stay as they are.
   suits = jnp.argsort(-board, axis=1)
   renamed = jnp.argsort(suits, axis=1)
   by_suit = shown.reshape(rows, len(deck.ranks), num_suits)
   by_suit = jnp.take_along_axis(by_suit, suits[:, None], axis=2)
   live = (1.0 - shown[:, hands[:, 0]]) * (1.0 - shown[:, hands[:, 1]])
-  strength = strengths(board[:, None] | suit_masks(deck, hands))
+  strength = strengths(board[:, None] | suit_masks(deck, hands)[None])
   strength = jnp.where(live > 0, strength, -1)
   number, by_cards = _by_cards(deck, hands)
-  of_cards = jnp.asarray(number)[(renamed * num_suits ** np.arange(num_suits)).sum(axis=1)]
+  powers = jnp.asarray(num_suits ** np.arange(num_suits), renamed.dtype)[None]
+  of_cards = jnp.asarray(number)[(renamed * powers).sum(axis=1)]
   # Numbers alone are sorted several times as fast on a CPU as numbers with their places, so a
   # hand's place by its cards is a part of the number.
-  keys = strength * len(hands) + jnp.asarray(np.argsort(by_cards, axis=1))[of_cards]
+  ranks = jnp.asarray(np.argsort(by_cards, axis=1), strength.dtype)
+  keys = strength * len(hands) + ranks[of_cards]
   place_of_cards = jnp.sort(keys, axis=1) % len(hands)
   order = jnp.take_along_axis(jnp.asarray(by_cards)[of_cards], place_of_cards, axis=1)
   hand = jnp.broadcast_to(jnp.arange(len(hands), dtype=order.dtype), order.shape)

@@ -89,6 +89,8 @@ def train(
       resumed = folders.find_run(str(folder))  # from here on nobody else adds a newer checkpoint
       about = resumed.about
       folders.check_compatible(resumed, checkpoint.config_of(resumed.checkpoint, about), config)
+      # A run goes on in the precision that it began in, whatever the session's.
+      stack.enter_context(jax.enable_x64(checkpoint.is_double(resumed.checkpoint)))
     elif options.output_dir is not None:
       folders.check_free(options.output_dir)
     with in_sentences(config):

@@ -150,6 +150,7 @@ class ChainPlay(GrowingPlay):
     seen = [jax.vmap(lambda s, p=p: game.features(s, p))(state) for p in (0, 1)]
     moves = jax.vmap(functools.partial(moves_of, game))(state, possible).action
     there = (moves >= 0) & (mover < 2)[:, None, None]
+    infostates = jnp.arange(game.num_infostates, dtype=jnp.int32)
     own_first = functools.partial(seat_of, mover)
     weight = own_first((possible & (solved.root_mass > 0)).astype(solved.root_values.dtype))
     return Solved(
@@ -158,8 +159,8 @@ class ChainPlay(GrowingPlay):
       values=own_first(solved.root_values),
       value_weight=weight,
       policy=jnp.where(there, solved.policy, 0.0),
-      comes_from=jnp.where(there, jnp.arange(game.num_infostates), -1),
-      policy_weight=weight[:, 0] * (mover < 2)[:, None],
+      comes_from=jnp.where(there, infostates[None, None], -1),
+      policy_weight=jnp.where((mover < 2)[:, None], weight[:, 0], 0.0),
       active=active,
     )
 

@@ -139,7 +139,8 @@ class GrowingPlay:
     examples = self._examples(table, asked, solved, active)
     rows = found.asked.total.sum()
     in_each = rows / (self.search.rounds * self.search.updates_per_round)
-    stats = SelfPlayStats(active.sum(dtype=jnp.int32), in_each.astype(jnp.int32), 1.0 * rows)
+    solves = active.sum(dtype=jnp.int32)
+    stats = SelfPlayStats(solves, in_each.astype(jnp.int32), rows.astype(float))
     return Played(lanes, (examples,), stats)
 
   def _take(self, table: Any, lanes: Any) -> tuple[Any, Any, jax.Array]:
@@ -212,7 +213,7 @@ class GrowingPlay:
     features = jnp.where((mover == 1)[:, None], seen[1, asked.node], seen[0, asked.node])
     weight = (solved.root_mass > 0).astype(tree.dtype)
     if tree.possible is not None:
-      weight *= jnp.asarray(tree.possible)[asked.node]
+      weight = jnp.where(jnp.asarray(tree.possible)[asked.node], weight, 0.0)
     slots = Table.of(tree, table.nodes)
     policy, comes_from = jax.vmap(functools.partial(slots.moves_from, self.num_actions))(
       asked.node, solved.policy
@@ -226,7 +227,7 @@ class GrowingPlay:
       value_weight=weight,
       policy=policy,
       comes_from=comes_from,
-      policy_weight=weight[:, 0] * (mover < 2)[:, None],
+      policy_weight=jnp.where((mover < 2)[:, None], weight[:, 0], 0.0),
       active=active,
     )
 

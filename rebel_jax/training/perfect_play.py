@@ -195,7 +195,8 @@ class PerfectPlay:
     solves = sum(batch.active.sum(dtype=jnp.int32) for batch in examples)
     rows = found.total.sum()
     in_each = rows / (self.search.rounds * self.search.updates_per_round)
-    stats = SelfPlayStats(jnp.asarray(solves, jnp.int32), in_each.astype(jnp.int32), 1.0 * rows)
+    solves = jnp.asarray(solves, jnp.int32)
+    stats = SelfPlayStats(solves, in_each.astype(jnp.int32), rows.astype(float))
     return Played(lanes, tuple(examples), stats)
 
   def search_all(self, params: Any, states: jax.Array, key: jax.Array) -> Found:
@@ -224,7 +225,8 @@ class PerfectPlay:
     """Makes the moves that searches found, or resigns."""
     mover = jax.vmap(self.game.actor)(lanes.states)
     legal = jax.vmap(self.game.legal_actions)(lanes.states)
-    uniform = legal / legal.sum(axis=1, keepdims=True)
+    uniform = legal.astype(play.policy.dtype)
+    uniform = uniform / uniform.sum(axis=1, keepdims=True)
     policy = (1.0 - self.exploration) * play.policy + self.exploration * uniform
     chosen = jax.random.categorical(key, jnp.where(legal, jnp.log(policy), -jnp.inf))
     if self.greedy_after:
@@ -253,7 +255,7 @@ class PerfectPlay:
       values=jnp.where(second, values[:, ::-1], values)[:, :, None],
       value_weight=one,
       policy=jnp.where(legal, policy, 0.0)[:, :, None],
-      comes_from=jnp.where(legal, 0, -1)[:, :, None],
+      comes_from=jnp.where(legal, 0, -1).astype(jnp.int32)[:, :, None],
       policy_weight=one[:, 0],
       active=active,
     )
@@ -272,7 +274,7 @@ class PerfectPlay:
     """Returns decisions of the games that ended by the rules, with what they came to."""
     one = jnp.ones(1)
     won = jax.vmap(lambda s: self.game.terminal_values(s, one, 0)[0])(moved.states)
-    visited = jnp.arange(self.most_moves) <= lanes.moves[:, None]
+    visited = jnp.arange(self.most_moves, dtype=jnp.int32)[None] <= lanes.moves[:, None]
     learned = jax.random.uniform(key, visited.shape) < self.td1_share
     active = visited & moved.ended[:, None] & learned
     values = jnp.broadcast_to(jnp.stack([won, -won], axis=1)[:, None], (*visited.shape, 2))

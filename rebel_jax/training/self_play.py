@@ -316,7 +316,7 @@ def _serve(
     stats=SelfPlayStats(
       solves=active.sum(dtype=jnp.int32),
       rows=num_rows,
-      asked=1.0 * num_rows * num_iterations,
+      asked=num_rows.astype(float) * num_iterations,
     ),
   )
 
@@ -333,7 +333,7 @@ def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, j
   def ahead(counts):
     return jnp.roll(jnp.cumsum(jnp.roll(counts, -lanes.turn)), lanes.turn)
 
-  active = here & (ahead(stage.live_leaves(lanes.roots) * here) <= layer.num_rows)
+  active = here & (ahead(jnp.where(here, stage.live_leaves(lanes.roots), 0)) <= layer.num_rows)
   if layer.in_place(num_lanes):
     return jnp.arange(num_lanes), active
   active &= ahead(here.astype(jnp.int32)) <= layer.capacity

@@ -157,10 +157,10 @@ def grow(
 ) -> Grown:
   """Does what `gt_cfr` says, unchecked; `rounds` is traced, so that one program serves them all."""
   tree, given = jax.tree.map(jnp.asarray, (tree, given))
-  root, current = jnp.asarray(given.root), jnp.asarray(given.current)
+  root, current = (jnp.asarray(x, jnp.int32) for x in (given.root, given.current))
   inner: Any = cfr_plus(averaging=1.0, alternating=search.alternating)
   algorithm = Watched(Resolving(inner, ContinualResolve(0, search.mix), given.promises))
-  ids = jnp.arange(tree.num_nodes)
+  ids = jnp.arange(tree.num_nodes, dtype=jnp.int32)
   below = nodes_below(tree, ids == root)
   path = below & nodes_above(tree, ids == current)
   present = below if search.whole else path | children_of_marked(tree, path)

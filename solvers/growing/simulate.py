@@ -55,7 +55,8 @@ class View(NamedTuple):
     above, own = (jnp.where(player == 1, y, x) for x, y in zip(*mass))
     lifted = above if tree.infostate_parent is None else above[tree.infostate_parent[kids, player]]
     own = jnp.where((row[kids] < len(self.mass[0]))[:, None], own, lifted)
-    return tuple(x * (m > 0) / jnp.where(m > 0, m, 1.0) for x, m in ((here, above), (below, own)))
+    pairs = (here, above), (below, own)
+    return tuple(jnp.where(m > 0, x, 0.0) / jnp.where(m > 0, m, 1.0) for x, m in pairs)
 
 
 def child_slots(structure: TreeStructure) -> np.ndarray:
@@ -91,7 +92,7 @@ def sample_pair(problem: RootedProblem, reach: Any, node: jax.Array, numbers: An
     node: an inner node.
     numbers: `[2]` random ones.
   """
-  row = jnp.argmax(problem.rows == node)
+  row = jnp.argmax(jnp.asarray(problem.rows, jnp.int32) == jnp.asarray(node, jnp.int32))
   own = [problem.leaf_reach(reach[p], p)[row] for p in (0, 1)]
   pairs = problem.pairs.at_leaf(row)
   first = sample_index(numbers[0], own[0] * pairs.compatible_mass(own[1][None], 0)[0])
@@ -117,6 +118,7 @@ def simulate(
   """
   tree = problem.tree
   slots, depth = slots_by_action(tree), tree.structure.depth
+  steps, players = jnp.arange(depth, dtype=jnp.int32), jnp.arange(2, dtype=jnp.int32)
 
   def children_of(node):
     there = slots[node] >= 0
@@ -128,7 +130,7 @@ def simulate(
     return (there & growth.present[kids]).any()
 
   def step(walk: _Walk) -> _Walk:
-    drawn, now = numbers[walk.length], jnp.arange(depth) == walk.length
+    drawn, now = numbers[walk.length], steps == walk.length
     node, hands = walk.node, walk.hands
     kids, there = children_of(node)
     mover = jnp.asarray(tree.kind)[node]
@@ -138,9 +140,9 @@ def simulate(
     chosen = choose_move(drawn[:2], seen, rules)
     dealt = sample_index(drawn[2], chance_weights(tree, kids, there, hands))
     child = kids[jnp.where(moves, chosen // tree.num_infostates, dealt)]
-    after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)])
-    after = jnp.where(moves & (jnp.arange(2) == player), chosen % tree.num_infostates, after)
-    after = after.astype(hands.dtype)
+    after = jnp.stack([follow(tree, child, p, hands[p]).astype(hands.dtype) for p in (0, 1)])
+    moved = moves & (players == player.astype(players.dtype))
+    after = jnp.where(moved, chosen % tree.num_infostates, after)
     return _Walk(
       child,
       after,
@@ -166,9 +168,9 @@ def simulate(
   likely = jnp.where(options, view.prior[kids], -1.0).max(axis=1)
   joins = best_moves(likely, there, mover < CHANCE, rules) & ~missing
   # Comparisons instead of scatters, which XLA makes loops of on CPUs.
-  ids = jnp.arange(tree.num_nodes)
+  ids = jnp.arange(tree.num_nodes, dtype=jnp.int32)
   present = growth.present | (ids == end.node)
-  present |= ((ids[:, None] == kids) & joins).any(axis=1)
+  present |= ((ids[:, None] == kids[None].astype(ids.dtype)) & joins[None]).any(axis=1)
   counts = end.counted.astype(growth.visits.dtype)
   return Growth(
     present,
@@ -192,7 +194,7 @@ def comes_from(tree: PublicTree, kids: jax.Array, player: jax.Array, held: jax.A
   """Says which infostates of children `player` may come to from infostate `held`: `[A, H]`."""
   if tree.infostate_parent is None:
     return jnp.broadcast_to(
-      jnp.arange(tree.num_infostates) == held, (len(kids), tree.num_infostates)
+      jnp.arange(tree.num_infostates, dtype=held.dtype) == held, (len(kids), tree.num_infostates)
     )
   same = jnp.asarray(tree.infostate_parent)[kids, player] == held
   return same if tree.possible is None else same & jnp.asarray(tree.possible)[kids, player]
@@ -214,11 +216,11 @@ def chance_weights(tree: PublicTree, kids, there, hands) -> jax.Array:
     if tree.possible is not None:
       reached = comes_from(tree, kids, jnp.asarray(player), hands[player])
       reached &= jnp.asarray(tree.possible)[kids, player]
-      weights *= reached.any(axis=1)
+      weights = jnp.where(reached.any(axis=1), weights, 0.0)
   if tree.dealt is not None and tree.hands is not None:
     held = jnp.asarray(tree.hands)[hands].reshape(-1)
-    blocked = (jnp.asarray(tree.dealt)[kids][:, :, None] == held).any(axis=(1, 2))
-    weights *= ~blocked
+    blocked = (jnp.asarray(tree.dealt)[kids][:, :, None] == held[None, None]).any(axis=(1, 2))
+    weights = jnp.where(blocked, 0.0, weights)
   return weights
 
 

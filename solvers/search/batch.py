@@ -373,7 +373,7 @@ def spread_stops(
   offset_key, order_key = jax.random.split(key)
   below = jnp.cumsum(jax.nn.softmax(_stop_logits(num_iterations, exponent, warm_start)))
   strata = jax.random.permutation(order_key, count)
-  quantiles = (strata + jax.random.uniform(offset_key)) / count
+  quantiles = (strata.astype(below.dtype) + jax.random.uniform(offset_key)) / count
   stops = jnp.searchsorted(below, quantiles, side="right")
   return jnp.minimum(stops, num_iterations // 2 - 1).astype(jnp.int32)
 

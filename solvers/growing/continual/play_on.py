@@ -118,7 +118,7 @@ def play_on(
   child = kids[chosen // tree.num_infostates].astype(jnp.int32)
   after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)])
   moved = chosen % tree.num_infostates
-  after = jnp.where(jnp.arange(2) == player, moved, after).astype(jnp.int32)
+  after = jnp.where(jnp.arange(2, dtype=player.dtype) == player, moved, after).astype(jnp.int32)
   child, after = _past_chance(table, child, after, chance_key)
   return child, after, tree.kind[child] == TERMINAL
 

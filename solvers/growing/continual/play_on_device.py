@@ -67,9 +67,10 @@ def play_on_device(
   moves = moves_of(game, here.state, here.possible)
   options = moves.action[:, held] >= 0
   by_policy = jnp.where(options, policy[:, held], 0.0)
-  by_policy = jnp.where(by_policy.sum() > 0, by_policy, options)
+  uniform = options.astype(policy.dtype)
+  by_policy = jnp.where(by_policy.sum() > 0, by_policy, uniform)
   explores = numbers[0] < exploration
-  weights = jnp.where(explores, options.astype(by_policy.dtype), by_policy)
+  weights = jnp.where(explores, uniform, by_policy)
   chosen = sample_index(numbers[1], weights)
   hands = standing.hands.at[player].set(moves.leads_to[chosen, held].astype(jnp.int32))
   # What a player did itself is the first action since.

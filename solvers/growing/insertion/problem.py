@@ -226,7 +226,9 @@ class InsertedProblem(Problem):
 def inserted_problem(game: DeviceGame, tree: InsertedTree, beliefs: jax.Array) -> InsertedProblem:
   """Returns the problem of `tree` from root `beliefs` `[P, H]`."""
   exists = tree.present[:, None].astype(beliefs.dtype)
-  nature = [beliefs[p] * tree.chance[:, None] * tree.possible[:, p] for p in (0, 1)]
+  nature = [
+    jnp.where(tree.possible[:, p], beliefs[p][None] * tree.chance[:, None], 0.0) for p in (0, 1)
+  ]
   mass = [game.compatible_mass(tree.state[0], beliefs[1 - p], p) for p in (0, 1)]
   pairs: Any = DevicePairs(
     game, tree, ((nature[0][:1], nature[0][1:]), (nature[1][:1], nature[1][1:])), jnp.stack(mass)

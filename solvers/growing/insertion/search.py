@@ -297,11 +297,11 @@ def grow_inserted(
   policy = grown.tree.by_move(join_levels(average))
   there = grown.tree.present.reshape(-1, *[1] * (policy.ndim - 1))
   return GrownByInsertion(
-    average_policy=policy * there,
+    average_policy=jnp.where(there, policy, 0.0),
     root_values=root_values,
     values=jnp.where((grown.tree.kind == TERMINAL)[:, None], 0.0, algorithm.means(state.means)),
     reach=jnp.moveaxis(problem.node_reach(problem.both_reach(average)), 1, 0),
-    known=algorithm.known(state.means) & (grown.tree.kind != TERMINAL),
+    known=algorithm.known(state.means) & (grown.tree.kind != TERMINAL)[None],
     visits=grown.tree.by_move(grown.visits),
     tree=grown.tree,
     current=current,
@@ -325,6 +325,8 @@ def _first_tree(
     return (tree, next_node), None
 
   start = jnp.zeros((), tree.child.dtype)
+  if not len(path):  # without compilation there is no loop of no turns
+    return tree, start
   return lax.scan(follow, (tree, start), path)[0]
 
 
@@ -354,5 +356,6 @@ def _view(problem: InsertedProblem, algorithm: Watched, state, search: GTCFR) ->
       mass = join_levels((mass, problem.from_parents(2, player, mass)))
     else:
       mass = jnp.where(((mover == player) & over)[:, None], mass[tree.parent], mass)
-    values.append(state.nodes[player] * (mass > 0) / jnp.where(mass > 0, mass, 1.0))
+    some = mass > 0
+    values.append(jnp.where(some, state.nodes[player], 0.0) / jnp.where(some, mass, 1.0))
   return InsertedView(join_levels(choose(problem, state.means)), jnp.stack(values))

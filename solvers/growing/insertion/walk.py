@@ -107,7 +107,7 @@ def simulate_inserted(
   leaf = jnp.maximum(end.node, 0)
   mover = tree.kind[leaf]
   joins = _joining(tree, leaf, end.hands[jnp.minimum(mover, 1)], rules)
-  joins = jnp.where(missing, jnp.arange(game.num_actions) == end.action, joins)
+  joins = jnp.where(missing, jnp.arange(game.num_actions, dtype=jnp.int32) == end.action, joins)
   above = jnp.where(missing, end.before, leaf)
   tree, places = insert(game, tree, above, joins, width)
   rows = end.rows
@@ -150,7 +150,7 @@ def _look(view: InsertedView, grown: Inserted, node, held, player) -> Options:
   """Returns what `player` may do at `node`, holding `held`: `[M]`."""
   tree, rows = grown.tree, grown.tree.rows_at(node)
   if tree.hides:
-    counted, action = jnp.ones_like(rows), tree.by_action[node, :, held]
+    counted, action = jnp.ones_like(rows, bool), tree.by_action[node, :, held]
     known = (action >= 0) & (tree.child[node, action] >= 0)
   else:
     counted = known = rows >= 0
@@ -158,11 +158,11 @@ def _look(view: InsertedView, grown: Inserted, node, held, player) -> Options:
   value = jnp.where(known, view.values[player, rows, held], view.values[player, node, held])
   return Options(
     open=_allowed(tree, node, held),
-    policy=view.policy[rows, held] * known,
+    policy=jnp.where(known, view.policy[rows, held], 0.0),
     prior=tree.prior[node, :, held],
     value=value,
-    visits=grown.visits[rows, held] * counted,
-    recent=grown.recent[rows, held] * counted,
+    visits=jnp.where(counted, grown.visits[rows, held], 0.0),
+    recent=jnp.where(counted, grown.recent[rows, held], 0.0),
   )
 
 
