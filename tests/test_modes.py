@@ -20,12 +20,13 @@ import solvers
 from games import registry
 from games.poker import OnlyHands
 from games.poker.lines import make_lines
-from rebel_jax import evaluate, match, spot
+from rebel_jax import PRESETS, evaluate, match, spot
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.runs.measure import make_evaluator, measure_any
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
+from solvers import contrib
 from tests.random_game import RandomGame
 from tests.tiny import TINY, TINY_GROWING, rows, tiny, trained
 
@@ -174,37 +175,38 @@ def family():
   def build(bet):
     return games.build_public_tree(games.make("matrix_game", payoffs=((bet, -1.0), (-1.0, 1.0))))
 
-  trees = solvers.affine_trees(build, (2.0,))
-  start = solvers.solve_affine(trees, (2.0,), num_iterations=4)
-  solvers.solve_affine(trees, (3.0,), num_iterations=4, start=start)
-  solvers.optimise(trees, player=0, bounds=[(1.0, 3.0)], num_iterations=8, num_steps=2)
+  trees = contrib.affine_trees(build, (2.0,))
+  start = contrib.solve_affine(trees, (2.0,), num_iterations=4)
+  contrib.solve_affine(trees, (3.0,), num_iterations=4, start=start)
+  contrib.optimise(trees, player=0, bounds=[(1.0, 3.0)], num_iterations=8, num_steps=2)
 
 
 def hand_values():
   game, tree, solution = blueprint()
-  recorder = solvers.HandRecorder(game, tree, solvers.zero_values(tree))
+  recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
   policy = np.asarray(solution.average_policy)
-  solvers.aivat(recorder.record(tree.num_nodes - 1, (None, 0), policy))
-  solvers.node_values(game, tree, policy)
+  rows = {tree.history(node): policy[node] for node in range(tree.num_nodes)}
+  solvers.aivat(recorder.record(tree.history(tree.num_nodes - 1), (None, 0), rows))
+  solvers.node_values(tree, policy)
   solvers.infostate_values(tree, value=lambda beliefs: beliefs.sum(), beliefs=tree.prior, player=0)
 
 
 def continued():
   game, tree, solution = blueprint()
   top, policy = games.build_public_tree(game, depth=1), np.asarray(solution.average_policy)
-  solvers.grown_continuations(
+  contrib.grown_continuations(
     tree, top, policy, chooser=0, count=2, algorithm=CFR, num_iterations=4
   )
-  solvers.search_rounds(game, tree, [policy], [policy], algorithm=CFR, num_iterations=4)
-  solvers.pair_values(tree, policy)
-  solvers.biased_policy(tree, policy, {0: 2.0})
+  contrib.search_rounds(game, tree, [policy], [policy], algorithm=CFR, num_iterations=4)
+  contrib.pair_values(tree, policy)
+  contrib.biased_policy(tree, policy, {0: 2.0})
 
 
 def refined():
   game, tree, solution = blueprint()
   policy = np.asarray(solution.average_policy)
   solvers.refine(game, tree, policy, searcher=0, cut=1, gifts=0.5, algorithm=CFR, num_iterations=4)
-  solvers.warm_start_length(tree, policy, algorithm=CFR, probe=2)
+  contrib.warm_start_length(tree, policy, algorithm=CFR, probe=2)
 
 
 TURN = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
@@ -223,18 +225,10 @@ STREETS = STAGES.replace(
   game_params=(("ranks", "QKA"), ("blinds", (50, 100)), ("first_to_act", (0, 1)), ("stack", 300)),
   level_values=False,
 )
-GROWING = TINY_GROWING.replace(
-  simulations=2, lanes=2, batch_size=4, buffer_size=64, examples=64, eval_simulations=2
-)
-PERFECT = GROWING.replace(
-  preset="pog_tic_tac_toe",
-  game="tic_tac_toe",
-  children=1,
-  td1_share=0.3,
-  query_share=0.3,
-  policy_weight=1.0,
-  belief_roots=0,
-  buffer_size=512,
+FEW = dict(simulations=2, lanes=2, batch_size=4, examples=64, eval_iterations=4)
+GROWING = TINY_GROWING.replace(**FEW, buffer_size=64)
+PERFECT = PRESETS["pog_tic_tac_toe"].replace(
+  **FEW, width=16, uses_per_example=1.0, buffer_size=512, final_playthroughs=2, max_seconds=None
 )
 
 

@@ -380,7 +380,6 @@ add("resolved_policies/kuhn", chained, "kuhn")
 
 _STEPS = 4
 _TINY: dict[str, Any] = {
-  "num_devices": 1,
   "lanes": 4,
   "width": 16,
   "hidden_layers": 2,
@@ -392,7 +391,7 @@ _TINY: dict[str, Any] = {
   "max_seconds": None,
 }
 _TINY_REBEL = {"rows_fraction": 1.0, "iterations": 8, "final_playthroughs": 2}
-_TINY_GROWING = {"simulations": 4, "eval_simulations": 4, "final_seeds": 2}
+_TINY_GROWING = {"simulations": 4, "eval_iterations": 8, "final_playthroughs": 2}
 
 
 def tiny(preset: str) -> Config:
@@ -404,7 +403,7 @@ def tiny(preset: str) -> Config:
 @functools.cache
 def trained(preset: str) -> tuple[Any, Any, Any]:
   """Returns the setup of a tiny run, and its state and report after its first steps."""
-  setup = make_setup(tiny(preset))
+  setup = make_setup(tiny(preset), 1)
   state = setup.trainer.init(setup.table, 0, setup.mesh)
   state, report = setup.trainer.run(setup.table, state, _STEPS, setup.mesh)
   return setup, state, report
