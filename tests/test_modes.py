@@ -27,6 +27,7 @@ from rebel_jax.runs.measure import make_evaluator, measure_any
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
+from tests.hidden_moves import HiddenRockPaperScissors
 from tests.random_game import RandomGame
 from tests.tiny import TINY, TINY_GROWING, rows, tiny, trained
 
@@ -310,6 +311,8 @@ PROGRAMS = {
   "marked": marked,
   "marked hidden": functools.partial(marked, "rock_paper_scissors"),
   "inserted perfect": functools.partial(inserted, games.TicTacToe),
+  "inserted go": functools.partial(inserted, functools.partial(games.Go, size=3, max_moves=4)),
+  "inserted hidden": functools.partial(inserted, HiddenRockPaperScissors),
   "inserted kuhn": functools.partial(inserted, tables_of("kuhn_poker")),
   "inserted leduc": functools.partial(inserted, tables_of("leduc_poker")),
   "family": family,
@@ -319,6 +322,9 @@ PROGRAMS = {
   "calls": calls,
   "step": functools.partial(step, TINY),
   "step paper": functools.partial(step, TINY.replace(level_values=True, algorithm="cfr_plus_avg")),
+  "step half": functools.partial(
+    step, TINY.replace(precision="bfloat16_activations", halve_every=4)
+  ),
   "step policy": functools.partial(step, TINY.replace(policy_network=True)),
   "step stages": functools.partial(step, STAGES),
   "step streets": functools.partial(step, STREETS, False),
@@ -357,6 +363,14 @@ QUICK = {
 }  # fmt: skip
 # Searches and training by networks of hundreds of units, one operation at a time.
 TOO_LONG = ("evaluate", "match", "step", "calls", "random", "turn spot")
+
+
+@pytest.fixture(autouse=True)
+def forget_programs_of_slow_tests(request):
+  """Drops compiled programs, of which one process cannot hold those of all."""
+  yield
+  if request.node.get_closest_marker("slow"):
+    jax.clear_caches()
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ def moves_of(game: DeviceGame, state: jax.Array, possible: jax.Array) -> DeviceM
   found = game.hidden_moves(state) if game.num_hidden > 1 else None
   if found is not None:
     leads_to, action = (jnp.asarray(x).T for x in found)
-    there = (leads_to >= 0) & possible[player]
+    there = (leads_to >= 0) & possible[player][None]
   else:
     actions = jnp.arange(game.num_actions)
     after = jax.vmap(game.possible_after, (None, 0, None))(state, actions, possible)

@@ -57,7 +57,7 @@ class Go(PerfectInformation):
   def legal_actions(self, state):
     boards = self._boards(state)
     after, free = self._placed(boards[0], state[_TO_MOVE] + 1)
-    seen = (after[:, None] == boards).all(axis=2).any(axis=1)
+    seen = (after[:, None] == boards[None]).all(axis=2).any(axis=1)
     return jnp.append(free & ~seen, True)
 
   def next_state(self, state, action):
@@ -74,7 +74,7 @@ class Go(PerfectInformation):
     """Returns how many points each player's stones are on or alone surround: `[P]`."""
     board = self._boards(state)[0]
     label = self._groups(board)
-    member = label == jnp.arange(self.num_points)[:, None]  # [group, point]
+    member = label[None] == jnp.arange(self.num_points)[:, None]  # [group, point]
     own = [
       (board == stone) | ((board == 0) & self._touched(member, board == stone)[label])
       for stone in (BLACK, WHITE)
@@ -83,23 +83,24 @@ class Go(PerfectInformation):
 
   def payoff(self, state):
     area = self.area(state)
-    return jnp.sign(area[0] - area[1] - self.komi)
+    return jnp.sign((area[0] - area[1]).astype(float) - self.komi)
 
   def features(self, state, player):
     boards = [planes(board, player) for board in self._boards(state)]
     black = jnp.full(1, 1.0 if player == 0 else 0.0)
-    return jnp.concatenate([*boards, black, state[_PASSES, None] > 0]).astype(float)
+    passed = (state[_PASSES, None] > 0).astype(float)
+    return jnp.concatenate([*(x.astype(float) for x in boards), black, passed])
 
   def _boards(self, state: jax.Array) -> jax.Array:
     return state[:_TO_MOVE].reshape(BOARDS, self.num_points)
 
   def _groups(self, board: jax.Array) -> jax.Array:
     """Returns the lowest point of each point's group, stones or empty: `[n]`."""
-    alike = self._next_to & (board[:, None] == board)
+    alike = self._next_to & (board[:, None] == board[None])
 
     def spread(loop):
       label, _ = loop
-      near = jnp.where(alike, label, self.num_points).min(axis=1)
+      near = jnp.where(alike, label[None], self.num_points).min(axis=1)
       new = jnp.minimum(label, near)
       new = new[new]  # so that long chains take few rounds
       return new, (new != label).any()
@@ -108,22 +109,22 @@ class Go(PerfectInformation):
 
   def _touched(self, member: jax.Array, points: jax.Array) -> jax.Array:
     """Returns which groups `[group, point]` are next to one of `points`: `[group]`."""
-    return (member & (self._next_to & points).any(axis=1)).any(axis=1)
+    return (member & jnp.any(self._next_to & points[None], axis=1)[None]).any(axis=1)
 
   def _placed(self, board: jax.Array, stone: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the board after a stone on each point, `[n, n]`, and where it may be put, `[n]`."""
     points = jnp.arange(self.num_points)
     label = self._groups(board)
-    member = (label == points[:, None]).astype(jnp.float32)
-    empty = board == 0
-    near = (self._next_to & empty).astype(jnp.float32)
+    member = (label[None] == points[:, None]).astype(jnp.float32)
+    empty = jnp.equal(board, 0)
+    near = (self._next_to & empty[None]).astype(jnp.float32)
     liberty = jnp.matmul(member, near, precision=lax.Precision.HIGHEST) > 0  # [group, point]
     last = liberty.sum(axis=1) == 1
     other = board == 3 - stone
     # A group of the other's is taken by a stone on its last liberty.
-    taken = (other & last[label]) & liberty[label].T  # [stone's point, point]
+    taken = (other & last[label])[None] & liberty[label].T  # [stone's point, point]
     safe = (board == stone) & ~last[label]
-    breathes = (self._next_to & (empty | safe)).any(axis=1) | taken.any(axis=1)
+    breathes = (self._next_to & (empty | safe)[None]).any(axis=1) | taken.any(axis=1)
     after = jnp.where(taken, 0, board)
     after = jnp.where(jnp.eye(self.num_points, dtype=bool), stone, after)
     return after, empty & breathes

@@ -93,7 +93,7 @@ class Layer(nn.Module):
     kernel, bias = self.weights(x.shape[-1])
     y = product(x, kernel, self.precision, dtype)
     if bias is not None:
-      y = y + bias[None]
+      y = y.astype(bias.dtype) + bias[None]
     return y if dtype is None else y.astype(dtype)
 
 

@@ -199,12 +199,16 @@ class HiddenProblem(InsertedProblem):
   ) -> jax.Array:
     """Takes nodes of one depth together, from the top down, at most `until`, or `up`."""
     tree = self._inserted
-    number = tree.count if until is None else (tree.present & (tree.depth <= until)).sum()
+    number = (
+      tree.count
+      if until is None
+      else (tree.present & (tree.depth <= until)).sum(dtype=tree.count.dtype)
+    )
     width = _FEW if tree.capacity <= _LITTLE else _BLOCK
 
     def step(carry):
       first, rows = carry
-      at = first + jnp.arange(width) - (width - 1 if up else 0)
+      at = first + jnp.arange(width, dtype=first.dtype) - (width - 1 if up else 0)
       nodes = self.order[jnp.clip(at, 0, tree.capacity - 1)]
       same = tree.depth[nodes] == tree.depth[self.order[first]]
       there = (at >= 0) & (at < tree.count) & same
@@ -235,7 +239,7 @@ def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:
   order = jnp.argsort(jnp.where(tree.present, tree.depth, deepest), stable=True)
   given = {x.name: getattr(problem, x.name) for x in dataclasses.fields(problem)}
   # The root's beliefs are in the players' own reach.
-  nature = [tree.chance[:, None] * tree.possible[:, p] for p in (0, 1)]
+  nature = [jnp.where(tree.possible[:, p], tree.chance[:, None], 0.0) for p in (0, 1)]
   pairs: Any = problem.pairs
   pairs = dataclasses.replace(pairs, nature=tuple((x[:1], x[1:]) for x in nature))
   given |= {"exists": (*problem.exists, moves), "pairs": pairs, "mover": (None,) * 3}
