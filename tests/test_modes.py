@@ -82,10 +82,10 @@ def gadget(kind):
   )
 
 
-def warm(response, avg=False):
+def warm(start, avg=False):
   _, tree, solution = blueprint()
   algorithm = solvers.cfr_avg(CFR) if avg else CFR
-  algorithm = solvers.warm_started(algorithm, num_iterations=3, response=response)
+  algorithm = start(algorithm, num_iterations=3)
   solvers.solve(tree, algorithm=algorithm, num_iterations=4, initial_policy=solution.average_policy)
 
 
@@ -299,9 +299,9 @@ PROGRAMS = {
       solvers.ContinualResolve,
     )
   },
-  "warm best": functools.partial(warm, "best"),
-  "warm substitute": functools.partial(warm, "substitute"),
-  "warm avg": functools.partial(warm, "best", True),
+  "warm best": functools.partial(warm, solvers.warm_started),
+  "warm substitute": functools.partial(warm, contrib.substitute_started),
+  "warm avg": functools.partial(warm, solvers.warm_started, True),
   "locked": locked,
   "batch": batch,
   "river lines": river_lines,

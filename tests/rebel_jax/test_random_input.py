@@ -211,7 +211,7 @@ def parsing_only(monkeypatch):
   monkeypatch.setattr(evaluate, "Evaluator", Nothing)
   silent = SimpleNamespace(game=None, agent=lambda seed: None)
   monkeypatch.setattr(play, "make_searcher", lambda *_, **__: silent)
-  monkeypatch.setattr(play, "Table", lambda *_: None)
+  monkeypatch.setattr(play, "Terminal", lambda *_: None)
   monkeypatch.setattr(play, "run", lambda *_: None)
   monkeypatch.setattr(evaluate, "KeptPlaythroughs", Nothing)
   Nothing.game = None
