@@ -436,7 +436,8 @@ def evaluated(preset: str) -> dict[str, Any]:
 def chosen(preset: str) -> dict[str, Any]:
   """First decisions of the tiny run's agent, with each of three infostates."""
   setup, state, _ = trained(preset)
-  agent = make_agent(Policy(setup.config, state.params, {"checkpoint": preset}), seed=0)
+  few = {} if preset.startswith("pog_") else {"iterations": 8}
+  agent = make_agent(Policy(setup.config, state.params, {"checkpoint": preset}), seed=0, **few)
   figures = {}
   for infostate in np.flatnonzero(np.asarray(setup.game.prior())[0] > 0)[:3].tolist():
     agent.start(0, infostate)
