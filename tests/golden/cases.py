@@ -39,14 +39,12 @@ class Case:
     rtol: relative to the largest entry of each figure.
     slow: whether it is of the slow tier.
     x64: whether it is computed in float64.
-    reason: of a tolerance above the usual.
   """
 
   figures: Callable[[], Mapping[str, Any]]
   rtol: float = EXACT
   slow: bool = False
   x64: bool = True
-  reason: str = ""
 
   def compute(self) -> Figures:
     """Returns the figures as arrays, tables projected."""
@@ -419,8 +417,8 @@ def stepped(preset: str) -> dict[str, Any]:
     examples, params = state.replay[name].examples, jax.tree.leaves(state.params[name])
     figures[f"{name}_params"] = np.mean([np.square(x).mean() for x in params])
     for field, rows in examples._asdict().items():
-      sums = [np.array(x, float).sum() for x in jax.tree.leaves(rows)]
-      figures[f"{name}_{field}"] = np.array(sums) / max(1, int(state.replay[name].added.sum()))
+      squares = [np.square(np.array(x, float)).sum() for x in jax.tree.leaves(rows)]
+      figures[f"{name}_{field}"] = np.array(squares) / max(1, int(state.replay[name].added.sum()))
   return figures
 
 
@@ -436,7 +434,8 @@ def evaluated(preset: str) -> dict[str, Any]:
 def chosen(preset: str) -> dict[str, Any]:
   """First decisions of the tiny run's agent, with each of three infostates."""
   setup, state, _ = trained(preset)
-  agent = make_agent(Policy(setup.config, state.params, {"checkpoint": preset}), seed=0)
+  few = {} if preset.startswith("pog_") else {"iterations": 8}
+  agent = make_agent(Policy(setup.config, state.params, {"checkpoint": preset}), seed=0, **few)
   figures = {}
   for infostate in np.flatnonzero(np.asarray(setup.game.prior())[0] > 0)[:3].tolist():
     agent.start(0, infostate)
