@@ -455,7 +455,7 @@ def resumed(run, folder, switches):
   """Returns metrics and parameters of a copy of a run after some more steps."""
   shutil.copytree(run, folder)
   with modes(switches):
-    train(tiny(folder, examples=96, resume=True))
+    train(*tiny(folder, examples=96, resume=True))
   newest = checkpoint.checkpoints_of(folder)[-1]
   with modes([doubles] if checkpoint.is_double(newest) else []):
     return rows(folder), rebel_jax.load(folder).params
@@ -480,7 +480,7 @@ def test_a_run_goes_on_in_its_precision(tmp_path):
 @pytest.mark.slow
 def test_a_run_in_doubles_goes_on_in_its_precision(tmp_path):
   with doubles():
-    train(tiny(tmp_path / "run"))
+    train(*tiny(tmp_path / "run"))
   check_goes_on(tmp_path / "run", tmp_path, np.float64)
   with pytest.raises(ConfigError, match=r"in float64, .*; JAX_ENABLE_X64=1 reads it as it is$"):
     rebel_jax.load(tmp_path / "run")
