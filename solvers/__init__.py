@@ -1,5 +1,6 @@
 """Equilibrium finding and depth-limited search on public trees."""
 
+from games.node_info import NodeInfo, node_info
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.cfr import CFR
 from solvers.algorithms.fictitious_play import FictitiousPlay
@@ -32,8 +33,6 @@ from solvers.continuations.round_search import search_rounds
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.growing.continual.policies import resolved_policies
 from solvers.growing.gt_cfr import Grown, gt_cfr
-from solvers.growing.insertion.search import GrownByInsertion, gt_cfr_inserted
-from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
@@ -70,7 +69,6 @@ from solvers.solve_batch import default_batch_size, solve_batch
 from solvers.solve_lines import LinesSolution, solve_lines
 from solvers.solve_to import SolvedTo, solve_to
 from solvers.sweeps.constraints import Alternatives, Lock
-from solvers.sweeps.masked import NodeInfo, node_info
 from solvers.warm_start_length import warm_start_length
 
 __all__ = [
@@ -87,11 +85,9 @@ __all__ = [
   "FictitiousPlay",
   "Gadget",
   "Grown",
-  "GrownByInsertion",
   "HandRecord",
   "HandRecorder",
   "HoldemRecorder",
-  "InsertedTree",
   "LBRResult",
   "LBRRules",
   "LBRValue",
@@ -132,7 +128,6 @@ __all__ = [
   "graft",
   "grown_continuations",
   "gt_cfr",
-  "gt_cfr_inserted",
   "half_the_difference",
   "infostate_values",
   "leaf_tables",

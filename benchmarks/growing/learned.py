@@ -22,7 +22,7 @@ from benchmarks.figures import read_rows
 from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache, cpu_devices
-from rebel_jax.evaluation.growing import make_growing_evaluator
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.measure import of_seeds
 from rebel_jax.training.loop import MOST_STEPS, place
 from rebel_jax.training.setup import make_setup
@@ -51,7 +51,7 @@ def learn(options: argparse.Namespace) -> None:
   evaluators = []
   for search in map(parse_setting, options.settings):
     asked = config.replace(eval_simulations=search.simulations, eval_per_update=search.per_update)
-    evaluators.append(make_growing_evaluator(asked, game=setup.game, table=setup.table))
+    evaluators.append(ChainEvaluator(asked, game=setup.game, ground=setup.table))
   trainer, mesh = setup.trainer, setup.mesh
   state, table = trainer.init(setup.table, config.seed, mesh), place(setup.table, mesh)
   trained, most = 0.0, config.num_steps

@@ -7,11 +7,7 @@ import jax
 import numpy as np
 
 from games import Game
-from rebel_jax.agents.growing.by_rules import RulesSearcher
-from rebel_jax.agents.growing.chain_agent import ChainSearcher
-from rebel_jax.agents.growing.own_chain import OwnChain
-from rebel_jax.agents.growing.position_agent import PositionSearcher
-from rebel_jax.agents.growing.resolving_agent import ResolvingSearcher
+from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher
 from rebel_jax.agents.playing import Agent, search_for
 from rebel_jax.agents.search import Search, searches
 from rebel_jax.agents.street_searcher import StreetSearcher
@@ -68,7 +64,7 @@ class Searcher:
     """
     if policy.config.grows:
       raise ConfigError(
-        f"the searches of preset={policy.config.preset!r} grow trees; take ResolvingSearcher"
+        f"the searches of preset={policy.config.preset!r} grow trees; take ChainSearcher"
       )
     iterations = validation.check_even("iterations", iterations)
     num_games = validation.check_integer("num_games", num_games)
@@ -154,14 +150,14 @@ class Searcher:
     ]
 
 
-AnySearcher = Searcher | StreetSearcher | ResolvingSearcher | RulesSearcher
-AnyAgent = Agent | OwnChain
+AnySearcher = Searcher | StreetSearcher | ChainSearcher
+AnyAgent = Agent | ChainAgent
 
 
 def prepare(agents: Sequence[AnyAgent]) -> None:
   """Searches for all agents that must, which have to share a searcher, in few calls."""
   waiting: list[Any] = [agent for agent in agents if agent.pending]
-  if waiting and isinstance(waiting[0], OwnChain):
+  if waiting and isinstance(waiting[0], ChainAgent):
     waiting[0].searcher.search_for(waiting)
   elif waiting:
     search_for(waiting)
@@ -173,14 +169,10 @@ def make_searcher(policy: Policy, *, seed: int = 0, **settings: Any) -> AnySearc
   Args:
     policy: the network.
     seed: of the stopping iterations; agents have seeds of their own where searches grow trees.
-    settings: those of `Searcher`, or of `ResolvingSearcher` where searches grow trees, and of
-      `RulesSearcher` where they make them.
+    settings: those of `Searcher`, or of `ChainSearcher` where searches grow trees.
   """
-  if policy.config.on_device:
-    perfect = policy.config.make_rules().num_infostates == 1
-    return (PositionSearcher if perfect else ChainSearcher)(policy, **settings)
   if policy.config.grows:
-    return ResolvingSearcher(policy, **settings)
+    return ChainSearcher(policy, **settings)
   if made_on_device(policy.config, policy.config.make_game()):
     return StreetSearcher(policy, seed=seed, **settings)
   return Searcher(policy, seed=seed, **settings)

@@ -312,13 +312,13 @@ def marked(name: str, search: str, judged: bool) -> dict[str, Any]:
 def inserted(rules: Any, search: str, judged: bool) -> dict[str, Any]:
   game = rules()
   moves = game.num_actions if game.num_hidden == 1 else game.num_hidden
-  grown = solvers.gt_cfr_inserted(
+  grown = solvers.gt_cfr(
     game,
     search=_SEARCHES[search],
     key=jax.random.key(KEY),
     network=judge_of(moves) if judged else None,
   )
-  return _grown(grown) | {"root_policy": grown.policy_at(0)}
+  return _grown(grown) | {"root_policy": grown.policy}
 
 
 def _grown(grown: Any) -> dict[str, Any]:

@@ -46,7 +46,11 @@ def difference(grown, referee):
   if set(np.flatnonzero(grown.present).tolist()) != referee.present:
     return np.inf
   kind = np.asarray(referee.tree.kind)[np.maximum(referee.tree.parent, 0)]
-  pairs = [(grown.root_values, referee.root), (grown.visits, referee.visits)]
+  pairs = [(grown.root_values, referee.root)]
+  for node, kids in enumerate(referee.kids):
+    if kids and referee.kind[node] < games.CHANCE:
+      moves = referee.tree.action[kids]
+      pairs.append((grown.visits[node, moves], referee.visits[kids]))
   for player in (0, 1):
     moved = (kind == player) & (np.arange(len(kind)) > 0)
     pairs.append((grown.average_policy[moved], referee.matched(referee.average[player])[moved]))
