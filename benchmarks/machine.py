@@ -1,38 +1,50 @@
 """Measures what this library does on the devices at hand, as much as fits into some minutes.
 
-`python -m benchmarks.machine --minutes 9 --output FILE` makes the measurements of
-`benchmarks.measurements`, those that are worth most a minute first, and prints a table of all that
-FILE holds. Each has a process of its own, so that one that crashes or runs out of memory ends
-alone, and is a JSON line in FILE as soon as it is finished. The same command with the same FILE
-goes on with what is missing, also after it was killed.
+`python -m benchmarks.machine --minutes 9 --output FILE` first checks that the main programs compute
+what a CPU does (`benchmarks.checks`), while all rates (`benchmarks.measurements`) compile side by
+side; then times those that are ready, the most valuable first; then trains the default run by the
+clock; and prints a table of all that FILE holds. Each result is a JSON line in FILE at once. The
+same command with the same FILE goes on with what is missing, also after it was killed.
 
-An estimate of what a measurement takes decides whether it is started: its own guess, times how much
-longer than theirs the others took. One that takes several times its estimate, or that is still at
-work when the time is up, is stopped, and is not started again in less time than it had.
-
-Exit codes: 0 all is as FILE says; 2 an argument is not allowed, FILE is of another machine or
-version, nothing was written.
+Exit codes: 0 the table is printed; 1 a check failed; 2 an argument is not allowed or FILE is of
+another machine or version, and nothing was written.
 """
 
+import concurrent.futures
 import dataclasses
-import importlib
+import functools
+import json
+import math
+import os
+import statistics
+import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import isolated
-from benchmarks.ledger import Ledger, LedgerError, describe_machine
-from benchmarks.measurements import Measurement
+from benchmarks import checks, measurements
 from rebel_jax import flags
+from rebel_jax.runs.metrics import describe_environment, read_metrics
+from solvers.xla.cores import num_cores
 
-# A measurement that hangs must not take the time of the others.
-_PATIENCE, _LEAST_SECONDS = 4.0, 60.0
+_BENCHMARK = {"benchmark": "machine"}
+_IDENTITY = ("device", "platform", "devices", "versions", "git_commit")
+_SHARE_TO_COMPILE = 0.45  # of the time, before the first rate is timed
+_LEAST_FOR_TRAINING = 100.0  # seconds
+_DEFAULT_RUN = "default run"
+
+
+class MachineError(Exception):
+  """The command cannot start; the message is a sentence that says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,168 +52,219 @@ class Options:
   """Measure what this library does on the devices at hand."""
 
   output: Path
-  """File of JSON lines, one a measurement; what it holds is not measured again."""
+  """File of JSON lines, one a result; what it holds is not measured again."""
   minutes: float = 9.0
   """How long to measure."""
-  registry: str = "benchmarks.measurements"
-  """Module whose MEASUREMENTS are made."""
+  small: bool = False
+  """Tiny sizes, to see that every program runs."""
 
 
-class Schedule:
-  """The order of the measurements.
+class Results:
+  """Results that a file holds, and those that are added to it.
 
   Attributes:
-    measurements: those that this machine's devices allow.
+    rows: by name, the line of each.
   """
 
-  def __init__(self, measurements: Sequence[Measurement], ledger: Ledger, machine: dict[str, Any]):
-    """Keeps the measurements that are for this machine's devices."""
-    self._ledger = ledger
-    cpu = machine["platform"] == "cpu"
-    guesses = {x.name: x.cpu if cpu else x.accelerator for x in measurements}
-    self._guesses = {name: guess for name, guess in guesses.items() if guess is not None}
-    self.measurements = [
-      x for x in measurements if x.name in self._guesses and x.device in machine["device"]
-    ]
+  def __init__(self, path: Path, machine: dict[str, Any]):
+    """Reads the file, or begins it.
 
-  def estimate(self, measurement: Measurement) -> float:
-    """Returns the seconds that a measurement takes about."""
-    finished = {
-      name: line["took_seconds"] for name, line in self._ledger.done.items() if "error" not in line
-    }
-    took = {k: v for k, v in (self._ledger.cut_off | finished).items() if k in self._guesses}
-    pace = sum(took.values()) / sum(self._guesses[name] for name in took) if took else 1.0
-    too_few = self._ledger.cut_off.get(measurement.name, 0.0)
-    return max(pace * self._guesses[measurement.name], 1.1 * too_few)
-
-  def pending(self) -> list[Measurement]:
-    """Returns what is not measured yet, the next one first.
-
-    What was started before and did not end comes last: it may be what ended the command.
+    Raises:
+      MachineError: it is of another machine, version or program, or cannot be written.
     """
+    self.rows: dict[str, dict[str, Any]] = {}
+    try:
+      text = path.read_bytes() if path.exists() else b""
+      whole = text[: text.rfind(b"\n") + 1]  # a killed command may leave part of a line
+      lines = [json.loads(line) for line in whole.splitlines()]
+      if lines and not _is_same(lines[0]["machine"], machine):
+        raise MachineError(
+          f"output={str(path)!r} holds results of another device, version or commit; give another "
+          "file"
+        )
+      self.rows = {line["measurement"]: line for line in lines[1:]}
+      self._file = open(path, "ab")  # noqa: SIM115 - closed by close()
+      self._file.truncate(len(whole))
+    except (ValueError, KeyError, TypeError):
+      raise MachineError(
+        f"output={str(path)!r} must be a new file or one of benchmarks.machine"
+      ) from None
+    except OSError as error:
+      raise MachineError(f"output={str(path)!r} cannot be used: {error.strerror}") from None
+    if not lines:
+      self._write({"machine": machine})
 
-    def order(x: Measurement) -> tuple[int, float]:
-      return self._ledger.starts[x.name], -x.value / self.estimate(x)
+  def add(self, name: str, make: Callable[[], dict[str, Any]]) -> None:
+    """Writes what `make` returns, or as `error` what it raises."""
+    start = time.monotonic()
+    try:
+      row = make()
+    except Exception as error:  # one program that fails must not end the others
+      row = {"error": f"{type(error).__name__}: {str(error)[:300]}"}
+    self.rows[name] = row = {"measurement": name, **row, "took_seconds": _since(start)}
+    self._write(row)
 
-    return sorted((x for x in self.measurements if x.name not in self._ledger.done), key=order)
+  def close(self) -> None:
+    """Closes the file."""
+    self._file.close()
 
-  def next(self, seconds: float) -> Measurement | None:
-    """Returns what to measure in the `seconds` that are left; None if nothing fits."""
-    return next((x for x in self.pending() if self.estimate(x) <= seconds), None)
-
-
-def duration(seconds: float) -> str:
-  """Returns a time in seconds or minutes."""
-  return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.1f} min"
-
-
-def figures(measurement: Measurement, line: dict[str, Any]) -> str:
-  """Returns the figures of a line that the table shows, or why there are none."""
-  if "error" in line:
-    return f"failed: {line['error'].splitlines()[0][:200]}"
-  shown = [(line.get(name), unit) for name, unit in measurement.shows.items()]
-  return ", ".join(f"{_number(value)} {unit}" for value, unit in shown if value is not None)
-
-
-def _number(value: float) -> str:
-  return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.4g}"
-
-
-def verdicts(measurements: Sequence[Measurement], done: dict[str, dict[str, Any]]) -> list[str]:
-  """Returns a sentence for each two measurements of the same thing: which is faster."""
-  said = []
-  for x in measurements:
-    figure, unit = next(iter(x.shows.items()))
-    rates = {name: done.get(name, {}).get(figure) for name in (x.name, x.rival) if name}
-    found = sorted((rate, name) for name, rate in rates.items() if rate is not None)
-    if len(found) == 2:
-      (slow, slower), (fast, faster) = found
-      said.append(
-        f"{faster} is {fast / slow:.2f} times as fast as {slower}: {_number(fast)} and "
-        f"{_number(slow)} {unit}"
-      )
-  return said
+  def _write(self, line: dict[str, Any]) -> None:
+    self._file.write((json.dumps(_BENCHMARK | line) + "\n").encode())
+    self._file.flush()
+    os.fsync(self._file.fileno())
 
 
-def show(schedule: Schedule, ledger: Ledger, machine: dict[str, Any], console: Console) -> None:
-  """Prints the table of all that is measured, and which ways are faster."""
-  title = f"{machine['devices']} x {machine['device']}, {machine['cores']} cores of "
-  title += machine["processor"]
-  table = Table("measurement", "figures", "took", title=title)
-  for x in schedule.measurements:
-    line = ledger.done.get(x.name)
-    if line is None:
-      table.add_row(x.name, "not measured", "")
-    else:
-      table.add_row(x.name, figures(x, line), duration(line["took_seconds"]))
+def _is_same(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
+  """Says whether results of two machines belong into one table."""
+  return all(theirs[name] == ours[name] for name in _IDENTITY)
+
+
+def _since(start: float) -> float:
+  return round(time.monotonic() - start, 1)
+
+
+def compile_all(
+  rates: dict[str, measurements.Rate], stop: threading.Event
+) -> dict[str, concurrent.futures.Future]:
+  """Starts the preparation of all rates, side by side; none begins after `stop` is set."""
+
+  def prepare(rate: measurements.Rate) -> tuple[measurements.Prepared, float]:
+    if stop.is_set():
+      raise TimeoutError("no time to compile it")
+    start = time.monotonic()
+    return rate.prepare(), _since(start)
+
+  pool = concurrent.futures.ThreadPoolExecutor(max(1, min(10, num_cores() - 1)))
+  return {name: pool.submit(prepare, rate) for name, rate in rates.items()}
+
+
+def time_rate(prepared: measurements.Prepared, seconds: float = 0.5) -> float:
+  """Returns the figure of the median of calls that go on for some time, three at least."""
+  figures: list[float] = []
+  start = time.monotonic()
+  while len(figures) < 3 or time.monotonic() - start < seconds:
+    before = time.perf_counter()
+    jax.block_until_ready(prepared.once())
+    figures.append(prepared.figure(time.perf_counter() - before))
+  return statistics.median(figures)
+
+
+def default_run(seconds: float) -> dict[str, Any]:
+  """Trains by `python train.py` for some seconds at most, in a process of its own."""
+  with tempfile.TemporaryDirectory() as folder:
+    limit = ["--max-seconds", str(int(seconds))]
+    subprocess.run(
+      [sys.executable, "-m", "rebel_jax.train", "--output-dir", folder, *limit],
+      env=os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+      cwd=Path(__file__).parents[1],
+      capture_output=True,
+      check=True,
+    )
+    rows = read_metrics(folder)
+  good = (row["seconds"] for row in rows if (row.get("exploitability") or math.inf) < 0.01)
+  rate = statistics.median(row["examples_per_second"] for row in rows)
+  return {
+    "figure": rate,
+    "unit": "examples/s",
+    "floor": 26_000,
+    "exploitability": rows[-1].get("exploitability"),
+    "seconds": rows[-1]["seconds"],
+    "seconds_to_0.01": next(good, None),
+  }
+
+
+def measure(results: Results, options: Options, console: Console) -> bool:
+  """Makes what is missing as long as there is time; returns whether everything has ended."""
+  end = time.monotonic() + 60 * options.minutes
+  platform = jax.default_backend()
+
+  def left() -> float:
+    return end - time.monotonic()
+
+  def add(name: str, make: Callable[[], dict[str, Any]]) -> None:
+    if name not in results.rows and left() > 0:
+      results.add(name, make)
+      row = results.rows[name]
+      console.print(f"{name}: {describe(row)} ({row['took_seconds']} s)")
+
+  missing = {
+    name: rate
+    for name, rate in measurements.rates(options.small).items()
+    if name not in results.rows and (platform != "cpu" or not rate.accelerator)
+  }
+  stop = threading.Event()
+  jobs = compile_all(missing, stop)
+  golden = json.loads(checks.GOLDEN.read_text())
+  for name, check in checks.CHECKS.items():
+    if not check.platforms or platform in check.platforms:
+      add(f"check: {name}", functools.partial(checks.compare, name, golden))
+  concurrent.futures.wait(jobs.values(), max(1.0, left() - (1 - _SHARE_TO_COMPILE) * left()))
+  stop.set()
+
+  def figures(name: str) -> dict[str, Any]:
+    prepared, ready_in = jobs[name].result()
+    rate = missing[name]
+    figure = time_rate(prepared)
+    return {"figure": figure, "unit": rate.unit, "floor": rate.floor, "ready_in": ready_in}
+
+  for name in [name for name, job in jobs.items() if job.done()]:
+    add(name, functools.partial(figures, name))
+  if left() > _LEAST_FOR_TRAINING and not options.small:
+    add(_DEFAULT_RUN, lambda: default_run(0.75 * left()))
+  for name in [name for name, job in jobs.items() if job.done()]:  # the late ones too
+    add(name, functools.partial(figures, name))
+  return all(job.done() for job in jobs.values())
+
+
+def describe(row: dict[str, Any]) -> str:
+  """Returns a result as words."""
+  if "error" in row:
+    return f"failed: {row['error'].splitlines()[0][:160]}"
+  if "ok" in row:
+    return "as on a CPU" if row["ok"] else f"not as on a CPU: {row}"
+  return f"{row['figure']:,.4g} {row['unit']}"
+
+
+def show(results: Results, machine: dict[str, Any], console: Console) -> None:
+  """Prints the table of all results."""
+  table = Table("measurement", "result", "floor of an H100", "ready in")
+  table.title = f"{machine['devices']} x {machine['device']}, JAX {machine['versions']['jax']}"
+  for name, row in results.rows.items():
+    floor, ready = row.get("floor"), row.get("ready_in")
+    table.add_row(
+      name,
+      describe(row),
+      "" if floor is None else f"{floor:,.4g}",
+      "" if ready is None else f"{ready} s",
+    )
   console.print(table)
-  for sentence in verdicts(schedule.measurements, ledger.done):
-    console.print(sentence)
-
-
-def measure(schedule: Schedule, ledger: Ledger, deadline: float, console: Console) -> None:
-  """Measures until everything is measured or the next does not fit before `deadline`."""
-  while (left := deadline - time.monotonic()) > 0 and (x := schedule.next(left)) is not None:
-    about = f"about {duration(schedule.estimate(x))}"
-    console.print(f"{x.name}: {about} of the {duration(left)} that are left")
-    ledger.start(x.name)
-    with console.status(x.name) as status:
-
-      def tick(taken: float, status=status, text=f"{x.name}, {about}") -> None:
-        status.update(f"{text}: {taken:.0f} s")
-
-      patience = max(_PATIENCE * schedule.estimate(x), _LEAST_SECONDS)
-      ended = isolated.call(x.run, seconds=min(patience, left), tick=tick)
-    seconds = round(ended.seconds, 2)
-    if ended.cut_off:
-      ledger.cut(x.name, seconds)
-      console.print(f"  stopped after {duration(seconds)}")
-      continue
-    ledger.finish(x.name, seconds, {"error": ended.error} if ended.error else ended.result)
-    console.print(f"  {figures(x, ledger.done[x.name])} ({duration(seconds)})")
-  left = max(deadline - time.monotonic(), 0.0)
-  for x in schedule.pending():
-    needs = duration(schedule.estimate(x))
-    console.print(f"skipped {x.name}: it takes about {needs}, {duration(left)} are left")
-
-
-def load_registry(name: str) -> Sequence[Measurement]:
-  """Returns the measurements of a module.
-
-  Raises:
-    LedgerError: there is no such module, or it has none.
-  """
-  try:
-    return importlib.import_module(name).MEASUREMENTS
-  except (ImportError, AttributeError):
-    raise LedgerError(f"registry={name!r} must be a module with MEASUREMENTS") from None
 
 
 def main(options: Options) -> int:
   """Measures, prints the table and returns the exit code."""
-  deadline = time.monotonic() + 60 * options.minutes
   console = Console(highlight=False, markup=False)
   if not console.is_terminal:
     console.width = 120
   try:
     if not options.minutes > 0:
-      raise LedgerError(f"minutes={options.minutes} must be a positive number")
-    registry = load_registry(options.registry)
-    found = isolated.call(describe_machine, seconds=300)
-    if found.error or found.cut_off:
-      raise LedgerError(f"the devices cannot be used: {found.error or 'they do not answer'}")
-    machine = found.result
-    ledger = Ledger(options.output, machine)
-  except LedgerError as error:
+      raise MachineError(f"minutes={options.minutes} must be a positive number")
+    machine = describe_environment()
+    results = Results(options.output, machine)
+  except MachineError as error:
     return flags.fail(error)
-  schedule = Schedule(registry, ledger, machine)
+  ended = False
   try:
-    measure(schedule, ledger, deadline, console)
+    ended = measure(results, options, console)
   finally:
-    ledger.close()
-    show(schedule, ledger, machine, console)
-  return 0
+    results.close()
+    show(results, machine, console)
+  code = int(any(not row.get("ok", True) for row in results.rows.values()))
+  if not ended:  # threads still compile, and nothing stops them
+    sys.stdout.flush()
+    os._exit(code)
+  return code
 
 
 if __name__ == "__main__":
+  os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.6")  # the default run needs the rest
   sys.exit(flags.command(lambda: main(tyro.cli(Options))))

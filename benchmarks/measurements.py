@@ -1,196 +1,175 @@
-"""The measurements that `benchmarks.machine` makes. To add one, add it to `MEASUREMENTS`."""
+"""Rates of the main programs, the most valuable first, each with the floor of one H100.
+
+A floor is arithmetic until somebody measures: launches of 1.5 µs a kernel in a CUDA graph, 2.5 µs
+outside, 3.0 TB/s. To add a rate, add it to `rates`.
+"""
 
 import dataclasses
 import functools
-import statistics
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from benchmarks import batch_solve, generation, poker, tabular, timing
-from benchmarks.growing import self_play
-from rebel_jax import evaluate
-from rebel_jax import train as cli
-from rebel_jax.runs.metrics import read_metrics
+import jax
+import jax.numpy as jnp
+
+import games
+import solvers
+from benchmarks import batch_solve, timing
+from benchmarks.poker import FLOP
+from games.poker.lines import make_lines
+from rebel_jax import get_preset
+from rebel_jax.spots.spot import Spot
+from rebel_jax.training.loop import place
+from rebel_jax.training.setup import make_setup
 
 
-@dataclasses.dataclass(frozen=True)
-class Measurement:
-  """Something to measure, in a process of its own.
+class Prepared(NamedTuple):
+  """A program that is compiled and warm.
 
   Attributes:
-    name: of this one alone.
-    run: returns the figures, a JSON object as benchmarks print. A function of a module, or a
-      `functools.partial` of one.
-    shows: figures that the table shows, each with its unit.
-    value: what knowing it is worth beside the others; the most valuable minutes come first.
-    cpu, accelerator: seconds that it takes about on a CPU of two cores and on an accelerator, start
-      of the process and compilation included; None where it is not measured.
-    device: text that the device's name must have in it.
-    rival: name of the measurement that does the same another way; the first of `shows` says which
-      is faster.
+    once: runs it and returns arrays to wait for.
+    figure: the rate, of the seconds of a call.
   """
 
-  name: str
-  run: Callable[[], dict[str, Any]]
-  shows: Mapping[str, str]
-  value: float
-  cpu: float | None
-  accelerator: float | None
-  device: str = ""
-  rival: str | None = None
+  once: Callable[[], Any]
+  figure: Callable[[float], float]
 
 
-def solve_game(name: str) -> dict[str, Any]:
-  """Times updates of a whole game, alone and in a batch."""
-  return next(tabular.measure(name, tabular.Options(iterations=512, repeats=3)))
+class Rate(NamedTuple):
+  """A rate to measure.
 
-
-def solve_subgames(size: int) -> dict[str, Any]:
-  """Times solving so many subgames in a call."""
-  return next(batch_solve.measure(batch_solve.Options(sizes=(size,), repeats=3)))
-
-
-def generate(preset: str, lanes: int, fused: bool, precision: str | None = None) -> dict[str, Any]:
-  """Times self-play."""
-  return generation.measure(
-    generation.Options(
-      preset, lanes, precision=precision, fused_network=fused, warm_up=3, steps=1, repeats=2
-    )
-  )
-
-
-def train(*flags: str) -> dict[str, Any]:
-  """Trains by `python train.py` with `flags`, none for the default run.
-
-  Raises:
-    RuntimeError: the command fails.
+  Attributes:
+    prepare: compiles and warms up the program.
+    unit: of the figure.
+    floor: the figure that arithmetic leaves on an H100; None where nobody counted.
+    accelerator: whether only an accelerator measures it.
   """
-  with tempfile.TemporaryDirectory() as folder:
-    code = cli.main([*flags, "--output-dir", folder])
-    if code:
-      raise RuntimeError(f"train.py ended with exit code {code}")
-    return {"benchmark": "train", **timing.environment(), "flags": flags, **describe_run(folder)}
+
+  prepare: Callable[[], Prepared]
+  unit: str
+  floor: float | None = None
+  accelerator: bool = False
 
 
-def describe_run(folder: str | Path) -> dict[str, Any]:
-  """Returns what a finished run came to."""
-  rows = read_metrics(folder)
-  names = ("examples", "seconds", "exploitability", "playthroughs", "iterations")
-  rate = statistics.median(row["examples_per_second"] for row in rows)
-  return {name: rows[-1][name] for name in names} | {"examples_per_second": rate}
+def rates(small: bool = False) -> dict[str, Rate]:
+  """Returns the rates by name; `small` ones are of tiny sizes, to see that each program runs."""
 
+  def play(
+    preset: str, lanes: int, floor: float | None = None, unit: str = "examples/s", **changes: Any
+  ) -> Rate:
+    fused = changes.get("fused_network", False)
+    if small:
+      lanes = 8
+      changes |= {"iterations": 16} if unit == "examples/s" else {"simulations": 4}
+    prepare = functools.partial(self_play, preset, lanes, **changes)
+    return Rate(prepare, unit, floor, accelerator=fused or lanes > 64)
 
-def evaluate_agent(checkpoint: str, playthroughs: int) -> dict[str, Any]:
-  """Measures an agent's exploitability; its time includes compilation."""
-  measured = evaluate.measure(evaluate.Options(checkpoint, playthroughs=playthroughs))
-  return {"benchmark": "evaluate", **timing.environment(), **measured}
+  def solve(name: str, floor: float | None, batch: int = 0) -> Rate:
+    prepare = functools.partial(solve_game, name, min(batch, 4) if small else batch)
+    return Rate(prepare, "µs an update", floor)
 
+  def subgames(size: int, floor: float) -> Rate:
+    prepare = functools.partial(solve_subgames, 8 if small else size)
+    return Rate(prepare, "solved/s", floor, accelerator=size > 1024 and not small)
 
-def _tabular(game: str, value: float, cpu: float, accelerator: float) -> Measurement:
-  shows = {
-    "microseconds_per_update": "µs an update",
-    "microseconds_per_update_batched": "in a batch",
-  }
-  run = functools.partial(solve_game, game)
-  return Measurement(f"tabular {game}", run, shows, value, cpu, accelerator)
-
-
-def _generation(
-  game: str, lanes: int, value: float, cpu: float | None, *, precision: str | None = None
-) -> list[Measurement]:
-  """Returns self-play with the network layer by layer, and in one kernel."""
-  plain = f"generation {game}, {lanes:,} lanes" + (f", {precision}" if precision else "")
-  shows = {"examples_per_second": "examples/s", "network_share_of_matmul": "of plain products"}
-  run = functools.partial(generate, f"liars_dice_{game}_paper", lanes, precision=precision)
-  return [
-    Measurement(plain, functools.partial(run, fused=False), shows, value, cpu, 60),
-    Measurement(
-      f"{plain}, fused",
-      functools.partial(run, fused=True),
-      shows,
-      value,
-      None,
-      60,
-      device="NVIDIA",
-      rival=plain,
+  paper, large = "liars_dice_1x4f_paper", "liars_dice_2x3f_paper"
+  return {
+    "generation 1x4f_paper, 64 lanes": play(paper, 64, 4_500),
+    "generation 1x4f_paper, 4,096 lanes": play(paper, 4096, 41_000),
+    "batch of 16,384 subgames": subgames(16_384, 500_000),
+    "training step, default": Rate(
+      functools.partial(train_steps, "kuhn_poker" if small else "liars_dice_1x4f"), "ms a step", 4.8
     ),
-  ]
+    "solve leduc": solve("leduc", 44),
+    "solve liars_dice_1x4f": solve("liars_dice_1x4f", 35),
+    "PoG(100, 1) on Leduc, 512 lanes": play("pog_leduc", 512, 5_000, "searches/s"),
+    "turn of two ranges": Rate(turn, "ms an update"),
+    "batch of 65,536 subgames": subgames(65_536, 500_000),
+    "batch of 1,024 subgames": subgames(1_024, 124_000),
+    "hunl_small, 256 lanes": play("hunl_small", 256),
+    "generation 2x3f_paper, 4,096 lanes": play(large, 4096),
+    "generation 1x4f_paper, 4,096 lanes, bfloat16": play(
+      paper, 4096, precision="bfloat16_activations"
+    ),
+    "solve liars_dice_1x6f": solve("liars_dice_1x6f", 46),
+    "batch of 4,096 liars_dice_1x4f": solve("liars_dice_1x4f", None, 4096),
+    # Last, since a kernel of its own may end the process.
+    "generation 1x4f_paper, 4,096 lanes, fused": play(paper, 4096, 90_000, fused_network=True),
+    "generation 1x4f_paper, 64 lanes, fused": play(paper, 64, 4_900, fused_network=True),
+  }
 
 
-def grow_trees(lanes: int) -> dict[str, Any]:
-  """Times self-play of Player of Games on Leduc poker."""
-  return self_play.measure(self_play.Options(lanes=lanes))
+def self_play(preset: str, lanes: int, steps: int = 1, **changes: Any) -> Prepared:
+  """Prepares steps of self-play on one device; nothing is learned."""
+  config = get_preset(preset).replace(num_devices=1, lanes=lanes, **changes)
+  config = config.replace(buffer_size=max(config.learning.buffer_size, 16 * lanes))
+  setup = make_setup(config)
+  trainer = dataclasses.replace(setup.trainer, min_solves=2**30)  # the buffer never suffices
+  states, table = [trainer.init(setup.table, 0, setup.mesh)], place(setup.table, setup.mesh)
+  before = [0]
+
+  def once() -> Any:
+    before[0] = int(states[0].solves)
+    states[0] = trainer.run(table, states[0], steps, setup.mesh)[0]
+    return states[0].lanes
+
+  def figure(seconds: float) -> float:
+    solves = int(states[0].solves) - before[0]
+    return (solves + steps * lanes if config.grows else 2 * solves) / seconds
+
+  for _ in range(4):  # games begin together; after these they are at different points
+    jax.block_until_ready(once())
+  return Prepared(once, figure)
 
 
-def _growing(lanes: int, value: float, cpu: float | None) -> Measurement:
-  shows = {"searches_per_second": "searches/s", "bytes_per_lane": "bytes a lane"}
-  run = functools.partial(grow_trees, lanes)
-  return Measurement(f"PoG(100, 1), Leduc poker, {lanes:,} lanes", run, shows, value, cpu, 120)
+def train_steps(preset: str, steps: int = 20) -> Prepared:
+  """Prepares whole steps of training, self-play and learning."""
+  setup = make_setup(get_preset(preset).replace(num_devices=1))
+  table = place(setup.table, setup.mesh)
+  states = [setup.trainer.init(table, 0, setup.mesh)]
+
+  def once() -> Any:
+    states[0] = setup.trainer.run(table, states[0], steps, setup.mesh)[0]
+    return states[0].params
+
+  for _ in range(2):
+    jax.block_until_ready(once())
+  return Prepared(once, lambda seconds: 1_000 * seconds / steps)
 
 
-_POKER = {"milliseconds_per_update": "ms an update", "gigabytes": "GB"}
+def solve_game(name: str, batch: int = 0, number: int = 512) -> Prepared:
+  """Prepares a solve of a whole game, alone or of a batch of beliefs."""
+  tree = games.build_public_tree(timing.make_game(name))
+  settings: dict[str, Any] = {"algorithm": solvers.linear_cfr(), "num_iterations": number}
+  once = functools.partial(solvers.solve, tree, **settings)
+  if batch:
+    beliefs = timing.random_beliefs(tree, batch)
+    once = functools.partial(solvers.solve_batch, tree, beliefs=beliefs, **settings)
+  jax.block_until_ready(once())
+  return Prepared(once, lambda seconds: 1e6 * seconds / number / max(batch, 1))
 
-MEASUREMENTS: tuple[Measurement, ...] = (
-  _tabular("kuhn", 0.5, 15, 30),
-  _tabular("leduc", 1, 40, 40),
-  _tabular("liars_dice_1x4f", 2, 30, 40),
-  _tabular("liars_dice_1x5f", 0.5, 50, 40),
-  _tabular("liars_dice_1x6f", 1, 70, 60),
-  _tabular("liars_dice_2x3f", 1, 100, 60),
-  *(
-    Measurement(
-      f"batch of {size:,} subgames",
-      functools.partial(solve_subgames, size),
-      {"solves_per_second": "solved/s"},
-      value=2,
-      cpu=cpu,
-      accelerator=60,
-    )
-    for size, cpu in ((1_024, 60), (4_096, None))
-  ),
-  *_generation("1x4f", 64, value=4, cpu=45),
-  *_generation("1x4f", 256, value=2, cpu=60),
-  *_generation("1x4f", 1_024, value=3, cpu=120),
-  *_generation("1x4f", 4_096, value=4, cpu=400),
-  *_generation("1x4f", 4_096, value=1.5, cpu=None, precision="bfloat16_activations"),
-  *_generation("2x3f", 64, value=1, cpu=60),
-  *_generation("2x3f", 4_096, value=2.5, cpu=None),
-  _growing(32, value=2, cpu=150),
-  _growing(512, value=2, cpu=None),
-  _growing(4_096, value=3, cpu=None),
-  Measurement(
-    "default training run",
-    train,
-    {"exploitability": "exploitability", "examples_per_second": "examples/s", "seconds": "s"},
-    value=10,
-    cpu=240,
-    accelerator=330,
-  ),
-  Measurement(
-    "64 playthroughs, liars_dice_1x4f",
-    functools.partial(evaluate_agent, "liars_dice_1x4f", 64),
-    {"seconds": "s with compilation", "exploitability": "exploitability"},
-    value=1,
-    cpu=45,
-    accelerator=60,
-  ),
-  Measurement(
-    "poker update, suits merged",
-    functools.partial(poker.update, suits="merged"),
-    _POKER,
-    value=2,
-    cpu=40,
-    accelerator=60,
-  ),
-  Measurement("poker update, all hands", poker.update, _POKER, value=1, cpu=90, accelerator=90),
-  Measurement(
-    "batch of 128 rivers",
-    functools.partial(poker.rivers, 128),
-    {"rivers_per_second": "solved/s", "pot_median": "of the pot left"},
-    value=1,
-    cpu=90,
-    accelerator=90,
-  ),
-)
+
+def solve_subgames(size: int) -> Prepared:
+  """Prepares a batch of subgames of Liar's Dice 1x4f, 256 updates of each."""
+  trees, _ = batch_solve.make_subgames(timing.make_game("liars_dice_1x4f"), 2, size)
+  beliefs = timing.random_beliefs(trees, size)
+  trees, beliefs = jax.device_put((jax.tree.map(jnp.asarray, trees), jnp.asarray(beliefs)))
+  settings: dict[str, Any] = {"algorithm": solvers.linear_cfr(), "num_iterations": 256}
+  run = jax.jit(lambda trees, beliefs: solvers.solve_batch(trees, beliefs=beliefs, **settings))
+  jax.block_until_ready(run(trees, beliefs))
+  return Prepared(lambda: run(trees, beliefs), lambda seconds: size / seconds)
+
+
+def turn(number: int = 96) -> Prepared:
+  """Prepares a turn of two ranges, the looks at its exploitability included."""
+  spot = Spot(board=FLOP.board + "2c", oop=FLOP.oop, ip=FLOP.ip, pot=200, stack=900, bets="66% / -")
+  lines, _ = make_lines(spot.game())
+  once = functools.partial(
+    solvers.solve_to,
+    lines,
+    algorithm=solvers.discounted_cfr(),
+    target=0,
+    max_iterations=number,
+  )
+  once()
+  return Prepared(lambda: once().exploitability, lambda seconds: 1_000 * seconds / number)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import jax
+
 
 def holds(hands: Any, num_cards: int, dtype: Any = float) -> Any:
   """Returns which cards each hand holds, as numbers: `[..., H, 2]` to `[..., H, num_cards]`."""
@@ -22,4 +24,6 @@ def compatible_mass(reach: Any, held: Any) -> Any:
   Returns:
     `[..., H]`.
   """
-  return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach
+  # Accelerators would otherwise round the numbers that are about to cancel.
+  with jax.default_matmul_precision("highest"):
+    return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach

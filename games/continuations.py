@@ -55,7 +55,7 @@ def with_continuations(top: PublicTree, tables: Array) -> Extended:
     top: one depth-limited tree, its infostates in tables.
     tables: `[L, k0, k1, H, H]` what each pair of infostates is worth to player 0 at each leaf, for
       every choice of player 0's continuation and player 1's: expected payoff times the pair's
-      weight, as `PublicTree.payoffs` and `solvers.pair_values` have it.
+      weight, as `PublicTree.payoffs` and `solvers.contrib.pair_values` have it.
 
   Returns:
     The whole tree, of the same dtype. Choice a of a player who chooses openly is its action a; the

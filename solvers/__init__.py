@@ -23,13 +23,6 @@ from solvers.algorithms.named import (
   with_gadget,
 )
 from solvers.algorithms.registry import make_algorithm, registered_algorithms
-from solvers.continuations.pair_values import pair_values
-from solvers.continuations.policies import (
-  biased_policy,
-  grown_continuations,
-  leaf_tables,
-)
-from solvers.continuations.round_search import search_rounds
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.growing.continual.policies import resolved_policies
 from solvers.growing.gt_cfr import Grown, gt_cfr
@@ -56,9 +49,6 @@ from solvers.metrics.local_best_response import (
   local_best_response,
   local_best_response_value,
 )
-from solvers.parameters.affine_trees import AffineTrees, affine_trees
-from solvers.parameters.optimise import Optimum, optimise
-from solvers.parameters.transfer import Transferable, solve_affine, transfer_weight
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
 from solvers.resolving.lock import lock
@@ -69,12 +59,10 @@ from solvers.solve_batch import default_batch_size, solve_batch
 from solvers.solve_lines import LinesSolution, solve_lines
 from solvers.solve_to import SolvedTo, solve_to
 from solvers.sweeps.constraints import Alternatives, Lock
-from solvers.warm_start_length import warm_start_length
 
 __all__ = [
   "CFR",
   "GTCFR",
-  "AffineTrees",
   "Algorithm",
   "Alternatives",
   "BestResponse",
@@ -97,7 +85,6 @@ __all__ = [
   "Lock",
   "Maxmargin",
   "NodeInfo",
-  "Optimum",
   "Placer",
   "Resolve",
   "Solution",
@@ -106,16 +93,13 @@ __all__ = [
   "StateFunction",
   "StateQuery",
   "Strategy",
-  "Transferable",
   "TreeStrategy",
   "ValueFunction",
   "Widened",
-  "affine_trees",
   "aivat",
   "answer_bet",
   "best_response",
   "best_response_values",
-  "biased_policy",
   "blueprint_values",
   "cfr_avg",
   "cfr_plus",
@@ -126,11 +110,9 @@ __all__ = [
   "exploitability",
   "fictitious_play",
   "graft",
-  "grown_continuations",
   "gt_cfr",
   "half_the_difference",
   "infostate_values",
-  "leaf_tables",
   "linear_cfr",
   "linear_fictitious_play",
   "linear_optimistic_fictitious_play",
@@ -140,22 +122,16 @@ __all__ = [
   "make_algorithm",
   "node_info",
   "node_values",
-  "optimise",
-  "pair_values",
   "predictive_cfr_plus",
   "refine",
   "registered_algorithms",
   "resolved_policies",
   "root_marginals",
-  "search_rounds",
   "solve",
-  "solve_affine",
   "solve_batch",
   "solve_lines",
   "solve_to",
-  "transfer_weight",
   "vanilla_cfr",
-  "warm_start_length",
   "warm_started",
   "with_gadget",
   "zero_values",

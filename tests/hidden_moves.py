@@ -60,7 +60,7 @@ class HiddenRockPaperScissors:
 
   def terminal_values(self, state, reach, player):
     column = jnp.asarray(self.payoffs)[:, jnp.clip(state[0] - 2, 0, 2)].astype(reach.dtype)
-    return column * reach[0] if player == 0 else jnp.broadcast_to(-(column @ reach), (3,))
+    return column * reach[0] if player == 0 else jnp.broadcast_to(-(column * reach).sum(), (3,))
 
   def features(self, state, player):
     return (state == jnp.arange(5)).astype(float)

@@ -85,8 +85,10 @@ def play_exactly(
   @jax.jit
   @functools.partial(jax.vmap, in_axes=(0, 0, None))
   def policy_at(state: jax.Array, key: jax.Array, params: Any) -> jax.Array:
-    given = dict(root=state, beliefs=jnp.ones((2, 1)), network=network, params=params)
-    return solvers.gt_cfr(game, search=search, key=key, **given).policy[:, 0]
+    return solvers.gt_cfr(
+      game, search=search, key=key, root=state, beliefs=jnp.ones((2, 1)), network=network,
+      params=params,
+    ).policy[:, 0]  # fmt: skip
 
   states = np.repeat(np.asarray(game.initial_state())[None], number, axis=0)
   moves = mistakes = 0

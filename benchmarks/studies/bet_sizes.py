@@ -24,6 +24,7 @@ import solvers
 from benchmarks import timing
 from games.poker import BetSizes
 from rebel_jax import flags
+from solvers import contrib
 
 SECOND = 1  # the thesis's Player 1, who maximises, acts second here
 GRID = np.arange(3.0, 13.01, 0.25)
@@ -50,14 +51,14 @@ class Options:
   """Where leduc's or river's picture goes."""
 
 
-def leduc(*, both: bool) -> solvers.AffineTrees:
+def leduc(*, both: bool) -> contrib.AffineTrees:
   """Returns Leduc poker as a function of its second bet, or of both; the first is then 2."""
 
   def build(*bets: float) -> games.PublicTree:
     first, second = bets if both else (2.0, *bets)
     return games.build_public_tree(games.make("leduc_poker", bets=((first,), (second,))))
 
-  return solvers.affine_trees(build, (2.0, 4.0) if both else (4.0,))
+  return contrib.affine_trees(build, (2.0, 4.0) if both else (4.0,))
 
 
 def worth(trees: games.PublicTree, policies: jax.Array, player: int) -> np.ndarray:
@@ -82,10 +83,10 @@ def measure_leduc(iterations: int) -> Iterator[dict[str, Any]]:
     "value": float(values[best]),
     "values": values.tolist(),
   }
-  cases: list[tuple[solvers.AffineTrees, tuple[float, ...]]] = [(trees, (x,)) for x in STARTS]
+  cases: list[tuple[contrib.AffineTrees, tuple[float, ...]]] = [(trees, (x,)) for x in STARTS]
   cases += [(leduc(both=True), start) for start in STARTS_OF_BOTH]
   for family, start in cases:
-    found = solvers.optimise(
+    found = contrib.optimise(
       family, player=SECOND, bounds=[_LIMITS] * len(start), start=start, num_iterations=iterations
     )
     yield _row("envelope", start, found.parameters, found.value)
@@ -97,7 +98,7 @@ def _row(method: str, start, parameters, value, **more: Any) -> dict[str, Any]:
 
 
 def narrow(
-  trees: solvers.AffineTrees,
+  trees: contrib.AffineTrees,
   start: Sequence[float],
   *,
   player: int,
@@ -116,7 +117,7 @@ def narrow(
     of all games together.
   """
   theta, total = np.array(start, float), 0
-  points: dict[tuple[int, int], solvers.Transferable] = {}
+  points: dict[tuple[int, int], contrib.Transferable] = {}
   values: dict[tuple[int, int], float] = {}
   for s in range(1, steps + 1):
     gradient = np.zeros(len(theta))
@@ -127,10 +128,10 @@ def narrow(
         known = points.get((d, side))
         weight, done = 1.0, 0.0
         if known is not None:
-          weight = float(solvers.transfer_weight(trees, place, known))
+          weight = float(contrib.transfer_weight(trees, place, known))
           done = weight * float(known.iterations)
         number = max(1, int(np.ceil(s * iterations - done)))
-        solved = solvers.solve_affine(
+        solved = contrib.solve_affine(
           trees, place, num_iterations=2 * number, start=known, weight=weight
         )
         points[d, side], total = solved, total + number
@@ -153,11 +154,11 @@ def measure_narrowing(steps: int) -> Iterator[dict[str, Any]]:
 def measure_transfer(iterations: int) -> Iterator[dict[str, Any]]:
   """Yields exploitability at bets of 2.1 and 4.1 after few iterations from those at 2 and 4."""
   trees, there = leduc(both=True), (2.1, 4.1)
-  known = solvers.solve_affine(trees, (2.0, 4.0), num_iterations=iterations)
+  known = contrib.solve_affine(trees, (2.0, 4.0), num_iterations=iterations)
   cases: dict[str, Any] = {"scratch": None, "bound": "bound", "potential": "potential", "all": 1.0}
   for name, weight in cases.items():
     for more in (2, 20, 200, 2_000, 20_000):
-      solved = solvers.solve_affine(
+      solved = contrib.solve_affine(
         trees, there, num_iterations=more, start=None if weight is None else known,
         weight="bound" if weight is None else weight,
       )  # fmt: skip

@@ -21,6 +21,7 @@ from benchmarks.timing import environment, say
 from games import Game, PublicTree
 from games.poker import MergedSuits
 from rebel_jax import flags
+from solvers import contrib
 
 KS = (1, 2, 4, 8)
 BIAS = 5.0  # Pluribus's
@@ -65,7 +66,7 @@ def make_cut(game: Game, blueprint: int, num_iterations: int) -> Cut:
 
 
 def grow(cut: Cut, player: int, count: int, num_iterations: int) -> list[np.ndarray]:
-  return solvers.grown_continuations(
+  return contrib.grown_continuations(
     cut.tree, cut.top, cut.blueprint, chooser=player, count=count, num_iterations=num_iterations
   )
 
@@ -75,14 +76,14 @@ def biased(tree: PublicTree, policy: np.ndarray) -> list[np.ndarray]:
   # 0 folds, 1 checks or calls, others raise; chance's are no moves.
   raises = range(2, int(np.max(tree.action)) + 1)
   factors = [{0: BIAS}, {1: BIAS}, dict.fromkeys(raises, BIAS)]
-  return [policy, *(np.asarray(solvers.biased_policy(tree, policy, x)) for x in factors)]
+  return [policy, *(np.asarray(contrib.biased_policy(tree, policy, x)) for x in factors)]
 
 
 def loss_of_top(
   cut: Cut, first: Sequence[np.ndarray], second: Sequence[np.ndarray], num_iterations: int
 ) -> float:
   """Returns what player 0 loses that plays the depth-limited solution, then as well as it can."""
-  tables = solvers.leaf_tables(cut.tree, cut.leaves, first, second)
+  tables = contrib.leaf_tables(cut.tree, cut.leaves, first, second)
   extended = games.with_continuations(cut.top, tables)
   policy = np.array(cut.blueprint)
   policy[cut.places] = extended.of_top(solve(extended.tree, num_iterations))
@@ -128,7 +129,7 @@ def study_search(blueprint: int, num_iterations: int) -> None:
   }
   for name, (first, second) in sets.items():
     for start, frozen in (("round", "hand"), ("round", "all"), ("decision", None)):
-      policy = solvers.search_rounds(
+      policy = contrib.search_rounds(
         game, cut.tree, first, second, start=start, frozen=frozen or "all",
         num_iterations=num_iterations,
       )  # fmt: skip

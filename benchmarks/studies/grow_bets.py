@@ -22,7 +22,7 @@ from games.poker.holdem import FIRST_BET
 from games.poker.off_tree.gaps import midpoint, widest_gap
 from games.poker.off_tree.translation import translate
 from rebel_jax import flags
-from solvers import Algorithm
+from solvers import Algorithm, contrib
 
 STEP = 0.1
 POT = 1000
@@ -95,7 +95,7 @@ def grow(spot: Spot, iterations: int) -> list[dict[str, Any]]:
     row["in_the_tree"] = _error(tree, policy)
     if before is not None:
       start = spot.translated(*before, game, tree)
-      length = solvers.warm_start_length(tree, start, algorithm=algorithm)
+      length = contrib.warm_start_length(tree, start, algorithm=algorithm)
       begun = solvers.warm_started(algorithm, num_iterations=length)
       for name, how in (("soon_cold", algorithm), ("soon_warm", begun)):
         soon = solvers.solve(

@@ -116,7 +116,8 @@ class Go(PerfectInformation):
     label = self._groups(board)
     member = (label == points[:, None]).astype(jnp.float32)
     empty = board == 0
-    liberty = member @ (self._next_to & empty).astype(jnp.float32) > 0  # [group, point]
+    near = (self._next_to & empty).astype(jnp.float32)
+    liberty = jnp.matmul(member, near, precision=lax.Precision.HIGHEST) > 0  # [group, point]
     last = liberty.sum(axis=1) == 1
     other = board == 3 - stone
     # A group of the other's is taken by a stone on its last liberty.

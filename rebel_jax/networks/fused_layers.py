@@ -3,6 +3,8 @@
 Layer after layer, what a network passes on goes to memory and back, and in a search of thousands of
 subgames that is most of what memory moves. The kernel takes a block of rows from its inputs to its
 outputs without leaving the chip. It has no derivative: searches ask it, learning does not.
+
+Pallas is imported where the kernel is made, as JAX announces that its Triton backend will go.
 """
 
 import functools
@@ -13,8 +15,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import pallas as pl
-from jax.experimental.pallas import triton
 
 # What a block of rows passes on stays in registers, which hold no wider layers.
 MAX_WIDTH = 256
@@ -65,8 +65,11 @@ def apply_layers(
     interpret: compute the kernel's steps with JAX, on any device; for tests.
 
   Raises:
+    ImportError: this process runs on a GPU, and the installed JAX has no backend for the kernel.
     ValueError: hidden layers are wider than `MAX_WIDTH`.
   """
+  from jax.experimental import pallas as pl
+
   rows, width = first.shape
   if width > MAX_WIDTH:
     raise ValueError(f"width={width} must be at most {MAX_WIDTH} in one kernel")
@@ -106,15 +109,32 @@ def apply_layers(
     grid=(num_rows // block,),
     in_specs=[rows_of(sizes[1]), rows_of(sizes[0]), jax.tree.map(whole, weights)],
     out_specs=rows_of(sizes[-1]),
-    compiler_params=triton.CompilerParams(num_warps=num_warps, num_stages=1),
+    compiler_params=None if interpret else _compiler_params(num_warps),
     interpret=interpret,
     name="network_layers",
   )(first, inputs, weights)
   return values[:rows, :outputs]
 
 
+def _compiler_params(num_warps: int) -> Any:
+  """Returns Triton's parameters, or None where nothing is lowered for it."""
+  try:
+    from jax.experimental.pallas import triton
+  except ImportError as error:
+    if jax.default_backend() == "gpu":
+      raise ImportError(
+        f"fused_network=True needs Pallas' Triton backend, which JAX {jax.__version__} lacks; "
+        "networks without it search layer by layer"
+      ) from error
+    return None
+  return triton.CompilerParams(num_warps=num_warps, num_stages=1)
+
+
 def _kernel(first, inputs, weights, values, *, width, tiles, activation, exact, epsilon):
-  multiply = functools.partial(triton.dot, allow_tf32=not exact)
+  from jax.experimental import pallas as pl
+
+  precision = jax.lax.Precision.HIGHEST if exact else jax.lax.Precision.HIGH  # HIGH is TF32
+  multiply = functools.partial(jax.lax.dot, precision=precision, preferred_element_type=jnp.float32)
   dtype = weights[0].kernel.dtype
   hidden = range(first.shape[1] // tiles[1])
 

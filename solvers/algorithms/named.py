@@ -10,12 +10,9 @@ from solvers.algorithms.cfr_avg import CFRAvg
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus, RegretRule
-from solvers.algorithms.substitute_start import SubstituteStarted
 from solvers.algorithms.warm_start import WarmStarted
 from solvers.algorithms.with_gadget import WithGadget
 from solvers.validation import check_bool, check_gadget, check_number
-
-_RESPONSES = {"best": WarmStarted, "substitute": SubstituteStarted}
 
 
 def _averaging(value: float, name: str = "averaging") -> float:
@@ -125,32 +122,28 @@ def with_gadget(algorithm: Algorithm, gadget: Gadget) -> Algorithm:
   return WithGadget(_check_cfr(algorithm), gadget)
 
 
-def warm_started(
-  algorithm: Algorithm, *, num_iterations: int = 15, response: str = "best"
-) -> WarmStarted:
+def warm_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStarted:
   """Starts from `solve`'s `initial_policy` as if it had been played `num_iterations` times.
+
+  Regrets are taken against an exact best response (ReBeL, appendix J, which uses 15 iterations).
+  `solvers.contrib.substitute_started` is the thesis's start, which forgets less of a long run.
 
   Args:
     algorithm: of the CFR family.
     num_iterations: how many of each player the policy stands for.
-    response: what regrets are taken against. "best", an exact best response, is ReBeL's (appendix
-      J, which uses 15 iterations). "substitute" leaves as much regret as CFR would have left
-      (thesis, section 3.2), for whole trees. Next to nothing is lost with simultaneous updates,
-      nor with alternating vanilla CFR, where a short run says what turns gain. Alternating
-      Linear CFR loses more: on Leduc poker less than with "best", on random matrices after long
-      runs no less.
 
   Raises:
-    ValueError: `algorithm` is not of the CFR family, or has a gadget that "substitute" cannot
-      start, `num_iterations` is not a positive integer, or `response` is neither.
+    ValueError: `algorithm` is not of the CFR family, or `num_iterations` is not a positive integer.
   """
-  if not isinstance(response, str) or response not in _RESPONSES:
-    raise ValueError(f"response={response!r} must be one of: {', '.join(_RESPONSES)}")
+  return started(WarmStarted, algorithm, num_iterations)
+
+
+def started(start: type[WarmStarted], algorithm: Algorithm, num_iterations: int) -> WarmStarted:
+  """Returns an algorithm of the CFR family with a kind of warm start."""
   if isinstance(num_iterations, bool) or not isinstance(num_iterations, int) or num_iterations < 1:
     raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
   if isinstance(algorithm, WarmStarted):
     algorithm = algorithm.algorithm
-  start = _RESPONSES[response]
   return start(
     algorithm if isinstance(algorithm, CFRAvg) else _check_cfr(algorithm), num_iterations
   )

@@ -110,9 +110,7 @@ def compatible_mass(reach: jax.Array, held: jax.Array | None = None) -> jax.Arra
   """
   if held is None:
     held = Hands.all_pairs(reach.shape[-1]).held(reach.dtype)
-  # Accelerators would otherwise round the numbers that are about to cancel.
-  with jax.default_matmul_precision("highest"):
-    return card_removal.compatible_mass(reach, held)
+  return card_removal.compatible_mass(reach, held)
 
 
 def make_showdowns(

@@ -4,8 +4,11 @@ A case returns its figures; large tables are projected on fixed random vectors. 
 runs are tiny and iterations few, so that rounding decides nothing.
 """
 
+import contextlib
 import dataclasses
 import functools
+import io
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,10 +19,15 @@ import numpy as np
 import games
 import solvers
 from games.poker.lines import make_lines
-from rebel_jax import spot
+from rebel_jax import PRESETS, Config, Policy, evaluate, match, spot
+from rebel_jax.agents.agent import make_agent
+from rebel_jax.runs.measure import make_evaluator, measure_any
+from rebel_jax.training.setup import make_setup
+from solvers import contrib
 
 Figures = dict[str, np.ndarray]
 EXACT = 1e-9  # of solves in float64
+FLOAT32 = 1e-4  # of training and of commands
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +69,7 @@ def project(values: Any, most: int = 64) -> np.ndarray:
 # Parts of names of cases that take more than two seconds.
 _SLOW = {
   "leduc", "liars_dice_1x4f", "liars_dice_after_a_bid", "scotland_yard", "turn", "small_holdem",
-  "plain_judged", "judged", "connect_four", "go", "resolved_policies",
+  "plain", "plain_judged", "judged", "connect_four", "go", "resolved_policies",
 }  # fmt: skip
 
 
@@ -161,10 +169,10 @@ def depth_limited(name: str, algorithm: Any, **cut: Any) -> dict[str, Any]:
   )
 
 
-def warm(response: str) -> dict[str, Any]:
+def warm(start: Callable) -> dict[str, Any]:
   tree = tree_of("kuhn")
   first = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=8)
-  algorithm = solvers.warm_started(solvers.linear_cfr(), num_iterations=15, response=response)
+  algorithm = start(solvers.linear_cfr(), num_iterations=15)
   policy = first.average_policy
   return _of(solvers.solve(tree, algorithm=algorithm, num_iterations=8, initial_policy=policy))
 
@@ -191,7 +199,7 @@ def locked() -> dict[str, Any]:
 
 
 def with_gadget(gadget: Any, spread: float | None = None) -> dict[str, Any]:
-  """A subgame of Kuhn poker, after a bet, by what a blueprint promises in it."""
+  """A subgame of Kuhn poker after a bet, with the promises of a blueprint."""
   game, whole = game_of("kuhn"), tree_of("kuhn")
   blueprint = solvers.solve(whole, algorithm=solvers.linear_cfr(), num_iterations=8).average_policy
   known = solvers.blueprint_values(game, whole, blueprint, searcher=gadget.searcher)
@@ -220,8 +228,8 @@ def batched() -> dict[str, Any]:
   return _of(one) | {f"stack_{name}": value for name, value in _of(stack).items()}
 
 
-for _response in ("best", "substitute"):
-  add(f"warm_start/{_response}", warm, _response)
+add("warm_start/best", warm, solvers.warm_started)
+add("warm_start/substitute", warm, contrib.substitute_started)
 add("lock", locked)
 for _gadget in (solvers.Resolve, solvers.Maxmargin, solvers.ContinualResolve):
   add(f"gadget/{_gadget.__name__}", with_gadget, _gadget(0))
@@ -253,6 +261,7 @@ def lines_of(board: str) -> Any:
 
 def to_target(problem: Callable[[], Any], together: bool = False) -> dict[str, Any]:
   algorithm = solvers.linear_cfr()
+  found: Any
   if together:
     found = solvers.solve_lines([problem()] * 2, algorithm=algorithm, num_iterations=32)
   else:
@@ -365,3 +374,123 @@ for _name, _parameters in (
   add(f"gt_cfr/inserted/{_name}", inserted, _rules, "plain", False)
   add(f"gt_cfr/inserted/{_name}/judged", inserted, _rules, "narrow", True)
 add("resolved_policies/kuhn", chained, "kuhn")
+
+
+# Training, agents and evaluators of every preset, in float32.
+
+_STEPS = 4
+_TINY: dict[str, Any] = {
+  "num_devices": 1,
+  "lanes": 4,
+  "width": 16,
+  "hidden_layers": 2,
+  "batch_size": 2,
+  "buffer_size": 2_048,
+  "uses_per_example": 1.0,
+  "examples": 64,
+  "report_every": _STEPS,
+  "max_seconds": None,
+}
+_TINY_REBEL = {"rows_fraction": 1.0, "iterations": 8, "final_playthroughs": 2}
+_TINY_GROWING = {"simulations": 4, "eval_simulations": 4, "final_seeds": 2}
+
+
+def tiny(preset: str) -> Config:
+  config = PRESETS[preset]
+  kind = _TINY_GROWING if preset.startswith("pog_") else _TINY_REBEL | {"final_iterations": 8}
+  return config.replace(**_TINY | kind)
+
+
+@functools.cache
+def trained(preset: str) -> tuple[Any, Any, Any]:
+  """Returns the setup of a tiny run, and its state and report after its first steps."""
+  setup = make_setup(tiny(preset))
+  state = setup.trainer.init(setup.table, 0, setup.mesh)
+  state, report = setup.trainer.run(setup.table, state, _STEPS, setup.mesh)
+  return setup, state, report
+
+
+def stepped(preset: str) -> dict[str, Any]:
+  """Losses, examples and parameters after some steps; buffers are zero beyond what was added."""
+  _, state, report = trained(preset)
+  figures = {"solves": report.solves[:_STEPS]}
+  for name, learned in report.learned.items():
+    figures[f"{name}_loss"] = learned.loss[:_STEPS]
+    figures[f"{name}_added"] = state.replay[name].added
+    examples, params = state.replay[name].examples, jax.tree.leaves(state.params[name])
+    figures[f"{name}_params"] = np.mean([np.square(x).mean() for x in params])
+    for field, rows in examples._asdict().items():
+      sums = [np.array(x, float).sum() for x in jax.tree.leaves(rows)]
+      figures[f"{name}_{field}"] = np.array(sums) / max(1, int(state.replay[name].added.sum()))
+  return figures
+
+
+def evaluated(preset: str) -> dict[str, Any]:
+  """Metrics of an evaluation at the end of the tiny run."""
+  setup, state, _ = trained(preset)
+  row = measure_any(
+    make_evaluator(setup), state.params, setup.config, 0, final=True, progress=lambda *_: None
+  )
+  return {x: y for x, y in row.items() if x != "evaluation_seconds"}
+
+
+def chosen(preset: str) -> dict[str, Any]:
+  """First decisions of the tiny run's agent, with each of three infostates."""
+  setup, state, _ = trained(preset)
+  agent = make_agent(Policy(setup.config, state.params, {"checkpoint": preset}), seed=0)
+  figures = {}
+  for infostate in np.flatnonzero(np.asarray(setup.game.prior())[0] > 0)[:3].tolist():
+    agent.start(0, infostate)
+    moves = {str(move): p for move, p in agent.choices().items()}
+    figures[f"choices_{infostate}"] = [moves[move] for move in sorted(moves)]
+  return figures
+
+
+def printed(command: Callable[[list[str]], int], *arguments: str) -> dict[str, Any]:
+  """Numbers of the JSON object that a command prints."""
+  output = io.StringIO()
+  with contextlib.redirect_stdout(output):
+    assert command([*arguments, "--json"]) == 0
+  row = json.loads(output.getvalue())
+  return {
+    name: value
+    for name, value in row.items()
+    if isinstance(value, int | float) and name not in ("seconds", "step", "examples")
+  }
+
+
+def spot_table() -> dict[str, Any]:
+  made = spot.Spot("TdJdQhKc2s", "QQ+,A2s,32", "JJ,KQ,QT:0.5", 201, 900, "33%,a / 2.5x")
+  solved_spot = spot.solve(made, target=20.0, max_iterations=32)
+  figures: dict[str, Any] = {"exploitability": solved_spot.exploitability}
+  for line in ("", "bet 66"):
+    table = spot.hand_table(solved_spot, solved_spot.find(line))
+    figures |= {
+      f"{line}_{x}": np.nan_to_num(getattr(table, x))
+      for x in ("reach", "ev", "equity", "frequency")
+    }
+  return figures
+
+
+def add_float32(name: str, figures: Callable[..., Mapping[str, Any]], *arguments: Any, **settings):
+  add(name, figures, *arguments, **{"rtol": FLOAT32, "x64": False, "slow": True} | settings)
+
+
+_QUICK = ("kuhn_poker", "rock_paper_scissors")
+for _name in PRESETS:
+  add_float32(f"preset/{_name}", stepped, _name, slow=_name not in _QUICK)
+for _name in ("kuhn_poker", "hunl_small", "pog_kuhn", "pog_tic_tac_toe", "pog_glasses"):
+  add_float32(f"agent/{_name}", chosen, _name, slow=_name != "kuhn_poker")
+  if _name != "hunl_small":  # whose evaluator the command below uses
+    add_float32(f"evaluator/{_name}", evaluated, _name)
+for _name, _flags in {
+  "liars_dice_1x4f": ("--playthroughs", "2", "--iterations", "16", "--unsafe"),
+  "small_turn_endgame_holdem": ("--playthroughs", "2", "--iterations", "8"),
+  "hunl_small": ("--playthroughs", "4", "--iterations", "4"),
+  "pog_leduc": ("--simulations", "4", "--seeds", "1"),
+  "pog_tic_tac_toe": ("--simulations", "4", "--seeds", "1"),
+}.items():
+  add_float32(f"command/evaluate/{_name}", printed, evaluate.main, _name, *_flags)
+_ARGUMENTS = ("uniform", "--hands", "4", "--iterations", "8")
+add_float32("command/match", printed, match.main, "liars_dice_1x4f", *_ARGUMENTS)
+add_float32("spot", spot_table, slow=False)

@@ -7,6 +7,7 @@ import numpy as np
 from tests.golden.cases import Figures
 
 PATH = Path(__file__).with_name("values.npz")
+LEAST = 1e-2  # largest entry that a difference is relative to, where all are smaller
 
 
 def load() -> dict[str, Figures]:
@@ -28,7 +29,7 @@ def save(stored: dict[str, Figures]) -> None:
 
 
 def difference(stored: Figures, computed: Figures) -> float:
-  """Returns the largest difference, relative to the largest entry of its figure and at least 1."""
+  """Returns the largest difference, relative to the largest entry of its figure, or to `LEAST`."""
   if stored.keys() != computed.keys():
     raise AssertionError(f"figures are {sorted(computed)}, not {sorted(stored)}")
   worst = 0.0
@@ -37,6 +38,6 @@ def difference(stored: Figures, computed: Figures) -> float:
     if found.shape != wanted.shape:
       raise AssertionError(f"{name} has shape {found.shape}, not {wanted.shape}")
     if wanted.size:
-      scale = max(1.0, np.abs(wanted).max())
+      scale = max(LEAST, np.abs(wanted).max())
       worst = max(worst, np.nan_to_num(np.abs(found - wanted), nan=np.inf).max() / scale)
   return worst

@@ -13,8 +13,8 @@ from games.on_device.moves import num_moves
 from games.on_device.one_play import OnePlay
 from rebel_jax import match as match_command
 from rebel_jax import play
-from rebel_jax.agents.agent import make_agent, make_searcher, prepare
-from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher, OwnSearch
+from rebel_jax.agents.agent import make_searcher
+from rebel_jax.agents.chain_agent import ChainSearcher, OwnSearch
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_games, play_match
 from rebel_jax.checkpoints import checkpoint
@@ -293,32 +293,3 @@ def test_matches(without_search, monkeypatch, capsys):
   ]
   assert payoffs[0] == payoffs[1] != payoffs[2]
   assert set(payoffs[0]) <= {-1.0, 1.0}
-
-
-def test_agents_side_by_side(without_search):
-  agents = [searcher("kuhn_poker").agent(seed=i) for i in range(7)]
-  for i, agent in enumerate(agents):
-    agent.start(0 if i < 6 else 1, i % 3)
-  assert [agent.pending for agent in agents] == [True] * 6 + [False]
-  prepare(agents)
-  assert [len(players) for players in without_search] == [4, 2]
-  assert not any(agent.pending for agent in agents)
-
-
-def test_mistakes_are_named(without_search):
-  agent = make_agent(untrained("kuhn_poker"))
-  assert isinstance(agent, ChainAgent)
-  with pytest.raises(ValueError, match=r"player=2"):
-    agent.start(2, 0)
-  with pytest.raises(ValueError, match=r"infostate=7"):
-    agent.start(0, 7)
-  agent.start(1, 0)
-  for ask in (agent.act, agent.choices, lambda: agent.value):
-    with pytest.raises(ValueError, match=r"player=1 is not to move here, player 0 is"):
-      ask()
-  with pytest.raises(ValueError, match=r"action=4 is not legal here; legal: \[0, 1\]"):
-    agent.observe(4)
-  with pytest.raises(ValueError, match=r"num_games=0"):
-    ChainSearcher(untrained("kuhn_poker"), num_games=0)
-  with pytest.raises(ConfigError, match=r"simulations=7 must be a multiple"):
-    ChainSearcher(untrained("kuhn_poker"), simulations=7, per_update=2)

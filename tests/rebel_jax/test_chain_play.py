@@ -28,12 +28,6 @@ KUHN = games.table_game(games.make("kuhn_poker"))
 def kuhn_on_device(monkeypatch):
   """Poker whose trees searches make, of rules that are a table."""
   monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", lambda: KUHN)
-  monkeypatch.setitem(registry._ON_DEVICE, "leduc_poker", leduc)
-
-
-@functools.cache
-def leduc():
-  return games.table_game(games.make("leduc_poker"))
 
 
 def searched_for_nothing(ground, about, keys, active, *, how, rounds, params):
@@ -155,20 +149,6 @@ def test_games_and_questions_are_dealt_out_anew(before, after):
   ]
   assert pairs[0] == pairs[1]
   assert dealt.waiting.added.sum() == 3 * before
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
-def test_agents_are_measured_as_with_masks(name, x64):
-  """With the same network and keys, the same number; control: another seed."""
-  config = TINY.replace(game=name, eval_simulations=12, examples=64)
-  setup = make_setup(config)
-  params = setup.trainer.init(setup.table, 0, setup.mesh).params
-  ours = ChainEvaluator(config, game=setup.game).measure(params, seeds=(5, 6))["exploitability"]
-  game = games.make(name)
-  theirs = ChainEvaluator(config, game=game).measure(params, seeds=(5, 6))["exploitability"]
-  np.testing.assert_allclose(ours, theirs, atol=1e-6)
-  assert abs(ours[0] - ours[1]) > 1e-4
 
 
 @pytest.mark.slow

@@ -1,11 +1,16 @@
 """All layers in one kernel give what they give one by one; lowered for a GPU, run step by step."""
 
 import functools
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 import games
 from rebel_jax.networks.fused_layers import MAX_WIDTH, LayerWeights, apply_layers
@@ -14,7 +19,15 @@ from rebel_jax.networks.value import PRECISIONS, NetworkLeafValues, ValueNetwork
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import LeafQuery
+from tests.products import equations
 from tests.tiny import tiny
+
+BACKEND = "jax.experimental.pallas.triton"
+
+
+def ask(network, params, features, beliefs):
+  query = LeafQuery(features=features, beliefs=beliefs.reshape(-1, 2, 4), traverser=0)
+  return NetworkLeafValues(network)({"value": params}, query)
 
 
 def make(network, rows, features=None):
@@ -35,6 +48,15 @@ def both_ways(network, params, features, beliefs):
   encoded = network.apply(params, features, method="encode")
   one_by_one = network.apply(params, encoded, beliefs, method="decode")
   return one_by_one, network.apply(params, encoded, beliefs, kernel="interpret", method="decode")
+
+
+@pytest.fixture
+def lowered_for_a_gpu():
+  """Lets kernels be lowered where no GPU is at hand; JAX asks which one it is for."""
+  pytest.importorskip(BACKEND, reason="this JAX has no Triton backend of Pallas")
+  gpu = AbstractDevice("NVIDIA H100", None, "gpu")
+  with use_abstract_mesh(AbstractMesh((), (), abstract_device=gpu)):
+    yield
 
 
 # Sizes that fill tiles and such that do not; one block of rows, a part of one, and several.
@@ -87,15 +109,14 @@ def test_it_computes_a_network_for_holdem():
   np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-2)  # chips
 
 
+# Whoever asks for the kernel is warned; `test_commands_do_without_the_backend` is for the rest.
+@pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
+@pytest.mark.usefixtures("lowered_for_a_gpu")
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("fused", [True, False])
 def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
   network = ValueNetwork(4, width=96, precision=precision, fused=fused)
   params, features, beliefs = make(network, 32)
-
-  def ask(network, params, features, beliefs):
-    query = LeafQuery(features=features, beliefs=beliefs.reshape(32, 2, 4), traverser=0)
-    return NetworkLeafValues(network)({"value": params}, query)
 
   arguments = (params, features, beliefs)
   program = jax.jit(ask, static_argnums=0).trace(network, *arguments)
@@ -113,10 +134,11 @@ def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
 def test_a_step_of_training_searches_with_it(fused, tmp_path):
   """In the loop of every search, once for each player; learning does without."""
   setup = make_setup(tiny(tmp_path, fused_network=fused, num_devices=1))
-  state = setup.trainer.init(setup.table, 0, setup.mesh)
-  run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh, 1)
-  lowered = jax.jit(run).trace(setup.table, state).lower(lowering_platforms=("cuda",))
-  assert lowered.as_text().count("triton") == 2 * fused
+  init = functools.partial(training._init, setup.trainer, 1)
+  state = jax.eval_shape(lambda seed: init(setup.table, seed), jnp.asarray(0))
+  run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh)
+  found = equations(run, jnp.asarray(1), setup.table, state)
+  assert sum(x.primitive.name == "pallas_call" for x in found) == 2 * fused
 
 
 def test_learning_differentiates_layer_by_layer():
@@ -137,3 +159,40 @@ def test_wide_layers_are_refused():
       precision="default",
       epsilon=1e-6,
     )
+
+
+_COMMANDS = """
+import importlib, jax, sys
+sys.modules[{backend!r}] = None
+for module in {modules}:
+  importlib.import_module(module)
+from tests.rebel_jax.test_fused_layers import ValueNetwork, ask, make
+network = ValueNetwork(4, width=16)
+print(jax.eval_shape(lambda: ask(network, *make(network, 2))).shape, sys.modules[{backend!r}])
+"""
+
+
+def test_commands_do_without_the_backend():
+  """JAX has announced its removal; networks of single layers need none."""
+  root = Path(__file__).parents[2]
+  scripts = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
+  modules = [target.partition(":")[0] for target in scripts.values()]
+  assert "rebel_jax.train" in modules
+  program = _COMMANDS.format(backend=BACKEND, modules=modules)
+  done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
+  assert done.stdout.split() == ["(2,", "4)", "None"], done.stderr
+
+
+def test_a_gpu_without_the_backend_gets_a_sentence(monkeypatch):
+  """Other devices trace the kernel and never run it."""
+  monkeypatch.setitem(sys.modules, BACKEND, None)
+  monkeypatch.delattr(BACKEND, raising=False)
+  network = ValueNetwork(4, width=16, fused=True)
+  arguments = make(network, 2)
+  program = jax.jit(functools.partial(ask, network))
+  with monkeypatch.context() as on_gpu:
+    on_gpu.setattr(jax, "default_backend", lambda: "gpu")
+    with pytest.raises(ImportError, match=r"^fused_network=True needs Pallas' Triton backend, .*"):
+      program(*arguments)
+  plain = jax.jit(functools.partial(ask, network.clone(fused=False)))
+  np.testing.assert_array_equal(program(*arguments), plain(*arguments))

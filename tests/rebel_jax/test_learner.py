@@ -8,12 +8,14 @@ import optax
 import pytest
 from optax import contrib
 
+from rebel_jax.networks import optimizers
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.learner import Learner
 from rebel_jax.training.targets import policy, value
 from rebel_jax.training.targets.target import Target, array
 from rebel_jax.training.targets.value import Examples
+from tests.products import with_rounded_products
 
 NETWORK = ValueNetwork(4, width=32, belief_roots=1)
 
@@ -95,6 +97,25 @@ def test_muon_is_optaxs(shape):
     chex.assert_trees_all_close(*moved, rtol=1e-9)
     fewer = contrib.muon(schedule, ns_steps=4).update(gradients, states[1], params)[0]
     assert abs(fewer["matrix"] - updates["matrix"]).max() > 1e-3  # the control
+
+
+def test_muon_where_products_are_rounded(monkeypatch):
+  """As on GPUs: it asks for products that are not; control: the same without."""
+  rng = np.random.default_rng(0)
+  sides = [np.linalg.qr(rng.normal(size=(n, 16)))[0] for n in (16, 40)]
+  gradient = jnp.asarray(sides[0] * np.geomspace(1, 1e-3, 16) @ sides[1].T, jnp.float32)
+  optimizer = OPTIMIZERS["muon"](1.0)
+
+  def error():
+    def step(x):
+      return optimizer.update(x, optimizer.init(x), x)[0]
+
+    exact, rounded = (jax.jit(f)(gradient) for f in (step, with_rounded_products(step)))
+    return jnp.linalg.norm(rounded - exact) / jnp.linalg.norm(exact)
+
+  assert error() < 1e-3
+  monkeypatch.setattr(optimizers, "_product", jnp.matmul)
+  assert error() > 0.1
 
 
 def test_the_learning_rate_decays_to_nothing():

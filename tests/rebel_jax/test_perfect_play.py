@@ -16,7 +16,6 @@ import rebel_jax
 import solvers
 from benchmarks.growing import exact_play
 from rebel_jax import evaluate
-from rebel_jax.checkpoints import redistribute
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation import chain_evaluator, positions
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
@@ -205,7 +204,7 @@ def games_of(play, steps):
   lanes = play.init(TABLE, jax.random.key(0))
   step = jax.jit(functools.partial(play.step, TABLE))
   open_games = [[] for _ in range(play.num_lanes)]
-  examples, ended, given_up = [], [], 0
+  examples, ended = [], []
   for number in range(steps):
     before = np.asarray(lanes.standing.here.state)
     played = step(lanes, None, jax.random.key(number))
@@ -218,7 +217,6 @@ def games_of(play, steps):
       open_games[lane].append(state)
       if moves[lane] == 0:
         assert (after[lane] == 0).all()
-        given_up += not learned[lane].any()
         ended.append((open_games[lane], values[lane, 0, 0], learned[lane].any()))
         open_games[lane] = []
     lanes = played.lanes
@@ -346,31 +344,6 @@ def test_agents_are_measured_exactly(monkeypatch):
     assert found["not_lost"] == [pytest.approx(kept)]
     assert (found["exploitability"] == [0.0]) == (choose is perfect)
     assert (found["not_lost"] == [1.0]) == (choose is perfect)
-
-
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
-def test_games_and_questions_are_dealt_out_anew(before, after, scripted):
-  play = scripted(num_lanes=8 // before, td1_share=1.0, most_moves=9)
-  keys = jax.random.split(jax.random.key(0), before)
-  lanes = jax.vmap(functools.partial(play.init, TABLE))(keys)
-  number = jnp.arange(8).reshape(before, -1)
-  asked = jnp.arange(64).reshape(before, -1)
-  waiting = lanes.waiting._replace(
-    examples=jax.tree.map(
-      lambda x: jnp.broadcast_to(asked.reshape(*asked.shape, *[1] * (x.ndim - 2)), x.shape),
-      lanes.waiting.examples,
-    ),
-    added=jnp.full(before, 3),
-  )
-  lanes = lanes._replace(moves=number, waiting=waiting)
-  dealt = redistribute.redistribute_growing(lanes, after)
-  np.testing.assert_array_equal(np.sort(dealt.moves, axis=None), np.arange(8))
-  assert dealt.trail.states.shape == (after, 8 // after, 9, 9)
-  there = [
-    set(dealt.waiting.examples.here.state[d, : int(dealt.waiting.added[d]), 0].tolist())
-    for d in range(after)
-  ]
-  assert set.union(*there) == {d * 64 // before + i for d in range(before) for i in range(3)}
 
 
 @pytest.mark.parametrize(

@@ -154,16 +154,6 @@ def test_an_agent_wins_what_its_policies_are_worth():
   assert result.mean - exact(tree, uniform(tree), opponent) > 2.2 * result.half_width
 
 
-def test_a_match_of_another_game_is_refused():
-  with pytest.raises(ValueError, match="the agent plays .* and the match is of"):
-    play_match(
-      games.make("leduc_poker"),
-      lambda seed: searcher().agent(seed=seed),
-      lambda seed: searcher().agent(seed=seed),
-      num_games=4,
-    )
-
-
 def test_two_bots_at_open_spiels_own_table():
   translation = bots.Translation(searcher().game)
   players = [bots.AgentBot(searcher(), translation, seat, seed=seat) for seat in (0, 1)]

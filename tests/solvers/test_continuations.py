@@ -7,8 +7,9 @@ import games
 import solvers
 from games.origin import check_tree_of
 from games.poker import MergedSuits
-from solvers.continuations.policies import of_players
-from solvers.continuations.round_search import Rounds
+from solvers import contrib
+from solvers.contrib.continuations.policies import of_players
+from solvers.contrib.continuations.round_search import Rounds
 from tests.brute_force import Referee, from_array, next_hands, tree_edges
 from tests.harness import make_case
 from tests.solvers.test_locks import random_policy
@@ -64,7 +65,7 @@ def test_pair_values_are_those_of_enumeration(name, x64):
   game, root = make_case(name) if name != "leduc" else (games.make("leduc_poker"), (1, 1))
   tree = games.build_public_tree(game, root=root)
   policy = random_policy(tree, np.random.default_rng(3))
-  values = np.asarray(solvers.pair_values(tree, policy))
+  values = np.asarray(contrib.pair_values(tree, policy))
   weights, index = np.asarray(game.pair_weights()), game.pair_index(np.asarray(tree.state))
   expected = enumerated(game, tree, policy, root)
   histories = {(*root, *tree.history(node)): node for node in range(tree.num_nodes)}
@@ -76,15 +77,15 @@ def test_pair_values_are_those_of_enumeration(name, x64):
   assert np.abs(errors).max() < 1e-10 < 0.1 < np.max(sizes)
   # Control: another policy of one player has other values.
   other = of_players(tree, random_policy(tree, np.random.default_rng(4)), policy)
-  assert np.abs(solvers.pair_values(tree, other)[0] - values[0]).max() > 1e-3
+  assert np.abs(contrib.pair_values(tree, other)[0] - values[0]).max() > 1e-3
 
 
 def test_pair_values_of_some_nodes_come_in_the_order_asked_for(x64):
   tree = games.build_public_tree(KUHN)
   policy = random_policy(tree, np.random.default_rng(3))
-  values, some = np.asarray(solvers.pair_values(tree, policy)), [3, 0, 8, 1, 3]
+  values, some = np.asarray(contrib.pair_values(tree, policy)), [3, 0, 8, 1, 3]
   np.testing.assert_allclose(
-    solvers.pair_values(tree, policy, nodes=some), values[some], atol=1e-12
+    contrib.pair_values(tree, policy, nodes=some), values[some], atol=1e-12
   )
   assert len(np.unique(values[some].sum(axis=(1, 2)))) == 4
 
@@ -104,7 +105,7 @@ def test_three_answers_make_rock_paper_scissors_whole(x64):
   equilibrium = rock_paper_scissors(tree, [0.4, 0.4, 0.2])
 
   def play(continuations):
-    tables = solvers.leaf_tables(tree, [1], [uniform], continuations)
+    tables = contrib.leaf_tables(tree, [1], [uniform], continuations)
     extended = games.with_continuations(top, tables)
     solution = solve(extended.tree, 8192)
     policy = np.array(equilibrium)
@@ -132,7 +133,7 @@ def kuhn():
 def top_of_kuhn(tree, first, second, num_iterations=8192):
   """Returns what player 0 bets with, and the solution of Kuhn cut off after its first action."""
   top = games.build_public_tree(KUHN, depth=1)
-  tables = solvers.leaf_tables(tree, [AFTER_PASS, AFTER_BET], first, second)
+  tables = contrib.leaf_tables(tree, [AFTER_PASS, AFTER_BET], first, second)
   extended = games.with_continuations(top, tables)
   solution = solve(extended.tree, num_iterations)
   prior = solvers.root_marginals(extended.tree, extended.tree.prior)
@@ -205,14 +206,14 @@ def test_extended_trees_are_whole_trees(x64):
 def test_bias_multiplies_and_renormalises(x64):
   tree = games.build_public_tree(games.make("leduc_poker"), root=(1, 2, 1, 5))
   policy, child = random_policy(tree, np.random.default_rng(1)), children_of(tree)
-  biased = np.asarray(solvers.biased_policy(tree, policy, {0: 5.0}))
+  biased = np.asarray(contrib.biased_policy(tree, policy, {0: 5.0}))
   facing = child[0, 2]
   rows = policy[[child[facing, action] for action in range(3)]]
   expected = rows * np.array([[5], [1], [1]])
   expected /= expected.sum(axis=0)
   np.testing.assert_allclose(biased[[child[facing, a] for a in range(3)]], expected, atol=1e-12)
   assert np.abs(biased - policy).max() > 0.1
-  np.testing.assert_allclose(solvers.biased_policy(tree, policy, {}), policy, atol=1e-12)
+  np.testing.assert_allclose(contrib.biased_policy(tree, policy, {}), policy, atol=1e-12)
 
 
 @pytest.mark.slow
@@ -221,9 +222,9 @@ def test_more_continuations_are_less_exploitable(x64):
   game = games.make("leduc_poker")
   tree, top = games.build_public_tree(game), games.build_public_tree(game, depth="stage")
   blueprint = np.asarray(solve(tree, 30).average_policy)
-  grown = solvers.grown_continuations(tree, top, blueprint, chooser=1, count=8, num_iterations=512)
+  grown = contrib.grown_continuations(tree, top, blueprint, chooser=1, count=8, num_iterations=512)
   places = solvers.Placer(tree).places(top)
-  tables = solvers.leaf_tables(tree, places[top.leaf_nodes], [blueprint], grown)
+  tables = contrib.leaf_tables(tree, places[top.leaf_nodes], [blueprint], grown)
   movers = np.asarray(tree.kind)[np.maximum(tree.parent, 0)]
   held = np.isin(np.arange(tree.num_nodes), places[1:]) & (movers == 0)
   losses = {}
@@ -244,7 +245,7 @@ def test_search_from_the_start_of_the_round(frozen, x64):
   """Kuhn poker is one round: from its start the game is solved."""
   tree = games.build_public_tree(KUHN)
   blueprint = [random_policy(tree, np.random.default_rng(0))]
-  policy = solvers.search_rounds(KUHN, tree, blueprint, blueprint, frozen=frozen)
+  policy = contrib.search_rounds(KUHN, tree, blueprint, blueprint, frozen=frozen)
   assert float(solvers.exploitability(tree, policy)) < 5e-3
 
 
@@ -252,7 +253,7 @@ def test_search_from_the_start_of_the_round(frozen, x64):
 def test_control_search_from_decision_points_does_not_solve_a_round(x64):
   tree = games.build_public_tree(KUHN)
   blueprint = [random_policy(tree, np.random.default_rng(0))]
-  unsafe = solvers.search_rounds(KUHN, tree, blueprint, blueprint, start="decision")
+  unsafe = contrib.search_rounds(KUHN, tree, blueprint, blueprint, start="decision")
   assert float(solvers.exploitability(tree, unsafe)) > 0.03
 
 
@@ -283,16 +284,16 @@ def test_merged_suits_have_tables_of_pairs(x64):
   with pytest.raises(ValueError, match="MergedSuits"):
     games.with_continuations(games.build_public_tree(whole, depth="stage"), TABLES)
   with pytest.raises(ValueError, match="MergedSuits"):
-    solvers.pair_values(games.build_public_tree(whole), None)
+    contrib.pair_values(games.build_public_tree(whole), None)
   game = MergedSuits(whole)
   tree, top = games.build_public_tree(game), games.build_public_tree(game, depth="stage")
   policy = random_policy(tree, np.random.default_rng(0))
   places = solvers.Placer(tree).places(top)
-  tables = solvers.leaf_tables(tree, places[top.leaf_nodes], [policy], [policy])
+  tables = contrib.leaf_tables(tree, places[top.leaf_nodes], [policy], [policy])
   extended = games.with_continuations(top, tables)
   short = extended.to_whole(policy[places])
-  (whole_values,) = solvers.pair_values(tree, policy, nodes=[0])
-  np.testing.assert_allclose(solvers.pair_values(extended.tree, short)[0], whole_values, atol=1e-9)
+  (whole_values,) = contrib.pair_values(tree, policy, nodes=[0])
+  np.testing.assert_allclose(contrib.pair_values(extended.tree, short)[0], whole_values, atol=1e-9)
   assert np.abs(whole_values).max() > 1
 
 
@@ -312,10 +313,10 @@ def kuhn_top():
     (lambda: games.with_continuations(kuhn_top(), TABLES[:, 0]), "shape"),
     (lambda: games.with_continuations(kuhn_top(), TABLES * np.nan), "finite"),
     (lambda: games.with_continuations(games.stack_trees([kuhn_top()] * 2), TABLES), "stacked"),
-    (lambda: solvers.pair_values(kuhn_top(), np.ones((3, 3))), "cut off"),
-    (lambda: solvers.pair_values(whole_kuhn(), uniform_kuhn(), nodes=[9]), "0 to 8"),
-    (lambda: solvers.biased_policy(whole_kuhn(), uniform_kuhn(), {0: -1.0}), "-1.0 for action 0"),
-    (lambda: solvers.leaf_tables(whole_kuhn(), [1], [], [uniform_kuhn()]), "one at least"),
+    (lambda: contrib.pair_values(kuhn_top(), np.ones((3, 3))), "cut off"),
+    (lambda: contrib.pair_values(whole_kuhn(), uniform_kuhn(), nodes=[9]), "0 to 8"),
+    (lambda: contrib.biased_policy(whole_kuhn(), uniform_kuhn(), {0: -1.0}), "-1.0 for action 0"),
+    (lambda: contrib.leaf_tables(whole_kuhn(), [1], [], [uniform_kuhn()]), "one at least"),
     (lambda: grow(chooser=2), "chooser=2"),
     (lambda: grow(count=0), "count=0"),
     (lambda: search(start="top"), "start='top'"),
@@ -334,13 +335,13 @@ def uniform_kuhn():
 
 
 def grow(**changes):
-  return solvers.grown_continuations(
+  return contrib.grown_continuations(
     whole_kuhn(), kuhn_top(), uniform_kuhn(), **({"chooser": 1, "count": 2} | changes)
   )
 
 
 def search(**changes):
-  return solvers.search_rounds(KUHN, whole_kuhn(), [uniform_kuhn()], [uniform_kuhn()], **changes)
+  return contrib.search_rounds(KUHN, whole_kuhn(), [uniform_kuhn()], [uniform_kuhn()], **changes)
 
 
 @pytest.mark.slow

@@ -13,9 +13,10 @@ import solvers
 from games.rules.scotland_yard_board import Board
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
 from solvers import GTCFR, loop
-from solvers.growing.gt_cfr import ByRules, grow
+from solvers.growing.gt_cfr import grow
 from solvers.growing.insertion.hidden import HiddenProblem
 from solvers.growing.resolving import Promises
+from solvers.growing.starts import ByRules
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness

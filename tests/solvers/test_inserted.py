@@ -10,11 +10,12 @@ import games
 import solvers
 from solvers import GTCFR
 from solvers.growing.choose import Rules
-from solvers.growing.gt_cfr import ByRules, grow
+from solvers.growing.gt_cfr import grow
 from solvers.growing.insertion import problem as inserted_problem
 from solvers.growing.insertion import tree as tree_module
 from solvers.growing.insertion.tree import insert, plant
 from solvers.growing.simulate import Growth, View, simulate
+from solvers.growing.starts import ByRules
 from solvers.growing.states import StateAnswer
 
 KEY = jax.random.key(3)

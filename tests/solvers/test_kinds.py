@@ -10,6 +10,7 @@ import solvers
 from games.poker import OnlyHands
 from games.poker.lines import make_lines
 from games.size import MAX_BYTES
+from solvers import contrib
 
 JUNK = [None, "a string", 3.5, [], {}, object(), 10**19, -1]
 GAME = games.make("kuhn_poker")
@@ -27,12 +28,12 @@ HOLDEM = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsK
 BET_TREE = games.build_public_tree(HOLDEM)
 BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2).average_policy)
 LINES, _ = make_lines(OnlyHands(HOLDEM, HOLDEM.prior()))
-FAMILY = solvers.affine_trees(lambda x: TREE, (1.0,))
+FAMILY = contrib.affine_trees(lambda x: TREE, (1.0,))
 SEARCH = solvers.GTCFR(simulations=2)
-TABLES = solvers.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
+TABLES = contrib.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
 RECORDER = solvers.HandRecorder(GAME, TREE, solvers.zero_values(TREE))
 END = TREE.num_nodes - 1
-CARRIED = solvers.solve_affine(FAMILY, (1.0,), num_iterations=2)
+CARRIED = contrib.solve_affine(FAMILY, (1.0,), num_iterations=2)
 
 # What is right; every argument is then replaced in turn.
 CALLS = {
@@ -119,9 +120,9 @@ CALLS = {
     algorithm=CFR,
     num_iterations=2,
   ),
-  solvers.affine_trees: dict(build=lambda x: TREE, start=(1.0,)),
+  contrib.affine_trees: dict(build=lambda x: TREE, start=(1.0,)),
   FAMILY.at: dict(theta=(1.0,)),
-  solvers.optimise: dict(
+  contrib.optimise: dict(
     trees=FAMILY,
     player=0,
     bounds=[(0.0, 2.0)],
@@ -130,19 +131,19 @@ CALLS = {
     num_iterations=2,
     num_steps=1,
   ),
-  solvers.solve_affine: dict(
+  contrib.solve_affine: dict(
     trees=FAMILY, parameters=(1.0,), num_iterations=2, start=None, weight="bound", algorithm=CFR
   ),
-  solvers.transfer_weight: dict(trees=FAMILY, parameters=(1.0,), start=CARRIED),
-  solvers.warm_start_length: dict(tree=TREE, policy=POLICY, algorithm=CFR, probe=2),
+  contrib.transfer_weight: dict(trees=FAMILY, parameters=(1.0,), start=CARRIED),
+  contrib.warm_start_length: dict(tree=TREE, policy=POLICY, algorithm=CFR, probe=2),
   games.with_continuations: dict(top=CUT, tables=TABLES),
-  solvers.pair_values: dict(tree=TREE, policy=POLICY, nodes=None),
-  solvers.biased_policy: dict(tree=TREE, policy=POLICY, factors={0: 2.0}),
-  solvers.leaf_tables: dict(tree=TREE, nodes=[1], first=[POLICY], second=[POLICY]),
-  solvers.grown_continuations: dict(
+  contrib.pair_values: dict(tree=TREE, policy=POLICY, nodes=None),
+  contrib.biased_policy: dict(tree=TREE, policy=POLICY, factors={0: 2.0}),
+  contrib.leaf_tables: dict(tree=TREE, nodes=[1], first=[POLICY], second=[POLICY]),
+  contrib.grown_continuations: dict(
     tree=TREE, top=CUT, policy=POLICY, chooser=0, count=2, algorithm=CFR, num_iterations=2
   ),
-  solvers.search_rounds: dict(
+  contrib.search_rounds: dict(
     game=GAME,
     tree=TREE,
     first=[POLICY],
@@ -223,7 +224,8 @@ CALLS = {
   solvers.linear_fictitious_play: dict(averaging=0.0, alternating=True),
   solvers.linear_optimistic_fictitious_play: dict(averaging=0.0, alternating=True),
   solvers.cfr_avg: dict(algorithm=CFR, sound=False),
-  solvers.warm_started: dict(algorithm=CFR, num_iterations=3, response="best"),
+  solvers.warm_started: dict(algorithm=CFR, num_iterations=3),
+  contrib.substitute_started: dict(algorithm=CFR, num_iterations=3),
   solvers.with_gadget: dict(algorithm=CFR, gadget=MAXMARGIN),
   solvers.Maxmargin: dict(searcher=0),
   solvers.Resolve: dict(searcher=0),
@@ -288,7 +290,7 @@ def test_every_public_function_is_called():
     "Tabulated",
     "TicTacToe", "Transferable", "TreeStructure", "ValueFunction", "Variation", "Widened",
   }  # fmt: skip
-  for package in (games, solvers, rebel_jax):
+  for package in (games, solvers, contrib, rebel_jax):
     public = {name: getattr(package, name) for name in package.__all__}
     called = {name for name, value in public.items() if callable(value) and value in CALLS}
     others = {name for name, value in public.items() if callable(value)} - called

@@ -11,7 +11,8 @@ import pytest
 import games
 import solvers
 from benchmarks.studies import bet_sizes
-from solvers.parameters.optimise import value_gradient
+from solvers import contrib
+from solvers.contrib.parameters.optimise import value_gradient
 from solvers.sweeps.levels import split_levels
 from tests import matrix_play
 
@@ -31,11 +32,11 @@ def matrix_family(size, spread, seed=0):
     game = games.make("matrix_game", payoffs=(first + t * change).tolist())
     return games.build_public_tree(game).astype(np.float64)
 
-  return first, change, solvers.affine_trees(build, (0.0,))
+  return first, change, contrib.affine_trees(build, (0.0,))
 
 
 def test_trees_of_a_family_are_those_of_the_game():
-  trees = solvers.affine_trees(leduc, (2.0, 4.0))
+  trees = contrib.affine_trees(leduc, (2.0, 4.0))
   found, built = trees.at((3.5, 9.25)), leduc(3.5, 9.25)
   np.testing.assert_allclose(found.payoff_scale, built.payoff_scale, rtol=1e-6)
   assert found.origin is None
@@ -56,14 +57,14 @@ def test_trees_of_a_family_are_those_of_the_game():
 )
 def test_what_is_no_family_is_refused(build, message):
   with pytest.raises(ValueError, match=message):
-    solvers.affine_trees(build, (1.9,))
+    contrib.affine_trees(build, (1.9,))
 
 
 def test_families_start_somewhere():
   with pytest.raises(ValueError, match="start="):
-    solvers.affine_trees(leduc, ())
+    contrib.affine_trees(leduc, ())
   with pytest.raises(TypeError, match="build returned str"):
-    solvers.affine_trees(lambda t: "tree", (1.0,))
+    contrib.affine_trees(lambda t: "tree", (1.0,))
 
 
 def test_the_gradient_is_that_of_the_value(x64):
@@ -90,12 +91,12 @@ def test_the_gradient_is_that_of_the_value(x64):
 
 def test_the_best_payoff_of_a_matrix_game():
   """Worth t (3 - t) / 3, most to player 0 at the middle, and to the other at either bound."""
-  trees = solvers.affine_trees(
+  trees = contrib.affine_trees(
     lambda t: games.build_public_tree(games.make("matrix_game", payoffs=((t, 0), (0, 3 - t)))),
     (1.0,),
   )
   found = [
-    solvers.optimise(
+    contrib.optimise(
       trees, player=player, start=(0.9,), bounds=[(0.2, 2.6)], num_iterations=512, num_steps=16
     )
     for player in (0, 1)
@@ -112,7 +113,7 @@ def test_the_best_payoff_of_a_matrix_game():
 )
 def test_the_best_second_bet_of_leduc(start, iterations):
   """9.75 by the thesis (section 4.2.6), worth .1611 within .002."""
-  found = solvers.optimise(
+  found = contrib.optimise(
     bet_sizes.leduc(both=False),
     player=1,
     start=(start,),
@@ -127,7 +128,7 @@ def test_the_best_second_bet_of_leduc(start, iterations):
 @pytest.mark.slow
 def test_the_other_player_wants_another_bet():
   trees = bet_sizes.leduc(both=False)
-  found = solvers.optimise(trees, player=0, start=(8.0,), bounds=[(0.5, 14.0)])
+  found = contrib.optimise(trees, player=0, start=(8.0,), bounds=[(0.5, 14.0)])
   assert not 9.6 < float(found.parameters[0]) < 9.9
 
 
@@ -141,7 +142,7 @@ def test_the_grid_of_second_bets():
 @pytest.mark.slow
 def test_the_best_bets_of_both_rounds():
   """.1645 within .002 from the usual bets; from others there are optima that are worth less."""
-  found = solvers.optimise(
+  found = contrib.optimise(
     bet_sizes.leduc(both=True), player=1, start=(2.0, 4.0), bounds=[(0.5, 14.0)] * 2
   )
   assert abs(float(found.value) - 0.1645) < 0.002
@@ -150,7 +151,7 @@ def test_the_best_bets_of_both_rounds():
 def test_regrets_are_those_of_the_same_policies(x64):
   """Plain numpy plays the same, and regrets of its policies at other payoffs are counted anew."""
   first, change, trees = matrix_family(5, 0.3)
-  solved = solvers.solve_affine(trees, (0.0,), num_iterations=40, algorithm=AT_ONCE)
+  solved = contrib.solve_affine(trees, (0.0,), num_iterations=40, algorithm=AT_ONCE)
   usual = solvers.solve(trees.at((0.0,)), algorithm=AT_ONCE, num_iterations=40)
   np.testing.assert_allclose(solved.average_policy, usual.average_policy, atol=1e-12)
 
@@ -177,7 +178,7 @@ def test_carried_over_regrets_help_and_do_no_harm(x64):
   """A head start of some updates; unweighed, what was learned elsewhere is in the way for long."""
   _, _, trees = matrix_family(20, 0.2)
   there, error = trees.at((1.0,)), {}
-  known = solvers.solve_affine(trees, (0.0,), num_iterations=2_000, algorithm=AT_ONCE)
+  known = contrib.solve_affine(trees, (0.0,), num_iterations=2_000, algorithm=AT_ONCE)
   for name, weight in (
     ("scratch", None),
     ("potential", "potential"),
@@ -185,7 +186,7 @@ def test_carried_over_regrets_help_and_do_no_harm(x64):
     ("all", 1),
   ):
     for updates in (2, 20, 2_000):
-      solved = solvers.solve_affine(
+      solved = contrib.solve_affine(
         trees,
         (1.0,),
         num_iterations=updates,
@@ -240,7 +241,7 @@ def test_what_cannot_be_carried_over_is_refused():
     ({"parameters": (1.0, 2.0)}, "must have shape"),
   ):
     with pytest.raises(ValueError, match=message):
-      solvers.solve_affine(trees, **{"parameters": (0.0,), "num_iterations": 2, **arguments})
+      contrib.solve_affine(trees, **{"parameters": (0.0,), "num_iterations": 2, **arguments})
   for arguments, message in (
     ({"player": 2}, "player=2"),
     ({"bounds": [(0, 1), (0, 1)]}, "a pair of"),
@@ -248,14 +249,14 @@ def test_what_cannot_be_carried_over_is_refused():
     ({"num_steps": 0}, "num_steps=0"),
   ):
     with pytest.raises(ValueError, match=message):
-      solvers.optimise(trees, **{"player": 0, "bounds": [(0, 1)], **arguments})
+      contrib.optimise(trees, **{"player": 0, "bounds": [(0, 1)], **arguments})
 
 
 @pytest.mark.slow
 def test_how_many_iterations_a_policy_stands_for():
   tree, algorithm = games.build_public_tree(games.make("leduc_poker")), solvers.vanilla_cfr()
   lengths = [
-    solvers.warm_start_length(
+    contrib.warm_start_length(
       tree,
       solvers.solve(tree, algorithm=algorithm, num_iterations=2 * done).average_policy,
       algorithm=algorithm,

@@ -1,67 +1,168 @@
 """Products of reach and values are not rounded on any device; GPUs and TPUs would by default."""
 
-import re
+import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import games
-from rebel_jax.training.self_play import init_lanes, self_play_step
+import solvers
+from games import registry
+from games.poker import OnlyHands
+from games.poker.dealing import draw_cards
+from games.poker.lines import make_lines
+from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
+from solvers import contrib
 from solvers.metrics.expected_values import policy_values
+from solvers.solve_lines import _solve as solve_stack
 from solvers.sweeps import dense_pairs
 from solvers.sweeps.problem import make_problem
-from tests.tiny import TINY
+from tests.hidden_moves import HiddenRockPaperScissors
+from tests.products import is_rounded, products
+from tests.rebel_jax.test_perfect_play import BRIEF
+from tests.tiny import TINY, TINY_GROWING
 
-HOLDEM = {"board": "9sTsJsQs", "ranks": "89TJQ", "suits": "sh", "stack": 3_000}
-GAMES = {
-  "kuhn_poker": ({}, 1),
-  "leduc_poker": ({}, 2),
-  "liars_dice": ({"num_dice": 1, "num_faces": 3}, 2),
-  "turn_endgame_holdem": (HOLDEM, "stage"),
+CFR = solvers.linear_cfr()
+KEY = jax.random.key(0)
+KUHN = games.make("kuhn_poker")
+WHOLE, CUT = games.build_public_tree(KUHN), games.build_public_tree(KUHN, depth=1)
+RIVER = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsKsAsAhAd")
+
+
+def leaves(params, query):
+  del params
+  return 0.1 * query.beliefs[:, query.traverser]
+
+
+def solve(tree, algorithm, **others):
+  """Returns a solve as a function of the beliefs, and the beliefs."""
+  if tree.depth_limited:
+    others["leaf_values"] = leaves
+  run = functools.partial(solvers.solve, tree, algorithm=algorithm, num_iterations=4, **others)
+  return lambda beliefs: run(beliefs=beliefs), jnp.asarray(tree.prior)
+
+
+def resolve(gadget):
+  zeros = np.zeros(WHOLE.num_infostates, np.float32)
+  promised = solvers.Alternatives(zeros, spread=zeros + 0.1)
+  return solve(WHOLE, solvers.with_gadget(CFR, gadget), alternatives=promised)
+
+
+def solve_affine():
+  trees = contrib.affine_trees(
+    lambda x: games.build_public_tree(games.make("matrix_game", payoffs=((x, 0), (0, 1)))), (1.0,)
+  )
+  return lambda theta: contrib.solve_affine(trees, theta, num_iterations=4), jnp.ones(1)
+
+
+def solve_lines():
+  lines, _ = make_lines(OnlyHands(RIVER, RIVER.prior()))
+  stack = jax.tree.map(lambda x: x[None], lines)
+  return lambda stack: solve_stack(stack, CFR, 4, True, 0.1, 1), stack
+
+
+def grow():
+  nodes = solvers.node_info(KUHN, WHOLE)
+  search = solvers.GTCFR(simulations=2)
+  return lambda key: solvers.gt_cfr(WHOLE, nodes, search=search, key=key, leaf_values=leaves), KEY
+
+
+def insert(game):
+  search = solvers.GTCFR(simulations=2)
+  return lambda key: solvers.gt_cfr_inserted(game, search=search, key=key), KEY
+
+
+def draw():
+  states = jnp.asarray(RIVER.initial_state()[None])
+  reach = jnp.full((1, 2, RIVER.num_infostates), 1 / RIVER.num_infostates)
+  return lambda key: draw_cards(RIVER, key, states, reach), KEY
+
+
+PROGRAMS = {
+  **{
+    name: functools.partial(solve, CUT, solvers.make_algorithm(name))
+    for name in solvers.registered_algorithms()
+  },
+  "sound_cfr_avg": lambda: solve(CUT, solvers.cfr_avg(CFR, sound=True)),
+  "warm_started": lambda: solve(WHOLE, solvers.warm_started(CFR, num_iterations=2)),
+  "resolve": lambda: resolve(solvers.Resolve(0)),
+  "maxmargin": lambda: resolve(solvers.Maxmargin(1)),
+  "continual_resolve": lambda: resolve(solvers.ContinualResolve(0)),
+  "distributional": lambda: resolve(solvers.Distributional(0)),
+  "distributional_by_matching": lambda: resolve(solvers.Distributional(1, softmax=False)),
+  "hole_cards": lambda: solve(games.build_public_tree(RIVER), CFR),
+  "hidden_moves": lambda: solve(games.build_public_tree(games.make("rock_paper_scissors")), CFR),
+  "affine": solve_affine,
+  "lines": solve_lines,
+  "growing": grow,
+  "inserted": lambda: insert(games.make_on_device("go", size=2, komi=0.5)),
+  "dealing": draw,
 }
 
 
-def products(function, *arguments) -> tuple[int, list[str]]:
-  """Returns how many products `function` is traced to, and those that devices may round."""
-  text = str(jax.make_jaxpr(function)(*arguments))
-  found = re.findall(r"dot_general\[(.*?)\n\s*\]", text, re.DOTALL)
-  return len(found), [x for x in found if "(Precision.HIGHEST, Precision.HIGHEST)" not in x]
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_kind_of_program(name):
+  found = products(*PROGRAMS[name]())
+  assert found
+  assert not [x for x in found if is_rounded(x)]
+
+
+def test_hidden_moves_of_an_inserted_tree():
+  """Theirs are sums."""
+  assert not products(*insert(HiddenRockPaperScissors()))
+
+
+def test_control_a_product_that_asks_for_nothing():
+  x = jnp.ones((2, 2))
+
+  def program(precision):
+    return lambda x: jax.lax.fori_loop(0, 3, lambda _, x: jnp.dot(x, x, precision=precision), x)
+
+  assert [is_rounded(product) for product in products(program(None), x)] == [True]
+  assert [is_rounded(product) for product in products(program("high"), x)] == [True]
+  assert [is_rounded(product) for product in products(program("highest"), x)] == [False]
+
+
+HOLDEM = {"board": "9sTsJsQs", "ranks": "89TJQ", "suits": "sh", "stack": 3_000}
+SEARCHES = TINY.replace(level_values=True, num_devices=1, optimizer="muon")
+TRAINED = {
+  "kuhn_poker": SEARCHES,
+  "liars_dice": SEARCHES.replace(
+    game="liars_dice", game_params=(("num_dice", 1), ("num_faces", 3)), depth=2
+  ),
+  "leduc_poker": SEARCHES.replace(game="leduc_poker", depth=2),
+  "turn_endgame_holdem": SEARCHES.replace(
+    game="turn_endgame_holdem", game_params=tuple(HOLDEM.items()), depth="stage"
+  ),
+  "growing": TINY_GROWING,
+  "chains": TINY_GROWING,
+  "perfect": BRIEF,
+}
 
 
 @pytest.mark.parametrize(
-  "name", [pytest.param(g, marks=[pytest.mark.slow] * (g != "liars_dice")) for g in GAMES]
+  "name", [pytest.param(x, marks=[pytest.mark.slow] * (x != "kuhn_poker")) for x in TRAINED]
 )
-def test_self_play(name):
-  """With a network in float32: search, sampling, values of inner nodes, examples."""
-  parameters, depth = GAMES[name]
-  config = TINY.replace(
-    game=name,
-    game_params=tuple(parameters.items()),
-    depth=depth,
-    precision="float32",
-    level_values=True,
-    num_devices=1,
-  )
+def test_a_step_of_training(name, monkeypatch):
+  """With a network in float32: search, sampling, values of inner nodes, examples, learning."""
+  if name == "chains":
+    on_device = games.table_game(KUHN)
+    monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", lambda: on_device)
 
   def trace(config):
     setup = make_setup(config)
-    settings, (target,) = setup.trainer.self_play, setup.trainer.targets
-    params = setup.trainer.init(setup.table, 0, setup.mesh).params
-    lanes = init_lanes(setup.table, settings.num_lanes, jax.random.key(0))
+    init = functools.partial(training._init, setup.trainer, 1)
+    state = jax.eval_shape(lambda seed: init(setup.table, seed), jnp.asarray(0))
+    run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh)
+    return products(run, jnp.asarray(1), setup.table, state)
 
-    def step(table, lanes, params, key):
-      played = self_play_step(table, settings, lanes, params, key)
-      return played.lanes, target.examples_of(played.searched)
-
-    return products(step, setup.table, lanes, params, jax.random.key(0))
-
-  count, rounded = trace(config)
-  assert count > 4
-  assert not rounded
-  _, rounded = trace(config.replace(precision="default"))
-  assert rounded  # the network's
+  found = trace(TRAINED[name].replace(precision="float32"))
+  assert len(found) > 4
+  assert not [x for x in found if is_rounded(x)]
+  assert any(is_rounded(x) for x in trace(TRAINED[name].replace(precision="default")))
 
 
 def test_payoffs(monkeypatch):
@@ -71,9 +172,9 @@ def test_payoffs(monkeypatch):
   tree = games.build_public_tree(games.make("leduc_poker"))
 
   def values(beliefs):
-    here = make_problem(tree, beliefs)
-    return policy_values(here, here.uniform_policy())
+    problem = make_problem(tree, beliefs)
+    return policy_values(problem, problem.uniform_policy())
 
-  count, rounded = products(values, jnp.asarray(tree.prior))
-  assert count > 4
-  assert not rounded
+  found = products(values, jnp.asarray(tree.prior))
+  assert len(found) > 4
+  assert not [x for x in found if is_rounded(x)]

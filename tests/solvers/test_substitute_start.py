@@ -14,11 +14,13 @@ import pytest
 
 import games
 import solvers
-from solvers import loop
+from solvers import contrib, loop
+from solvers.contrib.substitute_start import substitute_values
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
-from solvers.sweeps.substitute_values import substitute_values
 from tests import matrix_play
+
+STARTS = {"substitute": contrib.substitute_started, "best": solvers.warm_started}
 
 
 def random_matrices(number, size):
@@ -132,13 +134,11 @@ def test_nothing_is_lost_where_players_take_turns(x64):
 
   start, _ = mean_distance(algorithm, 2 * done)
   found = {}
-  for response in (None, "substitute", "best"):
-    for times in (2, 4):
-      if response is None:
-        found[response, times] = mean_distance(algorithm, 2 * times * done)[1]
-        continue
-      warm = solvers.warm_started(algorithm, num_iterations=done, response=response)
-      found[response, times] = mean_distance(warm, 2 * (times - 1) * done, start)[1]
+  for times in (2, 4):
+    found[None, times] = mean_distance(algorithm, 2 * times * done)[1]
+    for name, warm_start in STARTS.items():
+      warm = warm_start(algorithm, num_iterations=done)
+      found[name, times] = mean_distance(warm, 2 * (times - 1) * done, start)[1]
   ratios = {key: float(x / found[None, key[1]]) for key, x in found.items() if key[0]}
   print(ratios)
   assert max(ratios["substitute", times] for times in (2, 4)) < 1.15
@@ -229,10 +229,10 @@ def test_nothing_is_lost_on_leduc(done):
   start, ratios = run(algorithm, done), {}
   for times in (2, 4):
     kept = solvers.exploitability(tree, run(algorithm, times * done))
-    for response in ("substitute", "best"):
-      warm = solvers.warm_started(algorithm, num_iterations=done, response=response)
+    for name, warm_start in STARTS.items():
+      warm = warm_start(algorithm, num_iterations=done)
       found = solvers.exploitability(tree, run(warm, (times - 1) * done, start))
-      ratios[response, times] = float(found / kept)
+      ratios[name, times] = float(found / kept)
   print(ratios)
   worst = {name: max(ratios[name, times] for times in (2, 4)) for name in ("substitute", "best")}
   assert worst["substitute"] < 1.15
@@ -241,8 +241,6 @@ def test_nothing_is_lost_on_leduc(done):
 
 def test_what_cannot_be_started_so_is_refused():
   linear = solvers.linear_cfr()
-  with pytest.raises(ValueError, match="response='other' must be one of: best, substitute"):
-    solvers.warm_started(linear, response="other")
   gadget = solvers.with_gadget(linear, solvers.Maxmargin(0))
-  with pytest.raises(ValueError, match="use response='best'"):
-    solvers.warm_started(gadget, response="substitute")
+  with pytest.raises(ValueError, match="use warm_started"):
+    contrib.substitute_started(gadget)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jax.scipy.stats import norm
 
 from solvers.sweeps.problem import Problem
@@ -93,9 +94,11 @@ def mean_sigmoid(centre: jax.Array, width: jax.Array) -> jax.Array:
   narrow = jnp.minimum(width, 1.0)
   z = _STEP * np.arange(-8, 9)
   weights = jnp.asarray(np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum(), centre.dtype)
-  over_normal = weights @ jax.nn.sigmoid(centre - narrow * z[:, None].astype(centre.dtype))
+  sigmoid = jax.nn.sigmoid(centre - narrow * z[:, None].astype(centre.dtype))
+  over_normal = jnp.matmul(weights, sigmoid, precision=lax.Precision.HIGHEST)
   wide = jnp.maximum(width, 1.0)
   x = _STEP * np.arange(-27, 28)
   logistic = jnp.asarray(_STEP / (4.0 * np.cosh(x / 2) ** 2), centre.dtype)
-  over_logistic = logistic @ norm.cdf((centre - x[:, None].astype(centre.dtype)) / wide)
+  cdf = norm.cdf((centre - x[:, None].astype(centre.dtype)) / wide)
+  over_logistic = jnp.matmul(logistic, cdf, precision=lax.Precision.HIGHEST)
   return jnp.where(width <= 1.0, over_normal, over_logistic)

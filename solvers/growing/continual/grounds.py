@@ -17,8 +17,9 @@ from games.on_device.table_game import TableGame
 from games.public_tree import Array
 from solvers.growing.continual.search_each import AskedState, Found, How, Search
 from solvers.growing.continual.start import Left, PublicState, beginning, longest_wait
-from solvers.growing.gt_cfr import ByRules, Grown, OnTree, grow, most_nodes
+from solvers.growing.gt_cfr import Grown, grow
 from solvers.growing.settings import GTCFR
+from solvers.growing.starts import ByRules, OnTree, most_nodes
 from solvers.resolving.graft import Placer
 
 # A part has at most this share of the nodes of the whole.

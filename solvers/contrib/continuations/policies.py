@@ -14,7 +14,7 @@ from games.public_tree import Array
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.named import cfr_plus
-from solvers.continuations.pair_values import check_pairs, pair_values
+from solvers.contrib.continuations.pair_values import check_pairs, pair_values
 from solvers.metrics.best_response import best_response
 from solvers.metrics.expected_values import check_whole
 from solvers.resolving.graft import Placer

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from games.public_tree import Array, PublicTree
 
@@ -38,7 +39,8 @@ class AffineTrees:
   def at(self, theta: Sequence[float] | Array) -> PublicTree:
     """Returns the tree at `theta` `[D]`, which may be traced."""
     away = jnp.asarray(theta, self.tree.dtype) - self.start
-    change = jnp.tensordot(away, jnp.asarray(self.slopes), axes=1)
+    slopes = jnp.asarray(self.slopes)
+    change = jnp.tensordot(away, slopes, axes=1, precision=lax.Precision.HIGHEST)
     return self.with_payoffs(getattr(self.tree, self.field) + change)
 
   def with_payoffs(self, payoffs: Array) -> PublicTree:

@@ -1,26 +1,108 @@
-"""Substitute values: responses that leave as much regret as CFR may have left (thesis, 3.2).
+"""Warm start by substitute regrets: CFR from an average policy alone (thesis, section 3.2).
 
-A best response leaves no choice regret. Here each choice is worth so much less than its best move
-that the squares of its positive regrets sum to a share lambda of what regret matching may have left
-after T iterations, and the share is such that both players are worth just not more than zero.
+`WarmStarted` gives each choice the regrets against an exact best response (lambda = 0), which
+forgets how CFR weighs moves that are about as good. Here each choice is worth so much less than its
+best move that the squares of its positive regrets sum to a share lambda of what regret matching may
+have left after T iterations. The share is such that both players are worth just not more than zero.
+
+Where players take turns each answers a policy that the other has already left, and the values of
+both sum to less than zero. How much less is measured by a short run from every start that is
+tried: a start stands if what its updates gain by taking turns is what its values say.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
+from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.named import started
+from solvers.algorithms.warm_start import WarmStarted
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.payoff_ranges import payoff_ranges
 from solvers.sweeps.problem import Problem, Sweep
 
+_TRIAL = 16  # updates of each player that say what turns gain
 _NEWTON_STEPS = 12
 _SEARCH_STEPS = 16
 _HALVINGS = 12
 _LEAST = -6.0  # of the decimal logarithm of the share's root
+
+
+def substitute_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStarted:
+  """Starts from `solve`'s `initial_policy` with as much regret as CFR would have left.
+
+  For whole trees. Next to nothing is lost with simultaneous updates, nor with alternating vanilla
+  CFR, where a short run says what turns gain. Alternating Linear CFR loses more: on Leduc poker
+  less than by `warm_started`, on random matrices after long runs no less.
+
+  Args:
+    algorithm: of the CFR family, without a gadget.
+    num_iterations: how many of each player the policy stands for.
+
+  Raises:
+    ValueError: `algorithm` is not of the CFR family or has a gadget, or `num_iterations` is not a
+      positive integer.
+  """
+  return started(SubstituteStarted, algorithm, num_iterations)
+
+
+@dataclasses.dataclass(frozen=True)
+class SubstituteStarted(WarmStarted):
+  """CFR that takes the policy to start from as the average of earlier iterations.
+
+  For whole trees without a gadget: the share of regret is joint, so that both players must be
+  valued at once, and at the root. Policies may be locked.
+  """
+
+  def __post_init__(self):
+    if hasattr(self.algorithm, "gadget"):
+      raise ValueError(
+        "substitute_started values both players at the root, where a gadget lets one stay out; use "
+        "warm_started"
+      )
+
+  @property
+  def primed(self) -> tuple[int, ...]:
+    return (1,)
+
+  def init(self, problem: Problem, policy: Levels | None = None) -> Any:
+    if problem.asks:
+      raise ValueError(
+        "substitute_started needs a whole tree: leaf values depend on how players respond; use "
+        "warm_started"
+      )
+    return self.algorithm.init(problem, policy)
+
+  def prime(self, problem: Problem, state: Any, values: jax.Array | None, player: int) -> Any:
+    """Seeds both players' regrets, averages and policies."""
+    del values, player
+    gain = functools.partial(self._gain, problem, state) if self.algorithm.alternating else None
+    policy = self.algorithm.core(state).policy
+    sweeps, _ = substitute_values(problem, policy, self.num_iterations, gain)
+    return self._started(problem, state, sweeps)
+
+  def _started(self, problem: Problem, state: Any, sweeps: tuple[Sweep, Sweep]) -> Any:
+    for p in (0, 1):
+      state = self._learn(problem, state, sweeps[p], p)
+    return self._begin(problem, state)
+
+  def _gain(self, problem: Problem, state: Any, sweeps: tuple[Sweep, Sweep]) -> jax.Array:
+    """Returns by how much less than zero both are worth in updates after a start from `sweeps`."""
+    state = self._started(problem, state, sweeps)
+
+    def step(_, carry):
+      state, total = carry
+      for p in (0, 1):
+        state, sweep = self.algorithm.update(problem, state, None, p)
+        total -= (problem.root_beliefs(p) * sweep.root).sum()
+      return state, total
+
+    return lax.fori_loop(0, _TRIAL, step, (state, jnp.zeros((), problem.tree.dtype)))[1] / _TRIAL
 
 
 class Substitutes(NamedTuple):

@@ -14,10 +14,10 @@ from solvers import validation
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.named import vanilla_cfr
 from solvers.algorithms.regret_rules import DiscountedRegret
+from solvers.contrib.parameters.affine_cfr import AffineCFR, AffineProblem, affine_problem
+from solvers.contrib.parameters.affine_trees import AffineTrees, check_family
 from solvers.loop import run
 from solvers.metrics.expected_values import policy_values
-from solvers.parameters.affine_cfr import AffineCFR, AffineProblem, affine_problem
-from solvers.parameters.affine_trees import AffineTrees, check_family
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.pairs import root_marginals
 from solvers.sweeps.problem import make_problem

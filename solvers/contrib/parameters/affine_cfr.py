@@ -10,11 +10,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from games.public_tree import Array
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
-from solvers.parameters.affine_trees import AffineTrees
+from solvers.contrib.parameters.affine_trees import AffineTrees
 from solvers.sweeps.pairs import Pairs, make_pairs
 from solvers.sweeps.problem import Problem, Sweep, choose, make_problem
 
@@ -41,7 +42,7 @@ class AffineProblem(Problem):
 
   def combine(self, parts: jax.Array) -> jax.Array:
     """Returns the sum of `parts` `[1 + D, ...]` that holds at this theta."""
-    return jnp.tensordot(self.mix, parts, axes=1)
+    return jnp.tensordot(self.mix, parts, axes=1, precision=lax.Precision.HIGHEST)
 
 
 def affine_problem(trees: AffineTrees, theta: Array) -> AffineProblem:

@@ -12,8 +12,8 @@ from games.origin import check_tree_of
 from games.public_tree import Array
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.named import cfr_plus
-from solvers.continuations.pair_values import check_pairs
-from solvers.continuations.policies import leaf_tables
+from solvers.contrib.continuations.pair_values import check_pairs
+from solvers.contrib.continuations.policies import leaf_tables
 from solvers.resolving.graft import Placer
 from solvers.resolving.refine import posteriors, subtree
 from solvers.solve_batch import solve_batch

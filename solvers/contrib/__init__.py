@@ -1,0 +1,31 @@
+"""What the thesis has beside equilibrium finding and search, and few need.
+
+Payoffs that depend on parameters and regrets carried over between games (chapters 3 and 4), leaves
+of several values (chapter 6), and warm starts that stand for a long run (section 3.2).
+"""
+
+from solvers.contrib.continuations.pair_values import pair_values
+from solvers.contrib.continuations.policies import biased_policy, grown_continuations, leaf_tables
+from solvers.contrib.continuations.round_search import search_rounds
+from solvers.contrib.parameters.affine_trees import AffineTrees, affine_trees
+from solvers.contrib.parameters.optimise import Optimum, optimise
+from solvers.contrib.parameters.transfer import Transferable, solve_affine, transfer_weight
+from solvers.contrib.substitute_start import substitute_started
+from solvers.contrib.warm_start_length import warm_start_length
+
+__all__ = [
+  "AffineTrees",
+  "Optimum",
+  "Transferable",
+  "affine_trees",
+  "biased_policy",
+  "grown_continuations",
+  "leaf_tables",
+  "optimise",
+  "pair_values",
+  "search_rounds",
+  "solve_affine",
+  "substitute_started",
+  "transfer_weight",
+  "warm_start_length",
+]
