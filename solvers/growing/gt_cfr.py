@@ -314,8 +314,4 @@ def _one_asked(store: Any, key: jax.Array) -> Asked:
 
 def _view(problem: Any, algorithm: Watched, state: Any, search: GTCFR) -> View:
   choose = algorithm.current_policy if search.selection == "current" else algorithm.average_policy
-  values = []
-  for player in (0, 1):
-    mass = problem.mass_of_rows(state.mass[player], player)
-    values.append(state.nodes[player] * (mass > 0) / jnp.where(mass > 0, mass, 1.0))
-  return View(join_levels(choose(problem, state.means)), jnp.stack(values))
+  return View(join_levels(choose(problem, state.means)), state.nodes, state.mass)

@@ -6,12 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from games.kinds import TERMINAL
 from games.node_info import NodeInfo
 from games.public_tree import Array, PublicTree
 from solvers.sweeps.hole_cards import HoleCardPairs
 from solvers.sweeps.levels import Levels, chance_reach, join_levels, split_levels
-from solvers.sweeps.masked import MaskedProblem, at_nodes, make_masked_problem
+from solvers.sweeps.masked import MaskedProblem, make_masked_problem
 from solvers.sweeps.problem import Sweep
 
 
@@ -56,19 +55,6 @@ class RootedProblem(MaskedProblem):
     """Returns the problem for the last update of a round, from which walks start at `current`."""
     del current
     return self
-
-  def mass_of_rows(self, mass: jax.Array, player: int) -> jax.Array:
-    """Returns the mass that `player`, by whose move a node came, meets there: `[N, H]`.
-
-    A move of one's own leaves the other's mass `[L, H]` as it was, so that the parent's holds at
-    ends.
-    """
-    tree = self.tree
-    rows = at_nodes(tree.structure, mass)
-    above = rows[jnp.maximum(tree.parent, 0)]
-    if tree.infostate_parent is not None:
-      above = jnp.take_along_axis(above, tree.infostate_parent[:, player], axis=1)
-    return jnp.where((tree.kind == TERMINAL)[:, None], above, rows)
 
 
 def rooted_problem(

@@ -30,11 +30,23 @@ class View(NamedTuple):
 
   Attributes:
     policy: `[R, H]` that is followed half of the time.
-    values: `[P, R, H]` expected payoffs, of the mover's infostates alone.
+    values: for each player `[R, H]`, counterfactual, in its infostates.
+    mass: for each player `[L, H]`, the other's mass that its infostates may meet.
   """
 
   policy: jax.Array
-  values: jax.Array
+  values: tuple[jax.Array, jax.Array]
+  mass: tuple[jax.Array, jax.Array]
+
+  def expected(self, player: jax.Array, value: Any, mass: Any) -> jax.Array:
+    """Returns what `player` expects, by places of the value and of the mass that it meets."""
+    first, second = (x[value] for x in self.values)
+    met_first, met_second = (x[mass] for x in self.mass)
+    worth, met = (
+      jnp.where(player == 1, second, first),
+      jnp.where(player == 1, met_second, met_first),
+    )
+    return worth * (met > 0) / jnp.where(met > 0, met, 1.0)
 
 
 class _Walk(NamedTuple):
@@ -159,12 +171,13 @@ def _joining(store: Store, leaf: jax.Array, hands: jax.Array, rules: Rules) -> j
 
 def _options(view: View, growth: Growth, found: Moves, node, held, player) -> Options:
   """Returns what `player` may do at `node`, holding `held`: `[M]`."""
-  below = view.values[player, found.row, found.column]
+  below = view.expected(player, (found.row, found.column), (found.met_row, found.met_column))
+  here = view.expected(player, (node, held), (found.here, held))
   return Options(
     open=found.open,
     policy=view.policy[found.row, found.column] * found.known,
     prior=found.prior,
-    value=jnp.where(found.known, below, view.values[player, node, held]),
+    value=jnp.where(found.known, below, here),
     visits=growth.visits[node, :, held],
     recent=growth.recent[node, :, held],
   )

@@ -21,6 +21,9 @@ class Moves(NamedTuple):
     action: the public action.
     leads_to: the infostate that the mover holds afterwards.
     row, column: its place in arrays `[R, H]` of policies and values; meaningless unless known.
+    met_row, met_column: the place in arrays `[L, H]` of the other's mass that the mover meets
+      afterwards: a move of one's own leaves it as it was, so that the node's holds at ends.
+    here: `[]` the node's own row there.
     prior: how likely the network thinks it; uniform without one.
   """
 
@@ -30,6 +33,9 @@ class Moves(NamedTuple):
   leads_to: jax.Array
   row: jax.Array
   column: jax.Array
+  met_row: jax.Array
+  met_column: jax.Array
+  here: jax.Array
   prior: jax.Array
 
 

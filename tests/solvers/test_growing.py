@@ -190,7 +190,8 @@ def walk_frequencies(name, policy_seed, number, **rules):
   _, tree, info = setting(name, np.float32)
   problem, store = whole_problem(tree, info), whole_store(tree, info)
   policy = jnp.asarray(random_policy(tree, np.random.default_rng(policy_seed)), tree.dtype)
-  view = View(policy, jnp.zeros((2, *policy.shape)))
+  nothing = jnp.zeros_like(policy)
+  view = View(policy, (nothing, nothing), (nothing, nothing))
   zeros = jnp.zeros((tree.num_nodes, info.by_action.shape[1], tree.num_infostates))
   reach = jax.jit(lambda x: problem.both_reach(problem.split(x)))(policy)
   how = Rules(**{"puct": 1.0, "puct_share": 0.0, "children": None, "scale": 1.0, **rules})
@@ -243,7 +244,8 @@ def test_puct_takes_what_its_formula_says():
   values = np.zeros((2, tree.num_nodes, 1), np.float32)
   values[1, ends, 0] = worth
   likely = jnp.zeros((2, 5, 1)).at[1, :, 0].set(prior)
-  view = View(jnp.ones((tree.num_nodes, 1)), jnp.asarray(values))
+  ones = jnp.ones((2, 1))
+  view = View(jnp.ones((tree.num_nodes, 1)), tuple(jnp.asarray(values)), (ones, ones))
   rules = Rules(puct=1.5, puct_share=1.0, children=None, scale=0.5)
   none = jnp.zeros((tree.num_nodes, 5, 1))
   growth = Growth(whole_store(tree, info, likely), none, none)
@@ -288,23 +290,27 @@ def test_rounds_get_the_numbers_of_their_keys(rounds):
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "rock_paper_scissors"])
-def test_a_mover_meets_the_mass_of_the_node_above_an_end(name):
-  """In the infostates that they came from; elsewhere that of the node itself."""
+def test_a_mover_expects_values_by_the_mass_that_it_meets(name):
+  """Where the game is over, by that of the node above, in the infostates that it came from."""
   _, tree, info = setting(name, np.float32)
-  here = whole_problem(tree, info)
-  rows, h = np.asarray(here.rows).tolist(), tree.num_infostates
-  rng = np.random.default_rng(0)
-  mass = rng.integers(0, 3, size=(2, len(rows), h)).astype(float)
-  met_at = [np.asarray(here.mass_of_rows(jnp.asarray(mass[p]), p)) for p in (0, 1)]
+  rows, h = np.asarray(whole_problem(tree, info).rows).tolist(), tree.num_infostates
+  rng, store = np.random.default_rng(0), whole_store(tree, info)
+  values = jnp.asarray(rng.normal(size=(2, tree.num_nodes, h)), jnp.float32)
+  mass = jnp.asarray(rng.integers(0, 3, size=(2, len(rows), h)), jnp.float32)
+  view = View(values[0], tuple(values), tuple(mass))
   for node in np.flatnonzero(np.asarray(tree.kind) < games.CHANCE):
-    player, kids = int(tree.kind[node]), np.flatnonzero(np.asarray(tree.parent) == node)
-    found = met_at[player]
-    for kid in kids:
-      for k in range(h):
-        above = k if tree.infostate_parent is None else tree.infostate_parent[kid, player, k]
-        place = (rows.index(kid), k) if kid in rows else (rows.index(node), above)
-        assert float(found[kid, k]) == mass[player][place]
-    np.testing.assert_array_equal(found[node], mass[player, rows.index(node)])
+    player = int(tree.kind[node])
+    for held in range(h):
+      found = jax.tree.map(np.asarray, store.moves(jnp.asarray(node), jnp.asarray(held)))
+      met = found.met_row, found.met_column
+      below = view.expected(jnp.asarray(player), (found.row, found.column), met)
+      assert rows[int(found.here)] == node
+      for m in np.flatnonzero(found.open):
+        kid = info.child[node, found.action[m]]
+        k = found.leads_to[m]
+        place = (rows.index(kid), k) if kid in rows else (rows.index(node), held)
+        expected = values[player, kid, k] / mass[player][place] if mass[player][place] else 0.0
+        assert float(below[m]) == pytest.approx(float(expected), rel=1e-6)
 
 
 @pytest.mark.parametrize("tables", [1, 4])

@@ -275,8 +275,8 @@ def test_virtual_losses_spread_a_batch():
   rules = Rules(puct=0.3, puct_share=1.0, children=1, scale=1.0)
   tree = plant(game, game.initial_state(), np.ones((2, 1), bool), 100, jnp.float32)
   tree, _ = insert(tree, jnp.asarray(0), tree.legal[0], 9)
-  values = jnp.zeros((2, 100, 1)).at[0, 1].set(0.5)
-  view = View(jnp.ones((100, 1)) / 9, values)
+  ones, values = jnp.ones((100, 1)), jnp.zeros((100, 1)).at[1].set(0.5)
+  view = View(ones / 9, (values, 0 * values), (ones, ones))
 
   def move_counts(forget):
     zeros = jnp.zeros((100, 9, 1))

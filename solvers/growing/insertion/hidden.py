@@ -83,10 +83,6 @@ class HiddenProblem(InsertedProblem):
     """
     return dataclasses.replace(self, until=self._inserted.depth[current])
 
-  def mass_of_rows(self, mass: jax.Array, player: int) -> jax.Array:
-    """Returns the mass that movers meet, `[C, H]` at nodes and then `[C * M, H]` at moves."""
-    return join_levels((mass, self.from_parents(2, player, mass)))
-
   def is_frontier(self) -> jax.Array:
     tree = self._inserted
     left = (tree.open.any(axis=1) & ~self._there.any(axis=1)).any(axis=1)

@@ -170,16 +170,6 @@ class InsertedProblem(Problem):
     del current
     return self
 
-  def mass_of_rows(self, mass: jax.Array, player: int) -> jax.Array:
-    """Returns the mass that `player`, by whose move a node came, meets there: `[C, H]`.
-
-    A move of one's own leaves the other's mass `[C, H]` as it was, so that the parent's holds at
-    ends.
-    """
-    tree = self._inserted
-    ends = (tree.kind[tree.parent] == player) & (tree.kind == TERMINAL)
-    return jnp.where(ends[:, None], mass[tree.parent], mass)
-
   def uniform_policy(self) -> Levels:
     return self.normalise(self.split(jnp.zeros((self.tree.num_nodes, self.num_infostates))))
 

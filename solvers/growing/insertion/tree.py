@@ -175,7 +175,10 @@ class InsertedTree:
       known, action = row >= 0, jnp.arange(len(row), dtype=jnp.int32)
       leads_to = jnp.full_like(row, held)
     column = jnp.full_like(row, held)
-    return Moves(is_open, known, action, leads_to, row, column, self.prior[node, :, held])
+    over = self.kind[row] == TERMINAL
+    met = jnp.full_like(row, node) if self.hides else jnp.where(over, node, row)
+    place = row, column, met, column, node
+    return Moves(is_open, known, action, leads_to, *place, self.prior[node, :, held])
 
   def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:
     """Returns how likely chance takes each action to infostates `[P]`: `[A]`, not normalised."""
