@@ -70,10 +70,9 @@ class Marked:
     return jnp.where((self.movers == 1)[:, None], second, first)
 
   def join(self, node: jax.Array, joins: jax.Array) -> tuple["Marked", jax.Array]:
-    places = jnp.where(joins, self.nodes.child[node], -1)
-    # Comparisons instead of scatters, which XLA makes loops of on CPUs.
-    new = (jnp.arange(self.tree.num_nodes)[:, None] == places).any(axis=1)
-    return dataclasses.replace(self, present=self.present | new), places
+    places = jnp.where(joins, self.nodes.child[node], self.tree.num_nodes)
+    present = self.present.at[places].set(True, mode="drop")
+    return dataclasses.replace(self, present=present), places
 
   def children(self, node: jax.Array) -> jax.Array:
     child = self.nodes.child[node]
