@@ -16,12 +16,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import tyro
 
 import games
 import solvers
 from benchmarks import timing
 from games.poker import BetSizes, RiverEndgame
-from rebel_jax import get_preset
+from rebel_jax import flags, get_preset
 from rebel_jax.networks.optimizers import orthogonalised
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training.setup import make_setup
@@ -117,8 +118,8 @@ def _network(precision: str, fused: bool = False) -> dict[str, Any]:
 
 
 def _self_play() -> dict[str, Any]:
-  config = get_preset("kuhn_poker").replace(num_devices=1, precision="float32", iterations=16)
-  setup = make_setup(config)
+  config = get_preset("kuhn_poker").replace(precision="float32", iterations=16)
+  setup = make_setup(config, num_devices=1)
   play = setup.trainer.self_play
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
   params, table = jax.device_put((params, setup.table), jax.devices()[0])
@@ -146,16 +147,23 @@ CHECKS = {
 }
 
 
-def main() -> None:
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Make the file of numbers, on a CPU."""
+
+  output: Path = GOLDEN
+  """File to write."""
+
+
+def main(options: Options) -> None:
   """Makes the file: of a fused network the numbers are those of its layers in float32."""
+  jax.config.update("jax_platforms", "cpu")
   golden: dict[str, list[float]] = {}
   for name, check in CHECKS.items():
     make = functools.partial(_network, "float32") if check.platforms else check.make
     golden |= {f"{name}/{key}": project(array) for key, array in make().items()}
-    print(name, file=sys.stderr)
-  GOLDEN.write_text(json.dumps(golden, indent=1) + "\n")
+  options.output.write_text(json.dumps(golden, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-  jax.config.update("jax_platforms", "cpu")
-  main()
+  sys.exit(flags.command(lambda: main(tyro.cli(Options))))

@@ -21,8 +21,7 @@ from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache
 from rebel_jax.tables.chip_match import play_chip_match
-from rebel_jax.tables.chips import Call, Cards, ChipPlayer, Event, Move, RaiseTo
-from rebel_jax.tables.opponents import Uniform
+from rebel_jax.tables.chips import Call, Cards, ChipPlayer, Event, Move, RaiseTo, Seated
 from rebel_jax.tables.players import seat_agent
 from rebel_jax.tables.tree_player import TreePlayer
 from rebel_jax.training.setup import make_targets
@@ -86,7 +85,7 @@ class Timed:
     return move
 
 
-class AnyBet(Uniform):
+class AnyBet(Seated):
   """Calls or raises to any number of chips, small ones more often; so that hands last."""
 
   def act(self) -> Move:

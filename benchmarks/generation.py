@@ -124,9 +124,9 @@ def measure(options: Options) -> dict:
     for name in ("lanes", "rows_fraction", "iterations", "precision", "fused_network")
     if getattr(options, name) is not None
   }
-  config = get_preset(options.preset).replace(num_devices=options.devices, **changes)
-  share_cores(config)
-  setup = make_setup(config)
+  config = get_preset(options.preset).replace(**changes)
+  share_cores(config, options.devices)
+  setup = make_setup(config, options.devices)
   num_devices = setup.mesh.devices.size
   trainer, table = setup.trainer, setup.table
   network, settings = make_network(config, config.make_game()), trainer.self_play
@@ -166,7 +166,7 @@ def measure(options: Options) -> dict:
     "iterations": settings.num_iterations,
     "share_start": settings.share_start,
     "precision": config.network.precision,
-    "fused_network": config.network.fused_network,
+    "fused_network": config.search.fused_network,
     "examples_per_second": round(statistics.median(rates), 1),
     "network_flops_per_second": round(statistics.median(flops)),
     "matmul_flops_per_second": round(matmul),

@@ -8,7 +8,6 @@ nothing on average against another, and does not lose against anyone.
 import dataclasses
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import tyro
 
@@ -36,9 +35,9 @@ class Options:
   iterations: int = 256
   """Iterations of the agent's searches; one player's update is one."""
   simulations: int | None = None
-  """Simulations of each search, where searches grow trees; None for the run's eval_simulations."""
+  """Simulations of each search, where searches grow trees; None for the run's."""
   per_update: float | None = None
-  """Simulations for each update of such searches; None for the run's eval_per_update."""
+  """Simulations for each update of such searches; None for one."""
   seed: int = 0
   """Of deals and players."""
 
@@ -92,10 +91,8 @@ def main(options: Options) -> None:
   chosen = [look_up("opponents", name, OPPONENTS) for name in options.opponents]
   compile_cache.enable()
   policy = rebel_jax.load(options.checkpoint)
-  flags.check_kind(options, grows=policy.config.grows)
-  settings: dict[str, Any] = {"iterations": options.iterations}
-  if policy.config.grows:
-    settings = {"simulations": options.simulations, "per_update": options.per_update}
+  flags.check_kind(options, policy.config.search)
+  settings = flags.agent_settings(options, policy.config.search)
   searcher = make_searcher(policy, **settings, num_games=64)
   if isinstance(searcher, ChainSearcher):  # where the run's are taken
     about = searcher.settings

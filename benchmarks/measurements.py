@@ -17,7 +17,7 @@ import solvers
 from benchmarks import batch_solve, timing
 from benchmarks.poker import FLOP
 from games.poker.lines import make_lines
-from rebel_jax import get_preset
+from rebel_jax import Config, get_preset
 from rebel_jax.spots.spot import Spot
 from rebel_jax.training.loop import place
 from rebel_jax.training.setup import make_setup
@@ -99,32 +99,49 @@ def rates(small: bool = False) -> dict[str, Rate]:
   }
 
 
-def self_play(preset: str, lanes: int, steps: int = 1, **changes: Any) -> Prepared:
-  """Prepares steps of self-play on one device; nothing is learned."""
-  config = get_preset(preset).replace(num_devices=1, lanes=lanes, **changes)
-  config = config.replace(buffer_size=max(config.learning.buffer_size, 16 * lanes))
-  setup = make_setup(config)
-  trainer = dataclasses.replace(setup.trainer, min_solves=2**30)  # the buffer never suffices
-  states, table = [trainer.init(setup.table, 0, setup.mesh)], place(setup.table, setup.mesh)
-  before = [0]
+class Play:
+  """Self-play of a configuration from which nothing is learned.
 
-  def once() -> Any:
-    before[0] = int(states[0].solves)
-    states[0] = trainer.run(table, states[0], steps, setup.mesh)[0]
-    return states[0].lanes
+  Attributes:
+    mesh: the devices.
+    state: of the run.
+  """
+
+  def __init__(self, config: Config, num_devices: int | None = None):
+    """Places lanes on the devices, all or so many; the buffer never suffices for learning."""
+    room = max(config.learning.buffer_size, 16 * config.self_play.lanes)
+    setup = make_setup(config.replace(buffer_size=room), num_devices)
+    self.mesh = setup.mesh
+    self._trainer = dataclasses.replace(setup.trainer, min_solves=2**30)
+    self.state = self._trainer.init(setup.table, 0, setup.mesh)
+    self._table = place(setup.table, setup.mesh)
+
+  def take(self, steps: int) -> int:
+    """Takes steps; returns how many subgames they solved beside those that were played."""
+    before = int(self.state.solves)
+    self.state, _ = self._trainer.run(self._table, self.state, steps, self.mesh)
+    jax.block_until_ready(self.state)
+    return int(self.state.solves) - before
+
+
+def self_play(preset: str, lanes: int, **changes: Any) -> Prepared:
+  """Prepares a step of self-play on one device."""
+  config = get_preset(preset).replace(lanes=lanes, **changes)
+  play = Play(config, num_devices=1)
+  solves = [play.take(1) for _ in range(4)]  # games begin together; then they spread
+
+  def once() -> None:
+    solves.append(play.take(1))
 
   def figure(seconds: float) -> float:
-    solves = int(states[0].solves) - before[0]
-    return (solves + steps * lanes if config.grows else 2 * solves) / seconds
+    return (solves[-1] + lanes if config.grows else 2 * solves[-1]) / seconds
 
-  for _ in range(4):  # games begin together; after these they are at different points
-    jax.block_until_ready(once())
   return Prepared(once, figure)
 
 
 def train_steps(preset: str, steps: int = 20) -> Prepared:
   """Prepares whole steps of training, self-play and learning."""
-  setup = make_setup(get_preset(preset).replace(num_devices=1))
+  setup = make_setup(get_preset(preset), num_devices=1)
   table = place(setup.table, setup.mesh)
   states = [setup.trainer.init(table, 0, setup.mesh)]
 

@@ -11,9 +11,10 @@
 """
 
 import dataclasses
-import math
+import multiprocessing
 import sys
 from collections.abc import Iterator
+from concurrent import futures
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import games
 import solvers
-from benchmarks import isolated, timing
+from benchmarks import timing
 from games import PublicTree
 from rebel_jax import flags
 from solvers.algorithms.algorithm import Algorithm
@@ -126,10 +127,10 @@ class Scaling:
       if jax.device_count() >= count:
         yield self.on_devices(count)
       elif jax.default_backend() == "cpu":
-        ended = isolated.call(partial(on_cpu_devices, self.options, count), seconds=math.inf)
-        if ended.error:
-          raise SystemExit(f"the process with {count} devices failed: {ended.error}")
-        yield ended.result
+        # A fork would share the devices of this process.
+        context = multiprocessing.get_context("spawn")
+        with futures.ProcessPoolExecutor(1, context) as process:
+          yield process.submit(on_cpu_devices, self.options, count).result()
 
   def on_devices(self, count: int) -> dict:
     """Measures on the first `count` devices of this process."""

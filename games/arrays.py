@@ -47,11 +47,15 @@ def whole_numbers(name: str, numbers: Sequence[int]) -> tuple[int, ...]:
 
 def lookup(table: Any, *index: Any) -> Any:
   """Returns `table[index]`, an array of the kind of `index`: one for each leading axis."""
-  return index[0].__array_namespace__().asarray(np.asarray(table))[index]
+  xp, table = index[0].__array_namespace__(), np.asarray(table)
+  # Whole numbers are of the states' type, which JAX's own is not under `jax.enable_x64`.
+  dtype = index[0].dtype if table.dtype.kind in "iu" else table.dtype
+  return xp.asarray(table.astype(dtype, copy=False))[index]
 
 
 def with_columns(states: Rows, columns: Mapping[int, Any]) -> Rows:
   """Returns `states` `[n, S]` with some columns replaced, each by a scalar or by `[n]`."""
   xp: Any = states.__array_namespace__()
-  kept = [columns.get(i, states[:, i]) for i in range(states.shape[1])]
-  return xp.stack(xp.broadcast_arrays(*kept), axis=1).astype(states.dtype)
+  kept = [xp.asarray(columns.get(i, states[:, i])) for i in range(states.shape[1])]
+  kept = [column.astype(states.dtype) for column in kept]
+  return xp.stack(xp.broadcast_arrays(*kept), axis=1)

@@ -8,7 +8,8 @@ import jax
 def holds(hands: Any, num_cards: int, dtype: Any = float) -> Any:
   """Returns which cards each hand holds, as numbers: `[..., H, 2]` to `[..., H, num_cards]`."""
   xp: Any = hands.__array_namespace__()
-  return (hands[..., None] == xp.arange(num_cards)).any(axis=-2).astype(dtype)
+  cards = xp.arange(num_cards).reshape(*[1] * hands.ndim, -1)
+  return (hands[..., None] == cards).any(axis=-2).astype(dtype)
 
 
 def compatible_mass(reach: Any, held: Any) -> Any:

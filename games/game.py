@@ -227,11 +227,15 @@ class Game(Words, abc.ABC):
       found += [(action, int(held)) for held in after]
     return found
 
-  def payoff(self, state: np.ndarray, infostates: Sequence[int]) -> float:
-    """Returns what player 0 wins in a terminal `state` `[S]` where players hold `infostates`."""
+  def payoff(self, state: np.ndarray, infostates: Sequence[Any]) -> Any:
+    """Returns what player 0 wins in a terminal `state` `[S]` where players hold `infostates`.
+
+    A number, or an array where each player's is an array `[n]` of several; a pair that excludes
+    each other may give anything.
+    """
     table = int(self.payoff_index(state[None])[0])
-    held = (int(infostates[0]), int(infostates[1]))
-    return float(self.payoff_scale(state[None])[0]) * self.pairs().payoff(table, held)
+    won = self.pairs().payoff(table, (infostates[0], infostates[1]))
+    return float(self.payoff_scale(state[None])[0]) * won
 
   def sample_chance(
     self, state: np.ndarray, infostates: Sequence[int], rng: np.random.Generator

@@ -52,8 +52,8 @@ class Pairs(abc.ABC):
     """Returns the payoffs of all pairs: `[H, H]`; hands that share a card have zero."""
 
   @abc.abstractmethod
-  def payoff(self, payoff_index: int, infostates: tuple[int, int]) -> float:
-    """Returns the payoff of a possible pair."""
+  def payoff(self, payoff_index: int, infostates: tuple[Any, Any]) -> Any:
+    """Returns the payoff of a possible pair, or of several, infostates `[n]` of each player."""
 
   @abc.abstractmethod
   def used(self, payoff_index: np.ndarray, pair_index: np.ndarray) -> "tuple[Pairs, np.ndarray]":
@@ -108,7 +108,7 @@ class DensePairs(Pairs):
     return self.payoffs[payoff_index]
 
   def payoff(self, payoff_index, infostates):
-    return float(self.payoffs[payoff_index][infostates])
+    return self.payoffs[payoff_index][infostates]
 
   def used(self, payoff_index, pair_index):
     if len(payoff_index) == 0:
@@ -196,8 +196,8 @@ class HoleCards(Pairs):
   def payoff(self, payoff_index, infostates):
     if payoff_index == 0:
       return 1.0
-    first, second = self.strengths[payoff_index - 1][list(infostates)].tolist()
-    return float(np.sign(first - second))
+    first, second = (self.strengths[payoff_index - 1][x].astype(float) for x in infostates)
+    return np.sign(first - second)
 
   def used(self, payoff_index, pair_index):
     del pair_index

@@ -208,8 +208,8 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
     dealt = dealt.at[by_chance].set(jnp.where(exists[by_chance, None], cards, -1))
     if not template.decides:
       possible = rules.possible(states)
-  root = possible[0]
   dtype = jnp.result_type(float)
+  prior = possible[0].astype(dtype)
   features = [game.features(states[leaves], player) for player in (0, 1)]
   there = exists[leaves]
   tree = PublicTree(
@@ -219,7 +219,7 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
     state=states,
     leaf_nodes=jnp.asarray(leaves, jnp.int32),
     terminal_nodes=jnp.asarray(ends, jnp.int32),
-    prior=(root / jnp.maximum(root.sum(axis=1, keepdims=True), 1)).astype(dtype),
+    prior=prior / jnp.maximum(prior.sum(axis=1, keepdims=True), 1.0),
     possible=possible,
     chance_probability=probability,
     infostate_parent=None,

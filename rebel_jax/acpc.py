@@ -17,8 +17,8 @@ from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.devices import compile_cache
-from rebel_jax.tables.acpc_client import TableError, play_acpc
-from rebel_jax.tables.opponents import OPPONENTS
+from rebel_jax.evaluation.opponents import OPPONENTS
+from rebel_jax.tables.acpc import TableError, play_acpc
 from rebel_jax.tables.players import make_chip_player
 from rebel_jax.tables.tree_player import OFF_TREE
 
@@ -42,9 +42,9 @@ class Options:
       run's.
     seconds: Seconds that a search may take after its first round, of games whose subgames are made
       as play meets them; None for no limit.
-    simulations: Simulations of each search of a network whose searches grow trees; None for the
-      run's eval_simulations.
-    per_update: Simulations for each update of such searches; None for the run's eval_per_update.
+    simulations: Simulations of each search of a network whose searches grow trees; None for
+      half of the run's eval_iterations.
+    per_update: Simulations for each update of such searches; None for one.
     off_tree: How bets are answered that the agent's tree lacks, add to search the round again with
       the bet in it, nearest to take it for the closest one as a share of the pot, map for one of
       both neighbours at random; None for add where subgames are made as play meets them, else
@@ -106,12 +106,6 @@ def play(options: Options) -> list[int]:
   )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
-
-
 def _run(argv: Sequence[str]) -> int:
   options = flags.parse(
     Options,
@@ -131,6 +125,9 @@ def _run(argv: Sequence[str]) -> int:
   else:
     print(f"{len(chips)} hands, {sum(chips):+} chips")
   return 0
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,9 @@ from typing import Annotated
 from rebel_jax import flags
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.tables.acpc_client import TableError
+from rebel_jax.tables.acpc import MatchDealer, TableError
 from rebel_jax.tables.chip_match import ChipMatchResult
 from rebel_jax.tables.chips import make_rules
-from rebel_jax.tables.dealer import Dealer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +55,6 @@ class Options:
   json: bool = False
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
-
-
 def _run(argv: Sequence[str]) -> int:
   options = flags.parse(Options, argv, prog="python -m rebel_jax.acpc_dealer")
   groups.check(options)
@@ -70,7 +63,7 @@ def _run(argv: Sequence[str]) -> int:
   except (TypeError, ValueError) as error:
     raise ConfigError(f"game_params: {error}") from None
   try:
-    dealer = Dealer(
+    dealer = MatchDealer(
       rules,
       num_hands=options.hands,
       seed=options.seed,
@@ -97,10 +90,13 @@ def _run(argv: Sequence[str]) -> int:
   return 0
 
 
-async def _deal(dealer: Dealer) -> ChipMatchResult:
+async def _deal(dealer: MatchDealer) -> ChipMatchResult:
   async with dealer:
     flags.complain(f"players connect to ports {dealer.ports[0]} and {dealer.ports[1]}")
     return await dealer.play()
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

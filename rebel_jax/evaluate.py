@@ -16,11 +16,12 @@ import tyro
 
 import solvers
 from rebel_jax import flags
-from rebel_jax.agents.strategy import AgentStrategy
+from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint, checksums
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.search import GrowingSearch
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
@@ -29,6 +30,7 @@ from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
 from rebel_jax.evaluation.spots import at_spot
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.measure import of_seeds
+from rebel_jax.training.growing_setup import make_search
 from rebel_jax.training.setup import made_on_device
 from solvers.search.playthroughs import Sampled
 
@@ -56,9 +58,9 @@ class Options:
       was stopped, or with more playthroughs where it ended; made if missing.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
-    simulations: Simulations of each search of a network whose searches grow trees; None for the
-      run's eval_simulations.
-    per_update: Simulations for each update of such searches; None for the run's eval_per_update.
+    simulations: Simulations of each search of a network whose searches grow trees; None for
+      half of the run's eval_iterations.
+    per_update: Simulations for each update of such searches; None for one.
     mix: How far the opponent may change its range when they search again; None for the run's.
     at_once: Update both players at once in such searches, as in the paper, if the run's take turns.
     seeds: Agents of different seeds that search so; their exploitabilities are exact, so there are
@@ -97,13 +99,13 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   shown = display or Display(quiet=True)
   policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
   config = policy.config
-  flags.check_kind(options, grows=config.grows)
-  if config.grows:
+  flags.check_kind(options, config.search)
+  if isinstance(config.search, GrowingSearch):
     return _measure_growing(options, policy, shown, began)
   if made_on_device(config, config.make_game()):
     return _measure_hands(options, policy, shown, began)
-  algorithm = options.algorithm or config.evaluation.eval_algorithm
-  depth = options.depth or config.search.depth
+  algorithm = options.algorithm or config.rebel.eval_algorithm
+  depth = options.depth or config.rebel.depth
   with shown:
     shown.show("compiling", 0.0)
     evaluator = Evaluator(config, algorithm=algorithm, depth=depth)
@@ -193,7 +195,7 @@ def _measure_hands(
       found |= _local_best_response(options, policy._replace(config=config), shown)
   return found | {
     "iterations": options.iterations,
-    "algorithm": config.evaluation.eval_algorithm,
+    "algorithm": config.rebel.eval_algorithm,
     **_about(options, policy, began),
     "course": [],
   }
@@ -230,18 +232,19 @@ def _measure_growing(
   options: Options, policy: checkpoint.Policy, shown: Display, began: float
 ) -> dict[str, Any]:
   """Returns what the command prints of a network whose searches grow trees."""
-  changes = {
-    "eval_simulations": options.simulations,
-    "eval_per_update": options.per_update,
-    "mix": options.mix,
-    "alternating": False if options.at_once else None,
-  }
-  given = {name: value for name, value in changes.items() if value is not None}
-  config = policy.config.replace(**given)
-  seeds = config.growing.final_seeds if options.seeds is None else options.seeds
+  config = policy.config
+  search = make_search(
+    config,
+    evaluation=True,
+    simulations=options.simulations,
+    per_update=options.per_update,
+    mix=options.mix,
+    alternating=False if options.at_once else None,
+  )
+  seeds = config.growing.final_playthroughs if options.seeds is None else options.seeds
   with shown:
     shown.show("compiling", 0.0)
-    evaluator = ChainEvaluator(config)
+    evaluator = ChainEvaluator(config, search=search)
     started = time.monotonic()
 
     def progress(done: int, total: int) -> None:
@@ -254,8 +257,8 @@ def _measure_growing(
       policy.params, seeds=range(options.seed, options.seed + seeds), progress=progress
     )
   return of_seeds(found, evaluator.search) | {
-    "mix": config.growing.mix,
-    "alternating": config.growing.alternating,
+    "mix": search.mix,
+    "alternating": search.alternating,
     **_about(options, policy, began),
     "course": next(iter(found.values())),
   }
@@ -272,12 +275,6 @@ def _what(options: Options, algorithm: str, depth: int | str, policy: checkpoint
     "seed": options.seed,
     "stops": "spread, sorted",  # how random numbers are drawn, which earlier versions did otherwise
   }
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
 
 
 def _run(argv: Sequence[str]) -> None:
@@ -314,6 +311,9 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     text = f"{value:.5f}" if key.startswith("exploitability") else str(value)
     rows.append((key.replace("_", " "), text))
   return rows
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

@@ -15,17 +15,20 @@ import tyro
 
 from rebel_jax.config import groups
 from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.search import KINDS, Search
 from rebel_jax.runs.stopping import CLOSED_PIPE
 
 T = TypeVar("T")
 
-# Options of commands that only searches of one kind have.
-_OF_REBEL = ("playthroughs", "iterations", "algorithm", "depth", "keep", "unsafe")
-_OF_GROWING = ("simulations", "per_update", "mix", "at_once", "seeds")
-
 
 def parse(
-  cls: type[T], argv: Sequence[str], *, prog: str, default: T | None = None, **names: Iterable[str]
+  cls: type[T],
+  argv: Sequence[str],
+  *,
+  prog: str,
+  default: T | None = None,
+  check: Callable[[str], None] = lambda name: None,
+  **names: Iterable[str],
 ) -> T:
   """Returns the settings that a command line sets; `--help` prints and exits.
 
@@ -36,6 +39,7 @@ def parse(
     argv: the command line.
     prog: the command's name.
     default: what settings are that the command line does not set.
+    check: called with the name of an unknown setting; may raise a `ConfigError` about it.
     names: what the help lists at its head, such as `games`.
 
   Raises:
@@ -62,32 +66,33 @@ def parse(
     what = _sentence(printed.getvalue())
     raise ConfigError(f"command line: {what}; --help lists the flags") from None
   if unknown:
-    raise _unknown(unknown, parsed)
+    raise _unknown(unknown, parsed, check)
   return parsed
 
 
-def check_kind(options: Any, *, grows: bool) -> None:
-  """Checks that no option is about searches of the other kind.
+def check_kind(options: Any, search: Search) -> None:
+  """Checks that no option is about searches of another kind.
 
   Args:
     options: of a command, a dataclass; its `checkpoint` is what searches.
-    grows: whether its searches are in trees that grow.
+    search: of the checkpoint's configuration.
 
   Raises:
     ConfigError: one is.
   """
   defaults = {field.name: field.default for field in dataclasses.fields(options)}
-  fitting, others = (
-    [name for name in names if name in defaults]
-    for names in ((_OF_GROWING, _OF_REBEL) if grows else (_OF_REBEL, _OF_GROWING))
-  )
-  for name in others:
-    value = getattr(options, name)
-    if value != defaults[name]:
+  fitting = [name for name in search.options if name in defaults]
+  for name in (name for kind in KINDS for name in kind.options if name not in search.options):
+    if name in defaults and getattr(options, name) != defaults[name]:
       raise ConfigError(
-        f"{name}={value!r} is not for {options.checkpoint!r}, whose searches "
-        f"{'grow trees' if grows else 'do not grow trees'}; allowed are: {', '.join(fitting)}"
+        f"{name}={getattr(options, name)!r} is not for {options.checkpoint!r}, which has "
+        f"{search.kind}; allowed are: {', '.join(fitting)}"
       )
+
+
+def agent_settings(options: Any, search: Search) -> dict[str, Any]:
+  """Returns those of a command's options that the agents of searches of a kind take."""
+  return {name: getattr(options, name) for name in search.agent_options if hasattr(options, name)}
 
 
 def take_any_text() -> None:
@@ -137,6 +142,18 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     return 128 + CLOSED_PIPE
 
 
+def entry(
+  body: Callable[[Sequence[str]], int | None],
+) -> Callable[..., int]:
+  """Returns a command's `main`: runs `body` on flags, the process's own for None, as `command`."""
+
+  def main(argv: Sequence[str] | None = None) -> int:
+    own = sys.argv[1:] if argv is None else argv
+    return command(lambda: body(own), is_process=argv is None)
+
+  return main
+
+
 def complain(sentence: str) -> None:
   """Prints a sentence on standard error, if somebody reads that."""
   with contextlib.suppress(OSError):
@@ -156,11 +173,12 @@ def _sentence(printed: str) -> str:
   return said.partition("For full helptext")[0].rstrip(" .")
 
 
-def _unknown(arguments: list[str], parsed: Any) -> ConfigError:
+def _unknown(arguments: list[str], parsed: Any, check: Callable[[str], None]) -> ConfigError:
   """Returns the error for the first of the arguments that tyro has no use for."""
   flag = arguments[0].partition("=")[0]
   if not flag.startswith("--") or len(flag) == 2:
     return ConfigError(f"argument {arguments[0]!r} belongs to no flag; --help lists the flags")
+  check(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
   known = [f"--{name.replace('_', '-')}" for name in groups.flat(parsed)]
   close = difflib.get_close_matches(flag, known, n=1)
   hint = f" (did you mean {close[0]}?)" if close else ""

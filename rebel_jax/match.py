@@ -21,18 +21,17 @@ from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import AnySearcher, Searcher, make_searcher
-from rebel_jax.agents.dealer import TableRules, same_rules
+from rebel_jax.agents.dealer import AnyGame, same_rules
 from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import compile_cache
+from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.runs.display import Display
-from rebel_jax.tables.in_tree import InTree
 from solvers.metrics.local_best_response import milli_big_blinds
 
-PLAYERS = ("uniform", "always_call", "always_fold", "equity_threshold", "pot_maniac")
 _SIDE_BY_SIDE = 64  # games whose searches share a call
 _AT_ONCE = 256  # hands under way where each holds on to a search of its own
 _Make = Callable[[int], match.Player]
@@ -48,8 +47,8 @@ class Options:
 
   Attributes:
     a: Folder of a run (its newest checkpoint counts), a folder in its checkpoints/, the name of a
-      network that comes with the package, uniform (any legal move), in hold'em always_call, or in
-      hold'em from the blinds always_fold, equity_threshold or pot_maniac.
+      network that comes with the package, uniform (any legal move), or in hold'em always_call,
+      always_fold, equity_threshold or pot_maniac.
     b: Whom A plays; the same choices. One of the two must be a network.
     hands: Hands to play, half of them with A in the first seat; even.
     iterations: Iterations of each search; one player's update is one. Searches that grow trees take
@@ -128,7 +127,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 def _play(
   options: Options,
-  game: TableRules,
+  game: AnyGame,
   makers: Sequence[_Make],
   estimator: Estimator | None,
   known: Sequence[int],
@@ -173,15 +172,15 @@ def _searchers(options: Options) -> dict[str, AnySearcher]:
   """Returns what searches for each network, by the name that was given."""
   found: dict[str, AnySearcher] = {}
   for name in dict.fromkeys((options.a, options.b)):
-    if name in PLAYERS:
+    if name in OPPONENTS:
       continue
     policy = checkpoint.load(name)
-    settings: dict[str, Any] = {} if policy.config.grows else {"iterations": options.iterations}
+    settings = flags.agent_settings(options, policy.config.search)
     found[name] = make_searcher(policy, seed=options.seed, num_games=_SIDE_BY_SIDE, **settings)
   return found
 
 
-def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> TableRules:
+def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> AnyGame:
   """Returns the game that is played.
 
   Raises:
@@ -206,7 +205,7 @@ def _records(searcher: AnySearcher | None) -> bool:
   return isinstance(searcher, Searcher | StreetSearcher)
 
 
-def _maker(name: str, searcher: AnySearcher | None, game: TableRules) -> _Make:
+def _maker(name: str, searcher: AnySearcher | None, game: AnyGame) -> _Make:
   """Returns what makes a player of one game, given a seed.
 
   Raises:
@@ -220,24 +219,12 @@ def _maker(name: str, searcher: AnySearcher | None, game: TableRules) -> _Make:
     return lambda seed: match.UniformPlayer(game, seed=seed)
   if not isinstance(game, Holdem):
     raise ConfigError(f"{name!r} plays hold'em, and the network plays {game!r}")
-  if name == "always_call":
-    return lambda seed: match.CallingPlayer(game)
-  try:
-    InTree(game, name)
-  except ValueError as error:
-    raise ConfigError(f"{name!r} plays hold'em from the blinds: {error}") from None
-  return lambda seed: InTree(game, name, seed=seed)
+  return lambda seed: match.SimplePlayer(game, name, seed=seed)
 
 
 def _summary(won: Sequence[tuple[int, float]], scale: float, options: Options) -> match.MatchResult:
   """Returns the result of pairs of A's seat and payoff, payoffs times `scale`."""
   return match.summarise([(s, scale * x) for s, x in won], duplicate=options.duplicate)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
 
 
 def _run(argv: Sequence[str]) -> None:
@@ -246,7 +233,7 @@ def _run(argv: Sequence[str]) -> None:
     argv,
     prog="python -m rebel_jax.match",
     networks=checkpoint.pretrained(),
-    players=PLAYERS,
+    players=OPPONENTS,
   )
   groups.check(options)
   compile_cache.enable()
@@ -270,6 +257,9 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     rows += [("by AIVAT", f"{better} {result['unit']}"), ("value function", result["aivat_values"])]
   said = ("a", "b", "hands", "iterations", "duplicate", "seed", "game", "seconds", "device")
   return rows + [(name, str(result[name])) for name in said]
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

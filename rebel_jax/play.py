@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import tyro
@@ -17,11 +17,12 @@ from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
 from rebel_jax.agents.chain_agent import ChainAgent
-from rebel_jax.agents.dealer import Dealer, Move, TableRules
+from rebel_jax.agents.dealer import AnyGame, Dealer, Move
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.search import REBEL
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.spots import at_spot
 
@@ -40,9 +41,9 @@ class Options:
       agent answers bets of any size.
     iterations: Iterations of each of the agent's searches and solves; one player's update is one.
     algorithm: What the agent searches with; None for the run's eval_algorithm.
-    simulations: Simulations of each search of a network whose searches grow trees; None for the
-      run's eval_simulations.
-    per_update: Simulations for each update of such searches; None for the run's eval_per_update.
+    simulations: Simulations of each search of a network whose searches grow trees; None for
+      half of the run's eval_iterations.
+    per_update: Simulations for each update of such searches; None for one.
     game_params: Parameters of the game to change, such as stack 9000: the agent then plays a spot
       that it was not trained for.
     seat: Your seat, 0 or 1; None to change seats every game.
@@ -65,20 +66,20 @@ class QuitError(Exception):
   """The person has had enough."""
 
 
-class Table:
+class Terminal:
   """A person and an agent at one table; `ask` reads a line and `say` prints one."""
 
   def __init__(
     self, agent: AnyAgent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
   ):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
-    self._spot: TableRules = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
+    self._spot: AnyGame = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
     self.dealer = Dealer(self._spot)
     self.score = 0.0
     self.record: list[str] = []
 
   @property
-  def game(self) -> TableRules:
+  def game(self) -> AnyGame:
     """The rules, with the bets that were added in this hand."""
     return self.dealer.game
 
@@ -212,7 +213,7 @@ class Table:
       self.say(f"  {line}")
 
 
-def run(table: Table, options: Options) -> None:
+def run(table: Terminal, options: Options) -> None:
   """Plays games until the person or `options.games` says stop."""
   played = 0
   try:
@@ -312,22 +313,18 @@ def _run(argv: Sequence[str], ask: Callable[[str], str], say: Callable[[str], No
   own = int(rng.integers(2**31))
   agent: AnyAgent | NestedAgent
   if options.checkpoint in games.registered_games():
-    flags.check_kind(options, grows=False)
+    flags.check_kind(options, REBEL)
     compile_cache.enable()
     agent = solve_spot(options, own, say)
   else:
     policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
-    grows = policy.config.grows
-    flags.check_kind(options, grows=grows)
+    flags.check_kind(options, policy.config.search)
     compile_cache.enable()
-    settings: dict[str, Any] = dict(iterations=options.iterations, algorithm=options.algorithm)
-    if grows:
-      settings = dict(simulations=options.simulations, per_update=options.per_update)
+    settings = flags.agent_settings(options, policy.config.search)
     searcher = make_searcher(policy, **settings, seed=own)
-    time = "two minutes" if grows else "a minute"
-    say(f"The agent compiles its search, which takes up to {time} the first time.")
+    say("The agent compiles its search, which takes up to two minutes the first time.")
     agent = searcher.agent(seed=own)
-  run(Table(agent, ask, say, rng), options)
+  run(Terminal(agent, ask, say, rng), options)
 
 
 if __name__ == "__main__":

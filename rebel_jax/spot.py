@@ -18,8 +18,7 @@ from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.spots import report as board_report
-from rebel_jax.spots import size
-from rebel_jax.spots.solved import Node, SolvedSpot, load, solve
+from rebel_jax.spots.solved import Node, SolvedSpot, check_fits, load, solve
 from rebel_jax.spots.spot import PLAYERS, Spot
 from rebel_jax.spots.tables import HandTable, hand_table
 from solvers.xla.cores import num_cores
@@ -97,7 +96,7 @@ def find(options: Options, display: Display) -> SolvedSpot:
     return load(options.load)
   spot = spot_of(options)
   game = spot.game()
-  fits = size.check_fits(game, options.memory)
+  fits = check_fits(game, options.memory)
   first: list[float] = []
 
   def progress(iterations: int, percent: float) -> None:
@@ -143,7 +142,7 @@ def report_boards(options: Options, display: Display) -> str:
   for board in boards:  # what is not allowed is refused before anything is solved
     game = dataclasses.replace(spot, board=board).game()
     if game.deals or board == boards[0]:  # rivers are about as large as each other
-      size.check_fits(game, options.memory)
+      check_fits(game, options.memory)
 
   def progress(number: int, board: str, percent: float) -> None:
     said = f"{number} of {len(boards)} boards, {board} exploitable by {percent:.2f}% of the pot"
@@ -207,12 +206,6 @@ def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.Ran
   return range_grids.make_range_grid(solved.game, table.reach[mover], table.frequency, moves)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-  """Runs the command and returns its exit code."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv), is_process=is_process)
-
-
 def _run(argv: Sequence[str]) -> None:
   options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
   groups.check(options)
@@ -234,6 +227,9 @@ def _run(argv: Sequence[str]) -> None:
   if options.output is not None:
     solved.save(options.output)
   print(text)
+
+
+main = flags.entry(_run)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,13 @@ import games
 import solvers
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config import groups
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset
+from rebel_jax.config.search import check_kind
 from rebel_jax.devices import compile_cache, cpu_devices, processes
 from rebel_jax.runs import folders
+from rebel_jax.runs.options import RunOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +37,14 @@ class Command:
 
   Attributes:
     config: The run's settings.
+    run: The run's place, and what it keeps.
     distributed: Train together with the other processes of the job, as SLURM, Open MPI, Kubernetes
       or a TPU pod start them; elsewhere JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
       JAX_PROCESS_ID name them. Needs output_dir, on a file system that all share.
   """
 
   config: Annotated[Config, tyro.conf.arg(name="")]
+  run: RunOptions = dataclasses.field(default_factory=RunOptions)
   distributed: bool = False
 
 
@@ -51,18 +56,30 @@ def parse(argv: Sequence[str]) -> Command:
   Raises:
     ConfigError: the command line is wrong.
   """
-  return flags.parse(
+  default = _default(argv)
+  config = default.config
+  command = flags.parse(
     Command,
     argv,
     prog="train.py",
-    default=Command(config=_default(argv)),
+    default=dataclasses.replace(default, config=_of_one_kind(config)),
+    check=lambda name: check_kind(name, config.search, config.preset),
     presets=PRESETS,
     games=(*games.registered_games(), *games.registered_on_device()),
     algorithms=solvers.registered_algorithms(),
   )
+  return dataclasses.replace(command, config=Config(**vars(command.config)))
 
 
-def _default(argv: Sequence[str]) -> Config:
+def _of_one_kind(config: Config) -> Config:
+  """Returns the configuration with a type that has its kind of search only, as flags need it."""
+  search = ("search", type(config.search), config.search)
+  kind = dataclasses.make_dataclass("Config", [search], bases=(Config,), frozen=True)
+  kind.__doc__ = Config.__doc__
+  return kind(**vars(config))
+
+
+def _default(argv: Sequence[str]) -> Command:
   """Returns the settings that the others of a command line replace.
 
   Raises:
@@ -77,23 +94,24 @@ def _default(argv: Sequence[str]) -> Config:
   try:
     asked = before.parse_known_args(argv)[0]
   except argparse.ArgumentError:  # tyro says what is wrong
-    return Config()
-  default = get_preset(asked.preset or Config.preset)
+    return Command(Config())
+  config, options = get_preset(asked.preset or Config.preset), RunOptions()
   if asked.resume and not asked.help:
     run = folders.find_run(asked.output_dir, None if asked.output_dir else asked.preset)
-    default = checkpoint.config_of(run.checkpoint, run.about)
     # Where and for how long is this command's business, not the run's.
-    default = default.replace(output_dir=str(run.folder), max_seconds=None)
-  if asked.game not in (None, default.game):  # what belongs to another game
-    default = default.replace(game_params=(), vary=())
-  return default
+    config = checkpoint.config_of(run.checkpoint, run.about).replace(max_seconds=None)
+    options = RunOptions(output_dir=str(run.folder))
+  if asked.game not in (None, config.game):  # what belongs to another game
+    mine = {"game_params", "vary"} & groups.flat(config).keys()
+    config = config.replace(**dict.fromkeys(mine, ()))
+  return Command(config, options)
 
 
-def _cpu_devices_before(config: Config) -> int | None:
+def _cpu_devices_before(options: RunOptions) -> int | None:
   """Returns on how many devices of a CPU the run to resume was trained last, None if on none."""
-  if not config.run.resume:
+  if not options.resume:
     return None
-  about = folders.find_run(config.run.output_dir).about
+  about = folders.find_run(options.output_dir).about
   return about["num_devices"] if about["environment"]["platform"] == "cpu" else None
 
 
@@ -134,16 +152,17 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
 
   try:
     command = parse(argv)
-    config = command.config
+    config, options = command.config, command.run
     if command.distributed:
       processes.join()
     config.validate()
+    groups.check(options)
     if not command.distributed:
-      cpu_devices.share_cores(config, _cpu_devices_before(config))
+      cpu_devices.share_cores(config, options.num_devices, _cpu_devices_before(options))
     compile_cache.enable()
     _quiet_libraries()
     quiet = command.distributed and jax.process_index() > 0
-    result = train(config, started=started, display=Display(quiet=quiet))
+    result = train(config, options, started=started, display=Display(quiet=quiet))
   except ConfigError as error:
     return flags.fail(error)
   except RunError as error:

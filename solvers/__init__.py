@@ -29,23 +29,25 @@ from solvers.growing.gt_cfr import Grown, gt_cfr
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
-from solvers.metrics.aivat import HandRecord, HandRecorder, aivat
-from solvers.metrics.aivat_holdem import HoldemRecorder
-from solvers.metrics.aivat_values import (
+from solvers.metrics.aivat import (
+  HandRecord,
+  HandRecorder,
   ValueFunction,
+  aivat,
   half_the_difference,
   node_values,
   zero_values,
 )
 from solvers.metrics.best_response import BestResponse, best_response
-from solvers.metrics.expected_values import expected_values
+from solvers.metrics.equity import PotShares
+from solvers.metrics.expected_values import expected_values, infostate_values
 from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
-from solvers.metrics.infostate_values import infostate_values
-from solvers.metrics.lbr_moves import LBRRules
-from solvers.metrics.lbr_strategy import Strategy, TreeStrategy
 from solvers.metrics.local_best_response import (
   LBRResult,
+  LBRRules,
   LBRValue,
+  Strategy,
+  TreeStrategy,
   local_best_response,
   local_best_response_value,
 )
@@ -75,7 +77,6 @@ __all__ = [
   "Grown",
   "HandRecord",
   "HandRecorder",
-  "HoldemRecorder",
   "LBRResult",
   "LBRRules",
   "LBRValue",
@@ -86,6 +87,7 @@ __all__ = [
   "Maxmargin",
   "NodeInfo",
   "Placer",
+  "PotShares",
   "Resolve",
   "Solution",
   "SolvedTo",

@@ -1,6 +1,6 @@
 """Hands of hold'em played at random, for the tests of tables."""
 
-from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo, Table, make_rules
+from rebel_jax.tables.chips import Call, ChipTable, Deal, Fold, RaiseTo, make_rules
 
 STACKS = (120, 300, 500, 1_000, 3_000, 20_000)
 
@@ -39,7 +39,7 @@ def random_events(rng, table):
 def random_hand(rng, rules):
   """Returns a hand played to its end."""
   cards = rng.choice(rules.deck.num_cards, 4, replace=False).tolist()
-  table = Table(rules, (tuple(cards[:2]), tuple(cards[2:])))
+  table = ChipTable(rules, (tuple(cards[:2]), tuple(cards[2:])))
   for _ in random_events(rng, table):
     pass
   return table

@@ -11,6 +11,7 @@ import pytest
 import solvers
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config
+from rebel_jax.config.search import KINDS
 from solvers.contrib import __all__ as contrib_names
 
 ROOT = Path(__file__).parent.parent
@@ -167,7 +168,9 @@ def sizes() -> dict[str, int]:
     "words of pages": sum(len(path.read_text().split()) for path in pages),
     "public names of solvers": len(solvers.__all__),
     "public names of solvers.contrib": len(contrib_names),
-    "fields of a configuration": len(groups.flat(Config())),
+    "fields of a configuration": len(
+      {name for kind in KINDS for name in groups.flat(Config(search=kind()))}
+    ),
     "modules that begin with a question word": sum(w in QUESTIONS for w in first_words if w),
     "class names used twice": sum(number > 1 for number in classes.values()),
   }

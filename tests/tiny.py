@@ -1,5 +1,6 @@
 """A run that takes a second once it is compiled, for the tests of everything around training."""
 
+import dataclasses
 import functools
 import json
 import os
@@ -8,6 +9,8 @@ from pathlib import Path
 
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config
+from rebel_jax.config.search import GrowingSearch
+from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 
 # Kuhn poker, 8 steps in 4 chunks, an evaluation after the second and at the end.
@@ -37,7 +40,7 @@ TINY_GROWING = Config().replace(
   preset="pog_kuhn",
   game="kuhn_poker",
   game_params=(),
-  simulations=8,
+  search=GrowingSearch(simulations=8, eval_iterations=60, final_playthroughs=3),
   lanes=16,
   width=32,
   belief_roots=1,
@@ -49,15 +52,15 @@ TINY_GROWING = Config().replace(
   examples=3_000,
   report_every=25,
   evaluate_every=0,
-  eval_simulations=30,
-  final_seeds=3,
-  num_devices=1,
 )
 
 
-def tiny(folder, **changes) -> Config:
-  """Returns the tiny configuration, to run in `folder`."""
-  return TINY.replace(output_dir=str(folder), **changes)
+def tiny(folder, **changes) -> tuple[Config, RunOptions]:
+  """Returns the tiny configuration, and options to run it in `folder`."""
+  options = {
+    x.name: changes.pop(x.name) for x in dataclasses.fields(RunOptions) if x.name in changes
+  }
+  return TINY.replace(**changes), RunOptions(output_dir=str(folder), **options)
 
 
 def as_flags(**changes) -> list[str]:
@@ -76,7 +79,7 @@ def as_flags(**changes) -> list[str]:
 def trained() -> Path:
   """Returns the folder of a finished tiny run, made once; leave it as it is."""
   folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  train(tiny(folder))
+  train(*tiny(folder))
   return folder
 
 

@@ -24,6 +24,7 @@ from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.measure import of_seeds
+from rebel_jax.training.growing_setup import make_search
 from rebel_jax.training.loop import MOST_STEPS, place
 from rebel_jax.training.setup import make_setup
 from solvers import GTCFR
@@ -50,8 +51,11 @@ def learn(options: argparse.Namespace) -> None:
   setup = make_setup(config)
   evaluators = []
   for search in map(parse_setting, options.settings):
-    asked = config.replace(eval_simulations=search.simulations, eval_per_update=search.per_update)
-    evaluators.append(ChainEvaluator(asked, game=setup.game, ground=setup.table))
+    asked = make_search(
+      config, evaluation=True, simulations=search.simulations, per_update=search.per_update
+    )
+    made = ChainEvaluator(config, game=setup.game, ground=setup.table, search=asked)
+    evaluators.append(made)
   trainer, mesh = setup.trainer, setup.mesh
   state, table = trainer.init(setup.table, config.seed, mesh), place(setup.table, mesh)
   trained, most = 0.0, config.num_steps

@@ -8,7 +8,6 @@ knows.
 """
 
 import dataclasses
-import functools
 import statistics
 import sys
 import time
@@ -17,11 +16,10 @@ import jax
 import tyro
 
 from benchmarks import timing
+from benchmarks.measurements import Play
 from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import cpu_devices
-from rebel_jax.training.loop import place
-from rebel_jax.training.setup import make_setup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,40 +41,31 @@ class Options:
 def measure(options: Options) -> dict:
   """Returns the figures."""
   config = get_preset(options.preset)
-  if not config.grows:
-    raise SystemExit(f"--preset {options.preset} must be one whose searches grow trees")
+  search = config.growing
   if options.lanes is not None:
     config = config.replace(lanes=options.lanes)
-  # Learning is not what is timed: the buffer never fills.
-  config = config.replace(buffer_size=max(config.learning.buffer_size, 16 * config.self_play.lanes))
+  lanes = config.self_play.lanes
   cpu_devices.share_cores(config)
-  setup = make_setup(config)
-  never = dataclasses.replace(setup.trainer, min_solves=2**30)
-  state, table = never.init(setup.table, 0, setup.mesh), place(setup.table, setup.mesh)
-  held = sum(x.nbytes for x in jax.tree.leaves(state.lanes) if hasattr(x, "nbytes"))
-  run = functools.partial(never.run, table, mesh=setup.mesh)
+  play = Play(config)
+  held = sum(x.nbytes for x in jax.tree.leaves(play.state.lanes) if hasattr(x, "nbytes"))
   start = time.perf_counter()
-  state, _ = run(state, num_steps=1)
-  jax.block_until_ready(state)
+  play.take(1)
   first = time.perf_counter() - start
-  state, _ = run(state, num_steps=options.warm_up)
+  play.take(options.warm_up)
   rates, by_core = [], []
   for _ in range(options.repeats):
-    jax.block_until_ready(state)
-    before, start, worked = int(state.solves), time.perf_counter(), time.process_time()
-    state, _ = run(state, num_steps=options.steps)
-    searches = options.steps * config.self_play.lanes + int(state.solves) - before
+    start, worked = time.perf_counter(), time.process_time()
+    searches = options.steps * lanes + play.take(options.steps)
     rates.append(searches / (time.perf_counter() - start))
     by_core.append(searches / (time.process_time() - worked))
-  lanes = config.self_play.lanes
   return {
     "benchmark": "growing_self_play",
     **timing.environment(),
     "preset": options.preset,
-    "devices": setup.mesh.devices.size,
+    "devices": play.mesh.devices.size,
     "lanes": lanes,
-    "simulations": config.growing.simulations,
-    "per_update": config.growing.per_update,
+    "simulations": search.simulations,
+    "per_update": search.per_update,
     "searches_per_second": round(statistics.median(rates), 1),
     "searches_per_core_second": round(statistics.median(by_core), 1),
     "bytes_per_lane": round(held / lanes),

@@ -79,17 +79,15 @@ def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
   Raises:
     SystemExit: it measured nothing there.
   """
-  if policy.config.grows:
-    raise SystemExit(f"run={run!r} has searches that grow trees, leave out --own")
+  config, search = policy.config, policy.config.rebel
   row = metrics.read_metrics(run)[-1]
   if row["step"] != policy.about["step"] or row.get("exploitability") is None:
     raise SystemExit(f"run={run!r} has not measured its newest checkpoint, leave out --own")
-  config = policy.config
   found = {name: row[name] for name in ("exploitability", "playthroughs", "iterations")}
   seed = (config.seed + row["step"]) % 2**32  # as the run draws its playthroughs
   return found | {
-    "algorithm": config.evaluation.eval_algorithm,
-    "depth": config.search.depth,
+    "algorithm": search.eval_algorithm,
+    "depth": search.depth,
     "seed": seed,
   }
 
@@ -111,9 +109,9 @@ def main(options: Options) -> None:
     result = evaluate.measure(
       evaluate.Options(checkpoint=options.run, **settings), Display(stderr=True)
     )
-  config = policy.config.replace(output_dir=None, resume=False)
+  config = policy.config
   kept: tuple[str, ...] = ("exploitability", "playthroughs", "iterations", "algorithm", "depth")
-  if config.grows:
+  if "exploitability_mean" in result:
     kept = tuple(f"exploitability_{end}" for end in ("mean", "min", "max"))
     kept += ("seeds", "simulations", "per_update", "mix", "alternating")
   elif "hands" in result:  # the game is too large for exploitability
@@ -121,7 +119,9 @@ def main(options: Options) -> None:
     kept = (*won, "hands", "iterations", "algorithm")
   about = {
     "measured": {name: result[name] for name in (*kept, "seed")},
-    "command": options.command or policy.about.get("command") or command_of(config),
+    "command": options.command
+    or policy.about.get("command")
+    or f"{command_of(config)} --num-devices {policy.about['num_devices']}",
     **{name: policy.about[name] for name in ("step", "examples", "seconds", "environment")},
   }
   shipped = checkpoint.Policy(config, policy.params, {})

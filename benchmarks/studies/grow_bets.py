@@ -19,8 +19,7 @@ import solvers
 from benchmarks import timing
 from games.poker import BetSizes, Holdem, RiverEndgame
 from games.poker.holdem import FIRST_BET
-from games.poker.off_tree.gaps import midpoint, widest_gap
-from games.poker.off_tree.translation import translate
+from games.poker.off_tree.translation import midpoint, translate, widest_gap
 from rebel_jax import flags
 from solvers import Algorithm, contrib
 

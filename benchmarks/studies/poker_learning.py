@@ -11,6 +11,7 @@ train for `--steps` of self-play; their processor time leaves out compilation an
 """
 
 import argparse
+import dataclasses
 import sys
 import time
 from collections.abc import Sequence
@@ -39,7 +40,8 @@ from solvers.search.searching_agent import SearchingAgent, make_searching_agent
 VARIANTS: dict[str, dict[str, Any]] = {
   "self-play value net": {"policy_network": False},
   "self-play value and policy nets": {"policy_network": True},
-  "random beliefs": {"policy_network": False, "random_beliefs": True},
+  # The control: subgames at random beliefs instead of those that play leads to.
+  "random beliefs": {"policy_network": False},
 }
 # What the preset's optimizer and searches are worth, beside the first of these; not in the figure.
 CHOICES: dict[str, dict[str, Any]] = {
@@ -101,7 +103,7 @@ def perfect(config: Config, iterations: list[int], playthroughs: int, below: int
   game = make_game(config)
   subgames = make_subgames(config, game)
   oracle, params = search_leaf_values(game, subgames, num_iterations=below)
-  algorithm = timing.make_algorithm("eval_algorithm", config.evaluation.eval_algorithm)
+  algorithm = timing.make_algorithm("eval_algorithm", config.rebel.eval_algorithm)
   agent = make_searching_agent(
     game, subgames, algorithm=algorithm, leaf_values=oracle, average_last=True
   )
@@ -125,31 +127,38 @@ def train(
   """Trains each variant and measures it at each number of iterations."""
   for name in names:
     changes = timing.look_up("variant", name, VARIANTS | CHOICES)
-    figures, evaluator, params = run(config.replace(**changes), steps)
+    figures, evaluator, params = run(
+      config.replace(**changes), steps, random_beliefs=name == "random beliefs"
+    )
     for number in iterations:
       value = evaluator.exploitability(params, playthroughs=playthroughs, iterations=number)
       known = {"iterations": number, "playthroughs": playthroughs}
       say(name, make_game(config), value, **known, **figures)
 
 
-def run(config: Config, steps: int) -> tuple[dict[str, Any], Evaluator, Any]:
+def run(
+  config: Config, steps: int, *, random_beliefs: bool = False
+) -> tuple[dict[str, Any], Evaluator, Any]:
   """Trains for so many steps of self-play; returns figures, an evaluator and parameters."""
   examples = 2 * config.self_play.lanes * steps
-  config = config.replace(num_devices=1, max_seconds=None, examples=examples)
-  setup = make_setup(config)
-  state = setup.trainer.init(setup.table, config.seed, setup.mesh)
-  state, report = setup.trainer.run(setup.table, state, config.run.report_every, setup.mesh)
+  config = config.replace(max_seconds=None, examples=examples)
+  setup = make_setup(config, num_devices=1)
+  play: Any = setup.trainer.self_play
+  play = dataclasses.replace(play, random_beliefs=random_beliefs)
+  trainer = dataclasses.replace(setup.trainer, self_play=play)
+  state = trainer.init(setup.table, config.seed, setup.mesh)
+  state, report = trainer.run(setup.table, state, config.schedule.report_every, setup.mesh)
   jax.block_until_ready(state)
   start = time.process_time()
   while int(state.step) < config.num_steps:
-    state, report = setup.trainer.run(setup.table, state, config.run.report_every, setup.mesh)
+    state, report = trainer.run(setup.table, state, config.schedule.report_every, setup.mesh)
     jax.block_until_ready(state)
   figures = {
     "steps": int(state.step),
     "examples": int(state.replay["value"].added.sum()),
     "processor_seconds": timing.significant(time.process_time() - start, 3),
   }
-  first = jax.tree.map(lambda x: x[: config.run.report_every].mean(), report)
+  first = jax.tree.map(lambda x: x[: config.schedule.report_every].mean(), report)
   losses = losses_of(first, 1, 1)
   figures |= {name: timing.significant(x) for name, x in losses.items() if x and "loss" in name}
   evaluator = Evaluator(config, game=make_game(config), subgames=setup.subgames)

@@ -178,4 +178,4 @@ def _renumbers(tree: PublicTree) -> bool:
 
 def _product(table: jax.Array, reach: jax.Array) -> jax.Array:
   # XLA fuses this; products of matrices this small are calls into a library on a CPU.
-  return (table * reach).sum(axis=1)
+  return (table * reach[None]).sum(axis=1)

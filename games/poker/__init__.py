@@ -19,12 +19,11 @@ from games.poker.endgames import (
   TurnEndgame,
 )
 from games.poker.hands import evaluate, strengths
-from games.poker.holdem import Holdem
+from games.poker.holdem import Chips, Holdem, in_units
 from games.poker.notation.bets import ALL_IN, Geometric, Times
 from games.poker.notation.ranges import format_range, parse_range
 from games.poker.only_hands import OnlyHands
 from games.poker.suit_symmetry import MergedSuits
-from games.poker.units import Chips, in_units
 
 __all__ = [
   "ALL_IN",

@@ -201,7 +201,7 @@ class BetSizes:
     kinds, sizes = lookup(all_kinds, *key), lookup(all_amounts, *key)
     if fractions is not None:
       first = ((key[0] * rounds + key[1]) * raises + key[2]) * self.num_slots
-      places = first[:, None] + xp.arange(self.num_slots)
+      places = first[:, None] + xp.arange(self.num_slots, dtype=first.dtype)[None]
       sizes = xp.where(kinds == _POT, xp.take_along_axis(fractions, places, axis=1), sizes)
     used, geometric = np.unique(all_kinds), all_amounts[all_kinds == _GEOMETRIC]
     if self.donk is not None:

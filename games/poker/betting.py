@@ -113,7 +113,7 @@ class Betting:
     `stack`, for states with another.
     """
     xp = states.__array_namespace__()
-    paid = xp.minimum(states[:, PAID_0], states[:, PAID_1])
+    paid = xp.minimum(states[:, PAID_0], states[:, PAID_1]).astype(float)
     paid = paid + self.dead / 2 if self.dead else paid
     paid = paid * (self.stack / states[:, STACK].astype(float))
     return xp.where(states[:, STATUS] == FOLDED_0, -paid, paid)
@@ -158,6 +158,12 @@ class Betting:
     smallest = xp.maximum(states[:, LAST_RAISE], self.big_blind)
     return xp.minimum(self.highest(states) + smallest, states[:, STACK])
 
+  def raises(self, state: np.ndarray) -> tuple[int, int] | None:
+    """Returns the least and the most that a raise may be to in one `state`; None for no raise."""
+    if not self.may_raise(state[None])[0]:
+      return None
+    return int(self.least_raise(state[None])[0]), int(state[STACK])
+
   def check_raise(self, state: np.ndarray, to: int) -> int:
     """Returns `to` if raising to `to` chips in the pot is legal in one `state`.
 
@@ -165,13 +171,13 @@ class Betting:
       ValueError: no raise is, or this one is too small, too large, or not a whole number.
     """
     check_chips("bet", to, at_least=0)
-    if not self.may_raise(state[None])[0]:
+    if (raises := self.raises(state)) is None:
       raise ValueError(f"bet={to} is not legal where nobody may raise")
-    least = int(self.least_raise(state[None])[0])
+    least, most = raises
     if to < least:
       raise ValueError(f"bet={to} is below the minimum: a player's chips in must reach {least}")
-    if to > state[STACK]:
-      raise ValueError(f"bet={to} is more than the smaller stack of {state[STACK]} chips")
+    if to > most:
+      raise ValueError(f"bet={to} is more than the smaller stack of {most} chips")
     return int(to)
 
   def fold(self, states: Rows) -> Rows:

@@ -125,7 +125,8 @@ def suit_masks(deck: Deck, cards: Any) -> Any:
   xp: Any = cards.__array_namespace__()
   bit = xp.asarray(1 << deck.rank_of)[cards]
   suit = xp.asarray(deck.suit_of)[cards]
-  of_suit = xp.where(suit[..., None] == xp.arange(len(deck.suits)), bit[..., None], 0)
+  every = xp.arange(len(deck.suits)).reshape(*[1] * suit.ndim, -1)
+  of_suit = xp.where(suit[..., None] == every, bit[..., None], 0)
   masks = of_suit[..., 0, :]
   for k in range(1, cards.shape[-1]):  # not a sum: a card that comes twice counts once
     masks = masks | of_suit[..., k, :]
@@ -140,7 +141,7 @@ def evaluate(deck: Deck, cards: Any) -> Any:
 def strengths_on(deck: Deck, hands: Any, board: Any) -> Any:
   """Returns how strong `hands` `[H, 2]` are on a `board` `[k]`: `[H]`, -1 for those it blocks."""
   xp: Any = board.__array_namespace__()
-  blocked = (hands[:, :, None] == board).any(axis=(1, 2))
+  blocked = (hands[:, :, None] == board[None, None]).any(axis=(1, 2))
   masks = suit_masks(deck, hands)  # the same on all boards
   if len(board):
     masks = masks | suit_masks(deck, board[None])

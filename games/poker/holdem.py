@@ -2,24 +2,31 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from games.arrays import Rows, whole_numbers, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards
-from games.poker import betting, words
+from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
-from games.poker.dealing import NO_CARD, Dealing
-from games.poker.flops import check_flops
+from games.poker.dealing import NO_CARD, Dealing, check_flops
 from games.poker.hands import evaluate
-from games.poker.notation.beliefs import beliefs_of
+from games.poker.notation.ranges import beliefs_of
 from games.poker.streets import Streets
 from games.poker.variation import FIXED, Fresh, read_fresh
+
+EXPLAINED = (
+  "Hold'em between two: each has two cards of their own, shares those on the board, and the "
+  "best five of the seven win the pot. Bets are named by the chips that a player will have "
+  "put in; what is won or lost is counted with what was in the pot at the start."
+)
+
 
 # Columns of the features: numbers about the betting, both players' chips in the pot among them as
 # fractions of the stack, and last a column for each card of the deck, 1 if it is shown.
@@ -121,7 +128,7 @@ class Holdem(Game):
 
   def stages(self, states):
     closed = (states[:, betting.STATUS] == betting.CLOSED) & ~self.burns(states)
-    return 2 * states[:, betting.ROUND] + closed
+    return 2 * states[:, betting.ROUND] + closed.astype(states.dtype)
 
   def burns(self, states: Rows) -> Rows:
     """Says where the round is closed and a card must be burned before the deal: `[n]`."""
@@ -269,7 +276,7 @@ class Holdem(Game):
     return int(found[0])
 
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
-    """Turns two ranges into beliefs at the start; see `games.poker.notation.beliefs`.
+    """Turns two ranges into beliefs at the start; see `games.poker.notation.ranges`.
 
     Args:
       ranges: player 0's and player 1's: two strings for `parse_range`, or `[P, C(n, 2)]` weights,
@@ -289,7 +296,8 @@ class Holdem(Game):
   def chance(self, states, actions):
     xp = states.__array_namespace__()
     cards = self.dealt_cards(states, actions)
-    blocked = (xp.asarray(self.hole_cards)[:, :, None] == cards[:, None, None, :]).any(axis=(2, 3))
+    held = xp.asarray(self.hole_cards, dtype=cards.dtype)[None, :, :, None]
+    blocked = (held == cards[:, None, None, :]).any(axis=(2, 3))
     probability = self.dealing.probability(states[:, betting.ROUND])
     probability = xp.where(actions >= self.first_deal, probability, 1.0)
     return probability, xp.repeat(~blocked[:, None], 2, axis=1)
@@ -314,11 +322,12 @@ class Holdem(Game):
   def payoff(self, state, infostates):
     if not self.unlisted:
       return super().payoff(state, infostates)
-    won = 1.0
+    won: Any = 1.0
     if state[betting.STATUS] == betting.CLOSED:
-      board = self.on_board(state[None]).repeat(2, axis=0)
-      cards = np.concatenate([self.hole_cards[list(infostates)], board], axis=1)
-      won = float(np.sign(np.subtract(*evaluate(self.deck, cards))))
+      board = self.on_board(state[None])[0]
+      hands = self.hole_cards[np.array(infostates)]
+      cards = np.concatenate([hands, np.broadcast_to(board, (*hands.shape[:-1], len(board)))], -1)
+      won = np.sign(np.subtract(*evaluate(self.deck, cards).astype(float)))
     return won * float(self.payoff_scale(state[None])[0])
 
   def sample_chance(self, state, infostates, rng):
@@ -363,32 +372,59 @@ class Holdem(Game):
   def features(self, states, player):
     xp = states.__array_namespace__()
     stack, actor = states[:, betting.STACK, None].astype(float), self.actor(states)[:, None]
-    paid = states[:, betting.PAID_0 : betting.PAID_1 + 1]
+    paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].astype(float)
     columns = [
       xp.full((len(states), 1), player),
       actor == player,
       actor == CHANCE,
       states[:, betting.ROUND, None],
       states[:, betting.ACTED, None] > 0,
-      states[:, betting.LAST_RAISE, None] / stack,
+      states[:, betting.LAST_RAISE, None].astype(float) / stack,
       paid[:, :: 1 if player == 0 else -1] / stack,
       self.dealing.shown(self.on_board(states)),
     ]
     if self.fresh.stack is not None:  # elsewhere it is always the same
       columns.insert(-1, self.rules.big_blind / stack)
-    return xp.concat(columns, axis=1).astype(float)
+    return xp.concat([column.astype(float) for column in columns], axis=1)
 
   def action_name(self, action):
-    return words.action_name(self, action)
+    if action >= self.first_deal:
+      number = action - self.first_deal
+      names = {self.deck.names(sets[number]) for sets in self.dealing.sets if number < len(sets)}
+      return "deal " + " or ".join(sorted(names))
+    if action == self.burn:
+      return "burn"
+    if action < FIRST_BET:
+      return ("fold", "call")[action]
+    slot = action - FIRST_BET
+    if slot == self.bets.num_slots:
+      return "all-in"
+    return f"bet {slot + 1}" if slot < self.bets.num_slots else "added bet"
 
   def describe(self, history, action):
-    return words.describe(self, history, action)
+    state = self.state_after(history)[None]
+    if action >= self.first_deal:
+      sets = self.dealing.sets[int(state[0, betting.ROUND])]
+      return "deal " + self.deck.names(sets[action - self.first_deal])
+    if action == self.burn:
+      return "burn"
+    facing = bool(self.rules.may_fold(state)[0])
+    if action < FIRST_BET:
+      return "fold" if action == FOLD else ("call" if facing else "check")
+    to = int(self.amounts(state)[0, action - FIRST_BET])
+    all_in = " (all-in)" if to == state[0, betting.STACK] else ""
+    return f"{'raise' if facing else 'bet'} to {to}{all_in}"
 
   def situation(self, history):
-    return words.situation(self, history)
+    state = self.state_after(history)
+    shown = [card for card in self.on_board(state[None])[0] if card != NO_CARD]
+    paid = [int(state[betting.PAID_0]), int(state[betting.PAID_1])]
+    behind = [int(state[betting.STACK]) - chips for chips in paid]
+    board = f"board {self.deck.names(shown)}, " if shown else ""
+    return f"{board}pot {sum(paid) + self.rules.dead}, stacks {behind[0]} and {behind[1]}"
 
   def explain(self):
-    return words.EXPLAINED
+    return EXPLAINED
 
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])
@@ -396,3 +432,25 @@ class Holdem(Game):
   def __repr__(self) -> str:
     board = self.deck.names(self.board)
     return f"<{self.name}: board {board!r}, paid {self.rules.paid}, stacks {self.rules.stacks}>"
+
+
+class Chips(NamedTuple):
+  """A number of chips.
+
+  Attributes:
+    chips: the number.
+    pot: as a fraction of the pot at the start of the game; NaN if nothing is in it.
+    mbb: in thousandths of a big blind.
+  """
+
+  chips: float
+  pot: float
+  mbb: float
+
+
+def in_units(game: Holdem, chips) -> Chips:
+  """Returns payoffs of `game`, chips of a hand with its own stack, in all units."""
+  value = float(chips)
+  pot = game.rules.pot
+  share = value / pot if pot else math.nan
+  return Chips(value, share, 1000 * value / game.rules.big_blind)

@@ -13,7 +13,7 @@ from games.game import CHANCE
 from games.kinds import LEAF, TERMINAL
 from games.poker import betting
 from games.poker.betting import CALL, FIRST_BET, FOLD
-from games.poker.flops import draw_flops
+from games.poker.dealing import draw_flops
 from games.poker.hands import strengths_on
 from games.poker.variation import FIXED, draw_states
 from games.template import Node, Template, make_template

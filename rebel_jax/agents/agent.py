@@ -8,11 +8,10 @@ import numpy as np
 
 from games import Game
 from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher
-from rebel_jax.agents.playing import Agent, search_for
-from rebel_jax.agents.search import Search, searches
+from rebel_jax.agents.playing import Agent, Search, search_for, searches
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.allowed import ConfigError, check_algorithm
+from rebel_jax.config.allowed import check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import (
   made_on_device,
@@ -62,13 +61,10 @@ class Searcher:
       ConfigError: the depth is not allowed, or the network's searches grow trees.
       ValueError: a number or the algorithm is not allowed.
     """
-    if policy.config.grows:
-      raise ConfigError(
-        f"the searches of preset={policy.config.preset!r} grow trees; take ChainSearcher"
-      )
+    usual = policy.config.rebel
     iterations = validation.check_even("iterations", iterations)
     num_games = validation.check_integer("num_games", num_games)
-    name = policy.config.evaluation.eval_algorithm if algorithm is None else algorithm
+    name = usual.eval_algorithm if algorithm is None else algorithm
     check_algorithm("algorithm", name)
     self.game: Game = policy.config.make_game()
     self.num_iterations = iterations
@@ -171,11 +167,15 @@ def make_searcher(policy: Policy, *, seed: int = 0, **settings: Any) -> AnySearc
     seed: of the stopping iterations; agents have seeds of their own where searches grow trees.
     settings: those of `Searcher`, or of `ChainSearcher` where searches grow trees.
   """
+  kind = searcher_of(policy)
+  return kind(policy, **settings) if policy.config.grows else kind(policy, seed=seed, **settings)
+
+
+def searcher_of(policy: Policy) -> type[Any]:
+  """Returns the kind of searcher that agents of a trained network share."""
   if policy.config.grows:
-    return ChainSearcher(policy, **settings)
-  if made_on_device(policy.config, policy.config.make_game()):
-    return StreetSearcher(policy, seed=seed, **settings)
-  return Searcher(policy, seed=seed, **settings)
+    return ChainSearcher
+  return StreetSearcher if made_on_device(policy.config, policy.config.make_game()) else Searcher
 
 
 def make_agent(policy: Policy, *, seed: int = 0, **settings: Any) -> AnyAgent:

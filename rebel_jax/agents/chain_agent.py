@@ -16,7 +16,7 @@ import numpy as np
 
 from games import Game
 from games.on_device.one_play import OnePlay
-from rebel_jax.agents.dealer import Move, TableRules
+from rebel_jax.agents.dealer import AnyGame, Move
 from rebel_jax.agents.moves import check_seat, check_turn, draw_move
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import ConfigError
@@ -65,8 +65,8 @@ class ChainSearcher:
 
     Args:
       policy: from `rebel_jax.load`, of a run whose searches grow trees.
-      simulations: of each search; None for the run's `eval_simulations`.
-      per_update: simulations for each update of both players; None for `eval_per_update`.
+      simulations: of each search; None for half of the run's `eval_iterations`.
+      per_update: simulations for each update of both players; None for one.
       num_games: how many decisions one compiled call has room for.
 
     Raises:
@@ -79,17 +79,16 @@ class ChainSearcher:
         f"the searches of preset={policy.config.preset!r} do not grow trees; take Searcher"
       )
     self._room = validation.check_integer("num_games", num_games)
-    given = {"eval_simulations": simulations, "eval_per_update": per_update}
-    config = policy.config.replace(**{k: v for k, v in given.items() if v is not None})
+    config, given = policy.config, dict(simulations=simulations, per_update=per_update)
     rules = config.make_rules()
-    self.settings: GTCFR = make_search(config, evaluation=True)
+    self.settings: GTCFR = make_search(config, evaluation=True, **given)
     network = NetworkStates(make_state_network(config, rules))
-    ground = make_ground(config, rules, evaluation=True)
+    ground = make_ground(config, rules, self.settings)
     if self._room == 1 and isinstance(ground, TreeGround):
       # Small trees for small parts compile anew, and spare one game little.
       ground = dataclasses.replace(ground, parts=None)
     self.play = OnePlay(ground.rules)
-    self.game: TableRules = rules if isinstance(rules, Game) else self.play
+    self.game: AnyGame = rules if isinstance(rules, Game) else self.play
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
     self._ground = jax.tree.map(jnp.asarray, ground)
     self._how, self._params = How(self.settings.of_any_length(), network), policy.params

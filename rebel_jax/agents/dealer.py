@@ -9,7 +9,7 @@ from games.on_device.one_play import OnePlay
 from games.origin import origin_of
 from games.poker.holdem import Holdem
 
-TableRules = Game | OnePlay  # what may be played at a table
+AnyGame = Game | OnePlay  # what may be played at a table
 
 
 class Move(NamedTuple):
@@ -32,7 +32,7 @@ class Dealer:
     infostates: what each player holds.
   """
 
-  def __init__(self, game: TableRules):
+  def __init__(self, game: AnyGame):
     self.game = game
     self.history: list[int] = []
     self.state = game.initial_state()
@@ -109,7 +109,7 @@ class Dealer:
     return None if origin is None else origin[0]
 
 
-def same_rules(one: TableRules, other: TableRules) -> bool:
+def same_rules(one: AnyGame, other: AnyGame) -> bool:
   """Says whether two games are the same, as far as can be told without playing them."""
   if isinstance(one, OnePlay) or isinstance(other, OnePlay):
     return one == other

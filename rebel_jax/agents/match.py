@@ -8,10 +8,11 @@ import numpy as np
 
 from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of
-from games.poker.holdem import CALL, Holdem
+from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.agent import AnyAgent, prepare
-from rebel_jax.agents.dealer import Dealer, Move, TableRules, same_rules
+from rebel_jax.agents.dealer import AnyGame, Dealer, Move, same_rules
 from rebel_jax.agents.moves import child_after, draw_move, moves_at
+from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
 from solvers import validation
 from solvers.metrics.expected_values import check_whole
 
@@ -32,7 +33,7 @@ class Player(Protocol):
 class UniformPlayer:
   """Moves at random, each legal move as likely as any other."""
 
-  def __init__(self, game: TableRules, *, seed: int = 0):
+  def __init__(self, game: AnyGame, *, seed: int = 0):
     self._dealer, self._rng = Dealer(game), np.random.default_rng(seed)
     self._player = 0
 
@@ -55,28 +56,39 @@ class UniformPlayer:
     return moves[self._rng.integers(len(moves))]
 
 
-class CallingPlayer:
-  """Checks and calls, whatever it holds; for hold'em.
+class SimplePlayer(UniformPlayer):
+  """Plays hold'em as one of `OPPONENTS` does, by the moves of the game.
+
+  A raise becomes the nearest in chips that the game has, all-in among them; of two as near the
+  smaller.
 
   Raises:
     ValueError: the game is another.
   """
 
-  def __init__(self, game: Game):
+  def __init__(self, game: Game, name: str, *, seed: int = 0):
     if not isinstance(game, Holdem):
-      raise ValueError(f"{game!r} is not hold'em, and a player who always calls is for that")
-    self._infostate = 0
-
-  def start(self, player: int, infostate: int) -> None:
-    """See `Player`."""
-    self._infostate = infostate
-
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """See `Player`."""
+      raise ValueError(f"{name!r} plays hold'em, and not {game!r}")
+    super().__init__(game, seed=seed)
+    self._game, self._wish = game, OPPONENTS[name].wish
 
   def act(self) -> Move:
     """See `Player`."""
-    return Move(CALL, self._infostate)
+    game, state, held = self._game, self._dealer.state, self._dealer.infostates[self._player]
+    board = game.on_board(state[None])[0].tolist()
+    shown = tuple(card for card in board if card >= 0)
+    hand = tuple(game.hole_cards[held].tolist())
+    here = HoldemDecision(game.rules, game.deck, state, hand, shown, len(board) - len(shown))
+    wish = self._wish(here, self._rng)
+    if wish == "fold":
+      return Move(FOLD, held)
+    amounts = [
+      (to, slot) for slot, to in enumerate(game.amounts(state[None])[0].tolist()) if to >= 0
+    ]
+    if isinstance(wish, str) or not amounts:
+      return Move(CALL, held)
+    _, slot = min(amounts, key=lambda x: (abs(x[0] - wish), x[0]))
+    return Move(FIRST_BET + slot, held)
 
 
 class PolicyPlayer:
@@ -173,7 +185,7 @@ def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) 
 
 
 def play_match(
-  game: TableRules,
+  game: AnyGame,
   first: Callable[[int], Player],
   second: Callable[[int], Player],
   *,
@@ -200,7 +212,7 @@ def play_match(
 
 
 @dataclasses.dataclass
-class _Table:
+class _MatchTable:
   """One game: who sits there, and where the luck of its chance comes from.
 
   Attributes:
@@ -238,7 +250,7 @@ class _Table:
 
 
 def play_games(
-  game: TableRules,
+  game: AnyGame,
   first: Callable[[int], Player],
   second: Callable[[int], Player],
   *,
@@ -260,7 +272,7 @@ def play_games(
   duplicate = validation.check_bool("duplicate", duplicate)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
-  tables: list[_Table] = []
+  tables: list[_MatchTable] = []
   for number, (one, other) in enumerate(seeds):
     seat, dealer = number % 2, Dealer(game)
     players: list[Player] = [first(one), second(other)]
@@ -268,7 +280,7 @@ def play_games(
     dealer.deal(rng)
     if duplicate and seat:
       dealer.infostates = list(tables[-1].dealer.infostates)
-    tables.append(_Table(seat, dealer, players, (seed, number // 2) if duplicate else None))
+    tables.append(_MatchTable(seat, dealer, players, (seed, number // 2) if duplicate else None))
   _check_players(game, [player for table in tables for player in table.players])
   for table in tables:
     for player in (0, 1):
@@ -287,7 +299,7 @@ def play_games(
   return [_played(table) for table in tables]
 
 
-def _played(table: _Table) -> Played:
+def _played(table: _MatchTable) -> Played:
   dealer, seat = table.dealer, table.seat
   held = dealer.infostates[0], dealer.infostates[1]
   won = dealer.payoff() * (1 - 2 * seat)
@@ -295,7 +307,7 @@ def _played(table: _Table) -> Played:
   return Played(seat, tuple(dealer.history), held, won, players)
 
 
-def _check_players(game: TableRules, players: Sequence[Player]) -> None:
+def _check_players(game: AnyGame, players: Sequence[Player]) -> None:
   """Checks that players who know rules or a tree know those of `game`, and policies; once each."""
   policies = {(id(x.tree), id(x.policy)): x for x in players if isinstance(x, PolicyPlayer)}
   for known in policies.values():

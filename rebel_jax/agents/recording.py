@@ -1,6 +1,5 @@
 """An agent that keeps its policy of every decision, and AIVAT estimates of the games it played."""
 
-import abc
 import contextlib
 from collections.abc import Callable, Sequence
 
@@ -8,12 +7,13 @@ import numpy as np
 
 import games
 import solvers
-from games import Game, PublicTree
+from games import Game
 from games.poker import Holdem
-from rebel_jax.agents.agent import Agent
 from rebel_jax.agents.dealer import Move
 from rebel_jax.agents.match import Played
 from rebel_jax.agents.moves import child_after
+from rebel_jax.agents.playing import Agent
+from solvers import Strategy
 
 _MOST_PAIRS = 2**24  # entries of a table of pairs at every node
 _MOST_BYTES = 2**29
@@ -52,18 +52,23 @@ class RecordingAgent(Agent):
     self._history = (*self._history, int(action))
 
 
-class Estimator(abc.ABC):
-  """What turns games that `RecordingAgent`s played into AIVAT estimates.
+class Estimator:
+  """AIVAT estimates of games that `RecordingAgent`s played.
 
   Attributes:
-    values: what the value function is, in words.
+    game: the rules.
+    function: the value function.
+    values: what it is, in words.
   """
 
-  values: str
+  def __init__(self, game: Game, function: solvers.ValueFunction, values: str):
+    self.function, self.values = function, values
+    self._recorder = solvers.HandRecorder(game, function)
 
-  @abc.abstractmethod
   def prepare(self, progress: Progress | None = None) -> None:
     """Computes what all games share; `progress` is called with how much is done, and in all."""
+    if isinstance(self.function, solvers.PotShares):
+      self.function.prepare(progress)
 
   def estimates(
     self, played: Sequence[Played], known: Sequence[int], progress: Progress | None = None
@@ -84,67 +89,20 @@ class Estimator(abc.ABC):
         progress(number + 1, len(played))
     return found
 
-  @abc.abstractmethod
   def _record(self, played: Played, known: int) -> solvers.HandRecord:
     """Returns the record of a game in which that player of the match is the known one."""
-
-
-class TreeEstimator(Estimator):
-  """Estimates on the whole tree of a game."""
-
-  def __init__(self, game: Game, tree: PublicTree, values: solvers.ValueFunction, name: str):
-    self._tree, self.values = tree, name
-    self._recorder = solvers.HandRecorder(game, tree, values)
-
-  def prepare(self, progress: Progress | None = None) -> None:
-    """See `Estimator`; nothing is left to compute."""
-
-  def _record(self, played: Played, known: int) -> solvers.HandRecord:
-    kept, node, rows = _rows_of(played, known), 0, {}
-    for place, action in enumerate(played.history):
-      before = played.history[:place]
-      for child in np.flatnonzero(np.asarray(self._tree.parent) == node).tolist():
-        row = kept.get((*before, int(self._tree.action[child])))
-        if row is not None:
-          rows[child] = row
-      node = child_after(self._tree, node, action)
-    return self._recorder.record(node, _told(played, known), rows)
-
-
-class HoldemEstimator(Estimator):
-  """Estimates of hold'em, whatever its size."""
-
-  values = SHARES
-
-  def __init__(self, game: Holdem):
-    self._recorder = solvers.HoldemRecorder(game)
-
-  def prepare(self, progress: Progress | None = None) -> None:
-    """See `Estimator`."""
-    self._recorder.prepare(progress)
-
-  def _record(self, played: Played, known: int) -> solvers.HandRecord:
-    return self._recorder.record(played.history, _told(played, known), _rows_of(played, known))
-
-
-def _rows_of(played: Played, known: int) -> dict[tuple[int, ...], np.ndarray]:
-  agent = played.players[known]
-  assert isinstance(agent, RecordingAgent)
-  return agent.rows
-
-
-def _told(played: Played, known: int) -> tuple[int | None, int | None]:
-  """Returns what the other held, by seat."""
-  seat = played.seat if known == 0 else 1 - played.seat
-  first, second = played.infostates
-  return (None, second) if seat == 0 else (first, None)
+    agent = played.players[known]
+    assert isinstance(agent, RecordingAgent)
+    told: list[int | None] = list(played.infostates)
+    told[played.seat if known == 0 else 1 - played.seat] = None
+    return self._recorder.record(played.history, (told[0], told[1]), agent.rows)
 
 
 def make_estimator(game: Game) -> Estimator | None:
   """Returns an estimator, its value function fixed; None where the game is unfit.
 
   The value function is that of a short solution of the whole game where that is small, else in
-  hold'em what shares of the pot say (`solvers.HoldemRecorder`), else zero. Games of hidden moves
+  hold'em what shares of the pot say (`solvers.PotShares`), else zero. Games of hidden moves
   have no estimator, nor have those other than hold'em whose tree is too large.
   """
   tree = None
@@ -155,8 +113,52 @@ def make_estimator(game: Game) -> Estimator | None:
     return None
   if tree is None or tree.num_nodes * tree.num_infostates**2 > _MOST_PAIRS:
     if isinstance(game, Holdem):
-      return HoldemEstimator(game)
-    return None if tree is None else TreeEstimator(game, tree, solvers.zero_values(tree), ZERO)
+      return Estimator(game, solvers.PotShares(game), SHARES)
+    return None if tree is None else Estimator(game, solvers.zero_values(tree), ZERO)
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
-  found = solvers.node_values(game, tree, solved.average_policy)
-  return TreeEstimator(game, tree, solvers.half_the_difference(found), SOLVED)
+  found = solvers.node_values(tree, solved.average_policy)
+  return Estimator(game, solvers.half_the_difference(tree, found), SOLVED)
+
+
+class AgentStrategy(Strategy):
+  """What `solvers.local_best_response` plays against: an agent, and a shadow of it.
+
+  The shadow searches with the same network, and answers with the average policies of its searches;
+  the agent plays one random iteration of each of its own, which nobody is told.
+
+  Args:
+    agent: plays.
+    shadow: an agent whose searcher plays averages.
+  """
+
+  def __init__(self, agent: Agent, shadow: Agent):
+    self._agent, self._shadow = agent, shadow
+    self._num_actions = agent.searcher.game.num_player_actions
+
+  def start(self) -> None:
+    """See `Strategy`."""
+    held = int(np.argmax(np.asarray(self._agent.searcher.game.prior())[0] > 0))
+    for agent in (self._agent, self._shadow):
+      agent.start(0, held)  # what it really holds, `act` says
+
+  def observe(self, action: int) -> None:
+    """See `Strategy`."""
+    for agent in (self._agent, self._shadow):
+      agent.observe(action)
+
+  def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
+    """See `Strategy`."""
+    search, node = self._shadow.node()
+    for action in ahead:
+      node = child_after(search.tree, node, action)
+    found = np.zeros((self._num_actions, search.policy.shape[1]))
+    for child in np.flatnonzero(search.tree.parent == node):
+      found[int(search.tree.action[child])] = search.policy[child]
+    return found
+
+  def act(self, infostate: int, rng: np.random.Generator) -> int:
+    """See `Strategy`."""
+    search, node = self._agent.node()
+    self._agent.player, self._agent.infostate = int(search.tree.kind[node]), int(infostate)
+    del rng  # the agent has its own
+    return self._agent.act().action

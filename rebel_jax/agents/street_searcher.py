@@ -13,8 +13,7 @@ import numpy as np
 from games import PADDING
 from games.poker import betting
 from games.poker.holdem import Holdem
-from rebel_jax.agents.playing import Agent
-from rebel_jax.agents.search import Search, describe, searches
+from rebel_jax.agents.playing import Agent, Search, describe, searches
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError, check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
@@ -84,7 +83,7 @@ class StreetSearcher:
     if depth not in (None, "stage"):
       raise ConfigError(f"depth={depth!r} must be 'stage' where subgames are made on the device")
     iterations = _ITERATIONS if iterations is None else iterations
-    name = policy.config.evaluation.eval_algorithm if algorithm is None else algorithm
+    name = policy.config.rebel.eval_algorithm if algorithm is None else algorithm
     check_algorithm("algorithm", name)
     self.game: Any = policy.config.make_game()
     self.with_sizes = _with_sizes(self.game)
@@ -102,7 +101,7 @@ class StreetSearcher:
     self._stages = subgames.stages
     self._starts: list[Search] = []
     self._limits = [self.num_iterations] * len(self._stages)
-    self._paces: dict[int, Pace] = {}
+    self._paces: dict[int, SearchPace] = {}
     if seconds is not None:
       self._keep_to(seconds)
 
@@ -232,7 +231,7 @@ class StreetSearcher:
         run(iterations)
         took.append(time.monotonic() - began)
       each = max(took[2] - took[1], 1e-4) / (2 * _TIMED)
-      self._paces[number] = Pace(seconds, max(took[1] - _TIMED * each, 0.0), each)
+      self._paces[number] = SearchPace(seconds, max(took[1] - _TIMED * each, 0.0), each)
       self._limits[number] = self._paces[number].iterations(self.num_iterations)
     self._search_start()
 
@@ -243,7 +242,7 @@ class StreetSearcher:
       self._limits[number] = self._paces[number].iterations(self.num_iterations)
 
 
-class Pace(NamedTuple):
+class SearchPace(NamedTuple):
   """How long the searches of one program take.
 
   Attributes:
@@ -257,7 +256,7 @@ class Pace(NamedTuple):
   fixed: float
   each: float
 
-  def after(self, took: float, iterations: int) -> "Pace":
+  def after(self, took: float, iterations: int) -> "SearchPace":
     """Returns the pace after a search of so many iterations."""
     seen = max(took - self.fixed, 0.0) / iterations
     return self._replace(each=max(seen, self.each + _FORGETS * (seen - self.each), 1e-6))

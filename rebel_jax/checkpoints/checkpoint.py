@@ -36,6 +36,7 @@ FORMAT = 8
 # would be half a checkpoint for a while, and for good after a kill.
 PRUNED = ".pruned"
 _PRETRAINED = Path(__file__).parents[1] / "pretrained"
+_REAL = {np.dtype(np.float32), np.dtype(np.float64)}
 
 
 class Policy(NamedTuple):
@@ -132,6 +133,54 @@ def _read(path: Path, about: dict[str, Any], item: str, like: Any) -> Any:
   raise _damaged(path, f"its {item} are not those that were saved")
 
 
+def is_double(path: Path) -> bool:
+  """Says whether a checkpoint is of a run in float64.
+
+  Raises:
+    ConfigError: it cannot be read.
+  """
+  return np.dtype(np.float64) in _types(path, "params").values()
+
+
+def _types(path: Path, item: str) -> dict[str, np.dtype]:
+  """Returns the types of the arrays of a checkpoint's item, by their paths in it.
+
+  Raises:
+    ConfigError: they cannot be read.
+  """
+  import orbax.checkpoint as ocp
+
+  try:
+    with ocp.StandardCheckpointer() as checkpointer:
+      saved = checkpointer.metadata(path.absolute() / item).item_metadata.tree
+    return {name: np.dtype(x.dtype) for name, x in _by_path(saved).items()}
+  except Exception as error:
+    raise _damaged(path, error) from None
+
+
+def _by_path(tree: Any) -> dict[str, Any]:
+  """Returns the leaves of a pytree by their paths."""
+  leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+  return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
+
+
+def _check_types(path: Path | str, saved: dict[str, np.dtype], like: Any) -> None:
+  """Checks that what was saved has the types of `like`: Orbax would convert it without a word.
+
+  Raises:
+    ConfigError: it has others.
+  """
+  for name, array in _by_path(like).items():
+    if (found := saved.get(name, array.dtype)) != array.dtype:
+      hint = ""
+      if {found.itemsize, array.dtype.itemsize} == {4, 8}:
+        hint = f"; JAX_ENABLE_X64={found.itemsize // 8} reads it as it is"
+      raise ConfigError(
+        f"checkpoint={str(path)!r} holds {name} in {found}, which would be {array.dtype} in this "
+        f"session{hint}"
+      )
+
+
 def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
   """Reads the state of training, which may have been saved on another number of devices.
 
@@ -141,12 +190,15 @@ def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
     mesh: the devices to lay it out over.
 
   Raises:
-    ConfigError: it cannot be read, it was changed, or it belongs to another game or network.
+    ConfigError: it cannot be read, it was changed, it belongs to another game or network, or it is
+      of a run in another precision than this session's.
   """
   about, where = read_about(path), shardings(like, mesh)
   now, then = mesh.devices.size, about["num_devices"]
-  params = _read(path, about, "params", jax.tree.map(_abstract, like.params, where.params))
   fields = jax.eval_shape(plain, like)
+  for item, arrays in (("params", like.params), ("state", fields)):
+    _check_types(path, _types(path, item), arrays)
+  params = _read(path, about, "params", jax.tree.map(_abstract, like.params, where.params))
   layout = {name: getattr(where, name) for name in fields}
   if now == then:
     fields = _read(path, about, "state", jax.tree.map(_abstract, fields, layout))
@@ -172,11 +224,12 @@ def _lay_out(array: Any, sharding: jax.sharding.Sharding) -> jax.Array:
 def load(name: str | Path) -> Policy:
   """Loads a trained network from a run's folder, a checkpoint in it, or a pretrained name.
 
-  A folder stands for its newest checkpoint.
+  A folder stands for its newest checkpoint. Parameters keep the types that they were saved in.
 
   Raises:
     TypeError: `name` is of another kind.
-    ConfigError: there is nothing of that name, or it cannot be read.
+    ConfigError: there is nothing of that name, it cannot be read, or it is in float64, which this
+      session has not.
   """
   if not isinstance(name, str | Path):
     raise TypeError(f"checkpoint={name!r} must be a folder's path or a network's name")
@@ -199,9 +252,25 @@ def load(name: str | Path) -> Policy:
   about = read_about(path)
   config = config_of(path, about)
   device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-  abstract = jax.tree.map(lambda x: _abstract(x, device), abstract_params(config))
-  params = _read(path, about, "params", abstract)
+  like = _in_types(path, abstract_params(config), _types(path, "params"))
+  params = _read(path, about, "params", jax.tree.map(lambda x: _abstract(x, device), like))
   return _checked(path, Policy(config, params, about | {"checkpoint": str(path)}))
+
+
+def _in_types(path: Path, like: Any, saved: dict[str, np.dtype]) -> Any:
+  """Returns shapes of parameters with the types that they were saved in.
+
+  Raises:
+    ConfigError: they are in float64, which this session has not.
+  """
+
+  def typed(where: Any, x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    name = jax.tree_util.keystr(where, simple=True, separator="/")
+    return jax.ShapeDtypeStruct(x.shape, jax.dtypes.canonicalize_dtype(saved.get(name, x.dtype)))
+
+  like = jax.tree_util.tree_map_with_path(typed, like)
+  _check_types(path, saved, like)
+  return like
 
 
 def _checked(path: Path, policy: Policy) -> Policy:
@@ -266,7 +335,8 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
     folder: read this folder, which `export` wrote, instead.
 
   Raises:
-    ConfigError: there is no such network, or its files cannot be read.
+    ConfigError: there is no such network, its files cannot be read, or it is in float64, which
+      this session has not.
   """
   if folder is None and name not in pretrained():
     known = ", ".join(pretrained()) or "none"
@@ -278,13 +348,15 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   try:
     about = json.loads((path / "about.json").read_text())
     with np.load(path / "params.npz") as arrays:
-      flat = {key: jnp.asarray(arrays[key]) for key in arrays.files}
+      flat = {key: arrays[key] for key in arrays.files}
   except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
     raise _damaged(path, error) from None
   config = config_of(path, about)
-  params = traverse_util.unflatten_dict(flat, sep="/")
-  both = (params, abstract_params(config))
-  found, expected = jax.tree.map(lambda x: (x.shape, x.dtype), both)
-  if found != expected:
+  types = {key: array.dtype for key, array in flat.items()}
+  expected = traverse_util.flatten_dict(abstract_params(config), sep="/")
+  found = {key: array.shape for key, array in flat.items()}
+  if found != {key: x.shape for key, x in expected.items()} or not _REAL.issuperset(types.values()):
     raise ConfigError(f"checkpoint={str(path)!r} does not hold the network that about.json says")
+  _in_types(path, expected, types)
+  params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, flat), sep="/")
   return _checked(path, Policy(config, params, about | {"checkpoint": name}))

@@ -14,28 +14,29 @@ T = TypeVar("T")
 
 def flat(settings: Any) -> dict[str, Any]:
   """Returns every setting's value by its name."""
-  found: dict[str, Any] = {}
+  values: dict[str, Any] = {}
   for name, value in vars(settings).items():
-    found |= flat(value) if dataclasses.is_dataclass(value) else {name: value}
-  return found
+    values |= flat(value) if dataclasses.is_dataclass(value) else {name: value}
+  return values
 
 
 def replace(settings: T, **changes: Any) -> T:
-  """Returns the settings with some of them changed, each named without its group.
+  """Returns the settings with some changed, each named without its group, or whole groups.
 
   Raises:
     ConfigError: there is no setting of a name.
   """
-  new = {}
+  new, left = {}, dict(changes)
   for name, value in vars(settings).items():
+    value = left.pop(name, value)
     if dataclasses.is_dataclass(value):
-      inside = {inner: changes.pop(inner) for inner in flat(value) if inner in changes}
-      new[name] = replace(value, **inside)
-    elif name in changes:
-      new[name] = changes.pop(name)
-  if changes:
-    raise unknown("field", next(iter(changes)), flat(settings))
-  return typing.cast(T, dataclasses.replace(typing.cast(Any, settings), **new))
+      inside = {inner: left.pop(inner) for inner in flat(value) if inner in left}
+      value = replace(value, **inside)
+    new[name] = value
+  replaced = typing.cast(T, dataclasses.replace(typing.cast(Any, settings), **new))
+  if left:
+    raise unknown("field", next(iter(left)), flat(replaced))
+  return replaced
 
 
 def check(settings: Any) -> None:
@@ -44,9 +45,9 @@ def check(settings: Any) -> None:
   Raises:
     ConfigError: a value is not allowed.
   """
-  for name, hint in _hints(type(settings)).items():
+  for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
     value = getattr(settings, name)
-    if dataclasses.is_dataclass(hint):
+    if dataclasses.is_dataclass(value):
       check(value)
     elif hint is bool:
       if not isinstance(value, bool):
@@ -65,25 +66,3 @@ def to_dict(settings: Any) -> dict[str, Any]:
       value = to_dict(value)
     as_dict[name] = dict(value) if isinstance(value, tuple) else value
   return as_dict
-
-
-def from_dict(cls: type[T], fields: Any, group: str = "settings") -> T:
-  """Returns the settings that `to_dict` gave; missing ones take their defaults.
-
-  Raises:
-    ConfigError: there is a setting or group that `cls` has not.
-  """
-  if not isinstance(fields, dict):
-    raise ConfigError(f"{group}={fields!r} must be a group of settings by name")
-  hints, values = _hints(cls), {}
-  for name, value in fields.items():
-    if name not in hints:
-      raise unknown("field", name, hints)
-    if dataclasses.is_dataclass(hints[name]):
-      value = from_dict(hints[name], value, name)
-    values[name] = tuple(value.items()) if isinstance(value, dict) else value
-  return cls(**values)
-
-
-def _hints(cls: type) -> dict[str, Any]:
-  return typing.get_type_hints(cls, include_extras=True)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rebel_jax.config.config import Config
+from rebel_jax.config.search import GrowingSearch, PerfectSearch
 
 # An optimizer that learns several times more of each step and pays for it with time, and inputs
 # that tell small beliefs apart (docs/results/recipe.md).
@@ -21,8 +22,6 @@ _GROWING: dict[str, Any] = MUON | {
   "width": 96,
   "activation": "relu",
   "simulations": 100,
-  "query_share": 0.8,
-  "recursive_share": 0.2,
   "lanes": 32,
   "uses_per_example": 24.0,
   "buffer_size": 131_072,
@@ -31,16 +30,9 @@ _GROWING: dict[str, Any] = MUON | {
 
 # Where infostates are hidden: updates in turn, and a gadget that trusts earlier searches by half,
 # leave a third less to exploit on Leduc poker than the paper's (docs/results/growing.md).
-_HIDDEN: dict[str, Any] = {"alternating": True, "mix": 0.5}
+_HIDDEN = GrowingSearch(alternating=True, mix=0.5, query_share=0.8)
 
-# As for chess in table 3: a state gets one move at once, and priors are flattened.
-_PERFECT: dict[str, Any] = {
-  "children": 1,
-  "temperature": 1.5,
-  "policy_weight": 1.0,
-  "final_seeds": 8,
-  "batch_size": 512,
-}
+_PERFECT: dict[str, Any] = {"search": PerfectSearch(final_playthroughs=8), "batch_size": 512}
 
 
 def _growing(preset: str, game: str, **settings) -> Config:
@@ -52,21 +44,21 @@ GROWING = (
   _growing(
     "pog_kuhn",
     "kuhn_poker",
-    **_HIDDEN,
+    search=_HIDDEN,
     hidden_layers=2,
     width=64,
     simulations=30,
     buffer_size=16_384,
     examples=20_000,
     evaluate_every=10_000,
-    eval_simulations=30,
-    eval_seeds=10,
-    final_seeds=50,
+    eval_iterations=60,
+    eval_playthroughs=10,
+    final_playthroughs=50,
   ),
   _growing(
     "pog_leduc",
     "leduc_poker",
-    **_HIDDEN,
+    search=_HIDDEN,
     examples=60_000,
     evaluate_every=20_000,
     max_seconds=900.0,
@@ -74,7 +66,7 @@ GROWING = (
   _growing(
     "pog_liars_dice_1x4f",
     "liars_dice",
-    **_HIDDEN,
+    search=_HIDDEN,
     game_params=(("num_dice", 1), ("num_faces", 4)),
     examples=60_000,
     evaluate_every=20_000,
@@ -107,7 +99,6 @@ GROWING = (
     query_share=0.3,
     greedy_after=16,
     resign_below=0.9,
-    never_resign=0.2,
     uses_per_example=4.0,
     buffer_size=262_144,
     examples=1_000_000,
@@ -116,15 +107,15 @@ GROWING = (
   _growing(
     "pog_glasses",
     "scotland_yard",
-    **_HIDDEN,
+    search=_HIDDEN,
     simulations=16,
     lanes=16,
     uses_per_example=48.0,
     examples=20_000,
     evaluate_every=10_000,
     max_seconds=900.0,
-    eval_simulations=32,
-    eval_seeds=1,
-    final_seeds=2,
+    eval_iterations=64,
+    eval_playthroughs=1,
+    final_playthroughs=2,
   ),
 )

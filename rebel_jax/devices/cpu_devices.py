@@ -17,15 +17,16 @@ _FLAG = "xla_force_host_platform_device_count"
 _LANES_PER_DEVICE = 16  # with fewer, packing their leaves and searching their starts costs more
 
 
-def share_cores(config: Config, before: int | None = None) -> None:
+def share_cores(config: Config, num_devices: int | None = None, before: int | None = None) -> None:
   """Makes as many devices of a CPU's cores as a run can use; before anything else uses a device.
 
   Args:
     config: of the run.
+    num_devices: to train on; None for all.
     before: on how many the run that is resumed was trained, if that was on a CPU: on as many it
       goes on bit for bit, also where there are fewer cores.
   """
-  make_devices(choose_number(config, num_cores(), before))
+  make_devices(choose_number(config, num_cores(), num_devices, before))
 
 
 def make_devices(number: int) -> None:
@@ -42,12 +43,14 @@ def make_devices(number: int) -> None:
     jax.config.update("jax_num_cpu_devices", number)
 
 
-def choose_number(config: Config, cores: int, before: int | None = None) -> int:
+def choose_number(
+  config: Config, cores: int, num_devices: int | None = None, before: int | None = None
+) -> int:
   """Returns how many devices to make of `cores` cores for a run: 1 or more."""
-  if before is not None and config.run.num_devices in (None, before):
+  if before is not None and num_devices in (None, before):
     return before
-  if config.run.num_devices is not None:
-    return max(1, min(config.run.num_devices, cores))
+  if num_devices is not None:
+    return max(1, min(num_devices, cores))
   counts = range(1, max(1, min(cores, config.self_play.lanes // _LANES_PER_DEVICE)) + 1)
   sizes = (config.self_play.lanes, config.learning.batch_size, config.learning.buffer_size)
   return max(count for count in counts if not any(size % count for size in sizes))

@@ -21,6 +21,7 @@ from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.chain_play import won_by
 from rebel_jax.training.growing_setup import make_ground, make_search, make_state_network
 from rebel_jax.training.self_play import where_lanes
+from solvers import GTCFR
 from solvers.growing.continual.grounds import TreeGround
 from solvers.growing.continual.play_on import Standing, deal, play_on
 from solvers.growing.continual.policies import history_policies
@@ -48,18 +49,25 @@ class ChainEvaluator:
     search: settings of searches.
   """
 
-  def __init__(self, config: Config, *, game: Game | DeviceGame | None = None, ground: Any = None):
-    """Prepares the agent of a configuration; `game` and `ground` if they were made already.
+  def __init__(
+    self,
+    config: Config,
+    *,
+    game: Game | DeviceGame | None = None,
+    ground: Any = None,
+    search: GTCFR | None = None,
+  ):
+    """Prepares the agent of a configuration; `game`, `ground` and `search` replace its own.
 
     Raises:
       ConfigError: the tree of a `Game` is too large to be written out.
     """
     self.game = config.make_rules() if game is None else game
+    self.search = search or make_search(config, evaluation=True)
     if not isinstance(ground, TreeGround):  # a training's trees have other room than these
-      ground = make_ground(config, self.game, evaluation=True)
+      ground = make_ground(config, self.game, self.search)
     self.ground = ground
     self.network = NetworkStates(make_state_network(config, self.game))
-    self.search = make_search(config, evaluation=True)
 
   @property
   def unit(self) -> str:

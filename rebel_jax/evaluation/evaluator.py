@@ -59,7 +59,7 @@ class Evaluator:
       _make_agent,
       config,
       game,
-      make_algorithm(config, algorithm or config.evaluation.eval_algorithm),
+      make_algorithm(config, algorithm or config.rebel.eval_algorithm),
       self._leaf_values,
       depth,
       subgames,
@@ -174,5 +174,5 @@ def _make_agent(
     algorithm=algorithm,
     leaf_values=leaf_values,
     policy=make_search_policy(config, game),
-    average_last=config.search.depth == "stage",
+    average_last=config.rebel.depth == "stage",
   )

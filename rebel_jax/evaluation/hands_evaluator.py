@@ -1,4 +1,9 @@
-"""What the agent of whole hold'em wins from simple players, where nothing can be measured exactly.
+"""Winnings of the agent of whole hold'em from simple players, where nothing exact is measured.
+
+Nobody's cards are drawn: both players' reach is kept for all hands, what ends in a round of betting
+is counted for all pairs of hands at once, and only the end at which play goes on, and the cards
+that lie on the board, are sampled. That is the conditional mean of what a match would measure, so
+it is unbiased and scatters far less.
 
 Winning from them says little about how far a strategy is from an equilibrium; losing to them says
 that it is bad. `solvers.local_best_response` looks for what an opponent can win.
@@ -6,46 +11,209 @@ that it is bad. `solvers.local_best_response` looks for what an opponent can win
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import PublicTree
-from games.poker import Holdem, betting
-from games.poker.betting import CALL, FOLD
+from games import CHANCE, PublicTree
+from games.poker import Holdem
 from games.poker.dealing import draw_cards
+from games.template import Templates
 from rebel_jax.config.config import Config
+from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
-from solvers.search.open_play import Search, Tables, play_chance, play_out, play_round, sit_down
-from solvers.search.templates import TemplateSubgames
+from solvers.algorithms.algorithm import Algorithm
+from solvers.leaf_values import LeafValues, normalise_beliefs
+from solvers.search.batch import sample_stop, search_batch
+from solvers.search.policy_start import SearchPolicy
+from solvers.search.sampling import leaf_probabilities
+from solvers.search.templates import TemplateStage, TemplateSubgames
+from solvers.sweeps.levels import Levels, split_levels
+from solvers.sweeps.problem import Problem, choose, make_problem
+
+# Draws public outcomes: (key, states [B, S], reach [B, P, H]) -> states after chance [B, S].
+Deal = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
+# How much each of several players likes the moves of a tree, whoever would make them: `[K, N]`.
+Likes = Callable[[PublicTree], jax.Array]
+
+
+class Tables(NamedTuple):
+  """The states of `B` games between the agent and another.
+
+  Attributes:
+    roots: `[B, S]` public states.
+    beliefs: `[B, P, H]` PBS that the agent searches from, as if both played as it does.
+    reach: `[B, P, H]` distributions of what both hold, as they really play.
+    weight: `[B]` probability that the game has gone on so far, given the ends that were drawn.
+    won: `[B]` what the agent won in the games that have ended by now.
+    seat: `[B]` the agent's.
+  """
+
+  roots: jax.Array
+  beliefs: jax.Array
+  reach: jax.Array
+  weight: jax.Array
+  won: jax.Array
+  seat: jax.Array
+
+
+class HandsSearch(NamedTuple):
+  """How the agent searches; static.
+
+  Attributes:
+    algorithm, leaf_values, network, num_iterations: see `search_batch`; network may be None.
+  """
+
+  algorithm: Algorithm
+  leaf_values: LeafValues
+  network: SearchPolicy | None
+  num_iterations: int
+
+
+def sit_down(rules: Templates, roots: jax.Array) -> Tables:
+  """Returns games that start at `roots` `[B, S]`, the agent in seat 0 of the first half of them."""
+  number, prior = len(roots), TemplateSubgames(rules).prior(roots)
+  seat = (jnp.arange(number) >= number // 2).astype(jnp.int32)
+  nothing = jnp.zeros(number, prior.dtype)
+  return Tables(roots, prior, prior, nothing + 1, nothing, seat)
+
+
+def play_round(
+  stage: TemplateStage,
+  search: HandsSearch,
+  likes: Likes,
+  tables: Tables,
+  opponent: jax.Array,
+  params: Any,
+  key: jax.Array,
+) -> Tables:
+  """Plays the games that stand at a stage where players decide to its end.
+
+  Args:
+    stage: of the game's templates.
+    search: how the agent searches, static.
+    likes: what others like, static; they take the moves they like most, all alike.
+    tables: all games; those at other stages stay as they are.
+    opponent: `[]` which of them the agent plays.
+    params: the networks'.
+    key: consumed.
+  """
+  number = len(tables.seat)
+  stop_key, leaf_key = jax.random.split(key)
+  here = stage.holds(tables.roots) & (tables.weight > 0)
+  trees, features = stage.trees_at(tables.roots), stage.features_at(tables.roots)
+  initial = None
+  if search.network is not None:
+    assert features is not None
+    initial = search.network.start(trees, features, tables.beliefs, params)
+  algorithm = search.algorithm
+  found = search_batch(
+    trees,
+    tables.beliefs,
+    sample_stop(
+      stop_key, (number,), search.num_iterations, algorithm.averaging, algorithm.head_start
+    ),
+    search.num_iterations,
+    algorithm=algorithm,
+    leaf_values=search.leaf_values,
+    params=params,
+    num_rows=max(number * stage.num_leaves, 1),
+    active=here,
+    initial_policy=initial,
+  )
+
+  def settle(tree, reach, policy, seat):
+    problem = make_problem(tree, reach)
+    other = favourites(tree, likes(tree)[opponent])
+    played = [policy[0]]
+    for i in range(1, len(policy)):
+      rows = choose(problem.moves_at(i, 0), jnp.where(seat == 0, policy[i], other[i]), policy[i])
+      played.append(choose(problem.moves_at(i, 1), jnp.where(seat == 1, policy[i], other[i]), rows))
+    won = ended_value(problem, tuple(played), seat)
+    shares = leaf_probabilities(problem, tuple(played), reach)
+    own = problem.both_reach(tuple(played))
+    below = jnp.stack([problem.leaf_reach(own[p], p) for p in (0, 1)], axis=1)
+    return won, shares, normalise_beliefs(below, problem.leaf_possible())
+
+  won, shares, below = jax.vmap(settle)(trees, tables.reach, found.policy, tables.seat)
+  won = tables.won + jnp.where(here, tables.weight * won, 0.0)
+  if not stage.num_leaves:
+    return tables._replace(won=won, weight=jnp.where(here, 0.0, tables.weight))
+  tiny = jnp.finfo(shares.dtype).tiny
+  leaf = jax.vmap(jax.random.categorical)(
+    jax.random.split(leaf_key, number), jnp.log(shares + tiny)
+  )
+  row = jnp.arange(number)
+  following = stage.successors(tables.roots)[row, leaf]
+  wide = here[:, None, None]
+  return tables._replace(
+    roots=jnp.where(here[:, None], following, tables.roots),
+    beliefs=jnp.where(wide, found.leaf_beliefs[row, leaf], tables.beliefs),
+    reach=jnp.where(wide, below[row, leaf], tables.reach),
+    weight=jnp.where(here, tables.weight * shares.sum(axis=1), tables.weight),
+    won=won,
+  )
+
+
+def play_chance(rules: Templates, deal: Deal, tables: Tables, key: jax.Array) -> Tables:
+  """Moves the games where chance moves on by one outcome each; others stay as they are."""
+  here = rules.game.actor(tables.roots) == CHANCE
+  roots = jnp.where(here[:, None], deal(key, tables.roots, tables.reach), tables.roots)
+  possible = rules.possible(roots)
+  return tables._replace(
+    roots=roots,
+    beliefs=normalise_beliefs(jnp.where(possible, tables.beliefs, 0.0), possible),
+    reach=normalise_beliefs(jnp.where(possible, tables.reach, 0.0), possible),
+  )
+
+
+def play_out(stage: TemplateStage, tables: Tables) -> Tables:
+  """Ends the games that stand at a stage where chance alone decides and no leaf follows."""
+  here = stage.holds(tables.roots) & (tables.weight > 0)
+
+  def settle(tree, reach, seat):
+    problem = make_problem(tree, reach)
+    return ended_value(problem, problem.uniform_policy(), seat)
+
+  won = jax.vmap(settle)(stage.trees_at(tables.roots), tables.reach, tables.seat)
+  return tables._replace(
+    won=tables.won + jnp.where(here, tables.weight * won, 0.0),
+    weight=jnp.where(here, 0.0, tables.weight),
+  )
+
+
+def favourites(tree: PublicTree, liked: jax.Array) -> Levels:
+  """Returns the policy that makes the moves most `liked` `[N]`, by level `[n, 1]`."""
+  parent, n = jnp.asarray(tree.parent), tree.num_nodes
+  there = parent >= 0
+  liked = jnp.where(there, liked, -jnp.inf)
+  above = jnp.where(there, parent, n)
+  best = jax.ops.segment_max(liked, above, n + 1)
+  chosen = (there & (liked == best[above])).astype(tree.dtype)
+  count = jax.ops.segment_sum(chosen, above, n + 1)
+  return split_levels(tree, (chosen / jnp.maximum(count[above], 1))[:, None])
+
+
+def ended_value(problem: Problem, policy: Levels, player: jax.Array) -> jax.Array:
+  """Returns what `player` wins on average at the terminal nodes, those not reached as zero."""
+  own = problem.both_reach(policy)
+  values = problem.pairs.terminal_values(problem.tree, own[1], 0)
+  won = jnp.zeros((), policy[0].dtype)
+  for i, (level, rows) in enumerate(zip(problem.tree.structure.levels, values)):
+    if rows is not None:
+      reach = own[0][i][level.size - level.num_terminals :] * problem.root_beliefs(0)[None]
+      won += (reach * rows).sum()
+  total = (problem.root_beliefs(0) * problem.root_mass[0]).sum()
+  return jnp.where(player == 0, won, -won) / jnp.maximum(total, jnp.finfo(won.dtype).tiny)
+
 
 Progress = Callable[[int, int], None]  # (hands done, hands in all)
-OPPONENTS = ("always_call", "uniform", "pot_maniac", "always_fold")
+MEASURED = ("always_call", "uniform", "pot_maniac")
 _AT_ONCE = 64  # hands
 _INTERVAL = 1.96  # standard errors, 95 %
-
-
-def likes(tree: PublicTree) -> jax.Array:
-  """Returns how much each of `OPPONENTS` likes the moves of a tree of hold'em: `[K, N]`.
-
-  The pot is raised by the bet nearest to that, all-in among them.
-  """
-  states, action = jnp.asarray(tree.state), jnp.asarray(tree.action)
-  paid = states[:, betting.PAID_0 : betting.PAID_1 + 1].max(axis=1)
-  before = paid[jnp.maximum(jnp.asarray(tree.parent), 0)]
-  off_pot = jnp.abs(paid - 3 * before) / states[:, betting.STACK]  # at most 2
-  calls, folds = action == CALL, action == FOLD
-  raises = ~calls & ~folds
-  of = {
-    "always_call": calls,
-    "uniform": jnp.zeros(len(action)),
-    "pot_maniac": raises * (3.0 - off_pot) - folds,
-    "always_fold": 2.0 * folds + calls,
-  }
-  return jnp.stack([of[name].astype(float) for name in OPPONENTS])
 
 
 class HandsEvaluator:
@@ -67,11 +235,13 @@ class HandsEvaluator:
       iterations: of each search; None for the configuration's `final_iterations`.
     """
     self.game: Any = config.make_game() if game is None else game
-    evaluation = config.evaluation
+    evaluation = config.rebel
     self.iterations = evaluation.final_iterations if iterations is None else iterations
     leaf_values = NetworkLeafValues(make_network(config, self.game))
     algorithm = make_algorithm(config, evaluation.eval_algorithm)
-    search = Search(algorithm, leaf_values, make_search_policy(config, self.game), self.iterations)
+    search = HandsSearch(
+      algorithm, leaf_values, make_search_policy(config, self.game), self.iterations
+    )
     rules: Any = self.game.templates()
     subgames = TemplateSubgames(rules, search.network is not None)
     self._rules, self._stages = rules, subgames.stages
@@ -86,7 +256,7 @@ class HandsEvaluator:
     *,
     hands: int,
     seed: int = 0,
-    opponents: Sequence[str] = OPPONENTS[:3],
+    opponents: Sequence[str] = MEASURED,
     progress: Progress | None = None,
   ) -> dict[str, float]:
     """Returns for each opponent what the agent wins, and half the width of its 95 % interval.
@@ -95,7 +265,7 @@ class HandsEvaluator:
       params: the networks'.
       hands: against each, in batches of 64.
       seed: of cards and of the agent.
-      opponents: of `OPPONENTS`.
+      opponents: of `OPPONENTS`, such as do not look at their cards.
       progress: called with hands done and in all.
 
     Returns:
@@ -105,7 +275,7 @@ class HandsEvaluator:
     batches = -(-hands // _AT_ONCE)
     found: dict[str, float] = {"hands": batches * _AT_ONCE}
     for place, name in enumerate(opponents):
-      opponent = jnp.asarray(OPPONENTS.index(name))
+      opponent = jnp.asarray(list(OPPONENTS).index(name))
       won: list[np.ndarray] = []
       for batch in range(batches):
         key = jax.random.fold_in(jax.random.key(seed), batch)  # the same hands for every opponent

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.networks.value import ValueNetwork, in_type_of
 from solvers.search.policy_start import PolicyQuery
 
 
@@ -34,7 +34,7 @@ class PolicyNetwork(nn.Module):
     logits = outputs.reshape(len(outputs), self.num_actions, -1)
     exists = legal[:, :, None] > 0
     # Where no action exists, as in rows of padding, zeros instead of NaN.
-    return jax.nn.softmax(jnp.where(exists, logits, -1e9), axis=1) * exists
+    return jnp.where(exists, jax.nn.softmax(jnp.where(exists, logits, -1e9), axis=1), 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,5 +46,6 @@ class NetworkPolicy:
   def __call__(self, params: Any, query: PolicyQuery) -> jax.Array:
     """Answers a query: `[R, A, H]`."""
     beliefs = query.beliefs.reshape(len(query.beliefs), -1)
-    probabilities = self.network.apply(params["policy"], query.features, beliefs, query.legal)
-    return jnp.asarray(probabilities)
+    inputs = in_type_of(params["policy"], (query.features, beliefs))
+    probabilities = self.network.apply(params["policy"], *inputs, query.legal)
+    return jnp.asarray(probabilities, beliefs.dtype)

@@ -93,7 +93,7 @@ class Layer(nn.Module):
     kernel, bias = self.weights(x.shape[-1])
     y = product(x, kernel, self.precision, dtype)
     if bias is not None:
-      y = y + bias
+      y = y + bias[None]
     return y if dtype is None else y.astype(dtype)
 
 
@@ -134,7 +134,7 @@ class Norm(nn.Module):
   def __call__(self, x: jax.Array) -> jax.Array:
     """Returns `[R, width]` from `[R, width]`."""
     scale, bias = self.weights(x.shape[-1])
-    return x * jax.lax.rsqrt(mean_square(x) + self.epsilon) * scale + bias
+    return x * jax.lax.rsqrt(mean_square(x) + self.epsilon) * scale[None] + bias[None]
 
 
 class ValueNetwork(nn.Module):
@@ -250,6 +250,12 @@ class ValueNetwork(nn.Module):
     return None
 
 
+def in_type_of(params: Any, arrays: Any) -> Any:
+  """Returns arrays in the type of a network's parameters, which the search's may not be."""
+  dtype = jax.tree.leaves(params)[0].dtype
+  return jax.tree.map(lambda x: jnp.asarray(x, dtype), arrays)
+
+
 @dataclasses.dataclass(frozen=True)
 class NetworkLeafValues:
   """A value network as the `leaf_values` that solvers ask, its parameters those of `value`.
@@ -272,21 +278,24 @@ class NetworkLeafValues:
       )
     own = query.beliefs[:, query.traverser]
     other = query.beliefs[:, 1 - query.traverser]
-    beliefs = jnp.concatenate([own, other], axis=-1)
+    beliefs = in_type_of(params["value"], jnp.concatenate([own, other], axis=-1))
     encoded = query.encoded
     if encoded is None:
       encoded = self.encode(params, query.features)
     decode = functools.partial(self.network.apply, method="decode")
     arguments = (params["value"], encoded, beliefs)
     if not self.network.fused:
-      return jnp.asarray(decode(*arguments))
+      return jnp.asarray(decode(*arguments), own.dtype)
     in_one_kernel = functools.partial(decode, kernel="gpu")
-    return jax.lax.platform_dependent(*arguments, cuda=in_one_kernel, default=decode)
+    values = jax.lax.platform_dependent(*arguments, cuda=in_one_kernel, default=decode)
+    return values.astype(own.dtype)
 
   def encode(self, params: Any, features: jax.Array) -> Any:
     """Returns what queries with `features` `[R, F]` may carry as `encoded`, rows `[R, ...]`."""
+    features = in_type_of(params["value"], features)
     return self.network.apply(params["value"], features, method="encode")
 
   def encode_both(self, params: Any, features: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
     """Returns `encode` of the rows as each player sees them."""
+    features = in_type_of(params["value"], features)
     return self.network.apply(params["value"], features, method="encode_both")

@@ -5,8 +5,9 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 
-from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.networks.value import ValueNetwork, in_type_of
 from solvers import StateAnswer, StateQuery
 
 
@@ -56,9 +57,11 @@ class NetworkStates:
       assert query.features is not None
       encoded = self.encode(params, query.features)
     beliefs = query.beliefs.reshape(len(query.beliefs), -1)
-    arguments = params["value_policy"], encoded, beliefs
-    return StateAnswer(*self.network.apply(*arguments, method="decode"))
+    own = params["value_policy"]
+    answers = self.network.apply(own, encoded, in_type_of(own, beliefs), method="decode")
+    return StateAnswer(*(jnp.asarray(x, beliefs.dtype) for x in answers))
 
   def encode(self, params: Any, features: jax.Array) -> Any:
     """Returns what queries with `features` `[R, F]` may carry as `encoded`, rows `[R, ...]`."""
+    features = in_type_of(params["value_policy"], features)
     return self.network.apply(params["value_policy"], features, method="encode")

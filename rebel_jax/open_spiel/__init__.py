@@ -13,8 +13,7 @@ except ImportError as error:
   ) from error
 
 from rebel_jax.open_spiel.correspondence import load_game, register_open_spiel
-from rebel_jax.open_spiel.factored_game import OpenSpielGame
-from rebel_jax.open_spiel.importing import from_game
+from rebel_jax.open_spiel.factored_game import OpenSpielGame, from_game
 from rebel_jax.open_spiel.policies import from_tabular_policy, to_tabular_policy
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The agent as an OpenSpiel bot, and matches against OpenSpiel's bots."""
+"""Agents and players in chips as OpenSpiel bots, and matches against OpenSpiel's bots."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,12 +8,13 @@ import pyspiel
 
 from games import build_public_tree
 from games.on_device.one_play import OnePlay
+from games.poker.cards import NUM_HOLE_CARDS, Deck
 from rebel_jax.agents.agent import AnySearcher, prepare
-from rebel_jax.agents.dealer import Move as AgentMove
-from rebel_jax.agents.dealer import TableRules
+from rebel_jax.agents.dealer import AnyGame, Move
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.correspondence import load_game
-from rebel_jax.open_spiel.decisions import Move, find_moves
+from rebel_jax.open_spiel.policies import SpielMove, find_moves
+from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, TableRules
 from solvers import validation
 
 
@@ -29,7 +30,7 @@ class Translation:
     self.game = game
     self.open_spiel_game = load_game(game)
     self._tree = build_public_tree(game)
-    self._moves: dict[str, list[Move]] = {}
+    self._moves: dict[str, list[SpielMove]] = {}
     for move in find_moves(game, self._tree):
       self._moves.setdefault(move.information_state, []).append(move)
 
@@ -75,7 +76,7 @@ class BoardTranslation:
 AnyTranslation = Translation | BoardTranslation
 
 
-def translate(game: TableRules) -> AnyTranslation:
+def translate(game: AnyGame) -> AnyTranslation:
   """Returns how OpenSpiel says what happens in a game.
 
   Raises:
@@ -84,26 +85,17 @@ def translate(game: TableRules) -> AnyTranslation:
   return BoardTranslation(game) if isinstance(game, OnePlay) else Translation(game)
 
 
-class AgentBot(pyspiel.Bot):
-  """Plays with a trained network and search wherever OpenSpiel's bots do."""
+class _FollowingBot(pyspiel.Bot):
+  """Catches up with the game at each of its steps."""
 
-  def __init__(
-    self, searcher: AnySearcher, translation: AnyTranslation, player: int, *, seed: int = 0
-  ):
+  def __init__(self, player: int):
     pyspiel.Bot.__init__(self)
-    self._agent = searcher.agent(seed=seed)
-    self._translation = translation
-    self._player, self._rng = player, np.random.default_rng(seed)
-    self._seen: tuple[int, ...] | None = None
-    self._held: int = 0
+    self._player = player
+    self._seen: Any = None  # the history caught up with; None before a game
 
   def player_id(self) -> int:
     """Returns the bot's seat."""
     return self._player
-
-  def provides_policy(self) -> bool:
-    """Says that `get_policy` and `step_with_policy` are answered."""
-    return True
 
   def restart(self) -> None:
     """Forgets the game so far."""
@@ -112,6 +104,22 @@ class AgentBot(pyspiel.Bot):
   def restart_at(self, state: pyspiel.State) -> None:
     """Forgets the game so far; `state` is caught up with at the next step."""
     self._seen = None
+
+
+class AgentBot(_FollowingBot):
+  """Plays with a trained network and search wherever OpenSpiel's bots do."""
+
+  def __init__(
+    self, searcher: AnySearcher, translation: AnyTranslation, player: int, *, seed: int = 0
+  ):
+    super().__init__(player)
+    self._agent = searcher.agent(seed=seed)
+    self._translation = translation
+    self._rng, self._held = np.random.default_rng(seed), 0
+
+  def provides_policy(self) -> bool:
+    """Says that `get_policy` and `step_with_policy` are answered."""
+    return True
 
   def catch_up(self, state: pyspiel.State) -> bool:
     """Observes what has happened since the last turn, as far as no search is needed.
@@ -148,7 +156,7 @@ class AgentBot(pyspiel.Bot):
     choices = self._agent.choices()
     policy = []
     for spiel_action, (action, after) in self._translation.actions(state, self._player).items():
-      chances = [choices.get(AgentMove(action, infostate), 0.0) for infostate in after]
+      chances = [choices.get(Move(action, infostate), 0.0) for infostate in after]
       policy.append((spiel_action, max(chances)))
     weights = np.array([probability for _, probability in policy])
     weights = weights / weights.sum()
@@ -218,3 +226,108 @@ def play_bots(
         action = other.step(state)
       state.apply_action(action)
   return summarise([(seat, state.returns()[seat]) for seat, state, _, _ in tables])
+
+
+_FOLD, _CALL = 0, 1  # a greater number is what a raise is to
+_SUITS = "cdhs"
+
+
+class ChipBot(_FollowingBot):
+  """Lets a player of hands in chips play `universal_poker` with chips as actions (`fullgame`).
+
+  Nothing is asked of OpenSpiel's game but its history, so no tree of it is made.
+
+  Args:
+    player: such as `rebel_jax.tables.players.make_chip_player(...).player`.
+    rules: what it plays, as in `make_chip_player(...).rules`.
+    game: what is played in OpenSpiel.
+    player_id: the seat there.
+
+  Raises:
+    ValueError: `game` is another one than `rules` are of, or `player_id` is no seat.
+  """
+
+  def __init__(self, player: ChipPlayer, rules: TableRules, game: pyspiel.Game, player_id: int):
+    super().__init__(player_id)
+    if player_id not in (0, 1):
+      raise ValueError(f"player_id={player_id!r} must be 0 or 1")
+    _check_game(game, rules)
+    self._at_table, self._rules = player, rules
+
+  def step(self, state: pyspiel.State) -> int:
+    """Returns an action of OpenSpiel's."""
+    self._catch_up(state)
+    move = self._at_table.act()
+    if isinstance(move, RaiseTo):
+      return move.chips
+    return _FOLD if isinstance(move, Fold) else _CALL
+
+  def _catch_up(self, state: pyspiel.State) -> None:
+    history = state.history()
+    if not self._seen or history[: len(self._seen)] != self._seen:
+      first = NUM_HOLE_CARDS * self._player
+      hand = [self._card(action) for action in history[first : first + NUM_HOLE_CARDS]]
+      self._at_table.start(self._rules.seat_of(self._player), tuple(hand))
+      self._seen = history[: 2 * NUM_HOLE_CARDS]
+    dealt: list[int] = []
+    board = list(self._rules.deals)
+    for number, (player, action) in enumerate(_moves(state)):
+      by_chance = player == pyspiel.PlayerId.CHANCE
+      if by_chance and number >= 2 * NUM_HOLE_CARDS:
+        dealt.append(self._card(action))
+        if len(dealt) < board[0]:
+          continue
+        board, event, dealt = board[1:], Deal(tuple(dealt)), []
+      if number >= len(self._seen):
+        self._at_table.observe(event if by_chance else _move(action))
+    self._seen = history
+
+  def _card(self, action: int) -> int:
+    """Returns the number of a card that OpenSpiel counts rank by rank, clubs first."""
+    rank, suit = divmod(action, len(_SUITS))
+    (card,) = self._rules.deck.parse(Deck().ranks[rank] + _SUITS[suit])
+    return card
+
+
+def _moves(state: pyspiel.State) -> list[tuple[int, int]]:
+  return [(step.player, step.action) for step in state.full_history()]
+
+
+def _move(action: int) -> Event:
+  return RaiseTo(action) if action > _CALL else Call() if action == _CALL else Fold()
+
+
+def _check_game(game: pyspiel.Game, rules: TableRules) -> None:
+  """Checks that a game of OpenSpiel's has the rules that a player knows.
+
+  Raises:
+    ValueError: it has not.
+  """
+  if game.get_type().short_name != "universal_poker":
+    raise ValueError(f"game={game.get_type().short_name!r} must be universal_poker")
+  seats, betting = [rules.seat_of(position) for position in (0, 1)], rules.rules
+  rounds = range(len(rules.deals) + 1)
+  first = [betting.first_to_act[min(k, len(betting.first_to_act) - 1)] for k in rounds]
+  expected = {
+    "betting": "nolimit",
+    "bettingAbstraction": "fullgame",
+    "numPlayers": 2,
+    "numRounds": len(rounds),
+    "numRanks": len(rules.deck.ranks),
+    "numSuits": len(rules.deck.suits),
+    "numHoleCards": NUM_HOLE_CARDS,
+    "numBoardCards": _words([0, *rules.deals]),
+    "blind": _words([betting.paid[seat] for seat in seats]),
+    "stack": _words([betting.stacks[seat] for seat in seats]),
+    "firstPlayer": _words([1 + seats.index(seat) for seat in first]),
+  }
+  known = game.get_parameters()
+  for name, value in expected.items():
+    if known[name] != value:
+      raise ValueError(f"{name}={known[name]!r} must be {value!r}, which is what the player plays")
+  if rules.deck.num_cards != Deck().num_cards:
+    raise ValueError(f"numRanks={len(rules.deck.ranks)} must be 13 with 4 suits: the whole deck")
+
+
+def _words(numbers: list[int]) -> str:
+  return " ".join(map(str, numbers))

@@ -1,13 +1,162 @@
-"""Policies to and from OpenSpiel."""
+"""Policies to and from OpenSpiel, whose information states stand on a public tree of ours."""
 
 from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyspiel
 
-from games import CHANCE, Game, PublicTree
-from rebel_jax.open_spiel.decisions import find_moves
+from games import CHANCE, TERMINAL, Game, PublicTree
+from games.origin import check_tree_of
+from rebel_jax.open_spiel.correspondence import (
+  Correspondence,
+  find_correspondence,
+  load_game,
+  private_deals,
+)
+from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
+
+
+class SpielMove(NamedTuple):
+  """An action in an information state, and where a policy array holds its probability.
+
+  Attributes:
+    information_state: OpenSpiel's string.
+    action: OpenSpiel's number.
+    node: the tree's node that the action leads to.
+    infostates: ours there, of the player who moves, that OpenSpiel takes to be one.
+  """
+
+  information_state: str
+  action: int
+  node: int
+  infostates: tuple[int, ...]
+
+
+def find_moves(game: Game, tree: PublicTree) -> Iterator[SpielMove]:
+  """Yields every action of every information state of the OpenSpiel game equal to `game`.
+
+  Raises:
+    ValueError: `tree` is not the whole public tree of `game`, or the game has no counterpart.
+  """
+  spiel_game = load_game(game)
+  check_tree_of(game, tree)
+  state = np.asarray(tree.state)
+  whole = state.ndim == 2 and not tree.depth_limited
+  if not whole or not np.array_equal(state[0], game.initial_state()):
+    raise ValueError(
+      f"tree must be the whole public tree of {game!r}, as games.build_public_tree(game) returns it"
+    )
+  if not spiel_game.get_type().provides_information_state_string:
+    raise ValueError(f"game={spiel_game} has no information states in OpenSpiel")
+  if isinstance(game, OpenSpielGame):
+    return _own_moves(game, tree)
+  return _corresponding_moves(game, tree, spiel_game, find_correspondence(game))
+
+
+def _own_moves(game: OpenSpielGame, tree: PublicTree) -> Iterator[SpielMove]:
+  """The moves of a game that was made from OpenSpiel's."""
+  state, parent = np.asarray(tree.state)[:, 0].tolist(), np.asarray(tree.parent).tolist()
+  for node in range(1, tree.num_nodes):
+    mover = tree.kind[parent[node]]
+    for infostate, action in game.own_actions(state[node]).items():
+      above = infostate
+      if tree.infostate_parent is not None:
+        above = int(tree.infostate_parent[node, mover, infostate])
+      string = game.information_state(state[parent[node]], above)
+      if string is not None:
+        yield SpielMove(string, action, node, (infostate,))
+
+
+def _corresponding_moves(
+  game: Game, tree: PublicTree, spiel_game: pyspiel.Game, correspondence: Correspondence
+) -> Iterator[SpielMove]:
+  """Walks the tree and the OpenSpiel game side by side.
+
+  At every node a few deals are enough that each player holds each of its infostates in one.
+  """
+  if tree.infostate_parent is not None:
+    raise ValueError(f"game={game.name!r} has hidden moves, which only from_game's games map")
+  deals = dict(private_deals(spiel_game))
+  held = {
+    deal: tuple(tuple(correspondence.infostates(game, deal, p)) for p in (0, 1)) for deal in deals
+  }
+  parent, kind, action = (np.asarray(x).tolist() for x in (tree.parent, tree.kind, tree.action))
+  children: list[dict[int, int]] = [{} for _ in range(tree.num_nodes)]
+  for node in range(1, tree.num_nodes):
+    children[parent[node]][action[node]] = node
+
+  start: tuple[int, ...] = ()
+  stack = [(0, start, _cover(held, deals))]
+  while stack:
+    node, history, states = stack.pop()
+    mover = kind[node]
+    if mover == CHANCE:
+      states = {deal: _replay(state, history) for deal, state in deals.items()}
+      states = {deal: state for deal, state in states.items() if state is not None}
+    for state in states.values():
+      _check_same_turn(game, spiel_game, tree, node, state)
+    if mover == TERMINAL:
+      continue
+    seen = set()
+    for deal, state in states.items():
+      if mover == CHANCE:
+        continue
+      string = state.information_state_string(mover)
+      if string in seen:
+        continue
+      seen.add(string)
+      for spiel_action in state.legal_actions():
+        after = children[node].get(correspondence.action(game, spiel_action, False))
+        if after is None:
+          raise _mismatch(game, spiel_game, f"action {spiel_action} at {string!r}")
+        yield SpielMove(string, spiel_action, after, held[deal][mover])
+    outcomes = sorted({a for state in states.values() for a in state.legal_actions()})
+    for spiel_action in outcomes:
+      after = children[node].get(correspondence.action(game, spiel_action, mover == CHANCE))
+      if after is None:
+        raise _mismatch(game, spiel_game, f"outcome {spiel_action} after {history}")
+      below = {
+        deal: state.child(spiel_action)
+        for deal, state in states.items()
+        if mover != CHANCE or spiel_action in state.legal_actions()
+      }
+      stack.append((after, (*history, spiel_action), _cover(held, below)))
+
+
+def _cover(held: dict, states: dict) -> dict:
+  """Returns the states of a few deals in which every infostate of both players occurs."""
+  chosen: dict = {}
+  covered: set = set()
+  for deal, state in states.items():
+    own = {(p, held[deal][p]) for p in (0, 1)}
+    if not own <= covered:
+      chosen[deal] = state
+      covered |= own
+  return chosen
+
+
+def _replay(state: pyspiel.State, history: tuple[int, ...]) -> pyspiel.State | None:
+  """Returns the state after `history`, or None where chance rules it out."""
+  state = state.clone()
+  for action in history:
+    if action not in state.legal_actions():
+      return None
+    state.apply_action(action)
+  return state
+
+
+def _check_same_turn(game, spiel_game, tree, node, state) -> None:
+  turn = state.current_player()
+  expected = {CHANCE: pyspiel.PlayerId.CHANCE, TERMINAL: pyspiel.PlayerId.TERMINAL}
+  if turn != expected.get(int(tree.kind[node]), int(tree.kind[node])):
+    raise _mismatch(game, spiel_game, f"whose turn it is after {state.history()}")
+
+
+def _mismatch(game: Game, spiel_game: pyspiel.Game, what: str) -> ValueError:
+  return ValueError(f"game={game!r} and OpenSpiel's {spiel_game} differ: {what}")
 
 
 def to_tabular_policy(game: Game, tree: PublicTree, policy) -> pyspiel.TabularPolicy:

@@ -9,14 +9,134 @@ misses) is an outcome of a chance node that follows.
 """
 
 import dataclasses
+import re
 from collections import deque
 
 import numpy as np
 
 from games.game import CHANCE, TERMINAL
-from rebel_jax.open_spiel.histories import Budget
-from rebel_jax.open_spiel.public_states import connected
-from rebel_jax.open_spiel.steps import PASS, Key, Keys, Step, Timeline
+from rebel_jax.open_spiel.histories import Budget, Infostates, SpielHistories, connected
+
+Key = tuple[int, int]  # an infostate, and the own action taken in it or `PASS`
+Keys = tuple[Key, Key]  # both players'
+Target = tuple[str, int, int]
+PASS = -1
+
+
+@dataclasses.dataclass(slots=True)
+class Step:
+  """One history's way through a public state: to the history after its move, or it waits.
+
+  Attributes:
+    before, after: the histories.
+    actor: 0, 1 or `CHANCE`; `PASS` while the history waits.
+    action: the last action of `after` unless the history waits.
+    target: what it leads to: ("state", time, public state), or for an end of the game ("end",
+      who moved, the action), all that chance decides being one end.
+    known: what each player knows at the stage that is being expanded.
+    unit: what each player knows once it has moved.
+  """
+
+  before: int
+  after: int
+  actor: int
+  action: int
+  target: Target
+  known: Keys
+  unit: Keys
+
+  def after_move(self, player: int) -> "Step":
+    """Returns the step at the stage where `player` has moved."""
+    return dataclasses.replace(self, known=replace_key(self.known, player, self.unit[player]))
+
+
+class Timeline:
+  """The histories of a game in time, and what the players know of them."""
+
+  def __init__(
+    self,
+    histories: SpielHistories,
+    infostates: tuple[Infostates, Infostates],
+    time: np.ndarray,
+    public: list[dict[int, int]],
+  ):
+    self.nature = histories.nature.tolist()
+    self.payoff = histories.payoff.tolist()
+    self._strings = histories.strings
+    self._public = public
+    self._time = time.tolist()
+    self._actor = histories.actor.tolist()
+    self._action = histories.action.tolist()
+    self._known = [(of.waiting.tolist(), of.of.tolist()) for of in infostates]
+    self._string = [of.string.tolist() for of in infostates]
+    order = np.argsort(histories.parent, kind="stable")
+    starts = np.searchsorted(histories.parent[order], np.arange(len(histories) + 1))
+    self._children, self._starts = order.tolist(), starts.tolist()
+
+  def steps(self, members: list[int], moment: int) -> list[Step]:
+    """Returns all ways through a public state, `members` its histories at that time."""
+    steps = []
+    for before in members:
+      known = self.keys(before, moment)
+      if self._time[before] > moment:
+        target: Target = ("state", moment + 1, self._public[moment + 1][before])
+        steps.append(Step(before, before, PASS, PASS, target, known, known))
+        continue
+      actor = self._actor[before]
+      for after in self._children[self._starts[before] : self._starts[before + 1]]:
+        action = self._action[after]
+        if self._actor[after] == TERMINAL:
+          target = ("end", actor, action if actor < CHANCE else PASS)
+        else:
+          target = ("state", moment + 1, self._public[moment + 1][after])
+        unit = known
+        if actor < CHANCE:
+          unit = replace_key(known, actor, (known[actor][0], action))
+        steps.append(Step(before, after, actor, action, target, known, unit))
+    return steps
+
+  def keys(self, history: int, moment: int) -> Keys:
+    """Returns what the players know at a history; its end is known at any time."""
+    acts = self._time[history] <= moment
+    return (self._known[0][acts][history], PASS), (self._known[1][acts][history], PASS)
+
+  def first_actor(self, members: list[int], moment: int) -> int:
+    """Returns who moves first: 0, 1 or `CHANCE`."""
+    return min(self._actor[h] for h in members if self._time[h] == moment)
+
+  def mover_learns(self, steps: list[Step], player: int) -> bool:
+    """Says whether the mover learns something in private from its own move."""
+    arrival = self.arrival(steps)
+    learned: dict[Key, Key] = {}
+    for step in steps:
+      key = self.keys(step.after, arrival)[player]
+      if learned.setdefault(step.unit[player], key) != key:
+        return True
+    return False
+
+  def arrival(self, steps: list[Step]) -> int:
+    """Returns the time at which something happens next to the histories that steps lead to."""
+    return min(self._time[step.after] for step in steps)
+
+  def order(self, player: int, key: Key) -> tuple:
+    """Sorts infostates by their strings, numbers in them as numbers, then by own action."""
+    return natural_order(self.string_of(player, key)), key
+
+  def string_of(self, player: int, key: Key) -> str:
+    """Returns the last information state string that an infostate has seen, "" for none."""
+    string = self._string[player][key[0]]
+    return "" if string < 0 else self._strings[player][string]
+
+
+def natural_order(name: str) -> tuple:
+  """Returns a sort key that orders numbers within names by their size."""
+  return tuple(int(x) if i % 2 else x for i, x in enumerate(re.split(r"(\d+)", name)))
+
+
+def replace_key(keys: Keys, player: int, key: Key) -> Keys:
+  """Returns `keys` with that of one player replaced."""
+  return (key, keys[1]) if player == 0 else (keys[0], key)
+
 
 _RTOL = 1e-9
 _INFOSTATE_BYTES = 200  # of an infostate at a node
@@ -27,7 +147,7 @@ class InfostatesMerge(Exception):  # noqa: N818
 
 
 @dataclasses.dataclass(slots=True)
-class Node:
+class SpielNode:
   """A public state.
 
   `n0` and `n1` infostates of the players are possible here. Each has a number, which is that of
@@ -77,7 +197,7 @@ class PublicNodes:
   """
 
   def __init__(self, timeline: Timeline, action_names: dict[tuple[bool, int], str], budget: Budget):
-    self.nodes: list[Node] = []
+    self.nodes: list[SpielNode] = []
     self.names: dict[int, list[str]] = {}
     self._timeline, self._budget = timeline, budget
     self._action_names = action_names
@@ -115,7 +235,7 @@ class PublicNodes:
     weights = weights / self._scale
     weights[np.abs(weights - 1) < _RTOL] = 1.0
     actor = self._timeline.first_actor(members, moment)
-    self.nodes.append(Node(actor, -1, None, numbers, ([], []), weights, prior))
+    self.nodes.append(SpielNode(actor, -1, None, numbers, ([], []), weights, prior))
     return prior
 
   def _number_root(self, keys: list[Keys], player: int) -> dict[Key, int]:
@@ -230,7 +350,7 @@ class PublicNodes:
       rows = [_positions(node.numbers[p], above[p]) for p in (0, 1)]
       weights = weights[np.ix_(*rows)]
       mass = mass[0][rows[0]], mass[1][rows[1]]
-    child = Node(
+    child = SpielNode(
       actor=actor,
       parent=parent,
       mover=mover,
@@ -255,7 +375,7 @@ class PublicNodes:
     self.nodes.append(child)
     return len(self.nodes) - 1
 
-  def _weigh(self, child: Node, steps: list[Step], keys: list[Keys]) -> None:
+  def _weigh(self, child: SpielNode, steps: list[Step], keys: list[Keys]) -> None:
     """Replaces the inherited pair weights of a node where nature or the rules change them."""
     after = {step.after: key for step, key in zip(steps, keys)}
     nature = self._sum_nature(list(after), list(after.values()), child.numbers)

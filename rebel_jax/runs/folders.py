@@ -28,8 +28,7 @@ CHANGEABLE = frozenset(
   {
     "examples", "iterations", "late_iterations", "max_seconds", "report_every", "evaluate_every",
     "eval_playthroughs", "eval_iterations", "eval_algorithm", "final_playthroughs",
-    "final_iterations", "eval_simulations", "eval_per_update", "eval_seeds", "final_seeds",
-    "num_devices", "output_dir", "resume", "checkpoint_every", "tensorboard",
+    "final_iterations",
   }
 )  # fmt: skip
 
@@ -90,13 +89,12 @@ def _is_left_over(path: Path) -> bool:
     return False
 
 
-def make_folder(config: Config) -> Path:
+def make_folder(preset: str, output_dir: str | None) -> Path:
   """Makes the folder of a new run: the one that was asked for, or a fresh `runs/PRESET-N`.
 
   Raises:
     ConfigError: it cannot be made.
   """
-  output_dir = config.run.output_dir
   if output_dir is None and jax.process_count() > 1:
     raise ConfigError("output_dir=None must be a folder where several processes train together")
   try:
@@ -105,7 +103,7 @@ def make_folder(config: Config) -> Path:
       path.mkdir(parents=True, exist_ok=True)
       return path
     for number in itertools.count(1):
-      path = Path(RUNS) / f"{config.preset}-{number}"
+      path = Path(RUNS) / f"{preset}-{number}"
       with contextlib.suppress(FileExistsError):
         path.mkdir(parents=True)
         break
@@ -153,7 +151,7 @@ def check_compatible(run: Resumable, saved: Config, config: Config) -> None:
   """
   settings = groups.flat(config)
   for field, value in groups.flat(saved).items():
-    asked = settings[field]
+    asked = settings.get(field)
     if field not in CHANGEABLE and asked != value:
       raise ConfigError(
         f"{field}={asked!r} cannot resume the run in {str(run.folder)!r}, which has {value!r}; "

@@ -10,7 +10,8 @@ from games.poker import Holdem
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator
+from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
+from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.runs.stopping import RunError
 from rebel_jax.training.setup import Setup, made_on_device
 from solvers import GTCFR
@@ -90,7 +91,7 @@ def measure_hands(
   Raises:
     RunError: what is measured is not finite.
   """
-  asked, began = config.evaluation, time.monotonic()
+  asked, began = config.search, time.monotonic()
   hands = asked.final_playthroughs if final else asked.eval_playthroughs
   found = evaluator.measure(
     params,
@@ -123,8 +124,8 @@ def measure_growing(
   Raises:
     RunError: what is measured is not finite.
   """
-  number = config.growing.final_seeds if final else config.growing.eval_seeds
-  began = time.monotonic()
+  asked, began = config.growing, time.monotonic()
+  number = asked.final_playthroughs if final else asked.eval_playthroughs
   try:
     found = evaluator.measure(
       params,
@@ -175,7 +176,7 @@ def measure(
   Raises:
     RunError: what is measured is not finite.
   """
-  asked = config.evaluation
+  asked = config.rebel
   playthroughs = asked.final_playthroughs if final else asked.eval_playthroughs
   iterations = asked.final_iterations if final else asked.eval_iterations
   began = time.monotonic()

@@ -130,7 +130,7 @@ def commands_of(about: dict[str, Any], config: Config, num_devices: int) -> Comm
   """
   before = list(about.get("commands", []))
   this = {
-    "config": config.to_dict() | {"resume": False},
+    "config": config.to_dict(),
     "num_devices": num_devices,
     "environment": describe_environment(),
   }

@@ -20,7 +20,7 @@ _CAREFULLY = 0.9
 def work(config: Config, step: int) -> float:
   """Returns what a run's first `step` steps cost, in steps with searches of `iterations`."""
   late = max(step - config.late_step, 0)
-  return step - late + late * config.last_iterations / config.search.iterations
+  return step + late * (config.rebel.late_iterations / config.rebel.iterations - 1 if late else 0)
 
 
 class Pace:
@@ -74,7 +74,7 @@ class Pace:
 
 def _evaluations(config: Config, step: int) -> int:
   """Returns how many evaluations come after `step`, without the one at the end."""
-  every = config.evaluation.evaluate_every
+  every = config.schedule.evaluate_every
   if not every or step >= config.num_steps:
     return 0
   made = 2 * config.solves_per_step * step
@@ -105,7 +105,7 @@ class Plan:
     Returns:
       Whether it did.
     """
-    limit = self.setup.config.run.max_seconds
+    limit = self.setup.config.schedule.max_seconds
     if self.shortened or limit is None:
       return False
     examples = 0

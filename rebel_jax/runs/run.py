@@ -12,6 +12,7 @@ import jax
 
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
+from rebel_jax.config import groups
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import paper_exploitability
 from rebel_jax.devices.processes import agree, share
@@ -19,14 +20,10 @@ from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import Display, duration, progress_text
 from rebel_jax.runs.measure import conditions, headline, make_evaluator, measure_any, result
+from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.pace import Plan
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
-from rebel_jax.runs.summary import (
-  plan_text,
-  plot_exploitability,
-  resume_command,
-  summary,
-)
+from rebel_jax.runs.summary import plan_text, plot_exploitability, resume_command, summary
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
 
@@ -47,6 +44,7 @@ class Result(NamedTuple):
 
 def train(
   config: Config,
+  options: RunOptions | None = None,
   *,
   started: float | None = None,
   display: Display | None = None,
@@ -59,6 +57,7 @@ def train(
 
   Args:
     config: the settings.
+    options: where to train, and what to keep; None for the usual.
     started: `time.monotonic()` when the command began, for `seconds` and `max_seconds`; None
       for now.
     display: where to show progress; None for nowhere.
@@ -75,24 +74,28 @@ def train(
       the memory of the device does not suffice; the last checkpoint is from before.
   """
   started = time.monotonic() if started is None else started
+  options = options or RunOptions()
   with contextlib.ExitStack() as stack:
     shown = stack.enter_context(display or Display(quiet=True))
     signals = stack.enter_context(Signals())
     about: dict[str, Any] = {}
-    if config.run.tensorboard:
+    groups.check(options)
+    if options.tensorboard:
       metrics.check_tensorboard()
-    if config.run.resume:
+    if options.resume:
       config.validate()
-      folder = folders.find_run(config.run.output_dir).folder
+      folder = folders.find_run(options.output_dir).folder
       stack.enter_context(folders.lock(folder))
       resumed = folders.find_run(str(folder))  # from here on nobody else adds a newer checkpoint
       about = resumed.about
       folders.check_compatible(resumed, checkpoint.config_of(resumed.checkpoint, about), config)
-    elif config.run.output_dir is not None:
-      folders.check_free(config.run.output_dir)
+      # A run goes on in the precision that it began in, whatever the session's.
+      stack.enter_context(jax.enable_x64(checkpoint.is_double(resumed.checkpoint)))
+    elif options.output_dir is not None:
+      folders.check_free(options.output_dir)
     with in_sentences(config):
-      setup = make_setup(config)
-      if config.run.resume:
+      setup = make_setup(config, options.num_devices)
+      if options.resume:
         like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
         state = checkpoint.restore(resumed.checkpoint, like, setup.mesh)
         state = planned(state, config)  # it may have been for a shorter run
@@ -101,12 +104,12 @@ def train(
       jax.block_until_ready(state)
     if signals.received:
       raise Interrupted(signals.received)
-    if not config.run.resume:
-      folder = folders.make_folder(config)
+    if not options.resume:
+      folder = folders.make_folder(config.preset, options.output_dir)
       stack.enter_context(folders.lock(folder))
       folders.check_free(str(folder))  # another run may have come and gone meanwhile
     stack.enter_context(in_sentences(config, folder))
-    run = _Run(setup, state, folder, about, started, shown, signals, stop)
+    run = _Run(setup, state, options, folder, about, started, shown, signals, stop)
     return stack.enter_context(contextlib.closing(run)).go()
 
 
@@ -122,6 +125,7 @@ class _Run:
     self,
     setup: Setup,
     state: TrainState,
+    options: RunOptions,
     folder: Path,
     about: dict[str, Any],
     started: float,
@@ -129,9 +133,8 @@ class _Run:
     signals: Signals,
     stop: Callable[[int], bool],
   ):
-    self.setup, self.config = setup, setup.config
+    self.setup, self.config, self.options, self.started = setup, setup.config, options, started
     self.folder, self.display, self.signals, self.stop = folder, display, signals, stop
-    self.started = started
     self.table, self.state = place(setup.table, setup.mesh), state
     self.step = int(state.step)
     self.examples = 2 * int(state.solves)
@@ -139,7 +142,7 @@ class _Run:
     self.log = metrics.MetricsLog(
       folder, about.get("metrics_bytes", 0), about.get("metrics_checksum", 0)
     )
-    self.events = metrics.EventFiles(folder, self.step) if self.config.run.tensorboard else None
+    self.events = metrics.EventFiles(folder, self.step) if options.tensorboard else None
     self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
     self.evaluator = make_evaluator(setup)
     self.seconds_before = about.get("seconds", 0.0)
@@ -193,7 +196,7 @@ class _Run:
     return Chunk(self.examples, gradient_steps(self.state))
 
   def _over(self) -> bool:
-    limit = self.config.run.max_seconds
+    limit = self.config.schedule.max_seconds
     late = limit is not None and self.elapsed() >= limit
     return self.step >= self.plan.setup.config.num_steps or agree(late)
 
@@ -211,12 +214,12 @@ class _Run:
       shorter = self.plan.setup.config
       self.state = planned(self.state, shorter)
       self.display.say(
-        f"max_seconds={config.run.max_seconds:g} will not do for all {config.num_steps:,} steps, "
-        f"so the run ends after {shorter.num_steps:,}, and its learning rate falls sooner"
+        f"max_seconds={config.schedule.max_seconds:g} will not do for all {config.num_steps:,} "
+        f"steps, so the run ends after {shorter.num_steps:,}, and its learning rate falls sooner"
       )
     if self.step < self._row_at():
       self._take_steps()
-      if agree(time.monotonic() - self.saved_at >= config.run.checkpoint_every):
+      if agree(time.monotonic() - self.saved_at >= self.options.checkpoint_every):
         self._save()
     over = self._over()
     return self._close_chunk(over) if over or self.step >= self._row_at() else True
@@ -230,7 +233,7 @@ class _Run:
 
   def _row_at(self) -> int:
     """Returns the step at which the chunk's row is due."""
-    start, every = self.step - self.chunk.steps, self.config.run.report_every
+    start, every = self.step - self.chunk.steps, self.config.schedule.report_every
     return min((start // every + 1) * every, self.plan.setup.config.num_steps)
 
   def _take_steps(self) -> None:
@@ -240,7 +243,8 @@ class _Run:
     compiles = trainer != self.trainer
     if compiles:
       if self.trainer is not None and trainer.self_play != self.trainer.self_play:
-        self.display.say(f"from here on searches take {setup.config.last_iterations} iterations")
+        number = setup.config.rebel.late_iterations
+        self.display.say(f"from here on searches take {number} iterations")
       self.display.show("training", self._fraction(), "compiling")
     ends = [end - self.step for end in (self._row_at(), setup.config.late_step) if end > self.step]
     num_steps = share(min(self.num_steps, MOST_STEPS, *ends))
@@ -277,13 +281,13 @@ class _Run:
 
   def _fraction(self) -> float:
     """Returns how much of the run is done, by steps or by time, whichever ends it."""
-    limit = self.config.run.max_seconds
+    limit = self.config.schedule.max_seconds
     return max(self.plan.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
 
   def _text(self) -> str:
     left = self.plan.pace.left(self.step)
-    if self.config.run.max_seconds is not None:
-      left = min(left, self.config.run.max_seconds - self.elapsed())
+    if self.config.schedule.max_seconds is not None:
+      left = min(left, self.config.schedule.max_seconds - self.elapsed())
     return progress_text(self.row, self.exploitability, left)
 
   def _close_chunk(self, over: bool) -> bool:
@@ -293,7 +297,7 @@ class _Run:
       # write over.
       self._save()
       self.manager.wait()
-    every, evaluated_at = self.config.evaluation.evaluate_every, self.evaluated_at
+    every, evaluated_at = self.config.schedule.evaluate_every, self.evaluated_at
     due = over or (every > 0 and self.examples - self.evaluated_at >= every)
     try:
       if due:

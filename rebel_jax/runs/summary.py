@@ -36,14 +36,8 @@ def summary(
 def plan_text(config: Config, subgames: int | None) -> str:
   """Returns what a run will do, in a line."""
   lanes = f"{config.self_play.lanes} lanes"
-  if config.grows:
-    searches = f"{config.growing.simulations} simulations a search"
-    starts = f"searches from {subgames} decisions" if subgames else "searches that make their trees"
-    return f"{starts}, {lanes}, {searches}"
-  later = f", {config.last_iterations} at the end" if config.late_step < config.num_steps else ""
-  searches = f"{config.search.iterations} iterations a search{later}"
-  what = "subgames" if subgames is None else f"{subgames} subgames"
-  return f"{what} of depth {config.search.depth}, {lanes}, {searches}"
+  where, searches = config.search.describe(subgames)
+  return f"{where}, {lanes}, {searches}"
 
 
 def resume_command(folder: Path) -> str:

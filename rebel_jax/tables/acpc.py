@@ -1,14 +1,31 @@
-"""The text of the ACPC match protocol 2.0.0: states of a hand as lines, and back.
+"""The ACPC match protocol 2.0.0: states of a hand as lines, a player over TCP, and a dealer.
 
 A line is `MATCHSTATE:position:hand:betting:cards`. Position 0 has the big blind and acts first in
 all rounds but the first. `rN` raises to N chips of the whole hand, and `/` begins a round, both in
 the betting and before the cards of the board; nothing else says that cards are due.
 """
 
+import asyncio
 import dataclasses
+import functools
 import re
+import socket
+import time
+from collections.abc import Callable
+from typing import NamedTuple
 
-from rebel_jax.tables.chips import Call, Deal, Event, Fold, Move, RaiseTo, Table, TableRules
+from rebel_jax.tables.chip_match import ChipMatchResult, Hand, hands_of, next_deal
+from rebel_jax.tables.chips import (
+  Call,
+  ChipPlayer,
+  ChipTable,
+  Deal,
+  Event,
+  Fold,
+  Move,
+  RaiseTo,
+  TableRules,
+)
 
 VERSION = "VERSION:2.0.0"
 MAX_LINE = 10_000  # characters; a hand with every raise of the smallest size takes fewer
@@ -61,7 +78,7 @@ def parse_answer(line: str) -> tuple[MatchState, str]:
   return parse_line(state), action
 
 
-def read_table(state: MatchState, rules: TableRules) -> Table:
+def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   """Returns the hand that a state is of, every event checked.
 
   Raises:
@@ -71,7 +88,7 @@ def read_table(state: MatchState, rules: TableRules) -> Table:
   held = hands.split("|")
   if len(held) != 2:
     raise ValueError(f"cards={short(state.cards)!r} must begin with both hands, | between them")
-  deck, table = rules.deck, Table(rules)
+  deck, table = rules.deck, ChipTable(rules)
   for position, text in enumerate(held):
     table.show(rules.seat_of(position), deck.parse(text) if text else None)
   reads = rules.seat_of(state.position)
@@ -120,7 +137,7 @@ def write_betting(events: list[Event]) -> str:
   return "".join("/" if isinstance(event, Deal) else write_action(event) for event in events)
 
 
-def write_cards(table: Table, position: int | None = None) -> str:
+def write_cards(table: ChipTable, position: int | None = None) -> str:
   """Returns the cards that a position sees: the other's hand at a showdown alone; None: all."""
   rules, hands = table.rules, []
   for place in (0, 1):
@@ -131,12 +148,12 @@ def write_cards(table: Table, position: int | None = None) -> str:
   return "/".join(["|".join(hands), *deals])
 
 
-def write_state(table: Table, hand: int, position: int) -> MatchState:
+def write_state(table: ChipTable, hand: int, position: int) -> MatchState:
   """Returns the state of a hand, where no cards are due, as a position sees it."""
   return MatchState(position, hand, write_betting(table.events), write_cards(table, position))
 
 
-def write_log(table: Table, hand: int, names: tuple[str, str]) -> str:
+def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   """Returns a finished hand as a line of a match's log; `names` are those of seats 0 and 1."""
   rules, payoffs = table.rules, table.payoffs()
   seats = [rules.seat_of(position) for position in (0, 1)]
@@ -155,3 +172,368 @@ def _tokens(betting: str) -> list[str]:
 def short(text: str) -> str:
   """Returns what an error shows of a text from outside."""
   return text if len(text) <= 80 else text[:77] + "..."
+
+
+_PAUSE = 0.1  # seconds between attempts to connect
+
+
+class TableError(ValueError):
+  """The other program is not there, has gone, is too slow, or says what the protocol has not."""
+
+
+class HandFollower:
+  """Tells a player of hands what is new in each state of them.
+
+  Attributes:
+    table: the hand so far; None before the first.
+    ended: whether the last state followed was the first that said how its hand ended.
+  """
+
+  def __init__(self, player: ChipPlayer, rules: TableRules):
+    self.player, self.rules = player, rules
+    self.table: ChipTable | None = None
+    self.ended = False
+    self._hand: object = None
+
+  def follow(self, hand: object, seat: int, table: ChipTable) -> bool:
+    """Takes the state of a hand, and returns whether it is the player's turn.
+
+    Args:
+      hand: what tells it from others.
+      seat: the player's.
+      table: all of it so far.
+
+    Raises:
+      ValueError: it does not go on from the state before.
+    """
+    seen: list[Event] = []
+    if self.table is not None and hand == self._hand:
+      seen, held = self.table.events, self.table.hole_cards[seat]
+      if table.events[: len(seen)] != seen or table.hole_cards[seat] != held:
+        raise ValueError(f"hand={hand!r} does not go on from where it was")
+    elif self.table is not None and not self.table.is_over:
+      raise ValueError(f"hand={hand!r} begins before the one before has ended")
+    else:
+      held = table.hole_cards[seat]
+      assert held is not None
+      self.player.start(seat, held)
+    self.ended = table.is_over and not (hand == self._hand and len(seen) == len(table.events))
+    self.table, self._hand = table, hand
+    for event in table.events[len(seen) :]:
+      self.player.observe(event)
+    return table.actor == seat
+
+
+def play_acpc(
+  player: ChipPlayer,
+  rules: TableRules,
+  host: str,
+  port: int,
+  *,
+  timeout: float = 600.0,
+  connect_timeout: float = 10.0,
+) -> list[int]:
+  """Plays a match until the dealer closes the connection; returns the chips won in each hand.
+
+  Args:
+    player: who decides.
+    rules: what the dealer deals.
+    host, port: where it listens.
+    timeout: seconds to wait for a line of the dealer's.
+    connect_timeout: seconds to wait for the dealer to come.
+
+  Raises:
+    TableError: there is no dealer, it is too slow, goes away in a hand, or sends what is no state
+      of a hand by these rules.
+  """
+  where = f"{host}:{port}"
+  connection = _connect(host, port, where, connect_timeout)
+  chips: list[int] = []
+  follower = HandFollower(player, rules)
+  with connection:
+    connection.settimeout(timeout)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    lines = _Lines(connection, where, timeout)
+    lines.send(VERSION)
+    while (line := lines.read()) is not None:
+      if not line or line[0] in "#;":
+        continue
+      answer = _answer(line, follower, rules, chips)
+      if answer is not None:
+        lines.send(f"{line}:{answer}")
+  if follower.table is not None and not follower.table.is_over:
+    raise TableError(
+      f"the dealer at {where} closed the connection in the hand after {len(chips)} others"
+    )
+  return chips
+
+
+def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
+  """Returns a connection, tried again while nobody listens yet."""
+  end = time.monotonic() + timeout
+  while True:
+    try:
+      return socket.create_connection((host, port), timeout=timeout)
+    except ConnectionRefusedError as error:
+      if time.monotonic() + _PAUSE > end:
+        raise TableError(f"no dealer answers at {where}: {error}") from None
+      time.sleep(_PAUSE)
+    except (OSError, UnicodeError) as error:
+      raise TableError(f"no dealer answers at {where}: {error}") from None
+
+
+def _answer(line: str, follower: HandFollower, rules: TableRules, chips: list[int]) -> str | None:
+  """Returns the action that a line of the dealer's asks for, or None; adds what an end pays."""
+  try:
+    state = parse_line(line)
+    table = read_table(state, rules)
+    seat = rules.seat_of(state.position)
+    turn = follower.follow(state.hand, seat, table)
+    if follower.ended:
+      chips.append(table.payoffs()[seat])
+  except ValueError as error:
+    raise TableError(f"the dealer sent {short(line)!r}: {error}") from None
+  return write_action(follower.player.act()) if turn else None
+
+
+class _Lines:
+  """Lines over a connection, those that are too long or too late refused."""
+
+  def __init__(self, connection: socket.socket, where: str, timeout: float):
+    self._connection, self._where, self._timeout = connection, where, timeout
+    self._rest = b""
+
+  def send(self, line: str) -> None:
+    try:
+      self._connection.sendall(line.encode("ascii") + b"\r\n")
+    except OSError as error:
+      raise TableError(f"the dealer at {self._where} cannot be answered: {error}") from None
+
+  def read(self) -> str | None:
+    """Returns the next line without space at its end; None where the connection is closed."""
+    while b"\n" not in self._rest:
+      if len(self._rest) > MAX_LINE:
+        raise TableError(
+          f"the dealer at {self._where} sent a line of more than {MAX_LINE} characters"
+        )
+      try:
+        more = self._connection.recv(65_536)
+      except TimeoutError:
+        raise TableError(
+          f"the dealer at {self._where} said nothing for timeout={self._timeout:g} seconds"
+        ) from None
+      except OSError as error:
+        raise TableError(f"the connection to the dealer at {self._where} broke: {error}") from None
+      if not more:
+        if self._rest.strip():
+          raise TableError(f"the dealer at {self._where} closed the connection within a line")
+        return None
+      self._rest += more
+    line, _, self._rest = self._rest.partition(b"\n")
+    return line.decode("ascii", errors="backslashreplace").rstrip()
+
+
+class _Seat(NamedTuple):
+  """A player's connection."""
+
+  name: str
+  reader: asyncio.StreamReader
+  writer: asyncio.StreamWriter
+
+
+class MatchDealer:
+  """Deals one match: `open`, then `play`; `async with` opens it and closes what is open.
+
+  Attributes:
+    rules: what is played.
+    names: of the first player and the second.
+    ports: where each of them is to connect, once it is open.
+  """
+
+  def __init__(
+    self,
+    rules: TableRules,
+    *,
+    num_hands: int,
+    seed: int = 0,
+    duplicate: bool = True,
+    names: tuple[str, str] = ("first", "second"),
+    host: str = "127.0.0.1",
+    ports: tuple[int, int] = (0, 0),
+    start_timeout: float = 60.0,
+    timeout: float = 60.0,
+    log: Callable[[str], None] | None = None,
+  ):
+    """Prepares a match.
+
+    Args:
+      rules: what is played.
+      num_hands, seed, duplicate: as for `hands_of`.
+      names: of both players, for the log.
+      host: address to listen at.
+      ports: one for each player; 0 for any that is free.
+      start_timeout: seconds that players have to come.
+      timeout: seconds that a player has for each move.
+      log: called with every line of the match's log.
+
+    Raises:
+      ValueError: a number is not allowed, or a name has characters that end a field of the log.
+    """
+    for name in names:
+      if not name or not name.isprintable() or set(name) & set(":|") or names[0] == names[1]:
+        raise ValueError(f"names={names!r} must be two different names without : and |")
+    self.rules, self.names, self.ports = rules, names, ports
+    self._deals = functools.partial(
+      hands_of, rules, num_hands=num_hands, seed=seed, duplicate=duplicate
+    )
+    next(self._deals())  # what is not allowed is refused now
+    self._duplicate, self._host = duplicate, host
+    self._start_timeout, self._timeout = start_timeout, timeout
+    self._log = log or (lambda line: None)
+    self._log_head = f"# hands={num_hands} seed={seed} duplicate={duplicate}"
+    self._servers: list[asyncio.Server] = []
+    self._arrived: list[asyncio.Future[_Seat]] = []
+
+  async def __aenter__(self) -> "MatchDealer":
+    await self.open()
+    return self
+
+  async def __aexit__(self, *error: object) -> None:
+    await self.close()
+
+  async def open(self) -> None:
+    """Begins to listen.
+
+    Raises:
+      TableError: a port cannot be had.
+    """
+    ports = []
+    for number, name in enumerate(self.names):
+      arrived: asyncio.Future[_Seat] = asyncio.get_running_loop().create_future()
+      port = self.ports[number]
+      try:
+        server = await asyncio.start_server(
+          self._greeter(name, arrived), self._host, port, limit=MAX_LINE
+        )
+      except OSError as error:
+        await self.close()
+        raise TableError(f"port={port} of {self._host} cannot be had: {error}") from None
+      self._servers.append(server)
+      self._arrived.append(arrived)
+      ports.append(server.sockets[0].getsockname()[1])
+    self.ports = ports[0], ports[1]
+
+  async def close(self) -> None:
+    """Closes what is open."""
+    for server in self._servers:
+      server.close()
+    for arrived in self._arrived:
+      if arrived.done() and not arrived.cancelled():
+        arrived.result().writer.close()
+      else:
+        arrived.cancel()
+    self._servers, self._arrived = [], []
+
+  def _greeter(self, name: str, arrived: "asyncio.Future[_Seat]"):
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+      if arrived.done():
+        writer.close()
+      else:
+        arrived.set_result(_Seat(name, reader, writer))
+
+    return greet
+
+  async def play(self) -> ChipMatchResult:
+    """Plays the match, and returns what the first player won.
+
+    Raises:
+      TableError: a player does not come, goes away, takes too long, or makes no legal move; hands
+        that ended before are in the log.
+    """
+    players = []
+    for name, port, arrived in zip(self.names, self.ports, self._arrived):
+      try:
+        players.append(await asyncio.wait_for(asyncio.shield(arrived), self._start_timeout))
+      except TimeoutError:
+        raise TableError(
+          f"player {name!r} did not come to port {port} in start_timeout={self._start_timeout:g} "
+          "seconds"
+        ) from None
+    for player in players:
+      greeting = await self._read(player, "greeted")
+      if not greeting.startswith("VERSION:2."):
+        raise TableError(
+          f"player {player.name!r} sent {short(greeting)!r}, must be {VERSION} first"
+        )
+    self._log(f"# players {' '.join(self.names)}")
+    self._log(self._log_head)
+    chips = []
+    for hand in self._deals():
+      seats = players if hand.first_seat == 0 else players[::-1]
+      table = await self._play_hand(seats, hand)
+      self._log(write_log(table, hand.number, (seats[0].name, seats[1].name)))
+      chips.append(table.payoffs()[hand.first_seat])
+    self._log(f"SCORE:{sum(chips)}|{-sum(chips)}:{'|'.join(self.names)}")
+    return ChipMatchResult(tuple(chips), self.rules.rules.big_blind, self._duplicate)
+
+  async def _play_hand(self, seats: list[_Seat], hand: Hand) -> ChipTable:
+    table = ChipTable(self.rules, hand.hole_cards)
+    while True:
+      while table.due:
+        table.apply(next_deal(table, hand.board))
+      for seat in (0, 1):
+        await self._send(seats[seat], self._state(table, hand, seat))
+      if table.actor is None:
+        return table
+      table.apply(await self._ask(seats[table.actor], table, hand), seat=table.actor)
+
+  def _state(self, table: ChipTable, hand: Hand, seat: int) -> str:
+    return str(write_state(table, hand.number, self.rules.seat_of(seat)))
+
+  async def _ask(self, player: _Seat, table: ChipTable, hand: Hand) -> Move:
+    """Returns the move of the player whose turn it is."""
+    assert table.actor is not None
+    state = self._state(table, hand, table.actor)
+    answer = await self._read(player, f"moved in hand {hand.number}")
+    try:
+      said, action = parse_answer(answer)
+      if str(said) != state:
+        raise ValueError(f"it must begin with {short(state)!r}")
+      move = read_action(action)
+      table.copy().apply(move)
+    except ValueError as error:
+      raise TableError(
+        f"player {player.name!r} answered {short(answer)!r} in hand {hand.number}: {error}"
+      ) from None
+    return move
+
+  async def _send(self, player: _Seat, line: str) -> None:
+    try:
+      player.writer.write(line.encode("ascii") + b"\r\n")
+      await asyncio.wait_for(player.writer.drain(), self._timeout)
+    except (TimeoutError, OSError):
+      raise TableError(f"player {player.name!r} does not take what it is sent") from None
+
+  async def _read(self, player: _Seat, what: str) -> str:
+    """Returns a line of a player's, comments left out; `what` it had to do for the error."""
+    try:
+      async with asyncio.timeout(self._timeout):
+        while True:
+          line = await player.reader.readline()
+          if not line.endswith(b"\n"):
+            raise TableError(f"player {player.name!r} left before it {what}")
+          text = line.decode("ascii", errors="backslashreplace").rstrip("\r\n")
+          if text and text[0] not in "#;":
+            return text
+    except TimeoutError:
+      raise TableError(
+        f"player {player.name!r} took more than timeout={self._timeout:g} seconds before it {what}"
+      ) from None
+    except ValueError as error:
+      if isinstance(error, TableError):
+        raise
+      raise TableError(
+        f"player {player.name!r} sent a line of more than {MAX_LINE} characters"
+      ) from None
+    except OSError:
+      raise TableError(f"player {player.name!r} left before it {what}") from None

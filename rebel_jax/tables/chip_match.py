@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from games.poker.cards import NUM_HOLE_CARDS
-from rebel_jax.tables.chips import Cards, ChipPlayer, Deal, Event, Table, TableRules
+from rebel_jax.tables.chips import Cards, ChipPlayer, ChipTable, Deal, Event, TableRules
 from solvers import validation
 
 
@@ -90,19 +90,19 @@ def hands_of(
     yield Hand(number, number % 2, (tuple(cards[:2]), tuple(cards[2:4])), tuple(cards[4:]))
 
 
-def next_deal(table: Table, board: Cards) -> Deal:
+def next_deal(table: ChipTable, board: Cards) -> Deal:
   """Returns the cards that come next of all those of a hand's board."""
   start = len(table.board)
   return Deal(tuple(board[start : start + table.due[0]]))
 
 
-def play_hand(players: Sequence[ChipPlayer], rules: TableRules, hand: Hand) -> Table:
+def play_hand(players: Sequence[ChipPlayer], rules: TableRules, hand: Hand) -> ChipTable:
   """Plays one hand between the players of seats 0 and 1, and returns it.
 
   Raises:
     ValueError: a player's move is not legal.
   """
-  table = Table(rules, hand.hole_cards)
+  table = ChipTable(rules, hand.hole_cards)
   for seat in (0, 1):
     players[seat].start(seat, hand.hole_cards[seat])
   while not table.is_over:

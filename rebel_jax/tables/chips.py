@@ -4,6 +4,7 @@ No tree is built: what may be bet comes from `games.poker.betting`, so that whol
 more than a small deck.
 """
 
+import abc
 import copy
 import dataclasses
 from collections.abc import Sequence
@@ -133,7 +134,7 @@ def make_rules(
   return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
 
 
-class Table:
+class ChipTable:
   """One hand: takes events, checks each, and says what may come next.
 
   Attributes:
@@ -233,9 +234,7 @@ class Table:
   @property
   def raises(self) -> tuple[int, int] | None:
     """The least and the most that a raise may be to; None where nobody may raise."""
-    if not self.rules.rules.may_raise(self._state[None])[0]:
-      return None
-    return int(self.rules.rules.least_raise(self._state[None])[0]), self.rules.rules.stack
+    return self.rules.rules.raises(self._state)
 
   @property
   def folded(self) -> int | None:
@@ -325,7 +324,7 @@ class Table:
       loser = None if first == second else int(first > second)
     return (0, 0) if loser is None else (-lost, lost) if loser == 0 else (lost, -lost)
 
-  def copy(self) -> "Table":
+  def copy(self) -> "ChipTable":
     """Returns a table that goes its own way from here."""
     new = copy.copy(self)
     new.events, new.hole_cards = list(self.events), list(self.hole_cards)
@@ -346,3 +345,34 @@ class ChipPlayer(Protocol):
 
   def act(self) -> Move:
     """Returns a move; called when it is the player's turn."""
+
+
+class Seated(abc.ABC):
+  """A player who follows the hand at a table of its own.
+
+  Attributes:
+    rules: what is played.
+    seat: 0 or 1.
+    table: the hand so far, the other's cards unknown.
+  """
+
+  def __init__(self, rules: TableRules, *, seed: int = 0):
+    self.rules, self.seat = rules, 0
+    self.table = ChipTable(rules)
+    self.rng = np.random.default_rng(seed)
+
+  def start(self, seat: int, hole_cards: Cards) -> None:
+    """See `ChipPlayer`."""
+    if seat not in (0, 1):
+      raise ValueError(f"seat={seat!r} must be 0 or 1")
+    self.seat = seat
+    held = (hole_cards, None) if seat == 0 else (None, hole_cards)
+    self.table = ChipTable(self.rules, held)
+
+  def observe(self, event: Event) -> None:
+    """See `ChipPlayer`."""
+    self.table.apply(event)
+
+  @abc.abstractmethod
+  def act(self) -> Move:
+    """See `ChipPlayer`."""

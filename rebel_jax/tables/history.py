@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from games.poker.cards import RANKS, SUITS
-from rebel_jax.tables.chips import Deal, Fold, RaiseTo, Table, TableRules
+from rebel_jax.tables.chips import ChipTable, Deal, Fold, RaiseTo, TableRules
 
 
 def check_writable(rules: TableRules) -> None:
@@ -30,7 +30,7 @@ def check_writable(rules: TableRules) -> None:
     )
 
 
-def write_history(table: Table, *, names: Sequence[str] | None = None, hand: int | None = None):
+def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
   """Returns a hand that has ended as the text of a `.phh` file.
 
   Player p1 has the big blind, p2 the button.
@@ -67,9 +67,9 @@ def write_history(table: Table, *, names: Sequence[str] | None = None, hand: int
   return "\n".join(lines) + "\n"
 
 
-def _actions(table: Table) -> list[str]:
+def _actions(table: ChipTable) -> list[str]:
   """Returns the actions of a hand, played again from its start."""
-  rules, names, again = table.rules, table.rules.deck.names, Table(table.rules)
+  rules, names, again = table.rules, table.rules.deck.names, ChipTable(table.rules)
   seats = [rules.seat_of(place) for place in (0, 1)]
   hands = [names(table.hole_cards[seat] or ()) for seat in seats]
   shows = [f"p{place + 1} sm {hands[place]}" for place in (0, 1)]

@@ -4,19 +4,46 @@ import dataclasses
 from typing import Any
 
 from games.poker.holdem import Holdem
-from rebel_jax.agents.agent import make_searcher
+from rebel_jax.agents.agent import make_searcher, searcher_of
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
+from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
 from rebel_jax.tables.chip_match import play_chip_match
-from rebel_jax.tables.chips import ChipPlayer, TableRules, make_rules
-from rebel_jax.tables.opponents import OPPONENTS, AlwaysCall
+from rebel_jax.tables.chips import (
+  Call,
+  ChipPlayer,
+  Fold,
+  Move,
+  RaiseTo,
+  Seated,
+  TableRules,
+  make_rules,
+)
 from rebel_jax.tables.tree_player import TreePlayer
-from rebel_jax.training.setup import made_on_device
 
-# Settings of searches, for networks whose searches grow trees and for others.
-_OF_SEARCHES = {True: ("simulations", "per_update"), False: ("iterations", "algorithm", "depth")}
+
+class SimpleSeat(Seated):
+  """One of `OPPONENTS`, by name."""
+
+  def __init__(self, name: str, rules: TableRules, *, seed: int = 0):
+    super().__init__(rules, seed=seed)
+    self._wish = OPPONENTS[name].wish
+
+  @property
+  def decision(self) -> HoldemDecision:
+    """What the player looks at now."""
+    rules, board, held = self.rules, self.table.board, self.table.hole_cards[self.seat]
+    to_come = sum(rules.deals) - len(board)
+    return HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
+
+  def act(self) -> Move:
+    """See `ChipPlayer`."""
+    wish = self._wish(self.decision, self.rng)
+    if isinstance(wish, int):
+      return RaiseTo(wish)
+    return Fold() if wish == "fold" else Call()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +63,7 @@ class Seating:
   def warm_up(self) -> None:
     """Lets a player that searches compile before anyone waits for it, by two hands of its own."""
     if self.searches:
-      play_chip_match([self.player, AlwaysCall(self.rules)], self.rules, num_hands=2)
+      play_chip_match([self.player, SimpleSeat("always_call", self.rules)], self.rules, num_hands=2)
 
 
 def make_chip_player(
@@ -70,7 +97,7 @@ def make_chip_player(
       played = make_rules(**(rules or {}))
     except (TypeError, ValueError) as error:
       raise ConfigError(f"game_params: {error}") from None
-    return Seating(OPPONENTS[name_or_run](played, seed=seed), played)
+    return Seating(SimpleSeat(name_or_run, played, seed=seed), played)
   if rules:
     raise ConfigError(f"game_params are not for run={name_or_run!r}, which knows what it plays")
   try:
@@ -89,8 +116,8 @@ def seat_agent(
     ConfigError: its game is not hold'em from the blinds, or a setting is not for its searches.
   """
   game = policy.config.make_game()
-  known = _OF_SEARCHES[policy.config.grows]
-  if made_on_device(policy.config, game):
+  known = policy.config.search.agent_options
+  if searcher_of(policy) is StreetSearcher:
     known = (*known, "seconds")
   for setting in settings:
     if setting not in known:

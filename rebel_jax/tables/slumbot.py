@@ -11,16 +11,15 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from rebel_jax.tables.acpc import short
-from rebel_jax.tables.acpc_client import HandFollower, TableError
+from rebel_jax.tables.acpc import HandFollower, TableError, short
 from rebel_jax.tables.chips import (
   Call,
   ChipPlayer,
+  ChipTable,
   Deal,
   Fold,
   Move,
   RaiseTo,
-  Table,
   TableRules,
   make_rules,
 )
@@ -34,7 +33,7 @@ def slumbot_rules() -> TableRules:
   return make_rules(stack=20_000, small_blind=50, big_blind=100)
 
 
-def write_move(table: Table, move: Move) -> str:
+def write_move(table: ChipTable, move: Move) -> str:
   """Returns a move at a table as text."""
   if isinstance(move, RaiseTo):
     return f"b{move.chips - table.round_began_at}"
@@ -43,7 +42,7 @@ def write_move(table: Table, move: Move) -> str:
   return "c" if table.may_fold else "k"
 
 
-def read_actions(table: Table, text: str, board: tuple[int, ...]) -> None:
+def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
   """Applies the actions of a string to a table at the start of its hand.
 
   Where nobody can bet any more, `/` may be missing; the cards that are there are dealt.
@@ -75,12 +74,12 @@ def read_actions(table: Table, text: str, board: tuple[int, ...]) -> None:
     raise ValueError(f"board={shown!r} has more cards than action={short(text)!r} has rounds")
 
 
-def _deal(table: Table, board: tuple[int, ...]) -> None:
+def _deal(table: ChipTable, board: tuple[int, ...]) -> None:
   start = len(table.board)
   table.apply(Deal(tuple(board[start : start + table.due[0]])))
 
 
-def _read_move(table: Table, token: str) -> Move:
+def _read_move(table: ChipTable, token: str) -> Move:
   if token == "f":
     return Fold()
   if token in "kc":
@@ -90,7 +89,7 @@ def _read_move(table: Table, token: str) -> Move:
   return RaiseTo(table.round_began_at + int(token[1:]))
 
 
-def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, Table]:
+def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, ChipTable]:
   """Returns the player's seat and the hand that a reply of the server's is of.
 
   Raises:
@@ -100,7 +99,7 @@ def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, Table]:
   if position not in (0, 1):
     raise ValueError(f"client_pos={position!r} must be 0 or 1")
   seat, deck = rules.seat_of(position), rules.deck
-  table = Table(rules)
+  table = ChipTable(rules)
   table.show(seat, deck.parse("".join(_field(reply, "hole_cards", list)), field="hole_cards"))
   other = reply.get("bot_hole_cards")
   if other:
@@ -118,7 +117,7 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
   return value
 
 
-def check_winnings(table: Table, seat: int, winnings: Any) -> int:
+def check_winnings(table: ChipTable, seat: int, winnings: Any) -> int:
   """Returns what a server says that `seat` won, if the hand can have ended so.
 
   Raises:

@@ -14,8 +14,18 @@ from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.poker.variation import size_columns_at
 from rebel_jax.agents.match import Player
-from rebel_jax.tables.chips import Call, Cards, Deal, Event, Fold, Move, RaiseTo, Table, TableRules
-from rebel_jax.tables.opponents import Seated
+from rebel_jax.tables.chips import (
+  Call,
+  Cards,
+  ChipTable,
+  Deal,
+  Event,
+  Fold,
+  Move,
+  RaiseTo,
+  Seated,
+  TableRules,
+)
 
 OFF_TREE = ("add", "nearest", "map")
 
@@ -102,7 +112,7 @@ class TreePlayer(Seated):
 
   # From one hand to the other.
 
-  def _in_tree(self, event: Event, before: Table) -> list[int]:
+  def _in_tree(self, event: Event, before: ChipTable) -> list[int]:
     """Returns the tree's actions for an event at the table; none where its hand is elsewhere."""
     actor = self._actor()
     if isinstance(event, Deal):
@@ -124,7 +134,7 @@ class TreePlayer(Seated):
     sets = self.game.dealing.sets[int(self._state[betting.ROUND])]
     return int(np.flatnonzero((sets == sorted(cards)).all(axis=1))[0])
 
-  def _bet_in_tree(self, chips: int, before: Table) -> int:
+  def _bet_in_tree(self, chips: int, before: ChipTable) -> int:
     """Returns the tree's action that a bet of the other's is taken for; a call if it has no bet."""
     bets = self._tree_bets()
     if not bets:

@@ -187,7 +187,8 @@ class ChainPlay:
     solves = sum(batch.active.sum(dtype=jnp.int32) for batch in made)
     rows = found.asked.total.sum()
     in_each = rows / (self.search.rounds * self.search.updates_per_round)
-    stats = SelfPlayStats(jnp.asarray(solves, jnp.int32), in_each.astype(jnp.int32), 1.0 * rows)
+    solves = jnp.asarray(solves, jnp.int32)
+    stats = SelfPlayStats(solves, in_each.astype(jnp.int32), rows.astype(float))
     return Played(lanes, tuple(made), stats)
 
   def _search(
@@ -293,7 +294,7 @@ class ChainPlay:
     assert lanes.trail is not None
     states, policy = (x.reshape(-1, x.shape[-1]) for x in lanes.trail)
     won = won_by(rules, after, jnp.zeros(self.num_lanes, jnp.int32))
-    visited = jnp.arange(self.most_moves) <= lanes.moves[:, None]
+    visited = jnp.arange(self.most_moves, dtype=jnp.int32)[None] <= lanes.moves[:, None]
     learned = jax.random.uniform(key, visited.shape) < self.td1_share
     active = (visited & ended[:, None] & learned).reshape(-1)
     one = jnp.ones((len(states), 2, 1))
@@ -339,6 +340,7 @@ def examples(
   seen = [jax.vmap(lambda s, p=p: rules.features(s, p))(state) for p in (0, 1)]
   moves = jax.vmap(functools.partial(moves_of, rules))(state, possible).action
   there = (moves >= 0) & (mover < 2)[:, None, None]
+  infostates = jnp.arange(rules.num_infostates, dtype=jnp.int32)
   own_first = functools.partial(seat_of, mover)
   weight = own_first((possible & counts).astype(values.dtype))
   return Solved(
@@ -347,8 +349,8 @@ def examples(
     values=own_first(values),
     value_weight=weight,
     policy=jnp.where(there, policy, 0.0),
-    comes_from=jnp.where(there, jnp.arange(rules.num_infostates), -1),
-    policy_weight=weight[:, 0] * (mover < 2)[:, None],
+    comes_from=jnp.where(there, infostates[None, None], -1),
+    policy_weight=jnp.where((mover < 2)[:, None], weight[:, 0], 0.0),
     active=active,
   )
 

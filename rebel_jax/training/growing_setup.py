@@ -5,6 +5,7 @@ from typing import Any
 from games import DeviceGame, Game, TableGame, build_public_tree
 from games.on_device.moves import num_moves
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.search import PerfectSearch
 from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.loop import Trainer
@@ -31,39 +32,39 @@ def _num_moves(game: Game | DeviceGame) -> int:
   return TableGame(game, build_public_tree(game)).num_hidden
 
 
-def make_search(config: Config, *, evaluation: bool = False) -> GTCFR:
+def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> GTCFR:
   """Returns the settings of growing searches, of training or of evaluations.
+
+  `changes` are to them; those that are None change nothing.
 
   Raises:
     ConfigError: they do not go together.
   """
   growing = config.growing
   numbers = growing.simulations, growing.per_update
-  if evaluation:
-    numbers = growing.eval_simulations, growing.eval_per_update
-  simulations, per_update = numbers
+  simulations, per_update = (growing.eval_iterations // 2, 1.0) if evaluation else numbers
+  settings = dict(
+    simulations=simulations,
+    per_update=per_update,
+    mix=growing.mix,
+    alternating=growing.alternating,
+    children=growing.children or None,
+    temperature=growing.temperature,
+  )
   try:
-    return GTCFR(
-      simulations=simulations,
-      per_update=per_update,
-      mix=growing.mix,
-      alternating=growing.alternating,
-      children=growing.children or None,
-      puct=growing.puct,
-      temperature=growing.temperature,
-    )
+    return GTCFR(**settings | {name: value for name, value in changes.items() if value is not None})
   except ValueError as error:
     raise ConfigError(str(error)) from None
 
 
-def make_ground(config: Config, game: Game | DeviceGame, *, evaluation: bool = False) -> Any:
-  """Returns the ground of a game's chains of searches.
+def make_ground(config: Config, game: Game | DeviceGame, search: GTCFR | None = None) -> Any:
+  """Returns the ground of a game's chains of searches, those of training by default.
 
   Raises:
     ConfigError: its tree is too large to be written out.
   """
   if not isinstance(game, Game):
-    return RulesGround.of(game, make_search(config, evaluation=evaluation))
+    return RulesGround.of(game, search or make_search(config))
   try:
     return tree_ground(game, build_public_tree(game))
   except ValueError as error:
@@ -79,8 +80,16 @@ def make_growing_trainer(
     ConfigError: the devices do not divide the work, or settings do not go together.
   """
   config.check_devices(num_devices)
-  growing, learning = config.growing, config.learning
-  outcomes = growing.td1_share > 0
+  growing, learning, outcomes = config.growing, config.learning, dict[str, Any]()
+  if isinstance(growing, PerfectSearch):
+    assert not isinstance(game, Game)
+    outcomes = dict(
+      td1_share=growing.td1_share,
+      most_moves=game.max_moves if growing.td1_share else 1,
+      greedy_after=growing.greedy_after,
+      resign_below=growing.resign_below,
+      never_resign=growing.never_resign if growing.resign_below else 0.0,
+    )
   play = ChainPlay(
     search=make_search(config),
     network=NetworkStates(make_state_network(config, game)),
@@ -89,11 +98,7 @@ def make_growing_trainer(
     query_share=growing.query_share,
     recursive_share=growing.recursive_share,
     exploration=growing.exploration,
-    td1_share=growing.td1_share,
-    most_moves=game.max_moves if outcomes and not isinstance(game, Game) else 1,
-    greedy_after=growing.greedy_after,
-    resign_below=growing.resign_below,
-    never_resign=growing.never_resign,
+    **outcomes,
   )
   most = num_devices * play.most_examples
   if most > learning.buffer_size:

@@ -227,7 +227,8 @@ def _step(trainer: Trainer, table: Any, state: TrainState, _):
   # A loop of no turns rather than a branch, so that devices stay in step.
   turns = jnp.where(ready, trainer.learn_steps, 0)
   if trainer.per_solve:  # no example is used more than so often, on average
-    before, now = (jnp.floor(x * trainer.per_solve) for x in (state.solves, solves))
+    counts = (state.solves, solves)
+    before, now = (jnp.floor(x.astype(float) * trainer.per_solve) for x in counts)
     turns = jnp.where(ready, now - before, 0.0).astype(jnp.int32)
   learned = jax.lax.fori_loop(0, turns, learn_all, learned)
   params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))

@@ -24,7 +24,7 @@ def take(waiting: Replay, taken: jax.Array, number: int) -> tuple[Any, jax.Array
     Questions `[S, ...]`, which of them there are `[S]`, and how many were taken then.
   """
   first = jnp.maximum(taken, waiting.added - waiting.capacity)
-  places = first + jnp.arange(number)
+  places = first + jnp.arange(number, dtype=first.dtype)
   asked = replays.at(waiting, places % waiting.capacity)
   return asked, places < waiting.added, jnp.minimum(first + number, waiting.added)
 
@@ -45,13 +45,13 @@ def choose(
   """
   lanes = len(there) - len(active)
   play, solve, round_key = *jnp.split(there, [lanes]), jax.random.fold_in(key, 1)
-  number = lanes * shares[0], active.sum() * shares[1]
   up = jax.random.uniform(round_key, (2,))
+  number = lanes * shares[0], active.sum(dtype=up.dtype) * shares[1]
   keys = jax.random.split(key)
   return jnp.concatenate(
     [
-      _choose(keys[0], play, jnp.floor(number[0] + up[0])),
-      _choose(keys[1], solve & active, jnp.floor(number[1] + up[1])),
+      _choose(keys[0], play, jnp.floor(number[0] + up[0]).astype(jnp.int32)),
+      _choose(keys[1], solve & active, jnp.floor(number[1] + up[1]).astype(jnp.int32)),
     ]
   )
 
@@ -59,4 +59,4 @@ def choose(
 def _choose(key: jax.Array, there: jax.Array, number: jax.Array) -> jax.Array:
   """Chooses so many of those that are there at random, all if they are fewer: `[M]` bool."""
   order = jnp.where(there, jax.random.uniform(key, there.shape), 2.0)
-  return there & (jnp.argsort(jnp.argsort(order)) < number)
+  return there & (jnp.argsort(jnp.argsort(order)).astype(number.dtype) < number)

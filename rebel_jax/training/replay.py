@@ -50,7 +50,7 @@ def add(replay: Replay, examples: Any, valid: jax.Array) -> Replay:
   chex.assert_tree_shape_prefix(examples, valid.shape)
   packed = jax.tree.map(lambda x: to_half(x) if _is_long(x) else x, examples)
   chex.assert_trees_all_equal_dtypes(replay.examples, packed)
-  rank = jnp.cumsum(valid) - 1
+  rank = jnp.cumsum(valid, dtype=jnp.int32) - 1
   slot = (replay.added + rank) % replay.capacity
   slot = jnp.where(valid, slot, replay.capacity)  # out of range: dropped
   stored = jax.tree.map(lambda x, y: x.at[slot].set(y, mode="drop"), replay.examples, packed)

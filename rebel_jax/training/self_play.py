@@ -80,7 +80,7 @@ class SelfPlay:
     leaf_values: what searches ask at leaves.
     policy: a policy network that searches start from; None for uniform.
     level_values: whether targets are shifted to the average policies' values of the PBS
-      (`solvers.search.levelled_values`).
+      (`solvers.search.batch`).
     share_start: whether one search of the game's start serves all lanes that begin a new game
       (`solvers.search.shared_start`); else each lane searches it by itself.
     num_starts: number of starts that are searched each step where games start in many ways, others
@@ -316,7 +316,7 @@ def _serve(
     stats=SelfPlayStats(
       solves=active.sum(dtype=jnp.int32),
       rows=num_rows,
-      asked=1.0 * num_rows * num_iterations,
+      asked=num_rows.astype(float) * num_iterations,
     ),
   )
 
@@ -333,7 +333,7 @@ def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, j
   def ahead(counts):
     return jnp.roll(jnp.cumsum(jnp.roll(counts, -lanes.turn)), lanes.turn)
 
-  active = here & (ahead(stage.live_leaves(lanes.roots) * here) <= layer.num_rows)
+  active = here & (ahead(jnp.where(here, stage.live_leaves(lanes.roots), 0)) <= layer.num_rows)
   if layer.in_place(num_lanes):
     return jnp.arange(num_lanes), active
   active &= ahead(here.astype(jnp.int32)) <= layer.capacity

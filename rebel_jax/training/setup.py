@@ -13,6 +13,7 @@ from games import DeviceGame, Game
 from games.poker import Holdem
 from games.size import check_size
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.search import GrowingSearch
 from rebel_jax.networks.poker import PokerValueNetwork
 from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
@@ -53,7 +54,7 @@ def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
   Raises:
     ConfigError: the game has hidden moves.
   """
-  if not config.network.policy_network:
+  if not config.rebel.policy_network:
     return None
   start = game.initial_state()[None]
   first = np.flatnonzero(game.legal_actions(start)[0])[:1]
@@ -68,7 +69,7 @@ def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
 def make_algorithm(config: Config, name: str) -> Algorithm:
   """Returns `solvers.make_algorithm(name)`, warm-started if there is a policy network."""
   algorithm = solvers.make_algorithm(name)
-  if not config.network.policy_network:
+  if not config.rebel.policy_network:
     return algorithm
   try:
     return warm_started(algorithm, num_iterations=_WARM_START)
@@ -94,14 +95,14 @@ def make_subgames(config: Config, game: Game, depth: int | str | None = None) ->
   """
   try:
     check_size(game, game.initial_state())
-    return find_subgames(game, depth=config.search.depth if depth is None else depth)
+    return find_subgames(game, depth=config.rebel.depth if depth is None else depth)
   except ValueError as error:
     raise ConfigError(str(error)) from None
 
 
 def made_on_device(config: Config, game: Game) -> bool:
   """Says whether a game's subgames are too many to be written out, and are made from templates."""
-  if config.search.depth != "stage" or config.grows:
+  if config.rebel.depth != "stage":
     return False
   try:
     return game.templates() is not None and (game.unlisted or not stages_fit(game))
@@ -116,7 +117,7 @@ def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
     ConfigError: the game has hidden moves, and there is a policy network.
     ValueError: two targets have one name.
   """
-  if config.grows:
+  if isinstance(config.search, GrowingSearch):
     networks = Networks(None, None, make_state_network(config, game))
   else:
     assert isinstance(game, Game)
@@ -126,7 +127,7 @@ def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
     optimizer_name=learning.optimizer,
     learning_rate=learning.learning_rate,
     halve_every=learning.halve_every,
-    decay_steps=_planned_steps(config),
+    decay_steps=config.gradient_steps,
     batch_size=learning.batch_size,
     max_gradient_norm=learning.max_gradient_norm,
   )
@@ -140,16 +141,8 @@ def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
 
 def planned(state: TrainState, config: Config) -> TrainState:
   """Returns the state of a run whose learning rates end as `config` is planned to."""
-  decays = with_decay_steps(state.optimizer_state, _planned_steps(config))
+  decays = with_decay_steps(state.optimizer_state, config.gradient_steps)
   return state._replace(optimizer_state=decays)
-
-
-def _planned_steps(config: Config) -> int:
-  """Returns how many gradient steps a whole run takes."""
-  if not config.grows:
-    return config.num_steps * config.learn_steps
-  learning = config.learning
-  return round(config.self_play.examples / 2 * learning.uses_per_example / learning.batch_size)
 
 
 def make_training_subgames(
@@ -162,22 +155,21 @@ def make_training_subgames(
   Raises:
     ConfigError: the depth is not allowed, or the game is too large and has no templates.
   """
-  features = any(target.node_features for target in targets)
-  templates = None
-  if config.search.depth == "stage":
+  features, search = any(target.node_features for target in targets), config.rebel
+  templates, by_stage = None, search.depth == "stage"
+  if by_stage:
     try:
       templates = game.templates()
     except ValueError as error:
-      if config.vary:
-        raise ConfigError(f"vary={dict(config.vary)}: {error}") from None
+      if search.vary:
+        raise ConfigError(f"vary={dict(search.vary)}: {error}") from None
   if templates is None:
-    if config.vary:  # tables hold the hands of one start
+    if search.vary:  # tables hold the hands of one start
       raise ConfigError(
-        f"vary={dict(config.vary)} needs depth='stage', not depth={config.search.depth}, and a "
+        f"vary={dict(search.vary)} needs depth='stage', not depth={search.depth}, and a "
         "game whose subgames are made on the device"
       )
     found = make_subgames(config, game)
-    by_stage = config.search.depth == "stage"
     return stack_stages(game, found, by_stage=by_stage, node_features=features), found
   return TemplateSubgames(templates, features), None
 
@@ -192,21 +184,21 @@ def make_trainer(
       step may make more examples than a buffer holds.
   """
   config.check_devices(num_devices)
-  search, play, learning = config.search, config.self_play, config.learning
+  search, learning = config.rebel, config.learning
   if not any(stage.depth_limited for stage in subgames.stages):
     raise ConfigError(
       f"depth={search.depth} must be less than what the game lasts at most from its start: a "
       "search that reaches the end of the game needs no network"
     )
-  lanes = play.lanes // num_devices
+  lanes = config.self_play.lanes // num_devices
   algorithm = make_algorithm(config, search.algorithm)
   # The start is no leaf: where it is a stage by itself and searched for all, no lane is there.
-  start_apart = play.share_start and subgames.starts_apart
+  start_apart = search.share_start and subgames.starts_apart
   layers = []
   for number, stage in enumerate(subgames.stages):
-    rows = max(stage.most_live, round(lanes * stage.most_live * play.rows_fraction))
+    rows = max(stage.most_live, round(lanes * stage.most_live * search.rows_fraction))
     # Subgames of one stage are alike, so rows for a share of the lanes serve no more than that.
-    share = play.rows_fraction if search.depth == "stage" else 1.0
+    share = search.rows_fraction if search.depth == "stage" else 1.0
     layers.append(
       Layer(
         num_rows=rows,
@@ -219,23 +211,24 @@ def make_trainer(
   self_play = SelfPlay(
     algorithm=algorithm,
     num_iterations=search.iterations,
-    stop_exponent=algorithm.averaging if play.stop_sampling == "weighted" else 0.0,
+    stop_exponent=algorithm.averaging,
     exploration=_EXPLORATION,
     num_lanes=lanes,
     layers=tuple(layers),
     leaf_values=NetworkLeafValues(make_network(config, game)),
     policy=make_search_policy(config, game),
     level_values=search.level_values,
-    share_start=play.share_start,
+    share_start=search.share_start,
     num_starts=1 if subgames.one_start else min(_MOST_STARTS, -(-lanes // _LANES_A_START)),
-    play_on=play.play_on,
-    random_beliefs=play.random_beliefs,
+    play_on=search.play_on,
   )
-  most = max(_most_examples(target, self_play, subgames, play.lanes) for target in targets)
+  most = max(
+    _most_examples(target, self_play, subgames, config.self_play.lanes) for target in targets
+  )
   if most > learning.buffer_size:
     raise ConfigError(
       f"buffer_size={learning.buffer_size} must be at least {most}: as many examples may come of "
-      f"one step of lanes={play.lanes}"
+      f"one step of lanes={config.self_play.lanes}"
     )
   return Trainer(
     self_play=self_play,
@@ -291,12 +284,14 @@ class Setup:
     if step < self.config.late_step:
       return self.trainer
     assert isinstance(self.trainer.self_play, SelfPlay)
-    longer = dataclasses.replace(self.trainer.self_play, num_iterations=self.config.last_iterations)
+    search = self.config.rebel
+    number = search.late_iterations or search.iterations
+    longer = dataclasses.replace(self.trainer.self_play, num_iterations=number)
     return dataclasses.replace(self.trainer, self_play=longer)
 
 
-def make_setup(config: Config) -> Setup:
-  """Validates a configuration and makes what it needs; writes nothing.
+def make_setup(config: Config, num_devices: int | None = None) -> Setup:
+  """Validates a configuration and makes what it needs, for all devices or fewer; writes nothing.
 
   Raises:
     ConfigError: a setting is not allowed.
@@ -304,12 +299,12 @@ def make_setup(config: Config) -> Setup:
   config.validate()
   game = config.make_rules()
   try:
-    mesh = make_mesh(config.run.num_devices)
+    mesh = make_mesh(num_devices)
   except ValueError as error:
     raise ConfigError(str(error)) from None
   config.check_devices(mesh.devices.size)
   targets = make_targets(config, game)
-  if config.grows or not isinstance(game, Game):
+  if not isinstance(game, Game) or isinstance(config.search, GrowingSearch):
     trainer = make_growing_trainer(config, game, targets, mesh.devices.size)
     return Setup(config, game, None, make_ground(config, game), trainer, mesh)
   table, subgames = make_training_subgames(config, game, targets)

@@ -20,7 +20,7 @@ def sizes(config: Config, game: Game | DeviceGame, answers: int = 1) -> dict[str
     activation=network.activation,
     belief_roots=network.belief_roots,
     precision=network.precision,
-    fused=network.fused_network,
+    fused=config.search.fused_network,
   )
 
 

@@ -106,7 +106,7 @@ class RunningValues(NamedTuple):
   def mean(self, root_mass: jax.Array) -> jax.Array:
     """Returns expected values: per unit of the opponent's compatible mass, zero without any."""
     scale = self.weight[:, None] * root_mass
-    return self.total * (scale > 0) / (scale + (scale <= 0))
+    return jnp.where(scale > 0, self.total, 0.0) / jnp.where(scale > 0, scale, 1.0)
 
   def merge(self, other: "RunningValues") -> "RunningValues":
     """Takes player 0's sums from here and player 1's from `other`."""

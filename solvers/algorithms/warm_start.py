@@ -55,7 +55,7 @@ class WarmStarted(Wrapper):
     dtype = problem.tree.dtype
 
     def step(k, state):
-      return self.algorithm.learn(problem, state, sweep, player, (k + 1).astype(dtype))
+      return self.algorithm.learn(problem, state, sweep, player, jnp.asarray(k + 1, dtype))
 
     return lax.fori_loop(0, self.num_iterations, step, state)
 

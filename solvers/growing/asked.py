@@ -80,8 +80,8 @@ def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> 
   wanted = problem.is_frontier()
   seen = jnp.cumsum(wanted, dtype=jnp.int32)
   number = seen[-1]
-  row = jnp.argmax(seen > numbers[0] * number)
+  row = jnp.argmax(seen.astype(numbers.dtype) > numbers[0] * number.astype(numbers.dtype))
   total = asked.total + number
-  is_new = numbers[1] * total < number
+  is_new = numbers[1] * total.astype(numbers.dtype) < number.astype(numbers.dtype)
   new = Asked(problem.rows[row].astype(jnp.int32), beliefs[row], total)
   return jax.tree.map(lambda x, y: jnp.where(is_new, x, y), new, asked._replace(total=total))

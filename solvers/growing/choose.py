@@ -120,7 +120,7 @@ def choose_move(numbers: jax.Array, options: Options, rules: Rules) -> jax.Array
     rules: of the choice.
   """
   followed = jnp.where(options.open, options.policy, 0.0)
-  followed = jnp.where(followed.sum() > 0, followed, options.open)
+  followed = jnp.where(followed.sum() > 0, followed, options.open.astype(followed.dtype))
   by_policy = sample_index(numbers[0], followed)
   by_puct = puct(options, rules)
   return jnp.where(numbers[1] < rules.puct_share, by_puct, by_policy)

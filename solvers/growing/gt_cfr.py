@@ -263,7 +263,7 @@ def grow(
   there = store.present.reshape(-1, *[1] * (policy.ndim - 1))
   return Grown(
     policy=jnp.where(moves.known, rows[moves.row, moves.column], 0.0),
-    average_policy=policy * there,
+    average_policy=jnp.where(there, policy, 0.0),
     root_values=root_values,
     root_mass=problem.root_mass,
     values=store.at_places(algorithm.means(state.means)),

@@ -37,7 +37,7 @@ class Promises(NamedTuple):
   @classmethod
   def to_opponent(cls, searcher: Any, values: Any, beliefs: Any) -> "Promises":
     """Returns those of the opponent of `searcher`, `values` and `beliefs` `[H]`."""
-    others = jnp.arange(2) == 1 - searcher
+    others = jnp.arange(2, dtype=jnp.int32) == 1 - jnp.asarray(searcher, jnp.int32)
     rows = [jnp.where(others[:, None], x, 0.0) for x in (values, beliefs)]
     return cls(rows[0], rows[1], others)
 
@@ -85,7 +85,7 @@ class Resolving(WithGadget):
       entry = jnp.where(problem.root_mass[player] > 0, entry, 0.0)
       entry = jnp.where(self.promises.given[player], entry, 1.0)
       if problem.tree.infostate_parent is None:  # an infostate's reach is its entry's multiple
-        scaled = tuple(x * entry for x in cfr.reach[player])
+        scaled = tuple(x * entry[None] for x in cfr.reach[player])
       else:
         scaled = problem.own_reach(cfr.policy, player, root=entry)
       reach = replace_player(reach, player, scaled)

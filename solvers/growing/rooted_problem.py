@@ -72,7 +72,9 @@ def rooted_problem(
   beliefs = jnp.asarray(beliefs, tree.dtype)
   problem = make_masked_problem(tree, beliefs, info, present)
   tree = problem.tree
-  at_root = split_levels(tree, jnp.arange(tree.num_nodes)[:, None] == root)
+  root = jnp.asarray(root, jnp.int32)
+  nodes = jnp.arange(tree.num_nodes, dtype=jnp.int32)
+  at_root = split_levels(tree, nodes[:, None] == root)
   chance = join_levels(chance_reach(tree, beliefs.dtype))
   pairs: Any = problem.pairs
   before = chance[root, 0]
@@ -82,10 +84,10 @@ def rooted_problem(
   nature = tuple(_nature(problem, at_root, chance / before, beliefs, p) for p in (0, 1))
   fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(problem)}
   found = RootedProblem(**{**fields, "pairs": pairs}, at_root=at_root, beliefs=beliefs)
-  is_root = jnp.asarray(found.rows) == root
+  is_root = jnp.asarray(found.rows, jnp.int32) == root
+  is_root = is_root.astype(beliefs.dtype)[:, None]
   mass = [
-    (found.compatible_mass(is_root[:, None] * beliefs[1 - p], p) * is_root[:, None]).sum(axis=0)
-    for p in (0, 1)
+    (found.compatible_mass(is_root * beliefs[1 - p][None], p) * is_root).sum(axis=0) for p in (0, 1)
   ]
   pairs = pairs._replace(nature=nature, root_mass=jnp.stack(mass))
   return dataclasses.replace(found, pairs=pairs)
@@ -98,7 +100,7 @@ def _nature(problem: MaskedProblem, at_root: Levels, chance, beliefs, player: in
   nature: list[jax.Array] = []
   for i, here in enumerate(at_root):
     belief = problem.from_parents(i, player, belief) if i else belief
-    belief = jnp.where(here, beliefs[player], belief)
+    belief = jnp.where(here, beliefs[player][None], belief)
     possible = problem.pairs.possible_rows(i, player)
     nature.append(belief * chance[i] * (1.0 if possible is None else possible))
     belief = belief[: problem.tree.structure.levels[i].num_inner]

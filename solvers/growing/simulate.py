@@ -46,7 +46,7 @@ class View(NamedTuple):
       jnp.where(player == 1, second, first),
       jnp.where(player == 1, met_second, met_first),
     )
-    return worth * (met > 0) / jnp.where(met > 0, met, 1.0)
+    return jnp.where(met > 0, worth, 0.0) / jnp.where(met > 0, met, 1.0)
 
 
 class _Walk(NamedTuple):
@@ -72,7 +72,7 @@ def sample_pair(problem: Any, reach: Any, node: jax.Array, numbers: Any) -> jax.
     node: an inner node.
     numbers: `[2]` random ones.
   """
-  row = jnp.argmax(problem.rows == node)
+  row = jnp.argmax(jnp.asarray(problem.rows, jnp.int32) == jnp.asarray(node, jnp.int32))
   own = [problem.leaf_reach(reach[p], p)[row] for p in (0, 1)]
   pairs = problem.pairs.at_leaf(row)
   first = sample_index(numbers[0], own[0] * pairs.compatible_mass(own[1][None], 0)[0])
@@ -119,8 +119,8 @@ def simulate(
     if store.deals:
       action = jnp.where(moves, action, sample_index(drawn[2], store.dealt(node, hands)))
     after = store.turned(node, action, hands)
-    moved = moves & (jnp.arange(2) == player)
-    now = jnp.arange(most) == walk.length
+    moved = moves & (jnp.arange(2, dtype=jnp.int32) == player.astype(jnp.int32))
+    now = jnp.arange(most, dtype=jnp.int32) == walk.length
     return _Walk(
       store.children(node)[action],
       node,
@@ -143,7 +143,7 @@ def simulate(
   end = lax.while_loop(goes_on, step, first)
   missing = end.node < 0
   above = jnp.where(missing, end.before, end.node)
-  is_action = jnp.arange(store.legal.shape[-1]) == end.action
+  is_action = jnp.arange(store.legal.shape[-1], dtype=jnp.int32) == end.action
   joins = jnp.where(missing, is_action, _joining(store, above, end.hands, rules))
   joined, places = store.join(above, joins)
   counts = end.counted.astype(growth.visits.dtype)
@@ -175,7 +175,7 @@ def _options(view: View, growth: Growth, found: Moves, node, held, player) -> Op
   here = view.expected(player, (node, held), (found.here, held))
   return Options(
     open=found.open,
-    policy=view.policy[found.row, found.column] * found.known,
+    policy=jnp.where(found.known, view.policy[found.row, found.column], 0.0),
     prior=found.prior,
     value=jnp.where(found.known, below, here),
     visits=growth.visits[node, :, held],

@@ -97,7 +97,9 @@ def _answer_packed(
   search = "compare_all" if number <= _FEW_ROWS else "scan"
 
   def answer(i: jax.Array) -> StateAnswer:
-    places = jnp.searchsorted(rank, i * block + jnp.arange(1, block + 1), method=search)
+    places = jnp.searchsorted(
+      rank, i * block + jnp.arange(1, block + 1, dtype=jnp.int32), method=search
+    )
     there = jnp.minimum(places, number - 1)
     rows = jax.tree.map(lambda x: x[there % period if len(x) == period else there], query)
     return function(params, rows)

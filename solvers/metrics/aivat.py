@@ -7,20 +7,28 @@ function. Its mean is that of the payoffs, whatever the value function is, if th
 the hand and the policy is the one that was played: then each correction has mean zero.
 """
 
-from collections.abc import Mapping
+import abc
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from games.game import CHANCE, TERMINAL, Game
+from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.public_tree import Array, PublicTree
 from solvers import validation
-from solvers.metrics.aivat_values import ValueFunction, chance_of_pairs, check_unchanging
+from solvers.metrics.expected_values import check_whole, per_unit_of_mass
+from solvers.sweeps import pairs
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
 
-PolicyRows = Mapping[int, Array] | Array  # the rows `[H]` of a policy, by node
+History = tuple[int, ...]  # public actions, chance's too
+HandPairs = tuple[np.ndarray, np.ndarray]  # player 0's and player 1's infostates of pairs
 
 
-class Move(NamedTuple):
+class LuckyMove(NamedTuple):
   """A public move of chance or of the known player, and what else could have been.
 
   Attributes:
@@ -51,8 +59,61 @@ class HandRecord(NamedTuple):
   joint: np.ndarray
   root_values: np.ndarray
   held: int
-  moves: tuple[Move, ...]
+  moves: tuple[LuckyMove, ...]
   payoffs: np.ndarray
+
+
+class ValueFunction(abc.ABC):
+  """Guess of what pairs of infostates are worth at public states, to player 0.
+
+  No guess biases an estimate, so long as it does not depend on how the hand went; the nearer it is
+  to the truth, the less luck is left.
+  """
+
+  @abc.abstractmethod
+  def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
+    """Returns the values of pairs `hands` after `history`, which leads to `state`.
+
+    It does not matter where two infostates exclude each other.
+    """
+
+  def deal(
+    self, game: Game, history: History, state: np.ndarray, action: int, hands: HandPairs
+  ) -> LuckyMove:
+    """Returns chance's move `action` in `state`, and all others that it could have made."""
+    actions = np.flatnonzero(game.legal_actions(state[None])[0])
+    below = game.next_states(np.tile(state, (len(actions), 1)), actions)
+    values = [self.at((*history, x), y, hands) for x, y in zip(actions.tolist(), below)]
+    taken = actions.tolist().index(action)
+    return LuckyMove(taken, chance_of(game, state, actions, hands), np.stack(values))
+
+
+class TreeValues(ValueFunction):
+  """Value function of a whole tree: a table `[H, H]` a node, of player 0's and 1's infostates."""
+
+  def __init__(self, tree: PublicTree, table: Callable[[int], Array]):
+    self._children, self._table = children_of(tree), table
+
+  def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
+    """See `ValueFunction`."""
+    node = functools.reduce(lambda node, action: self._children[node][action], history, 0)
+    return np.asarray(self._table(node), float)[hands]
+
+
+def children_of(tree: PublicTree) -> list[dict[int, int]]:
+  """Returns the child that each action leads to, for every node."""
+  found: list[dict[int, int]] = [{} for _ in range(tree.num_nodes)]
+  parents, actions = np.asarray(tree.parent).tolist(), np.asarray(tree.action).tolist()
+  for node, (parent, action) in enumerate(zip(parents, actions)):
+    if parent >= 0:
+      found[parent][action] = node
+  return found
+
+
+def chance_of(game: Game, state: np.ndarray, actions: np.ndarray, hands: HandPairs) -> np.ndarray:
+  """Returns the probability of each of `actions` of chance given pairs of infostates: `[C, K]`."""
+  probability, possible = game.chance(np.tile(state, (len(actions), 1)), actions)
+  return probability[:, None] * (possible[:, 0, hands[0]] & possible[:, 1, hands[1]])
 
 
 def aivat(record: HandRecord) -> float:
@@ -84,116 +145,109 @@ def aivat(record: HandRecord) -> float:
 
 
 class HandRecorder:
-  """Gathers hands of an enumerated game for `aivat`.
+  """Gathers hands of a game for `aivat`.
 
   Args:
     game: the rules; infostates must not change (no hidden moves).
-    tree: the whole tree.
-    values: the value function, fixed before the hands; `zero_values` and `half_the_difference`
-      make some.
+    values: the value function, fixed before the hands: `zero_values`, `half_the_difference` or, for
+      hold'em whose tree is too large, `PotShares`.
 
   Raises:
     TypeError: an argument is of another kind.
-    ValueError: the tree is not the whole tree of the game, or infostates change.
   """
 
-  def __init__(self, game: Game, tree: PublicTree, values: ValueFunction):
-    check_unchanging(game, tree)
-    if not callable(values):
-      raise TypeError(f"values={values!r} must be a function of a node")
-    self._tree, self._values = tree, values
-    self._game, self._pairs = game, game.pairs()
-    self._kind, self._parent = np.asarray(tree.kind), np.asarray(tree.parent)
-    self._state = np.asarray(tree.state)
-    prior = np.asarray(game.prior(), float)
-    weights = self._pairs.weight_table(int(game.pair_index(self._state[:1])[0]))
-    joint = prior[0][:, None] * prior[1] * weights
-    self._joint = joint / joint.sum()
+  def __init__(self, game: Game, values: ValueFunction):
+    check_is_game(game)
+    if not isinstance(values, ValueFunction):
+      raise TypeError(
+        f"values={values!r} must be a solvers.ValueFunction, such as zero_values makes"
+      )
+    self._game, self._values = game, values
+    self._begin = functools.cache(self._at_start)
+    self._state = functools.lru_cache(maxsize=2048)(self._state_after)
 
   def record(
-    self, node: int, infostates: tuple[int | None, int | None], policy: PolicyRows
+    self,
+    history: Sequence[int],
+    infostates: tuple[int | None, int | None],
+    policy: Mapping[History, Array],
   ) -> HandRecord:
     """Returns the record of a hand.
 
     Args:
-      node: where the hand ended.
+      history: public actions, chance's too, from the start of the game to an end.
       infostates: what each player held; None for a player whose policy is known, and who might
         have held anything: one of them, or both.
-      policy: rows `[H]` by node, `[N, H]` or a mapping: the known player's policy in this hand, at
-        each move that it had, the ones not taken too. Other rows are not looked at.
+      policy: rows `[H]` by public history: the known player's policy in this hand, at each move
+        that it had, the ones not taken too, by the history that the move leads to. Other rows are
+        not looked at.
 
     Returns:
       The record; payoffs are the known player's, or player 0's if both are known.
 
     Raises:
       TypeError: an argument is of another kind.
-      ValueError: `node` does not end the game, or `infostates` are not allowed.
+      ValueError: `history` does not end the game, a move of it is hidden, or `infostates` are not
+        allowed.
     """
-    node = int(validation.check_places("node", [node], self._tree.num_nodes)[0])
-    if self._kind[node] != TERMINAL:
-      raise ValueError(f"node={node} must be one where the game is over")
-    if not hasattr(policy, "__getitem__") or isinstance(policy, str | bytes):
-      raise TypeError(f"policy={policy!r} must hold rows [H] by node")
-    h = self._tree.num_infostates
-    seat, held = check_infostates(infostates, h)
+    game, history = self._game, validation.check_history(history)
+    if game.actor(game.state_after(history)[None])[0] != TERMINAL:
+      raise ValueError(f"history={history} must lead to where the game is over")
+    if not isinstance(policy, Mapping):
+      raise TypeError(f"policy={policy!r} must hold rows [H] by history")
+    seat, held = _check_infostates(infostates, game.num_infostates)
     sign = -1.0 if seat == 1 else 1.0
-
-    def by_other(table: np.ndarray) -> np.ndarray:
-      """Returns a table of pairs `[H, H]` as `[J, K]`."""
-      return table.reshape(1, -1) if seat is None else (table.T if seat == 0 else table)
-
-    def worth(node: int) -> np.ndarray:
-      return sign * by_other(np.asarray(self._values(node), float))
-
+    grid, joint, root_values = self._begin(seat)
+    hands = grid[0][held], grid[1][held]
     moves = []
-    for above, below in self._way(node):
-      mover = int(self._kind[above])
-      if mover not in (CHANCE, seat) and seat is not None:
-        continue
-      children = np.flatnonzero(self._parent == above).tolist()
-      weights = [
-        by_other(_weight(self._tree, child, mover, policy) * np.ones((h, h)))[held]
-        for child in children
-      ]
-      values = [worth(child)[held] for child in children]
-      moves.append(Move(children.index(below), np.stack(weights), np.stack(values)))
-    end = self._state[node][None]
-    table = self._pairs.payoff_table(int(self._game.payoff_index(end)[0]))
-    payoffs = sign * float(self._game.payoff_scale(end)[0]) * by_other(table)[held]
-    return HandRecord(by_other(self._joint), worth(0), held, tuple(moves), payoffs)
+    for place, action in enumerate(history):
+      before = history[:place]
+      state = self._state(before)
+      if game.infostate_parents(state[None], np.array([action])) is not None:
+        raise ValueError(f"{game!r} has hidden moves; AIVAT is for infostates that never change")
+      mover = int(game.actor(state[None])[0])
+      if mover == CHANCE:
+        deal = self._values.deal(game, before, state, action, hands)
+        moves.append(deal._replace(values=sign * deal.values))
+      elif seat is None or mover == seat:
+        legal = np.flatnonzero(game.legal_actions(state[None])[0]).tolist()
+        after = [(*before, x) for x in legal]
+        rows = [_row_of(policy, x, game.num_infostates)[hands[mover]] for x in after]
+        values = [sign * self._values.at(x, self._state(x), hands) for x in after]
+        moves.append(LuckyMove(legal.index(action), np.stack(rows), np.stack(values)))
+    payoffs = sign * np.broadcast_to(game.payoff(self._state(history), hands), hands[0].shape)
+    return HandRecord(joint, root_values, held, tuple(moves), payoffs)
 
-  def _way(self, node: int) -> list[tuple[int, int]]:
-    """Returns the moves from the root to `node`: where each was made, and where it led."""
-    way = []
-    while self._parent[node] >= 0:
-      way.append((int(self._parent[node]), node))
-      node = way[-1][0]
-    return way[::-1]
+  def _at_start(self, seat: int | None) -> tuple[HandPairs, np.ndarray, np.ndarray]:
+    """Returns all pairs `[J, K]`, their joint probability and values, of a known seat or both."""
+    game, first = self._game, self._game.initial_state()
+    weights = game.pairs().weight_table(int(game.pair_index(first[None])[0]))
+    prior = np.asarray(game.prior(), float)
+    joint = prior[0][:, None] * prior[1] * weights
+    one, other = np.indices(joint.shape)
+    grid = (one.T, other.T) if seat == 0 else (one, other)
+    if seat is None:
+      grid = one.reshape(1, -1), other.reshape(1, -1)
+    values = self._values.at((), first, grid)
+    return grid, joint[grid] / joint.sum(), -values if seat == 1 else values
+
+  def _state_after(self, history: History) -> np.ndarray:
+    if not history:
+      return self._game.initial_state()
+    return self._game.next_states(self._state(history[:-1])[None], np.array(history[-1:]))[0]
 
 
-def _weight(tree: PublicTree, child: int, mover: int, policy: PolicyRows) -> np.ndarray:
-  """Returns the probability of the move to `child`, as a table of pairs or broadcast to one."""
-  if mover == CHANCE:
-    return chance_of_pairs(tree, child)
-  row = row_of(policy, child, tree.num_infostates)
-  return row[:, None] if mover == 0 else row[None]
-
-
-def row_of(policy: Any, place: Any, size: int) -> np.ndarray:
-  """Returns the row `[H]` of a policy for the move that leads to `place`, a node or a history.
+def _row_of(policy: Mapping[History, Array], history: History, size: int) -> np.ndarray:
+  """Returns the row `[H]` of a policy for the move that leads to `history`.
 
   Raises:
     ValueError: there is none of `size` infostates.
   """
-  try:
-    row = np.asarray(policy[place], float)
-  except (IndexError, KeyError):
-    row = np.zeros(0)
+  row = np.asarray(policy.get(history, ()), float)
   if row.shape != (size,):
-    name = f"node {place}" if isinstance(place, int) else f"history {place}"
     raise ValueError(
-      f"policy must hold a row of shape ({size},) (H) for {name}, to which the known player could "
-      "have moved"
+      f"policy must hold a row of shape ({size},) (H) for history {history}, to which the known "
+      "player could have moved"
     )
   return row
 
@@ -207,7 +261,7 @@ def _normalised(reach: np.ndarray, name: str, number: int) -> np.ndarray:
   return reach / total
 
 
-def check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
+def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
   """Returns the seat of the one known player, None if both are, and what the other held.
 
   Raises:
@@ -222,3 +276,63 @@ def check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
     return None, 0
   place = validation.check_places("infostates", [infostates[1 - known[0]]], size)
   return known[0], int(place[0])
+
+
+# Value functions of whole trees.
+
+
+def zero_values(tree: PublicTree) -> ValueFunction:
+  """Returns the value function that knows nothing: zero everywhere."""
+  validation.check_unstacked(tree)
+  nothing = np.zeros((tree.num_infostates,) * 2)
+  return TreeValues(tree, lambda node: nothing)
+
+
+def half_the_difference(tree: PublicTree, values: Array) -> ValueFunction:
+  """Returns half the difference of both players' infostate values, as a value function.
+
+  It is what values of infostates, as searches and networks have them, say of a pair.
+
+  Args:
+    tree: the whole tree.
+    values: `[N, P, H]` what each player expects at each node, such as `node_values` returns.
+
+  Raises:
+    ValueError: `values` has another shape.
+  """
+  validation.check_unstacked(tree)
+  shape = (tree.num_nodes, 2, tree.num_infostates)
+  validation.check_shape("values", values, shape, "(N, P, H)")
+  found = np.asarray(values)
+  return TreeValues(tree, lambda node: (found[node, 0][:, None] - found[node, 1]) / 2.0)
+
+
+def node_values(tree: PublicTree, policy: Array) -> np.ndarray:
+  """Computes what each player expects at every node if both play `policy`, given its infostate.
+
+  Args:
+    tree: a whole tree, without hidden moves.
+    policy: `[N, H]`, as `solve` returns it.
+
+  Returns:
+    `[N, P, H]` payoffs, the other's infostate weighed by the tree's prior and its own moves; zero
+    where that leaves none.
+
+  Raises:
+    ValueError: the tree is cut off or has hidden moves, or `policy` is none.
+  """
+  validation.check_unstacked(tree)
+  if tree.infostate_parent is not None:
+    raise ValueError("tree has hidden moves; AIVAT is for games whose infostates never change")
+  check_whole(tree, policy, None)
+  return np.asarray(_node_values(tree, jnp.asarray(policy, tree.dtype)))
+
+
+@jax.jit
+def _node_values(tree: PublicTree, policy: jax.Array) -> jax.Array:
+  problem = make_problem(tree, tree.prior)
+  levels = problem.split(policy)
+  reach = problem.both_reach(levels)
+  values = [join_levels(problem.values_up(levels, reach[1 - p], None, p).nodes) for p in (0, 1)]
+  mass = jax.vmap(pairs.root_mass, (None, 0))(tree, problem.node_reach(reach))
+  return per_unit_of_mass(jnp.stack(values, axis=1), mass)

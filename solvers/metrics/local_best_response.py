@@ -6,6 +6,8 @@ Bayes' rule and makes the move that is best if both check or call from then on, 
 like any other; what it wins an exact best response wins at least.
 """
 
+import abc
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,18 +16,199 @@ import numpy as np
 
 from games.game import CHANCE, Game
 from games.origin import check_tree_of
-from games.poker import Holdem
-from games.poker.holdem import FOLD
+from games.poker import Holdem, betting
+from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.public_tree import Array, PublicTree
 from solvers import validation
-from solvers.metrics.aivat import aivat
-from solvers.metrics.aivat_holdem import HoldemRecorder
+from solvers.metrics.aivat import HandRecorder, aivat, children_of
 from solvers.metrics.best_response import BestResponse
-from solvers.metrics.equity import Equity
+from solvers.metrics.equity import NOTHING, Equity, PotShares
 from solvers.metrics.expected_values import check_whole, expected_values
-from solvers.metrics.lbr_moves import LBRRules, best_actions, move_values
-from solvers.metrics.lbr_strategy import Strategy, TreeStrategy, children_of
 from solvers.sweeps import pairs
+
+
+class Strategy(abc.ABC):
+  """What LBR plays against: an agent, and its average policy at every public state.
+
+  A subclass says what `rows` are, and where the agent plays otherwise than by drawing from them (by
+  one random iteration, say), how it moves: `act`.
+  """
+
+  @abc.abstractmethod
+  def start(self) -> None:
+    """Begins a new hand."""
+
+  @abc.abstractmethod
+  def observe(self, action: int) -> None:
+    """Takes note of a public action, of whoever's move it was, chance's too."""
+
+  @abc.abstractmethod
+  def rows(self, ahead: tuple[int, ...] = ()) -> Array:
+    """Returns the average policy of whoever acts after further public actions `ahead`.
+
+    Args:
+      ahead: none for the present public state; LBR asks one bet ahead how often it is folded to.
+
+    Returns:
+      `[A, H]` probability of each action given each hand, zero for those that are not legal.
+    """
+
+  def act(self, infostate: int, rng: np.random.Generator) -> int:
+    """Returns the agent's move here, drawn from `rows` unless a subclass does otherwise."""
+    row = np.asarray(self.rows(), float)[:, infostate]
+    return int(rng.choice(len(row), p=row / row.sum()))
+
+
+class TreeStrategy(Strategy):
+  """A policy of the whole game as what LBR plays against.
+
+  Args:
+    tree: the whole public tree of the game.
+    policy: `[N, H]` on it, as `solvers.solve` returns it.
+
+  Raises:
+    ValueError: the tree is depth-limited or stacked, or `policy` has the wrong shape or is no
+      policy.
+  """
+
+  def __init__(self, tree: PublicTree, policy: Array):
+    check_whole(tree, policy, None)
+    self.tree = tree
+    self._policy = np.asarray(policy, float)
+    self._children = children_of(tree)
+    self._num_actions = int(np.asarray(tree.action).max()) + 1
+    self._node = 0
+
+  def start(self) -> None:
+    """See `Strategy`."""
+    self._node = 0
+
+  def observe(self, action: int) -> None:
+    """See `Strategy`."""
+    self._node = self._children[self._node][int(action)]
+
+  def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
+    """See `Strategy`."""
+    node = self._node
+    for action in ahead:
+      node = self._children[node][int(action)]
+    found = np.zeros((self._num_actions, self._policy.shape[1]))
+    for action, child in self._children[node].items():
+      found[action] = self._policy[child]
+    return found
+
+
+_MOVES = "FCPA"
+_TIE = 1e-9  # of the stack: moves nearer in value are equally good
+
+
+@dataclasses.dataclass(frozen=True)
+class LBRRules:
+  """Which moves LBR considers.
+
+  Attributes:
+    rounds: the moves of each round of betting, letters of `F` fold, `C` check or call, `P` the pot,
+      `A` all-in; the last entry holds for later rounds. The default is that of ReBeL's table 1.
+
+  Moves that the game lacks at a state are left out. `P` is the bet whose chips are nearest to those
+  of a raise by the pot after calling (all-in counts, and of two as near the smaller is taken).
+
+  Raises:
+    ValueError: an entry holds another letter, one twice, or no `C`, which is always legal.
+  """
+
+  rounds: tuple[str, ...] = ("C", "C", "FCPA", "FCPA")
+
+  def __post_init__(self):
+    known = isinstance(self.rounds, tuple | list) and all(isinstance(x, str) for x in self.rounds)
+    if not known or not self.rounds:
+      raise ValueError(f"rounds={self.rounds!r} must be strings such as 'FCPA', one for each round")
+    for moves in self.rounds:
+      if set(moves) - set(_MOVES) or len(set(moves)) < len(moves) or "C" not in moves:
+        raise ValueError(
+          f"rounds={self.rounds!r} holds {moves!r}; each must be different letters of {_MOVES!r}, "
+          "C among them"
+        )
+
+  def moves(self, game: Holdem, state: np.ndarray) -> list[int]:
+    """Returns the actions that LBR considers in one public `state` `[S]`, in the order of F C P A.
+
+    Each is there once, also where the pot is all-in.
+    """
+    letters = self.rounds[min(int(state[betting.ROUND]), len(self.rounds) - 1)]
+    to = game.amounts(state[None])[0]
+    highest = int(game.rules.highest(state[None])[0])
+    raises = {FIRST_BET + i: int(chips) for i, chips in enumerate(to) if chips >= 0}
+    found = [FOLD] if "F" in letters and game.rules.may_fold(state[None])[0] else []
+    found.append(CALL)
+    if "P" in letters and raises:
+      pot = min(3 * highest + game.rules.dead, game.rules.stack)
+      found.append(min(raises, key=lambda action: (abs(raises[action] - pot), raises[action])))
+    if "A" in letters:
+      found += [action for action, chips in raises.items() if chips == game.rules.stack]
+    return list(dict.fromkeys(found))
+
+
+def move_values(
+  game: Holdem,
+  state: np.ndarray,
+  reach: np.ndarray,
+  fallback: np.ndarray,
+  folds: Callable[[int], np.ndarray],
+  equity: Equity,
+  actions: list[int],
+) -> np.ndarray:
+  """Computes what each action is worth to each hand if both check or call afterwards.
+
+  With `P` chips in the pot, `c` to call, and `w` the share of the pot that a hand wins against a
+  range: folding is worth 0, calling `w P - (1 - w) c`, and a bet that puts in `x` chips
+  `f P + (1 - f) (w' (P + x - c) - (1 - w') x)`, where `f` of the range folds and `w'` is the share
+  against those who do not (Lisy and Bowling, 2017, algorithm 1).
+
+  Args:
+    game: the rules.
+    state: `[S]` where LBR acts.
+    reach: `[H]` the opponent's range, of any sum.
+    fallback: `[H]` its range for hands of LBR against which `reach` leaves nothing.
+    folds: how likely each hand folds to a bet, `[H]`, given the bet's action.
+    equity: of the game.
+    actions: those asked for.
+
+  Returns:
+    `[M, H]` chips, those in the pot before counted as the pot's.
+  """
+  if len(actions) == 1:  # nothing to compare
+    return np.zeros((1, len(reach)))
+  paid = state[[betting.PAID_0, betting.PAID_1]]
+  own, highest = int(paid[int(state[betting.ACTOR])]), int(paid.max())
+  pot, to_call = int(paid.sum()) + game.rules.dead, highest - own
+  amounts, dealt = game.amounts(state[None])[0], game.dealt(state[None])[0]
+
+  def against(reach: np.ndarray) -> np.ndarray:
+    share, mass = equity(dealt, reach)
+    values = np.zeros((len(actions), len(reach)))
+    for row, action in zip(values, actions):
+      if action == CALL:
+        row[:] = share * pot - (1 - share) * to_call
+      elif action != FOLD:
+        chips = int(amounts[action - FIRST_BET]) - own
+        called, stays = equity(dealt, reach * (1 - folds(action)))
+        some = np.where(mass > 0, mass, 1.0)
+        stay = np.where(stays > NOTHING * some, np.minimum(stays / some, 1.0), 0.0)
+        won = called * (pot + chips - to_call) - (1 - called) * chips
+        row[:] = (1 - stay) * pot + stay * won
+    return np.where(mass > 0, values, np.nan)
+
+  values = against(reach)
+  if np.isnan(values).any():
+    values = np.where(np.isnan(values), np.nan_to_num(against(fallback)), values)
+  return values
+
+
+def best_actions(game: Holdem, values: np.ndarray) -> np.ndarray:
+  """Returns which row of `values` `[M, H]` is the best for each hand, `[H]`; the first of ties."""
+  return (values > values.max(axis=0) - _TIE * game.rules.stack).argmax(axis=0)
+
 
 MAX_RUNOUTS = 2_000
 
@@ -204,7 +387,8 @@ def local_best_response(
   equity = _make_equity(game, max_runouts, seed)
   if isinstance(strategy, TreeStrategy):
     check_tree_of(game, strategy.tree)
-  rng, dealer, recorder = np.random.default_rng(seed), game.pairs(), HoldemRecorder(game)
+  rng, dealer = np.random.default_rng(seed), game.pairs()
+  recorder = HandRecorder(game, PotShares(game))
   won: list[list[tuple[float, float]]] = [[], []]
   for number in range(num_hands):
     seat = number % 2
@@ -220,7 +404,7 @@ def local_best_response(
 
 
 def _play(
-  game, dealer, strategy: Strategy, rules, equity, recorder: HoldemRecorder, seat: int, rng
+  game, dealer, strategy: Strategy, rules, equity, recorder: HandRecorder, seat: int, rng
 ) -> tuple[float, float]:
   """Plays one hand with LBR in `seat`; returns what it won, and the same by AIVAT."""
   prior, state = np.asarray(game.prior(), float), game.initial_state()

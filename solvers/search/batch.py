@@ -15,8 +15,8 @@ from jax import lax
 from games import PADDING, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.batched import Batched
 from solvers.algorithms.leaf_means import LeafMeans
+from solvers.algorithms.wrapper import Wrapper
 from solvers.leaf_values import (
   LeafQuery,
   LeafValues,
@@ -26,10 +26,76 @@ from solvers.leaf_values import (
 )
 from solvers.loop import Evaluate
 from solvers.metrics.expected_values import values_given_leaves
-from solvers.search.levelled_values import level_values
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, make_problem
+from solvers.sweeps.pairs import root_marginals
+from solvers.sweeps.problem import Problem, Sweep, make_problem
+
+
+class Batched(Wrapper):
+  """Does what `algorithm` does to each of `B` problems; all arrays have a leading axis `[B]`.
+
+  Leaves of all problems come in one query, so that a network may be asked about them together.
+  """
+
+  def init(self, problem: Problem, policy: Levels | None = None) -> Any:
+    if policy is None:
+      return jax.vmap(self.algorithm.init)(problem)
+    return jax.vmap(self.algorithm.init)(problem, policy)
+
+  def leaf_query(self, problem: Problem, state: Any, player: int) -> LeafQuery:
+    """Returns the question about the leaves of all problems, features `[B, L, F]` and so on."""
+
+    def ask(problem, state):
+      # The traverser is static, which what comes out of `vmap` cannot be.
+      return self.algorithm.leaf_query(problem, state, player)._replace(traverser=None)
+
+    return jax.vmap(ask)(problem, state)._replace(traverser=player)
+
+  def prime(self, problem: Problem, state: Any, values: jax.Array | None, player: int) -> Any:
+    return jax.vmap(lambda *x: self.algorithm.prime(*x, player))(problem, state, values)
+
+  def update(
+    self, problem: Problem, state: Any, values: jax.Array | None, player: int
+  ) -> tuple[Any, Sweep]:
+    return jax.vmap(lambda *x: self.algorithm.update(*x, player))(problem, state, values)
+
+  def merge(self, problem: Problem, first: Any, second: Any) -> Any:
+    return jax.vmap(self.algorithm.merge)(problem, first, second)
+
+  def extend(self, problem: Problem, state: Any) -> Any:
+    return jax.vmap(self.algorithm.extend)(problem, state)
+
+  def current_policy(self, problem: Problem, state: Any) -> Levels:
+    return jax.vmap(self.algorithm.current_policy)(problem, state)
+
+  def average_policy(self, problem: Problem, state: Any) -> Levels:
+    return jax.vmap(self.algorithm.average_policy)(problem, state)
+
+  def root_values(self, problem: Problem, state: Any) -> jax.Array:
+    return jax.vmap(self.algorithm.root_values)(problem, state)
+
+
+def level_values(
+  tree: PublicTree, beliefs: jax.Array, values: jax.Array, values_of_average: jax.Array
+) -> jax.Array:
+  """Shifts each player's values so that the PBS is worth what the average policies make it.
+
+  Args:
+    tree: of the subgame.
+    beliefs: `[P, H]` at its root.
+    values: `[P, H]` of infostates, means over iterations.
+    values_of_average: `[P, H]` of the average policies.
+
+  Returns:
+    `[P, H]`: `values` plus one constant for each player, such that the players' values of the PBS
+    are half the difference of those that `values_of_average` gives them, and opposite.
+  """
+  weights = root_marginals(tree, beliefs)
+  weights = jnp.where(jnp.isfinite(weights), weights, 0.0)  # no pair is possible: nothing to level
+  worth = (weights * values_of_average).sum(axis=-1)
+  level = (worth - worth[::-1]) / 2
+  return values + (level - (weights * values).sum(axis=-1))[:, None]
 
 
 class SearchResult(NamedTuple):
@@ -124,7 +190,7 @@ def search_batch(
       policy, or any other's first; None for uniform.
     alternatives: `[B, H]` what the opponent is promised, for an algorithm with a gadget.
     levelled: whether to shift root values to the average policies' values of the PBS
-      (`solvers.search.levelled_values`), another evaluation of all leaves.
+      (`solvers.search.batch`), another evaluation of all leaves.
     keep_leaf_values: whether to return mean leaf values; for algorithms of the CFR family.
 
   Returns:
@@ -307,7 +373,7 @@ def spread_stops(
   offset_key, order_key = jax.random.split(key)
   below = jnp.cumsum(jax.nn.softmax(_stop_logits(num_iterations, exponent, warm_start)))
   strata = jax.random.permutation(order_key, count)
-  quantiles = (strata + jax.random.uniform(offset_key)) / count
+  quantiles = (strata.astype(below.dtype) + jax.random.uniform(offset_key)) / count
   stops = jnp.searchsorted(below, quantiles, side="right")
   return jnp.minimum(stops, num_iterations // 2 - 1).astype(jnp.int32)
 

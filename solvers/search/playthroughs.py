@@ -17,15 +17,14 @@ playthrough is all of it, and however long it searches it may stay exploitable.
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PADDING, PublicTree
-from solvers.search.batch import beliefs_at_leaves, search_batch, spread_stops
-from solvers.search.frontier import Frontier, concatenate, cut_into_calls, draw_stops
+from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
 from solvers.search.searching_agent import SearchingAgent, searches_from
 from solvers.search.shared_start import search_starts
 from solvers.search.tables import SubgameTable
@@ -33,6 +32,60 @@ from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, work_of_solving
 from solvers.xla.cores import run_ahead
+
+
+class Frontier(NamedTuple):
+  """Subgames to be searched, sorted by node.
+
+  Attributes:
+    node: `[M]` place of the subgame's root in the whole tree.
+    root: `[M]` which subgame it is.
+    beliefs: `[M, P, H]`.
+    reach: `[M, P, H]` each player's own reach in this playthrough.
+  """
+
+  node: np.ndarray
+  root: np.ndarray
+  beliefs: np.ndarray
+  reach: np.ndarray
+
+  def take(self, index: np.ndarray) -> "Frontier":
+    return Frontier(*(x[index] for x in self))
+
+
+def draw_stops(
+  agent: SearchingAgent, frontier: Frontier, num_iterations: int, key: jax.Array
+) -> np.ndarray:
+  """Returns where each subgame's search stops, `[M]`, independently."""
+  count = len(frontier.node)
+  # Frontiers are of any length, and each length would be compiled.
+  shape = (1 << max(count - 1, 0).bit_length(),)
+  warm = agent.algorithm.head_start
+  return np.asarray(sample_stop(key, shape, num_iterations, agent.stop_exponent, warm))[:count]
+
+
+def cut_into_calls(
+  agent: SearchingAgent, frontier: Frontier, stops: np.ndarray
+) -> Iterator[tuple[Frontier, np.ndarray]]:
+  """Cuts a frontier into pieces that one call can search, each sorted by node, with their stops.
+
+  Searches that stop early share a call, so that it need not go on.
+  """
+  stage_of = agent.stage_of(frontier.root)
+  for number, (stage, room) in enumerate(zip(agent.tables.stages, agent.rooms)):
+    members = np.flatnonzero(stage_of == number)
+    members = members[np.argsort(stops[members], kind="stable")]
+    rows = np.asarray(stage.row_of)[frontier.root[members]]
+    for part in room.calls(np.asarray(stage.num_live)[rows]):
+      chunk = np.sort(members[part])
+      yield frontier.take(chunk), stops[chunk]
+
+
+def concatenate(frontiers: list[Frontier]) -> Frontier:
+  """Joins frontiers into one, sorted by node."""
+  joined = Frontier(*map(np.concatenate, zip(*frontiers)))
+  return joined.take(np.argsort(joined.node, kind="stable"))
+
 
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
 

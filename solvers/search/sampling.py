@@ -46,7 +46,7 @@ def leaf_probabilities(problem: Problem, policy: Levels, beliefs: Array) -> jax.
     chance = problem.leaf_rows(chance_reach(tree, joint.dtype))[:, 0]
     joint = joint / jnp.maximum(chance, jnp.finfo(joint.dtype).tiny)
   if tree.padded:  # below a deal padding is reached like any other outcome
-    joint = joint * (jnp.asarray(tree.leaf_actor) != PADDING)
+    joint = jnp.where(jnp.asarray(tree.leaf_actor) != PADDING, joint, 0.0)
   total = (beliefs[0] * problem.root_mass[0]).sum()
   # Exploring may lead where the beliefs, which know nothing of it, leave no compatible pair of
   # hands; what sums that cancel leave of nothing is rounding.

@@ -123,7 +123,7 @@ class HoleCardPairs(NamedTuple):
         values.append(None)
         continue
       reach = opponent_reach[i][level.size - level.num_terminals :]
-      reach = reach * self.beliefs[1 - player] * self.stakes[i]
+      reach = reach * self.beliefs[1 - player][None] * self.stakes[i]
       start = tree.structure.terminal_offsets[i]
       index = tree.payoff_index[start : start + level.num_terminals]
       boards = 0 if tree.strengths is None else len(tree.strengths)

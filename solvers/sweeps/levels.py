@@ -157,7 +157,8 @@ def _with_rows(rows: jax.Array, first: int, last: int, new: jax.Array) -> jax.Ar
 
 
 def _lower_by_pairs(parents: jax.Array, rows: jax.Array, *, maximum: bool) -> jax.Array:
-  from_parent = parents[:, :, None] == jnp.arange(rows.shape[1])  # [n, H, H above]
+  above = jnp.arange(rows.shape[1], dtype=parents.dtype)
+  from_parent = parents[:, :, None] == above[None, None]  # [n, H, H above]
   if maximum:
     return jnp.where(from_parent, rows[:, :, None], -jnp.inf).max(axis=1)
   return jnp.where(from_parent, rows[:, :, None], 0.0).sum(axis=1)

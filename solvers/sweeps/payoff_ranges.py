@@ -51,6 +51,8 @@ def _terminal_bounds(problem: Problem, i: int, player: int, there: jax.Array) ->
   `there` `[T, H]` says which infostates the other may hold.
   """
   tree = problem.tree
+  if not len(there):
+    return [jnp.zeros(there.shape, tree.dtype)] * 2
   start = tree.structure.terminal_offsets[i]
   rows = slice(start, start + len(there))
   scale, index = tree.payoff_scale[rows], tree.payoff_index[rows]
@@ -62,13 +64,14 @@ def _terminal_bounds(problem: Problem, i: int, player: int, there: jax.Array) ->
   weights = jnp.asarray(tree.pair_weights[0])
   if len(tree.pair_weights) > 1:
     weights = jnp.ones_like(weights)
-  paid = jnp.where(weights > 0, tree.payoffs / jnp.where(weights > 0, weights, 1.0), 0.0)
+  paid = tree.payoffs / jnp.where(weights > 0, weights, 1.0)[None]
+  paid = jnp.where(weights[None] > 0, paid, 0.0)
   if player == 1:
     paid, weights = -paid.swapaxes(1, 2), weights.T
 
   def bounds(row):
     table, factor, others = row
-    possible, payoffs = others & (weights > 0), paid[table] * factor
+    possible, payoffs = others[None] & (weights > 0), paid[table] * factor
     return [jnp.where(possible, x, -jnp.inf).max(axis=1) for x in (payoffs, -payoffs)]
 
   return lax.map(bounds, (index, scale, there))

@@ -132,7 +132,8 @@ def dense_showdowns(strengths: jax.Array, dtype, hands: Hands | None = None) -> 
   hands = Hands.all_pairs(strengths.shape[-1]) if hands is None else hands
   cards = hands.cards
   apart = ~(cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
-  return jnp.sign(strengths[:, None, :] - strengths[:, :, None]).astype(dtype) * apart
+  wins = jnp.sign(strengths[:, None, :] - strengths[:, :, None]).astype(dtype)
+  return jnp.where(apart[None], wins, 0.0)
 
 
 def sorted_showdowns(strengths: jax.Array, hands: Hands | None = None) -> SortedShowdowns:
@@ -223,7 +224,8 @@ def _sort(values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
   low, high = count("left"), count("right")
   # Numbers alone are sorted several times as fast on a CPU as numbers with their places.
   number = values.shape[-1]
-  order = jnp.sort(low * number + jnp.arange(number), axis=-1) % number
+  places = jnp.arange(number, dtype=low.dtype).reshape(*[1] * (low.ndim - 1), -1)
+  order = jnp.sort(low * number + places, axis=-1) % number
   return order, low, high
 
 
@@ -274,11 +276,11 @@ def _board_values(showdowns: SortedShowdowns, reach: jax.Array) -> jax.Array:
     columns = jnp.pad(columns, ((0, 1), (0, 0)))  # the hand that fills up
   below = _rows(columns, showdowns.order.reshape(-1))
   if showdowns.weight is not None:
-    below = below * showdowns.weight.reshape(-1, 1)
+    below = below * showdowns.weight.reshape(-1, 1).astype(below.dtype)
   below = below.reshape(length, -1)
   below = _sums_below(below, centred=False)
   before = _sums_below(below[-1].reshape(blocks, -1), centred=True)[:-1]
-  below = (below.reshape(length + 1, blocks, -1) + before).reshape(-1, n)
+  below = (below.reshape(length + 1, blocks, -1) + before[None]).reshape(-1, n)
   of_card = _rows(columns, showdowns.card_order.reshape(-1)).reshape(most, -1)
   below_of_card = _sums_below(of_card, centred=True).reshape(-1, n)
   values = _sum_of_rows(below, showdowns.bounds)

@@ -12,7 +12,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import Deck, flops
+from games.poker import Deck, dealing
 from games.poker.betting import CALL, FIRST_BET
 from games.template import fill
 from solvers.search.batch import search_batch
@@ -26,7 +26,7 @@ def all_flops(deck):
 
 
 def test_the_whole_deck_has_1755_classes():
-  cards, sizes = flops.flop_classes(Deck())
+  cards, sizes = dealing.flop_classes(Deck())
   assert len(cards) == len(sizes) == 1_755
   assert sizes.sum() == math.comb(52, 3) == 22_100
   assert set(sizes) == {4, 12, 24}
@@ -35,7 +35,7 @@ def test_the_whole_deck_has_1755_classes():
 
 def every_draw(deck, number):
   """Returns numbers that draw all classes with their suits renamed in each way."""
-  draw = jax.jit(jax.vmap(functools.partial(flops.draw_flops, deck, number)))
+  draw = jax.jit(jax.vmap(functools.partial(dealing.draw_flops, deck, number)))
   found = np.asarray(draw(jnp.arange(200))[0])
   _, first = np.unique(found, axis=0, return_index=True)
   assert len(first) == math.factorial(len(deck.suits))
@@ -46,9 +46,9 @@ def every_draw(deck, number):
 def test_the_mean_over_renamed_suits_is_the_sum_over_all_flops(name, x64):
   deck = Deck(*SMALL[name])
   values = np.random.default_rng(0).normal(size=(len(all_flops(deck)), 5))
-  number = len(flops.flop_classes(deck)[0])
+  number = len(dealing.flop_classes(deck)[0])
   draws = [
-    tuple(map(np.asarray, flops.draw_flops(deck, number, d))) for d in every_draw(deck, number)
+    tuple(map(np.asarray, dealing.draw_flops(deck, number, d))) for d in every_draw(deck, number)
   ]
   for sets, weights in draws:
     assert weights.sum() == len(values)
@@ -64,7 +64,7 @@ def test_fewer_flops_than_classes_are_unbiased():
   deck = Deck(*SMALL["12 cards, 3 suits"])
   number, draws = 7, 4_000
   values = np.random.default_rng(0).normal(size=len(all_flops(deck)))
-  draw = jax.jit(jax.vmap(functools.partial(flops.draw_flops, deck, number)))
+  draw = jax.jit(jax.vmap(functools.partial(dealing.draw_flops, deck, number)))
   sets, weights = draw(jnp.arange(draws))
   np.testing.assert_allclose(weights, len(values) / number, rtol=1e-6)
   sums = (values[sets] * np.asarray(weights)).sum(axis=1)
@@ -110,7 +110,7 @@ def test_a_deal_of_one_flop_of_each_class_is_worth_what_all_flops_are(x64):
   """On average over the renamings of suits, exactly."""
   game = make_game()
   left, to_two_hands = (math.comb(game.deck.num_cards - held, 3) for held in (0, 4))
-  number = len(flops.flop_classes(game.deck)[0])
+  number = len(dealing.flop_classes(game.deck)[0])
   drawn = make_game(flops=number)
   state = drawn.state_after((1, 1))  # both call
   if drawn.burns(state[None])[0]:

@@ -9,8 +9,7 @@ import games
 from games import pairs
 from games.poker import betting
 from games.poker.abstraction import TEH, BetSizes
-from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
-from games.poker.units import in_units
+from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem, in_units
 from games.testing import check_game
 from tests import harness
 

@@ -9,7 +9,7 @@ import pytest
 import games
 from games.public_tree import PublicTree
 from games.testing import check_public_tree, enumerate_histories
-from games.testing.check import unstack
+from games.testing.rules import unstack
 from tests import harness
 
 

@@ -11,7 +11,7 @@ from rebel_jax.training.self_play import Lanes, Layer, _put_back, choose_lanes, 
 from rebel_jax.training.setup import make_setup
 from solvers.search.find import find_subgames
 from solvers.search.tables import stack_subgames
-from tests.tiny import tiny
+from tests.tiny import TINY
 
 TABLE = stack_subgames(find_subgames(games.make("kuhn_poker"), depth=1))
 
@@ -48,7 +48,7 @@ def test_rows_go_back_to_the_lanes_that_they_came_from():
 
 def test_games_go_on_and_end_alike_with_less_room(tmp_path):
   """Over many steps lanes with room for half of them play the same mix of subgames."""
-  setup = make_setup(tiny(tmp_path))
+  setup = make_setup(TINY)
   settings = setup.trainer.self_play
   (layer,) = settings.layers
   params = setup.trainer.init(setup.table, 0, setup.mesh).params

@@ -20,6 +20,7 @@ from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_games, play
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.search import GrowingSearch
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_state_network
 from rebel_jax.training.setup import make_targets
@@ -55,8 +56,7 @@ def untrained(name, params=(), **settings) -> Policy:
     preset="pog_kuhn",
     game=name,
     game_params=params,
-    simulations=6,
-    eval_simulations=6,
+    search=GrowingSearch(simulations=6, eval_iterations=12),
     hidden_layers=1,
     width=16,
     **settings,
@@ -248,7 +248,7 @@ def test_a_person_hides(without_search, monkeypatch):
 def test_what_the_agent_thought(without_search):
   said = []
   agent = searcher(*GLASSES).agent(seed=0)
-  table = play.Table(agent, lambda prompt: "to-2", said.append, np.random.default_rng(0))
+  table = play.Terminal(agent, lambda prompt: "to-2", said.append, np.random.default_rng(0))
   agent.start(0, 5)
   table.dealer.deal(table.rng)
   table.note()

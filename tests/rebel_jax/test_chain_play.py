@@ -13,6 +13,7 @@ from games import registry
 from games.on_device.moves import moves_of
 from rebel_jax.checkpoints import redistribute
 from rebel_jax.config.config import ConfigError
+from rebel_jax.config.search import REBEL, PerfectSearch
 from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training import chain_play
@@ -111,12 +112,12 @@ def solved_worth(node, beliefs):
 
 
 def test_what_does_not_go_together_is_refused():
-  with pytest.raises(ConfigError, match="td1_share=0.2 must be 0"):
-    TINY.replace(td1_share=0.2).validate()
-  with pytest.raises(ConfigError, match="per_update=7.0"):
-    make_setup(TINY.replace(per_update=7.0))
+  with pytest.raises(ConfigError, match="td1_share is no setting of growing searches"):
+    TINY.replace(td1_share=0.2)
+  with pytest.raises(ConfigError, match="'kuhn_poker' is not one of perfect information"):
+    TINY.replace(search=PerfectSearch()).validate()
   # Without growing searches the same name is the game whose tree is made beforehand.
-  plain = TINY.replace(simulations=0)
+  plain = TINY.replace(search=REBEL)
   assert not plain.on_device
   assert isinstance(plain.make_rules(), games.Game)
   assert TINY.make_rules() is KUHN
@@ -156,7 +157,7 @@ def test_large_games_are_played_against_no_network(monkeypatch):
   """Without a difference between the two nobody wins in the mean."""
   monkeypatch.setattr(chain_evaluator, "_MOST_HISTORIES", 4)
   monkeypatch.setattr(chain_evaluator, "_GAMES", 128)
-  config = TINY.replace(eval_simulations=1)
+  config = TINY.replace(eval_iterations=2)
   evaluator = ChainEvaluator(config)
   setup = make_setup(TINY)
   params = setup.trainer.init(setup.table, 0, setup.mesh).params

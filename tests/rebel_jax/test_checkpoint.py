@@ -25,7 +25,7 @@ from rebel_jax.runs.run import _Run, train
 from rebel_jax.runs.stopping import RunError
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.setup import make_setup
-from tests.tiny import as_flags, rows, tiny, trained
+from tests.tiny import TINY, as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
 KEPT = {"params", "state", "about", "metrics"}
@@ -33,7 +33,7 @@ KEPT = {"params", "state", "about", "metrics"}
 
 def restored(folder, **changes):
   """Returns all arrays of a folder's newest checkpoint."""
-  setup = make_setup(tiny(folder, **changes))
+  setup = make_setup(tiny(folder, **changes)[0])
   like = setup.trainer.init(setup.table, 0, setup.mesh)
   state = checkpoint.restore(checkpoint.checkpoints_of(folder)[-1], like, setup.mesh)
   state = state._replace(keys=jax.random.key_data(state.keys))
@@ -62,10 +62,10 @@ def test_a_run_leaves_what_it_says():
 
 @pytest.mark.parametrize("steps", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_stopped_and_resumed_is_as_never_stopped(tmp_path, steps):
-  first = train(tiny(tmp_path), stop=lambda step: step >= steps)
+  first = train(*tiny(tmp_path), stop=lambda step: step >= steps)
   assert first.row["step"] == steps
   assert len(rows(tmp_path)) == steps // 2
-  train(tiny(tmp_path, resume=True))
+  train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
 
 
@@ -73,15 +73,15 @@ def test_longer_searches_late_in_a_run(tmp_path, capsys):
   """They begin at their step, resumed or not, and nothing before it knows of them."""
   longer, trained_folder = {"late_iterations": 32}, trained()
   capsys.readouterr()
-  train(tiny(tmp_path / "late", **longer), display=Display())
+  train(*tiny(tmp_path / "late", **longer), display=Display())
   assert "from here on searches take 32 iterations" in "".join(capsys.readouterr())
   plain, late = rows(trained_folder), rows(tmp_path / "late")
   losses = lambda rows: [row["loss"] for row in rows]  # noqa: E731
   assert losses(late)[:3] == losses(plain)[:3]  # six of eight steps, in chunks of two
   assert losses(late)[3:] != losses(plain)[3:]
 
-  train(tiny(tmp_path / "stopped", **longer), stop=lambda step: step >= 6)
-  train(tiny(tmp_path / "stopped", resume=True, **longer))
+  train(*tiny(tmp_path / "stopped", **longer), stop=lambda step: step >= 6)
+  train(*tiny(tmp_path / "stopped", resume=True, **longer))
   assert losses(rows(tmp_path / "stopped")) == losses(late)
 
 
@@ -89,17 +89,17 @@ def test_longer_searches_late_in_a_run(tmp_path, capsys):
 def test_muon_is_resumed_too(tmp_path):
   """Its state has parts without arrays, which Adam's has not."""
   changes = dict(optimizer="muon", learning_rate=0.02, belief_roots=2)
-  train(tiny(tmp_path / "whole", **changes))
-  train(tiny(tmp_path / "stopped", **changes), stop=lambda step: step >= 4)
+  train(*tiny(tmp_path / "whole", **changes))
+  train(*tiny(tmp_path / "stopped", **changes), stop=lambda step: step >= 4)
   with pytest.raises(AssertionError):
     assert_same_run(tmp_path / "stopped", tmp_path / "whole", **changes)
-  train(tiny(tmp_path / "stopped", resume=True, **changes))
+  train(*tiny(tmp_path / "stopped", resume=True, **changes))
   assert_same_run(tmp_path / "stopped", tmp_path / "whole", **changes)
   assert rows(tmp_path / "whole")[-1]["gradient_steps"] > 0
 
 
 def test_another_seed_is_another_run(tmp_path):
-  train(tiny(tmp_path, seed=1))
+  train(*tiny(tmp_path, seed=1))
   with pytest.raises(AssertionError):
     assert_same_run(tmp_path, trained())
 
@@ -111,11 +111,11 @@ def test_a_signal_saves_and_leaves(tmp_path):
     return False
 
   before = signal.getsignal(signal.SIGTERM)
-  result = train(tiny(tmp_path), stop=stop)
+  result = train(*tiny(tmp_path), stop=stop)
   assert result.signal == signal.SIGTERM
   assert signal.getsignal(signal.SIGTERM) is before
   assert result.row["step"] == 4
-  train(tiny(tmp_path, resume=True))
+  train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
 
 
@@ -131,26 +131,26 @@ def test_a_signal_during_an_evaluation(tmp_path, monkeypatch, step):
 
   with monkeypatch.context() as patch:
     patch.setattr(Evaluator, "exploitability", interrupted)
-    result = train(tiny(tmp_path))
+    result = train(*tiny(tmp_path))
   assert result.signal == signal.SIGINT
   assert rows(tmp_path)[-1]["step"] == step
   assert "exploitability" not in rows(tmp_path)[-1]
-  train(tiny(tmp_path, resume=True))
+  train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
 
 
 def test_metrics_beyond_the_checkpoint_are_dropped(tmp_path):
   """As after a kill between two checkpoints, or in the middle of a line."""
-  train(tiny(tmp_path), stop=lambda step: step >= 4)
+  train(*tiny(tmp_path), stop=lambda step: step >= 4)
   with open(tmp_path / "metrics.jsonl", "a") as file:
     file.write('{"step": 6, "loss": 0.1}\n{"step": 8, "lo')
-  train(tiny(tmp_path, resume=True))
+  train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
 
 
 def test_a_finished_run_has_nothing_left_to_do_unless_asked_for_more(tmp_path):
   shutil.copytree(trained(), tmp_path / "run")
-  result = train(tiny(tmp_path / "run", resume=True))
+  result = train(*tiny(tmp_path / "run", resume=True))
   assert result.row["step"] == 8
   assert_same_run(tmp_path / "run", trained())
 
@@ -164,11 +164,11 @@ def test_time_that_runs_out_between_chunks_still_ends_in_an_evaluation(tmp_path,
     return self.step >= 4
 
   monkeypatch.setattr(_Run, "_over", over)
-  train(tiny(tmp_path, evaluate_every=0))
+  train(*tiny(tmp_path, evaluate_every=0))
   assert [row["step"] for row in rows(tmp_path)] == [2, 4]
   assert asked == sorted(set(asked))
   assert asked[-1] == 4
-  assert rows(tmp_path)[-1]["playthroughs"] == tiny(tmp_path).evaluation.final_playthroughs
+  assert rows(tmp_path)[-1]["playthroughs"] == TINY.search.final_playthroughs
 
 
 @pytest.mark.slow
@@ -208,10 +208,10 @@ def test_newest_and_best_are_kept(tmp_path, monkeypatch):
   def kept() -> list[int]:
     return [int(path.name) for path in checkpoint.checkpoints_of(tmp_path)]
 
-  train(tiny(tmp_path, examples=160, evaluate_every=32))
+  train(*tiny(tmp_path, examples=160, evaluate_every=32))
   assert kept() == [8, 12, 16, 20]
   # Also of a run that is resumed, which knows the figures of before from its checkpoints alone.
-  train(tiny(tmp_path, examples=192, evaluate_every=32, resume=True))
+  train(*tiny(tmp_path, examples=192, evaluate_every=32, resume=True))
   assert kept() == [8, 16, 20, 24]
 
 
@@ -234,26 +234,26 @@ def test_a_number_that_is_not_finite_stops_the_run(tmp_path, monkeypatch, field)
     patch.setattr(Trainer, "run", diverge)
     what = field.replace("_", " ")
     with pytest.raises(RunError, match=f"the {what} is nan at step [56], in the steps from 5 on"):
-      train(tiny(tmp_path))
+      train(*tiny(tmp_path))
   assert checkpoint.checkpoints_of(tmp_path)[-1].name == "00000004"
-  train(tiny(tmp_path, resume=True))
+  train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
 
 
 def test_folders_that_are_taken(tmp_path):
   with pytest.raises(ConfigError, match=r"^output_dir=.* holds another run's checkpoint"):
-    train(tiny(trained()))
+    train(*tiny(trained()))
   with pytest.raises(ConfigError, match=r"^output_dir=.* holds no checkpoint to resume from"):
-    train(tiny(tmp_path / "none", resume=True))
+    train(*tiny(tmp_path / "none", resume=True))
   (tmp_path / "file").write_text("")
   with pytest.raises(ConfigError, match=r"^output_dir=.* must be a folder"):
-    train(tiny(tmp_path / "file"))
+    train(*tiny(tmp_path / "file"))
   assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
   with (
     folders.lock(tmp_path),
     pytest.raises(ConfigError, match=r"^output_dir=.* is in use by another run"),
   ):
-    train(tiny(tmp_path))
+    train(*tiny(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_folders_that_are_taken(tmp_path):
 def test_checkpoints_of_another_run_are_refused(changes):
   (field,) = changes
   with pytest.raises(ConfigError, match=rf"^{field}=.* cannot resume the run in .* allowed is "):
-    train(tiny(trained(), resume=True, **changes))
+    train(*tiny(trained(), resume=True, **changes))
 
 
 @pytest.fixture
@@ -315,7 +315,7 @@ def test_damaged_checkpoints_get_a_sentence(copy, how):
   before = {p: p.stat().st_mtime_ns for p in copy.rglob("*") if p.is_file()}
   changes = {"width": 16} if how == "network" else {}
   with pytest.raises(ConfigError, match=r"^checkpoint=.*copy/checkpoints/00000008'") as caught:
-    train(tiny(copy, resume=True, examples=128, **changes))
+    train(*tiny(copy, resume=True, examples=128, **changes))
   assert "\n" not in str(caught.value)
   with pytest.raises(ConfigError, match=r"^checkpoint=.*copy/checkpoints/00000008'"):
     rebel_jax.load(copy)
@@ -326,7 +326,7 @@ def test_damaged_checkpoints_get_a_sentence(copy, how):
 def test_load_from_a_folder_and_from_a_checkpoint():
   newest = checkpoint.checkpoints_of(trained())[-1]
   first, second = rebel_jax.load(trained()), rebel_jax.load(str(newest))
-  assert first.config == tiny(trained())
+  assert first.config == TINY
   assert first.about["step"] == 8
   jax.tree.map(np.testing.assert_array_equal, first.params, second.params)
   jax.tree.map(np.testing.assert_array_equal, first.params, restored(trained()).params)

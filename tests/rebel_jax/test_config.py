@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import typing
+from pathlib import Path
 from typing import Annotated
 
 import pytest
@@ -14,6 +15,8 @@ from rebel_jax.config import groups
 from rebel_jax.config.allowed import Allowed
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset, paper_exploitability
+from rebel_jax.config.search import KINDS, REBEL, GrowingSearch, PerfectSearch
+from rebel_jax.runs.options import RunOptions
 from rebel_jax.train import Command
 from rebel_jax.training.setup import make_setup
 from tests.tiny import TINY
@@ -40,7 +43,6 @@ BAD = [
   ({"iterations": 7}, r"^iterations=7 must be even"),
   ({"late_iterations": 5}, r"^late_iterations=5 must be even"),
   ({"eval_iterations": 3}, r"^eval_iterations=3 must be even"),
-  ({"stop_sampling": "linear"}, r"^stop_sampling='linear' is unknown.*weighted, uniform"),
   ({"lanes": 0}, r"^lanes=0 must be at least 1"),
   ({"lanes": 4.0}, r"^lanes=4.0 must be an integer"),
   ({"rows_fraction": 0.0}, r"^rows_fraction=0.0 must be .* above 0 and at most 1"),
@@ -62,18 +64,14 @@ BAD = [
   ({"lanes": 129}, r"^buffer_size=256 must be at least 258, two examples for each of lanes=129"),
   ({"buffer_size": 2**31}, r"^buffer_size=2147483648 must be at least 1 and at most 2147483647"),
   ({"uses_per_example": 0}, r"^uses_per_example=0 must be"),
-  ({"max_gradient_norm": -1.0}, r"^max_gradient_norm=-1.0 must be"),
   ({"examples": 0}, r"^examples=0 must be"),
   ({"max_seconds": 0.0}, r"^max_seconds=0.0 must be a finite number above 0"),
   ({"report_every": 0}, r"^report_every=0 must be"),
   ({"evaluate_every": -1}, r"^evaluate_every=-1 must be at least 0"),
   ({"eval_playthroughs": 0}, r"^eval_playthroughs=0 must be"),
   ({"final_playthroughs": 0}, r"^final_playthroughs=0 must be"),
-  ({"num_devices": 0}, r"^num_devices=0 must be at least 1"),
   ({"seed": -1}, r"^seed=-1 must be at least 0"),
   ({"seed": 2**32}, r"^seed=4294967296 must be"),
-  ({"output_dir": ""}, r"^output_dir='' must be the path of a folder"),
-  ({"checkpoint_every": math.nan}, r"^checkpoint_every=nan must be"),
 ]
 
 
@@ -93,13 +91,22 @@ def test_what_is_allowed():
 @pytest.mark.parametrize(
   ("changes", "sentence"),
   [
-    ({"depth": 3}, r"^depth=3 must be less than what the game lasts"),
-    ({"num_devices": 4096}, r"^num_devices=4096 must be from 1 to"),
+    ({"num_devices": 0}, r"^num_devices=0 must be at least 1"),
+    ({"output_dir": ""}, r"^output_dir='' must be the path of a folder"),
+    ({"checkpoint_every": math.nan}, r"^checkpoint_every=nan must be"),
   ],
 )
-def test_what_is_not_allowed_once_the_game_is_known(changes, sentence):
+def test_what_is_not_allowed_of_a_command(changes, sentence):
   with pytest.raises(ConfigError, match=sentence):
-    make_setup(TINY.replace(**changes))
+    groups.check(RunOptions(**changes))
+  groups.check(RunOptions())
+
+
+def test_what_is_not_allowed_once_the_game_is_known():
+  with pytest.raises(ConfigError, match=r"^depth=3 must be less than what the game lasts"):
+    make_setup(TINY.replace(depth=3))
+  with pytest.raises(ConfigError, match=r"^num_devices=4096 must be from 1 to"):
+    make_setup(TINY, num_devices=4096)
 
 
 def test_devices_must_divide_the_work():
@@ -147,10 +154,20 @@ def test_paper_presets_hold_appendix_e():
 
 @pytest.mark.parametrize("cls", [Config, Command, evaluate.Options, play.Options])
 def test_every_setting_says_what_is_allowed(cls):
-  """In a group or not, by its annotation; and no two share a name."""
-  names = [name for name, _ in leaves(cls)]
-  assert len(names) == len(set(names))
+  """In a group or not, by its annotation."""
   assert all(is_checked(hint) for _, hint in leaves(cls))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_two_settings_share_a_name(kind):
+  """With one kind of search; `groups.flat` would lose one of them."""
+  names = [name for name, _ in leaves(Config) if name not in dict(of_searches())]
+  names += [field.name for field in dataclasses.fields(kind)]
+  assert len(names) == len(set(names)) == len(groups.flat(Config(search=kind())))
+
+
+def of_searches():
+  return [leaf for kind in KINDS for leaf in leaves(kind)]
 
 
 def test_a_setting_without_a_check_is_noticed():
@@ -165,9 +182,12 @@ def test_a_setting_without_a_check_is_noticed():
 def leaves(cls):
   """Returns the settings of a dataclass, those of its groups too, with their annotations."""
   found = []
-  for name, hint in typing.get_type_hints(cls, include_extras=True).items():
+  hints = typing.get_type_hints(cls, include_extras=True)
+  for name, hint in ((field.name, hints[field.name]) for field in dataclasses.fields(cls)):
     bare = typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
-    found += leaves(bare) if dataclasses.is_dataclass(bare) else [(name, hint)]
+    kinds = typing.get_args(bare) or (bare,)
+    groups_of = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
+    found += [leaf for kind in groups_of for leaf in leaves(kind)] or [(name, hint)]
   return found
 
 
@@ -182,6 +202,83 @@ def test_settings_are_changed_by_name():
   assert groups.flat(changed) == groups.flat(TINY) | {"iterations": 16, "width": 8, "seed": 3}
   assert changed.replace(iterations=8, width=32, seed=0) == TINY
   assert list(TINY.to_dict()["search"]) == [x.name for x in dataclasses.fields(TINY.search)]
+
+
+def test_settings_of_another_search_are_refused():
+  growing = get_preset("pog_kuhn")
+  with pytest.raises(ConfigError, match=r"^simulations is no setting of ReBeL's searches, which "):
+    TINY.replace(simulations=3)
+  with pytest.raises(ConfigError, match=r"^depth is no setting of growing searches, which preset="):
+    growing.replace(depth=2)
+  with pytest.raises(ConfigError, match=r"^td1_share is no setting of growing searches, which "):
+    growing.replace(td1_share=0.5)
+  assert TINY.replace(search=GrowingSearch(), simulations=3).growing.simulations == 3
+  for config, kind in ((TINY, "growing"), (growing, "rebel")):
+    with pytest.raises(ConfigError, match=f"of preset='{config.preset}'"):
+      getattr(config, kind)
+
+
+# As runs of an earlier version saved them: groups, and settings that are gone, at their defaults.
+EARLIER = json.loads((Path(__file__).parent / "earlier_config.json").read_text())
+
+
+def earlier(preset, **changes):
+  """Returns a preset as an earlier version saved it, with changes."""
+  fields = json.loads(json.dumps(EARLIER))
+  fields |= {"preset": preset, "game": get_preset(preset).game, "game_params": {}}
+  for group in fields.values():
+    if isinstance(group, dict):
+      group |= {name: value for name, value in changes.items() if name in group}
+  return fields
+
+
+PERFECT = dict(children=1, temperature=1.5, td1_share=0.2, policy_weight=1.0)
+
+
+@pytest.mark.parametrize(
+  ("fields", "search"),
+  [
+    (earlier("kuhn_poker", depth=1), dataclasses.replace(REBEL, depth=1)),
+    (
+      earlier("pog_kuhn", simulations=30, eval_simulations=40, eval_seeds=4, final_seeds=5),
+      GrowingSearch(30, eval_iterations=80, eval_playthroughs=4, final_playthroughs=5),
+    ),
+    (
+      earlier("pog_tic_tac_toe", simulations=30, **PERFECT, resign_below=0.9, never_resign=0.2),
+      PerfectSearch(30, td1_share=0.2, resign_below=0.9),
+    ),
+    (earlier("kuhn_poker", output_dir="x", resume=True, num_devices=3), REBEL),
+    (earlier("kuhn_poker", max_gradient_norm=0.0, halve_every=5), REBEL),
+    (earlier("pog_kuhn", simulations=100, recursive_share=0.2), GrowingSearch()),
+  ],
+)
+def test_runs_of_earlier_versions_are_read(fields, search):
+  config = Config.from_dict(fields)
+  assert config.search == search
+  config.validate()
+  assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+@pytest.mark.parametrize(
+  ("fields", "sentence"),
+  [
+    (earlier("kuhn_poker", stop_sampling="uniform"), "stop_sampling='uniform' .* is 'weighted'"),
+    (earlier("kuhn_poker", random_beliefs=True), "random_beliefs=True .* allowed is False"),
+    (earlier("kuhn_poker", max_gradient_norm=0.0), "max_gradient_norm=0.0 .* allowed is 1.0"),
+    (earlier("kuhn_poker", mix=0.5), "mix=0.5 is no setting of ReBeL's searches"),
+    (earlier("pog_kuhn", simulations=9, level_values=True), "level_values=True is no .* growing"),
+    (earlier("pog_kuhn", simulations=9, puct=2.0), "puct=2.0 .* allowed is 1.25"),
+    (earlier("pog_kuhn", simulations=9, children=1), "children=1 .* allowed is 0"),
+    (
+      earlier("pog_tic_tac_toe", simulations=9, **PERFECT | {"temperature": 1.0}),
+      "temperature=1.0 .* allowed is 1.5",
+    ),
+  ],
+)
+def test_settings_that_are_gone_are_refused_at_other_values(fields, sentence):
+  """An agent would search otherwise than its run says."""
+  with pytest.raises(ConfigError, match=sentence):
+    Config.from_dict(fields)
 
 
 def test_learning_starts_with_four_batches():

@@ -25,19 +25,18 @@ from rebel_jax.devices import cpu_devices
   ],
 )
 def test_number_of_devices(cores, changes, expected):
+  number = changes.pop("num_devices", None)
   config = get_preset("liars_dice_1x4f").replace(**changes)
-  assert cpu_devices.choose_number(config, cores) == expected
+  assert cpu_devices.choose_number(config, cores, number) == expected
 
 
 def test_a_resumed_run_keeps_its_number():
   config = get_preset("liars_dice_1x4f")
   assert cpu_devices.choose_number(config, 1, before=4) == 4
   assert cpu_devices.choose_number(config, 8, before=1) == 1
-  resumed = config.replace(num_devices=4)
-  assert cpu_devices.choose_number(resumed, 2, before=4) == 4
-  assert cpu_devices.choose_number(resumed, 2) == 2
-  asked = config.replace(num_devices=2)
-  assert cpu_devices.choose_number(asked, 8, before=1) == 2
+  assert cpu_devices.choose_number(config, 2, 4, before=4) == 4
+  assert cpu_devices.choose_number(config, 2, 4) == 2
+  assert cpu_devices.choose_number(config, 8, 2, before=1) == 2
 
 
 _SCRIPT = """

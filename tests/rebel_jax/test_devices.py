@@ -65,12 +65,12 @@ def test_a_step_is_that_of_the_whole_batch():
 _LEARN = """
 import json, sys
 from rebel_jax.config.presets import get_preset
+from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 preset = get_preset("kuhn_poker")
 config = preset.replace(
-  output_dir=sys.argv[1], evaluate_every=0, examples=int(sys.argv[2]),
-  final_playthroughs=256, final_iterations=256)
-print(json.dumps(train(config).row))
+  evaluate_every=0, examples=int(sys.argv[2]), final_playthroughs=256, final_iterations=256)
+print(json.dumps(train(config, RunOptions(output_dir=sys.argv[1])).row))
 """
 
 

@@ -31,8 +31,8 @@ def events(folder) -> list:
 
 def test_event_files_hold_the_rows(tmp_path):
   pytest.importorskip("tensorboardX")
-  train(tiny(tmp_path, tensorboard=True), stop=lambda step: step >= 4)
-  train(tiny(tmp_path, tensorboard=True, resume=True))
+  train(*tiny(tmp_path, tensorboard=True), stop=lambda step: step >= 4)
+  train(*tiny(tmp_path, tensorboard=True, resume=True))
   said: dict = {}
   for event in events(tmp_path):
     for value in event.summary.value:

@@ -31,7 +31,7 @@ from rebel_jax.training import self_play
 from rebel_jax.training.loop import Trainer
 from solvers.search.batch import search_batch
 from tests.rebel_jax.test_checkpoint import assert_same_run
-from tests.tiny import TINY, as_flags, rows, tiny, trained
+from tests.tiny import as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,7 +65,7 @@ sys.exit(cli.main([*flags, "--checkpoint-every", "0.001"]))
 )
 def test_a_disk_that_is_full_when_a_checkpoint_is_saved(tmp_path, room, what):
   """One sentence, the checkpoint from before, and a run that goes on once there is room."""
-  train(tiny(tmp_path), stop=lambda step: step >= 2)
+  train(*tiny(tmp_path), stop=lambda step: step >= 2)
   result = subprocess.run(
     [sys.executable, "-c", FULL_DISK, tmp_path, str(room)],
     cwd=ROOT, capture_output=True, text=True,
@@ -74,7 +74,7 @@ def test_a_disk_that_is_full_when_a_checkpoint_is_saved(tmp_path, room, what):
   assert result.returncode == 1
   assert re.fullmatch(f"error: {what}.*\n", result.stderr)
   assert [p.name for p in checkpoint.checkpoints_of(tmp_path)] == ["00000002"]
-  train(tiny(tmp_path, resume=True))
+  train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
   assert all(p.name.isdigit() for p in (tmp_path / "checkpoints").iterdir())
 
@@ -98,7 +98,7 @@ def test_a_disk_that_is_full_when_a_row_is_written(tmp_path, monkeypatch, capsys
   assert err.count("\n") == 1
   assert "cannot be written (No space left on device), so training stopped" in err
   assert checkpoint.checkpoints_of(tmp_path)[-1].name == "00000004"
-  train(tiny(tmp_path, resume=True))
+  train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
 
 
@@ -106,7 +106,7 @@ def test_a_folder_that_cannot_be_written(tmp_path, monkeypatch):
   (tmp_path / "run").mkdir()
   (tmp_path / "run" / ".lock").mkdir()
   with pytest.raises(ConfigError, match=r"^output_dir=.* must be a folder that can be written: "):
-    train(tiny(tmp_path / "run"))
+    train(*tiny(tmp_path / "run"))
 
 
 KILLED = """
@@ -133,7 +133,7 @@ def dying_save(self, path, **arguments):
 ocp.AsyncCheckpointer.save = dying_save
 if first:
   os.rename = lambda *_, **__: die()
-train(tiny(sys.argv[1], resume=not first, evaluate_every=0), stop=lambda step: step >= 4)
+train(*tiny(sys.argv[1], resume=not first, evaluate_every=0), stop=lambda step: step >= 4)
 """
 
 
@@ -142,15 +142,15 @@ train(tiny(sys.argv[1], resume=not first, evaluate_every=0), stop=lambda step: s
 )
 def test_killed_while_it_saves(tmp_path, moment):
   if moment != "renaming":
-    train(tiny(tmp_path), stop=lambda step: step >= 2)
+    train(*tiny(tmp_path), stop=lambda step: step >= 2)
   killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path, moment], cwd=ROOT, check=False)
   assert killed.returncode == -signal.SIGKILL
   if moment == "renaming":
     assert not checkpoint.checkpoints_of(tmp_path)
-    train(tiny(tmp_path))
+    train(*tiny(tmp_path))
   else:
     assert [p.name for p in checkpoint.checkpoints_of(tmp_path)] == ["00000002"]
-    train(tiny(tmp_path, resume=True))
+    train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
   assert all(p.name.isdigit() for p in (tmp_path / "checkpoints").iterdir())
 
@@ -165,11 +165,11 @@ def test_what_a_kill_leaves_is_removed_and_nothing_else(tmp_path, monkeypatch):
   monkeypatch.setattr(run_module, "CheckpointManager", functools.partial(CheckpointManager, keep=1))
 
   def go_on() -> set[str]:
-    train(tiny(tmp_path), stop=lambda step: step >= 2)
+    train(*tiny(tmp_path), stop=lambda step: step >= 2)
     for name in (*others, *ours):
       (folder / name).mkdir(parents=True)
       (folder / name / "file").write_text("precious")
-    train(tiny(tmp_path, resume=True, checkpoint_every=1e-6))
+    train(*tiny(tmp_path, resume=True, checkpoint_every=1e-6))
     return {path.name for path in folder.iterdir()}
 
   left = go_on()
@@ -188,8 +188,8 @@ def test_what_a_kill_leaves_is_removed_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_a_folder_in_the_way_of_a_checkpoint_stays(tmp_path):
-  train(tiny(tmp_path), stop=lambda step: step >= 2)
-  config = tiny(tmp_path, resume=True)
+  train(*tiny(tmp_path), stop=lambda step: step >= 2)
+  run = tiny(tmp_path, resume=True)
 
   def occupy(step):
     (tmp_path / "checkpoints" / "00000008" / "file").mkdir(parents=True, exist_ok=True)
@@ -197,7 +197,7 @@ def test_a_folder_in_the_way_of_a_checkpoint_stays(tmp_path):
 
   sentence = r"^checkpoint=.*00000008' cannot be written: what has its name was not .*stopped"
   with pytest.raises(RunError, match=sentence):
-    train(config, stop=occupy)
+    train(*run, stop=occupy)
   assert (tmp_path / "checkpoints" / "00000008" / "file").is_dir()
 
 
@@ -205,7 +205,7 @@ def test_the_same_step_saved_again_says_it_anew_of_the_same_arrays(tmp_path):
   """As after a signal during an evaluation that the resumed run makes up for."""
   shutil.copytree(trained(), tmp_path / "run")
   newest = checkpoint.checkpoints_of(tmp_path / "run")[-1]
-  setup = rebel_jax.training.setup.make_setup(tiny(tmp_path / "run"))
+  setup = rebel_jax.training.setup.make_setup(tiny(tmp_path / "run")[0])
   like = setup.trainer.init(setup.table, 5, setup.mesh)
   state = checkpoint.restore(newest, like, setup.mesh)
   about = checkpoint.read_about(newest)
@@ -226,7 +226,7 @@ def test_the_same_step_saved_again_says_it_anew_of_the_same_arrays(tmp_path):
 def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
   shutil.copytree(trained(), tmp_path / "run")
   newest = checkpoint.checkpoints_of(tmp_path / "run")[-1]
-  setup = rebel_jax.training.setup.make_setup(tiny(tmp_path / "run"))
+  setup = rebel_jax.training.setup.make_setup(tiny(tmp_path / "run")[0])
   state = setup.trainer.init(setup.table, 5, setup.mesh)._replace(step=jnp.int32(9))
   manager = CheckpointManager(tmp_path / "run", keep=3)
 
@@ -246,7 +246,7 @@ def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
 
 def test_a_checkpoint_is_of_the_moment_it_was_asked_for(tmp_path):
   """Training goes on in the same memory while it is written."""
-  config = tiny(tmp_path, buffer_size=2**18)
+  config, _ = tiny(tmp_path, buffer_size=2**18)
   setup = rebel_jax.training.setup.make_setup(config)
   state = setup.trainer.init(setup.table, 0, setup.mesh)
   state, _ = setup.trainer.run(setup.table, state, 2, setup.mesh)
@@ -300,13 +300,13 @@ def test_numbers_that_were_edited_are_noticed(copy, item):
     checkpointer.save((newest / item).absolute(), args=ocp.args.StandardSave(edited), force=True)
   sentence = rf"^checkpoint=.*00000008'.*its {item} are not .*without that folder, \d+ is the"
   with pytest.raises(ConfigError, match=sentence):
-    train(tiny(copy, resume=True, examples=128))
+    train(*tiny(copy, resume=True, examples=128))
   if item == "params":
     with pytest.raises(ConfigError, match=sentence):
       rebel_jax.load(copy)
   # As the sentence says: the checkpoint before is good.
   shutil.rmtree(newest)
-  train(tiny(copy, resume=True))
+  train(*tiny(copy, resume=True))
   assert_same_run(copy, trained())
 
 
@@ -314,7 +314,7 @@ def test_numbers_that_were_edited_are_noticed(copy, item):
 def test_bits_that_flip_on_the_disk_are_noticed(copy):
   """Orbax notices where it cannot decode what it reads, and otherwise returns other numbers."""
   newest = checkpoint.checkpoints_of(copy)[-1]
-  setup = rebel_jax.training.setup.make_setup(tiny(copy))
+  setup = rebel_jax.training.setup.make_setup(tiny(copy)[0])
   like = setup.trainer.init(setup.table, 0, setup.mesh)
   good = jax.tree.leaves(checkpoint.plain(checkpoint.restore(newest, like, setup.mesh)))
   largest = max((newest / "state").rglob("d/*"), key=lambda path: path.stat().st_size)
@@ -347,7 +347,7 @@ def test_what_a_checkpoint_says_about_itself_cannot_be_edited(copy):
   assert checkpoint.read_about(path.parents[1])["step"] == 8
   path.write_text(json.dumps(about | {"step": 6}))
   with pytest.raises(ConfigError, match="what it says about itself was changed"):
-    train(tiny(copy, resume=True, examples=128))
+    train(*tiny(copy, resume=True, examples=128))
 
 
 @pytest.mark.parametrize(
@@ -366,7 +366,7 @@ def test_metrics_that_were_damaged(copy, change):
   with pytest.raises(
     ConfigError, match=r"^metrics=.*' does not begin with the \d+ bytes that were"
   ):
-    train(tiny(copy, resume=True, examples=128))
+    train(*tiny(copy, resume=True, examples=128))
   assert (path.read_bytes() if path.exists() else None) == left
 
 
@@ -379,15 +379,15 @@ def test_values_that_are_not_finite_stop_the_run(tmp_path, monkeypatch):
 
   monkeypatch.setattr(self_play, "search_batch", broken)
   # Settings of no other test, so that it is compiled anew.
-  config = tiny(tmp_path, learning_rate=1.25e-3, batch_size=16)
+  run = tiny(tmp_path, learning_rate=1.25e-3, batch_size=16)
   with pytest.raises(RunError, match=r"^the value error is nan at step 1, in the steps from 1 on"):
-    train(config)
+    train(*run)
   assert not checkpoint.checkpoints_of(tmp_path)
 
 
 def test_learning_that_diverges_stops_the_run(tmp_path):
   with pytest.raises(RunError, match=r"^the loss is (nan|inf) and the .* is (nan|inf).* at step"):
-    train(tiny(tmp_path, learning_rate=1e30, examples=400))
+    train(*tiny(tmp_path, learning_rate=1e30, examples=400))
   for path in checkpoint.checkpoints_of(tmp_path):
     assert all(np.isfinite(x).all() for x in jax.tree.leaves(rebel_jax.load(path).params))
 
@@ -403,7 +403,7 @@ def test_parameters_that_are_not_finite_stop_the_run(tmp_path, monkeypatch):
 
   monkeypatch.setattr(Trainer, "run", spoil)
   with pytest.raises(RunError, match=r"^the networks' parameters are not finite at step [56], in"):
-    train(tiny(tmp_path, checkpoint_every=1e-6))
+    train(*tiny(tmp_path, checkpoint_every=1e-6))
   assert checkpoint.checkpoints_of(tmp_path)[-1].name == "00000004"
   assert all(np.isfinite(x).all() for x in jax.tree.leaves(rebel_jax.load(tmp_path).params))
 
@@ -434,7 +434,7 @@ def test_exploitability_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     "rebel_jax.evaluation.evaluator.Evaluator.exploitability", lambda *_, **__: float("nan")
   )
   with pytest.raises(RunError, match=r"^the exploitability is nan, .* at step 4, so training"):
-    train(tiny(tmp_path))
+    train(*tiny(tmp_path))
   assert [row["step"] for row in rows(tmp_path)] == [2]
 
 
@@ -450,7 +450,7 @@ def test_memory_that_does_not_suffice_to_read_a_checkpoint(copy, monkeypatch):
     with pytest.raises(
       ConfigError, match=r"^lanes=4 with width=32 and buffer_size=256 must fit in"
     ):
-      train(tiny(copy, resume=True, examples=128))
+      train(*tiny(copy, resume=True, examples=128))
 
 
 def test_other_errors_of_a_device_are_not_taken_for_those_of_memory(tmp_path, monkeypatch):
@@ -459,7 +459,7 @@ def test_other_errors_of_a_device_are_not_taken_for_those_of_memory(tmp_path, mo
 
   monkeypatch.setattr(Trainer, "run", other)
   with pytest.raises(jax.errors.JaxRuntimeError, match="something else"):
-    train(tiny(tmp_path / "other"))
+    train(*tiny(tmp_path / "other"))
 
 
 def test_versions_from_before_are_refused(copy):
@@ -469,7 +469,7 @@ def test_versions_from_before_are_refused(copy):
   del about["about_checksum"]
   path.write_text(json.dumps(about))
   with pytest.raises(ConfigError, match=rf"has format 2; this version reads {checkpoint.FORMAT}$"):
-    train(TINY.replace(output_dir=str(copy), resume=True))
+    train(*tiny(copy, resume=True))
 
 
 @pytest.mark.parametrize(
@@ -490,7 +490,7 @@ def test_versions_from_before_are_refused(copy):
 def test_exit_codes(ends, code, tmp_path, monkeypatch, capsys):
   """As docs/runs.md lists them; what went wrong is one line on standard error."""
 
-  def end(config, **_):
+  def end(*_, **__):
     if isinstance(ends, BaseException):
       raise ends
     return Result(tmp_path, {}, ends)

@@ -19,6 +19,7 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.spots import at_spot
+from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.self_play import Searched, init_lanes, self_play_step
 from rebel_jax.training.setup import make_setup
@@ -31,7 +32,7 @@ from tests.solvers.test_regret_rules import Hedge
 from tests.tiny import TINY, rows
 
 VARY = {"stack": "250-500", "pot": "100-300", "bets": 0.1, "board": "random"}
-FRESH = TINY_POKER.replace(vary=tuple(VARY.items()), share_start=False, iterations=4, num_devices=1)
+FRESH = TINY_POKER.replace(vary=tuple(VARY.items()), share_start=False, iterations=4)
 SMOOTH = solvers.CFR(Hedge(0.01))
 BIG_BLIND = 8  # column of the features of a game with fresh stacks
 
@@ -150,7 +151,7 @@ def test_memory_does_not_depend_on_what_is_drawn():
       if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
     )  # fmt: skip
 
-  narrow = FRESH.replace(vary=(*FRESH.vary[1:], ("stack", "400-410")))
+  narrow = FRESH.replace(vary=(*FRESH.search.vary[1:], ("stack", "400-410")))
   assert bytes_of(FRESH) == bytes_of(narrow)
 
 
@@ -195,19 +196,21 @@ def test_hands_that_no_template_holds_are_refused():
 
 def test_another_game_takes_no_variation_over():
   line = ["--preset", "small_turn_endgame_holdem_varied", "--game", "leduc_poker"]
-  assert cli.parse(line).config.vary == ()
+  assert cli.parse(line).config.search.vary == ()
   config = cli.parse([*line[:2], "--vary", "board", "random", "bets", "0.2"]).config
-  assert config.vary == (("board", "random"), ("bets", 0.2))
+  assert config.search.vary == (("board", "random"), ("bets", 0.2))
 
 
 @pytest.mark.slow
 def test_a_run_of_fresh_hands_goes_on_as_if_never_stopped(tmp_path):
-  def config(name, **changes):
-    return FRESH.replace(output_dir=str(tmp_path / name), seed=5, evaluate_every=0, **changes)
+  config = FRESH.replace(seed=5, evaluate_every=0)
 
-  train(config("whole"))
-  train(config("parts"), stop=lambda step: step >= 4)
-  train(config("parts", resume=True))
+  def options(name, **changes):
+    return RunOptions(output_dir=str(tmp_path / name), num_devices=1, **changes)
+
+  train(config, options("whole"))
+  train(config, options("parts"), stop=lambda step: step >= 4)
+  train(config, options("parts", resume=True))
   assert rows(tmp_path / "whole") == rows(tmp_path / "parts")
   whole, parts = (rebel_jax.load(tmp_path / name) for name in ("whole", "parts"))
   jax.tree.map(np.testing.assert_array_equal, whole.params, parts.params)

@@ -20,7 +20,7 @@ from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import LeafQuery
 from tests.products import equations
-from tests.tiny import tiny
+from tests.tiny import TINY
 
 BACKEND = "jax.experimental.pallas.triton"
 
@@ -131,9 +131,9 @@ def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
 
 
 @pytest.mark.parametrize("fused", [True, False])
-def test_a_step_of_training_searches_with_it(fused, tmp_path):
+def test_a_step_of_training_searches_with_it(fused):
   """In the loop of every search, once for each player; learning does without."""
-  setup = make_setup(tiny(tmp_path, fused_network=fused, num_devices=1))
+  setup = make_setup(TINY.replace(fused_network=fused), 1)
   init = functools.partial(training._init, setup.trainer, 1)
   state = jax.eval_shape(lambda seed: init(setup.table, seed), jnp.asarray(0))
   run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh)

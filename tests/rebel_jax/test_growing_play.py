@@ -1,5 +1,6 @@
 """Training by growing searches: what is asked, what is learned, how runs are measured and go on."""
 
+import dataclasses
 import functools
 import json
 import tempfile
@@ -15,7 +16,9 @@ import rebel_jax
 import solvers
 from rebel_jax import evaluate
 from rebel_jax.config.config import ConfigError
+from rebel_jax.config.search import GrowingSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
+from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value_policy import divergence
@@ -28,7 +31,7 @@ TINY = TINY_GROWING.replace(alternating=True, mix=0.5)
 def trained() -> Path:
   """Returns the folder of a finished run, made once."""
   folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  train(TINY.replace(output_dir=str(folder)))
+  train(TINY, RunOptions(output_dir=str(folder), num_devices=1))
   return folder
 
 
@@ -71,8 +74,8 @@ def test_the_command_measures_what_the_run_did(capsys):
   ("name", "flags", "sentence"),
   [
     (None, ["--playthroughs", "3"], "playthroughs=3 is not for"),
-    (None, ["--depth", "2"], "whose searches grow trees"),
-    ("liars_dice_1x4f", ["--simulations", "3"], "whose searches do not grow trees"),
+    (None, ["--depth", "2"], "which has growing searches; allowed"),
+    ("liars_dice_1x4f", ["--simulations", "3"], "which has ReBeL's searches; allowed"),
     (None, ["--per-update", "0.3"], "per_update=0.3"),
   ],
 )
@@ -84,10 +87,10 @@ def test_options_of_the_other_kind_are_refused(name, flags, sentence, capsys):
 def test_runs_go_on_bit_by_bit():
   """Stopped after its first row and resumed, a run ends with the same parameters."""
   folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  config = TINY.replace(output_dir=str(folder))
-  train(config, stop=lambda step: True)
+  options = RunOptions(output_dir=str(folder), num_devices=1)
+  train(TINY, options, stop=lambda step: True)
   assert rows(folder)[-1]["step"] == 25
-  train(config.replace(resume=True))
+  train(TINY, dataclasses.replace(options, resume=True))
   whole, parts = (rebel_jax.load(f).params for f in (trained(), folder))
   assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), whole, parts))
 
@@ -166,11 +169,12 @@ def test_values_are_those_of_searches_without_a_gadget():
 
 
 @pytest.mark.slow
-def test_questions_come_and_go_in_order():
+def test_questions_come_and_go_in_order(monkeypatch):
   """As many enter as were drawn; what nobody has room for waits, the oldest first."""
+  monkeypatch.setattr(GrowingSearch, "recursive_share", 0.0)
   means = {}
   for share in (0.25, 1.0):
-    config = TINY.replace(simulations=2, query_share=share, recursive_share=0.0)
+    config = TINY.replace(simulations=2, query_share=share)
     _, lanes, step, params = step_of(config)
     added, active = [], []
     for number in range(40):
@@ -191,7 +195,7 @@ def test_what_does_not_go_together_is_refused():
     make_setup(TINY.replace(per_update=7.0))
   with pytest.raises(ConfigError, match="query_share=0"):
     TINY.replace(query_share=0.0).validate()
-  with pytest.raises(ConfigError, match="policy_network=True is about ReBeL's"):
-    TINY.replace(policy_network=True).validate()
+  with pytest.raises(ConfigError, match="policy_network is no setting of growing searches"):
+    TINY.replace(policy_network=True)
   with pytest.raises(ConfigError, match="public tree of"):
     make_setup(TINY.replace(game="liars_dice", game_params=(("num_dice", 3), ("num_faces", 6))))

@@ -10,8 +10,7 @@ import pytest
 import games
 from games.poker import Deck
 from games.poker.hands import evaluate
-from rebel_jax.networks.hand_order import order_hands
-from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
+from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, order_hands
 from rebel_jax.networks.policy import PolicyNetwork
 
 DECK = Deck("9TJQKA", "shd")

@@ -8,10 +8,10 @@ import games
 import solvers
 from games.poker.betting import CALL, FOLD
 from rebel_jax.config.config import Config
-from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator, likes
+from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
+from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
-from solvers.search.open_play import favourites
 from solvers.sweeps.levels import join_levels
 
 
@@ -26,7 +26,7 @@ def river():
 
 def moves(tree, opponent):
   """Returns which actions an opponent may take at each decision, by node."""
-  policy = join_levels(favourites(tree, likes(tree)[OPPONENTS.index(opponent)]))[:, 0]
+  policy = join_levels(favourites(tree, likes(tree)[list(OPPONENTS).index(opponent)]))[:, 0]
   found = {}
   for child in np.flatnonzero((np.asarray(tree.parent) >= 0) & (np.asarray(policy) > 0)):
     found.setdefault(int(tree.parent[child]), set()).add(int(tree.action[child]))

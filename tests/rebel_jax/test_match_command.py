@@ -12,8 +12,8 @@ from rebel_jax import match as command
 from rebel_jax.agents import agent as agent_module
 from rebel_jax.agents import recording
 from rebel_jax.agents.match import (
-  CallingPlayer,
   PolicyPlayer,
+  SimplePlayer,
   UniformPlayer,
   play_games,
   play_match,
@@ -21,8 +21,7 @@ from rebel_jax.agents.match import (
 )
 from rebel_jax.agents.recording import SOLVED, make_estimator
 from rebel_jax.config.config import Config
-from rebel_jax.tables.in_tree import InTree
-from solvers.sweeps.choices import sum_choices
+from solvers.validation import sum_choices
 from tests.rebel_jax.test_play import untrained
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
 from tests.tiny import trained
@@ -212,31 +211,42 @@ def test_whole_holdem(opponent, capsys, monkeypatch):
 
 def test_moves_of_players_in_chips():
   game = games.make("small_holdem", **(HOLDEM | dict(stack=1_000, deals=(1, 1))))
-  player = InTree(game, "pot_maniac")
+  player = SimplePlayer(game, "pot_maniac")
   player.start(1, 0)
   player.observe(CALL)
   move = player.act()  # the pot after a call of 100 is 200
   amounts = game.amounts(game.state_after([CALL])[None])[0]
   assert amounts[move.action - FIRST_BET] == 300
-  player = InTree(game, "always_fold")
+  player = SimplePlayer(game, "always_fold")
   player.start(1, 0)
   player.observe(FIRST_BET)
   assert player.act().action == FOLD
-  with pytest.raises(ValueError, match="must be empty"):
-    InTree(games.make("river_endgame_holdem"), "uniform")
 
 
 def test_who_always_calls():
   game = games.make("small_holdem", **HOLDEM)
   result = play_games(
     game,
-    lambda seed: CallingPlayer(game),
+    lambda seed: SimplePlayer(game, "always_call"),
     lambda seed: UniformPlayer(game, seed=seed),
     num_games=12,
   )
   assert len(result) == 12
-  with pytest.raises(ValueError, match="not hold'em"):
-    CallingPlayer(games.make("kuhn_poker"))
+  with pytest.raises(ValueError, match="plays hold'em"):
+    SimplePlayer(games.make("kuhn_poker"), "always_call")
+
+
+@pytest.mark.parametrize("name", ["pot_maniac", "equity_threshold", "always_fold"])
+def test_simple_players_of_an_endgame(name):
+  """A pot and a board from before: a pot raise counts them."""
+  game = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsKsAsAhAd")
+  result = play_games(
+    game,
+    lambda seed: SimplePlayer(game, name, seed=seed),
+    lambda seed: UniformPlayer(game, seed=seed),
+    num_games=12,
+  )
+  assert {x.history[0] for x in result if x.seat == 0} <= {CALL, FIRST_BET, FIRST_BET + 1}
 
 
 def test_games_without_an_estimator():

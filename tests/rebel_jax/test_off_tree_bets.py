@@ -11,20 +11,19 @@ from games.poker.abstraction import HUNL_SMALL, BetSizes
 from games.poker.holdem import CALL, FIRST_BET
 from games.poker.variation import size_columns_at
 from rebel_jax.agents import agent as agent_module
-from rebel_jax.agents.search import searches
+from rebel_jax.agents.playing import searches
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.config.config import Config
-from rebel_jax.tables import players
 from rebel_jax.tables.chip_match import play_chip_match
 from rebel_jax.tables.chips import Call, Deal, RaiseTo
-from rebel_jax.tables.opponents import Uniform
 from rebel_jax.tables.players import seat_agent
 from rebel_jax.tables.tree_player import TreePlayer
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 from tests.own_games import own_tree
+from tests.simple_seats import Uniform
 
 # Two rounds from blinds of 50 and 100, the pot or all-in; the big blind acts first in the second.
 GAME = dict(ranks="TJQK", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=1_000)
@@ -156,8 +155,8 @@ def test_the_next_round_has_its_own_sizes():
 def test_it_is_how_agents_of_such_games_sit_down(monkeypatch):
   with pytest.raises(ConfigError, match="off_tree='add' is not for run='mine', whose trees"):
     seat_agent(policy(), "mine", off_tree="add", iterations=2)
-  for module in (agent_module, players):  # as if its subgames were too many to be written out
-    monkeypatch.setattr(module, "made_on_device", lambda config, game: True)
+  # As if its subgames were too many to be written out.
+  monkeypatch.setattr(agent_module, "made_on_device", lambda config, game: True)
   seated = seat_agent(policy(), "mine", iterations=ITERATIONS)
   assert seated.player.off_tree == "add"
   result = play_chip_match(

@@ -7,10 +7,10 @@ import pytest
 
 from rebel_jax.tables.chip_match import hands_of, play_hand
 from rebel_jax.tables.chips import make_rules
-from rebel_jax.tables.opponents import OPPONENTS
+from rebel_jax.tables.players import SimpleSeat
 
 pyspiel = pytest.importorskip("pyspiel")
-chip_bot = pytest.importorskip("rebel_jax.open_spiel.chip_bot")
+chip_bot = pytest.importorskip("rebel_jax.open_spiel.bots")
 
 RULES = make_rules(stack=2_000)
 
@@ -51,8 +51,8 @@ def played_there(game, bots, hand):
 )
 def test_hands_are_those_played_here(names):
   game, moves = universal_poker(), 0
-  here = [OPPONENTS[name](RULES, seed=k) for k, name in enumerate(names)]
-  there = [OPPONENTS[name](RULES, seed=k) for k, name in enumerate(names)]
+  here = [SimpleSeat(name, RULES, seed=k) for k, name in enumerate(names)]
+  there = [SimpleSeat(name, RULES, seed=k) for k, name in enumerate(names)]
   bots = [
     chip_bot.ChipBot(there[RULES.seat_of(position)], RULES, game, position) for position in (0, 1)
   ]
@@ -73,7 +73,7 @@ def test_a_bot_that_holds_the_other_hand_would_be_found(monkeypatch):
 def test_a_bot_may_begin_in_the_middle_of_a_hand():
   game, rng = universal_poker(), np.random.default_rng(0)
   state = game.new_initial_state()
-  bot = chip_bot.ChipBot(OPPONENTS["always_call"](RULES), RULES, game, 0)
+  bot = chip_bot.ChipBot(SimpleSeat("always_call", RULES), RULES, game, 0)
   while not state.is_terminal():
     if state.is_chance_node() or state.current_player() == 1:
       state.apply_action(int(rng.choice(state.legal_actions()[:2])))
@@ -94,6 +94,6 @@ def test_a_bot_may_begin_in_the_middle_of_a_hand():
 )
 def test_other_games_are_refused(changes, message):
   with pytest.raises(ValueError, match=re.escape(message)):
-    chip_bot.ChipBot(OPPONENTS["uniform"](RULES), RULES, universal_poker(**changes), 0)
+    chip_bot.ChipBot(SimpleSeat("uniform", RULES), RULES, universal_poker(**changes), 0)
   with pytest.raises(ValueError, match="game='kuhn_poker' must be universal_poker"):
-    chip_bot.ChipBot(OPPONENTS["uniform"](RULES), RULES, pyspiel.load_game("kuhn_poker"), 0)
+    chip_bot.ChipBot(SimpleSeat("uniform", RULES), RULES, pyspiel.load_game("kuhn_poker"), 0)

@@ -12,7 +12,7 @@ from open_spiel.python.algorithms import exploitability as spiel_exploitability
 import games
 import solvers
 from rebel_jax import open_spiel
-from rebel_jax.open_spiel import decisions, policies
+from rebel_jax.open_spiel import policies
 from tests.harness import run
 
 GAMES = {
@@ -192,7 +192,7 @@ def test_mistakes_get_a_sentence():
   partial = pyspiel.TabularPolicy({"0": [(0, 1.0), (1, 0.0)]})
   with pytest.raises(ValueError, match="policy has nothing for OpenSpiel's information state"):
     open_spiel.from_tabular_policy(game, tree, partial)
-  strings = {m.information_state for m in decisions.find_moves(game, tree)}
+  strings = {m.information_state for m in policies.find_moves(game, tree)}
   half = pyspiel.TabularPolicy({string: [(0, 0.5)] for string in strings})
   with pytest.raises(ValueError, match="policy is not a distribution"):
     open_spiel.from_tabular_policy(game, tree, half)

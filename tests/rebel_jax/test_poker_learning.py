@@ -288,8 +288,8 @@ def test_training_learns_and_repeats(policy_network):
   for _ in range(2):
     state = setup.trainer.init(setup.table, 1, setup.mesh)
     before = jax.device_get(state.params)
-    state, _ = setup.trainer.run(setup.table, state, config.run.report_every, setup.mesh)
-    state, last = setup.trainer.run(setup.table, state, config.run.report_every, setup.mesh)
+    state, _ = setup.trainer.run(setup.table, state, config.schedule.report_every, setup.mesh)
+    state, last = setup.trainer.run(setup.table, state, config.schedule.report_every, setup.mesh)
     ends.append(jax.device_get(state.params))
   for x, y in zip(*map(jax.tree.leaves, ends)):
     np.testing.assert_array_equal(x, y)
@@ -345,8 +345,8 @@ def test_bad_settings():
 @pytest.mark.slow
 def test_turn_endgame_on_the_papers_board_can_be_trained_on():
   """One step of the preset for accelerators: its shapes, and the memory that its state takes."""
-  config = get_preset("turn_endgame_holdem_paper").replace(num_devices=1)
-  setup = make_setup(config)
+  config = get_preset("turn_endgame_holdem_paper")
+  setup = make_setup(config, 1)
   assert not jax.tree.leaves(setup.table)  # subgames are made where they are needed
   init = functools.partial(setup.trainer.init, setup.table, 0, setup.mesh)
   state = jax.eval_shape(init)

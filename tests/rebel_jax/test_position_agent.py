@@ -16,6 +16,7 @@ from rebel_jax.agents.dealer import Move
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.search import PerfectSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.positions import likeliest_moves
 from rebel_jax.open_spiel import bots
@@ -36,8 +37,7 @@ def untrained(name) -> Policy:
     preset="pog_tic_tac_toe",
     game=name,
     game_params=GAMES[name],
-    simulations=6,
-    eval_simulations=6,
+    search=PerfectSearch(simulations=6, eval_iterations=12),
     hidden_layers=1,
     width=16,
   )

@@ -13,7 +13,7 @@ from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.evaluation.hands_evaluator import OPPONENTS, HandsEvaluator
+from rebel_jax.evaluation.hands_evaluator import MEASURED, HandsEvaluator
 from tests.tiny import trained
 
 
@@ -25,7 +25,7 @@ def test_it_says_where_it_comes_from(name):
     assert 0 <= measured["exploitability_min"] <= measured["exploitability_mean"]
     assert measured["seeds"] >= 8
   elif "hands" in measured:
-    for opponent in OPPONENTS[:3]:
+    for opponent in MEASURED:
       assert measured[f"won_mbb_{opponent}"] > measured[f"won_mbb_{opponent}_interval"] > 0
   else:
     assert measured["exploitability"] > 0
@@ -60,8 +60,8 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
     rebel_jax.checkpoints.checkpoint.load_pretrained(name, tmp_path / name)
     for name in ("tiny", "other")
   )
-  assert changed.config.evaluation.eval_algorithm == changed.about["measured"]["algorithm"] == other
-  assert plain.config.evaluation.eval_algorithm == plain.about["measured"]["algorithm"] != other
+  assert changed.config.search.eval_algorithm == changed.about["measured"]["algorithm"] == other
+  assert plain.config.search.eval_algorithm == plain.about["measured"]["algorithm"] != other
   assert changed.about["measured"]["exploitability"] != plain.about["measured"]["exploitability"]
   assert plain.about["command"] == "two commands"
   with pytest.raises(SystemExit, match="not allowed with --own"):
@@ -108,7 +108,7 @@ def test_measured_again(name):
   if "hands" in measured:
     evaluator = HandsEvaluator(policy.config, iterations=measured["iterations"])
     again = evaluator.measure(policy.params, hands=256, seed=1)
-    for name in (f"won_mbb_{opponent}" for opponent in OPPONENTS[:3]):
+    for name in (f"won_mbb_{opponent}" for opponent in MEASURED):
       spread = again[f"{name}_interval"] + measured[f"{name}_interval"]
       assert abs(again[name] - measured[name]) < 1.5 * spread
     return

@@ -189,7 +189,7 @@ def refused_with_a_sentence(said) -> None:
 def parsing_only(monkeypatch):
   """Commands parse and check, but neither compile, nor train, nor play."""
 
-  def train(config, **_):
+  def train(config, *_, **__):
     config.validate()
     return rebel_jax.runs.run.Result(Path("run"), {}, 0)
 

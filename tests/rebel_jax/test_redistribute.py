@@ -145,15 +145,15 @@ import jax, numpy as np
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
-from tests.tiny import rows, tiny
+from tests.tiny import TINY, rows, tiny
 
 def run(devices, stop, **changes):
-  config = tiny(sys.argv[1], lanes=8, batch_size=8, num_devices=devices, examples=128, **changes)
-  train(config, stop=lambda step: step >= stop)
+  settings = dict(lanes=8, batch_size=8, num_devices=devices, examples=128)
+  train(*tiny(sys.argv[1], **settings, **changes), stop=lambda step: step >= stop)
   return checkpoint.checkpoints_of(sys.argv[1])[-1]
 
 def restored(path, devices):
-  setup = make_setup(tiny(sys.argv[1], lanes=8, batch_size=8, num_devices=devices, examples=128))
+  setup = make_setup(TINY.replace(lanes=8, batch_size=8, examples=128), devices)
   like = setup.trainer.init(setup.table, 0, setup.mesh)
   state = checkpoint.restore(path, like, setup.mesh)
   return jax.tree.map(np.asarray, state._replace(keys=jax.random.key_data(state.keys)))
@@ -213,14 +213,14 @@ rank, port, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 jax.distributed.initialize(f"localhost:{port}", 2, rank)
 from rebel_jax.runs.run import train
 from tests.tiny import tiny
-assert train(tiny(folder, resume=True), stop=lambda step: step >= 6).row["step"] == 6
+assert train(*tiny(folder, resume=True), stop=lambda step: step >= 6).row["step"] == 6
 """
 
 
 @pytest.mark.slow
 def test_from_one_process_to_two_and_back(tmp_path):
   folder = tmp_path / "run"
-  train(tiny(folder), stop=lambda step: step >= 4)
+  train(*tiny(folder), stop=lambda step: step >= 4)
   with socket.socket() as free:
     free.bind(("localhost", 0))
     port = free.getsockname()[1]
@@ -233,7 +233,7 @@ def test_from_one_process_to_two_and_back(tmp_path):
   ]  # fmt: skip
   outputs = [process.communicate() for process in processes]
   assert [process.returncode for process in processes] == [0, 0], outputs
-  train(tiny(folder, resume=True))
+  train(*tiny(folder, resume=True))
   assert [row["step"] for row in rows(folder)] == [2, 4, 6, 8]
   about = json.loads((folder / "config.json").read_text())
   assert [c["num_devices"] for c in about["commands"]] == [1, 2, 1]

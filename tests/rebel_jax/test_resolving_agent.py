@@ -19,6 +19,7 @@ from rebel_jax.agents.match import PolicyPlayer, play_match
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.search import REBEL, GrowingSearch
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.growing_setup import make_state_network
@@ -36,8 +37,7 @@ def untrained(name) -> Policy:
     preset="pog_kuhn",
     game=name,
     game_params=(),
-    simulations=6,
-    eval_simulations=6,
+    search=GrowingSearch(simulations=6, eval_iterations=12),
     hidden_layers=1,
     width=16,
   )
@@ -260,14 +260,14 @@ def refused(name, arguments, message, hint, capsys):
 def test_flags_of_the_benchmark_that_do_not_apply(at_hand, capsys):
   wrong = match.Options(checkpoint=at_hand, iterations=8)
   assert flags.command(lambda: match.main(wrong), is_process=False) == 2
-  assert "iterations=8 is not for 'untrained', whose searches grow trees" in capsys.readouterr().err
+  assert "=8 is not for 'untrained', which has growing searches" in capsys.readouterr().err
 
 
 def test_agents_of_the_wrong_kind():
   policy = untrained("kuhn_poker")
-  with pytest.raises(ConfigError, match="grow trees; take ChainSearcher"):
+  with pytest.raises(ConfigError, match="grow trees, and are not ReBeL's"):
     Searcher(policy)
-  rebel = policy._replace(config=policy.config.replace(simulations=0))
+  rebel = policy._replace(config=policy.config.replace(search=REBEL))
   with pytest.raises(ConfigError, match="do not grow trees; take Searcher"):
     ChainSearcher(rebel)
   assert isinstance(make_agent(policy), ChainAgent)

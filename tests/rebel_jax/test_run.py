@@ -1,5 +1,6 @@
 """A run among others: several processes, another command in its folder, buffers of all networks."""
 
+import dataclasses
 import sys
 
 import jax
@@ -53,18 +54,17 @@ def test_all_processes_leave_an_evaluation_alike(ends, monkeypatch):
 
 def test_a_run_that_another_command_ended_before_the_folder_was_free(tmp_path, monkeypatch):
   """It goes on from what that command left, here the end, and not from what was there before."""
-  config = tiny(tmp_path)
-  train(config, stop=lambda step: step >= 4)
+  train(*tiny(tmp_path), stop=lambda step: step >= 4)
   lock, trained_here = folders.lock, []
 
   def late(folder):
     monkeypatch.setattr(folders, "lock", lock)
-    train(config.replace(resume=True))
+    train(*tiny(tmp_path, resume=True))
     monkeypatch.setattr(Trainer, "run", lambda *_: trained_here.append(True))
     return lock(folder)
 
   monkeypatch.setattr(folders, "lock", late)
-  result = train(config.replace(resume=True))
+  result = train(*tiny(tmp_path, resume=True))
   assert (result.row["step"], trained_here) == (8, [])
   monkeypatch.undo()
   assert_same_run(tmp_path, trained())
@@ -72,10 +72,10 @@ def test_a_run_that_another_command_ended_before_the_folder_was_free(tmp_path, m
 
 def test_a_step_may_not_make_more_examples_of_policies_than_the_buffer_holds(tmp_path):
   changes = dict(game="leduc_poker", depth=2, batch_size=4, buffer_size=16)
-  make_setup(tiny(tmp_path / "run", **changes))
+  make_setup(tiny(tmp_path / "run", **changes)[0])
   # Four lanes, and subgames of up to six decisions.
   with pytest.raises(ConfigError, match=r"^buffer_size=16 must be at least 24: as many examples"):
-    make_setup(tiny(tmp_path / "run", **changes, policy_network=True))
+    make_setup(tiny(tmp_path / "run", **changes, policy_network=True)[0])
   assert not (tmp_path / "run").exists()
 
 
@@ -118,13 +118,13 @@ def test_a_run_whose_time_does_not_suffice_is_made_shorter(
 ):
   """Its learning rate falls to zero by its end, where being cut off would leave it high."""
   clock = Clock(monkeypatch)
-  config = tiny(tmp_path, examples=320, max_seconds=limit, evaluate_every=0)
-  result = train(config, started=0.0)
+  config, options = tiny(tmp_path, examples=320, max_seconds=limit, evaluate_every=0)
+  result = train(config, options, started=0.0)
   assert result.row["step"] == steps
   assert clock.decay_steps == planned * config.learn_steps
   assert len(clock.trainers) == 1  # nothing is compiled anew
   if planned < 40:  # it goes on to its whole length if asked to
-    resumed = train(config.replace(resume=True, max_seconds=None))
+    resumed = train(config.replace(max_seconds=None), dataclasses.replace(options, resume=True))
     assert resumed.row["step"] == 40
     assert clock.decay_steps == 40 * config.learn_steps
 
@@ -139,6 +139,6 @@ def test_evaluations_are_planned_with(tmp_path, monkeypatch):
     return measure(*arguments, **keywords)
 
   monkeypatch.setattr(Evaluator, "exploitability", timed)
-  config = tiny(tmp_path, examples=320, max_seconds=600.0, evaluate_every=80)
-  assert train(config, started=0.0).row["step"] == 30
+  config, options = tiny(tmp_path, examples=320, max_seconds=600.0, evaluate_every=80)
+  assert train(config, options, started=0.0).row["step"] == 30
   assert clock.decay_steps == 30 * config.learn_steps

@@ -43,13 +43,13 @@ def test_what_another_program_wrote_is_not_written_over(tmp_path, name, text):
   (tmp_path / name).write_text(text)
   before = contents(tmp_path)
   with pytest.raises(ConfigError, match=r"^output_dir=.* holds '.*', which a run would write over"):
-    train(tiny(tmp_path))
+    train(*tiny(tmp_path))
   assert contents(tmp_path) == before
 
 
 def test_what_a_run_does_not_write_is_in_nobodys_way(tmp_path):
   (tmp_path / "notes.txt").write_text("mine")
-  train(tiny(tmp_path), stop=lambda step: step >= 2)
+  train(*tiny(tmp_path), stop=lambda step: step >= 2)
   assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
@@ -58,7 +58,7 @@ def test_a_run_whose_checkpoints_are_gone_is_not_written_over(tmp_path):
   shutil.rmtree(tmp_path / "run" / "checkpoints")
   before = contents(tmp_path)
   with pytest.raises(ConfigError, match="holds 'metrics.jsonl', which a run would"):
-    train(tiny(tmp_path / "run"))
+    train(*tiny(tmp_path / "run"))
   assert contents(tmp_path) == before
 
 
@@ -72,12 +72,12 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_may_be_started_again(
 
   monkeypatch.setattr("rebel_jax.runs.run.CheckpointManager.wait", killed)
   with pytest.raises(SystemError):
-    train(tiny(tmp_path))
+    train(*tiny(tmp_path))
   monkeypatch.undo()
   assert {"config.json", "metrics.jsonl", ".lock"} <= {p.name for p in tmp_path.iterdir()}
   shutil.rmtree(tmp_path / "checkpoints")
   (tmp_path / "checkpoints" / "00000002.orbax-checkpoint-tmp").mkdir(parents=True)
-  train(tiny(tmp_path), stop=lambda step: step >= 2)
+  train(*tiny(tmp_path), stop=lambda step: step >= 2)
   assert [row["step"] for row in rows(tmp_path)] == [2]
   assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["00000002"]
 
@@ -102,7 +102,7 @@ def test_links_to_elsewhere_are_not_followed(tmp_path, name, resume):
   with pytest.raises(
     ConfigError, match=rf"^output_dir=.* holds '{name}', which a run would write over"
   ):
-    train(tiny(run, resume=resume, examples=128))
+    train(*tiny(run, resume=resume, examples=128))
   assert contents(tmp_path) == before
 
 
@@ -127,9 +127,9 @@ def test_checkpoints_that_may_not_be_read(monkeypatch):
           assert checkpoint.checkpoints_of(name) == []
           continue
         with pytest.raises(ConfigError, match=r"^checkpoints=.* cannot be read: Permission denied"):
-          train(tiny(name, resume=True))
+          train(*tiny(name, resume=True))
         with pytest.raises(ConfigError, match=r"^checkpoints=.* cannot be read: Permission denied"):
-          train(tiny(name))
+          train(*tiny(name))
       finally:
         os.seteuid(before)
 
@@ -140,7 +140,7 @@ def test_what_orbax_keeps_checkpoints_by_may_be_damaged(tmp_path):
   (oldest / "metrics" / "metrics").write_text("{")
   before = contents(tmp_path)
   with pytest.raises(ConfigError, match=r"^checkpoints=.*/run/checkpoints' cannot be read: "):
-    train(tiny(tmp_path / "run", resume=True, examples=128))
+    train(*tiny(tmp_path / "run", resume=True, examples=128))
   assert contents(tmp_path) == before
 
 
@@ -154,16 +154,16 @@ def test_a_resumed_run_is_restored_without_being_made_anew(tmp_path, monkeypatch
     return made[-1]
 
   monkeypatch.setattr(Trainer, "init", watched)
-  train(tiny(tmp_path / "run", resume=True))
+  train(*tiny(tmp_path / "run", resume=True))
   assert not any(is_concrete(state) for state in made)
-  train(tiny(tmp_path / "other"), stop=lambda step: True)
+  train(*tiny(tmp_path / "other"), stop=lambda step: True)
   assert is_concrete(made[-1])
 
 
 def test_the_record_says_how_a_folder_came_about(tmp_path):
-  train(tiny(tmp_path), stop=lambda step: step >= 2)
-  train(tiny(tmp_path, resume=True, evaluate_every=0))
+  train(*tiny(tmp_path), stop=lambda step: step >= 2)
+  train(*tiny(tmp_path, resume=True, evaluate_every=0))
   about = json.loads((tmp_path / "config.json").read_text())
   assert [command["step"] for command in about["commands"]] == [0, 2]
-  assert about["config"]["evaluation"]["evaluate_every"] == 0
+  assert about["config"]["schedule"]["evaluate_every"] == 0
   assert not list(tmp_path.glob("*.new"))

@@ -8,7 +8,8 @@ import solvers
 from games.poker.lines import expand_policy, make_lines
 from rebel_jax import spot
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.spots import report, size
+from rebel_jax.spots import report
+from rebel_jax.spots import solved as spot_solutions
 
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
 SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
@@ -107,7 +108,7 @@ def test_equity_by_hand():
 def test_a_spot_is_measured_without_building_it():
   for board in ("TdJdQh", "TdJdQhKc"):
     game = spot.Spot(board, "AA,QTs", "99,KQ", 201, 900, ranks="9TJQKA").game()
-    found, (lines, columns) = size.measure(game), make_lines(game)
+    found, (lines, columns) = spot_solutions.measure(game), make_lines(game)
     assert found.lines == lines.num_nodes
     assert found.boards == len(columns.boards[-1].cards)
     widths = [

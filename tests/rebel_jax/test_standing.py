@@ -8,8 +8,7 @@ from games.poker import Deck
 from games.poker.hands import evaluate
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import get_preset
-from rebel_jax.networks.hand_order import order_hands
-from rebel_jax.networks.standing import standing
+from rebel_jax.networks.poker import order_hands, standing
 from rebel_jax.training.setup import make_network, make_policy_network
 from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
 

@@ -15,7 +15,7 @@ from rebel_jax.runs.run import _Run, train
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, Signals
 from rebel_jax.training.loop import MOST_STEPS, Trainer
 from tests.rebel_jax.test_checkpoint import assert_same_run
-from tests.tiny import as_flags, rows, tiny, trained
+from tests.tiny import TINY, as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 def whole(tmp_path_factory):
   """A run of one row."""
   folder = tmp_path_factory.mktemp("whole")
-  train(tiny(folder, report_every=1_000))
+  train(*tiny(folder, report_every=1_000))
   return folder
 
 
@@ -55,7 +55,7 @@ def call_sizes(monkeypatch, most=None, before=lambda step: None):
 @pytest.mark.parametrize("most", [1, 3])
 def test_rows_do_not_depend_on_where_calls_end(tmp_path, whole, monkeypatch, most):
   taken = call_sizes(monkeypatch, most)
-  train(tiny(tmp_path, report_every=1_000))
+  train(*tiny(tmp_path, report_every=1_000))
   assert max(taken) <= most
   assert sum(taken) == 8
   assert_same_run(tmp_path, whole, report_every=1_000)
@@ -74,7 +74,7 @@ def test_calls_are_about_a_second_long(tmp_path, monkeypatch):
 
   monkeypatch.setattr(Trainer, "run", run)
   monkeypatch.setattr("rebel_jax.runs.run.time", type("Clock", (), {"monotonic": lambda: clock[0]}))
-  train(tiny(tmp_path, examples=8 * 60, report_every=10_000, evaluate_every=0))
+  train(*tiny(tmp_path, examples=8 * 60, report_every=10_000, evaluate_every=0))
   assert taken[:3] == [1, 2, 4]
   assert set(taken[3:10]) == {4}
   assert taken[-5:] == [1] * 5
@@ -95,10 +95,10 @@ def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch, number)
 
   with monkeypatch.context() as patch:
     call_sizes(patch, 1, interrupt)
-    result = train(tiny(tmp_path, report_every=1_000))
+    result = train(*tiny(tmp_path, report_every=1_000))
   assert (result.signal, result.row["step"]) == (number, 4)
   assert [row["step"] for row in rows(tmp_path)] == [4]  # until the resumed run writes it anew
-  train(tiny(tmp_path, report_every=1_000, resume=True))
+  train(*tiny(tmp_path, report_every=1_000, resume=True))
   assert_same_run(tmp_path, whole, report_every=1_000)
 
 
@@ -106,10 +106,10 @@ def test_time_that_runs_out_in_the_middle_of_a_chunk(tmp_path, monkeypatch):
   """The row is cut there and the run ends well; resumed, it goes on to its whole length."""
   call_sizes(monkeypatch, 1)
   monkeypatch.setattr(_Run, "_over", lambda self: self.step >= 5)
-  assert train(tiny(tmp_path, report_every=1_000)).row["step"] == 5
-  assert rows(tmp_path)[-1]["playthroughs"] == tiny(tmp_path).evaluation.final_playthroughs
+  assert train(*tiny(tmp_path, report_every=1_000)).row["step"] == 5
+  assert rows(tmp_path)[-1]["playthroughs"] == TINY.search.final_playthroughs
   monkeypatch.undo()
-  train(tiny(tmp_path, report_every=1_000, resume=True))
+  train(*tiny(tmp_path, report_every=1_000, resume=True))
   assert [row["step"] for row in rows(tmp_path)] == [5, 8]
 
 
@@ -147,7 +147,7 @@ def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys, number):
 
   monkeypatch.setattr(Trainer, "init", interrupted)
   with pytest.raises(Interrupted) as caught:
-    train(tiny(tmp_path / "run"))
+    train(*tiny(tmp_path / "run"))
   assert caught.value.signal == number
   assert cli.main([*as_flags(), "--output-dir", str(tmp_path / "run")]) == 128 + number
   assert capsys.readouterr().err == "interrupted before a checkpoint could be saved\n"
@@ -184,7 +184,7 @@ def test_standard_output_that_is_closed(tmp_path):
   assert process.returncode == 128 + CLOSED_PIPE
   assert err.startswith("standard output was closed, so training stopped; go on with: python train")
   assert err.count("\n") == 1
-  train(tiny(tmp_path / "run", resume=True))
+  train(*tiny(tmp_path / "run", resume=True))
   assert_same_run(tmp_path / "run", trained())
 
 

@@ -11,8 +11,8 @@ from games import CHANCE
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import Searcher
 from rebel_jax.agents.moves import child_after
-from rebel_jax.agents.strategy import AgentStrategy
-from rebel_jax.agents.street_searcher import Pace, StreetSearcher
+from rebel_jax.agents.recording import AgentStrategy
+from rebel_jax.agents.street_searcher import SearchPace, StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.training.setup import make_targets
@@ -114,7 +114,7 @@ def test_a_time_limits_iterations():
   assert min(searcher._limits) < 2**16
   assert all(limit >= 2 and limit % 2 == 0 for limit in searcher._limits)
   assert searcher._starts  # the first search of a hand is made already
-  searcher._paces[0] = Pace(seconds=10.0, fixed=0.0, each=0.5)
+  searcher._paces[0] = SearchPace(seconds=10.0, fixed=0.0, each=0.5)
   searcher._learn_pace(0, 1.0, 2)
   assert searcher._limits[0] == 18
   searcher._learn_pace(0, 100.0, 2)  # a machine that suddenly has other things to do
@@ -122,14 +122,14 @@ def test_a_time_limits_iterations():
 
 
 def test_a_slower_search_counts_at_once_and_faster_ones_little_by_little():
-  pace = Pace(seconds=2.0, fixed=0.3, each=0.01)
+  pace = SearchPace(seconds=2.0, fixed=0.3, each=0.01)
   assert pace.iterations(1_000) == 150  # nine tenths of the time, less what no iteration takes
   assert pace.iterations(64) == 64
   slower = pace.after(2.3, 100)
   assert slower.each == pytest.approx(0.02)
   assert slower.iterations(1_000) == 74
   assert slower.after(1.3, 100).each == pytest.approx(0.019)
-  assert Pace(0.1, 0.3, 0.01).iterations(1_000) == 2  # there is no shorter search
+  assert SearchPace(0.1, 0.3, 0.01).iterations(1_000) == 2  # there is no shorter search
 
 
 def test_what_is_refused():

@@ -12,12 +12,12 @@ from games.poker import Betting
 from rebel_jax import acpc as command
 from rebel_jax import acpc_dealer
 from rebel_jax.tables import acpc
-from rebel_jax.tables.acpc_client import TableError, play_acpc
+from rebel_jax.tables.acpc import MatchDealer, TableError, play_acpc
 from rebel_jax.tables.chip_match import hands_of, play_chip_match
-from rebel_jax.tables.chips import Call, Table, TableRules, make_rules
-from rebel_jax.tables.dealer import Dealer
-from rebel_jax.tables.opponents import OPPONENTS, AlwaysCall, PotManiac, Uniform
+from rebel_jax.tables.chips import Call, ChipTable, TableRules, make_rules
+from rebel_jax.tables.players import SimpleSeat
 from tests.chip_hands import random_events, random_rules
+from tests.simple_seats import AlwaysCall, PotManiac, Uniform
 
 SMALL = dict(stack=2_000)
 
@@ -27,7 +27,7 @@ def test_states_come_back_from_their_text():
   for number in range(150):
     rules = random_rules(rng)
     cards = rng.choice(52, 4, replace=False).tolist()
-    table = Table(rules, (tuple(cards[:2]), tuple(cards[2:])))
+    table = ChipTable(rules, (tuple(cards[:2]), tuple(cards[2:])))
     for _ in random_events(rng, table):
       if not table.due:
         states_come_back(table, number)
@@ -150,7 +150,7 @@ def over_tcp(rules, players, **settings):
   log = []
 
   async def match():
-    async with Dealer(rules, log=log.append, **settings) as dealer:
+    async with MatchDealer(rules, log=log.append, **settings) as dealer:
       clients = [
         asyncio.to_thread(play_acpc, player, rules, "127.0.0.1", port, timeout=20)
         for player, port in zip(players, dealer.ports)
@@ -242,7 +242,7 @@ def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message
   async def match():
     timeout = 0.8 if "took more" in message else 20
     settings = dict(num_hands=4, timeout=timeout, start_timeout=20, log=log.append)
-    async with Dealer(rules, **settings) as dealer:
+    async with MatchDealer(rules, **settings) as dealer:
       Client(dealer.ports[0], lines, last)
       other = asyncio.create_task(
         asyncio.to_thread(play_acpc, AlwaysCall(rules), rules, "127.0.0.1", dealer.ports[1])
@@ -265,7 +265,7 @@ def test_a_client_that_does_not_fail_plays_on():
   rules = make_rules(**SMALL)
 
   async def match():
-    async with Dealer(rules, num_hands=4, timeout=5) as dealer:
+    async with MatchDealer(rules, num_hands=4, timeout=5) as dealer:
       said = [b"; a comment\r\n", HELLO, b"# one more\r\n"]
       Client(dealer.ports[0], said, lambda text: text.encode() + b":c\r\n")
       other = asyncio.to_thread(play_acpc, AlwaysCall(rules), rules, "127.0.0.1", dealer.ports[1])
@@ -282,7 +282,7 @@ def test_a_client_that_does_not_fail_plays_on():
 
 def test_who_never_comes_is_named():
   async def match():
-    async with Dealer(make_rules(), num_hands=2, start_timeout=0.1) as dealer:
+    async with MatchDealer(make_rules(), num_hands=2, start_timeout=0.1) as dealer:
       await dealer.play()
 
   with pytest.raises(TableError, match="player 'first' did not come to port"):
@@ -379,11 +379,11 @@ EXAMPLES = (
 )
 
 
-class Scripted(AlwaysCall):
+class Scripted(SimpleSeat):
   """Makes the moves that it is given, in turn."""
 
   def __init__(self, rules, moves):
-    super().__init__(rules)
+    super().__init__("always_call", rules)
     self.moves = iter(moves)
 
   def act(self):
@@ -426,7 +426,7 @@ def test_the_dealer_deals_to_the_players_of_the_other_command(capsys):
   for client in clients:
     client.join(30)
   rules = make_rules(stack=2_000)
-  players = [OPPONENTS[name](rules, seed=seed) for seed, name in enumerate(names)]
+  players = [SimpleSeat(name, rules, seed=seed) for seed, name in enumerate(names)]
   alone = play_chip_match(players, rules, num_hands=6, seed=4)
   assert played == {names[0]: list(alone.chips), names[1]: [-chips for chips in alone.chips]}
   printed = capsys.readouterr()

@@ -13,20 +13,14 @@ from rebel_jax.agents.dealer import Move
 from rebel_jax.agents.match import UniformPlayer
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
+from rebel_jax.evaluation.opponents import OPPONENTS, equity
 from rebel_jax.tables import players as seats
 from rebel_jax.tables.chip_match import ChipMatchResult, hands_of, play_chip_match, play_hand
-from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo, Table, TableRules, make_rules
-from rebel_jax.tables.opponents import (
-  OPPONENTS,
-  AlwaysCall,
-  AlwaysFold,
-  EquityThreshold,
-  PotManiac,
-  Uniform,
-)
+from rebel_jax.tables.chips import Call, ChipTable, Deal, Fold, RaiseTo, TableRules, make_rules
 from rebel_jax.tables.players import make_chip_player, seat_agent
 from rebel_jax.tables.tree_player import TreePlayer
 from rebel_jax.training.setup import make_setup
+from tests.simple_seats import AlwaysCall, AlwaysFold, EquityThreshold, PotManiac, Uniform
 from tests.tiny import TINY
 
 # Two rounds from blinds of 50 and 100, the larger one first in the second.
@@ -86,13 +80,14 @@ def test_uniform_makes_every_kind_and_size_of_move():
 
 def test_equities_are_those_known():
   rules = make_rules()
-  for hand, board, equity in (("AsAh", "", 0.852), ("7s2h", "", 0.346), ("AsKs", "QsJsTs", 1.0)):
-    player = EquityThreshold(rules, samples=4_000, seed=1)
+  for hand, board, expected in (("AsAh", "", 0.852), ("7s2h", "", 0.346), ("AsKs", "QsJsTs", 1.0)):
+    player = EquityThreshold(rules)
     player.start(0, rules.deck.parse(hand))
     if board:
       for event in (Call(), Call(), Deal(rules.deck.parse(board))):
         player.observe(event)
-    assert player.equity() == pytest.approx(equity, abs=0.02), hand
+    found = equity(player.decision, player.rng, samples=4_000)
+    assert found == pytest.approx(expected, abs=0.02), hand
 
 
 def test_an_equity_threshold_beats_who_does_not_look_at_cards():
@@ -374,4 +369,4 @@ def test_hands_and_seats_that_cannot_be_are_refused():
   with pytest.raises(ValueError, match="board='AhAdAcKs' must be empty"):
     TableRules.of(games.make("turn_endgame_holdem", board="AhAdAcKs"))
   assert FOLD == 0
-  assert Table(make_rules()).actor == 0
+  assert ChipTable(make_rules()).actor == 0

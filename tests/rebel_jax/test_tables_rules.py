@@ -7,7 +7,7 @@ import pytest
 
 from games.poker import Betting, Deck
 from rebel_jax.tables import acpc, history
-from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo, Table, TableRules, make_rules
+from rebel_jax.tables.chips import Call, ChipTable, Deal, Fold, RaiseTo, TableRules, make_rules
 from tests.chip_hands import random_events, random_hand, random_move, random_rules
 
 pyspiel = pytest.importorskip("pyspiel")
@@ -44,7 +44,7 @@ def same_as_open_spiel(rng, stack, seat_of=None):
   hands = [tuple(cards[:2]), tuple(cards[2:4])]  # by position
   for card in cards[:4]:
     theirs.apply_action(their_card(deck, card))
-  ours = Table(rules, [hands[seat_of(seat)] for seat in (0, 1)])
+  ours = ChipTable(rules, [hands[seat_of(seat)] for seat in (0, 1)])
   while not ours.is_over:
     if ours.due:
       deal = Deal(tuple(cards[4 + len(ours.board) :][: ours.due[0]]))
@@ -89,7 +89,7 @@ def compare_with_pokerkit(table, change=lambda text: text):
   """Reads a hand in pokerkit, compares legal raises and final stacks; returns what was compared."""
   rules = table.rules
   text = change(history.write_history(table, names=("one", "the other"), hand=7))
-  again, moves = Table(rules), [e for e in table.events if not isinstance(e, Deal)]
+  again, moves = ChipTable(rules), [e for e in table.events if not isinstance(e, Deal)]
   ranges = []
   for event in table.events:
     if not isinstance(event, Deal):
@@ -125,7 +125,7 @@ def test_histories_read_by_pokerkit_end_with_our_stacks():
 
 def test_sizes_of_the_whole_hand_in_a_history_would_be_found():
   rules = make_rules(stack=1_000)
-  table = Table(rules, (rules.deck.parse("AsKs"), rules.deck.parse("2h3h")))
+  table = ChipTable(rules, (rules.deck.parse("AsKs"), rules.deck.parse("2h3h")))
   for event in (RaiseTo(300), Call(), Deal(rules.deck.parse("4d5d6d")), RaiseTo(500), Call()):
     table.apply(event)
   for card in ("9c", "Tc"):
@@ -145,14 +145,14 @@ def test_what_a_history_cannot_hold_is_refused():
   with pytest.raises(ValueError, match="must be different blinds"):
     history.check_writable(equal)
   with pytest.raises(ValueError, match="have not ended the hand"):
-    history.write_history(Table(make_rules(), ((0, 1), (2, 3))))
+    history.write_history(ChipTable(make_rules(), ((0, 1), (2, 3))))
   with pytest.raises(ValueError, match="hole_cards of seat 1"):
-    history.write_history(Table(make_rules(), ((0, 1), None)))
+    history.write_history(ChipTable(make_rules(), ((0, 1), None)))
 
 
 def at(events, **settings):
   rules = make_rules(**({"stack": 1_000} | settings))
-  table = Table(rules, (rules.deck.parse("AsKs"), rules.deck.parse("2h3h")))
+  table = ChipTable(rules, (rules.deck.parse("AsKs"), rules.deck.parse("2h3h")))
   for event in events:
     table.apply(event)
   return table
@@ -194,7 +194,7 @@ def test_a_move_out_of_turn_is_refused():
 
 
 def test_payoffs_need_the_hands_that_decide():
-  table = Table(make_rules(stack=100), ((0, 1), None))
+  table = ChipTable(make_rules(stack=100), ((0, 1), None))
   for event in (Call(), FLOP, Deal((30,)), Deal((31,))):
     with pytest.raises(ValueError, match="have not ended the hand"):
       table.payoffs()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from rebel_jax.tables import slumbot
-from rebel_jax.tables.acpc_client import TableError
-from rebel_jax.tables.chips import Call, Deal, RaiseTo, Table, make_rules
-from rebel_jax.tables.opponents import AlwaysCall, AlwaysFold, PotManiac, Uniform
+from rebel_jax.tables.acpc import TableError
+from rebel_jax.tables.chips import Call, ChipTable, Deal, RaiseTo, make_rules
 from tests.chip_hands import random_events
+from tests.simple_seats import AlwaysCall, AlwaysFold, PotManiac, Uniform
 
 pokerkit = pytest.importorskip("pokerkit")
 A = pokerkit.Automation
@@ -151,7 +151,7 @@ def test_sizes_of_the_whole_hand_would_be_found(monkeypatch):
   rules = slumbot.slumbot_rules()
   with Server(1) as server:
     client = slumbot.SlumbotClient(server.host, PotManiac(rules), timeout=10)
-    monkeypatch.setattr(Table, "round_began_at", 0)
+    monkeypatch.setattr(ChipTable, "round_began_at", 0)
     with pytest.raises(TableError):
       client.play(12)
 
@@ -162,7 +162,7 @@ def test_actions_come_back_from_their_text():
   for _ in range(100):
     rules = make_rules(stack=int(rng.choice([300, 1_000, 20_000])))
     cards = rng.choice(52, 4, replace=False).tolist()
-    table = Table(rules, (tuple(cards[:2]), tuple(cards[2:])))
+    table = ChipTable(rules, (tuple(cards[:2]), tuple(cards[2:])))
     for _ in random_events(rng, table):
       if not table.due:
         compared += came_back(table)
@@ -171,11 +171,11 @@ def test_actions_come_back_from_their_text():
 
 
 def came_back(table):
-  so_far, text = Table(table.rules), ""
+  so_far, text = ChipTable(table.rules), ""
   for event in table.events:
     text += "/" if isinstance(event, Deal) else slumbot.write_move(so_far, event)
     so_far.apply(event)
-  again = Table(table.rules, table.hole_cards)
+  again = ChipTable(table.rules, table.hole_cards)
   slumbot.read_actions(again, text, table.board)
   assert again.events == table.events
   return 1
@@ -184,14 +184,14 @@ def came_back(table):
 def test_an_action_worked_out():
   # 300 each before the flop; a bet of 400 there and a raise to 1,200 make 1,500 of the hand.
   rules = slumbot.slumbot_rules()
-  table = Table(rules)
+  table = ChipTable(rules)
   slumbot.read_actions(table, "b300c/b400b1200", rules.deck.parse("2c3c4c"))
   assert table.events[-2:] == [RaiseTo(700), RaiseTo(1_500)]
   assert table.raises == (2_300, 20_000)
   assert slumbot.write_move(table, RaiseTo(2_300)) == "b2000"
   assert slumbot.write_move(table, Call()) == "c"
   for text in ("b20000c", "b20000c///"):  # slashes may be missing where nobody can bet
-    table = Table(rules)
+    table = ChipTable(rules)
     slumbot.read_actions(table, text, rules.deck.parse("2c3c4c5c6c"))
     assert table.is_over
 

@@ -22,7 +22,7 @@ from rebel_jax.training import targets
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets import policy, value
 from rebel_jax.training.targets.target import Target, array, pbs_arrays
-from tests.tiny import rows, tiny
+from tests.tiny import TINY, rows, tiny
 
 RUN = dict(examples=128, evaluate_every=0)
 
@@ -105,9 +105,9 @@ def losses(folder) -> list[float]:
 
 
 def test_it_is_trained_saved_and_resumed(listed, tmp_path):
-  train(tiny(tmp_path / "alone", **RUN), stop=lambda step: step >= 4)
+  train(*tiny(tmp_path / "alone", **RUN), stop=lambda step: step >= 4)
   listed(make_target)
-  train(tiny(tmp_path / "run", **RUN))
+  train(*tiny(tmp_path / "run", **RUN))
   found = losses(tmp_path / "run")
   assert found[-1] < 0.5 * found[0]
   assert rows(tmp_path / "run")[-1]["outcome_gradient_norm"] > 0
@@ -117,8 +117,8 @@ def test_it_is_trained_saved_and_resumed(listed, tmp_path):
     assert first[metric] == pytest.approx(alone[metric], rel=1e-4)
   params = checkpoint.load(tmp_path / "run").params
   assert set(params) == {"value", "outcome"}
-  train(tiny(tmp_path / "cut", **RUN), stop=lambda step: step >= 4)
-  train(tiny(tmp_path / "cut", **RUN, resume=True))
+  train(*tiny(tmp_path / "cut", **RUN), stop=lambda step: step >= 4)
+  train(*tiny(tmp_path / "cut", **RUN, resume=True))
   again = checkpoint.load(tmp_path / "cut").params
   jax.tree.map(np.testing.assert_array_equal, again, params)
   assert rows(tmp_path / "cut") == rows(tmp_path / "run")
@@ -126,7 +126,7 @@ def test_it_is_trained_saved_and_resumed(listed, tmp_path):
 
 def test_a_target_of_decisions_gets_their_features(listed):
   listed(make_target_of_decisions)
-  setup = make_setup(tiny(None))
+  setup = make_setup(TINY)
   state = setup.trainer.init(setup.table, 0, setup.mesh)
   before = jax.device_get(state.params["average"])
   state, report = setup.trainer.run(setup.table, state, 3, setup.mesh)
@@ -139,7 +139,7 @@ def test_a_target_of_decisions_gets_their_features(listed):
 
 def test_control_without_learning_its_loss_stays(listed, tmp_path):
   listed(still)
-  train(tiny(tmp_path, **RUN))
+  train(*tiny(tmp_path, **RUN))
   found = losses(tmp_path)
   assert found[-1] > 0.5 * found[0]
 
@@ -155,7 +155,7 @@ def test_control_without_learning_its_loss_stays(listed, tmp_path):
 )
 def test_mistakes_in_it_are_found_before_anything_is_learned(changes, sentence, listed):
   listed(changed(make_target, **changes))
-  setup = make_setup(tiny(None))
+  setup = make_setup(TINY)
   state = setup.trainer.init(setup.table, 0, setup.mesh)
   with pytest.raises((ValueError, AssertionError), match=sentence):
     setup.trainer.run(setup.table, state, 1, setup.mesh)
@@ -164,10 +164,10 @@ def test_mistakes_in_it_are_found_before_anything_is_learned(changes, sentence, 
 def test_its_name_must_be_its_own(listed):
   listed(changed(make_target, name="value"))
   with pytest.raises(ValueError, match=r"^training.targets=\['value', 'value'\] must have"):
-    make_setup(tiny(None))
+    make_setup(TINY)
 
 
 def test_its_examples_must_fit_into_the_buffer(listed):
   listed(changed(make_target, most_examples=lambda table, shared: 100))
   with pytest.raises(ConfigError, match=r"^buffer_size=256 must be at least 400: as many examples"):
-    make_setup(tiny(None))
+    make_setup(TINY)

@@ -22,6 +22,7 @@ from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset
 from rebel_jax.devices import processes
 from rebel_jax.runs.display import Display, duration, progress_text
+from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.summary import plot_exploitability
 from tests.tiny import TINY, as_flags, rows, trained
 
@@ -120,7 +121,7 @@ def test_flags_override_the_preset():
   config = cli.parse(["--lanes=8", "--game_params", "num_dice", "2", "num_faces", "3"]).config
   assert config.self_play.lanes == 8
   assert config.game_params == (("num_dice", 2), ("num_faces", 3))
-  assert cli.parse(["--max-seconds", "None"]).config.run.max_seconds is None
+  assert cli.parse(["--max-seconds", "None"]).config.schedule.max_seconds is None
   assert cli.parse(as_flags()).config == TINY
 
 
@@ -132,9 +133,9 @@ def test_another_game_does_not_inherit_parameters():
 
 def test_resume_takes_the_settings_of_the_run():
   folder = str(trained())
-  config = cli.parse(["--resume", "--output-dir", folder, "--max-seconds", "9"]).config
-  expected = TINY.replace(output_dir=folder, resume=True, max_seconds=9.0)
-  assert config == expected
+  command = cli.parse(["--resume", "--output-dir", folder, "--max-seconds", "9"])
+  assert command.config == TINY.replace(max_seconds=9.0)
+  assert command.run == RunOptions(output_dir=folder, resume=True)
 
 
 def test_every_field_is_explained(capsys, monkeypatch):
@@ -143,7 +144,7 @@ def test_every_field_is_explained(capsys, monkeypatch):
     cli.main(["--preset", "kuhn_poker", "--help"])
   assert caught.value.code == 0
   text = capsys.readouterr().out
-  for name in groups.flat(cli.parse([])):
+  for name in groups.flat(cli.parse(["--preset", "kuhn_poker"])):
     flag = name.replace("_", "-")
     # The flag, some words about it, its default, and no other flag in between.
     rest = re.split(rf"^\W {{1,2}}--{flag}(?=[ ,])", text, flags=re.MULTILINE)[1]
@@ -179,7 +180,7 @@ def test_groups_are_shown(capsys):
   with pytest.raises(SystemExit):
     cli.main(["--help"])
   text = capsys.readouterr().out
-  for group in ("search", "self-play", "network", "learning", "evaluation", "run"):
+  for group in ("search", "self-play", "network", "learning", "schedule", "run"):
     assert f"{group} options" in text
 
 
@@ -198,8 +199,8 @@ def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys, figures):
   assert seconds[0] > 0
   for line in lines:
     assert {"step", "solves", "examples", "seconds", "loss"} <= set(line)
-  assert lines[-1]["playthroughs"] == TINY.evaluation.final_playthroughs
-  assert lines[-1]["iterations"] == TINY.evaluation.final_iterations
+  assert lines[-1]["playthroughs"] == TINY.search.final_playthroughs
+  assert lines[-1]["iterations"] == TINY.search.final_iterations
   assert 0 < lines[-1]["exploitability"] < 2
   assert "exploitability_average_policy" in lines[-1]
   assert (folder / "exploitability.png").read_bytes().startswith(b"\x89PNG")
@@ -209,7 +210,7 @@ def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys, figures):
   assert "in runs/kuhn_poker-2" in out
   short = rows(tmp_path / "runs" / "kuhn_poker-2")
   assert [row["step"] for row in short] == [1]  # no longer than the time asks for
-  assert short[-1]["playthroughs"] == TINY.evaluation.final_playthroughs
+  assert short[-1]["playthroughs"] == TINY.search.final_playthroughs
 
   assert cli.main(["--resume"]) == 0
   assert [row["step"] for row in rows(tmp_path / "runs" / "kuhn_poker-2")] == [1, 2, 4, 6, 8]

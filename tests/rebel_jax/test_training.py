@@ -1,5 +1,6 @@
 """Training: that it learns, that its examples are right, and that it runs on several devices."""
 
+import dataclasses
 import functools
 import json
 import socket
@@ -34,16 +35,18 @@ SEEDS = range(3)
 LEARNED = 0.1  # measured: 0.40 before training, 0.05 after, 0.20 after training on random beliefs
 
 
-def exploitability_after(config: Config) -> tuple[float, float]:
+def exploitability_after(config: Config, **control) -> tuple[float, float]:
   """Returns the searching agent's exploitability before and after training, mean over seeds."""
   setup = make_setup(config)
   evaluator = Evaluator(config, game=setup.game, subgames=setup.subgames)
   measure = functools.partial(evaluator.exploitability, playthroughs=16, iterations=64)
+  self_play = dataclasses.replace(setup.trainer.self_play, **control)
+  trainer = dataclasses.replace(setup.trainer, self_play=self_play)
   results = []
   for seed in SEEDS:
-    state = setup.trainer.init(setup.table, seed, setup.mesh)
+    state = trainer.init(setup.table, seed, setup.mesh)
     before = measure(state.params)
-    state, report = setup.trainer.run(setup.table, state, config.num_steps, setup.mesh)
+    state, report = trainer.run(setup.table, state, config.num_steps, setup.mesh)
     assert np.isfinite(report.learned["value"].loss).all()
     results.append((before, measure(state.params)))
   before, after = np.mean(results, axis=0)
@@ -59,7 +62,7 @@ def test_self_play_learns_a_game():
 @pytest.mark.slow
 def test_random_beliefs_teach_it_less():
   """The control of ReBeL's Figure 2: as much training, on PBSs that play does not lead to."""
-  _, after = exploitability_after(KUHN.replace(random_beliefs=True))
+  _, after = exploitability_after(KUHN, random_beliefs=True)
   assert after > LEARNED
 
 
@@ -171,10 +174,9 @@ import jax, numpy as np
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from rebel_jax.checkpoints import checkpoint
-from tests.tiny import tiny
-config = tiny(sys.argv[1], num_devices=2)
-result = train(config)
-setup = make_setup(config)
+from tests.tiny import TINY, tiny
+result = train(*tiny(sys.argv[1], num_devices=2))
+setup = make_setup(TINY, 2)
 state = setup.trainer.init(setup.table, 0, setup.mesh)
 state = checkpoint.restore(checkpoint.checkpoints_of(sys.argv[1])[-1], state, setup.mesh)
 weights = [x for x in jax.tree.leaves(state.params) if x.ndim == 2][0]
@@ -216,8 +218,8 @@ rank, port, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 jax.distributed.initialize(f"localhost:{port}", 2, rank)
 from rebel_jax.runs.run import train
 from tests.tiny import tiny
-train(tiny(folder), stop=lambda step: step >= 4)
-result = train(tiny(folder, resume=True))
+train(*tiny(folder), stop=lambda step: step >= 4)
+result = train(*tiny(folder, resume=True))
 print(json.dumps({"processes": jax.process_count(), "row": result.row}))
 """
 

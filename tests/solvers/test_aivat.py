@@ -12,8 +12,8 @@ import pytest
 
 import games
 import solvers
-from solvers.metrics.aivat_values import _pair_values, check_unchanging
-from solvers.sweeps.choices import sum_choices
+from solvers.metrics.aivat import TreeValues
+from solvers.validation import sum_choices
 from tests.brute_force import enumerate_public, next_hands
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -87,22 +87,46 @@ def moments(name, known, estimate_of):
   return mean - truth, sum(p * (x - mean) ** 2 for p, x in found)
 
 
+def pair_values(game, tree, policy):
+  """Returns player 0's expectation for every pair at every node, `[N, H, H]`, node after node."""
+  parent, kind, state = (np.asarray(x) for x in (tree.parent, tree.kind, tree.state))
+  result = np.zeros((tree.num_nodes, tree.num_infostates, tree.num_infostates))
+  for node in np.flatnonzero(kind == games.TERMINAL).tolist():
+    table = game.pairs().payoff_table(int(game.payoff_index(state[node][None])[0]))
+    result[node] = table * float(game.payoff_scale(state[node][None])[0])
+  for node in range(tree.num_nodes - 1, 0, -1):  # children after parents
+    above = parent[node]
+    if kind[above] == games.CHANCE:
+      fits = np.asarray(tree.possible[node], float)
+      weight = float(tree.chance_probability[node]) * fits[0][:, None] * fits[1]
+    else:
+      weight = policy[node][:, None] if kind[above] == 0 else policy[node]
+    result[above] += weight * result[node]
+  return result
+
+
 def value_functions(name):
   game, tree, policy, _ = case(name)
   noise = np.random.default_rng(2).normal(size=(tree.num_nodes, *(tree.num_infostates,) * 2))
   return {
     "zero": solvers.zero_values(tree),
-    "random": lambda node: noise[node],
-    "half": solvers.half_the_difference(solvers.node_values(game, tree, policy)),
-    "exact": _pair_values(game, tree, policy).__getitem__,
+    "random": TreeValues(tree, lambda node: noise[node]),
+    "half": solvers.half_the_difference(tree, solvers.node_values(tree, policy)),
+    "exact": TreeValues(tree, pair_values(game, tree, policy).__getitem__),
   }
 
 
-def estimator(name, values, policy=None, change=lambda record: record):
+def estimator(name, values, policy=None, change=lambda record, node, told: record):
+  """Returns the estimate of an end and what is told of the hands there."""
   game, tree, played, _ = case(name)
-  recorder = solvers.HandRecorder(game, tree, values)
-  rows = played if policy is None else policy
-  return lambda node, told: solvers.aivat(change(recorder.record(node, told, rows)))
+  recorder = solvers.HandRecorder(game, values)
+  histories = [tree.history(node) for node in range(tree.num_nodes)]
+  rows = dict(zip(histories, played if policy is None else policy))
+
+  def estimate_of(node, told):
+    return solvers.aivat(change(recorder.record(histories[node], told, rows), node, told))
+
+  return estimate_of
 
 
 @pytest.mark.parametrize("known", [(0,), (1,), (0, 1)], ids=["first", "second", "both"])
@@ -137,24 +161,17 @@ def test_control_a_value_function_that_saw_how_it_ended(name):
   ends = collections.defaultdict(list)
   for (end, hands), (_, payoff) in ways.items():
     ends[end, hands[1]].append(payoff)
-  game, tree, played, _ = case(name)
-  recorder = solvers.HandRecorder(game, tree, exact)
 
-  def estimate_of(node, told):
-    peeked = np.mean(ends[node, told[1]])
+  def change(record, node, told):
+    """Leans what was taken towards the payoff, and not what was not."""
+    moves = []
+    for move in record.moves:
+      values = move.values.copy()
+      values[move.taken] += 0.2 * (np.mean(ends[node, told[1]]) - values[move.taken])
+      moves.append(move._replace(values=values))
+    return record._replace(moves=tuple(moves))
 
-    def change(record):
-      """Leans what was taken towards the payoff, and not what was not."""
-      moves = []
-      for move in record.moves:
-        values = move.values.copy()
-        values[move.taken] += 0.2 * (peeked - values[move.taken])
-        moves.append(move._replace(values=values))
-      return record._replace(moves=tuple(moves))
-
-    return solvers.aivat(change(recorder.record(node, told, played)))
-
-  bias, _ = moments(name, (0,), estimate_of)
+  bias, _ = moments(name, (0,), estimator(name, exact, change=change))
   assert abs(bias) > 1e-3
 
 
@@ -163,7 +180,7 @@ def test_control_chance_that_forgets_the_cards_that_are_held(name):
   exact = value_functions(name)["exact"]
   _, tree, _, _ = case(name)
 
-  def change(record):
+  def change(record, node, told):
     moves = []
     for move in record.moves:
       of_chance = not np.allclose(move.weights.sum(axis=0), 1)
@@ -180,32 +197,61 @@ def test_control_chance_that_forgets_the_cards_that_are_held(name):
 def test_an_estimate_by_hand():
   """Kuhn poker; the known player, dealt first, passes with any card and folds to the bet."""
   game, tree, _, _ = case("kuhn_poker")
-  node = next(n for n in range(tree.num_nodes) if tree.history(n) == (0, 1, 0))
-  policy = np.ones((tree.num_nodes, 3))
-  recorder = solvers.HandRecorder(game, tree, solvers.zero_values(tree))
-  assert solvers.aivat(recorder.record(node, (None, 2), policy)) == pytest.approx(-1)
+  histories = [tree.history(node) for node in range(tree.num_nodes)]
+  recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
+  rows = dict.fromkeys(histories, np.ones(3))
+  assert solvers.aivat(recorder.record((0, 1, 0), (None, 2), rows)) == pytest.approx(-1)
   # A showdown against the queen: the known player has the king or the jack.
-  node = next(n for n in range(tree.num_nodes) if tree.history(n) == (0, 0))
-  rows = {n: np.array([0.25, 1.0, 0.75]) for n in range(tree.num_nodes)}
-  assert solvers.aivat(recorder.record(node, (None, 1), rows)) == pytest.approx(0.5)
+  rows = dict.fromkeys(histories, np.array([0.25, 1.0, 0.75]))
+  assert solvers.aivat(recorder.record((0, 0), (None, 1), rows)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_values_of_nodes_are_means_over_pairs(name):
+  """Compiled sweeps against sums over tables of pairs."""
+  game, tree, policy, _ = case(name)
+  table, parent, kind = pair_values(game, tree, policy), tree.parent, tree.kind
+  weights = game.pairs().weight_table(int(game.pair_index(np.asarray(tree.state)[:1])[0]))
+  reach = np.zeros((tree.num_nodes, 2, tree.num_infostates))
+  found = solvers.node_values(tree, policy)
+  for node in range(tree.num_nodes):
+    reach[node] = game.prior() if node == 0 else reach[parent[node]]
+    if node and kind[parent[node]] < games.CHANCE:
+      reach[node, kind[parent[node]]] *= policy[node]
+    elif node and tree.possible is not None:
+      reach[node] *= tree.possible[node]
+    for player, towards in enumerate((weights, weights.T)):
+      mass = towards @ reach[node, 1 - player]
+      worth = table[node] if player == 0 else -table[node].T
+      expected = (towards * worth) @ reach[node, 1 - player] / np.where(mass > 0, mass, 1)
+      np.testing.assert_allclose(
+        found[node, player], np.where(reach[node, player] > 0, expected, found[node, player]),
+        atol=1e-9,
+      )  # fmt: skip
 
 
 def test_what_is_refused():
-  game, tree, policy, _ = case("kuhn_poker")
-  recorder = solvers.HandRecorder(game, tree, solvers.zero_values(tree))
-  end = tree.num_nodes - 1
-  with pytest.raises(ValueError, match="node=0"):
-    recorder.record(0, (None, 1), policy)
+  game, tree, _, _ = case("kuhn_poker")
+  recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
+  end, nothing = (0, 1, 0), dict.fromkeys(map(tree.history, range(tree.num_nodes)), np.zeros(3))
+  with pytest.raises(ValueError, match="where the game is over"):
+    recorder.record((0,), (None, 1), nothing)
+  with pytest.raises(ValueError, match="must hold a row"):
+    recorder.record(end, (None, 1), {})
   with pytest.raises(ValueError, match="whose policy is known"):
-    recorder.record(end, (0, 1), policy)
+    recorder.record(end, (0, 1), nothing)
   with pytest.raises(TypeError, match="infostates"):
-    recorder.record(end, None, policy)
+    recorder.record(end, None, nothing)
   with pytest.raises(TypeError, match="record="):
     solvers.aivat((1, 2))
   with pytest.raises(ValueError, match="policy that was played"):
-    solvers.aivat(recorder.record(end, (None, 1), 0 * policy))
+    solvers.aivat(recorder.record(end, (None, 1), nothing))
   hidden = games.make("rock_paper_scissors")
+  tree = games.build_public_tree(hidden)
+  recorder = solvers.HandRecorder(hidden, solvers.zero_values(tree))
   with pytest.raises(ValueError, match="hidden moves"):
-    check_unchanging(hidden, games.build_public_tree(hidden))
-  with pytest.raises(ValueError, match="whole tree"):
-    check_unchanging(game, games.build_public_tree(game, depth=1))
+    recorder.record(tree.history(tree.num_nodes - 1), (None, 1), {})
+  with pytest.raises(ValueError, match="hidden moves"):
+    solvers.node_values(tree, np.ones((tree.num_nodes, tree.num_infostates)))
+  with pytest.raises(ValueError, match="cut off"):
+    solvers.node_values(games.build_public_tree(game, depth=1), np.ones((3, 3)))

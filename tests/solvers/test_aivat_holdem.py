@@ -38,21 +38,9 @@ def known_cases(monkeypatch):
   )
 
 
-def estimator(name, runouts, *, policy=None, change=lambda record, told: record):
-  """Returns the estimate of an end and what is told of the hands there."""
-  game, tree, played, _ = case(name)
-  rows = played if policy is None else policy
-  by_history = {tree.history(node): rows[node] for node in range(tree.num_nodes)}
-  recorder = solvers.HoldemRecorder(game, max_runouts=runouts)
-  histories = {}
-
-  def estimate_of(node, told):
-    if node not in histories:
-      histories[node] = tree.history(node)
-    record = recorder.record(histories[node], told, by_history)
-    return solvers.aivat(change(record, told))
-
-  return estimate_of
+def estimator(name, runouts, **changes):
+  values = solvers.PotShares(case(name)[0], max_runouts=runouts)
+  return test_aivat.estimator(name, values, **changes)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +78,7 @@ def test_control_another_policy_than_the_one_played(kind):
 
 @slow  # in the default tier of trees' own test
 def test_control_a_value_function_that_saw_how_it_ended():
-  def change(record, told):
+  def change(record, node, told):
     """Leans what was taken towards the payoff, and not what was not."""
     moves = []
     for move in record.moves:
@@ -105,7 +93,7 @@ def test_control_a_value_function_that_saw_how_it_ended():
 
 @pytest.mark.parametrize("kind", [pytest.param("all", marks=slow), "order"])
 def test_control_chance_that_forgets_the_cards_that_are_held(kind):
-  def change(record, told):
+  def change(record, node, told):
     moves = []
     for move in record.moves:
       # Chance's moves are those that a hand can block.
@@ -122,7 +110,7 @@ def test_control_chance_that_forgets_the_cards_that_are_held(kind):
 def test_values_of_hands_are_those_of_all_boards():
   """Shares at the start against a count over all boards, one pair of hands after another."""
   game = games.make(**(BLINDS | LARGE))
-  shares = solvers.HoldemRecorder(game).prepare()
+  shares = solvers.PotShares(game).prepare()
   hands = game.hole_cards
   for held, own in itertools.islice(itertools.product(range(0, 28, 5), range(1, 28, 4)), 40):
     if set(hands[held]) & set(hands[own]):
@@ -132,13 +120,12 @@ def test_values_of_hands_are_those_of_all_boards():
       np.sign(np.subtract(*strengths_on(game.deck, hands[[own, held]], np.array(board))))
       for board in itertools.combinations(rest, 3)
     ]
-    assert shares[held, own] == pytest.approx(np.mean(won))
+    assert shares[own, held] == pytest.approx(np.mean(won))
 
 
 def test_the_mean_of_places_is_over_all_first_deals():
   game = games.make(**(BLINDS | LARGE))
-  recorder = solvers.HoldemRecorder(game, max_runouts=1)
-  hands, found, total = game.hole_cards, recorder.prepare(), 0.0
+  hands, found, total = game.hole_cards, solvers.PotShares(game, max_runouts=1).prepare(), 0.0
   held, own = 0, 13  # no card in common
   assert not set(hands[held]) & set(hands[own])
   deals = list(itertools.combinations(sorted(set(range(8)) - {*hands[held], *hands[own]}), 2))
@@ -149,7 +136,7 @@ def test_the_mean_of_places_is_over_all_first_deals():
       ((live < strengths[h]).mean() + (live <= strengths[h]).mean()) / 2 for h in (own, held)
     ]
     total += 1.25 * (places[0] - places[1]) / len(deals)
-  assert found[held, own] == pytest.approx(total)
+  assert found[own, held] == pytest.approx(total)
 
 
 def test_strengths_of_the_whole_deck_are_compiled():
@@ -161,13 +148,5 @@ def test_strengths_of_the_whole_deck_are_compiled():
 
 
 def test_what_is_refused():
-  game = case("two_deals")[0]
-  recorder = solvers.HoldemRecorder(game)
-  with pytest.raises(ValueError, match="for one player"):
-    recorder.record((0,), (None, None), {})
-  with pytest.raises(ValueError, match="where the game is over"):
-    recorder.record((), (None, 1), {})
-  with pytest.raises(ValueError, match="must hold a row"):
-    recorder.record((0,), (None, 1), {})
   with pytest.raises(TypeError, match="must be hold'em"):
-    solvers.HoldemRecorder(games.make("kuhn_poker"))
+    solvers.PotShares(games.make("kuhn_poker"))

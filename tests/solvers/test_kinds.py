@@ -31,8 +31,9 @@ LINES, _ = make_lines(OnlyHands(HOLDEM, HOLDEM.prior()))
 FAMILY = contrib.affine_trees(lambda x: TREE, (1.0,))
 SEARCH = solvers.GTCFR(simulations=2)
 TABLES = contrib.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
-RECORDER = solvers.HandRecorder(GAME, TREE, solvers.zero_values(TREE))
-END = TREE.num_nodes - 1
+RECORDER = solvers.HandRecorder(GAME, solvers.zero_values(TREE))
+END = TREE.history(TREE.num_nodes - 1)
+ROWS = {TREE.history(node): POLICY[node] for node in range(TREE.num_nodes)}
 CARRIED = contrib.solve_affine(FAMILY, (1.0,), num_iterations=2)
 
 # What is right; every argument is then replaced in turn.
@@ -175,12 +176,13 @@ CALLS = {
     max_runouts=10,
     seed=0,
   ),
-  solvers.aivat: dict(record=RECORDER.record(END, (None, 0), POLICY)),
-  solvers.HandRecorder: dict(game=GAME, tree=TREE, values=solvers.zero_values(TREE)),
-  RECORDER.record: dict(node=END, infostates=(None, 0), policy=POLICY),
+  solvers.aivat: dict(record=RECORDER.record(END, (None, 0), ROWS)),
+  solvers.HandRecorder: dict(game=GAME, values=solvers.zero_values(TREE)),
+  solvers.PotShares: dict(game=HOLDEM, max_runouts=10),
+  RECORDER.record: dict(history=END, infostates=(None, 0), policy=ROWS),
   solvers.zero_values: dict(tree=TREE),
-  solvers.half_the_difference: dict(values=np.zeros((TREE.num_nodes, 2, 3))),
-  solvers.node_values: dict(game=GAME, tree=TREE, policy=POLICY),
+  solvers.half_the_difference: dict(tree=TREE, values=np.zeros((TREE.num_nodes, 2, 3))),
+  solvers.node_values: dict(tree=TREE, policy=POLICY),
   solvers.node_info: dict(game=GAME, tree=TREE),
   solvers.GTCFR: dict(
     simulations=4,
@@ -279,7 +281,7 @@ def test_every_public_function_is_called():
   made_by_others = {
     "AffineTrees", "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR",
     "Config", "ConfigError", "DeviceGame", "ExactLeafValues", "Extended", "FictitiousPlay",
-    "Gadget", "Game", "Grown", "GrownByInsertion", "HandRecord", "HoldemRecorder", "InsertedTree",
+    "Gadget", "Game", "Grown", "GrownByInsertion", "HandRecord", "InsertedTree",
     "KuhnPoker",
     "LBRResult", "LBRValue", "LeafQuery", "LeafValues", "Level", "LinesSolution", "Lock",
     "NodeInfo", "Optimum",

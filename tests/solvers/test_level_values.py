@@ -11,9 +11,8 @@ import games
 import solvers
 from games.poker import Deck
 from solvers.metrics.exploitability import root_marginals
-from solvers.search.batch import search_batch
+from solvers.search.batch import level_values, search_batch
 from solvers.search.find import find_subgames
-from solvers.search.levelled_values import level_values
 from solvers.search.tables import stack_subgames
 from solvers.sweeps.pairs import root_mass
 

@@ -22,7 +22,7 @@ from games.poker.lines import (
   symmetry,
 )
 from games.poker.lines.symmetry import alike_on_river, suit_permutations
-from games.poker.notation.beliefs import beliefs_of
+from games.poker.notation.ranges import beliefs_of
 from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards
 from solvers.half import from_half, to_half

@@ -11,11 +11,11 @@ import games
 import solvers
 from games.poker import betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
-from solvers.metrics import lbr_moves, local_best_response
+from solvers.metrics import local_best_response
 from solvers.metrics.equity import Equity
-from solvers.metrics.lbr_strategy import children_of
+from solvers.metrics.local_best_response import children_of
 from solvers.sweeps import pairs
-from solvers.sweeps.choices import sum_choices
+from solvers.validation import sum_choices
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -145,7 +145,7 @@ def test_against_who_always_calls_it_is_enumeration():
   assert len(actions) == 3
   equity = Equity(game, max_runouts=10, seed=0)
   one = np.ones(game.num_infostates)
-  found = lbr_moves.move_values(
+  found = local_best_response.move_values(
     game, game.initial_state(), one, one, lambda action: 0 * one, equity, actions
   )
   np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -183,7 +183,7 @@ def test_the_range_is_what_the_bets_say():
   updated, free = local_best_response.opponent_ranges(tree, policy, np.asarray(tree.prior), 1)
 
   def values(reach):
-    return lbr_moves.move_values(
+    return local_best_response.move_values(
       game, state, reach[node], free[node], lambda action: fold, equity, actions
     )
 
@@ -251,7 +251,9 @@ def test_an_unexpected_move_leaves_every_hand_possible():
   state = np.asarray(tree.state)[node]
   equity = Equity(game, max_runouts=10, seed=0)
   values = [
-    lbr_moves.move_values(game, state, r, free[node], lambda a: 0 * free[0], equity, [FOLD, CALL])
+    local_best_response.move_values(
+      game, state, r, free[node], lambda a: 0 * free[0], equity, [FOLD, CALL]
+    )
     for r in (reach[node], free[node])
   ]
   np.testing.assert_array_equal(*values)

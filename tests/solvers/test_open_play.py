@@ -11,8 +11,8 @@ import games
 import solvers
 from games.poker.betting import CALL
 from games.poker.dealing import draw_cards
-from solvers.search.open_play import (
-  Search,
+from rebel_jax.evaluation.hands_evaluator import (
+  HandsSearch,
   favourites,
   play_chance,
   play_out,
@@ -76,7 +76,7 @@ def program():
   rules = game.templates()
   stages = TemplateSubgames(rules).stages
   # The policy before the first update is uniform.
-  search = Search(solvers.linear_cfr(), Nothing(), None, 2)
+  search = HandsSearch(solvers.linear_cfr(), Nothing(), None, 2)
   root = jnp.tile(jnp.asarray(game.initial_state(), jnp.int32), (HANDS, 1))
   deal = functools.partial(draw_cards, game)
 

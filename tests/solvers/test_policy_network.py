@@ -247,9 +247,9 @@ def test_the_learner_fits_a_known_policy():
 def test_a_run_with_a_policy_network_resumes_and_is_measured(tmp_path):
   """Both networks, their optimizers and buffers come back; evaluation searches from the policy."""
   changes = dict(policy_network=True, uses_per_example=8.0, evaluate_every=0)
-  train(tiny(tmp_path / "whole", **changes))
-  train(tiny(tmp_path / "cut", **changes), stop=lambda step: step >= 4)
-  train(tiny(tmp_path / "cut", **changes, resume=True))
+  train(*tiny(tmp_path / "whole", **changes))
+  train(*tiny(tmp_path / "cut", **changes), stop=lambda step: step >= 4)
+  train(*tiny(tmp_path / "cut", **changes, resume=True))
   whole, cut = rows(tmp_path / "whole"), rows(tmp_path / "cut")
   assert whole == cut
   assert whole[-1]["policy_loss"] < whole[1]["policy_loss"]

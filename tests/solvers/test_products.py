@@ -127,7 +127,7 @@ def test_control_a_product_that_asks_for_nothing():
 
 
 HOLDEM = {"board": "9sTsJsQs", "ranks": "89TJQ", "suits": "sh", "stack": 3_000}
-SEARCHES = TINY.replace(level_values=True, num_devices=1, optimizer="muon")
+SEARCHES = TINY.replace(level_values=True, optimizer="muon")
 TRAINED = {
   "kuhn_poker": SEARCHES,
   "liars_dice": SEARCHES.replace(
@@ -153,7 +153,7 @@ def test_a_step_of_training(name, monkeypatch):
     monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", lambda: on_device)
 
   def trace(config):
-    setup = make_setup(config)
+    setup = make_setup(config, 1)
     init = functools.partial(training._init, setup.trainer, 1)
     state = jax.eval_shape(lambda seed: init(setup.table, seed), jnp.asarray(0))
     run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh)

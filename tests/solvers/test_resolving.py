@@ -10,7 +10,7 @@ import games
 import solvers
 from solvers import Distributional, Maxmargin, Resolve
 from solvers.resolving import refine
-from solvers.resolving.groups import like_shapes
+from solvers.resolving.refine import like_shapes
 from tests.random_game import RandomGame
 from tests.solvers.test_locks import random_policy
 from tests.trees import children_of

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 import games
 import solvers
 from solvers import validation
-from solvers.sweeps import choices
 
 KUHN = games.make("kuhn_poker")
 TREE = games.build_public_tree(KUHN)
@@ -182,7 +181,7 @@ def test_moves_of_a_choice_are_summed(name):
     tree = games.build_public_tree(games.make(name))
   rows = np.random.default_rng(0).uniform(size=(tree.num_nodes, tree.num_infostates))
   moves = tree.kind <= games.PLAYER_1
-  found = choices.sum_choices(tree, rows)[moves]
+  found = validation.sum_choices(tree, rows)[moves]
   np.testing.assert_allclose(found, added_one_by_one(tree, rows)[moves])
 
 

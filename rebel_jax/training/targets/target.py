@@ -83,7 +83,7 @@ class Target:
     if valid is not None:
       valid = valid.reshape(-1, *[1] * (errors.ndim - 1))
       # What is not valid may be anything, NaN among it.
-      errors, weights = jnp.where(valid, errors, 0.0), weights * valid
+      errors, weights = (jnp.where(valid, x, 0.0) for x in (errors, weights))
     return (errors * weights).sum() / jnp.maximum(weights.sum(), 1.0)
 
   def update(
@@ -97,7 +97,9 @@ class Target:
     loss, gradients = jax.value_and_grad(self.loss)(params, examples)
     if axis_name is not None:
       loss, gradients = jax.lax.pmean((loss, gradients), axis_name)
-    updates, optimizer_state = self.learner.optimizer().update(gradients, optimizer_state, params)
+    optimizer = self.learner.optimizer()
+    with jax.numpy_dtype_promotion("standard"):  # Optax raises numbers to a count of steps
+      updates, optimizer_state = optimizer.update(gradients, optimizer_state, params)
     squares = sum(jnp.sum(x * x) for x in jax.tree.leaves(gradients))
     stats = LearnerStats(loss, jnp.sqrt(squares))
     return optax.apply_updates(params, updates), optimizer_state, stats

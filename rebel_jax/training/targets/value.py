@@ -48,7 +48,7 @@ def make_examples(network: ValueNetwork, searched: Searched) -> tuple[Examples, 
   trees = searched.trees
   mask = (jax.vmap(root_mass)(trees, beliefs) > 0).astype(values.dtype)
   if trees.possible is not None:
-    mask *= trees.possible[:, 0]
+    mask = jnp.where(trees.possible[:, 0], mask, 0.0)
   own_first = jnp.stack([beliefs, beliefs[:, ::-1]], axis=1).reshape(*beliefs.shape[:2], -1)
   arrays = (trees.root_features, own_first, values, mask)  # [B, P, ...]
   examples = Examples(*(x.swapaxes(0, 1).reshape(-1, x.shape[-1]) for x in arrays))

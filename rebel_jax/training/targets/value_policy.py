@@ -74,7 +74,8 @@ def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> j
   num_infostates = logits.shape[-1]
   size = (len(logits), -1)
   moves = comes_from.reshape(size)
-  is_from = moves[:, :, None] == jnp.arange(num_infostates)  # [E, A * H, H]
+  infostates = jnp.arange(num_infostates, dtype=moves.dtype)
+  is_from = moves[:, :, None] == infostates[None, None]  # [E, A * H, H]
   logits, target = logits.reshape(size), target.reshape(size)
   split = jnp.where(is_from, logits[:, :, None], -jnp.inf)
   there = is_from.any(axis=1)

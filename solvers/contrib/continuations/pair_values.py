@@ -97,9 +97,9 @@ def _from_infostates(tree: PublicTree, index: int, player: int, weights: jax.Arr
   """Returns how much of a row's infostate counts for each of its parent's: `[n, H, H above]`."""
   start, stop = tree.structure.offsets[index : index + 2]
   if tree.possible is not None:
-    weights = weights * tree.possible[start:stop, player]
+    weights = jnp.where(tree.possible[start:stop, player], weights, 0.0)
   h = tree.num_infostates
   if tree.infostate_parent is None:
-    return weights[:, :, None] * jnp.eye(h, dtype=weights.dtype)
+    return weights[:, :, None] * jnp.eye(h, dtype=weights.dtype)[None]
   parents = tree.infostate_parent[start:stop, player]
-  return jnp.where(parents[:, :, None] == jnp.arange(h), weights[:, :, None], 0.0)
+  return jnp.where(parents[:, :, None] == jnp.arange(h)[None, None], weights[:, :, None], 0.0)

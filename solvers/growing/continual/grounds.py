@@ -179,7 +179,7 @@ class RulesGround:
 def _allowed(beliefs: jax.Array, possible: jax.Array) -> jax.Array:
   """Returns beliefs `[P, H]` in what is possible alone; uniform there where they were in none."""
   kept = jnp.where(possible, beliefs, 0.0)
-  kept = jnp.where(kept.sum(axis=1, keepdims=True) > 0, kept, possible)
+  kept = jnp.where(kept.sum(axis=1, keepdims=True) > 0, kept, possible.astype(kept.dtype))
   return kept / jnp.maximum(kept.sum(axis=1, keepdims=True), jnp.finfo(beliefs.dtype).tiny)
 
 

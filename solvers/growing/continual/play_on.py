@@ -67,11 +67,13 @@ def play_on(
   moves = moves_of(rules, here.state, here.possible)
   options = moves.action[:, held] >= 0
   by_policy = jnp.where(options, policy[:, held], 0.0)
-  by_policy = jnp.where(by_policy.sum() > 0, by_policy, options)
+  uniform = options.astype(policy.dtype)
+  by_policy = jnp.where(by_policy.sum() > 0, by_policy, uniform)
   explores = numbers[0] < exploration
-  weights = jnp.where(explores, options.astype(by_policy.dtype), by_policy)
+  weights = jnp.where(explores, uniform, by_policy)
   chosen = sample_index(numbers[1], weights)
-  moved = jnp.arange(2) == player, moves.leads_to[chosen, held].astype(jnp.int32)
+  mover = jnp.arange(2, dtype=jnp.int32) == player.astype(jnp.int32)
+  moved = mover, moves.leads_to[chosen, held].astype(jnp.int32)
   if standing.since is not None:  # what a player did itself is the first action since
     standing = standing._replace(since=standing.since.at[player].set(-1))
   after = _past_chance(rules, _take(rules, standing, moves.action[chosen, held], moved), chance_key)

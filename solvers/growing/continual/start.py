@@ -153,7 +153,8 @@ def beliefs_and_promises(
   uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
   totals = reach.sum(axis=1, keepdims=True)
   ranges = jnp.where(totals > 0, reach / jnp.where(totals > 0, totals, 1.0), uniform)
-  is_opponent = jnp.arange(2)[:, None] == 1 - searcher
+  searcher = jnp.asarray(searcher, jnp.int32)
+  is_opponent = jnp.arange(2, dtype=jnp.int32)[:, None] == 1 - searcher
   promises = Promises.to_opponent(searcher, worth, ranges[1 - searcher])
   found = jnp.where(is_opponent, uniform, ranges), promises
   first = prior, Promises.none(prior.shape[1], reach.dtype)

@@ -230,7 +230,9 @@ def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
   """Returns the problem of an `InsertedTree` from root `beliefs` `[P, H]`."""
   game = tree.game
   exists = tree.present[:, None].astype(beliefs.dtype)
-  nature = [beliefs[p] * tree.chance[:, None] * tree.possible[:, p] for p in (0, 1)]
+  nature = [
+    jnp.where(tree.possible[:, p], beliefs[p][None] * tree.chance[:, None], 0.0) for p in (0, 1)
+  ]
   mass = [game.compatible_mass(tree.state[0], beliefs[1 - p], p) for p in (0, 1)]
   rows = tuple((x[:1], x[1:]) for x in nature)
   pairs: Any = DevicePairs(game, tree, (rows[0], rows[1]), jnp.stack(mass))

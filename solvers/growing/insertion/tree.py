@@ -279,7 +279,10 @@ def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.A
     tree, _ = insert(tree, next_node, tree.legal[next_node] & (action >= 0), most)
     return (tree, next_node), None
 
-  return lax.scan(follow, (tree, jnp.zeros((), tree.child.dtype)), path)[0]
+  start = tree, jnp.zeros((), tree.child.dtype)
+  if not len(path):  # without compilation there is no loop of no turns
+    return start
+  return lax.scan(follow, start, path)[0]
 
 
 def insert(
@@ -299,8 +302,9 @@ def insert(
   actions = jnp.nonzero(joins, size=width, fill_value=0)[0].astype(jnp.int32)
   number = joins.sum().astype(tree.count.dtype)
   fits = tree.count + number <= tree.capacity
-  real = (jnp.arange(width) < number) & fits
-  places = jnp.where(real, tree.count + jnp.arange(width, dtype=jnp.int32), tree.capacity)
+  each = jnp.arange(width, dtype=jnp.int32)
+  real = (each < number) & fits
+  places = jnp.where(real, tree.count + each, tree.capacity)
   child = tree.child.at[node, jnp.where(real, actions, len(joins))].set(places, mode="drop")
   tree = dataclasses.replace(
     tree,
@@ -347,7 +351,8 @@ def _put(tree: InsertedTree, places: jax.Array, rows: dict[str, jax.Array]) -> I
   over = kind == TERMINAL
   legal = jax.vmap(game.legal_actions)(state) & ~over[:, None]
   seen = [jax.vmap(lambda x, p=p: game.features(x, p))(state) for p in (0, 1)]
-  features = jnp.where((kind == 1)[:, None], seen[1], seen[0]) * ~over[:, None]
+  features = jnp.where((kind == 1)[:, None], seen[1], seen[0])
+  features = jnp.where(over[:, None], jnp.zeros_like(features), features)
   rows = rows | {"kind": kind, "legal": legal, "features": features}
   allowed = legal[:, : tree.prior.shape[1], None]
   if tree.hides:
@@ -355,12 +360,13 @@ def _put(tree: InsertedTree, places: jax.Array, rows: dict[str, jax.Array]) -> I
     moves = jax.tree.map(lambda x: jnp.where((kind < CHANCE)[:, None, None], x, -1), moves)
     rows = rows | {"leads_to": moves.leads_to, "by_action": moves.action}
     allowed = moves.leads_to >= 0
-  uniform = allowed / jnp.maximum(allowed.sum(axis=1, keepdims=True), 1)
+  uniform = allowed.astype(tree.dtype)
+  uniform = uniform / jnp.maximum(uniform.sum(axis=1, keepdims=True), 1.0)
   rows["prior"] = jnp.broadcast_to(uniform, (len(state), *tree.prior.shape[1:]))
   if tree.num_infostates == 1:
     one = jnp.ones(1, tree.dtype)
     won = [jax.vmap(lambda x, p=p: game.terminal_values(x, one, p)[0])(state) for p in (0, 1)]
-    rows["values"] = jnp.stack(won, axis=1) * over[:, None]
+    rows["values"] = jnp.where(over[:, None], jnp.stack(won, axis=1), 0.0)
   written = {}
   for name, new in rows.items():
     old = getattr(tree, name)

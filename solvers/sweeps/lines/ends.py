@@ -113,7 +113,8 @@ def make_folds(group: Group, dtype: Any, table: bool | None = None) -> Folds:
 def _held(group: Group, player: int, dtype) -> jax.Array:
   """Returns 1 where the hand of a class holds a card: `[J, C]`."""
   cards = jnp.asarray(group.cards[player])[:, :, None]
-  return (cards == jnp.arange(group.holding[player].shape[1])).any(axis=1).astype(dtype)
+  every = jnp.arange(group.holding[player].shape[1], dtype=cards.dtype)[None, None]
+  return (cards == every).any(axis=1).astype(dtype)
 
 
 def fold_table(group: Group, player: int, dtype: Any) -> jax.Array:
@@ -121,15 +122,18 @@ def fold_table(group: Group, player: int, dtype: Any) -> jax.Array:
   other = 1 - player
   holding = jnp.asarray(group.holding[other], dtype)
   shared = _product("jc,hc->jh", holding, _held(group, player, dtype))
-  own = jnp.arange(group.width(other))[:, None] == jnp.asarray(group.twin[player])
-  return jnp.asarray(group.size[other], dtype)[:, None] - shared + own
+  twin = jnp.asarray(group.twin[player])
+  own = jnp.arange(group.width(other), dtype=twin.dtype)[:, None] == twin[None]
+  return jnp.asarray(group.size[other], dtype)[:, None] - shared + own.astype(dtype)
 
 
 def showdown_tables(group: Group, pairs: Any, strength: Any) -> tuple[jax.Array, jax.Array]:
   """Returns `Dense.showdowns` from `fold_table` and strengths `[B, J]`, both of each player."""
   ours, theirs = strength
-  first = pairs[0] * _signs(ours, theirs)
-  return first, first if group.same else pairs[1] * _signs(theirs, ours)
+  first = pairs[0][None] * _signs(ours, theirs).astype(pairs[0].dtype)
+  if group.same:
+    return first, first
+  return first, pairs[1][None] * _signs(theirs, ours).astype(pairs[1].dtype)
 
 
 def _signs(ours: jax.Array, theirs: jax.Array) -> jax.Array:

@@ -122,7 +122,7 @@ class PartedProblem:
   def deal(self, part: Part, index: Any, arrivals: jax.Array, player: int) -> jax.Array:
     """Returns reach at the start of the last round on a chunk of boards: `[n, W]`."""
     rows = arrivals.at[_at(part.parent[player], index)].get(mode="promise_in_bounds")
-    return rows.T * (_at(part.belief[player], index) > 0)
+    return jnp.where(_at(part.belief[player], index)[None] > 0, rows.T, 0.0)
 
   def collect(self, values: list[jax.Array], player: int) -> jax.Array:
     """Returns the leaves' values of `top` from those of parts, each `[K, W, n]`."""

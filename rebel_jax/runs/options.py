@@ -1,0 +1,29 @@
+"""Options of a command that trains: they change nothing of what a configuration trains."""
+
+import dataclasses
+from typing import Annotated
+
+from rebel_jax.config import allowed
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+  """Place of a run, its devices, and what it keeps.
+
+  Attributes:
+    output_dir: Folder for configuration, metrics, checkpoints and figure; None for a new
+      runs/PRESET-N.
+    resume: Go on with the run in output_dir, or in the newest folder of runs/, with its settings;
+      those that change what is trained must stay, but for the iterations of searches.
+    checkpoint_every: Seconds between checkpoints, beside those after evaluations.
+    num_devices: Devices to train on, None for all; each core of a CPU counts as one, as long as it
+      has 16 lanes to serve.
+    tensorboard: Write the metrics as TensorBoard event files too; this needs the extra
+      rebel-jax[tensorboard].
+  """
+
+  output_dir: Annotated[str | None, allowed.optional(allowed.path("folder"))] = None
+  resume: bool = False
+  checkpoint_every: Annotated[float, allowed.number()] = 60.0
+  num_devices: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
+  tensorboard: bool = False
