@@ -63,7 +63,7 @@ class HiddenRockPaperScissors:
     return column * reach[0] if player == 0 else jnp.broadcast_to(-(column * reach).sum(), (3,))
 
   def features(self, state, player):
-    return (state == jnp.arange(5)).astype(float)
+    return (state == jnp.arange(5, dtype=state.dtype)).astype(float)
 
 
 @functools.partial(harness.fast_to_compile, static_argnames=("game", "capacity"))
