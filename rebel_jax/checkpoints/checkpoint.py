@@ -10,6 +10,7 @@ The checksums are ours: of 90 bits flipped at random in the files of a small che
 Orbax 0.12 reported 27 and read back other numbers for 6, without a word.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -150,9 +151,11 @@ def _types(path: Path, item: str) -> dict[str, np.dtype]:
   """
   import orbax.checkpoint as ocp
 
+  # A checkpointer's own `metadata` warns that an item is no checkpoint by itself.
+  handler: Any = ocp.StandardCheckpointHandler()
   try:
-    with ocp.StandardCheckpointer() as checkpointer:
-      saved = checkpointer.metadata(path.absolute() / item).item_metadata.tree
+    with contextlib.closing(handler):
+      saved = handler.metadata(path.absolute() / item).tree
     return {name: np.dtype(x.dtype) for name, x in _by_path(saved).items()}
   except Exception as error:
     raise _damaged(path, error) from None
