@@ -1,5 +1,8 @@
 """Equilibrium finding and depth-limited search on public trees."""
 
+import importlib
+from typing import Any
+
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.cfr import CFR
 from solvers.algorithms.fictitious_play import FictitiousPlay
@@ -143,3 +146,12 @@ __all__ = [
   "with_gadget",
   "zero_values",
 ]
+
+
+def __getattr__(name: str) -> Any:
+  """Imports `solvers.contrib` when it is asked for, and says which names stand there."""
+  contrib = importlib.import_module("solvers.contrib")
+  if name == "contrib":
+    return contrib
+  hint = "; it stands in solvers.contrib" if name in contrib.__all__ else ""
+  raise AttributeError(f"module 'solvers' has no attribute {name!r}{hint}")

@@ -310,3 +310,12 @@ def test_every_public_function_is_called():
     called = {name for name, value in public.items() if callable(value) and value in CALLS}
     others = {name for name, value in public.items() if callable(value)} - called
     assert others <= made_by_others, others - made_by_others
+
+
+def test_the_front_door_says_which_names_stand_in_contrib():
+  assert solvers.contrib is contrib
+  for name in contrib.__all__:
+    with pytest.raises(AttributeError, match=rf"{name}'; it stands in solvers.contrib"):
+      getattr(solvers, name)
+  with pytest.raises(AttributeError, match="no attribute 'solve_afine'$"):
+    solvers.solve_afine  # noqa: B018
