@@ -18,8 +18,6 @@ import games
 import rebel_jax
 import solvers
 from games import registry
-from games.poker import OnlyHands
-from games.poker.lines import make_lines
 from rebel_jax import PRESETS, evaluate, match, spot
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
@@ -29,6 +27,7 @@ from rebel_jax.training.setup import make_setup
 from solvers import contrib
 from tests.hidden_moves import HiddenRockPaperScissors
 from tests.random_game import RandomGame
+from tests.solvers.test_kinds import CALLS, functions
 from tests.tiny import TINY, TINY_GROWING, rows, tiny, trained
 
 strict = functools.partial(jax.numpy_dtype_promotion, "strict")
@@ -89,47 +88,6 @@ def warm(start, avg=False):
   solvers.solve(tree, algorithm=algorithm, num_iterations=4, initial_policy=solution.average_policy)
 
 
-def locked():
-  _, tree, solution = blueprint()
-  bounds = solvers.lock(tree, (), {0: (0.2, 0.5)}, infostates=[0, 1])
-  found = solvers.solve(tree, algorithm=CFR, num_iterations=4, locked=bounds)
-  solvers.best_response(tree, found.average_policy, player=0, locked=bounds)
-  held = np.zeros(tree.num_nodes, bool)
-  held[1:3] = True
-  solvers.solve(
-    tree, algorithm=solvers.fictitious_play(), num_iterations=4, locked=held,
-    initial_policy=solution.average_policy,
-  )  # fmt: skip
-
-
-def batch():
-  trees = games.stack_trees([games.build_public_tree(games.make("kuhn_poker"))] * 3)
-  solvers.solve_batch(trees, algorithm=CFR, num_iterations=4)
-
-
-RIVER = dict(ranks="QKA", suits="shd", board="QsKsAsAhAd", bets="teh", pot=20, stack=100,
-             big_blind=2)  # fmt: skip
-
-
-def river():
-  return games.make("river_endgame_holdem", **RIVER)
-
-
-def river_lines():
-  lines, _ = make_lines(OnlyHands(river(), river().prior()))
-  solvers.solve_lines([lines], algorithm=CFR, num_iterations=4)
-  solvers.solve_to(lines, algorithm=solvers.discounted_cfr(), target=0.1, max_iterations=64)
-
-
-def river_tree():
-  tree = games.build_public_tree(river())
-  found = solvers.solve_to(tree, algorithm=CFR, target=0.1, max_iterations=64)
-  policy = found.average_policy
-  solvers.local_best_response_value(river(), tree, policy, max_runouts=10)
-  strategy = solvers.TreeStrategy(tree, np.asarray(policy))
-  solvers.local_best_response(river(), strategy, num_hands=4, max_runouts=10)
-
-
 SPOT = ["--board", "TdJdQhKc2s", "--oop", "QQ,32", "--ip", "JJ,KQ:0.5"]
 SPOT += ["--pot", "200", "--stack", "300", "--bets", "50%,a", "--max-iterations", "64"]
 TURN_SPOT = ["--board", "TdJdQhKc", *SPOT[2:]]
@@ -140,74 +98,17 @@ def spots(flags):
     assert spot.main(flags) == 0
 
 
-def state_values(actions, params, query):
-  """Answers for states as a network that knows nothing would."""
-  rows, infostates = query.beliefs.shape[0], query.beliefs.shape[-1]
-  dtype = query.beliefs.dtype
-  return solvers.StateAnswer(
-    jnp.zeros((rows, 2, infostates), dtype), jnp.zeros((rows, actions, infostates), dtype)
-  )
-
-
-def marked(game="kuhn_poker"):
-  game = game() if callable(game) else games.make(game)
-  tree = games.build_public_tree(game)
-  search = solvers.GTCFR(simulations=2)
-  network = functools.partial(state_values, game.num_player_actions)
-  for function in (None, network):
-    solvers.gt_cfr(
-      tree, solvers.node_info(game, tree), search=search, key=jax.random.key(0),
-      network=function,
-    )  # fmt: skip
-  solvers.resolved_policies(game, tree, search=search, seeds=(0,))
-
-
-def inserted(game):
+def grown(game, tree=False):
   game = game()
+  nodes = ()
+  if tree:
+    nodes = (games.build_public_tree(game), solvers.node_info(game, games.build_public_tree(game)))
   search = solvers.GTCFR(simulations=2, children=1 if game.num_infostates == 1 else None)
-  solvers.gt_cfr(game, search=search, key=jax.random.key(0))
+  solvers.gt_cfr(*(nodes or (game,)), search=search, key=jax.random.key(0))
 
 
 def tables_of(name):
   return lambda: games.table_game(games.make(name))
-
-
-def family():
-  def build(bet):
-    return games.build_public_tree(games.make("matrix_game", payoffs=((bet, -1.0), (-1.0, 1.0))))
-
-  trees = contrib.affine_trees(build, (2.0,))
-  start = contrib.solve_affine(trees, (2.0,), num_iterations=4)
-  contrib.solve_affine(trees, (3.0,), num_iterations=4, start=start)
-  contrib.optimise(trees, player=0, bounds=[(1.0, 3.0)], num_iterations=8, num_steps=2)
-
-
-def hand_values():
-  game, tree, solution = blueprint()
-  recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
-  policy = np.asarray(solution.average_policy)
-  rows = {tree.history(node): policy[node] for node in range(tree.num_nodes)}
-  solvers.aivat(recorder.record(tree.history(tree.num_nodes - 1), (None, 0), rows))
-  solvers.node_values(tree, policy)
-  solvers.infostate_values(tree, value=lambda beliefs: beliefs.sum(), beliefs=tree.prior, player=0)
-
-
-def continued():
-  game, tree, solution = blueprint()
-  top, policy = games.build_public_tree(game, depth=1), np.asarray(solution.average_policy)
-  contrib.grown_continuations(
-    tree, top, policy, chooser=0, count=2, algorithm=CFR, num_iterations=4
-  )
-  contrib.search_rounds(game, tree, [policy], [policy], algorithm=CFR, num_iterations=4)
-  contrib.pair_values(tree, policy)
-  contrib.biased_policy(tree, policy, {0: 2.0})
-
-
-def refined():
-  game, tree, solution = blueprint()
-  policy = np.asarray(solution.average_policy)
-  solvers.refine(game, tree, policy, searcher=0, cut=1, gifts=0.5, algorithm=CFR, num_iterations=4)
-  contrib.warm_start_length(tree, policy, algorithm=CFR, probe=2)
 
 
 TURN = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
@@ -262,14 +163,6 @@ def device_step(name, config):
     step(config)
 
 
-def calls():
-  from tests.solvers.test_kinds import CALLS
-
-  for call, right in CALLS.items():
-    if call not in (rebel_jax.load, rebel_jax.load_pretrained):
-      call(**right)
-
-
 PROGRAMS = {
   **{
     name: functools.partial(solve, algorithm=solvers.make_algorithm(name))
@@ -302,24 +195,19 @@ PROGRAMS = {
   "warm best": functools.partial(warm, solvers.warm_started),
   "warm substitute": functools.partial(warm, contrib.substitute_started),
   "warm avg": functools.partial(warm, solvers.warm_started, True),
-  "locked": locked,
-  "batch": batch,
-  "river lines": river_lines,
-  "river tree": river_tree,
   "spot": functools.partial(spots, SPOT),
   "turn spot": functools.partial(spots, TURN_SPOT),
-  "marked": marked,
-  "marked hidden": functools.partial(marked, "rock_paper_scissors"),
-  "inserted perfect": functools.partial(inserted, games.TicTacToe),
-  "inserted go": functools.partial(inserted, functools.partial(games.Go, size=3, max_moves=4)),
-  "inserted hidden": functools.partial(inserted, HiddenRockPaperScissors),
-  "inserted kuhn": functools.partial(inserted, tables_of("kuhn_poker")),
-  "inserted leduc": functools.partial(inserted, tables_of("leduc_poker")),
-  "family": family,
-  "hand values": hand_values,
-  "continued": continued,
-  "refined": refined,
-  "calls": calls,
+  "marked hidden": functools.partial(grown, games.RockPaperScissors, tree=True),
+  "inserted perfect": functools.partial(grown, games.TicTacToe),
+  "inserted go": functools.partial(grown, functools.partial(games.Go, size=3, max_moves=4)),
+  "inserted hidden": functools.partial(grown, HiddenRockPaperScissors),
+  "inserted leduc": functools.partial(grown, tables_of("leduc_poker")),
+  # Every public function, with arguments that are right.
+  **{
+    f"call {call.__qualname__}": functools.partial(call, **CALLS[call])
+    for call in functions
+    if call not in (rebel_jax.load, rebel_jax.load_pretrained)
+  },
   "step": functools.partial(step, TINY),
   "step paper": functools.partial(step, TINY.replace(level_values=True, algorithm="cfr_plus_avg")),
   "step half": functools.partial(
@@ -355,14 +243,14 @@ PROGRAMS = {
 # What takes seconds to compile, or minutes where it is not compiled, is for the slow tier.
 QUICK = {
   "checked": [
-    "linear_cfr", "predictive_cfr_plus_avg", "fictitious_play", "hidden", "Maxmargin", "locked",
-    "warm substitute", "river lines", "inserted perfect", "step",
+    "linear_cfr", "predictive_cfr_plus_avg", "fictitious_play", "hidden", "Maxmargin", "call lock",
+    "warm substitute", "call solve_lines", "inserted perfect", "step",
   ],
   "doubles": ["discounted_cfr", "spot", "step"],
   "not compiled": ["linear_cfr", "warm best"],
 }  # fmt: skip
 # Searches and training by networks of hundreds of units, one operation at a time.
-TOO_LONG = ("evaluate", "match", "step", "calls", "random", "turn spot")
+TOO_LONG = ("evaluate", "match", "step", "random", "turn spot")
 
 
 @pytest.fixture(autouse=True)

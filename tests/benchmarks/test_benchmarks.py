@@ -10,7 +10,6 @@ import jax
 import numpy as np
 import pytest
 
-import games
 import solvers
 from benchmarks import batch_solve, scaling, tabular, timing
 
@@ -41,13 +40,6 @@ def test_tabular(capsys):
   assert [(row["batch"], row["batch_size"]) for row in pieces] == [(2, 1), (2, 2)]
 
 
-def test_tabular_beside_open_spiel(capsys):
-  pytest.importorskip("pyspiel")
-  options = tabular.Options(games=("kuhn",), iterations=8, batch=0, **QUICK)
-  (row,) = printed(capsys, tabular.main, options)
-  assert row["open_spiel_microseconds_per_iteration"] > 0
-
-
 @pytest.mark.parametrize("field", ["games", "algorithm"])
 def test_unknown_names_end_the_command_with_a_sentence(field):
   known = {"games": timing.GAMES, "algorithm": solvers.registered_algorithms()}[field]
@@ -67,24 +59,6 @@ def test_batch_solve(capsys, tmp_path):
     ratio = row["updates_per_second"] / row["solves_per_second"]
     np.testing.assert_allclose(ratio, row["iterations"], rtol=1e-2)
   assert figure.stat().st_size > 1000
-
-
-def test_subgames_of_a_batch_differ():
-  trees, roots = batch_solve.make_subgames(games.make("leduc_poker"), 2, 7)
-  beliefs = timing.random_beliefs(trees, 7)
-  assert roots < 7
-  assert len({tuple(state) for state in trees.state[:, 0]}) == roots
-  assert len(np.unique(beliefs, axis=0)) == 7
-  np.testing.assert_allclose(beliefs.sum(axis=-1), 1, rtol=1e-5)
-
-
-def test_beliefs_leave_out_what_the_rules_make_impossible():
-  tree = games.build_public_tree(games.make("leduc_poker"), root=(1, 1, 3))
-  possible = np.asarray(tree.possible)[0]
-  beliefs = timing.random_beliefs(tree, 4)
-  assert not possible.all()
-  assert (beliefs[:, possible] > 0).all()
-  assert (beliefs[:, ~possible] == 0).all()
 
 
 def test_scaling(capsys):
@@ -115,26 +89,6 @@ def test_scaling_over_devices_does_the_same_work(capsys):
   np.testing.assert_allclose(one["checksum"], two["checksum"], rtol=1e-3)
   with pytest.raises(SystemExit, match="device_batch=4 must be a multiple of 3"):
     list(scaling.Scaling(scaling.Options(device_counts=(3,), device_batch=4)).devices())
-
-
-def test_calls_are_timed_after_one_that_compiles_and_waited_for():
-  class Result:
-    waited = 0
-
-    def block_until_ready(self):
-      Result.waited += 1
-      return self
-
-  timed = timing.time_calls(Result, repeats=3)
-  assert Result.waited == 5  # one compiles, one warms up
-  assert 0 < timed.fastest <= timed.median
-  assert timing.Timing(first=5.0, median=2.0, fastest=1.0).compile_seconds == 3.0
-
-
-@pytest.mark.parametrize(("value", "expected"), [(123456.0, 123500.0), (0.00123456, 0.001235)])
-def test_significant_digits(value, expected):
-  assert timing.significant(value) == expected
-  assert timing.significant(0.0) == 0.0
 
 
 def test_the_command_line():

@@ -7,9 +7,11 @@ import games
 import solvers
 from benchmarks.studies import gadgets
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.parametrize("searcher", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_estimates_end_where_a_best_response_begins(searcher, x64):
+
+def test_estimates_end_where_a_best_response_begins(x64):
+  searcher = 0
   game = games.make("leduc_poker")
   tree = games.build_public_tree(game)
   policy = gadgets.blueprint(tree, 20)

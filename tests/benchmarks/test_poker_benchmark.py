@@ -6,11 +6,9 @@ import json
 import numpy as np
 import pytest
 
-import games
 from benchmarks import poker
 from benchmarks.studies import poker as poker_study
-from benchmarks.studies import poker_learning
-from games.poker import Deck, OnlyHands
+from games.poker import Deck
 
 
 @pytest.fixture
@@ -41,25 +39,6 @@ def test_endgames_are_read_as_they_are_written(endgame):
   assert game.describe((2,), 2) == "raise to 1500"  # later raises are the pot or all-in
 
 
-def test_random_rivers_differ():
-  made, beliefs = poker.random_rivers(6)
-  assert len({game.board for game in made}) == 6
-  assert len({game.rules.paid for game in made}) == 6
-  assert beliefs.shape == (6, 2, 1081)
-  np.testing.assert_allclose(beliefs.sum(axis=2), 1)
-  again, _ = poker.random_rivers(6)
-  assert [game.board for game in again] == [game.board for game in made]
-
-
-def test_unknown_bets_end_with_a_sentence():
-  with pytest.raises(SystemExit, match="bets='huge' is unknown; known: teh, teh_one_bet"):
-    poker.main(poker.Options("update", bets="huge"))
-  with pytest.raises(SystemExit, match="bets='huge' is unknown"):
-    poker.main(poker.Options("ranges", bets="huge"))
-  with pytest.raises(SystemExit, match="--folder must name"):
-    poker_study.main(poker_study.Options("libratus"))
-
-
 def test_curves_that_were_printed_are_drawn(tmp_path):
   pytest.importorskip("matplotlib")
   row = {"benchmark": "poker.libratus", "endgame": "river", "board": "4s8hTc9h2d"}
@@ -75,37 +54,10 @@ def test_curves_that_were_printed_are_drawn(tmp_path):
     poker_study.main(poker_study.Options("draw", lines=(nothing,), images=tmp_path))
 
 
-def test_figure_2_is_drawn_from_what_was_printed(tmp_path):
-  pytest.importorskip("matplotlib")
-  rows = [
-    {"benchmark": "poker_learning", "variant": name, "iterations": number, "pot": 1 / number}
-    for name in ("tabular Linear CFR", *poker_learning.VARIANTS)
-    for number in (64, 16)
-  ]
-  lines, figure = tmp_path / "lines.json", tmp_path / "images" / "figure.png"
-  lines.write_text("\n".join(json.dumps(row) for row in rows))
-  poker_learning.main(["draw", "--lines", str(lines), "--figure", str(figure)])
-  assert figure.stat().st_size > 1_000
-  lines.write_text(json.dumps({"benchmark": "poker.update"}))
-  with pytest.raises(SystemExit, match="hold no poker_learning"):
-    poker_learning.main(["draw", "--lines", str(lines), "--figure", str(figure)])
-
-
-def test_figure_2_is_about_holdem():
-  with pytest.raises(SystemExit, match="preset='kuhn_poker' must be a preset of hold'em"):
-    poker_learning.main(["tabular", "--preset", "kuhn_poker"])
-
-
+@pytest.mark.slow
 def test_a_flop_of_few_hands():
   small = dataclasses.replace(poker.FLOP, oop="AA,KQs", ip="QQ,AKs", ranks="9TJQKA", board="TsJs9h")
   found = poker.flop("float16", small, target=20.0)
   assert found["percent_of_pot"] <= 20
   assert found["boards"] > 100
   assert found["processor_seconds"] > 0
-
-
-def test_ranges_hold_as_many_hands_as_they_say():
-  game = games.make("turn_endgame_holdem")
-  beliefs = poker.overlapping_ranges(game, (167, 250), 270)
-  assert (beliefs > 0).sum(axis=1).tolist() == [167, 250]
-  assert OnlyHands(game, beliefs).num_infostates == 270

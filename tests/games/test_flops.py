@@ -74,14 +74,6 @@ def test_fewer_flops_than_classes_are_unbiased():
   assert np.abs(often - expected).max() < 6 * math.sqrt(expected)
 
 
-def test_every_hand_has_flops_of_its_own():
-  game = make_game(flops=20)
-  states = np.asarray(game.templates().starts(jax.random.key(0), 50))
-  assert len(np.unique(states[:, -1])) == 50
-  assert not game.templates().one_start
-  np.testing.assert_array_equal(states[:, :-1], np.tile(game.initial_state()[:-1], (50, 1)))
-
-
 def make_game(**changes):
   how = dict(ranks="QKA", suits="shd", deals=(3, 1, 1), blinds=(50, 100), stack=300)
   return games.make("small_holdem", first_to_act=(0, 1), **how | changes)
@@ -139,18 +131,6 @@ def test_a_deal_of_one_flop_of_each_class_is_worth_what_all_flops_are(x64):
   assert np.abs(np.asarray(alike).mean(axis=0) - right).max() > 0.01
   (of_the_deck,) = values_of(with_probability(whole, 1 / left), beliefs)
   assert np.abs(of_the_deck - right).max() > 0.1
-
-
-def test_numbers_of_flops_that_are_refused():
-  for changes, message in [
-    (dict(flops=10_000), "flops=10000 must be a whole number from 1 to"),
-    (dict(flops=-1), "flops=-1 must be a whole number from 1 to"),
-    (dict(deals=(1, 1), flops=4), "flops=4 needs a game that deals three cards first"),
-    (dict(deals=(3, 2), ranks="TJQKA", flops=4), "flops=4 needs a game that deals three"),
-  ]:
-    with pytest.raises(ValueError, match=message) as error:
-      make_game(**changes)
-    assert "\n" not in str(error.value)
 
 
 def test_all_in_hands_are_worth_what_they_are_on_all_boards(x64):

@@ -2,12 +2,10 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pytest
 
 import games
-from games.public_tree import PublicTree
 from games.testing import check_public_tree, enumerate_histories
 from games.testing.rules import unstack
 from tests import harness
@@ -23,66 +21,6 @@ def test_liars_dice_has_one_node_for_every_sequence_of_bids(num_dice, num_faces,
   num_bids = 2 * num_dice * num_faces
   assert tree.num_nodes == num_nodes == 2**num_bids + 2**num_bids - 1  # called or not
   assert tree.num_infostates == num_faces**num_dice
-
-
-def test_nodes_of_leduc_poker():
-  """Nine ways through a round of betting, five of which go on to six cards."""
-  tree = games.build_public_tree(games.make("leduc_poker"))
-  kinds = np.bincount(tree.kind, minlength=4)
-  # A round has 6 decision nodes; 4 of its ends are folds and 5 are calls or two checks.
-  assert kinds[games.CHANCE] == 5
-  assert kinds[games.TERMINAL] == 4 + 5 * 6 * 9
-  assert kinds[games.PLAYER_0] + kinds[games.PLAYER_1] == 6 + 5 * 6 * 6
-
-
-def test_history_leads_to_the_state_of_each_node():
-  game = games.make("leduc_poker")
-  tree = games.build_public_tree(game, root=(2,))
-  for node in range(0, tree.num_nodes, 7):
-    np.testing.assert_array_equal(tree.state[node], game.state_after((2, *tree.history(node))))
-
-
-def test_real_valued_arrays_follow_the_default_type():
-  game = games.make("kuhn_poker")
-  assert games.build_public_tree(game).dtype == np.float32
-  with jax.enable_x64(True):
-    tree = games.build_public_tree(game)
-  real = [x.dtype for x in jax.tree.leaves(tree) if np.issubdtype(x.dtype, np.floating)]
-  assert set(real) == {np.dtype(np.float64)}
-  single = [x.dtype for x in jax.tree.leaves(tree.astype(np.float32))]
-  assert np.dtype(np.float64) not in single
-  assert len(single) == len(jax.tree.leaves(tree))
-
-
-def test_a_depth_beyond_the_end_is_the_whole_game():
-  game = games.make("leduc_poker")
-  whole, deep = games.build_public_tree(game), games.build_public_tree(game, depth=99)
-  assert not deep.depth_limited
-  assert whole.structure == deep.structure
-  jax.tree.map(np.testing.assert_array_equal, whole, deep)
-
-
-def test_stacking_equal_trees_pads_nothing():
-  tree = games.build_public_tree(games.make("kuhn_poker"))
-  stacked = games.stack_trees([tree, tree, tree])
-  assert not stacked.padded
-  assert stacked.structure == tree.structure
-  for field in dataclasses.fields(PublicTree):
-    one, many = getattr(tree, field.name), getattr(stacked, field.name)
-    if isinstance(one, np.ndarray):
-      np.testing.assert_array_equal(many, np.stack([one] * 3), err_msg=field.name)
-
-
-def test_stacking_gives_each_place_to_at_most_one_node_of_a_tree():
-  game = games.make("liars_dice", num_dice=1, num_faces=3)
-  roots = [(), (0,), (4,), (1, 3)]
-  trees = [games.build_public_tree(game, root=root) for root in roots]
-  stacked = games.stack_trees(trees)
-  assert stacked.padded
-  for i, tree in enumerate(trees):
-    one = unstack(stacked, i)
-    real = np.flatnonzero(one.kind != games.PADDING)
-    assert sorted(one.history(n) for n in real) == sorted(map(tree.history, range(tree.num_nodes)))
 
 
 # Controls: one array changed in one place must fail the comparison with the histories.

@@ -17,9 +17,6 @@ MADE = {
   "liars_dice": lambda: games.make("liars_dice", num_dice=1, num_faces=3),
   "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
   "small_holdem": lambda: games.make("small_holdem", ranks="QKA", suits="sh", stack=300),
-  "two cards at once": lambda: games.make(
-    "small_holdem", ranks="KA", suits="shdc", deals=(2,), stack=200
-  ),
   "turn_endgame_holdem": lambda: games.make("turn_endgame_holdem"),
   "merged_suits": lambda: MergedSuits(games.make("turn_endgame_holdem")),
   "random_game": lambda: RandomGame(5),
@@ -57,22 +54,9 @@ def test_control_a_wrong_table_shows(table, place):
     assert_same_trees(game, tabulated)
 
 
-@pytest.mark.parametrize("name", ["leduc", "random_game", "two cards at once"])
+@pytest.mark.parametrize("name", ["leduc", "random_game"])
 def test_tables_are_a_game(name):
   check_game(games.tabulate(MADE[name]()))
-
-
-def test_people_read_the_same():
-  game = MADE["turn_endgame_holdem"]()
-  tabulated = games.tabulate(game)
-  assert tabulated.name == game.name
-  assert tabulated.num_player_actions == game.num_player_actions
-  assert tabulated.action_name(2) == "bet 1"
-  assert tabulated.describe((), 2) == "bet to 2000"
-  assert tabulated.situation((2,)) == game.situation((2,))
-  assert tabulated.infostate_name(0, 5) == game.infostate_name(0, 5)
-  assert repr(tabulated) == f"games.tabulate({game!r})"
-  np.testing.assert_array_equal(tabulated.hands(), game.hands())
 
 
 class OnlyNumpy(games.LeducPoker):
@@ -88,12 +72,6 @@ def test_rules_for_numpy_run_in_tables_only():
   with pytest.raises(AssertionError, match=r"next_states\(\) fails under jax.jit"):
     check_rules(OnlyNumpy())
   check_game(games.tabulate(OnlyNumpy()))
-
-
-@pytest.mark.parametrize("number", [0, -1, 1.5, True, "many"])
-def test_a_limit_that_is_no_number_is_refused(number):
-  with pytest.raises(ValueError, match=r"max_states=.* must be a positive integer"):
-    games.tabulate(games.make("kuhn_poker"), max_states=number)
 
 
 def test_too_many_public_states_are_refused():

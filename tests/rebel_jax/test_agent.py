@@ -12,7 +12,7 @@ import games
 import solvers
 from rebel_jax.agents.agent import Agent, Searcher, prepare
 from rebel_jax.agents.dealer import Dealer
-from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match, summarise
+from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.open_spiel import bots
@@ -114,57 +114,6 @@ def test_an_open_spiel_bot_plays_the_searching_policy():
   assert abs(result.mean - exact(tree, policy, uniform(tree))) < 2.2 * result.half_width
 
 
-def test_a_bot_names_its_policy():
-  translation = bots.Translation(untrained("kuhn_poker").config.make_game())
-  bot = bots.AgentBot(searcher("kuhn_poker"), translation, 1)
-  state = translation.open_spiel_game.new_initial_state()
-  for action in (2, 0, 1):  # king, jack, the first player bets
-    state.apply_action(action)
-  assert bot.provides_policy()
-  policy, action = bot.step_with_policy(state)
-  assert bot.get_policy(state) == policy
-  assert sorted(a for a, _ in policy) == [0, 1]
-  assert sum(p for _, p in policy) == pytest.approx(1)
-  assert action in (0, 1)
-  bot.restart()
-  assert bot.step(state) in (0, 1)
-
-
-class Witness(pyspiel.Bot):
-  """Plays the first legal action, and writes down all that happens, as it is told."""
-
-  def __init__(self, seat):
-    pyspiel.Bot.__init__(self)
-    self.seat, self.games = seat, []
-
-  def restart(self):
-    self.games.append([])
-
-  def inform_action(self, state, player, action):
-    assert state.history() == [x for _, x in self.games[-1]]
-    self.games[-1].append((player, action))
-
-  def step(self, state):
-    assert state.history() == [x for _, x in self.games[-1]]
-    self.games[-1].append((self.seat, state.legal_actions()[0]))
-    return state.legal_actions()[0]
-
-
-def test_other_bots_are_told_what_happens():
-  witnesses = []
-
-  def make_witness(game, seat, seed):
-    witnesses.append(Witness(seat))
-    return witnesses[-1]
-
-  bots.play_bots(searcher("kuhn_poker"), make_witness, num_games=4)
-  for witness in witnesses:
-    ((*deals, first, second), *_) = [game[:4] for game in witness.games]
-    assert len(witness.games) == 1
-    assert [player for player, _ in deals] == [pyspiel.PlayerId.CHANCE] * 2
-    assert [player for player, _ in (first, second)] == [0, 1]
-
-
 def test_beliefs_follow_what_is_seen():
   agent = Agent(searcher("kuhn_poker"), seed=0)
   agent.start(1, 2)
@@ -188,14 +137,6 @@ def test_agents_side_by_side_search_in_one_call(monkeypatch):
   prepare(agents)
   assert len(calls) == 1
   assert not any(agent.pending for agent in agents)
-
-
-def test_summaries():
-  result = summarise([(0, 1.0), (1, -1.0), (0, 3.0), (1, 1.0)])
-  assert result.mean == 1.0
-  assert result.by_seat == (2.0, 0.0)
-  assert result.half_width == pytest.approx(1.96 * np.sqrt(2 / 2 + 2 / 2) / 2)
-  assert "+1.0000" in str(result)
 
 
 def test_mistakes_are_named():

@@ -183,12 +183,6 @@ def test_cut_short_and_resumed_is_as_never_cut(tmp_path, monkeypatch, cut):
   assert_same_run(tmp_path, trained())
 
 
-def test_control_another_seed_is_another_run(tmp_path):
-  train(*tiny(tmp_path, seed=1))
-  with pytest.raises(AssertionError):
-    assert_same_run(tmp_path, trained())
-
-
 def test_longer_searches_late_in_a_run(tmp_path, capsys):
   """They begin at their step, resumed or not, and nothing before it knows of them."""
   longer, trained_folder = {"late_iterations": 32}, trained()
@@ -203,17 +197,6 @@ def test_longer_searches_late_in_a_run(tmp_path, capsys):
   train(*tiny(tmp_path / "stopped", **longer), stop=lambda step: step >= 6)
   train(*tiny(tmp_path / "stopped", resume=True, **longer))
   assert losses(rows(tmp_path / "stopped")) == losses(late)
-
-
-@pytest.mark.slow
-def test_muon_is_resumed_too(tmp_path):
-  """Its state has parts without arrays, which Adam's has not."""
-  changes = dict(optimizer="muon", learning_rate=0.02, belief_roots=2)
-  train(*tiny(tmp_path / "whole", **changes))
-  train(*tiny(tmp_path / "stopped", **changes), stop=lambda step: step >= 4)
-  train(*tiny(tmp_path / "stopped", resume=True, **changes))
-  assert_same_run(tmp_path / "stopped", tmp_path / "whole", **changes)
-  assert rows(tmp_path / "whole")[-1]["gradient_steps"] > 0
 
 
 @pytest.mark.slow

@@ -10,11 +10,10 @@ from typing import Annotated
 import pytest
 
 from rebel_jax import evaluate, play
-from rebel_jax.config import groups
 from rebel_jax.config.allowed import Allowed
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset, paper_exploitability
-from rebel_jax.config.search import KINDS, REBEL, GrowingSearch, PerfectSearch
+from rebel_jax.config.search import REBEL, GrowingSearch, PerfectSearch
 from rebel_jax.train import Command
 from rebel_jax.training.setup import make_setup
 from tests.tiny import TINY
@@ -66,14 +65,6 @@ def test_what_is_not_allowed_once_the_game_is_known():
     make_setup(TINY, num_devices=4096)
 
 
-def test_devices_must_divide_the_work():
-  TINY.check_devices(2)
-  with pytest.raises(ConfigError, match=r"^lanes=4 must be a multiple of the 3 devices"):
-    TINY.check_devices(3)
-  with pytest.raises(ConfigError, match=r"^batch_size=6 must be a multiple of the 4 devices"):
-    TINY.replace(batch_size=6).check_devices(4)
-
-
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_allowed_and_survive_json(name):
   config = get_preset(name)
@@ -115,18 +106,6 @@ def test_every_setting_says_what_is_allowed(cls):
   assert all(is_checked(hint) for _, hint in leaves(cls))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_two_settings_share_a_name(kind):
-  """With one kind of search; `groups.flat` would lose one of them."""
-  names = [name for name, _ in leaves(Config) if name not in dict(of_searches())]
-  names += [field.name for field in dataclasses.fields(kind)]
-  assert len(names) == len(set(names)) == len(groups.flat(Config(search=kind())))
-
-
-def of_searches():
-  return [leaf for kind in KINDS for leaf in leaves(kind)]
-
-
 def leaves(cls):
   """Returns the settings of a dataclass, those of its groups too, with their annotations."""
   found = []
@@ -141,15 +120,6 @@ def leaves(cls):
 
 def is_checked(hint) -> bool:
   return hint is bool or any(isinstance(x, Allowed) for x in typing.get_args(hint))
-
-
-def test_settings_are_changed_by_name():
-  """Whatever their group."""
-  changed = TINY.replace(iterations=16, width=8, seed=3)
-  assert (changed.search.iterations, changed.network.width, changed.seed) == (16, 8, 3)
-  assert groups.flat(changed) == groups.flat(TINY) | {"iterations": 16, "width": 8, "seed": 3}
-  assert changed.replace(iterations=8, width=32, seed=0) == TINY
-  assert list(TINY.to_dict()["search"]) == [x.name for x in dataclasses.fields(TINY.search)]
 
 
 def test_settings_of_another_search_are_refused():

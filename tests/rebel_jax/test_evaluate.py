@@ -47,18 +47,6 @@ def test_one_json_object_that_agrees_with_the_run(capsys):
   assert others - {final["exploitability"]}
 
 
-def test_a_search_to_the_end_of_the_game_needs_no_network(capsys):
-  """Then unsafe search is CFR itself, while a shallow one is as bad as its untrained network."""
-  flags = ["--playthroughs", 1, "--iterations", 512, "--unsafe", "--json"]
-  deep = json.loads(run(capsys, trained(), *flags, "--depth", 3)[0])
-  assert deep["depth"] == 3
-  assert deep["exploitability_average_policy"] < 0.01
-  # One iteration's policy is much further from an equilibrium than their average.
-  assert deep["exploitability"] > 2 * deep["exploitability_average_policy"]
-  shallow = json.loads(run(capsys, trained(), *flags)[0])
-  assert shallow["exploitability_average_policy"] > 0.05
-
-
 BAD = [
   ("", "Missing from python -m rebel_jax.evaluate: CHECKPOINT Folder of a run"),
   ("nothing", "checkpoint='nothing' is neither a folder nor a network"),

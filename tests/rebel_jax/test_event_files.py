@@ -4,12 +4,11 @@ import struct
 
 import pytest
 
-from rebel_jax import train as cli
-from rebel_jax.runs import chunk, metrics
+from rebel_jax.runs import chunk
 from rebel_jax.runs.run import train
 from rebel_jax.training.loop import Report
 from rebel_jax.training.targets.target import LearnerStats
-from tests.tiny import as_flags, rows, tiny, trained
+from tests.tiny import rows, tiny, trained
 
 
 def events(folder) -> list:
@@ -41,22 +40,6 @@ def test_event_files_hold_the_rows(tmp_path):
     for name, value in numbers.items():
       assert said[step][name] == pytest.approx(value, rel=1e-6), name
   assert rows(tmp_path) == rows(trained())
-
-
-def test_without_tensorboardx_nothing_is_written(tmp_path, monkeypatch, capsys):
-  monkeypatch.chdir(tmp_path)
-  monkeypatch.setattr(metrics.importlib.util, "find_spec", lambda name: None)
-  assert cli.main([*as_flags(), "--tensorboard"]) == 2
-  err = capsys.readouterr().err
-  assert err.startswith("error: tensorboard=True needs the package tensorboardX, which is not")
-  assert err.count("\n") == 1
-  assert list(tmp_path.iterdir()) == []
-
-
-def test_age_of_the_buffer():
-  assert chunk.buffer_age(0, 0, 0) == 0
-  assert chunk.buffer_age(100, 100, 10) == 5.0
-  assert chunk.buffer_age(100, 1_000, 100) == 5.0  # the newest hundred of a thousand
 
 
 def test_losses_count_only_steps_that_learned():

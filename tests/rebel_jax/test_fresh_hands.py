@@ -61,6 +61,7 @@ def hand_of(game, roots):
   return np.concatenate([roots[:, [betting.STACK]], board, roots[:, game.size_columns]], axis=1)
 
 
+@pytest.mark.slow  # goldens of a preset with fresh hands are of the default tier
 def test_lanes_stay_in_their_hands_until_these_end():
   setup, _, steps = played()
   game, rules = setup.game, setup.table.rules
@@ -108,6 +109,7 @@ def search_of_own(setup, params, searched):
   return Searched(trees, None, searched.beliefs, searched.active, result.average_policy, result)
 
 
+@pytest.mark.slow
 def test_examples_are_those_of_each_hands_own_game():
   setup, params, steps = played()
   _, after = steps[3]
@@ -155,13 +157,6 @@ def test_what_is_not_allowed(capsys):
   assert cli.main(line) == 2
   said = capsys.readouterr().err
   assert said == "error: vary=bets is not allowed: leduc_poker is always the same\n"
-
-
-def test_another_game_takes_no_variation_over():
-  line = ["--preset", "small_turn_endgame_holdem_varied", "--game", "leduc_poker"]
-  assert cli.parse(line).config.search.vary == ()
-  config = cli.parse([*line[:2], "--vary", "board", "random", "bets", "0.2"]).config
-  assert config.search.vary == (("board", "random"), ("bets", 0.2))
 
 
 def test_a_network_at_another_spot():

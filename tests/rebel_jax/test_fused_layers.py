@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
-from rebel_jax.networks.fused_layers import MAX_WIDTH, LayerWeights, apply_layers
 from rebel_jax.networks.value import PRECISIONS, NetworkLeafValues, ValueNetwork
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
@@ -117,26 +116,6 @@ def test_a_step_of_training_searches_with_it(fused):
   run = functools.partial(training._run_on_mesh, setup.trainer, setup.mesh)
   found = equations(run, jnp.asarray(1), setup.table, state)
   assert sum(x.primitive.name == "pallas_call" for x in found) == 2 * fused
-
-
-def test_learning_differentiates_layer_by_layer():
-  network = ValueNetwork(4, width=16, fused=True)
-  params, features, beliefs = make(network, 3)
-  gradients = jax.grad(lambda p: network.apply(p, features, beliefs).sum())(params)
-  assert all(np.abs(x).max() > 0 for x in jax.tree.leaves(gradients))
-
-
-def test_wide_layers_are_refused():
-  layers = [LayerWeights(jnp.ones((2, 300))), LayerWeights(jnp.ones((300, 2)))]
-  with pytest.raises(ValueError, match=f"^width=300 must be at most {MAX_WIDTH}"):
-    apply_layers(
-      jnp.ones((4, 300)),
-      jnp.ones((4, 2)),
-      layers,
-      activation=jax.nn.relu,
-      precision="default",
-      epsilon=1e-6,
-    )
 
 
 _COMMANDS = """

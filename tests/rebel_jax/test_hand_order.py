@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import games
 from games.poker import Deck
 from games.poker.hands import evaluate
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, order_hands
@@ -116,10 +115,3 @@ def test_both_players_see_one_board():
   turned = features[0], features[1].at[:, 8:].set(features[1][::-1, 8:])
   wrong = network.apply(params, turned, method="encode_both")[1]
   assert (wrong.order != network.apply(params, turned[1], method="encode").order).any()
-
-
-def test_features_end_with_the_cards_shown():
-  """On which the order relies."""
-  game = games.make("river_endgame_holdem")
-  shown = game.features(game.initial_state()[None], 0)[0, -game.deck.num_cards :]
-  np.testing.assert_array_equal(np.flatnonzero(shown), sorted(game.board))

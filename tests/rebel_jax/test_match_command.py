@@ -7,13 +7,11 @@ import pytest
 
 import games
 import solvers
-from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax import match as command
 from rebel_jax.agents import agent as agent_module
 from rebel_jax.agents import recording
 from rebel_jax.agents.match import (
   PolicyPlayer,
-  SimplePlayer,
   play_games,
   play_match,
   summarise,
@@ -145,21 +143,6 @@ def test_one_json_object(capsys):
   assert json.loads(run(capsys, *flags, "--seed", 5)[0])["mean"] != result["mean"]
 
 
-def test_a_network_against_itself_and_in_the_second_seat(capsys):
-  out, err, code = run(capsys, trained(), trained(), "--hands", 8, "--iterations", 8)
-  assert code == 0, err
-  assert "by AIVAT" in out
-  settings = ("--hands", 32, "--iterations", 8, "--duplicate", "--json")
-  first, second = (
-    json.loads(run(capsys, *players, *settings)[0])
-    for players in ((trained(), "uniform"), ("uniform", trained()))
-  )
-  # The network's policy is known in whatever place it sits, and the estimate is of what A wins.
-  for result in (first, second):
-    bound = result["half_width"] + result["aivat_half_width"]
-    assert abs(result["aivat"] - result["mean"]) < bound
-
-
 @pytest.mark.parametrize(
   "opponent", ["itself", pytest.param("always_fold", marks=pytest.mark.slow)]
 )
@@ -179,20 +162,6 @@ def test_whole_holdem(opponent, capsys, monkeypatch):
   assert result["aivat_values"] == recording.SHARES
   bound = result["half_width"] + result["aivat_half_width"]
   assert abs(result["aivat"] - result["mean"]) <= bound
-
-
-def test_moves_of_players_in_chips():
-  game = games.make("small_holdem", **(HOLDEM | dict(stack=1_000, deals=(1, 1))))
-  player = SimplePlayer(game, "pot_maniac")
-  player.start(1, 0)
-  player.observe(CALL)
-  move = player.act()  # the pot after a call of 100 is 200
-  amounts = game.amounts(game.state_after([CALL])[None])[0]
-  assert amounts[move.action - FIRST_BET] == 300
-  player = SimplePlayer(game, "always_fold")
-  player.start(1, 0)
-  player.observe(FIRST_BET)
-  assert player.act().action == FOLD
 
 
 @pytest.mark.parametrize(

@@ -38,14 +38,6 @@ def test_translation_loses_three_times_what_solving_loses(spot, searcher, x64):
   assert loss("constant") > 50 * max(solved)
 
 
-def test_the_methods_that_solve_the_whole_decision(spot, x64):
-  found = [
-    nested.loss(spot, 1, nested.answer_all(spot, 1, method, 1000))
-    for method in ("translation", "unsafe", "expensive")
-  ]
-  assert max(found[1:]) < found[0] / 3
-
-
 def test_translation_of_a_tree_to_itself_is_the_policy(spot, x64):
   for player in (0, 1):
     found = translate(spot.coarse, spot.tree, spot.policy, spot.coarse, spot.tree, player=player)

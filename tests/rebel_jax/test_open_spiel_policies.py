@@ -88,27 +88,6 @@ def test_equal_dice_are_merged_by_own_reach(monkeypatch):
   assert abs(referee(game, tree, policy) - ours) > 1e-4
 
 
-class RenamedKuhn(games.KuhnPoker):
-  name = "renamed_kuhn"
-
-
-def test_other_games_can_be_registered():
-  game = RenamedKuhn()
-  tree = games.build_public_tree(game)
-  with pytest.raises(ValueError, match="'renamed_kuhn' has no counterpart in OpenSpiel; known: "):
-    open_spiel.load_game(game)
-  open_spiel.register_open_spiel(
-    "renamed_kuhn",
-    load=lambda game: "kuhn_poker",
-    infostates=lambda game, deal, player: [deal[player]],
-  )
-  policy = random_policy(tree)
-  ours = float(solvers.exploitability(tree, policy))
-  assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-6)
-  with pytest.raises(ValueError, match="'renamed_kuhn' already has a counterpart"):
-    open_spiel.register_open_spiel("renamed_kuhn", load=str, infostates=lambda *_: [0])
-
-
 def test_wrong_correspondences_are_found_out(monkeypatch):
   game, tree = make("kuhn")
   policy = random_policy(tree)

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 import games
-from rebel_jax.config.presets import get_preset
 from rebel_jax.networks.ordered import OrderedNetwork
 from rebel_jax.networks.value import ValueNetwork
-from rebel_jax.training.growing_setup import make_state_network
-from rebel_jax.training.setup import make_network, make_policy_network
 
 H, ROWS = 5, 12
 SIZES = dict(hidden_layers=2, width=16, belief_roots=1)
@@ -63,18 +60,3 @@ def test_the_order_of_leduc_is_that_of_showdowns():
   # Control: in the game's own order a pair may stand anywhere.
   own = game.payoffs()[1][np.ix_(np.arange(1, 6), np.arange(1, 6))]
   assert (np.tril(own) < 0).any()
-
-
-def test_every_network_of_such_a_game_is_ordered():
-  config, game = get_preset("leduc_poker"), games.make("leduc_poker")
-  config = config.replace(policy_network=True)
-  trunk = make_policy_network(config, game).trunk
-  for network in (make_network(config, game), trunk):
-    assert isinstance(network, OrderedNetwork)
-    assert network.places == 6
-  tabulated = make_network(config, games.tabulate(game))
-  assert tabulated == make_network(config, game)
-  on_device = make_state_network(get_preset("pog_leduc"), games.table_game(game))
-  assert isinstance(on_device.trunk, OrderedNetwork)
-  kuhn = make_network(config, games.make("kuhn_poker"))
-  assert not isinstance(kuhn, OrderedNetwork)

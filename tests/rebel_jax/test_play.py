@@ -12,7 +12,7 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.training.setup import make_setup
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
-from tests.tiny import TINY, trained
+from tests.tiny import trained
 
 
 def at_the_table(*arguments, answers):
@@ -60,16 +60,6 @@ def test_leaving_at_any_time():
     assert "Goodbye" in text
 
 
-def test_the_same_seed_is_the_same_game():
-  answers = ["bet"] * 4
-  settings = (trained(), *COMMAND, "--seat", 0)
-  assert at_the_table(*settings, answers=answers) == at_the_table(*settings, answers=answers)
-  others = {
-    at_the_table(trained(), "--iterations", 8, "--seed", s, answers=answers)[0] for s in range(6)
-  }
-  assert len(others) > 1
-
-
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
@@ -94,16 +84,6 @@ def untrained(config, monkeypatch):
   policy = Policy(config, setup.trainer.init(setup.table, 0, setup.mesh).params, {})
   monkeypatch.setattr(checkpoint, "load", lambda name: policy)
   return "untrained"
-
-
-def test_a_search_that_the_run_cannot_make(monkeypatch, capsys):
-  """A policy network gives regrets a warm start, and fictitious play has none."""
-  network = untrained(TINY.replace(policy_network=True), monkeypatch)
-  text, code = at_the_table(network, "--algorithm", "fictitious_play", answers=[])
-  assert (text, code) == ("", 2)
-  err = capsys.readouterr().err
-  assert "fictitious_play" in err
-  assert err.count("\n") == 1
 
 
 def test_poker_is_played_in_chips_and_cards(monkeypatch):

@@ -17,8 +17,6 @@ from rebel_jax.training.self_play import Lanes, SelfPlayStats, init_lanes, self_
 from rebel_jax.training.setup import make_setup, make_subgames
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
-from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent
 from solvers.search.tables import stack_stages, stack_subgames
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
@@ -68,17 +66,6 @@ def test_subgames_are_the_stages_of_the_game():
     row = table.row_of[entry]
     live = np.asarray(table.trees.leaf_actor)[row] != games.PADDING
     np.testing.assert_array_equal(np.asarray(table.successor)[row][live], successors)
-
-
-def test_a_deal_forgets_how_the_pot_was_bet():
-  """One deal for each pot, though many ways of betting lead to it."""
-  game, subgames = tiny_game(), tiny_subgames()
-  deals = [s for s in subgames.states if game.stages(s[None])[0] == 1]
-  pots = [int(s[[betting.PAID_0, betting.PAID_1]].sum()) for s in deals]
-  assert len(set(pots)) == len(pots)
-  assert subgames.trees[0].num_leaves > len(pots)
-  seen = [game.features(s[None], 0)[0].tobytes() for s in subgames.states]
-  assert len(set(seen)) == len(seen)  # what a network sees tells all subgames apart
 
 
 def deal_values(card_probability=None):
@@ -252,53 +239,6 @@ def test_examples_of_rivers_and_deals_hold_the_values_of_a_solve():
   assert min(checked.values()) > 0
   # Between moves that are worth the same rounding decides, and a few hands' values hang on it.
   assert np.quantile(np.concatenate(errors), 0.95) < 0.02
-
-
-@pytest.mark.slow
-def test_policy_examples_come_from_the_start_and_from_rivers():
-  setup, _, steps = played(policy_network=True)
-  game, rivers = setup.game, 0
-  for step in steps:
-    found, valid = step.found["policy"]
-    valid = np.asarray(valid)
-    features = np.asarray(found.features)[valid]
-    rounds = features[:, 3]
-    rivers += (rounds == 1).sum()
-    assert set(rounds) <= {0, 1}
-    start = make_subgames(setup.config, setup.game).trees[0]
-    assert (rounds == 0).sum() == (np.asarray(start.kind) < games.CHANCE).sum()
-    assert (features[:, 1] == 1).all()  # seen by who acts
-    legal = np.asarray(found.legal)[valid]
-    policy = np.asarray(found.policy)[valid]
-    assert policy.shape[1:] == (game.num_player_actions, game.num_infostates)
-    total = policy.sum(axis=1)
-    assert ((total == 0) | (abs(total.astype(int) - 255) <= 3)).all()
-    assert not policy[legal == 0].any()
-  assert rivers > 0
-
-
-def agent_error(leaf_values, params, **changes):
-  """Returns the exploitability, in pots, of an agent that searches the tiny game by stages."""
-  game, subgames = tiny_game(), tiny_subgames()
-  agent = make_searching_agent(
-    game, subgames, algorithm=solvers.linear_cfr(), leaf_values=leaf_values, **changes
-  )
-  policy = searching_policy(
-    agent, params=params, num_playthroughs=48, num_iterations=64, key=jax.random.key(0)
-  )
-  return float(solvers.exploitability(agent.tree, jnp.asarray(policy))) / GAME["pot"]
-
-
-@pytest.mark.slow
-def test_playthroughs_cover_a_game_cut_by_stages():
-  """With exact values the agent is near equilibrium; with none it is not."""
-  from solvers.search.oracle import search_leaf_values
-
-  oracle, params = search_leaf_values(tiny_game(), tiny_subgames(), num_iterations=32)
-  right = agent_error(oracle, params)
-  nothing = agent_error(lambda params, query: jnp.zeros_like(query.beliefs[:, 0]), None)
-  assert right < 0.03
-  assert nothing > 3 * right
 
 
 def test_bad_settings():

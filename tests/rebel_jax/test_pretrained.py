@@ -68,13 +68,12 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
     pretrained.main(pretrained.Options(str(trained()), "tiny", algorithm=other, own=True))
 
 
-@pytest.mark.parametrize("size", [0, 40, 2_000])
-def test_files_that_were_cut(tmp_path, size):
+def test_files_that_were_cut(tmp_path):
   path = tmp_path / "network"
   rebel_jax.checkpoints.checkpoint.export(rebel_jax.load(trained()), path)
   rebel_jax.checkpoints.checkpoint.load_pretrained("network", path)
   params = path / "params.npz"
-  params.write_bytes(params.read_bytes()[:size])
+  params.write_bytes(params.read_bytes()[:2_000])
   with pytest.raises(ConfigError, match=r"^checkpoint=.*network' cannot be read"):
     rebel_jax.checkpoints.checkpoint.load_pretrained("network", path)
 

@@ -103,16 +103,6 @@ def test_games_go_on_in_the_order_of_waiting(before, after):
   assert queue == sorted(queue)
 
 
-def test_keys_are_derived_and_differ():
-  keys = np.asarray(jax.random.key_data(jax.random.split(jax.random.key(3), 2)))
-  many = redistribute.redistribute_keys(keys, 8)
-  assert many.shape == (8, *keys.shape[1:])
-  # Nor are they those that training draws from the keys it has.
-  drawn = np.asarray(jax.random.key_data(jax.random.split(jax.random.wrap_key_data(keys[0]), 16)))
-  assert len({key.tobytes() for key in [*many, *keys, *drawn]}) == 8 + 2 + 16
-  np.testing.assert_array_equal(many, redistribute.redistribute_keys(keys, 8))
-
-
 MANY_DEVICES = """
 import json, sys
 import jax, numpy as np

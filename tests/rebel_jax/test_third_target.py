@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.runs.run import train
@@ -124,9 +123,3 @@ def test_mistakes_in_it_are_found_before_anything_is_learned(changes, sentence, 
   state = setup.trainer.init(setup.table, 0, setup.mesh)
   with pytest.raises((ValueError, AssertionError), match=sentence):
     setup.trainer.run(setup.table, state, 1, setup.mesh)
-
-
-def test_its_examples_must_fit_into_the_buffer(listed):
-  listed(changed(make_target, most_examples=lambda table, shared: 100))
-  with pytest.raises(ConfigError, match=r"^buffer_size=256 must be at least 400: as many examples"):
-    make_setup(TINY)

@@ -24,7 +24,6 @@ from rebel_jax.devices import processes
 from rebel_jax.runs.display import Display, duration, progress_text
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
-from rebel_jax.runs.summary import plot_exploitability
 from tests.tiny import TINY, as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
@@ -61,24 +60,6 @@ def test_bad_command_lines(line, sentence, tmp_path, monkeypatch, capsys):
   assert err.count("\n") == 1
   assert sentence in err
   assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_in_the_way(tmp_path, monkeypatch, capsys):
-  monkeypatch.chdir(tmp_path)
-  folder = str(trained())
-  for line, sentence in (
-    (["--output-dir", folder], "holds another run's checkpoint"),
-    (["--resume", "--output-dir", folder, "--game", "leduc_poker"], "game='leduc_poker' cannot"),
-    (["--resume", "--output-dir", folder, "--width", "9"], "width=9 cannot resume the run in"),
-    (
-      ["--resume", "--output-dir", folder, "--preset", "leduc_poker"],
-      "preset='leduc_poker' cannot",
-    ),
-  ):
-    assert cli.main(line) == 2
-    err = capsys.readouterr().err
-    assert sentence in err
-    assert err.count("\n") == 1
 
 
 def test_the_process_itself(tmp_path):
@@ -183,24 +164,6 @@ def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys, figures):
 
   assert cli.main(["--resume"]) == 0
   assert [row["step"] for row in rows(tmp_path / "runs" / "kuhn_poker-2")] == [1, 2, 4, 6, 8]
-
-
-def test_without_matplotlib_it_says_so_once(tmp_path, monkeypatch, capsys, figures):
-  monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-  monkeypatch.chdir(tmp_path)
-  assert cli.main(as_flags(max_seconds=1e-3)) == 0
-  out = capsys.readouterr().out
-  assert out.count("no figure: install matplotlib") == 1
-  assert not (tmp_path / "runs" / "kuhn_poker-1" / "exploitability.png").exists()
-
-
-def test_figure_needs_something_to_draw(tmp_path):
-  path = tmp_path / "figure.png"
-  assert not plot_exploitability([{"seconds": 1.0, "loss": 0.1}], path, title="none")
-  assert not path.exists()
-  row = {"seconds": 1.0, "exploitability": 0.1, "exploitability_average_policy": 0.2}
-  assert plot_exploitability([row], path, title="one", paper=0.017)
-  assert path.exists()
 
 
 def test_terminal_and_plain_display():

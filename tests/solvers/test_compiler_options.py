@@ -9,10 +9,7 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.config.presets import get_preset
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
-from rebel_jax.training import self_play
-from rebel_jax.training.setup import make_setup
 from solvers.xla import compiler_options
 from solvers.xla.compiler_options import Programs, Work, work_of_solving
 
@@ -28,24 +25,6 @@ def game_tree(num_faces, depth=None):
 def test_programs_of_every_kind_run(work):
   compiled = Programs(lambda x, power: x**power, static_argnames="power")[work]
   np.testing.assert_allclose(compiled(jnp.arange(3.0), power=2), [0, 1, 4])
-
-
-def test_xla_is_asked_for_options_that_it_takes(monkeypatch):
-  asked = []
-  jit = jax.jit
-
-  def spy(function, **arguments):
-    asked.append(arguments.get("compiler_options"))
-    return jit(function, **arguments)
-
-  monkeypatch.setitem(
-    compiler_options._WISHES,
-    Work.TREES,
-    {"xla_cpu_no_such_option": True, "xla_backend_optimization_level": 1},
-  )
-  monkeypatch.setattr(jax, "jit", spy)
-  assert Programs(jnp.sin)[Work.TREES](0.0) == 0
-  assert asked[-1] == {"xla_backend_optimization_level": 1}
 
 
 def test_an_xla_that_refuses_every_option_solves(monkeypatch):
@@ -94,10 +73,9 @@ def test_what_solving_consists_of():
   assert work_of_solving(small, None) == work_of_solving(top, oracle) == wanted[2]
 
 
-@pytest.mark.parametrize("num_faces", [3, 5])
-def test_inside_a_jit_there_are_no_options(num_faces):
+def test_inside_a_jit_there_are_no_options():
   """XLA takes them for a whole program only, so `solve` inside one must not ask for any."""
-  tree, seen = game_tree(num_faces), []
+  tree, seen = game_tree(5), []
 
   @jax.jit
   def solve(beliefs):
@@ -110,19 +88,3 @@ def test_inside_a_jit_there_are_no_options(num_faces):
   outside = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4).root_values
   np.testing.assert_allclose(inside, outside, atol=1e-6)
   assert seen == [Work.PLAIN]
-
-
-@pytest.mark.parametrize(
-  ("preset", "large", "work"),
-  [
-    ("liars_dice_1x4f", 2**12, Work.NETWORKS),
-    ("small_turn_endgame_holdem", 2**14, Work.NETWORKS),
-    ("small_turn_endgame_holdem", 2**12, Work.TREES),
-  ],
-)
-def test_what_self_play_consists_of(preset, large, work, monkeypatch):
-  monkeypatch.setattr(self_play, "LARGE", large)
-  setup = make_setup(get_preset(preset))
-  if setup.mesh.devices.flat[0].platform != "cpu":
-    work = Work.PLAIN
-  assert setup.trainer.work(setup.table, setup.mesh) == work

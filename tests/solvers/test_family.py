@@ -180,17 +180,6 @@ def test_control_other_steps_are_seen(x64):
     assert step_error(name, other, True) > 1e-4, (name, other)
 
 
-@pytest.mark.parametrize("name", ["linear_cfr", "predictive_cfr_plus", "fictitious_play"])
-def test_solve_takes_simultaneous_steps(name, x64):
-  tree, _ = matrix_game()
-  ours = run(name, tree, [12], False)[1][0]
-  algorithm = FAMILY[name](alternating=False)
-  assert not algorithm.alternating
-  average = solvers.solve(tree, algorithm=algorithm, num_iterations=12).average_policy
-  np.testing.assert_allclose(average, ours, rtol=0, atol=1e-12)
-  assert np.abs(average - run(name, tree, [12], True)[1][0]).max() > 1e-3
-
-
 # Curves.
 
 
@@ -208,17 +197,8 @@ def curve(name, game, alternating):
     return np.asarray(run(name, build(game), CHECKPOINTS, alternating)[2]).tolist()
 
 
-def quickly(pairs):
-  """Returns test parameters; what takes long to compile is marked slow."""
-  quick = {"kuhn": FAMILY, "liars_dice_1x4f": {"linear_cfr", "fictitious_play"}, "leduc": ()}
-  marked = []
-  for game, name in pairs:
-    slow = name not in quick[game]
-    marked.append(pytest.param(game, name, marks=[pytest.mark.slow] if slow else []))
-  return marked
-
-
-@pytest.mark.parametrize(("game", "name"), quickly((g, n) for g in GAMES for n in FAMILY))
+@pytest.mark.parametrize("name", FAMILY)
+@pytest.mark.parametrize("game", harness.slow(GAMES, "liars_dice_1x4f", "leduc"))
 def test_exploitability_falls(game, name):
   """Ever lower from 16 to 1,024 updates, by a factor of 64 in their number.
 

@@ -17,7 +17,6 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.masked import (
   MaskedProblem,
   make_masked_problem,
-  with_nodes,
 )
 from solvers.sweeps.problem import Problem, make_problem
 from tests import harness
@@ -111,79 +110,6 @@ def test_of_the_whole_tree_nothing_is_frontier(x64):
   found = results(masked, solvers.linear_cfr())
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
   np.testing.assert_allclose(found[1], solved.average_policy, rtol=0, atol=1e-12)
-
-
-def breadth_first(j, problem, state, sweeps, present):
-  """Adds the children of all nodes: a level after each pair of updates."""
-  del j, state, sweeps
-  parent = jnp.maximum(jnp.asarray(problem.tree.parent), 0)
-  present = present | present[parent]
-  return with_nodes(problem, present), present
-
-
-def by_values(j, problem, state, sweeps, present):
-  """Adds the children of the frontier nodes that the mover finds best, seen from its sweep."""
-  del j, state
-  tree = problem.tree
-  worth = jnp.stack([join_levels(sweep.nodes).sum(axis=-1) for sweep in sweeps])
-  parent = jnp.maximum(jnp.asarray(tree.parent), 0)
-  joins = present[parent] & (worth.max(axis=0)[parent] >= jnp.median(worth))
-  present = present | joins
-  return with_nodes(problem, present), present
-
-
-def grown(game, algorithm, grow, num_iterations, start_depth=1):
-  tree = games.build_public_tree(game)
-  start, info = depths(tree) <= start_depth, solvers.node_info(game, tree)
-
-  @jax.jit
-  def run(tree):
-    problem = make_masked_problem(tree, tree.prior, info, start)
-    end = loop.run(
-      problem, algorithm, leaf_values, num_iterations, grow=grow, carry=jnp.asarray(start)
-    )
-    return join_levels(algorithm.average_policy(end.problem, end.state)), end.carry
-
-  return tree, *run(tree)
-
-
-class NeverExtends(solvers.CFR):
-  """Nodes that join a problem do not become choices until the player's next update."""
-
-  def extend(self, problem, state):
-    del problem
-    return state
-
-
-@pytest.mark.parametrize(
-  "algorithm",
-  [solvers.cfr_plus(averaging=1.0, alternating=False), solvers.linear_fictitious_play()],
-  ids=["cfr_plus", "fictitious_play"],
-)
-def test_a_growing_tree_ends_at_an_equilibrium_of_the_game(algorithm):
-  tree, average, present = grown(KUHN, algorithm, breadth_first, 2_000)
-  assert np.asarray(present).all()
-  assert solvers.exploitability(tree, average) < 0.02
-
-
-def test_nodes_join_as_they_are_marked_and_become_choices_at_once():
-  tree, average, present = grown(DICE, solvers.linear_cfr(), by_values, 4)
-  present = np.asarray(present)
-  assert 0.1 < present.mean() < 1.0
-  rows = np.asarray(average)
-  assert not rows[~present].any()
-  sums = np.zeros_like(rows)
-  np.add.at(sums, np.asarray(tree.parent)[1:], rows[1:])
-  inner = np.unique(np.asarray(tree.parent)[present & (np.asarray(tree.parent) >= 0)])
-  decided = inner[np.asarray(tree.kind)[inner] < games.CHANCE]
-  np.testing.assert_allclose(sums[decided], 1.0, atol=1e-5)
-
-
-def test_control_a_state_that_is_not_extended_shows(x64):
-  right = solvers.linear_cfr()
-  wrong = NeverExtends(right.rule, right.averaging)
-  found = [np.asarray(grown(DICE, x, breadth_first, 6)[1]) for x in (right, wrong)]
-  assert np.abs(found[0] - found[1]).max() > 1e-3
 
 
 def test_a_masked_problem_differs_from_a_sliced_one_in_leaves_alone():

@@ -73,23 +73,11 @@ def test_searches_go_on_from_the_beliefs_of_averages_with_cfr_avg():
   assert float(solvers.exploitability(agent.tree, policy)) < 0.03
 
 
-@pytest.mark.parametrize("iterations", [256, 4_096])
-def test_unsafe_search_stays_exploitable(agent, iterations):
+def test_unsafe_search_stays_exploitable(agent):
   """Player 1 answers the beliefs of one average with one move, however long it searches."""
-  policy, gap = play(agent, 1, iterations, unsafe=True)
+  policy, gap = play(agent, 1, 4_096, unsafe=True)
   assert policy[2:, 0].max() > 0.99
   assert gap > 0.3
-
-
-def test_whole_game_subgames_need_no_leaves():
-  """With a depth that reaches the end there is one search, and unsafe search is plain CFR."""
-  game = games.make("kuhn_poker")
-  subgames = find_subgames(game, depth=8)
-  agent = make_searching_agent(game, subgames, algorithm=solvers.linear_cfr(), leaf_values=None)
-  assert searches_from(agent)[0] == 1
-  policy, _ = play(agent, 1, 64, unsafe=True)
-  plain = solvers.solve(agent.tree, algorithm=solvers.linear_cfr(), num_iterations=64)
-  np.testing.assert_allclose(policy, plain.average_policy, atol=1e-5)
 
 
 def test_every_subgame_is_searched_once_a_playthrough():
@@ -119,11 +107,10 @@ def test_every_subgame_is_searched_once_a_playthrough():
   np.testing.assert_allclose(sums[decisions], 1.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("cores", [1, 3])
-def test_the_policy_does_not_depend_on_the_cores(agent, monkeypatch, cores):
+def test_the_policy_does_not_depend_on_the_cores(agent, monkeypatch):
   settings = {"playthroughs": 600, "iterations": 16}  # three calls a level
   expected, _ = play(agent, **settings)
-  monkeypatch.setattr("solvers.xla.cores.num_cores", lambda: cores)
+  monkeypatch.setattr("solvers.xla.cores.num_cores", lambda: 3)
   np.testing.assert_array_equal(play(agent, **settings)[0], expected)
 
 
@@ -143,23 +130,6 @@ def dice_agent():
     leaf_values=bids_differ,
     max_lanes=8,
   )
-
-
-def test_visits_are_those_of_the_public_tree():
-  """Each public state of Liar's Dice after an even number of bids starts one search."""
-  game = games.make("liars_dice", num_dice=1, num_faces=3)
-  subgames = find_subgames(game, depth=2)
-  tree = games.build_public_tree(game)
-  depth = np.zeros(tree.num_nodes, int)
-  bids = np.zeros(6, int)
-  for node in range(1, tree.num_nodes):
-    depth[node] = depth[tree.parent[node]] + 1
-  last_bid = np.where(np.asarray(tree.kind) < games.CHANCE, np.asarray(tree.action), -1)
-  for node in np.flatnonzero((depth % 2 == 0) & (depth > 0) & (last_bid >= 0)):
-    bids[last_bid[node]] += 1
-  found = visits(subgames)
-  assert found[0] == 1
-  assert sorted(found[1:]) == sorted(bids[bids > 0])
 
 
 def test_what_neither_player_reaches_is_not_searched(dice_agent, monkeypatch):
@@ -205,10 +175,3 @@ def test_searches_end_where_play_goes_on(dice_agent, monkeypatch, shift):
   monkeypatch.setattr(playthroughs, "_searches", dict.fromkeys(Work, to_the_end))
   full = searching_policy(dice_agent, key=jax.random.key(0), **settings)
   assert (np.abs(full - policy).max() < 1e-6) == (shift == 0)
-
-
-def test_bad_numbers(agent):
-  with pytest.raises(ValueError, match="num_playthroughs=0"):
-    play(agent, 0, 16)
-  with pytest.raises(ValueError, match="num_iterations=7"):
-    play(agent, 1, 7)

@@ -16,10 +16,7 @@ from games.poker.lines import make_lines
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
-from solvers.metrics.expected_values import policy_values
 from solvers.solve_lines import _solve as solve_stack
-from solvers.sweeps import dense_pairs
-from solvers.sweeps.problem import make_problem
 from tests.hidden_moves import HiddenRockPaperScissors
 from tests.products import is_rounded, products
 from tests.rebel_jax.test_perfect_play import BRIEF
@@ -72,7 +69,7 @@ def grow():
 
 def insert(game):
   search = solvers.GTCFR(simulations=2)
-  return lambda key: solvers.gt_cfr_inserted(game, search=search, key=key), KEY
+  return lambda key: solvers.gt_cfr(game, search=search, key=key), KEY
 
 
 def draw():
@@ -163,18 +160,3 @@ def test_a_step_of_training(name, monkeypatch):
   assert len(found) > 4
   assert not [x for x in found if is_rounded(x)]
   assert any(is_rounded(x) for x in trace(TRAINED[name].replace(precision="default")))
-
-
-def test_payoffs(monkeypatch):
-  """Those of few infostates are loops, not products."""
-  monkeypatch.setattr(dense_pairs, "_FEW_INFOSTATES", 0)
-  monkeypatch.setattr(dense_pairs, "_SMALL_LEVEL", 0)
-  tree = games.build_public_tree(games.make("leduc_poker"))
-
-  def values(beliefs):
-    problem = make_problem(tree, beliefs)
-    return policy_values(problem, problem.uniform_policy())
-
-  found = products(values, jnp.asarray(tree.prior))
-  assert len(found) > 4
-  assert not [x for x in found if is_rounded(x)]

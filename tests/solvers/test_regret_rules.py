@@ -3,7 +3,6 @@
 import dataclasses
 
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import games
@@ -55,29 +54,3 @@ def test_hedge_finds_equilibria(name):
   found = float(solvers.exploitability(tree, average))
   _, control = after(Uniform(2.0), game, 1024)
   assert found < 0.15 * float(solvers.exploitability(tree, control))
-
-
-def test_hedge_is_the_softmax_of_its_regrets_against_what_never_changes(x64):
-  """Player 1's first update answers a uniform player 0; regrets by enumeration."""
-  tree = games.build_public_tree(games.make("kuhn_poker"))
-  solution = solvers.solve(tree, algorithm=solvers.CFR(Hedge(1.0)), num_iterations=1)
-  uniform = np.asarray(
-    solvers.solve(tree, algorithm=solvers.CFR(Uniform(1.0)), num_iterations=2).current_policy
-  )
-  first = [n for n in range(tree.num_nodes) if tree.parent[n] == 0]
-  values = np.stack(
-    [[np.asarray(solvers.expected_values(tree, _always(tree, uniform, n)))[0]] for n in first]
-  )[:, 0]
-  advantage = (values - values.mean(axis=0)) * np.asarray(tree.prior)[1].sum() * 2 / 3
-  weights = np.exp(advantage)
-  expected = weights / weights.sum(axis=0)
-  np.testing.assert_allclose(np.asarray(solution.current_policy)[first], expected, atol=1e-9)
-
-
-def _always(tree, policy, node):
-  """Returns the policy that goes to `node` at the root."""
-  changed = np.array(policy)
-  for child in range(1, tree.num_nodes):
-    if tree.parent[child] == 0:
-      changed[child] = float(child == node)
-  return changed

@@ -9,8 +9,6 @@ import pytest
 import games
 import solvers
 from solvers import Distributional, Maxmargin, Resolve
-from solvers.resolving import refine
-from solvers.resolving.refine import like_shapes
 from tests.random_game import RandomGame
 from tests.solvers.test_locks import random_policy
 from tests.trees import children_of
@@ -87,7 +85,7 @@ def test_a_gift_is_shared_by_the_subgames_below_it(x64):
 
 
 @pytest.mark.parametrize("softmax", [False, True])
-@pytest.mark.parametrize("spread", [(1.0, 1.0), (0.1, 0.1), (3.0, 3.0), (1.0, 0.5), (0.5, 2.0)])
+@pytest.mark.parametrize("spread", [(0.1, 0.1), (0.5, 2.0)])
 def test_distributional_coin_toss(spread, softmax, x64):
   """Theorem 22: margins in units of their spreads are balanced, (1 - 2h) / s = (2h - 1.5) / t."""
   setting = coin_toss()
@@ -182,69 +180,12 @@ def test_safe_methods_are_no_worse_than_the_blueprint(case, searcher, kind, x64)
       assert found < -0.1  # and from a poor blueprint it is a good deal better
 
 
-def test_what_is_left_over_is_the_solvers_error(x64):
-  found = [change("kuhn", 0, "240", Resolve(0), num_iterations=n) for n in (500, 1000, 8000)]
-  assert found[0] > found[1] / 0.75 > 0
-  assert found[2] < found[0] / 4
-
-
 @pytest.mark.slow
 def test_control_unsafe_search_near_equilibrium_is_worse_than_the_blueprint(x64):
   """From a poor blueprint it is better than any safe method on Leduc, which proves nothing."""
   assert change("leduc", 0, "240", None) > 0.1
   from_random = change("leduc", 0, "random", None)
   assert from_random < min(-1.0, change("leduc", 0, "random", Maxmargin(0)))
-
-
-@pytest.mark.slow
-def test_control_gifts_that_are_scaled_too_far(x64):
-  """Gifts over all actions are allowed (thesis, after equation 5.2), but not twenty times over."""
-  (game, _), tree = CASES["leduc"], tree_of("leduc")
-  policy, _ = blueprint_of("leduc", "240")
-  known = solvers.blueprint_values(game, tree, policy, searcher=0, gift_actions="all")
-  found = [change("leduc", 0, "240", Maxmargin(0), gifts=x, known=known) for x in (1.0, 20.0)]
-  assert found[0] <= 3e-3
-  assert found[1] > 0.01
-
-
-def first_bids(tree):
-  """Returns the decisions after a first bid of one die: the lower it is, the more may follow it."""
-  return np.flatnonzero((np.asarray(tree.parent) == 0) & (np.asarray(tree.kind) < games.CHANCE))
-
-
-def test_subgames_of_like_shapes_are_grouped():
-  """Groups hold every tree once and little padding."""
-  game, tree = CASES["dice"][0], tree_of("dice")
-  nodes = first_bids(tree)
-  below = [refine.subtree(game, tree, int(node)) for node in nodes]
-  sizes = np.array([x.num_nodes for x in below])
-  groups = like_shapes(below, few=0)
-  assert len(groups) > 1
-  assert sorted(np.concatenate(groups)) == list(range(len(below)))
-  stacked = [games.stack_trees([below[i] for i in group]) for group in groups]
-  for group, trees in zip(groups, stacked):
-    assert trees.parent.size <= 2 * sizes[group].sum()
-  # Control: all in one have more padding than that.
-  assert games.stack_trees(below).parent.size > 2 * sizes.sum()
-  assert len(like_shapes(below)) == 1  # but here they are few
-
-
-@pytest.mark.slow
-def test_subgames_of_other_shapes_are_solved_apart(monkeypatch, x64):
-  """What is solved group by group is the same as all at once."""
-  game, tree = CASES["dice"][0], tree_of("dice")
-  policy, _ = blueprint_of("dice", "random")
-  nodes = first_bids(tree)
-
-  def refined_policy():
-    return solvers.refine(
-      game, tree, policy, searcher=1, cut=nodes, gadget=Maxmargin(1), num_iterations=200
-    )
-
-  together = refined_policy()
-  monkeypatch.setattr(refine, "like_shapes", lambda trees: like_shapes(trees, few=0))
-  np.testing.assert_allclose(refined_policy(), together, atol=1e-9)
-  assert np.abs(together - policy).max() > 0.1
 
 
 def poor_blueprint(case):

@@ -18,7 +18,7 @@ from solvers import contrib, loop
 from solvers.contrib.substitute_start import substitute_values
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
-from tests import matrix_play
+from tests import harness, matrix_play
 
 STARTS = {"substitute": contrib.substitute_started, "best": solvers.warm_started}
 
@@ -57,16 +57,9 @@ def test_substitutes_of_matrices_are_those_in_closed_form(x64):
     assert 0 < share < 0.1
 
 
-@pytest.mark.parametrize(
-  ("number", "size", "stops", "within"),
-  [
-    (8, 30, (10, 100, 400), 0.1),
-    pytest.param(16, 100, (10, 100, 1000), 0.1, marks=pytest.mark.slow),
-  ],
-)
-def test_regrets_need_not_be_stored(number, size, stops, within, x64):
+def test_regrets_need_not_be_stored(x64):
   """Figure 3.8: a warm start at every iteration is about as good as regret matching."""
-  matrices = random_matrices(number, size)
+  stops, matrices = (10, 100, 400), random_matrices(8, 30)
   rows = np.array(stops) - 1
 
   def mean(anew=None):
@@ -74,39 +67,13 @@ def test_regrets_need_not_be_stored(number, size, stops, within, x64):
     return np.asarray(distances).mean(axis=0)[rows]
 
   kept, thrown, control = mean(), mean(matrix_play.substitute_regrets), mean(_with_half)
-  print(f"kept {kept}, thrown / kept {thrown / kept}, control / kept {control / kept}")
-  np.testing.assert_allclose(thrown, kept, rtol=within)
+  np.testing.assert_allclose(thrown, kept, rtol=0.1)
   # Control: another share of regret than the one that is searched for.
   assert control[-1] > 1.5 * kept[-1]
 
 
 def _with_half(matrix, averages, iterations):
   return matrix_play.substitute_regrets(matrix, averages, iterations, share=0.5)
-
-
-@pytest.mark.parametrize(
-  ("number", "size", "done", "stops", "within", "worse"),
-  [
-    (8, 30, 200, (240, 400, 800), 0.12, 2.0),
-    pytest.param(8, 100, 500, (600, 1000, 2000), 0.05, 3.0, marks=pytest.mark.slow),
-  ],
-)
-def test_lost_regrets_are_made_up_for(number, size, done, stops, within, worse, x64):
-  """An interrupted run goes on as if nothing were lost; with lambda = 0.5 it does not."""
-  matrices = random_matrices(number, size)
-  start, _ = matrix_play.play(matrices, matrix_play.nothing(matrices), done)
-
-  def go_on(anew=None):
-    regrets = start.regrets
-    if anew is not None:
-      regrets = tuple(jax.vmap(anew)(matrices, start.averages, start.done))
-    _, distances = matrix_play.play(matrices, start._replace(regrets=regrets), stops[-1] - done)
-    return np.asarray(distances).mean(axis=0)[np.array(stops) - done - 1]
-
-  kept, found, control = go_on(), go_on(matrix_play.substitute_regrets), go_on(_with_half)
-  print(f"kept {kept}, found / kept {found / kept}, control / kept {control / kept}")
-  np.testing.assert_allclose(found, kept, rtol=within)
-  assert control[1] > worse * kept[1]
 
 
 def test_nothing_is_lost_where_players_take_turns(x64):
@@ -140,14 +107,11 @@ def test_nothing_is_lost_where_players_take_turns(x64):
       warm = warm_start(algorithm, num_iterations=done)
       found[name, times] = mean_distance(warm, 2 * (times - 1) * done, start)[1]
   ratios = {key: float(x / found[None, key[1]]) for key, x in found.items() if key[0]}
-  print(ratios)
   assert max(ratios["substitute", times] for times in (2, 4)) < 1.15
   assert min(ratios["best", times] for times in (2, 4)) > 1.2
 
 
-@pytest.mark.parametrize(
-  "name", ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", harness.slow(["kuhn_poker", "leduc_poker"], "leduc_poker"))
 def test_theorem_6(name, x64):
   """Its two conditions: no choice keeps more regret than (3.6) allows, v_0 + v_1 <= 0.
 
@@ -212,35 +176,3 @@ def test_theorem_6(name, x64):
     taken, allowed = squares[chosen], share * bound[chosen] / iterations
     assert (taken <= allowed * (1 + 1e-3) + 1e-12).all(), (taken / allowed).max()
     np.testing.assert_allclose(taken, allowed, rtol=1e-2, atol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("done", [100, 500])
-def test_nothing_is_lost_on_leduc(done):
-  """Within 15 % of an uninterrupted run at twice and four times as many; appendix J is worse."""
-  tree = games.build_public_tree(games.make("leduc_poker"))
-  algorithm = solvers.vanilla_cfr()
-
-  def run(algorithm, iterations, policy=None):
-    return solvers.solve(
-      tree, algorithm=algorithm, num_iterations=2 * iterations, initial_policy=policy
-    ).average_policy
-
-  start, ratios = run(algorithm, done), {}
-  for times in (2, 4):
-    kept = solvers.exploitability(tree, run(algorithm, times * done))
-    for name, warm_start in STARTS.items():
-      warm = warm_start(algorithm, num_iterations=done)
-      found = solvers.exploitability(tree, run(warm, (times - 1) * done, start))
-      ratios[name, times] = float(found / kept)
-  print(ratios)
-  worst = {name: max(ratios[name, times] for times in (2, 4)) for name in ("substitute", "best")}
-  assert worst["substitute"] < 1.15
-  assert worst["best"] > worst["substitute"]
-
-
-def test_what_cannot_be_started_so_is_refused():
-  linear = solvers.linear_cfr()
-  gadget = solvers.with_gadget(linear, solvers.Maxmargin(0))
-  with pytest.raises(ValueError, match="use warm_started"):
-    contrib.substitute_started(gadget)
