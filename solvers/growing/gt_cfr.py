@@ -217,6 +217,7 @@ def grow(
   def round_of(numbers, carry):
     state, growth, asked = carry
     store, now = growth.store, growth.store.problem(beliefs, problem)
+    state = algorithm.extend(now, state)
     once = search.updates_per_round == 1 and not search.alternating
     soon = now.until_update(current) if search.simulations and once else now
     state, prior, asked = lax.fori_loop(
@@ -228,14 +229,17 @@ def grow(
     growth = growth._replace(store=dataclasses.replace(store, prior=prior))
     if not search.simulations:
       return state, growth, asked
-    growth = growth._replace(recent=jnp.zeros_like(growth.recent))
-    view, reach = _view(now, algorithm, state, search), algorithm.core(state).reach
+    choose = algorithm.average_policy
+    if search.selection == "current":
+      choose = algorithm.current_policy
+    view = View(join_levels(choose(now, state.means)), state.nodes, state.mass, growth.visits)
+    reach = algorithm.core(state).reach
     for j in range(search.per_round):
       hands = sample_pair(now, reach, current, numbers.pairs[j])
       growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], rules)
       if store.asks_once and network is not None:
         growth = growth._replace(store=_ask_joined(growth.store, places, network, params, search))
-    return algorithm.extend(growth.store.problem(beliefs, problem), state), growth, asked
+    return state, growth, asked
 
   rules = Rules(search.puct, search.children, store.scale)
   if asks:
@@ -246,8 +250,8 @@ def grow(
   elif network is not None:
     store = _ask_joined(store, problem.rows, network, params, search)
   zeros = jnp.zeros((len(store.kind), *store.prior.shape[1:]), beliefs.dtype)
-  carry = state, Growth(store, zeros, zeros), Asked.nothing(problem)
-  state, (store, visits, _), asked = in_rounds(
+  carry = state, Growth(store, zeros), Asked.nothing(problem)
+  state, (store, visits), asked = in_rounds(
     round_of, carry, key, rounds, search, start.steps(store)
   )
   if store.asks_once:
@@ -310,8 +314,3 @@ def _one_asked(store: Any, key: jax.Array) -> Asked:
   order = jnp.where(there, jax.random.uniform(key, there.shape), -1.0)
   total = there.sum(dtype=jnp.int32)
   return Asked(jnp.argmax(order).astype(jnp.int32), jnp.ones((2, 1), store.dtype), total)
-
-
-def _view(problem: Any, algorithm: Watched, state: Any, search: GTCFR) -> View:
-  choose = algorithm.current_policy if search.selection == "current" else algorithm.average_policy
-  return View(join_levels(choose(problem, state.means)), state.nodes, state.mass)

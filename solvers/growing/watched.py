@@ -24,7 +24,7 @@ class Watched(LeafMeans):
 
   def init(self, problem: Any, policy: Levels | None = None) -> Any:
     means = super().init(problem, policy)
-    nodes = jnp.zeros_like(join_levels(problem.uniform_policy()))
+    nodes = jnp.zeros_like(join_levels(super().core(means).policy))
     return Seen(means, (nodes, nodes), means.mass)
 
   def leaf_query(self, problem: Any, state: Any, player: int) -> Any:
@@ -33,9 +33,7 @@ class Watched(LeafMeans):
   def update(
     self, problem: Any, state: Any, values: jax.Array | None, player: int
   ) -> tuple[Any, Sweep]:
-    reach = self.algorithm.core(state.means.inner).reach[1 - player]
-    means, sweep = super().update(problem, state.means, values, player)
-    mass = problem.weigh_leaf_values(jnp.ones_like(state.mass[player]), reach, player)
+    means, sweep, mass = self.update_with_mass(problem, state.means, values, player)
     nodes = replace_player(state.nodes, player, join_levels(sweep.nodes))
     return Seen(means, nodes, replace_player(state.mass, player, mass)), sweep
 

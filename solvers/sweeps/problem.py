@@ -2,7 +2,7 @@
 
 A sweep down gives reach probabilities, a sweep up counterfactual values. Algorithms call these
 operations and know neither how children are stored nor which nodes are there: `Problem` takes the
-levels of a tree as slices, `masked.MaskedProblem` a set of its nodes that may change.
+levels of a tree as slices, `solvers.growing.places.PlacesProblem` a set of nodes that may change.
 """
 
 import dataclasses
