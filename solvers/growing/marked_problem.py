@@ -85,7 +85,8 @@ class MarkedProblem(PlacesProblem):
 
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
     start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
-    taken, at_root = self._taken(policy, player), self._at_root
+    nodes = jnp.arange(self.tree.num_nodes, dtype=jnp.int32)
+    taken, at_root = self._taken(policy, player), nodes[:, None] == self.root
     reach = [jnp.where(at_root[:1], start, 0.0)]
     for i, a, b in self._levels():
       above = reach[-1][self.tree.structure.levels[i].parents]
@@ -145,16 +146,6 @@ class MarkedProblem(PlacesProblem):
       rows = jnp.concatenate([lower(self.tree, i, player, x, maximum=maximum) for i, x in pieces])
     parents = _parents(self.tree.structure)
     return reduce_gathered(parents, rows, self.tree.num_nodes, maximum=maximum)
-
-  def _moved(self, player: int) -> jax.Array:
-    kind = jnp.asarray(self.tree.kind)
-    return jnp.concatenate([jnp.zeros(1, bool), kind[_parents(self.tree.structure)] == player])[
-      :, None
-    ]
-
-  @property
-  def _at_root(self) -> jax.Array:
-    return jnp.arange(self.tree.num_nodes, dtype=jnp.int32)[:, None] == self.root
 
   def _levels(self) -> list[tuple[int, int, int]]:
     """Returns the number of each level but the first, and where its nodes begin and end."""

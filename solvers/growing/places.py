@@ -18,8 +18,8 @@ class PlacesProblem(Problem):
   Levels are two, the first place's row `[1, H]` and the others' `[C - 1, H]`, so that what is done
   to each choice is done to all of them at once; a subclass sweeps up and down by depth. A node
   that has no children, but where somebody moves, is *frontier*: a leaf, whose value comes from
-  outside until a child joins it. Values are asked for all `L` places that may be frontier, and
-  those of frontier nodes count. Places without a node are padding.
+  outside until a child joins it. Values are asked for all `L` places that may be frontier, the
+  `rows`, and those count that `is_frontier` `[L]` marks. Places without a node are padding.
 
   Attributes:
     beliefs: `[P, H]` at the root.
@@ -77,13 +77,7 @@ class PlacesProblem(Problem):
 
   def _moved(self, player: int) -> jax.Array:
     """Says which nodes `player` moved to: `[C, 1]`."""
-    raise NotImplementedError
-
-  def is_frontier(self) -> jax.Array:
-    """Says which leaves are valued from outside: `[L]`."""
-    raise NotImplementedError
-
-  @property
-  def rows(self) -> Any:
-    """Places of the leaves: `[L]`."""
-    raise NotImplementedError
+    kind, parent = jnp.asarray(self.tree.kind), jnp.maximum(self.tree.parent, 0)
+    assert self.exists is not None
+    there = jnp.concatenate([jnp.zeros_like(self.exists[0]), self.exists[1]])[:, 0] > 0
+    return (there & (kind[parent] == player))[:, None]

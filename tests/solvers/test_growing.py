@@ -316,7 +316,7 @@ def test_a_mover_expects_values_by_the_mass_that_it_meets(name):
 @pytest.mark.parametrize("tables", [1, 4])
 def test_one_leaf_alone_meets_what_it_meets_among_all(tables):
   _, tree, info = setting("kuhn_poker", np.float32)
-  pairs = whole_problem(tree, info).pairs
+  pairs = whole_problem(tree, info).pairs.by_level
   rng = np.random.default_rng(0)
   reach = jnp.asarray(rng.random((4, 3)), tree.dtype)
   pairs = pairs._replace(leaf_weights=jnp.asarray(rng.random((tables, 3, 3)), tree.dtype))

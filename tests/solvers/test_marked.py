@@ -27,7 +27,7 @@ CASES = {
   "leduc": (LEDUC, AFTER_CHECKS, 2, solvers.linear_cfr()),
   "dice": (DICE, (), 2, solvers.cfr_avg(solvers.discounted_cfr())),
   "dice, simultaneous": (DICE, (), 4, solvers.cfr_plus(alternating=False)),
-  "random": (RandomGame(7), (), 2, solvers.linear_optimistic_fictitious_play()),
+  "random": (RandomGame(7), (), 2, solvers.predictive_cfr_plus()),
 }
 
 

@@ -154,11 +154,6 @@ class InsertedProblem(PlacesProblem):
   def _inserted(self) -> Any:
     return self.tree
 
-  def _moved(self, player: int) -> jax.Array:
-    """Says which nodes `player` moved to: `[C, 1]`."""
-    tree = self._inserted
-    return ((tree.kind[tree.parent] == player) & (tree.depth > 0))[:, None]
-
   def _sum_children(self, rows: jax.Array) -> jax.Array:
     """Sums `rows` `[C, H]`, zero where no node is, over each node's children."""
     tree = self._inserted
