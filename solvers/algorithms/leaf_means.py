@@ -46,12 +46,6 @@ class LeafMeans(Wrapper):
   def update(
     self, problem: Problem, state: LeafMeansState, values: jax.Array | None, player: int
   ) -> tuple[LeafMeansState, Sweep]:
-    return self.update_with_mass(problem, state, values, player)[:2]
-
-  def update_with_mass(
-    self, problem: Problem, state: LeafMeansState, values: jax.Array | None, player: int
-  ) -> tuple[LeafMeansState, Sweep, jax.Array]:
-    """Returns what `update` does, and the opponent's compatible mass at the leaves: `[L, H]`."""
     core = self.algorithm.core(state.inner)
     inner, sweep = self.algorithm.update(problem, state.inner, values, player)
     worth = problem.leaf_rows(sweep.nodes)
@@ -59,12 +53,11 @@ class LeafMeans(Wrapper):
     k = core.updates[player].astype(worth.dtype) + 1.0
     decay = ((k - 1.0) / k) ** self.averaging if self.averaging else 1.0
     sums = [x[player] * decay for x in (state.values, state.mass)]
-    means = LeafMeansState(
+    return LeafMeansState(
       inner,
       replace_player(state.values, player, sums[0] + worth),
       replace_player(state.mass, player, sums[1] + mass),
-    )
-    return means, sweep, mass
+    ), sweep._replace(mass=mass)
 
   def extend(self, problem: Problem, state: LeafMeansState) -> LeafMeansState:
     return state._replace(inner=self.algorithm.extend(problem, state.inner))

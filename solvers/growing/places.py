@@ -1,7 +1,6 @@
 """The problem of a growing search: a row for every place of its store, in one array."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp

@@ -37,11 +37,14 @@ class Sweep(NamedTuple):
     root: `[H]`.
     parents: for each level `[n, H]`, the value of the parent, in the node's infostates; None
       at levels that the traverser did not move to.
+    mass: `[L, H]` the opponent's mass compatible with infostates at the leaves, where `LeafMeans`
+      keeps it; else None.
   """
 
   nodes: Levels
   root: jax.Array
   parents: tuple[jax.Array | None, ...]
+  mass: jax.Array | None = None
 
 
 @jax.tree_util.register_dataclass
