@@ -9,17 +9,24 @@ import contextlib
 import dataclasses
 import importlib.util
 import io
+import itertools
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
 
 import games.registry
+import rebel_jax
+import solvers
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import targets
+from solvers import contrib
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MADE = ROOT / "docs" / "api.md"  # by docs/api.py, not committed
+PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - {MADE})]
 # Whose programs take longest to compile.
 SLOW_PAGES = [
   ROOT / "docs" / f"{name}.md"
@@ -178,6 +185,17 @@ def test_a_name_that_does_not_exist_is_found():
   wrong = ["solvers/loop.py:lax", "solvers/loop.py:Run.walk", "solvers/lop.py:run"]
   assert missing_names(page + " ".join(wrong)) == wrong
   assert _NAME.findall((ROOT / "docs" / "rebel.md").read_text())
+
+
+def test_a_page_of_all_public_names_is_made(tmp_path, monkeypatch):
+  monkeypatch.setattr(sys, "argv", ["api", str(tmp_path / "api.md")])
+  runpy.run_path(str(MADE.with_suffix(".py")), run_name="__main__")
+  lines = (tmp_path / "api.md").read_text().splitlines()
+  for module in (games, solvers, contrib, rebel_jax):
+    section = lines[lines.index(f"## `{module.__name__}`") + 4 :]
+    listed = [re.match(r"- `(\w+)", line)[1] for line in itertools.takewhile(bool, section)]
+    assert listed == sorted(module.__all__)
+  assert any(line.startswith("- `solve(tree, *, algorithm, num_iterations, ") for line in lines)
 
 
 @pytest.mark.parametrize(("name", "most"), [("rebel", 1_500), ("contributing", 900)])
