@@ -3,6 +3,7 @@
 import importlib
 from typing import Any
 
+from games.node_info import NodeInfo, node_info
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.cfr import CFR
 from solvers.algorithms.fictitious_play import FictitiousPlay
@@ -28,8 +29,6 @@ from solvers.algorithms.registry import make_algorithm, registered_algorithms
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.growing.continual.policies import resolved_policies
 from solvers.growing.gt_cfr import Grown, gt_cfr
-from solvers.growing.insertion.search import GrownByInsertion, gt_cfr_inserted
-from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
@@ -65,7 +64,6 @@ from solvers.solve_batch import default_batch_size, solve_batch
 from solvers.solve_lines import LinesSolution, solve_lines
 from solvers.solve_to import SolvedTo, solve_to
 from solvers.sweeps.constraints import Alternatives, Lock
-from solvers.sweeps.masked import NodeInfo, node_info
 
 __all__ = [
   "CFR",
@@ -80,10 +78,8 @@ __all__ = [
   "FictitiousPlay",
   "Gadget",
   "Grown",
-  "GrownByInsertion",
   "HandRecord",
   "HandRecorder",
-  "InsertedTree",
   "LBRResult",
   "LBRRules",
   "LBRValue",
@@ -120,7 +116,6 @@ __all__ = [
   "fictitious_play",
   "graft",
   "gt_cfr",
-  "gt_cfr_inserted",
   "half_the_difference",
   "infostate_values",
   "linear_cfr",
