@@ -234,7 +234,7 @@ def grow(
     choose = algorithm.average_policy
     if search.selection == "current":
       choose = algorithm.current_policy
-    view = View(join_levels(choose(now, state)), *sweeps, growth.visits)
+    view = View(join_levels(choose(now, state)), sweeps[0], sweeps[1], growth.visits)
     reach = algorithm.core(state).reach
     for j in range(search.per_round):
       hands = sample_pair(now, reach, current, numbers.pairs[j])

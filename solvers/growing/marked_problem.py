@@ -39,11 +39,11 @@ class PairsByPlace(NamedTuple):
   root_mass: jax.Array
 
   def possible_rows(self, index: int, player: int) -> jax.Array | None:
-    levels = len(self.by_level.nature[player])
-    rows = [self.by_level.possible_rows(i, player) for i in range(levels)]
-    if rows[0] is None:
-      return None
-    return rows[0] if index == 0 else jnp.concatenate(rows[1:])
+    rows = [
+      self.by_level.possible_rows(i, player) for i in range(len(self.by_level.nature[player]))
+    ]
+    there = [x for x in rows if x is not None]  # all of them or none
+    return (there[0] if index == 0 else jnp.concatenate(there[1:])) if there else None
 
   def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
     return self.by_level.compatible_mass(reach, player)
@@ -58,11 +58,13 @@ class MarkedProblem(PlacesProblem):
   """The problem of a tree's marked nodes; its `L` leaves are all inner nodes and leaves.
 
   Attributes:
+    pairs: `PairsByPlace`.
     root: `[]` the node at which it starts.
     frontier: `[L]` bool, see `PlacesProblem`.
     features: `[P, L, F]` see `NodeInfo`.
   """
 
+  pairs: Any
   root: jax.Array
   frontier: jax.Array
   features: jax.Array
@@ -182,12 +184,12 @@ def marked_problem(
   tree = dataclasses.replace(
     tree, leaf_pair_index=jnp.asarray(info.pair_index)[places], leaf_nodes=places
   )
-  tree, beliefs = jax.tree.map(jnp.asarray, (tree, jnp.asarray(beliefs, tree.dtype)))
+  tree, given = jax.tree.map(jnp.asarray, tree), jnp.asarray(beliefs, tree.dtype)
   root = jnp.asarray(root, jnp.int32)
-  chance = join_levels(chance_reach(tree, beliefs.dtype))
+  chance = join_levels(chance_reach(tree, given.dtype))
   before = chance[root, 0]
-  by_level: Any = make_pairs(tree, beliefs)
-  nature = [_nature(tree, by_level, root, chance / before, beliefs, p) for p in (0, 1)]
+  by_level: Any = make_pairs(tree, given)
+  nature = [_nature(tree, by_level, root, chance / before, given, p) for p in (0, 1)]
   by_level = by_level._replace(nature=tuple(nature))
   if isinstance(by_level, HoleCardPairs):
     by_level = by_level._replace(stakes=tuple(x / before for x in by_level.stakes))
@@ -200,14 +202,14 @@ def marked_problem(
     mover=(None, None),
     floor=None,
     alternatives=None,
-    beliefs=beliefs,
+    beliefs=given,
     root=root,
     frontier=jnp.zeros(len(places), bool),
     features=jnp.asarray(info.features)[:, places],
   )
-  is_root = (jnp.asarray(places, jnp.int32) == root).astype(beliefs.dtype)[:, None]
+  is_root = (jnp.asarray(places, jnp.int32) == root).astype(given.dtype)[:, None]
   mass = [
-    (pairs.compatible_mass(is_root * beliefs[1 - p][None], p) * is_root).sum(axis=0) for p in (0, 1)
+    (pairs.compatible_mass(is_root * given[1 - p][None], p) * is_root).sum(axis=0) for p in (0, 1)
   ]
   pairs = pairs._replace(root_mass=jnp.stack(mass))
   return with_nodes(dataclasses.replace(problem, pairs=pairs), present)
