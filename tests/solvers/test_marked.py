@@ -1,9 +1,6 @@
-"""Problems whose nodes are some of a tree's: equal to trees of those nodes, and able to grow."""
+"""Problems of marked nodes of a tree are those of trees of those nodes alone."""
 
 import copy
-import dataclasses
-import functools
-import platform
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +9,11 @@ import pytest
 
 import games
 import solvers
+from games.node_info import node_info
 from solvers import loop
+from solvers.growing.marked_problem import marked_problem
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.masked import (
-  MaskedProblem,
-  make_masked_problem,
-)
-from solvers.sweeps.problem import Problem, make_problem
+from solvers.sweeps.problem import make_problem
 from tests import harness
 from tests.random_game import RandomGame
 
@@ -32,7 +27,7 @@ CASES = {
   "leduc": (LEDUC, AFTER_CHECKS, 2, solvers.linear_cfr()),
   "dice": (DICE, (), 2, solvers.cfr_avg(solvers.discounted_cfr())),
   "dice, simultaneous": (DICE, (), 4, solvers.cfr_plus(alternating=False)),
-  "random": (RandomGame(7), (), 2, solvers.linear_optimistic_fictitious_play()),
+  "random": (RandomGame(7), (), 2, solvers.predictive_cfr_plus()),
 }
 
 
@@ -65,54 +60,44 @@ def run_problem(problem, algorithm):
   )
 
 
-# In two programs XLA contracts products and sums differently: compiled for a processor that
-# cannot, or one operation at a time, they are the same bit for bit.
-run_alike = functools.partial(
-  jax.jit, compiler_options={"xla_cpu_max_isa": "SSE4_2"}, static_argnames="algorithm"
-)(run_problem)
+run_jitted = jax.jit(run_problem, static_argnames="algorithm")
 # Else every operation on every level is a program of its own, a hundred in all.
-make_part, make_masked = jax.jit(make_problem), jax.jit(make_masked_problem)
+make_part = jax.jit(make_problem)
+make_marked = jax.jit(
+  lambda tree, beliefs, *rest: marked_problem(tree, rest[0], 0, beliefs, rest[1])
+)
 
 
 def results(problem, algorithm):
-  if platform.machine() in ("x86_64", "AMD64") and jax.default_backend() == "cpu":
-    return [np.asarray(x) for x in run_alike(problem, algorithm)]
-  with jax.disable_jit():
-    return [np.asarray(x) for x in run_problem(problem, algorithm)]
+  return [np.asarray(x) for x in run_jitted(problem, algorithm)]
 
 
 @pytest.mark.parametrize("case", harness.slow(CASES, "dice"))
-def test_a_mask_gives_what_a_tree_of_those_nodes_gives(case, x64):
+def test_marks_give_what_a_tree_of_those_nodes_gives(case, x64):
   game, root, depth, algorithm = CASES[case]
   game = harness.jitter_payoffs(copy.copy(game))
   whole = games.build_public_tree(game, root=root)
   part = games.build_public_tree(game, root=root, depth=depth)
   beliefs = harness.random_beliefs(np.random.default_rng(0), harness.root_possible(whole))
-  info = solvers.node_info(game, whole)
+  info = node_info(game, whole)
   present, at = depths(whole) <= depth, places(whole, part)
   expected = results(make_part(part, beliefs), algorithm)
-  found = results(make_masked(whole, beliefs, info, present), algorithm)
+  found = results(make_marked(whole, beliefs, info, present), algorithm)
   for ours, theirs in zip(found[:2], expected[:2]):
-    np.testing.assert_array_equal(ours[at], theirs)
+    np.testing.assert_allclose(ours[at], theirs, rtol=0, atol=1e-12)
     assert not ours[depths(whole) > depth].any()
-  np.testing.assert_array_equal(found[2], expected[2])
+  np.testing.assert_allclose(found[2], expected[2], rtol=0, atol=1e-12)
   # Control: one node less shows.
   last = np.flatnonzero(depths(whole) == depth)[-1]
-  less = make_masked(whole, beliefs, info, present & (np.arange(whole.num_nodes) != last))
+  less = make_marked(whole, beliefs, info, present & (np.arange(whole.num_nodes) != last))
   assert np.abs(results(less, algorithm)[1][at] - expected[1]).max() > 1e-6
 
 
 def test_of_the_whole_tree_nothing_is_frontier(x64):
   tree = games.build_public_tree(LEDUC, root=AFTER_CHECKS)
   everywhere = np.ones(tree.num_nodes, bool)
-  masked = make_masked(tree, tree.prior, solvers.node_info(LEDUC, tree), everywhere)
-  assert not np.asarray(masked.is_frontier()).any()
-  found = results(masked, solvers.linear_cfr())
+  marked = make_marked(tree, tree.prior, node_info(LEDUC, tree), everywhere)
+  assert not np.asarray(marked.is_frontier()).any()
+  found = results(marked, solvers.linear_cfr())
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
   np.testing.assert_allclose(found[1], solved.average_policy, rtol=0, atol=1e-12)
-
-
-def test_a_masked_problem_differs_from_a_sliced_one_in_leaves_alone():
-  names = {field.name for field in dataclasses.fields(MaskedProblem)}
-  shared = {field.name for field in dataclasses.fields(Problem)}
-  assert names - {"frontier", "rows", "features"} == shared
