@@ -25,10 +25,6 @@ class Played(NamedTuple):
   def averages(self):
     return [x / self.done[..., None] for x in self.sums]
 
-  def weighed(self, weight):
-    """Returns what was done counted `weight` `[B]` times."""
-    return jax.tree.map(lambda x: (x.T * weight).T, self)
-
 
 def nothing(matrices):
   zeros = jnp.zeros(matrices.shape[:-1])
@@ -82,22 +78,6 @@ def substitute_regrets(matrix, averages, iterations, share=None):
 
 @functools.partial(jax.jit, static_argnums=2)
 @functools.partial(jax.vmap, in_axes=(0, 0, None))
-def regrets_at(there, here, length):
-  """Returns sums of regret at payoffs `there` of what is played at payoffs `here`."""
-
-  def step(carry, _):
-    regrets, counted = carry
-    rows, columns = map(matched, regrets)
-    found = []
-    for matrix, sums in ((here, regrets), (there, counted)):
-      worth = matrix @ columns, -(rows @ matrix)
-      found.append(tuple(r + w - w @ p for r, w, p in zip(sums, worth, (rows, columns))))
-    return tuple(found), None
-
-  zeros = jnp.zeros(len(here))
-  return lax.scan(step, ((zeros, zeros),) * 2, None, length)[0][1]
-
-
 def play(matrices, start, length, anew=None):
   """Goes on for `length` iterations; returns what was done and the distances `[B, length]`.
 

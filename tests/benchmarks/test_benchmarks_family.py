@@ -66,37 +66,6 @@ def test_who_is_not_held_is_completed_against_a_free_opponent(kuhn, x64):
   assert float(worth[1 - held]) > 0.2  # control: what is held loses
 
 
-def run(capsys, *arguments, **settings):
-  family.main(family.Options(*arguments, **settings))
-  return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-
-
-QUICK = {"games": ("kuhn",), "iterations": 16, "runs": 2}
-SAFE = {"iterations": 32, "playthroughs": 16, "runs": 2}
-
-
-@pytest.mark.parametrize(
-  ("part", "settings", "num_rows"),
-  [
-    ("discounts", QUICK | {"algorithms": ("vanilla CFR",)}, 1),
-    pytest.param("safe_search", SAFE, 2, marks=pytest.mark.slow),
-  ],
-)
-def test_a_part_prints_its_curves_and_draws_them(part, settings, num_rows, capsys, tmp_path):
-  rows = run(capsys, part, figure=tmp_path / "a.png", **settings)
-  assert len(rows) == num_rows
-  for row in rows:
-    assert (row["benchmark"], row["part"]) == ("family", part)
-    curve = [row[key] for key in ("low", "exploitability", "high")]
-    assert np.shape(curve) == (3, len(row[row["x"]]))
-    assert np.isfinite(curve).all()
-    assert (np.diff(curve, axis=0) >= 0).all()
-  lines = tmp_path / "rows.jsonl"
-  lines.write_text("\n".join(json.dumps(row) for row in rows))
-  assert run(capsys, part, rows=lines, figure=tmp_path / "b.png") == []
-  assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-
-
 def test_a_table_holds_the_points_that_were_asked_for(capsys, tmp_path):
   row = {"part": "discounts", "game": "kuhn", "x": "iterations", "iterations": [8, 16]}
   row |= {"exploitability": [0.5, 0.25], "low": [0.5, 0.2], "high": [0.5, 0.25]}

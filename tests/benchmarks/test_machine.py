@@ -78,27 +78,6 @@ def test_it_measures_what_is_missing(tmp_path, tiny, capsys):
   assert len(tiny) == 1  # all is there now
 
 
-def test_other_machines_and_files_are_refused(tmp_path, tiny, capsys):
-  output = tmp_path / "machine.jsonl"
-  run(output)
-  first, *rest = output.read_text().splitlines()
-  line = json.loads(first)
-  line["machine"]["device"] = "another"
-  other = "\n".join([json.dumps(line), *rest]) + "\n"
-  for text, said in (
-    (other, "holds results of another device"),
-    ('{"a": 1}\n', "must be a new file or one of benchmarks.machine"),
-    ("[]\n", "must be a new file or one of benchmarks.machine"),
-  ):
-    output.write_text(text)
-    assert run(output) == 2
-    assert said in capsys.readouterr().err
-    assert output.read_text() == text
-  assert run(tmp_path / "new", minutes=0) == 2
-  assert run(tmp_path / "missing" / "file") == 2
-  assert not (tmp_path / "new").exists()
-
-
 @pytest.mark.slow
 def test_every_program_runs_in_small_form(tmp_path):
   output = tmp_path / "machine.jsonl"

@@ -1,7 +1,6 @@
 """What the studies of poker read and draw; what they measure is in docs/results/poker.md."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -37,21 +36,6 @@ def test_endgames_are_read_as_they_are_written(endgame):
   bets = [game.describe((), action) for action in (1, 2, 3, 4)]
   assert bets == ["check", "bet to 500", "bet to 750", "bet to 20000 (all-in)"]
   assert game.describe((2,), 2) == "raise to 1500"  # later raises are the pot or all-in
-
-
-def test_curves_that_were_printed_are_drawn(tmp_path):
-  pytest.importorskip("matplotlib")
-  row = {"benchmark": "poker.libratus", "endgame": "river", "board": "4s8hTc9h2d"}
-  row |= {"algorithm": "CFR", "iterations": [4, 8], "pot": [0.5, 0.25], "mbb": [2_500, 1_250]}
-  other = {"benchmark": "poker.rivers", "rivers": 3}
-  lines, nothing = tmp_path / "lines.json", tmp_path / "nothing.json"
-  lines.write_text(f"{json.dumps(row)}\n{json.dumps(other)}\n")
-  nothing.write_text(json.dumps(other))
-  images = tmp_path / "images"
-  poker_study.main(poker_study.Options("draw", lines=(lines,), images=images))
-  assert [path.name for path in images.iterdir()] == ["poker_libratus_river.png"]
-  with pytest.raises(SystemExit, match="hold no poker.figure5 or poker.libratus"):
-    poker_study.main(poker_study.Options("draw", lines=(nothing,), images=tmp_path))
 
 
 @pytest.mark.slow

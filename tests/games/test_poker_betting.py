@@ -139,17 +139,6 @@ def test_geometric_sizes_end_with_all_chips_in(pot, behind):
   assert moves(river("1e"))[1:] == ["bet to 1000 (all-in)"]
 
 
-def test_bets_of_nearly_all_chips_are_all_in():
-  def sizes(share):
-    bets = BetSizes((((0.5, 3.0, 3.5),),), all_in=False, near_all_in=share)
-    return river(bets).amounts(river("a").initial_state()[None])[0].tolist()
-
-  assert sizes(None) == [200, 700, 800, -1]
-  assert sizes(0.75) == [200, 700, 1_000, -1]  # 600 and 700 of 900 chips
-  assert sizes(0.6) == sizes(0.666) == [200, 1_000, -1, -1]
-  assert sizes(1.0) == [200, 700, 800, -1]
-
-
 def test_the_odd_chip_of_a_pot_is_split_where_the_pot_is():
   """Payoffs are as if half a chip came from each: who folds loses half the pot."""
   odd = river("100%", pot=201, stack=1_000)

@@ -96,23 +96,6 @@ def test_names_of_moves(paper_game):
   assert paper_game.infostate_name(1, paper_game.infostate("AhKd")) == "AhKd"
 
 
-def test_ranges_become_beliefs(paper_game):
-  ranges = np.zeros((2, 1326))
-  every = [paper_game.deck.hand_name(hand) for hand in paper_game.deck.hole_cards()]
-  ranges[0, every.index("AhAs")] = 3.0
-  ranges[0, every.index("Kh2c")] = 1.0
-  ranges[1] = [not set(hand) & set(paper_game.board) for hand in paper_game.deck.hole_cards()]
-  beliefs = paper_game.beliefs(ranges)
-  names = [paper_game.infostate_name(0, h) for h in range(1128)]
-  assert beliefs[0, names.index("Kh2c")] == 0.25
-  np.testing.assert_allclose(beliefs[1], 1 / 1128)
-  ranges[1, every.index("Kh3s")] = 1  # blocked by the board
-  np.testing.assert_array_equal(paper_game.beliefs(ranges), beliefs)
-  wide = paper_game.replace(every_hand=True).beliefs(ranges)
-  assert wide[1, every.index("Kh3s")] == 0
-  np.testing.assert_allclose(wide.sum(axis=1), 1)
-
-
 TEH_NAME = "turn_endgame_holdem"
 
 

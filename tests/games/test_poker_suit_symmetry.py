@@ -189,24 +189,3 @@ def test_merging_a_suit_of_a_flush_is_found_out(made, x64, monkeypatch):
     for c in range(wrong.num_infostates)
   }
   assert classes != orbits(game)
-
-
-def test_the_papers_board():
-  merged = MergedSuits(games.make("turn_endgame_holdem"))
-  deck = merged.whole.deck
-  # Eleven spades, and thirteen ranks in the other suits.
-  assert len(np.unique(merged.card_group[~np.isin(np.arange(52), merged.whole.board)])) == 24
-  assert merged.num_infostates == 24 * 23 // 2 + 13
-  assert merged.infostate("AhKd") == merged.infostate("AcKh") != merged.infostate("AsKd")
-  names = [merged.infostate_name(0, merged.infostate(h)) for h in ("AhKd", "AsKd", "7d7c", "As2s")]
-  assert names == ["AxKx", "AsKx", "7x7x", "As2s"]
-  tree = games.build_public_tree(merged)
-  assert tree.num_infostates == 289
-  dealt = np.flatnonzero(tree.parent == np.flatnonzero(tree.kind == games.CHANCE)[-1])
-  assert (tree.chance_probability[dealt] * 48).round().sum() == 48
-  cards = tree.action[dealt] - merged.whole.first_deal
-  assert len(dealt) == 24
-  history = tree.history(int(dealt[cards.tolist().index(deck.parse("Ah")[0])]))
-  assert merged.describe(history[:-1], history[-1]) == "deal Ah or Ad or Ac"
-  # Every level is solved by products with shared tables, never with one for each node.
-  assert all(level.payoff_runs is not None for level in tree.structure.levels[2:])

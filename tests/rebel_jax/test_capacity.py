@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
-from rebel_jax.training.self_play import Lanes, Layer, _put_back, choose_lanes, self_play_step
+from rebel_jax.training.self_play import Lanes, Layer, choose_lanes, self_play_step
 from rebel_jax.training.setup import make_setup
 from solvers.search.find import find_subgames
 from solvers.search.tables import stack_subgames
@@ -35,15 +35,6 @@ def test_lanes_are_chosen_from_the_turn_on_up_to_capacity_and_rows():
   assert served(roots, 4, num_rows=3 * live) == [0, 1, 2]
   elsewhere = dataclasses.replace(TABLE, row_of=np.where(TABLE.row_of == 0, -1, TABLE.row_of))
   assert served([0, 1, 0, 1, 1], 2, stage=elsewhere) == [1, 3]
-
-
-def test_rows_go_back_to_the_lanes_that_they_came_from():
-  lanes = {"root": jnp.arange(5), "beliefs": jnp.zeros((5, 2))}
-  rows = {"root": jnp.array([10, 11, 12]), "beliefs": jnp.ones((3, 2))}
-  chosen, active = jnp.array([4, 1, 0]), jnp.array([True, True, False])
-  found = _put_back(lanes, rows, chosen, active)
-  np.testing.assert_array_equal(found["root"], [0, 11, 2, 3, 10])
-  np.testing.assert_array_equal(found["beliefs"][:, 0], [0, 1, 0, 0, 1])
 
 
 def test_games_go_on_and_end_alike_with_less_room(tmp_path):

@@ -1,7 +1,6 @@
 """Agents whose searches make their trees: what they play, at the table and in matches."""
 
 import functools
-import re
 
 import jax
 import numpy as np
@@ -26,7 +25,6 @@ from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 from solvers.growing.continual.policies import history_policies
 from solvers.metrics.histories import public_histories
-from tests.rebel_jax.test_play import at_the_table
 
 ROOM = 4
 GLASSES = "scotland_yard", (("rounds", 2),)
@@ -164,24 +162,6 @@ def test_one_play_of_a_table_is_one_play_of_its_game():
   assert dealt[0].max() < 0.09
   with pytest.raises(ValueError, match="action=99 is not legal"):
     Dealer(device).apply(Move(99, 0), rng)
-
-
-def test_a_person_looks_for_mister_x(without_search, monkeypatch):
-  monkeypatch.setattr(checkpoint, "load", lambda name: untrained(*GLASSES))
-  tries = ["what", "help", *[f"to-{station}" for station in range(1, 12)] * 20]
-  text, code = at_the_table("RUN", "--seed", 2, "--games", 1, "--seat", 1, answers=tries)
-  assert code == 0
-  assert "You hold nothing hidden." in text
-  assert "Mr. X loses if a detective steps on its station" in text
-  assert "round 1 of 2, detective 1 to move\n  Mr. X at one of 4, 5, 7, 8: 4 taxi left" in text
-  assert re.search(r"Your move \[to-2 to-3, help, quit\]", text)
-  # Its moves are announced as what the detectives see, and told afterwards.
-  assert text.count("The agent: hidden") == 2
-  assert not re.search(r"The agent: to \d", text)
-  assert re.search(r"The agent held station \d+\.", text)
-  table_talk = text[: text.index("The agent held")]
-  assert "station 4" not in table_talk
-  assert re.search(r"You (win|lose) \([-+]1\)", text)
 
 
 def test_matches(without_search, monkeypatch, capsys):

@@ -16,11 +16,10 @@ from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value_policy import divergence
-from tests.rebel_jax.test_perfect_play import BRIEF
-from tests.tiny import TINY_GROWING, rows, trained
+from tests.tiny import TINY_GROWING, TINY_PERFECT, rows, trained
 
 TINY = TINY_GROWING.replace(alternating=True, mix=0.5)
-RUNS = {"growing": TINY, "perfect": BRIEF}
+RUNS = {"growing": TINY, "perfect": TINY_PERFECT}
 
 
 def of(kind):

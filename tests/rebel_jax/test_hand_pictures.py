@@ -37,11 +37,3 @@ def test_a_line_of_play(preset, line, tmp_path):
     np.testing.assert_allclose(decision.policy.sum(axis=0)[held], 1, atol=1e-5)
   hand_pictures.draw(decisions, tmp_path / "hand.png", title="a line")
   assert (tmp_path / "hand.png").stat().st_size > 10_000
-
-
-def test_beliefs_follow_from_the_policy():
-  decisions = hand_pictures.follow(make_searcher("liars_dice_1x4f"), (2,))
-  first, second = decisions
-  likely = first.policy[first.moves.index("1x3")] * first.beliefs[0]
-  np.testing.assert_allclose(second.beliefs[0], likely / likely.sum(), atol=1e-5)
-  np.testing.assert_allclose(second.beliefs[1], first.beliefs[1], atol=1e-6)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import games
-import solvers
 from rebel_jax import match as command
 from rebel_jax.agents import agent as agent_module
 from rebel_jax.agents import recording
@@ -14,7 +13,6 @@ from rebel_jax.agents.match import (
   PolicyPlayer,
   play_games,
   play_match,
-  summarise,
 )
 from rebel_jax.agents.recording import SOLVED
 from rebel_jax.config.config import Config
@@ -96,28 +94,6 @@ def test_chance_is_the_same_however_the_players_get_there():
   assert all(x == y for x, y in both)
   assert len(set(both)) > 3
   assert any(x.history != y.history for x, y in zip(played[::2], played[1::2]))
-
-
-def test_the_interval_of_pairs_covers_the_truth():
-  """A player against itself, in 150 matches of 20 hands; pairs counted as independent are off."""
-  game = games.make("kuhn_poker")
-  tree = games.build_public_tree(game)
-  policy = np.asarray(
-    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=64).average_policy
-  )
-
-  def make(seed):
-    return PolicyPlayer(tree, policy, seed=seed)
-
-  played = play_games(game, make, make, num_games=3_000, duplicate=True, seed=1)
-  parts = [played[i : i + 20] for i in range(0, len(played), 20)]
-
-  def coverage(duplicate):
-    found = [summarise([(x.seat, x.payoff) for x in part], duplicate=duplicate) for part in parts]
-    return np.mean([abs(x.mean) <= x.half_width for x in found])
-
-  assert 0.89 <= coverage(True) <= 0.99
-  assert coverage(False) > 0.99
 
 
 def run(capsys, *arguments):

@@ -5,16 +5,11 @@ import math
 import pytest
 
 from rebel_jax.config.config import Config
-from rebel_jax.runs.pace import Pace, work
+from rebel_jax.runs.pace import Pace
 
 # 100 steps; in the second run the last 25 cost four times as much.
 PLAIN = Config().replace(examples=12_800, lanes=64, iterations=64)
 LATE = PLAIN.replace(late_iterations=256)
-
-
-def test_steps_of_longer_searches_count_more():
-  assert [Pace(PLAIN).done(step) for step in (0, 80, 100)] == [0, 0.8, 1]
-  assert [Pace(LATE).done(step) for step in (0, 75, 80, 100)] == [0, 75 / 175, 95 / 175, 1]
 
 
 def test_what_is_left_follows_from_what_was_spent():
@@ -52,21 +47,3 @@ def test_evaluations_take_time_too():
   assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
   assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
   assert pace.affordable(30, 20.5) == 128 * 50
-
-
-def test_longer_searches_come_last_in_a_shorter_run_too():
-  seconds = 90.0
-  config = LATE.replace(report_every=5)
-  pace = Pace(config)
-  pace.add(0, 40, 40.0, compiled=False)
-  examples = pace.affordable(40, seconds)
-  shorter = config.replace(examples=examples)
-  assert shorter.late_step == round(0.75 * shorter.num_steps)
-
-  def left(run):
-    pace = Pace(run)
-    pace.add(0, 40, 40.0 * work(run, 40) / 40, compiled=False)
-    return pace.left(40)
-
-  longer = config.replace(examples=examples + 128)
-  assert left(shorter) <= seconds < left(longer) < left(config)

@@ -10,8 +10,8 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.search import REBEL, GrowingSearch, PerfectSearch
+from rebel_jax.config.config import ConfigError
+from rebel_jax.config.search import REBEL, GrowingSearch
 from rebel_jax.evaluation import positions
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training import chain_play
@@ -19,40 +19,21 @@ from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.grounds import RulesGround
 from solvers.growing.continual.search_each import AskedState, Found
-from tests.tiny import rows, trained
+from tests.tiny import TINY_PERFECT, rows, trained
 
 GAME = games.TicTacToe()
 TABLE = RulesGround.of(GAME, solvers.GTCFR(simulations=1))
-TINY = Config().replace(
-  preset="pog_tic_tac_toe",
-  game="tic_tac_toe",
-  game_params=(),
-  search=PerfectSearch(
-    simulations=16, td1_share=0.3, query_share=0.3, eval_iterations=32, final_playthroughs=4
-  ),
+TINY = TINY_PERFECT.replace(
+  simulations=16,
   lanes=32,
   width=64,
-  optimizer="muon",
-  learning_rate=0.02,
   batch_size=128,
   uses_per_example=16.0,
   buffer_size=8_192,
   examples=4_000,
   report_every=60,
-  evaluate_every=0,
-)
-# Too little to learn.
-BRIEF = TINY.replace(
-  simulations=2,
-  lanes=8,
-  width=16,
-  batch_size=16,
-  uses_per_example=4.0,
-  buffer_size=512,
-  examples=160,
-  report_every=5,
-  eval_iterations=4,
-  final_playthroughs=2,
+  eval_iterations=32,
+  final_playthroughs=4,
 )
 
 

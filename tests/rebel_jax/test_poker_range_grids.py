@@ -4,26 +4,8 @@ import numpy as np
 import pytest
 
 import games
-from games.poker import Deck
 from games.poker.holdem import CALL, FIRST_BET
 from rebel_jax.agents import range_grids
-
-
-def test_cells_of_the_whole_deck():
-  deck = Deck()
-  row, column = range_grids.cells(deck, deck.hole_cards())
-  counts = np.zeros((13, 13), int)
-  np.add.at(counts, (row, column), 1)
-  above = np.triu(np.ones((13, 13), bool), 1)
-  assert (counts[above] == 4).all()  # suited
-  assert (counts[above.T] == 12).all()  # offsuit
-  assert (np.diag(counts) == 6).all()
-  names = range_grids.cell_names(deck)
-  assert (names[0][0], names[0][1], names[1][0], names[12][12]) == ("AA", "AKs", "AKo", "22")
-  hands = [deck.names(hand) for hand in deck.hole_cards()]
-  for hand, cell in (("KsAs", "AKs"), ("KsAh", "AKo"), ("TsTd", "TT"), ("2h7h", "72s")):
-    i = hands.index(hand)
-    assert names[row[i]][column[i]] == cell
 
 
 @pytest.fixture(scope="module")

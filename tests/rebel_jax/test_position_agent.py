@@ -21,7 +21,6 @@ from rebel_jax.evaluation.positions import likeliest_moves
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
-from tests.rebel_jax.test_play import at_the_table
 
 ROOM = 4
 GAMES = {
@@ -106,26 +105,6 @@ def test_boards_are_pictures(name):
   assert game.situation(history) == picture
   assert game.situation(history[:-2]) != picture
   assert "X begins" in game.explain() or "X is black and begins" in game.explain()
-
-
-def test_a_person_plays(first_legal, monkeypatch):
-  monkeypatch.setattr(checkpoint, "load", untrained)
-  text, code = at_the_table(
-    "tic_tac_toe",
-    "--seat",
-    0,
-    "--games",
-    1,
-    answers=["help", "d4", "b2", "c1", "b1", "why", "quit"],
-  )
-  assert code == 0
-  assert "You hold" not in text
-  assert "held" not in text
-  assert "'d4' is not a move here" in text
-  assert "[b3 c3 a2 c2 a1 b1 c1, help, quit]" in text  # after b2 and the agent's a3
-  assert "3 O O .\n  2 . X .\n  1 . . X" in text
-  # It has a line of its own by c3; the picture says so.
-  assert text.index("3 O O O") < text.index("You lose (-1).")
 
 
 @pytest.mark.parametrize("name", ["connect_four", "go"])

@@ -20,7 +20,6 @@ from hypothesis.extra import numpy as arrays
 
 import games
 import rebel_jax.runs.run
-import solvers
 from rebel_jax import evaluate, play
 from rebel_jax import train as cli
 from rebel_jax.config import groups
@@ -254,31 +253,6 @@ def test_beliefs_and_policies(number):
         assert np.shape(drawn) == (tree.num_nodes, tree.num_infostates)
 
   check(number, ARRAYS, holds)
-
-
-@tiers(200, 4_000)
-def test_calls_of_the_solver(number):
-  """Wrong arguments are refused before anything is traced; right ones are not drawn here."""
-
-  def holds(drawn):
-    tree, iterations, beliefs, policy = drawn
-    with pytest.raises((TypeError, ValueError)) as caught:
-      solvers.solve(
-        tree,
-        algorithm=solvers.linear_cfr(alternating=False),
-        num_iterations=iterations,
-        beliefs=beliefs,
-        initial_policy=policy,
-      )
-    is_sentence(caught.value)
-    with pytest.raises((TypeError, ValueError)):
-      solvers.exploitability(tree, policy)
-
-  wrong = arrays.arrays(np.float32, SHAPES, elements=ENTRIES).filter(
-    lambda x: x.shape != (TREE.num_nodes, 3) or not np.isfinite(x).all() or (x < -0.1).any()
-  )
-  drawn = st.tuples(st.one_of(st.just(TREE), JUNK), st.one_of(st.just(2), JUNK), ARRAYS, wrong)
-  check(number, drawn, holds)
 
 
 def test_the_controls_fail():

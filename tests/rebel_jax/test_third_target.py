@@ -8,21 +8,15 @@ buffers, optimizers, metrics and checkpoints follow by name.
 import dataclasses
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import pytest
 
-from rebel_jax.checkpoints import checkpoint
-from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.networks.value import ValueNetwork
-from rebel_jax.runs.run import train
 from rebel_jax.training import targets
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets import value
 from rebel_jax.training.targets.target import Target, array, pbs_arrays
-from tests.tiny import TINY, rows, tiny
-
-RUN = dict(examples=128, evaluate_every=0)
+from tests.tiny import TINY
 
 # ------------------------------------------------------------------------------------------------
 
@@ -75,37 +69,6 @@ def changed(make, **changes):
 def listed(monkeypatch):
   """Returns a function that adds a target to the list."""
   return lambda make: monkeypatch.setattr(targets, "TARGETS", (*targets.TARGETS, make))
-
-
-@pytest.fixture(autouse=True)
-def unmeasured(monkeypatch):
-  """Runs measure themselves when they end, which is none of a target's business."""
-  monkeypatch.setattr(Evaluator, "exploitability", lambda *_, **__: 0.5)
-
-
-def losses(folder) -> list[float]:
-  found = [row["outcome_loss"] for row in rows(folder)]
-  return [loss for loss in found if loss is not None]
-
-
-def test_it_is_trained_saved_and_resumed(listed, tmp_path):
-  train(*tiny(tmp_path / "alone", **RUN), stop=lambda step: step >= 4)
-  listed(make_target)
-  train(*tiny(tmp_path / "run", **RUN))
-  found = losses(tmp_path / "run")
-  assert found[-1] < 0.5 * found[0]
-  assert rows(tmp_path / "run")[-1]["outcome_gradient_norm"] > 0
-  # The value network learns as it does alone.
-  first, alone = (rows(tmp_path / folder)[1] for folder in ("run", "alone"))
-  for metric in ("loss", "gradient_norm", "value_error"):
-    assert first[metric] == pytest.approx(alone[metric], rel=1e-4)
-  params = checkpoint.load(tmp_path / "run").params
-  assert set(params) == {"value", "outcome"}
-  train(*tiny(tmp_path / "cut", **RUN), stop=lambda step: step >= 4)
-  train(*tiny(tmp_path / "cut", **RUN, resume=True))
-  again = checkpoint.load(tmp_path / "cut").params
-  jax.tree.map(np.testing.assert_array_equal, again, params)
-  assert rows(tmp_path / "cut") == rows(tmp_path / "run")
 
 
 @pytest.mark.parametrize(

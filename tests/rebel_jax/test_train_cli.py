@@ -1,6 +1,5 @@
 """The command `python train.py`: its flags, its sentences, what it shows and leaves."""
 
-import io
 import json
 import os
 import re
@@ -10,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import games
 import rebel_jax
@@ -21,7 +19,6 @@ from rebel_jax.config import groups
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset
 from rebel_jax.devices import processes
-from rebel_jax.runs.display import Display, duration, progress_text
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 from tests.tiny import TINY, as_flags, rows, tiny, trained
@@ -164,30 +161,6 @@ def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys, figures):
 
   assert cli.main(["--resume"]) == 0
   assert [row["step"] for row in rows(tmp_path / "runs" / "kuhn_poker-2")] == [1, 2, 4, 6, 8]
-
-
-def test_terminal_and_plain_display():
-  row = {"examples": 1200, "examples_per_second": 340.4, "loss": 0.0123456}
-  text = progress_text(row, 0.0432, 83.0)
-  assert text == "1,200 examples, 340/s, loss 0.01235, exploitability 0.0432, 0:01:23 left"
-  assert "filling the buffer" in progress_text(row | {"loss": None}, None, float("inf"))
-  assert duration(float("inf")) == "?"
-  for terminal in (True, False):
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=terminal, width=80)
-    with Display(console=console) as display:
-      display.say("stays")
-      display.show("training", 0.2, text)
-      display.show("evaluating", 0.5, "half")
-      display.table("done", [("folder", "here")])
-    assert ("\x1b[" in file.getvalue()) == terminal
-    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
-    assert "stays" in shown
-    assert text in shown
-    assert "folder" in shown
-    assert ("━" in shown) == terminal
-    assert "training" in shown
-    assert "20%" in shown
 
 
 def test_a_job_that_is_named_wrongly(monkeypatch):

@@ -161,27 +161,6 @@ def test_control_another_policy_than_the_one_played(name):
   assert abs(bias) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker"])
-def test_control_a_value_function_that_saw_how_it_ended(name):
-  _, _, _, ways = case(name)
-  exact = value_functions(name)["exact"]
-  ends = collections.defaultdict(list)
-  for (end, hands), (_, payoff) in ways.items():
-    ends[end, hands[1]].append(payoff)
-
-  def change(record, node, told):
-    """Leans what was taken towards the payoff, and not what was not."""
-    moves = []
-    for move in record.moves:
-      values = move.values.copy()
-      values[move.taken] += 0.2 * (np.mean(ends[node, told[1]]) - values[move.taken])
-      moves.append(move._replace(values=values))
-    return record._replace(moves=tuple(moves))
-
-  bias, _ = moments(name, (0,), estimator(name, exact, change=change))
-  assert abs(bias) > 1e-3
-
-
 @pytest.mark.parametrize("name", ["leduc_poker"])
 def test_control_chance_that_forgets_the_cards_that_are_held(name):
   exact = value_functions(name)["exact"]

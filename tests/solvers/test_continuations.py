@@ -16,7 +16,6 @@ KUHN = games.make("kuhn_poker")
 PASS, BET, AFTER_PASS, AFTER_BET, PASS_BET = 1, 2, 1, 2, 3
 ALPHA, QUEEN_CALLS = 0.2, 8 / 15  # of an equilibrium of Kuhn poker: alpha, and alpha + 1/3
 SMALL = ("kuhn", "rock_paper_scissors", "leduc", "random_5")
-TABLES = np.zeros((2, 1, 1, 3, 3))
 
 
 def solve(tree, num_iterations=2000, **arguments):
@@ -179,43 +178,3 @@ def test_search_from_the_start_of_the_round(frozen, x64):
   blueprint = [random_policy(tree, np.random.default_rng(0))]
   policy = contrib.search_rounds(KUHN, tree, blueprint, blueprint, frozen=frozen)
   assert float(solvers.exploitability(tree, policy)) < 5e-3
-
-
-def whole_kuhn():
-  return games.build_public_tree(KUHN)
-
-
-def kuhn_top():
-  return games.build_public_tree(KUHN, depth=1)
-
-
-@pytest.mark.parametrize(
-  ("call", "message"),
-  [
-    (lambda: games.with_continuations(kuhn_top(), TABLES[:, 0]), "shape"),
-    (lambda: games.with_continuations(kuhn_top(), TABLES * np.nan), "finite"),
-    (lambda: contrib.pair_values(whole_kuhn(), uniform_kuhn(), nodes=[9]), "0 to 8"),
-    (lambda: contrib.biased_policy(whole_kuhn(), uniform_kuhn(), {0: -1.0}), "-1.0 for action 0"),
-    (lambda: grow(chooser=2), "chooser=2"),
-    (lambda: search(start="top"), "start='top'"),
-  ],
-)
-def test_refusals_name_the_value(call, message):
-  with pytest.raises(ValueError, match=message):
-    call()
-
-
-def uniform_kuhn():
-  policy = np.full((9, 3), 0.5)
-  policy[0] = 1
-  return policy
-
-
-def grow(**changes):
-  return contrib.grown_continuations(
-    whole_kuhn(), kuhn_top(), uniform_kuhn(), **({"chooser": 1, "count": 2} | changes)
-  )
-
-
-def search(**changes):
-  return contrib.search_rounds(KUHN, whole_kuhn(), [uniform_kuhn()], [uniform_kuhn()], **changes)

@@ -64,31 +64,6 @@ def test_gadgets_in_a_batch_and_under_vmap(x64):
   np.testing.assert_allclose(one.root_values[0], [-0.25, 0.25], atol=5e-3)
 
 
-@pytest.mark.parametrize("kind", [Maxmargin, Distributional])
-def test_hands_as_tables_of_pairs(kind, x64):
-  """Hold'em keeps cards, not tables of pairs; a gadget does not know the difference."""
-  deck = {"ranks": "TJQKA", "suits": "shd", "board": "ThTdQsKhKd", "pot": 100, "big_blind": 2}
-  game = games.make("river_endgame_holdem", stack=300, bets=(1.0,), **deck)
-  tables = games.make("river_endgame_holdem", stack=300, bets=(1.0,), **deck)
-  tables.hands = lambda: None
-  trees = [games.build_public_tree(x) for x in (game, tables)]
-  rng = np.random.default_rng(1)
-  num_hands = game.num_infostates
-  beliefs = rng.dirichlet(np.ones(num_hands), size=2)
-  beliefs[1] = 1 / num_hands
-  value, spread = rng.uniform(-40, 40, num_hands), rng.uniform(1, 9, num_hands)
-  promised = Alternatives(value, spread)
-  algorithm = solvers.with_gadget(solvers.cfr_plus(), kind(0))
-  found = [
-    solvers.solve(
-      tree, algorithm=algorithm, num_iterations=40, beliefs=beliefs, alternatives=promised
-    ).average_policy
-    for tree in trees
-  ]
-  assert trees[0].payoffs.size == 1 < trees[1].payoffs.size
-  np.testing.assert_allclose(*found, atol=1e-9)
-
-
 @pytest.mark.parametrize("gadget", [Maxmargin(1)])
 def test_a_search_hands_on_what_the_next_one_must_promise(gadget):
   """Rock-paper-scissors move by move: unsafe search answers anything, a gadget as it must."""

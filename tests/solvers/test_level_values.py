@@ -9,12 +9,10 @@ import pytest
 
 import games
 import solvers
-from games.poker import Deck
 from solvers.metrics.exploitability import root_marginals
-from solvers.search.batch import level_values, search_batch
+from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
 from solvers.search.tables import stack_subgames
-from solvers.sweeps.pairs import root_mass
 
 ITERATIONS = 32
 
@@ -76,32 +74,3 @@ def test_the_sum_of_both_players_values_is_zero_and_each_is_shifted_alone():
   # There was something to do: means are not opposite, nor the averages'.
   assert np.abs(worths(table, roots, beliefs, means).sum(axis=1)).max() > 0.01
   assert np.abs(expected.sum(axis=1)).max() > 0.01
-
-
-@pytest.mark.parametrize("reached", [True, False])
-def test_hands_that_share_cards_are_weighed_by_the_pairs_that_can_be(reached):
-  game = games.make("small_holdem", ranks="TJQ", suits="sh")
-  tree = games.build_public_tree(game)
-  rng = np.random.default_rng(1)
-  h = tree.num_infostates
-  beliefs = jnp.asarray(rng.dirichlet(np.ones(h), size=2), tree.dtype)
-  if not reached:  # both certainly hold the same card
-    beliefs = jnp.zeros((2, h), tree.dtype).at[:, 0].set(1.0)
-  values, averages = (jnp.asarray(rng.normal(size=(2, h)), tree.dtype) for _ in range(2))
-  levelled = level_values(tree, beliefs, values, averages)
-  if not reached:
-    np.testing.assert_array_equal(levelled, values)
-    return
-  pairs = np.asarray(beliefs)[0][:, None] * np.asarray(beliefs)[1]
-  cards = Deck("TJQ", "sh").hole_cards()
-  shared = (cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
-  pairs = np.where(shared, 0.0, pairs)
-  pairs /= pairs.sum()
-
-  def worth(x):
-    x = np.asarray(x)
-    return np.array([(pairs.sum(axis=1) * x[0]).sum(), (pairs.sum(axis=0) * x[1]).sum()])
-
-  expected = worth(averages)
-  np.testing.assert_allclose(worth(levelled), (expected - expected[::-1]) / 2, atol=1e-5)
-  assert np.isfinite(np.asarray(root_mass(tree, beliefs))).all()

@@ -190,21 +190,3 @@ def normalised(tree, weights):
 def random_policy(tree, generator):
   weights = generator.exponential(size=(tree.num_nodes, tree.num_infostates))
   return np.asarray(normalised(tree, weights))
-
-
-def test_what_cannot_be_locked_is_refused():
-  tree, policy, locked = kuhn_lock(0.8)
-
-  def solve(**arguments):
-    solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=2, **arguments)
-
-  with pytest.raises(ValueError, match=r"^locked needs initial_policy"):
-    solve(locked=locked)
-  cut = locked.copy()
-  cut[children_of(tree)[children_of(tree)[0, 1], 1], 1] = False
-  with pytest.raises(ValueError, match=r"^locked holds some moves of a choice and not others at"):
-    solve(initial_policy=policy, locked=cut)
-  whole = solvers.Lock(np.zeros(locked.shape), np.ones(locked.shape))
-  for broken in (whole._replace(least=whole.free * 0.5), whole._replace(free=np.nan * whole.free)):
-    with pytest.raises(ValueError, match=r"^locked.least and locked.free do not add up to one"):
-      solve(locked=broken)

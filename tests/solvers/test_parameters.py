@@ -150,20 +150,3 @@ def test_carried_over_regrets_help_and_do_no_harm(x64):
     assert error[name, 20] < error["scratch", 20]
     assert error[name, 2_000] < 1.1 * error["scratch", 2_000]
   assert error["all", 2_000] > 1.5 * error["scratch", 2_000]
-
-
-def test_what_cannot_be_carried_over_is_refused():
-  _, _, trees = matrix_family(2, 0.1)
-  for arguments, message in (
-    ({"algorithm": solvers.cfr_plus()}, "must be vanilla_cfr"),
-    ({"weight": "some"}, "weight='some' must be one of bound, potential"),
-    ({"parameters": (1.0, 2.0)}, "must have shape"),
-  ):
-    with pytest.raises(ValueError, match=message):
-      contrib.solve_affine(trees, **{"parameters": (0.0,), "num_iterations": 2, **arguments})
-  for arguments, message in (
-    ({"bounds": [(0, 1), (0, 1)]}, "a pair of"),
-    ({"start": (3.0,)}, "must be within"),
-  ):
-    with pytest.raises(ValueError, match=message):
-      contrib.optimise(trees, **{"player": 0, "bounds": [(0, 1)], **arguments})

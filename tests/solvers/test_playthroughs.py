@@ -10,7 +10,7 @@ import solvers
 from solvers.search import playthroughs
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import make_searching_agent, searches_from, visits
+from solvers.search.searching_agent import make_searching_agent, searches_from
 from solvers.xla.compiler_options import Work
 
 PAYOFF = jnp.array([[0.0, -1.0, 2.0], [1.0, 0.0, -2.0], [-2.0, 2.0, 0.0]])
@@ -78,33 +78,6 @@ def test_unsafe_search_stays_exploitable(agent):
   policy, gap = play(agent, 1, 4_096, unsafe=True)
   assert policy[2:, 0].max() > 0.99
   assert gap > 0.3
-
-
-def test_every_subgame_is_searched_once_a_playthrough():
-  game = games.make("liars_dice", num_dice=1, num_faces=2)
-  subgames = find_subgames(game, depth=2)
-
-  def zero(params, query):
-    return jnp.zeros_like(query.beliefs[:, 0])
-
-  agent = make_searching_agent(game, subgames, algorithm=solvers.linear_cfr(), leaf_values=zero)
-  seen = []
-  policy = searching_policy(
-    agent,
-    params=None,
-    num_playthroughs=3,
-    num_iterations=8,
-    key=jax.random.key(0),
-    progress=lambda done, total: seen.append((done, total)),
-  )
-  # Public states of an even number of bids: half of the subsets of four bids.
-  assert searches_from(agent)[0] == 8
-  assert visits(subgames).sum() == 8
-  assert seen[-1] == (24, 24)
-  sums = np.zeros((agent.tree.num_nodes, 2))
-  np.add.at(sums, np.asarray(agent.tree.parent)[1:], policy[1:])
-  decisions = np.asarray(agent.tree.kind) < games.CHANCE
-  np.testing.assert_allclose(sums[decisions], 1.0, atol=1e-5)
 
 
 def test_the_policy_does_not_depend_on_the_cores(agent, monkeypatch):

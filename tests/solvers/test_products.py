@@ -19,8 +19,7 @@ from solvers import contrib
 from solvers.solve_lines import _solve as solve_stack
 from tests.hidden_moves import HiddenRockPaperScissors
 from tests.products import is_rounded, products
-from tests.rebel_jax.test_perfect_play import BRIEF
-from tests.tiny import TINY, TINY_GROWING
+from tests.tiny import TINY, TINY_GROWING, TINY_PERFECT
 
 CFR = solvers.linear_cfr()
 KEY = jax.random.key(0)
@@ -136,7 +135,7 @@ TRAINED = {
   ),
   "growing": TINY_GROWING,
   "chains": TINY_GROWING,
-  "perfect": BRIEF,
+  "perfect": TINY_PERFECT,
 }
 
 

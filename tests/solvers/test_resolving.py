@@ -106,8 +106,6 @@ CASES = {
   "kuhn": (games.make("kuhn_poker"), 1),
   "dice": (games.make("liars_dice", num_dice=1, num_faces=3), 2),
   "random": (RandomGame(1), 2),
-  "random 0": (RandomGame(0), 2),
-  "random 3": (RandomGame(3), 2),
   "leduc": (games.make("leduc_poker"), "chance"),
 }
 
@@ -125,23 +123,9 @@ def blueprint_of(case, kind):
   if kind == "random":
     policy = random_policy(tree, np.random.default_rng(0))
   else:
-    updates = 240 if kind == "coarse" else int(kind)
-    solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=updates)
+    solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=int(kind))
     policy = np.asarray(solved.average_policy)
-  if kind == "coarse":
-    policy = told_apart_by_pairs(tree, policy)
   return policy, np.asarray(solvers.best_response_values(tree, policy))
-
-
-def told_apart_by_pairs(tree, policy):
-  """Returns a policy of Leduc whose cards that pair nothing all play as they do on average."""
-  policy, kind = np.array(policy), np.asarray(tree.kind)
-  for node in range(1, tree.num_nodes):
-    card = int(tree.state[node][6])  # public; -1 before it is dealt
-    if card >= 0 and kind[tree.parent[node]] < games.CHANCE:
-      others = np.arange(tree.num_infostates) // 2 != card // 2
-      policy[node, others] = policy[node, others].mean()
-  return policy
 
 
 def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
@@ -172,8 +156,7 @@ def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
 def test_safe_methods_are_no_worse_than_the_blueprint(case, searcher, kind, x64):
   """All subgames of a cut are refined at once; what is left over is the solver's error."""
   gadget = Resolve(searcher) if kind == "resolve" else Maxmargin(searcher)
-  coarse = ("coarse",) if case == "leduc" else ()
-  for blueprint in ("random", "16", "240", *coarse):
+  for blueprint in ("random", "16", "240"):
     found = change(case, searcher, blueprint, gadget, gifts=float(kind == "reach"))
     assert found <= 3e-3, blueprint
     if blueprint == "random" and case in ("kuhn", "leduc"):
@@ -231,36 +214,6 @@ def test_margins_are_taken_off_the_exploitability(case, x64):
       checked += 1
       assert after <= before - mass[hand] * margin[hand] + 1e-3
   assert checked > 5
-
-
-@pytest.mark.parametrize("case", POKER)
-def test_estimates_cost_twice_their_error(case, x64):
-  """Theorem 21: what is promised comes from the best that the subgames allow, then with noise."""
-  game, tree, policy, roots = poor_blueprint(case)
-  inside = np.zeros(tree.num_nodes, bool)
-  for node in range(1, tree.num_nodes):
-    inside[node] = inside[tree.parent[node]] or tree.parent[node] in roots
-  mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
-  best = solvers.solve(
-    tree, algorithm=solvers.cfr_plus(), num_iterations=4000, initial_policy=policy,
-    locked=~inside & (mover == 0),
-  ).average_policy  # fmt: skip
-  best = solvers.graft(tree, policy, [(np.arange(tree.num_nodes), best)], player=0)
-  value = float(solvers.best_response_values(tree, best)[1])
-  known = solvers.blueprint_values(game, tree, policy, searcher=0)
-  promised = np.asarray(solvers.blueprint_values(game, tree, best, searcher=0).value)
-
-  def refined_value(values):
-    new = solvers.refine(
-      game, tree, policy, searcher=0, cut=roots, gadget=Maxmargin(0), num_iterations=2000,
-      known=known._replace(value=values),
-    )  # fmt: skip
-    return float(solvers.best_response_values(tree, new)[1])
-
-  assert refined_value(promised) <= value + 5e-3
-  noise = np.random.default_rng(0).uniform(-0.5, 0.5, promised.shape)
-  worse = refined_value(promised + noise)
-  assert value + 5e-3 < worse <= value + 2 * 0.5
 
 
 def test_values_are_those_of_a_best_response_in_the_subgame(x64):
