@@ -1,5 +1,6 @@
 """The benchmarks of solvers run, say what they promise to say, and measure what they claim to."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -11,7 +12,12 @@ import numpy as np
 import pytest
 
 import solvers
-from benchmarks import batch_solve, scaling, tabular, timing
+from benchmarks import batch_solve, match, poker, scaling, table2, tabular, timing
+from benchmarks.studies import poker as poker_study
+from games.poker import Deck
+from rebel_jax import evaluate
+from rebel_jax.checkpoints import checkpoint
+from tests.tiny import trained
 
 ENVIRONMENT = {"benchmark", "device", "devices", "versions"}
 QUICK = {"repeats": 1, "seconds": 0.0}
@@ -98,3 +104,77 @@ def test_the_command_line():
   child = subprocess.run(command, cwd=root, env=os.environ, capture_output=True, text=True)
   assert child.returncode == 0, child.stderr
   assert json.loads(child.stdout)["game"] == "kuhn"
+
+
+# The benchmarks of agents print what their pages quote.
+
+
+def lines(capsys):
+  return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_matches(capsys):
+  match.main(match.Options(games=40, iterations=8))
+  rows = lines(capsys)
+  assert [row["opponent"] for row in rows] == list(match.OPPONENTS)
+  assert all(row["games"] == 40 for row in rows)
+  assert rows[0]["mean"] > 0.1  # uniform play loses to almost anyone
+  with pytest.raises(SystemExit, match="opponents='nobody' is unknown"):
+    match.main(match.Options(opponents=("nobody",)))
+
+
+def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
+  run = trained()
+  options = table2.Options((str(run),), 3, 16, checkpoints=2, keep=tmp_path)
+  table2.main(options)
+  (row,) = lines(capsys)
+  paths = checkpoint.checkpoints_of(run)[-2:]
+  asked = [evaluate.Options(str(path), playthroughs=3, iterations=16) for path in paths]
+  alone = [evaluate.measure(options)["exploitability"] for options in asked]
+  assert alone[0] != alone[1]
+  assert row["exploitability"] == pytest.approx(alone, rel=1e-3)
+  assert row["mean"] == pytest.approx(sum(alone) / 2, rel=1e-3)
+  assert row["paper"] is None  # Kuhn poker is not in it
+  assert len(list(tmp_path.iterdir())) == 2
+  with pytest.raises(SystemExit, match="checkpoints=9 must be from 1 to the"):
+    table2.main(table2.Options((str(run),), checkpoints=9))
+
+
+# What the studies of poker read and draw; what they measure is in docs/results/poker.md.
+
+
+@pytest.fixture
+def endgame(tmp_path):
+  """A file in the format of Libratus's endgames: two hands against all."""
+  deck = Deck()
+  every = [deck.names(hand) for hand in deck.hole_cards()]
+  reach = np.zeros((2, len(every)))
+  reach[0, every.index("KsAs")] = 0.75
+  reach[0, every.index("2s2h")] = 0.25
+  reach[1] = 1e-3
+  path = tmp_path / "river.txt"
+  numbers = " ".join(repr(float(x)) for x in reach.reshape(-1))
+  path.write_text(f"-round 4\n-board 4s8hTc9h2d\n-pot 500\n-reach {numbers}\n")
+  return path
+
+
+def test_endgames_are_read_as_they_are_written(endgame):
+  game, beliefs = poker_study.read_endgame(endgame)
+  assert game.deck.names(game.board) == "4s8hTc9h2d"
+  assert game.rules.paid == (250, 250)
+  assert game.rules.stacks == (20_000, 20_000)
+  assert beliefs[0, game.infostate("AsKs")] == 0.75
+  assert beliefs[0, game.infostate("2s2h")] == 0.25
+  np.testing.assert_allclose(beliefs[1], 1 / 1081)  # the board's hands have no weight
+  bets = [game.describe((), action) for action in (1, 2, 3, 4)]
+  assert bets == ["check", "bet to 500", "bet to 750", "bet to 20000 (all-in)"]
+  assert game.describe((2,), 2) == "raise to 1500"  # later raises are the pot or all-in
+
+
+@pytest.mark.slow
+def test_a_flop_of_few_hands():
+  small = dataclasses.replace(poker.FLOP, oop="AA,KQs", ip="QQ,AKs", ranks="9TJQKA", board="TsJs9h")
+  found = poker.flop("float16", small, target=20.0)
+  assert found["percent_of_pot"] <= 20
+  assert found["boards"] > 100
+  assert found["processor_seconds"] > 0

@@ -1,4 +1,4 @@
-"""The script behind docs/results/family.md, at tiny settings."""
+"""The studies of the family and of gadgets, at tiny settings."""
 
 import json
 
@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from benchmarks.studies import curves, depth_limited, family, family_parts
+from benchmarks.studies import curves, depth_limited, family, family_parts, gadgets
 from tests.rebel_jax.test_targets import table_2
 
 
@@ -80,3 +80,34 @@ def test_a_table_holds_the_points_that_were_asked_for(capsys, tmp_path):
     "| a | 0.25 (0.2 – 0.25) | 0.5 |  |  |",
     "| b |  |  | 0.25 (0.2 – 0.25) | 0.5 |",
   ]
+
+
+# Gadgets: an estimate is what the blueprint gets, a spread the rest.
+
+
+@pytest.mark.slow
+def test_estimates_end_where_a_best_response_begins(x64):
+  searcher = 0
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game)
+  policy = gadgets.blueprint(tree, 20)
+  nodes = np.flatnonzero(np.asarray(tree.kind) == games.CHANCE)
+  known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
+  found = gadgets.estimated(game, tree, policy, searcher, nodes)
+  assert (found.value <= known.value + 1e-9).all()
+  assert found.spread[nodes].max() > 0.1
+  np.testing.assert_allclose(found.value + found.spread, known.value, atol=1e-9)
+  # Against a best response, nothing is beyond.
+  best = solvers.best_response(tree, policy, 1 - searcher).policy
+  against = solvers.graft(tree, policy, [(np.arange(len(best)), best)], player=1 - searcher)
+  assert gadgets.estimated(game, tree, against, searcher, nodes).spread.max() < 1e-9
+
+
+@pytest.mark.slow
+def test_each_player_is_refined_against_the_others_blueprint(x64):
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game)
+  policy = gadgets.blueprint(tree, 20)
+  new = gadgets.refine_both(game, tree, policy, "maxmargin", 256)
+  before, after = (solvers.best_response_values(tree, x) for x in (policy, new))
+  assert (after < before - 0.05).all()  # each player's part got better by itself

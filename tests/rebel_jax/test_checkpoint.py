@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -21,13 +22,14 @@ from rebel_jax import train as cli
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.runs import folders
+from rebel_jax.runs import chunk, folders
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.metrics import MetricsLog
 from rebel_jax.runs.run import train
 from rebel_jax.runs.stopping import RunError
-from rebel_jax.training.loop import Trainer
+from rebel_jax.training.loop import Report, Trainer
 from rebel_jax.training.setup import make_setup
+from rebel_jax.training.targets.target import LearnerStats
 from solvers.validation import is_concrete
 from tests.tiny import TINY, as_flags, rows, tiny, trained
 
@@ -314,3 +316,47 @@ def test_pretrained_networks(tmp_path, monkeypatch):
   checkpoint.export(policy._replace(params=spoilt), tmp_path)
   with pytest.raises(ConfigError, match=r"^checkpoint=.* holds parameters that are not finite"):
     checkpoint.load_pretrained("spoilt", tmp_path)
+
+
+# Metrics as TensorBoard event files, and what a run says of itself.
+
+
+def events(folder) -> list:
+  """Returns the events of all files in order: records of length, sum, data and sum."""
+  event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
+  found = []
+  for path in sorted((folder / "tensorboard").iterdir()):
+    data = path.read_bytes()
+    while data:
+      (length,) = struct.unpack("<Q", data[:8])
+      found.append(event_pb2.Event.FromString(data[12 : 12 + length]))
+      data = data[16 + length :]
+  return found
+
+
+def test_event_files_hold_the_rows(tmp_path):
+  pytest.importorskip("tensorboardX")
+  train(*tiny(tmp_path, tensorboard=True), stop=lambda step: step >= 4)
+  train(*tiny(tmp_path, tensorboard=True, resume=True))
+  said: dict = {}
+  for event in events(tmp_path):
+    for value in event.summary.value:
+      said.setdefault(event.step, {})[value.tag] = value.simple_value
+  expected = {row["step"]: row for row in rows(tmp_path)}
+  assert said.keys() == expected.keys() == {2, 4, 6, 8}
+  for step, row in expected.items():
+    numbers = {name: value for name, value in row.items() if name != "step" and value is not None}
+    assert said[step].keys() >= numbers.keys()
+    for name, value in numbers.items():
+      assert said[step][name] == pytest.approx(value, rel=1e-6), name
+  assert rows(tmp_path) == rows(trained())
+
+
+def test_losses_count_only_steps_that_learned():
+  learned = {"value": LearnerStats(0.5, 2.0), "policy": LearnerStats(1.5, 0.25)}
+  report = Report(learned, held_out={"value": 0.125}, solves=4, rows=8)
+  said = chunk.losses(report, 8, 4)
+  values = {"loss": 1.0, "gradient_norm": 4.0}
+  policies = {"policy_loss": 3.0, "policy_gradient_norm": 0.5}
+  assert said == values | policies | {"value_error": 0.125}
+  assert chunk.losses(report, 8, 0) == said | dict.fromkeys([*values, *policies])
