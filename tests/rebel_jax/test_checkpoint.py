@@ -5,7 +5,6 @@ import errno
 import json
 import os
 import random
-import shutil
 import signal
 import struct
 import subprocess
@@ -30,7 +29,6 @@ from rebel_jax.runs.stopping import RunError
 from rebel_jax.training.loop import Report, Trainer
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.target import LearnerStats
-from solvers.validation import is_concrete
 from tests.tiny import TINY, as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
@@ -243,22 +241,6 @@ def test_newest_and_best_are_kept(tmp_path, monkeypatch):
   # Also of a run that is resumed, which knows the figures of before from its checkpoints alone.
   train(*tiny(tmp_path, examples=192, evaluate_every=32, resume=True))
   assert kept() == [8, 16, 20, 24]
-
-
-def test_a_resumed_run_is_restored_without_being_made_anew(tmp_path, monkeypatch):
-  """Its first state would be computed for nothing, and take memory beside the one restored."""
-  shutil.copytree(trained(), tmp_path / "run")
-  made, init = [], Trainer.init
-
-  def watched(*arguments):
-    made.append(init(*arguments))
-    return made[-1]
-
-  monkeypatch.setattr(Trainer, "init", watched)
-  train(*tiny(tmp_path / "run", resume=True))
-  assert not any(is_concrete(state) for state in made)
-  train(*tiny(tmp_path / "other"), stop=lambda step: True)
-  assert is_concrete(made[-1])
 
 
 def test_folders_that_are_taken(tmp_path):

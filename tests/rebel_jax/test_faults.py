@@ -223,14 +223,6 @@ def test_what_another_program_wrote_is_not_written_over(tmp_path, name, text):
   refuses(tmp_path, r"^output_dir=.* holds '.*', which a run would write over")
 
 
-def test_what_a_run_does_not_write_is_in_nobodys_way(tmp_path):
-  for name in ("notes.txt", ".lock"):
-    (tmp_path / name).write_text("mine")
-  train(*tiny(tmp_path), stop=lambda step: step >= 2)
-  assert {(tmp_path / name).read_text() for name in ("notes.txt", ".lock")} == {"mine"}
-  assert not list(tmp_path.glob("*.new"))
-
-
 @pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "checkpoints", "exploitability.png"])
 @pytest.mark.parametrize("resume", [True, False])
 def test_links_to_elsewhere_are_not_followed(copy, tmp_path, name, resume):

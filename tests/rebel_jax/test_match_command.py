@@ -143,12 +143,10 @@ def test_whole_holdem(opponent, capsys, monkeypatch):
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
-    (["nowhere", "uniform"], "checkpoint='nowhere'"),
     (["uniform", "always_call"], "are no networks"),
     ([trained, "always_call"], "plays hold'em"),
     ([trained, "liars_dice_1x4f"], "both must play the same game"),
     ([trained, "uniform", "--hands", "5"], "hands=5 must be even"),
-    ([trained, "uniform", "--colour", "red"], "--colour"),
   ],
 )
 def test_mistakes_are_named(arguments, message, capsys):

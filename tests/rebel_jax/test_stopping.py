@@ -1,7 +1,6 @@
 """What ends a run from outside, at any moment: one sentence, the right exit code, a checkpoint."""
 
 import dataclasses
-import math
 import os
 import signal
 import subprocess
@@ -226,35 +225,8 @@ def test_evaluations_are_planned_with(tmp_path, monkeypatch):
   assert clock.decay_steps == 30 * config.learn_steps
 
 
-# How much of a run is done, and how long the rest takes.
-
-
-# 100 steps; in the second run the last 25 cost four times as much.
+# 100 steps.
 PLAIN = Config().replace(examples=12_800, lanes=64, iterations=64)
-LATE = PLAIN.replace(late_iterations=256)
-
-
-def test_what_is_left_follows_from_what_was_spent():
-  pace = Pace(LATE)
-  pace.add(0, 10, 30.0, compiled=True)  # compilation, which says nothing
-  assert pace.left(10) == math.inf
-  pace.add(10, 30, 10.0, compiled=False)
-  assert pace.left(30) == pytest.approx(0.5 * 145)
-  pace.add(80, 90, 20.0, compiled=False)  # as much a unit of work
-  assert pace.left(90) == pytest.approx(20)
-  assert pace.left(100) == 0
-
-
-def test_how_long_a_run_fits():
-  config = PLAIN.replace(report_every=5)
-  pace = Pace(config)
-  pace.add(0, 40, 80.0, compiled=False)  # two seconds a step
-  assert pace.affordable(40, 120.0) == 0  # all of it
-  assert pace.affordable(40, 119.0) == 128 * 99
-  assert pace.affordable(40, 60.0) == 128 * 70
-  assert pace.affordable(40, 10.0) == 128 * 45
-  assert pace.affordable(40, 3.0) == 128 * 41
-  assert pace.affordable(40, 1.0) == 0  # less than a step
 
 
 def test_evaluations_take_time_too():

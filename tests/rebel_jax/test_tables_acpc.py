@@ -183,15 +183,6 @@ def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message
   assert not [line for line in log if line.startswith("STATE:")]
 
 
-def test_who_never_comes_is_named():
-  async def match():
-    async with MatchDealer(make_rules(), num_hands=2, start_timeout=0.1) as dealer:
-      await dealer.play()
-
-  with pytest.raises(TableError, match="player 'first' did not come to port"):
-    asyncio.run(match())
-
-
 class FakeDealer:
   """Listens, greets nobody, sends lines, and closes or waits."""
 
@@ -322,14 +313,6 @@ def test_the_dealer_deals_to_the_players_of_the_other_command(capsys):
   assert f"A: {alone}" in printed.err
 
 
-def test_a_player_says_what_it_won(capsys):
-  lines = FIRST + b"MATCHSTATE:0:0:r300:9s8h|\r\nMATCHSTATE:0:0:r300r900f:9s8h|\r\n"
-  with FakeDealer(lines) as dealer:
-    params = ["--game-params", "stack", "2000", "--json"]
-    assert command.main(["pot_maniac", "127.0.0.1", str(dealer.port), *params]) == 0
-  assert capsys.readouterr().out == '{"hands": 1, "chips": 300}\n'
-
-
 @pytest.mark.parametrize(
   ("arguments", "code", "message"),
   [
@@ -345,12 +328,3 @@ def test_what_is_not_allowed_is_said_in_one_sentence(arguments, code, message, c
   assert message in error
   assert error.startswith("error: ")
   assert error.count("\n") == 1
-
-
-def test_what_a_dealer_does_not_allow(capsys):
-  assert acpc_dealer.main(["--first-name", "a|b"]) == 2
-  assert "names=('a|b', 'second') must be" in capsys.readouterr().err
-  with socket.create_server(("127.0.0.1", 0)) as server:
-    port = server.getsockname()[1]
-    assert acpc_dealer.main(["--first-port", str(port), "--hands", "2"]) == 1
-  assert f"port={port} of 127.0.0.1 cannot be had" in capsys.readouterr().err

@@ -176,18 +176,6 @@ def test_what_cannot_happen_is_refused_in_one_sentence(events, event, message):
   assert table.events == list(events)
 
 
-def test_payoffs_need_the_hands_that_decide():
-  table = ChipTable(make_rules(stack=100), ((0, 1), None))
-  for event in (Call(), FLOP, Deal((30,)), Deal((31,))):
-    with pytest.raises(ValueError, match="have not ended the hand"):
-      table.payoffs()
-    table.apply(event)
-  with pytest.raises(ValueError, match="hole_cards of seat 1 decide, and are unknown"):
-    table.payoffs()
-  table.show(1, (2, 3))
-  assert sum(table.payoffs()) == 0
-
-
 def played_there(game, bots, hand):
   """Plays a hand in OpenSpiel; returns what each of our seats won, and the number of moves."""
   state, moves = game.new_initial_state(), 0
@@ -223,11 +211,3 @@ def test_a_bot_that_holds_the_other_hand_would_be_found(monkeypatch):
   monkeypatch.setattr(chip_bot.ChipBot, "_card", lambda self, action: (action + 7) % 52)
   with pytest.raises((AssertionError, ValueError)):
     test_hands_are_those_played_here(("always_call", "equity_threshold"))
-
-
-def test_other_games_are_refused():
-  game = universal_poker(blind="50 100")
-  with pytest.raises(ValueError, match="blind='50 100' must be '100 50'"):
-    chip_bot.ChipBot(SimpleSeat("uniform", RULES), RULES, game, 0)
-  with pytest.raises(ValueError, match="game='kuhn_poker' must be universal_poker"):
-    chip_bot.ChipBot(SimpleSeat("uniform", RULES), RULES, pyspiel.load_game("kuhn_poker"), 0)

@@ -178,26 +178,6 @@ def test_tic_tac_toe_is_a_draw():
   assert (lost[:, 0, 0] > 0.8).all()
 
 
-def test_it_runs_inside_other_programs():
-  game = games.ConnectFour(width=4, height=4, in_a_row=3)
-  search = GTCFR(simulations=12, children=2)
-
-  @jax.jit
-  def play(key):
-    """Plays two moves, each searched."""
-
-    def move(state, key):
-      found = solvers.gt_cfr(game, search=search, key=key, root=state, beliefs=jnp.ones((2, 1)))
-      action = jnp.argmax(found.policy[:, 0])
-      return game.next_state(state, action), found.tree.count
-
-    return jax.lax.scan(move, jnp.asarray(game.initial_state()), jax.random.split(key, 2))
-
-  state, counts = play(KEY)
-  assert (np.asarray(state) > 0).sum() == 2
-  assert (np.asarray(counts) > 5).all()
-
-
 @pytest.mark.parametrize(
   ("arguments", "error", "message"),
   [

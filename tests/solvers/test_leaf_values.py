@@ -9,7 +9,6 @@ import games
 import solvers
 from benchmarks.studies import depth_limited
 from solvers.leaf_values import LeafQuery
-from solvers.search.oracle import SearchLeafParams, SolveRows
 from tests import harness
 
 # Game, parameters, depth, and the exploitability that 256 iterations must reach.
@@ -124,11 +123,3 @@ def test_traced_trees_need_the_tree_beforehand():
   other = games.build_public_tree(game, depth=1)
   with pytest.raises(ValueError, match=r"another structure"):
     solve(known)(other, jnp.asarray(other.prior))
-
-
-def test_places_of_public_states_that_differ_by_little():
-  """Numbers whose squares float32 cannot tell apart."""
-  known = np.array([[20_000.0, 300.0], [20_001.0, 300.0], [20_002.0, 300.0]], np.float32)
-  rows = SolveRows(solvers.linear_cfr(), 2)
-  params = SearchLeafParams(None, known, np.array([5, 3, 4]))
-  np.testing.assert_array_equal(rows.encode(params, known[[2, 0, 1, 1]]), [4, 5, 3, 3])

@@ -87,19 +87,6 @@ def test_what_differs_is_named(method, change, what):
       check_tree_of(broken(KUHN, method, change)(), trees)
 
 
-def test_games_of_one_shape_share_a_program():
-  compiled = []
-
-  @jax.jit
-  def solve(tree):
-    compiled.append(tree)
-    return tree.prior.sum()
-
-  for game in (GAME, OTHER):
-    solve(games.build_public_tree(game))
-  assert len(compiled) == 1
-
-
 def test_a_traced_tree_of_another_game_is_noticed():
   known = games.build_public_tree(GAME, depth=1)
   same = jax.jit(lambda tree: _same_leaves(tree, known))  # answers are NaN where it is false

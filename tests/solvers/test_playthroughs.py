@@ -76,20 +76,6 @@ def test_searches_go_on_from_the_beliefs_of_averages_with_cfr_avg():
   assert float(solvers.exploitability(agent.tree, policy)) < 0.03
 
 
-def test_unsafe_search_stays_exploitable(agent):
-  """Player 1 answers the beliefs of one average with one move, however long it searches."""
-  policy, gap = play(agent, 1, 4_096, unsafe=True)
-  assert policy[2:, 0].max() > 0.99
-  assert gap > 0.3
-
-
-def test_the_policy_does_not_depend_on_the_cores(agent, monkeypatch):
-  settings = {"playthroughs": 600, "iterations": 16}  # three calls a level
-  expected, _ = play(agent, **settings)
-  monkeypatch.setattr("solvers.xla.cores.num_cores", lambda: 3)
-  np.testing.assert_array_equal(play(agent, **settings)[0], expected)
-
-
 def bids_differ(params, query):
   """Some leaves are worth more than others to everybody, so not all of them are reached."""
   worth = jnp.sin(query.features @ jnp.arange(1.0, query.features.shape[-1] + 1))

@@ -143,13 +143,6 @@ def test_works_under_jit_and_vmap(x64):
   )
 
 
-def test_the_default_piece_shrinks_with_the_tree():
-  _, small = kuhn()
-  game = games.make("liars_dice", num_dice=1, num_faces=4)
-  large = games.build_public_tree(game)
-  assert solvers.default_batch_size(small) > solvers.default_batch_size(large) >= 1
-
-
 def stack_of(tree, size):
   return games.stack_trees([tree] * size)
 
