@@ -22,13 +22,31 @@ from solvers.search.batch import search_batch
 from tests.own_games import own_tree
 from tests.rebel_jax.test_poker_learning import GAME
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
-from tests.solvers.test_regret_rules import Hedge
 from tests.tiny import TINY
 
 VARY = {"stack": "250-500", "pot": "100-300", "bets": 0.1, "board": "random"}
 FRESH = TINY_POKER.replace(vary=tuple(VARY.items()), share_start=False, iterations=4)
-SMOOTH = solvers.CFR(Hedge(0.01))
 BIG_BLIND = 8  # column of the features of a game with fresh stacks
+
+
+@dataclasses.dataclass(frozen=True)
+class Hedge:
+  """Weights exp(rate * sum of regrets): between moves that are worth the same nothing jumps."""
+
+  rate: float
+
+  def init(self, zeros):
+    return {"sum": zeros}
+
+  def update(self, state, regret, k):
+    return {"sum": state["sum"] + regret}
+
+  def match(self, state, siblings, k):
+    scaled = self.rate / jnp.sqrt(jnp.maximum(k, 1.0)) * state["sum"]
+    return siblings.normalise(jnp.exp(scaled - siblings.largest(scaled)))
+
+
+SMOOTH = solvers.CFR(Hedge(0.01))
 
 
 @functools.cache
@@ -36,8 +54,7 @@ def played():
   """Returns a setup, its parameters, and steps of self-play: lanes before, and all after."""
   setup = make_setup(FRESH)
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
-  # Few lanes fit where cards are dealt, so that others wait. Regret matching would not do: between
-  # moves that are worth the same rounding decides.
+  # Few lanes fit where cards are dealt, so that others wait.
   first, *others = setup.trainer.self_play.layers
   # Each group of lanes is searched by itself, the last group overlaps the one before.
   layers = (

@@ -21,7 +21,7 @@ from solvers.algorithms.cfr_avg import CFRAvg
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness
-from tests.solvers.test_depth_limited import matrix_values, scene
+from tests.solvers.test_cfr import matrix_values, scene
 
 NUM_UPDATES = 12
 TOLERANCE = 1e-9

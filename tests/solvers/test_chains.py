@@ -8,12 +8,11 @@ import pytest
 import games
 import solvers
 from solvers import GTCFR
-from solvers.growing.continual import policies
 from solvers.growing.continual.policies import history_policies
 from solvers.growing.continual.start import Left, PublicState, longest_wait, next_start
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
 from tests.hidden_moves import HiddenRockPaperScissors, Solved
-from tests.solvers.test_inserted import judges, setting
+from tests.solvers.test_inserted import setting
 
 
 def below(tree, node):
@@ -121,34 +120,6 @@ def test_best_responses_to_hidden_moves(x64):
   found = [best_response_worth(histories, whole, p) for p in (0, 1)]
   np.testing.assert_allclose(found, solved.best, atol=1e-9)
   assert abs(found[0] - worth[0]) > 1e-3
-
-
-@pytest.mark.slow
-def test_whole_chains_are_those_of_masks(x64, monkeypatch):
-  """All searches of all games that can be, number for number; control: another seed."""
-  name, simulations = "kuhn_poker", 10
-  tree, info, table = setting(name)
-  info, states = judges(tree, info, table)
-  game = games.make(name)
-  ground = policies.tree_ground(game, tree, share=0)
-  ground.rules.nodes = info
-  monkeypatch.setattr(policies, "tree_ground", lambda game, tree: ground)
-  search = GTCFR(simulations=simulations)
-  marked = solvers.resolved_policies(game, tree, search=search, seeds=(3,), network=states)
-  histories = public_histories(table)
-
-  def difference(seed):
-    (found,) = history_policies(histories, search=search, seeds=(seed,), network=states)
-    most = 0.0
-    for node in np.flatnonzero(histories.kind < games.CHANCE):
-      possible = histories.possible[node, histories.kind[node]]
-      for action in np.flatnonzero(histories.child[node] >= 0):
-        row = marked[0, histories.state[histories.child[node, action], 0]]
-        most = max(most, np.abs(row - found[node, action])[possible].max())
-    return most
-
-  assert difference(3) < 1e-11
-  assert difference(4) > 1e-3
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ import solvers
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness
-from tests.solvers import test_depth_limited
+from tests.solvers import test_cfr
 
 INF = math.inf
 # How each is made, given `alternating`.
@@ -254,10 +254,10 @@ def test_control_a_curve_that_does_not_fall_is_seen(x64):
 def depth_limited_error(name, params_of=lambda params: params):
   """Returns how far a tree cut off at payoff matrices is from the game that ends with them."""
   case, member = "liars_dice_1x3f", FAMILY[name]()
-  tree, edges, params, beliefs, _ = test_depth_limited.scene(case)
+  tree, edges, params, beliefs, _ = test_cfr.scene(case)
   game = harness.jitter_payoffs(harness.make_case(case)[0])
   rng = np.random.default_rng(len(case))
-  cut = test_depth_limited.CutOff(game, test_depth_limited.CUTS[case], rng)
+  cut = test_cfr.CutOff(game, test_cfr.CUTS[case], rng)
   whole = games.build_public_tree(cut)
   averages = [
     harness.run(
@@ -267,7 +267,7 @@ def depth_limited_error(name, params_of=lambda params: params):
       member.averaging,
       params_of(params),
       algorithm=solvers.FictitiousPlay(optimistic=member.optimistic),
-      leaf_values=test_depth_limited.matrix_values,
+      leaf_values=test_cfr.matrix_values,
     )[1]
     for each in (tree, whole)
   ]

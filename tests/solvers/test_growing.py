@@ -151,21 +151,6 @@ def test_own_chains_are_sound(mix):
   assert found < 1.5 * plain if mix else found > 3 * plain
 
 
-@pytest.mark.slow
-def test_chains_of_leduc():
-  """Section 1.4's table: own chains fall with more updates, the others do not."""
-  _, tree, _ = setting("leduc_poker", np.float32)
-  own, plain = {}, {}
-  for updates in (100, 300):
-    plain[updates] = float(solvers.exploitability(tree, solved(tree, updates).average_policy))
-    own[updates] = composed("leduc_poker", updates)
-    assert own[updates] < 1.5 * plain[updates]
-  assert own[300] < 0.6 * own[100]
-  assert composed("leduc_poker", 100, mix=0.0) > 0.3
-  single = [composed("leduc_poker", updates, chain="single", mix=1.0) for updates in (100, 300)]
-  assert min(single) > 3 * plain[100]
-
-
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [

@@ -1,10 +1,7 @@
 """Hidden moves in trees by insertion: stations against paths, and against independent programs."""
 
 import dataclasses
-import functools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,16 +9,12 @@ import games
 import solvers
 from games.rules.scotland_yard_board import Board
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
-from solvers import GTCFR, loop
-from solvers.growing.gt_cfr import grow
-from solvers.growing.insertion.hidden import HiddenProblem
-from solvers.growing.resolving import Promises
-from solvers.growing.starts import ByRules
+from solvers import loop
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
 from tests import scotland_yard as referee
-from tests.hidden_moves import HiddenRockPaperScissors, Solved
+from tests.hidden_moves import Solved
 
 NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
 CASES = {
@@ -30,7 +23,6 @@ CASES = {
   "two": (NEAR, 2),
   "hexagons": (GLASSES_HEXAGONS, 3),
 }
-KEY = jax.random.key(3)
 
 
 @pytest.fixture
@@ -143,54 +135,3 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   even = merged > 0
   wrong = Solved(game, even / even.sum(axis=1, keepdims=True), 20, **given)
   assert np.abs(wrong.best - best).max() > 1e-4
-
-
-def test_both_stores_search_rock_paper_scissors_alike(x64):
-  """Policies, values, ranges and visits, digit by digit with the same key; control: another."""
-  rules = games.make("rock_paper_scissors")
-  tree, game = games.build_public_tree(rules), HiddenRockPaperScissors()
-  info, search = solvers.node_info(rules, tree), GTCFR(simulations=60, per_update=3)
-  marked = solvers.gt_cfr(tree, info, search=search, key=KEY)
-  for key, same in ((KEY, True), (jax.random.key(4), False)):
-    grown = solvers.gt_cfr(game, search=search, key=key)
-    pairs = [(marked.root_values[:, 0], grown.root_values[:, 0])]
-    ours, theirs = np.asarray(marked.average_policy), np.asarray(grown.average_policy)
-    pairs += [(ours[1], theirs[0, :, 0]), (ours[2:5, 0], theirs[1, :, 0])]
-    pairs += [(marked.visits[:2], grown.visits[:2])]
-    pairs += [(getattr(marked, x)[:, :5], getattr(grown, x)[:, :5]) for x in ("values", "reach")]
-    apart = max(np.abs(np.asarray(x) - np.asarray(y)).max() for x, y in pairs)
-    assert (apart < 1e-12) == same
-    np.testing.assert_array_equal(grown.policy, grown.average_policy[0])
-
-
-@pytest.mark.slow
-def test_reach_that_nobody_asks_for_is_left_out(x64, monkeypatch):
-  """A search within a game, digit by digit; controls: it stops too early, a player holds too few.
-
-  An update's reach stops where simulations start, and detectives have one infostate in sweeps.
-  """
-  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=5)
-  path, state = [], jnp.asarray(game.initial_state())
-  while not path or int(game.actor(state)) != 0:
-    path.append(int(jnp.flatnonzero(game.legal_actions(state))[-1]))
-    state = game.next_state(state, path[-1])
-  over_blocks = HiddenProblem._over_blocks
-
-  def found(shift=None, held=None):
-    def stop(self, *arguments, until=None, **options):
-      until = None if until is None or shift is None else until + shift
-      return over_blocks(self, *arguments, until=until, **options)
-
-    monkeypatch.setattr(HiddenProblem, "_over_blocks", stop)
-    game.num_held = held or (11, 1)
-    given = map(jnp.asarray, (game.initial_state(), game.prior() > 0, path, game.prior()))
-    promises = Promises.to_opponent(0, np.zeros(11), game.prior()[1])
-    start = ByRules(*given, promises, game, 109, False)
-    run = functools.partial(grow.__wrapped__, search=GTCFR(simulations=20))
-    grown = harness.fast_to_compile(run)(start, KEY, None, 20)
-    return np.concatenate([np.ravel(x) for x in (grown.average_policy, grown.values, grown.visits)])
-
-  whole = found(held=(11, 11))
-  np.testing.assert_array_equal(found(shift=0), whole)
-  assert np.abs(found(shift=-1) - whole).max() > 1e-3
-  assert np.abs(found(held=(5, 1)) - whole).max() > 1e-3

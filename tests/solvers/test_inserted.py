@@ -158,26 +158,6 @@ def test_states_of_one_infostate_are_asked_once(x64):
   assert np.abs(np.asarray(other.root_values) - once.root_values).max() > 1e-3
 
 
-@pytest.mark.slow
-def test_tic_tac_toe_is_a_draw():
-  """Leaves are worth nothing; with enough simulations neither is the start, and a loss is one."""
-  game = games.TicTacToe()
-  keys = jax.random.split(KEY, 4)
-  search = GTCFR(simulations=400, children=1)
-
-  def lanes(board):
-    return jax.vmap(
-      lambda key: solvers.gt_cfr(game, search=search, key=key, root=board, beliefs=np.ones((2, 1)))
-    )(keys)
-
-  start = np.asarray(lanes(jnp.asarray(game.initial_state())).root_values)[:, :, 0]
-  assert np.abs(start).max() < 0.05
-  np.testing.assert_allclose(start[:, 0], -start[:, 1], atol=1e-5)
-  # Player 0 has two corners and the middle: two threats, whatever player 1 does.
-  lost = np.asarray(lanes(jnp.array([1, 2, 0, 0, 1, 0, 1, 0, 2], jnp.int32)).root_values)
-  assert (lost[:, 0, 0] > 0.8).all()
-
-
 @pytest.mark.parametrize(
   ("arguments", "error", "message"),
   [

@@ -150,9 +150,7 @@ def stack_of(tree, size):
 MISTAKES = {
   "no beliefs": (lambda tree, b: {"beliefs": None}, "beliefs=None"),
   "one subgame's beliefs": (lambda tree, b: {"beliefs": b[0]}, r"\(2, 3\).*\(B, P, H\)"),
-  "no subgames": (lambda tree, b: {"beliefs": b[:0]}, "B at least 1"),
   "not a distribution": (lambda tree, b: {"beliefs": b * [[[1.0]], [[2.0]]]}, "subgame 1: beliefs"),
-  "batch_size 0": (lambda tree, b: {"batch_size": 0}, "batch_size=0"),
   "policy of one": (lambda tree, b: {"initial_policy": np.ones((9, 3))}, r"\(B, N, H\)"),
   "three trees": (lambda tree, b: {"trees": stack_of(tree, 3)}, "2 subgames, but trees for 3"),
 }

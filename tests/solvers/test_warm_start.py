@@ -19,7 +19,7 @@ from solvers.algorithms.warm_start import WarmStarted
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness
-from tests.solvers.test_depth_limited import matrix_values, scene
+from tests.solvers.test_cfr import matrix_values, scene
 
 ITERATIONS = 15
 NUM_UPDATES = 6
