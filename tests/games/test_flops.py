@@ -16,7 +16,7 @@ from games.poker import Deck, dealing
 from games.poker.betting import CALL, FIRST_BET
 from games.template import fill
 from solvers.search.batch import search_batch
-from tests.own_games import own_tree
+from tests.own_games import own_tree, some_leaf_values
 
 SMALL = {"12 cards, 3 suits": ("JQKA", "shd"), "9 cards, 3 suits": ("QKA", "shd")}
 
@@ -79,20 +79,12 @@ def make_game(**changes):
   return games.make("small_holdem", first_to_act=(0, 1), **how | changes)
 
 
-def leaf_values(params, query):
-  """Values that depend on the cards shown and on beliefs."""
-  own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
-  slopes = np.random.default_rng(1).normal(size=(2, own.shape[1], own.shape[1]))
-  public = query.features @ np.random.default_rng(2).normal(size=query.features.shape[1])
-  return 10 * jnp.sin(public)[:, None] + own @ slopes[0] + jnp.cos(other @ slopes[1])
-
-
 @jax.jit
 def values_of(trees, beliefs):
   """Returns what deals are worth at the roots of `trees`: `[B, P, H]`."""
   found = search_batch(
     trees, jnp.tile(beliefs, (len(trees.kind), 1, 1)), jnp.zeros(len(trees.kind), int), 2,
-    algorithm=solvers.vanilla_cfr(), leaf_values=leaf_values, params=None,
+    algorithm=solvers.vanilla_cfr(), leaf_values=some_leaf_values, params=None,
     num_rows=trees.leaf_nodes.size,
   )  # fmt: skip
   return found.root_values

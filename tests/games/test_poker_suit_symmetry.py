@@ -1,6 +1,5 @@
 """Hold'em with interchangeable cards merged, against hold'em itself."""
 
-import copy
 import itertools
 
 import jax
@@ -18,6 +17,7 @@ from games.poker import (
   evaluate,
 )
 from games.poker import suit_symmetry as symmetry
+from tests.trees import random_policy, without_hands
 
 ONE_BET = BetSizes((((1.0,),),), all_in=False, max_raises=1)
 RANKS = "9TJQKA"
@@ -47,15 +47,6 @@ def made():
     return known[name]
 
   return make
-
-
-def random_policy(tree, seed=0):
-  rng = np.random.default_rng(seed)
-  policy = np.ones((tree.num_nodes, tree.num_infostates))
-  for node in np.flatnonzero(tree.kind <= games.PLAYER_1):
-    children = np.flatnonzero(tree.parent == node)
-    policy[children] = rng.dirichlet(np.ones(len(children)), size=tree.num_infostates).T
-  return policy
 
 
 def symmetric_beliefs(merged, seed=0):
@@ -132,25 +123,6 @@ def wrongly_merged(game, monkeypatch):
   return MergedSuits(game)
 
 
-class DenseTurn(TurnEndgame):
-  """A turn with tables of all pairs: what nobody reaches is worth exactly nothing."""
-
-  def hands(self):
-    return None
-
-
-class DenseRiver(RiverEndgame):
-  def hands(self):
-    return None
-
-
-def dense_tree(game):
-  known = {TurnEndgame: DenseTurn, RiverEndgame: DenseRiver}
-  twin = copy.copy(game)
-  twin.__class__ = known[type(game)]
-  return games.build_public_tree(twin)
-
-
 QUICK = ("three suits",)
 QUICK_OR_SLOW = [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in GAMES]
 
@@ -162,7 +134,7 @@ def test_solving_classes_solves_the_hands(name, made, x64):
   of_classes = merged.merge_beliefs(beliefs)
   options = {"algorithm": solvers.linear_cfr(), "num_iterations": 6}
   # Sums that cancel leave rounding where nobody comes, and its sign would decide there.
-  whole = solvers.solve(dense_tree(game), beliefs=beliefs, **options)
+  whole = solvers.solve(games.build_public_tree(without_hands(game)), beliefs=beliefs, **options)
   found = solvers.solve(tree, beliefs=of_classes, **options)
   expanded = merged.expand_policy(tree, found.average_policy, whole_tree)
   live = np.ones(expanded.shape, bool)
@@ -180,7 +152,7 @@ def test_merging_a_suit_of_a_flush_is_found_out(made, x64, monkeypatch):
   game, _, whole_tree, _ = made("river")
   wrong = wrongly_merged(game, monkeypatch)
   tree = games.build_public_tree(wrong)
-  policy = random_policy(tree)
+  policy = random_policy(tree, np.random.default_rng(0))
   expanded = wrong.expand_policy(tree, policy, whole_tree)
   together = float(solvers.exploitability(tree, policy))
   assert abs(float(solvers.exploitability(whole_tree, expanded)) - together) > 1

@@ -19,8 +19,7 @@ from solvers.search.tables import stack_stages
 from solvers.search.templates import TemplateSubgames
 from solvers.sweeps.levels import join_levels
 from tests import harness
-from tests.own_games import by_path, own_game, own_state, own_tree
-from tests.solvers.test_regret_rules import Hedge
+from tests.own_games import Hedge, by_path, own_game, own_state, own_tree, some_leaf_values
 
 WALKS = 6  # hands followed through each game
 SMALL = dict(ranks="QKA", suits="shd", pot=200, stack=300, big_blind=100)
@@ -168,14 +167,6 @@ def search(trees, beliefs, *, leaf_values=None, num_rows=1):
     trees, beliefs, jnp.zeros(len(beliefs), int), ITERATIONS,
     algorithm=SMOOTH, leaf_values=leaf_values, params=None, num_rows=num_rows,
   )  # fmt: skip
-
-
-def some_leaf_values(params, query):
-  """Some values that depend on all that a network sees."""
-  own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
-  slopes = np.random.default_rng(1).normal(size=(2, own.shape[1], own.shape[1]))
-  public = query.features @ np.random.default_rng(2).normal(size=query.features.shape[1])
-  return 10 * jnp.sin(public)[:, None] + own @ slopes[0] + jnp.cos(other @ slopes[1])
 
 
 def some_beliefs(prior, seed=0):

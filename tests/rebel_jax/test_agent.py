@@ -19,9 +19,8 @@ from rebel_jax.training.setup import make_network, make_setup
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
 from solvers.search.searching_agent import make_searching_agent
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
 from tests.tiny import TINY
+from tests.trees import uniform_policy
 
 GAMES = {
   "kuhn_poker": {"depth": 1},
@@ -76,12 +75,6 @@ def exact(tree, ours, theirs) -> float:
   return total
 
 
-def uniform(tree) -> np.ndarray:
-  """Returns the policy `[N, H]` that makes every move equally often."""
-  policy = make_problem(tree, tree.prior).uniform_policy()
-  return np.asarray(join_levels(policy))
-
-
 @pytest.mark.parametrize("name", SLOW_LAST)
 def test_an_agent_plays_the_searching_policy(name):
   """In both seats, against an opponent that the difference to another policy shows against."""
@@ -110,7 +103,7 @@ def test_an_open_spiel_bot_plays_the_searching_policy():
     return pyspiel.make_uniform_random_bot(seat, seed)
 
   result = bots.play_bots(searcher(name), random_bot, num_games=400)
-  assert abs(result.mean - exact(tree, policy, uniform(tree))) < 2.2 * result.half_width
+  assert abs(result.mean - exact(tree, policy, uniform_policy(tree))) < 2.2 * result.half_width
 
 
 def test_beliefs_follow_what_is_seen():

@@ -21,14 +21,13 @@ from rebel_jax import train as cli
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.runs import chunk, folders
+from rebel_jax.runs import folders
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.metrics import MetricsLog
 from rebel_jax.runs.run import train
 from rebel_jax.runs.stopping import RunError
-from rebel_jax.training.loop import Report, Trainer
+from rebel_jax.training.loop import Trainer
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets.target import LearnerStats
 from tests.tiny import TINY, as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
@@ -332,13 +331,3 @@ def test_event_files_hold_the_rows(tmp_path):
     for name, value in numbers.items():
       assert said[step][name] == pytest.approx(value, rel=1e-6), name
   assert rows(tmp_path) == rows(trained())
-
-
-def test_losses_count_only_steps_that_learned():
-  learned = {"value": LearnerStats(0.5, 2.0), "policy": LearnerStats(1.5, 0.25)}
-  report = Report(learned, held_out={"value": 0.125}, solves=4, rows=8)
-  said = chunk.losses(report, 8, 4)
-  values = {"loss": 1.0, "gradient_norm": 4.0}
-  policies = {"policy_loss": 3.0, "policy_gradient_norm": 0.5}
-  assert said == values | policies | {"value_error": 0.125}
-  assert chunk.losses(report, 8, 0) == said | dict.fromkeys([*values, *policies])

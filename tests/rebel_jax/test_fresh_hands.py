@@ -19,7 +19,7 @@ from rebel_jax.training.self_play import Searched, init_lanes, self_play_step
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value import make_examples
 from solvers.search.batch import search_batch
-from tests.own_games import own_tree
+from tests.own_games import Hedge, own_tree
 from tests.rebel_jax.test_poker_learning import GAME
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
 from tests.tiny import TINY
@@ -27,25 +27,6 @@ from tests.tiny import TINY
 VARY = {"stack": "250-500", "pot": "100-300", "bets": 0.1, "board": "random"}
 FRESH = TINY_POKER.replace(vary=tuple(VARY.items()), share_start=False, iterations=4)
 BIG_BLIND = 8  # column of the features of a game with fresh stacks
-
-
-@dataclasses.dataclass(frozen=True)
-class Hedge:
-  """Weights exp(rate * sum of regrets): between moves that are worth the same nothing jumps."""
-
-  rate: float
-
-  def init(self, zeros):
-    return {"sum": zeros}
-
-  def update(self, state, regret, k):
-    return {"sum": state["sum"] + regret}
-
-  def match(self, state, siblings, k):
-    scaled = self.rate / jnp.sqrt(jnp.maximum(k, 1.0)) * state["sum"]
-    return siblings.normalise(jnp.exp(scaled - siblings.largest(scaled)))
-
-
 SMOOTH = solvers.CFR(Hedge(0.01))
 
 

@@ -16,9 +16,9 @@ from rebel_jax.agents.match import (
 )
 from rebel_jax.agents.recording import SOLVED
 from rebel_jax.config.config import Config
-from solvers.validation import sum_choices
 from tests.rebel_jax.test_play import untrained
 from tests.tiny import trained
+from tests.trees import as_policy
 
 STREETS = Config().replace(
   game="small_holdem",
@@ -27,21 +27,18 @@ STREETS = Config().replace(
   hidden_layers=1,
   width=16,
 )
+
 HOLDEM = {"ranks": "QKA", "blinds": (50, 100), "stack": 300, "first_to_act": (0, 1)}
 
 
 def policy_of(tree, seed, *, deterministic):
   """Returns a policy drawn at random: one move everywhere, or a mixture."""
-  parent = np.asarray(tree.parent)
   weights = np.random.default_rng(seed).exponential(size=(tree.num_nodes, tree.num_infostates))
-  weights[0] = 0.0  # nobody moves to the root
   if deterministic:
-    best = np.zeros_like(weights)
-    np.maximum.at(best, np.maximum(parent, 0), weights)
-    weights = (weights == best[np.maximum(parent, 0)]).astype(float)
-  sums = sum_choices(tree, weights)[np.maximum(parent, 0)]
-  moved = (parent >= 0) & (np.asarray(tree.kind)[np.maximum(parent, 0)] < games.CHANCE)
-  return np.where(moved[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
+    best, parent = np.zeros_like(weights), np.maximum(np.asarray(tree.parent), 0)
+    np.maximum.at(best, parent[1:], weights[1:])
+    weights = (weights == best[parent]).astype(float)
+  return as_policy(tree, weights)
 
 
 @pytest.mark.parametrize(("name", "parameters"), [("kuhn_poker", {}), ("small_holdem", HOLDEM)])

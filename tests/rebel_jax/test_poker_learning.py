@@ -1,7 +1,6 @@
 """Learning hold'em: subgames by stage, deals, card networks, self-play and training."""
 
 import functools
-from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ import solvers
 from games.poker import betting
 from rebel_jax.config.config import Config
 from rebel_jax.networks.poker import PokerValueNetwork, Table
-from rebel_jax.training.self_play import Lanes, SelfPlayStats, init_lanes, self_play_step
+from rebel_jax.training.self_play import init_lanes, self_play_step
 from rebel_jax.training.setup import make_setup
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
@@ -151,48 +150,27 @@ def test_card_network():
   assert np.ptp(values[first], axis=0).max() > 0
 
 
-class Step(NamedTuple):
-  """A step of self-play: the lanes after it, counts, and examples and which are valid by target."""
-
-  lanes: Lanes
-  stats: SelfPlayStats
-  found: dict[str, Any]
-
-
-@functools.cache
-def played(policy_network=False, **changes):
-  config = TINY.replace(policy_network=policy_network, **changes)
-  setup = make_setup(config)
+def test_a_lane_plays_through_all_stages_in_a_step():
+  setup = make_setup(TINY)
+  game, number, (target,) = setup.game, TINY.self_play.lanes, setup.trainer.targets
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
-  trainer = setup.trainer
 
   @jax.jit
   def step(lanes, key):
-    after = self_play_step(setup.table, trainer.self_play, lanes, params, key)
-    found = {target.name: target.examples_of(after.searched) for target in trainer.targets}
-    return Step(after.lanes, after.stats, found)
+    after = self_play_step(setup.table, setup.trainer.self_play, lanes, params, key)
+    return after.lanes, after.stats.solves, target.examples_of(after.searched)[1]
 
-  lanes, steps = init_lanes(setup.table, config.self_play.lanes, jax.random.key(0)), []
+  lanes, counts = init_lanes(setup.table, number, jax.random.key(0)), np.zeros(3, int)
   for i in range(4):
-    steps.append(step(lanes, jax.random.key(i)))
-    lanes = steps[-1].lanes
-  return setup, params, steps
-
-
-def test_a_lane_plays_through_all_stages_in_a_step():
-  setup, _, steps = played()
-  game = setup.game
-  lanes = setup.config.self_play.lanes
-  counts = np.zeros(3, int)
-  for step in steps:
+    lanes, solves, valid = step(lanes, jax.random.key(i))
     # Where a step leaves a lane, a new game has begun: at a deal, with the start played for all.
-    assert set(np.asarray(game.stages(step.lanes.roots)).tolist()) == {1}
-    np.testing.assert_allclose(np.asarray(step.lanes.beliefs).sum(axis=-1), 1.0, atol=1e-5)
+    assert set(np.asarray(game.stages(lanes.roots)).tolist()) == {1}
+    np.testing.assert_allclose(np.asarray(lanes.beliefs).sum(axis=-1), 1.0, atol=1e-5)
     # Deals, rivers, and deals to hands that are all-in; players.
-    valid = np.asarray(step.found["value"][1]).reshape(3, 2, lanes)
+    valid = np.asarray(valid).reshape(3, 2, number)
     assert (valid[0] | valid[2]).all()
     assert (valid[:, 0] == valid[:, 1]).all()
-    assert int(step.stats.solves) == valid[:, 0].sum()
+    assert int(solves) == valid[:, 0].sum()
     counts += valid[:, 0].sum(axis=1)
   assert 0 < counts[1] <= counts[0]
   assert counts[2] > 0

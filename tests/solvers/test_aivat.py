@@ -13,8 +13,8 @@ import pytest
 import games
 import solvers
 from solvers.metrics.aivat import TreeValues
-from solvers.validation import sum_choices
 from tests.brute_force import enumerate_public, next_hands
+from tests.trees import random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -24,14 +24,6 @@ GAMES = {
   "leduc_poker": {},
   "small_holdem": HOLDEM,
 }
-
-
-def random_policy(tree, rng):
-  parent = np.asarray(tree.parent)
-  weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
-  sums = sum_choices(tree, weights)[np.maximum(parent, 0)]
-  moved = (parent >= 0) & (np.asarray(tree.kind)[np.maximum(parent, 0)] < games.CHANCE)
-  return np.where(moved[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
 
 
 @functools.cache

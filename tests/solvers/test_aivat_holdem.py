@@ -13,7 +13,8 @@ import solvers
 from games.poker.hands import strengths_on
 from solvers.metrics.equity import strengths_where
 from tests.solvers import test_aivat
-from tests.solvers.test_aivat import case, moments, random_policy
+from tests.solvers.test_aivat import case, moments
+from tests.trees import random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 slow = pytest.mark.slow

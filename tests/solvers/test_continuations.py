@@ -9,8 +9,7 @@ from solvers import contrib
 from solvers.contrib.continuations.policies import of_players
 from tests.brute_force import Referee, from_array, next_hands, tree_edges
 from tests.harness import make_case
-from tests.solvers.test_locks import random_policy
-from tests.trees import children_of
+from tests.trees import children_of, random_policy
 
 KUHN = games.make("kuhn_poker")
 PASS, BET, AFTER_PASS, AFTER_BET, PASS_BET = 1, 2, 1, 2, 3

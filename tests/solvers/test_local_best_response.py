@@ -13,7 +13,7 @@ from games.poker.holdem import CALL, FIRST_BET, FOLD
 from solvers.metrics import local_best_response
 from solvers.metrics.equity import Equity
 from solvers.metrics.local_best_response import children_of
-from solvers.validation import sum_choices
+from tests.trees import as_policy, mover, random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -36,23 +36,6 @@ def river():
   return game, games.build_public_tree(game)
 
 
-def mover(tree):
-  """Returns who moved to each node: `[N]`."""
-  parent = np.asarray(tree.parent)
-  return np.where(parent >= 0, np.asarray(tree.kind)[np.maximum(parent, 0)], games.TERMINAL)
-
-
-def as_policy(tree, weights):
-  """Returns the policy that plays in proportion to `weights` `[N, H]`."""
-  sums = sum_choices(tree, weights)[np.maximum(np.asarray(tree.parent), 0)]
-  return np.where((mover(tree) < games.CHANCE)[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
-
-
-def random_policy(tree, rng):
-  weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
-  return as_policy(tree, weights * (rng.random(weights.shape) < 0.7) + 1e-12)
-
-
 def prefers(tree, *actions):
   """Returns the policy that takes the first of `actions` that is legal."""
   rank = {action: 10.0**-i for i, action in enumerate(actions)}
@@ -69,7 +52,7 @@ def test_it_wins_no_more_than_a_best_response(rules):
   rng = np.random.default_rng(0)
   gaps = []
   for _ in range(6):
-    policy = random_policy(tree, rng)
+    policy = random_policy(tree, rng, 0.3)
     found = solvers.local_best_response_value(game, tree, policy, rules)
     gaps.append(np.asarray(solvers.best_response_values(tree, policy)) - found.values)
     for player, response in enumerate(found.responses):
@@ -142,7 +125,7 @@ def test_against_who_always_calls_it_is_enumeration():
 def test_the_range_is_what_the_bets_say():
   """Behind a bet, by Bayes' rule hand by hand; a range that is not updated gives other numbers."""
   game, tree = river()
-  policy = random_policy(tree, np.random.default_rng(2))
+  policy = random_policy(tree, np.random.default_rng(2), 0.3)
   children = children_of(tree)
   node = children[0][FIRST_BET]  # player 0 bets the pot
   state = np.asarray(tree.state)[node]
@@ -210,7 +193,7 @@ def test_equity_before_the_last_card():
 @pytest.mark.slow
 def test_hands_that_are_played_win_what_the_policy_is_worth():
   game, tree = small("JQKA")
-  policy = random_policy(tree, np.random.default_rng(4))
+  policy = random_policy(tree, np.random.default_rng(4), 0.3)
   exact = solvers.local_best_response_value(game, tree, policy, ALL)
   played = solvers.local_best_response(
     game, solvers.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
@@ -227,7 +210,7 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
 
 def test_what_is_refused():
   game, tree = small()
-  policy = random_policy(tree, np.random.default_rng(0))
+  policy = random_policy(tree, np.random.default_rng(0), 0.3)
   with pytest.raises(TypeError, match="must be hold'em"):
     solvers.local_best_response_value(games.make("leduc_poker"), tree, policy)
   with pytest.raises(ValueError, match="num_hands=5 must be even"):

@@ -2,16 +2,13 @@
 
 import itertools
 
-import jax
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 
 import games
 import solvers
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
-from tests.trees import children_of
+from tests.trees import children_of, random_policy
 
 KUHN = games.make("kuhn_poker")
 
@@ -179,14 +176,3 @@ def test_all_locked_is_the_policy_itself(name, game, x64):
     np.testing.assert_allclose(held, wanted[player], atol=1e-12)
     free = solvers.best_response(tree, policy, player).values
     assert float(free.sum()) > float(held.sum()) + 0.1
-
-
-@jax.jit
-def normalised(tree, weights):
-  problem = make_problem(tree, tree.prior)
-  return join_levels(problem.normalise(problem.split(weights)))
-
-
-def random_policy(tree, generator):
-  weights = generator.exponential(size=(tree.num_nodes, tree.num_infostates))
-  return np.asarray(normalised(tree, weights))

@@ -14,17 +14,13 @@ from rebel_jax import open_spiel
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
 from solvers.exact_leaf_values import _same_leaves
 from tests.games.test_games import broken
+from tests.trees import uniform_policy
 
 # Equal shapes, actions and public states; only what a call of liar pays differs.
 GAME = games.make("liars_dice", num_dice=1, num_faces=4)
 OTHER = games.make("liars_dice", num_dice=2, num_faces=2)
 TREE, CUT = games.build_public_tree(OTHER), games.build_public_tree(OTHER, depth=1)
-
-
-def uniform(tree):
-  parent = np.asarray(tree.parent)
-  moves = np.where(parent >= 0, np.bincount(parent[1:], minlength=len(parent))[parent], 1)
-  return np.repeat(1 / moves[:, None], tree.num_infostates, axis=1)
+UNIFORM = uniform_policy(TREE)
 
 
 def solve_batch(game, trees):
@@ -38,12 +34,12 @@ def solve_batch(game, trees):
   [
     lambda game: solvers.exact_leaf_values(game, CUT),
     lambda game: solve_batch(game, games.stack_trees([CUT, CUT])),
-    lambda game: solvers.blueprint_values(game, TREE, uniform(TREE), searcher=0),
-    lambda game: solvers.refine(game, TREE, uniform(TREE), searcher=0, cut=3, num_iterations=2),
-    lambda game: open_spiel.to_tabular_policy(game, TREE, uniform(TREE)),
+    lambda game: solvers.blueprint_values(game, TREE, UNIFORM, searcher=0),
+    lambda game: solvers.refine(game, TREE, UNIFORM, searcher=0, cut=3, num_iterations=2),
+    lambda game: open_spiel.to_tabular_policy(game, TREE, UNIFORM),
     lambda game: play_match(
       game,
-      lambda seed: PolicyPlayer(TREE, uniform(TREE), seed=seed),
+      lambda seed: PolicyPlayer(TREE, UNIFORM, seed=seed),
       lambda seed: UniformPlayer(game, seed=seed),
       num_games=4,
     ),

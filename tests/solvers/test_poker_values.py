@@ -15,6 +15,7 @@ from solvers.sweeps import showdowns
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
+from tests.trees import without_hands
 
 DECK = Deck()
 BOARDS = ["3s7hTdKs2c", "2s2h2d2c3s", "AsKsQsJsTs", "4s8hTc9h2s"]  # the third always splits
@@ -83,18 +84,6 @@ def test_forgetting_blockers_is_found_out(case):
 GAME = {"ranks": "JQKA", "suits": "shd", "stack": 250, "bets": (1.0,)}
 
 
-def dense_tree(game):
-  """Returns the tree with tables of all pairs, as for any other game."""
-  return games.build_public_tree(without_hands(game))
-
-
-def without_hands(game):
-  plain = games.make("small_holdem", **GAME)
-  plain.__dict__.update(game.__dict__)
-  plain.hands = lambda: None
-  return plain
-
-
 @harness.fast_to_compile
 def both_sweeps(tree, beliefs, policy):
   tree = jax.tree.map(jnp.asarray, tree)
@@ -116,7 +105,7 @@ def root_and_node_values(tree, beliefs, policy):
 def small_case():
   with jax.enable_x64(True):
     game = games.make("small_holdem", **GAME)
-    trees = games.build_public_tree(game), dense_tree(game)
+    trees = games.build_public_tree(game), games.build_public_tree(without_hands(game))
     rng = np.random.default_rng(3)
     beliefs = rng.exponential(size=(2, game.num_infostates))
     beliefs /= beliefs.sum(axis=1, keepdims=True)

@@ -10,8 +10,7 @@ import games
 import solvers
 from solvers import Distributional, Maxmargin, Resolve
 from tests.random_game import RandomGame
-from tests.solvers.test_locks import random_policy
-from tests.trees import children_of
+from tests.trees import children_of, random_policy
 
 
 def coin_toss(answers=(0.5, 0.25, 0.25), play=(0.75, 0.5), **parameters):
