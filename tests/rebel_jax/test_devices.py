@@ -50,7 +50,7 @@ weights = next(x for x in jax.tree.leaves(state.params) if x.ndim == 2)
 one, other = (np.asarray(shard.data) for shard in weights.addressable_shards)
 played = np.asarray(state.replay["value"].examples.beliefs)[:, :16]
 alike = [bool((one == other).all()), bool((played[0] == played[1]).all())]
-print(json.dumps([[distance(n, DEVICES) for n in (2, 8)], distance(8, None), alike]))
+print(json.dumps([distance(4, DEVICES), distance(4, None), alike]))
 """
 
 
@@ -68,9 +68,9 @@ def run(script: str, devices: int, *arguments: str):
 
 
 def test_a_step_is_that_of_the_whole_batch():
-  shared, alone, alike = run(_GRADIENTS, 8)
+  shared, alone, alike = run(_GRADIENTS, 4)
   # Adam's first step is the learning rate times the gradient's sign, nearly: small gradients show.
-  assert max(shared) < 2e-5
+  assert shared < 2e-5
   assert alone > 1e-3  # the control: each device's own gradient
   assert alike == [True, False]
 

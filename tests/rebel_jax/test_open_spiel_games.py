@@ -98,7 +98,7 @@ def test_games_obey_the_interface_and_score_as_in_openspiel(name):
 def test_random_games_score_as_in_openspiel(block):
   settings = (dict(depth=5), dict(depth=6, blind=0.5, actors=(0, 1)))[block]
   represented = 0
-  for seed in range(100 * block, 100 * block + 40):
+  for seed in range(100 * block, 100 * block + 20):
     spiel_game = pyspiel.load_efg_game(random_efg(seed, **settings))
     try:
       game, tree = open_spiel.from_game(spiel_game)
@@ -109,7 +109,7 @@ def test_random_games_score_as_in_openspiel(block):
     if seed % 8 == 0:
       check_game(games.tabulate(game))
     assert_scores_agree(game, tree, seed)
-  assert represented >= 36
+  assert represented >= 18
 
 
 @pytest.mark.parametrize(

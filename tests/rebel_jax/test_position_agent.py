@@ -62,6 +62,7 @@ def first_legal(monkeypatch):
   monkeypatch.setattr(ChainSearcher, "_search", search)
 
 
+@pytest.mark.slow
 def test_an_agent_makes_the_moves_that_are_measured():
   """In positions of random games; control: another seed."""
   policy, shared = untrained("tic_tac_toe"), searcher("tic_tac_toe")
