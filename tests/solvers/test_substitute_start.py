@@ -1,8 +1,4 @@
-"""Warm start by substitute regrets (thesis, section 3.2) against regret matching written elsewhere.
-
-Regrets are thrown away and rebuilt from the average policy alone. What follows must be about as
-good as if they had been kept, and the two conditions of Theorem 6 must hold.
-"""
+"""Warm start by substitute regrets (thesis, section 3.2): in closed form, and Theorem 6."""
 
 import dataclasses
 
@@ -14,11 +10,45 @@ import games
 from solvers.contrib.substitute_start import substitute_values
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
-from tests import harness, matrix_play
+from tests import harness
 
 
-def random_matrices(number, size):
-  return np.random.default_rng(0).uniform(-1, 1, (number, size, size))
+def averages_of(matrix, iterations):
+  """Returns both players' averages after so many iterations of regret matching, in plain numpy."""
+  sums, regrets = np.zeros((2, len(matrix))), np.zeros((2, len(matrix)))
+  for _ in range(iterations):
+    positive = np.maximum(regrets, 0) + 1e-12
+    rows, columns = positive / positive.sum(axis=1, keepdims=True)
+    sums += rows, columns
+    worth = matrix @ columns, -(rows @ matrix)
+    regrets += [w - w @ x for w, x in zip(worth, (rows, columns))]
+  return sums / iterations
+
+
+def _below(values, norm):
+  """Returns u with `norm(max(values - u, 0)) = norm`: with the n largest, a quadratic equation."""
+  order, count = np.sort(values)[::-1], np.arange(1.0, len(values) + 1)
+  mean, squares = np.cumsum(order) / count, np.cumsum(order**2) / count
+  root = mean - np.sqrt(np.maximum(norm**2 / count - (squares - mean**2), 0))
+  # The least n whose next value is not above u, so that it adds nothing.
+  return root[np.argmax(root >= np.append(order[1:], -np.inf))]
+
+
+def substitute_regrets(matrix, averages, iterations, share=None):
+  """Returns sums of regret by substitute values (thesis, section 3.2.4), in closed form.
+
+  `share` is lambda; None for the least that lets both be worth no more than zero together.
+  """
+  rows, columns = averages
+  moves = matrix @ columns, -(rows @ matrix)
+  most = np.sqrt(len(rows) * (matrix.max() - matrix.min()) ** 2 / iterations)
+  low, high = (0.0, 1.0) if share is None else (np.sqrt(share),) * 2
+  for _ in range(50):
+    middle = (low + high) / 2
+    right = sum(_below(x, middle * most) for x in moves) <= 0
+    low, high = (low, middle) if right else (middle, high)
+  root = high if share is None else np.sqrt(share)
+  return [iterations * (x - _below(x, root * most)) for x in moves]
 
 
 @jax.jit
@@ -30,44 +60,24 @@ def _values(tree, policy, iterations):
 
 
 def test_substitutes_of_matrices_are_those_in_closed_form(x64):
-  """The solver's, on trees, against sorted values of moves: what the tests below run on."""
-  (matrix,) = random_matrices(1, 30)
+  """The solver's, on trees, against sorted values of moves."""
+  matrix = np.random.default_rng(0).uniform(-1, 1, (30, 30))
   tree = games.build_public_tree(games.make("matrix_game", payoffs=matrix.tolist()))
   payoffs = np.zeros(tree.payoffs.shape)
   payoffs[:, :, 0] = matrix.T
   tree = dataclasses.replace(tree, payoffs=payoffs)
   for iterations in (10, 200):
-    played, _ = matrix_play.play(matrix[None], matrix_play.nothing(matrix[None]), iterations)
-    rows, columns = (np.asarray(x)[0] for x in played.averages)
+    rows, columns = averages_of(matrix, iterations)
     policy = np.ones((tree.num_nodes, len(rows)))
     policy[1], policy[2:] = rows, columns[:, None]
     *values, share = _values(tree, policy, float(iterations))
-    closed = matrix_play.substitute_regrets(matrix, (rows, columns), iterations)
-    half = matrix_play.substitute_regrets(matrix, (rows, columns), iterations, share=0.5)
+    closed = substitute_regrets(matrix, (rows, columns), iterations)
+    half = substitute_regrets(matrix, (rows, columns), iterations, share=0.5)
     for (move, mean), wanted, other in zip(values, closed, half):
       found = iterations * (np.asarray(move) - np.asarray(mean))
       np.testing.assert_allclose(found, wanted, atol=1e-3)
       assert np.abs(found - other).max() > 1  # control
     assert 0 < share < 0.1
-
-
-def test_regrets_need_not_be_stored(x64):
-  """Figure 3.8: a warm start at every iteration is about as good as regret matching."""
-  stops, matrices = (10, 100, 400), random_matrices(8, 30)
-  rows = np.array(stops) - 1
-
-  def mean(anew=None):
-    _, distances = matrix_play.play(matrices, matrix_play.nothing(matrices), stops[-1], anew)
-    return np.asarray(distances).mean(axis=0)[rows]
-
-  kept, thrown, control = mean(), mean(matrix_play.substitute_regrets), mean(_with_half)
-  np.testing.assert_allclose(thrown, kept, rtol=0.1)
-  # Control: another share of regret than the one that is searched for.
-  assert control[-1] > 1.5 * kept[-1]
-
-
-def _with_half(matrix, averages, iterations):
-  return matrix_play.substitute_regrets(matrix, averages, iterations, share=0.5)
 
 
 @pytest.mark.parametrize("name", harness.slow(["kuhn_poker", "leduc_poker"], "leduc_poker"))
