@@ -3,13 +3,18 @@
 import dataclasses
 import json
 import math
+import typing
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
+from rebel_jax import evaluate, play
+from rebel_jax.config.allowed import Allowed
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset, paper_exploitability
 from rebel_jax.config.search import REBEL, GrowingSearch, PerfectSearch
+from rebel_jax.train import Command
 from rebel_jax.training.setup import make_setup
 from tests.tiny import TINY
 
@@ -77,6 +82,28 @@ def test_paper_presets_hold_appendix_e():
     assert paper_exploitability(config) == number
     assert paper_exploitability(get_preset(f"liars_dice_{game}")) == number
   assert paper_exploitability(TINY) is None
+
+
+@pytest.mark.parametrize("cls", [Config, Command, evaluate.Options, play.Options])
+def test_every_setting_says_what_is_allowed(cls):
+  """In a group or not, by its annotation."""
+  assert all(is_checked(hint) for _, hint in leaves(cls))
+
+
+def leaves(cls):
+  """Returns the settings of a dataclass, those of its groups too, with their annotations."""
+  found = []
+  hints = typing.get_type_hints(cls, include_extras=True)
+  for name, hint in ((field.name, hints[field.name]) for field in dataclasses.fields(cls)):
+    bare = typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
+    kinds = typing.get_args(bare) or (bare,)
+    groups_of = [kind for kind in kinds if dataclasses.is_dataclass(kind)]
+    found += [leaf for kind in groups_of for leaf in leaves(kind)] or [(name, hint)]
+  return found
+
+
+def is_checked(hint) -> bool:
+  return hint is bool or any(isinstance(x, Allowed) for x in typing.get_args(hint))
 
 
 def test_settings_of_another_search_are_refused():

@@ -1,8 +1,10 @@
 """Who plays in chips: simple opponents, players of trees, and matches between them."""
 
+import numpy as np
 import pytest
 
 import games
+from games.poker import map_bet
 from games.poker.holdem import CALL, FIRST_BET
 from rebel_jax import acpc as command
 from rebel_jax.agents.dealer import Move
@@ -149,6 +151,18 @@ def test_bets_off_the_tree_are_taken_for_the_nearest():
     player.observe(RaiseTo(chips))
     assert script.seen == [FIRST_BET + number]
     assert player.act() == Call()
+
+
+def test_bets_off_the_tree_may_be_mapped_at_random():
+  counts = np.zeros(3)
+  for seed in range(400):
+    script = Scripted()
+    player = seat(script, off_tree="map", seed=seed, **BETS)
+    player.observe(RaiseTo(240))
+    counts[script.seen[0] - FIRST_BET] += 1
+  expected = map_bet(140 / 200, [0.5, 1.0, 9.5])
+  assert counts[2] == 0
+  assert counts / 400 == pytest.approx(expected, abs=0.08)
 
 
 def test_own_sizes_are_shares_of_the_pot_at_the_table():
