@@ -30,6 +30,9 @@ def mover(tree):
 def as_policy(tree, weights):
   """Returns the policy that plays in proportion to `weights` `[N, H]`."""
   sums = sum_choices(tree, weights)[np.maximum(np.asarray(tree.parent), 0)]
+  if tree.infostate_parent is not None:  # a move is one of the infostate that its own comes from
+    own = np.asarray(tree.infostate_parent)[np.arange(len(sums)), np.minimum(mover(tree), 1)]
+    sums = np.take_along_axis(sums, own, axis=1)
   return np.where((mover(tree) < games.CHANCE)[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
 
 
@@ -37,7 +40,7 @@ def random_policy(tree, rng, zeros=0.0):
   """Returns a random policy, in which about `zeros` of the moves are hardly played."""
   weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
   if zeros:
-    weights = weights * (rng.random(weights.shape) >= zeros) + 1e-12
+    weights = weights * (rng.random(weights.shape) < 1 - zeros) + 1e-12
   return as_policy(tree, weights)
 
 
