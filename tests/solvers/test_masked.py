@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import games
 import solvers
@@ -61,9 +62,9 @@ def places(whole, part):
 def run_problem(problem, algorithm):
   end = loop.run(problem, algorithm, leaf_values, ITERATIONS)
   return (
-    join_levels(algorithm.current_policy(end.problem, end.state)),
-    join_levels(algorithm.average_policy(end.problem, end.state)),
-    algorithm.root_values(end.problem, end.state),
+    join_levels(algorithm.current_policy(problem, end.state)),
+    join_levels(algorithm.average_policy(problem, end.state)),
+    algorithm.root_values(problem, end.state),
   )
 
 
@@ -114,23 +115,18 @@ def test_of_the_whole_tree_nothing_is_frontier(x64):
   np.testing.assert_allclose(found[1], solved.average_policy, rtol=0, atol=1e-12)
 
 
-def breadth_first(j, problem, state, sweeps, present):
+def breadth_first(tree, sweeps, present):
   """Adds the children of all nodes: a level after each pair of updates."""
-  del j, state, sweeps
-  parent = jnp.maximum(jnp.asarray(problem.tree.parent), 0)
-  present = present | present[parent]
-  return with_nodes(problem, present), present
+  del sweeps
+  return present | present[jnp.maximum(jnp.asarray(tree.parent), 0)]
 
 
-def by_values(j, problem, state, sweeps, present):
+def by_values(tree, sweeps, present):
   """Adds the children of the frontier nodes that the mover finds best, seen from its sweep."""
-  del j, state
-  tree = problem.tree
   worth = jnp.stack([join_levels(sweep.nodes).sum(axis=-1) for sweep in sweeps])
   parent = jnp.maximum(jnp.asarray(tree.parent), 0)
   joins = present[parent] & (worth.max(axis=0)[parent] >= jnp.median(worth))
-  present = present | joins
-  return with_nodes(problem, present), present
+  return present | joins
 
 
 def grown(game, algorithm, grow, num_iterations, start_depth=1):
@@ -140,10 +136,21 @@ def grown(game, algorithm, grow, num_iterations, start_depth=1):
   @jax.jit
   def run(tree):
     problem = make_masked_problem(tree, tree.prior, info, start)
-    end = loop.run(
-      problem, algorithm, leaf_values, num_iterations, grow=grow, carry=jnp.asarray(start)
-    )
-    return join_levels(algorithm.average_policy(end.problem, end.state)), end.carry
+
+    def step(_, carry):
+      present, state = carry
+      now = with_nodes(problem, present)
+
+      def answer(state, player):
+        return leaf_values(algorithm.leaf_query(now, state, player))
+
+      state, sweeps = loop.update_both(now, algorithm, state, answer)
+      present = grow(tree, sweeps, present)
+      return present, algorithm.extend(with_nodes(problem, present), state)
+
+    first = jnp.asarray(start), loop.begin(problem, algorithm, leaf_values)
+    present, state = lax.fori_loop(0, num_iterations // 2, step, first)
+    return join_levels(algorithm.average_policy(with_nodes(problem, present), state)), present
 
   return tree, *run(tree)
 
