@@ -17,7 +17,7 @@ import solvers
 from benchmarks.timing import environment, look_up, say
 from rebel_jax import flags
 from rebel_jax.agents.agent import AnySearcher, make_searcher
-from rebel_jax.agents.growing.resolving_agent import ResolvingSearcher
+from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
 from rebel_jax.devices import compile_cache
 
@@ -94,7 +94,7 @@ def main(options: Options) -> None:
   flags.check_kind(options, policy.config.search)
   settings = flags.agent_settings(options, policy.config.search)
   searcher = make_searcher(policy, **settings, num_games=64)
-  if isinstance(searcher, ResolvingSearcher):  # where the run's are taken
+  if isinstance(searcher, ChainSearcher):  # where the run's are taken
     about = searcher.settings
     settings = {"simulations": about.simulations, "per_update": about.per_update}
   for name, play in zip(options.opponents, chosen):

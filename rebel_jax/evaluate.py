@@ -23,8 +23,8 @@ from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.config.search import GrowingSearch
 from rebel_jax.devices import compile_cache
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.evaluation.growing import make_growing_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
 from rebel_jax.evaluation.spots import at_spot
@@ -244,7 +244,7 @@ def _measure_growing(
   seeds = config.growing.final_playthroughs if options.seeds is None else options.seeds
   with shown:
     shown.show("compiling", 0.0)
-    evaluator = make_growing_evaluator(config, search=search)
+    evaluator = ChainEvaluator(config, search=search)
     started = time.monotonic()
 
     def progress(done: int, total: int) -> None:

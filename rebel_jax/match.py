@@ -16,12 +16,12 @@ import numpy as np
 import tyro
 
 from games import Game
+from games.on_device.one_play import OnePlay
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import AnySearcher, Searcher, make_searcher
 from rebel_jax.agents.dealer import AnyGame, same_rules
-from rebel_jax.agents.growing.by_rules import RulesSearcher
 from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
@@ -93,7 +93,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     holdem = isinstance(game, Holdem)
     scale = milli_big_blinds(game) if isinstance(game, Holdem) else 1.0
     at_once = options.hands
-    if any(isinstance(x, StreetSearcher | RulesSearcher) for x in searchers.values()):
+    if isinstance(game, OnePlay) or any(isinstance(x, StreetSearcher) for x in searchers.values()):
       at_once = min(options.hands, _AT_ONCE)
     won, better = _play(options, game, makers, estimator, known, at_once, shown)
     raw = _summary(won, scale, options)

@@ -16,8 +16,8 @@ from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
+from rebel_jax.agents.chain_agent import ChainAgent
 from rebel_jax.agents.dealer import AnyGame, Dealer, Move
-from rebel_jax.agents.growing.own_chain import OwnChain
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed, groups
@@ -196,7 +196,7 @@ class Terminal:
       likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > 0.005]
       hands = (f"{self.game.infostate_name(person, h)} {belief[h]:.0%}" for h in likely)
       thinks = f"you hold {self.in_suits(', '.join(hands))}; "
-    elif isinstance(agent, OwnChain):
+    elif isinstance(agent, ChainAgent):
       thinks = f"it expects {agent.value:+.2f}; "
     moves = sorted(agent.choices().items(), key=lambda item: -item[1])
     wants = ", ".join(

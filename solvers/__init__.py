@@ -3,6 +3,7 @@
 import importlib
 from typing import Any
 
+from games.node_info import NodeInfo, node_info
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.cfr import CFR
 from solvers.algorithms.fictitious_play import FictitiousPlay
@@ -28,8 +29,6 @@ from solvers.algorithms.registry import make_algorithm, registered_algorithms
 from solvers.exact_leaf_values import ExactLeafValues, exact_leaf_values
 from solvers.growing.continual.policies import resolved_policies
 from solvers.growing.gt_cfr import Grown, gt_cfr
-from solvers.growing.insertion.search import GrownByInsertion, gt_cfr_inserted
-from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
@@ -62,7 +61,6 @@ from solvers.resolving.off_tree import Widened, answer_bet
 from solvers.resolving.refine import refine
 from solvers.solve import Solution, default_batch_size, solve, solve_batch
 from solvers.sweeps.constraints import Alternatives, Lock
-from solvers.sweeps.masked import NodeInfo, node_info
 
 __all__ = [
   "CFR",
@@ -77,10 +75,8 @@ __all__ = [
   "FictitiousPlay",
   "Gadget",
   "Grown",
-  "GrownByInsertion",
   "HandRecord",
   "HandRecorder",
-  "InsertedTree",
   "LBRResult",
   "LBRRules",
   "LBRValue",
@@ -115,7 +111,6 @@ __all__ = [
   "fictitious_play",
   "graft",
   "gt_cfr",
-  "gt_cfr_inserted",
   "half_the_difference",
   "infostate_values",
   "linear_cfr",

@@ -73,7 +73,7 @@ def whole_tree(game, state, possible, capacity):
 
   def expand(carry):
     node, tree = carry
-    tree, _ = insert(game, tree, node, tree.legal[node], game.num_children)
+    tree, _ = insert(tree, node, tree.legal[node], game.num_children)
     return node + 1, tree
 
   return lax.while_loop(lambda x: x[0] < x[1].count, expand, (jnp.asarray(0), tree))[1]
@@ -100,7 +100,7 @@ class Solved:
 
 @functools.partial(harness.fast_to_compile, static_argnames="game")
 def _solve(game, tree, beliefs, num_iterations):
-  problem = with_hidden_moves(inserted_problem(game, tree, beliefs))
+  problem = with_hidden_moves(inserted_problem(tree, beliefs))
   algorithm = solvers.cfr_plus(averaging=1, alternating=False)
   nothing = jnp.zeros((tree.capacity, game.num_infostates))
   end = loop.run(problem, algorithm, lambda query: nothing, num_iterations)
@@ -114,38 +114,8 @@ def _solve(game, tree, beliefs, num_iterations):
   return values, tree.by_move(join_levels(average)), jnp.stack(best)
 
 
-class HiddenTable(games.TableGame):
-  """Rules read from the tree of a game whose mover's infostates change: moves in a tree's order."""
-
-  def __init__(self, game, tree):
-    super().__init__(game, tree)
-    nodes, infostates = tree.num_nodes, tree.num_infostates
-    moves = [[[] for _ in range(infostates)] for _ in range(nodes)]
-    for child in range(1, nodes):
-      above = tree.parent[child]
-      player = tree.kind[above]
-      if player in (0, 1):
-        for h in np.flatnonzero(tree.possible[child, player]):
-          origin = tree.infostate_parent[child, player, h]
-          moves[above][origin].append((h, tree.action[child]))
-    self.num_hidden = max(len(x) for rows in moves for x in rows)
-    self._moves = np.full((2, nodes, infostates, self.num_hidden), -1, np.int32)
-    for n, rows in enumerate(moves):
-      for h, found in enumerate(rows):
-        self._moves[:, n, h, : len(found)] = np.array(
-          sorted(found, key=lambda x: x[1]) or np.zeros((0, 2))
-        ).T
-
-  def possible_after(self, state, action, possible):
-    return self.possible_at(self.next_state(state, action)[0])
-
-  def hidden_moves(self, state):
-    leads_to, action = jnp.asarray(self._moves)
-    return leads_to[state[0]], action[state[0]]
-
-
 def by_edges(tree, grown, rows):
-  """Returns an array over moves of a `HiddenTable`'s search, `[C, M, H]`, as one over the tree's
+  """Returns an array over moves of a `TableGame`'s search, `[C, M, H]`, as one over the tree's
   nodes, `[N, H]`: of each move where it leads to."""
   found = np.zeros((tree.num_nodes, tree.num_infostates))
   child = np.full((tree.num_nodes, tree.action.max() + 1), -1)

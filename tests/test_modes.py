@@ -165,7 +165,7 @@ def marked(game="kuhn_poker"):
 def inserted(game):
   game = game()
   search = solvers.GTCFR(simulations=2, children=1 if game.num_infostates == 1 else None)
-  solvers.gt_cfr_inserted(game, search=search, key=jax.random.key(0))
+  solvers.gt_cfr(game, search=search, key=jax.random.key(0))
 
 
 def tables_of(name):

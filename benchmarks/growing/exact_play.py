@@ -27,7 +27,6 @@ from benchmarks.growing.look_ahead import look_ahead
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_search, make_state_network
-from solvers.growing.positions import search_positions
 from solvers.growing.states import StateFunction
 from solvers.metrics.minimax import minimax, payoff_of
 
@@ -76,12 +75,20 @@ def play_exactly(
     number: of games, all searched side by side.
     seed: of searches and of the other player.
     random_plies: how many of the first moves are random.
-    network, params: as for `solvers.gt_cfr_inserted`.
+    network, params: as for `solvers.gt_cfr`.
   """
   rng = np.random.default_rng(seed)
   look = jax.jit(jax.vmap(lambda s: (game.actor(s), game.legal_actions(s))))
   actions = jnp.arange(game.num_actions)
   follow = jax.jit(jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None)))
+
+  @jax.jit
+  @functools.partial(jax.vmap, in_axes=(0, 0, None))
+  def policy_at(state: jax.Array, key: jax.Array, params: Any) -> jax.Array:
+    return solvers.gt_cfr(
+      game, search=search, key=key, root=state, beliefs=jnp.ones((2, 1)), network=network,
+      params=params,
+    ).policy[:, 0]  # fmt: skip
 
   states = np.repeat(np.asarray(game.initial_state())[None], number, axis=0)
   moves = mistakes = 0
@@ -102,10 +109,7 @@ def play_exactly(
     if ours.any():
       started = time.perf_counter()
       keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), ply), number)
-      policies, _ = search_positions(
-        game, states, keys, search=search, network=network, params=params
-      )
-      likeliest = np.asarray(policies).argmax(axis=1)
+      likeliest = np.asarray(policy_at(jnp.asarray(states), keys, params)).argmax(axis=1)
       seconds += time.perf_counter() - started
       policy = np.where(ours[:, None], np.eye(game.num_actions)[likeliest], policy)
     policy = policy / policy.sum(axis=1, keepdims=True)

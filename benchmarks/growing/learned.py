@@ -22,7 +22,7 @@ from benchmarks.figures import read_rows
 from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache, cpu_devices
-from rebel_jax.evaluation.growing import make_growing_evaluator
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.measure import of_seeds
 from rebel_jax.training.growing_setup import make_search
 from rebel_jax.training.loop import MOST_STEPS, place
@@ -54,7 +54,7 @@ def learn(options: argparse.Namespace) -> None:
     asked = make_search(
       config, evaluation=True, simulations=search.simulations, per_update=search.per_update
     )
-    made = make_growing_evaluator(config, game=setup.game, table=setup.table, search=asked)
+    made = ChainEvaluator(config, game=setup.game, ground=setup.table, search=asked)
     evaluators.append(made)
   trainer, mesh = setup.trainer, setup.mesh
   state, table = trainer.init(setup.table, config.seed, mesh), place(setup.table, mesh)

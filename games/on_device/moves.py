@@ -21,8 +21,13 @@ class DeviceMoves(NamedTuple):
 
 
 def num_moves(game: DeviceGame) -> int:
-  """Returns M: hidden moves where there are some, else public actions."""
-  return game.num_hidden if game.num_hidden > 1 else game.num_actions
+  """Returns M: hidden moves where there are some, else public actions.
+
+  Rules may say as `num_player_actions` that the players' are the first ones.
+  """
+  if game.num_hidden > 1:
+    return game.num_hidden
+  return getattr(game, "num_player_actions", game.num_actions)
 
 
 def moves_of(game: DeviceGame, state: jax.Array, possible: jax.Array) -> DeviceMoves:
@@ -42,9 +47,9 @@ def moves_of(game: DeviceGame, state: jax.Array, possible: jax.Array) -> DeviceM
     leads_to, action = (jnp.asarray(x).T for x in found)
     there = (leads_to >= 0) & possible[player][None]
   else:
-    actions = jnp.arange(game.num_actions)
+    actions = jnp.arange(num_moves(game))
     after = jax.vmap(game.possible_after, (None, 0, None))(state, actions, possible)
-    there = game.legal_actions(state)[:, None] & after[:, player]
+    there = game.legal_actions(state)[: len(actions), None] & after[:, player]
     leads_to = jnp.broadcast_to(held, there.shape)
     action = jnp.broadcast_to(actions[:, None], there.shape)
   return DeviceMoves(jnp.where(there, leads_to, -1), jnp.where(there, action, -1))

@@ -7,16 +7,11 @@ import jax
 import numpy as np
 
 from games import Game
-from rebel_jax.agents.growing.by_rules import RulesSearcher
-from rebel_jax.agents.growing.chain_agent import ChainSearcher
-from rebel_jax.agents.growing.own_chain import OwnChain
-from rebel_jax.agents.growing.position_agent import PositionSearcher
-from rebel_jax.agents.growing.resolving_agent import ResolvingSearcher
+from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher
 from rebel_jax.agents.playing import Agent, Search, search_for, searches
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import check_algorithm
-from rebel_jax.config.search import GrowingSearch, PerfectSearch
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import (
   made_on_device,
@@ -151,14 +146,14 @@ class Searcher:
     ]
 
 
-AnySearcher = Searcher | StreetSearcher | ResolvingSearcher | RulesSearcher
-AnyAgent = Agent | OwnChain
+AnySearcher = Searcher | StreetSearcher | ChainSearcher
+AnyAgent = Agent | ChainAgent
 
 
 def prepare(agents: Sequence[AnyAgent]) -> None:
   """Searches for all agents that must, which have to share a searcher, in few calls."""
   waiting: list[Any] = [agent for agent in agents if agent.pending]
-  if waiting and isinstance(waiting[0], OwnChain):
+  if waiting and isinstance(waiting[0], ChainAgent):
     waiting[0].searcher.search_for(waiting)
   elif waiting:
     search_for(waiting)
@@ -170,8 +165,7 @@ def make_searcher(policy: Policy, *, seed: int = 0, **settings: Any) -> AnySearc
   Args:
     policy: the network.
     seed: of the stopping iterations; agents have seeds of their own where searches grow trees.
-    settings: those of `Searcher`, or of `ResolvingSearcher` where searches grow trees, and of
-      `RulesSearcher` where they make them.
+    settings: those of `Searcher`, or of `ChainSearcher` where searches grow trees.
   """
   kind = searcher_of(policy)
   return kind(policy, **settings) if policy.config.grows else kind(policy, seed=seed, **settings)
@@ -179,12 +173,9 @@ def make_searcher(policy: Policy, *, seed: int = 0, **settings: Any) -> AnySearc
 
 def searcher_of(policy: Policy) -> type[Any]:
   """Returns the kind of searcher that agents of a trained network share."""
-  config = policy.config
-  if isinstance(config.search, PerfectSearch):
-    return PositionSearcher
-  if isinstance(config.search, GrowingSearch):
-    return ChainSearcher if config.on_device else ResolvingSearcher
-  return StreetSearcher if made_on_device(config, config.make_game()) else Searcher
+  if policy.config.grows:
+    return ChainSearcher
+  return StreetSearcher if made_on_device(policy.config, policy.config.make_game()) else Searcher
 
 
 def make_agent(policy: Policy, *, seed: int = 0, **settings: Any) -> AnyAgent:

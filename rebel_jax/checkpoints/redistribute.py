@@ -11,14 +11,9 @@ import jax
 import numpy as np
 
 from rebel_jax.training.chain_play import ChainLanes
-from rebel_jax.training.growing_play import GrowingLanes
 from rebel_jax.training.loop import PER_DEVICE
-from rebel_jax.training.perfect_play import PerfectLanes
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes
-
-# Lanes of searches that grow trees, and the questions that wait there.
-_GROWING = GrowingLanes, PerfectLanes, ChainLanes
 
 
 def saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
@@ -49,11 +44,11 @@ def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
   def deal(part: Any) -> Any:
     if isinstance(part, Lanes):
       return redistribute_lanes(part, num_devices)
-    if isinstance(part, _GROWING):
+    if isinstance(part, ChainLanes):
       return redistribute_growing(part, num_devices)
     return redistribute_replay(part, num_devices) if isinstance(part, Replay) else part
 
-  parts = (Lanes, *_GROWING, Replay)
+  parts = (Lanes, ChainLanes, Replay)
   dealt = jax.tree.map(deal, state, is_leaf=lambda part: isinstance(part, parts))
   return dealt | {"keys": redistribute_keys(state["keys"], num_devices)}
 
@@ -80,9 +75,7 @@ def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
   return Lanes(roots, deal(np.asarray(lanes.beliefs)), turn)
 
 
-def redistribute_growing(
-  lanes: GrowingLanes | PerfectLanes | ChainLanes, num_devices: int
-) -> GrowingLanes | PerfectLanes | ChainLanes:
+def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
   """Deals the games and the questions that wait out over `num_devices`; arguments as above."""
 
   def deal(x: Any) -> Any:

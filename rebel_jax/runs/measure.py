@@ -8,21 +8,21 @@ from typing import Any
 from games import Game
 from games.poker import Holdem
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.evaluation.growing import Growing, make_growing_evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
 from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.runs.stopping import RunError
 from rebel_jax.training.setup import Setup, made_on_device
 from solvers import GTCFR
 
-AnyEvaluator = Evaluator | HandsEvaluator | Growing
+AnyEvaluator = Evaluator | HandsEvaluator | ChainEvaluator
 
 
 def make_evaluator(setup: Setup) -> AnyEvaluator:
   """Returns what measures the agent of a run."""
   if setup.config.grows:
-    return make_growing_evaluator(setup.config, game=setup.game, table=setup.table)
+    return ChainEvaluator(setup.config, game=setup.game, ground=setup.table)
   assert isinstance(setup.game, Game)
   if made_on_device(setup.config, setup.game):
     assert isinstance(setup.game, Holdem)
@@ -34,7 +34,7 @@ def measure_any(evaluator: AnyEvaluator, *arguments: Any, **options: Any) -> dic
   """Does what the `measure` of its kind does, as the evaluator is."""
   if isinstance(evaluator, HandsEvaluator):
     return measure_hands(evaluator, *arguments, **options)
-  if isinstance(evaluator, Growing):
+  if isinstance(evaluator, ChainEvaluator):
     return measure_growing(evaluator, *arguments, **options)
   return measure(evaluator, *arguments, **options)
 
@@ -111,7 +111,7 @@ def measure_hands(
 
 
 def measure_growing(
-  evaluator: Growing,
+  evaluator: ChainEvaluator,
   params: Any,
   config: Config,
   step: int,

@@ -1,7 +1,9 @@
-"""Self-play by growing searches that make their trees on the device, each after the last one.
+"""Self-play by chains of growing searches, and the lanes that solve what they asked (section 3.3).
 
-As `growing_play`, for games of rules on the device with several infostates: lanes hold public
-states, and a question is a public state, what is possible there, and beliefs.
+Half of the lanes play: at each decision they search from what the same player's last search left.
+Some of the questions that their searches asked the network enter a queue, and the other lanes solve
+those, without a gadget, for the network to learn from (Player of Games, algorithm 2). In games of
+perfect information outcomes may be learned too, as in AlphaZero (section 3.4, table 3).
 """
 
 import dataclasses
@@ -11,38 +13,39 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from games import DeviceGame
+from games import TERMINAL, DeviceGame
 from games.on_device.moves import moves_of
+from rebel_jax.training import questions
 from rebel_jax.training import replay as replays
-from rebel_jax.training.growing_play import GrowingPlay, Solved
-from rebel_jax.training.perfect_play import Beginning
 from rebel_jax.training.replay import Replay
-from rebel_jax.training.self_play import where_lanes
-from solvers.growing.continual.inserted_start import (
-  InsertedStart,
-  LeftInserted,
-  PublicState,
-  beginning,
-  next_inserted_start,
+from rebel_jax.training.self_play import Played, SelfPlayStats, where_lanes
+from solvers import GTCFR, StateFunction
+from solvers.growing.continual.play_on import Standing, deal, play_on
+from solvers.growing.continual.search_each import (
+  Found,
+  Ground,
+  How,
+  Search,
+  next_starts,
+  search_each,
 )
-from solvers.growing.continual.play_on_device import Standing, deal_on_device, play_on_device
-from solvers.growing.continual.search_inserted import (
-  AskedState,
-  FoundInserted,
-  HowInserted,
-  InsertedSearch,
-  most_room,
-  search_each_inserted,
-)
-from solvers.growing.resolving import Promises
+from solvers.growing.continual.start import Left, PublicState, alone, beginning
 from solvers.growing.states import seat_of
+from solvers.xla.compiler_options import Work
 
 
-class StateQuestion(NamedTuple):
+class Question(NamedTuple):
   """A public belief state that a search asked about: the state and `[P, H]` beliefs."""
 
   here: PublicState
   beliefs: jax.Array
+
+
+class Trail(NamedTuple):
+  """The decisions of each game so far: states `[B, T, S]` and the policies searched `[B, T, M]`."""
+
+  states: jax.Array
+  policy: jax.Array
 
 
 class ChainLanes(NamedTuple):
@@ -51,129 +54,307 @@ class ChainLanes(NamedTuple):
   Attributes:
     standing: `[B, ...]` where the games stand.
     moves: `[B]` how many were made in each game.
-    left: `[B, P, ...]` by each player's last search of the game.
+    left: `[B, P, ...]` by each player's last search of the game; None in games of perfect
+      information, where a search owes nothing to those before it.
+    plays_on: `[B]` bool, in which nobody resigns; None where nobody does anyway.
+    trail: of the moves made; None where outcomes are not learned.
     waiting: questions, of which `taken` `[]` were taken out.
     taken: see `waiting`.
   """
 
   standing: Standing
   moves: jax.Array
-  left: LeftInserted
+  left: Left | None
+  plays_on: jax.Array | None
+  trail: Trail | None
   waiting: Replay
   taken: jax.Array
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ChainPlay(GrowingPlay):
-  """`GrowingPlay` of a game whose trees are made by its searches.
+class Solved(NamedTuple):
+  """Public belief states and what searches made of them, as training targets see them.
 
   Attributes:
-    game: the rules.
+    features: `[E, F]` as the mover sees them.
+    beliefs: `[E, P, H]` the mover's first, as are all that follow.
+    values: `[E, P, H]` mean expected payoffs.
+    value_weight: `[E, P, H]` 1 where there is a value.
+    policy: `[E, M, H]` of the mover, by move and the infostate from which it is made.
+    comes_from: `[E, M, H]` that infostate; -1 where there is no such move.
+    policy_weight: `[E, H]` 1 where the mover has a policy.
+    active: `[E]` bool; other rows are meaningless.
   """
 
-  game: DeviceGame
+  features: jax.Array
+  beliefs: jax.Array
+  values: jax.Array
+  value_weight: jax.Array
+  policy: jax.Array
+  comes_from: jax.Array
+  policy_weight: jax.Array
+  active: jax.Array
+
+
+@dataclasses.dataclass(frozen=True)
+class ChainPlay:
+  """Settings of self-play by chains of growing searches, all static; its table is a `Ground`.
+
+  Attributes:
+    search: of both kinds of lanes.
+    network: what searches ask.
+    num_lanes: B, games side by side.
+    num_solvers: questions solved in a step.
+    query_share: of the searches of play, how many leave a question to solve, on average.
+    recursive_share: the same of the searches that solve questions.
+    exploration: probability of a uniform move.
+    td1_share: of the decisions of games that ended by the rules, how many are learned.
+    most_moves: T, decisions of a game that are kept until its end.
+    greedy_after: moves of a game after which the likeliest are made; 0 for never.
+    resign_below: share of the largest payoff; who expects to lose more resigns; 0 for never.
+    never_resign: share of games in which nobody does.
+  """
+
+  search: GTCFR
+  network: StateFunction
+  num_lanes: int
+  num_solvers: int
+  query_share: float = 0.9
+  recursive_share: float = 0.1
+  exploration: float = 0.1
+  td1_share: float = 0.0
+  most_moves: int = 1
+  greedy_after: int = 0
+  resign_below: float = 0.0
+  never_resign: float = 0.0
 
   @property
-  def _how(self) -> HowInserted:
-    room = most_room(self.game, self.search)
-    return HowInserted(self.game, self.search.of_any_length(), room, self.network)
+  def num_waiting(self) -> int:
+    """Questions that the queue has room for; the newest overwrite the oldest."""
+    return 8 * self.num_lanes
 
-  def init(self, table: Beginning, key: jax.Array) -> ChainLanes:
-    """Returns lanes that all begin a game."""
+  @property
+  def most_examples(self) -> int:
+    """Examples that a step makes at most."""
+    return self.num_solvers + (self.num_lanes * self.most_moves if self.td1_share else 0)
+
+  def work(self, table: Ground) -> Work:
+    """Returns trees: the older emitters compile a search in two thirds of the time."""
     del table
-    game, number = self.game, self.num_lanes
-    standing = jax.vmap(functools.partial(deal_on_device, game))(jax.random.split(key, number))
-    nothing = LeftInserted.nothing(game, self._how.capacity, jnp.result_type(float))
-    left = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, 2, *x.shape)), nothing)
-    waiting = replays.make_replay(_first_question(game), self.num_waiting)
-    zero = jnp.zeros((), jnp.int32)
-    return ChainLanes(standing, jnp.zeros(number, jnp.int32), left, waiting, zero)
+    return Work.TREES
 
-  def _filled(self, table: Any, asked: StateQuestion, active: jax.Array) -> StateQuestion:
-    return where_lanes(active, asked, _first_question(self.game))
+  def init(self, table: Ground, key: jax.Array) -> ChainLanes:
+    """Returns lanes that all begin a game."""
+    rules, number = table.rules, self.num_lanes
+    standing = jax.vmap(functools.partial(deal, rules))(jax.random.split(key, number))
+    left = trail = None
+    if rules.num_infostates > 1:
+      nothing = table.nothing()
+      left = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, 2, *x.shape)), nothing)
+    first = _first_question(rules)
+    if self.td1_share:
+      states = standing.here.state
+      kept = jnp.zeros((number, self.most_moves, states.shape[1]), states.dtype)
+      trail = Trail(kept, jnp.zeros((number, self.most_moves, rules.num_actions)))
+    return ChainLanes(
+      standing=standing,
+      moves=jnp.zeros(number, jnp.int32),
+      left=left,
+      plays_on=self._plays_on(key) if self.resign_below else None,
+      trail=trail,
+      waiting=replays.make_replay(first, self.num_waiting),
+      taken=jnp.zeros((), jnp.int32),
+    )
 
-  def _question(self, asked: AskedState) -> StateQuestion:
-    return StateQuestion(asked.here, asked.beliefs)
+  def step(self, table: Ground, lanes: ChainLanes, params: Any, key: jax.Array) -> Played:
+    """Makes one move in each game, and solves as many questions as there are lanes for it."""
+    search_key, play_key, ask_key, learn_key = jax.random.split(key, 4)
+    asked, active, taken = questions.take(lanes.waiting, lanes.taken, self.num_solvers)
+    asked = where_lanes(active, asked, _first_question(table.rules))
+    found = self._search(table, lanes, asked, search_key, active, params)
+    played, solved = (
+      jax.tree.map(lambda x, s=s: x[s], found)
+      for s in (slice(self.num_lanes), slice(self.num_lanes, None))
+    )
+    # Where all that follow are ends, nothing is asked.
+    there, shares = found.asked.total > 0, (self.query_share, self.recursive_share)
+    chosen = questions.choose(ask_key, there, active, shares)
+    noted = Question(found.asked.here, found.asked.beliefs)
+    lanes = lanes._replace(waiting=replays.add(lanes.waiting, noted, chosen), taken=taken)
+    weights = solved.root_mass > 0
+    made = [examples(table.rules, asked, solved.policy, solved.root_values, weights, active)]
+    lanes, outcomes = self._play(table, lanes, played, play_key, learn_key)
+    made += [] if outcomes is None else [outcomes]
+    solves = sum(batch.active.sum(dtype=jnp.int32) for batch in made)
+    rows = found.asked.total.sum()
+    in_each = rows / (self.search.rounds * self.search.updates_per_round)
+    solves = jnp.asarray(solves, jnp.int32)
+    stats = SelfPlayStats(solves, in_each.astype(jnp.int32), rows.astype(float))
+    return Played(lanes, tuple(made), stats)
 
   def _search(
     self,
-    table: Any,
+    table: Ground,
     lanes: ChainLanes,
-    asked: StateQuestion,
-    keys: jax.Array,
+    asked: Question,
+    key: jax.Array,
     active: jax.Array,
     params: Any,
-  ) -> FoundInserted:
-    standing, each = lanes.standing, jnp.arange(self.num_lanes)
-    mover = jax.vmap(self.game.actor)(standing.here.state)
-    before = jax.tree.map(lambda x: x[each, mover], lanes.left)
-    start = jax.vmap(functools.partial(next_inserted_start, self.game))
-    first = InsertedSearch(start(before, standing.since[each, mover], mover), standing.here)
+  ) -> Found:
+    """Searches for the games' decisions, then for the questions: those of `active` `[S]`."""
+    rules, (here, _, since), each = table.rules, lanes.standing, jnp.arange(self.num_lanes)
+    mover = jax.vmap(rules.actor)(here.state)
+    before, since = jax.tree.map(lambda x: x[each, mover], (lanes.left, since))
+    first = Search(next_starts(table, before, here, since, mover), here)
+    start = jax.vmap(functools.partial(alone, rules))(asked.here, asked.beliefs)
     about = jax.tree.map(
-      lambda x, y: jnp.concatenate([x.astype(y.dtype), y]), first, _alone(asked, first)
+      lambda x, y: jnp.concatenate([x.astype(y.dtype), y]), first, Search(start, asked.here)
     )
-    return search_each_inserted(
-      about, keys, active, how=self._how, rounds=self.search.rounds, params=params
+    return search_each(
+      table,
+      about,
+      jax.random.split(key, self.num_lanes + self.num_solvers),
+      jnp.concatenate([jnp.ones(self.num_lanes, bool), active]),
+      how=How(self.search.of_any_length(), self.network),
+      rounds=self.search.rounds,
+      params=params,
     )
 
   def _play(
-    self, table: Any, lanes: ChainLanes, played: FoundInserted, key: jax.Array
-  ) -> ChainLanes:
-    game, number = self.game, self.num_lanes
+    self, table: Ground, lanes: ChainLanes, played: Found, key: jax.Array, learn_key: jax.Array
+  ) -> tuple[ChainLanes, Solved | None]:
+    """Makes the moves that searches found; games that end begin anew. Returns also outcomes."""
+    rules, number = table.rules, self.num_lanes
     move_key, new_key = jax.random.split(key)
-    mover = jax.vmap(game.actor)(lanes.standing.here.state)
-    go = functools.partial(play_on_device, game, exploration=self.exploration)
-    keys = jax.random.split(move_key, number)
-    standing, over = jax.vmap(go)(lanes.standing, played.policy, keys)
-    news = jax.vmap(functools.partial(deal_on_device, game))(jax.random.split(new_key, number))
-    each = jnp.arange(number)
-    left = jax.tree.map(lambda x, y: x.at[each, mover].set(y), lanes.left, played.left)
+    mover = jax.vmap(rules.actor)(lanes.standing.here.state)
+    after, ended = self._move(rules, lanes, played, jax.random.split(move_key, number))
+    over = ended
+    if lanes.plays_on is not None:
+      resigned = self._resigned(rules, lanes, played, mover) & ~lanes.plays_on
+      over, ended = ended | resigned, ended & ~resigned
+      plays_on = jnp.where(over, self._plays_on(jax.random.fold_in(key, 1)), lanes.plays_on)
+      lanes = lanes._replace(plays_on=plays_on)
+    outcomes = None
+    if lanes.trail is not None:
+      lanes = lanes._replace(trail=self._note(lanes, played.policy))
+      outcomes = self._outcomes(rules, lanes, after, ended, learn_key)
+    news = jax.vmap(functools.partial(deal, rules))(jax.random.split(new_key, number))
+    if lanes.left is not None:
+      each = jnp.arange(number)
+      left = jax.tree.map(lambda x, y: x.at[each, mover].set(y), lanes.left, played.left)
+      first = beginning(rules)
+      begun = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, 2, *x.shape)), first)
+      current = jnp.where(over[:, None], -1, left.current)
+      left = left._replace(current=current, here=where_lanes(over, begun, left.here))
+      lanes = lanes._replace(left=left)
+    moves = jnp.where(over, 0, lanes.moves + 1)
+    return lanes._replace(standing=where_lanes(over, news, after), moves=moves), outcomes
 
-    def begun(x: jax.Array, y: jax.Array) -> jax.Array:
-      return jnp.where(over.reshape(-1, *[1] * (x.ndim - 1)), x.astype(y.dtype), y)
+  def _move(
+    self, rules: DeviceGame, lanes: ChainLanes, played: Found, keys: jax.Array
+  ) -> tuple[Standing, jax.Array]:
+    """Returns where games stand after their moves, and which are over."""
+    policy, exploration = played.policy, jnp.full(self.num_lanes, self.exploration)
+    if self.greedy_after:
+      greedy = lanes.moves >= self.greedy_after
+      likeliest = jax.nn.one_hot(policy.argmax(axis=1), policy.shape[1], axis=1)
+      policy = jnp.where(greedy[:, None, None], likeliest, policy)
+      exploration = jnp.where(greedy, 0.0, exploration)
 
-    first = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, 2, *x.shape)), beginning(game))
-    return lanes._replace(
-      standing=jax.tree.map(begun, news, standing),
-      moves=jnp.where(over, 0, lanes.moves + 1),
-      left=left._replace(
-        current=jnp.where(over[:, None], -1, left.current),
-        here=jax.tree.map(begun, first, left.here),
-      ),
+    def go(standing, policy, key, exploration):
+      return play_on(rules, standing, policy, key, exploration=exploration)
+
+    return jax.vmap(go)(lanes.standing, policy, keys, exploration)
+
+  def _resigned(
+    self, rules: DeviceGame, lanes: ChainLanes, played: Found, mover: jax.Array
+  ) -> jax.Array:
+    """Returns in which games the mover would resign instead of moving: `[B]`."""
+    each = jnp.arange(self.num_lanes)
+    worth = played.values[each, mover, lanes.standing.hands[each, mover]]
+    return worth < -self.resign_below * rules.largest_payoff
+
+  def _plays_on(self, key: jax.Array) -> jax.Array:
+    """Draws the games in which nobody resigns: `[B]`."""
+    return jax.random.uniform(key, (self.num_lanes,)) < self.never_resign
+
+  def _note(self, lanes: ChainLanes, policy: jax.Array) -> Trail:
+    """Writes down the decisions at which the games stand, with their policies `[B, M, 1]`."""
+    assert lanes.trail is not None
+    states, kept = lanes.trail
+    each, place = jnp.arange(self.num_lanes), jnp.minimum(lanes.moves, self.most_moves - 1)
+    return Trail(
+      states.at[each, place].set(lanes.standing.here.state),
+      kept.at[each, place].set(policy[:, :, 0].astype(kept.dtype)),
     )
 
-  def _examples(
-    self, table: Any, asked: StateQuestion, solved: FoundInserted, active: jax.Array
+  def _outcomes(
+    self, rules: DeviceGame, lanes: ChainLanes, after: Standing, ended: jax.Array, key: jax.Array
   ) -> Solved:
-    game, (state, possible) = self.game, asked.here
-    mover = jax.vmap(game.actor)(state)
-    seen = [jax.vmap(lambda s, p=p: game.features(s, p))(state) for p in (0, 1)]
-    moves = jax.vmap(functools.partial(moves_of, game))(state, possible).action
-    there = (moves >= 0) & (mover < 2)[:, None, None]
-    infostates = jnp.arange(game.num_infostates, dtype=jnp.int32)
-    own_first = functools.partial(seat_of, mover)
-    weight = own_first((possible & (solved.root_mass > 0)).astype(solved.root_values.dtype))
-    return Solved(
-      features=jnp.where((mover == 1)[:, None], seen[1], seen[0]),
-      beliefs=own_first(asked.beliefs),
-      values=own_first(solved.root_values),
-      value_weight=weight,
-      policy=jnp.where(there, solved.policy, 0.0),
-      comes_from=jnp.where(there, infostates[None, None], -1),
-      policy_weight=jnp.where((mover < 2)[:, None], weight[:, 0], 0.0),
-      active=active,
-    )
+    """Returns decisions of the games that ended by the rules, with what they came to."""
+    assert lanes.trail is not None
+    states, policy = (x.reshape(-1, x.shape[-1]) for x in lanes.trail)
+    won = won_by(rules, after, jnp.zeros(self.num_lanes, jnp.int32))
+    visited = jnp.arange(self.most_moves, dtype=jnp.int32)[None] <= lanes.moves[:, None]
+    learned = jax.random.uniform(key, visited.shape) < self.td1_share
+    active = (visited & ended[:, None] & learned).reshape(-1)
+    one = jnp.ones((len(states), 2, 1))
+    values = jnp.repeat(jnp.stack([won, -won], axis=1), self.most_moves, axis=0)[:, :, None]
+    asked = Question(PublicState(states, one > 0), one)
+    return examples(rules, asked, policy[:, :, None], values, one > 0, active)
 
 
-def _first_question(game: DeviceGame) -> StateQuestion:
+@functools.partial(jax.jit, static_argnames="rules")
+def won_by(rules: DeviceGame, standing: Standing, seat: jax.Array) -> jax.Array:
+  """Returns payoffs `[G]` of the players in `seat` `[G]`; zero in games that are not over."""
+
+  def one(state: jax.Array, hands: jax.Array, seat: jax.Array) -> jax.Array:
+    held = jnp.zeros(rules.num_infostates).at[hands[1]].set(1.0)
+    won = rules.terminal_values(state, held, 0)[hands[0]]
+    met = rules.compatible_mass(state, held, 0)[hands[0]]
+    won = won / jnp.where(met > 0, met, 1.0) * (rules.actor(state) == TERMINAL)
+    return jnp.where(seat == 0, won, -won)
+
+  return jax.vmap(one)(standing.here.state, standing.hands, seat)
+
+
+def examples(
+  rules: DeviceGame,
+  asked: Question,
+  policy: jax.Array,
+  values: jax.Array,
+  counts: jax.Array,
+  active: jax.Array,
+) -> Solved:
+  """Returns public belief states as examples.
+
+  Args:
+    rules: of the game.
+    asked: `[E, ...]` the states.
+    policy: `[E, M, H]` of the movers.
+    values: `[E, P, H]` player 0's first.
+    counts: `[E, P, H]` where there is a value.
+    active: `[E]` which examples there are.
+  """
+  (state, possible), beliefs = asked
+  mover = jax.vmap(rules.actor)(state)
+  seen = [jax.vmap(lambda s, p=p: rules.features(s, p))(state) for p in (0, 1)]
+  moves = jax.vmap(functools.partial(moves_of, rules))(state, possible).action
+  there = (moves >= 0) & (mover < 2)[:, None, None]
+  infostates = jnp.arange(rules.num_infostates, dtype=jnp.int32)
+  own_first = functools.partial(seat_of, mover)
+  weight = own_first((possible & counts).astype(values.dtype))
+  return Solved(
+    features=jnp.where((mover == 1)[:, None], seen[1], seen[0]),
+    beliefs=own_first(beliefs),
+    values=own_first(values),
+    value_weight=weight,
+    policy=jnp.where(there, policy, 0.0),
+    comes_from=jnp.where(there, infostates[None, None], -1),
+    policy_weight=jnp.where((mover < 2)[:, None], weight[:, 0], 0.0),
+    active=active,
+  )
+
+
+def _first_question(rules: DeviceGame) -> Question:
   """Returns the question about where a game begins."""
-  return StateQuestion(beginning(game), jnp.asarray(game.prior(), float))
-
-
-def _alone(asked: StateQuestion, like: InsertedSearch) -> InsertedSearch:
-  """Returns the searches of questions: without promises, from the state itself."""
-  number = len(asked.beliefs)
-  none = Promises.none(asked.beliefs.shape[-1], asked.beliefs.dtype)
-  nobody = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), none)
-  path = jnp.full((number, like.start.path.shape[-1]), -1, jnp.int32)
-  return InsertedSearch(InsertedStart(asked.here, path, asked.beliefs, nobody), asked.here)
+  return Question(beginning(rules), jnp.asarray(rules.prior()) * jnp.ones(()))

@@ -2,27 +2,34 @@
 
 from typing import Any
 
-from games import DeviceGame, Game, build_public_tree
+from games import DeviceGame, Game, TableGame, build_public_tree
 from games.on_device.moves import num_moves
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import PerfectSearch
 from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
 from rebel_jax.training.chain_play import ChainPlay
-from rebel_jax.training.growing_play import GrowingPlay
 from rebel_jax.training.loop import Trainer
-from rebel_jax.training.perfect_play import PerfectPlay
-from rebel_jax.training.play import Play
 from rebel_jax.training.targets.target import Target
 from rebel_jax.training.trunks import make_trunk
 from solvers import GTCFR
-from solvers.growing.continual.grounds import Grounds, make_grounds
+from solvers.growing.continual.grounds import RulesGround, tree_ground
 
 
 def make_state_network(config: Config, game: Game | DeviceGame) -> ValuePolicyNetwork:
   """Returns the value-and-policy network of a configuration whose searches grow trees."""
-  actions = game.num_player_actions if isinstance(game, Game) else num_moves(game)
+  actions = _num_moves(game)
   trunk = make_trunk(config, game, 2 + actions)
   return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
+
+
+def _num_moves(game: Game | DeviceGame) -> int:
+  if not isinstance(game, Game):
+    return num_moves(game)
+  state = game.initial_state()[None]
+  first = game.legal_actions(state).argmax(axis=1)
+  if game.infostate_parents(state, first) is None:
+    return game.num_player_actions
+  return TableGame(game, build_public_tree(game)).num_hidden
 
 
 def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> GTCFR:
@@ -50,67 +57,40 @@ def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> 
     raise ConfigError(str(error)) from None
 
 
-def make_growing_grounds(game: Game) -> Grounds:
-  """Returns the tree that searches grow into.
+def make_ground(config: Config, game: Game | DeviceGame, search: GTCFR | None = None) -> Any:
+  """Returns the ground of a game's chains of searches, those of training by default.
 
   Raises:
-    ConfigError: it is too large to be written out.
+    ConfigError: its tree is too large to be written out.
   """
+  if not isinstance(game, Game):
+    return RulesGround.of(game, search or make_search(config))
   try:
-    tree = build_public_tree(game)
+    return tree_ground(game, build_public_tree(game))
   except ValueError as error:
     raise ConfigError(str(error)) from None
-  return make_grounds(game, tree)
 
 
 def make_growing_trainer(
-  config: Config, game: Game, targets: tuple[Target, ...], num_devices: int
+  config: Config, game: Game | DeviceGame, targets: tuple[Target, ...], num_devices: int
 ) -> Trainer:
   """Returns the training loop of a configuration whose searches grow trees.
 
   Raises:
     ConfigError: the devices do not divide the work, or settings do not go together.
   """
-  play = GrowingPlay(num_actions=game.num_player_actions, **_shared(config, game, num_devices))
-  return _trainer(config, play, targets, num_devices)
-
-
-def make_device_trainer(
-  config: Config, game: DeviceGame, targets: tuple[Target, ...], num_devices: int
-) -> Trainer:
-  """Returns the training loop of a game of rules on the device, its trees made by searches.
-
-  Raises:
-    ConfigError: the devices do not divide the work, or settings do not go together.
-  """
-  growing, learning = config.growing, config.learning
-  shared = _shared(config, game, num_devices)
-  if game.num_infostates > 1:
-    chains = ChainPlay(game=game, num_actions=num_moves(game), **shared)
-    return _trainer(config, chains, targets, num_devices)
-  assert isinstance(growing, PerfectSearch)
-  play = PerfectPlay(
-    game=game,
-    **shared,
-    td1_share=growing.td1_share,
-    greedy_after=growing.greedy_after,
-    resign_below=growing.resign_below,
-    never_resign=growing.never_resign if growing.resign_below else 0.0,
-  )
-  most = num_devices * play.most_examples
-  if most > learning.buffer_size:
-    raise ConfigError(
-      f"buffer_size={learning.buffer_size} must be at least {most}: as many examples may come of "
-      f"one step of lanes={config.self_play.lanes}"
-    )
-  return _trainer(config, play, targets, num_devices)
-
-
-def _shared(config: Config, game: Game | DeviceGame, num_devices: int) -> dict[str, Any]:
-  """Returns the settings that all kinds of self-play by growing searches have."""
   config.check_devices(num_devices)
-  growing = config.growing
-  return dict(
+  growing, learning, outcomes = config.growing, config.learning, dict[str, Any]()
+  if isinstance(growing, PerfectSearch):
+    assert not isinstance(game, Game)
+    outcomes = dict(
+      td1_share=growing.td1_share,
+      most_moves=game.max_moves if growing.td1_share else 1,
+      greedy_after=growing.greedy_after,
+      resign_below=growing.resign_below,
+      never_resign=growing.never_resign if growing.resign_below else 0.0,
+    )
+  play = ChainPlay(
     search=make_search(config),
     network=NetworkStates(make_state_network(config, game)),
     num_lanes=config.self_play.lanes // num_devices,
@@ -118,11 +98,14 @@ def _shared(config: Config, game: Game | DeviceGame, num_devices: int) -> dict[s
     query_share=growing.query_share,
     recursive_share=growing.recursive_share,
     exploration=growing.exploration,
+    **outcomes,
   )
-
-
-def _trainer(config: Config, play: Play, targets: tuple[Target, ...], num_devices: int) -> Trainer:
-  learning = config.learning
+  most = num_devices * play.most_examples
+  if most > learning.buffer_size:
+    raise ConfigError(
+      f"buffer_size={learning.buffer_size} must be at least {most}: as many examples may come of "
+      f"one step of lanes={config.self_play.lanes}"
+    )
   return Trainer(
     self_play=play,
     targets=targets,

@@ -18,15 +18,9 @@ from rebel_jax.networks.poker import PokerValueNetwork
 from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training import targets as training_targets
-from rebel_jax.training.growing_setup import (
-  make_device_trainer,
-  make_growing_grounds,
-  make_growing_trainer,
-  make_state_network,
-)
+from rebel_jax.training.growing_setup import make_ground, make_growing_trainer, make_state_network
 from rebel_jax.training.learner import Learner, with_decay_steps
 from rebel_jax.training.loop import Trainer, TrainState, make_mesh
-from rebel_jax.training.perfect_play import Beginning
 from rebel_jax.training.self_play import LARGE, Layer, SelfPlay
 from rebel_jax.training.targets.target import Networks, Target
 from rebel_jax.training.trunks import card_sizes, make_trunk
@@ -310,13 +304,9 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
     raise ConfigError(str(error)) from None
   config.check_devices(mesh.devices.size)
   targets = make_targets(config, game)
-  if not isinstance(game, Game):
-    trainer = make_device_trainer(config, game, targets, mesh.devices.size)
-    return Setup(config, game, None, Beginning.of(game), trainer, mesh)
-  if isinstance(config.search, GrowingSearch):
-    whole = make_growing_grounds(game)
+  if not isinstance(game, Game) or isinstance(config.search, GrowingSearch):
     trainer = make_growing_trainer(config, game, targets, mesh.devices.size)
-    return Setup(config, game, None, whole, trainer, mesh)
+    return Setup(config, game, None, make_ground(config, game), trainer, mesh)
   table, subgames = make_training_subgames(config, game, targets)
   trainer = make_trainer(config, game, table, targets, mesh.devices.size)
   return Setup(config, game, subgames, table, trainer, mesh)

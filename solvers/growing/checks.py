@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.node_info import NodeInfo
 from games.public_tree import PublicTree
 from solvers import validation
-from solvers.sweeps.masked import NodeInfo
 
 
 def check_nodes(tree: PublicTree, nodes: Any) -> None:

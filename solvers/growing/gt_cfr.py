@@ -1,60 +1,72 @@
 """Growing-tree CFR: simulations and regret updates in turn (Player of Games, algorithm 1).
 
-Every node of the game's tree has its place; a search marks those that it has added. Regrets are
-updated on the marked nodes, the leaves among them valued from outside, and simulations add more.
+Regrets are updated on the nodes that a search has added, the leaves among them valued from outside,
+and simulations add more. The nodes are in a `Store`: those of a written-out tree are marked, those
+of a game by rules on the device inserted.
 """
 
+import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.public_tree import Array, PublicTree, largest_payoff
+from games.game import CHANCE
+from games.node_info import NodeInfo
+from games.on_device.game import check_device_game
+from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.named import cfr_plus
-from solvers.growing.asked import Ask, Asked, ask_about, note, prior_of
-from solvers.growing.checks import check_function, check_key, check_node, check_nodes
+from solvers.growing.asked import Asked, answer, note
+from solvers.growing.checks import check_function, check_key
 from solvers.growing.choose import Rules, in_rounds
+from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.resolving import Promises, Resolving
-from solvers.growing.rooted_problem import (
-  RootedProblem,
-  children_of_marked,
-  nodes_above,
-  nodes_below,
-  rooted_problem,
-)
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.simulate import Growth, View, sample_pair, simulate
-from solvers.growing.states import StateFunction
-from solvers.growing.watched import Seen, Watched
+from solvers.growing.starts import Start, start_by_rules, start_on_tree
+from solvers.growing.states import StateFunction, StateQuery
+from solvers.growing.store import Store
+from solvers.growing.watched import Watched
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.masked import NodeInfo, at_nodes, with_nodes
+
+_LAST = 2**31 - 1  # no round has this number
 
 
 class Grown(NamedTuple):
   """What a search leaves: its answer, and what the next search starts from.
 
+  Places are a tree's nodes or those of `tree`; letters as in `solvers.growing.store`.
+
   Attributes:
-    average_policy: `[N, H]`; zero for nodes that are not in the tree.
+    policy: `[M, H]` the average policy where simulations started, by move.
+    average_policy: `[C, H]` how likely who moved to a node did so, by the infostate there; zero for
+      places without a node. In trees by insertion with hidden moves `[C, M, H]`, by the node at
+      which moves are made.
     root_values: `[P, H]` mean expected payoffs at the root; under alternatives those of an
       opponent that enters always.
     root_mass: `[P, H]` the other's mass at the root that is compatible with an infostate.
-    values: `[P, N, H]` mean expected payoff at every inner node, by each player's infostate: sums
+    values: `[P, C, H]` mean expected payoff at every inner node, by each player's infostate: sums
       of counterfactual values over sums of the other's mass.
-    reach: `[P, N, H]` players' ranges: average policy times public chance and what they were
+    reach: `[P, C, H]` players' ranges: average policy times public chance and what they were
       believed to hold at the root.
-    known: `[P, N]` whether anything is known of those values: of a node that joined after the last
+    known: `[P, C]` whether anything is known of those values: of a node that joined after the last
       update, or that the other has not played to since it joined, there is not.
-    present: `[N]` which nodes are in the tree.
-    visits: `[N, H]` how often simulations made a move.
-    asked: one of the questions that the search asked about its leaves, drawn from all of them.
+    present: `[C]` which places hold a node of the search.
+    visits: `[C, M, H]` how often simulations made a move.
+    current: `[]` the place that simulations started from.
+    asked: one of the questions that the search asked about its leaves, drawn from all of them; the
+      root is among them in updates alone.
+    tree: the nodes of a search by insertion, `tree.lost` of which had no room; else None.
   """
 
+  policy: jax.Array
   average_policy: jax.Array
   root_values: jax.Array
   root_mass: jax.Array
@@ -63,62 +75,66 @@ class Grown(NamedTuple):
   known: jax.Array
   present: jax.Array
   visits: jax.Array
+  current: jax.Array
   asked: Asked
-
-
-class Given(NamedTuple):
-  """What a search is about: parameters, where it starts and simulates, and what is known there."""
-
-  params: Any
-  root: Array
-  current: Array
-  beliefs: Array
-  promises: Promises
-  scale: Array  # the largest payoff of the game, of which the tree may be a part
+  tree: InsertedTree | None
 
 
 def gt_cfr(
-  tree: PublicTree,
-  nodes: NodeInfo,
+  rules: Any,
+  nodes: NodeInfo | None = None,
   *,
   search: GTCFR,
   key: jax.Array,
   leaf_values: LeafValues | None = None,
   network: StateFunction | None = None,
   params: Any = None,
-  root: int | jax.Array = 0,
+  root: Any = None,
   current: int | jax.Array | None = None,
+  possible: Array | None = None,
+  path: Array | Sequence[int] = (),
   beliefs: Array | None = None,
   alternatives: Alternatives | None = None,
   searcher: int | jax.Array | None = None,
+  capacity: int | None = None,
 ) -> Grown:
-  """Searches below a node of a game by growing-tree CFR.
+  """Searches below a public state of a game by growing-tree CFR.
 
-  Works under `jax.jit`, `jax.vmap` (over roots, beliefs, keys and params) and inside `lax.scan`.
+  Works under `jax.jit`, `jax.vmap` (over roots, paths, beliefs, keys and params) and inside
+  `lax.scan`. The network is asked in every update about the leaves, for both players' values at the
+  beliefs of the current policies and for the policy that simulations take as their prior. In a game
+  on the device with one infostate a player it is asked once about each state, when it joins, and
+  its values scaled by reach (Player of Games, sections 3.2 and B.2).
 
   Args:
-    tree: the game's whole tree, or all of it that a search may grow into.
-    nodes: from `solvers.node_info(game, tree)`.
-    search: settings; static.
+    rules: the game's whole tree, or all of it that a search may grow into, whose nodes the search
+      marks; or a game on JAX's arrays, static, of which it inserts nodes as it grows.
+    nodes: of a tree, from `solvers.node_info(game, tree)`.
+    search: settings; static. `whole` is for trees.
     key: a random key, as `jax.random.key` returns it.
-    leaf_values: of `(params, query)` as for `solve`; asked in every update about all inner nodes,
-      of which the leaves' answers count. None for zero.
-    network: instead of it, of `(params, StateQuery)`; asked in every update about the leaves alone,
-      for both players' values and for the policy that simulations take as their prior.
+    leaf_values: in trees, of `(params, query)` as for `solve`; asked in every update about all
+      inner nodes, of which the leaves' answers count. None for zero.
+    network: instead of it, of `(params, StateQuery)`; static.
     params: passed on to either.
-    root: the node at which the search starts.
-    current: the node at which simulations start, below `root` or the same, for continual
+    root: the node at which the search starts, or `[S]` the public state; None for the first.
+    current: in trees, the node at which simulations start, below `root` or the same, for continual
       re-solving; what lies between is in the tree from the start.
-    beliefs: `[P, H]` at `root`; None for the tree's prior, at its own root.
-    alternatives: what the opponent of `searcher` is promised at `root`; see `ContinualResolve`.
+    possible: on the device, `[P, H]` which infostates the rules allow at `root`; None for all, in a
+      game with hidden moves for those of its prior.
+    path: on the device, `[D]` public actions from `root` to the state that simulations start from,
+      then -1. They must be legal.
+    beliefs: `[P, H]` at the root; None for the game's prior, at its own root.
+    alternatives: what the opponent of `searcher` is promised at the root; see `ContinualResolve`.
     searcher: whose policy is wanted, with `alternatives`.
+    capacity: on the device, how many nodes there is room for; None for as many as could join.
+      Children of a node join all or, where they do not fit, not at all, and are counted in
+      `Grown.tree.lost`.
 
   Raises:
+    TypeError: an argument is of another kind.
     ValueError: a static argument is out of range or a shape is wrong.
   """
-  validation.check_unstacked(tree)
   check_search(search)
-  check_nodes(tree, nodes)
   check_key(key)
   check_function("leaf_values", leaf_values)
   check_function("network", network)
@@ -126,119 +142,176 @@ def gt_cfr(
     raise ValueError("leaves are valued by leaf_values or by network: give one of them")
   if (alternatives is None) != (searcher is None):
     raise ValueError("alternatives belong to a searcher: give both, or neither")
-  if beliefs is None:
-    beliefs = tree.prior
+  if isinstance(searcher, int):
+    validation.check_player(searcher, "searcher")
+  on_tree = isinstance(rules, PublicTree)
+  foreign: dict[str, Any] = {
+    "possible": possible,
+    "path": path or None if isinstance(path, Sequence) else path,
+  }
+  foreign |= {"capacity": capacity}
+  if not on_tree:
+    check_device_game(rules)
+    foreign = {"nodes": nodes, "leaf_values": leaf_values, "current": current}
+    foreign |= {"whole": search.whole or None}
+  for name, value in foreign.items():
+    if value is not None:
+      raise ValueError(f"{name} is not for {'trees' if on_tree else 'games on the device'}")
+  if on_tree:
+    given: Any = start_on_tree(rules, nodes, root, current, beliefs)
   else:
-    shape = (2, tree.num_infostates)
-    validation.check_shape("beliefs", beliefs, shape, "(P, H)")
-  promises = Promises.none(tree.num_infostates, tree.dtype)
+    given = start_by_rules(rules, search, root, possible, path, beliefs, capacity)
   if alternatives is not None and searcher is not None:
-    if isinstance(searcher, int):
-      validation.check_player(searcher, "searcher")
-    known = beliefs[1 - searcher] if alternatives.beliefs is None else alternatives.beliefs
-    promises = Promises.to_opponent(searcher, alternatives.value, known)
-  root = check_node("root", tree, root)
-  current = root if current is None else check_node("current", tree, current)
-  beliefs = jnp.asarray(beliefs, tree.dtype)
-  given = Given(params, root, current, beliefs, promises, largest_payoff(tree))
-  return grow(tree, nodes, key, given, search.rounds, search.of_any_length(), leaf_values, network)
+    own = given.beliefs[1 - searcher]
+    known = own if alternatives.beliefs is None else alternatives.beliefs
+    promised = Promises.to_opponent(searcher, alternatives.value, known)
+    given = dataclasses.replace(given, promises=promised)
+  return grow(given, key, params, search.rounds, search.of_any_length(), leaf_values, network)
 
 
 @functools.partial(jax.jit, static_argnames=("search", "leaf_values", "network"))
 def grow(
-  tree: PublicTree,
-  nodes: NodeInfo,
+  start: Start,
   key: jax.Array,
-  given: Given,
+  params: Any,
   rounds: int | jax.Array,
   search: GTCFR,
   leaf_values: LeafValues | None = None,
   network: StateFunction | None = None,
 ) -> Grown:
   """Does what `gt_cfr` says, unchecked; `rounds` is traced, so that one program serves them all."""
-  tree, given = jax.tree.map(jnp.asarray, (tree, given))
-  root, current = (jnp.asarray(x, jnp.int32) for x in (given.root, given.current))
+  beliefs, promises = jnp.asarray(start.beliefs), start.promises
   inner: Any = cfr_plus(averaging=1.0, alternating=search.alternating)
-  algorithm = Watched(Resolving(inner, ContinualResolve(0, search.mix), given.promises))
-  ids = jnp.arange(tree.num_nodes, dtype=jnp.int32)
-  below = nodes_below(tree, ids == root)
-  path = below & nodes_above(tree, ids == current)
-  present = below if search.whole else path | children_of_marked(tree, path)
-  problem = rooted_problem(tree, nodes, root, given.beliefs, present)
-  everywhere = with_nodes(problem, jnp.ones(tree.num_nodes, bool))
-  ask = Ask.of(nodes, problem, given.params, leaf_values, network)
-  rules = Rules(search.puct, search.children, given.scale)
-  state, prior = algorithm.init(problem), join_levels(everywhere.uniform_policy())
-  if network is not None:  # of what is there from the start, which is not all at the frontier
-    first = algorithm.leaf_query(problem, state, 0).beliefs
-    rows = present[problem.rows]
-    logits: Any = ask.answer(first, rows).logits
-    prior = prior_of(everywhere, problem, logits / search.temperature, prior, rows)
+  if promises is not None:
+    inner = Resolving(inner, ContinualResolve(0, search.mix), promises)
+  algorithm = Watched(inner)
+  store, current = start.plant(search)
+  problem = store.problem(beliefs)
+  state = algorithm.init(problem)
+  asks = network is not None and not store.asks_once
+  seen = _seen(store, network, params) if asks else None
+
+  def ask(store, beliefs, wanted):
+    assert network is not None
+    query = StateQuery(store.seen(), beliefs) if seen is None else seen._replace(beliefs=beliefs)
+    return answer(network, params, store, query, search.temperature, wanted)
+
+  def update(now, store, numbers, j, carry):
+    state, prior, asked = carry
+    query = algorithm.leaf_query(now, state, 0)
+    values = jnp.zeros_like(query.beliefs)
+    if store.asks_once and network is not None:
+      values = store.values[:, :, None]
+    elif leaf_values is not None:
+      queries = [algorithm.leaf_query(now, state, player) for player in (0, 1)]
+      values = jnp.stack([leaf_values(params, query) for query in queries], axis=1)
+    elif network is not None:
+      wanted = now.is_frontier()
+      values, new = ask(store, query.beliefs, wanted)
+      prior = jnp.where(wanted[:, None, None], new, prior)
+    if not store.asks_once:
+      asked = note(asked, now, query.beliefs, numbers.notes[j])
+    state, _ = loop.update_both(now, algorithm, state, lambda _, player: values[:, player])
+    return state, prior, asked
 
   def round_of(numbers, carry):
-    state, present, visits, prior, asked = carry
-    now = with_nodes(problem, present)
-
-    def update(j, carry):
-      state, asked, _ = carry
-      query = algorithm.leaf_query(now, state, 0)
-      answers = ask_about(ask, now, algorithm, state, query.beliefs)
-      state, _ = loop.update_both(now, algorithm, state, lambda _, player: answers.values[player])
-      return state, note(asked, now, query.beliefs, numbers.notes[j]), answers.logits
-
-    first = state, asked, ask.no_logits(problem)
-    state, asked, logits = lax.fori_loop(0, search.updates_per_round, update, first)
+    state, growth, asked = carry
+    store, now = growth.store, growth.store.problem(beliefs, problem)
+    once = search.updates_per_round == 1 and not search.alternating
+    soon = now.until_update(current) if search.simulations and once else now
+    state, prior, asked = lax.fori_loop(
+      0,
+      search.updates_per_round,
+      functools.partial(update, soon, store, numbers),
+      (state, store.prior, asked),
+    )
+    growth = growth._replace(store=dataclasses.replace(store, prior=prior))
     if not search.simulations:
-      return state, present, visits, prior, asked
-    if logits is not None:
-      prior = prior_of(everywhere, now, logits / search.temperature, prior, now.is_frontier())
-    growth = Growth(present, visits, zeros)
-    view = _view(now, algorithm, state, prior, search)
-    reach = algorithm.core(state).reach
+      return state, growth, asked
+    growth = growth._replace(recent=jnp.zeros_like(growth.recent))
+    view, reach = _view(now, algorithm, state, search), algorithm.core(state).reach
     for j in range(search.per_round):
       hands = sample_pair(now, reach, current, numbers.pairs[j])
-      growth = simulate(now, view, growth, current, hands, numbers.walks[:, j], rules)
-    state = algorithm.extend(with_nodes(problem, growth.present), state)
-    return state, growth.present, growth.visits, prior, asked
+      growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], rules)
+      if store.asks_once and network is not None:
+        growth = growth._replace(store=_ask_joined(growth.store, places, network, params, search))
+    return algorithm.extend(growth.store.problem(beliefs, problem), state), growth, asked
 
-  zeros = jnp.zeros((tree.num_nodes, tree.num_infostates), tree.dtype)
-  start = state, present, zeros, prior, Asked.nothing(problem)
-  steps = tree.structure.depth
-  end = in_rounds(round_of, start, key, rounds, search, steps)
-  state, present, visits, _, asked = end
-  root_values = algorithm.root_values(problem, state.means)
-  promised = given.promises.given[:, None]
-  believed = jnp.where(promised, given.promises.beliefs, given.beliefs)
-  problem = rooted_problem(tree, nodes, root, believed, present)
-  return _result(problem, algorithm, state, Growth(present, visits, zeros), root_values, asked)
-
-
-def _view(problem: RootedProblem, algorithm: Watched, state: Seen, prior, search: GTCFR) -> View:
-  choose = algorithm.current_policy if search.selection == "current" else algorithm.average_policy
-  policy = join_levels(choose(problem, state.means))
-  return View(policy, state.nodes, state.mass, prior)
-
-
-def _result(
-  problem: RootedProblem,
-  algorithm: Watched,
-  state: Seen,
-  growth: Growth,
-  root_values: jax.Array,
-  asked: Asked,
-) -> Grown:
-  average = algorithm.average_policy(problem, state.means)
-  means = algorithm.means(state.means)
-  values = at_nodes(problem.tree.structure, means)
-  reach = problem.node_reach(problem.both_reach(average))
+  rules = Rules(search.puct, search.children, store.scale)
+  if asks:
+    first = algorithm.leaf_query(problem, state, 0).beliefs
+    wanted = store.present[problem.rows] & (store.movers <= CHANCE)
+    prior = jnp.where(wanted[:, None, None], ask(store, first, wanted)[1], store.prior)
+    store = dataclasses.replace(store, prior=prior)
+  elif network is not None:
+    store = _ask_joined(store, problem.rows, network, params, search)
+  zeros = jnp.zeros((len(store.kind), *store.prior.shape[1:]), beliefs.dtype)
+  carry = state, Growth(store, zeros, zeros), Asked.nothing(problem)
+  state, (store, visits, _), asked = in_rounds(
+    round_of, carry, key, rounds, search, start.steps(store)
+  )
+  if store.asks_once:
+    asked = _one_asked(store, jax.random.fold_in(key, _LAST))
+  root_values, believed = algorithm.root_values(problem, state.means), beliefs
+  if promises is not None:
+    believed = jnp.where(promises.given[:, None], promises.beliefs, beliefs)
+  end = store.problem(believed)
+  average = algorithm.average_policy(end, state.means)
+  rows = join_levels(average)
+  moves = jax.vmap(store.moves, (None, 0), out_axes=-1)(current, jnp.arange(beliefs.shape[1]))
+  policy = store.by_move(rows)
+  there = store.present.reshape(-1, *[1] * (policy.ndim - 1))
   return Grown(
-    average_policy=join_levels(average),
+    policy=jnp.where(moves.known, rows[moves.row, moves.column], 0.0),
+    average_policy=jnp.where(there, policy, 0.0),
     root_values=root_values,
     root_mass=problem.root_mass,
-    values=values,
-    reach=jnp.moveaxis(reach, 1, 0),
-    known=at_nodes(problem.tree.structure, algorithm.known(state.means)[..., None])[..., 0],
-    present=growth.present,
-    visits=growth.visits,
+    values=store.at_places(algorithm.means(state.means)),
+    reach=jnp.moveaxis(end.node_reach(end.both_reach(average)), 1, 0),
+    known=store.at_places(algorithm.known(state.means)[..., None])[..., 0],
+    present=store.present,
+    visits=visits,
+    current=current,
     asked=asked,
+    tree=store if isinstance(store, InsertedTree) else None,
   )
+
+
+def _seen(store: Store, network: Any, params: Any) -> StateQuery | None:
+  """Returns a question's part about states, if they are known beforehand, as the network has it."""
+  if isinstance(store, InsertedTree):
+    return None
+  features, encode = store.seen(), getattr(network, "encode", None)
+  if encode is None:
+    return StateQuery(features, jnp.zeros(()))
+  return StateQuery(None, jnp.zeros(()), encode(params, features))
+
+
+def _ask_joined(
+  store: Any, places: jax.Array, network: Any, params: Any, search: GTCFR
+) -> InsertedTree:
+  """Asks about nodes at `places` `[K]` that have just joined, for good."""
+  at = jnp.minimum(places, store.capacity - 1)
+  rows = jax.tree.map(lambda x: x[at] if x.ndim else x, store)
+  query = StateQuery(rows.features, jnp.ones((len(places), 2, 1), store.dtype))
+  values, prior = answer(network, params, rows, query, search.temperature)
+  over = (rows.kind > CHANCE)[:, None]
+  values = jnp.where(over, rows.values, values[:, :, 0])
+  return dataclasses.replace(
+    store,
+    values=store.values.at[places].set(values, mode="drop"),
+    prior=store.prior.at[places].set(prior, mode="drop"),
+  )
+
+
+def _one_asked(store: Any, key: jax.Array) -> Asked:
+  """Draws one of the states that were asked about when they joined."""
+  there = (store.depth > 0) & (store.kind <= CHANCE)
+  order = jnp.where(there, jax.random.uniform(key, there.shape), -1.0)
+  total = there.sum(dtype=jnp.int32)
+  return Asked(jnp.argmax(order).astype(jnp.int32), jnp.ones((2, 1), store.dtype), total)
+
+
+def _view(problem: Any, algorithm: Watched, state: Any, search: GTCFR) -> View:
+  choose = algorithm.current_policy if search.selection == "current" else algorithm.average_policy
+  return View(join_levels(choose(problem, state.means)), state.nodes, state.mass)

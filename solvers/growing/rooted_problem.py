@@ -6,17 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from games.node_info import NodeInfo
 from games.public_tree import Array, PublicTree
 from solvers.sweeps.hole_cards import HoleCardPairs
-from solvers.sweeps.levels import (
-  Levels,
-  chance_reach,
-  join_levels,
-  reduce_children,
-  split_levels,
-  to_children,
-)
-from solvers.sweeps.masked import MaskedProblem, NodeInfo, make_masked_problem
+from solvers.sweeps.levels import Levels, chance_reach, join_levels, split_levels
+from solvers.sweeps.masked import MaskedProblem, make_masked_problem
 from solvers.sweeps.problem import Sweep
 
 
@@ -56,6 +50,11 @@ class RootedProblem(MaskedProblem):
     sweep = super().values_up(policy, opponent_reach, leaf_values, player)
     rows = [jnp.where(here, x, 0.0).sum(axis=0) for here, x in zip(self.at_root, sweep.nodes)]
     return sweep._replace(root=sum(rows, jnp.zeros_like(rows[0])))
+
+  def until_update(self, current: jax.Array) -> "RootedProblem":
+    """Returns the problem for the last update of a round, from which walks start at `current`."""
+    del current
+    return self
 
 
 def rooted_problem(
@@ -106,31 +105,3 @@ def _nature(problem: MaskedProblem, at_root: Levels, chance, beliefs, player: in
     nature.append(belief * chance[i] * (1.0 if possible is None else possible))
     belief = belief[: problem.tree.structure.levels[i].num_inner]
   return tuple(nature)
-
-
-def nodes_below(tree: PublicTree, marked: Array) -> jax.Array:
-  """Returns the marked nodes and all below them: `[N]` bool."""
-  found: list[jax.Array] = []
-  for i, (level, own) in enumerate(zip(tree.structure.levels, split_levels(tree, marked))):
-    found.append(own | to_children(level, found[-1]) if i else own)
-  return jnp.concatenate(found)
-
-
-def nodes_above(tree: PublicTree, marked: Array) -> jax.Array:
-  """Returns the marked nodes and all above them: `[N]` bool."""
-  levels, own = tree.structure.levels, list(split_levels(tree, marked))
-  for i in reversed(range(1, len(levels))):
-    number = levels[i - 1].num_inner
-    some = reduce_children(levels[i], own[i].astype(tree.dtype), number, maximum=True) > 0
-    own[i - 1] = own[i - 1].at[:number].set(own[i - 1][:number] | some)
-  return jnp.concatenate(own)
-
-
-def children_of_marked(tree: PublicTree, marked: Array) -> jax.Array:
-  """Returns the children of the marked nodes: `[N]` bool."""
-  found: list[jax.Array] = []
-  above = None
-  for level, own in zip(tree.structure.levels, split_levels(tree, marked)):
-    found.append(jnp.zeros_like(own) if above is None else to_children(level, above))
-    above = own
-  return jnp.concatenate(found)

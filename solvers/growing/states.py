@@ -30,14 +30,13 @@ class StateAnswer(NamedTuple):
 
   Attributes:
     values: `[R, P, H]` expected payoffs of both players' infostates, the mover's first.
-    logits: `[R, A, H]` of the mover's policy: for each public action, and the infostate that it
-      leads the mover to. Moves from one infostate share a softmax. In a search by
-      `gt_cfr_inserted` of a game with hidden moves `[R, M, H]`: for each move in the numbering of
-      `games.on_device.moves`, by the infostate from which it is made.
+    logits: `[R, M, H]` of the mover's policy: for each move, by the infostate from which it is
+      made, whose moves share a softmax. A move is a public action, or in a game with hidden moves
+      has its number among the infostate's (`games.on_device.moves`, `games.node_info`).
   """
 
   values: jax.Array  # [R, P, H]
-  logits: jax.Array  # [R, A, H]
+  logits: jax.Array  # [R, M, H]
 
 
 # (params, query) -> answer

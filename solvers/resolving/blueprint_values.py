@@ -9,13 +9,14 @@ import numpy as np
 
 from games import Game, PublicTree
 from games.kinds import TERMINAL
+from games.node_info import node_info
 from games.public_tree import Array
 from solvers import validation
 from solvers.leaf_values import normalise_beliefs
 from solvers.metrics.expected_values import check_whole, per_unit_of_mass
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.masked import MaskedProblem, make_masked_problem, node_info
+from solvers.sweeps.masked import MaskedProblem, make_masked_problem
 from solvers.sweeps.problem import choose
 
 _NOTHING = -1e30  # a value below any other; infinity times zero would not be a number

@@ -5,44 +5,17 @@ without children is *frontier*: a leaf, whose value comes from outside, until a 
 """
 
 import dataclasses
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import CHANCE, Game, PublicTree
-from games.origin import check_tree_of
-from games.public_tree import LEAF, PADDING, Array, TreeStructure
+from games import PublicTree
+from games.node_info import NodeInfo
+from games.public_tree import PADDING, Array, TreeStructure
 from solvers.sweeps.levels import Levels, reduce_children, split_levels
 from solvers.sweeps.problem import Problem, Sweep, make_problem
-
-
-class NodeInfo(NamedTuple):
-  """Features and pair tables of every node, which the tree itself keeps for its leaves alone.
-
-  Attributes:
-    features: `[P, N, F]` the public state of every node as each player sees it; zero where the game
-      is over.
-    pair_index: `[N]` which of the pair weights holds there.
-  """
-
-  features: Array  # [P, N, F]
-  pair_index: Array  # [N]
-
-
-def node_info(game: Game, tree: PublicTree) -> NodeInfo:
-  """Returns the `NodeInfo` of `tree`, which is not stacked, by the rules of `game`, its own."""
-  check_tree_of(game, tree)
-  state, kind = np.asarray(tree.state), np.asarray(tree.kind)
-  asks = (kind <= CHANCE) | (kind == LEAF)
-  width = np.asarray(tree.root_features).shape[-1]
-  features = np.zeros((2, len(kind), width), tree.dtype)
-  pair_index = np.zeros(len(kind), np.int32)
-  for player in (0, 1):
-    features[player, asks] = game.features(state[asks], player)
-  pair_index[asks] = game.pair_index(state[asks])
-  return NodeInfo(features, pair_index)
 
 
 @jax.tree_util.register_dataclass
@@ -109,14 +82,17 @@ class MaskedProblem(Problem):
     return None if found is None else jnp.where(self.exists[index] > 0, found, 0.0)
 
 
+def leaf_places(structure: TreeStructure) -> np.ndarray:
+  """Returns the places of a masked problem's leaves among the nodes: `[L]`."""
+  levels = zip(structure.offsets, structure.levels)
+  return np.concatenate([x + np.arange(level.num_inner + level.num_leaves) for x, level in levels])
+
+
 def row_of_nodes(structure: TreeStructure) -> np.ndarray:
   """Returns the row of every node among a masked problem's leaves, `[N]`; their number for none."""
-  number = sum(level.num_inner + level.num_leaves for level in structure.levels)
-  found, first = np.full(structure.num_nodes, number), 0
-  for start, level in zip(structure.offsets, structure.levels):
-    size = level.num_inner + level.num_leaves
-    found[start : start + size] = first + np.arange(size)
-    first += size
+  places = leaf_places(structure)
+  found = np.full(structure.num_nodes, len(places))
+  found[places] = np.arange(len(places))
   return found
 
 
@@ -140,10 +116,7 @@ def make_masked_problem(
     info: from `node_info`.
     present: bool; the root, and the parent of every other node, must be present.
   """
-  rows = []
-  for start, level in zip(tree.structure.offsets, tree.structure.levels):
-    rows.append(start + np.arange(level.num_inner + level.num_leaves))
-  places = np.concatenate(rows)
+  places = leaf_places(tree.structure)
   # Pair weights are looked up at the leaves, which here are inner nodes too.
   asked = dataclasses.replace(
     tree, leaf_pair_index=jnp.asarray(info.pair_index)[places], leaf_nodes=places

@@ -319,13 +319,15 @@ def marked(name: str, search: str, judged: bool) -> dict[str, Any]:
 def inserted(rules: Any, search: str, judged: bool) -> dict[str, Any]:
   game = rules()
   moves = game.num_actions if game.num_hidden == 1 else game.num_hidden
-  grown = solvers.gt_cfr_inserted(
+  grown = solvers.gt_cfr(
     game,
     search=_SEARCHES[search],
     key=jax.random.key(KEY),
     network=judge_of(moves) if judged else None,
   )
-  return _grown(grown) | {"root_policy": grown.policy_at(0)}
+  policy = np.zeros((max(moves, len(grown.policy)), *grown.policy.shape[1:]))
+  policy[: len(grown.policy)] = grown.policy  # rows of bc05050 went on with chance's actions
+  return _grown(grown) | {"root_policy": policy}
 
 
 def _grown(grown: Any) -> dict[str, Any]:
@@ -470,7 +472,19 @@ def spot_table() -> dict[str, Any]:
   return figures
 
 
+# Cases whose random numbers pick other moves than at bc05050: a mover's moves are numbered as the
+# rules number them, no longer as the tree orders children; moves of games of perfect information
+# are drawn as those of others; an agent's key at a decision is of its public state. Figures of ten
+# seeds were within one standard error of those before; new ones are stored under another name.
+_OTHER_NUMBERS = {
+  *(f"preset/{name}" for name in ("pog_kuhn", "pog_tic_tac_toe", "pog_connect_four")),
+  *(f"evaluator/{name}" for name in ("pog_kuhn", "pog_tic_tac_toe", "pog_glasses")),
+  "agent/pog_kuhn",
+}
+
+
 def add_float32(name: str, figures: Callable[..., Mapping[str, Any]], *arguments: Any, **settings):
+  name += "/other_numbers" if name in _OTHER_NUMBERS else ""
   add(name, figures, *arguments, **{"rtol": FLOAT32, "x64": False, "slow": True} | settings)
 
 

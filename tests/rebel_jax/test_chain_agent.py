@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 import games
-import rebel_jax
 from games import registry
 from games.on_device.moves import num_moves
 from games.on_device.one_play import OnePlay
 from rebel_jax import match as match_command
 from rebel_jax import play
-from rebel_jax.agents.agent import make_agent, make_searcher, prepare
+from rebel_jax.agents.agent import make_searcher
+from rebel_jax.agents.chain_agent import ChainSearcher, OwnSearch
 from rebel_jax.agents.dealer import Dealer, Move
-from rebel_jax.agents.growing.chain_agent import ChainAgent, ChainSearcher
-from rebel_jax.agents.growing.own_chain import OwnSearch
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_games, play_match
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -27,8 +25,8 @@ from rebel_jax.networks.value_policy import NetworkStates
 from rebel_jax.training.growing_setup import make_state_network
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
-from solvers.growing.continual.history_policies import history_policies
-from solvers.growing.continual.inserted_start import decision_key
+from solvers.growing.continual.policies import history_policies
+from solvers.growing.continual.start import decision_key
 from solvers.metrics.histories import public_histories
 from tests.rebel_jax.test_play import at_the_table
 
@@ -83,7 +81,7 @@ def without_search(monkeypatch):
   def search(shared, agents):
     calls.append([agent.player for agent in agents])
     count, wide = num_moves(shared.game.rules), shared.game.num_infostates
-    found = OwnSearch(np.ones((count, wide)) / count, np.full((2, wide), 0.25), shared._nothing)
+    found = OwnSearch(np.ones((count, wide)) / count, np.full((2, wide), 0.25), shared.nothing)
     return [found for _ in agents]
 
   monkeypatch.setattr(ChainSearcher, "_search", search)
@@ -102,7 +100,7 @@ def all_choices(agent, histories, promises=1.0) -> np.ndarray:
     agent.start(player, int(dealt[player]))
     for action in histories.since(node, None):
       agent.observe(action)
-      if agent._left is not None and agent._known == len(agent._history) - 1:
+      if int(agent._left.current) >= 0 and len(agent._since) == 1:
         agent._left = agent._left._replace(values=agent._left.values * promises)
     for infostate in np.flatnonzero(histories.possible[node, player]).tolist():
       agent.infostate = infostate
@@ -137,17 +135,15 @@ def test_an_agent_plays_the_policy_that_is_measured(x64):
 
 
 def test_keys_of_decisions_differ():
-  """By history and seed, from those that a search makes of its own; padding changes nothing."""
-  histories = [[], [0], [1], [0, 0], [0, 1], [1, 0]]
+  """By state and seed, from those that a search makes of its own."""
+  states = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
   found = jax.jit(decision_key)
 
-  def one(seed, history):
-    return found(jax.random.key(seed), np.array(history, np.int32))
+  def one(seed, state):
+    return found(jax.random.key(seed), np.array(state, np.int32))
 
-  keys = [jax.random.key_data(one(s, [*x, -1, -1, -1][:3])) for s in (0, 1) for x in histories]
-  longer = one(0, [0, 1, -1, -1])
-  np.testing.assert_array_equal(jax.random.key_data(longer), keys[4])
-  split = jax.random.key_data(jax.random.split(one(0, [-1, -1, -1]), 8))
+  keys = [jax.random.key_data(one(s, x)) for s in (0, 1) for x in states]
+  split = jax.random.key_data(jax.random.split(one(0, [0, 0, 0]), 8))
   assert len({tuple(np.asarray(x).tolist()) for x in [*keys, *split]}) == len(keys) + 8
 
 
@@ -297,34 +293,3 @@ def test_matches(without_search, monkeypatch, capsys):
   ]
   assert payoffs[0] == payoffs[1] != payoffs[2]
   assert set(payoffs[0]) <= {-1.0, 1.0}
-
-
-def test_agents_side_by_side(without_search):
-  agents = [searcher("kuhn_poker").agent(seed=i) for i in range(7)]
-  for i, agent in enumerate(agents):
-    agent.start(0 if i < 6 else 1, i % 3)
-  assert [agent.pending for agent in agents] == [True] * 6 + [False]
-  prepare(agents)
-  assert [len(players) for players in without_search] == [4, 2]
-  assert not any(agent.pending for agent in agents)
-
-
-def test_mistakes_are_named(without_search):
-  agent = make_agent(untrained("kuhn_poker"))
-  assert isinstance(agent, ChainAgent)
-  with pytest.raises(ValueError, match=r"player=2"):
-    agent.start(2, 0)
-  with pytest.raises(ValueError, match=r"infostate=7"):
-    agent.start(0, 7)
-  agent.start(1, 0)
-  for ask in (agent.act, agent.choices, lambda: agent.value):
-    with pytest.raises(ValueError, match=r"player=1 is not to move here, player 0 is"):
-      ask()
-  with pytest.raises(ValueError, match=r"action=4 is not legal here; legal: \[0, 1\]"):
-    agent.observe(4)
-  with pytest.raises(ValueError, match=r"num_games=0"):
-    ChainSearcher(untrained("kuhn_poker"), num_games=0)
-  with pytest.raises(ConfigError, match=r"simulations=7 must be a multiple"):
-    ChainSearcher(untrained("kuhn_poker"), simulations=7, per_update=2)
-  with pytest.raises(ConfigError, match="take make_searcher"):
-    ChainSearcher(rebel_jax.load_pretrained("pog_leduc"))

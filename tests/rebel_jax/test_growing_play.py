@@ -15,17 +15,13 @@ import games
 import rebel_jax
 import solvers
 from rebel_jax import evaluate
-from rebel_jax.checkpoints import redistribute
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.search import GrowingSearch
-from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
-from rebel_jax.training.growing_play import GrowingLanes, Question
-from rebel_jax.training.replay import Replay
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value_policy import divergence
-from solvers.growing.continual.next_start import Left
 from tests.tiny import TINY_GROWING, rows
 
 TINY = TINY_GROWING.replace(alternating=True, mix=0.5)
@@ -49,7 +45,7 @@ def test_a_run_learns_kuhn_poker():
   assert "exploitability" not in final
   setup = make_setup(TINY)
   fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
-  evaluator = ResolvingEvaluator(TINY)
+  evaluator = ChainEvaluator(TINY)
   untrained = evaluator.measure(fresh, seeds=(0, 1, 2))["exploitability"]
   assert np.mean(untrained) > 2 * final["exploitability_mean"]
 
@@ -140,7 +136,7 @@ def test_values_are_those_of_searches_without_a_gadget():
   """What is learned of a question is the value of its beliefs; a gadget's would be another's."""
   config = TINY.replace(simulations=30, query_share=1.0)
   setup, lanes, step, params = step_of(config)
-  kind = np.asarray(setup.table.tree.kind)
+  kind = np.asarray(setup.table.rules.tree.kind)
   seen = 0
   for number in range(6):
     waiting, taken = lanes.waiting, int(lanes.taken)
@@ -150,13 +146,13 @@ def test_values_are_those_of_searches_without_a_gadget():
     active = np.asarray(solved.active)
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
-      node = int(waiting.examples.node[place])
+      node = int(waiting.examples.here.state[place, 0])
       beliefs = np.asarray(waiting.examples.beliefs)[place]
       own = beliefs[::-1] if kind[node] == 1 else beliefs
       np.testing.assert_allclose(solved.beliefs[row], own, atol=1e-6)
       # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
       exact = solvers.solve(
-        games.build_public_tree(setup.game, root=setup.table.tree.history(node)),
+        games.build_public_tree(setup.game, root=setup.table.rules.tree.history(node)),
         algorithm=solvers.cfr_plus(),
         num_iterations=400,
         beliefs=beliefs,
@@ -192,31 +188,6 @@ def test_questions_come_and_go_in_order(monkeypatch):
   # After a bet in Kuhn poker only ends follow, and nothing is asked.
   assert 4 < means[1.0] < 15
   assert means[0.25] == pytest.approx(4, abs=0.3)
-
-
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (4, 2)])
-def test_games_and_questions_are_dealt_out_anew(before, after):
-  per_device, capacity = 8 // before, 64 // before
-  number = np.arange(8).reshape(before, per_device)
-  node = np.arange(before * capacity).reshape(before, capacity)
-  waiting = Replay(
-    Question(node, np.repeat(node, 12).reshape(before, capacity, 2, 6)),
-    np.full(before, capacity + 3, np.int32),
-  )
-  left = Left(*(np.repeat(number, 2).reshape(before, per_device, 2) for _ in range(4)))
-  lanes = GrowingLanes(
-    number, np.stack([number, number], -1), number, left, waiting, np.full(before, capacity)
-  )
-  dealt = redistribute.redistribute_growing(lanes, after)
-  np.testing.assert_array_equal(np.sort(dealt.nodes, axis=None), np.arange(8))
-  np.testing.assert_array_equal(dealt.left.root[..., 0], dealt.nodes)
-  there = [
-    set(dealt.waiting.examples.node[d, : int(dealt.waiting.added[d])].tolist())
-    for d in range(after)
-  ]
-  expected = {d * capacity + i for d in range(before) for i in range(3)}
-  assert set.union(*there) == expected
-  np.testing.assert_array_equal(dealt.taken, 0)
 
 
 def test_what_does_not_go_together_is_refused():

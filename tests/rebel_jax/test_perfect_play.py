@@ -16,18 +16,21 @@ import rebel_jax
 import solvers
 from benchmarks.growing import exact_play
 from rebel_jax import evaluate
-from rebel_jax.checkpoints import redistribute
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import REBEL, GrowingSearch, PerfectSearch
-from rebel_jax.evaluation import perfect_evaluator
-from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
+from rebel_jax.evaluation import chain_evaluator, positions
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
-from rebel_jax.training.perfect_play import Beginning, Found, PerfectPlay
+from rebel_jax.training import chain_play
+from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.setup import make_setup
+from solvers.growing.continual.grounds import RulesGround
+from solvers.growing.continual.search_each import AskedState, Found
 from tests.tiny import rows
 
 GAME = games.TicTacToe()
+TABLE = RulesGround.of(GAME, solvers.GTCFR(simulations=1))
 TINY = Config().replace(
   preset="pog_tic_tac_toe",
   game="tic_tac_toe",
@@ -78,7 +81,7 @@ def test_a_run_learns_tic_tac_toe():
   assert final["solves"] > 0.9 * TINY.self_play.examples / 2
   setup = make_setup(TINY)
   fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
-  untrained = PerfectEvaluator(TINY).measure(fresh, seeds=(0, 1, 2, 3))
+  untrained = ChainEvaluator(TINY).measure(fresh, seeds=(0, 1, 2, 3))
   assert 1 - np.mean(untrained["not_lost"]) > 2 * (1 - final["not_lost_mean"])
   assert np.mean(untrained["exploitability"]) >= final["exploitability_mean"]
 
@@ -118,51 +121,57 @@ def test_runs_go_on_bit_by_bit():
   assert not same(whole, stopped)  # control: there was more to learn
 
 
-@dataclasses.dataclass(frozen=True)
-class Scripted(PerfectPlay):
-  """Searches find this policy, by action, and that who moves second wins by `worth`."""
+@pytest.fixture
+def scripted(monkeypatch):
+  """Returns a maker of self-play whose searches find a script's policy, by action.
 
-  script: tuple[float, ...] = (1.0,) * 9
-  worth: float = 0.0
+  Who moves second expects to win `worth`.
+  """
 
-  def search_all(self, params, states, key):
-    legal = states == 0
-    policy = jnp.where(legal, jnp.asarray(self.script), 0.0)
-    policy /= policy.sum(axis=1, keepdims=True)
-    values = jnp.broadcast_to(jnp.array([-self.worth, self.worth]), (len(states), 2))
-    return Found(policy, values, states, jnp.ones(len(states), int))
+  def make(script=(1.0,) * 9, worth=0.0, **settings):
+    def search(ground, about, keys, active, *, how, rounds, params):
+      state, number = about.here.state, len(keys)
+      policy = jnp.where(state == 0, jnp.asarray(script), 0.0)
+      policy = (policy / policy.sum(axis=1, keepdims=True))[:, :, None]
+      values = jnp.broadcast_to(jnp.array([[-worth], [worth]]), (number, 2, 1))
+      ones = jnp.ones((number, 2, 1))
+      left = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), ground.nothing())
+      asked = AskedState(about.here, ones, jnp.ones(number, jnp.int32))
+      return Found(policy, values, values, ones, left, asked)
+
+    monkeypatch.setattr(chain_play, "search_each", search)
+    nothing = dict(num_solvers=0, query_share=0.0, exploration=0.0, num_lanes=512)
+    return ChainPlay(solvers.GTCFR(simulations=1), lambda *_: None, **nothing | settings)
+
+  return make
 
 
-def scripted(**settings):
-  nothing = dict(num_solvers=0, query_share=0.0, exploration=0.0, num_lanes=512)
-  search = solvers.GTCFR(simulations=1)
-  return Scripted(GAME, search, lambda *_: None, **nothing | settings)
+def stepped(play, lanes, key=1):
+  """Returns the lanes and examples after a step."""
+  return jax.jit(functools.partial(play.step, TABLE))(lanes, None, jax.random.key(key))
 
 
-def first_moves(play: Scripted, moves: int = 0) -> np.ndarray:
+def first_moves(play, moves=0):
   """Returns how often each square is marked first."""
-  lanes = play.init(Beginning.of(GAME), jax.random.key(0))
+  lanes = play.init(TABLE, jax.random.key(0))
   lanes = lanes._replace(moves=lanes.moves + moves)
-  found = play.search_all(None, lanes.states, jax.random.key(0))
-  moved = play.move(lanes, found, jax.random.key(1))
-  return np.asarray(moved.states > 0).mean(axis=0)
+  return np.asarray(stepped(play, lanes).lanes.standing.here.state > 0).mean(axis=0)
 
 
-def test_moves_follow_the_policy_explore_and_are_greedy_in_the_end():
+def test_moves_follow_the_policy_explore_and_are_greedy_in_the_end(scripted):
   script = (6.0, 4.0, *[0.0] * 7)
-  np.testing.assert_allclose(first_moves(scripted(script=script)), np.array(script) / 10, atol=0.07)
-  explores = first_moves(scripted(script=script, exploration=0.5))
+  np.testing.assert_allclose(first_moves(scripted(script)), np.array(script) / 10, atol=0.07)
+  explores = first_moves(scripted(script, exploration=0.5))
   expected = 0.5 * np.array(script) / 10 + 0.5 / 9
   np.testing.assert_allclose(explores, expected, atol=0.07)
   assert (explores[2:] > 0.02).all()
-  greedy = scripted(script=script, exploration=0.5, greedy_after=3)
+  greedy = scripted(script, exploration=0.5, greedy_after=3)
   np.testing.assert_array_equal(first_moves(greedy, 3), np.eye(9)[0])
   assert first_moves(greedy, 2)[0] < 0.5  # control: a move too early
 
 
-def test_who_expects_to_lose_resigns():
-  lanes = scripted().init(Beginning.of(GAME), jax.random.key(0))
-  second = lanes._replace(states=lanes.states.at[:, 4].set(1))
+def test_who_expects_to_lose_resigns(scripted):
+  """A game that is given up begins anew."""
   for settings, expected in (
     (dict(worth=0.95, resign_below=0.9), 1.0),
     (dict(worth=0.85, resign_below=0.9), 0.0),  # controls: not so badly, and never
@@ -170,48 +179,63 @@ def test_who_expects_to_lose_resigns():
     (dict(worth=0.95, resign_below=0.9, never_resign=0.25), 0.75),
   ):
     play = scripted(**settings)
-    lanes = play.init(Beginning.of(GAME), jax.random.key(0))
-    found = play.search_all(None, lanes.states, jax.random.key(0))
-    moved = play.move(lanes, found, jax.random.key(1))
-    assert moved.resigned.mean() == pytest.approx(expected, abs=0.06)
-    assert not (moved.resigned & lanes.plays_on).any()
+    lanes = play.init(TABLE, jax.random.key(0))
+    after = stepped(play, lanes).lanes
+    resigned = np.asarray(after.moves) == 0
+    assert resigned.mean() == pytest.approx(expected, abs=0.06)
+    assert (np.asarray(after.standing.here.state)[resigned] == 0).all()
+    if lanes.plays_on is not None:
+      assert not (resigned & np.asarray(lanes.plays_on)).any()
     # Who moves second expects to win.
-    found = play.search_all(None, second.states, jax.random.key(0))
-    assert not play.move(second, found, jax.random.key(1)).resigned.any()
+    gone_on = lanes._replace(
+      moves=lanes.moves + 1,
+      standing=lanes.standing._replace(
+        here=lanes.standing.here._replace(state=lanes.standing.here.state.at[:, 4].set(1))
+      ),
+    )
+    assert (np.asarray(stepped(play, gone_on).lanes.moves) > 0).all()
 
 
-def games_of(play: Scripted, steps: int):
-  """Returns the examples of some steps, and (states, payoff, resigned) of each game that ended."""
-  table = Beginning.of(GAME)
-  lanes = play.init(table, jax.random.key(0))
-  step, move = jax.jit(functools.partial(play.step, table)), jax.jit(play.move)
-  outcome = jax.jit(jax.vmap(GAME.payoff))
+def games_of(play, steps):
+  """Returns the examples of some steps, and (states, payoff) of each game that was played out."""
+  lanes = play.init(TABLE, jax.random.key(0))
+  step = jax.jit(functools.partial(play.step, TABLE))
   open_games = [[] for _ in range(play.num_lanes)]
   examples, ended = [], []
   for number in range(steps):
-    key = jax.random.key(number)
-    keys = jax.random.split(key, 4)
-    moved = move(lanes, play.search_all(None, lanes.states, keys[0]), keys[1])
-    over, resigned, won = (np.asarray(x) for x in (moved.ended, moved.resigned, moved.states))
-    won = np.asarray(outcome(won))
-    for lane, state in enumerate(np.asarray(lanes.states)):
-      open_games[lane].append(state)
-      if over[lane] or resigned[lane]:
-        ended.append((open_games[lane], won[lane], resigned[lane]))
-        open_games[lane] = []
-    played = step(lanes, None, key)
+    before = np.asarray(lanes.standing.here.state)
+    played = step(lanes, None, jax.random.key(number))
     examples += played.searched[1:]
+    moves, outcomes = np.asarray(played.lanes.moves), played.searched[1]
+    values = np.asarray(outcomes.values).reshape(play.num_lanes, -1, 2)
+    learned = np.asarray(outcomes.active).reshape(play.num_lanes, -1)
+    for lane, state in enumerate(before):
+      open_games[lane].append(state)
+      if moves[lane] == 0:
+        ended.append((open_games[lane], values[lane, 0, 0], learned[lane].any()))
+        open_games[lane] = []
     lanes = played.lanes
   return examples, ended
 
 
-def test_outcomes_are_learned_of_what_was_visited():
+def payoff_after(states):
+  """Returns the payoffs of player 0 that a game can have come to after its last decision."""
+  last = states[-1]
+  after = [
+    np.where(np.arange(9) == a, 1 + (last > 0).sum() % 2, last) for a in np.where(last == 0)[0]
+  ]
+  return {int(GAME.payoff(jnp.asarray(x))) for x in after}
+
+
+def test_outcomes_are_learned_of_what_was_visited(scripted):
   """Each decision of a game that ended, with what its mover came to; none of a resigned one."""
-  play = scripted(num_lanes=16, td1_share=1.0)
+  play = scripted(num_lanes=16, td1_share=1.0, most_moves=9)
   examples, ended = games_of(play, 20)
   assert len(ended) > 30
   expected = []
-  for states, won, _ in ended:
+  for states, won, learned in ended:
+    assert learned
+    assert won in payoff_after(states)
     for ply, state in enumerate(states):
       own = (state == 1 + ply % 2, state == 2 - ply % 2)
       expected.append((*np.concatenate(own).astype(int), won if ply % 2 == 0 else -won))
@@ -230,37 +254,42 @@ def test_outcomes_are_learned_of_what_was_visited():
   share = sum(int(batch.active.sum()) for batch in some) / len(expected)
   assert share == pytest.approx(0.3, abs=0.08)
   # Games are given up in the first move, but for those that nobody resigns.
-  given_up, ended = games_of(
-    dataclasses.replace(play, worth=1.0, resign_below=0.9, never_resign=0.3), 20
-  )
-  lengths = [len(states) for states, _, resigned in ended if not resigned]
+  resigns = dict(worth=1.0, resign_below=0.9, never_resign=0.3)
+  given_up, ended = games_of(scripted(num_lanes=16, td1_share=1.0, most_moves=9, **resigns), 20)
+  lengths = [len(states) for states, _, learned in ended if learned]
   assert 0 < len(lengths) < len(ended) / 2
+  assert all(len(states) == 1 for states, _, learned in ended if not learned)
   assert sum(int(batch.active.sum()) for batch in given_up) == sum(lengths)
 
 
 def test_questions_are_states_that_searches_added():
   """Each as likely: nine below the start, and those that two simulations add."""
-  setup = make_setup(BRIEF)
+  setup = make_setup(BRIEF.replace(lanes=512, buffer_size=8_192))
   play, params = setup.trainer.self_play, setup.trainer.init(setup.table, 0, setup.mesh).params
-  states = jnp.zeros((512, 9), jnp.int32)
-  found = jax.jit(play.search_all)(params, states, jax.random.key(0))
-  np.testing.assert_array_equal(found.total, 11)
-  stones = np.asarray(found.asked > 0).sum(axis=1)
+  lanes = play.init(setup.table, jax.random.key(0))
+  first, number = chain_play._first_question(GAME), play.num_solvers
+  nothing = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), first)
+  given = nothing, jax.random.key(0), jnp.zeros(number, bool), params
+  search = jax.jit(lambda lanes: play._search(setup.table, lanes, *given))
+  asked = jax.tree.map(lambda x: np.asarray(x)[:512], search(lanes).asked)
+  np.testing.assert_array_equal(asked.total, 11)
+  marks = asked.here.state > 0
+  stones = marks.sum(axis=1)
   assert stones.min() == 1
   assert np.mean(stones == 1) == pytest.approx(9 / 11, abs=0.05)
-  firsts = np.asarray(found.asked)[stones == 1].argmax(axis=1)
+  firsts = marks[stones == 1].argmax(axis=1)
   np.testing.assert_allclose(np.bincount(firsts, minlength=9) / len(firsts), 1 / 9, atol=0.05)
 
 
 @pytest.mark.slow
 def test_games_too_large_to_enumerate_are_played(monkeypatch):
   """Against the same search without a network, which a network that says nothing is."""
-  monkeypatch.setattr(perfect_evaluator, "_MOST_STATES", 100)
+  monkeypatch.setattr(chain_evaluator, "_MOST_STATES", 100)
   params = rebel_jax.load(trained()).params
   config = TINY.replace(eval_iterations=16)
-  found = PerfectEvaluator(config).measure(params, seeds=(0, 1))["score"]
+  found = ChainEvaluator(config).measure(params, seeds=(0, 1))["score"]
   nothing = jax.tree.map(jnp.zeros_like, params)
-  control = PerfectEvaluator(config).measure(nothing, seeds=(0, 1))["score"]
+  control = ChainEvaluator(config).measure(nothing, seeds=(0, 1))["score"]
   assert np.mean(found) > 0.2
   assert np.mean(found) > np.mean(control) + 0.1
 
@@ -281,10 +310,8 @@ def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
   return min(x for x, _ in found.values()), float(np.mean(best))
 
 
-def test_agents_are_measured_exactly():
+def test_agents_are_measured_exactly(monkeypatch):
   """By recursion in Python; and who plays without mistake loses nothing."""
-  evaluator = PerfectEvaluator(TINY)
-  params = jax.eval_shape(lambda: None)
   exact = solvers.metrics.minimax.minimax(GAME)
   known = {tuple(s): v for s, v in zip(exact.states.tolist(), exact.values)}
 
@@ -299,36 +326,19 @@ def test_agents_are_measured_exactly():
 
   start = (0,) * 9
   for choose in (last, perfect):
-    evaluator._choose = lambda params, states, *_, c=choose: np.array(
-      [c(tuple(s)) for s in states.tolist()], int
-    )
-    found = evaluator._against_all(params, exact, (0,), lambda *_: None)
+
+    def moves(ground, states, seeds, choose=choose, **_):
+      return np.array([choose(tuple(s)) for s in states.tolist()], int)
+
+    monkeypatch.setattr(positions, "likeliest_moves", moves)
+    given = dict(search=None, network=None, params=None, seeds=(0,), told=lambda *_: None)
+    found = positions.against_all(TABLE, exact, **given)
     pairs = [play_by(choose, seat, start, known.__getitem__) for seat in (0, 1)]
     least, kept = (np.mean(x) for x in zip(*pairs))
     assert found["exploitability"] == [pytest.approx(-least)]
     assert found["not_lost"] == [pytest.approx(kept)]
     assert (found["exploitability"] == [0.0]) == (choose is perfect)
     assert (found["not_lost"] == [1.0]) == (choose is perfect)
-
-
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
-def test_games_and_questions_are_dealt_out_anew(before, after):
-  play = scripted(num_lanes=8 // before, td1_share=1.0)
-  keys = jax.random.split(jax.random.key(0), before)
-  lanes = jax.vmap(functools.partial(play.init, Beginning.of(GAME)))(keys)
-  number = jnp.arange(8).reshape(before, -1)
-  asked = jnp.arange(64).reshape(before, -1)
-  waiting = lanes.waiting._replace(
-    examples=jnp.repeat(asked[:, :, None], 9, axis=2), added=jnp.full(before, 3)
-  )
-  lanes = lanes._replace(moves=number, waiting=waiting)
-  dealt = redistribute.redistribute_growing(lanes, after)
-  np.testing.assert_array_equal(np.sort(dealt.moves, axis=None), np.arange(8))
-  assert dealt.trail.states.shape == (after, 8 // after, 9, 9)
-  there = [
-    set(dealt.waiting.examples[d, : int(dealt.waiting.added[d]), 0].tolist()) for d in range(after)
-  ]
-  assert set.union(*there) == {d * 64 // before + i for d in range(before) for i in range(3)}
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,17 @@ import pyspiel
 import pytest
 
 import games
-import rebel_jax
 from games.on_device.one_play import OnePlay
 from rebel_jax import match as match_command
 from rebel_jax.agents.agent import make_searcher
+from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher, OwnSearch
 from rebel_jax.agents.dealer import Move
-from rebel_jax.agents.growing.chain_agent import ChainSearcher
-from rebel_jax.agents.growing.own_chain import OwnSearch
-from rebel_jax.agents.growing.position_agent import PositionAgent, PositionSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import PerfectSearch
-from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
+from rebel_jax.evaluation.positions import likeliest_moves
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
@@ -48,9 +46,9 @@ def untrained(name) -> Policy:
 
 
 @functools.cache
-def searcher(name) -> PositionSearcher:
+def searcher(name) -> ChainSearcher:
   found = make_searcher(untrained(name), num_games=ROOM)
-  assert isinstance(found, PositionSearcher)
+  assert isinstance(found, ChainSearcher)
   return found
 
 
@@ -63,11 +61,11 @@ def first_legal(monkeypatch):
     policies = np.where(legal, np.linspace(0.9, 0.1, legal.shape[1]), 0.0)
     return [OwnSearch(policy[:, None], np.array([[0.25], [-0.25]]), None) for policy in policies]
 
-  monkeypatch.setattr(PositionSearcher, "_search", search)
+  monkeypatch.setattr(ChainSearcher, "_search", search)
 
 
 def test_an_agent_makes_the_moves_that_are_measured():
-  """In positions of random games; controls: another seed, keys that forget the position."""
+  """In positions of random games; control: another seed."""
   policy, shared = untrained("tic_tac_toe"), searcher("tic_tac_toe")
   rng, states, played = np.random.default_rng(0), [], []
   for number in range(3 * ROOM):
@@ -82,15 +80,15 @@ def test_an_agent_makes_the_moves_that_are_measured():
     assert agent.act() == max(choices, key=choices.__getitem__)
     states.append(agent._state[:9])
     played.append(agent.act().action)
-  rows, evaluator = np.stack(states), PerfectEvaluator(policy.config)
+  rows, evaluator = np.stack(states), ChainEvaluator(policy.config)
+  how = dict(search=evaluator.search, network=evaluator.network, params=policy.params)
 
-  def measured(seed, numbers=rows):
-    seeds = np.full(len(rows), seed)
-    return evaluator._choose(policy.params, rows, seeds, numbers, block=ROOM).tolist()
+  def measured(seed):
+    seeds = np.full(len(rows), seed, np.uint32)
+    return likeliest_moves(evaluator.ground, rows, seeds, **how).tolist()
 
   assert measured(3) == played
   assert measured(4) != played
-  assert measured(3, 0 * rows) != played
 
 
 PICTURES = {
@@ -133,7 +131,7 @@ def test_a_person_plays(first_legal, monkeypatch):
 
 def test_what_the_agent_thought(first_legal):
   agent = searcher("go").agent(seed=0)
-  assert isinstance(agent, PositionAgent)
+  assert isinstance(agent, ChainAgent)
   agent.start(1, 0)
   agent.observe(9)
   assert agent.value == -0.25
@@ -173,9 +171,5 @@ def test_matches(first_legal, monkeypatch):
 
 
 def test_mistakes_are_named():
-  with pytest.raises(ConfigError, match="num_infostates=1, for which this is not the searcher"):
-    ChainSearcher(untrained("go"))
-  with pytest.raises(ConfigError, match="take make_searcher"):
-    PositionSearcher(rebel_jax.load_pretrained("pog_leduc"))
   with pytest.raises(ValueError, match="'scotland_yard' has no counterpart in OpenSpiel; known: c"):
     bots.translate(OnePlay(games.make_on_device("scotland_yard")))

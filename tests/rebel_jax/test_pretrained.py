@@ -11,10 +11,9 @@ from benchmarks.maintenance.pretrained import command_of
 from rebel_jax import train as cli
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import get_preset
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.hands_evaluator import MEASURED, HandsEvaluator
-from rebel_jax.evaluation.perfect_evaluator import PerfectEvaluator
-from rebel_jax.evaluation.resolving_evaluator import ResolvingEvaluator
 from tests.tiny import trained
 
 
@@ -103,8 +102,7 @@ def test_measured_again(name):
   policy = rebel_jax.load_pretrained(name)
   measured = policy.about["measured"]
   if policy.config.grows:
-    kind = PerfectEvaluator if policy.config.game == "tic_tac_toe" else ResolvingEvaluator
-    (found,) = kind(policy.config).measure(policy.params, seeds=(1,))["exploitability"]
+    (found,) = ChainEvaluator(policy.config).measure(policy.params, seeds=(1,))["exploitability"]
     assert found <= measured["exploitability_max"] * 1.5
     return
   if "hands" in measured:

@@ -11,15 +11,11 @@ import games
 import solvers
 from games.on_device.moves import moves_of
 from solvers import GTCFR
-from solvers.growing.continual import history_policies, policies
-from solvers.growing.continual.inserted_start import (
-  LeftInserted,
-  PublicState,
-  longest_wait,
-  next_inserted_start,
-)
-from solvers.growing.continual.next_start import Left, next_start
-from solvers.growing.continual.play_on_device import deal_on_device, play_on_device
+from solvers.growing.continual import policies
+from solvers.growing.continual.grounds import RulesGround
+from solvers.growing.continual.play_on import deal, play_on
+from solvers.growing.continual.policies import history_policies
+from solvers.growing.continual.start import Left, PublicState, longest_wait, next_start
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
 from tests.hidden_moves import HiddenRockPaperScissors, Solved
 from tests.solvers.test_inserted import judges, setting
@@ -42,62 +38,51 @@ def actions_between(tree, above, node):
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
-def test_starts_are_those_of_masks(name, x64):
-  """Of random trees with random values; control: other promises, and a deeper tree."""
+def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promises(name, x64):
+  """Of random known states; what the searcher expects is promised to nobody."""
   tree, _, table = setting(name)
-  tree = jax.tree.map(np.asarray, tree)
-  rng = np.random.default_rng(0)
-  marked = jax.jit(lambda *x: next_start(tree, *x))
-  inserted = jax.jit(lambda *x: next_inserted_start(table, *x))
+  start_of = jax.jit(lambda *x: next_start(table, *x))
+  rng, places = np.random.default_rng(0), jnp.asarray(table.nodes.child)
   decisions = np.flatnonzero(tree.kind < games.CHANCE)
-  later = [n for n in decisions if (below(tree, n) & (tree.kind == tree.kind[n])).sum() > 1]
-  deeper = 0
-  for _ in range(12):
-    last = int(rng.choice(later))
-    own = below(tree, last) & (tree.kind == tree.kind[last])
-    own[last] = False
-    current = int(rng.choice(np.flatnonzero(own)))
-    # A random part of the tree, all children of the last decision in it.
-    present = (rng.random(tree.num_nodes) < 0.6) | (tree.parent == last)
-    present[: last + 1] = np.arange(last + 1) == last
-    for node in range(last + 1, tree.num_nodes):
-      present[node] &= present[tree.parent[node]]
-    known = present & (rng.random((2, tree.num_nodes)) < 0.8)
-    known[:, last] = True
-    for node in range(last + 1, tree.num_nodes):
-      known[:, node] &= known[:, tree.parent[node]]
+  last = next(n for n in decisions if (below(tree, n) & (tree.kind == tree.kind[n])).sum() > 1)
+  own = below(tree, last) & (tree.kind == tree.kind[last])
+  current, searcher = int(np.flatnonzero(own)[-1]), int(tree.kind[last])
+  since, taken = np.full(longest_wait(table), -1, np.int32), actions_between(tree, last, current)
+  since[: len(taken)] = taken
+  way = [last]
+  for action in taken:
+    way.append(int(table.nodes.child[way[-1], action]))
+  assert way[-1] == current
+  for depth, root in enumerate(way):
+    known = np.zeros((2, tree.num_nodes), bool)
+    known[1 - searcher, way[: depth + 1]] = known[searcher] = True
     values = rng.normal(size=(2, tree.num_nodes, tree.num_infostates))
-    reach = rng.random(values.shape) * (rng.random(values.shape) < 0.7)
-    possible = tree.possible if tree.possible is not None else np.ones((tree.num_nodes, 2, 3), bool)
-    reach *= np.swapaxes(possible, 0, 1)
-    child = np.where(table._child >= 0, np.where(present[table._child], table._child, -1), -1)
+    reach = rng.random(values.shape) * np.swapaxes(possible_of(tree), 0, 1)
     here = PublicState(jnp.array([last], jnp.int32), table.possible_at(last))
-    since = np.full(longest_wait(table), -1, np.int32)
-    taken = actions_between(tree, last, current)
-    since[: len(taken)] = taken
-    searcher = int(tree.kind[current])
-    theirs = marked(Left(np.int32(last), known, values, reach), current, searcher)
-    left = LeftInserted(np.int32(last), here, child.astype(np.int32), values, reach, known)
-    ours = inserted(left, since, searcher)
-    root = int(ours.root.state[0])
-    assert root == int(theirs.root)
-    assert [x for x in np.asarray(ours.path) if x >= 0] == actions_between(tree, root, current)
-    np.testing.assert_array_equal(ours.root.possible, possible[root])
-    np.testing.assert_allclose(ours.beliefs, theirs.beliefs, atol=1e-12)
-    for x, y in zip(ours.promises, theirs.promises):
-      np.testing.assert_allclose(x, y, atol=1e-12)
-    assert ours.promises.given[1 - searcher]
-    wrong = inserted(left._replace(values=values + 1.0), since, searcher)
-    assert np.abs(np.asarray(wrong.promises.values) - theirs.promises.values).max() > 0.5
-    deeper += root != last
-  assert deeper > 6
+    left = Left(np.int32(last), here, None, values, reach, known)
+    start = start_of(left, places, since, searcher)
+    assert int(start.root.state[0]) == root
+    assert [x for x in np.asarray(start.path) if x >= 0] == taken[depth:]
+    np.testing.assert_array_equal(start.root.possible, possible_of(tree)[root])
+    np.testing.assert_array_equal(start.promises.given, np.arange(2) == 1 - searcher)
+    np.testing.assert_allclose(start.promises.values[1 - searcher], values[1 - searcher, root])
+    ranges = reach[:, root] / reach[:, root].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(start.beliefs[searcher], ranges[searcher])
+    np.testing.assert_allclose(start.promises.beliefs[1 - searcher], ranges[1 - searcher])
+    even = possible_of(tree)[root, 1 - searcher] / possible_of(tree)[root, 1 - searcher].sum()
+    np.testing.assert_allclose(start.beliefs[1 - searcher], even)
+
+
+def possible_of(tree):
+  everything = np.ones((tree.num_nodes, 2, tree.num_infostates), bool)
+  return everything if tree.possible is None else np.asarray(tree.possible)
 
 
 def test_first_searches_start_where_the_game_begins(x64):
   tree, _, table = setting("kuhn_poker")
-  nothing = LeftInserted.nothing(table, 4, float)
+  nothing = RulesGround(table, 4).nothing()
   since = np.array([1, -1, -1][: longest_wait(table)], np.int32)
-  start = next_inserted_start(table, nothing, since, jnp.asarray(1))
+  start = next_start(table, nothing, nothing.child, since, jnp.asarray(1))
   assert int(start.root.state[0]) == 0
   np.testing.assert_array_equal(start.path, since)
   np.testing.assert_allclose(start.beliefs, tree.prior)
@@ -165,12 +150,12 @@ def play_some(game, keys, moves):
 
   def one(key):
     first, *others = jax.random.split(key, moves + 1)
-    standing, found = deal_on_device(game, first), []
+    standing, found = deal(game, first), []
     for number in others:
       found.append(standing)
       count = moves_of(game, standing.here.state, standing.here.possible).action
       uniform = jnp.ones(count.shape) / len(count)
-      standing, _ = play_on_device(game, standing, uniform, number, exploration=0.5)
+      standing, _ = play_on(game, standing, uniform, number, exploration=0.5)
     return jax.tree.map(lambda *x: jnp.stack(x), *found, standing)
 
   return jax.vmap(one)(keys)
@@ -210,22 +195,15 @@ def test_whole_chains_are_those_of_masks(name, simulations, x64, monkeypatch):
   tree, info, table = setting(name)
   info, states = judges(tree, info, table)
   game = games.make(name)
-  grounds = policies.make_grounds(game, tree, share=0)._replace(nodes=info)
-  monkeypatch.setattr(policies, "make_grounds", lambda game, tree: grounds)
+  ground = policies.tree_ground(game, tree, share=0)
+  ground.rules.nodes = info
+  monkeypatch.setattr(policies, "tree_ground", lambda game, tree: ground)
   search = GTCFR(simulations=simulations)
   marked = solvers.resolved_policies(game, tree, search=search, seeds=(3,), network=states)
   histories = public_histories(table)
 
-  def keys_of(seeds):
-    def keys(histories, jobs, given):
-      nodes = [(int(histories.state[node, 0]), i) for node, i in jobs]
-      return jnp.stack([jax.random.fold_in(jax.random.key(seeds[i]), node) for node, i in nodes])
-
-    return keys
-
   def difference(seed):
-    monkeypatch.setattr(history_policies, "_keys", keys_of((seed,)))
-    (found,) = history_policies.history_policies(histories, search=search, network=states)
+    (found,) = history_policies(histories, search=search, seeds=(seed,), network=states)
     most = 0.0
     for node in np.flatnonzero(histories.kind < games.CHANCE):
       possible = histories.possible[node, histories.kind[node]]
@@ -245,7 +223,7 @@ def test_chains_of_hidden_moves_are_hard_to_exploit():
   found = []
   for simulations in (4, 400):
     search = GTCFR(simulations=simulations)
-    policy = history_policies.history_policies(histories, search=search)[0]
+    policy = history_policies(histories, search=search)[0]
     found.append(exploitability_in(histories, policy))
   game = HiddenRockPaperScissors()
   assert found[1] == pytest.approx(Solved(game, game.prior(), 400).best.mean(), abs=2e-3)

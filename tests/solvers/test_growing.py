@@ -13,8 +13,9 @@ import solvers
 from games.public_tree import largest_payoff
 from solvers import GTCFR, ContinualResolve
 from solvers.growing.choose import NUMBERS, Numbers, Rules, in_rounds
+from solvers.growing.marked import plant_marked
 from solvers.growing.rooted_problem import rooted_problem
-from solvers.growing.simulate import Growth, View, child_slots, sample_pair, simulate
+from solvers.growing.simulate import Growth, View, sample_pair, simulate
 from tests import harness
 from tests.solvers.test_locks import random_policy
 
@@ -177,15 +178,21 @@ def test_a_grown_tree_ends_at_an_equilibrium():
   assert errors[0] > 2 * errors[1]
 
 
+def whole_store(tree, info, prior=None):
+  """Returns the store of all nodes of a tree."""
+  zero = jnp.asarray(0)
+  store = plant_marked(tree, info, zero, zero, jnp.asarray(1.0), whole=True)
+  return store if prior is None else dataclasses.replace(store, prior=prior)
+
+
 def walk_frequencies(name, policy_seed, number, **rules):
   """Returns how often simulations make each move, and the tree, policy and sampled pairs."""
   _, tree, info = setting(name, np.float32)
-  everywhere = jnp.ones(tree.num_nodes, bool)
-  problem = whole_problem(tree, info)
+  problem, store = whole_problem(tree, info), whole_store(tree, info)
   policy = jnp.asarray(random_policy(tree, np.random.default_rng(policy_seed)), tree.dtype)
-  nothing = jnp.zeros_like(policy), jnp.zeros_like(policy)
-  view = View(policy, nothing, nothing, jnp.ones_like(policy))
-  zeros = jnp.zeros_like(policy)
+  nothing = jnp.zeros_like(policy)
+  view = View(policy, (nothing, nothing), (nothing, nothing))
+  zeros = jnp.zeros((tree.num_nodes, info.by_action.shape[1], tree.num_infostates))
   reach = jax.jit(lambda x: problem.both_reach(problem.split(x)))(policy)
   how = Rules(**{"puct": 1.0, "puct_share": 0.0, "children": None, "scale": 1.0, **rules})
 
@@ -195,13 +202,15 @@ def walk_frequencies(name, policy_seed, number, **rules):
     first, second = jax.random.split(key)
     hands = sample_pair(problem, reach, jnp.asarray(0), jax.random.uniform(first, (2,)))
     numbers = jax.random.uniform(second, (tree.structure.depth, NUMBERS))
-    grown = simulate(
-      problem, view, Growth(everywhere, zeros, zeros), jnp.asarray(0), hands, numbers, how
-    )
+    start = Growth(store, zeros, zeros)
+    grown, _ = simulate(view, start, jnp.asarray(0), hands, numbers, how)
     return hands, grown.visits
 
-  hands, visits = run(jax.random.split(KEY, number))
-  return tree, np.asarray(policy, float), np.asarray(hands), np.asarray(visits)
+  hands, visits = (np.asarray(x) for x in run(jax.random.split(KEY, number)))
+  by_child = np.zeros((number, *policy.shape))
+  node, move = np.nonzero(info.by_action[:, :, 0] >= 0)
+  by_child[:, info.child[node, move]] = visits[:, node, move]
+  return tree, np.asarray(policy, float), hands, by_child
 
 
 def test_walks_follow_the_policy_and_the_deal():
@@ -231,31 +240,29 @@ def test_puct_takes_what_its_formula_says():
   game = games.make("matrix_game", payoffs=(tuple(-worth),))
   tree = games.build_public_tree(game)
   info = solvers.node_info(game, tree)
-  everywhere = jnp.ones(tree.num_nodes, bool)
-  problem = whole_problem(tree, info)
   ends = np.flatnonzero(np.asarray(tree.kind) == games.TERMINAL)
   values = np.zeros((2, tree.num_nodes, 1), np.float32)
   values[1, ends, 0] = worth
-  likely = np.ones((tree.num_nodes, 1), np.float32)
-  likely[ends, 0] = prior
-  ones = jnp.ones((len(problem.rows), 1))
-  view = View(jnp.asarray(likely), tuple(jnp.asarray(values)), (ones, ones), jnp.asarray(likely))
+  likely = jnp.zeros((2, 5, 1)).at[1, :, 0].set(prior)
+  ones = jnp.ones((2, 1))
+  view = View(jnp.ones((tree.num_nodes, 1)), tuple(jnp.asarray(values)), (ones, ones))
   rules = Rules(puct=1.5, puct_share=1.0, children=None, scale=0.5)
-  growth = Growth(everywhere, jnp.zeros_like(likely), jnp.zeros_like(likely))
+  none = jnp.zeros((tree.num_nodes, 5, 1))
+  growth = Growth(whole_store(tree, info, likely), none, none)
   counts, recent = np.zeros(5), np.zeros(5)
   hands = jnp.zeros(2, int)
   numbers = jnp.zeros((tree.structure.depth, NUMBERS))
-  step = jax.jit(lambda x: simulate(problem, view, x, jnp.asarray(0), hands, numbers, rules))
+  step = jax.jit(lambda x: simulate(view, x, jnp.asarray(0), hands, numbers, rules)[0])
   for number in range(30):
     if number % 10 == 0:
-      growth, recent = growth._replace(recent=jnp.zeros_like(likely)), np.zeros(5)
+      growth, recent = growth._replace(recent=none), np.zeros(5)
     growth = step(growth)
     lost = (counts * worth / 0.5 - recent) / np.maximum(counts + recent, 1)
     value = np.where(recent > 0, lost, worth / 0.5)
     score = value + 1.5 * prior * np.sqrt(counts.sum()) / (1 + counts)
     counts[score.argmax()] += 1
     recent[score.argmax()] += 1
-    np.testing.assert_array_equal(np.asarray(growth.visits)[ends, 0], counts)
+    np.testing.assert_array_equal(np.asarray(growth.visits)[1, :, 0], counts)
 
 
 @pytest.mark.parametrize("rounds", [1, 40])
@@ -286,26 +293,24 @@ def test_rounds_get_the_numbers_of_their_keys(rounds):
 def test_a_mover_expects_values_by_the_mass_that_it_meets(name):
   """Where the game is over, by that of the node above, in the infostates that it came from."""
   _, tree, info = setting(name, np.float32)
-  here = whole_problem(tree, info)
-  rows, h = np.asarray(here.rows).tolist(), tree.num_infostates
-  rng, slots = np.random.default_rng(0), child_slots(tree.structure)
-  values = rng.normal(size=(2, tree.num_nodes, h))
-  mass = rng.integers(0, 3, size=(2, len(rows), h)).astype(float)
+  rows, h = np.asarray(whole_problem(tree, info).rows).tolist(), tree.num_infostates
+  rng, store = np.random.default_rng(0), whole_store(tree, info)
+  values = jnp.asarray(rng.normal(size=(2, tree.num_nodes, h)), jnp.float32)
+  mass = jnp.asarray(rng.integers(0, 3, size=(2, len(rows), h)), jnp.float32)
+  view = View(values[0], tuple(values), tuple(mass))
   for node in np.flatnonzero(np.asarray(tree.kind) < games.CHANCE):
-    player, kids = int(tree.kind[node]), slots[node][slots[node] >= 0]
-    view = View(jnp.zeros(()), tuple(values), tuple(mass), jnp.zeros(()))
-    own, below = view.expected(tree, node, jnp.asarray(kids), jnp.asarray(player))
-    for j, kid in enumerate(kids):
-      for k in range(h):
-        above = k if tree.infostate_parent is None else tree.infostate_parent[kid, player, k]
-        place = (rows.index(kid), k) if kid in rows else (rows.index(node), above)
-        met = mass[player][place]
-        expected = values[player, kid, k] / met if met else 0.0
-        assert float(below[j, k]) == pytest.approx(expected, rel=1e-6)
-    met = mass[player, rows.index(node)]
-    np.testing.assert_allclose(
-      own, np.where(met > 0, values[player, node] / np.maximum(met, 1), 0), rtol=1e-6
-    )
+    player = int(tree.kind[node])
+    for held in range(h):
+      found = jax.tree.map(np.asarray, store.moves(jnp.asarray(node), jnp.asarray(held)))
+      met = found.met_row, found.met_column
+      below = view.expected(jnp.asarray(player), (found.row, found.column), met)
+      assert rows[int(found.here)] == node
+      for m in np.flatnonzero(found.open):
+        kid = info.child[node, found.action[m]]
+        k = found.leads_to[m]
+        place = (rows.index(kid), k) if kid in rows else (rows.index(node), held)
+        expected = values[player, kid, k] / mass[player][place] if mass[player][place] else 0.0
+        assert float(below[m]) == pytest.approx(float(expected), rel=1e-6)
 
 
 @pytest.mark.parametrize("tables", [1, 4])
@@ -323,13 +328,12 @@ def test_one_leaf_alone_meets_what_it_meets_among_all(tables):
     assert (np.abs(wrong - among[3]).max() > 0.01) == (tables > 1)
 
 
-def test_missing_moves_join_one_by_one():
-  _, tree, _ = setting("leduc_poker", np.float32)
-  slots = child_slots(tree.structure)
-  assert slots.shape == (tree.num_nodes, np.bincount(np.asarray(tree.parent)[1:]).max())
+def test_children_are_those_of_the_tree():
+  _, tree, info = setting("leduc_poker", np.float32)
   for node in (0, 1, 7):
-    kids = slots[node][slots[node] >= 0]
+    kids = info.child[node][info.child[node] >= 0]
     np.testing.assert_array_equal(np.sort(kids), np.flatnonzero(np.asarray(tree.parent) == node))
+    np.testing.assert_array_equal(tree.action[kids], np.flatnonzero(info.child[node] >= 0))
   assert float(largest_payoff(tree)) == pytest.approx(13, rel=1e-5)
 
 

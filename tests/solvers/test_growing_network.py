@@ -1,5 +1,6 @@
 """Growing searches that ask a value-and-policy network, and many of them side by side."""
 
+import dataclasses
 import functools
 
 import jax
@@ -11,10 +12,11 @@ import games
 import solvers
 from solvers import GTCFR, StateAnswer, StateQuery
 from solvers.growing.asked import Asked, note
-from solvers.growing.continual.grounds import make_grounds
-from solvers.growing.continual.next_start import Left, ancestors, next_start
-from solvers.growing.continual.play_on import Table, deal, play_on
+from solvers.growing.continual.grounds import tree_ground
+from solvers.growing.continual.play_on import deal, play_on
 from solvers.growing.continual.search_each import How, Search, search_each
+from solvers.growing.continual.start import ChainStart, PublicState
+from solvers.growing.marked import ancestors
 from solvers.growing.resolving import Promises
 from solvers.growing.rooted_problem import rooted_problem
 from solvers.growing.states import ask_some
@@ -159,7 +161,9 @@ def searches_of(tree, rng, number):
     jnp.asarray(rng.normal(size=beliefs.shape)), jnp.asarray(beliefs), jnp.asarray(given)
   )
   assert jax.tree.structure(nobody) == jax.tree.structure(promises)
-  return Search(jnp.asarray(roots), jnp.asarray(roots), jnp.asarray(beliefs), promises)
+  here = PublicState(jnp.asarray(roots, jnp.int32)[:, None], jnp.asarray(possible[roots] > 0))
+  path = jnp.full((number, tree.structure.depth), -1, jnp.int32)
+  return Search(ChainStart(here, path, jnp.asarray(beliefs), promises), here)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +177,7 @@ def searches_of(tree, rng, number):
 def test_parts_of_a_game_are_searched_as_in_the_whole(name, parameters, share, x64):
   """All of a search's tree at once, so that nothing is random; and blocks fill no other's place."""
   game, tree, _ = setting(name, **parameters)
-  grounds = make_grounds(game, tree, share=share)
+  grounds = tree_ground(game, tree, share=share)
   assert grounds.parts is not None
   assert (np.asarray(grounds.parts.part) >= 0).sum() > tree.num_nodes / 3
   about = searches_of(tree, np.random.default_rng(1), 19)
@@ -181,14 +185,16 @@ def test_parts_of_a_game_are_searched_as_in_the_whole(name, parameters, share, x
   how = How(GTCFR(simulations=0, updates=1, whole=True), network=network)
   keys = jax.random.split(KEY, 19)
   run = jax.jit(lambda grounds, about: search_each(grounds, about, keys, active, how=how, rounds=7))
-  found, plain = run(grounds, about), run(grounds._replace(parts=None), about)
+  found, plain = run(grounds, about), run(dataclasses.replace(grounds, parts=None), about)
   chosen = np.flatnonzero(active)
-  for x, y in zip(jax.tree.leaves(found), jax.tree.leaves(plain)):
-    if x.dtype != np.int32:  # the question that is kept is another one
-      np.testing.assert_allclose(np.asarray(x)[chosen], np.asarray(y)[chosen], atol=1e-9)
-  np.testing.assert_array_equal(found.left.root, np.where(active, about.root, 0))
-  promises = about.promises._replace(values=about.promises.values + 1.0)
-  other = run(grounds, about._replace(promises=promises))
+  asked = dict(asked=None)  # the question that is kept is another one
+  for x, y in zip(*(jax.tree.leaves(x._replace(**asked)) for x in (found, plain))):
+    np.testing.assert_allclose(np.asarray(x)[chosen], np.asarray(y)[chosen], atol=1e-9)
+  node = about.here.state[:, 0]
+  np.testing.assert_array_equal(found.left.current, np.where(active, node, 0))
+  promises = about.start.promises
+  promises = promises._replace(values=promises.values + 1.0)
+  other = run(grounds, about._replace(start=about.start._replace(promises=promises)))
   assert np.abs(np.asarray(other.policy) - found.policy).max() > 1e-3
 
 
@@ -196,9 +202,9 @@ def test_parts_of_a_game_are_searched_as_in_the_whole(name, parameters, share, x
 def test_simulations_in_parts_are_those_in_the_whole(x64):
   """Payoffs of a part are smaller than the game's, by which PUCT measures values."""
   game, tree, _ = setting("leduc_poker")
-  grounds = make_grounds(game, tree, share=1 / 16)
+  grounds = tree_ground(game, tree, share=1 / 16)
   about = searches_of(tree, np.random.default_rng(1), 24)
-  assert (grounds.parts.part[np.asarray(about.root)] >= 0).sum() > 6
+  assert (grounds.parts.part[np.asarray(about.here.state[:, 0])] >= 0).sum() > 6
   how, active = How(GTCFR(simulations=24), network=network), jnp.ones(24, bool)
 
   def run(grounds, seed):
@@ -206,44 +212,27 @@ def test_simulations_in_parts_are_those_in_the_whole(x64):
     found = search_each(grounds, about, keys, active, how=how, rounds=24)
     return np.asarray(found.policy)
 
-  found, plain = run(grounds, 3), run(grounds._replace(parts=None), 3)
+  found, plain = run(grounds, 3), run(dataclasses.replace(grounds, parts=None), 3)
   np.testing.assert_allclose(found, plain, atol=1e-9)
   assert np.abs(found - run(grounds, 4)).max() > 1e-3  # control: other numbers
 
 
-def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promises():
+def test_paths_lead_from_the_root_to_each_node():
   _, tree, _ = setting("leduc_poker", np.float32)
-  path = ancestors(tree.structure)
-  parent = np.asarray(tree.parent)
-  node = int(np.flatnonzero(np.asarray(tree.kind) < games.CHANCE)[-1])
-  above = [node]
-  while parent[above[-1]] >= 0:
-    above.append(int(parent[above[-1]]))
-  np.testing.assert_array_equal(path[node][: len(above)], above[::-1])
-  assert (path[node][len(above) :] == node).all()
-  rng = np.random.default_rng(0)
-  start_of = jax.jit(functools.partial(next_start, tree))
-  for held in above:
-    known = np.zeros((2, tree.num_nodes), bool)
-    known[0, above[above.index(held) :]] = True
-    known[1] = True  # what the searcher expects is promised to nobody
-    rows = rng.random((2, tree.num_nodes, tree.num_infostates)).astype(np.float32)
-    left = Left(np.array(0), known, rows, rows)
-    start = start_of(left, node, 1)
-    assert int(start.root) == held
-    np.testing.assert_array_equal(start.promises.given, [True, False])
-    np.testing.assert_allclose(start.promises.values[0], rows[0, held], rtol=1e-6)
-    np.testing.assert_allclose(start.beliefs[1], rows[1, held] / rows[1, held].sum(), rtol=1e-5)
-  first = next_start(tree, Left.nothing(tree), node, 0)
-  assert int(first.root) == 0
-  assert not np.asarray(first.promises.given).any()
+  path, parent = ancestors(tree.structure), np.asarray(tree.parent)
+  for node in (0, 5, int(np.flatnonzero(np.asarray(tree.kind) < games.CHANCE)[-1])):
+    above = [node]
+    while parent[above[-1]] >= 0:
+      above.append(int(parent[above[-1]]))
+    np.testing.assert_array_equal(path[node][: len(above)], above[::-1])
+    assert (path[node][len(above) :] == node).all()
 
 
 def test_games_go_on_by_the_policy_and_the_deal():
   """Their ends are as likely as enumeration says; a uniform move now and then changes that."""
-  _, tree, info = setting("kuhn_poker", np.float32)
-  table = jax.jit(lambda tree: Table.of(tree, info))(tree)
-  slots = np.asarray(table.slots)
+  game, tree, _ = setting("kuhn_poker", np.float32)
+  rules = jax.tree.map(jnp.asarray, tree_ground(game, tree).rules)
+  slots = np.asarray(rules.nodes.child)
   rng = np.random.default_rng(4)
   policy = rng.random((tree.num_nodes, tree.num_infostates)).astype(np.float32)
   kinds, parent = np.asarray(tree.kind), np.asarray(tree.parent)
@@ -254,16 +243,14 @@ def test_games_go_on_by_the_policy_and_the_deal():
   @jax.jit
   @functools.partial(jax.vmap, in_axes=(0, None))
   def play(key, exploration):
-    node, hands = deal(table, key)
-    over = jnp.zeros((), bool)
+    standing, over = deal(rules, key), jnp.zeros((), bool)
     for step in range(3):
-      rows = jnp.asarray(policy)[table.slots[node]]
-      new, after, ends = play_on(
-        table, node, hands, rows, jax.random.fold_in(key, step), exploration=exploration
-      )
-      node, hands = jnp.where(over, node, new), jnp.where(over, hands, after)
+      rows = jnp.asarray(policy)[rules.nodes.child[standing.here.state[0]]]
+      key_now = jax.random.fold_in(key, step)
+      new, ends = play_on(rules, standing, rows, key_now, exploration=exploration)
+      standing = jax.tree.map(lambda x, y, over=over: jnp.where(over, x, y), standing, new)
       over |= ends
-    return node, hands
+    return standing.here.state[0], standing.hands
 
   ends, hands = (np.asarray(x) for x in play(jax.random.split(KEY, 20_000), 0.0))
   assert (kinds[ends] == games.TERMINAL).all()

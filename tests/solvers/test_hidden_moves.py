@@ -13,15 +13,16 @@ import solvers
 from games.rules.scotland_yard_board import Board
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
 from solvers import GTCFR, loop
+from solvers.growing.gt_cfr import grow
 from solvers.growing.insertion.hidden import HiddenProblem
-from solvers.growing.insertion.search import grow_inserted
 from solvers.growing.resolving import Promises
+from solvers.growing.starts import ByRules
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
 from tests import scotland_yard as referee
 from tests.games.test_scotland_yard_stations import ROW
-from tests.hidden_moves import HiddenRockPaperScissors, HiddenTable, Solved, by_edges
+from tests.hidden_moves import HiddenRockPaperScissors, Solved, by_edges
 
 NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
 CASES = {
@@ -155,15 +156,15 @@ def test_both_stores_search_rock_paper_scissors_alike(x64):
   info, search = solvers.node_info(rules, tree), GTCFR(simulations=60, per_update=3)
   marked = solvers.gt_cfr(tree, info, search=search, key=KEY)
   for key, same in ((KEY, True), (jax.random.key(4), False)):
-    grown = solvers.gt_cfr_inserted(game, search=search, key=key)
+    grown = solvers.gt_cfr(game, search=search, key=key)
     pairs = [(marked.root_values[:, 0], grown.root_values[:, 0])]
-    for name in ("average_policy", "visits"):
-      ours, theirs = np.asarray(getattr(marked, name)), np.asarray(getattr(grown, name))
-      pairs += [(ours[1], theirs[0, :, 0]), (ours[2:5, 0], theirs[1, :, 0])]
+    ours, theirs = np.asarray(marked.average_policy), np.asarray(grown.average_policy)
+    pairs += [(ours[1], theirs[0, :, 0]), (ours[2:5, 0], theirs[1, :, 0])]
+    pairs += [(marked.visits[:2], grown.visits[:2])]
     pairs += [(getattr(marked, x)[:, :5], getattr(grown, x)[:, :5]) for x in ("values", "reach")]
     apart = max(np.abs(np.asarray(x) - np.asarray(y)).max() for x, y in pairs)
     assert (apart < 1e-12) == same
-    np.testing.assert_array_equal(grown.policy_at(0), grown.average_policy[0])
+    np.testing.assert_array_equal(grown.policy, grown.average_policy[0])
 
 
 def test_both_stores_resolve_in_turn_alike(x64):
@@ -176,7 +177,7 @@ def test_both_stores_resolve_in_turn_alike(x64):
   marked = solvers.gt_cfr(tree, info, search=search, alternatives=promised[0], **known)
   for alternating in (True, False):
     search = dataclasses.replace(search, alternating=alternating)
-    grown = solvers.gt_cfr_inserted(game, search=search, alternatives=promised[1], **known)
+    grown = solvers.gt_cfr(game, search=search, alternatives=promised[1], **known)
     apart = np.abs(np.asarray(marked.average_policy)[2:5, 0] - grown.average_policy[1, :, 0]).max()
     assert (apart < 1e-12) == alternating
 
@@ -186,18 +187,19 @@ def test_both_stores_search_paths_alike(x64, no_ties):
   """With looks and cards of three kinds; control: another key."""
   rules = games.make("scotland_yard", map_name=ROW, rounds=2)
   tree = games.build_public_tree(rules)
-  info, game, search = solvers.node_info(rules, tree), HiddenTable(rules, tree), GTCFR(60)
+  info, game, search = solvers.node_info(rules, tree), games.table_game(rules, tree), GTCFR(60)
   marked = solvers.gt_cfr(tree, info, search=search, key=KEY)
   moved = np.asarray(marked.present) & (tree.kind[tree.parent] < 2) & (tree.parent >= 0)
   mover = np.clip(tree.kind[tree.parent], 0, 1)
   there = moved[:, None] & tree.possible[np.arange(tree.num_nodes), mover]
   for key, same in ((KEY, True), (jax.random.key(4), False)):
-    grown = solvers.gt_cfr_inserted(game, search=search, key=key)
+    grown = solvers.gt_cfr(game, search=search, key=key)
     nodes = np.asarray(grown.tree.state)[np.asarray(grown.present), 0]
     apart = [float(set(nodes) != set(np.flatnonzero(marked.present)))]
-    for name in ("average_policy", "visits"):
-      theirs = by_edges(tree, grown, np.asarray(getattr(grown, name)))
-      apart.append(np.abs(np.asarray(getattr(marked, name)) - theirs)[there].max())
+    theirs = by_edges(tree, grown, np.asarray(grown.average_policy))
+    apart.append(np.abs(np.asarray(marked.average_policy) - theirs)[there].max())
+    theirs = np.asarray(grown.visits)[np.asarray(grown.present)]
+    apart.append(np.abs(np.asarray(marked.visits)[nodes] - theirs).max())
     for name in ("values", "reach"):
       ours, theirs = (np.asarray(getattr(x, name)) for x in (marked, grown))
       apart.append(np.abs(ours[:, nodes] - theirs[:, np.asarray(grown.present)]).max())
@@ -208,9 +210,9 @@ def test_both_stores_search_paths_alike(x64, no_ties):
 def test_simulations_are_counted_where_the_mover_is():
   """What comes to a state leaves it or ends there, at the station that Mr. X has moved to."""
   game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=3)
-  found = solvers.gt_cfr_inserted(game, search=GTCFR(simulations=300), key=KEY)
+  found = solvers.gt_cfr(game, search=GTCFR(simulations=300), key=KEY)
   tree, visits = jax.tree.map(np.asarray, (found.tree, found.visits))
-  assert found.policy_at(0).shape == found.visits[0].shape == (4, 11)
+  assert found.policy.shape == found.visits[0].shape == (4, 11)
   assert (visits[tree.leads_to < 0] == 0).all()
   # Of Mr. X's station, down the tree; the detectives are at 0 and counted there alone.
   came = np.zeros((tree.kind.size, 11))
@@ -241,7 +243,7 @@ def test_a_grown_tree_finds_what_paths_do(x64):
   game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=2)
   _, tree = path_game(NEAR, 2)
   search = GTCFR(simulations=600)
-  found = solvers.gt_cfr_inserted(game, search=search, key=KEY, capacity=tree.num_nodes)
+  found = solvers.gt_cfr(game, search=search, key=KEY, capacity=tree.num_nodes)
   edges = [edge[:2] for edge in NEAR.edges]
   root = referee.grow(edges, NEAR.mister_x, NEAR.detectives, 2)
   best = referee.best_response_values(
@@ -258,10 +260,10 @@ def test_a_grown_tree_finds_what_paths_do(x64):
 def test_london_is_searched():
   game = games.make_on_device("scotland_yard", map_name="london", rounds=24)
   search = GTCFR(simulations=10, children=8)
-  found = solvers.gt_cfr_inserted(game, search=search, key=KEY, capacity=150)
+  found = solvers.gt_cfr(game, search=search, key=KEY, capacity=150)
   start = game.board.map.mister_x - 1
   assert int(found.tree.count) > 20
-  np.testing.assert_allclose(found.policy_at()[:, start].sum(), 1, atol=1e-5)
+  np.testing.assert_allclose(found.policy[:, start].sum(), 1, atol=1e-5)
   assert float(found.visits[0].sum()) == float(found.visits[0][:, start].sum()) == 10
 
 
@@ -285,12 +287,11 @@ def test_reach_that_nobody_asks_for_is_left_out(x64, monkeypatch):
 
     monkeypatch.setattr(HiddenProblem, "_over_blocks", stop)
     game.num_held = held or (11, 1)
-    given = (None, *map(jnp.asarray, (game.initial_state(), game.prior() > 0, path, game.prior())))
+    given = map(jnp.asarray, (game.initial_state(), game.prior() > 0, path, game.prior()))
     promises = Promises.to_opponent(0, np.zeros(11), game.prior()[1])
-    grow = functools.partial(
-      grow_inserted.__wrapped__, game, search=GTCFR(simulations=20), network=None, capacity=109
-    )
-    grown = harness.fast_to_compile(grow)(KEY, given, promises, 20)
+    start = ByRules(*given, promises, game, 109, False)
+    run = functools.partial(grow.__wrapped__, search=GTCFR(simulations=20))
+    grown = harness.fast_to_compile(run)(start, KEY, None, 20)
     return np.concatenate([np.ravel(x) for x in (grown.average_policy, grown.values, grown.visits)])
 
   whole = found(held=(11, 11))

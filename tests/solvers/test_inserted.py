@@ -10,11 +10,12 @@ import games
 import solvers
 from solvers import GTCFR
 from solvers.growing.choose import Rules
+from solvers.growing.gt_cfr import grow
 from solvers.growing.insertion import problem as inserted_problem
-from solvers.growing.insertion import search as inserted
 from solvers.growing.insertion import tree as tree_module
 from solvers.growing.insertion.tree import insert, plant
-from solvers.growing.insertion.walk import Inserted, InsertedView, simulate_inserted
+from solvers.growing.simulate import Growth, View, simulate
+from solvers.growing.starts import ByRules
 from solvers.growing.states import StateAnswer
 
 KEY = jax.random.key(3)
@@ -34,7 +35,7 @@ def judges(tree, info, table):
   """
   seen = np.random.default_rng(0).normal(size=(tree.num_nodes, 1))
   info = info._replace(features=np.stack([seen, seen]))
-  table._features = info.features
+  table.nodes = info
 
   def worth(features, ours, other):
     return 0.3 * features * (1.0 + ours) + ours - (other**2).sum(axis=1)[:, None]
@@ -51,16 +52,17 @@ def judges(tree, info, table):
 def difference(marked, grown):
   """Returns the largest difference between what the two stores found, infinite if of other nodes.
 
-  `marked` is a `Grown`, `grown` a `GrownByInsertion` of a `TableGame`.
+  `marked` is of a tree, `grown` of its `TableGame`.
   """
   there = np.asarray(grown.present)
   nodes = np.asarray(grown.tree.state)[there, 0]
   if set(nodes.tolist()) != set(np.flatnonzero(np.asarray(marked.present)).tolist()):
     return np.inf
   pairs = [(marked.root_values, grown.root_values)]
-  for name in ("average_policy", "values", "reach", "visits"):
+  for name in ("average_policy", "values", "reach"):
     ours, theirs = (np.asarray(getattr(x, name)) for x in (marked, grown))
     pairs.append((ours[..., nodes, :], theirs[..., there, :]))
+  pairs += [(marked.visits[nodes], grown.visits[there]), (marked.policy, grown.policy)]
   pairs.append((np.asarray(marked.known)[:, nodes] * 1.0, np.asarray(grown.known)[:, there] * 1.0))
   return max(np.abs(np.asarray(a) - b).max() for a, b in pairs)
 
@@ -95,10 +97,10 @@ def test_both_stores_find_the_same(name, parameters, searches, leaves, x64):
     info, states = judges(tree, info, table)
   for search in searches:
     marked = solvers.gt_cfr(tree, info, search=search, key=KEY, network=states)
-    grown = solvers.gt_cfr_inserted(table, search=search, key=KEY, network=states)
+    grown = solvers.gt_cfr(table, search=search, key=KEY, network=states)
     assert difference(marked, grown) < 1e-12
     assert int(grown.tree.lost) == 0
-    other = solvers.gt_cfr_inserted(table, search=search, key=jax.random.key(4), network=states)
+    other = solvers.gt_cfr(table, search=search, key=jax.random.key(4), network=states)
     assert difference(marked, other) > 1e-6
 
 
@@ -126,12 +128,12 @@ def test_both_stores_resolve_alike(name, level, x64):
   marked = solvers.gt_cfr(
     tree, info, root=root, current=current or root, alternatives=promised, **given
   )
-  start = dict(root_state=np.array([root], np.int32), possible=possible)
-  grown = solvers.gt_cfr_inserted(table, path=path, alternatives=promised, **start, **given)
+  start = dict(root=np.array([root], np.int32), possible=possible)
+  grown = solvers.gt_cfr(table, path=path, alternatives=promised, **start, **given)
   assert difference(marked, grown) < 1e-12
   assert int(grown.tree.state[grown.current, 0]) == (current or root)
   less = solvers.Alternatives(promised.value - 1.0, beliefs=promised.beliefs)
-  other = solvers.gt_cfr_inserted(table, path=path, alternatives=less, **start, **given)
+  other = solvers.gt_cfr(table, path=path, alternatives=less, **start, **given)
   assert difference(marked, other) > 1e-6
 
 
@@ -143,9 +145,9 @@ def test_what_has_no_room_is_counted():
 
   def lanes(capacity):
     search = GTCFR(simulations=24, children=2)
-    return jax.vmap(
-      lambda key: solvers.gt_cfr_inserted(table, search=search, key=key, capacity=capacity)
-    )(keys)
+    return jax.vmap(lambda key: solvers.gt_cfr(table, search=search, key=key, capacity=capacity))(
+      keys
+    )
 
   most = lanes(None)
   counts = np.asarray(most.tree.count)
@@ -187,12 +189,10 @@ def likes(seed):
 
 def search_tic_tac_toe(search, network, params, ask_once, game=None, compiled=True):
   game = games.TicTacToe() if game is None else game
-  given = params, jnp.asarray(game.initial_state()), np.ones((2, 1), bool), jnp.zeros(0, int)
-  grow = inserted.grow_inserted if compiled else inserted.grow_inserted.__wrapped__
-  return grow(
-    game, KEY, (*given, jnp.ones((2, 1))), None, search.rounds, search.of_any_length(), network,
-    120, ask_once,
-  )  # fmt: skip
+  given = jnp.asarray(game.initial_state()), np.ones((2, 1), bool), jnp.zeros(0, int)
+  start = ByRules(*given, jnp.ones((2, 1)), None, game, 120, ask_once)
+  run = grow if compiled else grow.__wrapped__
+  return run(start, KEY, params, search.rounds, search.of_any_length(), network=network)
 
 
 def test_states_of_one_infostate_are_asked_once(x64):
@@ -223,14 +223,14 @@ def test_priors_are_those_of_the_network_asked_last(x64):
     return StateAnswer(jnp.stack([worth, -worth], axis=1), logits)
 
   search = GTCFR(simulations=0, updates=1, temperature=1.5)
-  grown = solvers.gt_cfr_inserted(table, search=search, key=KEY, network=network)
+  grown = solvers.gt_cfr(table, search=search, key=KEY, network=network)
   even = jnp.full(3, 1 / 3)
   expected = jax.nn.softmax(jnp.stack([3.0 * even, even]) / 1.5, axis=0)
   for node in range(int(grown.tree.count)):
     assert int(grown.tree.kind[node]) < games.CHANCE
     # The first policy is uniform, so that beliefs are as dealt.
     np.testing.assert_allclose(grown.tree.prior[node], expected, atol=1e-12)
-  later = solvers.gt_cfr_inserted(
+  later = solvers.gt_cfr(
     table, search=GTCFR(simulations=0, updates=5, temperature=1.5), key=KEY, network=network
   )
   np.testing.assert_allclose(later.tree.prior[0], expected, atol=1e-12)
@@ -243,7 +243,7 @@ def test_children_are_gathered_or_scattered(x64, monkeypatch):
   found = []
   for few in (0, 100):
     monkeypatch.setattr(inserted_problem, "_FEW_ACTIONS", few)
-    found.append(search_tic_tac_toe(search, None, None, None, compiled=False))
+    found.append(search_tic_tac_toe(search, None, None, True, compiled=False))
   for name in ("average_policy", "root_values", "visits"):
     np.testing.assert_allclose(getattr(found[0], name), getattr(found[1], name), atol=1e-12)
 
@@ -257,9 +257,7 @@ def test_tic_tac_toe_is_a_draw():
 
   def lanes(board):
     return jax.vmap(
-      lambda key: solvers.gt_cfr_inserted(
-        game, search=search, key=key, root_state=board, beliefs=np.ones((2, 1))
-      )
+      lambda key: solvers.gt_cfr(game, search=search, key=key, root=board, beliefs=np.ones((2, 1)))
     )(keys)
 
   start = np.asarray(lanes(jnp.asarray(game.initial_state())).root_values)[:, :, 0]
@@ -276,23 +274,23 @@ def test_virtual_losses_spread_a_batch():
   game = games.TicTacToe()
   rules = Rules(puct=0.3, puct_share=1.0, children=1, scale=1.0)
   tree = plant(game, game.initial_state(), np.ones((2, 1), bool), 100, jnp.float32)
-  tree, _ = insert(game, tree, jnp.asarray(0), tree.legal[0], 9)
-  values = jnp.zeros((2, 100, 1)).at[0, 1].set(0.5)
-  view = InsertedView(jnp.ones((100, 1)) / 9, values)
+  tree, _ = insert(tree, jnp.asarray(0), tree.legal[0], 9)
+  ones, values = jnp.ones((100, 1)), jnp.zeros((100, 1)).at[1].set(0.5)
+  view = View(ones / 9, (values, 0 * values), (ones, ones))
 
   def move_counts(forget):
-    zeros = jnp.zeros((100, 1))
-    grown = Inserted(tree, zeros, zeros)
+    zeros = jnp.zeros((100, 9, 1))
+    grown = Growth(tree, zeros, zeros)
     step = jax.jit(
-      lambda x, key: simulate_inserted(
-        game, view, x, jnp.asarray(0), jnp.zeros(2, int), jax.random.uniform(key, (9, 3)), rules, 1
+      lambda x, key: simulate(
+        view, x, jnp.asarray(0), jnp.zeros(2, int), jax.random.uniform(key, (9, 3)), rules
       )[0]
     )
     for number in range(8):
       grown = step(grown, jax.random.key(number))
       if forget:
         grown = grown._replace(recent=zeros)
-    return int((np.asarray(grown.visits)[1:10] > 0).sum())
+    return int((np.asarray(grown.visits)[0] > 0).sum())
 
   assert move_counts(forget=False) > move_counts(forget=True)
 
@@ -306,10 +304,8 @@ def test_it_runs_inside_other_programs():
     """Plays two moves, each searched."""
 
     def move(state, key):
-      found = solvers.gt_cfr_inserted(
-        game, search=search, key=key, root_state=state, beliefs=jnp.ones((2, 1))
-      )
-      action = jnp.argmax(found.policy_at()[:, 0])
+      found = solvers.gt_cfr(game, search=search, key=key, root=state, beliefs=jnp.ones((2, 1)))
+      action = jnp.argmax(found.policy[:, 0])
       return game.next_state(state, action), found.tree.count
 
     return jax.lax.scan(move, jnp.asarray(game.initial_state()), jax.random.split(key, 2))
@@ -322,19 +318,19 @@ def test_it_runs_inside_other_programs():
 @pytest.mark.parametrize(
   ("arguments", "error", "message"),
   [
-    ({"game": games.TicTacToe}, TypeError, "must be rules on JAX's arrays"),
+    ({"rules": games.TicTacToe}, TypeError, "must be rules on JAX's arrays"),
     ({"capacity": 9}, ValueError, "capacity=9 must have room"),
-    ({"search": GTCFR(simulations=0, updates=1, whole=True)}, ValueError, "whole=True"),
+    ({"search": GTCFR(simulations=0, updates=1, whole=True)}, ValueError, "whole is not for games"),
     ({"searcher": 0}, ValueError, "give both, or neither"),
-    ({"root_state": np.zeros(4, int), "beliefs": np.ones((2, 1))}, ValueError, "root_state"),
-    ({"root_state": np.zeros(9, int)}, ValueError, "beliefs=None"),
+    ({"root": np.zeros(4, int), "beliefs": np.ones((2, 1))}, ValueError, "root"),
+    ({"root": np.zeros(9, int)}, ValueError, "beliefs=None"),
     ({"network": 3}, TypeError, "network=3"),
   ],
 )
 def test_calls_are_checked(arguments, error, message):
-  right = dict(game=games.TicTacToe(), search=GTCFR(simulations=2), key=KEY)
+  right = dict(rules=games.TicTacToe(), search=GTCFR(simulations=2), key=KEY)
   with pytest.raises(error, match=message):
-    solvers.gt_cfr_inserted(**(right | arguments))
+    solvers.gt_cfr(**(right | arguments))
 
 
 def test_many_children_are_written_some_at_a_time(monkeypatch):
@@ -347,8 +343,8 @@ def test_many_children_are_written_some_at_a_time(monkeypatch):
     @jax.jit
     def grow():
       tree = plant(game, game.initial_state(), np.ones((2, 1), bool), 20, float)
-      tree, first = insert(game, tree, jnp.zeros((), int), tree.legal[0], 9)
-      tree, second = insert(game, tree, jnp.array(3), tree.legal[3], 9)
+      tree, first = insert(tree, jnp.zeros((), int), tree.legal[0], 9)
+      tree, second = insert(tree, jnp.array(3), tree.legal[3], 9)
       return tree, (first, second)
 
     return grow()
@@ -357,5 +353,5 @@ def test_many_children_are_written_some_at_a_time(monkeypatch):
   for at_once in (4, 1):
     chex.assert_trees_all_equal(grown(at_once), whole)
   assert int(whole[0].count) == 18
-  monkeypatch.setattr(tree_module, "_put_children", lambda game, tree, *_: tree)
+  monkeypatch.setattr(tree_module, "_put_children", lambda tree, *_: tree)
   assert (grown(4)[0].kind != whole[0].kind).any()

@@ -182,7 +182,7 @@ CALLS = {
     mix=0.2,
   ),
   solvers.gt_cfr: dict(
-    tree=TREE,
+    rules=TREE,
     nodes=solvers.node_info(GAME, TREE),
     search=SEARCH,
     key=jax.random.key(0),
@@ -192,19 +192,6 @@ CALLS = {
     beliefs=None,
     alternatives=None,
     searcher=None,
-  ),
-  solvers.gt_cfr_inserted: dict(
-    game=games.TicTacToe(),
-    search=SEARCH,
-    key=jax.random.key(0),
-    network=None,
-    root_state=np.zeros(9, np.int32),
-    possible=None,
-    path=(),
-    beliefs=np.ones((2, 1)),
-    alternatives=None,
-    searcher=None,
-    capacity=None,
   ),
   solvers.resolved_policies: dict(
     game=GAME,

@@ -18,7 +18,6 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.masked import (
   MaskedProblem,
   make_masked_problem,
-  node_info,
   with_nodes,
 )
 from solvers.sweeps.problem import Problem, make_problem
@@ -91,7 +90,7 @@ def test_a_mask_gives_what_a_tree_of_those_nodes_gives(case, x64):
   whole = games.build_public_tree(game, root=root)
   part = games.build_public_tree(game, root=root, depth=depth)
   beliefs = harness.random_beliefs(np.random.default_rng(0), harness.root_possible(whole))
-  info = node_info(game, whole)
+  info = solvers.node_info(game, whole)
   present, at = depths(whole) <= depth, places(whole, part)
   expected = results(make_part(part, beliefs), algorithm)
   found = results(make_masked(whole, beliefs, info, present), algorithm)
@@ -108,7 +107,7 @@ def test_a_mask_gives_what_a_tree_of_those_nodes_gives(case, x64):
 def test_of_the_whole_tree_nothing_is_frontier(x64):
   tree = games.build_public_tree(LEDUC, root=AFTER_CHECKS)
   everywhere = np.ones(tree.num_nodes, bool)
-  masked = make_masked(tree, tree.prior, node_info(LEDUC, tree), everywhere)
+  masked = make_masked(tree, tree.prior, solvers.node_info(LEDUC, tree), everywhere)
   assert not np.asarray(masked.is_frontier()).any()
   found = results(masked, solvers.linear_cfr())
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
@@ -131,7 +130,7 @@ def by_values(tree, sweeps, present):
 
 def grown(game, algorithm, grow, num_iterations, start_depth=1):
   tree = games.build_public_tree(game)
-  start, info = depths(tree) <= start_depth, node_info(game, tree)
+  start, info = depths(tree) <= start_depth, solvers.node_info(game, tree)
 
   @jax.jit
   def run(tree):

@@ -10,7 +10,7 @@ import optax
 from games import DeviceGame, Game
 from rebel_jax.config.config import Config
 from rebel_jax.networks.value_policy import ValuePolicyNetwork
-from rebel_jax.training.growing_play import Solved
+from rebel_jax.training.chain_play import Solved
 from rebel_jax.training.learner import Learner
 from rebel_jax.training.targets.target import Networks, Target, array, pbs_arrays
 
@@ -68,8 +68,8 @@ def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> j
   """Returns KL(target || softmax of logits) at each infostate, zero without a target: `[E, H]`.
 
   Args:
-    logits, target: `[E, A, H]` by action and the infostate that it leads to.
-    comes_from: `[E, A, H]` the infostate that moves are made from; -1 where there is no move.
+    logits, target: `[E, A, H]` by move and the infostate from which it is made.
+    comes_from: `[E, A, H]` that infostate; -1 where there is no such move.
   """
   num_infostates = logits.shape[-1]
   size = (len(logits), -1)

@@ -1,18 +1,26 @@
-"""Where searches grow: a game's tree, and small trees for the searches that need no more of it.
+"""The grounds of chains of searches: a written-out tree with small parts of it, or rules.
 
 In most games most decisions are near the end. A search for one of those takes as long as its part
 of the game is large, if it is given a tree of that part alone.
 """
 
-from typing import NamedTuple
+import dataclasses
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from games import CHANCE, Game, PublicTree, build_public_tree, stack_trees
+from games import CHANCE, DeviceGame, Game, PublicTree, build_public_tree, stack_trees
+from games.node_info import NodeInfo, children_of
+from games.on_device.table_game import TableGame
 from games.public_tree import Array
+from solvers.growing.continual.search_each import AskedState, Found, How, Search
+from solvers.growing.continual.start import Left, PublicState, beginning, longest_wait
+from solvers.growing.gt_cfr import Grown, grow
+from solvers.growing.settings import GTCFR
+from solvers.growing.starts import ByRules, OnTree, most_nodes
 from solvers.resolving.graft import Placer
-from solvers.sweeps.masked import NodeInfo, node_info
 
 # A part has at most this share of the nodes of the whole.
 _SHARE = 1 / 16
@@ -35,49 +43,179 @@ class Parts(NamedTuple):
   local: Array
 
 
-class Grounds(NamedTuple):
-  """Where the searches of a game grow.
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TreeGround:
+  """A `Ground` of a written-out tree, whose nodes are the places of all searches.
 
   Attributes:
-    tree, nodes: the whole game's, which nodes are numbered by.
+    rules: by the tree's tables.
     parts: None where none is small enough.
   """
 
-  tree: PublicTree
-  nodes: NodeInfo
+  rules: TableGame
   parts: Parts | None
+
+  @property
+  def child(self) -> jax.Array:
+    return jnp.asarray(self.rules.nodes.child)
 
   @property
   def num_subgames(self) -> int:
     """How many states of the game a search may be about."""
-    return sum(level.num_inner for level in self.tree.structure.levels)
+    return sum(level.num_inner for level in self.rules.tree.structure.levels)
+
+  def nothing(self) -> Left:
+    tree = self.rules.tree
+    rows = jnp.zeros((2, tree.num_nodes, tree.num_infostates), tree.dtype)
+    known, none = jnp.zeros((2, tree.num_nodes), bool), jnp.full((), -1, jnp.int32)
+    return Left(none, beginning(self.rules), None, rows, rows, known)
+
+  def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
+    everywhere = jnp.ones(len(roots), bool)
+    if self.parts is None:
+      return [(self, everywhere)]
+    small = jnp.asarray(self.parts.part)[roots[:, 0]] >= 0
+    return [(self, ~small), (_Part(self), small)]
+
+  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+    root, current = row.start.root.state[0], row.here.state[0]
+    tree, nodes = self.rules.tree, self.rules.nodes
+    start = self.start(tree, nodes, row, root, current)
+    return self.found(row, grow(start, key, params, rounds, how.search, network=how.network))
+
+  def start(
+    self, tree: PublicTree, nodes: NodeInfo, row: Search, root: jax.Array, current: jax.Array
+  ) -> OnTree:
+    """Returns the start of a search in the whole tree or in a part."""
+    scale = self.rules.largest_payoff
+    return OnTree(tree, nodes, scale, root, current, row.start.beliefs, row.start.promises)
+
+  def found(self, row: Search, grown: Grown) -> Found:
+    """Returns what a search found by the nodes of the whole tree."""
+    node = row.here.state[0].astype(jnp.int32)
+    left = Left(node, row.here, None, grown.values, grown.reach, grown.known)
+    here, asked = grown.asked.node, grown.asked
+    asked_of = AskedState(
+      PublicState(here[None], self.rules.possible_at(here)), asked.beliefs, asked.total
+    )
+    values = grown.values[:, node]
+    return Found(grown.policy, values, grown.root_values, grown.root_mass, left, asked_of)
 
 
-def make_grounds(game: Game, tree: PublicTree, *, share: float = _SHARE) -> Grounds:
-  """Returns where searches of a game grow.
+class _Part(NamedTuple):
+  """The parts of a `TreeGround`."""
+
+  whole: TreeGround
+
+  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+    ground, parts = self.whole, jax.tree.map(jnp.asarray, self.whole.parts)
+    root, current = row.start.root.state[0], row.here.state[0]
+    number = parts.part[root]
+    tree, nodes, places = jax.tree.map(
+      lambda x: x[number], (parts.trees, parts.nodes, parts.places)
+    )
+    start = ground.start(tree, nodes, row, parts.local[root], parts.local[current])
+    grown = grow(start, key, params, rounds, how.search, network=how.network)
+
+    def put(x: jax.Array) -> jax.Array:
+      empty = jnp.zeros((2, ground.rules.tree.num_nodes, *x.shape[2:]), x.dtype)
+      return empty.at[:, places].set(x, mode="drop")
+
+    spread = grown._replace(
+      values=put(grown.values),
+      reach=put(grown.reach),
+      known=put(grown.known),
+      asked=grown.asked._replace(node=places[grown.asked.node].astype(jnp.int32)),
+    )
+    return ground.found(row, spread)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class RulesGround:
+  """A `Ground` of rules on the device, whose searches make their trees.
+
+  Attributes:
+    rules: the game; static.
+    capacity: nodes that a tree has room for; static.
+  """
+
+  rules: DeviceGame = dataclasses.field(metadata={"static": True})
+  capacity: int = dataclasses.field(metadata={"static": True})
+
+  child = None
+  num_subgames = None  # nobody has counted the states that a search may be about
+
+  @classmethod
+  def of(cls, rules: DeviceGame, search: GTCFR) -> "RulesGround":
+    """Returns that of a capacity with which searches lose nothing, whatever their ways."""
+    return cls(rules, most_nodes(rules, search, longest_wait(rules)))
+
+  def nothing(self) -> Left:
+    rules = self.rules
+    rows = jnp.zeros((2, self.capacity, rules.num_infostates), jnp.result_type(float))
+    child = jnp.full((self.capacity, rules.num_actions), -1, jnp.int32)
+    none = jnp.full((), -1, jnp.int32)
+    return Left(none, beginning(rules), child, rows, rows, jnp.zeros((2, self.capacity), bool))
+
+  def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
+    return [(self, jnp.ones(len(roots), bool))]
+
+  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+    (root, path, beliefs, promises), rules = row.start, self.rules
+    start = ByRules(*root, path, beliefs, promises, rules, self.capacity, rules.num_infostates == 1)
+    grown = grow(start, key, params, rounds, how.search, network=how.network)
+    tree, place = grown.tree, grown.current.astype(jnp.int32)
+    assert tree is not None
+    left = Left(place, row.here, tree.child, grown.values, grown.reach, grown.known)
+    node, asked = grown.asked.node, grown.asked
+    here = PublicState(tree.state[node], tree.possible[node])
+    asked_of = AskedState(here, _allowed(asked.beliefs, here.possible), asked.total)
+    values = grown.values[:, place]
+    return Found(grown.policy, values, grown.root_values, grown.root_mass, left, asked_of)
+
+
+def _allowed(beliefs: jax.Array, possible: jax.Array) -> jax.Array:
+  """Returns beliefs `[P, H]` in what is possible alone; uniform there where they were in none."""
+  kept = jnp.where(possible, beliefs, 0.0)
+  kept = jnp.where(kept.sum(axis=1, keepdims=True) > 0, kept, possible.astype(kept.dtype))
+  return kept / jnp.maximum(kept.sum(axis=1, keepdims=True), jnp.finfo(beliefs.dtype).tiny)
+
+
+def tree_ground(game: Game, tree: PublicTree, *, share: float = _SHARE) -> TreeGround:
+  """Returns the ground of a game's whole tree.
 
   Args:
     game, tree: the game and its whole tree.
     share: of the nodes, that a part may have at most; 0 for no parts.
   """
-  info = node_info(game, tree)
+  rules = TableGame(game, tree)
   roots = _part_roots(tree, share)
   if not roots:
-    return Grounds(tree, info, None)
+    return TreeGround(rules, None)
   built = [build_public_tree(game, root=tree.history(root)).astype(tree.dtype) for root in roots]
   trees, placer = stack_trees(built), Placer(tree)
   places = np.full((len(roots), trees.num_nodes), tree.num_nodes)
   part, local = np.full(tree.num_nodes, -1), np.zeros(tree.num_nodes, int)
+  child = []
   for g, root in enumerate(roots):
-    found = placer.places(jax.tree.map(lambda x, g=g: x[g], trees), root)
+    own = jax.tree.map(lambda x, g=g: x[g], trees)
+    found = placer.places(own, root)
     real = np.flatnonzero(found >= 0)
     places[g, real] = found[real]
     part[found[real]], local[found[real]] = g, real
-  rows = np.minimum(places, tree.num_nodes - 1)
+    child.append(children_of(own, game.num_actions))
+  rows, info = np.minimum(places, tree.num_nodes - 1), rules.nodes
+  there = (places < tree.num_nodes)[..., None, None]
   nodes = NodeInfo(
-    np.moveaxis(np.asarray(info.features)[:, rows], 0, 1), np.asarray(info.pair_index)[rows]
+    np.moveaxis(np.asarray(info.features)[:, rows], 0, 1),
+    np.asarray(info.pair_index)[rows],
+    np.stack(child),
+    np.where(there, np.asarray(info.by_action)[rows], -1),
+    np.asarray(info.leads_to)[rows],
   )
-  return Grounds(tree, info, Parts(trees, nodes, places, part, local))
+  return TreeGround(rules, Parts(trees, nodes, places, part, local))
 
 
 def _part_roots(tree: PublicTree, share: float) -> list[int]:

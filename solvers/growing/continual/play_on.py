@@ -1,145 +1,128 @@
-"""A game that goes on in a tree: moves by a policy, and what chance deals."""
+"""A game that goes on: moves by a policy, and what chance deals."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from games.game import CHANCE, TERMINAL
-from games.public_tree import PADDING, PublicTree
+from games.on_device.game import DeviceGame
+from games.on_device.moves import moves_of
 from solvers.growing.choose import draw, sample_index
-from solvers.growing.rooted_problem import RootedProblem, rooted_problem
-from solvers.growing.simulate import (
-  chance_weights,
-  child_slots,
-  comes_from,
-  follow,
-  sample_pair,
-)
-from solvers.sweeps.masked import NodeInfo
+from solvers.growing.continual.start import PublicState, beginning, longest_wait
 
 
-class Table(NamedTuple):
-  """A tree and its nodes' children, for games to go on in.
+class Standing(NamedTuple):
+  """Where a game stands.
 
   Attributes:
-    tree: whole.
-    slots: `[N, A]` each node's children, filled up with -1.
-    problem: of the whole game.
+    here: the public state, a decision or the end.
+    hands: `[P]` the players' infostates.
+    since: `[P, D]` public actions since each player's last decision, or since the game began, in
+      turn, then -1; None in games of perfect information.
   """
 
-  tree: PublicTree
-  slots: jax.Array
-  problem: RootedProblem
-
-  @classmethod
-  def of(cls, tree: PublicTree, nodes: NodeInfo) -> "Table":
-    """Returns the table of a whole tree."""
-    tree = jax.tree.map(jnp.asarray, tree)
-    everywhere = jnp.ones(tree.num_nodes, bool)
-    problem = rooted_problem(tree, nodes, jnp.asarray(0), tree.prior, everywhere)
-    return cls(tree, jnp.asarray(child_slots(tree.structure)), problem)
-
-  def children(self, node: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns a node's children `[A]`, and which of them there are."""
-    kids = jnp.maximum(self.slots[node], 0)
-    return kids, (self.slots[node] >= 0) & (self.tree.kind[kids] != PADDING)
-
-  def moves_from(
-    self, num_actions: int, node: jax.Array, policy: jax.Array
-  ) -> tuple[jax.Array, jax.Array]:
-    """Returns the mover's policy at a node, and where its moves come from: `[A, H]` each.
-
-    Args:
-      num_actions: A, of the game.
-      node: a decision; elsewhere what is returned is meaningless.
-      policy: `[A', H]` of its moves, in the order of `slots`.
-    """
-    tree = self.tree
-    kids, there = self.children(node)
-    player = jnp.minimum(tree.kind[node], 1)
-    actions = jnp.where(there, tree.action[kids], num_actions)  # out of range: dropped
-    held = jnp.broadcast_to(jnp.arange(tree.num_infostates), policy.shape)
-    if tree.infostate_parent is not None:
-      held = tree.infostate_parent[kids, player]
-    if tree.possible is not None:
-      held = jnp.where(tree.possible[kids, player], held, -1)
-    shape = num_actions, tree.num_infostates
-    found = jnp.zeros(shape, policy.dtype).at[actions].set(policy, mode="drop")
-    origin = jnp.full(shape, -1, jnp.int32).at[actions].set(held.astype(jnp.int32), mode="drop")
-    return jnp.where(origin >= 0, found, 0.0), origin
+  here: PublicState
+  hands: jax.Array
+  since: jax.Array | None
 
 
-def deal(table: Table, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-  """Begins a game: returns its first decision, and both players' infostates there, `[P]`."""
-  problem = table.problem
+def deal(rules: DeviceGame, key: jax.Array) -> Standing:
+  """Begins a game: returns its first decision."""
   pair_key, chance_key = jax.random.split(key)
-  # Nobody has moved at the root, and nothing below it is asked for.
-  tree = table.tree
-  ones = problem.split(jnp.ones((tree.num_nodes, tree.num_infostates), tree.dtype))
-  reach, start = (ones, ones), jnp.zeros((), jnp.int32)
-  hands = sample_pair(problem, reach, start, draw(pair_key, 2)).astype(jnp.int32)
-  return _past_chance(table, start, hands, chance_key)
+  numbers, here = draw(pair_key, 2), beginning(rules)
+  prior = jnp.asarray(rules.prior()) * jnp.ones(())
+  first = sample_index(numbers[0], prior[0] * rules.compatible_mass(here.state, prior[1], 0))
+  is_first = jnp.zeros_like(prior[0]).at[first].set(1.0)
+  second = sample_index(numbers[1], prior[1] * rules.compatible_mass(here.state, is_first, 1))
+  since = jnp.full((2, longest), -1, jnp.int32) if (longest := longest_wait(rules)) else None
+  return _past_chance(rules, Standing(here, jnp.stack([first, second]), since), chance_key)
 
 
 def play_on(
-  table: Table,
-  node: jax.Array,
-  hands: jax.Array,
+  rules: DeviceGame,
+  standing: Standing,
   policy: jax.Array,
   key: jax.Array,
   *,
-  exploration: float,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+  exploration: Any,
+) -> tuple[Standing, jax.Array]:
   """Makes one move, and deals what chance deals after it.
 
   Args:
-    table: of the game.
-    node: a decision.
-    hands: `[P]` infostates there.
-    policy: `[A, H]` the mover's, in the order of `slots`.
+    rules: of the game.
+    standing: at a decision.
+    policy: `[M, H]` the mover's, as `moves_of` numbers moves.
     key: a random key.
-    exploration: how likely the move is uniform instead.
+    exploration: `[]` how likely the move is uniform instead.
 
   Returns:
-    The next decision or end, both players' infostates there, and whether the game is over.
+    The next decision or end, and whether the game is over.
   """
-  tree = table.tree
   move_key, chance_key = jax.random.split(key)
-  numbers = draw(move_key, 2)
-  player = tree.kind[node]
-  kids, there = table.children(node)
-  options = there[:, None] & comes_from(tree, kids, player, hands[player])
-  by_policy = jnp.where(options, policy, 0.0)
+  numbers, here = draw(move_key, 2), standing.here
+  player = rules.actor(here.state)
+  held = standing.hands[player]
+  moves = moves_of(rules, here.state, here.possible)
+  options = moves.action[:, held] >= 0
+  by_policy = jnp.where(options, policy[:, held], 0.0)
+  uniform = options.astype(policy.dtype)
+  by_policy = jnp.where(by_policy.sum() > 0, by_policy, uniform)
   explores = numbers[0] < exploration
-  weights = jnp.where(explores, options.astype(policy.dtype), by_policy)
-  chosen = sample_index(numbers[1], weights.reshape(-1))
-  child = kids[chosen // tree.num_infostates].astype(jnp.int32)
-  after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)])
-  moved = chosen % tree.num_infostates
-  after = jnp.where(jnp.arange(2, dtype=player.dtype) == player, moved, after).astype(jnp.int32)
-  child, after = _past_chance(table, child, after, chance_key)
-  return child, after, tree.kind[child] == TERMINAL
+  weights = jnp.where(explores, uniform, by_policy)
+  chosen = sample_index(numbers[1], weights)
+  mover = jnp.arange(2, dtype=jnp.int32) == player.astype(jnp.int32)
+  moved = mover, moves.leads_to[chosen, held].astype(jnp.int32)
+  if standing.since is not None:  # what a player did itself is the first action since
+    standing = standing._replace(since=standing.since.at[player].set(-1))
+  after = _past_chance(rules, _take(rules, standing, moves.action[chosen, held], moved), chance_key)
+  return after, rules.actor(after.here.state) == TERMINAL
 
 
-def _past_chance(
-  table: Table, node: jax.Array, hands: jax.Array, key: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  tree = table.tree
+def _take(
+  rules: DeviceGame,
+  standing: Standing,
+  action: jax.Array,
+  moved: tuple[jax.Array, jax.Array] | None = None,
+) -> Standing:
+  """Returns where a game stands after a public action.
+
+  Args:
+    rules, standing, action: before and of the action.
+    moved: `[P]` which player made it, and the infostate that it holds then.
+  """
+  here, hands, since = standing
+  if since is not None:
+    number = (since >= 0).sum(axis=1)
+    since = since.at[jnp.arange(2), number].set(action.astype(jnp.int32), mode="drop")
+  possible = rules.possible_after(here.state, action, here.possible)
+  state = rules.next_state(here.state, action).astype(here.state.dtype)
+  if (held_after := getattr(rules, "held_after", None)) is not None:
+    hands = held_after(here.state, action, hands)
+  if moved is not None:
+    hands = jnp.where(moved[0], moved[1], hands)
+  return Standing(PublicState(state, possible), hands, since)
+
+
+def _past_chance(rules: DeviceGame, standing: Standing, key: jax.Array) -> Standing:
+  if not rules.deals:
+    return standing
 
   def step(carry):
-    node, hands, key = carry
+    standing, key = carry
     key, now = jax.random.split(key)
-    kids, there = table.children(node)
-    child = kids[sample_index(draw(now)[()], chance_weights(tree, kids, there, hands))].astype(
-      jnp.int32
-    )
-    after = jnp.stack([follow(tree, child, p, hands[p]) for p in (0, 1)]).astype(jnp.int32)
-    return child, after, key
+    here, hands = standing.here, standing.hands
+    actions = jnp.arange(rules.num_actions)
+    after = jax.vmap(rules.possible_after, (None, 0, None))(here.state, actions, here.possible)
+    if (held_after := getattr(rules, "held_after", None)) is not None:
+      hands = jax.vmap(held_after, (None, 0, None))(here.state, actions, hands)
+    both = jnp.take_along_axis(after, jnp.broadcast_to(hands, (len(actions), 2))[..., None], axis=2)
+    fits = both.all(axis=(1, 2)) & rules.legal_actions(here.state)
+    chosen = sample_index(draw(now)[()], jnp.where(fits, rules.chance(here.state), 0.0))
+    return _take(rules, standing, chosen), key
 
   def at_chance(carry):
-    return tree.kind[carry[0]] == CHANCE
+    return rules.actor(carry[0].here.state) == CHANCE
 
-  node, hands, _ = lax.while_loop(at_chance, step, (node, hands, key))
-  return node, hands
+  return lax.while_loop(at_chance, step, (standing, key))[0]

@@ -1,8 +1,7 @@
-"""Continual re-solving: every decision searched anew, from what the last search left (section B.1).
+"""Policies of agents that search at every decision (Player of Games, section B.1).
 
-The policy of an agent that plays so is found exactly for each seed: its searches depend on what it
-saw alone, so that all of them can be made beforehand, those further down the tree after those
-above.
+The policy of one seed is exact: its searches depend on what it saw alone, so that all of them can
+be made beforehand, those further down the tree after those above.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,14 +14,27 @@ import numpy as np
 from games import CHANCE, Game, PublicTree
 from solvers import validation
 from solvers.growing.checks import check_function, check_seeds
-from solvers.growing.continual.grounds import make_grounds
-from solvers.growing.continual.next_start import Left
-from solvers.growing.continual.search_each import How, search_next
+from solvers.growing.continual.grounds import RulesGround, tree_ground
+from solvers.growing.continual.search_each import Found, How, Search, next_starts, search_each
+from solvers.growing.continual.start import (
+  ChainStart,
+  Left,
+  PublicState,
+  decision_key,
+  longest_wait,
+)
 from solvers.growing.settings import GTCFR, check_search
-from solvers.growing.simulate import child_slots
 from solvers.growing.states import StateFunction
+from solvers.metrics.histories import Histories, public_histories
+from solvers.xla.compiler_options import Programs, work_on_trees
 
 _CHAINS = ("own", "single")
+# Room of the trees of searches of which no more than so many nodes are ahead: most are near the
+# end of the game, and what they find does not depend on their room.
+_ROOM = (48, 384)
+# Starts that are computed at a time.
+_BLOCK = 64
+Progress = Callable[[int, int], None]
 
 
 def resolved_policies(
@@ -35,7 +47,7 @@ def resolved_policies(
   params: Any = None,
   chain: str = "own",
   batch_size: int = 32,
-  progress: Callable[[int, int], None] | None = None,
+  progress: Progress | None = None,
 ) -> np.ndarray:
   """Returns the policy of an agent that searches at every decision, for each seed: `[S, N, H]`.
 
@@ -56,62 +68,188 @@ def resolved_policies(
   if chain not in _CHAINS:
     raise ValueError(f"chain={chain!r} must be one of: {', '.join(_CHAINS)}")
   check_search(search)
-  check_function("network", network)
-  batch_size = validation.check_integer("batch_size", batch_size)
   validation.check_unstacked(tree)
-  seeds = check_seeds(seeds)
   if tree.depth_limited:
     raise ValueError(
       f"tree is cut off at {tree.num_leaves} leaves; a policy of the whole game needs all"
     )
-  grounds = jax.tree.map(jnp.asarray, make_grounds(game, tree))
-  how = How(search.of_any_length(), network)
-  slots = child_slots(tree.structure)
-  kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
-  policies = np.ones((len(seeds), tree.num_nodes, tree.num_infostates), tree.dtype)
-  kept: dict[tuple[int | None, int], Left] = {}  # by decision and seed
-  level = np.repeat(np.arange(tree.structure.depth + 1), np.diff(tree.structure.offsets))
-  decisions = np.flatnonzero(kind < CHANCE).tolist()
-  above = {node: _last_search(parent, kind, node, chain) for node in decisions}
-  nothing = Left.nothing(tree)
-  asked_again = set(above.values())
-  done, total = 0, len(decisions) * len(seeds)
-  for depth in range(tree.structure.depth):
-    jobs = [(node, i) for node in decisions if level[node] == depth for i in range(len(seeds))]
-    for first in range(0, len(jobs), batch_size):
-      some = jobs[first : first + batch_size]
-      filled = some + [some[-1]] * (batch_size - len(some))
-      lefts = [kept.get((above[n], i), nothing) for n, i in filled]
-      keys = jnp.stack([jax.random.fold_in(jax.random.key(seeds[i]), n) for n, i in filled])
-      nodes = np.array([node for node, _ in filled])
-      found = search_next(
-        grounds,
-        jax.tree.map(lambda *x: np.stack(x), *lefts),
-        nodes,
-        kind[nodes].astype(np.int32),
-        keys,
-        np.arange(batch_size) < len(some),
-        how=how,
-        rounds=search.rounds,
-        params=params,
-      )
-      policy, left = jax.tree.map(np.asarray, (found.policy, found.left))
-      for row, (node, i) in enumerate(some):
-        if node in asked_again:
-          kept[node, i] = jax.tree.map(lambda x, row=row: x[row].copy(), left)
-        there = slots[node] >= 0
-        policies[i, slots[node][there]] = policy[row, there]
-      done += len(some)
-      if progress is not None:
-        progress(done, total)
+  ground = tree_ground(game, tree)
+  histories = public_histories(ground.rules, max_histories=tree.num_nodes)
+  whole = jax.tree.map(jnp.asarray, ground)
+  settings = dict(network=network, params=params, batch_size=batch_size, progress=progress)
+  found = _policies(lambda size: whole, histories, search, seeds, chain=chain, **settings)
+  nodes, info = histories.state[:, 0], ground.rules.nodes
+  policies = np.ones((len(found), tree.num_nodes, tree.num_infostates), tree.dtype)
+  if ground.rules.num_hidden == 1:
+    child = info.child[nodes, : found.shape[2]]
+    there = (child >= 0) & (histories.kind < CHANCE)[:, None]
+    policies[:, child[there]] = found[:, there]
+  else:
+    place, move, held = np.nonzero(histories.moves >= 0)
+    child = info.child[nodes[place], histories.moves[place, move, held]]
+    leads_to = histories.leads_to[place, move, held]
+    policies[:, child, leads_to] = found[:, place, move, held]
   return policies
 
 
-def _last_search(parent: np.ndarray, kind: np.ndarray, node: int, chain: str) -> int | None:
-  """Returns the decision above `node` that the search there starts from, if there is one."""
-  above = int(parent[node])
+def history_policies(
+  histories: Histories,
+  *,
+  search: GTCFR,
+  seeds: Sequence[int] = (0,),
+  network: StateFunction | None = None,
+  params: Any = None,
+  batch_size: int = 32,
+  progress: Progress | None = None,
+) -> np.ndarray:
+  """Returns the policy of an agent that searches at every decision, for each seed.
+
+  As `resolved_policies`, in a game of rules on the device whose searches make their trees.
+
+  Args:
+    histories: of the game.
+    search, seeds, network, params, batch_size, progress: as there.
+
+  Returns:
+    `[seeds, N, M, H]`, as `moves_of` numbers moves; zero where no player moves.
+
+  Raises:
+    ValueError: `batch_size` is not allowed.
+  """
+  check_search(search)
+  game = histories.game
+  most = min(RulesGround.of(game, search).capacity, int(histories.sizes[0]))
+  rooms = [x for x in _ROOM if 2 * x < most] + [most]
+
+  grounds = [RulesGround(game, room) for room in rooms]
+
+  def ground_of(size: int) -> RulesGround:
+    return next((ground for ground in grounds if ground.capacity >= size), grounds[-1])
+
+  settings = dict(network=network, params=params, batch_size=batch_size, progress=progress)
+  return _policies(ground_of, histories, search, seeds, chain="own", **settings)
+
+
+def _policies(
+  ground_of: Callable[[int], Any],
+  histories: Histories,
+  search: GTCFR,
+  seeds: Sequence[int],
+  *,
+  chain: str,
+  network: StateFunction | None,
+  params: Any,
+  batch_size: int,
+  progress: Progress | None,
+) -> np.ndarray:
+  """Does what `history_policies` says; `ground_of` is of the number of histories ahead."""
+  check_function("network", network)
+  batch_size = validation.check_integer("batch_size", batch_size)
+  seeds = check_seeds(seeds)
+  sizes, how = histories.sizes, How(search.of_any_length(), network)
+  decisions = np.flatnonzero(histories.kind < CHANCE)
+  above = {int(node): _last_decision(histories, int(node), chain) for node in decisions}
+  below: dict[int, list[int]] = {}
+  for node, before in above.items():
+    if before is not None:
+      below.setdefault(before, []).append(node)
+  first = [node for node, before in above.items() if before is None]
+  ground = ground_of(1)
+  nothing = jax.tree.map(lambda x: jnp.asarray(x)[None], ground.nothing())
+  begun = _starts(ground, histories, nothing, [(0, node, None) for node in first])
+  waiting = {(node, i): begun[0, node] for node in first for i in range(len(seeds))}
+  policies = np.zeros((len(seeds), *histories.moves.shape), nothing.reach.dtype)
+  search_some = _search_some[work_on_trees()]
+  done, total = 0, len(decisions) * len(seeds)
+  for depth in range(int(histories.depth[-1]) + 1):
+    ready = [job for job in waiting if histories.depth[job[0]] == depth]
+    grounds = {job: ground_of(int(sizes[_root(histories, waiting, job)])) for job in ready}
+    for ground in {id(x): x for x in grounds.values()}.values():
+      jobs = [job for job in ready if grounds[job] is ground]
+      for start in range(0, len(jobs), batch_size):
+        some = jobs[start : start + batch_size]
+        filled = some + [some[-1]] * (batch_size - len(some))
+        nodes = np.array([node for node, _ in filled])
+        states = histories.state[nodes]
+        found = search_some(
+          ground,
+          jax.tree.map(lambda *x: np.stack(x), *(waiting[job] for job in filled)),
+          PublicState(states, histories.possible[nodes]),
+          _keys(jnp.stack([jax.random.key(seeds[i]) for _, i in filled]), states),
+          np.arange(batch_size) < len(some),
+          search.rounds,
+          params,
+          how=how,
+        )
+        policy = np.asarray(found.policy)
+        jobs_below = [(r, n, s) for r, (s, _) in enumerate(some) for n in below.get(s, ())]
+        starts = _starts(ground, histories, found.left, jobs_below)
+        for row, (node, i) in enumerate(some):
+          policies[i, node] = policy[row]
+          del waiting[node, i]
+          waiting |= {(n, i): starts[row, n] for n in below.get(node, ())}
+        done += len(some)
+        if progress is not None:
+          progress(done, total)
+  return policies
+
+
+def _starts(
+  ground: Any, histories: Histories, left: Left, jobs: Sequence[tuple[int, int, int | None]]
+) -> dict[tuple[int, int], ChainStart]:
+  """Returns starts by row of `left` `[B, ...]` and decision; jobs also say the last decision."""
+  found: dict[tuple[int, int], ChainStart] = {}
+  longest = longest_wait(histories.game)
+  for start in range(0, len(jobs), _BLOCK):
+    some = jobs[start : start + _BLOCK]
+    filled = [*some, *[some[-1]] * (_BLOCK - len(some) if len(jobs) > _BLOCK else 0)]
+    since = np.full((len(filled), longest), -1, np.int32)
+    for row, (_, node, above) in enumerate(filled):
+      actions = histories.since(node, above)
+      since[row, : len(actions)] = actions[:longest]
+    rows = np.array([row for row, _, _ in filled])
+    nodes = np.array([node for _, node, _ in filled])
+    here = PublicState(histories.state[nodes], histories.possible[nodes])
+    starts = _next_starts(ground, left, rows, here, since, histories.kind[nodes])
+    starts = jax.tree.map(np.asarray, starts)
+    for i, (row, node, _) in enumerate(some):
+      found[row, node] = jax.tree.map(lambda x, i=i: x[i], starts)
+  return found
+
+
+@jax.jit
+def _next_starts(
+  ground: Any, left: Left, rows: Any, here: Any, since: Any, searcher: Any
+) -> ChainStart:
+  return next_starts(ground, jax.tree.map(lambda x: x[rows], left), here, since, searcher)
+
+
+def _search(
+  ground: Any, start: Any, here: Any, keys: Any, active: Any, rounds: Any, params: Any, *, how: How
+) -> Found:
+  about = Search(start, here)
+  return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
+
+
+_search_some = Programs(_search, static_argnames="how")
+_keys = jax.jit(jax.vmap(decision_key))
+
+
+def _root(histories: Histories, waiting: Any, job: tuple[int, int]) -> int:
+  """Returns the history at which a search starts."""
+  node = job[0]
+  for _ in range(int((waiting[job].path >= 0).sum())):
+    node = int(histories.parent[node])
+  return node
+
+
+def _last_decision(histories: Histories, node: int, chain: str) -> int | None:
+  """Returns the decision before `node` from whose search the next starts, if there is one."""
+  above = int(histories.parent[node])
   while above >= 0:
-    if kind[above] == kind[node] or (chain == "single" and kind[above] < CHANCE):
+    if histories.kind[above] == histories.kind[node]:
       return above
-    above = int(parent[above])
+    if chain == "single" and histories.kind[above] < CHANCE:
+      return above
+    above = int(histories.parent[above])
   return None

@@ -75,6 +75,14 @@ class HiddenProblem(InsertedProblem):
       return False
     return jnp.repeat(self._inserted.kind == player, self.after.shape[1])[:, None]
 
+  def until_update(self, current: jax.Array) -> "HiddenProblem":
+    """Returns the problem for the last update of a round, from which walks start at `current`.
+
+    They ask for reach where they start, and what comes after them computes it anew. Who responds to
+    what the other has just learned would ask for all of it.
+    """
+    return dataclasses.replace(self, until=self._inserted.depth[current])
+
   def is_frontier(self) -> jax.Array:
     tree = self._inserted
     left = (tree.open.any(axis=1) & ~self._there.any(axis=1)).any(axis=1)

@@ -10,7 +10,6 @@ from jax import lax
 from games.game import TERMINAL
 from games.on_device.game import DeviceGame
 from games.public_tree import Array
-from solvers.growing.insertion.tree import InsertedTree
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Moves, Problem, Sweep
 
@@ -28,7 +27,7 @@ class DevicePairs:
   """
 
   game: DeviceGame
-  tree: InsertedTree
+  tree: Any
   nature: tuple[Levels, Levels]
   root_mass: jax.Array
 
@@ -166,6 +165,11 @@ class InsertedProblem(Problem):
     assert self.exists is not None
     return None if found is None else jnp.where(self.exists[index] > 0, found, 0.0)
 
+  def until_update(self, current: jax.Array) -> "InsertedProblem":
+    """Returns the problem for the last update of a round, from which walks start at `current`."""
+    del current
+    return self
+
   def uniform_policy(self) -> Levels:
     return self.normalise(self.split(jnp.zeros((self.tree.num_nodes, self.num_infostates))))
 
@@ -194,9 +198,8 @@ class InsertedProblem(Problem):
     return self._sum_children(jnp.concatenate([jnp.zeros_like(rows[:1]), rows]))
 
   @property
-  def _inserted(self) -> InsertedTree:
-    tree: Any = self.tree
-    return tree
+  def _inserted(self) -> Any:
+    return self.tree
 
   def _moved(self, player: int) -> jax.Array:
     """Says which nodes `player` moved to: `[C, 1]`."""
@@ -223,19 +226,18 @@ class InsertedProblem(Problem):
     return total
 
 
-def inserted_problem(game: DeviceGame, tree: InsertedTree, beliefs: jax.Array) -> InsertedProblem:
-  """Returns the problem of `tree` from root `beliefs` `[P, H]`."""
+def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
+  """Returns the problem of an `InsertedTree` from root `beliefs` `[P, H]`."""
+  game = tree.game
   exists = tree.present[:, None].astype(beliefs.dtype)
   nature = [
     jnp.where(tree.possible[:, p], beliefs[p][None] * tree.chance[:, None], 0.0) for p in (0, 1)
   ]
   mass = [game.compatible_mass(tree.state[0], beliefs[1 - p], p) for p in (0, 1)]
-  pairs: Any = DevicePairs(
-    game, tree, ((nature[0][:1], nature[0][1:]), (nature[1][:1], nature[1][1:])), jnp.stack(mass)
-  )
-  stored: Any = tree
+  rows = tuple((x[:1], x[1:]) for x in nature)
+  pairs: Any = DevicePairs(game, tree, (rows[0], rows[1]), jnp.stack(mass))
   return InsertedProblem(
-    tree=stored,
+    tree=tree,
     pairs=pairs,
     exists=(exists[:1], exists[1:]),
     mover=(None, None),

@@ -15,6 +15,9 @@ from games.game import CHANCE, TERMINAL
 from games.on_device.game import DeviceGame
 from games.on_device.moves import moves_of, num_moves
 from games.public_tree import PADDING, Array
+from solvers.growing.insertion.hidden import with_hidden_moves
+from solvers.growing.insertion.problem import InsertedProblem, inserted_problem
+from solvers.growing.store import Moves
 
 # Children that are written at once. Few states have as many as the rules allow, such as one for
 # each station where a hidden player may show itself.
@@ -48,6 +51,9 @@ class InsertedTree:
       without one.
     values: `[C, P]` with one infostate a player, expected payoffs: the game's where it is over,
       the network's where it was asked when the node joined; `[C, 0]` otherwise.
+    game: the rules.
+    width: how many children join at most in a simulation.
+    asks_once: whether the network is asked when a node joins and never again.
   """
 
   count: jax.Array  # []
@@ -66,6 +72,9 @@ class InsertedTree:
   by_action: jax.Array  # [C, M, H] or [C, 0, H]
   prior: jax.Array  # [C, M, H]
   values: jax.Array  # [C, P] or [C, 0]
+  game: DeviceGame = dataclasses.field(metadata={"static": True})
+  width: int = dataclasses.field(metadata={"static": True})
+  asks_once: bool = dataclasses.field(metadata={"static": True})
 
   @property
   def capacity(self) -> int:
@@ -99,8 +108,8 @@ class InsertedTree:
 
   @property
   def open(self) -> jax.Array:
-    """Which moves the rules allow: `[C, M, H]`, or `[C, A, 1]` where all moves are seen."""
-    return self.leads_to >= 0 if self.hides else self.legal[..., None]
+    """Which moves the rules allow: `[C, M, H]`, or `[C, M, 1]` where all moves are seen."""
+    return self.leads_to >= 0 if self.hides else self.legal[:, : self.prior.shape[1], None]
 
   @property
   def after(self) -> jax.Array:
@@ -109,19 +118,78 @@ class InsertedTree:
     found = jnp.take_along_axis(self.child, action, axis=1).reshape(self.by_action.shape)
     return jnp.where(self.by_action >= 0, found, -1)
 
-  def rows_at(self, node: jax.Array) -> jax.Array:
-    """Returns the rows of a node's moves, `[M]`, in arrays over `rows`; -1 where not in the tree.
-
-    A move's row is the child's; with hidden moves, those of all nodes follow the nodes'.
-    """
-    if not self.hides:
-      return self.child[node]
-    moves = self.leads_to.shape[-2]
-    return self.capacity + node * moves + jnp.arange(moves, dtype=jnp.int32)
-
   def by_move(self, rows: jax.Array) -> jax.Array:
     """Returns the part of an array over rows that is about moves: `[C, H]`, or `[C, M, H]`."""
     return rows[self.capacity :].reshape(self.leads_to.shape) if self.hides else rows
+
+  def at_places(self, rows: jax.Array) -> jax.Array:
+    """Returns rows `[P, C, ...]` with zero where the game is over."""
+    over = (self.kind == TERMINAL).reshape(1, -1, *[1] * (rows.ndim - 2))
+    return jnp.where(over, jnp.zeros_like(rows), rows)
+
+  # What a search does with a store.
+
+  @property
+  def movers(self) -> jax.Array:
+    """Who moves at each leaf of the problem, of which every place is one."""
+    return self.kind
+
+  @property
+  def scale(self) -> float:
+    """The largest payoff."""
+    return self.game.largest_payoff
+
+  @property
+  def deals(self) -> bool:
+    """Whether chance ever moves."""
+    return self.game.deals
+
+  def seen(self) -> jax.Array:
+    """Returns the public states as their movers see them: `[C, F]`."""
+    return self.features
+
+  def problem(self, beliefs: jax.Array, like: Any = None) -> InsertedProblem:
+    """Returns the problem of the nodes from root beliefs `[P, H]`."""
+    del like
+    problem = inserted_problem(self, beliefs)
+    return with_hidden_moves(problem) if self.hides else problem
+
+  def join(self, node: jax.Array, joins: jax.Array) -> tuple["InsertedTree", jax.Array]:
+    """Adds children of a node after the actions `joins` `[A]`; returns also their places."""
+    return insert(self, node, joins, self.width)
+
+  def children(self, node: jax.Array) -> jax.Array:
+    """Returns the places after each action, -1 where there is none: `[A]`."""
+    return self.child[node]
+
+  def moves(self, node: jax.Array, held: jax.Array) -> Moves:
+    """Returns the moves at a node of its mover, who holds infostate `held`."""
+    if self.hides:
+      leads_to, action = self.leads_to[node, :, held], self.by_action[node, :, held]
+      known, size = (action >= 0) & (self.child[node, action] >= 0), len(action)
+      row = self.capacity + node * size + jnp.arange(size, dtype=jnp.int32)
+      is_open = leads_to >= 0
+    else:
+      size = self.prior.shape[1]
+      row, is_open = self.child[node, :size], self.legal[node, :size]
+      known, action = row >= 0, jnp.arange(len(row), dtype=jnp.int32)
+      leads_to = jnp.full_like(row, held)
+    column = jnp.full_like(row, held)
+    over = self.kind[row] == TERMINAL
+    met = jnp.full_like(row, node) if self.hides else jnp.where(over, node, row)
+    place = row, column, met, column, node
+    return Moves(is_open, known, action, leads_to, *place, self.prior[node, :, held])
+
+  def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:
+    """Returns how likely chance takes each action to infostates `[P]`: `[A]`, not normalised."""
+    kids = jnp.maximum(self.child[node], 0)
+    possible = self.possible[kids, 0, hands[0]] & self.possible[kids, 1, hands[1]]
+    return jnp.where((self.child[node] >= 0) & possible, self.chance[kids], 0.0)
+
+  def turned(self, node: jax.Array, action: jax.Array, hands: jax.Array) -> jax.Array:
+    """Returns the infostates `[P]` after a public action: those who did not move keep theirs."""
+    del node, action
+    return hands
 
   @property
   def present(self) -> jax.Array:
@@ -140,7 +208,14 @@ class InsertedTree:
 
 
 def plant(
-  game: DeviceGame, state: Array, possible: Array, capacity: int, dtype: Any
+  game: DeviceGame,
+  state: Array,
+  possible: Array,
+  capacity: int,
+  dtype: Any,
+  width: int = 1,
+  *,
+  asks_once: bool = False,
 ) -> InsertedTree:
   """Returns the tree of one node, `state` `[S]`.
 
@@ -150,6 +225,7 @@ def plant(
     possible: `[P, H]` infostates there.
     capacity: of the arrays.
     dtype: of numbers that are not integers.
+    width, asks_once: see `InsertedTree`.
   """
   state = jnp.asarray(state)
   num_actions, num_infostates = game.num_actions, game.num_infostates
@@ -172,6 +248,9 @@ def plant(
     by_action=unseen.astype(jnp.int32),
     prior=jnp.zeros((capacity, num_moves(game), num_infostates), dtype),
     values=jnp.zeros((capacity, 2 if num_infostates == 1 else 0), dtype),
+    game=game,
+    width=width,
+    asks_once=asks_once,
   )
   rows = {
     "state": state[None],
@@ -181,17 +260,37 @@ def plant(
     "chance": jnp.ones(1, dtype),
     "possible": jnp.asarray(possible, bool)[None],
   }
-  tree = _put(game, free, jnp.zeros(1, int), rows)
+  tree = _put(free, jnp.zeros(1, int), rows)
   return dataclasses.replace(tree, count=jnp.ones_like(tree.count))
 
 
+def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.Array]:
+  """Adds to the root's tree the states along `path` `[D]` and the children of all of them.
+
+  Returns:
+    The tree, and the place at which the path ends.
+  """
+  most = tree.game.num_children
+  tree, _ = insert(tree, jnp.zeros((), int), tree.legal[0], most)
+
+  def follow(carry, action):
+    tree, node = carry
+    next_node = jnp.where(action >= 0, tree.child[node, action], node)
+    tree, _ = insert(tree, next_node, tree.legal[next_node] & (action >= 0), most)
+    return (tree, next_node), None
+
+  start = tree, jnp.zeros((), tree.child.dtype)
+  if not len(path):  # without compilation there is no loop of no turns
+    return start
+  return lax.scan(follow, start, path)[0]
+
+
 def insert(
-  game: DeviceGame, tree: InsertedTree, node: jax.Array, joins: jax.Array, width: int
+  tree: InsertedTree, node: jax.Array, joins: jax.Array, width: int
 ) -> tuple[InsertedTree, jax.Array]:
   """Adds children of a node, all or, where they do not fit, none.
 
   Args:
-    game: the rules.
     tree: what there is.
     node: whose children.
     joins: `[A]` bool, by action; of legal ones that are not there.
@@ -214,22 +313,22 @@ def insert(
     lost=tree.lost + jnp.where(fits, 0, number),
   )
   if width <= _AT_ONCE:
-    return _put_children(game, tree, node, actions, places), places
+    return _put_children(tree, node, actions, places), places
   rest = -width % _AT_ONCE
   slots = jnp.pad(actions, (0, rest)), jnp.pad(places, (0, rest), constant_values=tree.capacity)
 
   def some(i, tree):
     here = [lax.dynamic_slice(x, (i * _AT_ONCE,), (_AT_ONCE,)) for x in slots]
-    return _put_children(game, tree, node, *here)
+    return _put_children(tree, node, *here)
 
   return lax.fori_loop(0, -(-number // _AT_ONCE), some, tree), places
 
 
 def _put_children(
-  game: DeviceGame, tree: InsertedTree, node: jax.Array, actions: jax.Array, places: jax.Array
+  tree: InsertedTree, node: jax.Array, actions: jax.Array, places: jax.Array
 ) -> InsertedTree:
   """Writes the children of a node after `actions` `[K]` to `places` `[K]`."""
-  above, width = tree.state[node], len(actions)
+  game, above, width = tree.game, tree.state[node], len(actions)
   chance = jnp.broadcast_to(tree.chance[node], width)
   if game.deals:
     dealt = game.chance(above).astype(tree.dtype)[actions]
@@ -242,14 +341,12 @@ def _put_children(
     "chance": chance,
     "possible": jax.vmap(game.possible_after, (None, 0, None))(above, actions, tree.possible[node]),
   }
-  return _put(game, tree, places, rows)
+  return _put(tree, places, rows)
 
 
-def _put(
-  game: DeviceGame, tree: InsertedTree, places: jax.Array, rows: dict[str, jax.Array]
-) -> InsertedTree:
+def _put(tree: InsertedTree, places: jax.Array, rows: dict[str, jax.Array]) -> InsertedTree:
   """Writes nodes and what the rules say of them to `places` `[K]`; those beyond are dropped."""
-  state = rows["state"]
+  game, state = tree.game, rows["state"]
   kind = jax.vmap(game.actor)(state)
   over = kind == TERMINAL
   legal = jax.vmap(game.legal_actions)(state) & ~over[:, None]
@@ -257,7 +354,7 @@ def _put(
   features = jnp.where((kind == 1)[:, None], seen[1], seen[0])
   features = jnp.where(over[:, None], jnp.zeros_like(features), features)
   rows = rows | {"kind": kind, "legal": legal, "features": features}
-  allowed = legal[:, :, None]
+  allowed = legal[:, : tree.prior.shape[1], None]
   if tree.hides:
     moves = jax.vmap(functools.partial(moves_of, game))(state, rows["possible"])
     moves = jax.tree.map(lambda x: jnp.where((kind < CHANCE)[:, None, None], x, -1), moves)

@@ -1,0 +1,249 @@
+"""Agents that search each of their decisions in a tree that grows (Player of Games, section B.1).
+
+Each search starts from what the agent's own last one of the game left: at the deepest state on the
+way that its tree held, with the values that it found there for the opponent as promises. What the
+opponent holds it need not believe, and the opponent's searches it never makes. In games of perfect
+information each move is searched from where the game stands, and the likeliest is made.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import Game
+from games.on_device.one_play import OnePlay
+from rebel_jax.agents.dealer import AnyGame, Move
+from rebel_jax.agents.moves import check_seat, check_turn, draw_move
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.config import ConfigError
+from rebel_jax.networks.value_policy import NetworkStates
+from rebel_jax.training.growing_setup import make_ground, make_search, make_state_network
+from solvers import GTCFR, validation
+from solvers.growing.continual.grounds import TreeGround
+from solvers.growing.continual.search_each import Found, How, Search, next_starts, search_each
+from solvers.growing.continual.start import Left, PublicState, decision_key, longest_wait
+from solvers.xla.compiler_options import Programs, work_on_trees
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnSearch:
+  """What the search for one decision found.
+
+  Attributes:
+    policy: `[M, H]` the average policy, as `moves_of` numbers moves.
+    values: `[P, H]` expected payoffs there.
+    left: for the same player's next search.
+  """
+
+  policy: np.ndarray
+  values: np.ndarray
+  left: Any
+
+
+class ChainSearcher:
+  """Searches decisions with a trained network, several at a time; agents share one.
+
+  Attributes:
+    game: what the agents play, as a table deals it.
+    play: the same by the rules that searches read.
+    settings: of every search.
+  """
+
+  def __init__(
+    self,
+    policy: Policy,
+    *,
+    simulations: int | None = None,
+    per_update: float | None = None,
+    num_games: int = 1,
+  ):
+    """Prepares the searches; the first one compiles.
+
+    Args:
+      policy: from `rebel_jax.load`, of a run whose searches grow trees.
+      simulations: of each search; None for half of the run's `eval_iterations`.
+      per_update: simulations for each update of both players; None for one.
+      num_games: how many decisions one compiled call has room for.
+
+    Raises:
+      ConfigError: the run's searches do not grow trees, settings do not go together, or the game's
+        tree is too large to be written out.
+      ValueError: a number is not allowed.
+    """
+    if not policy.config.grows:
+      raise ConfigError(
+        f"the searches of preset={policy.config.preset!r} do not grow trees; take Searcher"
+      )
+    self._room = validation.check_integer("num_games", num_games)
+    config, given = policy.config, dict(simulations=simulations, per_update=per_update)
+    rules = config.make_rules()
+    self.settings: GTCFR = make_search(config, evaluation=True, **given)
+    network = NetworkStates(make_state_network(config, rules))
+    ground = make_ground(config, rules, self.settings)
+    if self._room == 1 and isinstance(ground, TreeGround):
+      # Small trees for small parts compile anew, and spare one game little.
+      ground = dataclasses.replace(ground, parts=None)
+    self.play = OnePlay(ground.rules)
+    self.game: AnyGame = rules if isinstance(rules, Game) else self.play
+    self.nothing = jax.tree.map(np.asarray, ground.nothing())
+    self._ground = jax.tree.map(jnp.asarray, ground)
+    self._how, self._params = How(self.settings.of_any_length(), network), policy.params
+    self._search_next = _search_next[work_on_trees()]
+
+  def agent(self, *, seed: int = 0) -> "ChainAgent":
+    """Returns an agent that searches so."""
+    return ChainAgent(self, seed=seed)
+
+  def search_for(self, agents: Sequence["ChainAgent"]) -> None:
+    """Lets agents that must search do so, side by side."""
+    for first in range(0, len(agents), self._room):
+      some = agents[first : first + self._room]
+      for agent, search in zip(some, self._search(some)):
+        agent._search = search
+
+  def _search(self, agents: Sequence["ChainAgent"]) -> list[OwnSearch]:
+    """Searches for at most as many agents as there is room for."""
+    size, rules = len(agents), self.play.rules
+    filled = [*agents, *[agents[0]] * (self._room - size)]
+    parts = [self.play.parts(x._state) for x in filled]
+    since = np.full((self._room, longest_wait(rules)), -1, np.int32)
+    for row, agent in zip(since, filled):
+      row[: len(agent._since)] = agent._since[: len(row)]
+    found = self._search_next(
+      self._ground,
+      jax.tree.map(lambda *x: np.stack(x), *[x._left for x in filled]),
+      PublicState(*(jnp.asarray(np.stack(x)) for x in zip(*parts))),
+      since,
+      np.array([x.player for x in filled], np.int32),
+      jnp.stack([x._key for x in filled]),
+      np.arange(self._room) < size,
+      self.settings.rounds,
+      self._params,
+      how=self._how,
+    )
+    found = jax.tree.map(np.asarray, found._replace(asked=None))
+    rows = [jax.tree.map(lambda x, i=i: x[i].copy(), found) for i in range(size)]
+    return [OwnSearch(row.policy, row.values, row.left) for row in rows]
+
+
+def _search_from(
+  ground: Any, left: Left, here: PublicState, since: Any, player: Any, keys: Any, active: Any,
+  rounds: Any, params: Any, *, how: How,
+) -> Found:  # fmt: skip
+  about = Search(next_starts(ground, left, here, since, player), here)
+  keys = jax.vmap(decision_key)(keys, here.state)
+  return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
+
+
+_search_next = Programs(_search_from, static_argnames="how")
+
+
+class ChainAgent:
+  """Plays one game at a time from one seat.
+
+  It is used as `Agent` is: `start`, `observe` every public action, `act`. Its seed decides all its
+  searches, so that one agent has one policy, which is what `python -m rebel_jax.evaluate` scores
+  where all of the game can be written out.
+
+  Attributes:
+    searcher: what searches its decisions; agents may share it.
+    player: the seat, 0 or 1.
+    infostate: what the agent holds.
+  """
+
+  def __init__(self, searcher: ChainSearcher, *, seed: int = 0):
+    self.searcher = searcher
+    self.player = self.infostate = 0
+    self._rng, self._key = np.random.default_rng(seed), jax.random.key(seed)
+    self._prior = np.asarray(searcher.game.prior())
+    self._begin()
+
+  def _begin(self) -> None:
+    self._state = self.searcher.play.initial_state()
+    self._search: OwnSearch | None = None
+    # What the last search left, and the public actions since.
+    self._left, self._since = self.searcher.nothing, list[int]()
+
+  def start(self, player: int, infostate: int) -> None:
+    """Begins a new game in seat `player`, holding `infostate`.
+
+    Raises:
+      ValueError: there is no such seat or infostate.
+    """
+    check_seat(self._prior, player, infostate)
+    self.player, self.infostate = player, infostate
+    self._begin()
+
+  def choices(self) -> dict[Move, float]:
+    """Returns the agent's moves here and their probabilities.
+
+    Raises:
+      ValueError: it is not the agent's turn.
+    """
+    policy, play = self._found().policy[:, self.infostate], self.searcher.play
+    if play.num_infostates == 1:
+      policy = np.eye(len(policy))[policy.argmax()]
+    found = dict[Move, float]()
+    for number, action, held in play.numbered_moves(self._state, self.player, self.infostate):
+      move = Move(action, held)
+      found[move] = found.get(move, 0.0) + float(policy[number])
+    return found
+
+  @property
+  def pending(self) -> bool:
+    """Whether the agent must search before it can act or observe."""
+    return self._mover == self.player and self._search is None
+
+  @property
+  def value(self) -> float:
+    """What the agent expects to win, by its search for this decision.
+
+    Raises:
+      ValueError: it is not the agent's turn.
+    """
+    return float(self._found().values[self.player, self.infostate])
+
+  def act(self) -> Move:
+    """Returns the agent's move, sampled; tell it to `observe`, as any other.
+
+    Raises:
+      ValueError: it is not the agent's turn.
+    """
+    return draw_move(self.choices(), self._rng)
+
+  def observe(self, action: int, infostate: int | None = None) -> None:
+    """Takes note of a public action, of whoever's move it was.
+
+    Args:
+      action: the public action.
+      infostate: what the agent holds afterwards; None where that has not changed.
+
+    Raises:
+      ValueError: the action is not legal.
+    """
+    play = self.searcher.play
+    legal = np.flatnonzero(play.legal_actions(self._state[None])[0]).tolist()
+    if action not in legal:
+      raise ValueError(f"action={action!r} is not legal here; legal: {legal}")
+    if self._mover == self.player:
+      self._left, self._since = self._found().left, []
+    self._state = play.next_states(self._state[None], np.array([action]))[0]
+    self._since.append(int(action))
+    self._search = None
+    if infostate is not None:
+      self.infostate = int(infostate)
+
+  @property
+  def _mover(self) -> int:
+    return int(self.searcher.play.actor(self._state[None])[0])
+
+  def _found(self) -> OwnSearch:
+    check_turn(self.player, self._mover)
+    if self._search is None:
+      self.searcher.search_for([self])
+    assert self._search is not None
+    return self._search

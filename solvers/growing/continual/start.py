@@ -1,0 +1,161 @@
+"""The start of a search of continual re-solving: what the last one left (section B.1).
+
+What lies between two decisions of a player is a row of public actions.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from games.on_device.game import DeviceGame
+from games.public_tree import Array
+from solvers.growing.resolving import Promises
+
+
+class PublicState(NamedTuple):
+  """A public state, `[S]`, and which infostates the rules allow there, `[P, H]` bool."""
+
+  state: jax.Array
+  possible: jax.Array
+
+
+class Left(NamedTuple):
+  """What a search leaves to the next one of the same player, by the places of its store.
+
+  Attributes:
+    current: `[]` the place of the decision that it was for; -1 if there was none.
+    here: that decision; before the first search, where the game begins.
+    child: `[C, A]` the places after each action, -1 where there is none; None where every search
+      has the same places.
+    values: `[P, C, H]` mean expected payoffs at its inner nodes.
+    reach: `[P, C, H]` players' ranges.
+    known: `[P, C]` at which places something is known of a player's values.
+  """
+
+  current: jax.Array
+  here: PublicState
+  child: jax.Array | None
+  values: jax.Array
+  reach: jax.Array
+  known: jax.Array
+
+
+class ChainStart(NamedTuple):
+  """What a search starts from.
+
+  Attributes:
+    root: the public state there.
+    path: `[D]` public actions from there to the decision that the search is for; -1 for none.
+    beliefs: `[P, H]` at the root.
+    promises: there; None in games of perfect information.
+  """
+
+  root: PublicState
+  path: jax.Array
+  beliefs: jax.Array
+  promises: Promises | None
+
+
+def beginning(rules: DeviceGame) -> PublicState:
+  """Returns where a game begins; infostates that are never dealt are not possible."""
+  return PublicState(jnp.asarray(rules.initial_state()), jnp.asarray(rules.prior()) > 0)
+
+
+def longest_wait(rules: DeviceGame) -> int:
+  """Returns D: public actions from one decision of a player to its next at most, both counted once.
+
+  A game that knows says it as `longest_wait`; else it is `max_moves`. With one infostate a player a
+  search owes nothing to earlier ones, and nothing is kept of the way to it.
+  """
+  if rules.num_infostates == 1:
+    return 0
+  return getattr(rules, "longest_wait", rules.max_moves)
+
+
+def alone(rules: DeviceGame, here: PublicState, beliefs: jax.Array) -> ChainStart:
+  """Returns the start of a search from a public belief state itself, without promises."""
+  none = None
+  if rules.num_infostates > 1:
+    none = Promises.none(beliefs.shape[-1], beliefs.dtype)
+  return ChainStart(here, jnp.full(longest_wait(rules), -1, jnp.int32), beliefs, none)
+
+
+def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
+  """Returns the key of the search for a decision of an agent whose own is `key`.
+
+  It is another for every public state `[S]`, so that an agent of one key has one policy, whether it
+  comes to its decisions in a game or all are searched.
+  """
+  return lax.scan(lambda key, x: (jax.random.fold_in(key, x), None), key, state)[0]
+
+
+def next_start(
+  rules: DeviceGame, left: Left, child: jax.Array, since: jax.Array, searcher: jax.Array
+) -> ChainStart:
+  """Returns what a search starts from after another of the same player, or after none.
+
+  It starts at the last state on the way at which that search knows what the opponent may be
+  promised: of a state that has just joined its tree it knows nothing. The searcher's range
+  and the opponent's values there are what it found; the opponent's own row of the beliefs is
+  uniform, since the gadget weighs its infostates. All arguments may be traced.
+
+  Args:
+    rules: of the game.
+    left: by the search before.
+    child: `[C, A]` of its places.
+    since: `[D]` the public actions since the decision of that search, or since the game began,
+      then -1.
+    searcher: who moves after them.
+  """
+  dtype = left.reach.dtype
+  place = jnp.maximum(left.current, 0)
+
+  def follow(carry, action):
+    root, place, known = carry
+    moved = jnp.maximum(action, 0)
+    below = child[place, moved]
+    known = known & (action >= 0) & (below >= 0) & left.known[1 - searcher, below]
+    after = PublicState(
+      rules.next_state(root.state, moved), rules.possible_after(root.state, moved, root.possible)
+    )
+    root = jax.tree.map(lambda x, y: jnp.where(known, y.astype(x.dtype), x), root, after)
+    return (root, jnp.where(known, below, place), known), jnp.where(known, -1, action)
+
+  here = jax.tree.map(jnp.asarray, left.here)
+  first = here, place.astype(child.dtype), left.current >= 0
+  (root, place, _), path = lax.scan(follow, first, since)
+  prior, possible = jnp.asarray(rules.prior(), dtype), root.possible.astype(dtype)
+  reach, worth = left.reach[:, place], left.values[1 - searcher, place]
+  brought = beliefs_and_promises(left.current < 0, prior, possible, reach, worth, searcher)
+  return ChainStart(root, path, *brought)
+
+
+def beliefs_and_promises(
+  is_first: Array,
+  prior: Array,
+  possible: Array,
+  reach: Array,
+  worth: Array,
+  searcher: jax.Array,
+) -> tuple[jax.Array, Promises]:
+  """Returns the beliefs `[P, H]` and the promises from which a search starts at its root.
+
+  Args:
+    is_first: whether there was no search before; then there is but the prior.
+    prior: `[P, H]` where the game begins.
+    possible: `[P, H]` 1 for infostates that the rules allow at the root, else 0.
+    reach: `[P, H]` the ranges that the search before left there.
+    worth: `[H]` what it found that the opponent expects there.
+    searcher: who moves where the new search is for.
+  """
+  uniform = possible / jnp.maximum(possible.sum(axis=1, keepdims=True), 1.0)
+  totals = reach.sum(axis=1, keepdims=True)
+  ranges = jnp.where(totals > 0, reach / jnp.where(totals > 0, totals, 1.0), uniform)
+  searcher = jnp.asarray(searcher, jnp.int32)
+  is_opponent = jnp.arange(2, dtype=jnp.int32)[:, None] == 1 - searcher
+  promises = Promises.to_opponent(searcher, worth, ranges[1 - searcher])
+  found = jnp.where(is_opponent, uniform, ranges), promises
+  first = prior, Promises.none(prior.shape[1], reach.dtype)
+  return jax.tree.map(lambda x, y: jnp.where(is_first, x, y), first, found)

@@ -1,0 +1,153 @@
+"""Starts of growing searches: a node of a written-out tree, or a public state by a game's rules."""
+
+import dataclasses
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.node_info import NodeInfo
+from games.on_device.game import DeviceGame
+from games.public_tree import Array, PublicTree, largest_payoff
+from solvers import validation
+from solvers.growing.checks import check_node, check_nodes
+from solvers.growing.insertion.tree import InsertedTree, plant, plant_path
+from solvers.growing.marked import Marked, plant_marked
+from solvers.growing.resolving import Promises
+from solvers.growing.settings import GTCFR
+
+
+class Start(Protocol):
+  """The root of a search, the way to where simulations start, and what is known there."""
+
+  beliefs: Any  # [P, H] at the root
+  promises: Any  # `Promises` there, which may be to nobody; None for never to anybody
+
+  def plant(self, search: GTCFR) -> tuple[Any, jax.Array]:
+    """Returns the store before the first simulation, and the place at which simulations start."""
+    ...
+
+  def steps(self, store: Any) -> int:
+    """Returns how many steps a simulation takes at most."""
+    ...
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class OnTree:
+  """A `Start` on a written-out tree.
+
+  Attributes:
+    tree, nodes, scale: see `Marked`.
+    root, current: nodes.
+    beliefs, promises: see `Start`.
+  """
+
+  tree: PublicTree
+  nodes: NodeInfo
+  scale: Any
+  root: Array
+  current: Array
+  beliefs: Array
+  promises: Promises | None
+
+  def plant(self, search: GTCFR) -> tuple[Marked, jax.Array]:
+    current = jnp.asarray(self.current)
+    store = plant_marked(self.tree, self.nodes, self.root, current, self.scale, whole=search.whole)
+    return store, current
+
+  def steps(self, store: Marked) -> int:
+    return store.tree.structure.depth
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class ByRules:
+  """A `Start` of a game whose tree is made as it grows.
+
+  Attributes:
+    state: `[S]` public state of the root.
+    possible: `[P, H]` infostates that the rules allow there.
+    path: `[D]` public actions from there, then -1.
+    beliefs, promises: see `Start`.
+    game: the rules; static.
+    capacity: nodes that there is room for; static.
+    asks_once: see `InsertedTree`; static.
+  """
+
+  state: Array
+  possible: Array
+  path: Array
+  beliefs: Array
+  promises: Promises | None
+  game: DeviceGame = dataclasses.field(metadata={"static": True})
+  capacity: int = dataclasses.field(metadata={"static": True})
+  asks_once: bool = dataclasses.field(metadata={"static": True})
+
+  def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
+    root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
+    tree = plant(self.game, *root, children_at_once(self.game, search), asks_once=self.asks_once)
+    return plant_path(tree, jnp.asarray(self.path))
+
+  def steps(self, store: InsertedTree) -> int:
+    return min(self.game.max_moves, store.capacity)
+
+
+def children_at_once(game: DeviceGame, search: GTCFR) -> int:
+  """Returns how many children a simulation adds at most."""
+  if search.children is None or game.deals:
+    return game.num_children
+  return min(search.children, game.num_children)
+
+
+def most_nodes(game: DeviceGame, search: GTCFR, length: int) -> int:
+  """Returns how many nodes a search has at most whose path is of `length` actions."""
+  most = search.simulations * children_at_once(game, search)
+  return 1 + game.num_children * (length + 1) + most
+
+
+def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
+  """Returns what `gt_cfr` starts from in a tree; arguments as there."""
+  validation.check_unstacked(tree)
+  check_nodes(tree, nodes)
+  beliefs = tree.prior if beliefs is None else beliefs
+  validation.check_shape("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
+  root = check_node("root", tree, 0 if root is None else root)
+  current = root if current is None else check_node("current", tree, current)
+  beliefs = jnp.asarray(beliefs, tree.dtype)
+  return OnTree(tree, nodes, largest_payoff(tree), root, current, beliefs, None)
+
+
+def start_by_rules(
+  game: DeviceGame, search: GTCFR, state: Any, possible: Any, path: Any, beliefs: Any, capacity: Any
+) -> ByRules:
+  """Returns what `gt_cfr` starts from in a game on the device; arguments as there."""
+  if beliefs is None and state is not None:
+    raise ValueError("beliefs=None are the game's prior: give those at root")
+  if game.num_hidden > 1 and possible is None:
+    if state is not None:
+      raise ValueError(f"possible=None, but infostates of {game.name} change: give those possible")
+    possible = np.asarray(game.prior()) > 0
+  shape = (2, game.num_infostates)
+  first = np.asarray(game.initial_state())
+  state = first if state is None else state
+  validation.check_shape("root", state, first.shape, "(S,)")
+  beliefs = game.prior() if beliefs is None else beliefs
+  validation.check_shape("beliefs", beliefs, shape, "(P, H)")
+  possible = np.ones(shape, bool) if possible is None else possible
+  validation.check_shape("possible", possible, shape, "(P, H)")
+  if not isinstance(path, jax.Array):
+    path = jnp.asarray(validation.check_history(path), jnp.int32)
+  validation.check_shape("path", path, (path.size,), "(D,)")
+  most = most_nodes(game, search, path.size)
+  if capacity is None:
+    capacity = most
+  elif validation.check_integer("capacity", capacity) < 1 + game.num_children * (path.size + 1):
+    raise ValueError(
+      f"capacity={capacity} must have room for the root, the path and their children: "
+      f"{1 + game.num_children * (path.size + 1)} nodes"
+    )
+  state, possible, beliefs = jnp.asarray(state), jnp.asarray(possible), jnp.asarray(beliefs, float)
+  once = game.num_infostates == 1
+  return ByRules(state, possible, path, beliefs, None, game, min(capacity, most), once)
