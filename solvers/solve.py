@@ -133,18 +133,19 @@ def solve(
   number = _check_settings(algorithm, num_iterations, target)
   if progress is not None and not callable(progress):
     raise TypeError(f"progress={progress!r} must be a function of a Solution, or None")
-  by_boards = isinstance(tree, Lines) and len(tree.streets) > 1
-  by_boards = by_boards and isinstance(algorithm, CFR) and algorithm.alternating
-  if tables is not None and not by_boards:
+  boards = None
+  if isinstance(tree, Lines) and len(tree.streets) > 1 and isinstance(algorithm, CFR):
+    boards = ByBoards(algorithm, tables) if algorithm.alternating else None
+  if tables is not None and boards is None:
     raise ValueError(
       f"tables={tables!r} are for CFR with turns on lines of more than one round of betting"
     )
   given = (beliefs, initial_policy, locked, alternatives)
   if isinstance(tree, Lines):
     _check_lines_alone(leaf_values, *given)
-    if not by_boards:
+    if boards is None:
       return _find((tree, Given(), None), None, None, algorithm, number, target, None, progress)
-    run, read = boards_on(tree, ByBoards(algorithm, tables), devices)
+    run, read = boards_on(tree, boards, devices)
     found = _until(lambda n: Solution(None, None, None, run(n)), target, number, progress)
     policy, values = read()
     return found._replace(average_policy=policy, root_values=values)
@@ -153,7 +154,7 @@ def solve(
   validation.check_given(tree, algorithm, *given)
   if not tree.depth_limited:
     leaf_values, params = None, None
-  elif leaf_values is not None and hasattr(leaf_values, "bind"):
+  elif hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(tree)
   rows = (tree, _as_given(tree, *given), None)
   return _find(rows, None, params, algorithm, number, target, leaf_values, progress)
@@ -202,28 +203,32 @@ def solve_batch(
   """
   number = _check_settings(algorithm, num_iterations, target)
   given = (beliefs, initial_policy, locked, alternatives)
+  game: Any = trees
+  function: Any = leaf_values
   stacked, own = True, None
   if isinstance(trees, list | tuple) and trees and all(isinstance(x, Lines) for x in trees):
     _check_lines_alone(leaf_values, *given)
-    trees, arrays = _stack_lines(trees), Given()
+    game, arrays = _stack_lines(trees), Given()
   elif isinstance(trees, PublicTree):
     stacked = trees.prior.ndim == 3
     validation.check_leaves(trees, leaf_values, target)
     _check_rows(trees, stacked, algorithm, *given)
     if not trees.depth_limited:
-      leaf_values, params = None, None
-    elif stacked and hasattr(leaf_values, "bind_stacked"):
-      leaf_values, params, own = leaf_values.bind_stacked(trees)
-    elif leaf_values is not None and hasattr(leaf_values, "bind"):
-      leaf_values, params = leaf_values.bind(trees)
+      function, params = None, None
+    elif stacked and hasattr(function, "bind_stacked"):
+      function, params, own = function.bind_stacked(trees)
+    elif hasattr(function, "bind"):
+      function, params = function.bind(trees)
     arrays = _as_given(trees, *given)
   else:
     raise TypeError(
       f"trees={type(trees).__name__} must be a PublicTree, of several made by games.stack_trees, "
       "or a list of lines, as games.poker.lines.make_lines returns them"
     )
-  batch_size = _check_batch_size(batch_size, trees)
-  rows, shared = (trees if stacked else None, arrays, own), None if stacked else trees
+  if batch_size is None:
+    batch_size = default_batch_size(game)
+  batch_size = validation.check_integer("batch_size", batch_size)
+  rows, shared = (game if stacked else None, arrays, own), None if stacked else game
   size = len(jax.tree.leaves(rows)[0])
   pieces = -(-size // batch_size)
 
@@ -231,14 +236,14 @@ def solve_batch(
     # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
     size = len(jax.tree.leaves(rows)[0])
     piece = -(-size // -(-size // batch_size))
-    return _find(rows, shared, params, algorithm, number, target, leaf_values, piece=piece)
+    return _find(rows, shared, params, algorithm, number, target, function, piece=piece)
 
   if target is None:
     if jax.default_backend() != "cpu" or not validation.is_concrete(rows, params):
       return find(rows)
     pieces = min(num_cores(), pieces)  # else each stops by itself
-  shapes = () if stacked else (trees.structure, *(x.shape for x in jax.tree.leaves(trees)))
-  key = (shapes, algorithm, number, target is None, leaf_values, batch_size)
+  shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
+  key = (shapes, algorithm, number, target is None, function, batch_size)
   return map_over_cores(find, rows, share=-(-size // pieces), key=key)
 
 
@@ -260,7 +265,7 @@ def _find(
 ) -> Solution:
   """Solves one row, or rows `[B]`, `piece` side by side."""
   game = rows[0] if shared is None else shared
-  work = work_of_solving(game, leaf_values, rows, params)
+  work = work_of_solving(game, leaf_values, rows[1:], params)
   if target is None:
     return _wholes[work](
       rows, shared, params, algorithm=algorithm, leaf_values=leaf_values, num_iterations=number,
@@ -279,7 +284,8 @@ def _find(
 
 def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solution:
   """Calls `run` with numbers of iterations until its solution, of many each, is within a target."""
-  done, found, going = 0, None, np.True_
+  found: Any = None
+  done, going = 0, np.ones((), bool)
   while done < most and going.any():
     number = most if target is None else min(max(_FIRST, done // 8 * 2), most - done)
     done, new = done + number, run(number)
@@ -289,7 +295,7 @@ def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solut
       found = new if found is None else jax.tree.map(functools.partial(_pick, going), new, found)
     else:
       found = new._replace(exploitability=float(gap), iterations=done)
-    going = ~(np.asarray(found.exploitability) <= (target or 0))
+    going = np.logical_not(np.asarray(found.exploitability) <= (target or 0))
     if progress is not None:
       progress(found)
   return found
@@ -386,9 +392,9 @@ def _as_given(trees: PublicTree, beliefs, policy, locked, alternatives) -> Given
   """Returns checked arguments of one tree, or of a batch, as arrays of the type of the trees."""
   beliefs = jnp.asarray(trees.prior if beliefs is None else beliefs, trees.dtype)
   policy = None if policy is None else jnp.asarray(policy, trees.dtype)
-  if not isinstance(alternatives, Alternatives | None):
-    alternatives = Alternatives(alternatives)
-  alternatives = jax.tree.map(lambda x: jnp.asarray(x, trees.dtype), alternatives)
+  if alternatives is not None:
+    rows = alternatives if isinstance(alternatives, Alternatives) else Alternatives(alternatives)
+    alternatives = jax.tree.map(lambda x: jnp.asarray(x, trees.dtype), rows)
   return Given(beliefs, policy, make_lock(locked, policy, trees.dtype), alternatives)
 
 
@@ -426,12 +432,6 @@ def _stack_lines(spots: Sequence[Lines]) -> Lines:
       "games.poker.lines.share_shapes"
     )
   return jax.tree.map(lambda *rows: np.stack(rows), *spots)
-
-
-def _check_batch_size(batch_size, trees: PublicTree | Lines) -> int:
-  if batch_size is None:
-    return default_batch_size(trees)
-  return validation.check_integer("batch_size", batch_size)
 
 
 def _check_rows(

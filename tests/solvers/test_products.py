@@ -70,7 +70,7 @@ def grow():
 
 def insert(game):
   search = solvers.GTCFR(simulations=2)
-  return lambda key: solvers.gt_cfr_inserted(game, search=search, key=key), KEY
+  return lambda key: solvers.gt_cfr(game, search=search, key=key), KEY
 
 
 def draw():
