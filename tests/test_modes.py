@@ -65,7 +65,7 @@ QUICK = {
   "checked": [
     "solve/kuhn/linear_cfr", "solve/kuhn/predictive_cfr_plus_avg", "solve/kuhn/fictitious_play",
     "metrics/rock_paper_scissors", "gadget/Maxmargin", "call lock", "warm_start/substitute",
-    "call solve_lines", "gt_cfr/inserted/tic_tac_toe", "preset/kuhn_poker",
+    "solve_lines", "gt_cfr/inserted/tic_tac_toe", "preset/kuhn_poker",
   ],
   "doubles": ["solve/kuhn/discounted_cfr", "spot", "preset/kuhn_poker"],
   "not compiled": ["solve/kuhn/linear_cfr", "warm_start/best"],

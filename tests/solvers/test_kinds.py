@@ -10,8 +10,6 @@ import pytest
 import games
 import rebel_jax
 import solvers
-from games.poker import OnlyHands
-from games.poker.lines import make_lines
 from solvers import contrib
 
 JUNK = ("a string", object())
@@ -23,7 +21,6 @@ POLICY = np.asarray(solvers.solve(TREE, algorithm=CFR, num_iterations=4).average
 HOLDEM = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsKsAsAhAd")
 BET_TREE = games.build_public_tree(HOLDEM)
 BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2).average_policy)
-LINES, _ = make_lines(OnlyHands(HOLDEM, HOLDEM.prior()))
 FAMILY = contrib.affine_trees(lambda x: TREE, (1.0,))
 RECORDER = solvers.HandRecorder(GAME, solvers.zero_values(TREE))
 END = TREE.history(TREE.num_nodes - 1)
@@ -46,8 +43,7 @@ OWN = {
     tables=contrib.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
   ),
   solvers.solve_batch: dict(trees=games.stack_trees([TREE, TREE])),
-  solvers.solve_to: dict(target=0.1, max_iterations=64),
-  solvers.solve_lines: dict(spots=[LINES]),
+  solvers.solve: dict(target=0.1),
   solvers.exact_leaf_values: dict(tree=CUT),
   solvers.root_marginals: dict(beliefs=TREE.prior),
   solvers.lock: dict(frequencies={0: 0.5}),

@@ -16,7 +16,6 @@ from games.poker.lines import make_lines
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
-from solvers.solve_lines import _solve as solve_stack
 from tests.hidden_moves import HiddenRockPaperScissors
 from tests.products import is_rounded, products
 from tests.tiny import TINY, TINY_GROWING, TINY_PERFECT
@@ -56,8 +55,7 @@ def solve_affine():
 
 def solve_lines():
   lines, _ = make_lines(OnlyHands(RIVER, RIVER.prior()))
-  stack = jax.tree.map(lambda x: x[None], lines)
-  return lambda stack: solve_stack(stack, CFR, 4, True, 0.1, 1), stack
+  return lambda lines: solvers.solve(lines, algorithm=CFR, num_iterations=4), lines
 
 
 def grow():
