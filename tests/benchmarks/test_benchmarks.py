@@ -113,6 +113,7 @@ def lines(capsys):
   return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
+@pytest.mark.slow
 def test_matches(capsys):
   match.main(match.Options(games=40, iterations=8))
   rows = lines(capsys)
@@ -123,6 +124,7 @@ def test_matches(capsys):
     match.main(match.Options(opponents=("nobody",)))
 
 
+@pytest.mark.slow
 def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
   run = trained()
   options = table2.Options((str(run),), 3, 16, checkpoints=2, keep=tmp_path)
