@@ -153,7 +153,7 @@ def test_examples_that_are_not_valid_do_not_count():
   ("changes", "sentence"),
   [
     ({"make_examples": lambda *_: None}, "target='outcome' makes no examples of any search"),
-    ({"example": Examples(*map(array, (5, 6, 3)), array(3, dtype=int))}, "int32"),
+    ({"example": Examples(*map(array, (10, 6, 3)), array(3, dtype=int))}, "int32"),
     ({"errors": lambda *_: (np.ones((3, 3)), np.ones(3))}, r"\(3,\)"),
   ],
   ids=["none", "dtype", "shape"],

@@ -237,6 +237,7 @@ def test_evaluations_take_time_too():
   pace.evaluation = 20.0
   # After steps 50 and 75; the one at the end is apart.
   assert [pace.left(step) for step in (30, 50, 75, 99, 100)] == pytest.approx([110, 70, 25, 1, 0])
+  assert pace.affordable(30, 111.0) == 0  # all of it
   assert pace.affordable(30, 109.0) == 128 * 99
   assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
   assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
