@@ -51,6 +51,8 @@ class Algorithm(Protocol):
 
   def prime(self, problem: Problem, state: Any, values: jax.Array | None, player: int) -> Any:
     """Takes in the leaf values at the first policy, of players in `primed`."""
+    del problem, values, player
+    return state
 
   def update(
     self, problem: Problem, state: Any, values: jax.Array | None, player: int
