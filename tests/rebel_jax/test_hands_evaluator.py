@@ -52,6 +52,7 @@ def test_the_others_do_as_they_are_called(river):
     assert len(taken) == game.legal_actions(np.asarray(tree.state)[node][None])[0].sum()
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_said():
   config = Config().replace(
     game="small_holdem", game_params=(("ranks", "TJQK"), ("suits", "sh"), ("stack", 300)),
