@@ -24,7 +24,6 @@ from rebel_jax.config import allowed, groups
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.config.search import REBEL
 from rebel_jax.devices import compile_cache
-from rebel_jax.evaluation.spots import at_spot
 
 _DIE = "⚀⚁⚂⚃⚄⚅"
 _PLAIN = str.maketrans("♠♥♦♣" + _DIE, "shdc123456")  # for terminals without these
@@ -317,7 +316,7 @@ def _run(argv: Sequence[str], ask: Callable[[str], str], say: Callable[[str], No
     compile_cache.enable()
     agent = solve_spot(options, own, say)
   else:
-    policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
+    policy = checkpoint.load(options.checkpoint).at_spot(options.game_params)
     flags.check_kind(options, policy.config.search)
     compile_cache.enable()
     settings = flags.agent_settings(options, policy.config.search)

@@ -53,6 +53,34 @@ class Policy(NamedTuple):
   params: Any
   about: dict[str, Any]
 
+  def at_spot(self, game_params: tuple[tuple[str, Any], ...]) -> "Policy":
+    """Returns the network as it plays the same game with some parameters changed.
+
+    Args:
+      game_params: pairs as `Config.game_params`, such as `(("stack", 9_000),)`; those not named
+        stay.
+
+    Raises:
+      ConfigError: a parameter is not allowed, or an infostate, an input or an output of the network
+        would mean something else than in training. Hands are numbered by what the board leaves, so
+        other boards are refused unless the run varied them.
+    """
+    if not game_params:
+      return self
+    params = dict(self.config.game_params) | dict(game_params)
+    new = self.config.replace(game_params=tuple(params.items()))
+    new.validate()
+    games = [config.make_game() for config in (self.config, new)]
+    shapes = [jax.tree.map(lambda x: x.shape, abstract_params(x)) for x in (self.config, new)]
+    names = [[x.infostate_name(0, h) for h in range(x.num_infostates)] for x in games]
+    if shapes[0] != shapes[1] or names[0] != names[1]:
+      raise ConfigError(
+        f"game_params={dict(game_params)} would number infostates or actions otherwise than the "
+        f"network of {self.about['checkpoint']!r} learned them; other boards need a run with vary "
+        "board random"
+      )
+    return self._replace(config=new)
+
 
 def checkpoints_of(output_dir: str | Path) -> list[Path]:
   """Returns the complete checkpoints of a run's folder, oldest first.

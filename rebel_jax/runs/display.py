@@ -44,6 +44,7 @@ class Display:
     if self.console.is_terminal and not quiet:
       self._live = Live(get_renderable=self._render, console=self.console, transient=True)
     self._last_line = -math.inf
+    self._counting, self._began = "", 0.0
 
   def __enter__(self) -> "Display":
     if self._live:
@@ -81,6 +82,13 @@ class Display:
     ):
       self._last_line, self._description = time.monotonic(), description
       self.say(f"{description} {min(fraction, 1.0):4.0%}  {text}".rstrip())
+
+  def count(self, what: str, done: int, total: int, unit: str, more: str = "") -> None:
+    """Shows how many of something are done, and how long the others take at that pace."""
+    if what != self._counting:
+      self._counting, self._began = what, time.monotonic()
+    left = (time.monotonic() - self._began) * (total - done) / max(done, 1)
+    self.show(what, done / total, f"{done:,} of {total:,} {unit}, {left:.0f} s left{more}")
 
   def clear(self) -> None:
     """Removes the live bar."""

@@ -7,7 +7,7 @@ from typing import Any
 from rebel_jax.checkpoints.checkpoint import checkpoints_of
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import paper_exploitability
-from rebel_jax.runs.measure import conditions, headline, result, won_texts
+from rebel_jax.evaluation.measurement import Measurement
 
 Rows = list[tuple[str, str]]
 
@@ -68,23 +68,22 @@ def _training(rows: list[dict[str, Any]], last: dict[str, Any], seconds: float) 
 
 
 def _exploitability(config: Config, rows: list[dict[str, Any]], last: dict[str, Any]) -> Rows:
-  shown = []
-  found = headline(last)
-  if found is not None:
-    shown.append(("exploitability", f"{found:.4f} ({conditions(last)})"))
+  shown, measured = [], Measurement(last)
+  if measured.exploitability is not None:
+    shown.append(("exploitability", f"{measured.exploitability:.4f} ({measured.conditions})"))
   if "not_lost_mean" in last:
     shown.append(("not lost", f"{last['not_lost_mean']:.2%} of games against exact play"))
   if "score_mean" in last:
-    shown.append(("played", f"{result(last)} ({conditions(last)})"))
+    shown.append(("played", f"{measured.sentence} ({measured.conditions})"))
   if "hands" in last:
-    shown += [("won a hand", text) for text in won_texts(last)] + [("", f"({conditions(last)})")]
+    shown += [("won a hand", x) for x in measured.won] + [("", f"({measured.conditions})")]
   average = last.get("exploitability_average_policy")
   if average is not None:
     shown.append(("average policy", f"{average:.4f} (unsafe search, {last['iterations']:,})"))
-  measured = [row for row in rows if headline(row) is not None]
-  if measured:
-    best = min(measured, key=lambda row: headline(row) or 0.0)
-    shown.append(("lowest", f"{headline(best):.4f} at step {best['step']} ({conditions(best)})"))
+  lowest = [(x, row["step"]) for row in rows if (x := Measurement(row)).exploitability is not None]
+  if lowest:
+    best, step = min(lowest, key=lambda item: item[0].exploitability or 0.0)
+    shown.append(("lowest", f"{best.exploitability:.4f} at step {step} ({best.conditions})"))
   paper = paper_exploitability(config)
   if paper is not None:
     shown.append(("paper, Table 2", f"{paper:g} (1,024 playthroughs, 1,024 iterations)"))

@@ -162,7 +162,7 @@ def test_large_games_are_played_against_no_network(monkeypatch):
   setup = make_setup(TINY)
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
   nothing = jax.tree.map(jnp.zeros_like, params)
-  even = evaluator.measure(nothing, seeds=(0, 1, 2))["score"]
+  even = evaluator.of_seeds(nothing, (0, 1, 2))["score"]
   assert abs(np.mean(even)) < 0.2
-  found = evaluator.measure(params, seeds=(0, 1, 2))["score"]
+  found = evaluator.of_seeds(params, (0, 1, 2))["score"]
   assert not np.allclose(found, even)

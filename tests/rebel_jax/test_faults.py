@@ -23,6 +23,7 @@ from rebel_jax.checkpoints import checkpoint, checksums
 from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import run as run_module
 from rebel_jax.runs.metrics import MetricsLog
 from rebel_jax.runs.run import Result, train
@@ -431,9 +432,9 @@ def test_a_network_that_is_not_finite_is_not_loaded(tmp_path):
 
 def test_exploitability_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
   monkeypatch.setattr(
-    "rebel_jax.evaluation.evaluator.Evaluator.exploitability", lambda *_, **__: float("nan")
+    Evaluator, "measure", lambda *_, **__: Measurement({"exploitability": float("nan")})
   )
-  with pytest.raises(RunError, match=r"^the exploitability is nan, .* at step 4, so training"):
+  with pytest.raises(RunError, match=r"^the exploitability is nan at step 4, so training"):
     train(*tiny(tmp_path))
   assert [row["step"] for row in rows(tmp_path)] == [2]
 

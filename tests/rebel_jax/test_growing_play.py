@@ -46,7 +46,7 @@ def test_a_run_learns_kuhn_poker():
   setup = make_setup(TINY)
   fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
   evaluator = ChainEvaluator(TINY)
-  untrained = evaluator.measure(fresh, seeds=(0, 1, 2))["exploitability"]
+  untrained = evaluator.of_seeds(fresh, (0, 1, 2))["exploitability"]
   assert np.mean(untrained) > 2 * final["exploitability_mean"]
 
 
