@@ -5,10 +5,8 @@ it was interrupted.
 """
 
 import dataclasses
-import json
 import sys
 import time
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import jax
@@ -19,13 +17,11 @@ from rebel_jax import flags
 from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed, groups
+from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.runs.display import Display
-from rebel_jax.training.growing_setup import make_search
-from rebel_jax.training.setup import made_on_device
+from rebel_jax.training.setup import made_on_device, make_search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +84,6 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     ConfigError: an option is not allowed or the checkpoint cannot be read.
   """
   began = time.monotonic()
-  groups.check(options)
   shown = display or Display(quiet=True)
   policy = checkpoint.load(options.checkpoint).at_spot(options.game_params)
   flags.check_kind(options, policy.config.search)
@@ -176,43 +171,24 @@ def _local_best_response(
   }
 
 
-def _run(argv: Sequence[str]) -> None:
-  options = flags.parse(
-    Options,
-    argv,
-    prog="python -m rebel_jax.evaluate",
-    networks=checkpoint.pretrained(),
-    algorithms=solvers.registered_algorithms(),
-  )
-  groups.check(options)
-  compile_cache.enable()
+def _run(options: Options) -> None:
   result = measure(options, Display(stderr=True))
-  if options.json:
-    print(json.dumps(result))
-    return
-  display = Display()
-  title = (
-    "what the searching agent wins"
-    if "hands" in result
-    else "exploitability of the searching agent"
-  )
-  display.table(title, _rows(result))
-  if display.closed:
-    raise BrokenPipeError
+  rows = [
+    (key.replace("_", " "), f"{value:.5f}" if key.startswith("exploitability") else str(value))
+    for key, value in result.items()
+    if value is not None and key != "course"
+  ]
+  titles = "exploitability of the searching agent", "what the searching agent wins"
+  flags.say(result, options.json, titles["hands" in result], rows)
 
 
-def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
-  shown = {key: value for key, value in result.items() if value is not None}
-  rows = []
-  for key, value in shown.items():
-    if key == "course":
-      continue
-    text = f"{value:.5f}" if key.startswith("exploitability") else str(value)
-    rows.append((key.replace("_", " "), text))
-  return rows
-
-
-main = flags.entry(_run)
+main = flags.entry(
+  "evaluate",
+  Options,
+  _run,
+  networks=checkpoint.pretrained(),
+  algorithms=solvers.registered_algorithms(),
+)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,8 @@ from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.training.growing_setup import make_search
 from rebel_jax.training.loop import MOST_STEPS, place
-from rebel_jax.training.setup import make_setup
+from rebel_jax.training.setup import make_search, make_setup
 from solvers import GTCFR
 
 BENCHMARK = "growing_learned"

@@ -66,6 +66,18 @@ class Seating:
       play_chip_match([self.player, SimpleSeat("always_call", self.rules)], self.rules, num_hands=2)
 
 
+def rules_of(game_params: dict[str, Any]) -> TableRules:
+  """Returns what `make_rules` makes of parameters of a command line.
+
+  Raises:
+    ConfigError: one is not allowed.
+  """
+  try:
+    return make_rules(**game_params)
+  except (TypeError, ValueError) as error:
+    raise ConfigError(f"game_params: {error}") from None
+
+
 def make_chip_player(
   name_or_run: str,
   *,
@@ -93,10 +105,7 @@ def make_chip_player(
       raise ConfigError(
         f"{next(iter(settings))} is not for run={name_or_run!r}, which never searches"
       )
-    try:
-      played = make_rules(**(rules or {}))
-    except (TypeError, ValueError) as error:
-      raise ConfigError(f"game_params: {error}") from None
+    played = rules_of(rules or {})
     return Seating(SimpleSeat(name_or_run, played, seed=seed), played)
   if rules:
     raise ConfigError(f"game_params are not for run={name_or_run!r}, which knows what it plays")

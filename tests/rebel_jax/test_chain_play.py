@@ -67,15 +67,15 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
   for number in range(8):
     waiting, taken = lanes.waiting, int(lanes.taken)
     played = step(lanes, state.params, jax.random.key(number))
-    (solved,) = played.searched
-    active = np.asarray(solved.active)
+    ((solved, active),) = played.searched
+    active = np.asarray(active)
     places = np.arange(taken, int(waiting.added))[: play.num_solvers]
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
       asked = jax.tree.map(lambda x, p=place: np.asarray(x)[p % play.num_waiting], waiting.examples)
       node = int(asked.here.state[0])
       turn = slice(None, None, -1 if tree.kind[node] == 1 else 1)
-      np.testing.assert_allclose(solved.beliefs[row], asked.beliefs[turn], atol=1e-6)
+      np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), asked.beliefs[turn], atol=1e-6)
       # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
       values = np.asarray(solved.values)[row][turn]
       worth = (values * asked.beliefs).sum(axis=1)

@@ -20,7 +20,7 @@ from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
-from rebel_jax.training.self_play import Searched, init_lanes, self_play_step
+from rebel_jax.training.self_play import Searched
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value import make_examples
 from solvers.search.batch import search_batch
@@ -50,8 +50,8 @@ def played():
     *(dataclasses.replace(layer, capacity=2, piece=1) for layer in others),
   )
   settings = dataclasses.replace(setup.trainer.self_play, layers=layers, algorithm=SMOOTH)
-  step = jax.jit(lambda lanes, key: self_play_step(setup.table, settings, lanes, params, key))
-  lanes, steps = init_lanes(setup.table, settings.num_lanes, jax.random.key(0)), []
+  step = jax.jit(lambda lanes, key: settings.step(setup.table, lanes, params, key))
+  lanes, steps = settings.init(setup.table, jax.random.key(0)), []
   for i in range(8):
     after = step(lanes, jax.random.key(i))
     steps.append((lanes, after))

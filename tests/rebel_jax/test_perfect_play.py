@@ -206,9 +206,9 @@ def games_of(play, steps):
     before = np.asarray(lanes.standing.here.state)
     played = step(lanes, None, jax.random.key(number))
     examples += played.searched[1:]
-    moves, outcomes = np.asarray(played.lanes.moves), played.searched[1]
+    moves, (outcomes, active) = np.asarray(played.lanes.moves), played.searched[1]
     values = np.asarray(outcomes.values).reshape(play.num_lanes, -1, 2)
-    learned = np.asarray(outcomes.active).reshape(play.num_lanes, -1)
+    learned = np.asarray(active).reshape(play.num_lanes, -1)
     for lane, state in enumerate(before):
       open_games[lane].append(state)
       if moves[lane] == 0:
@@ -240,8 +240,8 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
       own = (state == 1 + ply % 2, state == 2 - ply % 2)
       expected.append((*np.concatenate(own).astype(int), won if ply % 2 == 0 else -won))
   found = []
-  for batch in examples:
-    for row in np.flatnonzero(batch.active):
+  for batch, active in examples:
+    for row in np.flatnonzero(active):
       features, values = np.asarray(batch.features[row]), np.asarray(batch.values[row])[:, 0]
       assert values[0] == -values[1]
       legal = features[:9] + features[9:] == 0
@@ -251,7 +251,7 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
   assert {x[-1] for x in found} == {-1, 0, 1}
   # Some of them, where the share says so.
   some, _ = games_of(dataclasses.replace(play, td1_share=0.3), 20)
-  share = sum(int(batch.active.sum()) for batch in some) / len(expected)
+  share = sum(int(active.sum()) for _, active in some) / len(expected)
   assert share == pytest.approx(0.3, abs=0.08)
   # Games are given up in the first move, but for those that nobody resigns.
   resigns = dict(worth=1.0, resign_below=0.9, never_resign=0.3)
@@ -259,7 +259,7 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
   lengths = [len(states) for states, _, learned in ended if learned]
   assert 0 < len(lengths) < len(ended) / 2
   assert all(len(states) == 1 for states, _, learned in ended if not learned)
-  assert sum(int(batch.active.sum()) for batch in given_up) == sum(lengths)
+  assert sum(int(active.sum()) for _, active in given_up) == sum(lengths)
 
 
 def test_questions_are_states_that_searches_added():
