@@ -17,8 +17,7 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.tables.acpc import play_acpc
-from rebel_jax.tables.players import make_chip_player
-from rebel_jax.tables.tree_player import OFF_TREE
+from rebel_jax.tables.players import OFF_TREE, make_chip_player
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from rebel_jax import flags
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.tables.acpc import MatchDealer
-from rebel_jax.tables.chip_match import ChipMatchResult
+from rebel_jax.tables.chips import ChipMatchResult
 from rebel_jax.tables.players import rules_of
 
 

@@ -17,8 +17,7 @@ from rebel_jax.config.allowed import ConfigError
 from rebel_jax.devices import cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.spots import report as board_report
-from rebel_jax.spots.solved import Node, SolvedSpot, check_fits, load, solve
-from rebel_jax.spots.spot import PLAYERS, Spot
+from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot, Spot, check_fits, load, solve
 from rebel_jax.spots.tables import HandTable, hand_table
 from solvers.xla.cores import num_cores
 

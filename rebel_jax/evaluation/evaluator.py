@@ -14,7 +14,7 @@ import numpy as np
 
 import solvers
 from games import Game
-from rebel_jax.checkpoints import checksums
+from rebel_jax.checkpoints.checkpoint import sum_of_arrays
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
 from rebel_jax.networks.value import NetworkLeafValues
@@ -132,7 +132,7 @@ class Evaluator:
     """Returns what tells playthroughs from those of another agent, search or seed."""
     return {
       "game": [self._config.game, self._config.game_params],
-      "network": checksums.of_arrays(params),
+      "network": sum_of_arrays(params),
       **self.about,
       "iterations": iterations,
       "seed": seed,

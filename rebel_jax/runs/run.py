@@ -20,11 +20,18 @@ from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
-from rebel_jax.runs.display import Display, duration, progress_text
+from rebel_jax.runs.display import (
+  Display,
+  duration,
+  plan_text,
+  plot_exploitability,
+  progress_text,
+  resume_command,
+  summary,
+)
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.pace import Plan
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
-from rebel_jax.runs.summary import plan_text, plot_exploitability, resume_command, summary
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
 

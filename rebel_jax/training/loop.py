@@ -11,10 +11,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rebel_jax.training import replay as replays
-from rebel_jax.training.learner import with_decay_steps
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played
-from rebel_jax.training.targets.target import LearnerStats, Target, init_params
+from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
 from solvers.validation import is_concrete
 from solvers.xla.compiler_options import Programs, Work
 

@@ -14,17 +14,19 @@ from games.poker import Holdem
 from games.size import check_size
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import PerfectSearch
-from rebel_jax.networks.ordered import OrderedNetwork
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
-from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
-from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
-from rebel_jax.networks.value_policy import NetworkStates, ValuePolicyNetwork
+from rebel_jax.networks.policy import (
+  NetworkPolicy,
+  NetworkStates,
+  PolicyNetwork,
+  ValuePolicyNetwork,
+)
+from rebel_jax.networks.value import NetworkLeafValues, OrderedNetwork, ValueNetwork
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
-from rebel_jax.training.learner import Learner, with_decay_steps
 from rebel_jax.training.loop import Trainer, TrainState, make_mesh
 from rebel_jax.training.self_play import LARGE, Layer, SelfPlay
-from rebel_jax.training.targets.target import Networks, Target
+from rebel_jax.training.targets.target import Learner, Networks, Target, with_decay_steps
 from solvers import GTCFR, Algorithm, warm_started
 from solvers.growing.continual.grounds import RulesGround, tree_ground
 from solvers.search.batch import rows_at_a_time

@@ -11,7 +11,7 @@ import games
 import solvers
 from games import registry
 from games.on_device.moves import moves_of
-from rebel_jax.checkpoints import redistribute
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.search import REBEL, PerfectSearch
 from rebel_jax.evaluation import chain_evaluator
@@ -140,7 +140,7 @@ def test_games_and_questions_are_dealt_out_anew(before, after):
     waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
     taken=np.full(before, capacity, np.int32),
   )
-  dealt = redistribute.redistribute_growing(full, after)
+  dealt = checkpoint.redistribute_growing(full, after)
   assert dealt.moves.shape == (after, 16 // after)
   for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
     np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))

@@ -13,9 +13,9 @@ from rebel_jax.runs import folders
 from rebel_jax.runs import run as run_module
 from rebel_jax.runs.run import _Run, train
 from rebel_jax.runs.stopping import Interrupted, RunError
-from rebel_jax.training.learner import Decay
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.setup import make_setup
+from rebel_jax.training.targets.target import Decay
 from tests.rebel_jax.test_checkpoint import assert_same_run
 from tests.tiny import tiny, trained
 

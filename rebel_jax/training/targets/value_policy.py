@@ -9,10 +9,9 @@ import optax
 
 from games import DeviceGame, Game
 from rebel_jax.config.config import Config
-from rebel_jax.networks.value_policy import ValuePolicyNetwork
+from rebel_jax.networks.policy import ValuePolicyNetwork
 from rebel_jax.training.chain_play import Solved
-from rebel_jax.training.learner import Learner
-from rebel_jax.training.targets.target import Networks, Target, array, pbs_arrays
+from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
 
 
 def make_examples(
