@@ -19,9 +19,9 @@ from games.on_device.one_play import OnePlay
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
-from rebel_jax.agents.agent import AnySearcher, Searcher, make_searcher
+from rebel_jax.agents.agent import Searcher, make_searcher
 from rebel_jax.agents.dealer import AnyGame, same_rules
-from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
+from rebel_jax.agents.recording import Estimator, make_estimator
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
@@ -82,7 +82,9 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   searchers = _searchers(options)
   game = _game_of(options, searchers)
   makers = [_maker(name, searchers.get(name), game) for name in (options.a, options.b)]
-  known = [n for n, name in enumerate((options.a, options.b)) if _records(searchers.get(name))]
+  # Those have a policy that is known for all that they could hold.
+  named = enumerate((options.a, options.b))
+  known = [n for n, name in named if isinstance(searchers.get(name), Searcher)]
   with shown:
     shown.show("compiling", 0.0)
     estimator = make_estimator(game) if known and isinstance(game, Game) else None
@@ -166,9 +168,9 @@ def _play(
   return won, better
 
 
-def _searchers(options: Options) -> dict[str, AnySearcher]:
+def _searchers(options: Options) -> dict[str, Any]:
   """Returns what searches for each network, by the name that was given."""
-  found: dict[str, AnySearcher] = {}
+  found: dict[str, Any] = {}
   for name in dict.fromkeys((options.a, options.b)):
     if name in OPPONENTS:
       continue
@@ -178,7 +180,7 @@ def _searchers(options: Options) -> dict[str, AnySearcher]:
   return found
 
 
-def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> AnyGame:
+def _game_of(options: Options, searchers: dict[str, Any]) -> AnyGame:
   """Returns the game that is played.
 
   Raises:
@@ -198,19 +200,12 @@ def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> AnyGame:
   return known[0]
 
 
-def _records(searcher: AnySearcher | None) -> bool:
-  """Says whether agents of a searcher have a policy that is known for all that they could hold."""
-  return isinstance(searcher, Searcher | StreetSearcher)
-
-
-def _maker(name: str, searcher: AnySearcher | None, game: AnyGame) -> _Make:
+def _maker(name: str, searcher: Any | None, game: AnyGame) -> _Make:
   """Returns what makes a player of one game, given a seed.
 
   Raises:
     ConfigError: the player is for another game.
   """
-  if isinstance(searcher, Searcher | StreetSearcher):
-    return lambda seed: RecordingAgent(searcher, seed=seed)
   if searcher is not None:
     return lambda seed: searcher.agent(seed=seed)
   if name == "uniform":

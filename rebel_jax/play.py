@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -15,9 +15,9 @@ import solvers
 from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
-from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
+from rebel_jax.agents.agent import Agent, make_searcher
 from rebel_jax.agents.chain_agent import ChainAgent
-from rebel_jax.agents.dealer import AnyGame, Dealer, Move
+from rebel_jax.agents.dealer import AnyGame, Dealer, Move, Seat
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
@@ -67,9 +67,7 @@ class QuitError(Exception):
 class Terminal:
   """A person and an agent at one table; `ask` reads a line and `say` prints one."""
 
-  def __init__(
-    self, agent: AnyAgent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
-  ):
+  def __init__(self, agent: Any, ask: Callable[[str], str], say: Callable[[str], None], rng):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
     self._spot: AnyGame = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
     self.dealer = Dealer(self._spot)
@@ -292,7 +290,7 @@ def _run(
   seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
   rng = np.random.default_rng(seed)
   own = int(rng.integers(2**31))
-  agent: AnyAgent | NestedAgent
+  agent: Seat
   if options.checkpoint in games.registered_games():
     flags.check_kind(options, REBEL)
     agent = solve_spot(options, own, say)

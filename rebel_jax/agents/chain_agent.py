@@ -16,9 +16,8 @@ import numpy as np
 
 from games import Game
 from games.on_device.one_play import OnePlay
-from rebel_jax.agents.dealer import AnyGame, Move, check_seat, check_turn, draw_move
+from rebel_jax.agents.dealer import AnyGame, Move, SearchingSeat, check_turn
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import ConfigError
 from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR, validation
@@ -59,6 +58,7 @@ class ChainSearcher:
     simulations: int | None = None,
     per_update: float | None = None,
     num_games: int = 1,
+    seed: int = 0,
   ):
     """Prepares the searches; the first one compiles.
 
@@ -67,16 +67,14 @@ class ChainSearcher:
       simulations: of each search; None for half of the run's `eval_iterations`.
       per_update: simulations for each update of both players; None for one.
       num_games: how many decisions one compiled call has room for.
+      seed: not looked at: agents have seeds of their own.
 
     Raises:
       ConfigError: the run's searches do not grow trees, settings do not go together, or the game's
         tree is too large to be written out.
       ValueError: a number is not allowed.
     """
-    if not policy.config.grows:
-      raise ConfigError(
-        f"the searches of preset={policy.config.preset!r} do not grow trees; take Searcher"
-      )
+    del seed
     self._room = validation.check_integer("num_games", num_games)
     config, given = policy.config, dict(simulations=simulations, per_update=per_update)
     rules = config.make_rules()
@@ -141,7 +139,7 @@ def _search_from(
 _search_next = Programs(_search_from, static_argnames="how")
 
 
-class ChainAgent:
+class ChainAgent(SearchingSeat):
   """Plays one game at a time from one seat.
 
   It is used as `Agent` is: `start`, `observe` every public action, `act`. Its seed decides all its
@@ -149,40 +147,20 @@ class ChainAgent:
   where all of the game can be written out.
 
   Attributes:
-    searcher: what searches its decisions; agents may share it.
-    player: the seat, 0 or 1.
-    infostate: what the agent holds.
+    searcher, player, infostate: see `SearchingSeat`.
   """
 
   def __init__(self, searcher: ChainSearcher, *, seed: int = 0):
-    self.searcher = searcher
-    self.player = self.infostate = 0
-    self._rng, self._key = np.random.default_rng(seed), jax.random.key(seed)
-    self._prior = np.asarray(searcher.game.prior())
-    self._begin()
+    super().__init__(searcher, seed=seed)
+    self._key = jax.random.key(seed)
 
   def _begin(self) -> None:
-    self._state = self.searcher.play.initial_state()
-    self._search: OwnSearch | None = None
+    self._state, self._search = self.searcher.play.initial_state(), None
     # What the last search left, and the public actions since.
     self._left, self._since = self.searcher.nothing, list[int]()
 
-  def start(self, player: int, infostate: int) -> None:
-    """Begins a new game in seat `player`, holding `infostate`.
-
-    Raises:
-      ValueError: there is no such seat or infostate.
-    """
-    check_seat(self._prior, player, infostate)
-    self.player, self.infostate = player, infostate
-    self._begin()
-
   def choices(self) -> dict[Move, float]:
-    """Returns the agent's moves here and their probabilities.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
+    """See `Seat`."""
     policy, play = self._found().policy[:, self.infostate], self.searcher.play
     if play.num_infostates == 1:
       policy = np.eye(len(policy))[policy.argmax()]
@@ -205,14 +183,6 @@ class ChainAgent:
       ValueError: it is not the agent's turn.
     """
     return float(self._found().values[self.player, self.infostate])
-
-  def act(self) -> Move:
-    """Returns the agent's move, sampled; tell it to `observe`, as any other.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
-    return draw_move(self.choices(), self._rng)
 
   def observe(self, action: int, infostate: int | None = None) -> None:
     """Takes note of a public action, of whoever's move it was.
@@ -242,7 +212,4 @@ class ChainAgent:
 
   def _found(self) -> OwnSearch:
     check_turn(self.player, self._mover)
-    if self._search is None:
-      self.searcher.search_for([self])
-    assert self._search is not None
-    return self._search
+    return super()._found()

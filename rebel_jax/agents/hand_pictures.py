@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from games import CHANCE, PADDING, Game
-from rebel_jax.agents.agent import Agent, Search, Searcher
+from rebel_jax.agents.belief_agent import Agent, Search, Searcher
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,14 +9,15 @@ import numpy as np
 from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
-from rebel_jax.agents.agent import AnyAgent, prepare
 from rebel_jax.agents.dealer import (
   AnyGame,
   Dealer,
   Move,
+  SearchingSeat,
+  Seat,
   child_after,
-  draw_move,
   moves_at,
+  prepare,
   same_rules,
 )
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
@@ -25,7 +26,7 @@ from solvers.metrics.expected_values import check_whole
 
 
 class Player(Protocol):
-  """Anyone who can sit at the table; every `AnyAgent` is."""
+  """Anyone who can sit at the table; every `Seat` is one."""
 
   def start(self, player: int, infostate: int) -> None:
     """Begins a game in seat `player`, holding `infostate`."""
@@ -98,7 +99,7 @@ class SimplePlayer(UniformPlayer):
     return Move(FIRST_BET + slot, held)
 
 
-class PolicyPlayer:
+class PolicyPlayer(Seat):
   """Plays a policy of the whole game, such as a solver's average.
 
   Args:
@@ -108,26 +109,24 @@ class PolicyPlayer:
   """
 
   def __init__(self, tree: PublicTree, policy, *, seed: int = 0):
+    super().__init__(seed)
     self.tree, self.policy = tree, policy
-    self._rows = np.asarray(policy, float)
-    self._rng = np.random.default_rng(seed)
-    self._player = self._infostate = self._node = 0
+    self._rows, self._node = np.asarray(policy, float), 0
 
   def start(self, player: int, infostate: int) -> None:
     """See `Player`."""
-    self._player, self._infostate, self._node = player, infostate, 0
+    self.player, self.infostate, self._node = player, infostate, 0
 
   def observe(self, action: int, infostate: int | None = None) -> None:
     """See `Player`."""
     self._node = child_after(self.tree, self._node, action)
     if infostate is not None:
-      self._infostate = infostate
+      self.infostate = infostate
 
-  def act(self) -> Move:
-    """See `Player`."""
-    moves = moves_at(self.tree, self._node, self._player, self._infostate)
-    choices = {move: float(self._rows[child, move.infostate]) for move, child in moves}
-    return draw_move(choices, self._rng)
+  def choices(self) -> dict[Move, float]:
+    """See `Seat`."""
+    moves = moves_at(self.tree, self._node, self.player, self.infostate)
+    return {move: float(self._rows[child, move.infostate]) for move, child in moves}
 
 
 class Played(NamedTuple):
@@ -300,7 +299,7 @@ def play_games(
     if progress is not None:
       progress(num_games - len(running), num_games)
     everyone = [player for table in running for player in table.players]
-    search_together([player for player in everyone if isinstance(player, AnyAgent)])
+    prepare(player for player in everyone if isinstance(player, SearchingSeat))
     for table in running:
       table.apply(table.players[table.dealer.actor].act(), rng)
   return [_played(table) for table in tables]
@@ -322,12 +321,6 @@ def _check_players(game: AnyGame, players: Sequence[Player]) -> None:
       raise ValueError(f"a player's policy is of a tree, and no tree is made of {game!r}")
     check_tree_of(game, known.tree)
     check_whole(known.tree, known.policy, None)
-  for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, AnyAgent)):
+  for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, SearchingSeat)):
     if not same_rules(searcher.game, game):
       raise ValueError(f"the agent plays {searcher.game!r}, and the match is of {game!r}")
-
-
-def search_together(agents: Sequence[AnyAgent]) -> None:
-  """Lets all agents that must search do so, those of one searcher in few calls."""
-  for searcher in dict.fromkeys(agent.searcher for agent in agents):
-    prepare([agent for agent in agents if agent.searcher is searcher])

@@ -1,7 +1,8 @@
-"""An agent that keeps its policy of every decision, and AIVAT estimates of the games it played."""
+"""AIVAT estimates of the games that agents played, and agents as local best response meets them."""
 
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,9 +10,9 @@ import games
 import solvers
 from games import Game
 from games.poker import Holdem
-from rebel_jax.agents.dealer import Move, child_after
+from rebel_jax.agents.belief_agent import Agent
+from rebel_jax.agents.dealer import child_after
 from rebel_jax.agents.match import Played
-from rebel_jax.agents.playing import Agent
 from solvers import Strategy
 
 _MOST_PAIRS = 2**24  # entries of a table of pairs at every node
@@ -23,36 +24,8 @@ SHARES = "shares of the pot if nobody bet any more"
 Progress = Callable[[int, int], None]  # (done, in all)
 
 
-class RecordingAgent(Agent):
-  """Plays as `Agent` does, and keeps what it would have done with every infostate.
-
-  Attributes:
-    rows: `[H]` probability of each move that it had, by the public history that it leads to.
-  """
-
-  rows: dict[tuple[int, ...], np.ndarray]
-  _history: tuple[int, ...]
-
-  def start(self, player: int, infostate: int) -> None:
-    """See `Agent`."""
-    super().start(player, infostate)
-    self.rows, self._history = {}, ()
-
-  def act(self) -> Move:
-    """See `Agent`."""
-    search, node = self.node()
-    for child in np.flatnonzero(search.tree.parent == node).tolist():
-      self.rows[*self._history, int(search.tree.action[child])] = search.policy[child]
-    return super().act()
-
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """See `Agent`."""
-    super().observe(action, infostate)
-    self._history = (*self._history, int(action))
-
-
 class Estimator:
-  """AIVAT estimates of games that `RecordingAgent`s played.
+  """AIVAT estimates of games that `Agent`s played.
 
   Attributes:
     game: the rules.
@@ -76,8 +49,8 @@ class Estimator:
 
     Args:
       played: games.
-      known: which of the match's players recorded their policies: 0, 1 or both, each of whom gives
-        an estimate; the mean counts.
+      known: which of the match's players are such agents: 0, 1 or both, each of whom gives an
+        estimate; the mean counts.
       progress: called with games done, and in all.
     """
     found = []
@@ -90,10 +63,9 @@ class Estimator:
 
   def _record(self, played: Played, known: int) -> solvers.HandRecord:
     """Returns the record of a game in which that player of the match is the known one."""
-    agent = played.players[known]
-    assert isinstance(agent, RecordingAgent)
+    agent: Any = played.players[known]
     told: list[int | None] = list(played.infostates)
-    told[played.seat if known == 0 else 1 - played.seat] = None
+    told[played.seat ^ known] = None
     return self._recorder.record(played.history, (told[0], told[1]), agent.rows)
 
 

@@ -98,11 +98,10 @@ class ChainEvaluator:
       [(seed + i) % 2**32 for i in range(number)],
       lambda done, total: show(f"{number} seeds", done, total, unit, ""),
     )
-    row: dict[str, Any] = {
-      f"{name}_{end}": of(values)
-      for name, values in found.items()
-      for end, of in (("mean", lambda x: sum(x) / len(x)), ("min", min), ("max", max))
-    }
+    row: dict[str, Any] = {}
+    for name, values in found.items():
+      ends = {"mean": sum(values) / number, "min": min(values), "max": max(values)}
+      row |= {f"{name}_{end}": value for end, value in ends.items()}
     row |= {"seeds": number, "simulations": search.simulations, "per_update": search.per_update}
     return Measurement(row, next(iter(found.values())))
 

@@ -119,13 +119,14 @@ class Evaluator:
         kept.save(sampled)
     row = {"exploitability": value, "playthroughs": sampled.count, "iterations": iterations}
     if self._unsafe:
-      row["exploitability_average_policy"] = self.exploitability(
+      average = self.exploitability(
         params,
         playthroughs=1,
         unsafe=True,
         progress=lambda done, total: show("average policy", done, total, "searches", ""),
         **settings,
       )
+      row |= {"exploitability_average_policy": average}
     return Measurement(row, course)
 
   def _what(self, params: Any, seed: int, iterations: int) -> dict[str, Any]:

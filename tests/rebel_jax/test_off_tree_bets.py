@@ -11,7 +11,7 @@ from games.poker.abstraction import HUNL_SMALL, BetSizes
 from games.poker.holdem import CALL, FIRST_BET
 from games.poker.variation import size_columns_at
 from rebel_jax.agents import agent as agent_module
-from rebel_jax.agents.playing import searches
+from rebel_jax.agents.belief_agent import searches
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
