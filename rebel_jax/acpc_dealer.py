@@ -4,7 +4,6 @@ Exit codes: 0 the match was played; 1 a player went away, was too slow, or made 
 argument is not allowed; 130 it was interrupted.
 """
 
-import asyncio
 import dataclasses
 import json
 import sys
@@ -14,7 +13,6 @@ from rebel_jax import flags
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.tables.acpc import MatchDealer
-from rebel_jax.tables.chips import ChipMatchResult
 from rebel_jax.tables.players import rules_of
 
 
@@ -71,18 +69,14 @@ def _run(options: Options) -> None:
     )
   except ValueError as error:
     raise ConfigError(str(error)) from None
-  result = asyncio.run(_deal(dealer))
+  with dealer:
+    flags.complain(f"players connect to ports {dealer.ports[0]} and {dealer.ports[1]}")
+    result = dealer.play()
   if options.json:
     about = {"mbb_per_hand": result.mean, "half_width": result.half_width}
     flags.complain(json.dumps(about | {"hands": len(result.chips)}))
   else:
     flags.complain(f"{options.first_name}: {result}")
-
-
-async def _deal(dealer: MatchDealer) -> ChipMatchResult:
-  async with dealer:
-    flags.complain(f"players connect to ports {dealer.ports[0]} and {dealer.ports[1]}")
-    return await dealer.play()
 
 
 main = flags.entry("acpc_dealer", Options, _run)

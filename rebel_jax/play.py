@@ -308,9 +308,9 @@ main = flags.entry(
   "play",
   Options,
   _run,
-  networks=checkpoint.pretrained(),
-  holdem=[name for name in games.registered_games() if "holdem" in name],
-  algorithms=solvers.registered_algorithms(),
+  networks=checkpoint.pretrained,
+  holdem=lambda: [name for name in games.registered_games() if "holdem" in name],
+  algorithms=solvers.registered_algorithms,
 )
 
 

@@ -29,6 +29,8 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, work_of_solving
 
+MOST_GAMES = 256  # under way where each holds on to a search of its own
+
 
 @dataclasses.dataclass(frozen=True)
 class Search:
@@ -96,9 +98,11 @@ class Searcher:
     game: the rules.
     num_iterations: of each search at most; one player's update is one.
     first_root: at which games start.
+    most_games: under way at once, as what their agents remember takes memory; None for any number.
   """
 
   first_root: Any = 0
+  most_games: int | None = None
 
   def __init__(
     self,

@@ -16,6 +16,7 @@ import numpy as np
 
 from games import Game
 from games.on_device.one_play import OnePlay
+from rebel_jax.agents.belief_agent import MOST_GAMES
 from rebel_jax.agents.dealer import AnyGame, Move, SearchingSeat, check_turn
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.networks.policy import NetworkStates
@@ -49,6 +50,7 @@ class ChainSearcher:
     game: what the agents play, as a table deals it.
     play: the same by the rules that searches read.
     settings: of every search.
+    most_games: see `Searcher`.
   """
 
   def __init__(
@@ -86,6 +88,7 @@ class ChainSearcher:
       ground = dataclasses.replace(ground, parts=None)
     self.play = OnePlay(ground.rules)
     self.game: AnyGame = rules if isinstance(rules, Game) else self.play
+    self.most_games = None if isinstance(rules, Game) else MOST_GAMES
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
     self._ground = jax.tree.map(jnp.asarray, ground)
     self._how, self._params = How(self.settings.of_any_length(), network), policy.params

@@ -13,7 +13,7 @@ import numpy as np
 from games import PADDING
 from games.poker import betting
 from games.poker.holdem import Holdem
-from rebel_jax.agents.belief_agent import Search, Searcher, describe, made
+from rebel_jax.agents.belief_agent import MOST_GAMES, Search, Searcher, describe, made
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from solvers.leaf_values import normalise_beliefs
@@ -40,8 +40,10 @@ class StreetSearcher(Searcher):
 
   Attributes:
     with_sizes: the rules of whose public states roots are.
-    game, num_iterations, first_root: see `Searcher`.
+    game, num_iterations, first_root, most_games: see `Searcher`.
   """
+
+  most_games = MOST_GAMES
 
   def __init__(
     self, policy: Policy, *, iterations: int = 256, seconds: float | None = None, **settings: Any

@@ -16,12 +16,12 @@ from rebel_jax.tables.chips import (
   Call,
   ChipPlayer,
   ChipTable,
-  Deal,
   Fold,
   Move,
   RaiseTo,
   TableRules,
   make_rules,
+  next_deal,
 )
 
 _TOKEN = re.compile(r"k|c|f|b\d{1,10}|/")
@@ -62,21 +62,16 @@ def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
     if token == "/":
       if not table.due:
         raise ValueError(f"action={short(text)!r} has a / where a round is not over")
-      _deal(table, board)
+      table.apply(next_deal(table, board))
     else:
       table.apply(_read_move(table, token))
   shown = table.rules.deck.names(board)
   while len(table.board) < len(board) and table.due:
-    _deal(table, board)
+    table.apply(next_deal(table, board))
   if table.due:
     raise ValueError(f"board={shown!r} lacks cards that are due after action={short(text)!r}")
   if len(table.board) < len(board):
     raise ValueError(f"board={shown!r} has more cards than action={short(text)!r} has rounds")
-
-
-def _deal(table: ChipTable, board: tuple[int, ...]) -> None:
-  start = len(table.board)
-  table.apply(Deal(tuple(board[start : start + table.due[0]])))
 
 
 def _read_move(table: ChipTable, token: str) -> Move:

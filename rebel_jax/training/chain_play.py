@@ -340,7 +340,7 @@ def examples(
   weight = own_first((possible & counts).astype(values.dtype))
   return Solved(
     features=jnp.where((mover == 1)[:, None], seen[1], seen[0]),
-    beliefs=own_first(beliefs).reshape(len(beliefs), -1),
+    beliefs=own_first(beliefs).reshape(len(beliefs), 2 * rules.num_infostates),
     values=own_first(values),
     value_weight=weight,
     policy=jnp.where(there, policy, 0.0),

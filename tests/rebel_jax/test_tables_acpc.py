@@ -1,9 +1,9 @@
 """ACPC's match protocol: its text, and matches over TCP against the same in one process."""
 
-import asyncio
 import re
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -154,20 +154,16 @@ def test_malformed_lines_are_refused_in_one_sentence(line, message):
 def over_tcp(rules, players, **settings):
   """Plays a match of two clients; returns the result, both clients' and the log."""
   log = []
+  with ThreadPoolExecutor() as pool:
+    with MatchDealer(rules, log=log.append, **settings) as dealer:
+      clients = [client(pool, player, port) for player, port in zip(players, dealer.ports)]
+      result = dealer.play()
+    return result, [x.result() for x in clients], log
 
-  async def match():
-    async with MatchDealer(rules, log=log.append, **settings) as dealer:
-      clients = [
-        asyncio.to_thread(play_acpc, player, rules, "127.0.0.1", port, timeout=20)
-        for player, port in zip(players, dealer.ports)
-      ]
-      gathered = asyncio.gather(*clients)
-      result = await dealer.play()
-      await dealer.close()
-      return result, await gathered
 
-  result, played = asyncio.run(match())
-  return result, played, log
+def client(pool, player, port):
+  """Lets a player join a match, in a thread of its own."""
+  return pool.submit(play_acpc, player, player.rules, "127.0.0.1", port, timeout=20)
 
 
 @pytest.mark.parametrize("duplicate", [False, True])
@@ -233,7 +229,11 @@ HELLO = b"VERSION:2.0.0\r\n"
     ([HELLO], "leave", "player 'first' left before it moved in hand 0"),
     ([], "gone", "player 'first' left before it greeted"),
     ([b"# hello\r\n", b"hello\r\n"], None, "sent 'hello', must be VERSION:2.0.0 first"),
-    ([HELLO], None, "player 'first' took more than timeout=0.8 seconds before it moved in hand 0"),
+    (
+      [HELLO],
+      None,
+      "'first' said nothing for timeout=0.8 seconds before it moved in hand 0",
+    ),
     ([HELLO], lambda text: b"what\r\n", "answered 'what' in hand 0: line='what' must be the state"),
     ([HELLO], lambda text: text.encode() + b":r10\r\n", "bet=10 is below the minimum"),
     ([HELLO], lambda text: text.encode() + b":raise\r\n", "action='raise' must be f, c or rN"),
@@ -244,24 +244,13 @@ HELLO = b"VERSION:2.0.0\r\n"
 )
 def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message):
   rules, log = make_rules(**SMALL), []
-
-  async def match():
-    timeout = 0.8 if "took more" in message else 20
-    settings = dict(num_hands=4, timeout=timeout, start_timeout=20, log=log.append)
-    async with MatchDealer(rules, **settings) as dealer:
-      Client(dealer.ports[0], lines, last)
-      other = asyncio.create_task(
-        asyncio.to_thread(play_acpc, AlwaysCall(rules), rules, "127.0.0.1", dealer.ports[1])
-      )
-      try:
-        await dealer.play()
-      finally:
-        await dealer.close()
-        await asyncio.wait([other])
-        other.exception()
-
-  with pytest.raises(TableError, match=re.escape(message)) as error:
-    asyncio.run(match())
+  timeout = 0.8 if "said nothing" in message else 20
+  settings = dict(num_hands=4, timeout=timeout, start_timeout=20, log=log.append)
+  with ThreadPoolExecutor() as pool, MatchDealer(rules, **settings) as dealer:
+    Client(dealer.ports[0], lines, last)
+    client(pool, AlwaysCall(rules), dealer.ports[1])
+    with pytest.raises(TableError, match=re.escape(message)) as error:
+      dealer.play()
   assert "\n" not in str(error.value)
   assert not [line for line in log if line.startswith("STATE:")]
 
@@ -269,30 +258,21 @@ def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message
 def test_a_client_that_does_not_fail_plays_on():
   """The control: the same bare client with legal answers plays all hands."""
   rules = make_rules(**SMALL)
-
-  async def match():
-    async with MatchDealer(rules, num_hands=4, timeout=5) as dealer:
-      said = [b"; a comment\r\n", HELLO, b"# one more\r\n"]
-      Client(dealer.ports[0], said, lambda text: text.encode() + b":c\r\n")
-      other = asyncio.to_thread(play_acpc, AlwaysCall(rules), rules, "127.0.0.1", dealer.ports[1])
-      gathered = asyncio.gather(other)
-      result = await dealer.play()
-      await dealer.close()
-      await gathered
-      return result
-
-  result = asyncio.run(match())
+  with ThreadPoolExecutor() as pool, MatchDealer(rules, num_hands=4, timeout=5) as dealer:
+    said = [b"; a comment\r\n", HELLO, b"# one more\r\n"]
+    Client(dealer.ports[0], said, lambda text: text.encode() + b":c\r\n")
+    client(pool, AlwaysCall(rules), dealer.ports[1])
+    result = dealer.play()
   alone = play_chip_match([AlwaysCall(rules), AlwaysCall(rules)], rules, num_hands=4)
   assert result == alone
 
 
 def test_who_never_comes_is_named():
-  async def match():
-    async with MatchDealer(make_rules(), num_hands=2, start_timeout=0.1) as dealer:
-      await dealer.play()
-
-  with pytest.raises(TableError, match="player 'first' did not come to port"):
-    asyncio.run(match())
+  with (
+    pytest.raises(TableError, match="player 'first' did not come to port"),
+    MatchDealer(make_rules(), num_hands=2, start_timeout=0.1) as dealer,
+  ):
+    dealer.play()
 
 
 class FakeDealer:
