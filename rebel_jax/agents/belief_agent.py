@@ -280,14 +280,12 @@ class Agent(SearchingSeat):
     return self._found(), self._node
 
   def choices(self) -> dict[Move, float]:
-    """See `Seat`."""
     search = self._found()
     check_turn(self.player, int(search.tree.kind[self._node]))
     moves = moves_at(search.tree, self._node, self.player, self.infostate)
     return {move: float(search.policy[child, move.infostate]) for move, child in moves}
 
   def act(self) -> Move:
-    """See `Seat`."""
     search, node = self.node()
     for child in np.flatnonzero(search.tree.parent == node).tolist():
       self.rows[*self._history, int(search.tree.action[child])] = search.policy[child]

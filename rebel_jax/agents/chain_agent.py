@@ -163,7 +163,6 @@ class ChainAgent(SearchingSeat):
     self._left, self._since = self.searcher.nothing, list[int]()
 
   def choices(self) -> dict[Move, float]:
-    """See `Seat`."""
     policy, play = self._found().policy[:, self.infostate], self.searcher.play
     if play.num_infostates == 1:
       policy = np.eye(len(policy))[policy.argmax()]

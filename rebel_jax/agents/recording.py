@@ -63,7 +63,7 @@ class Estimator:
 
   def _record(self, played: Played, known: int) -> solvers.HandRecord:
     """Returns the record of a game in which that player of the match is the known one."""
-    agent: Any = played.players[known]
+    agent: Any = played.players[played.seat ^ known]
     told: list[int | None] = list(played.infostates)
     told[played.seat ^ known] = None
     return self._recorder.record(played.history, (told[0], told[1]), agent.rows)
@@ -107,18 +107,15 @@ class AgentStrategy(Strategy):
     self._num_actions = agent.searcher.game.num_player_actions
 
   def start(self) -> None:
-    """See `Strategy`."""
     held = int(np.argmax(np.asarray(self._agent.searcher.game.prior())[0] > 0))
     for agent in (self._agent, self._shadow):
       agent.start(0, held)  # what it really holds, `act` says
 
   def observe(self, action: int) -> None:
-    """See `Strategy`."""
     for agent in (self._agent, self._shadow):
       agent.observe(action)
 
   def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
-    """See `Strategy`."""
     search, node = self._shadow.node()
     for action in ahead:
       node = child_after(search.tree, node, action)
@@ -128,7 +125,6 @@ class AgentStrategy(Strategy):
     return found
 
   def act(self, infostate: int, rng: np.random.Generator) -> int:
-    """See `Strategy`."""
     search, node = self._agent.node()
     self._agent.player, self._agent.infostate = int(search.tree.kind[node]), int(infostate)
     del rng  # the agent has its own

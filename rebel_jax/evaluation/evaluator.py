@@ -94,7 +94,6 @@ class Evaluator:
   def measure(
     self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
   ) -> Measurement:
-    """See `Measures`."""
     search = self._config.rebel
     amounts = search.eval_playthroughs, search.eval_iterations
     playthroughs, iterations = (

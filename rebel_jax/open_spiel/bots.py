@@ -62,12 +62,10 @@ class BoardTranslation:
     self.open_spiel_game = load_game(game)
 
   def read(self, state: pyspiel.State, player: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """See `Translation`."""
     del player
     return tuple(state.history()), (0,)
 
   def actions(self, state: pyspiel.State, player: int) -> dict[int, tuple[int, tuple[int, ...]]]:
-    """See `Translation`."""
     return {action: (action, (0,)) for action in state.legal_actions(player)}
 
 

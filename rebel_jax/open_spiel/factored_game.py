@@ -1,4 +1,3 @@
-# ruff: noqa: D102 - the methods are documented where games.Game declares them
 """An OpenSpiel game as a `games.Game`: its public states in tables."""
 
 import contextlib

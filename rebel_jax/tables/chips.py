@@ -363,7 +363,6 @@ class Seated(abc.ABC):
     self.rng = np.random.default_rng(seed)
 
   def start(self, seat: int, hole_cards: Cards) -> None:
-    """See `ChipPlayer`."""
     if seat not in (0, 1):
       raise ValueError(f"seat={seat!r} must be 0 or 1")
     self.seat = seat
@@ -371,7 +370,6 @@ class Seated(abc.ABC):
     self.table = ChipTable(self.rules, held)
 
   def observe(self, event: Event) -> None:
-    """See `ChipPlayer`."""
     self.table.apply(event)
 
   @abc.abstractmethod

@@ -49,7 +49,6 @@ class SimpleSeat(Seated):
     return HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
 
   def act(self) -> Move:
-    """See `ChipPlayer`."""
     wish = self._wish(self.decision, self.rng)
     if isinstance(wish, int):
       return RaiseTo(wish)
@@ -201,13 +200,11 @@ class TreePlayer(Seated):
     self._answer: tuple[Move, int] | None = None  # the last move, and the tree's action for it
 
   def start(self, seat: int, hole_cards: Cards) -> None:
-    """See `ChipPlayer`."""
     super().start(seat, hole_cards)
     self._state, self._answer, self.lost = self.game.initial_state(), None, False
     self.player.start(seat, self.game.infostate(self.game.deck.names(hole_cards)))
 
   def observe(self, event: Event) -> None:
-    """See `ChipPlayer`."""
     before = self.table.copy()
     self.table.apply(event)
     if not self.lost:
@@ -217,7 +214,6 @@ class TreePlayer(Seated):
     self._answer = None
 
   def act(self) -> Move:
-    """See `ChipPlayer`."""
     if self.lost or self._actor() != self.seat:
       return Call()
     action = int(self.player.act().action)
