@@ -5,6 +5,7 @@ interrupted.
 """
 
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Callable
@@ -87,9 +88,9 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   scale = milli_big_blinds(game) if isinstance(game, Holdem) else 1.0
   with shown:
     shown.show("compiling", 0.0)
-    estimator = make_estimator(game) if known and isinstance(game, Game) else None
-    if estimator is not None:
-      estimator.prepare(lambda done, total: shown.show("value function", done / total))
+    estimator = None
+    if known and isinstance(game, Game):
+      estimator = make_estimator(game, functools.partial(shown.show, "value function"))
     at_once = min([options.hands, *(x.most_games for x in searchers.values() if x.most_games)])
     # Parts of the hands, for what agents remember of each takes memory.
     parts = np.array_split(np.arange(options.hands // 2), -(-options.hands // at_once))

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,23 +24,16 @@ SHARES = "shares of the pot if nobody bet any more"
 Progress = Callable[[int, int], None]  # (done, in all)
 
 
-class Estimator:
+class Estimator(NamedTuple):
   """AIVAT estimates of games that `Agent`s played.
 
   Attributes:
-    game: the rules.
-    function: the value function.
-    values: what it is, in words.
+    recorder: of the games, by a value function.
+    values: what that function is, in words.
   """
 
-  def __init__(self, game: Game, function: solvers.ValueFunction, values: str):
-    self.function, self.values = function, values
-    self._recorder = solvers.HandRecorder(game, function)
-
-  def prepare(self, progress: Progress | None = None) -> None:
-    """Computes what all games share; `progress` is called with how much is done, and in all."""
-    if isinstance(self.function, solvers.PotShares):
-      self.function.prepare(progress)
+  recorder: solvers.HandRecorder
+  values: str
 
   def estimates(
     self, played: Sequence[Played], known: Sequence[int], progress: Progress | None = None
@@ -66,15 +59,18 @@ class Estimator:
     agent: Any = played.players[played.seat ^ known]
     told: list[int | None] = list(played.infostates)
     told[played.seat ^ known] = None
-    return self._recorder.record(played.history, (told[0], told[1]), agent.rows)
+    return self.recorder.record(played.history, (told[0], told[1]), agent.rows)
 
 
-def make_estimator(game: Game) -> Estimator | None:
+def make_estimator(
+  game: Game, progress: Callable[[float], None] = lambda share: None
+) -> Estimator | None:
   """Returns an estimator, its value function fixed; None where the game is unfit.
 
   The value function is that of a short solution of the whole game where that is small, else in
   hold'em what shares of the pot say (`solvers.PotShares`), else zero. Games of hidden moves
-  have no estimator, nor have those other than hold'em whose tree is too large.
+  have no estimator, nor have those other than hold'em whose tree is too large. `progress` is called
+  with the share of what all games have in common that is computed.
   """
   tree = None
   if not (isinstance(game, Holdem) and game.unlisted):
@@ -84,11 +80,16 @@ def make_estimator(game: Game) -> Estimator | None:
     return None
   if tree is None or tree.num_nodes * tree.num_infostates**2 > _MOST_PAIRS:
     if isinstance(game, Holdem):
-      return Estimator(game, solvers.PotShares(game), SHARES)
-    return None if tree is None else Estimator(game, solvers.zero_values(tree), ZERO)
+      shares = solvers.PotShares(game)
+      shares.prepare(lambda done, total: progress(done / total))
+      return Estimator(solvers.HandRecorder(game, shares), SHARES)
+    if tree is None:
+      return None
+    return Estimator(solvers.HandRecorder(game, solvers.zero_values(tree)), ZERO)
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
   found = solvers.node_values(tree, solved.average_policy)
-  return Estimator(game, solvers.half_the_difference(tree, found), SOLVED)
+  values = solvers.half_the_difference(tree, found)
+  return Estimator(solvers.HandRecorder(game, values), SOLVED)
 
 
 class AgentStrategy(Strategy):

@@ -168,48 +168,30 @@ def is_double(path: Path) -> bool:
   Raises:
     ConfigError: it cannot be read.
   """
-  return np.dtype(np.float64) in _types(path, "params").values()
-
-
-def _types(path: Path, item: str) -> dict[str, np.dtype]:
-  """Returns the types of the arrays of a checkpoint's item, by their paths in it.
-
-  Raises:
-    ConfigError: they cannot be read.
-  """
   import orbax.checkpoint as ocp
 
   # A checkpointer's own `metadata` warns that an item is no checkpoint by itself.
   handler: Any = ocp.StandardCheckpointHandler()
   try:
     with contextlib.closing(handler):
-      saved = handler.metadata(path.absolute() / item).tree
-    return {name: np.dtype(x.dtype) for name, x in _by_path(saved).items()}
+      saved = jax.tree.leaves(handler.metadata(path.absolute() / "params").tree)
+    return any(np.dtype(x.dtype) == np.float64 for x in saved)
   except Exception as error:
     raise _damaged(path, error) from None
 
 
-def _by_path(tree: Any) -> dict[str, Any]:
-  """Returns the leaves of a pytree by their paths."""
-  leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-  return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
-
-
-def _check_types(path: Path | str, saved: dict[str, np.dtype], like: Any) -> None:
-  """Checks that what was saved has the types of `like`: Orbax would convert it without a word.
+def _check_precision(path: Path | str, saved: bool, session: bool) -> None:
+  """Checks that float64 is read as that, and as nothing else: Orbax would convert without a word.
 
   Raises:
-    ConfigError: it has others.
+    ConfigError: it is read as something else.
   """
-  for name, array in _by_path(like).items():
-    if (found := saved.get(name, array.dtype)) != array.dtype:
-      hint = ""
-      if {found.itemsize, array.dtype.itemsize} == {4, 8}:
-        hint = f"; JAX_ENABLE_X64={found.itemsize // 8} reads it as it is"
-      raise ConfigError(
-        f"checkpoint={str(path)!r} holds {name} in {found}, which would be {array.dtype} in this "
-        f"session{hint}"
-      )
+  if saved != session:
+    names = "float32", "float64"
+    raise ConfigError(
+      f"checkpoint={str(path)!r} holds numbers in {names[saved]}, which would be {names[session]} in this "
+      f"session; JAX_ENABLE_X64={int(saved)} reads it as it is"
+    )
 
 
 def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
@@ -227,8 +209,7 @@ def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
   about, where = read_about(path), shardings(like, mesh)
   now, then = mesh.devices.size, about["num_devices"]
   fields = jax.eval_shape(plain, like)
-  for item, arrays in (("params", like.params), ("state", fields)):
-    _check_types(path, _types(path, item), arrays)
+  _check_precision(path, is_double(path), jax.tree.leaves(like.params)[0].dtype == np.float64)
   params = _read(path, about, "params", jax.tree.map(_abstract, like.params, where.params))
   layout = {name: getattr(where, name) for name in fields}
   if now == then:
@@ -282,26 +263,14 @@ def load(name: str | Path) -> Policy:
     path = checkpoints[-1]
   about = read_about(path)
   config = config_of(path, about)
-  device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-  like = _in_types(path, abstract_params(config), _types(path, "params"))
-  params = _read(path, about, "params", jax.tree.map(lambda x: _abstract(x, device), like))
+  device, double = jax.sharding.SingleDeviceSharding(jax.local_devices()[0]), is_double(path)
+  _check_precision(path, double, double and jnp.result_type(float) == np.float64)
+  kind = np.float64 if double else np.float32
+  like = jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, kind, sharding=device), abstract_params(config)
+  )
+  params = _read(path, about, "params", like)
   return _checked(path, Policy(config, params, about | {"checkpoint": str(path)}))
-
-
-def _in_types(path: Path, like: Any, saved: dict[str, np.dtype]) -> Any:
-  """Returns shapes of parameters with the types that they were saved in.
-
-  Raises:
-    ConfigError: they are in float64, which this session has not.
-  """
-
-  def typed(where: Any, x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-    name = jax.tree_util.keystr(where, simple=True, separator="/")
-    return jax.ShapeDtypeStruct(x.shape, jax.dtypes.canonicalize_dtype(saved.get(name, x.dtype)))
-
-  like = jax.tree_util.tree_map_with_path(typed, like)
-  _check_types(path, saved, like)
-  return like
 
 
 def _checked(path: Path, policy: Policy) -> Policy:
@@ -383,12 +352,13 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
     raise _damaged(path, error) from None
   config = config_of(path, about)
-  types = {key: array.dtype for key, array in flat.items()}
+  types = {array.dtype for array in flat.values()}
   expected = traverse_util.flatten_dict(abstract_params(config), sep="/")
   found = {key: array.shape for key, array in flat.items()}
-  if found != {key: x.shape for key, x in expected.items()} or not _REAL.issuperset(types.values()):
+  if found != {key: x.shape for key, x in expected.items()} or not _REAL.issuperset(types):
     raise ConfigError(f"checkpoint={str(path)!r} does not hold the network that about.json says")
-  _in_types(path, expected, types)
+  double = np.dtype(np.float64) in types
+  _check_precision(path, double, double and jnp.result_type(float) == np.float64)
   params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, flat), sep="/")
   return _checked(path, Policy(config, params, about | {"checkpoint": name}))
 

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import math
 import os
 import re
 import zipfile
@@ -143,7 +144,7 @@ Node = tuple[int, ...]  # public actions since the start
 
 @dataclasses.dataclass(frozen=True)
 class SolvedSpot:
-  """A spot and the policy that was found for it.
+  """A spot, and once it is solved its policy.
 
   A node is the public actions that lead to it, those of chance among them: `()` is the start.
 
@@ -160,9 +161,24 @@ class SolvedSpot:
   game: Holdem
   lines: Lines
   columns: LineMap
-  policy: tuple[np.ndarray, ...]
-  iterations: int
-  exploitability: float
+  policy: tuple[np.ndarray, ...] = ()
+  iterations: int = 0
+  exploitability: float = math.inf
+
+  def with_policy(
+    self,
+    policy: Sequence[Any],
+    iterations: int,
+    exploitability: float,
+    *,
+    places: Columns | None = None,
+  ) -> "SolvedSpot":
+    """Returns the spot with a policy; where its lines are rounded up, columns stand at `places`."""
+    if places is not None:
+      levels = zip(policy, self.lines.levels)
+      policy = [np.asarray(x)[:, places[own.street][own.mover or 0]] for x, own in levels]
+    found = dict(iterations=iterations, exploitability=exploitability)
+    return dataclasses.replace(self, policy=tuple(policy), **found)
 
   @property
   def symmetry(self) -> str:
@@ -301,49 +317,28 @@ def load(path: str | Path) -> SolvedSpot:
     raise ConfigError(f"load={str(path)!r} cannot be read: {error.strerror or error}") from None
   except (ValueError, KeyError, TypeError, AttributeError, IndexError, zipfile.BadZipFile):
     raise ConfigError(f"load={str(path)!r} is not a file of a solved spot") from None
-  game = spot.game()
-  lines, columns = make_lines(game)
-  policy = []
-  for i, level in enumerate(lines.levels):
-    shape = level.size, lines.streets[level.street].width(level.mover or 0)
+  made, policy = prepare(spot), []
+  for i, level in enumerate(made.lines.levels):
+    shape = level.size, made.lines.streets[level.street].width(level.mover or 0)
     rows = np.ones((1, 1)) if level.mover is None else levels.get(f"level_{i}", np.zeros(()))
     if level.mover is not None and rows.shape != shape:
       raise ConfigError(f"load={str(path)!r} holds a policy of other lines than its spot's")
     policy.append(np.broadcast_to(rows, shape))
-  return SolvedSpot(spot, game, lines, columns, tuple(policy), *numbers)
+  return made.with_policy(policy, *numbers)
 
 
-class Prepared(NamedTuple):
-  """A spot before it is solved, as of `SolvedSpot`."""
-
-  spot: Spot
-  game: Holdem
-  lines: Lines
-  columns: LineMap
-
-  def solved(
-    self, places: Columns, policy: Sequence[Any], iterations: int, exploitability: float
-  ) -> SolvedSpot:
-    """Returns the spot with a policy of its lines rounded up, whose columns stand at `places`."""
-    rows = tuple(
-      np.asarray(rows)[:, places[level.street][level.mover or 0]]
-      for rows, level in zip(policy, self.lines.levels)
-    )
-    return SolvedSpot(*self, rows, iterations, exploitability)
-
-
-def prepare(spot: Spot) -> Prepared:
-  """Writes a spot out as lines of betting.
+def prepare(spot: Spot) -> SolvedSpot:
+  """Writes a spot out as lines of betting, not solved yet.
 
   Raises:
     ConfigError: a setting of the spot is not allowed.
   """
   game = spot.game()
-  return Prepared(spot, game, *make_lines(game))
+  return SolvedSpot(spot, game, *make_lines(game))
 
 
 def solve(
-  spot: Spot | Prepared,
+  spot: Spot | SolvedSpot,
   *,
   target: float = 0.5,
   max_iterations: int = 10_000,
@@ -385,7 +380,9 @@ def solve(
     progress=look,
     devices=devices,
   )
-  return made.solved(places, found.average_policy, found.iterations, found.exploitability)
+  return made.with_policy(
+    found.average_policy, found.iterations, found.exploitability, places=places
+  )
 
 
 _MOST_LINES = 1_000_000

@@ -96,7 +96,7 @@ def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   reads = rules.seat_of(state.position)
   if table.hole_cards[reads] is None:
     raise ValueError(f"cards={short(state.cards)!r} lack the hand of position {state.position}")
-  for token in _tokens(state.betting):
+  for token in split_actions("betting", state.betting, _TOKEN, "f, c, rN and /"):
     if token == "/":
       if not table.due:
         raise ValueError(f"betting={short(state.betting)!r} has a / where a round is not over")
@@ -164,10 +164,11 @@ def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   return f"STATE:{hand}:{write_betting(table.events)}:{write_cards(table)}:{values}:{named}"
 
 
-def _tokens(betting: str) -> list[str]:
-  tokens = _TOKEN.findall(betting)
-  if "".join(tokens) != betting:
-    raise ValueError(f"betting={short(betting)!r} must be of f, c, rN and /")
+def split_actions(field: str, text: str, token: re.Pattern[str], of: str) -> list[str]:
+  """Returns the actions of a text, which must be of nothing else; `of` is what they are."""
+  tokens = token.findall(text)
+  if "".join(tokens) != text:
+    raise ValueError(f"{field}={short(text)!r} must be of {of}")
   return tokens
 
 
