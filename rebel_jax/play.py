@@ -12,7 +12,7 @@ import tyro
 
 import games
 import solvers
-from games import Game, LiarsDice
+from games import LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, make_searcher
@@ -69,7 +69,8 @@ class Terminal:
 
   def __init__(self, agent: Any, ask: Callable[[str], str], say: Callable[[str], None], rng):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
-    self._spot: AnyGame = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
+    self._any_bet = isinstance(agent, NestedAgent)
+    self._spot: AnyGame = agent.game if self._any_bet else agent.searcher.game
     self.dealer = Dealer(self._spot)
     self.score = 0.0
     self.record: list[str] = []
@@ -83,7 +84,7 @@ class Terminal:
     """Plays one game with the person in `seat` and returns what the person won."""
     dealer, agent = self.dealer, self.agent
     dealer.game = self._spot
-    if isinstance(agent, NestedAgent) and isinstance(self._spot, Game):
+    if self._any_bet:
       agent.widen_match(self._spot)
     dealer.deal(self.rng)
     agent.start(1 - seat, dealer.infostates[1 - seat])
@@ -123,8 +124,7 @@ class Terminal:
 
   def show_table(self) -> None:
     """Says what lies on the table, where the moves so far do not say it all."""
-    situation = self.game.situation(self.dealer.history)
-    if situation:
+    if situation := self.game.situation(self.dealer.history):
       self.say(f"  {self.in_suits(situation)}")
 
   def in_suits(self, text: str) -> str:
@@ -143,27 +143,31 @@ class Terminal:
       return f"{' '.join(_DIE[face] for face in dice)}  ({', '.join(str(f + 1) for f in dice)})"
     return self.in_suits(name)
 
+  def answer(self, prompt: str) -> str:
+    """Returns what the person types; raises QuitError where that is quit, or nothing any more."""
+    try:
+      typed = self.ask(prompt).strip().lower()
+    except EOFError:
+      raise QuitError from None
+    if typed in ("quit", "q"):
+      raise QuitError
+    return typed
+
   def choose(self, seat: int) -> Move:
     """Asks the person for a move until it is legal."""
     moves = {self.move_name(seat, move): move for move in self.dealer.legal_moves()}
     while True:
-      try:
-        answer = self.ask(f"Your move [{' '.join(moves)}, help, quit]: ").strip().lower()
-      except EOFError:
-        raise QuitError from None
-      if answer in ("quit", "q"):
-        raise QuitError
+      answer = self.answer(f"Your move [{' '.join(moves)}, help, quit]: ")
       if answer in ("help", "h", "?"):
         self.explain()
       elif answer in moves:
         return moves[answer]
-      elif isinstance(self.agent, NestedAgent) and re.fullmatch(r"[1-9]\d{0,11}", answer):
+      elif self._any_bet and re.fullmatch(r"[1-9]\d{0,11}", answer):
         try:
           move = self.dealer.widen(int(answer))
         except ValueError as error:
           self.say(f"{error}.")
           continue
-        assert isinstance(self.game, Holdem)
         self.agent.widen_match(self.game)
         return move
       else:
@@ -179,7 +183,7 @@ class Terminal:
   def explain(self) -> None:
     """Says what can be typed and what the game is about."""
     self.say(self.game.explain() or f"The moves of {self.game!r} are not explained anywhere.")
-    if isinstance(self.agent, NestedAgent):
+    if self._any_bet:
       self.say("A number bets or raises until so many of your chips are in the pot, be it any.")
     self.say("After a game you can see what the agent thought and how it chose: type why.")
 
@@ -203,11 +207,6 @@ class Terminal:
     after = ", ".join(said) or "nothing yet"
     self.record.append(f"after {after}: {thinks}its policy: {wants}")
 
-  def why(self) -> None:
-    """Shows what was noted."""
-    for line in self.record or ["The agent made no decision in this game."]:
-      self.say(f"  {line}")
-
 
 def run(table: Terminal, options: Options) -> None:
   """Plays games until the person or `options.games` says stop."""
@@ -220,18 +219,12 @@ def run(table: Terminal, options: Options) -> None:
       played += 1
       table.say(f"Score after {played} game{'s' * (played > 1)}: you {table.score:+g}")
       while options.games is None or played < options.games:
-        try:
-          answer = table.ask("Enter for another game, why, or quit: ").strip().lower()
-        except EOFError:
-          raise QuitError from None
-        if answer in ("quit", "q"):
-          raise QuitError
+        answer = table.answer("Enter for another game, why, or quit: ")
         if not answer:
           break
-        if answer == "why":
-          table.why()
-        else:
-          table.say(f"{answer!r} is not understood")
+        lines = table.record or ["The agent made no decision in this game."]
+        for line in lines if answer == "why" else [f"{answer!r} is not understood"]:
+          table.say(f"  {line}")
   except QuitError:
     table.say(f"\n{played} game{'s' * (played != 1)} played, you {table.score:+g}. Goodbye.")
 

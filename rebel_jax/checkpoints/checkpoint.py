@@ -189,8 +189,8 @@ def _check_precision(path: Path | str, saved: bool, session: bool) -> None:
   if saved != session:
     names = "float32", "float64"
     raise ConfigError(
-      f"checkpoint={str(path)!r} holds numbers in {names[saved]}, which would be {names[session]} in this "
-      f"session; JAX_ENABLE_X64={int(saved)} reads it as it is"
+      f"checkpoint={str(path)!r} holds numbers in {names[saved]}, which would be {names[session]} "
+      f"in this session; JAX_ENABLE_X64={int(saved)} reads it as it is"
     )
 
 
