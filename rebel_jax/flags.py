@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import tyro
 
 from rebel_jax.config import groups
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, RunError
 from rebel_jax.config.search import KINDS, Search
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
@@ -127,7 +127,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     return code
   except ConfigError as error:
     return fail(error)
-  except TableError as error:
+  except (RunError, TableError) as error:
     complain(f"error: {error}")
     return 1
   except SystemExit as end:

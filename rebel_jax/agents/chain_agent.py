@@ -28,21 +28,6 @@ from solvers.growing.continual.start import Left, PublicState, decision_key, lon
 from solvers.xla.compiler_options import Programs, work_on_trees
 
 
-@dataclasses.dataclass(frozen=True)
-class OwnSearch:
-  """What the search for one decision found.
-
-  Attributes:
-    policy: `[M, H]` the average policy, as `moves_of` numbers moves.
-    values: `[P, H]` expected payoffs there.
-    left: for the same player's next search.
-  """
-
-  policy: np.ndarray
-  values: np.ndarray
-  left: Any
-
-
 class ChainSearcher:
   """Searches decisions with a trained network, several at a time; agents share one.
 
@@ -105,7 +90,7 @@ class ChainSearcher:
       for agent, search in zip(some, self._search(some)):
         agent._search = search
 
-  def _search(self, agents: Sequence["ChainAgent"]) -> list[OwnSearch]:
+  def _search(self, agents: Sequence["ChainAgent"]) -> list[Found]:
     """Searches for at most as many agents as there is room for."""
     size, rules = len(agents), self.play.rules
     filled = [*agents, *[agents[0]] * (self._room - size)]
@@ -126,8 +111,7 @@ class ChainSearcher:
       how=self._how,
     )
     found = jax.tree.map(np.asarray, found._replace(asked=None))
-    rows = [jax.tree.map(lambda x, i=i: x[i].copy(), found) for i in range(size)]
-    return [OwnSearch(row.policy, row.values, row.left) for row in rows]
+    return [jax.tree.map(lambda x, i=i: x[i].copy(), found) for i in range(size)]
 
 
 def _search_from(
@@ -212,6 +196,6 @@ class ChainAgent(SearchingSeat):
   def _mover(self) -> int:
     return int(self.searcher.play.actor(self._state[None])[0])
 
-  def _found(self) -> OwnSearch:
+  def _found(self) -> Found:
     check_turn(self.player, self._mover)
     return super()._found()

@@ -21,6 +21,10 @@ class ConfigError(ValueError):
   """A setting that is not allowed; the message is one sentence for the user."""
 
 
+class RunError(RuntimeError):
+  """Training cannot go on; the message is one sentence for the user."""
+
+
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
   """Returns the error for a name that is not one of `known`, with the nearest as a hint."""
   return ConfigError(unknown_name(field, value, known))

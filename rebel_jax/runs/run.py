@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
+from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import paper_exploitability
@@ -194,7 +194,7 @@ class _Run:
 
   def close(self) -> None:
     """Ends what is being written."""
-    with contextlib.suppress(SaveError):  # if this is the first, it was raised before
+    with contextlib.suppress(RunError):  # if this is the first, it was raised before
       self.manager.close()
     self.log.close()
     if self.events:

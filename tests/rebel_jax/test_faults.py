@@ -17,7 +17,7 @@ import pytest
 import rebel_jax
 from rebel_jax import train as cli
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
+from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.measurement import Measurement
@@ -134,7 +134,7 @@ def test_saves_that_fail_and_saves_of_the_same_step(copy, monkeypatch):
 
   with monkeypatch.context() as patch:
     patch.setattr(ocp.args.Composite, "__init__", fail)
-    with pytest.raises(SaveError, match="No space left on device"):
+    with pytest.raises(RunError, match="No space left on device"):
       manager.save(state._replace(step=jnp.int32(9)), about)
   assert checkpoint.checkpoints_of(copy)[-1] == newest
   assert [p.name for p in newest.parent.iterdir() if not p.name.isdigit()] == []
