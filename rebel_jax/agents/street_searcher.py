@@ -73,7 +73,11 @@ class StreetSearcher(Searcher):
   ) -> tuple[Sequence[Any], Sequence[Room]]:
     if depth not in (None, "stage"):
       raise ConfigError(f"depth={depth!r} must be 'stage' where subgames are made on the device")
-    self.with_sizes = _with_sizes(self.game)
+    # The sizes of bets stand in public states, each decision's its own.
+    game, spread = self.game, self.game.fresh.bets or 0.0
+    self.with_sizes: Holdem = game.replace(
+      bets=game.bets.apart(len(game.deals) + 1), fresh=dataclasses.replace(game.fresh, bets=spread)
+    )
     self.first_root = self.with_sizes.initial_state()
     self._rules: Any = self.with_sizes.templates()
     self._possible = jax.jit(self._rules.possible)
@@ -190,13 +194,6 @@ class SearchPace(NamedTuple):
     """Returns how many iterations a search may make: even, at least 2 and at most `most`."""
     fit = int((_SHARE * self.seconds - self.fixed) / self.each) // 2 * 2
     return max(2, min(most, fit))
-
-
-def _with_sizes(game: Any) -> Holdem:
-  """Returns the game with the sizes of bets in its public states, each decision's its own."""
-  bets = game.bets.apart(len(game.deals) + 1)
-  spread = 0.0 if game.fresh.bets is None else game.fresh.bets
-  return game.replace(bets=bets, fresh=dataclasses.replace(game.fresh, bets=spread))
 
 
 def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:

@@ -218,19 +218,18 @@ def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
       fields = _read(path, about, "state", saved_like(fields, then))
       fields = redistribute(fields, now)
-    fields = jax.tree.map(_lay_out, fields, layout)
+    # Every process holds all of the arrays, and puts their parts where they belong.
+    fields = jax.tree.map(
+      lambda x, s: jax.make_array_from_callback(np.shape(x), s, lambda at: np.asarray(x)[at]),
+      fields,
+      layout,
+    )
   fields = fields | {"keys": jax.random.wrap_key_data(fields["keys"])}
   return TrainState(**fields, params=params)
 
 
 def _abstract(array: jax.Array, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
-
-
-def _lay_out(array: Any, sharding: jax.sharding.Sharding) -> jax.Array:
-  """Puts an array that every process holds where its parts belong."""
-  array = np.asarray(array)
-  return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
 def load(name: str | Path) -> Policy:

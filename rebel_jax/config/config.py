@@ -169,11 +169,6 @@ class Config:
     return math.ceil(round(self.self_play.lanes * self.search.solves_per_lane, 6))
 
   @property
-  def questions_per_step(self) -> int:
-    """Questions of growing searches solved in a step, at most, all devices together."""
-    return math.ceil(round(self.self_play.lanes * self.growing.questions_per_lane, 6))
-
-  @property
   def num_steps(self) -> int:
     """Steps of self-play in the run: each makes two examples of what it solves."""
     play = self.self_play

@@ -456,26 +456,20 @@ def measure(game: Holdem) -> Size:
   return Size(lines, len(boards[last].cards), edges, (needed + _OF_PROGRAM) / 1e9)
 
 
-def machine_gigabytes() -> float:
-  """Returns the memory of the device that solves, in GB."""
-  stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
-  if stats and "bytes_limit" in stats:
-    return stats["bytes_limit"] / 1e9
-  return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-
-
 def check_fits(game: Holdem, gigabytes: float | None = None) -> Size:
   """Returns how large a spot is.
 
   Args:
     game: the rules.
-    gigabytes: how much memory it may take; None for three quarters of the machine's.
+    gigabytes: how much memory it may take; None for three quarters of the machine's that solves.
 
   Raises:
     ConfigError: it takes more.
   """
   size = measure(game)
-  allowed = 0.75 * machine_gigabytes() if gigabytes is None else gigabytes
+  stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
+  own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+  allowed = 0.75e-9 * (stats or {}).get("bytes_limit", own) if gigabytes is None else gigabytes
   if size.gigabytes > allowed:
     raise ConfigError(
       f"board of {len(game.board)} cards with these bets and ranges makes {size.sentence()}, which "

@@ -1,6 +1,7 @@
 """Builds a configuration's networks, targets, subgames and training loop."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -252,7 +253,7 @@ def make_training_subgames(
 
 def _chain_play(config: Config, game: Game | DeviceGame, num_devices: int) -> ChainPlay:
   """Returns self-play of a configuration whose searches grow trees, on one of the devices."""
-  growing, outcomes = config.growing, dict[str, Any]()
+  growing, lanes, outcomes = config.growing, config.self_play.lanes, dict[str, Any]()
   if isinstance(growing, PerfectSearch):
     assert not isinstance(game, Game)
     outcomes = dict(
@@ -265,8 +266,8 @@ def _chain_play(config: Config, game: Game | DeviceGame, num_devices: int) -> Ch
   return ChainPlay(
     search=make_search(config),
     network=NetworkStates(make_state_network(config, game)),
-    num_lanes=config.self_play.lanes // num_devices,
-    num_solvers=-(-config.questions_per_step // num_devices),
+    num_lanes=lanes // num_devices,
+    num_solvers=-(-math.ceil(round(lanes * growing.questions_per_lane, 6)) // num_devices),
     query_share=growing.query_share,
     recursive_share=growing.recursive_share,
     exploration=growing.exploration,
