@@ -8,7 +8,6 @@ information each move is searched from where the game stands, and the likeliest 
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,12 +19,13 @@ from rebel_jax.agents.belief_agent import MOST_GAMES
 from rebel_jax.agents.dealer import AnyGame, Move, SearchingSeat, check_turn
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR, validation
 from solvers.growing.continual.grounds import TreeGround
-from solvers.growing.continual.search_each import Found, How, Search, next_starts, search_each
-from solvers.growing.continual.start import Left, PublicState, decision_key, longest_wait
-from solvers.xla.compiler_options import Programs, work_on_trees
+from solvers.growing.continual.search_each import Found, How
+from solvers.growing.continual.start import PublicState, longest_wait
+from solvers.xla.compiler_options import work_on_trees
 
 
 class ChainSearcher:
@@ -77,7 +77,6 @@ class ChainSearcher:
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
     self._ground = jax.tree.map(jnp.asarray, ground)
     self._how, self._params = How(self.settings.of_any_length(), network), policy.params
-    self._search_next = _search_next[work_on_trees()]
 
   def agent(self, *, seed: int = 0) -> "ChainAgent":
     """Returns an agent that searches so."""
@@ -98,7 +97,7 @@ class ChainSearcher:
     since = np.full((self._room, longest_wait(rules)), -1, np.int32)
     for row, agent in zip(since, filled):
       row[: len(agent._since)] = agent._since[: len(row)]
-    found = self._search_next(
+    found = search_decisions[work_on_trees()](
       self._ground,
       jax.tree.map(lambda *x: np.stack(x), *[x._left for x in filled]),
       PublicState(*(jnp.asarray(np.stack(x)) for x in zip(*parts))),
@@ -112,18 +111,6 @@ class ChainSearcher:
     )
     found = jax.tree.map(np.asarray, found._replace(asked=None))
     return [jax.tree.map(lambda x, i=i: x[i].copy(), found) for i in range(size)]
-
-
-def _search_from(
-  ground: Any, left: Left, here: PublicState, since: Any, player: Any, keys: Any, active: Any,
-  rounds: Any, params: Any, *, how: How,
-) -> Found:  # fmt: skip
-  about = Search(next_starts(ground, left, here, since, player), here)
-  keys = jax.vmap(decision_key)(keys, here.state)
-  return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
-
-
-_search_next = Programs(_search_from, static_argnames="how")
 
 
 class ChainAgent(SearchingSeat):
