@@ -164,7 +164,7 @@ def entry(
   def main(argv: Sequence[str] | None = None, **more: Any) -> int:
     def run() -> int | None:
       own = sys.argv[1:] if argv is None else argv
-      known = {kind: listed() for kind, listed in names.items()}
+      known: dict[str, Any] = {kind: listed() for kind, listed in names.items()}
       options = parse(cls, own, prog=f"python -m rebel_jax.{name}", **known)
       groups.check(options)
       compile_cache.enable()

@@ -159,8 +159,8 @@ class Searcher:
       rows_per_call=1 if self.num_games == 1 else 512,
       max_lanes=self.num_games,
     )
-    self._number_of = agent.stage_of
-    self._live_leaves = [stage.num_live[stage.row_of] for stage in agent.tables.stages]
+    self._number_of: Callable[[np.ndarray], np.ndarray] = agent.stage_of
+    self._live_leaves = [np.asarray(x.num_live)[x.row_of] for x in agent.tables.stages]
     return jax.tree.map(jnp.asarray, agent.tables.stages), agent.rooms
 
   def agent(self, *, seed: int = 0) -> "Agent":
@@ -254,6 +254,7 @@ class Agent(SearchingSeat):
 
   _root: Any
   _root_beliefs: np.ndarray
+  _kept: tuple[np.ndarray, int] | None
 
   def _begin(self) -> None:
     self._root, self._root_beliefs = self.searcher.first_root, self._prior

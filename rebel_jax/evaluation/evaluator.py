@@ -64,7 +64,7 @@ class Evaluator:
     Raises:
       ConfigError: the algorithm is not allowed.
     """
-    self.about = {
+    self.about: dict[str, Any] = {
       "algorithm": algorithm or config.rebel.eval_algorithm,
       "depth": depth or config.rebel.depth,
     }
@@ -109,7 +109,7 @@ class Evaluator:
       so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
-    settings = dict(iterations=iterations, seed=seed)
+    settings: dict[str, Any] = dict(iterations=iterations, seed=seed)
     for sampled, value in self.course(
       params, playthroughs=playthroughs, start=start, progress=progress, **settings
     ):

@@ -160,7 +160,7 @@ def make_algorithm(config: Config, name: str) -> Algorithm:
 def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
   """Returns the policy network as searches use it, None if the configuration has none."""
   network = make_policy_network(config, game)
-  return network and SearchPolicy(NetworkPolicy(network), network.num_actions)
+  return None if network is None else SearchPolicy(NetworkPolicy(network), network.num_actions)
 
 
 def make_subgames(config: Config, game: Game, depth: int | str | None = None) -> FoundSubgames:
