@@ -5,6 +5,7 @@ import difflib
 import graphlib
 import random
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pyspiel
@@ -160,8 +161,9 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
       if (actor == CHANCE, a) not in names:
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
+  columns: Any = map(np.array, zip(*rows))
   return SpielHistories(
-    *map(np.array, zip(*rows)),
+    *columns,
     observation=(np.array(observation[0]), np.array(observation[1])),
     strings=(list(numbers[0]), list(numbers[1])),
     action_names=names,

@@ -177,8 +177,9 @@ class SolvedSpot:
     if places is not None:
       levels = zip(policy, self.lines.levels)
       policy = [np.asarray(x)[:, places[own.street][own.mover or 0]] for x, own in levels]
-    found = dict(iterations=iterations, exploitability=exploitability)
-    return dataclasses.replace(self, policy=tuple(policy), **found)
+    return dataclasses.replace(
+      self, policy=tuple(policy), iterations=iterations, exploitability=exploitability
+    )
 
   @property
   def symmetry(self) -> str:

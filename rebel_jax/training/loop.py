@@ -337,7 +337,9 @@ def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
     return _dealt(np.stack([np.roll(part, -int(turn), axis=0) for part, turn in rows]), num_devices)
 
   turn: Any = np.zeros(num_devices, np.asarray(lanes.turn).dtype)
-  return Lanes(*jax.tree.map(deal, (lanes.roots, lanes.beliefs)), turn)
+  return lanes._replace(
+    roots=jax.tree.map(deal, lanes.roots), beliefs=jax.tree.map(deal, lanes.beliefs), turn=turn
+  )
 
 
 def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
