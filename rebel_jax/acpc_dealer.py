@@ -11,7 +11,7 @@ from typing import Annotated
 
 from rebel_jax import flags
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.acpc import MatchDealer
 from rebel_jax.tables.players import rules_of
 
@@ -54,7 +54,7 @@ class Options:
 
 def _run(options: Options) -> None:
   rules = rules_of(dict(options.game_params))
-  try:
+  with in_config_errors():
     dealer = MatchDealer(
       rules,
       num_hands=options.hands,
@@ -67,8 +67,6 @@ def _run(options: Options) -> None:
       timeout=options.timeout,
       log=lambda line: print(line, flush=True),
     )
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
   with dealer:
     flags.complain(f"players connect to ports {dealer.ports[0]} and {dealer.ports[1]}")
     result = dealer.play()

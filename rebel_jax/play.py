@@ -21,7 +21,7 @@ from rebel_jax.agents.dealer import AnyGame, Dealer, Move, Seat
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.config.search import REBEL
 
 _DIE = "⚀⚁⚂⚃⚄⚅"
@@ -241,10 +241,8 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
       f"{os.path.join(os.curdir, options.checkpoint)!r} for the folder, or start elsewhere for the "
       "game"
     )
-  try:
-    game = games.make(options.checkpoint, **dict(options.game_params))
-  except (TypeError, ValueError) as error:
-    raise ConfigError(f"game_params: {error}") from None
+  make = in_config_errors("game_params")(games.make)
+  game = make(options.checkpoint, **dict(options.game_params))
   if not isinstance(game, Holdem):
     raise ConfigError(
       f"checkpoint={options.checkpoint!r} is a game; of those only hold'em is solved to be played"

@@ -4,10 +4,11 @@ The object is metadata of a field: `width: Annotated[int, integer(1)] = 256`. ty
 by it from a command line, and `groups.check` checks the field by it, wherever its value is from.
 """
 
+import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tyro
@@ -23,6 +24,15 @@ class ConfigError(ValueError):
 
 class RunError(RuntimeError):
   """Training cannot go on; the message is one sentence for the user."""
+
+
+@contextlib.contextmanager
+def in_config_errors(field: str = "") -> Iterator[None]:
+  """Raises a ConfigError where something inside is refused; `field` names the setting."""
+  try:
+    yield
+  except (TypeError, ValueError) as error:
+    raise ConfigError(f"{field}: {error}" if field else str(error)) from None
 
 
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
@@ -144,16 +154,14 @@ def path(what: str) -> Allowed:
   return text("PATH", f"the path of a {what}", possible)
 
 
+@in_config_errors()
 def check_algorithm(field: str, value: Any) -> None:
   """Checks that a field names an algorithm, with parameters that it has.
 
   Raises:
     ConfigError: it does not.
   """
-  try:
-    solvers.make_algorithm(value, field)
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  solvers.make_algorithm(value, field)
 
 
 def algorithm() -> Allowed:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import games
 from games.poker import Holdem
 from rebel_jax.config import allowed, groups
-from rebel_jax.config.allowed import ConfigError, unknown
+from rebel_jax.config.allowed import ConfigError, in_config_errors, unknown
 from rebel_jax.config.search import (
   KINDS,
   REBEL,
@@ -219,6 +219,7 @@ class Config:
     """
     return _read(cls(), fields)
 
+  @in_config_errors()
   def make_game(self) -> games.Game:
     """Returns the game, with the search's changes to every hand.
 
@@ -231,11 +232,8 @@ class Config:
         f"game={self.game!r} is played by searches that make their trees on the device, and cannot "
         "be used where a tree is made beforehand"
       )
-    try:
-      game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
-      return game.vary(**dict(vary)) if vary else game
-    except (ValueError, TypeError) as error:
-      raise ConfigError(str(error)) from None
+    game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
+    return game.vary(**dict(vary)) if vary else game
 
   @property
   def on_device(self) -> bool:
@@ -243,6 +241,7 @@ class Config:
     known = self.game in games.registered_on_device()
     return known and (self.grows or self.game not in games.registered_games())
 
+  @in_config_errors()
   def make_rules(self) -> games.Game | games.DeviceGame:
     """Returns what `make_game` does, or, where `on_device`, the rules.
 
@@ -251,10 +250,7 @@ class Config:
     """
     if not self.on_device:
       return self.make_game()
-    try:
-      return games.make_on_device(self.game, **dict(self.game_params))
-    except (ValueError, TypeError) as error:
-      raise ConfigError(str(error)) from None
+    return games.make_on_device(self.game, **dict(self.game_params))
 
   def validate(self) -> None:
     """Checks every setting by itself and against the others; devices are checked elsewhere.

@@ -27,7 +27,7 @@ from games.poker.lines.rounding import Columns, Shape
 from games.poker.lines.symmetry import suit_permutations
 from games.poker.notation.bets import parse_donk, parse_sizes
 from games.poker.notation.ranges import parse_range
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 
 _BOARDS = (3, 4, 5)  # cards
 PLAYERS = ("OOP", "IP")
@@ -70,6 +70,7 @@ class Spot:
   ranks: str = RANKS
   suits: str = SUITS
 
+  @in_config_errors()
   def game(self) -> OnlyHands:
     """Returns the rules of the spot, with the hands of the ranges alone as infostates.
 
@@ -77,37 +78,31 @@ class Spot:
       ConfigError: a setting is not allowed, a range is not understood, the board leaves none of
         it, or every hand of one player shares a card with every hand of the other.
     """
-    whole = self._whole_game()
-    beliefs = self.beliefs(whole)
+    deck = Deck(self.ranks, self.suits)
+    board = deck.parse(self.board, field="board")
+    if len(board) not in _BOARDS:
+      raise ValueError(f"board={self.board!r} holds {len(board)} cards; a spot has 3, 4 or 5")
+    deals = (1,) * (_BOARDS[-1] - len(board))
+    for name, least in (("pot", 2), ("stack", 1), ("min_bet", 1)):
+      check_chips(name, getattr(self, name), at_least=least)
+    half = self.pot // 2
+    rules = Betting(
+      (half + self.stack,) * 2,
+      (half, half),
+      self.min_bet,
+      dead=self.pot % 2,
+      rake=self.rake / 100,
+      rake_cap=self.rake_cap,
+    )
+    bets = self._bet_sizes(len(deals) + 1)
+    whole = Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
+    ranges = [_weights(text, deck, field) for field, text in (("oop", self.oop), ("ip", self.ip))]
+    beliefs = whole.beliefs(np.stack(ranges))
     if not (~shares_card(*(whole.hole_cards[row > 0] for row in beliefs))).any():
-      raise ConfigError(
+      raise ValueError(
         f"oop={self.oop!r} and ip={self.ip!r} cannot both be held: all their hands share cards"
       )
     return OnlyHands(whole, beliefs)
-
-  def _whole_game(self) -> Holdem:
-    try:
-      deck = Deck(self.ranks, self.suits)
-      board = deck.parse(self.board, field="board")
-      if len(board) not in _BOARDS:
-        raise ValueError(f"board={self.board!r} holds {len(board)} cards; a spot has 3, 4 or 5")
-      deals = (1,) * (_BOARDS[-1] - len(board))
-      check_chips("pot", self.pot, at_least=2)
-      check_chips("stack", self.stack, at_least=1)
-      check_chips("min_bet", self.min_bet, at_least=1)
-      half = self.pot // 2
-      rules = Betting(
-        (half + self.stack,) * 2,
-        (half, half),
-        self.min_bet,
-        dead=self.pot % 2,
-        rake=self.rake / 100,
-        rake_cap=self.rake_cap,
-      )
-      bets = self._bet_sizes(len(deals) + 1)
-      return Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
-    except ValueError as error:
-      raise ConfigError(str(error)) from None
 
   def _bet_sizes(self, rounds: int) -> BetSizes:
     fields = {"bets": self.bets, "oop_bets": self.oop_bets, "ip_bets": self.ip_bets}
@@ -120,15 +115,6 @@ class Spot:
     if self.donk_bets is not None:
       donk = parse_donk(self.donk_bets, rounds, field="donk_bets")
     return BetSizes(first, all_in=False, near_all_in=near, second=second, donk=donk)
-
-  def beliefs(self, game: Holdem) -> np.ndarray:
-    """Returns what the players may hold in `game` at the start: `[P, H]`, rows sum to one."""
-    try:
-      named = zip(("oop", "ip"), (self.oop, self.ip))
-      weights = np.stack([_weights(text, game.deck, field) for field, text in named])
-      return game.beliefs(weights)
-    except ValueError as error:
-      raise ConfigError(str(error)) from None
 
 
 @functools.lru_cache(maxsize=16)

@@ -15,7 +15,7 @@ from rebel_jax.agents.match import Player
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
 from rebel_jax.tables.chips import (
   Call,
@@ -75,16 +75,14 @@ class Seating:
       play_chip_match([self.player, SimpleSeat("always_call", self.rules)], self.rules, num_hands=2)
 
 
+@in_config_errors("game_params")
 def rules_of(game_params: dict[str, Any]) -> TableRules:
   """Returns what `make_rules` makes of parameters of a command line.
 
   Raises:
     ConfigError: one is not allowed.
   """
-  try:
-    return make_rules(**game_params)
-  except (TypeError, ValueError) as error:
-    raise ConfigError(f"game_params: {error}") from None
+  return make_rules(**game_params)
 
 
 def make_chip_player(

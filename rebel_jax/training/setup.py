@@ -13,6 +13,7 @@ from games import DeviceGame, Game, TableGame, build_public_tree
 from games.on_device.moves import num_moves
 from games.poker import Holdem
 from games.size import check_size
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import PerfectSearch
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
@@ -104,6 +105,7 @@ def _hides_moves(game: Game) -> bool:
   return game.infostate_parents(start, game.legal_actions(start).argmax(axis=1)) is not None
 
 
+@in_config_errors()
 def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> GTCFR:
   """Returns the settings of growing searches, of training or of evaluations.
 
@@ -123,12 +125,10 @@ def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> 
     children=growing.children or None,
     temperature=growing.temperature,
   )
-  try:
-    return GTCFR(**settings | {name: value for name, value in changes.items() if value is not None})
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  return GTCFR(**settings | {name: value for name, value in changes.items() if value is not None})
 
 
+@in_config_errors()
 def make_ground(config: Config, game: Game | DeviceGame, search: GTCFR | None = None) -> Any:
   """Returns the ground of a game's chains of searches, those of training by default.
 
@@ -137,10 +137,7 @@ def make_ground(config: Config, game: Game | DeviceGame, search: GTCFR | None = 
   """
   if not isinstance(game, Game):
     return RulesGround.of(game, search or make_search(config))
-  try:
-    return tree_ground(game, build_public_tree(game))
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  return tree_ground(game, build_public_tree(game))
 
 
 def make_algorithm(config: Config, name: str) -> Algorithm:
@@ -163,6 +160,7 @@ def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
   return None if network is None else SearchPolicy(NetworkPolicy(network), network.num_actions)
 
 
+@in_config_errors()
 def make_subgames(config: Config, game: Game, depth: int | str | None = None) -> FoundSubgames:
   """Returns all subgames of the configuration's depth, or of `depth`.
 
@@ -170,11 +168,8 @@ def make_subgames(config: Config, game: Game, depth: int | str | None = None) ->
     ConfigError: the depth is not allowed, or the whole tree, in which exploitability is measured,
       is too large.
   """
-  try:
-    check_size(game, game.initial_state())
-    return find_subgames(game, depth=config.rebel.depth if depth is None else depth)
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  check_size(game, game.initial_state())
+  return find_subgames(game, depth=config.rebel.depth if depth is None else depth)
 
 
 def made_on_device(config: Config, game: Game) -> bool:
@@ -367,10 +362,7 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
   """
   config.validate()
   game: Any = config.make_rules()
-  try:
-    mesh = make_mesh(num_devices)
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  mesh = in_config_errors()(make_mesh)(num_devices)
   devices, learning = mesh.devices.size, config.learning
   config.check_devices(devices)
   targets = make_targets(config, game)
