@@ -26,6 +26,7 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh
 
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.devices import memory
 from rebel_jax.training.loop import TrainState, redistribute, saved_like, shardings
@@ -91,11 +92,9 @@ def checkpoints_of(output_dir: str | Path) -> list[Path]:
   folder = Path(output_dir) / "checkpoints"
   if not os.path.isdir(folder):  # unlike Path's, it takes names that the system does not
     return []
-  try:
+  with in_config_errors(f"checkpoints={str(folder)!r} cannot be read", OSError):
     found = [path for path in folder.iterdir() if re.fullmatch("[0-9]{8,}", path.name)]
-    return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
-  except OSError as error:
-    raise ConfigError(f"checkpoints={str(folder)!r} cannot be read: {error.strerror}") from None
+  return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
 
 
 def is_unfinished(path: Path) -> bool:

@@ -27,12 +27,21 @@ class RunError(RuntimeError):
 
 
 @contextlib.contextmanager
-def in_config_errors(field: str = "") -> Iterator[None]:
-  """Raises a ConfigError where something inside is refused; `field` names the setting."""
+def in_config_errors(
+  head: str = "", kinds: Any = (TypeError, ValueError), *, reason: bool = True
+) -> Iterator[None]:
+  """Raises a ConfigError where something inside is refused.
+
+  Args:
+    head: what it begins with, such as the setting's name.
+    kinds: of errors, one or a tuple.
+    reason: whether the error's own words follow.
+  """
   try:
     yield
-  except (TypeError, ValueError) as error:
-    raise ConfigError(f"{field}: {error}" if field else str(error)) from None
+  except kinds as error:
+    said = str(getattr(error, "strerror", None) or error)
+    raise ConfigError(": ".join(filter(None, [head, said * reason]))) from None
 
 
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:

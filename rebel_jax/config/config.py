@@ -259,27 +259,22 @@ class Config:
       ConfigError: a value is not allowed.
     """
     groups.check(self)
-    lanes, learning = self.self_play.lanes, self.learning
-    if learning.batch_size > learning.buffer_size:
-      raise ConfigError(
-        f"batch_size={learning.batch_size} must be at most buffer_size={learning.buffer_size}"
-      )
-    if 2 * lanes > learning.buffer_size:
-      raise ConfigError(
-        f"buffer_size={learning.buffer_size} must be at least {2 * lanes}, two examples for each "
-        f"of lanes={lanes}"
-      )
-    if self.search.fused_network and self.network.width > MAX_WIDTH:
-      raise ConfigError(
-        f"width={self.network.width} must be at most {MAX_WIDTH} where fused_network is on: wider "
-        "layers do not fit one kernel"
-      )
+    lanes, learning, width = self.self_play.lanes, self.learning, self.network.width
     rules = self.make_rules()
-    if self.network.showdown_inputs and not isinstance(rules, Holdem):
-      raise ConfigError(
-        f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "
-        "showdowns"
-      )
+    refused = {
+      f"batch_size={learning.batch_size} must be at most buffer_size={learning.buffer_size}": (
+        learning.batch_size > learning.buffer_size
+      ),
+      f"buffer_size={learning.buffer_size} must be at least {2 * lanes}, two examples for each of "
+      f"lanes={lanes}": 2 * lanes > learning.buffer_size,
+      f"width={width} must be at most {MAX_WIDTH} where fused_network is on: wider layers do not fit "
+      "one kernel": self.search.fused_network and width > MAX_WIDTH,
+      f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "
+      "showdowns": self.network.showdown_inputs and not isinstance(rules, Holdem),
+    }
+    for sentence, holds in refused.items():
+      if holds:
+        raise ConfigError(sentence)
     self.search.check(self.game, rules)
 
   def check_devices(self, num_devices: int) -> None:

@@ -11,7 +11,7 @@ import solvers
 from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
 from rebel_jax.spots.tables import hand_table
 from solvers.xla.cores import run_ahead
@@ -171,10 +171,8 @@ def read_boards(text: str) -> list[str]:
     ConfigError: there is none, or they have different numbers of cards.
   """
   path = Path(text)
-  try:
+  with in_config_errors(f"boards={text!r} cannot be read", (OSError, UnicodeDecodeError)):
     listed = path.read_text().split() if path.is_file() else text.split(",")
-  except (OSError, UnicodeDecodeError) as error:
-    raise ConfigError(f"boards={text!r} cannot be read: {error}") from None
   boards = [board.strip() for board in listed if board.strip()]
   if not boards or len({len(board) for board in boards}) > 1:
     raise ConfigError(

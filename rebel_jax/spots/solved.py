@@ -279,11 +279,11 @@ class SolvedSpot:
       for i, (rows, level) in enumerate(zip(self.policy, self.lines.levels))
       if level.mover is not None
     }
-    try:
-      with open(path, "wb") as file:
-        np.savez_compressed(file, about=np.array(json.dumps(about)), **levels)
-    except OSError as error:
-      raise ConfigError(f"output={str(path)!r} cannot be written: {error.strerror}") from None
+    with (
+      in_config_errors(f"output={str(path)!r} cannot be written", OSError),
+      open(path, "wb") as file,
+    ):
+      np.savez_compressed(file, about=np.array(json.dumps(about)), **levels)
 
 
 def load(path: str | Path) -> SolvedSpot:
@@ -292,7 +292,12 @@ def load(path: str | Path) -> SolvedSpot:
   Raises:
     ConfigError: the file is not there, or is not such a file.
   """
-  try:
+  head = f"load={str(path)!r} is not a file of a solved spot"
+  kinds = ValueError, KeyError, TypeError, AttributeError, IndexError, zipfile.BadZipFile
+  with (
+    in_config_errors(f"load={str(path)!r} cannot be read", OSError),
+    in_config_errors(head, kinds, reason=False),
+  ):
     with np.load(path, allow_pickle=False) as file:
       about = json.loads(str(file["about"]))
       levels = {name: file[name] for name in file.files if name != "about"}
@@ -300,10 +305,6 @@ def load(path: str | Path) -> SolvedSpot:
       raise ValueError
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
-  except OSError as error:
-    raise ConfigError(f"load={str(path)!r} cannot be read: {error.strerror or error}") from None
-  except (ValueError, KeyError, TypeError, AttributeError, IndexError, zipfile.BadZipFile):
-    raise ConfigError(f"load={str(path)!r} is not a file of a solved spot") from None
   made, policy = prepare(spot), []
   for i, level in enumerate(made.lines.levels):
     shape = level.size, made.lines.streets[level.street].width(level.mover or 0)
