@@ -267,8 +267,8 @@ class Config:
       ),
       f"buffer_size={learning.buffer_size} must be at least {2 * lanes}, two examples for each of "
       f"lanes={lanes}": 2 * lanes > learning.buffer_size,
-      f"width={width} must be at most {MAX_WIDTH} where fused_network is on: wider layers do not fit "
-      "one kernel": self.search.fused_network and width > MAX_WIDTH,
+      f"width={width} must be at most {MAX_WIDTH} where fused_network is on: wider layers do not "
+      "fit one kernel": self.search.fused_network and width > MAX_WIDTH,
       f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "
       "showdowns": self.network.showdown_inputs and not isinstance(rules, Holdem),
     }
