@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from games.game import CHANCE
 from games.public_tree import PADDING, Array, PublicTree
@@ -300,7 +301,11 @@ class Problem:
     if self.floor is not None and self.floor.open is not None:
       is_open = real * self.floor.open[index]
     share, total = self._share(index, player, weights * (is_open if free else real))
-    fallback, _ = self._share(index, player, is_open)
+    if changing or self.exists is not None or is_open is not real:
+      fallback, _ = self._share(index, player, is_open)
+    else:  # known before the program runs: nothing to compile
+      parents = self.tree.structure.levels[index].parents
+      fallback = jnp.asarray(1.0 / np.bincount(parents)[parents, None], share.dtype)
     if self.floor is not None:
       fallback = self.floor.rows[index] + self.floor.free[index] * fallback
       if free:
