@@ -163,7 +163,8 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
       stack.append((state.child(a), index, a, depth + 1, nature * p))
   columns: Any = map(np.array, zip(*rows))
   observations = np.array(observation[0]), np.array(observation[1])
-  return SpielHistories(*columns, observations, (list(numbers[0]), list(numbers[1])), names)
+  strings = list(numbers[0]), list(numbers[1])
+  return SpielHistories(*columns, observations, strings, names)  # type: ignore[call-arg]
 
 
 def _observe(
