@@ -2,6 +2,7 @@
 
 import functools
 import re
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -14,16 +15,15 @@ from games.on_device.one_play import OnePlay
 from rebel_jax import match as match_command
 from rebel_jax import play
 from rebel_jax.agents.agent import make_searcher
-from rebel_jax.agents.chain_agent import ChainSearcher, OwnSearch
+from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_games, play_match
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import GrowingSearch
-from rebel_jax.networks.value_policy import NetworkStates
-from rebel_jax.training.growing_setup import make_state_network
-from rebel_jax.training.setup import make_targets
+from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.training.setup import make_state_network, make_targets
 from rebel_jax.training.targets.target import init_params
 from solvers.growing.continual.policies import history_policies
 from solvers.growing.continual.start import decision_key
@@ -81,7 +81,9 @@ def without_search(monkeypatch):
   def search(shared, agents):
     calls.append([agent.player for agent in agents])
     count, wide = num_moves(shared.game.rules), shared.game.num_infostates
-    found = OwnSearch(np.ones((count, wide)) / count, np.full((2, wide), 0.25), shared.nothing)
+    found = SimpleNamespace(
+      policy=np.ones((count, wide)) / count, values=np.full((2, wide), 0.25), left=shared.nothing
+    )
     return [found for _ in agents]
 
   monkeypatch.setattr(ChainSearcher, "_search", search)
@@ -246,14 +248,13 @@ def test_a_person_hides(without_search, monkeypatch):
 
 
 def test_what_the_agent_thought(without_search):
-  said = []
   agent = searcher(*GLASSES).agent(seed=0)
-  table = play.Terminal(agent, lambda prompt: "to-2", said.append, np.random.default_rng(0))
+  table = play.Terminal(agent, lambda prompt: "to-2", print, np.random.default_rng(0))
   agent.start(0, 5)
   table.dealer.deal(table.rng)
   table.note()
-  table.why()
-  assert "it expects +0.25; its policy: to-4 25%, to-5 25%, to-7 25%, to-8 25%" in said[-1]
+  thought = "it expects +0.25; its policy: to-4 25%, to-5 25%, to-7 25%, to-8 25%"
+  assert thought in table.record[-1]
 
 
 def test_matches(without_search, monkeypatch, capsys):
