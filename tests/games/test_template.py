@@ -232,9 +232,8 @@ def test_the_same_spot_in_other_chips_is_worth_the_same(x64):
 
 def test_node_features_are_those_of_who_moves(x64):
   game = make("fresh turn")
-  rules = game.templates()
-  (number, states, trees) = next(walk(game))
-  found = jax.jit(jax.vmap(functools.partial(node_features, rules, number)))(jnp.asarray(states))
+  _, _, trees = next(walk(game))
+  found = jax.jit(jax.vmap(functools.partial(node_features, game)))(trees)
   for row, shown in enumerate(np.asarray(found)):
     tree = row_of(trees, row)
     kind = tree.kind
