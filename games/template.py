@@ -242,5 +242,6 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
 def node_features(game: Game, tree: PublicTree) -> jax.Array:
   """Returns each decision's public state as the player who moves sees it: `[N, F]`, else zero."""
   kind = jnp.asarray(tree.kind)[:, None]
-  first, second = (game.features(tree.state, player) for player in (0, 1))
+  state = jnp.asarray(tree.state)
+  first, second = (game.features(state, player) for player in (0, 1))
   return jnp.where(kind == 0, first, jnp.where(kind == 1, second, 0.0))

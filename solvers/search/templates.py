@@ -73,7 +73,7 @@ class TemplateStage:
 
   def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
     del roots
-    return trees.state[:, self._template.structure.leaf_nodes]
+    return jnp.asarray(trees.state)[:, self._template.structure.leaf_nodes]
 
 
 @jax.tree_util.register_dataclass
