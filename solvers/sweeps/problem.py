@@ -412,6 +412,11 @@ def make_problem(
   return Problem(tree, make_pairs(tree, beliefs), exists, tuple(mover), floor, alternatives)
 
 
+def per_unit_of_mass(values: jax.Array, mass: jax.Array) -> jax.Array:
+  """Divides counterfactual values by the compatible mass; zero where there is none."""
+  return jnp.where(mass > 0, values / jnp.where(mass > 0, mass, 1.0), 0.0)
+
+
 def choose(condition: Moves, x: T, y: T) -> T:
   """Returns `x` where the condition holds and `y` elsewhere, leaf by leaf.
 
