@@ -10,7 +10,6 @@ from games.poker import Deck
 from games.poker.hands import evaluate
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import get_preset
-from rebel_jax.networks.ordered import OrderedNetwork
 from rebel_jax.networks.poker import (
   CardNetwork,
   PokerValueNetwork,
@@ -19,7 +18,7 @@ from rebel_jax.networks.poker import (
   standing,
 )
 from rebel_jax.networks.policy import PolicyNetwork
-from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.networks.value import OrderedNetwork, ValueNetwork
 from rebel_jax.training.setup import make_network, make_policy_network
 from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
 
