@@ -11,7 +11,7 @@ import pytest
 
 from rebel_jax.tables import slumbot
 from rebel_jax.tables.acpc import TableError
-from rebel_jax.tables.chips import ChipTable
+from rebel_jax.tables.chips import ChipTable, make_rules
 from tests.simple_seats import AlwaysCall, AlwaysFold, PotManiac, Uniform
 
 pokerkit = pytest.importorskip("pokerkit")
