@@ -124,8 +124,8 @@ def test_agents_side_by_side_search_in_one_call(monkeypatch):
   for i, agent in enumerate(agents):
     agent.start(i % 2, i % 3)
   calls = []
-  original = Searcher._search
-  monkeypatch.setattr(Searcher, "_search", lambda *a: calls.append(1) or original(*a))
+  original = Searcher._search_some
+  monkeypatch.setattr(Searcher, "_search_some", lambda *a: calls.append(1) or original(*a))
   prepare(agents)
   assert len(calls) == 1
   assert not any(agent.pending for agent in agents)

@@ -1,6 +1,7 @@
 """Agents whose searches make their trees: what they play, at the table and in matches."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,16 +13,15 @@ from games.on_device.moves import num_moves
 from games.on_device.one_play import OnePlay
 from rebel_jax import match as match_command
 from rebel_jax.agents.agent import make_searcher
-from rebel_jax.agents.chain_agent import ChainSearcher, OwnSearch
+from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.match import UniformPlayer, play_games
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import GrowingSearch
-from rebel_jax.networks.value_policy import NetworkStates
-from rebel_jax.training.growing_setup import make_state_network
-from rebel_jax.training.setup import make_targets
+from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.training.setup import make_state_network, make_targets
 from rebel_jax.training.targets.target import init_params
 from solvers.growing.continual.policies import history_policies
 from solvers.metrics.histories import public_histories
@@ -77,7 +77,9 @@ def without_search(monkeypatch):
   def search(shared, agents):
     calls.append([agent.player for agent in agents])
     count, wide = num_moves(shared.game.rules), shared.game.num_infostates
-    found = OwnSearch(np.ones((count, wide)) / count, np.full((2, wide), 0.25), shared.nothing)
+    found = SimpleNamespace(
+      policy=np.ones((count, wide)) / count, values=np.full((2, wide), 0.25), left=shared.nothing
+    )
     return [found for _ in agents]
 
   monkeypatch.setattr(ChainSearcher, "_search", search)

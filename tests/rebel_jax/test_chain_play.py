@@ -11,8 +11,7 @@ import games
 import solvers
 from games import registry
 from games.on_device.moves import moves_of
-from rebel_jax.checkpoints import redistribute
-from rebel_jax.training import chain_play
+from rebel_jax.training import chain_play, loop
 from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.search_each import AskedState, Found
 from tests.harness import fast_to_compile
@@ -63,15 +62,15 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
   for number in range(8):
     waiting, taken = lanes.waiting, int(lanes.taken)
     played = step(lanes, state.params, jax.random.key(number))
-    (solved,) = played.searched
-    active = np.asarray(solved.active)
+    ((solved, active),) = played.searched
+    active = np.asarray(active)
     places = np.arange(taken, int(waiting.added))[: play.num_solvers]
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
       asked = jax.tree.map(lambda x, p=place: np.asarray(x)[p % play.num_waiting], waiting.examples)
       node = int(asked.here.state[0])
       turn = slice(None, None, -1 if tree.kind[node] == 1 else 1)
-      np.testing.assert_allclose(solved.beliefs[row], asked.beliefs[turn], atol=1e-6)
+      np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), asked.beliefs[turn], atol=1e-6)
       # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
       values = np.asarray(solved.values)[row][turn]
       worth = (values * asked.beliefs).sum(axis=1)
@@ -124,7 +123,7 @@ def test_games_and_questions_are_dealt_out_anew():
     waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
     taken=np.full(before, capacity, np.int32),
   )
-  dealt = redistribute.redistribute_growing(full, after)
+  dealt = loop.redistribute_growing(full, after)
   assert dealt.moves.shape == (after, 16 // after)
   for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
     np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))

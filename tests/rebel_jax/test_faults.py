@@ -16,10 +16,11 @@ import pytest
 
 import rebel_jax
 from rebel_jax import train as cli
-from rebel_jax.checkpoints import checkpoint, checksums
-from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import run as run_module
 from rebel_jax.runs.run import Result, train
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError
@@ -99,7 +100,7 @@ def test_saves_that_fail_and_saves_of_the_same_step(copy, monkeypatch):
 
   with monkeypatch.context() as patch:
     patch.setattr(ocp.args.Composite, "__init__", fail)
-    with pytest.raises(SaveError, match="No space left on device"):
+    with pytest.raises(RunError, match="No space left on device"):
       manager.save(state._replace(step=jnp.int32(9)), about)
   assert checkpoint.checkpoints_of(copy)[-1] == newest
   assert [p.name for p in newest.parent.iterdir() if not p.name.isdigit()] == []
@@ -115,16 +116,16 @@ def test_saves_that_fail_and_saves_of_the_same_step(copy, monkeypatch):
 
 def test_checksums_tell_every_bit():
   tree = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([1, 2], np.int32)}
-  good = checksums.of_arrays(tree)
-  assert checksums.of_arrays(jax.tree.map(jnp.asarray, tree)) == good
+  good = checkpoint.sum_of_arrays(tree)
+  assert checkpoint.sum_of_arrays(jax.tree.map(jnp.asarray, tree)) == good
   seen = {good}
   for name, array in tree.items():
     for bit in range(8 * array.nbytes):
       changed = array.copy()
       changed.view(np.uint8).reshape(-1)[bit // 8] ^= 1 << (bit % 8)
-      seen.add(checksums.of_arrays(tree | {name: changed}))
+      seen.add(checkpoint.sum_of_arrays(tree | {name: changed}))
   assert len(seen) == 1 + 8 * (6 + 2) * 4
-  assert checksums.of_arrays({"b": tree["a"], "a": tree["b"]}) != good
+  assert checkpoint.sum_of_arrays({"b": tree["a"], "a": tree["b"]}) != good
 
 
 @pytest.mark.parametrize("item", ["params", "state"])
@@ -247,8 +248,10 @@ def test_a_network_that_is_not_finite_is_not_measured(factor, what):
 
 
 def test_exploitability_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
-  monkeypatch.setattr(Evaluator, "exploitability", lambda *_, **__: float("nan"))
-  with pytest.raises(RunError, match=r"^the exploitability is nan, .* at step 4, so training"):
+  monkeypatch.setattr(
+    Evaluator, "measure", lambda *_, **__: Measurement({"exploitability": float("nan")})
+  )
+  with pytest.raises(RunError, match=r"^the exploitability is nan at step 4, so training"):
     train(*tiny(tmp_path))
   assert [row["step"] for row in rows(tmp_path)] == [2]
 

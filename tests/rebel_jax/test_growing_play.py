@@ -37,7 +37,7 @@ def test_a_run_learns_kuhn_poker():
   assert "exploitability" not in final
   setup = make_setup(TINY)
   fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
-  untrained = ChainEvaluator(TINY).measure(fresh, seeds=(0, 1, 2))["exploitability"]
+  untrained = ChainEvaluator(TINY).of_seeds(fresh, (0, 1, 2))["exploitability"]
   assert np.mean(untrained) > 2 * final["exploitability_mean"]
 
 

@@ -8,10 +8,9 @@ import pytest
 import games
 from games.poker import Deck
 from games.poker.hands import evaluate
-from rebel_jax.networks.ordered import OrderedNetwork
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, order_hands
 from rebel_jax.networks.policy import PolicyNetwork
-from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.networks.value import OrderedNetwork, ValueNetwork
 
 DECK = Deck("9TJQKA", "shd")
 HANDS = DECK.hole_cards(())

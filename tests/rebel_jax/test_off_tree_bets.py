@@ -9,12 +9,12 @@ import pytest
 from games.poker import betting
 from games.poker.holdem import CALL, FIRST_BET
 from games.poker.variation import size_columns_at
-from rebel_jax.agents.playing import searches
+from rebel_jax.agents.belief_agent import searches
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config
 from rebel_jax.tables.chips import RaiseTo
-from rebel_jax.tables.tree_player import TreePlayer
+from rebel_jax.tables.players import TreePlayer
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 from tests.own_games import own_tree

@@ -80,7 +80,7 @@ def test_wrong_correspondences_are_found_out(monkeypatch):
   game, tree = make("kuhn")
   policy = random_policy(tree, np.random.default_rng(0), 0.2)
   ours = float(solvers.exploitability(tree, policy))
-  registry = importlib.import_module("rebel_jax.open_spiel.correspondence")._REGISTRY
+  registry = importlib.import_module("rebel_jax.open_spiel.policies")._REGISTRY
 
   def replace(**changes):
     right = dict(

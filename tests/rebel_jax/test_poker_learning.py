@@ -11,7 +11,6 @@ import solvers
 from games.poker import betting
 from rebel_jax.config.config import Config
 from rebel_jax.networks.poker import PokerValueNetwork, Table
-from rebel_jax.training.self_play import init_lanes, self_play_step
 from rebel_jax.training.setup import make_setup
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
@@ -157,10 +156,10 @@ def test_a_lane_plays_through_all_stages_in_a_step():
 
   @jax.jit
   def step(lanes, key):
-    after = self_play_step(setup.table, setup.trainer.self_play, lanes, params, key)
+    after = setup.trainer.self_play.step(setup.table, lanes, params, key)
     return after.lanes, after.stats.solves, target.examples_of(after.searched)[1]
 
-  lanes, counts = init_lanes(setup.table, number, jax.random.key(0)), np.zeros(3, int)
+  lanes, counts = setup.trainer.self_play.init(setup.table, jax.random.key(0)), np.zeros(3, int)
   for i in range(4):
     lanes, solves, valid = step(lanes, jax.random.key(i))
     # Where a step leaves a lane, a new game has begun: at a deal, with the start played for all.

@@ -1,6 +1,7 @@
 """Agents of games of perfect information: at the table, in matches, as bots of OpenSpiel."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -11,13 +12,12 @@ import games
 from games.on_device.one_play import OnePlay
 from rebel_jax import match as match_command
 from rebel_jax.agents.agent import make_searcher
-from rebel_jax.agents.chain_agent import ChainSearcher, OwnSearch
+from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import PerfectSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.evaluation.positions import likeliest_moves
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
@@ -50,6 +50,10 @@ def searcher(name) -> ChainSearcher:
   return found
 
 
+def own_search(policy, values):
+  return SimpleNamespace(policy=policy, values=values, left=None)
+
+
 @pytest.fixture
 def first_legal(monkeypatch):
   """Lets agents take the first legal action, since searches take long to compile."""
@@ -57,7 +61,7 @@ def first_legal(monkeypatch):
   def search(shared, agents):
     legal = shared.game.legal_actions(np.stack([agent._state for agent in agents]))
     policies = np.where(legal, np.linspace(0.9, 0.1, legal.shape[1]), 0.0)
-    return [OwnSearch(policy[:, None], np.array([[0.25], [-0.25]]), None) for policy in policies]
+    return [own_search(policy[:, None], np.array([[0.25], [-0.25]])) for policy in policies]
 
   monkeypatch.setattr(ChainSearcher, "_search", search)
 
@@ -72,7 +76,7 @@ def test_an_agent_makes_the_moves_that_are_measured():
     agent.start(number % 2, 0)
     for _ in range(number % 2 + 2 * int(rng.integers(3))):
       taken = agent._state[:9] == 0
-      agent._search = OwnSearch(np.ones((9, 1)), np.zeros((2, 1)), None)  # its own moves are given
+      agent._search = own_search(np.ones((9, 1)), np.zeros((2, 1)))  # its own moves are given
       agent.observe(int(rng.choice(np.flatnonzero(taken))))
     choices = agent.choices()
     assert sorted(choices.values()) == [0.0] * (len(choices) - 1) + [1.0]
@@ -80,11 +84,10 @@ def test_an_agent_makes_the_moves_that_are_measured():
     states.append(agent._state[:9])
     played.append(agent.act().action)
   rows, evaluator = np.stack(states), ChainEvaluator(policy.config)
-  how = dict(search=evaluator.search, network=evaluator.network, params=policy.params)
 
   def measured(seed):
     seeds = np.full(len(rows), seed, np.uint32)
-    return likeliest_moves(evaluator.ground, rows, seeds, **how).tolist()
+    return evaluator.likeliest_moves(policy.params, rows, seeds).tolist()
 
   assert measured(3) == played
   assert measured(4) != played

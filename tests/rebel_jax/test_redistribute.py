@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rebel_jax.checkpoints import redistribute
+from rebel_jax.training import loop as redistribute
 from rebel_jax.training import replay
 from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay

@@ -1,9 +1,9 @@
 """ACPC's match protocol: its text, and matches over TCP against the same in one process."""
 
-import asyncio
 import re
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,8 +12,7 @@ from rebel_jax import acpc as command
 from rebel_jax import acpc_dealer
 from rebel_jax.tables import acpc
 from rebel_jax.tables.acpc import MatchDealer, TableError, play_acpc
-from rebel_jax.tables.chip_match import play_chip_match
-from rebel_jax.tables.chips import Call, ChipTable, make_rules
+from rebel_jax.tables.chips import Call, ChipTable, make_rules, play_chip_match
 from rebel_jax.tables.players import SimpleSeat
 from tests.chip_hands import random_events, random_rules
 from tests.simple_seats import AlwaysCall, Uniform
@@ -77,20 +76,16 @@ def test_malformed_lines_are_refused_in_one_sentence(line, message):
 def over_tcp(rules, players, **settings):
   """Plays a match of two clients; returns the result, both clients' and the log."""
   log = []
+  with ThreadPoolExecutor() as pool:
+    with MatchDealer(rules, log=log.append, **settings) as dealer:
+      clients = [client(pool, player, port) for player, port in zip(players, dealer.ports)]
+      result = dealer.play()
+    return result, [x.result() for x in clients], log
 
-  async def match():
-    async with MatchDealer(rules, log=log.append, **settings) as dealer:
-      clients = [
-        asyncio.to_thread(play_acpc, player, rules, "127.0.0.1", port, timeout=20)
-        for player, port in zip(players, dealer.ports)
-      ]
-      gathered = asyncio.gather(*clients)
-      result = await dealer.play()
-      await dealer.close()
-      return result, await gathered
 
-  result, played = asyncio.run(match())
-  return result, played, log
+def client(pool, player, port):
+  """Lets a player join a match, in a thread of its own."""
+  return pool.submit(play_acpc, player, player.rules, "127.0.0.1", port, timeout=20)
 
 
 def test_a_match_over_tcp_is_the_one_in_the_process():
@@ -154,31 +149,20 @@ HELLO = b"VERSION:2.0.0\r\n"
   [
     ([HELLO], "leave", "player 'first' left before it moved in hand 0"),
     ([b"# hello\r\n", b"hello\r\n"], None, "sent 'hello', must be VERSION:2.0.0 first"),
-    ([HELLO], None, "player 'first' took more than timeout=0.8 seconds before it moved in hand 0"),
+    ([HELLO], None, "said nothing for timeout=0.8 seconds before it moved in hand 0"),
     ([HELLO], lambda text: b"what\r\n", "answered 'what' in hand 0: line='what' must be the state"),
     ([HELLO], lambda text: b"x" * 20_000 + b"\r\n", "sent a line of more than 10000 characters"),
   ],
 )
 def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message):
   rules, log = make_rules(**SMALL), []
-
-  async def match():
-    timeout = 0.8 if "took more" in message else 20
-    settings = dict(num_hands=4, timeout=timeout, start_timeout=20, log=log.append)
-    async with MatchDealer(rules, **settings) as dealer:
-      Client(dealer.ports[0], lines, last)
-      other = asyncio.create_task(
-        asyncio.to_thread(play_acpc, AlwaysCall(rules), rules, "127.0.0.1", dealer.ports[1])
-      )
-      try:
-        await dealer.play()
-      finally:
-        await dealer.close()
-        await asyncio.wait([other])
-        other.exception()
-
-  with pytest.raises(TableError, match=re.escape(message)) as error:
-    asyncio.run(match())
+  timeout = 0.8 if "said nothing" in message else 20
+  settings = dict(num_hands=4, timeout=timeout, start_timeout=20, log=log.append)
+  with ThreadPoolExecutor() as pool, MatchDealer(rules, **settings) as dealer:
+    Client(dealer.ports[0], lines, last)
+    client(pool, AlwaysCall(rules), dealer.ports[1])
+    with pytest.raises(TableError, match=re.escape(message)) as error:
+      dealer.play()
   assert "\n" not in str(error.value)
   assert not [line for line in log if line.startswith("STATE:")]
 

@@ -13,10 +13,17 @@ from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.tables import players as seats
-from rebel_jax.tables.chip_match import hands_of, play_chip_match, play_hand
-from rebel_jax.tables.chips import Call, Deal, RaiseTo, TableRules, make_rules
-from rebel_jax.tables.players import make_chip_player, seat_agent
-from rebel_jax.tables.tree_player import TreePlayer
+from rebel_jax.tables.chips import (
+  Call,
+  Deal,
+  RaiseTo,
+  TableRules,
+  hands_of,
+  make_rules,
+  play_chip_match,
+  play_hand,
+)
+from rebel_jax.tables.players import TreePlayer, make_chip_player, seat_agent
 from rebel_jax.training.setup import make_setup
 from tests.simple_seats import AlwaysCall, AlwaysFold, PotManiac, Uniform
 from tests.tiny import TINY

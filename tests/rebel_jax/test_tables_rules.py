@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from rebel_jax.tables import acpc, history
-from rebel_jax.tables.chip_match import hands_of, play_hand
-from rebel_jax.tables.chips import Call, ChipTable, Deal, Fold, RaiseTo, make_rules
+from rebel_jax.tables.chips import (
+  Call,
+  ChipTable,
+  Deal,
+  Fold,
+  RaiseTo,
+  hands_of,
+  make_rules,
+  play_hand,
+)
 from rebel_jax.tables.players import SimpleSeat
 from tests.chip_hands import random_hand, random_move, random_rules
 

@@ -12,7 +12,7 @@ import games
 import solvers
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.training.self_play import Lanes, Layer, choose_lanes, init_lanes, self_play_step
+from rebel_jax.training.self_play import Lanes, Layer, choose_lanes
 from rebel_jax.training.setup import make_setup
 from solvers.search.find import find_subgames
 from solvers.search.tables import stack_subgames
@@ -69,10 +69,10 @@ def played(name, play_on=0.0):
 
   @jax.jit
   def step(lanes, key):
-    after = self_play_step(setup.table, settings, lanes, params, key)
+    after = settings.step(setup.table, lanes, params, key)
     return after.lanes, *target.examples_of(after.searched)
 
-  lanes, steps = init_lanes(setup.table, config.self_play.lanes, jax.random.key(0)), []
+  lanes, steps = settings.init(setup.table, jax.random.key(0)), []
   for i in range(6):
     after, examples, valid = step(lanes, jax.random.key(i))
     assert valid.all()
@@ -195,7 +195,7 @@ def test_games_go_on_and_end_alike_with_less_room(tmp_path):
     @jax.jit
     def run(key):
       def step(lanes, key):
-        played = self_play_step(setup.table, narrow, lanes, params, key)
+        played = narrow.step(setup.table, lanes, params, key)
         return played.lanes, (lanes.roots, played.stats.solves)
 
       lanes = lanes_at([0] * settings.num_lanes)._replace(

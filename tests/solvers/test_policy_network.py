@@ -11,10 +11,9 @@ import games
 from rebel_jax.config.config import Config
 from rebel_jax.networks.policy import PolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
-from rebel_jax.training.learner import Learner
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import policy
-from rebel_jax.training.targets.target import Networks
+from rebel_jax.training.targets.target import Learner, Networks
 from solvers.search.batch import node_beliefs, sample_stop
 from solvers.search.find import find_subgames
 from solvers.search.policy_start import policy_from_network, policy_targets
