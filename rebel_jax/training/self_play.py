@@ -42,7 +42,7 @@ class Lanes(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Layer:
+class ServedStage:
   """Settings of self-play at one stage of a game; static.
 
   Attributes:
@@ -97,7 +97,7 @@ class SelfPlay:
   stop_exponent: float
   exploration: float
   num_lanes: int
-  layers: tuple[Layer, ...]
+  layers: tuple[ServedStage, ...]
   leaf_values: LeafValues
   policy: SearchPolicy | None = None
   level_values: bool = False
@@ -226,7 +226,7 @@ class Starts(NamedTuple):
 
 def _serve(
   stage: Stage,
-  layer: Layer,
+  layer: ServedStage,
   settings: SelfPlay,
   lanes: Lanes,
   starts: Starts,
@@ -309,7 +309,7 @@ def _serve(
   )
 
 
-def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
+def choose_lanes(stage: Stage, layer: ServedStage, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
   """Chooses the lanes at a stage that fit into its capacity and one evaluation, from `turn` on.
 
   Returns:

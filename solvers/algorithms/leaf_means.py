@@ -1,4 +1,4 @@
-"""What the leaves of a search were worth over its iterations, for the searches that follow."""
+"""Mean leaf values of a search over its iterations, for the searches that follow."""
 
 from typing import Any, NamedTuple
 

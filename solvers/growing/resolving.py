@@ -57,7 +57,7 @@ class Resolving(WithGadget):
     assert isinstance(self.gadget, ContinualResolve)
     return dataclasses.replace(self.gadget, searcher=1 - opponent)
 
-  def _promised(self, problem: Problem, opponent: int) -> Problem:
+  def _promised(self, problem: Any, opponent: int) -> Problem:
     value, beliefs = self.promises.values[opponent], self.promises.beliefs[opponent]
     return dataclasses.replace(problem, alternatives=Alternatives(value, beliefs=beliefs))
 

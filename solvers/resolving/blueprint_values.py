@@ -1,4 +1,4 @@
-"""What a re-solve must know of a policy of the whole game: opponent's values, gifts, beliefs."""
+"""Values of a blueprint for a re-solve: the opponent's, its gifts, and beliefs."""
 
 import dataclasses
 import functools

@@ -12,7 +12,7 @@ import games
 import solvers
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.training.self_play import Lanes, Layer, choose_lanes
+from rebel_jax.training.self_play import Lanes, ServedStage, choose_lanes
 from rebel_jax.training.setup import make_setup
 from solvers.search.find import find_subgames
 from solvers.search.tables import stack_subgames
@@ -167,7 +167,7 @@ def lanes_at(roots, turn=0):
 
 
 def served(roots, capacity, turn=0, num_rows=100, stage=TABLE):
-  chosen, active = choose_lanes(stage, Layer(num_rows, capacity), lanes_at(roots, turn))
+  chosen, active = choose_lanes(stage, ServedStage(num_rows, capacity), lanes_at(roots, turn))
   return np.asarray(chosen)[np.asarray(active)].tolist()
 
 

@@ -14,7 +14,7 @@ from solvers import GTCFR, StateAnswer, StateQuery
 from solvers.growing.asked import Asked, note
 from solvers.growing.continual.grounds import tree_ground
 from solvers.growing.continual.play_on import deal, play_on
-from solvers.growing.continual.search_each import How, Search, search_each
+from solvers.growing.continual.search_each import ChainSearch, How, search_each
 from solvers.growing.continual.start import ChainStart, PublicState
 from solvers.growing.marked_problem import marked_problem
 from solvers.growing.resolving import Promises
@@ -128,7 +128,7 @@ def searches_of(tree, rng, number):
   assert jax.tree.structure(nobody) == jax.tree.structure(promises)
   here = PublicState(jnp.asarray(roots, jnp.int32)[:, None], jnp.asarray(possible[roots] > 0))
   path = jnp.full((number, tree.structure.depth), -1, jnp.int32)
-  return Search(ChainStart(here, path, jnp.asarray(beliefs), promises), here)
+  return ChainSearch(ChainStart(here, path, jnp.asarray(beliefs), promises), here)
 
 
 @pytest.mark.slow
