@@ -156,8 +156,16 @@ def solve(
     leaf_values, params = None, None
   elif (bind := getattr(leaf_values, "bind", None)) is not None:
     leaf_values, params = bind(tree)
-  rows = (tree, _as_given(tree, *given), None)
-  return _find(rows, None, params, algorithm, number, target, leaf_values, progress)
+  return _find(
+    (tree, _as_given(tree, *given), None),
+    None,
+    params,
+    algorithm,
+    number,
+    target,
+    leaf_values,
+    progress,
+  )
 
 
 def solve_batch(

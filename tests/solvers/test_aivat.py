@@ -100,9 +100,9 @@ def value_functions(name):
   game, tree, policy, _ = case(name)
   noise = np.random.default_rng(2).normal(size=(tree.num_nodes, *(tree.num_infostates,) * 2))
   return {
-    "zero": solvers.zero_values(tree),
+    "zero": solvers.metrics.zero_values(tree),
     "random": TreeValues(tree, lambda node: noise[node]),
-    "half": solvers.half_the_difference(tree, solvers.node_values(tree, policy)),
+    "half": solvers.metrics.half_the_difference(tree, solvers.metrics.node_values(tree, policy)),
     "exact": TreeValues(tree, pair_values(game, tree, policy).__getitem__),
   }
 
@@ -110,12 +110,12 @@ def value_functions(name):
 def estimator(name, values, policy=None, change=lambda record, node, told: record):
   """Returns the estimate of an end and what is told of the hands there."""
   game, tree, played, _ = case(name)
-  recorder = solvers.HandRecorder(game, values)
+  recorder = solvers.metrics.HandRecorder(game, values)
   histories = [tree.history(node) for node in range(tree.num_nodes)]
   rows = dict(zip(histories, played if policy is None else policy))
 
   def estimate_of(node, told):
-    return solvers.aivat(change(recorder.record(histories[node], told, rows), node, told))
+    return solvers.metrics.aivat(change(recorder.record(histories[node], told, rows), node, told))
 
   return estimate_of
 
@@ -176,12 +176,12 @@ def test_an_estimate_by_hand():
   """Kuhn poker; the known player, dealt first, passes with any card and folds to the bet."""
   game, tree, _, _ = case("kuhn_poker")
   histories = [tree.history(node) for node in range(tree.num_nodes)]
-  recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
+  recorder = solvers.metrics.HandRecorder(game, solvers.metrics.zero_values(tree))
   rows = dict.fromkeys(histories, np.ones(3))
-  assert solvers.aivat(recorder.record((0, 1, 0), (None, 2), rows)) == pytest.approx(-1)
+  assert solvers.metrics.aivat(recorder.record((0, 1, 0), (None, 2), rows)) == pytest.approx(-1)
   # A showdown against the queen: the known player has the king or the jack.
   rows = dict.fromkeys(histories, np.array([0.25, 1.0, 0.75]))
-  assert solvers.aivat(recorder.record((0, 0), (None, 1), rows)) == pytest.approx(0.5)
+  assert solvers.metrics.aivat(recorder.record((0, 0), (None, 1), rows)) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "small_holdem"])
@@ -191,7 +191,7 @@ def test_values_of_nodes_are_means_over_pairs(name):
   table, parent, kind = pair_values(game, tree, policy), tree.parent, tree.kind
   weights = game.pairs().weight_table(int(game.pair_index(np.asarray(tree.state)[:1])[0]))
   reach = np.zeros((tree.num_nodes, 2, tree.num_infostates))
-  found = solvers.node_values(tree, policy)
+  found = solvers.metrics.node_values(tree, policy)
   for node in range(tree.num_nodes):
     reach[node] = game.prior() if node == 0 else reach[parent[node]]
     if node and kind[parent[node]] < games.CHANCE:
@@ -210,7 +210,7 @@ def test_values_of_nodes_are_means_over_pairs(name):
 
 def test_what_is_refused():
   game, tree, _, _ = case("kuhn_poker")
-  recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
+  recorder = solvers.metrics.HandRecorder(game, solvers.metrics.zero_values(tree))
   end, nothing = (0, 1, 0), dict.fromkeys(map(tree.history, range(tree.num_nodes)), np.zeros(3))
   for history, told, rows, message in (
     ((0,), (None, 1), nothing, "where the game is over"),
@@ -220,7 +220,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=message):
       recorder.record(history, told, rows)
   with pytest.raises(ValueError, match="policy that was played"):
-    solvers.aivat(recorder.record(end, (None, 1), nothing))
+    solvers.metrics.aivat(recorder.record(end, (None, 1), nothing))
   hidden = games.build_public_tree(games.make("rock_paper_scissors"))
   with pytest.raises(ValueError, match="hidden moves"):
-    solvers.node_values(hidden, np.ones((hidden.num_nodes, hidden.num_infostates)))
+    solvers.metrics.node_values(hidden, np.ones((hidden.num_nodes, hidden.num_infostates)))

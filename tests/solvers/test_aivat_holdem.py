@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import games
-import solvers
 from games.poker.hands import strengths_on
+from solvers import metrics
 from solvers.metrics.equity import strengths_where
 from tests.solvers import test_aivat
 from tests.solvers.test_aivat import case, moments
@@ -40,7 +40,7 @@ def known_cases(monkeypatch):
 
 
 def estimator(name, runouts, **changes):
-  values = solvers.PotShares(case(name)[0], max_runouts=runouts)
+  values = metrics.PotShares(case(name)[0], max_runouts=runouts)
   return test_aivat.estimator(name, values, **changes)
 
 
@@ -90,7 +90,7 @@ def test_control_chance_that_forgets_the_cards_that_are_held():
 def test_values_of_hands_are_those_of_all_boards():
   """Shares at the start against a count over all boards, one pair of hands after another."""
   game = games.make(**(BLINDS | LARGE))
-  shares = solvers.PotShares(game).prepare()
+  shares = metrics.PotShares(game).prepare()
   hands = game.hole_cards
   for held, own in itertools.islice(itertools.product(range(0, 28, 5), range(1, 28, 4)), 40):
     if set(hands[held]) & set(hands[own]):
@@ -105,7 +105,11 @@ def test_values_of_hands_are_those_of_all_boards():
 
 def test_the_mean_of_places_is_over_all_first_deals():
   game = games.make(**(BLINDS | LARGE))
-  hands, found, total = game.hole_cards, solvers.PotShares(game, max_runouts=1).prepare(), 0.0
+  hands, found, total = (
+    game.hole_cards,
+    metrics.PotShares(game, max_runouts=1).prepare(),
+    0.0,
+  )
   held, own = 0, 13  # no card in common
   assert not set(hands[held]) & set(hands[own])
   deals = list(itertools.combinations(sorted(set(range(8)) - {*hands[held], *hands[own]}), 2))
