@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 
@@ -11,13 +10,10 @@ from games.poker.holdem import CALL, FIRST_BET
 from games.poker.variation import size_columns_at
 from rebel_jax.agents.belief_agent import searches
 from rebel_jax.agents.street_searcher import StreetSearcher
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config
 from rebel_jax.tables.chips import RaiseTo
 from rebel_jax.tables.players import TreePlayer
-from rebel_jax.training.setup import make_targets
-from rebel_jax.training.targets.target import init_params
 from tests.own_games import own_tree
+from tests.tiny import untrained
 
 # Two rounds from blinds of 50 and 100, the pot or all-in; the big blind acts first in the second.
 GAME = dict(ranks="TJQK", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=1_000)
@@ -27,13 +23,7 @@ ITERATIONS = 8
 @functools.cache
 def policy():
   """A network that has learned nothing."""
-  params = tuple((GAME | dict(bets=(1.0,))).items())
-  config = Config().replace(
-    game="small_holdem", game_params=params, depth="stage", hidden_layers=1, width=16
-  )
-  return Policy(
-    config, init_params(make_targets(config, config.make_game()), jax.random.key(0)), {}
-  )
+  return untrained("small_holdem", tuple((GAME | dict(bets=(1.0,))).items()), depth="stage")
 
 
 @functools.cache

@@ -5,50 +5,17 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 
 from rebel_jax import acpc as command
 from rebel_jax import acpc_dealer
 from rebel_jax.tables import acpc
 from rebel_jax.tables.acpc import MatchDealer, TableError, play_acpc
-from rebel_jax.tables.chips import Call, ChipTable, make_rules, play_chip_match
+from rebel_jax.tables.chips import make_rules, play_chip_match
 from rebel_jax.tables.players import SimpleSeat
-from tests.chip_hands import random_events, random_rules
 from tests.simple_seats import AlwaysCall, Uniform
 
 SMALL = dict(stack=2_000)
-
-
-def test_states_come_back_from_their_text():
-  rng = np.random.default_rng(0)
-  for number in range(150):
-    rules = random_rules(rng)
-    cards = rng.choice(52, 4, replace=False).tolist()
-    table = ChipTable(rules, (tuple(cards[:2]), tuple(cards[2:])))
-    for _ in random_events(rng, table):
-      if not table.due:
-        states_come_back(table, number)
-    states_come_back(table, number)
-
-
-def states_come_back(table, number):
-  for position in (0, 1):
-    text = str(acpc.write_state(table, number, position))
-    state = acpc.parse_line(text)
-    again = acpc.read_table(state, table.rules)
-    assert str(acpc.write_state(again, state.hand, state.position)) == text
-    assert again.events == table.events
-    assert (again.actor, again.is_over, again.paid) == (table.actor, table.is_over, table.paid)
-    seat = table.rules.seat_of(position)
-    assert again.hole_cards[seat] == table.hole_cards[seat]
-    showdown = table.is_over and table.folded is None
-    assert (again.hole_cards[1 - seat] is None) == (not showdown)
-    if table.is_over:
-      assert again.payoffs() == table.payoffs()
-    elif table.actor == seat:
-      answered, action = acpc.parse_answer(f"{text}:c")
-      assert (str(answered), acpc.read_action(action)) == (text, Call())
 
 
 @pytest.mark.parametrize(
