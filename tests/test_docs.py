@@ -6,8 +6,8 @@ The blocks of a page run in order in one namespace. A block marked `text` right 
 
 import ast
 import contextlib
-import dataclasses
 import importlib.util
+import inspect
 import io
 import re
 import runpy
@@ -122,9 +122,12 @@ def wrong_commands(text: str) -> list[str]:
       if importlib.util.find_spec(module) is None:
         wrong.append(module)
         continue
-      options = getattr(importlib.import_module(module), "Options", None)
+      command = importlib.import_module(module)
+      options = getattr(command, "Options", None)
+      if options is None and module.startswith("benchmarks"):
+        options = command.main
       if options is not None:
-        known = {field.name for field in dataclasses.fields(options)} | {"help"}
+        known = {*inspect.signature(options).parameters, "help"}
         flags = (flag.replace("-", "_") for flag in re.findall(r"(?<!\S)--([a-z-]+)", rest))
         wrong += [flag for flag in flags if flag.removeprefix("no_") not in known]
   return wrong
@@ -136,9 +139,10 @@ def test_commands_exist(page):
 
 
 def test_a_command_that_does_not_exist_is_found():
-  page = "`python -m benchmarks.tabular\n--games kuhn --no-open-spiel --batchs 2` and\n"
+  page = "`python -m benchmarks.tabular\n--games kuhn --no-open-spiel --batchs 2`,\n"
+  page += "`python -m benchmarks.growing.chains\n--game kuhn_poker --update 2` and\n"
   page += "`python -m benchmarks.layout`, `tests/test_docs.py`, `tests/test_games.py`"
-  assert wrong_commands(page) == ["tests/test_games.py", "batchs", "benchmarks.layout"]
+  assert wrong_commands(page) == ["tests/test_games.py", "batchs", "update", "benchmarks.layout"]
   assert not wrong_commands("at commit e2fc1a3, `python -m benchmarks.layout`")
 
 

@@ -9,9 +9,13 @@ from tests.golden import inventory
 
 
 @pytest.fixture(scope="module")
-def missing():
-  start = json.loads(inventory.FILE.read_text())
-  return inventory.names(start) - inventory.names(inventory.inventory())
+def ours():
+  return inventory.names(inventory.inventory())
+
+
+@pytest.fixture(scope="module")
+def missing(ours):
+  return inventory.names(json.loads(inventory.FILE.read_text())) - ours
 
 
 GONE = json.loads(inventory.GONE.read_text())
@@ -30,6 +34,11 @@ def test_reasons_are_of_what_is_missing(missing):
   """A pattern that matches nothing is of something that came back, or that never was."""
   assert [x for x in GONE if not fnmatch.filter(missing, x)] == []
   assert all(isinstance(reason, str) and reason.endswith(".") for reason in GONE.values())
+
+
+def test_a_command_that_came_later_is_listed(ours):
+  flags = {f"commands/benchmarks.first_use/{x}" for x in ("cases", "against", "repeats")}
+  assert flags <= ours
 
 
 def test_a_name_that_goes_is_noticed(missing):

@@ -146,8 +146,8 @@ def warm_start(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row
   warm = solvers.warm_started(cold)
   for name in names:
     tree = games.build_public_tree(timing.make_game(name))
-    best = solve(tree, solvers.discounted_cfr(), 4096)
-    short = solve(tree, cold, 32)
+    best = timing.average_policy(tree, solvers.discounted_cfr(), 4096)
+    short = timing.average_policy(tree, cold, 32)
     noise = [noisy(tree, best, 0.1, i) for i in range(runs)]
     starts: dict[str, tuple[Algorithm, Sequence[Any]]] = {
       "cold": (cold, [even(tree)] * runs),
@@ -164,11 +164,6 @@ def warm_start(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row
         curves.append(curve(tree, algorithm, points, prior=prior, initial_policy=policy))
       settings: Row = {"exploitability_of_start": float(f"{np.median(scores):.4g}"), "runs": runs}
       yield make_row("warm_start", name, label, curves, points, **settings)
-
-
-def solve(tree: PublicTree, algorithm: Algorithm, iterations: int) -> jax.Array:
-  """Returns the average policy `[N, H]`."""
-  return solvers.solve(tree, algorithm=algorithm, num_iterations=iterations).average_policy
 
 
 def even(tree: PublicTree) -> jax.Array:

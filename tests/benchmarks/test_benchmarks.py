@@ -12,7 +12,8 @@ import pytest
 
 import games
 import solvers
-from benchmarks import batch_solve, scaling, tabular, timing
+from benchmarks import batch_solve, first_use, scaling, tabular, timing
+from rebel_jax import flags
 
 ENVIRONMENT = {"benchmark", "device", "devices", "versions"}
 QUICK = {"repeats": 1, "seconds": 0.0}
@@ -114,7 +115,7 @@ def test_scaling_over_devices_does_the_same_work(capsys):
   assert (one["devices"], two["devices"]) == (1, 2)
   np.testing.assert_allclose(one["checksum"], two["checksum"], rtol=1e-3)
   with pytest.raises(SystemExit, match="device_batch=4 must be a multiple of 3"):
-    list(scaling.Scaling(scaling.Options(device_counts=(3,), device_batch=4)).devices())
+    list(scaling.measure(scaling.Options(device_counts=(3,), device_batch=4), "devices"))
 
 
 def test_calls_are_timed_after_one_that_compiles_and_waited_for():
@@ -135,6 +136,17 @@ def test_calls_are_timed_after_one_that_compiles_and_waited_for():
 def test_significant_digits(value, expected):
   assert timing.significant(value) == expected
   assert timing.significant(0.0) == 0.0
+
+
+def test_a_first_use(capsys, monkeypatch):
+  """And, as control, one that fails: a sentence and an exit code."""
+  options = first_use.Options(cases=("own",))
+  monkeypatch.setitem(first_use.CASES, "own", "pass")
+  (row,) = printed(capsys, first_use.main, options)
+  assert (row["case"], row["programs"]) == ("own", 0)
+  monkeypatch.setitem(first_use.CASES, "own", "pass pass")
+  assert flags.command(lambda: first_use.main(options), is_process=False) == 2
+  assert f"error: own in {first_use._ROOT} failed:" in capsys.readouterr().err
 
 
 def test_the_command_line():

@@ -84,16 +84,16 @@ def test_figure_2_is_drawn_from_what_was_printed(tmp_path):
   ]
   lines, figure = tmp_path / "lines.json", tmp_path / "images" / "figure.png"
   lines.write_text("\n".join(json.dumps(row) for row in rows))
-  poker_learning.main(["draw", "--lines", str(lines), "--figure", str(figure)])
+  poker_learning.main("draw", lines=(lines,), figure=figure)
   assert figure.stat().st_size > 1_000
   lines.write_text(json.dumps({"benchmark": "poker.update"}))
   with pytest.raises(SystemExit, match="hold no poker_learning"):
-    poker_learning.main(["draw", "--lines", str(lines), "--figure", str(figure)])
+    poker_learning.main("draw", lines=(lines,), figure=figure)
 
 
 def test_figure_2_is_about_holdem():
   with pytest.raises(SystemExit, match="preset='kuhn_poker' must be a preset of hold'em"):
-    poker_learning.main(["tabular", "--preset", "kuhn_poker"])
+    poker_learning.main("tabular", preset="kuhn_poker")
 
 
 def test_a_flop_of_few_hands():

@@ -98,7 +98,7 @@ def test_the_command_measures_what_the_run_did(capsys):
 @pytest.mark.slow
 def test_games_against_exact_play_come_out_as_the_measure_says(capsys):
   final = rows(trained())[-1]
-  exact_play.main(["--games", "64", "--simulations", "16", "--checkpoint", str(trained())])
+  exact_play.main(games=64, simulations=(16,), checkpoint=str(trained()))
   lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
   lost = sum(line["lost"] for line in lines) / 128
   assert lost == pytest.approx(1 - final["not_lost_mean"], abs=0.15)

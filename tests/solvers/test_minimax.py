@@ -63,7 +63,7 @@ def test_who_looks_to_the_end_knows_the_values():
 def test_games_against_who_looks_ahead(capsys):
   near = play_exactly(GAME, look_ahead(GAME, 0), search=MANY, seat=0, number=16, random_plies=2)
   assert near.won > 8  # against exact play none is won
-  main(["--games", "2", "--simulations", "2", "--depth", "2"])
+  main(games=2, simulations=(2,), depth=2)
   assert capsys.readouterr().out.count('"depth": 2') == 2
 
 
@@ -94,5 +94,5 @@ def test_searches_that_move_first_lose_seldom():
 
 
 def test_the_command_prints_a_line_for_each_seat(capsys):
-  main(["--simulations", "2", "--games", "2"])
+  main(games=2, simulations=(2,))
   assert capsys.readouterr().out.count("exact_play") == 2
