@@ -6,7 +6,7 @@ levels of a tree as slices, `solvers.growing.places.PlacesProblem` a set of node
 """
 
 import dataclasses
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -99,6 +99,20 @@ class Problem:
   def split(self, nodes: Array) -> Levels:
     """Cuts an array over nodes `[N, ...]` into one array a level."""
     return split_levels(self.tree, nodes)
+
+  def join(self, levels: Levels) -> Any:
+    """Joins one array a level, as solutions have it: `[N, ...]`."""
+    return join_levels(levels)
+
+  @property
+  def zero_sum(self) -> bool:
+    """Whether payoffs are opposite, so that both players together win nothing."""
+    return True
+
+  def worth(self, root: jax.Array, player: int) -> jax.Array:
+    """Returns the mean over the root beliefs of `player`'s counterfactual root values `[H]`."""
+    mass = (self.root_beliefs(0) * self.root_mass[0]).sum()
+    return (self.root_beliefs(player) * root).sum() / mass
 
   def moves_at(self, index: int, player: int) -> Moves:
     """Says which nodes of level `index` `player` moved to: True, False or `[n, 1]` of bool."""

@@ -88,16 +88,18 @@ def work_on_trees() -> Work:
   return Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
 
 
-def work_of_solving(tree: PublicTree, leaf_values: Any, *arguments: Any) -> Work:
+def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
   """Returns the work of solving a tree, or each of a stack.
 
   Args:
-    tree: the tree or the stack.
+    tree: the tree or the stack; or lines of betting, which are all sweeps.
     leaf_values: what values its leaves, if it has any.
     *arguments: whatever else is traced where the caller is inside a `jit` of its own.
   """
   if jax.default_backend() != "cpu" or not validation.is_concrete(tree, *arguments):
     return Work.PLAIN
+  if not isinstance(tree, PublicTree):
+    return Work.TREES
   asks = tree.depth_limited and leaf_values is not None
   if asks and not getattr(leaf_values, "solves_trees", False):
     return Work.NETWORKS
