@@ -7,6 +7,7 @@ nothing on average against another, and does not lose against anyone.
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import tyro
 
@@ -15,7 +16,7 @@ import rebel_jax
 import solvers
 from benchmarks import timing
 from rebel_jax import flags
-from rebel_jax.agents.agent import AnySearcher, make_searcher
+from rebel_jax.agents.agent import make_searcher
 from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
 from rebel_jax.devices import compile_cache
@@ -41,12 +42,12 @@ class Options:
   """Of deals and players."""
 
 
-def play_uniform(searcher: AnySearcher, options: Options) -> MatchResult:
+def play_uniform(searcher: Any, options: Options) -> MatchResult:
   """Against a player who takes any legal move."""
   return _play(searcher, options, lambda seed: UniformPlayer(searcher.game, seed=seed))
 
 
-def play_equilibrium(searcher: AnySearcher, options: Options) -> MatchResult:
+def play_equilibrium(searcher: Any, options: Options) -> MatchResult:
   """Against the whole game's average policy after 4,096 iterations of Linear CFR."""
   if not isinstance(searcher.game, games.Game):
     raise TypeError(f"opponents=equilibrium needs a tree, and none is made of {searcher.game!r}")
@@ -55,7 +56,7 @@ def play_equilibrium(searcher: AnySearcher, options: Options) -> MatchResult:
   return _play(searcher, options, lambda seed: PolicyPlayer(tree, policy, seed=seed))
 
 
-def _play(searcher: AnySearcher, options: Options, opponent: Callable) -> MatchResult:
+def _play(searcher: Any, options: Options, opponent: Callable) -> MatchResult:
   return play_match(
     searcher.game,
     lambda seed: searcher.agent(seed=seed),
@@ -65,7 +66,7 @@ def _play(searcher: AnySearcher, options: Options, opponent: Callable) -> MatchR
   )
 
 
-def play_open_spiel_uniform(searcher: AnySearcher, options: Options) -> MatchResult:
+def play_open_spiel_uniform(searcher: Any, options: Options) -> MatchResult:
   """Against OpenSpiel's uniform bot, as an OpenSpiel bot."""
   import pyspiel
 
@@ -77,7 +78,7 @@ def play_open_spiel_uniform(searcher: AnySearcher, options: Options) -> MatchRes
   return play_bots(searcher, make_bot, num_games=options.games, seed=options.seed)
 
 
-OPPONENTS: dict[str, Callable[[AnySearcher, Options], MatchResult]] = {
+OPPONENTS: dict[str, Callable[[Any, Options], MatchResult]] = {
   "uniform": play_uniform,
   "equilibrium": play_equilibrium,
   "open_spiel_uniform": play_open_spiel_uniform,

@@ -4,19 +4,16 @@ Exit codes: 0 the match was played; 1 a player went away, was too slow, or made 
 argument is not allowed; 130 it was interrupted.
 """
 
-import asyncio
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
 from typing import Annotated
 
 from rebel_jax import flags
-from rebel_jax.config import allowed, groups
-from rebel_jax.config.allowed import ConfigError
-from rebel_jax.tables.acpc import MatchDealer, TableError
-from rebel_jax.tables.chip_match import ChipMatchResult
-from rebel_jax.tables.chips import make_rules
+from rebel_jax.config import allowed
+from rebel_jax.config.allowed import in_config_errors
+from rebel_jax.tables.acpc import MatchDealer
+from rebel_jax.tables.players import rules_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,14 +52,9 @@ class Options:
   json: bool = False
 
 
-def _run(argv: Sequence[str]) -> int:
-  options = flags.parse(Options, argv, prog="python -m rebel_jax.acpc_dealer")
-  groups.check(options)
-  try:
-    rules = make_rules(**dict(options.game_params))  # type: ignore[arg-type]
-  except (TypeError, ValueError) as error:
-    raise ConfigError(f"game_params: {error}") from None
-  try:
+def _run(options: Options) -> None:
+  rules = rules_of(dict(options.game_params))
+  with in_config_errors():
     dealer = MatchDealer(
       rules,
       num_hands=options.hands,
@@ -75,28 +67,17 @@ def _run(argv: Sequence[str]) -> int:
       timeout=options.timeout,
       log=lambda line: print(line, flush=True),
     )
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
-  try:
-    result = asyncio.run(_deal(dealer))
-  except TableError as error:
-    flags.fail(error)
-    return 1
+  with dealer:
+    flags.complain(f"players connect to ports {dealer.ports[0]} and {dealer.ports[1]}")
+    result = dealer.play()
   if options.json:
     about = {"mbb_per_hand": result.mean, "half_width": result.half_width}
     flags.complain(json.dumps(about | {"hands": len(result.chips)}))
   else:
     flags.complain(f"{options.first_name}: {result}")
-  return 0
 
 
-async def _deal(dealer: MatchDealer) -> ChipMatchResult:
-  async with dealer:
-    flags.complain(f"players connect to ports {dealer.ports[0]} and {dealer.ports[1]}")
-    return await dealer.play()
-
-
-main = flags.entry(_run)
+main = flags.entry("acpc_dealer", Options, _run)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,18 @@ Exit codes: 0 it was solved or loaded; 2 an argument is not allowed; 130 it was 
 import dataclasses
 import math
 import sys
-from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 
 from rebel_jax import flags
 from rebel_jax.agents import range_grids
-from rebel_jax.config import allowed, groups
-from rebel_jax.config.allowed import ConfigError
-from rebel_jax.devices import compile_cache, cpu_devices
+from rebel_jax.config import allowed
+from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.devices import cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.spots import report as board_report
-from rebel_jax.spots.solved import Node, SolvedSpot, check_fits, load, solve
-from rebel_jax.spots.spot import PLAYERS, Spot
+from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot, Spot, check_fits, load, solve
 from rebel_jax.spots.tables import HandTable, hand_table
 from solvers.xla.cores import num_cores
 
@@ -206,11 +204,8 @@ def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.Ran
   return range_grids.make_range_grid(solved.game, table.reach[mover], table.frequency, moves)
 
 
-def _run(argv: Sequence[str]) -> None:
-  options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
-  groups.check(options)
+def _run(options: Options) -> None:
   cpu_devices.make_devices(num_cores())
-  compile_cache.enable()
   if options.boards is not None:
     print(report_boards(options, Display(stderr=True)))
     return
@@ -218,18 +213,16 @@ def _run(argv: Sequence[str]) -> None:
   node = solved.find(options.node)
   text = report(solved, node, hands=options.hands)
   if options.picture is not None:
-    try:
-      range_grids.plot_range_grid(
-        grid_of(solved, node, hand_table(solved, node)), options.picture, title=options.node
-      )
-    except (OSError, ValueError, ImportError) as error:
-      raise ConfigError(f"picture={options.picture!r} cannot be drawn: {error}") from None
+    grid = grid_of(solved, node, hand_table(solved, node))
+    kinds = OSError, ValueError, ImportError
+    with in_config_errors(f"picture={options.picture!r} cannot be drawn", kinds):
+      range_grids.plot_range_grid(grid, options.picture, title=options.node)
   if options.output is not None:
     solved.save(options.output)
   print(text)
 
 
-main = flags.entry(_run)
+main = flags.entry("spot", Options, _run)
 
 
 if __name__ == "__main__":

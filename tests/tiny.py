@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config
-from rebel_jax.config.search import GrowingSearch
+from rebel_jax.config.search import GrowingSearch, PerfectSearch
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 
@@ -52,6 +52,26 @@ TINY_GROWING = Config().replace(
   buffer_size=2_048,
   examples=3_000,
   report_every=25,
+  evaluate_every=0,
+)
+
+# Tic-tac-toe by searches of perfect information, for too short to learn it.
+TINY_PERFECT = Config().replace(
+  preset="pog_tic_tac_toe",
+  game="tic_tac_toe",
+  game_params=(),
+  search=PerfectSearch(
+    simulations=2, td1_share=0.3, query_share=0.3, eval_iterations=4, final_playthroughs=2
+  ),
+  lanes=8,
+  width=16,
+  optimizer="muon",
+  learning_rate=0.02,
+  batch_size=16,
+  uses_per_example=4.0,
+  buffer_size=512,
+  examples=160,
+  report_every=5,
   evaluate_every=0,
 )
 

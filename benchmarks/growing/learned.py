@@ -21,9 +21,8 @@ from benchmarks.measurements import Run
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.runs.measure import of_seeds
-from rebel_jax.training.growing_setup import make_search
 from rebel_jax.training.loop import MOST_STEPS
+from rebel_jax.training.setup import make_search
 from solvers import GTCFR
 
 BENCHMARK = "growing_learned"
@@ -96,11 +95,12 @@ def main(
   compile_cache.enable()
   run = Run(config)
   evaluators = []
+  measured = config.replace(eval_playthroughs=seeds, final_playthroughs=final_seeds)
   for search in searches:
     asked = make_search(
       config, evaluation=True, simulations=search.simulations, per_update=search.per_update
     )
-    made = ChainEvaluator(config, game=run.setup.game, ground=run.setup.table, search=asked)
+    made = ChainEvaluator(measured, game=run.setup.game, ground=run.setup.table, search=asked)
     evaluators.append(made)
   trained = 0.0
   for stage in range(stages + 1):
@@ -114,7 +114,6 @@ def main(
     solved += (int(run.state.step) - before) * config.self_play.lanes
     params = jax.tree.map(lambda x: x.addressable_data(0), run.state.params)
     for evaluator in evaluators:
-      found = evaluator.measure(params, seeds=range(final_seeds if stage == stages else seeds))
       row = {
         "benchmark": BENCHMARK,
         **timing.environment(),
@@ -123,7 +122,7 @@ def main(
         "solves": int(run.state.solves),
         "training_seconds": round(trained, 1),
         "searches_per_second": round(solved / seconds, 1),  # the first stage compiles, too
-        **of_seeds(found, evaluator.search),
+        **evaluator.measure(params, 0, final=stage == stages).row,
       }
       timing.say(row)
 

@@ -1,10 +1,12 @@
 """One game as it is played: private deals, public moves and chance, and who won."""
 
-from typing import NamedTuple
+import abc
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from games import TERMINAL, Game
+from games import CHANCE, TERMINAL, Game, PublicTree
 from games.on_device.one_play import OnePlay
 from games.origin import origin_of
 from games.poker.holdem import Holdem
@@ -85,12 +87,12 @@ class Dealer:
     if mover in (0, 1) and move not in self.legal_moves():
       legal = sorted({m.action for m in self.legal_moves()})
       raise ValueError(f"action={move.action} is not legal; legal here: {legal}")
-    origin = self._infostate_parents(move.action)
+    origin = self.game.infostate_parents(self.state[None], np.array([move.action]))
     for player in (0, 1):
       if player == mover:
         self.infostates[player] = move.infostate
       elif origin is not None:
-        after = np.flatnonzero(origin[player] == self.infostates[player])
+        after = np.flatnonzero(origin[0, player] == self.infostates[player])
         self.infostates[player] = int(rng.choice(after))
     self.state = self.game.next_states(self.state[None], np.array([move.action]))[0]
     self.history.append(int(move.action))
@@ -104,13 +106,127 @@ class Dealer:
     """Returns whether the game has ended."""
     return self.actor == TERMINAL
 
-  def _infostate_parents(self, action: int) -> np.ndarray | None:
-    origin = self.game.infostate_parents(self.state[None], np.array([action]))
-    return None if origin is None else origin[0]
-
 
 def same_rules(one: AnyGame, other: AnyGame) -> bool:
   """Says whether two games are the same, as far as can be told without playing them."""
   if isinstance(one, OnePlay) or isinstance(other, OnePlay):
     return one == other
   return bool((origin_of(one) == origin_of(other)).all())
+
+
+def check_turn(player: int, mover: int) -> None:
+  """Checks that `player` is the one who moves.
+
+  Raises:
+    ValueError: it is another, or chance, or nobody.
+  """
+  if mover != player:
+    name = {CHANCE: "chance", TERMINAL: "nobody"}.get(mover, f"player {mover}")
+    raise ValueError(f"player={player} is not to move here, {name} is")
+
+
+def moves_at(tree: PublicTree, node: int, player: int, infostate: int) -> list[tuple[Move, int]]:
+  """Returns the moves of `player`, who holds `infostate` at `node`, and the child of each."""
+  found = []
+  for child in np.flatnonzero(np.asarray(tree.parent) == node).tolist():
+    after = [infostate]
+    if tree.infostate_parent is not None:
+      comes_from_here = np.asarray(tree.infostate_parent[child, player] == infostate)
+      if tree.possible is not None:
+        comes_from_here &= np.asarray(tree.possible[child, player])
+      after = np.flatnonzero(comes_from_here).tolist()
+    found += [(Move(int(tree.action[child]), held), child) for held in after]
+  return found
+
+
+def child_after(tree: PublicTree, node: int, action: int) -> int:
+  """Returns the child of `node` that a public action leads to.
+
+  Raises:
+    ValueError: the action is not legal.
+  """
+  children = np.flatnonzero(np.asarray(tree.parent) == node)
+  actions = np.asarray(tree.action)[children].tolist()
+  if action not in actions:
+    raise ValueError(f"action={action!r} is not legal here; legal: {sorted(actions)}")
+  return int(children[actions.index(action)])
+
+
+class Seat(abc.ABC):
+  """A player of one game at a time, who draws moves by their probabilities.
+
+  Attributes:
+    player: the seat, 0 or 1.
+    infostate: what the player holds.
+  """
+
+  def __init__(self, seed: int = 0):
+    self.player = self.infostate = 0
+    self._rng = np.random.default_rng(seed)
+
+  @abc.abstractmethod
+  def choices(self) -> dict[Move, float]:
+    """Returns the moves of the player, whose turn it is, and their probabilities."""
+
+  def act(self) -> Move:
+    """Returns a move, sampled; the player must `observe` it, as any other.
+
+    Raises:
+      ValueError: it is not the player's turn.
+    """
+    choices = self.choices()
+    weights = np.array(list(choices.values()))
+    return list(choices)[self._rng.choice(len(weights), p=weights / weights.sum())]
+
+
+class SearchingSeat(Seat):
+  """A player that searches its decisions; those who share a searcher search together (`prepare`).
+
+  Attributes:
+    searcher: of the decisions.
+  """
+
+  def __init__(self, searcher: Any, *, seed: int = 0):
+    super().__init__(seed)
+    self.searcher = searcher
+    self._prior = np.asarray(searcher.game.prior())
+    self._search: Any = None
+    self._begin()
+
+  @abc.abstractmethod
+  def _begin(self) -> None:
+    """Forgets the game before."""
+
+  @property
+  @abc.abstractmethod
+  def pending(self) -> bool:
+    """Whether the agent must search before it can act or observe."""
+
+  def start(self, player: int, infostate: int) -> None:
+    """Begins a new game in seat `player`, holding `infostate`.
+
+    Raises:
+      ValueError: there is no such seat or infostate.
+    """
+    if player not in (0, 1):
+      raise ValueError(f"player={player!r} must be 0 or 1")
+    if not 0 <= infostate < self._prior.shape[1] or self._prior[player, infostate] == 0:
+      raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
+    self.player, self.infostate = player, infostate
+    self._begin()
+
+  def _found(self) -> Any:
+    """Returns the agent's search, made now if need be."""
+    if self._search is None:
+      self.searcher.search_for([self])
+    return self._search
+
+
+def prepare(agents: Iterable[SearchingSeat]) -> None:
+  """Searches for all agents that must, those of one searcher in few calls."""
+  waiting: dict[Any, list[SearchingSeat]] = {}
+  for agent in agents:
+    if agent.pending:
+      waiting.setdefault(agent.searcher, []).append(agent)
+  for searcher, some in waiting.items():
+    searcher.search_for(some)

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +26,10 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh
 
-from rebel_jax.checkpoints import checksums, redistribute
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.devices import memory
-from rebel_jax.training.loop import TrainState, shardings
+from rebel_jax.training.loop import TrainState, redistribute, saved_like, shardings
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 
@@ -53,6 +54,34 @@ class Policy(NamedTuple):
   params: Any
   about: dict[str, Any]
 
+  def at_spot(self, game_params: tuple[tuple[str, Any], ...]) -> "Policy":
+    """Returns the network as it plays the same game with some parameters changed.
+
+    Args:
+      game_params: pairs as `Config.game_params`, such as `(("stack", 9_000),)`; those not named
+        stay.
+
+    Raises:
+      ConfigError: a parameter is not allowed, or an infostate, an input or an output of the network
+        would mean something else than in training. Hands are numbered by what the board leaves, so
+        other boards are refused unless the run varied them.
+    """
+    if not game_params:
+      return self
+    params = dict(self.config.game_params) | dict(game_params)
+    new = self.config.replace(game_params=tuple(params.items()))
+    new.validate()
+    games = [config.make_game() for config in (self.config, new)]
+    shapes = [jax.tree.map(lambda x: x.shape, abstract_params(x)) for x in (self.config, new)]
+    names = [[x.infostate_name(0, h) for h in range(x.num_infostates)] for x in games]
+    if shapes[0] != shapes[1] or names[0] != names[1]:
+      raise ConfigError(
+        f"game_params={dict(game_params)} would number infostates or actions otherwise than the "
+        f"network of {self.about['checkpoint']!r} learned them; other boards need a run with vary "
+        "board random"
+      )
+    return self._replace(config=new)
+
 
 def checkpoints_of(output_dir: str | Path) -> list[Path]:
   """Returns the complete checkpoints of a run's folder, oldest first.
@@ -63,11 +92,9 @@ def checkpoints_of(output_dir: str | Path) -> list[Path]:
   folder = Path(output_dir) / "checkpoints"
   if not os.path.isdir(folder):  # unlike Path's, it takes names that the system does not
     return []
-  try:
+  with in_config_errors(f"checkpoints={str(folder)!r} cannot be read", OSError):
     found = [path for path in folder.iterdir() if re.fullmatch("[0-9]{8,}", path.name)]
-    return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
-  except OSError as error:
-    raise ConfigError(f"checkpoints={str(folder)!r} cannot be read: {error.strerror}") from None
+  return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
 
 
 def is_unfinished(path: Path) -> bool:
@@ -96,7 +123,7 @@ def read_about(path: Path) -> dict[str, Any]:
   if not isinstance(about, dict) or about.get("format") != FORMAT:
     found = about.get("format") if isinstance(about, dict) else None
     raise ConfigError(f"checkpoint={str(path)!r} has format {found!r}; this version reads {FORMAT}")
-  if about.pop("about_checksum", None) != checksums.of_json(about):
+  if about.pop("about_checksum", None) != sum_of_json(about):
     raise _damaged(path, "what it says about itself was changed")
   return about
 
@@ -125,7 +152,7 @@ def _read(path: Path, about: dict[str, Any], item: str, like: Any) -> Any:
   try:
     with ocp.StandardCheckpointer() as checkpointer:
       arrays = checkpointer.restore(path.absolute() / item, like)
-    if about["checksums"][item] == checksums.of_arrays(arrays):
+    if about["checksums"][item] == sum_of_arrays(arrays):
       return arrays
   except Exception as error:
     if memory.is_exhausted(error):
@@ -140,48 +167,30 @@ def is_double(path: Path) -> bool:
   Raises:
     ConfigError: it cannot be read.
   """
-  return np.dtype(np.float64) in _types(path, "params").values()
-
-
-def _types(path: Path, item: str) -> dict[str, np.dtype]:
-  """Returns the types of the arrays of a checkpoint's item, by their paths in it.
-
-  Raises:
-    ConfigError: they cannot be read.
-  """
   import orbax.checkpoint as ocp
 
   # A checkpointer's own `metadata` warns that an item is no checkpoint by itself.
   handler: Any = ocp.StandardCheckpointHandler()
   try:
     with contextlib.closing(handler):
-      saved = handler.metadata(path.absolute() / item).tree
-    return {name: np.dtype(x.dtype) for name, x in _by_path(saved).items()}
+      saved = jax.tree.leaves(handler.metadata(path.absolute() / "params").tree)
+    return any(np.dtype(x.dtype) == np.float64 for x in saved)
   except Exception as error:
     raise _damaged(path, error) from None
 
 
-def _by_path(tree: Any) -> dict[str, Any]:
-  """Returns the leaves of a pytree by their paths."""
-  leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-  return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
-
-
-def _check_types(path: Path | str, saved: dict[str, np.dtype], like: Any) -> None:
-  """Checks that what was saved has the types of `like`: Orbax would convert it without a word.
+def _check_precision(path: Path | str, saved: bool, session: bool) -> None:
+  """Checks that float64 is read as that, and as nothing else: Orbax would convert without a word.
 
   Raises:
-    ConfigError: it has others.
+    ConfigError: it is read as something else.
   """
-  for name, array in _by_path(like).items():
-    if (found := saved.get(name, array.dtype)) != array.dtype:
-      hint = ""
-      if {found.itemsize, array.dtype.itemsize} == {4, 8}:
-        hint = f"; JAX_ENABLE_X64={found.itemsize // 8} reads it as it is"
-      raise ConfigError(
-        f"checkpoint={str(path)!r} holds {name} in {found}, which would be {array.dtype} in this "
-        f"session{hint}"
-      )
+  if saved != session:
+    names = "float32", "float64"
+    raise ConfigError(
+      f"checkpoint={str(path)!r} holds numbers in {names[saved]}, which would be {names[session]} "
+      f"in this session; JAX_ENABLE_X64={int(saved)} reads it as it is"
+    )
 
 
 def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
@@ -199,29 +208,27 @@ def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
   about, where = read_about(path), shardings(like, mesh)
   now, then = mesh.devices.size, about["num_devices"]
   fields = jax.eval_shape(plain, like)
-  for item, arrays in (("params", like.params), ("state", fields)):
-    _check_types(path, _types(path, item), arrays)
+  _check_precision(path, is_double(path), jax.tree.leaves(like.params)[0].dtype == np.float64)
   params = _read(path, about, "params", jax.tree.map(_abstract, like.params, where.params))
   layout = {name: getattr(where, name) for name in fields}
   if now == then:
     fields = _read(path, about, "state", jax.tree.map(_abstract, fields, layout))
   else:
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
-      fields = _read(path, about, "state", redistribute.saved_like(fields, then))
-      fields = redistribute.redistribute(fields, now)
-    fields = jax.tree.map(_lay_out, fields, layout)
+      fields = _read(path, about, "state", saved_like(fields, then))
+      fields = redistribute(fields, now)
+    # Every process holds all of the arrays, and puts their parts where they belong.
+    fields = jax.tree.map(
+      lambda x, s: jax.make_array_from_callback(np.shape(x), s, lambda at: np.asarray(x)[at]),
+      fields,
+      layout,
+    )
   fields = fields | {"keys": jax.random.wrap_key_data(fields["keys"])}
   return TrainState(**fields, params=params)
 
 
 def _abstract(array: jax.Array, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
-
-
-def _lay_out(array: Any, sharding: jax.sharding.Sharding) -> jax.Array:
-  """Puts an array that every process holds where its parts belong."""
-  array = np.asarray(array)
-  return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
 def load(name: str | Path) -> Policy:
@@ -254,26 +261,14 @@ def load(name: str | Path) -> Policy:
     path = checkpoints[-1]
   about = read_about(path)
   config = config_of(path, about)
-  device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-  like = _in_types(path, abstract_params(config), _types(path, "params"))
-  params = _read(path, about, "params", jax.tree.map(lambda x: _abstract(x, device), like))
+  device, double = jax.sharding.SingleDeviceSharding(jax.local_devices()[0]), is_double(path)
+  _check_precision(path, double, double and jnp.result_type(float) == np.float64)
+  kind = np.float64 if double else np.float32
+  like = jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, kind, sharding=device), abstract_params(config)
+  )
+  params = _read(path, about, "params", like)
   return _checked(path, Policy(config, params, about | {"checkpoint": str(path)}))
-
-
-def _in_types(path: Path, like: Any, saved: dict[str, np.dtype]) -> Any:
-  """Returns shapes of parameters with the types that they were saved in.
-
-  Raises:
-    ConfigError: they are in float64, which this session has not.
-  """
-
-  def typed(where: Any, x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-    name = jax.tree_util.keystr(where, simple=True, separator="/")
-    return jax.ShapeDtypeStruct(x.shape, jax.dtypes.canonicalize_dtype(saved.get(name, x.dtype)))
-
-  like = jax.tree_util.tree_map_with_path(typed, like)
-  _check_types(path, saved, like)
-  return like
 
 
 def _checked(path: Path, policy: Policy) -> Policy:
@@ -355,11 +350,59 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
     raise _damaged(path, error) from None
   config = config_of(path, about)
-  types = {key: array.dtype for key, array in flat.items()}
+  types = {array.dtype for array in flat.values()}
   expected = traverse_util.flatten_dict(abstract_params(config), sep="/")
   found = {key: array.shape for key, array in flat.items()}
-  if found != {key: x.shape for key, x in expected.items()} or not _REAL.issuperset(types.values()):
+  if found != {key: x.shape for key, x in expected.items()} or not _REAL.issuperset(types):
     raise ConfigError(f"checkpoint={str(path)!r} does not hold the network that about.json says")
-  _in_types(path, expected, types)
+  double = np.dtype(np.float64) in types
+  _check_precision(path, double, double and jnp.result_type(float) == np.float64)
   params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, flat), sep="/")
   return _checked(path, Policy(config, params, about | {"checkpoint": name}))
+
+
+def sum_of_arrays(tree: Any) -> int:
+  """Returns a sum over all bits of a pytree of arrays, the same however they are laid out.
+
+  Each word is scrambled together with its place, as hash functions do it, so that what differs
+  differs in the sum, but for one case in four thousand million. It is computed where the arrays
+  are; those of several processes must be given by all of them.
+  """
+  leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+  sums = _sums([leaf for _, leaf in leaves])
+  total = 0
+  for (path, _), value in zip(leaves, sums):
+    name = zlib.crc32(jax.tree_util.keystr(path, simple=True, separator="/").encode())
+    total += int(value) * (2 * name + 1)
+  return total % 2**32
+
+
+def sum_of_json(value: Any) -> int:
+  """Returns a sum over what JSON makes of a value."""
+  return zlib.crc32(json.dumps(value, sort_keys=True).encode())
+
+
+@jax.jit
+def _sums(leaves: list[jax.Array]) -> list[jax.Array]:
+  return [_sum(leaf) for leaf in leaves]
+
+
+def _sum(x: jax.Array) -> jax.Array:
+  if x.dtype.itemsize < 4:
+    x = x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
+  words = jax.lax.bitcast_convert_type(x, jnp.uint32)
+  # Positions by broadcasting: a sharded array stays where it is.
+  position = jnp.zeros(words.shape, jnp.uint32)
+  stride = 1
+  for axis in reversed(range(words.ndim)):
+    iota = jax.lax.broadcasted_iota(jnp.uint32, words.shape, axis)
+    position += iota * np.uint32(stride % 2**32)
+    stride *= words.shape[axis]
+  return _scramble(words ^ _scramble(position)).sum(dtype=jnp.uint32)
+
+
+def _scramble(x: jax.Array) -> jax.Array:
+  """Returns a permutation of all words: the last step of MurmurHash3."""
+  x = (x ^ (x >> 16)) * np.uint32(0x85EBCA6B)
+  x = (x ^ (x >> 13)) * np.uint32(0xC2B2AE35)
+  return x ^ (x >> 16)

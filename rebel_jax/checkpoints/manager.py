@@ -12,15 +12,19 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
-from rebel_jax.checkpoints import checksums
-from rebel_jax.checkpoints.checkpoint import FORMAT, PRUNED, is_unfinished, line, plain, read_about
-from rebel_jax.config.config import ConfigError
+from rebel_jax.checkpoints.checkpoint import (
+  FORMAT,
+  PRUNED,
+  is_unfinished,
+  line,
+  plain,
+  read_about,
+  sum_of_arrays,
+  sum_of_json,
+)
+from rebel_jax.config.allowed import ConfigError, RunError
 from rebel_jax.devices.processes import agree
 from rebel_jax.training.loop import TrainState
-
-
-class SaveError(RuntimeError):
-  """A checkpoint could not be written; those from before are as they were."""
 
 
 class CheckpointManager:
@@ -83,7 +87,7 @@ class CheckpointManager:
       about: anything JSON can hold; `exploitability` in it decides which checkpoint is the best.
 
     Raises:
-      SaveError: this checkpoint or the one before could not be written.
+      RunError: this checkpoint or the one before could not be written.
     """
     self.wait()
     step = int(state.step)
@@ -96,7 +100,7 @@ class CheckpointManager:
       if agree(path.exists()):  # Orbax would delete it
         raise FileExistsError("what has its name was not written by this run")
       items = {"params": state.params, "state": plain(state)}
-      sums = {name: checksums.of_arrays(item) for name, item in items.items()}
+      sums = {name: sum_of_arrays(item) for name, item in items.items()}
       arrays = {name: ocp.args.StandardSave(item) for name, item in items.items()}
       said = ocp.args.JsonSave(_sealed(about | {"checksums": sums}))
       self._manager.save(
@@ -107,7 +111,7 @@ class CheckpointManager:
     """Waits until what was begun is written, and what is no longer kept is removed.
 
     Raises:
-      SaveError: it could not be written.
+      RunError: it could not be written.
     """
     with self._sentence():
       self._manager.wait_until_finished()
@@ -118,7 +122,7 @@ class CheckpointManager:
     """Waits, and ends Orbax's threads.
 
     Raises:
-      SaveError: what was begun could not be written.
+      RunError: what was begun could not be written.
     """
     self.wait()
     self._manager.close()
@@ -139,8 +143,9 @@ class CheckpointManager:
     try:
       yield
     except Exception as error:
-      raise SaveError(
-        f"checkpoint={str(self._writing)!r} cannot be written: {line(error)}"
+      raise RunError(
+        f"checkpoint={str(self._writing)!r} cannot be written: {line(error)}, so training stopped; "
+        "the last one is from before"
       ) from None
 
 
@@ -152,4 +157,4 @@ def _exploitability(metrics: dict[str, float | None]) -> float:
 def _sealed(about: dict[str, Any]) -> dict[str, Any]:
   """Returns what is said about a checkpoint as JSON holds it, with a sum over all of it."""
   about = json.loads(json.dumps(about | {"format": FORMAT}))
-  return about | {"about_checksum": checksums.of_json(about)}
+  return about | {"about_checksum": sum_of_json(about)}

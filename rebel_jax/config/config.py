@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import games
 from games.poker import Holdem
-from rebel_jax.config import allowed, groups, saved
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config import allowed, groups
+from rebel_jax.config.allowed import ConfigError, in_config_errors, unknown
 from rebel_jax.config.search import (
+  KINDS,
   REBEL,
   GrowingSearch,
   PerfectSearch,
@@ -168,11 +169,6 @@ class Config:
     return math.ceil(round(self.self_play.lanes * self.search.solves_per_lane, 6))
 
   @property
-  def questions_per_step(self) -> int:
-    """Questions of growing searches solved in a step, at most, all devices together."""
-    return math.ceil(round(self.self_play.lanes * self.growing.questions_per_lane, 6))
-
-  @property
   def num_steps(self) -> int:
     """Steps of self-play in the run: each makes two examples of what it solves."""
     play = self.self_play
@@ -221,8 +217,9 @@ class Config:
       ConfigError: there is a setting or group that is not one, or one that is gone with another
         value.
     """
-    return saved.read(cls(), fields)
+    return _read(cls(), fields)
 
+  @in_config_errors()
   def make_game(self) -> games.Game:
     """Returns the game, with the search's changes to every hand.
 
@@ -235,11 +232,8 @@ class Config:
         f"game={self.game!r} is played by searches that make their trees on the device, and cannot "
         "be used where a tree is made beforehand"
       )
-    try:
-      game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
-      return game.vary(**dict(vary)) if vary else game
-    except (ValueError, TypeError) as error:
-      raise ConfigError(str(error)) from None
+    game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
+    return game.vary(**dict(vary)) if vary else game
 
   @property
   def on_device(self) -> bool:
@@ -247,6 +241,7 @@ class Config:
     known = self.game in games.registered_on_device()
     return known and (self.grows or self.game not in games.registered_games())
 
+  @in_config_errors()
   def make_rules(self) -> games.Game | games.DeviceGame:
     """Returns what `make_game` does, or, where `on_device`, the rules.
 
@@ -255,10 +250,7 @@ class Config:
     """
     if not self.on_device:
       return self.make_game()
-    try:
-      return games.make_on_device(self.game, **dict(self.game_params))
-    except (ValueError, TypeError) as error:
-      raise ConfigError(str(error)) from None
+    return games.make_on_device(self.game, **dict(self.game_params))
 
   def validate(self) -> None:
     """Checks every setting by itself and against the others; devices are checked elsewhere.
@@ -267,27 +259,22 @@ class Config:
       ConfigError: a value is not allowed.
     """
     groups.check(self)
-    lanes, learning = self.self_play.lanes, self.learning
-    if learning.batch_size > learning.buffer_size:
-      raise ConfigError(
-        f"batch_size={learning.batch_size} must be at most buffer_size={learning.buffer_size}"
-      )
-    if 2 * lanes > learning.buffer_size:
-      raise ConfigError(
-        f"buffer_size={learning.buffer_size} must be at least {2 * lanes}, two examples for each "
-        f"of lanes={lanes}"
-      )
-    if self.search.fused_network and self.network.width > MAX_WIDTH:
-      raise ConfigError(
-        f"width={self.network.width} must be at most {MAX_WIDTH} where fused_network is on: wider "
-        "layers do not fit one kernel"
-      )
+    lanes, learning, width = self.self_play.lanes, self.learning, self.network.width
     rules = self.make_rules()
-    if self.network.showdown_inputs and not isinstance(rules, Holdem):
-      raise ConfigError(
-        f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "
-        "showdowns"
-      )
+    refused = {
+      f"batch_size={learning.batch_size} must be at most buffer_size={learning.buffer_size}": (
+        learning.batch_size > learning.buffer_size
+      ),
+      f"buffer_size={learning.buffer_size} must be at least {2 * lanes}, two examples for each of "
+      f"lanes={lanes}": 2 * lanes > learning.buffer_size,
+      f"width={width} must be at most {MAX_WIDTH} where fused_network is on: wider layers do not "
+      "fit one kernel": self.search.fused_network and width > MAX_WIDTH,
+      f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "
+      "showdowns": self.network.showdown_inputs and not isinstance(rules, Holdem),
+    }
+    for sentence, holds in refused.items():
+      if holds:
+        raise ConfigError(sentence)
     self.search.check(self.game, rules)
 
   def check_devices(self, num_devices: int) -> None:
@@ -300,3 +287,84 @@ class Config:
     for field in ("lanes", "batch_size", "buffer_size"):
       if sizes[field] % num_devices:
         raise ConfigError(f"{field}={sizes[field]} must be a multiple of the {num_devices} devices")
+
+
+# Groups of settings, with those that are gone, and settings whose value is pairs.
+_GROUPS = (
+  "search", "self_play", "growing", "network", "learning", "evaluation", "schedule", "run",
+)  # fmt: skip
+# Settings that belong to a command, not to what is trained.
+_OF_COMMANDS = {"output_dir", "resume", "num_devices", "checkpoint_every", "tensorboard"}
+# Settings that have another name, and the factor between their values.
+_RENAMED = (
+  ("eval_simulations", "eval_iterations", 2),
+  ("eval_seeds", "eval_playthroughs", 1),
+  ("final_seeds", "final_playthroughs", 1),
+)
+# Settings that are gone, at their defaults; where one is a constant of the search, that value is
+# allowed too, and no other where it decides how agents play.
+_GONE: dict[str, Any] = {
+  "simulations": 0,
+  "random_beliefs": False,
+  "stop_sampling": "weighted",
+  "max_gradient_norm": 1.0,
+  "eval_per_update": 1.0,
+  "puct": 1.25,
+  "children": 0,
+  "temperature": 1.0,
+  "recursive_share": 0.1,
+  "exploration": 0.1,
+  "policy_weight": 0.05,
+  "never_resign": 0.0,
+}
+_PLAYED = ("children", "temperature")
+
+
+def _read(default: Any, fields: Any) -> Any:
+  """Returns the configuration that `groups.to_dict` made `fields` of.
+
+  Args:
+    default: a `Config` whose settings those that are missing take.
+    fields: by group; settings that are gone, and those of other searches, are ignored at their
+      defaults.
+
+  Raises:
+    ConfigError: there is a setting or group that is not one, or one that is gone with another
+      value.
+  """
+  settings = _ungrouped(fields, "config")
+  kind: Any = ReBeLSearch
+  if settings.get("simulations"):
+    # Earlier versions saved settings of all kinds, at zero where they had no part.
+    perfect = settings.get("td1_share") if "growing" in fields else "td1_share" in settings
+    kind = PerfectSearch if perfect else GrowingSearch
+  for before, now, factor in _RENAMED:
+    value = settings.pop(before, None)
+    if value is not None and kind is not ReBeLSearch:
+      settings[now] = factor * value
+  config = groups.replace(default, search=kind())
+  known = groups.flat(config)
+  config = groups.replace(config, **{k: v for k, v in settings.items() if k in known})
+  others = {k: v for other in KINDS for k, v in vars(other()).items()} | _GONE
+  for name in sorted(settings.keys() - known.keys() - _OF_COMMANDS):
+    if name not in others:
+      raise unknown("field", name, known)
+    now = getattr(config.search, name, getattr(config.learning, name, others[name]))
+    if settings[name] != now and (settings[name] != others[name] or name in _PLAYED):
+      raise ConfigError(
+        f"{name}={settings[name]!r} is no setting of {kind.kind} any more; allowed is {now!r}"
+      )
+  return config
+
+
+def _ungrouped(fields: Any, group: str) -> dict[str, Any]:
+  """Returns settings by name, pairs as tuples."""
+  if not isinstance(fields, dict):
+    raise ConfigError(f"{group}={fields!r} must be a group of settings by name")
+  settings: dict[str, Any] = {}
+  for name, value in fields.items():
+    if name in _GROUPS:
+      settings |= _ungrouped(value, name)
+    else:
+      settings[name] = tuple(value.items()) if isinstance(value, dict) else value
+  return settings

@@ -22,6 +22,7 @@ from games.poker import Holdem
 from games.poker.dealing import draw_cards
 from games.template import Templates
 from rebel_jax.config.config import Config
+from rebel_jax.evaluation.measurement import Measurement, Show
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
@@ -81,6 +82,7 @@ def sit_down(rules: Templates, roots: jax.Array) -> Tables:
   return Tables(roots, prior, prior, nothing + 1, nothing, seat)
 
 
+@functools.partial(jax.jit, static_argnames=("search", "likes"))
 def play_round(
   stage: TemplateStage,
   search: HandsSearch,
@@ -90,7 +92,7 @@ def play_round(
   params: Any,
   key: jax.Array,
 ) -> Tables:
-  """Plays the games that stand at a stage where players decide to its end.
+  """Plays the games that stand at a stage to its end; where chance alone decides it has no leaf.
 
   Args:
     stage: of the game's templates.
@@ -104,26 +106,25 @@ def play_round(
   number = len(tables.seat)
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
-  trees, features = stage.trees_at(tables.roots), stage.features_at(tables.roots)
-  initial = None
-  if search.network is not None:
-    assert features is not None
-    initial = search.network.start(trees, features, tables.beliefs, params)
-  algorithm = search.algorithm
-  found = search_batch(
-    trees,
-    tables.beliefs,
-    sample_stop(
+  trees = stage.trees_at(tables.roots)
+  features = stage.features_at(tables.roots, trees)
+  if stage.decides:
+    initial = None
+    if search.network is not None:
+      assert features is not None
+      initial = search.network.start(trees, features, tables.beliefs, params)
+    algorithm = search.algorithm
+    stops = sample_stop(
       stop_key, (number,), search.num_iterations, algorithm.averaging, algorithm.head_start
-    ),
-    search.num_iterations,
-    algorithm=algorithm,
-    leaf_values=search.leaf_values,
-    params=params,
-    num_rows=max(number * stage.num_leaves, 1),
-    active=here,
-    initial_policy=initial,
-  )
+    )
+    found = search_batch(
+      trees, tables.beliefs, stops, search.num_iterations, algorithm=algorithm,
+      leaf_values=search.leaf_values, params=params, num_rows=max(number * stage.num_leaves, 1),
+      active=here, initial_policy=initial,
+    )  # fmt: skip
+    policies = found.policy
+  else:
+    policies = jax.vmap(lambda t, x: make_problem(t, x).uniform_policy())(trees, tables.reach)
 
   def settle(tree, reach, policy, seat):
     problem = make_problem(tree, reach)
@@ -138,7 +139,7 @@ def play_round(
     below = jnp.stack([problem.leaf_reach(own[p], p) for p in (0, 1)], axis=1)
     return won, shares, normalise_beliefs(below, problem.leaf_possible())
 
-  won, shares, below = jax.vmap(settle)(trees, tables.reach, found.policy, tables.seat)
+  won, shares, below = jax.vmap(settle)(trees, tables.reach, policies, tables.seat)
   won = tables.won + jnp.where(here, tables.weight * won, 0.0)
   if not stage.num_leaves:
     return tables._replace(won=won, weight=jnp.where(here, 0.0, tables.weight))
@@ -147,7 +148,7 @@ def play_round(
     jax.random.split(leaf_key, number), jnp.log(shares + tiny)
   )
   row = jnp.arange(number)
-  following = stage.successors(tables.roots)[row, leaf]
+  following = stage.successors(tables.roots, trees)[row, leaf]
   wide = here[:, None, None]
   return tables._replace(
     roots=jnp.where(here[:, None], following, tables.roots),
@@ -158,6 +159,7 @@ def play_round(
   )
 
 
+@functools.partial(jax.jit, static_argnames=("rules", "deal"))
 def play_chance(rules: Templates, deal: Deal, tables: Tables, key: jax.Array) -> Tables:
   """Moves the games where chance moves on by one outcome each; others stay as they are."""
   here = rules.game.actor(tables.roots) == CHANCE
@@ -167,21 +169,6 @@ def play_chance(rules: Templates, deal: Deal, tables: Tables, key: jax.Array) ->
     roots=roots,
     beliefs=normalise_beliefs(jnp.where(possible, tables.beliefs, 0.0), possible),
     reach=normalise_beliefs(jnp.where(possible, tables.reach, 0.0), possible),
-  )
-
-
-def play_out(stage: TemplateStage, tables: Tables) -> Tables:
-  """Ends the games that stand at a stage where chance alone decides and no leaf follows."""
-  here = stage.holds(tables.roots) & (tables.weight > 0)
-
-  def settle(tree, reach, seat):
-    problem = make_problem(tree, reach)
-    return ended_value(problem, problem.uniform_policy(), seat)
-
-  won = jax.vmap(settle)(stage.trees_at(tables.roots), tables.reach, tables.seat)
-  return tables._replace(
-    won=tables.won + jnp.where(here, tables.weight * won, 0.0),
-    weight=jnp.where(here, 0.0, tables.weight),
   )
 
 
@@ -210,7 +197,6 @@ def ended_value(problem: Problem, policy: Levels, player: jax.Array) -> jax.Arra
   return jnp.where(player == 0, won, -won) / jnp.maximum(total, jnp.finfo(won.dtype).tiny)
 
 
-Progress = Callable[[int, int], None]  # (hands done, hands in all)
 MEASURED = ("always_call", "uniform", "pot_maniac")
 _AT_ONCE = 64  # hands
 _INTERVAL = 1.96  # standard errors, 95 %
@@ -221,71 +207,60 @@ class HandsEvaluator:
 
   Attributes:
     game: the rules; hands start as the game itself does, whatever is new in training's.
-    unit: what progress counts.
+    about: see `Measures`.
   """
 
-  unit = "hands"
-
-  def __init__(self, config: Config, game: Holdem | None = None, *, iterations: int | None = None):
+  def __init__(self, config: Config, game: Holdem | None = None):
     """Prepares the programs; they are compiled as they are needed.
 
     Args:
-      config: of the run.
+      config: of the run; its `final_iterations` are those of each search.
       game: its game, if that is made already.
-      iterations: of each search; None for the configuration's `final_iterations`.
     """
     self.game: Any = config.make_game() if game is None else game
-    evaluation = config.rebel
-    self.iterations = evaluation.final_iterations if iterations is None else iterations
-    leaf_values = NetworkLeafValues(make_network(config, self.game))
-    algorithm = make_algorithm(config, evaluation.eval_algorithm)
-    search = HandsSearch(
-      algorithm, leaf_values, make_search_policy(config, self.game), self.iterations
+    self.about = {"algorithm": config.rebel.eval_algorithm}
+    self._config = config
+    self._search = HandsSearch(
+      make_algorithm(config, config.rebel.eval_algorithm),
+      NetworkLeafValues(make_network(config, self.game)),
+      make_search_policy(config, self.game),
+      config.rebel.final_iterations,
     )
-    rules: Any = self.game.templates()
-    subgames = TemplateSubgames(rules, search.network is not None)
-    self._rules, self._stages = rules, subgames.stages
-    self._rounds = [jax.jit(functools.partial(play_round, s, search, likes)) for s in self._stages]
-    deal = functools.partial(draw_cards, self.game)
-    self._deal = jax.jit(functools.partial(play_chance, rules, deal))
-    self._play_out = [jax.jit(functools.partial(play_out, s)) for s in self._stages]
+    self._rules: Any = self.game.templates()
+    self._stages = TemplateSubgames(self._rules, self._search.network is not None).stages
+    self._deal = functools.partial(draw_cards, self.game)
 
   def measure(
     self,
     params: Any,
+    seed: int,
     *,
-    hands: int,
-    seed: int = 0,
+    final: bool = True,
+    show: Show = lambda *_: None,
     opponents: Sequence[str] = MEASURED,
-    progress: Progress | None = None,
-  ) -> dict[str, float]:
-    """Returns for each opponent what the agent wins, and half the width of its 95 % interval.
+  ) -> Measurement:
+    """Measures against each of `opponents`, of those in `OPPONENTS` that look at no cards.
 
-    Args:
-      params: the networks'.
-      hands: against each, in batches of 64.
-      seed: of cards and of the agent.
-      opponents: of `OPPONENTS`, such as do not look at their cards.
-      progress: called with hands done and in all.
-
-    Returns:
-      `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, thousandths of a big blind a hand; and
-      `hands`, how many were played.
+    The row has `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, half the width of its 95 %
+    interval, and `hands`, against each: as many as playthroughs are asked for, in batches of 64.
+    For `params`, `seed`, `final` and `show` see `Measures`.
     """
+    search = self._config.rebel
+    hands = search.final_playthroughs if final else search.eval_playthroughs
     batches = -(-hands // _AT_ONCE)
-    found: dict[str, float] = {"hands": batches * _AT_ONCE}
+    row: dict[str, float] = {"hands": batches * _AT_ONCE}
     for place, name in enumerate(opponents):
       opponent = jnp.asarray(list(OPPONENTS).index(name))
       won: list[np.ndarray] = []
       for batch in range(batches):
         key = jax.random.fold_in(jax.random.key(seed), batch)  # the same hands for every opponent
         won.append(np.asarray(self._play(params, opponent, key)))
-        if progress is not None:
-          progress((place * batches + batch + 1) * _AT_ONCE, len(opponents) * batches * _AT_ONCE)
+        done = place * batches + batch + 1
+        show("playing", done * _AT_ONCE, len(opponents) * batches * _AT_ONCE, "hands", "")
       mbb = 1000 * np.concatenate(won) / self.game.rules.big_blind
-      found[f"won_mbb_{name}"] = float(mbb.mean())
-      found[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
-    return found
+      row[f"won_mbb_{name}"] = float(mbb.mean())
+      row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
+    return Measurement(row | {"iterations": search.final_iterations})
 
   def _play(self, params: Any, opponent: jax.Array, key: jax.Array) -> jax.Array:
     """Returns what the agent won in each of a batch of hands, in chips."""
@@ -295,11 +270,13 @@ class HandsEvaluator:
       draw = jax.random.randint(next(keys), (_AT_ONCE,), 0, np.iinfo(np.int32).max)
       roots = roots.at[:, -1].set(draw)
     tables: Tables = sit_down(self._rules, roots)
+    play = functools.partial(play_round, search=self._search, likes=likes)
     for number in range(len(self.game.deals) + 1):
-      stage = self._rules.stage_template(number)
-      tables = self._rounds[stage](tables, opponent, params, next(keys))
+      stage = self._stages[self._rules.stage_template(number)]
+      tables = play(stage, tables=tables, opponent=opponent, params=params, key=next(keys))
       if number < len(self.game.deals):
         if (runout := self._rules.runout_template(number)) is not None:
-          tables = self._play_out[runout](tables)
-        tables = self._deal(tables, next(keys))
+          stage = self._stages[runout]
+          tables = play(stage, tables=tables, opponent=opponent, params=params, key=key)
+        tables = play_chance(self._rules, self._deal, tables, next(keys))
     return tables.won

@@ -1,22 +1,148 @@
 """Policies to and from OpenSpiel, whose information states stand on a public tree of ours."""
 
+import dataclasses
+import itertools
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyspiel
 
-from games import CHANCE, TERMINAL, Game, PublicTree
+from games import CHANCE, TERMINAL, Game, LiarsDice, PublicTree
+from games.game import check_is_game
+from games.on_device.one_play import OnePlay
 from games.origin import check_tree_of
-from rebel_jax.open_spiel.correspondence import (
-  Correspondence,
-  find_correspondence,
-  load_game,
-  private_deals,
-)
+from games.rules.leduc_poker import FIRST_CARD
+from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
+
+
+@dataclasses.dataclass(frozen=True)
+class Correspondence:
+  """The OpenSpiel game equal to a game of ours; see `register_open_spiel`."""
+
+  load: Callable[[Game], str]
+  infostates: Callable[[Game, Sequence[int], int], Sequence[int]]
+  action: Callable[[Game, int, bool], int]
+
+
+_REGISTRY: dict[str, Correspondence] = {}
+
+
+def register_open_spiel(
+  name: str,
+  *,
+  load: Callable[[Game], str],
+  infostates: Callable[[Game, Sequence[int], int], Sequence[int]],
+  action: Callable[[Game, int, bool], int] | None = None,
+) -> None:
+  """Declares the OpenSpiel game equal to games whose `name` is `name`.
+
+  It is for games whose private information is dealt before the first public action and never
+  changes; whatever OpenSpiel deals before that is taken to be private.
+
+  Args:
+    name: the `name` of the game class.
+    load: from the game to what `pyspiel.load_game` takes.
+    infostates: from the game, the outcomes of OpenSpiel's private deals in order and a player to
+      the infostates of ours that OpenSpiel takes to be one; usually a single one.
+    action: from the game, OpenSpiel's action and whether it is a chance outcome to our public
+      action; None where they are equal.
+
+  Raises:
+    ValueError: the name is taken.
+  """
+  if name in _REGISTRY:
+    raise ValueError(f"name={name!r} already has a counterpart in OpenSpiel; choose another")
+  _REGISTRY[name] = Correspondence(
+    load, infostates, action or (lambda game, action, chance: action)
+  )
+
+
+def find_correspondence(game: Game) -> Correspondence:
+  """Returns how `game` maps to OpenSpiel.
+
+  Raises:
+    ValueError: no counterpart is known.
+  """
+  if game.name not in _REGISTRY:
+    known = ", ".join(sorted(_REGISTRY))
+    raise ValueError(
+      f"game={game.name!r} has no counterpart in OpenSpiel; known: {known}, and games made by "
+      "open_spiel.from_game (open_spiel.register_open_spiel adds others)"
+    )
+  return _REGISTRY[game.name]
+
+
+def load_game(game: Game | OnePlay) -> pyspiel.Game:
+  """Returns the OpenSpiel game equal to `game`.
+
+  In games of perfect information, which are `OnePlay`, its actions are ours.
+
+  Raises:
+    TypeError: `game` is not a game of ours.
+    ValueError: it has no counterpart in OpenSpiel.
+  """
+  if isinstance(game, OnePlay):
+    if game.name not in _BOARDS:
+      raise ValueError(
+        f"game={game.name!r} has no counterpart in OpenSpiel; known: {', '.join(sorted(_BOARDS))}"
+      )
+    return pyspiel.load_game(_BOARDS[game.name](game.rules))
+  check_is_game(game)
+  if isinstance(game, OpenSpielGame):
+    return game.open_spiel_game
+  return histories.load(find_correspondence(game).load(game))
+
+
+# Games of perfect information, by name, whose actions have the numbers that OpenSpiel gives them.
+_BOARDS: dict[str, Callable[[Any], str]] = {
+  "tic_tac_toe": lambda rules: "tic_tac_toe",
+  "connect_four": lambda rules: (
+    f"connect_four(rows={rules.height},columns={rules.width},x_in_row={rules.in_a_row})"
+  ),
+  "go": lambda rules: (
+    f"go(board_size={rules.size},komi={float(rules.komi)},max_game_length={rules.max_moves})"
+  ),
+}
+
+
+def private_deals(game: pyspiel.Game) -> Iterator[tuple[tuple[int, ...], pyspiel.State]]:
+  """Yields the outcomes of chance before the first move, and the state that they lead to."""
+  stack = [game.new_initial_state()]
+  while stack:
+    state = stack.pop()
+    if state.is_chance_node():
+      stack += [state.child(a) for a, p in reversed(state.chance_outcomes()) if p > 0]
+    else:
+      yield tuple(state.history()), state
+
+
+def _liars_dice_infostates(game: Game, deal: Sequence[int], player: int) -> list[int]:
+  assert isinstance(game, LiarsDice)
+  place = {roll: i for i, roll in enumerate(map(tuple, game.dice().tolist()))}
+  # OpenSpiel sorts a player's dice: every order of them is one information state.
+  own = deal[player * game.num_dice : (player + 1) * game.num_dice]
+  return sorted({place[roll] for roll in itertools.permutations(own)})
+
+
+def _load_liars_dice(game: Game) -> str:
+  assert isinstance(game, LiarsDice)
+  return f"liars_dice(numdice={game.num_dice},dice_sides={game.num_faces})"
+
+
+register_open_spiel(
+  "kuhn_poker", load=lambda game: "kuhn_poker", infostates=lambda game, deal, player: [deal[player]]
+)
+register_open_spiel(
+  "leduc_poker",
+  load=lambda game: "leduc_poker",
+  infostates=lambda game, deal, player: [deal[player]],
+  action=lambda game, action, chance: action + FIRST_CARD if chance else action,
+)
+register_open_spiel("liars_dice", load=_load_liars_dice, infostates=_liars_dice_infostates)
 
 
 class SpielMove(NamedTuple):
@@ -75,84 +201,44 @@ def _corresponding_moves(
 ) -> Iterator[SpielMove]:
   """Walks the tree and the OpenSpiel game side by side.
 
-  At every node a few deals are enough that each player holds each of its infostates in one.
+  Where nothing is dealt later, a few deals are enough that each player holds each of its infostates
+  in one.
   """
   if tree.infostate_parent is not None:
     raise ValueError(f"game={game.name!r} has hidden moves, which only from_game's games map")
-  deals = dict(private_deals(spiel_game))
-  held = {
-    deal: tuple(tuple(correspondence.infostates(game, deal, p)) for p in (0, 1)) for deal in deals
-  }
   parent, kind, action = (np.asarray(x).tolist() for x in (tree.parent, tree.kind, tree.action))
   children: list[dict[int, int]] = [{} for _ in range(tree.num_nodes)]
   for node in range(1, tree.num_nodes):
     children[parent[node]][action[node]] = node
-
-  start: tuple[int, ...] = ()
-  stack = [(0, start, _cover(held, deals))]
+  held: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {}
+  first: dict[tuple[int, ...], pyspiel.State] = {}
+  for deal, state in private_deals(spiel_game):
+    own = tuple(tuple(correspondence.infostates(game, deal, p)) for p in (0, 1))
+    if CHANCE in kind or any(own[p] not in {x[p] for x in held.values()} for p in (0, 1)):
+      held[deal], first[deal] = own, state
+  turns = {CHANCE: pyspiel.PlayerId.CHANCE, TERMINAL: pyspiel.PlayerId.TERMINAL}
+  stack = [(0, first)]
   while stack:
-    node, history, states = stack.pop()
-    mover = kind[node]
-    if mover == CHANCE:
-      states = {deal: _replay(state, history) for deal, state in deals.items()}
-      states = {deal: state for deal, state in states.items() if state is not None}
-    for state in states.values():
-      _check_same_turn(game, spiel_game, tree, node, state)
-    if mover == TERMINAL:
-      continue
-    seen = set()
+    node, states = stack.pop()
+    mover, seen = kind[node], set[str]()
+    after: dict[int, int] = {}
+    below: dict[int, dict[tuple[int, ...], pyspiel.State]] = {}
     for deal, state in states.items():
-      if mover == CHANCE:
-        continue
-      string = state.information_state_string(mover)
-      if string in seen:
-        continue
-      seen.add(string)
+      if state.current_player() != turns.get(mover, mover):
+        raise _mismatch(game, spiel_game, f"whose turn it is after {state.history()}")
+      string = state.information_state_string(mover) if mover < CHANCE else ""
       for spiel_action in state.legal_actions():
-        after = children[node].get(correspondence.action(game, spiel_action, False))
-        if after is None:
-          raise _mismatch(game, spiel_game, f"action {spiel_action} at {string!r}")
-        yield SpielMove(string, spiel_action, after, held[deal][mover])
-    outcomes = sorted({a for state in states.values() for a in state.legal_actions()})
-    for spiel_action in outcomes:
-      after = children[node].get(correspondence.action(game, spiel_action, mover == CHANCE))
-      if after is None:
-        raise _mismatch(game, spiel_game, f"outcome {spiel_action} after {history}")
-      below = {
-        deal: state.child(spiel_action)
-        for deal, state in states.items()
-        if mover != CHANCE or spiel_action in state.legal_actions()
-      }
-      stack.append((after, (*history, spiel_action), _cover(held, below)))
-
-
-def _cover(held: dict, states: dict) -> dict:
-  """Returns the states of a few deals in which every infostate of both players occurs."""
-  chosen: dict = {}
-  covered: set = set()
-  for deal, state in states.items():
-    own = {(p, held[deal][p]) for p in (0, 1)}
-    if not own <= covered:
-      chosen[deal] = state
-      covered |= own
-  return chosen
-
-
-def _replay(state: pyspiel.State, history: tuple[int, ...]) -> pyspiel.State | None:
-  """Returns the state after `history`, or None where chance rules it out."""
-  state = state.clone()
-  for action in history:
-    if action not in state.legal_actions():
-      return None
-    state.apply_action(action)
-  return state
-
-
-def _check_same_turn(game, spiel_game, tree, node, state) -> None:
-  turn = state.current_player()
-  expected = {CHANCE: pyspiel.PlayerId.CHANCE, TERMINAL: pyspiel.PlayerId.TERMINAL}
-  if turn != expected.get(int(tree.kind[node]), int(tree.kind[node])):
-    raise _mismatch(game, spiel_game, f"whose turn it is after {state.history()}")
+        if spiel_action not in after:
+          ours = correspondence.action(game, spiel_action, mover == CHANCE)
+          if ours not in children[node]:
+            raise _mismatch(game, spiel_game, f"action {spiel_action} after {state.history()}")
+          after[spiel_action] = children[node][ours]
+          below[after[spiel_action]] = {}
+        if mover < CHANCE and string not in seen:
+          yield SpielMove(string, spiel_action, after[spiel_action], held[deal][mover])
+        below[after[spiel_action]][deal] = state.child(spiel_action)
+      seen.add(string)
+    stack += below.items()
 
 
 def _mismatch(game: Game, spiel_game: pyspiel.Game, what: str) -> ValueError:

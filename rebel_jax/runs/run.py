@@ -11,19 +11,27 @@ from typing import Any, NamedTuple
 import jax
 
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
+from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config import groups
-from rebel_jax.config.config import Config
+from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import paper_exploitability
 from rebel_jax.devices.processes import agree, share
+from rebel_jax.evaluation.evaluators import make_evaluator
+from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
-from rebel_jax.runs.display import Display, duration, progress_text
-from rebel_jax.runs.measure import conditions, headline, make_evaluator, measure_any, result
+from rebel_jax.runs.display import (
+  Display,
+  duration,
+  plan_text,
+  plot_exploitability,
+  progress_text,
+  resume_command,
+  summary,
+)
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.pace import Plan
+from rebel_jax.runs.pace import Pace
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
-from rebel_jax.runs.summary import plan_text, plot_exploitability, resume_command, summary
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
 
@@ -144,7 +152,7 @@ class _Run:
     )
     self.events = metrics.EventFiles(folder, self.step) if options.tensorboard else None
     self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
-    self.evaluator = make_evaluator(setup)
+    self.evaluator = make_evaluator(self.config, setup)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
@@ -154,7 +162,7 @@ class _Run:
     self.saved_at = time.monotonic()
     self.num_steps = 1  # that take about a second: so often signals and the clock are looked at
     self.trainer: Trainer | None = None  # of the last call, once this command has trained
-    self.plan = Plan(setup)
+    self.pace = Pace(setup.config)
 
   def elapsed(self) -> float:
     """Returns seconds since this command began."""
@@ -186,7 +194,7 @@ class _Run:
 
   def close(self) -> None:
     """Ends what is being written."""
-    with contextlib.suppress(SaveError):  # if this is the first, it was raised before
+    with contextlib.suppress(RunError):  # if this is the first, it was raised before
       self.manager.close()
     self.log.close()
     if self.events:
@@ -198,7 +206,7 @@ class _Run:
   def _over(self) -> bool:
     limit = self.config.schedule.max_seconds
     late = limit is not None and self.elapsed() >= limit
-    return self.step >= self.plan.setup.config.num_steps or agree(late)
+    return self.step >= self.pace.config.num_steps or agree(late)
 
   def _interrupted(self) -> bool:
     if self.display.closed and not self.signals.received:
@@ -210,8 +218,9 @@ class _Run:
     config = self.config
     if agree(self._interrupted()):
       return self._leave()
-    if self.plan.shorten(self.step, self.elapsed()):
-      shorter = self.plan.setup.config
+    if self.pace.shorten(self.step, self.elapsed()):
+      shorter = self.pace.config
+      self.setup = dataclasses.replace(self.setup, config=shorter)
       self.state = planned(self.state, shorter)
       self.display.say(
         f"max_seconds={config.schedule.max_seconds:g} will not do for all {config.num_steps:,} "
@@ -234,11 +243,11 @@ class _Run:
   def _row_at(self) -> int:
     """Returns the step at which the chunk's row is due."""
     start, every = self.step - self.chunk.steps, self.config.schedule.report_every
-    return min((start // every + 1) * every, self.plan.setup.config.num_steps)
+    return min((start // every + 1) * every, self.pace.config.num_steps)
 
   def _take_steps(self) -> None:
     """Takes as many steps as take about a second, at most those that the chunk lacks."""
-    first, began, setup = self.step + 1, time.monotonic(), self.plan.setup
+    first, began, setup = self.step + 1, time.monotonic(), self.setup
     trainer = setup.trainer_at(self.step)
     compiles = trainer != self.trainer
     if compiles:
@@ -256,39 +265,38 @@ class _Run:
     seconds = time.monotonic() - began
     if compiles:
       self.display.say(f"compiled, and took {num_steps} step(s): {seconds:.0f} s")
-    self.plan.pace.add(first - 1, self.step, seconds, compiled=compiles)
+    self.pace.add(first - 1, self.step, seconds, compiled=compiles)
     self.num_steps = max(1, min(2 * self.num_steps, int(num_steps / max(seconds, 1e-6))))
     self.trainer = trainer
     self.chunk.add(report, num_steps, seconds)
     self.row = make_row(self.chunk, self.state, self.config)
     self.row["seconds"] = round(self.seconds_before + self.elapsed(), 3)
-    self._check_finite(first)
-    self.display.show("training", self._fraction(), self._text())
+    self._check_finite(self.row, f", in the steps from {first} on")
+    left, limit = self.pace.left(self.step), self.config.schedule.max_seconds
+    if limit is not None:
+      left = min(left, limit - self.elapsed())
+    text = progress_text(self.row, self.exploitability, left)
+    self.display.show("training", self._fraction(), text)
 
-  def _check_finite(self, first: int) -> None:
+  def _check_finite(self, row: dict[str, Any], when: str = "") -> None:
+    """Checks the numbers of a row, measured `when`, and the networks' parameters."""
     wrong = [
       f"{name.replace('_', ' ')} is {value}"
-      for name, value in self.row.items()
+      for name, value in row.items()
       if isinstance(value, float) and not math.isfinite(value)
     ]
     if not wrong and not all_finite(self.state.params):
       wrong = ["networks' parameters are not finite"]
     if wrong:
       raise RunError(
-        f"the {' and the '.join(wrong)} at step {self.step}, in the steps from {first} on, so "
-        f"training stopped; the last checkpoint in {str(self.folder)!r} is from before"
+        f"the {' and the '.join(wrong)} at step {self.step}{when}, so training stopped; the last "
+        f"checkpoint in {str(self.folder)!r} is from before"
       )
 
   def _fraction(self) -> float:
     """Returns how much of the run is done, by steps or by time, whichever ends it."""
     limit = self.config.schedule.max_seconds
-    return max(self.plan.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
-
-  def _text(self) -> str:
-    left = self.plan.pace.left(self.step)
-    if self.config.schedule.max_seconds is not None:
-      left = min(left, self.config.schedule.max_seconds - self.elapsed())
-    return progress_text(self.row, self.exploitability, left)
+    return max(self.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
 
   def _close_chunk(self, over: bool) -> bool:
     """Evaluates if it is time to and writes the row; returns whether nobody said stop."""
@@ -303,7 +311,7 @@ class _Run:
       if due:
         self.row |= self._evaluate(final=over)
         if not over:
-          self.plan.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
+          self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
         if not over and self._over():  # time ran out meanwhile
           over = True
           self.row |= self._evaluate(final=True)
@@ -347,25 +355,29 @@ class _Run:
 
   def _measure(self, final: bool) -> dict[str, Any]:
     """Evaluates, and says what came of it."""
+    began = time.monotonic()
 
-    def progress(fraction: float, text: str) -> None:
+    def show(what: str, done: int, total: int, unit: str, more: str) -> None:
       if self._interrupted():
         raise Interrupted
-      self.display.show("evaluating", fraction, text)
+      self.display.show("evaluating", done / total, f"{what}, {done:,} of {total:,} {unit}{more}")
 
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
-    row = measure_any(
-      self.evaluator, params, self.config, self.step, final=final, progress=progress
-    )
-    self.exploitability = headline(row)
+    seed = (self.config.seed + self.step) % 2**32
+    try:
+      measured = self.evaluator.measure(params, seed, final=final, show=show)
+    except ConfigError as error:
+      raise RunError(f"{error}: training stopped at step {self.step}") from None
+    self._check_finite(measured.row)
+    self.exploitability = measured.exploitability
     self.display.clear()
-    average = row.get("exploitability_average_policy")
+    average = measured.row.get("exploitability_average_policy")
     self.display.say(
-      f"{result(row)} after {self.examples:,} examples and "
-      f"{duration(self.seconds_before + self.elapsed())} ({conditions(row)}"
+      f"{measured.sentence} after {self.examples:,} examples and "
+      f"{duration(self.seconds_before + self.elapsed())} ({measured.conditions}"
       + (f"; average policy {average:.4f})" if average is not None else ")")
     )
-    return row
+    return measured.row | {"evaluation_seconds": round(time.monotonic() - began, 3)}
 
   def _save(self) -> None:
     about = {
@@ -378,7 +390,7 @@ class _Run:
       "metrics_bytes": self.log.position,
       "metrics_checksum": self.log.checksum,
       "evaluated_at": self.evaluated_at,
-      "exploitability": headline(self.row),
+      "exploitability": Measurement(self.row).exploitability,
       "playthroughs": self.row.get("playthroughs"),
       "last_exploitability": self.exploitability,
       "num_devices": self.setup.mesh.devices.size,

@@ -7,7 +7,7 @@ more than a small deck.
 import abc
 import copy
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck
 from games.poker.hands import MAX_CARDS, evaluate
 from games.poker.holdem import Holdem
+from solvers import validation
 
 Cards = tuple[int, ...]
 
@@ -140,6 +141,7 @@ class ChipTable:
   Attributes:
     rules: what is played.
     events: all so far.
+    state: `[NUM_COLUMNS]` of the betting, as `games.poker.betting` has it.
     board: cards dealt so far.
     hole_cards: of both seats; None where they are not known.
   """
@@ -154,7 +156,7 @@ class ChipTable:
     self.events: list[Event] = []
     self.board: Cards = ()
     self.hole_cards: list[Cards | None] = [None, None]
-    self._state = rules.rules.start()
+    self.state = rules.rules.start()
     for seat in (0, 1):
       self.show(seat, hole_cards[seat])
 
@@ -166,32 +168,24 @@ class ChipTable:
     """
     if cards is None:
       return
-    cards = tuple(cards)
-    self._check_cards("hole_cards", cards, NUM_HOLE_CARDS, but=seat)
+    named = self._check_cards("hole_cards", cards, NUM_HOLE_CARDS, but=seat)
     held = self.hole_cards[seat]
     if held is not None and set(held) != set(cards):
-      raise ValueError(
-        f"hole_cards={self._names(cards)!r} of seat {seat} were {self._names(held)!r} before"
-      )
-    self.hole_cards[seat] = cards
+      raise ValueError(f"{named} of seat {seat} were {self.rules.deck.names(held)!r} before")
+    self.hole_cards[seat] = tuple(cards)
 
   # What may come next.
 
   @property
-  def state(self) -> np.ndarray:
-    """`[NUM_COLUMNS]` the state of the betting, as `games.poker.betting` has it."""
-    return self._state
-
-  @property
   def actor(self) -> int | None:
     """The seat that acts; None where cards are due or the hand is over."""
-    going_on = self._state[betting.STATUS] == betting.GOING_ON
-    return int(self._state[betting.ACTOR]) if going_on else None
+    going_on = self.state[betting.STATUS] == betting.GOING_ON
+    return int(self.state[betting.ACTOR]) if going_on else None
 
   @property
   def due(self) -> tuple[int, ...]:
     """How many cards come now, round by round: of all rounds left where nobody can bet."""
-    if self._state[betting.STATUS] != betting.CLOSED:
+    if self.state[betting.STATUS] != betting.CLOSED:
       return ()
     left = self.rules.deals[self.round :]
     return left if self.highest == self.rules.rules.stack else left[:1]
@@ -204,17 +198,12 @@ class ChipTable:
   @property
   def round(self) -> int:
     """The round of betting, from 0."""
-    return int(self._state[betting.ROUND])
+    return int(self.state[betting.ROUND])
 
   @property
   def paid(self) -> tuple[int, int]:
     """Chips that each seat has put in since the hand began."""
-    return int(self._state[betting.PAID_0]), int(self._state[betting.PAID_1])
-
-  @property
-  def pot(self) -> int:
-    """Chips in the pot."""
-    return sum(self.paid)
+    return int(self.state[betting.PAID_0]), int(self.state[betting.PAID_1])
 
   @property
   def highest(self) -> int:
@@ -224,22 +213,22 @@ class ChipTable:
   @property
   def round_began_at(self) -> int:
     """Chips that each seat had put in when the round began, the blinds not counted."""
-    return int(self._state[betting.START])
+    return int(self.state[betting.START])
 
   @property
   def may_fold(self) -> bool:
     """Whether the seat to act faces a bet."""
-    return bool(self.rules.rules.may_fold(self._state[None])[0])
+    return bool(self.rules.rules.may_fold(self.state[None])[0])
 
   @property
   def raises(self) -> tuple[int, int] | None:
     """The least and the most that a raise may be to; None where nobody may raise."""
-    return self.rules.rules.raises(self._state)
+    return self.rules.rules.raises(self.state)
 
   @property
   def folded(self) -> int | None:
     """The seat that has folded, if one has."""
-    return {betting.FOLDED_0: 0, betting.FOLDED_1: 1}.get(int(self._state[betting.STATUS]))
+    return {betting.FOLDED_0: 0, betting.FOLDED_1: 1}.get(int(self.state[betting.STATUS]))
 
   # What comes.
 
@@ -254,7 +243,9 @@ class ChipTable:
       ValueError: it cannot happen now.
     """
     if isinstance(event, Deal):
-      self._deal(event.cards)
+      self._check_cards("cards", event.cards, self.due[0] if self.due else None)
+      self.board = (*self.board, *(int(card) for card in event.cards))
+      self.state = self.rules.rules.next_round(self.state[None])[0]
     elif isinstance(event, Fold | Call | RaiseTo):
       self._move(event, seat)
     else:
@@ -267,7 +258,7 @@ class ChipTable:
       raise ValueError(f"move={move!r} comes where nobody acts: {why}")
     if seat is not None and seat != self.actor:
       raise ValueError(f"seat={seat} moves out of turn; seat {self.actor} is to act")
-    rules, states = self.rules.rules, self._state[None]
+    rules, states = self.rules.rules, self.state[None]
     if isinstance(move, Fold):
       if not self.may_fold:
         raise ValueError(f"move={move!r} is not legal where there is nothing to call; check")
@@ -275,19 +266,19 @@ class ChipTable:
     elif isinstance(move, Call):
       states = rules.call(states)
     else:
-      states = rules.raise_to(states, np.array([rules.check_raise(self._state, move.chips)]))
-    self._state = states[0]
+      states = rules.raise_to(states, np.array([rules.check_raise(self.state, move.chips)]))
+    self.state = states[0]
 
-  def _deal(self, cards: Cards) -> None:
-    if not self.due:
-      raise ValueError(f"cards={self._names(cards)!r} are dealt where none are due")
-    self._check_cards("cards", tuple(cards), self.due[0])
-    self.board = (*self.board, *(int(card) for card in cards))
-    self._state = self.rules.rules.next_round(self._state[None])[0]
-
-  def _check_cards(self, field: str, cards: Cards, number: int, but: int | None = None) -> None:
-    """Checks that so many cards are of the deck, and lie nowhere but with seat `but`."""
-    named = f"{field}={self._names(cards)!r}"
+  def _check_cards(
+    self, field: str, cards: Cards, number: int | None, but: int | None = None
+  ) -> str:
+    """Checks that so many cards are of the deck, and lie with nobody but seat `but`; names them."""
+    size = self.rules.deck.num_cards
+    if not all(isinstance(card, int | np.integer) and 0 <= card < size for card in cards):
+      raise ValueError(f"cards={cards!r} must be numbers from 0 to {size - 1}")
+    named = f"{field}={self.rules.deck.names(cards)!r}"
+    if number is None:
+      raise ValueError(f"{named} are dealt where none are due")
     if len(cards) != number:
       raise ValueError(f"{named} must be {number} cards")
     if len(set(cards)) < number:
@@ -296,14 +287,7 @@ class ChipTable:
     for card in cards:
       if any(card in known for known in (self.board, *others)):
         raise ValueError(f"{named} has {self.rules.deck.name(card)}, which lies elsewhere already")
-
-  def _names(self, cards: Cards) -> str:
-    whole = all(
-      isinstance(card, int | np.integer) and 0 <= card < self.rules.deck.num_cards for card in cards
-    )
-    if not whole:
-      raise ValueError(f"cards={cards!r} must be numbers from 0 to {self.rules.deck.num_cards - 1}")
-    return self.rules.deck.names(cards)
+    return named
 
   def payoffs(self) -> tuple[int, int]:
     """Returns the chips that each seat has won, after the hand.
@@ -362,7 +346,6 @@ class Seated(abc.ABC):
     self.rng = np.random.default_rng(seed)
 
   def start(self, seat: int, hole_cards: Cards) -> None:
-    """See `ChipPlayer`."""
     if seat not in (0, 1):
       raise ValueError(f"seat={seat!r} must be 0 or 1")
     self.seat = seat
@@ -370,9 +353,138 @@ class Seated(abc.ABC):
     self.table = ChipTable(self.rules, held)
 
   def observe(self, event: Event) -> None:
-    """See `ChipPlayer`."""
     self.table.apply(event)
 
   @abc.abstractmethod
   def act(self) -> Move:
     """See `ChipPlayer`."""
+
+
+class Hand(NamedTuple):
+  """What a hand is dealt.
+
+  Attributes:
+    number: from 0.
+    first_seat: the seat of the match's first player.
+    hole_cards: of seats 0 and 1.
+    board: all cards that can be dealt.
+  """
+
+  number: int
+  first_seat: int
+  hole_cards: tuple[Cards, Cards]
+  board: Cards
+
+
+@dataclasses.dataclass(frozen=True)
+class ChipMatchResult:
+  """Winnings of the first player.
+
+  Attributes:
+    chips: `[hands]` in each hand.
+    big_blind: chips.
+    duplicate: whether hands 2 k and 2 k + 1 had the same cards, seats exchanged; together they are
+      one sample then.
+  """
+
+  chips: tuple[int, ...]
+  big_blind: int
+  duplicate: bool
+
+  @property
+  def samples(self) -> np.ndarray:
+    """`[hands]` mbb, or `[hands / 2]` means of pairs."""
+    mbb = 1000 * np.array(self.chips, float) / self.big_blind
+    return mbb.reshape(-1, 2).mean(axis=1) if self.duplicate else mbb
+
+  @property
+  def mean(self) -> float:
+    """Thousandths of a big blind (mbb) a hand."""
+    return float(self.samples.mean())
+
+  @property
+  def half_width(self) -> float:
+    """Of the 95 % confidence interval around the mean; infinite for one sample."""
+    samples = self.samples
+    if len(samples) < 2:
+      return float("inf")
+    return float(1.96 * samples.std(ddof=1) / np.sqrt(len(samples)))
+
+  def __str__(self) -> str:
+    pairs = ", in pairs" if self.duplicate else ""
+    return (
+      f"{self.mean:+.1f} ± {self.half_width:.1f} mbb a hand over {len(self.chips):,} hands{pairs}"
+    )
+
+
+def hands_of(
+  rules: TableRules, *, num_hands: int, seed: int = 0, duplicate: bool = False
+) -> Iterator[Hand]:
+  """Yields what the hands of a match are dealt; players change seats after every hand.
+
+  Args:
+    rules: what is played.
+    num_hands: how many hands; even with `duplicate`.
+    seed: of the cards: the same seed is the same cards, however many hands there are.
+    duplicate: deals every hand twice, so that either player has both seats of it.
+
+  Raises:
+    ValueError: `num_hands` is not allowed.
+  """
+  check = validation.check_even if duplicate else validation.check_integer
+  for number in range(check("num_hands", num_hands)):
+    rng = np.random.default_rng([seed, number // 2 if duplicate else number])
+    size = 2 * NUM_HOLE_CARDS + sum(rules.deals)
+    cards = rng.choice(rules.deck.num_cards, size, replace=False).tolist()
+    yield Hand(number, number % 2, (tuple(cards[:2]), tuple(cards[2:4])), tuple(cards[4:]))
+
+
+def next_deal(table: ChipTable, board: Cards) -> Deal:
+  """Returns the cards that come next of all those of a hand's board."""
+  start = len(table.board)
+  return Deal(tuple(board[start : start + table.due[0]]))
+
+
+def play_hand(players: Sequence[ChipPlayer], rules: TableRules, hand: Hand) -> ChipTable:
+  """Plays one hand between the players of seats 0 and 1, and returns it.
+
+  Raises:
+    ValueError: a player's move is not legal.
+  """
+  table = ChipTable(rules, hand.hole_cards)
+  for seat in (0, 1):
+    players[seat].start(seat, hand.hole_cards[seat])
+  while not table.is_over:
+    actor = table.actor
+    event: Event = next_deal(table, hand.board) if actor is None else players[actor].act()
+    table.apply(event, seat=actor)
+    for player in players:
+      player.observe(event)
+  return table
+
+
+def play_chip_match(
+  players: Sequence[ChipPlayer],
+  rules: TableRules,
+  *,
+  num_hands: int,
+  seed: int = 0,
+  duplicate: bool = True,
+) -> ChipMatchResult:
+  """Plays a match of two players, and returns what the first of them won.
+
+  Args:
+    players: two; they change seats after every hand.
+    rules: what is played; stacks are the same before every hand.
+    num_hands: how many hands; even with `duplicate`.
+    seed: of the cards; players have seeds of their own.
+    duplicate: deals every hand twice, seats exchanged, which takes out much of the luck.
+
+  Raises:
+    ValueError: `num_hands` is not allowed, or a player's move is not legal.
+  """
+  chips = []
+  for hand in hands_of(rules, num_hands=num_hands, seed=seed, duplicate=duplicate):
+    seated = players if hand.first_seat == 0 else players[::-1]
+    chips.append(play_hand(seated, rules, hand).payoffs()[hand.first_seat])
+  return ChipMatchResult(tuple(chips), rules.rules.big_blind, duplicate)

@@ -21,7 +21,7 @@ import solvers
 from games.poker.lines import make_lines
 from rebel_jax import PRESETS, Config, Policy, evaluate, match, spot
 from rebel_jax.agents.agent import make_agent
-from rebel_jax.runs.measure import make_evaluator, measure_any
+from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
 
@@ -294,11 +294,11 @@ def judge_of(num_actions: int) -> Callable[[Any, Any], solvers.StateAnswer]:
   def judge(params: Any, query: Any) -> solvers.StateAnswer:
     del params
     first, second = query.beliefs[:, 0], query.beliefs[:, 1]
-    waves = 1.5 + jnp.arange(query.features.shape[-1])
+    waves = 1.5 + jnp.arange(query.features.shape[-1], dtype=first.dtype)[None]
     seen = jnp.cos(query.features * waves).sum(axis=-1, keepdims=True)
     values = 0.3 * seen[:, None] + jnp.stack([first - second**2, second - first**2], axis=1)
-    logits = jnp.sin(9 * seen * (1 + jnp.arange(num_actions)))[:, :, None]
-    return solvers.StateAnswer(values, logits + jnp.zeros(first.shape[1]))
+    logits = jnp.sin(9 * seen * (1 + jnp.arange(num_actions, dtype=first.dtype))[None])[:, :, None]
+    return solvers.StateAnswer(values, logits + jnp.zeros_like(first)[:, None])
 
   return judge
 
@@ -427,10 +427,7 @@ def stepped(preset: str) -> dict[str, Any]:
 def evaluated(preset: str) -> dict[str, Any]:
   """Metrics of an evaluation at the end of the tiny run."""
   setup, state, _ = trained(preset)
-  row = measure_any(
-    make_evaluator(setup), state.params, setup.config, 0, final=True, progress=lambda *_: None
-  )
-  return {x: y for x, y in row.items() if x != "evaluation_seconds"}
+  return make_evaluator(setup.config, setup).measure(state.params, setup.config.seed).row
 
 
 def chosen(preset: str) -> dict[str, Any]:

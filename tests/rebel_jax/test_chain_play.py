@@ -11,12 +11,7 @@ import games
 import solvers
 from games import registry
 from games.on_device.moves import moves_of
-from rebel_jax.checkpoints import redistribute
-from rebel_jax.config.config import ConfigError
-from rebel_jax.config.search import REBEL, PerfectSearch
-from rebel_jax.evaluation import chain_evaluator
-from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.training import chain_play
+from rebel_jax.training import chain_play, loop
 from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.search_each import AskedState, Found
 from tests.harness import fast_to_compile
@@ -67,15 +62,15 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
   for number in range(8):
     waiting, taken = lanes.waiting, int(lanes.taken)
     played = step(lanes, state.params, jax.random.key(number))
-    (solved,) = played.searched
-    active = np.asarray(solved.active)
+    ((solved, active),) = played.searched
+    active = np.asarray(active)
     places = np.arange(taken, int(waiting.added))[: play.num_solvers]
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
       asked = jax.tree.map(lambda x, p=place: np.asarray(x)[p % play.num_waiting], waiting.examples)
       node = int(asked.here.state[0])
       turn = slice(None, None, -1 if tree.kind[node] == 1 else 1)
-      np.testing.assert_allclose(solved.beliefs[row], asked.beliefs[turn], atol=1e-6)
+      np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), asked.beliefs[turn], atol=1e-6)
       # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
       values = np.asarray(solved.values)[row][turn]
       worth = (values * asked.beliefs).sum(axis=1)
@@ -111,20 +106,8 @@ def solved_worth(node, beliefs):
   return (np.asarray(exact.root_values) * beliefs).sum(axis=1)
 
 
-def test_what_does_not_go_together_is_refused():
-  with pytest.raises(ConfigError, match="td1_share is no setting of growing searches"):
-    TINY.replace(td1_share=0.2)
-  with pytest.raises(ConfigError, match="'kuhn_poker' is not one of perfect information"):
-    TINY.replace(search=PerfectSearch()).validate()
-  # Without growing searches the same name is the game whose tree is made beforehand.
-  plain = TINY.replace(search=REBEL)
-  assert not plain.on_device
-  assert isinstance(plain.make_rules(), games.Game)
-  assert TINY.make_rules() is KUHN
-
-
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (4, 2)])
-def test_games_and_questions_are_dealt_out_anew(before, after):
+def test_games_and_questions_are_dealt_out_anew():
+  before, after = 4, 2
   setup = make_setup(TINY)
   play = setup.trainer.self_play
   lanes = jax.eval_shape(lambda key: play.init(setup.table, key), jax.random.key(0))
@@ -140,7 +123,7 @@ def test_games_and_questions_are_dealt_out_anew(before, after):
     waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
     taken=np.full(before, capacity, np.int32),
   )
-  dealt = redistribute.redistribute_growing(full, after)
+  dealt = loop.redistribute_growing(full, after)
   assert dealt.moves.shape == (after, 16 // after)
   for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
     np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))
@@ -150,19 +133,3 @@ def test_games_and_questions_are_dealt_out_anew(before, after):
   ]
   assert pairs[0] == pairs[1]
   assert dealt.waiting.added.sum() == 3 * before
-
-
-@pytest.mark.slow
-def test_large_games_are_played_against_no_network(monkeypatch):
-  """Without a difference between the two nobody wins in the mean."""
-  monkeypatch.setattr(chain_evaluator, "_MOST_HISTORIES", 4)
-  monkeypatch.setattr(chain_evaluator, "_GAMES", 128)
-  config = TINY.replace(eval_iterations=2)
-  evaluator = ChainEvaluator(config)
-  setup = make_setup(TINY)
-  params = setup.trainer.init(setup.table, 0, setup.mesh).params
-  nothing = jax.tree.map(jnp.zeros_like, params)
-  even = evaluator.measure(nothing, seeds=(0, 1, 2))["score"]
-  assert abs(np.mean(even)) < 0.2
-  found = evaluator.measure(params, seeds=(0, 1, 2))["score"]
-  assert not np.allclose(found, even)

@@ -14,21 +14,19 @@ from games.poker import betting
 from games.stack import stack_trees
 from rebel_jax import train as cli
 from rebel_jax.config.config import ConfigError
-from rebel_jax.evaluation.spots import at_spot
-from rebel_jax.training.self_play import Searched, init_lanes, self_play_step
+from rebel_jax.training.self_play import Searched
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value import make_examples
 from solvers.search.batch import search_batch
-from tests.own_games import own_tree
+from tests.own_games import Hedge, own_tree
 from tests.rebel_jax.test_poker_learning import GAME
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
-from tests.solvers.test_regret_rules import Hedge
 from tests.tiny import TINY
 
 VARY = {"stack": "250-500", "pot": "100-300", "bets": 0.1, "board": "random"}
 FRESH = TINY_POKER.replace(vary=tuple(VARY.items()), share_start=False, iterations=4)
-SMOOTH = solvers.CFR(Hedge(0.01))
 BIG_BLIND = 8  # column of the features of a game with fresh stacks
+SMOOTH = solvers.CFR(Hedge(0.01))
 
 
 @functools.cache
@@ -36,8 +34,7 @@ def played():
   """Returns a setup, its parameters, and steps of self-play: lanes before, and all after."""
   setup = make_setup(FRESH)
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
-  # Few lanes fit where cards are dealt, so that others wait. Regret matching would not do: between
-  # moves that are worth the same rounding decides.
+  # Few lanes fit where cards are dealt, so that others wait.
   first, *others = setup.trainer.self_play.layers
   # Each group of lanes is searched by itself, the last group overlaps the one before.
   layers = (
@@ -45,8 +42,8 @@ def played():
     *(dataclasses.replace(layer, capacity=2, piece=1) for layer in others),
   )
   settings = dataclasses.replace(setup.trainer.self_play, layers=layers, algorithm=SMOOTH)
-  step = jax.jit(lambda lanes, key: self_play_step(setup.table, settings, lanes, params, key))
-  lanes, steps = init_lanes(setup.table, settings.num_lanes, jax.random.key(0)), []
+  step = jax.jit(lambda lanes, key: settings.step(setup.table, lanes, params, key))
+  lanes, steps = settings.init(setup.table, jax.random.key(0)), []
   for i in range(8):
     after = step(lanes, jax.random.key(i))
     steps.append((lanes, after))
@@ -61,6 +58,7 @@ def hand_of(game, roots):
   return np.concatenate([roots[:, [betting.STACK]], board, roots[:, game.size_columns]], axis=1)
 
 
+@pytest.mark.slow  # goldens of a preset with fresh hands are of the default tier
 def test_lanes_stay_in_their_hands_until_these_end():
   setup, _, steps = played()
   game, rules = setup.game, setup.table.rules
@@ -108,6 +106,7 @@ def search_of_own(setup, params, searched):
   return Searched(trees, None, searched.beliefs, searched.active, result.average_policy, result)
 
 
+@pytest.mark.slow
 def test_examples_are_those_of_each_hands_own_game():
   setup, params, steps = played()
   _, after = steps[3]
@@ -157,22 +156,15 @@ def test_what_is_not_allowed(capsys):
   assert said == "error: vary=bets is not allowed: leduc_poker is always the same\n"
 
 
-def test_another_game_takes_no_variation_over():
-  line = ["--preset", "small_turn_endgame_holdem_varied", "--game", "leduc_poker"]
-  assert cli.parse(line).config.search.vary == ()
-  config = cli.parse([*line[:2], "--vary", "board", "random", "bets", "0.2"]).config
-  assert config.search.vary == (("board", "random"), ("bets", 0.2))
-
-
 def test_a_network_at_another_spot():
   policy = rebel_jax.load_pretrained("small_turn_endgame_holdem")
-  assert at_spot(policy, ()) is policy
-  moved = at_spot(policy, (("stack", 9_000),))
+  assert policy.at_spot(()) is policy
+  moved = policy.at_spot((("stack", 9_000),))
   assert moved.config.make_game().rules.stack == 9_000
   assert dict(moved.config.game_params)["board"] == dict(policy.config.game_params)["board"]
   assert moved.params is policy.params
   for changes in ((("board", "9sJhKdQs"),), (("ranks", "8TJQKA"), ("board", "8sJhKdAs"))):
     with pytest.raises(ConfigError, match="would number infostates or actions otherwise"):
-      at_spot(policy, changes)
+      policy.at_spot(changes)
   with pytest.raises(ConfigError, match="has no parameter 'stacks'"):
-    at_spot(policy, (("stacks", 9_000),))
+    policy.at_spot((("stacks", 9_000),))

@@ -98,7 +98,7 @@ def test_games_obey_the_interface_and_score_as_in_openspiel(name):
 def test_random_games_score_as_in_openspiel(block):
   settings = (dict(depth=5), dict(depth=6, blind=0.5, actors=(0, 1)))[block]
   represented = 0
-  for seed in range(100 * block, 100 * block + 40):
+  for seed in range(100 * block, 100 * block + 20):
     spiel_game = pyspiel.load_efg_game(random_efg(seed, **settings))
     try:
       game, tree = open_spiel.from_game(spiel_game)
@@ -109,7 +109,7 @@ def test_random_games_score_as_in_openspiel(block):
     if seed % 8 == 0:
       check_game(games.tabulate(game))
     assert_scores_agree(game, tree, seed)
-  assert represented >= 36
+  assert represented >= 18
 
 
 @pytest.mark.parametrize(
@@ -204,37 +204,6 @@ def test_solvers_find_the_value(name):
   assert pyspiel.exploitability(spiel_game, uniform) > 5 * ours
 
 
-def test_public_actions_have_openspiels_numbers_where_these_are_public():
-  game, tree = open_spiel.from_game("leduc_poker")
-  kuhn, _ = open_spiel.from_game("kuhn_poker")
-  assert (game.num_actions, kuhn.num_actions) == (6, 2)
-  assert [kuhn.action_name(a) for a in (0, 1)] == ["Pass", "Bet"]
-  assert game.action_name(2) in ("Raise or Chance outcome:2", "Chance outcome:2 or Raise")
-  assert [kuhn.infostate_name(1, h) for h in range(3)] == ["0", "1", "2"]
-  # Raise, call, the fifth card, check: as OpenSpiel plays it.
-  state = game.state_after((2, 1, 4, 1))
-  spiel = game.open_spiel_game.new_initial_state()
-  for action in (0, 5, 2, 1, 4, 1):
-    spiel.apply_action(action)
-  assert game.actor(state[None])[0] == spiel.current_player() == 1
-  assert game.information_state(int(state[0]), 5) == spiel.information_state_string(1)
-  assert game.information_state(int(state[0]), 0) is not None
-  assert game.information_state(int(state[0]), 4) is None  # it lies on the board
-  hidden, _ = open_spiel.from_game("matrix_rps")
-  assert hidden.action_name(hidden.num_actions - 1) == "hidden move"
-  assert repr(kuhn) == "open_spiel.from_game('kuhn_poker()')"
-  assert tree.num_nodes == 465
-
-
-def test_games_of_perfect_information_need_no_information_states():
-  # OpenSpiel has no strings for Pig, so no policies either, but it can be solved.
-  game, tree = open_spiel.from_game("pig(winscore=4,diceoutcomes=2,horizon=4)")
-  check_game(games.tabulate(game))
-  assert tree.num_infostates == 1
-  with pytest.raises(ValueError, match="has no information states in OpenSpiel"):
-    open_spiel.to_tabular_policy(game, tree, np.ones((tree.num_nodes, 1)))
-
-
 # Who moves first is chance's, and neither player is told.
 NO_CLOCK = """EFG 2 R "no clock" { "0" "1" } ""
 c "" 1 "" { "a" 1/2 "b" 1/2 } 0
@@ -276,15 +245,6 @@ def test_what_cannot_be_represented_is_refused_with_the_reason(name, reason):
   with pytest.raises(ValueError, match=reason):
     open_spiel.from_game(name)
   assert gc.isenabled()
-
-
-def test_the_limit_on_histories_is_exact():
-  tree = open_spiel.from_game("kuhn_poker", max_histories=58)[1]  # 1 + 3 + 6 * 9
-  assert tree.num_nodes == 9
-  with pytest.raises(ValueError, match="more than max_histories=57 histories"):
-    open_spiel.from_game("kuhn_poker", max_histories=57)
-  with pytest.raises(ValueError, match="max_histories=0 must be a positive integer"):
-    open_spiel.from_game("kuhn_poker", max_histories=0)
 
 
 def test_memory_is_bounded():

@@ -9,7 +9,6 @@ import rebel_jax
 from benchmarks.maintenance import pretrained
 from benchmarks.maintenance.pretrained import command_of
 from rebel_jax import train as cli
-from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
@@ -68,17 +67,6 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
     pretrained.main(pretrained.Options(str(trained()), "tiny", algorithm=other, own=True))
 
 
-@pytest.mark.parametrize("size", [0, 40, 2_000])
-def test_files_that_were_cut(tmp_path, size):
-  path = tmp_path / "network"
-  rebel_jax.checkpoints.checkpoint.export(rebel_jax.load(trained()), path)
-  rebel_jax.checkpoints.checkpoint.load_pretrained("network", path)
-  params = path / "params.npz"
-  params.write_bytes(params.read_bytes()[:size])
-  with pytest.raises(ConfigError, match=r"^checkpoint=.*network' cannot be read"):
-    rebel_jax.checkpoints.checkpoint.load_pretrained("network", path)
-
-
 def measure(policy, params, *, playthroughs, iterations):
   evaluator = Evaluator(policy.config)
   return evaluator.exploitability(params, playthroughs=playthroughs, iterations=iterations)
@@ -102,12 +90,12 @@ def test_measured_again(name):
   policy = rebel_jax.load_pretrained(name)
   measured = policy.about["measured"]
   if policy.config.grows:
-    (found,) = ChainEvaluator(policy.config).measure(policy.params, seeds=(1,))["exploitability"]
+    (found,) = ChainEvaluator(policy.config).of_seeds(policy.params, (1,))["exploitability"]
     assert found <= measured["exploitability_max"] * 1.5
     return
   if "hands" in measured:
-    evaluator = HandsEvaluator(policy.config, iterations=measured["iterations"])
-    again = evaluator.measure(policy.params, hands=256, seed=1)
+    few = {"final_playthroughs": 256, "final_iterations": measured["iterations"]}
+    again = HandsEvaluator(policy.config.replace(**few)).measure(policy.params, 1).row
     for name in (f"won_mbb_{opponent}" for opponent in MEASURED):
       spread = again[f"{name}_interval"] + measured[f"{name}_interval"]
       assert abs(again[name] - measured[name]) < 1.5 * spread

@@ -11,14 +11,14 @@ import jax
 import pytest
 
 from rebel_jax import train as cli
+from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.runs import measure as measure_module
 from rebel_jax.runs import run as run_module
-from rebel_jax.runs.display import Display
+from rebel_jax.runs.pace import Pace
 from rebel_jax.runs.run import _Run, train
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals
-from rebel_jax.training.learner import Decay
 from rebel_jax.training.loop import Trainer
+from rebel_jax.training.targets.target import Decay
 from tests.rebel_jax.test_checkpoint import assert_same_run
 from tests.tiny import TINY, as_flags, rows, tiny, trained
 
@@ -29,15 +29,6 @@ ROOT = Path(__file__).parents[2]
 def whole():
   """A run of one row."""
   return trained("whole", TINY.replace(report_every=1_000))
-
-
-def test_a_run_ends_where_it_is_to_end_however_seldom_it_reports(whole):
-  assert [row["step"] for row in rows(whole)] == [8]
-  assert rows(whole)[0]["examples"] == 64
-  # All of it is in the one row: the mean over what the rows of the usual run say.
-  usual = [row["value_error"] for row in rows(trained())]
-  assert rows(whole)[0]["value_error"] == pytest.approx(sum(usual) / len(usual), rel=1e-12)
-  assert rows(whole)[0]["gradient_steps"] == rows(trained())[-1]["gradient_steps"]
 
 
 def call_sizes(monkeypatch, most=None, before=lambda step: None):
@@ -98,17 +89,6 @@ def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch):
   assert_same_run(tmp_path, whole, report_every=1_000)
 
 
-def test_time_that_runs_out_in_the_middle_of_a_chunk(tmp_path, monkeypatch):
-  """The row is cut there and the run ends well; resumed, it goes on to its whole length."""
-  call_sizes(monkeypatch, 1)
-  monkeypatch.setattr(_Run, "_over", lambda self: self.step >= 5)
-  assert train(*tiny(tmp_path, report_every=1_000)).row["step"] == 5
-  assert rows(tmp_path)[-1]["playthroughs"] == TINY.search.final_playthroughs
-  monkeypatch.undo()
-  train(*tiny(tmp_path, report_every=1_000, resume=True))
-  assert [row["step"] for row in rows(tmp_path)] == [5, 8]
-
-
 def test_a_second_signal_does_what_it_did_before():
   with Signals() as signals:
     os.kill(os.getpid(), signal.SIGINT)
@@ -118,18 +98,6 @@ def test_a_second_signal_does_what_it_did_before():
     with pytest.raises(KeyboardInterrupt):
       os.kill(os.getpid(), signal.SIGINT)
   assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_signals_that_are_ignored_stay_so():
-  """As under nohup."""
-  before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-  try:
-    with Signals() as signals:
-      os.kill(os.getpid(), signal.SIGHUP)
-    assert signals.received == 0
-    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-  finally:
-    signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys):
@@ -163,19 +131,6 @@ def test_standard_output_that_is_closed(tmp_path):
   assert err.count("\n") == 1
   train(*tiny(tmp_path / "run", resume=True))
   assert_same_run(tmp_path / "run", trained())
-
-
-def test_a_terminal_that_is_gone(monkeypatch):
-  """Writing to it fails in another way than to a pipe."""
-  display = Display()
-
-  def gone(*_, **__):
-    raise OSError(5, "Input/output error")
-
-  monkeypatch.setattr(display.console, "print", gone)
-  display.say("nobody reads this")
-  assert display.closed
-  assert display.console.quiet
 
 
 @pytest.mark.parametrize("ends", [Interrupted, RunError("the exploitability is nan"), None])
@@ -226,8 +181,7 @@ class Clock:
       return run(trainer, table, state, num_steps, mesh)
 
     monkeypatch.setattr(Trainer, "run", timed)
-    for module in (run_module, measure_module):
-      monkeypatch.setattr(module, "time", self)
+    monkeypatch.setattr(run_module, "time", self)
 
   def monotonic(self):
     return self.now
@@ -257,13 +211,32 @@ def test_a_run_whose_time_does_not_suffice_is_made_shorter(
 def test_evaluations_are_planned_with(tmp_path, monkeypatch):
   """Of 600 s 400 are gone after step 20: a run of 30 steps saves the evaluation there."""
   clock = Clock(monkeypatch)
-  measure = Evaluator.exploitability
+  measure = Evaluator.measure
 
   def timed(*arguments, **keywords):
-    clock.now += 50.0  # of the searching agent and of the average policy
+    clock.now += 100.0
     return measure(*arguments, **keywords)
 
-  monkeypatch.setattr(Evaluator, "exploitability", timed)
+  monkeypatch.setattr(Evaluator, "measure", timed)
   config, options = tiny(tmp_path, examples=320, max_seconds=600.0, evaluate_every=80)
   assert train(config, options, started=0.0).row["step"] == 30
   assert clock.decay_steps == 30 * config.learn_steps
+
+
+# 100 steps.
+PLAIN = Config().replace(examples=12_800, lanes=64, iterations=64)
+
+
+def test_evaluations_take_time_too():
+  config = PLAIN.replace(report_every=5, evaluate_every=128 * 25)
+  pace = Pace(config)
+  pace.add(0, 30, 30.0, compiled=False)
+  assert pace.left(30) == pytest.approx(70)  # how long they take is not known yet
+  pace.evaluation = 20.0
+  # After steps 50 and 75; the one at the end is apart.
+  assert [pace.left(step) for step in (30, 50, 75, 99, 100)] == pytest.approx([110, 70, 25, 1, 0])
+  assert pace.affordable(30, 111.0) == 0  # all of it
+  assert pace.affordable(30, 109.0) == 128 * 99
+  assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
+  assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
+  assert pace.affordable(30, 20.5) == 128 * 50

@@ -72,16 +72,6 @@ def test_searches_are_those_of_tables():
   assert decisions > 10
 
 
-def test_averages_are_of_whole_searches():
-  found = [rows for rows, _ in walk(averages(), 1)]
-  uniform = all(np.ptp([row.mean() for row in rows.values()]) < 1e-6 for rows in found)
-  assert not uniform
-  again = [rows for rows, _ in walk(averages(), 1)]
-  for one, two in zip(found, again, strict=True):
-    for action, row in one.items():
-      np.testing.assert_array_equal(row, two[action])  # nothing about it is random
-
-
 def test_local_best_response_plays_an_agent():
   agent = StreetSearcher(policy(), iterations=ITERATIONS).agent(seed=0)
   strategy = AgentStrategy(agent, averages().agent(seed=0))

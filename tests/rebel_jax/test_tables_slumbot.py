@@ -137,7 +137,7 @@ class Server:
   ("player", "slashes"), [(Uniform, True), (AlwaysCall, False), (PotManiac, False)]
 )
 def test_hands_with_a_server_end_as_it_says(player, slashes):
-  rules = slumbot.slumbot_rules()
+  rules = make_rules()
   with Server(1, slashes) as server:
     client = slumbot.SlumbotClient(server.host, player(rules, seed=2), timeout=10)
     won = client.play(12)
@@ -149,7 +149,7 @@ def test_hands_with_a_server_end_as_it_says(player, slashes):
 
 def test_sizes_of_the_whole_hand_would_be_found(monkeypatch):
   """The control: `bN` written and read as chips of the whole hand."""
-  rules = slumbot.slumbot_rules()
+  rules = make_rules()
   with Server(1) as server:
     client = slumbot.SlumbotClient(server.host, PotManiac(rules), timeout=10)
     monkeypatch.setattr(ChipTable, "round_began_at", 0)
@@ -190,13 +190,10 @@ BOARD = ["2c", "3c", "4c"]
   [
     (dict(client_pos=2), "client_pos=2 must be 0 or 1"),
     (dict(hole_cards="AcAd"), "hole_cards='AcAd' must be a list of texts"),
-    (dict(hole_cards=["Ac", "Zz"]), "names 'Zz'"),
     (dict(board=BOARD), "has more cards than action="),
     (dict(action="x"), "must be of k, c, f, bN and /"),
     (dict(action="k"), "action='k' must be c here"),
-    (dict(action="cc"), "action='c' must be k here"),
     (dict(action="ck"), "lacks cards that are due"),
-    (dict(action="c/"), "has a / where a round is not over"),
     (dict(action=""), "leaves the move to the server"),
     (dict(action="f", winnings=100), "winnings=100 must be one of [50]"),
   ],
@@ -204,7 +201,7 @@ BOARD = ["2c", "3c", "4c"]
 def test_what_a_server_cannot_say_is_refused(change, message):
   good = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], "action": "c"}
   with Server(change=lambda reply: good | change) as server:
-    client = slumbot.SlumbotClient(server.host, AlwaysFold(slumbot.slumbot_rules()), timeout=10)
+    client = slumbot.SlumbotClient(server.host, AlwaysFold(make_rules()), timeout=10)
     with pytest.raises(TableError, match=re.escape(message)) as error:
       client.play_hand()
   assert "\n" not in str(error.value)
@@ -220,13 +217,13 @@ def test_what_a_server_cannot_say_is_refused(change, message):
 )
 def test_a_server_that_fails_is_named(reply, message):
   with Server(change=lambda _: reply) as server:
-    client = slumbot.SlumbotClient(server.host, AlwaysCall(slumbot.slumbot_rules()))
+    client = slumbot.SlumbotClient(server.host, AlwaysCall(make_rules()))
     with pytest.raises(TableError, match=re.escape(message)):
       client.play_hand()
 
 
 def test_a_server_that_is_slow_or_away_is_named():
-  player = AlwaysCall(slumbot.slumbot_rules())
+  player = AlwaysCall(make_rules())
   with Server(change=lambda reply: time.sleep(0.4) or reply) as server:
     client = slumbot.SlumbotClient(server.host, player, timeout=0.1)
     with pytest.raises(TableError, match=r"said nothing for timeout=0\.1 seconds"):

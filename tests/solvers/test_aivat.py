@@ -13,8 +13,8 @@ import pytest
 import games
 import solvers
 from solvers.metrics.aivat import TreeValues
-from solvers.validation import sum_choices
 from tests.brute_force import enumerate_public, next_hands
+from tests.trees import random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -22,17 +22,8 @@ HOLDEM = {"ranks": "QKA", "suits": "sh", "blinds": (50, 100), "stack": 250, "fir
 GAMES = {
   "kuhn_poker": {},
   "leduc_poker": {},
-  "liars_dice": {"num_dice": 1, "num_faces": 3},
   "small_holdem": HOLDEM,
 }
-
-
-def random_policy(tree, rng):
-  parent = np.asarray(tree.parent)
-  weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
-  sums = sum_choices(tree, weights)[np.maximum(parent, 0)]
-  moved = (parent >= 0) & (np.asarray(tree.kind)[np.maximum(parent, 0)] < games.CHANCE)
-  return np.where(moved[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
 
 
 @functools.cache
@@ -129,8 +120,16 @@ def estimator(name, values, policy=None, change=lambda record, node, told: recor
   return estimate_of
 
 
-@pytest.mark.parametrize("known", [(0,), (1,), (0, 1)], ids=["first", "second", "both"])
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize(
+  ("name", "known"),
+  [
+    ("kuhn_poker", (0,)),
+    ("kuhn_poker", (1,)),
+    ("kuhn_poker", (0, 1)),
+    ("leduc_poker", (0,)),
+    pytest.param("small_holdem", (1,), marks=pytest.mark.slow),
+  ],
+)
 def test_it_is_unbiased_whatever_the_value_function(name, known):
   variance = {}
   for kind, values in value_functions(name).items():
@@ -145,7 +144,7 @@ def test_it_is_unbiased_whatever_the_value_function(name, known):
     assert variance["exact"] < 1e-12 * max(variance["payoffs"], 1)
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "small_holdem"])
+@pytest.mark.parametrize("name", ["kuhn_poker"])
 def test_control_another_policy_than_the_one_played(name):
   _, tree, _, _ = case(name)
   other = random_policy(tree, np.random.default_rng(5))
@@ -154,28 +153,7 @@ def test_control_another_policy_than_the_one_played(name):
   assert abs(bias) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
-def test_control_a_value_function_that_saw_how_it_ended(name):
-  _, _, _, ways = case(name)
-  exact = value_functions(name)["exact"]
-  ends = collections.defaultdict(list)
-  for (end, hands), (_, payoff) in ways.items():
-    ends[end, hands[1]].append(payoff)
-
-  def change(record, node, told):
-    """Leans what was taken towards the payoff, and not what was not."""
-    moves = []
-    for move in record.moves:
-      values = move.values.copy()
-      values[move.taken] += 0.2 * (np.mean(ends[node, told[1]]) - values[move.taken])
-      moves.append(move._replace(values=values))
-    return record._replace(moves=tuple(moves))
-
-  bias, _ = moments(name, (0,), estimator(name, exact, change=change))
-  assert abs(bias) > 1e-3
-
-
-@pytest.mark.parametrize("name", ["leduc_poker", "small_holdem"])
+@pytest.mark.parametrize("name", ["leduc_poker"])
 def test_control_chance_that_forgets_the_cards_that_are_held(name):
   exact = value_functions(name)["exact"]
   _, tree, _, _ = case(name)
@@ -206,7 +184,7 @@ def test_an_estimate_by_hand():
   assert solvers.aivat(recorder.record((0, 0), (None, 1), rows)) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", ["kuhn_poker", "small_holdem"])
 def test_values_of_nodes_are_means_over_pairs(name):
   """Compiled sweeps against sums over tables of pairs."""
   game, tree, policy, _ = case(name)
@@ -234,24 +212,15 @@ def test_what_is_refused():
   game, tree, _, _ = case("kuhn_poker")
   recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
   end, nothing = (0, 1, 0), dict.fromkeys(map(tree.history, range(tree.num_nodes)), np.zeros(3))
-  with pytest.raises(ValueError, match="where the game is over"):
-    recorder.record((0,), (None, 1), nothing)
-  with pytest.raises(ValueError, match="must hold a row"):
-    recorder.record(end, (None, 1), {})
-  with pytest.raises(ValueError, match="whose policy is known"):
-    recorder.record(end, (0, 1), nothing)
-  with pytest.raises(TypeError, match="infostates"):
-    recorder.record(end, None, nothing)
-  with pytest.raises(TypeError, match="record="):
-    solvers.aivat((1, 2))
+  for history, told, rows, message in (
+    ((0,), (None, 1), nothing, "where the game is over"),
+    (end, (None, 1), {}, "must hold a row"),
+    (end, (0, 1), nothing, "whose policy is known"),
+  ):
+    with pytest.raises(ValueError, match=message):
+      recorder.record(history, told, rows)
   with pytest.raises(ValueError, match="policy that was played"):
     solvers.aivat(recorder.record(end, (None, 1), nothing))
-  hidden = games.make("rock_paper_scissors")
-  tree = games.build_public_tree(hidden)
-  recorder = solvers.HandRecorder(hidden, solvers.zero_values(tree))
+  hidden = games.build_public_tree(games.make("rock_paper_scissors"))
   with pytest.raises(ValueError, match="hidden moves"):
-    recorder.record(tree.history(tree.num_nodes - 1), (None, 1), {})
-  with pytest.raises(ValueError, match="hidden moves"):
-    solvers.node_values(tree, np.ones((tree.num_nodes, tree.num_infostates)))
-  with pytest.raises(ValueError, match="cut off"):
-    solvers.node_values(games.build_public_tree(game, depth=1), np.ones((3, 3)))
+    solvers.node_values(hidden, np.ones((hidden.num_nodes, hidden.num_infostates)))

@@ -13,7 +13,8 @@ import solvers
 from games.poker.hands import strengths_on
 from solvers.metrics.equity import strengths_where
 from tests.solvers import test_aivat
-from tests.solvers.test_aivat import case, moments, random_policy
+from tests.solvers.test_aivat import case, moments
+from tests.trees import random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 slow = pytest.mark.slow
@@ -43,14 +44,8 @@ def estimator(name, runouts, **changes):
   return test_aivat.estimator(name, values, **changes)
 
 
-@pytest.mark.parametrize(
-  ("kind", "seat"),
-  [
-    pytest.param(kind, seat, marks=[] if kind != "last" and seat == (kind == "order") else slow)
-    for kind in RUNOUTS
-    for seat in (0, 1)
-  ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "seat"), [("order", 1), ("all", 0), ("last", 0)])
 def test_it_is_unbiased_over_all_deals_and_paths(kind, seat):
   bias, variance = moments("two_deals", (seat,), estimator("two_deals", RUNOUTS[kind]))
   assert abs(bias) < 1e-10
@@ -68,31 +63,16 @@ def test_it_is_unbiased_where_two_cards_are_dealt_at_once(kind):
   assert abs(bias) < 1e-10
 
 
-@pytest.mark.parametrize("kind", ["all", pytest.param("order", marks=slow)])
-def test_control_another_policy_than_the_one_played(kind):
+@slow  # in the default tier of trees' own test
+def test_control_another_policy_than_the_one_played():
   _, tree, _, _ = case("two_deals")
   other = random_policy(tree, np.random.default_rng(5))
-  found = estimator("two_deals", RUNOUTS[kind], policy=other)
+  found = estimator("two_deals", RUNOUTS["all"], policy=other)
   assert abs(moments("two_deals", (0,), found)[0]) > 1e-3
 
 
-@slow  # in the default tier of trees' own test
-def test_control_a_value_function_that_saw_how_it_ended():
-  def change(record, node, told):
-    """Leans what was taken towards the payoff, and not what was not."""
-    moves = []
-    for move in record.moves:
-      values = move.values.copy()
-      values[move.taken] += 0.2 * (record.payoffs.mean() - values[move.taken])
-      moves.append(move._replace(values=values))
-    return record._replace(moves=tuple(moves))
-
-  found = estimator("two_deals", RUNOUTS["all"], change=change)
-  assert abs(moments("two_deals", (0,), found)[0]) > 1e-3
-
-
-@pytest.mark.parametrize("kind", [pytest.param("all", marks=slow), "order"])
-def test_control_chance_that_forgets_the_cards_that_are_held(kind):
+@slow
+def test_control_chance_that_forgets_the_cards_that_are_held():
   def change(record, node, told):
     moves = []
     for move in record.moves:
@@ -103,7 +83,7 @@ def test_control_chance_that_forgets_the_cards_that_are_held(kind):
       moves.append(move._replace(weights=weights, values=values))
     return record._replace(moves=tuple(moves))
 
-  found = estimator("two_deals", RUNOUTS[kind], change=change)
+  found = estimator("two_deals", RUNOUTS["order"], change=change)
   assert abs(moments("two_deals", (0,), found)[0]) > 1e-3
 
 
@@ -145,8 +125,3 @@ def test_strengths_of_the_whole_deck_are_compiled():
   np.testing.assert_array_equal(
     strengths_where(game, dealt), game.dealing.strengths_on(game.hole_cards, dealt)
   )
-
-
-def test_what_is_refused():
-  with pytest.raises(TypeError, match="must be hold'em"):
-    solvers.PotShares(games.make("kuhn_poker"))

@@ -15,7 +15,7 @@ from games import CHANCE, DeviceGame, Game, PublicTree, build_public_tree, stack
 from games.node_info import NodeInfo, children_of
 from games.on_device.table_game import TableGame
 from games.public_tree import Array
-from solvers.growing.continual.search_each import AskedState, Found, How, Search
+from solvers.growing.continual.search_each import AskedState, ChainSearch, Found, How
 from solvers.growing.continual.start import Left, PublicState, beginning, longest_wait
 from solvers.growing.gt_cfr import Grown, grow
 from solvers.growing.settings import GTCFR
@@ -78,20 +78,20 @@ class TreeGround:
     small = jnp.asarray(self.parts.part)[roots[:, 0]] >= 0
     return [(self, ~small), (_Part(self), small)]
 
-  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     root, current = row.start.root.state[0], row.here.state[0]
     tree, nodes = self.rules.tree, self.rules.nodes
     start = self.start(tree, nodes, row, root, current)
     return self.found(row, grow(start, key, params, rounds, how.search, network=how.network))
 
   def start(
-    self, tree: PublicTree, nodes: NodeInfo, row: Search, root: jax.Array, current: jax.Array
+    self, tree: PublicTree, nodes: NodeInfo, row: ChainSearch, root: jax.Array, current: jax.Array
   ) -> OnTree:
     """Returns the start of a search in the whole tree or in a part."""
     scale = self.rules.largest_payoff
     return OnTree(tree, nodes, scale, root, current, row.start.beliefs, row.start.promises)
 
-  def found(self, row: Search, grown: Grown) -> Found:
+  def found(self, row: ChainSearch, grown: Grown) -> Found:
     """Returns what a search found by the nodes of the whole tree."""
     node = row.here.state[0].astype(jnp.int32)
     left = Left(node, row.here, None, grown.values, grown.reach, grown.known)
@@ -108,7 +108,7 @@ class _Part(NamedTuple):
 
   whole: TreeGround
 
-  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     ground, parts = self.whole, jax.tree.map(jnp.asarray, self.whole.parts)
     root, current = row.start.root.state[0], row.here.state[0]
     number = parts.part[root]
@@ -162,7 +162,7 @@ class RulesGround:
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
     return [(self, jnp.ones(len(roots), bool))]
 
-  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     (root, path, beliefs, promises), rules = row.start, self.rules
     start = ByRules(*root, path, beliefs, promises, rules, self.capacity, rules.num_infostates == 1)
     grown = grow(start, key, params, rounds, how.search, network=how.network)
