@@ -18,7 +18,6 @@ import tyro
 import games
 import solvers
 from games import Game, PublicTree
-from games.public_tree import Array
 from rebel_jax import flags
 from solvers.algorithms.algorithm import Algorithm
 
@@ -173,7 +172,7 @@ class Solves:
 
 def average_policy(
   tree: PublicTree, algorithm: Algorithm, num_iterations: int, **settings: Any
-) -> Array:
+) -> np.ndarray:
   """Returns the average policy `[N, H]` of a solve."""
   solved = solvers.solve(tree, algorithm=algorithm, num_iterations=num_iterations, **settings)
   return np.asarray(solved.average_policy)

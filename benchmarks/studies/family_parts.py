@@ -14,6 +14,7 @@ from benchmarks.studies import depth_limited as depth_limited_solving
 from benchmarks.studies import safe_search as rock_paper_scissors
 from benchmarks.studies.curves import checkpoints, curve, jittered_priors
 from games import PublicTree
+from games.public_tree import Array
 from solvers.algorithms.algorithm import Algorithm
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
@@ -123,7 +124,7 @@ def depth_limited(
         yield make_row("depth_limited", name, label, curves, points, **settings, runs=runs)
 
 
-def noisy(tree: PublicTree, policy: jax.Array, share: float, seed: int) -> np.ndarray:
+def noisy(tree: PublicTree, policy: Array, share: float, seed: int) -> np.ndarray:
   """Mixes random moves into a policy `[N, H]`: a stand-in for what a policy network answers.
 
   In each infostate a distribution is drawn evenly from all and played with probability `share`.

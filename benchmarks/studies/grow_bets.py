@@ -85,14 +85,14 @@ def next_size(spot: Spot, sizes: Sequence[float], policy: np.ndarray) -> float:
 def grow(spot: Spot, iterations: int) -> list[dict[str, Any]]:
   """Returns a row for each number of sizes, from the largest candidate alone."""
   sizes: tuple[float, ...] = (CANDIDATES[-1],)
-  before: tuple[Any, ...] = ()
+  before: tuple[Any, Any, Any] | None = None
   algorithm: Algorithm = solvers.linear_cfr()
   rows = []
   while True:
     game, tree, policy, played = spot.solve(sizes, iterations)
     row: dict[str, Any] = {"sizes": sizes, "exploitability": _error(spot.whole, played)}
     row["in_the_tree"] = _error(tree, policy)
-    if before:
+    if before is not None:
       start = spot.translated(*before, game, tree)
       length = contrib.warm_start_length(tree, start, algorithm=algorithm)
       begun = solvers.warm_started(algorithm, num_iterations=length)
