@@ -16,10 +16,10 @@ import jax
 import numpy as np
 
 import games
-import solvers
 from benchmarks import timing
 from benchmarks.figures import draw_lines
 from games import Game, PublicTree
+from solvers.solve import default_batch_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ def measure(options: Options) -> Iterator[dict[str, Any]]:
       "roots": roots,
       "real_nodes": round(real, 3),
       "batch": size,
-      "batch_size": solvers.default_batch_size(trees),
+      "batch_size": default_batch_size(trees),
       "solves_per_second": timing.significant(size / taken.median),
       "updates_per_second": timing.significant(size * options.iterations / taken.median),
       "compile_seconds": timing.significant(taken.compile_seconds, 3),

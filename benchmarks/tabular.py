@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import games
-import solvers
 from benchmarks import timing
+from solvers.solve import default_batch_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +79,7 @@ def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
     together, compilation = timed(options.batch)
     row |= {
       "batch": options.batch,
-      "batch_size": solvers.default_batch_size(tree),
+      "batch_size": default_batch_size(tree),
       "microseconds_per_update_batched": together,
       "compile_seconds_batched": compilation,
     }

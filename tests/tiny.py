@@ -8,11 +8,16 @@ import os
 import tempfile
 from pathlib import Path
 
+import jax
+
+from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config
 from rebel_jax.config.search import GrowingSearch, PerfectSearch
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
+from rebel_jax.training.setup import make_targets
+from rebel_jax.training.targets.target import init_params
 
 # Kuhn poker, 8 steps in 4 chunks, an evaluation after the second and at the end.
 TINY = Config().replace(
@@ -94,6 +99,15 @@ def as_flags(**changes) -> list[str]:
     elif value is not None and value != ():
       flags += [flag, str(value)]
   return flags
+
+
+def untrained(game, game_params=(), **settings) -> Policy:
+  """Returns a small network that has learned nothing."""
+  config = Config().replace(
+    game=game, game_params=game_params, hidden_layers=1, width=16, **settings
+  )
+  targets = make_targets(config, config.make_rules())
+  return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": game})
 
 
 @functools.cache

@@ -6,8 +6,6 @@ the card is dealt. Estimates are what the opponent gets when both play the bluep
 spread is how far its best response gets beyond that.
 """
 
-from collections.abc import Callable
-
 import jax
 import numpy as np
 
@@ -15,7 +13,7 @@ import games
 import solvers
 from benchmarks import timing
 from games import CHANCE, Game, PublicTree
-from solvers import BlueprintValues, Distributional, Gadget, Maxmargin, Resolve
+from solvers import Distributional, Maxmargin, Resolve
 
 METHODS = (
   "unsafe",
@@ -29,7 +27,7 @@ METHODS = (
   "reach estimate maxmargin",
   "reach estimate distributional",
 )
-_GADGETS: dict[str, Callable[[int], Gadget]] = {
+_GADGETS: dict[str, type[Resolve | Maxmargin | Distributional]] = {
   "resolve": Resolve,
   "maxmargin": Maxmargin,
   "distributional": Distributional,
@@ -38,7 +36,7 @@ _GADGETS: dict[str, Callable[[int], Gadget]] = {
 
 def estimated(
   game: Game, tree: PublicTree, policy: np.ndarray, searcher: int, nodes: np.ndarray
-) -> BlueprintValues:
+) -> solvers.resolving.BlueprintValues:
   """Returns what the opponent gets at `nodes` when both play on by `policy`, as promises.
 
   Elsewhere they are those of its best response. The spread is how far that gets beyond these.
@@ -73,7 +71,7 @@ def refine_both(
       known=known,
       num_iterations=num_iterations,
     )
-    refined = solvers.graft(tree, refined, [(np.arange(len(new)), new)], player=searcher)
+    refined = solvers.resolving.graft(tree, refined, [(np.arange(len(new)), new)], player=searcher)
   return refined
 
 

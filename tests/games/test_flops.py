@@ -125,6 +125,7 @@ def test_a_deal_of_one_flop_of_each_class_is_worth_what_all_flops_are(x64):
   assert np.abs(of_the_deck - right).max() > 0.1
 
 
+@pytest.mark.slow
 def test_all_in_hands_are_worth_what_they_are_on_all_boards(x64):
   """On average over flops and over a turn and a river drawn after each."""
   game = make_game(ranks="TQKA", flops=5)

@@ -1,96 +1,13 @@
-"""No-limit betting against OpenSpiel's universal_poker, and action abstractions."""
+"""No-limit betting: sizes as players write them, and action abstractions."""
 
 import numpy as np
 import pytest
 
 import games
-from games.poker import betting
 from games.poker.abstraction import BetSizes, make_bet_sizes, map_bet
 from games.poker.betting import Betting
 from games.poker.holdem import CALL, FOLD
 from games.poker.off_tree.translation import midpoint, widest_gap
-
-pyspiel = pytest.importorskip("pyspiel")
-
-_BOARD = (0, 3, 1, 1)
-
-
-def universal_poker(stack, rounds=4):
-  boards = " ".join(map(str, _BOARD[:rounds]))
-  first = " ".join(["2", "1", "1", "1"][:rounds])
-  return pyspiel.load_game(
-    f"universal_poker(betting=nolimit,numPlayers=2,numRounds={rounds},blind=100 50,firstPlayer="
-    f"{first},numSuits=4,numRanks=13,numHoleCards=2,numBoardCards={boards},"
-    f"stack={stack} {stack},bettingAbstraction=fullgame)"
-  )
-
-
-def play_at_random(rng, stack, rules_class=Betting):
-  """Plays one hand in both programs; returns how many decisions were compared."""
-  rules = rules_class((stack, stack), paid=(100, 50), big_blind=100, first_to_act=(1, 0))
-  theirs = universal_poker(stack).new_initial_state()
-  ours = rules.start()[None]
-  decisions = 0
-  while True:
-    while theirs.is_chance_node():
-      theirs.apply_action(int(rng.choice(theirs.legal_actions())))
-    if theirs.is_terminal():
-      break
-    assert ours[0, betting.STATUS] == betting.GOING_ON
-    assert theirs.current_player() == ours[0, betting.ACTOR]
-    legal = theirs.legal_actions()
-    assert (0 in legal) == rules.may_fold(ours)[0]
-    assert 1 in legal
-    raises = [a for a in legal if a > 1]
-    assert bool(raises) == rules.may_raise(ours)[0]
-    if raises:
-      assert min(raises) == rules.least_raise(ours)[0]
-      assert max(raises) == rules.stack
-    decisions += 1
-    # Small raises, large ones, calls and folds all occur.
-    size = int(rng.choice([min(raises), max(raises), rng.choice(raises)])) if raises else 1
-    action = int(rng.choice([legal[0], 1, 1, size], p=[0.1, 0.3, 0.2, 0.4]))
-    theirs.apply_action(action)
-    if action == 0:
-      ours = rules.fold(ours)
-    elif action == 1:
-      ours = rules.call(ours)
-    else:
-      assert rules.check_raise(ours[0], action) == action
-      ours = rules.raise_to(ours, np.array([action]))
-    while ours[0, betting.STATUS] == betting.CLOSED and ours[0, betting.ROUND] < 3:
-      ours = rules.next_round(ours)
-  paid = ours[0, [betting.PAID_0, betting.PAID_1]]
-  status = ours[0, betting.STATUS]
-  returns = np.array(theirs.returns())
-  if status in (betting.FOLDED_0, betting.FOLDED_1):
-    loser = int(status == betting.FOLDED_1)
-    assert returns[loser] == -paid[loser] == -returns[1 - loser]
-  else:
-    assert status == betting.CLOSED
-    assert paid[0] == paid[1]
-    assert returns[0] in (-paid[0], 0, paid[0])
-  return decisions
-
-
-@pytest.mark.parametrize("stack", [100, 201, 1_000, 20_000])
-def test_random_playouts_agree_with_open_spiel(stack):
-  rng = np.random.default_rng(stack)
-  decisions = sum(play_at_random(rng, stack) for _ in range(60))
-  assert decisions > 20
-
-
-def test_wrong_rules_disagree_with_open_spiel():
-  class AnyRaise(Betting):
-    def least_raise(self, states):
-      return np.minimum(self.highest(states) + self.big_blind, self.stack)
-
-  def play():
-    for seed in range(60):
-      play_at_random(np.random.default_rng(seed), 1_000, AnyRaise)
-
-  with pytest.raises(AssertionError):
-    play()
 
 
 def river(bets, pot=200, stack=1_000, **options):

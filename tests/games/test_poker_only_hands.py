@@ -99,6 +99,7 @@ def test_a_whole_game_is_as_exploitable(spot):
   assert (found[beliefs == 0] == 0).all()
 
 
+@pytest.mark.slow
 def test_the_rules():
   game = SPOTS["turn"]()
   check_game(OnlyHands(game, ranges_of(game, (12, 17))))

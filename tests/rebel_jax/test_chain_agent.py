@@ -17,14 +17,13 @@ from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.match import UniformPlayer, play_games
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import ConfigError
 from rebel_jax.config.search import GrowingSearch
 from rebel_jax.networks.policy import NetworkStates
-from rebel_jax.training.setup import make_state_network, make_targets
-from rebel_jax.training.targets.target import init_params
+from rebel_jax.training.setup import make_state_network
 from solvers.growing.continual.policies import history_policies
 from solvers.metrics.histories import public_histories
+from tests import tiny
 
 ROOM = 4
 GLASSES = "scotland_yard", (("rounds", 2),)
@@ -47,18 +46,8 @@ def kuhn_on_device(monkeypatch):
   monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", kuhn)
 
 
-def untrained(name, params=(), **settings) -> Policy:
-  config = Config().replace(
-    preset="pog_kuhn",
-    game=name,
-    game_params=params,
-    search=GrowingSearch(simulations=6, eval_iterations=12),
-    hidden_layers=1,
-    width=16,
-    **settings,
-  )
-  targets = make_targets(config, config.make_rules())
-  return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": name})
+SEARCH = GrowingSearch(simulations=6, eval_iterations=12)
+untrained = functools.cache(functools.partial(tiny.untrained, preset="pog_kuhn", search=SEARCH))
 
 
 @functools.cache

@@ -116,9 +116,8 @@ def test_one_json_object(capsys):
   assert json.loads(run(capsys, *flags, "--seed", 5)[0])["mean"] != result["mean"]
 
 
-@pytest.mark.parametrize(
-  "opponent", ["itself", pytest.param("always_fold", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("opponent", ["itself", "always_fold"])
 def test_whole_holdem(opponent, capsys, monkeypatch):
   """Rounds that are made where play leads, on a small deck: raw and by AIVAT without a tree."""
   network = untrained(STREETS, monkeypatch)

@@ -129,52 +129,6 @@ def test_a_wrong_table_shows(name, attribute, wrong):
     assert_scores_agree(game, tree)
 
 
-@pytest.mark.parametrize(
-  ("name", "ours"),
-  [
-    ("kuhn_poker", ("kuhn_poker", {})),
-    ("leduc_poker", ("leduc_poker", {})),
-    ("liars_dice(numdice=1,dice_sides=3)", ("liars_dice", {"num_dice": 1, "num_faces": 3})),
-  ],
-)
-def test_trees_are_those_of_the_games_written_by_hand(name, ours):
-  _, tree = open_spiel.from_game(name)
-  game = games.make(ours[0], **ours[1])
-  expected = games.build_public_tree(game)
-  assert tree.structure.offsets == expected.structure.offsets
-  # Leduc numbers the cards after the moves, so its levels are sorted otherwise.
-  places = {expected.history(n): n for n in range(expected.num_nodes)}
-  order = []
-  for node in range(tree.num_nodes):
-    path = [node]
-    while tree.parent[path[-1]] >= 0:
-      path.append(int(tree.parent[path[-1]]))
-    kinds = tree.kind[path[1:]] == games.CHANCE
-    offset = games.rules.leduc_poker.FIRST_CARD * kinds
-    order.append(places[tuple((tree.action[path[:-1]] + offset).tolist()[::-1])])
-  assert sorted(order) == list(range(tree.num_nodes))
-  for field in ("kind", "possible", "chance_probability"):
-    theirs, own = getattr(expected, field), getattr(tree, field)
-    assert (theirs is None) == (own is None)
-    if own is not None:
-      np.testing.assert_allclose(own, theirs[order], rtol=1e-6, err_msg=field)
-  np.testing.assert_allclose(tree.prior, expected.prior, rtol=1e-6)
-  np.testing.assert_allclose(tree.pair_weights, expected.pair_weights, rtol=1e-6)
-  assert tree.infostate_parent is None
-  assert tree.compatible == expected.compatible
-  np.testing.assert_allclose(end_payoffs(tree), end_payoffs(expected)[order], rtol=1e-6)
-
-
-def end_payoffs(tree):
-  """Returns what player 0 gets at each node for each pair of infostates: `[N, H, H]`."""
-  payoffs = np.zeros((tree.num_nodes, tree.num_infostates, tree.num_infostates))
-  scale = tree.payoff_scale[:, None, None]
-  payoffs[tree.terminal_nodes] = tree.payoffs[tree.payoff_index] * scale
-  if tree.possible is not None:
-    payoffs *= tree.possible[:, 0, :, None] & tree.possible[:, 1, None, :]
-  return payoffs
-
-
 SOLVED = {
   "kuhn_poker": "kuhn_poker",
   "goofspiel": GOOFSPIEL,

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import games
 import solvers
@@ -149,6 +150,7 @@ def test_card_network():
   assert np.ptp(values[first], axis=0).max() > 0
 
 
+@pytest.mark.slow
 def test_a_lane_plays_through_all_stages_in_a_step():
   setup = make_setup(TINY)
   game, number, (target,) = setup.game, TINY.self_play.lanes, setup.trainer.targets

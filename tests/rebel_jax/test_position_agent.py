@@ -3,7 +3,6 @@
 import functools
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pyspiel
 import pytest
@@ -14,13 +13,11 @@ from rebel_jax import match as match_command
 from rebel_jax.agents.agent import make_searcher
 from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import ConfigError
 from rebel_jax.config.search import PerfectSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.open_spiel import bots
-from rebel_jax.training.setup import make_targets
-from rebel_jax.training.targets.target import init_params
+from tests import tiny
 
 ROOM = 4
 GAMES = {
@@ -30,17 +27,9 @@ GAMES = {
 }
 
 
-def untrained(name) -> Policy:
-  config = Config().replace(
-    preset="pog_tic_tac_toe",
-    game=name,
-    game_params=GAMES[name],
-    search=PerfectSearch(simulations=6, eval_iterations=12),
-    hidden_layers=1,
-    width=16,
-  )
-  targets = make_targets(config, config.make_rules())
-  return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": name})
+def untrained(name):
+  search = PerfectSearch(simulations=6, eval_iterations=12)
+  return tiny.untrained(name, GAMES[name], preset="pog_tic_tac_toe", search=search)
 
 
 @functools.cache

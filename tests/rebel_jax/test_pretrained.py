@@ -49,6 +49,7 @@ def test_its_command_is_read_as_its_configuration():
   assert cli.parse(flags).config == config
 
 
+@pytest.mark.slow
 def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
   monkeypatch.setattr(pretrained, "_FOLDER", tmp_path)
   other = "discounted_cfr(beta=0.5,gamma=4)"
@@ -72,6 +73,7 @@ def measure(policy, params, *, playthroughs, iterations):
   return evaluator.exploitability(params, playthroughs=playthroughs, iterations=iterations)
 
 
+@pytest.mark.slow
 def test_it_is_far_better_than_an_untrained_one():
   policy = rebel_jax.load_pretrained("liars_dice_1x4f")
   small = {"playthroughs": 8, "iterations": 64}

@@ -84,7 +84,7 @@ JUNK = st.recursive(
 )
 
 
-@tiers(600, 20_000)
+@tiers(300, 20_000)
 def test_configurations(number):
   """Each is allowed, and then survives JSON, or refused with a sentence that names a field."""
 
@@ -174,7 +174,7 @@ def parsing_only(monkeypatch):
   monkeypatch.setattr(play, "run", lambda *_: None)
 
 
-@tiers(120, 10_000)
+@tiers(60, 10_000)
 def test_command_lines_of_training(number, parsing_only):
   presets = st.sampled_from([[], *(["--preset", name] for name in PRESETS)])
 

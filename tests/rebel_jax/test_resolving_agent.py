@@ -3,7 +3,6 @@
 import functools
 import re
 
-import jax
 import numpy as np
 import pytest
 
@@ -13,30 +12,18 @@ from rebel_jax import play
 from rebel_jax.agents.agent import make_searcher, prepare
 from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config
 from rebel_jax.config.search import GrowingSearch
 from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.open_spiel import bots
-from rebel_jax.training.setup import make_state_network, make_targets
-from rebel_jax.training.targets.target import init_params
+from rebel_jax.training.setup import make_state_network
+from tests import tiny
 from tests.rebel_jax.test_play import at_the_table
 
 ROOM = 8
 
 
-@functools.cache
-def untrained(name) -> Policy:
-  config = Config().replace(
-    preset="pog_kuhn",
-    game=name,
-    game_params=(),
-    search=GrowingSearch(simulations=6, eval_iterations=12),
-    hidden_layers=1,
-    width=16,
-  )
-  targets = make_targets(config, config.make_game())
-  return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": name})
+SEARCH = GrowingSearch(simulations=6, eval_iterations=12)
+untrained = functools.cache(functools.partial(tiny.untrained, preset="pog_kuhn", search=SEARCH))
 
 
 @functools.cache

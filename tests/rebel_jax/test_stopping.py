@@ -46,14 +46,6 @@ def call_sizes(monkeypatch, most=None, before=lambda step: None):
   return taken
 
 
-def test_rows_do_not_depend_on_where_calls_end(tmp_path, whole, monkeypatch):
-  taken = call_sizes(monkeypatch, 3)
-  train(*tiny(tmp_path, report_every=1_000))
-  assert max(taken) <= 3
-  assert sum(taken) == 8
-  assert_same_run(tmp_path, whole, report_every=1_000)
-
-
 def test_calls_are_about_a_second_long(tmp_path, monkeypatch):
   """Here steps seem to take a quarter of a second each, and later four seconds."""
   clock, slow = [0.0], [0.25]

@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 
@@ -11,10 +10,7 @@ from games import CHANCE
 from rebel_jax.agents.agent import Searcher
 from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import SearchPace, StreetSearcher
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config
-from rebel_jax.training.setup import make_targets
-from rebel_jax.training.targets.target import init_params
+from tests.tiny import untrained
 
 ITERATIONS = 16
 
@@ -23,11 +19,7 @@ ITERATIONS = 16
 def policy():
   """A network that has learned nothing, of two rounds of hold'em."""
   params = (("ranks", "TJQK"), ("suits", "sh"), ("stack", 300))
-  config = Config().replace(
-    game="small_holdem", game_params=params, depth="stage", hidden_layers=1, width=16
-  )
-  found = init_params(make_targets(config, config.make_game()), jax.random.key(0))
-  return Policy(config, found, {"checkpoint": "none"})
+  return untrained("small_holdem", params, depth="stage")
 
 
 @functools.cache
@@ -78,7 +70,7 @@ def test_local_best_response_plays_an_agent():
   strategy.start()
   rows = strategy.rows()
   np.testing.assert_allclose(rows.sum(axis=0), 1.0, atol=1e-5)
-  found = solvers.local_best_response(agent.searcher.game, strategy, num_hands=8, seed=1)
+  found = solvers.metrics.local_best_response(agent.searcher.game, strategy, num_hands=8, seed=1)
   assert np.isfinite(found.mean)
   assert found.num_hands == 8
 

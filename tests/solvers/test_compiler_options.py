@@ -9,7 +9,6 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from solvers.xla import compiler_options, cores
 from solvers.xla.compiler_options import Programs, Work, work_of_solving
 
@@ -32,19 +31,6 @@ def test_an_xla_that_refuses_every_option_solves(monkeypatch):
   programs = Programs(jnp.sin)
   assert all(programs[work](0.0) == 0 for work in Work)
   compiler_options._is_taken.cache_clear()
-
-
-def test_what_solving_consists_of():
-  whole, top = game_tree(5), game_tree(5, depth=2)
-  network = NetworkLeafValues(ValueNetwork(5))
-  game = games.make("liars_dice", num_dice=1, num_faces=5)
-  oracle, _ = solvers.exact_leaf_values(game, num_iterations=4).bind(top)
-  wanted = Work.NETWORKS, Work.TREES
-  if jax.default_backend() != "cpu":
-    wanted = (Work.PLAIN,) * 2
-  assert work_of_solving(top, network) == wanted[0]
-  assert work_of_solving(whole, network) == wanted[1]  # it has no leaves to ask about
-  assert work_of_solving(whole, None) == work_of_solving(top, oracle) == wanted[1]
 
 
 def test_inside_a_jit_there_are_no_options():

@@ -78,22 +78,6 @@ def test_a_leaf_is_worth_what_its_subgame_is(case, player, x64):
   assert np.abs(other - values).max() > 1e-3
 
 
-def test_leaves_of_equal_public_states_share_a_subgame():
-  game, tree = make("liars_dice_1x3f")
-  oracle = solvers.exact_leaf_values(game)
-  _, groups = oracle.bind(tree)
-  # 15 pairs of bids, 5 last bids.
-  assert sorted(len(group.leaves) for group in groups) == [1, 2, 3, 4, 5]
-  assert all(group.which is None for group in groups)
-  _, again = oracle.bind(games.build_public_tree(game, depth=2))
-  assert all(a.trees is b.trees for a, b in zip(groups, again))
-  # Six public cards after the same bets: one shape, six subgames.
-  leduc, top = make("leduc")
-  _, groups = solvers.exact_leaf_values(leduc).bind(top)
-  assert [len(group.leaves) for group in groups] == [12, 12, 12, 12, 6]
-  assert len(np.unique(groups[0].which)) == 12
-
-
 def test_beliefs_that_exclude_each_other_are_worth_nothing():
   """Both sure of the same card: no pair of infostates is left, and nothing divides by it."""
   game, tree = make("kuhn")

@@ -124,6 +124,7 @@ def test_regrets_are_those_of_the_same_policies(x64):
   assert np.abs(parts[0] - counted).max() > 0.1
 
 
+@pytest.mark.slow
 def test_carried_over_regrets_help_and_do_no_harm(x64):
   """A head start of some updates; unweighed, what was learned elsewhere is in the way for long."""
   _, _, trees = matrix_family(20, 0.2)
