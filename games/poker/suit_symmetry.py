@@ -130,10 +130,6 @@ class MergedSuits(Game):
   def num_player_actions(self) -> int:
     return self.whole.num_player_actions
 
-  @property
-  def orders_infostates(self) -> bool:
-    return self.whole.orders_infostates
-
   # Public states.
 
   def initial_state(self):

@@ -252,7 +252,7 @@ def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:
   pairs = dataclasses.replace(pairs, nature=tuple((x[:1], x[1:]) for x in nature))
   given |= {"exists": (*problem.exists, moves), "pairs": pairs, "mover": (None,) * 3}
   going = []
-  for held in getattr(pairs.game, "num_held", (size, size)):
+  for held in pairs.game.num_held:
     few = node[:, :, :held]
     to = few * held + tree.leads_to[:, :, :held]
     going.append(jnp.where(few >= 0, to, tree.capacity * held))
