@@ -20,10 +20,17 @@ from rebel_jax import flags
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache
-from rebel_jax.tables.chip_match import play_chip_match
-from rebel_jax.tables.chips import Call, Cards, ChipPlayer, Event, Move, RaiseTo, Seated
-from rebel_jax.tables.players import seat_agent
-from rebel_jax.tables.tree_player import TreePlayer
+from rebel_jax.tables.chips import (
+  Call,
+  Cards,
+  ChipPlayer,
+  Event,
+  Move,
+  RaiseTo,
+  Seated,
+  play_chip_match,
+)
+from rebel_jax.tables.players import TreePlayer, seat_agent
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 

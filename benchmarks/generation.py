@@ -27,7 +27,7 @@ from rebel_jax.config.presets import get_preset
 from rebel_jax.devices.cpu_devices import share_cores
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.loop import DEVICES
-from rebel_jax.training.self_play import SelfPlay, init_lanes, self_play_step
+from rebel_jax.training.self_play import SelfPlay
 from rebel_jax.training.setup import make_network, make_setup
 from solvers.xla.compiler_options import Programs
 
@@ -93,7 +93,7 @@ def generate(table, settings: SelfPlay, lanes, params, key, steps: int, mesh: Me
 
   def on_device(table, lanes, params, keys):
     def step(lanes, key):
-      played = self_play_step(table, settings, lanes, params, key)
+      played = settings.step(table, lanes, params, key)
       values = [x.result.root_values.sum() for x in played.searched if x.result is not None]
       return played.lanes, (played.stats, values)
 
@@ -133,7 +133,7 @@ def measure(options: Options) -> dict:
   assert isinstance(settings, SelfPlay)
   params = trainer.init(table, 0, setup.mesh).params
   starts = jax.random.split(jax.random.key(2), num_devices)
-  lanes = jax.vmap(lambda key: init_lanes(table, settings.num_lanes, key))(starts)
+  lanes = jax.vmap(lambda key: settings.init(table, key))(starts)
   run = _generates[trainer.work(table, setup.mesh)]
   step = functools.partial(run, steps=options.steps, mesh=setup.mesh)
   keys = jax.random.split(jax.random.key(1), options.repeats + options.warm_up)

@@ -7,7 +7,6 @@ argument is not allowed or the run cannot be read; 130 it was interrupted.
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,12 +14,10 @@ import tyro
 
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed, groups
-from rebel_jax.devices import compile_cache
+from rebel_jax.config import allowed
 from rebel_jax.evaluation.opponents import OPPONENTS
-from rebel_jax.tables.acpc import TableError, play_acpc
-from rebel_jax.tables.players import make_chip_player
-from rebel_jax.tables.tree_player import OFF_TREE
+from rebel_jax.tables.acpc import play_acpc
+from rebel_jax.tables.players import OFF_TREE, make_chip_player
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +79,6 @@ def play(options: Options) -> list[int]:
     ConfigError: an option is not allowed or the run cannot be read.
     TableError: as `play_acpc`.
   """
-  groups.check(options)
   chosen = {name: getattr(options, name) for name in _SETTINGS}
   settings: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
   seed = options.seed
@@ -106,28 +102,13 @@ def play(options: Options) -> list[int]:
   )
 
 
-def _run(argv: Sequence[str]) -> int:
-  options = flags.parse(
-    Options,
-    argv,
-    prog="python -m rebel_jax.acpc",
-    networks=checkpoint.pretrained(),
-    opponents=OPPONENTS,
-  )
-  compile_cache.enable()
-  try:
-    chips = play(options)
-  except TableError as error:
-    flags.fail(error)
-    return 1
-  if options.json:
-    print(json.dumps({"hands": len(chips), "chips": sum(chips)}))
-  else:
-    print(f"{len(chips)} hands, {sum(chips):+} chips")
-  return 0
+def _run(options: Options) -> None:
+  chips = play(options)
+  found = json.dumps({"hands": len(chips), "chips": sum(chips)})
+  print(found if options.json else f"{len(chips)} hands, {sum(chips):+} chips")
 
 
-main = flags.entry(_run)
+main = flags.entry("acpc", Options, _run, networks=checkpoint.pretrained(), opponents=OPPONENTS)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,14 @@ import asyncio
 import dataclasses
 import json
 import sys
-from collections.abc import Sequence
 from typing import Annotated
 
 from rebel_jax import flags
-from rebel_jax.config import allowed, groups
+from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.tables.acpc import MatchDealer, TableError
-from rebel_jax.tables.chip_match import ChipMatchResult
-from rebel_jax.tables.chips import make_rules
+from rebel_jax.tables.acpc import MatchDealer
+from rebel_jax.tables.chips import ChipMatchResult
+from rebel_jax.tables.players import rules_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,13 +54,8 @@ class Options:
   json: bool = False
 
 
-def _run(argv: Sequence[str]) -> int:
-  options = flags.parse(Options, argv, prog="python -m rebel_jax.acpc_dealer")
-  groups.check(options)
-  try:
-    rules = make_rules(**dict(options.game_params))  # type: ignore[arg-type]
-  except (TypeError, ValueError) as error:
-    raise ConfigError(f"game_params: {error}") from None
+def _run(options: Options) -> None:
+  rules = rules_of(dict(options.game_params))
   try:
     dealer = MatchDealer(
       rules,
@@ -77,17 +71,12 @@ def _run(argv: Sequence[str]) -> int:
     )
   except ValueError as error:
     raise ConfigError(str(error)) from None
-  try:
-    result = asyncio.run(_deal(dealer))
-  except TableError as error:
-    flags.fail(error)
-    return 1
+  result = asyncio.run(_deal(dealer))
   if options.json:
     about = {"mbb_per_hand": result.mean, "half_width": result.half_width}
     flags.complain(json.dumps(about | {"hands": len(result.chips)}))
   else:
     flags.complain(f"{options.first_name}: {result}")
-  return 0
 
 
 async def _deal(dealer: MatchDealer) -> ChipMatchResult:
@@ -96,7 +85,7 @@ async def _deal(dealer: MatchDealer) -> ChipMatchResult:
     return await dealer.play()
 
 
-main = flags.entry(_run)
+main = flags.entry("acpc_dealer", Options, _run)
 
 
 if __name__ == "__main__":

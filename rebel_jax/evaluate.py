@@ -5,10 +5,8 @@ it was interrupted.
 """
 
 import dataclasses
-import json
 import sys
 import time
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import jax
@@ -18,21 +16,12 @@ import solvers
 from rebel_jax import flags
 from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import StreetSearcher
-from rebel_jax.checkpoints import checkpoint, checksums
-from rebel_jax.config import allowed, groups
-from rebel_jax.config.allowed import ConfigError
-from rebel_jax.config.search import GrowingSearch
-from rebel_jax.devices import compile_cache
-from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
-from rebel_jax.evaluation.kept_playthroughs import KeptPlaythroughs
-from rebel_jax.evaluation.spots import at_spot
+from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config import allowed
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.runs.display import Display
-from rebel_jax.runs.measure import of_seeds
-from rebel_jax.training.growing_setup import make_search
-from rebel_jax.training.setup import made_on_device
-from solvers.search.playthroughs import Sampled
+from rebel_jax.training.setup import made_on_device, make_search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,65 +84,22 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     ConfigError: an option is not allowed or the checkpoint cannot be read.
   """
   began = time.monotonic()
-  groups.check(options)
   shown = display or Display(quiet=True)
-  policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
-  config = policy.config
-  flags.check_kind(options, config.search)
-  if isinstance(config.search, GrowingSearch):
-    return _measure_growing(options, policy, shown, began)
-  if made_on_device(config, config.make_game()):
-    return _measure_hands(options, policy, shown, began)
-  algorithm = options.algorithm or config.rebel.eval_algorithm
-  depth = options.depth or config.rebel.depth
+  policy = checkpoint.load(options.checkpoint).at_spot(options.game_params)
+  flags.check_kind(options, policy.config.search)
+  changes, settings = _settings(options, policy.config)
+  config = policy.config.replace(**{x: y for x, y in changes.items() if y is not None})
   with shown:
     shown.show("compiling", 0.0)
-    evaluator = Evaluator(config, algorithm=algorithm, depth=depth)
-
-    def measure_it(name: str, unsafe: bool, start: Sampled | None, kept: KeptPlaythroughs | None):
-      def progress(done: int, total: int) -> None:
-        left = (time.monotonic() - started) * (total - done) / done
-        shown.show(name, done / total, f"{done:,} of {total:,} searches, {left:.0f} s left{said}")
-
-      started, said, course = time.monotonic(), "", []
-      for sampled, value in evaluator.course(
-        policy.params,
-        playthroughs=1 if unsafe else options.playthroughs,
-        iterations=options.iterations,
-        seed=options.seed,
-        start=start,
-        unsafe=unsafe,
-        progress=progress,
-      ):
-        course.append((sampled.count, value))
-        said = f"; {value:.4f} after {sampled.count:,}"
-        if kept is not None:
-          kept.save(sampled)
-      return course
-
-    kept = start = None
-    if options.keep is not None:
-      kept = KeptPlaythroughs(options.keep, _what(options, algorithm, depth, policy))
-      start = kept.load((evaluator.agent.tree.num_nodes, evaluator.agent.tree.num_infostates))
-    course = measure_it(f"{options.playthroughs} playthroughs", False, start, kept)
-    results: dict[str, Any] = {"exploitability": course[-1][1]}
-    if options.unsafe:
-      unsafe = measure_it("average policy", True, None, None)
-      results["exploitability_average_policy"] = unsafe[-1][1]
-  return results | {
-    "playthroughs": course[-1][0],
-    "iterations": options.iterations,
-    "algorithm": algorithm,
-    "depth": depth,
-    **_about(options, policy, began),
-    "course": course,
-  }
-
-
-def _about(options: Options, policy: checkpoint.Policy, began: float) -> dict[str, Any]:
-  """Returns what was measured, and where."""
-  config = policy.config
+    evaluator = make_evaluator(config, **settings)
+    measured = evaluator.measure(policy.params, options.seed, show=shown.count)
+    row = measured.row
+    if "hands" in row and options.lbr_hands:
+      shown.show("local best response", 0.0)
+      row = row | _local_best_response(options, policy._replace(config=config), shown)
   return {
+    **row,
+    **evaluator.about,
     "seed": options.seed,
     "checkpoint": policy.about["checkpoint"],
     "preset": config.preset,
@@ -163,42 +109,41 @@ def _about(options: Options, policy: checkpoint.Policy, began: float) -> dict[st
     "examples": policy.about.get("examples"),
     "seconds": round(time.monotonic() - began, 3),
     "device": jax.devices()[0].device_kind,
+    "course": list(measured.course),
   }
 
 
-def _measure_hands(
-  options: Options, policy: checkpoint.Policy, shown: Display, began: float
-) -> dict[str, Any]:
-  """Returns what the command prints of a game too large for exploitability."""
-  for name in ("keep", "unsafe", "depth"):
-    if getattr(options, name):
-      raise ConfigError(
-        f"{name}={getattr(options, name)!r} is about exploitability, which cannot be computed in "
-        f"{policy.config.game!r}"
-      )
-  config = policy.config
-  if options.algorithm is not None:
-    config = config.replace(eval_algorithm=options.algorithm)
-  with shown:
-    shown.show("compiling", 0.0)
-    evaluator = HandsEvaluator(config, iterations=options.iterations)
-    found = evaluator.measure(
-      policy.params,
-      hands=options.playthroughs,
-      seed=options.seed,
-      progress=lambda done, total: shown.show(
-        "playing", done / total, f"{done:,} of {total:,} hands"
-      ),
+def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
+  """Returns what the options change of the configuration, and options of its evaluator.
+
+  Raises:
+    ConfigError: an option is about exploitability, which is not measured.
+  """
+  if config.grows:
+    at_once = False if options.at_once else None
+    search = make_search(
+      config,
+      evaluation=True,
+      simulations=options.simulations,
+      per_update=options.per_update,
+      mix=options.mix,
+      alternating=at_once,
     )
-    if options.lbr_hands:
-      shown.show("local best response", 0.0)
-      found |= _local_best_response(options, policy._replace(config=config), shown)
-  return found | {
-    "iterations": options.iterations,
-    "algorithm": config.rebel.eval_algorithm,
-    **_about(options, policy, began),
-    "course": [],
+    return {"final_playthroughs": options.seeds}, {"search": search}
+  changes = {
+    "final_playthroughs": options.playthroughs,
+    "final_iterations": options.iterations,
+    "eval_algorithm": options.algorithm,
   }
+  of_exploitability = {name: getattr(options, name) for name in ("keep", "unsafe", "depth")}
+  if not made_on_device(config, config.make_game()):
+    return changes, of_exploitability
+  for name, value in of_exploitability.items():
+    if value:
+      raise ConfigError(
+        f"{name}={value!r} is about exploitability, which cannot be computed in {config.game!r}"
+      )
+  return changes, {}
 
 
 def _local_best_response(
@@ -215,9 +160,7 @@ def _local_best_response(
     strategy,
     num_hands=options.lbr_hands,
     seed=options.seed,
-    progress=lambda done, total: shown.show(
-      "local best response", done / total, f"{done:,} of {total:,} hands"
-    ),
+    progress=lambda done, total: shown.count("local best response", done, total, "hands"),
   )
   return {
     "lbr_mbb": found.mean,
@@ -228,92 +171,24 @@ def _local_best_response(
   }
 
 
-def _measure_growing(
-  options: Options, policy: checkpoint.Policy, shown: Display, began: float
-) -> dict[str, Any]:
-  """Returns what the command prints of a network whose searches grow trees."""
-  config = policy.config
-  search = make_search(
-    config,
-    evaluation=True,
-    simulations=options.simulations,
-    per_update=options.per_update,
-    mix=options.mix,
-    alternating=False if options.at_once else None,
-  )
-  seeds = config.growing.final_playthroughs if options.seeds is None else options.seeds
-  with shown:
-    shown.show("compiling", 0.0)
-    evaluator = ChainEvaluator(config, search=search)
-    started = time.monotonic()
-
-    def progress(done: int, total: int) -> None:
-      left = (time.monotonic() - started) * (total - done) / max(done, 1)
-      shown.show(
-        f"{seeds} seeds", done / total, f"{done:,} of {total:,} {evaluator.unit}, {left:.0f} s left"
-      )
-
-    found = evaluator.measure(
-      policy.params, seeds=range(options.seed, options.seed + seeds), progress=progress
-    )
-  return of_seeds(found, evaluator.search) | {
-    "mix": search.mix,
-    "alternating": search.alternating,
-    **_about(options, policy, began),
-    "course": next(iter(found.values())),
-  }
-
-
-def _what(options: Options, algorithm: str, depth: int | str, policy: checkpoint.Policy):
-  """Returns what tells the playthroughs of this command from those of another."""
-  return {
-    "game": [policy.config.game, policy.config.game_params],
-    "network": checksums.of_arrays(policy.params),
-    "algorithm": algorithm,
-    "depth": depth,
-    "iterations": options.iterations,
-    "seed": options.seed,
-    "stops": "spread, sorted",  # how random numbers are drawn, which earlier versions did otherwise
-  }
-
-
-def _run(argv: Sequence[str]) -> None:
-  options = flags.parse(
-    Options,
-    argv,
-    prog="python -m rebel_jax.evaluate",
-    networks=checkpoint.pretrained(),
-    algorithms=solvers.registered_algorithms(),
-  )
-  groups.check(options)
-  compile_cache.enable()
+def _run(options: Options) -> None:
   result = measure(options, Display(stderr=True))
-  if options.json:
-    print(json.dumps(result))
-    return
-  display = Display()
-  title = (
-    "what the searching agent wins"
-    if "hands" in result
-    else "exploitability of the searching agent"
-  )
-  display.table(title, _rows(result))
-  if display.closed:
-    raise BrokenPipeError
+  rows = [
+    (key.replace("_", " "), f"{value:.5f}" if key.startswith("exploitability") else str(value))
+    for key, value in result.items()
+    if value is not None and key != "course"
+  ]
+  titles = "exploitability of the searching agent", "what the searching agent wins"
+  flags.say(result, options.json, titles["hands" in result], rows)
 
 
-def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
-  shown = {key: value for key, value in result.items() if value is not None}
-  rows = []
-  for key, value in shown.items():
-    if key == "course":
-      continue
-    text = f"{value:.5f}" if key.startswith("exploitability") else str(value)
-    rows.append((key.replace("_", " "), text))
-  return rows
-
-
-main = flags.entry(_run)
+main = flags.entry(
+  "evaluate",
+  Options,
+  _run,
+  networks=checkpoint.pretrained(),
+  algorithms=solvers.registered_algorithms(),
+)
 
 
 if __name__ == "__main__":

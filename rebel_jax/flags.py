@@ -5,6 +5,7 @@ import dataclasses
 import difflib
 import inspect
 import io
+import json
 import os
 import signal
 import sys
@@ -16,7 +17,10 @@ import tyro
 from rebel_jax.config import groups
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.config.search import KINDS, Search
+from rebel_jax.devices import compile_cache
+from rebel_jax.runs.display import Display
 from rebel_jax.runs.stopping import CLOSED_PIPE
+from rebel_jax.tables.acpc import TableError
 
 T = TypeVar("T")
 
@@ -123,6 +127,9 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     return code
   except ConfigError as error:
     return fail(error)
+  except TableError as error:
+    complain(f"error: {error}")
+    return 1
   except SystemExit as end:
     if isinstance(end.code, str):  # a sentence about what was asked for
       return fail(end.code)
@@ -143,15 +150,39 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
 
 
 def entry(
-  body: Callable[[Sequence[str]], int | None],
+  name: str, cls: type[T], body: Callable[..., int | None], **names: Iterable[str]
 ) -> Callable[..., int]:
-  """Returns a command's `main`: runs `body` on flags, the process's own for None, as `command`."""
+  """Returns the `main` of a command, which takes its flags, the process's own for None.
 
-  def main(argv: Sequence[str] | None = None) -> int:
-    own = sys.argv[1:] if argv is None else argv
-    return command(lambda: body(own), is_process=argv is None)
+  Args:
+    name: of its module.
+    cls: its options, as of `parse`.
+    body: runs, as `command` does, on options that were checked, and on what else `main` is given.
+    names: as of `parse`.
+  """
+
+  def main(argv: Sequence[str] | None = None, **more: Any) -> int:
+    def run() -> int | None:
+      own = sys.argv[1:] if argv is None else argv
+      options = parse(cls, own, prog=f"python -m rebel_jax.{name}", **names)
+      groups.check(options)
+      compile_cache.enable()
+      return body(options, **more)
+
+    return command(run, is_process=argv is None)
 
   return main
+
+
+def say(result: Any, as_json: bool, title: str, rows: list[tuple[str, str]]) -> None:
+  """Prints what a command found on standard output, as JSON or as a table."""
+  display = Display()
+  if as_json:
+    print(json.dumps(result))
+  else:
+    display.table(title, rows)
+  if display.closed:
+    raise BrokenPipeError
 
 
 def complain(sentence: str) -> None:

@@ -5,7 +5,6 @@ interrupted.
 """
 
 import dataclasses
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,9 +24,8 @@ from rebel_jax.agents.dealer import AnyGame, same_rules
 from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed, groups
+from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.runs.display import Display
 from solvers.metrics.local_best_response import milli_big_blinds
@@ -227,27 +225,8 @@ def _summary(won: Sequence[tuple[int, float]], scale: float, options: Options) -
   return match.summarise([(s, scale * x) for s, x in won], duplicate=options.duplicate)
 
 
-def _run(argv: Sequence[str]) -> None:
-  options = flags.parse(
-    Options,
-    argv,
-    prog="python -m rebel_jax.match",
-    networks=checkpoint.pretrained(),
-    players=OPPONENTS,
-  )
-  groups.check(options)
-  compile_cache.enable()
+def _run(options: Options) -> None:
   result = measure(options, Display(stderr=True))
-  if options.json:
-    print(json.dumps(result))
-    return
-  display = Display()
-  display.table("match", _rows(result))
-  if display.closed:
-    raise BrokenPipeError
-
-
-def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
   digits = 1 if result["unit"].startswith("mbb") else 4
   first = f"{result['mean']:+.{digits}f} ± {result['half_width']:.{digits}f} {result['unit']}"
   seats = ", ".join(f"{x:+.{digits}f}" for x in result["by_seat"])
@@ -256,10 +235,11 @@ def _rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     better = f"{result['aivat']:+.{digits}f} ± {result['aivat_half_width']:.{digits}f}"
     rows += [("by AIVAT", f"{better} {result['unit']}"), ("value function", result["aivat_values"])]
   said = ("a", "b", "hands", "iterations", "duplicate", "seed", "game", "seconds", "device")
-  return rows + [(name, str(result[name])) for name in said]
+  rows += [(name, str(result[name])) for name in said]
+  flags.say(result, options.json, "match", rows)
 
 
-main = flags.entry(_run)
+main = flags.entry("match", Options, _run, networks=checkpoint.pretrained(), players=OPPONENTS)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
@@ -20,11 +20,9 @@ from rebel_jax.agents.chain_agent import ChainAgent
 from rebel_jax.agents.dealer import AnyGame, Dealer, Move
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import allowed, groups
+from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.config.search import REBEL
-from rebel_jax.devices import compile_cache
-from rebel_jax.evaluation.spots import at_spot
 
 _DIE = "⚀⚁⚂⚃⚄⚅"
 _PLAIN = str.maketrans("♠♥♦♣" + _DIE, "shdc123456")  # for terminals without these
@@ -269,16 +267,6 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
   )
 
 
-def main(
-  argv: Sequence[str] | None = None,
-  ask: Callable[[str], str] | None = None,
-  say: Callable[[str], None] | None = None,
-) -> int:
-  """Runs the command and returns its exit code; `ask` and `say` are the terminal by default."""
-  is_process, argv = argv is None, sys.argv[1:] if argv is None else argv
-  return flags.command(lambda: _run(argv, ask or _ask, say or _say), is_process=is_process)
-
-
 def _plain(text: str) -> str:
   """Returns a text with letters and digits for symbols that standard output lacks."""
   try:
@@ -298,33 +286,34 @@ def _say(text: str) -> None:
   print(_plain(text))
 
 
-def _run(argv: Sequence[str], ask: Callable[[str], str], say: Callable[[str], None]) -> None:
-  options = flags.parse(
-    Options,
-    argv,
-    prog="python -m rebel_jax.play",
-    networks=checkpoint.pretrained(),
-    holdem=[name for name in games.registered_games() if "holdem" in name],
-    algorithms=solvers.registered_algorithms(),
-  )
-  groups.check(options)
+def _run(
+  options: Options, ask: Callable[[str], str] = _ask, say: Callable[[str], None] = _say
+) -> None:
   seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
   rng = np.random.default_rng(seed)
   own = int(rng.integers(2**31))
   agent: AnyAgent | NestedAgent
   if options.checkpoint in games.registered_games():
     flags.check_kind(options, REBEL)
-    compile_cache.enable()
     agent = solve_spot(options, own, say)
   else:
-    policy = at_spot(checkpoint.load(options.checkpoint), options.game_params)
+    policy = checkpoint.load(options.checkpoint).at_spot(options.game_params)
     flags.check_kind(options, policy.config.search)
-    compile_cache.enable()
     settings = flags.agent_settings(options, policy.config.search)
     searcher = make_searcher(policy, **settings, seed=own)
     say("The agent compiles its search, which takes up to two minutes the first time.")
     agent = searcher.agent(seed=own)
   run(Terminal(agent, ask, say, rng), options)
+
+
+main = flags.entry(
+  "play",
+  Options,
+  _run,
+  networks=checkpoint.pretrained(),
+  holdem=[name for name in games.registered_games() if "holdem" in name],
+  algorithms=solvers.registered_algorithms(),
+)
 
 
 if __name__ == "__main__":

@@ -6,20 +6,18 @@ Exit codes: 0 it was solved or loaded; 2 an argument is not allowed; 130 it was 
 import dataclasses
 import math
 import sys
-from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
 
 from rebel_jax import flags
 from rebel_jax.agents import range_grids
-from rebel_jax.config import allowed, groups
+from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.devices import compile_cache, cpu_devices
+from rebel_jax.devices import cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.spots import report as board_report
-from rebel_jax.spots.solved import Node, SolvedSpot, check_fits, load, solve
-from rebel_jax.spots.spot import PLAYERS, Spot
+from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot, Spot, check_fits, load, solve
 from rebel_jax.spots.tables import HandTable, hand_table
 from solvers.xla.cores import num_cores
 
@@ -206,11 +204,8 @@ def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.Ran
   return range_grids.make_range_grid(solved.game, table.reach[mover], table.frequency, moves)
 
 
-def _run(argv: Sequence[str]) -> None:
-  options = flags.parse(Options, argv, prog="python -m rebel_jax.spot")
-  groups.check(options)
+def _run(options: Options) -> None:
   cpu_devices.make_devices(num_cores())
-  compile_cache.enable()
   if options.boards is not None:
     print(report_boards(options, Display(stderr=True)))
     return
@@ -229,7 +224,7 @@ def _run(argv: Sequence[str]) -> None:
   print(text)
 
 
-main = flags.entry(_run)
+main = flags.entry("spot", Options, _run)
 
 
 if __name__ == "__main__":

@@ -145,10 +145,9 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
   started = time.monotonic() if started is None else started
   argv = sys.argv[1:] if argv is None else argv
   flags.take_any_text()
-  from rebel_jax.runs.display import Display
+  from rebel_jax.runs.display import Display, resume_command
   from rebel_jax.runs.run import train
   from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError
-  from rebel_jax.runs.summary import resume_command
 
   try:
     command = parse(argv)

@@ -23,7 +23,7 @@ from games.poker.lines import make_lines
 from rebel_jax import PRESETS, evaluate, match, spot
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
-from rebel_jax.runs.measure import make_evaluator, measure_any
+from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
@@ -241,9 +241,7 @@ def step(config, measures=True):
   state, report = setup.trainer.run(setup.table, state, steps, setup.mesh)
   assert all(np.asarray(x.loss).any() for x in report.learned.values())
   if measures:
-    measure_any(
-      make_evaluator(setup), state.params, config, 0, final=True, progress=lambda *_: None
-    )
+    make_evaluator(config, setup).measure(state.params, config.seed)
 
 
 def shipped(name, *flags):

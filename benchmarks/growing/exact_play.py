@@ -25,8 +25,8 @@ import solvers
 from benchmarks import timing
 from benchmarks.growing.look_ahead import look_ahead
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.networks.value_policy import NetworkStates
-from rebel_jax.training.growing_setup import make_search, make_state_network
+from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.training.setup import make_search, make_state_network
 from solvers.growing.states import StateFunction
 from solvers.metrics.minimax import minimax, payoff_of
 

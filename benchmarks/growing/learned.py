@@ -23,10 +23,8 @@ from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.runs.measure import of_seeds
-from rebel_jax.training.growing_setup import make_search
 from rebel_jax.training.loop import MOST_STEPS, place
-from rebel_jax.training.setup import make_setup
+from rebel_jax.training.setup import make_search, make_setup
 from solvers import GTCFR
 
 BENCHMARK = "growing_learned"
@@ -50,11 +48,12 @@ def learn(options: argparse.Namespace) -> None:
   compile_cache.enable()
   setup = make_setup(config)
   evaluators = []
+  measured = config.replace(eval_playthroughs=options.seeds, final_playthroughs=options.final_seeds)
   for search in map(parse_setting, options.settings):
     asked = make_search(
       config, evaluation=True, simulations=search.simulations, per_update=search.per_update
     )
-    made = ChainEvaluator(config, game=setup.game, ground=setup.table, search=asked)
+    made = ChainEvaluator(measured, game=setup.game, ground=setup.table, search=asked)
     evaluators.append(made)
   trainer, mesh = setup.trainer, setup.mesh
   state, table = trainer.init(setup.table, config.seed, mesh), place(setup.table, mesh)
@@ -73,8 +72,6 @@ def learn(options: argparse.Namespace) -> None:
     params = jax.tree.map(lambda x: x.addressable_data(0), state.params)
     last = stage == options.stages
     for evaluator in evaluators:
-      seeds = range(options.final_seeds if last else options.seeds)
-      found = evaluator.measure(params, seeds=seeds)
       row = {
         "benchmark": BENCHMARK,
         **timing.environment(),
@@ -83,7 +80,7 @@ def learn(options: argparse.Namespace) -> None:
         "solves": int(state.solves),
         "training_seconds": round(trained, 1),
         "searches_per_second": round(searches / seconds, 1),  # the first stage compiles, too
-        **of_seeds(found, evaluator.search),
+        **evaluator.measure(params, 0, final=last).row,
       }
       timing.say(row)
 

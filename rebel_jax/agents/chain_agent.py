@@ -16,12 +16,11 @@ import numpy as np
 
 from games import Game
 from games.on_device.one_play import OnePlay
-from rebel_jax.agents.dealer import AnyGame, Move
-from rebel_jax.agents.moves import check_seat, check_turn, draw_move
+from rebel_jax.agents.dealer import AnyGame, Move, check_seat, check_turn, draw_move
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import ConfigError
-from rebel_jax.networks.value_policy import NetworkStates
-from rebel_jax.training.growing_setup import make_ground, make_search, make_state_network
+from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR, validation
 from solvers.growing.continual.grounds import TreeGround
 from solvers.growing.continual.search_each import Found, How, Search, next_starts, search_each

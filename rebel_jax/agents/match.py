@@ -10,8 +10,15 @@ from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.agent import AnyAgent, prepare
-from rebel_jax.agents.dealer import AnyGame, Dealer, Move, same_rules
-from rebel_jax.agents.moves import child_after, draw_move, moves_at
+from rebel_jax.agents.dealer import (
+  AnyGame,
+  Dealer,
+  Move,
+  child_after,
+  draw_move,
+  moves_at,
+  same_rules,
+)
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
 from solvers import validation
 from solvers.metrics.expected_values import check_whole

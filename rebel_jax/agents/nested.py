@@ -5,8 +5,7 @@ import numpy as np
 from games import Game, PublicTree
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array
-from rebel_jax.agents.dealer import Move
-from rebel_jax.agents.moves import child_after, draw_move
+from rebel_jax.agents.dealer import Move, child_after, draw_move
 from solvers import Resolve, Widened, answer_bet
 from solvers.resolving.graft import Placer
 

@@ -14,8 +14,7 @@ import jax
 import numpy as np
 
 from games import PADDING, Game, PublicTree
-from rebel_jax.agents.dealer import Move
-from rebel_jax.agents.moves import check_seat, check_turn, child_after, draw_move, moves_at
+from rebel_jax.agents.dealer import Move, check_seat, check_turn, child_after, draw_move, moves_at
 from solvers.search.batch import node_beliefs, search_batch
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem

@@ -9,9 +9,8 @@ import games
 import solvers
 from games import Game
 from games.poker import Holdem
-from rebel_jax.agents.dealer import Move
+from rebel_jax.agents.dealer import Move, child_after
 from rebel_jax.agents.match import Played
-from rebel_jax.agents.moves import child_after
 from rebel_jax.agents.playing import Agent
 from solvers import Strategy
 

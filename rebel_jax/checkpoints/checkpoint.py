@@ -16,6 +16,8 @@ import json
 import os
 import re
 import zipfile
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +27,12 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh
 
-from rebel_jax.checkpoints import checksums, redistribute
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.devices import memory
-from rebel_jax.training.loop import TrainState, shardings
+from rebel_jax.training.chain_play import ChainLanes
+from rebel_jax.training.loop import PER_DEVICE, TrainState, shardings
+from rebel_jax.training.replay import Replay
+from rebel_jax.training.self_play import Lanes
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 
@@ -52,6 +56,34 @@ class Policy(NamedTuple):
   config: Config
   params: Any
   about: dict[str, Any]
+
+  def at_spot(self, game_params: tuple[tuple[str, Any], ...]) -> "Policy":
+    """Returns the network as it plays the same game with some parameters changed.
+
+    Args:
+      game_params: pairs as `Config.game_params`, such as `(("stack", 9_000),)`; those not named
+        stay.
+
+    Raises:
+      ConfigError: a parameter is not allowed, or an infostate, an input or an output of the network
+        would mean something else than in training. Hands are numbered by what the board leaves, so
+        other boards are refused unless the run varied them.
+    """
+    if not game_params:
+      return self
+    params = dict(self.config.game_params) | dict(game_params)
+    new = self.config.replace(game_params=tuple(params.items()))
+    new.validate()
+    games = [config.make_game() for config in (self.config, new)]
+    shapes = [jax.tree.map(lambda x: x.shape, abstract_params(x)) for x in (self.config, new)]
+    names = [[x.infostate_name(0, h) for h in range(x.num_infostates)] for x in games]
+    if shapes[0] != shapes[1] or names[0] != names[1]:
+      raise ConfigError(
+        f"game_params={dict(game_params)} would number infostates or actions otherwise than the "
+        f"network of {self.about['checkpoint']!r} learned them; other boards need a run with vary "
+        "board random"
+      )
+    return self._replace(config=new)
 
 
 def checkpoints_of(output_dir: str | Path) -> list[Path]:
@@ -96,7 +128,7 @@ def read_about(path: Path) -> dict[str, Any]:
   if not isinstance(about, dict) or about.get("format") != FORMAT:
     found = about.get("format") if isinstance(about, dict) else None
     raise ConfigError(f"checkpoint={str(path)!r} has format {found!r}; this version reads {FORMAT}")
-  if about.pop("about_checksum", None) != checksums.of_json(about):
+  if about.pop("about_checksum", None) != sum_of_json(about):
     raise _damaged(path, "what it says about itself was changed")
   return about
 
@@ -125,7 +157,7 @@ def _read(path: Path, about: dict[str, Any], item: str, like: Any) -> Any:
   try:
     with ocp.StandardCheckpointer() as checkpointer:
       arrays = checkpointer.restore(path.absolute() / item, like)
-    if about["checksums"][item] == checksums.of_arrays(arrays):
+    if about["checksums"][item] == sum_of_arrays(arrays):
       return arrays
   except Exception as error:
     if memory.is_exhausted(error):
@@ -207,8 +239,8 @@ def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
     fields = _read(path, about, "state", jax.tree.map(_abstract, fields, layout))
   else:
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
-      fields = _read(path, about, "state", redistribute.saved_like(fields, then))
-      fields = redistribute.redistribute(fields, now)
+      fields = _read(path, about, "state", saved_like(fields, then))
+      fields = redistribute(fields, now)
     fields = jax.tree.map(_lay_out, fields, layout)
   fields = fields | {"keys": jax.random.wrap_key_data(fields["keys"])}
   return TrainState(**fields, params=params)
@@ -363,3 +395,183 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   _in_types(path, expected, types)
   params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, flat), sep="/")
   return _checked(path, Policy(config, params, about | {"checkpoint": name}))
+
+
+def sum_of_arrays(tree: Any) -> int:
+  """Returns a sum over all bits of a pytree of arrays, the same however they are laid out.
+
+  Each word is scrambled together with its place, as hash functions do it, so that what differs
+  differs in the sum, but for one case in four thousand million. It is computed where the arrays
+  are; those of several processes must be given by all of them.
+  """
+  leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+  sums = _sums([leaf for _, leaf in leaves])
+  total = 0
+  for (path, _), value in zip(leaves, sums):
+    name = zlib.crc32(jax.tree_util.keystr(path, simple=True, separator="/").encode())
+    total += int(value) * (2 * name + 1)
+  return total % 2**32
+
+
+def sum_of_json(value: Any) -> int:
+  """Returns a sum over what JSON makes of a value."""
+  return zlib.crc32(json.dumps(value, sort_keys=True).encode())
+
+
+@jax.jit
+def _sums(leaves: list[jax.Array]) -> list[jax.Array]:
+  return [_sum(leaf) for leaf in leaves]
+
+
+def _sum(x: jax.Array) -> jax.Array:
+  if x.dtype.itemsize < 4:
+    x = x.astype(jnp.float32 if jnp.issubdtype(x.dtype, jnp.floating) else jnp.int32)
+  words = jax.lax.bitcast_convert_type(x, jnp.uint32)
+  # Positions by broadcasting: a sharded array stays where it is.
+  position = jnp.zeros(words.shape, jnp.uint32)
+  stride = 1
+  for axis in reversed(range(words.ndim)):
+    iota = jax.lax.broadcasted_iota(jnp.uint32, words.shape, axis)
+    position += iota * np.uint32(stride % 2**32)
+    stride *= words.shape[axis]
+  return _scramble(words ^ _scramble(position)).sum(dtype=jnp.uint32)
+
+
+def _scramble(x: jax.Array) -> jax.Array:
+  """Returns a permutation of all words: the last step of MurmurHash3."""
+  x = (x ^ (x >> 16)) * np.uint32(0x85EBCA6B)
+  x = (x ^ (x >> 13)) * np.uint32(0xC2B2AE35)
+  return x ^ (x >> 16)
+
+
+def saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
+  """Returns arrays of the host of the shapes that a state has on `num_devices`.
+
+  Args:
+    state: fields of a `TrainState`, as training goes on with them.
+    num_devices: on which it was saved.
+  """
+
+  def shape(name: str, x: Any) -> tuple[int, ...]:
+    if name not in PER_DEVICE:
+      return x.shape
+    devices, *rest = x.shape
+    if name != "keys" and rest:  # lanes and buffers are shares of a whole
+      rest[0] = rest[0] * devices // num_devices
+    return (num_devices, *rest)
+
+  return {
+    name: jax.tree.map(lambda x, name=name: np.empty(shape(name, x), x.dtype), part)
+    for name, part in state.items()
+  }
+
+
+def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
+  """Deals a state out over `num_devices`: lanes, keys and every buffer, whatever it is called."""
+
+  kinds: dict[type, Callable[[Any, int], Any]] = {
+    Lanes: redistribute_lanes,
+    ChainLanes: redistribute_growing,
+    Replay: redistribute_replay,
+  }
+  dealt = jax.tree.map(
+    lambda part: kinds[type(part)](part, num_devices) if type(part) in kinds else part,
+    state,
+    is_leaf=lambda part: type(part) in kinds,
+  )
+  return dealt | {"keys": redistribute_keys(state["keys"], num_devices)}
+
+
+def _dealt(x: np.ndarray, num_devices: int) -> np.ndarray:
+  """Returns `x` `[D, B, ...]`, one of each device after the other, for `num_devices`."""
+  queue = x.swapaxes(0, 1).reshape(-1, num_devices, *x.shape[2:])
+  return queue.swapaxes(0, 1)
+
+
+def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
+  """Deals the games of self-play out over `num_devices`, the longest waiting first.
+
+  Args:
+    lanes: of all devices, arrays `[D, B, ...]` and `turn` `[D]`.
+    num_devices: must divide the number of all lanes.
+
+  Returns:
+    The same games, served in an order in which none waits longer than before: each device's from
+    its `turn` on, one of each device after the other.
+  """
+
+  def deal(x: Any) -> np.ndarray:
+    rows = zip(np.asarray(x), lanes.turn)
+    return _dealt(np.stack([np.roll(part, -int(turn), axis=0) for part, turn in rows]), num_devices)
+
+  turn: Any = np.zeros(num_devices, np.asarray(lanes.turn).dtype)
+  return Lanes(*jax.tree.map(deal, (lanes.roots, lanes.beliefs)), turn)
+
+
+def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
+  """Deals the games and the questions that wait out over `num_devices`; arguments as above."""
+
+  waiting = lanes.waiting
+  capacity = jax.tree.leaves(waiting.examples)[0].shape[1]
+  added = np.asarray(waiting.added)
+  first = np.maximum(np.asarray(lanes.taken), added - capacity)
+  order = (first[:, None] + np.arange(capacity)) % capacity
+  devices = np.arange(len(added))[:, None]
+  unasked: Any = added - first
+  in_order = jax.tree.map(lambda x: np.asarray(x)[devices, order], waiting.examples)
+  taken: Any = np.zeros(num_devices, added.dtype)
+  waiting = redistribute_replay(Replay(in_order, unasked), num_devices)
+  queue = {"waiting": waiting, "taken": taken}
+  games = {name: part for name, part in lanes._asdict().items() if name not in queue}
+  games = jax.tree.map(lambda x: _dealt(np.asarray(x), num_devices), games)
+  return lanes._replace(**games, **queue)
+
+
+def redistribute_replay(replay: Replay, num_devices: int) -> Replay:
+  """Deals the examples of all devices' buffers out over `num_devices`, by age.
+
+  Args:
+    replay: of all devices, arrays `[D, C, ...]` and `added` `[D]`.
+    num_devices: must divide the capacity of all buffers together.
+
+  Returns:
+    Buffers that hold the same examples, as many in each, give or take one, each in the order of
+    their age. The sum of `added` is kept, unless some buffers were overwriting and others not yet
+    full: then room may be left, and what was overwritten is no longer counted.
+  """
+  added = np.asarray(replay.added)
+  capacity = jax.tree.leaves(replay.examples)[0].shape[1]
+  sizes = np.minimum(added, capacity)
+  # Where examples lie, newest first: rank r of device d at slot (added - 1 - r) % capacity. One of
+  # each device after the other, as they were made at the same time.
+  ranks, devices = np.divmod(np.arange(sizes.max(initial=0) * len(added)), len(added))
+  real = ranks < sizes[devices]
+  ranks, devices = ranks[real], devices[real]
+  slots = (added[devices] - 1 - ranks) % capacity
+
+  new_capacity = capacity * len(added) // num_devices
+  new_sizes = np.array([len(slots[d::num_devices]) for d in range(num_devices)], added.dtype)
+  overwritten = int(added.sum() - sizes.sum())
+  full = np.flatnonzero(new_sizes == new_capacity)
+  new_added = new_sizes.copy()
+  for i, device in enumerate(full):
+    new_added[device] += len(range(i, overwritten, len(full)))
+  order = np.arange(len(slots))
+  new_devices, new_ranks = order % num_devices, order // num_devices
+  new_slots = (new_added[new_devices] - 1 - new_ranks) % new_capacity
+
+  def deal(x):
+    x = np.asarray(x)
+    dealt = np.zeros((num_devices, new_capacity, *x.shape[2:]), x.dtype)
+    dealt[new_devices, new_slots] = x[devices, slots]
+    return dealt
+
+  dealt: Any = new_added
+  return Replay(jax.tree.map(deal, replay.examples), dealt)
+
+
+def redistribute_keys(key_data: np.ndarray, num_devices: int) -> np.ndarray:
+  """Derives keys for `num_devices` from the first device's: `[D, ...]` integers of keys."""
+  key = jax.random.wrap_key_data(np.asarray(key_data)[0])
+  keys = jax.random.split(jax.random.fold_in(key, num_devices), num_devices)
+  return np.asarray(jax.random.key_data(keys))

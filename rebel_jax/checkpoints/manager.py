@@ -12,8 +12,16 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
-from rebel_jax.checkpoints import checksums
-from rebel_jax.checkpoints.checkpoint import FORMAT, PRUNED, is_unfinished, line, plain, read_about
+from rebel_jax.checkpoints.checkpoint import (
+  FORMAT,
+  PRUNED,
+  is_unfinished,
+  line,
+  plain,
+  read_about,
+  sum_of_arrays,
+  sum_of_json,
+)
 from rebel_jax.config.config import ConfigError
 from rebel_jax.devices.processes import agree
 from rebel_jax.training.loop import TrainState
@@ -96,7 +104,7 @@ class CheckpointManager:
       if agree(path.exists()):  # Orbax would delete it
         raise FileExistsError("what has its name was not written by this run")
       items = {"params": state.params, "state": plain(state)}
-      sums = {name: checksums.of_arrays(item) for name, item in items.items()}
+      sums = {name: sum_of_arrays(item) for name, item in items.items()}
       arrays = {name: ocp.args.StandardSave(item) for name, item in items.items()}
       said = ocp.args.JsonSave(_sealed(about | {"checksums": sums}))
       self._manager.save(
@@ -152,4 +160,4 @@ def _exploitability(metrics: dict[str, float | None]) -> float:
 def _sealed(about: dict[str, Any]) -> dict[str, Any]:
   """Returns what is said about a checkpoint as JSON holds it, with a sum over all of it."""
   about = json.loads(json.dumps(about | {"format": FORMAT}))
-  return about | {"about_checksum": checksums.of_json(about)}
+  return about | {"about_checksum": sum_of_json(about)}

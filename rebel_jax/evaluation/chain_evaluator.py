@@ -13,28 +13,29 @@ import jax.numpy as jnp
 import numpy as np
 
 import solvers
-from games import DeviceGame, Game
+from games import TERMINAL, DeviceGame, Game
 from rebel_jax.config.config import Config
-from rebel_jax.evaluation import positions
-from rebel_jax.evaluation.finite import check_finite
-from rebel_jax.networks.value_policy import NetworkStates
+from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
+from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.training.chain_play import won_by
-from rebel_jax.training.growing_setup import make_ground, make_search, make_state_network
 from rebel_jax.training.self_play import where_lanes
+from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR
 from solvers.growing.continual.grounds import TreeGround
 from solvers.growing.continual.play_on import Standing, deal, play_on
 from solvers.growing.continual.policies import history_policies
 from solvers.growing.continual.search_each import How, Search, next_starts, search_each
-from solvers.growing.continual.start import Left
+from solvers.growing.continual.start import Left, PublicState, alone, decision_key
 from solvers.metrics.histories import exploitability_in, public_histories
-from solvers.metrics.minimax import minimax
+from solvers.metrics.minimax import Minimax, minimax
 
 # Public histories of a game, or states where all see everything, of which all are written out.
 _MOST_HISTORIES = 50_000
 _MOST_STATES = 20_000
 # Games from each seat that a seed plays where they are too many.
 _GAMES = 32
+# Searches for moves of games of perfect information at a time.
+_BLOCK = 256
 
 Progress = Callable[[int, int], None]
 
@@ -47,6 +48,7 @@ class ChainEvaluator:
     ground: of its searches.
     network: what searches ask.
     search: settings of searches.
+    about: see `Measures`.
   """
 
   def __init__(
@@ -66,13 +68,9 @@ class ChainEvaluator:
     self.search = search or make_search(config, evaluation=True)
     if not isinstance(ground, TreeGround):  # a training's trees have other room than these
       ground = make_ground(config, self.game, self.search)
-    self.ground = ground
+    self.ground, self._config = ground, config
     self.network = NetworkStates(make_state_network(config, self.game))
-
-  @property
-  def unit(self) -> str:
-    """What `progress` counts."""
-    return "plies" if self.ground.rules.num_infostates == 1 else "searches"
+    self.about = {"mix": self.search.mix, "alternating": self.search.alternating}
 
   @functools.cached_property
   def whole(self) -> Any:
@@ -86,7 +84,30 @@ class ChainEvaluator:
       return None
 
   def measure(
-    self, params: Any, *, seeds: Sequence[int], progress: Progress | None = None
+    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
+  ) -> Measurement:
+    """Measures agents of as many seeds as playthroughs are asked for; see `of_seeds`, `Measures`.
+
+    The row has mean, least and most of each measure.
+    """
+    growing, search = self._config.growing, self.search
+    number = growing.final_playthroughs if final else growing.eval_playthroughs
+    unit = "plies" if self.ground.rules.num_infostates == 1 else "searches"
+    found = self.of_seeds(
+      params,
+      [(seed + i) % 2**32 for i in range(number)],
+      lambda done, total: show(f"{number} seeds", done, total, unit, ""),
+    )
+    row: dict[str, Any] = {
+      f"{name}_{end}": of(values)
+      for name, values in found.items()
+      for end, of in (("mean", lambda x: sum(x) / len(x)), ("min", min), ("max", max))
+    }
+    row |= {"seeds": number, "simulations": search.simulations, "per_update": search.per_update}
+    return Measurement(row, next(iter(found.values())))
+
+  def of_seeds(
+    self, params: Any, seeds: Sequence[int], progress: Progress = lambda done, total: None
   ) -> dict[str, list[float]]:
     """Returns what was measured of the agent of each seed.
 
@@ -106,7 +127,7 @@ class ChainEvaluator:
     Raises:
       ConfigError: the network's values are not finite.
     """
-    game, told = self.ground.rules, progress or (lambda done, total: None)
+    game = self.ground.rules
     features = game.features(jnp.asarray(game.initial_state()), 0)
     check_finite(self.network, params, features[None], game.num_infostates)
     how = dict(search=self.search, network=self.network, params=params)
@@ -117,21 +138,33 @@ class ChainEvaluator:
       )
       return {"exploitability": [float(solvers.exploitability(tree, x)) for x in policies]}
     if self.whole is None:
-      scores = [self._score(params, s, i, len(seeds), told) for i, s in enumerate(seeds)]
+      scores = [self._score(params, s, i, len(seeds), progress) for i, s in enumerate(seeds)]
       return {"score": scores}
     if game.num_infostates == 1:
-      return positions.against_all(self.ground, self.whole, seeds=seeds, told=told, **how)
+      choose = functools.partial(self.likeliest_moves, params)
+      return against_all(game, self.whole, choose, seeds, progress)
     policies = history_policies(self.whole, seeds=tuple(seeds), progress=progress, **how)
     return {"exploitability": [exploitability_in(self.whole, policy) for policy in policies]}
 
-  def _score(self, params: Any, seed: int, number: int, total: int, told: Progress) -> float:
+  def likeliest_moves(self, params: Any, states: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """Returns the moves of agents of `seeds` `[n]` in `states` `[n, S]` that all see: `[n]`."""
+    found, how = [np.zeros(0, int)], How(self.search.of_any_length(), self.network)
+    for start in range(0, len(states), _BLOCK):
+      some = np.minimum(np.arange(start, start + _BLOCK), len(states) - 1)
+      policy = _policies(
+        self.ground, states[some], seeds[some], self.search.rounds, params, how=how
+      )
+      found.append(np.asarray(policy).argmax(axis=1))
+    return np.concatenate(found)[: len(states)]
+
+  def _score(self, params: Any, seed: int, number: int, total: int, progress: Progress) -> float:
     """Returns the mean payoff of games from both seats."""
     game, key = self.ground.rules, jax.random.key(seed)
     seat = np.arange(2 * _GAMES) % 2
     how = How(self.search.of_any_length(), self.network)
     table, over = _begin(self.ground, key, len(seat)), np.zeros(len(seat), bool)
     for ply in range(game.max_moves):
-      told(number * game.max_moves + ply, total * game.max_moves)
+      progress(number * game.max_moves + ply, total * game.max_moves)
       if over.all():
         break
       now, rounds = jax.random.fold_in(key, ply), self.search.rounds
@@ -183,3 +216,108 @@ def _play(
   after, ended = jax.vmap(go)(standing, policy, jax.random.split(move_key, len(seat)))
   left = jax.tree.map(lambda x, y: x.at[each, mover].set(y), left, found.left)
   return _Table(where_lanes(over, standing, after), left), over | ended
+
+
+class _Ply(NamedTuple):
+  """States of agents after so many moves, and where each move leads among the next ply's."""
+
+  agents: np.ndarray  # [n] twice the seed's number, plus the seat
+  actor: np.ndarray  # [n]
+  won: np.ndarray  # [n] by the agent, if the game is over
+  children: np.ndarray  # [n, A] -1 where the agent does not go, or nobody can
+  best: np.ndarray  # [n, A] which moves exact play may make
+
+
+def against_all(
+  game: DeviceGame,
+  exact: Minimax,
+  choose: Callable[[np.ndarray, np.ndarray], np.ndarray],
+  seeds: Sequence[int],
+  progress: Progress,
+) -> dict[str, list[float]]:
+  """Returns `exploitability` and `not_lost` of the agent of each seed; see `ChainEvaluator`.
+
+  Args:
+    game: one of perfect information.
+    exact: its states' worth.
+    choose: from states `[n, S]` and seeds `[n]` to the agents' moves `[n]`.
+    seeds: of the agents.
+    progress: called with plies done and in all.
+  """
+  plies = list[_Ply]()
+  agents = np.arange(2 * len(seeds))
+  states = np.repeat(np.asarray(game.initial_state())[None], len(agents), axis=0)
+  while len(states):
+    progress(min(len(plies), game.max_moves), game.max_moves + 1)
+    seat = agents % 2
+    actor, legal, after, won = _around(game, states)
+    ours = actor == seat
+    keys = np.asarray(seeds, np.uint32)[agents[ours] // 2]
+    legal[ours] &= np.eye(game.num_actions, dtype=bool)[choose(states[ours], keys)]
+    worth = np.nan_to_num(exact.value_of(after)) * np.where(actor == 0, 1, -1)[:, None]
+    worth = np.where(legal, worth, -np.inf)
+    best = legal & (worth == worth.max(axis=1, keepdims=True))
+    row, action = np.nonzero(legal)
+    keyed = np.concatenate([agents[row, None], after[row, action]], axis=1)
+    unique, number = np.unique(keyed, axis=0, return_inverse=True)
+    children = np.full(legal.shape, -1)
+    children[row, action] = number.reshape(-1)
+    plies.append(_Ply(agents, actor, np.where(seat == 0, won, -won), children, best))
+    agents, states = unique[:, 0], unique[:, 1:].astype(states.dtype)
+  least, kept = _rise(plies)
+  pairs = least.reshape(-1, 2), kept.reshape(-1, 2)
+  return {
+    "exploitability": (0.0 - pairs[0].mean(axis=1)).tolist(),
+    "not_lost": pairs[1].mean(axis=1).tolist(),
+  }
+
+
+@functools.partial(jax.jit, static_argnames="how")
+def _policies(
+  ground: Any, states: Any, seeds: Any, rounds: Any, params: Any, *, how: How
+) -> jax.Array:
+  """Returns policies `[n, A]` of searches from states."""
+
+  def one(state: jax.Array, seed: jax.Array) -> jax.Array:
+    beliefs = jnp.ones((2, 1))
+    here = PublicState(state, beliefs > 0)
+    key = decision_key(jax.random.key(seed), state)
+    row = Search(alone(ground.rules, here, beliefs), here)
+    return ground.search(row, key, how, rounds, params).policy[:, 0]
+
+  return jax.vmap(one)(states, seeds)
+
+
+def _around(game: DeviceGame, states: np.ndarray) -> tuple[np.ndarray, ...]:
+  """Returns who moves, what is legal `[n, A]`, where it leads, and what player 0 has won."""
+  number = len(states)
+  rows = 1 << (number - 1).bit_length()  # so that few programs are compiled
+  padded = np.concatenate([states, np.repeat(states[-1:], rows - number, axis=0)])
+  actor, legal, after, won = (np.asarray(x)[:number] for x in _look(game, padded))
+  return actor, legal & (actor != TERMINAL)[:, None], after, won[:, 0]
+
+
+@functools.partial(jax.jit, static_argnames="game")
+def _look(game: DeviceGame, states: jax.Array) -> tuple[jax.Array, ...]:
+  one, actions = jnp.ones(1), jnp.arange(game.num_actions)
+
+  def look(s: jax.Array) -> tuple[jax.Array, ...]:
+    after = jax.vmap(game.next_state, (None, 0))(s, actions)
+    return game.actor(s), game.legal_actions(s), after, game.terminal_values(s, one, 0)
+
+  return jax.vmap(look)(states)
+
+
+def _rise(plies: Sequence[_Ply]) -> tuple[np.ndarray, np.ndarray]:
+  """Returns, at the start, each agent's least payoff and its chance not to lose to exact play."""
+  below = np.zeros(1), np.zeros(1)
+  for ply in reversed(plies):
+    there, over = ply.children >= 0, ply.actor == TERMINAL
+    least, kept = (x[np.maximum(ply.children, 0)] for x in below)
+    least = np.where(there, least, np.inf).min(axis=1)
+    moves = np.maximum(ply.best.sum(axis=1), 1)
+    kept = np.where(ply.best, kept, 0.0).sum(axis=1) / moves
+    # The agent's own states have one move, which is the best of those that are left.
+    below = np.where(over, ply.won, least), np.where(over, ply.won >= 0, kept)
+  order = np.argsort(plies[0].agents)
+  return below[0][order], below[1][order]

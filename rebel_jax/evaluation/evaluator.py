@@ -1,23 +1,27 @@
 """Exploitability of the agent that searches with a trained network (ReBeL, section 7)."""
 
 import functools
-from collections.abc import Iterator
+import json
+import os
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import solvers
 from games import Game
-from rebel_jax.config.config import Config
-from rebel_jax.evaluation.finite import check_finite
+from rebel_jax.checkpoints.checkpoint import sum_of_arrays
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
-from solvers.algorithms.algorithm import Algorithm
-from solvers.leaf_values import LeafQuery, LeafValues
+from solvers.leaf_values import LeafQuery
 from solvers.search.find import FoundSubgames
 from solvers.search.playthroughs import (
-  Progress,
   Sampled,
   average_policy,
   no_playthroughs,
@@ -29,7 +33,11 @@ from solvers.search.searching_agent import SearchingAgent, make_searching_agent
 class Evaluator:
   """Measures the agent of one game, network and search; its programs are compiled once.
 
-  The agent is made when it is first needed.
+  The agent is made when it is first needed: where subgames are not made already, that may take a
+  minute, and training need not wait.
+
+  Attributes:
+    about: see `Measures`.
   """
 
   def __init__(
@@ -40,6 +48,8 @@ class Evaluator:
     depth: int | str | None = None,
     game: Game | None = None,
     subgames: FoundSubgames | None = None,
+    unsafe: bool = True,
+    keep: str | None = None,
   ):
     """Prepares the agent.
 
@@ -48,22 +58,21 @@ class Evaluator:
       algorithm: what the agent searches with; None for the configuration's `eval_algorithm`.
       depth: of its searches; None for the configuration's.
       game, subgames: if they were made already, for that depth.
+      unsafe: whether `measure` measures unsafe search, too.
+      keep: file of the playthroughs that `measure` has sampled, from which it goes on.
 
     Raises:
       ConfigError: the algorithm is not allowed.
     """
-    game = config.make_game() if game is None else game
-    self._leaf_values = NetworkLeafValues(make_network(config, game))
-    # Where subgames are not made already, that may take a minute, and training need not wait.
-    self._make_agent = functools.partial(
-      _make_agent,
-      config,
-      game,
-      make_algorithm(config, algorithm or config.rebel.eval_algorithm),
-      self._leaf_values,
-      depth,
-      subgames,
-    )
+    self.about = {
+      "algorithm": algorithm or config.rebel.eval_algorithm,
+      "depth": depth or config.rebel.depth,
+    }
+    self._config, self._unsafe, self._keep = config, unsafe, keep
+    self._game = config.make_game() if game is None else game
+    self._subgames = subgames
+    self._leaf_values = NetworkLeafValues(make_network(config, self._game))
+    self._algorithm = make_algorithm(config, self.about["algorithm"])
 
   @functools.cached_property
   def agent(self) -> SearchingAgent:
@@ -72,42 +81,67 @@ class Evaluator:
     Raises:
       ConfigError: the depth is not allowed.
     """
-    return self._make_agent()
-
-  def exploitability(
-    self,
-    params: Any,
-    *,
-    playthroughs: int,
-    iterations: int,
-    seed: int = 0,
-    unsafe: bool = False,
-    progress: Progress | None = None,
-  ) -> float:
-    """Returns the exploitability of the average of sampled playthroughs, in the game's units.
-
-    Args:
-      params: the network's.
-      playthroughs: how many are averaged; the more, the tighter the bound on the agent's
-        exploitability.
-      iterations: of each search; one player's update is one.
-      seed: of the playthroughs.
-      unsafe: measure unsafe search instead, which plays the average policy of each search; one
-        playthrough is all of it.
-      progress: called with searches done and in all.
-
-    Raises:
-      ValueError: a number is not allowed.
-    """
-    course = self.course(
-      params,
-      playthroughs=1 if unsafe else playthroughs,
-      iterations=iterations,
-      seed=seed,
-      unsafe=unsafe,
-      progress=progress,
+    config, game, subgames = self._config, self._game, self._subgames
+    return make_searching_agent(
+      game,
+      make_subgames(config, game, self.about["depth"]) if subgames is None else subgames,
+      algorithm=self._algorithm,
+      leaf_values=self._leaf_values,
+      policy=make_search_policy(config, game),
+      average_last=config.rebel.depth == "stage",
     )
-    for _, value in course:
+
+  def measure(
+    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
+  ) -> Measurement:
+    """See `Measures`."""
+    search = self._config.rebel
+    amounts = search.eval_playthroughs, search.eval_iterations
+    playthroughs, iterations = (
+      (search.final_playthroughs, search.final_iterations) if final else amounts
+    )
+    kept = start = None
+    if self._keep is not None:
+      kept = KeptPlaythroughs(self._keep, self._what(params, seed, iterations))
+      start = kept.load((self.agent.tree.num_nodes, self.agent.tree.num_infostates))
+    course = list[tuple[int, float]]()
+
+    def progress(done: int, total: int) -> None:
+      so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
+      show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
+
+    settings = dict(iterations=iterations, seed=seed)
+    for sampled, value in self.course(
+      params, playthroughs=playthroughs, start=start, progress=progress, **settings
+    ):
+      course.append((sampled.count, value))
+      if kept is not None:
+        kept.save(sampled)
+    row = {"exploitability": value, "playthroughs": sampled.count, "iterations": iterations}
+    if self._unsafe:
+      row["exploitability_average_policy"] = self.exploitability(
+        params,
+        playthroughs=1,
+        unsafe=True,
+        progress=lambda done, total: show("average policy", done, total, "searches", ""),
+        **settings,
+      )
+    return Measurement(row, course)
+
+  def _what(self, params: Any, seed: int, iterations: int) -> dict[str, Any]:
+    """Returns what tells playthroughs from those of another agent, search or seed."""
+    return {
+      "game": [self._config.game, self._config.game_params],
+      "network": sum_of_arrays(params),
+      **self.about,
+      "iterations": iterations,
+      "seed": seed,
+      "stops": "spread, sorted",  # how numbers are drawn, which earlier versions did otherwise
+    }
+
+  def exploitability(self, params: Any, **settings: Any) -> float:
+    """Returns the exploitability of the average of all playthroughs; `settings` as of `course`."""
+    for _, value in self.course(params, **settings):
       last = value
     return last
 
@@ -120,19 +154,27 @@ class Evaluator:
     seed: int = 0,
     start: Sampled | None = None,
     unsafe: bool = False,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
   ) -> Iterator[tuple[Sampled, float]]:
-    """Measures as `exploitability` does, and yields what it has so far after each batch.
+    """Measures the average of sampled playthroughs, and yields what it has so far after each batch.
 
     Args:
+      params: the network's.
+      playthroughs: how many are averaged; the more, the tighter the bound on the agent's
+        exploitability.
+      iterations: of each search; one player's update is one.
+      seed: of the playthroughs.
       start: what an earlier course with the same arguments had yielded, to go on from.
-      params, playthroughs, iterations, seed, unsafe, progress: see `exploitability`.
+      unsafe: measure unsafe search instead, which plays the average policy of each search; one
+        playthrough is all of it.
+      progress: called with searches done and in all.
 
     Yields:
-      The playthroughs sampled so far, and the exploitability of their average.
+      The playthroughs sampled so far, and the exploitability of their average, in the game's units.
 
     Raises:
-      ValueError: a number is not allowed, or the network's are not finite.
+      ValueError: a number is not allowed.
+      ConfigError: the network's numbers are not finite.
     """
     check_finite(
       self._leaf_values,
@@ -160,19 +202,68 @@ def _query(features: jax.Array, beliefs: jax.Array) -> LeafQuery:
   return LeafQuery(features, 0, beliefs)
 
 
-def _make_agent(
-  config: Config,
-  game: Game,
-  algorithm: Algorithm,
-  leaf_values: LeafValues,
-  depth: int | str | None,
-  subgames: FoundSubgames | None,
-) -> SearchingAgent:
-  return make_searching_agent(
-    game,
-    make_subgames(config, game, depth) if subgames is None else subgames,
-    algorithm=algorithm,
-    leaf_values=leaf_values,
-    policy=make_search_policy(config, game),
-    average_last=config.rebel.depth == "stage",
-  )
+class KeptPlaythroughs:
+  """A file of the playthroughs sampled so far, and of what they are playthroughs of.
+
+  Attributes:
+    path: the file.
+    what: names and values that tell one agent, search and seed from another.
+  """
+
+  def __init__(self, path: str | Path, what: dict[str, Any]):
+    self.path = Path(path)
+    self._partial = self.path.with_name(self.path.name + ".partial")
+    self.what = json.loads(json.dumps(what))  # as it will be read
+
+  def load(self, shape: tuple[int, ...]) -> Sampled | None:
+    """Returns what is kept, sums of `shape`, or None if there is no file yet.
+
+    Raises:
+      ConfigError: the file holds something else, or cannot be written.
+    """
+    if not self.path.exists():
+      if not self.path.absolute().parent.is_dir():
+        raise ConfigError(f"keep={str(self.path)!r} must lie in a folder that exists")
+      self._try_to_write()
+      return None
+    try:
+      with np.load(self.path) as kept:
+        what = json.loads(str(kept["what"]))
+        key = jax.random.wrap_key_data(kept["key"])
+        sampled = Sampled(kept["sums"], int(kept["count"]), key)
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
+      raise ConfigError(
+        f"keep={str(self.path)!r} is no file of kept playthroughs; choose another name"
+      ) from None
+    for name, value in self.what.items():
+      if what.get(name) != value:
+        raise ConfigError(
+          f"keep={str(self.path)!r} holds playthroughs of {name}={what.get(name)!r}, not {value!r};"
+          " choose another file"
+        )
+    if sampled.sums.shape != shape:
+      raise ConfigError(f"keep={str(self.path)!r} holds playthroughs of another game")
+    self._try_to_write()
+    return sampled
+
+  def _try_to_write(self) -> None:
+    """Finds out before hours of searching whether what comes of it can be kept."""
+    try:
+      self._partial.touch()
+      self._partial.unlink()
+    except OSError as error:
+      raise ConfigError(
+        f"keep={str(self.path)!r} must be a file that can be written: {error.strerror}"
+      ) from None
+
+  def save(self, sampled: Sampled) -> None:
+    """Replaces the file, all or nothing."""
+    with open(self._partial, "wb") as file:
+      np.savez(
+        file,
+        what=json.dumps(self.what),
+        sums=sampled.sums,
+        count=sampled.count,
+        key=np.asarray(jax.random.key_data(sampled.key)),
+      )
+    os.replace(self._partial, self.path)

@@ -22,6 +22,7 @@ from games.poker import Holdem
 from games.poker.dealing import draw_cards
 from games.template import Templates
 from rebel_jax.config.config import Config
+from rebel_jax.evaluation.measurement import Measurement, Show
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
@@ -210,7 +211,6 @@ def ended_value(problem: Problem, policy: Levels, player: jax.Array) -> jax.Arra
   return jnp.where(player == 0, won, -won) / jnp.maximum(total, jnp.finfo(won.dtype).tiny)
 
 
-Progress = Callable[[int, int], None]  # (hands done, hands in all)
 MEASURED = ("always_call", "uniform", "pot_maniac")
 _AT_ONCE = 64  # hands
 _INTERVAL = 1.96  # standard errors, 95 %
@@ -221,71 +221,66 @@ class HandsEvaluator:
 
   Attributes:
     game: the rules; hands start as the game itself does, whatever is new in training's.
-    unit: what progress counts.
+    about: see `Measures`.
   """
 
-  unit = "hands"
-
-  def __init__(self, config: Config, game: Holdem | None = None, *, iterations: int | None = None):
+  def __init__(self, config: Config, game: Holdem | None = None):
     """Prepares the programs; they are compiled as they are needed.
 
     Args:
-      config: of the run.
+      config: of the run; its `final_iterations` are those of each search.
       game: its game, if that is made already.
-      iterations: of each search; None for the configuration's `final_iterations`.
     """
     self.game: Any = config.make_game() if game is None else game
-    evaluation = config.rebel
-    self.iterations = evaluation.final_iterations if iterations is None else iterations
-    leaf_values = NetworkLeafValues(make_network(config, self.game))
-    algorithm = make_algorithm(config, evaluation.eval_algorithm)
+    self.about = {"algorithm": config.rebel.eval_algorithm}
+    self._config = config
     search = HandsSearch(
-      algorithm, leaf_values, make_search_policy(config, self.game), self.iterations
+      make_algorithm(config, config.rebel.eval_algorithm),
+      NetworkLeafValues(make_network(config, self.game)),
+      make_search_policy(config, self.game),
+      config.rebel.final_iterations,
     )
     rules: Any = self.game.templates()
     subgames = TemplateSubgames(rules, search.network is not None)
-    self._rules, self._stages = rules, subgames.stages
-    self._rounds = [jax.jit(functools.partial(play_round, s, search, likes)) for s in self._stages]
+    self._rules = rules
+    self._rounds = [
+      jax.jit(functools.partial(play_round, s, search, likes)) for s in subgames.stages
+    ]
     deal = functools.partial(draw_cards, self.game)
     self._deal = jax.jit(functools.partial(play_chance, rules, deal))
-    self._play_out = [jax.jit(functools.partial(play_out, s)) for s in self._stages]
+    self._play_out = [jax.jit(functools.partial(play_out, s)) for s in subgames.stages]
 
   def measure(
     self,
     params: Any,
+    seed: int,
     *,
-    hands: int,
-    seed: int = 0,
+    final: bool = True,
+    show: Show = lambda *_: None,
     opponents: Sequence[str] = MEASURED,
-    progress: Progress | None = None,
-  ) -> dict[str, float]:
-    """Returns for each opponent what the agent wins, and half the width of its 95 % interval.
+  ) -> Measurement:
+    """Measures against each of `opponents`, of those in `OPPONENTS` that look at no cards.
 
-    Args:
-      params: the networks'.
-      hands: against each, in batches of 64.
-      seed: of cards and of the agent.
-      opponents: of `OPPONENTS`, such as do not look at their cards.
-      progress: called with hands done and in all.
-
-    Returns:
-      `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, thousandths of a big blind a hand; and
-      `hands`, how many were played.
+    The row has `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, half the width of its 95 %
+    interval, and `hands`, against each: as many as playthroughs are asked for, in batches of 64.
+    For `params`, `seed`, `final` and `show` see `Measures`.
     """
+    search = self._config.rebel
+    hands = search.final_playthroughs if final else search.eval_playthroughs
     batches = -(-hands // _AT_ONCE)
-    found: dict[str, float] = {"hands": batches * _AT_ONCE}
+    row: dict[str, float] = {"hands": batches * _AT_ONCE}
     for place, name in enumerate(opponents):
       opponent = jnp.asarray(list(OPPONENTS).index(name))
       won: list[np.ndarray] = []
       for batch in range(batches):
         key = jax.random.fold_in(jax.random.key(seed), batch)  # the same hands for every opponent
         won.append(np.asarray(self._play(params, opponent, key)))
-        if progress is not None:
-          progress((place * batches + batch + 1) * _AT_ONCE, len(opponents) * batches * _AT_ONCE)
+        done = place * batches + batch + 1
+        show("playing", done * _AT_ONCE, len(opponents) * batches * _AT_ONCE, "hands", "")
       mbb = 1000 * np.concatenate(won) / self.game.rules.big_blind
-      found[f"won_mbb_{name}"] = float(mbb.mean())
-      found[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
-    return found
+      row[f"won_mbb_{name}"] = float(mbb.mean())
+      row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
+    return Measurement(row | {"iterations": search.final_iterations})
 
   def _play(self, params: Any, opponent: jax.Array, key: jax.Array) -> jax.Array:
     """Returns what the agent won in each of a batch of hands, in chips."""

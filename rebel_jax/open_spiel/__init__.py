@@ -12,9 +12,13 @@ except ImportError as error:
     "rebel_jax.open_spiel needs OpenSpiel: pip install 'rebel-jax[open-spiel]'"
   ) from error
 
-from rebel_jax.open_spiel.correspondence import load_game, register_open_spiel
 from rebel_jax.open_spiel.factored_game import OpenSpielGame, from_game
-from rebel_jax.open_spiel.policies import from_tabular_policy, to_tabular_policy
+from rebel_jax.open_spiel.policies import (
+  from_tabular_policy,
+  load_game,
+  register_open_spiel,
+  to_tabular_policy,
+)
 
 __all__ = [
   "OpenSpielGame",

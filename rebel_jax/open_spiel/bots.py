@@ -12,8 +12,7 @@ from games.poker.cards import NUM_HOLE_CARDS, Deck
 from rebel_jax.agents.agent import AnySearcher, prepare
 from rebel_jax.agents.dealer import AnyGame, Move
 from rebel_jax.agents.match import MatchResult, summarise
-from rebel_jax.open_spiel.correspondence import load_game
-from rebel_jax.open_spiel.policies import SpielMove, find_moves
+from rebel_jax.open_spiel.policies import SpielMove, find_moves, load_game
 from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, TableRules
 from solvers import validation
 

@@ -13,17 +13,25 @@ import jax
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
 from rebel_jax.config import groups
-from rebel_jax.config.config import Config
+from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import paper_exploitability
 from rebel_jax.devices.processes import agree, share
+from rebel_jax.evaluation.evaluators import make_evaluator
+from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
-from rebel_jax.runs.display import Display, duration, progress_text
-from rebel_jax.runs.measure import conditions, headline, make_evaluator, measure_any, result
+from rebel_jax.runs.display import (
+  Display,
+  duration,
+  plan_text,
+  plot_exploitability,
+  progress_text,
+  resume_command,
+  summary,
+)
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.pace import Plan
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
-from rebel_jax.runs.summary import plan_text, plot_exploitability, resume_command, summary
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
 
@@ -144,7 +152,7 @@ class _Run:
     )
     self.events = metrics.EventFiles(folder, self.step) if options.tensorboard else None
     self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
-    self.evaluator = make_evaluator(setup)
+    self.evaluator = make_evaluator(self.config, setup)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
@@ -262,21 +270,22 @@ class _Run:
     self.chunk.add(report, num_steps, seconds)
     self.row = make_row(self.chunk, self.state, self.config)
     self.row["seconds"] = round(self.seconds_before + self.elapsed(), 3)
-    self._check_finite(first)
+    self._check_finite(self.row, f", in the steps from {first} on")
     self.display.show("training", self._fraction(), self._text())
 
-  def _check_finite(self, first: int) -> None:
+  def _check_finite(self, row: dict[str, Any], when: str = "") -> None:
+    """Checks the numbers of a row, measured `when`, and the networks' parameters."""
     wrong = [
       f"{name.replace('_', ' ')} is {value}"
-      for name, value in self.row.items()
+      for name, value in row.items()
       if isinstance(value, float) and not math.isfinite(value)
     ]
     if not wrong and not all_finite(self.state.params):
       wrong = ["networks' parameters are not finite"]
     if wrong:
       raise RunError(
-        f"the {' and the '.join(wrong)} at step {self.step}, in the steps from {first} on, so "
-        f"training stopped; the last checkpoint in {str(self.folder)!r} is from before"
+        f"the {' and the '.join(wrong)} at step {self.step}{when}, so training stopped; the last "
+        f"checkpoint in {str(self.folder)!r} is from before"
       )
 
   def _fraction(self) -> float:
@@ -347,25 +356,29 @@ class _Run:
 
   def _measure(self, final: bool) -> dict[str, Any]:
     """Evaluates, and says what came of it."""
+    began = time.monotonic()
 
-    def progress(fraction: float, text: str) -> None:
+    def show(what: str, done: int, total: int, unit: str, more: str) -> None:
       if self._interrupted():
         raise Interrupted
-      self.display.show("evaluating", fraction, text)
+      self.display.show("evaluating", done / total, f"{what}, {done:,} of {total:,} {unit}{more}")
 
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
-    row = measure_any(
-      self.evaluator, params, self.config, self.step, final=final, progress=progress
-    )
-    self.exploitability = headline(row)
+    seed = (self.config.seed + self.step) % 2**32
+    try:
+      measured = self.evaluator.measure(params, seed, final=final, show=show)
+    except ConfigError as error:
+      raise RunError(f"{error}: training stopped at step {self.step}") from None
+    self._check_finite(measured.row)
+    self.exploitability = measured.exploitability
     self.display.clear()
-    average = row.get("exploitability_average_policy")
+    average = measured.row.get("exploitability_average_policy")
     self.display.say(
-      f"{result(row)} after {self.examples:,} examples and "
-      f"{duration(self.seconds_before + self.elapsed())} ({conditions(row)}"
+      f"{measured.sentence} after {self.examples:,} examples and "
+      f"{duration(self.seconds_before + self.elapsed())} ({measured.conditions}"
       + (f"; average policy {average:.4f})" if average is not None else ")")
     )
-    return row
+    return measured.row | {"evaluation_seconds": round(time.monotonic() - began, 3)}
 
   def _save(self) -> None:
     about = {
@@ -378,7 +391,7 @@ class _Run:
       "metrics_bytes": self.log.position,
       "metrics_checksum": self.log.checksum,
       "evaluated_at": self.evaluated_at,
-      "exploitability": headline(self.row),
+      "exploitability": Measurement(self.row).exploitability,
       "playthroughs": self.row.get("playthroughs"),
       "last_exploitability": self.exploitability,
       "num_devices": self.setup.mesh.devices.size,

@@ -12,8 +12,7 @@ from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.spots.solved import ALGORITHM, Prepared, SolvedSpot, prepare, solve
-from rebel_jax.spots.spot import PLAYERS, Spot
+from rebel_jax.spots.solved import ALGORITHM, PLAYERS, Prepared, SolvedSpot, Spot, prepare, solve
 from rebel_jax.spots.tables import hand_table
 from solvers.xla.cores import run_ahead
 

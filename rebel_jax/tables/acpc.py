@@ -14,17 +14,20 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rebel_jax.tables.chip_match import ChipMatchResult, Hand, hands_of, next_deal
 from rebel_jax.tables.chips import (
   Call,
+  ChipMatchResult,
   ChipPlayer,
   ChipTable,
   Deal,
   Event,
   Fold,
+  Hand,
   Move,
   RaiseTo,
   TableRules,
+  hands_of,
+  next_deal,
 )
 
 VERSION = "VERSION:2.0.0"

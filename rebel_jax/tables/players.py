@@ -3,25 +3,35 @@
 import dataclasses
 from typing import Any
 
-from games.poker.holdem import Holdem
+import numpy as np
+
+from games import CHANCE, TERMINAL
+from games.poker import betting
+from games.poker.abstraction import map_bet
+from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
+from games.poker.variation import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
+from rebel_jax.agents.match import Player
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
-from rebel_jax.tables.chip_match import play_chip_match
 from rebel_jax.tables.chips import (
   Call,
+  Cards,
   ChipPlayer,
+  ChipTable,
+  Deal,
+  Event,
   Fold,
   Move,
   RaiseTo,
   Seated,
   TableRules,
   make_rules,
+  play_chip_match,
 )
-from rebel_jax.tables.tree_player import TreePlayer
 
 
 class SimpleSeat(Seated):
@@ -66,6 +76,18 @@ class Seating:
       play_chip_match([self.player, SimpleSeat("always_call", self.rules)], self.rules, num_hands=2)
 
 
+def rules_of(game_params: dict[str, Any]) -> TableRules:
+  """Returns what `make_rules` makes of parameters of a command line.
+
+  Raises:
+    ConfigError: one is not allowed.
+  """
+  try:
+    return make_rules(**game_params)
+  except (TypeError, ValueError) as error:
+    raise ConfigError(f"game_params: {error}") from None
+
+
 def make_chip_player(
   name_or_run: str,
   *,
@@ -93,10 +115,7 @@ def make_chip_player(
       raise ConfigError(
         f"{next(iter(settings))} is not for run={name_or_run!r}, which never searches"
       )
-    try:
-      played = make_rules(**(rules or {}))
-    except (TypeError, ValueError) as error:
-      raise ConfigError(f"game_params: {error}") from None
+    played = rules_of(rules or {})
     return Seating(SimpleSeat(name_or_run, played, seed=seed), played)
   if rules:
     raise ConfigError(f"game_params are not for run={name_or_run!r}, which knows what it plays")
@@ -138,3 +157,169 @@ def seat_agent(
     raise ConfigError(f"off_tree='add' is not for run={name!r}, whose trees are written out")
   player = TreePlayer(game, searcher.agent(seed=seed), off_tree=how, seed=seed)
   return Seating(player, rules, searches=True)
+
+
+OFF_TREE = ("add", "nearest", "map")
+
+
+class TreePlayer(Seated):
+  """Lets a `Player` of a hold'em game from the blinds play in chips.
+
+  A bet that the tree lacks is taken for one that it has. Where the tree's hand has ended or is not
+  the player's turn any more, as after a bet taken for all-in, the player checks and calls: it has
+  put in all that it meant to.
+
+  Attributes:
+    player: who plays the tree's hand.
+    lost: whether the tree's hand no longer follows the one at the table.
+  """
+
+  def __init__(self, game: Holdem, player: Player, *, off_tree: str = "nearest", seed: int = 0):
+    """Sits down.
+
+    Args:
+      game: the tree's rules, from the blinds.
+      player: plays them.
+      off_tree: how the other's bets are answered that the tree lacks. `add` puts the bet in the
+        place of the closest of the tree as a share of the pot, and searches the round again; for
+        players that search rounds made where play leads (`StreetSearcher.with_sizes` is `game`).
+        `nearest` takes it for the closest, `map` for one of both neighbours at random
+        (`games.poker.map_bet`).
+      seed: of that choice.
+
+    Raises:
+      ValueError: the game does not begin with the blinds, or `off_tree` is unknown.
+    """
+    super().__init__(TableRules.of(game), seed=seed)
+    if off_tree not in OFF_TREE:
+      raise ValueError(f"off_tree={off_tree!r} is unknown; known: {', '.join(OFF_TREE)}")
+    if off_tree == "add" and not hasattr(player, "search_again"):
+      raise ValueError(f"off_tree='add' needs a player that searches each round, not {player!r}")
+    self.game, self.player, self.off_tree = game, player, off_tree
+    self.lost = False
+    self._state = game.initial_state()
+    self._answer: tuple[Move, int] | None = None  # the last move, and the tree's action for it
+
+  def start(self, seat: int, hole_cards: Cards) -> None:
+    """See `ChipPlayer`."""
+    super().start(seat, hole_cards)
+    self._state, self._answer, self.lost = self.game.initial_state(), None, False
+    self.player.start(seat, self.game.infostate(self.game.deck.names(hole_cards)))
+
+  def observe(self, event: Event) -> None:
+    """See `ChipPlayer`."""
+    before = self.table.copy()
+    self.table.apply(event)
+    if not self.lost:
+      for action in self._in_tree(event, before):
+        self._state = self.game.next_states(self._state[None], np.array([action]))[0]
+        self.player.observe(action)
+    self._answer = None
+
+  def act(self) -> Move:
+    """See `ChipPlayer`."""
+    if self.lost or self._actor() != self.seat:
+      return Call()
+    action = int(self.player.act().action)
+    self._answer = self._at_table(action), action
+    return self._answer[0]
+
+  # The tree's hand.
+
+  def _actor(self) -> int:
+    return int(self.game.actor(self._state[None])[0])
+
+  def _legal(self) -> np.ndarray:
+    return self.game.legal_actions(self._state[None])[0]
+
+  def _tree_bets(self) -> dict[int, int]:
+    """Returns what the tree's bets here raise to, by action, smallest first."""
+    amounts = self.game.amounts(self._state[None])[0]
+    found = [(int(to), FIRST_BET + slot) for slot, to in enumerate(amounts) if to >= 0]
+    return {action: to for to, action in sorted(found)}
+
+  def _highest(self) -> int:
+    """Returns what a call puts in, at least one chip: half the pot after it."""
+    return max(int(self._state[[betting.PAID_0, betting.PAID_1]].max()), 1)
+
+  # From one hand to the other.
+
+  def _in_tree(self, event: Event, before: ChipTable) -> list[int]:
+    """Returns the tree's actions for an event at the table; none where its hand is elsewhere."""
+    actor = self._actor()
+    if isinstance(event, Deal):
+      if actor == CHANCE and int(self._state[betting.ROUND]) == before.round:
+        burns = [self.game.burn] if self._legal()[self.game.burn] else []
+        return [*burns, self.game.first_deal + self._number_of(event.cards)]
+      self.lost = actor != TERMINAL
+      return []
+    if actor != before.actor:
+      return []
+    if self._answer is not None and self._answer[0] == event:
+      return [self._answer[1]]
+    if isinstance(event, RaiseTo):
+      return [self._bet_in_tree(event.chips, before)]
+    return [FOLD if isinstance(event, Fold) else CALL]
+
+  def _number_of(self, cards: Cards) -> int:
+    """Returns the number of a deal among those of its round."""
+    sets = self.game.dealing.sets[int(self._state[betting.ROUND])]
+    return int(np.flatnonzero((sets == sorted(cards)).all(axis=1))[0])
+
+  def _bet_in_tree(self, chips: int, before: ChipTable) -> int:
+    """Returns the tree's action that a bet of the other's is taken for; a call if it has no bet."""
+    bets = self._tree_bets()
+    if not bets:
+      return CALL
+    if chips == self.rules.rules.stack and chips in bets.values():
+      return next(action for action, to in bets.items() if to == chips)
+    highest, here = self._highest(), max(before.highest, 1)
+    share = (chips - here) / (2 * here)
+    shares = [(to - highest) / (2 * highest) for to in bets.values()]
+    if self.off_tree == "map":
+      return int(self.rng.choice(list(bets), p=map_bet(share, shares)))
+    if self.off_tree == "add":
+      self._add(share)
+      bets = self._tree_bets()
+      shares = [(to - highest) / (2 * highest) for to in bets.values()]
+    return list(bets)[int(np.argmin(np.abs(np.array(shares) - share)))]
+
+  def _add(self, share: float) -> None:
+    """Makes one size of the decision that play is at a bet of `share` of the pot, if none is."""
+    game, state = self.game, self._state
+    columns = size_columns_at(game, state)
+    thousandths = max(int(np.floor(1000 * share + 0.5)), 1)
+    known = {slot: int(state[column]) for slot, column in columns.items()}
+    if thousandths in known.values() or state[betting.RAISES] >= game.templates().sized_raises:
+      return
+    slot = min(known, key=lambda slot: abs(known[slot] - thousandths), default=None)
+    if slot is None:
+      return
+    column, changed = columns[slot], state.copy()
+    changed[column] = thousandths
+    if game.amounts(changed[None])[0, slot] < 0:
+      return  # it is all-in, or as much as another size
+
+    def change(root: np.ndarray) -> np.ndarray:
+      root = np.array(root)
+      root[column] = thousandths
+      return root
+
+    self._state = changed
+    player: Any = self.player
+    player.search_again(change)
+
+  def _at_table(self, action: int) -> Move:
+    """Returns the move at the table that stands for the tree's action."""
+    if action == FOLD and self.table.may_fold:
+      return Fold()
+    if action in (FOLD, CALL) or self.table.raises is None:
+      return Call()
+    to = self._tree_bets()[action]
+    least, most = self.table.raises
+    if to == self.rules.rules.stack:
+      return RaiseTo(most)
+    highest, here = self._highest(), max(self.table.highest, 1)
+    # Half a chip is rounded up; where the pots are equal this is `to` itself.
+    chips = here + (2 * (to - highest) * here + highest) // (2 * highest)
+    return RaiseTo(min(max(chips, least), most))

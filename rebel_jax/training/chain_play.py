@@ -15,7 +15,6 @@ import jax.numpy as jnp
 
 from games import TERMINAL, DeviceGame
 from games.on_device.moves import moves_of
-from rebel_jax.training import questions
 from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played, SelfPlayStats, where_lanes
@@ -72,27 +71,30 @@ class ChainLanes(NamedTuple):
 
 
 class Solved(NamedTuple):
-  """Public belief states and what searches made of them, as training targets see them.
+  """Examples of what searches made of public belief states, the mover's rows first.
 
   Attributes:
     features: `[E, F]` as the mover sees them.
-    beliefs: `[E, P, H]` the mover's first, as are all that follow.
+    beliefs: `[E, 2 * H]`.
     values: `[E, P, H]` mean expected payoffs.
     value_weight: `[E, P, H]` 1 where there is a value.
     policy: `[E, M, H]` of the mover, by move and the infostate from which it is made.
     comes_from: `[E, M, H]` that infostate; -1 where there is no such move.
     policy_weight: `[E, H]` 1 where the mover has a policy.
-    active: `[E]` bool; other rows are meaningless.
   """
 
-  features: jax.Array
-  beliefs: jax.Array
-  values: jax.Array
-  value_weight: jax.Array
-  policy: jax.Array
-  comes_from: jax.Array
-  policy_weight: jax.Array
-  active: jax.Array
+  features: Any  # [E, F]
+  beliefs: Any  # [E, 2 * H]
+  values: Any  # [E, P, H]
+  value_weight: Any  # [E, P, H]
+  policy: Any  # [E, M, H]
+  comes_from: Any  # [E, M, H]
+  policy_weight: Any  # [E, H]
+
+  @property
+  def inputs(self) -> tuple[Any, ...]:
+    """Inputs of the network."""
+    return self.features, self.beliefs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,9 +134,9 @@ class ChainPlay:
     """Questions that the queue has room for; the newest overwrite the oldest."""
     return 8 * self.num_lanes
 
-  @property
-  def most_examples(self) -> int:
-    """Examples that a step makes at most."""
+  def most_examples(self, table: Ground, target: Any) -> int:
+    """Returns how many examples of the target a step makes at most."""
+    del table, target
     return self.num_solvers + (self.num_lanes * self.most_moves if self.td1_share else 0)
 
   def work(self, table: Ground) -> Work:
@@ -168,7 +170,7 @@ class ChainPlay:
   def step(self, table: Ground, lanes: ChainLanes, params: Any, key: jax.Array) -> Played:
     """Makes one move in each game, and solves as many questions as there are lanes for it."""
     search_key, play_key, ask_key, learn_key = jax.random.split(key, 4)
-    asked, active, taken = questions.take(lanes.waiting, lanes.taken, self.num_solvers)
+    asked, active, taken = replays.take(lanes.waiting, lanes.taken, self.num_solvers)
     asked = where_lanes(active, asked, _first_question(table.rules))
     found = self._search(table, lanes, asked, search_key, active, params)
     played, solved = (
@@ -177,19 +179,20 @@ class ChainPlay:
     )
     # Where all that follow are ends, nothing is asked.
     there, shares = found.asked.total > 0, (self.query_share, self.recursive_share)
-    chosen = questions.choose(ask_key, there, active, shares)
+    chosen = replays.choose(ask_key, there, active, shares)
     noted = Question(found.asked.here, found.asked.beliefs)
     lanes = lanes._replace(waiting=replays.add(lanes.waiting, noted, chosen), taken=taken)
     weights = solved.root_mass > 0
-    made = [examples(table.rules, asked, solved.policy, solved.root_values, weights, active)]
+    made = examples(table.rules, asked, solved.policy, solved.root_values, weights), active
     lanes, outcomes = self._play(table, lanes, played, play_key, learn_key)
-    made += [] if outcomes is None else [outcomes]
-    solves = sum(batch.active.sum(dtype=jnp.int32) for batch in made)
+    batches = (made,) if outcomes is None else (made, outcomes)
+    solves = sum(active.sum(dtype=jnp.int32) for _, active in batches)
     rows = found.asked.total.sum()
     in_each = rows / (self.search.rounds * self.search.updates_per_round)
-    solves = jnp.asarray(solves, jnp.int32)
-    stats = SelfPlayStats(solves, in_each.astype(jnp.int32), rows.astype(float))
-    return Played(lanes, tuple(made), stats)
+    stats = SelfPlayStats(
+      jnp.asarray(solves, jnp.int32), in_each.astype(jnp.int32), rows.astype(float)
+    )
+    return Played(lanes, batches, stats)
 
   def _search(
     self,
@@ -221,7 +224,7 @@ class ChainPlay:
 
   def _play(
     self, table: Ground, lanes: ChainLanes, played: Found, key: jax.Array, learn_key: jax.Array
-  ) -> tuple[ChainLanes, Solved | None]:
+  ) -> tuple[ChainLanes, tuple[Solved, jax.Array] | None]:
     """Makes the moves that searches found; games that end begin anew. Returns also outcomes."""
     rules, number = table.rules, self.num_lanes
     move_key, new_key = jax.random.split(key)
@@ -229,7 +232,9 @@ class ChainPlay:
     after, ended = self._move(rules, lanes, played, jax.random.split(move_key, number))
     over = ended
     if lanes.plays_on is not None:
-      resigned = self._resigned(rules, lanes, played, mover) & ~lanes.plays_on
+      each = jnp.arange(number)
+      worth = played.values[each, mover, lanes.standing.hands[each, mover]]
+      resigned = (worth < -self.resign_below * rules.largest_payoff) & ~lanes.plays_on
       over, ended = ended | resigned, ended & ~resigned
       plays_on = jnp.where(over, self._plays_on(jax.random.fold_in(key, 1)), lanes.plays_on)
       lanes = lanes._replace(plays_on=plays_on)
@@ -265,14 +270,6 @@ class ChainPlay:
 
     return jax.vmap(go)(lanes.standing, policy, keys, exploration)
 
-  def _resigned(
-    self, rules: DeviceGame, lanes: ChainLanes, played: Found, mover: jax.Array
-  ) -> jax.Array:
-    """Returns in which games the mover would resign instead of moving: `[B]`."""
-    each = jnp.arange(self.num_lanes)
-    worth = played.values[each, mover, lanes.standing.hands[each, mover]]
-    return worth < -self.resign_below * rules.largest_payoff
-
   def _plays_on(self, key: jax.Array) -> jax.Array:
     """Draws the games in which nobody resigns: `[B]`."""
     return jax.random.uniform(key, (self.num_lanes,)) < self.never_resign
@@ -289,8 +286,8 @@ class ChainPlay:
 
   def _outcomes(
     self, rules: DeviceGame, lanes: ChainLanes, after: Standing, ended: jax.Array, key: jax.Array
-  ) -> Solved:
-    """Returns decisions of the games that ended by the rules, with what they came to."""
+  ) -> tuple[Solved, jax.Array]:
+    """Returns the decisions of games, with their payoffs, and which ended by the rules `[E]`."""
     assert lanes.trail is not None
     states, policy = (x.reshape(-1, x.shape[-1]) for x in lanes.trail)
     won = won_by(rules, after, jnp.zeros(self.num_lanes, jnp.int32))
@@ -300,7 +297,7 @@ class ChainPlay:
     one = jnp.ones((len(states), 2, 1))
     values = jnp.repeat(jnp.stack([won, -won], axis=1), self.most_moves, axis=0)[:, :, None]
     asked = Question(PublicState(states, one > 0), one)
-    return examples(rules, asked, policy[:, :, None], values, one > 0, active)
+    return examples(rules, asked, policy[:, :, None], values, one > 0), active
 
 
 @functools.partial(jax.jit, static_argnames="rules")
@@ -323,7 +320,6 @@ def examples(
   policy: jax.Array,
   values: jax.Array,
   counts: jax.Array,
-  active: jax.Array,
 ) -> Solved:
   """Returns public belief states as examples.
 
@@ -333,7 +329,6 @@ def examples(
     policy: `[E, M, H]` of the movers.
     values: `[E, P, H]` player 0's first.
     counts: `[E, P, H]` where there is a value.
-    active: `[E]` which examples there are.
   """
   (state, possible), beliefs = asked
   mover = jax.vmap(rules.actor)(state)
@@ -345,13 +340,12 @@ def examples(
   weight = own_first((possible & counts).astype(values.dtype))
   return Solved(
     features=jnp.where((mover == 1)[:, None], seen[1], seen[0]),
-    beliefs=own_first(beliefs),
+    beliefs=own_first(beliefs).reshape(len(beliefs), -1),
     values=own_first(values),
     value_weight=weight,
     policy=jnp.where(there, policy, 0.0),
     comes_from=jnp.where(there, infostates[None, None], -1),
     policy_weight=jnp.where((mover < 2)[:, None], weight[:, 0], 0.0),
-    active=active,
   )
 
 

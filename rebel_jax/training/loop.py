@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from rebel_jax.training import replay as replays
-from rebel_jax.training.learner import with_decay_steps
-from rebel_jax.training.play import Play
 from rebel_jax.training.replay import Replay
-from rebel_jax.training.targets.target import LearnerStats, Target, init_params
+from rebel_jax.training.self_play import Played
+from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
 from solvers.validation import is_concrete
 from solvers.xla.compiler_options import Programs, Work
 
@@ -61,6 +60,19 @@ class Report(NamedTuple):
   held_out: dict[str, jax.Array]
   solves: jax.Array
   rows: jax.Array
+
+
+class Play(Protocol):
+  """Settings of self-play on one device; static, and compared by value."""
+
+  def init(self, table: Any, key: jax.Array) -> Any:
+    """Returns lanes that all begin a game, in what `table` holds of it."""
+
+  def step(self, table: Any, lanes: Any, params: dict[str, Any], key: jax.Array) -> Played:
+    """Searches once in every lane, and goes on."""
+
+  def work(self, table: Any) -> Work:
+    """Returns what a step spends its time on, on a CPU."""
 
 
 @dataclasses.dataclass(frozen=True)

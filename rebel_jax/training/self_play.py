@@ -2,14 +2,15 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from games import PublicTree
 from games.public_tree import Array
-from rebel_jax.training.pieces import in_pieces
 from solvers import LeafValues, vanilla_cfr
 from solvers.algorithms.algorithm import Algorithm
 from solvers.search import shared_start
@@ -106,12 +107,46 @@ class SelfPlay:
   random_beliefs: bool = False
 
   def init(self, table: Subgames, key: jax.Array) -> Lanes:
-    """Returns lanes that all begin a game."""
-    return init_lanes(table, self.num_lanes, key)
+    """Returns lanes that all stand at the start of a game, drawn where there are several."""
+    roots = table.starts(key, self.num_lanes)
+    return Lanes(roots, table.prior(roots), jnp.zeros((), jnp.int32))
 
   def step(self, table: Subgames, lanes: Lanes, params: Any, key: jax.Array) -> "Played":
-    """Does what `self_play_step` says."""
-    return self_play_step(table, self, lanes, params, key)
+    """Solves the subgames that the lanes are in and moves each lane on to a sampled leaf.
+
+    Stages are served in turn, so that a lane plays from the first to the last of them in one step.
+
+    Args:
+      table: subgames of the game.
+      lanes: where the games stand.
+      params: the networks' parameters.
+      key: consumed.
+    """
+    starts = sample_new_games(table, self, params, key)
+    if not self.layers[0].served:
+      begins = table.stages[0].holds(lanes.roots)
+      roots, beliefs = where_lanes(
+        begins, (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
+      )
+      lanes = lanes._replace(roots=roots, beliefs=beliefs)
+    searched = [] if starts.searched is None else [starts.searched]
+    counts = []
+    for number, (stage, layer) in enumerate(zip(table.stages, self.layers)):
+      if layer.served:
+        layer_key = key if number == 0 else jax.random.fold_in(key, number)
+        played = _serve(stage, layer, self, lanes, starts, params, layer_key)
+        lanes = played.lanes
+        searched += played.searched
+        counts.append(played.stats)
+    return Played(lanes, tuple(searched), jax.tree.map(lambda *x: sum(x), *counts))
+
+  def most_examples(self, table: Subgames, target: Any) -> int:
+    """Returns how many examples of a target a step can make."""
+    served = [(stage, x.capacity) for stage, x in zip(table.stages, self.layers) if x.served]
+    shared = self.num_starts if self.share_start else 0
+    return sum(number * target.most_examples(stage, False) for stage, number in served) + (
+      shared * target.most_examples(table.stages[0], True)
+    )
 
   def work(self, table: Subgames) -> Work:
     """Returns whether a step spends its time in networks or in tables."""
@@ -168,61 +203,12 @@ class Played(NamedTuple):
   stats: SelfPlayStats
 
 
-def init_lanes(subgames: Subgames, num_lanes: int, key: jax.Array) -> Lanes:
-  """Returns lanes that all stand at the start of a game.
-
-  Args:
-    subgames: of the game.
-    num_lanes: B.
-    key: consumed where starts are drawn.
-  """
-  roots = subgames.starts(key, num_lanes)
-  return Lanes(roots, subgames.prior(roots), jnp.zeros((), jnp.int32))
-
-
 def where_lanes(condition: jax.Array, x: Any, y: Any) -> Any:
   """Returns `x` for lanes where `condition` `[B]` holds and `y` for others, leaf by leaf."""
 
-  def pick(a, b):
-    return jnp.where(condition.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-
-  return jax.tree.map(pick, x, y)
-
-
-def self_play_step(
-  subgames: Subgames, settings: SelfPlay, lanes: Lanes, params: Any, key: jax.Array
-) -> Played:
-  """Solves the subgames that the lanes are in and moves each lane on to a sampled leaf.
-
-  Stages are served in turn, so that a lane plays from the first to the last of them in one step.
-
-  Args:
-    subgames: of the game.
-    settings: static.
-    lanes: where the games stand.
-    params: the networks' parameters.
-    key: consumed.
-
-  Returns:
-    See `Played`.
-  """
-  starts = sample_new_games(subgames, settings, params, key)
-  if not settings.layers[0].served:
-    begins = subgames.stages[0].holds(lanes.roots)
-    roots, beliefs = where_lanes(
-      begins, (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
-    )
-    lanes = lanes._replace(roots=roots, beliefs=beliefs)
-  searched = [] if starts.searched is None else [starts.searched]
-  counts = []
-  for number, (stage, layer) in enumerate(zip(subgames.stages, settings.layers)):
-    if layer.served:
-      layer_key = key if number == 0 else jax.random.fold_in(key, number)
-      played = _serve(stage, layer, settings, lanes, starts, params, layer_key)
-      lanes = played.lanes
-      searched += played.searched
-      counts.append(played.stats)
-  return Played(lanes, tuple(searched), jax.tree.map(lambda *x: sum(x), *counts))
+  return jax.tree.map(
+    lambda a, b: jnp.where(condition.reshape(-1, *[1] * (a.ndim - 1)), a, b), x, y
+  )
 
 
 class Starts(NamedTuple):
@@ -247,7 +233,7 @@ def _serve(
   params: Any,
   key: jax.Array,
 ) -> Played:
-  """Serves lanes that stand at one stage, as many as there is room for; see `self_play_step`."""
+  """Serves lanes that stand at one stage, as many as there is room for; see `SelfPlay.step`."""
   stop_key, explorer_key, leaf_key, belief_key, _ = jax.random.split(key, 5)
   chosen, active = choose_lanes(stage, layer, lanes)
   here, new = (jax.tree.map(lambda x: x[chosen], (x.roots, x.beliefs)) for x in (lanes, starts))
@@ -343,18 +329,15 @@ def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, j
 
 def _put_back(lanes: Any, rows: Any, chosen: jax.Array, active: jax.Array) -> Any:
   """Writes `rows` `[C, ...]` of the chosen lanes over theirs in `lanes` `[B, ...]`."""
-
-  def put(x, y):
-    return x.at[jnp.where(active, chosen, len(x))].set(y, mode="drop")
-
-  return jax.tree.map(put, lanes, rows)
+  places = jnp.where(active, chosen, len(jax.tree.leaves(lanes)[0]))
+  return jax.tree.map(lambda x, y: x.at[places].set(y, mode="drop"), lanes, rows)
 
 
 def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: jax.Array) -> Starts:
-  """Returns where each lane stands if it begins a new game; arguments as `self_play_step`'s."""
+  """Returns where each lane stands if it begins a new game; see `SelfPlay.step`."""
   stage = subgames.stages[0]
   if not settings.share_start or not stage.depth_limited:
-    lanes = init_lanes(subgames, settings.num_lanes, jax.random.fold_in(key, len(subgames.stages)))
+    lanes = settings.init(subgames, jax.random.fold_in(key, len(subgames.stages)))
     return Starts(lanes.roots, lanes.beliefs)
   key = jax.random.split(key, 5)[4]
   number = 1 if subgames.one_start else settings.num_starts
@@ -394,3 +377,30 @@ def random_beliefs(key: jax.Array, prior: Array) -> jax.Array:
   """Returns beliefs drawn uniformly from the simplex of infostates with a `prior` `[B, P, H]`."""
   weights = jnp.where(prior > 0, jax.random.exponential(key, prior.shape), 0.0)
   return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def in_pieces(serve: Callable, groups: Any, active: jax.Array, piece: int) -> Any:
+  """Serves `piece` lanes at a time, until all that are active are served.
+
+  Args:
+    serve: from arrays `[piece, ...]` of lanes to others.
+    groups: arrays `[C, ...]`.
+    active: `[C]` which lanes are served; they stand before all others.
+    piece: static, less than C.
+
+  Returns:
+    Arrays `[C, ...]`, zero where no lane was served.
+  """
+  capacity = len(active)
+
+  def body(i: jax.Array, done: Any) -> Any:
+    # The last piece may begin among the lanes of the one before it, and does these again.
+    start = jnp.minimum(i * piece, capacity - piece)
+    cut = jax.tree.map(lambda x: lax.dynamic_slice_in_dim(x, start, piece), groups)
+    return jax.tree.map(
+      lambda x, y: lax.dynamic_update_slice_in_dim(x, y, start, axis=0), done, serve(cut)
+    )
+
+  like = jax.eval_shape(serve, jax.tree.map(lambda x: x[:piece], groups))
+  empty = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape[1:]), x.dtype), like)
+  return lax.fori_loop(0, -(-active.sum() // piece), body, empty)

@@ -5,26 +5,30 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 import solvers
-from games import DeviceGame, Game
+from games import DeviceGame, Game, TableGame, build_public_tree
+from games.on_device.moves import num_moves
 from games.poker import Holdem
 from games.size import check_size
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.search import GrowingSearch
-from rebel_jax.networks.poker import PokerValueNetwork
-from rebel_jax.networks.policy import NetworkPolicy, PolicyNetwork
-from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
+from rebel_jax.config.search import PerfectSearch
+from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
+from rebel_jax.networks.policy import (
+  NetworkPolicy,
+  NetworkStates,
+  PolicyNetwork,
+  ValuePolicyNetwork,
+)
+from rebel_jax.networks.value import NetworkLeafValues, OrderedNetwork, ValueNetwork
 from rebel_jax.training import targets as training_targets
-from rebel_jax.training.growing_setup import make_ground, make_growing_trainer, make_state_network
-from rebel_jax.training.learner import Learner, with_decay_steps
+from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.loop import Trainer, TrainState, make_mesh
 from rebel_jax.training.self_play import LARGE, Layer, SelfPlay
-from rebel_jax.training.targets.target import Networks, Target
-from rebel_jax.training.trunks import card_sizes, make_trunk
-from solvers import Algorithm, warm_started
+from rebel_jax.training.targets.target import Learner, Networks, Target, with_decay_steps
+from solvers import GTCFR, Algorithm, warm_started
+from solvers.growing.continual.grounds import RulesGround, tree_ground
 from solvers.search.batch import rows_at_a_time
 from solvers.search.find import FoundSubgames, find_subgames, stages_fit
 from solvers.search.policy_start import SearchPolicy
@@ -41,11 +45,30 @@ _WARM_START = 15
 _LANES_A_START, _MOST_STARTS = 16, 8
 
 
-def make_network(config: Config, game: Game) -> ValueNetwork:
-  """Returns the value network of a configuration: hold'em has its own kind."""
+def _trunk(
+  config: Config, game: Game | DeviceGame, answers: int = 1, cards: type[CardNetwork] = CardNetwork
+) -> ValueNetwork:
+  """Returns an MLP with so many answers for each infostate; hold'em has its own kind, `cards`."""
+  network = config.network
+  sizes: dict[str, Any] = dict(
+    num_infostates=answers * game.num_infostates,
+    hidden_layers=network.hidden_layers,
+    width=network.width,
+    activation=network.activation,
+    belief_roots=network.belief_roots,
+    precision=network.precision,
+    fused=config.search.fused_network,
+  )
   if isinstance(game, Holdem):
-    return PokerValueNetwork(**card_sizes(config, game))
-  return make_trunk(config, game)
+    return cards(table=Table.of(game), showdown_inputs=network.showdown_inputs, **sizes)
+  if getattr(game, "orders_infostates", False):
+    return OrderedNetwork(places=game.num_infostates, **sizes)
+  return ValueNetwork(**sizes)
+
+
+def make_network(config: Config, game: Game) -> ValueNetwork:
+  """Returns the value network of a configuration."""
+  return _trunk(config, game, cards=PokerValueNetwork)
 
 
 def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
@@ -56,14 +79,67 @@ def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
   """
   if not config.rebel.policy_network:
     return None
-  start = game.initial_state()[None]
-  first = np.flatnonzero(game.legal_actions(start)[0])[:1]
-  if game.infostate_parents(start, first) is not None:
+  if _hides_moves(game):
     raise ConfigError(
       f"policy_network=True needs infostates that never change; {game.name} has hidden moves"
     )
-  num_actions = game.num_player_actions
-  return PolicyNetwork(make_trunk(config, game, num_actions), num_actions)
+  return PolicyNetwork(_trunk(config, game, game.num_player_actions), game.num_player_actions)
+
+
+def make_state_network(config: Config, game: Game | DeviceGame) -> ValuePolicyNetwork:
+  """Returns the value-and-policy network of a configuration whose searches grow trees."""
+  if not isinstance(game, Game):
+    actions = num_moves(game)
+  elif _hides_moves(game):
+    actions = TableGame(game, build_public_tree(game)).num_hidden
+  else:
+    actions = game.num_player_actions
+  trunk = _trunk(config, game, 2 + actions)
+  return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
+
+
+def _hides_moves(game: Game) -> bool:
+  start = game.initial_state()[None]
+  return game.infostate_parents(start, game.legal_actions(start).argmax(axis=1)) is not None
+
+
+def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> GTCFR:
+  """Returns the settings of growing searches, of training or of evaluations.
+
+  `changes` are to them; those that are None change nothing.
+
+  Raises:
+    ConfigError: they do not go together.
+  """
+  growing = config.growing
+  numbers = growing.simulations, growing.per_update
+  simulations, per_update = (growing.eval_iterations // 2, 1.0) if evaluation else numbers
+  settings = dict(
+    simulations=simulations,
+    per_update=per_update,
+    mix=growing.mix,
+    alternating=growing.alternating,
+    children=growing.children or None,
+    temperature=growing.temperature,
+  )
+  try:
+    return GTCFR(**settings | {name: value for name, value in changes.items() if value is not None})
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
+
+
+def make_ground(config: Config, game: Game | DeviceGame, search: GTCFR | None = None) -> Any:
+  """Returns the ground of a game's chains of searches, those of training by default.
+
+  Raises:
+    ConfigError: its tree is too large to be written out.
+  """
+  if not isinstance(game, Game):
+    return RulesGround.of(game, search or make_search(config))
+  try:
+    return tree_ground(game, build_public_tree(game))
+  except ValueError as error:
+    raise ConfigError(str(error)) from None
 
 
 def make_algorithm(config: Config, name: str) -> Algorithm:
@@ -83,7 +159,7 @@ def make_algorithm(config: Config, name: str) -> Algorithm:
 def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
   """Returns the policy network as searches use it, None if the configuration has none."""
   network = make_policy_network(config, game)
-  return None if network is None else SearchPolicy(NetworkPolicy(network), network.num_actions)
+  return network and SearchPolicy(NetworkPolicy(network), network.num_actions)
 
 
 def make_subgames(config: Config, game: Game, depth: int | str | None = None) -> FoundSubgames:
@@ -117,7 +193,7 @@ def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
     ConfigError: the game has hidden moves, and there is a policy network.
     ValueError: two targets have one name.
   """
-  if isinstance(config.search, GrowingSearch):
+  if config.grows:
     networks = Networks(None, None, make_state_network(config, game))
   else:
     assert isinstance(game, Game)
@@ -174,17 +250,37 @@ def make_training_subgames(
   return TemplateSubgames(templates, features), None
 
 
-def make_trainer(
-  config: Config, game: Game, subgames: Subgames, targets: tuple[Target, ...], num_devices: int
-) -> Trainer:
-  """Returns the training loop of a configuration, for a mesh of `num_devices`.
+def _chain_play(config: Config, game: Game | DeviceGame, num_devices: int) -> ChainPlay:
+  """Returns self-play of a configuration whose searches grow trees, on one of the devices."""
+  growing, outcomes = config.growing, dict[str, Any]()
+  if isinstance(growing, PerfectSearch):
+    assert not isinstance(game, Game)
+    outcomes = dict(
+      td1_share=growing.td1_share,
+      most_moves=game.max_moves if growing.td1_share else 1,
+      greedy_after=growing.greedy_after,
+      resign_below=growing.resign_below,
+      never_resign=growing.never_resign if growing.resign_below else 0.0,
+    )
+  return ChainPlay(
+    search=make_search(config),
+    network=NetworkStates(make_state_network(config, game)),
+    num_lanes=config.self_play.lanes // num_devices,
+    num_solvers=-(-config.questions_per_step // num_devices),
+    query_share=growing.query_share,
+    recursive_share=growing.recursive_share,
+    exploration=growing.exploration,
+    **outcomes,
+  )
+
+
+def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int) -> SelfPlay:
+  """Returns ReBeL's self-play of a configuration on one of the devices.
 
   Raises:
-    ConfigError: the depth reaches the end of the game, the devices do not divide the work, or a
-      step may make more examples than a buffer holds.
+    ConfigError: the depth reaches the end of the game.
   """
-  config.check_devices(num_devices)
-  search, learning = config.rebel, config.learning
+  search = config.rebel
   if not any(stage.depth_limited for stage in subgames.stages):
     raise ConfigError(
       f"depth={search.depth} must be less than what the game lasts at most from its start: a "
@@ -194,21 +290,19 @@ def make_trainer(
   algorithm = make_algorithm(config, search.algorithm)
   # The start is no leaf: where it is a stage by itself and searched for all, no lane is there.
   start_apart = search.share_start and subgames.starts_apart
-  layers = []
-  for number, stage in enumerate(subgames.stages):
-    rows = max(stage.most_live, round(lanes * stage.most_live * search.rows_fraction))
-    # Subgames of one stage are alike, so rows for a share of the lanes serve no more than that.
-    share = search.rows_fraction if search.depth == "stage" else 1.0
-    layers.append(
-      Layer(
-        num_rows=rows,
-        capacity=max(1, round(lanes * share)),
-        decides=stage.decides,
-        served=number > 0 or not start_apart,
-        piece=_piece(stage, game.num_infostates),
-      )
+  # Subgames of one stage are alike, so rows for a share of the lanes serve no more than that.
+  share = search.rows_fraction if search.depth == "stage" else 1.0
+  layers = [
+    Layer(
+      num_rows=max(stage.most_live, round(lanes * stage.most_live * search.rows_fraction)),
+      capacity=max(1, round(lanes * share)),
+      decides=stage.decides,
+      served=number > 0 or not start_apart,
+      piece=_piece(stage, game.num_infostates),
     )
-  self_play = SelfPlay(
+    for number, stage in enumerate(subgames.stages)
+  ]
+  return SelfPlay(
     algorithm=algorithm,
     num_iterations=search.iterations,
     stop_exponent=algorithm.averaging,
@@ -222,21 +316,6 @@ def make_trainer(
     num_starts=1 if subgames.one_start else min(_MOST_STARTS, -(-lanes // _LANES_A_START)),
     play_on=search.play_on,
   )
-  most = max(
-    _most_examples(target, self_play, subgames, config.self_play.lanes) for target in targets
-  )
-  if most > learning.buffer_size:
-    raise ConfigError(
-      f"buffer_size={learning.buffer_size} must be at least {most}: as many examples may come of "
-      f"one step of lanes={config.self_play.lanes}"
-    )
-  return Trainer(
-    self_play=self_play,
-    targets=targets,
-    buffer_size=learning.buffer_size // num_devices,
-    learn_steps=config.learn_steps,
-    min_solves=(learning.min_examples + 1) // 2,  # two examples of values each
-  )
 
 
 def _piece(stage: Stage, num_infostates: int) -> int | None:
@@ -244,18 +323,6 @@ def _piece(stage: Stage, num_infostates: int) -> int | None:
   if jax.default_backend() != "cpu" or stage.table_entries < LARGE:
     return None
   return max(1, rows_at_a_time(num_infostates) // stage.most_live) if stage.most_live else 1
-
-
-def _most_examples(target: Target, self_play: SelfPlay, subgames: Subgames, lanes: int) -> int:
-  """Returns how many examples of a target a step can make, all devices together."""
-  devices = lanes // self_play.num_lanes
-  of_lanes = devices * sum(
-    layer.capacity * target.most_examples(stage, False)
-    for stage, layer in zip(subgames.stages, self_play.layers)
-    if layer.served
-  )
-  shared = devices * self_play.num_starts if self_play.share_start else 0
-  return of_lanes + shared * target.most_examples(subgames.stages[0], True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -294,19 +361,37 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
   """Validates a configuration and makes what it needs, for all devices or fewer; writes nothing.
 
   Raises:
-    ConfigError: a setting is not allowed.
+    ConfigError: a setting is not allowed, the devices do not divide the work, or a step may make
+      more examples than a buffer holds.
   """
   config.validate()
-  game = config.make_rules()
+  game: Any = config.make_rules()
   try:
     mesh = make_mesh(num_devices)
   except ValueError as error:
     raise ConfigError(str(error)) from None
-  config.check_devices(mesh.devices.size)
+  devices, learning = mesh.devices.size, config.learning
+  config.check_devices(devices)
   targets = make_targets(config, game)
-  if not isinstance(game, Game) or isinstance(config.search, GrowingSearch):
-    trainer = make_growing_trainer(config, game, targets, mesh.devices.size)
-    return Setup(config, game, None, make_ground(config, game), trainer, mesh)
-  table, subgames = make_training_subgames(config, game, targets)
-  trainer = make_trainer(config, game, table, targets, mesh.devices.size)
+  play: SelfPlay | ChainPlay
+  if config.grows:
+    table, subgames = make_ground(config, game), None
+    play = _chain_play(config, game, devices)
+  else:
+    table, subgames = make_training_subgames(config, game, targets)
+    play = _self_play(config, game, table, devices)
+  most = devices * max(play.most_examples(table, target) for target in targets)
+  if most > learning.buffer_size:
+    raise ConfigError(
+      f"buffer_size={learning.buffer_size} must be at least {most}: as many examples may come of "
+      f"one step of lanes={config.self_play.lanes}"
+    )
+  trainer = Trainer(
+    self_play=play,
+    targets=targets,
+    buffer_size=learning.buffer_size // devices,
+    learn_steps=config.learn_steps,
+    min_solves=(learning.min_examples + 1) // 2,  # two examples of values each
+    per_solve=learning.uses_per_example / learning.batch_size if config.grows else 0.0,
+  )
   return Setup(config, game, subgames, table, trainer, mesh)

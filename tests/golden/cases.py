@@ -21,7 +21,7 @@ import solvers
 from games.poker.lines import make_lines
 from rebel_jax import PRESETS, Config, Policy, evaluate, match, spot
 from rebel_jax.agents.agent import make_agent
-from rebel_jax.runs.measure import make_evaluator, measure_any
+from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
 
@@ -427,10 +427,7 @@ def stepped(preset: str) -> dict[str, Any]:
 def evaluated(preset: str) -> dict[str, Any]:
   """Metrics of an evaluation at the end of the tiny run."""
   setup, state, _ = trained(preset)
-  row = measure_any(
-    make_evaluator(setup), state.params, setup.config, 0, final=True, progress=lambda *_: None
-  )
-  return {x: y for x, y in row.items() if x != "evaluation_seconds"}
+  return make_evaluator(setup.config, setup).measure(state.params, setup.config.seed).row
 
 
 def chosen(preset: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import games
-from rebel_jax.training.self_play import Lanes, Layer, _put_back, choose_lanes, self_play_step
+from rebel_jax.training.self_play import Lanes, Layer, _put_back, choose_lanes
 from rebel_jax.training.setup import make_setup
 from solvers.search.find import find_subgames
 from solvers.search.tables import stack_subgames
@@ -59,7 +59,7 @@ def test_games_go_on_and_end_alike_with_less_room(tmp_path):
     @jax.jit
     def run(key):
       def step(lanes, key):
-        played = self_play_step(setup.table, narrow, lanes, params, key)
+        played = narrow.step(setup.table, lanes, params, key)
         return played.lanes, (lanes.roots, played.stats.solves)
 
       lanes = lanes_at([0] * settings.num_lanes)._replace(

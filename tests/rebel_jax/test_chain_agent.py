@@ -21,9 +21,8 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import GrowingSearch
-from rebel_jax.networks.value_policy import NetworkStates
-from rebel_jax.training.growing_setup import make_state_network
-from rebel_jax.training.setup import make_targets
+from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.training.setup import make_state_network, make_targets
 from rebel_jax.training.targets.target import init_params
 from solvers.growing.continual.policies import history_policies
 from solvers.growing.continual.start import decision_key

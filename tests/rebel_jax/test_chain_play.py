@@ -11,7 +11,7 @@ import games
 import solvers
 from games import registry
 from games.on_device.moves import moves_of
-from rebel_jax.checkpoints import redistribute
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.search import REBEL, PerfectSearch
 from rebel_jax.evaluation import chain_evaluator
@@ -67,15 +67,15 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
   for number in range(8):
     waiting, taken = lanes.waiting, int(lanes.taken)
     played = step(lanes, state.params, jax.random.key(number))
-    (solved,) = played.searched
-    active = np.asarray(solved.active)
+    ((solved, active),) = played.searched
+    active = np.asarray(active)
     places = np.arange(taken, int(waiting.added))[: play.num_solvers]
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
       asked = jax.tree.map(lambda x, p=place: np.asarray(x)[p % play.num_waiting], waiting.examples)
       node = int(asked.here.state[0])
       turn = slice(None, None, -1 if tree.kind[node] == 1 else 1)
-      np.testing.assert_allclose(solved.beliefs[row], asked.beliefs[turn], atol=1e-6)
+      np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), asked.beliefs[turn], atol=1e-6)
       # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
       values = np.asarray(solved.values)[row][turn]
       worth = (values * asked.beliefs).sum(axis=1)
@@ -140,7 +140,7 @@ def test_games_and_questions_are_dealt_out_anew(before, after):
     waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
     taken=np.full(before, capacity, np.int32),
   )
-  dealt = redistribute.redistribute_growing(full, after)
+  dealt = checkpoint.redistribute_growing(full, after)
   assert dealt.moves.shape == (after, 16 // after)
   for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
     np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))
@@ -162,7 +162,7 @@ def test_large_games_are_played_against_no_network(monkeypatch):
   setup = make_setup(TINY)
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
   nothing = jax.tree.map(jnp.zeros_like, params)
-  even = evaluator.measure(nothing, seeds=(0, 1, 2))["score"]
+  even = evaluator.of_seeds(nothing, (0, 1, 2))["score"]
   assert abs(np.mean(even)) < 0.2
-  found = evaluator.measure(params, seeds=(0, 1, 2))["score"]
+  found = evaluator.of_seeds(params, (0, 1, 2))["score"]
   assert not np.allclose(found, even)

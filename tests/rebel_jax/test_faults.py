@@ -19,10 +19,11 @@ import pytest
 
 import rebel_jax
 from rebel_jax import train as cli
-from rebel_jax.checkpoints import checkpoint, checksums
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import run as run_module
 from rebel_jax.runs.metrics import MetricsLog
 from rebel_jax.runs.run import Result, train
@@ -266,18 +267,18 @@ def test_a_checkpoint_is_of_the_moment_it_was_asked_for(tmp_path):
 
 def test_checksums_tell_every_bit():
   tree = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([1, 2], np.int32)}
-  good = checksums.of_arrays(tree)
-  assert checksums.of_arrays(jax.tree.map(jnp.asarray, tree)) == good
+  good = checkpoint.sum_of_arrays(tree)
+  assert checkpoint.sum_of_arrays(jax.tree.map(jnp.asarray, tree)) == good
   seen = {good}
   for name, array in tree.items():
     for bit in range(8 * array.nbytes):
       changed = array.copy()
       changed.view(np.uint8).reshape(-1)[bit // 8] ^= 1 << (bit % 8)
-      seen.add(checksums.of_arrays(tree | {name: changed}))
+      seen.add(checkpoint.sum_of_arrays(tree | {name: changed}))
   assert len(seen) == 1 + 8 * (6 + 2) * 4
   # Two changes that a plain weighted sum would not see.
-  assert checksums.of_arrays(tree | {"a": -tree["a"]}) not in seen
-  assert checksums.of_arrays({"b": tree["a"], "a": tree["b"]}) != good
+  assert checkpoint.sum_of_arrays(tree | {"a": -tree["a"]}) not in seen
+  assert checkpoint.sum_of_arrays({"b": tree["a"], "a": tree["b"]}) != good
 
 
 @pytest.fixture
@@ -431,9 +432,9 @@ def test_a_network_that_is_not_finite_is_not_loaded(tmp_path):
 
 def test_exploitability_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
   monkeypatch.setattr(
-    "rebel_jax.evaluation.evaluator.Evaluator.exploitability", lambda *_, **__: float("nan")
+    Evaluator, "measure", lambda *_, **__: Measurement({"exploitability": float("nan")})
   )
-  with pytest.raises(RunError, match=r"^the exploitability is nan, .* at step 4, so training"):
+  with pytest.raises(RunError, match=r"^the exploitability is nan at step 4, so training"):
     train(*tiny(tmp_path))
   assert [row["step"] for row in rows(tmp_path)] == [2]
 

@@ -18,10 +18,9 @@ from rebel_jax import train as cli
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import get_preset
-from rebel_jax.evaluation.spots import at_spot
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
-from rebel_jax.training.self_play import Searched, init_lanes, self_play_step
+from rebel_jax.training.self_play import Searched
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value import make_examples
 from solvers.search.batch import search_batch
@@ -51,8 +50,8 @@ def played():
     *(dataclasses.replace(layer, capacity=2, piece=1) for layer in others),
   )
   settings = dataclasses.replace(setup.trainer.self_play, layers=layers, algorithm=SMOOTH)
-  step = jax.jit(lambda lanes, key: self_play_step(setup.table, settings, lanes, params, key))
-  lanes, steps = init_lanes(setup.table, settings.num_lanes, jax.random.key(0)), []
+  step = jax.jit(lambda lanes, key: settings.step(setup.table, lanes, params, key))
+  lanes, steps = settings.init(setup.table, jax.random.key(0)), []
   for i in range(8):
     after = step(lanes, jax.random.key(i))
     steps.append((lanes, after))
@@ -223,22 +222,22 @@ def test_a_run_of_fresh_hands_goes_on_as_if_never_stopped(tmp_path):
 
 def test_a_network_at_another_spot():
   policy = rebel_jax.load_pretrained("small_turn_endgame_holdem")
-  assert at_spot(policy, ()) is policy
-  moved = at_spot(policy, (("stack", 9_000),))
+  assert policy.at_spot(()) is policy
+  moved = policy.at_spot((("stack", 9_000),))
   assert moved.config.make_game().rules.stack == 9_000
   assert dict(moved.config.game_params)["board"] == dict(policy.config.game_params)["board"]
   assert moved.params is policy.params
   for changes in ((("board", "9sJhKdQs"),), (("ranks", "8TJQKA"), ("board", "8sJhKdAs"))):
     with pytest.raises(ConfigError, match="would number infostates or actions otherwise"):
-      at_spot(policy, changes)
+      policy.at_spot(changes)
   with pytest.raises(ConfigError, match="has no parameter 'stacks'"):
-    at_spot(policy, (("stacks", 9_000),))
+    policy.at_spot((("stacks", 9_000),))
 
 
 def test_a_network_of_many_boards_plays_other_boards():
   config = get_preset("small_turn_endgame_holdem").replace(vary=(("board", "random"),))
   shapes = checkpoint.abstract_params(config)
   policy = checkpoint.Policy(config, shapes, {"checkpoint": "run"})
-  moved = at_spot(policy, (("board", "9sJhKdQs"),))
+  moved = policy.at_spot((("board", "9sJhKdQs"),))
   assert moved.config.make_game().num_infostates == 153
   assert isinstance(moved.config.make_game(), games.Game)

@@ -46,7 +46,7 @@ def test_a_run_learns_kuhn_poker():
   setup = make_setup(TINY)
   fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
   evaluator = ChainEvaluator(TINY)
-  untrained = evaluator.measure(fresh, seeds=(0, 1, 2))["exploitability"]
+  untrained = evaluator.of_seeds(fresh, (0, 1, 2))["exploitability"]
   assert np.mean(untrained) > 2 * final["exploitability_mean"]
 
 
@@ -141,15 +141,15 @@ def test_values_are_those_of_searches_without_a_gadget():
   for number in range(6):
     waiting, taken = lanes.waiting, int(lanes.taken)
     played = step(lanes, params, jax.random.key(number))
-    (solved,) = played.searched
+    ((solved, active),) = played.searched
     places = np.arange(taken, int(waiting.added))[: setup.trainer.self_play.num_solvers]
-    active = np.asarray(solved.active)
+    active = np.asarray(active)
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
       node = int(waiting.examples.here.state[place, 0])
       beliefs = np.asarray(waiting.examples.beliefs)[place]
       own = beliefs[::-1] if kind[node] == 1 else beliefs
-      np.testing.assert_allclose(solved.beliefs[row], own, atol=1e-6)
+      np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), own, atol=1e-6)
       # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
       exact = solvers.solve(
         games.build_public_tree(setup.game, root=setup.table.rules.tree.history(node)),
@@ -180,7 +180,7 @@ def test_questions_come_and_go_in_order(monkeypatch):
     for number in range(40):
       played = step(lanes, params, jax.random.key(number))
       added.append(int(played.lanes.waiting.added) - int(lanes.waiting.added))
-      active.append(int(played.searched[0].active.sum()))
+      active.append(int(played.searched[0][1].sum()))
       lanes = played.lanes
     means[share] = np.mean(added)
     assert sum(active) == int(lanes.taken) <= int(lanes.waiting.added)

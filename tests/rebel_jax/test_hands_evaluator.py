@@ -55,12 +55,12 @@ def test_the_others_do_as_they_are_called(river):
 def test_what_is_measured_is_said():
   config = Config().replace(
     game="small_holdem", game_params=(("ranks", "TJQK"), ("suits", "sh"), ("stack", 300)),
-    depth="stage", hidden_layers=1, width=16,
+    depth="stage", hidden_layers=1, width=16, final_playthroughs=10, final_iterations=2,
   )  # fmt: skip
   params = init_params(make_targets(config, config.make_game()), jax.random.key(0))
-  evaluator = HandsEvaluator(config, iterations=2)
-  found = evaluator.measure(params, hands=10, opponents=("always_fold", "pot_maniac"), seed=1)
+  evaluator = HandsEvaluator(config)
+  found = evaluator.measure(params, 1, opponents=("always_fold", "pot_maniac")).row
   assert found["hands"] == 64  # a batch
   assert found["won_mbb_always_fold"] > 0 < found["won_mbb_pot_maniac_interval"]
-  again = evaluator.measure(params, hands=10, opponents=("pot_maniac",), seed=1)
+  again = evaluator.measure(params, 1, opponents=("pot_maniac",)).row
   assert again["won_mbb_pot_maniac"] == found["won_mbb_pot_maniac"]

@@ -11,9 +11,8 @@ from optax import contrib
 from rebel_jax.networks import optimizers
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import ValueNetwork
-from rebel_jax.training.learner import Learner
 from rebel_jax.training.targets import policy, value
-from rebel_jax.training.targets.target import Target, array
+from rebel_jax.training.targets.target import Learner, Target, array
 from rebel_jax.training.targets.value import Examples
 from tests.products import with_rounded_products
 

@@ -16,10 +16,8 @@ from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.config.config import Config
-from rebel_jax.tables.chip_match import play_chip_match
-from rebel_jax.tables.chips import Call, Deal, RaiseTo
-from rebel_jax.tables.players import seat_agent
-from rebel_jax.tables.tree_player import TreePlayer
+from rebel_jax.tables.chips import Call, Deal, RaiseTo, play_chip_match
+from rebel_jax.tables.players import TreePlayer, seat_agent
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 from tests.own_games import own_tree

@@ -5,8 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from rebel_jax.tables.chip_match import hands_of, play_hand
-from rebel_jax.tables.chips import make_rules
+from rebel_jax.tables.chips import hands_of, make_rules, play_hand
 from rebel_jax.tables.players import SimpleSeat
 
 pyspiel = pytest.importorskip("pyspiel")

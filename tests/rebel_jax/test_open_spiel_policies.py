@@ -144,7 +144,7 @@ def test_wrong_correspondences_are_found_out(monkeypatch):
   game, tree = make("kuhn")
   policy = random_policy(tree)
   ours = float(solvers.exploitability(tree, policy))
-  registry = importlib.import_module("rebel_jax.open_spiel.correspondence")._REGISTRY
+  registry = importlib.import_module("rebel_jax.open_spiel.policies")._REGISTRY
 
   def replace(**changes):
     right = dict(

@@ -7,10 +7,8 @@ import pytest
 
 import games
 from rebel_jax.config.presets import get_preset
-from rebel_jax.networks.ordered import OrderedNetwork
-from rebel_jax.networks.value import ValueNetwork
-from rebel_jax.training.growing_setup import make_state_network
-from rebel_jax.training.setup import make_network, make_policy_network
+from rebel_jax.networks.value import OrderedNetwork, ValueNetwork
+from rebel_jax.training.setup import make_network, make_policy_network, make_state_network
 
 H, ROWS = 5, 12
 SIZES = dict(hidden_layers=2, width=16, belief_roots=1)

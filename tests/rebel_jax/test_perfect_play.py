@@ -18,7 +18,7 @@ from benchmarks.growing import exact_play
 from rebel_jax import evaluate
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import REBEL, GrowingSearch, PerfectSearch
-from rebel_jax.evaluation import chain_evaluator, positions
+from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
@@ -81,7 +81,7 @@ def test_a_run_learns_tic_tac_toe():
   assert final["solves"] > 0.9 * TINY.self_play.examples / 2
   setup = make_setup(TINY)
   fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
-  untrained = ChainEvaluator(TINY).measure(fresh, seeds=(0, 1, 2, 3))
+  untrained = ChainEvaluator(TINY).of_seeds(fresh, (0, 1, 2, 3))
   assert 1 - np.mean(untrained["not_lost"]) > 2 * (1 - final["not_lost_mean"])
   assert np.mean(untrained["exploitability"]) >= final["exploitability_mean"]
 
@@ -206,9 +206,9 @@ def games_of(play, steps):
     before = np.asarray(lanes.standing.here.state)
     played = step(lanes, None, jax.random.key(number))
     examples += played.searched[1:]
-    moves, outcomes = np.asarray(played.lanes.moves), played.searched[1]
+    moves, (outcomes, active) = np.asarray(played.lanes.moves), played.searched[1]
     values = np.asarray(outcomes.values).reshape(play.num_lanes, -1, 2)
-    learned = np.asarray(outcomes.active).reshape(play.num_lanes, -1)
+    learned = np.asarray(active).reshape(play.num_lanes, -1)
     for lane, state in enumerate(before):
       open_games[lane].append(state)
       if moves[lane] == 0:
@@ -240,8 +240,8 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
       own = (state == 1 + ply % 2, state == 2 - ply % 2)
       expected.append((*np.concatenate(own).astype(int), won if ply % 2 == 0 else -won))
   found = []
-  for batch in examples:
-    for row in np.flatnonzero(batch.active):
+  for batch, active in examples:
+    for row in np.flatnonzero(active):
       features, values = np.asarray(batch.features[row]), np.asarray(batch.values[row])[:, 0]
       assert values[0] == -values[1]
       legal = features[:9] + features[9:] == 0
@@ -251,7 +251,7 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
   assert {x[-1] for x in found} == {-1, 0, 1}
   # Some of them, where the share says so.
   some, _ = games_of(dataclasses.replace(play, td1_share=0.3), 20)
-  share = sum(int(batch.active.sum()) for batch in some) / len(expected)
+  share = sum(int(active.sum()) for _, active in some) / len(expected)
   assert share == pytest.approx(0.3, abs=0.08)
   # Games are given up in the first move, but for those that nobody resigns.
   resigns = dict(worth=1.0, resign_below=0.9, never_resign=0.3)
@@ -259,7 +259,7 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
   lengths = [len(states) for states, _, learned in ended if learned]
   assert 0 < len(lengths) < len(ended) / 2
   assert all(len(states) == 1 for states, _, learned in ended if not learned)
-  assert sum(int(batch.active.sum()) for batch in given_up) == sum(lengths)
+  assert sum(int(active.sum()) for _, active in given_up) == sum(lengths)
 
 
 def test_questions_are_states_that_searches_added():
@@ -287,9 +287,9 @@ def test_games_too_large_to_enumerate_are_played(monkeypatch):
   monkeypatch.setattr(chain_evaluator, "_MOST_STATES", 100)
   params = rebel_jax.load(trained()).params
   config = TINY.replace(eval_iterations=16)
-  found = ChainEvaluator(config).measure(params, seeds=(0, 1))["score"]
+  found = ChainEvaluator(config).of_seeds(params, (0, 1))["score"]
   nothing = jax.tree.map(jnp.zeros_like, params)
-  control = ChainEvaluator(config).measure(nothing, seeds=(0, 1))["score"]
+  control = ChainEvaluator(config).of_seeds(nothing, (0, 1))["score"]
   assert np.mean(found) > 0.2
   assert np.mean(found) > np.mean(control) + 0.1
 
@@ -310,7 +310,7 @@ def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
   return min(x for x, _ in found.values()), float(np.mean(best))
 
 
-def test_agents_are_measured_exactly(monkeypatch):
+def test_agents_are_measured_exactly():
   """By recursion in Python; and who plays without mistake loses nothing."""
   exact = solvers.metrics.minimax.minimax(GAME)
   known = {tuple(s): v for s, v in zip(exact.states.tolist(), exact.values)}
@@ -327,12 +327,10 @@ def test_agents_are_measured_exactly(monkeypatch):
   start = (0,) * 9
   for choose in (last, perfect):
 
-    def moves(ground, states, seeds, choose=choose, **_):
+    def moves(states, seeds, choose=choose):
       return np.array([choose(tuple(s)) for s in states.tolist()], int)
 
-    monkeypatch.setattr(positions, "likeliest_moves", moves)
-    given = dict(search=None, network=None, params=None, seeds=(0,), told=lambda *_: None)
-    found = positions.against_all(TABLE, exact, **given)
+    found = chain_evaluator.against_all(TABLE.rules, exact, moves, (0,), lambda *_: None)
     pairs = [play_by(choose, seat, start, known.__getitem__) for seat in (0, 1)]
     least, kept = (np.mean(x) for x in zip(*pairs))
     assert found["exploitability"] == [pytest.approx(-least)]

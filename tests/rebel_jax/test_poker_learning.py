@@ -15,7 +15,7 @@ from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.networks.poker import PokerValueNetwork, Table
 from rebel_jax.training.loop import MOST_STEPS
-from rebel_jax.training.self_play import Lanes, SelfPlayStats, init_lanes, self_play_step
+from rebel_jax.training.self_play import Lanes, SelfPlayStats
 from rebel_jax.training.setup import make_setup, make_subgames
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
@@ -184,11 +184,11 @@ def played(policy_network=False, **changes):
 
   @jax.jit
   def step(lanes, key):
-    after = self_play_step(setup.table, trainer.self_play, lanes, params, key)
+    after = trainer.self_play.step(setup.table, lanes, params, key)
     found = {target.name: target.examples_of(after.searched) for target in trainer.targets}
     return Step(after.lanes, after.stats, found)
 
-  lanes, steps = init_lanes(setup.table, config.self_play.lanes, jax.random.key(0)), []
+  lanes, steps = trainer.self_play.init(setup.table, jax.random.key(0)), []
   for i in range(4):
     steps.append(step(lanes, jax.random.key(i)))
     lanes = steps[-1].lanes

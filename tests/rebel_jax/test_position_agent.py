@@ -18,7 +18,6 @@ from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import PerfectSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.evaluation.positions import likeliest_moves
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
@@ -81,11 +80,10 @@ def test_an_agent_makes_the_moves_that_are_measured():
     states.append(agent._state[:9])
     played.append(agent.act().action)
   rows, evaluator = np.stack(states), ChainEvaluator(policy.config)
-  how = dict(search=evaluator.search, network=evaluator.network, params=policy.params)
 
   def measured(seed):
     seeds = np.full(len(rows), seed, np.uint32)
-    return likeliest_moves(evaluator.ground, rows, seeds, **how).tolist()
+    return evaluator.likeliest_moves(policy.params, rows, seeds).tolist()
 
   assert measured(3) == played
   assert measured(4) != played

@@ -102,12 +102,12 @@ def test_measured_again(name):
   policy = rebel_jax.load_pretrained(name)
   measured = policy.about["measured"]
   if policy.config.grows:
-    (found,) = ChainEvaluator(policy.config).measure(policy.params, seeds=(1,))["exploitability"]
+    (found,) = ChainEvaluator(policy.config).of_seeds(policy.params, (1,))["exploitability"]
     assert found <= measured["exploitability_max"] * 1.5
     return
   if "hands" in measured:
-    evaluator = HandsEvaluator(policy.config, iterations=measured["iterations"])
-    again = evaluator.measure(policy.params, hands=256, seed=1)
+    few = {"final_playthroughs": 256, "final_iterations": measured["iterations"]}
+    again = HandsEvaluator(policy.config.replace(**few)).measure(policy.params, 1).row
     for name in (f"won_mbb_{opponent}" for opponent in MEASURED):
       spread = again[f"{name}_interval"] + measured[f"{name}_interval"]
       assert abs(again[name] - measured[name]) < 1.5 * spread

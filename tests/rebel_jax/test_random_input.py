@@ -11,6 +11,7 @@ import os
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from rebel_jax.config import groups
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.devices import compile_cache
+from rebel_jax.evaluation.measurement import Measurement
 from solvers import validation
 from tests.tiny import TINY
 
@@ -197,25 +199,18 @@ def parsing_only(monkeypatch):
     def __init__(self, *_, **__):
       pass
 
-    def course(self, *_, **__):
-      yield SimpleNamespace(count=1), 0.5
+    about: ClassVar = {}
 
-    def load(self, *_):
-      return None
-
-    def save(self, *_):
-      pass
+    def measure(self, *_, **__):
+      return Measurement({"exploitability": 0.5})
 
   monkeypatch.setattr(rebel_jax.runs.run, "train", train)
   monkeypatch.setattr(compile_cache, "enable", lambda: None)
-  monkeypatch.setattr(evaluate, "Evaluator", Nothing)
+  monkeypatch.setattr(evaluate, "make_evaluator", Nothing)
   silent = SimpleNamespace(game=None, agent=lambda seed: None)
   monkeypatch.setattr(play, "make_searcher", lambda *_, **__: silent)
   monkeypatch.setattr(play, "Terminal", lambda *_: None)
   monkeypatch.setattr(play, "run", lambda *_: None)
-  monkeypatch.setattr(evaluate, "KeptPlaythroughs", Nothing)
-  Nothing.game = None
-  Nothing.agent = SimpleNamespace(tree=SimpleNamespace(num_nodes=1, num_infostates=1))
 
 
 @tiers(120, 10_000)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rebel_jax.checkpoints import redistribute
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.runs.run import train
 from rebel_jax.training import replay
 from rebel_jax.training.replay import Replay
@@ -57,7 +57,7 @@ def test_buffers_hold_the_same_by_age(before, after, fill):
     "some full": [2 * capacity + 1 if d % 2 else capacity - 1 for d in range(before)],
   }[fill]
   buffers = make_replay(added, capacity)
-  dealt = redistribute.redistribute_replay(buffers, after)
+  dealt = checkpoint.redistribute_replay(buffers, after)
   held = [by_age(buffers, d) for d in range(before)]
   now = [by_age(dealt, d) for d in range(after)]
   assert sorted(chain(*now)) == sorted(chain(*held))
@@ -80,7 +80,7 @@ def test_buffers_hold_the_same_by_age(before, after, fill):
 @pytest.mark.parametrize("fill", [5, 8, 21])
 def test_the_oldest_are_overwritten_first(fill):
   """Also after the buffers were dealt out anew."""
-  dealt = redistribute.redistribute_replay(make_replay([fill] * 4, 8), 2)
+  dealt = checkpoint.redistribute_replay(make_replay([fill] * 4, 8), 2)
   buffer = jax.tree.map(lambda x: jnp.asarray(x[1]), dealt)
   before = by_age(dealt, 1)
   new = Examples(*(jnp.full((3, 1), 7.0) for _ in Examples._fields))
@@ -95,7 +95,7 @@ def test_games_go_on_in_the_order_of_waiting(before, after):
   roots = np.arange(16, dtype=np.int32).reshape(before, lanes)
   beliefs = np.broadcast_to(roots[..., None, None], (before, lanes, 2, 3)).astype(np.float32)
   turn = np.arange(before, dtype=np.int32) % lanes
-  dealt = redistribute.redistribute_lanes(Lanes(roots, beliefs, turn), after)
+  dealt = checkpoint.redistribute_lanes(Lanes(roots, beliefs, turn), after)
   assert dealt.roots.shape == (after, 16 // after)
   assert sorted(dealt.roots.ravel()) == list(range(16))
   np.testing.assert_array_equal(dealt.beliefs[..., 1, 2], dealt.roots)
@@ -108,12 +108,12 @@ def test_games_go_on_in_the_order_of_waiting(before, after):
 
 def test_keys_are_derived_and_differ():
   keys = np.asarray(jax.random.key_data(jax.random.split(jax.random.key(3), 2)))
-  many = redistribute.redistribute_keys(keys, 8)
+  many = checkpoint.redistribute_keys(keys, 8)
   assert many.shape == (8, *keys.shape[1:])
   # Nor are they those that training draws from the keys it has.
   drawn = np.asarray(jax.random.key_data(jax.random.split(jax.random.wrap_key_data(keys[0]), 16)))
   assert len({key.tobytes() for key in [*many, *keys, *drawn]}) == 8 + 2 + 16
-  np.testing.assert_array_equal(many, redistribute.redistribute_keys(keys, 8))
+  np.testing.assert_array_equal(many, checkpoint.redistribute_keys(keys, 8))
 
 
 def test_buffers_are_dealt_out_whatever_they_are_called():
@@ -124,18 +124,18 @@ def test_buffers_are_dealt_out_whatever_they_are_called():
   keys = np.asarray(jax.random.key_data(jax.random.split(jax.random.key(3), 2)))
   optimizer = {"count": np.int32(5), "mu": np.ones((2, 3))}
   state = {"replay": buffers, "lanes": lanes, "keys": keys, "optimizer_state": optimizer}
-  dealt = redistribute.redistribute(state, 4)
+  dealt = checkpoint.redistribute(state, 4)
   for name, buffer in buffers.items():
-    expected = redistribute.redistribute_replay(buffer, 4)
+    expected = checkpoint.redistribute_replay(buffer, 4)
     jax.tree.map(np.testing.assert_array_equal, dealt["replay"][name], expected)
   assert dealt["lanes"].roots.shape == (4, 1)
   assert dealt["keys"].shape[0] == 4
   assert dealt["optimizer_state"] is not None
   jax.tree.map(np.testing.assert_array_equal, dealt["optimizer_state"], optimizer)
-  alone = redistribute.redistribute(state | {"replay": buffers["value"]}, 4)
+  alone = checkpoint.redistribute(state | {"replay": buffers["value"]}, 4)
   jax.tree.map(np.testing.assert_array_equal, alone["replay"], dealt["replay"]["value"])
   # And back to the shapes that there were.
-  before = jax.tree.map(np.shape, redistribute.saved_like(dealt, 2))
+  before = jax.tree.map(np.shape, checkpoint.saved_like(dealt, 2))
   assert before == jax.tree.map(np.shape, state)
 
 

@@ -20,10 +20,9 @@ from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import REBEL, GrowingSearch
-from rebel_jax.networks.value_policy import NetworkStates
+from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.open_spiel import bots
-from rebel_jax.training.growing_setup import make_state_network
-from rebel_jax.training.setup import make_targets
+from rebel_jax.training.setup import make_state_network, make_targets
 from rebel_jax.training.targets.target import init_params
 from tests.rebel_jax.test_agent import exact, uniform
 from tests.rebel_jax.test_play import at_the_table

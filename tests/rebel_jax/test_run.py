@@ -10,13 +10,12 @@ from rebel_jax.config.config import ConfigError
 from rebel_jax.devices import memory
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import folders
-from rebel_jax.runs import measure as measure_module
 from rebel_jax.runs import run as run_module
 from rebel_jax.runs.run import _Run, train
 from rebel_jax.runs.stopping import Interrupted, RunError
-from rebel_jax.training.learner import Decay
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.setup import make_setup
+from rebel_jax.training.targets.target import Decay
 from tests.rebel_jax.test_checkpoint import assert_same_run
 from tests.tiny import tiny, trained
 
@@ -101,8 +100,7 @@ class Clock:
       return run(trainer, table, state, num_steps, mesh)
 
     monkeypatch.setattr(Trainer, "run", timed)
-    for module in (run_module, measure_module):
-      monkeypatch.setattr(module, "time", self)
+    monkeypatch.setattr(run_module, "time", self)
 
   def monotonic(self):
     return self.now
@@ -132,13 +130,13 @@ def test_a_run_whose_time_does_not_suffice_is_made_shorter(
 def test_evaluations_are_planned_with(tmp_path, monkeypatch):
   """Of 600 s 400 are gone after step 20: a run of 30 steps saves the evaluation there."""
   clock = Clock(monkeypatch)
-  measure = Evaluator.exploitability
+  measure = Evaluator.measure
 
   def timed(*arguments, **keywords):
-    clock.now += 50.0  # of the searching agent and of the average policy
+    clock.now += 100.0
     return measure(*arguments, **keywords)
 
-  monkeypatch.setattr(Evaluator, "exploitability", timed)
+  monkeypatch.setattr(Evaluator, "measure", timed)
   config, options = tiny(tmp_path, examples=320, max_seconds=600.0, evaluate_every=80)
   assert train(config, options, started=0.0).row["step"] == 30
   assert clock.decay_steps == 30 * config.learn_steps

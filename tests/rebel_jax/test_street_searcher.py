@@ -10,7 +10,7 @@ import solvers
 from games import CHANCE
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import Searcher
-from rebel_jax.agents.moves import child_after
+from rebel_jax.agents.dealer import child_after
 from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import SearchPace, StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy

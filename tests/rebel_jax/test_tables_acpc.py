@@ -13,8 +13,14 @@ from rebel_jax import acpc as command
 from rebel_jax import acpc_dealer
 from rebel_jax.tables import acpc
 from rebel_jax.tables.acpc import MatchDealer, TableError, play_acpc
-from rebel_jax.tables.chip_match import hands_of, play_chip_match
-from rebel_jax.tables.chips import Call, ChipTable, TableRules, make_rules
+from rebel_jax.tables.chips import (
+  Call,
+  ChipTable,
+  TableRules,
+  hands_of,
+  make_rules,
+  play_chip_match,
+)
 from rebel_jax.tables.players import SimpleSeat
 from tests.chip_hands import random_events, random_rules
 from tests.simple_seats import AlwaysCall, PotManiac, Uniform

@@ -15,10 +15,20 @@ from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.evaluation.opponents import OPPONENTS, equity
 from rebel_jax.tables import players as seats
-from rebel_jax.tables.chip_match import ChipMatchResult, hands_of, play_chip_match, play_hand
-from rebel_jax.tables.chips import Call, ChipTable, Deal, Fold, RaiseTo, TableRules, make_rules
-from rebel_jax.tables.players import make_chip_player, seat_agent
-from rebel_jax.tables.tree_player import TreePlayer
+from rebel_jax.tables.chips import (
+  Call,
+  ChipMatchResult,
+  ChipTable,
+  Deal,
+  Fold,
+  RaiseTo,
+  TableRules,
+  hands_of,
+  make_rules,
+  play_chip_match,
+  play_hand,
+)
+from rebel_jax.tables.players import TreePlayer, make_chip_player, seat_agent
 from rebel_jax.training.setup import make_setup
 from tests.simple_seats import AlwaysCall, AlwaysFold, EquityThreshold, PotManiac, Uniform
 from tests.tiny import TINY

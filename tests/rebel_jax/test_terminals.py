@@ -15,7 +15,7 @@ import games
 import rebel_jax
 from rebel_jax import flags, play
 from rebel_jax.config.config import ConfigError
-from rebel_jax.runs.summary import resume_command
+from rebel_jax.runs.display import resume_command
 
 ROOT = Path(__file__).parents[2]
 

@@ -21,9 +21,8 @@ from rebel_jax.config import groups
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset
 from rebel_jax.devices import processes
-from rebel_jax.runs.display import Display, duration, progress_text
+from rebel_jax.runs.display import Display, duration, plot_exploitability, progress_text
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.summary import plot_exploitability
 from tests.tiny import TINY, as_flags, rows, trained
 
 ROOT = Path(__file__).parents[2]

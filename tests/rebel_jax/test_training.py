@@ -16,7 +16,6 @@ import pytest
 import solvers
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.training.self_play import init_lanes, self_play_step
 from rebel_jax.training.setup import make_setup
 from tests.tiny import TINY, rows, with_devices
 
@@ -82,10 +81,10 @@ def played(name, play_on=0.0):
 
   @jax.jit
   def step(lanes, key):
-    after = self_play_step(setup.table, settings, lanes, params, key)
+    after = settings.step(setup.table, lanes, params, key)
     return after.lanes, *target.examples_of(after.searched)
 
-  lanes, steps = init_lanes(setup.table, config.self_play.lanes, jax.random.key(0)), []
+  lanes, steps = settings.init(setup.table, jax.random.key(0)), []
   for i in range(6):
     after, examples, valid = step(lanes, jax.random.key(i))
     assert valid.all()

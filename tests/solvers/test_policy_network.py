@@ -15,11 +15,10 @@ from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.networks.policy import PolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.runs.run import train
-from rebel_jax.training.learner import Learner
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.setup import make_policy_network
 from rebel_jax.training.targets import policy
-from rebel_jax.training.targets.target import Networks
+from rebel_jax.training.targets.target import Learner, Networks
 from solvers.search.batch import node_beliefs, sample_stop, search_batch
 from solvers.search.find import find_subgames
 from solvers.search.policy_start import SearchPolicy, policy_from_network, policy_targets

@@ -9,9 +9,8 @@ import jax.numpy as jnp
 from games import Game
 from rebel_jax.config.config import Config
 from rebel_jax.networks.policy import PolicyNetwork
-from rebel_jax.training.learner import Learner
 from rebel_jax.training.self_play import Searched
-from rebel_jax.training.targets.target import Networks, Target, array, pbs_arrays
+from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
 from solvers.search.policy_start import policy_targets
 from solvers.search.subgames import Stage
 from solvers.sweeps.problem import make_problem

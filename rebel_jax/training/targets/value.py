@@ -10,9 +10,8 @@ import optax
 from games import Game
 from rebel_jax.config.config import Config
 from rebel_jax.networks.value import ValueNetwork
-from rebel_jax.training.learner import Learner
 from rebel_jax.training.self_play import Searched
-from rebel_jax.training.targets.target import Networks, Target, array, pbs_arrays
+from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
 from solvers.search.subgames import Stage
 from solvers.sweeps.pairs import root_mass
 

@@ -1,6 +1,6 @@
 """What searches made of public belief states that other searches asked about (section 3.4)."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -9,47 +9,20 @@ import optax
 
 from games import DeviceGame, Game
 from rebel_jax.config.config import Config
-from rebel_jax.networks.value_policy import ValuePolicyNetwork
+from rebel_jax.networks.policy import ValuePolicyNetwork
 from rebel_jax.training.chain_play import Solved
-from rebel_jax.training.learner import Learner
-from rebel_jax.training.targets.target import Networks, Target, array, pbs_arrays
+from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
 
 
-class Examples(NamedTuple):
-  """One example for each public belief state, the mover's rows first; see `Solved`.
-
-  Attributes:
-    features: `[E, F]`.
-    beliefs: `[E, 2 * H]`.
-    values, value_weight: `[E, P, H]`.
-    policy, comes_from: `[E, A, H]`.
-    policy_weight: `[E, H]`.
-  """
-
-  features: Any  # [E, F]
-  beliefs: Any  # [E, 2 * H]
-  values: Any  # [E, P, H]
-  value_weight: Any  # [E, P, H]
-  policy: Any  # [E, A, H]
-  comes_from: Any  # [E, A, H]
-  policy_weight: Any  # [E, H]
-
-  @property
-  def inputs(self) -> tuple[Any, ...]:
-    """Inputs of the network."""
-    return self.features, self.beliefs
-
-
-def make_examples(network: ValuePolicyNetwork, searched: Solved) -> tuple[Examples, jax.Array]:
+def make_examples(
+  network: ValuePolicyNetwork, searched: tuple[Solved, jax.Array]
+) -> tuple[Solved, jax.Array]:
   """Returns an example for each state that was solved."""
-  fields = searched._asdict()
-  active = fields.pop("active")
-  fields["beliefs"] = searched.beliefs.reshape(len(active), -1)
-  return Examples(**fields), active
+  return searched
 
 
 def errors(
-  network: ValuePolicyNetwork, predicted: tuple[jax.Array, jax.Array], examples: Examples
+  network: ValuePolicyNetwork, predicted: tuple[jax.Array, jax.Array], examples: Solved
 ) -> tuple[jax.Array, jax.Array]:
   """Returns Huber losses of values, then divergences of policies, and weights: `[E, 3, H]` each.
 
@@ -104,7 +77,7 @@ def make_target(
     name="value_policy",
     network=networks.value_policy,
     learner=learner,
-    example=Examples(
+    example=Solved(
       features,
       beliefs,
       values=array(2, number),

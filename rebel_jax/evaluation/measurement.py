@@ -1,0 +1,132 @@
+"""Measures of an agent, a row of numbers and in words."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from rebel_jax.config.config import ConfigError
+from rebel_jax.evaluation.opponents import OPPONENTS
+from solvers import StateQuery
+
+Query = Callable[[jax.Array, jax.Array], Any]
+# Called with what is measured, how much of it is done and in all, the unit, and more to say.
+Show = Callable[[str, int, int, str, str], None]
+
+
+class Measurement(NamedTuple):
+  """Measures of an agent.
+
+  Attributes:
+    row: by name, as metrics and JSON hold them.
+    course: what was measured on the way: playthroughs and the exploitability of their average, or
+      a number for each seed.
+  """
+
+  row: dict[str, Any]
+  course: Sequence[Any] = ()
+
+  @property
+  def exploitability(self) -> float | None:
+    """Exploitability, the mean of several seeds; None where it was not measured."""
+    return self.row.get("exploitability", self.row.get("exploitability_mean"))
+
+  @property
+  def won(self) -> list[str]:
+    """Winnings from each simple opponent, in words."""
+    names = [name for name in OPPONENTS if f"won_mbb_{name}" in self.row]
+    mbb, interval = "won_mbb_{}", "won_mbb_{}_interval"
+    return [
+      f"{self.row[mbb.format(x)]:,.0f} ± {self.row[interval.format(x)]:,.0f} mbb from {x}"
+      for x in names
+    ]
+
+  @property
+  def conditions(self) -> str:
+    """Number and length of the searches, in words."""
+    row = self.row
+    for name in ("exploitability", "score"):
+      if f"{name}_mean" in row:
+        low, high = row[f"{name}_min"], row[f"{name}_max"]
+        return (
+          f"{low:.4f} to {high:.4f} for {row['seeds']} seeds, {row['simulations']:,} simulations, "
+          f"{row['per_update']:g} an update"
+        )
+    if "hands" in row:
+      return f"{row['hands']:,} hands against each, {row['iterations']:,} iterations"
+    return f"{row['playthroughs']} playthroughs, {row['iterations']:,} iterations"
+
+  @property
+  def sentence(self) -> str:
+    """The result in words."""
+    row = self.row
+    if "score_mean" in row:
+      return f"score {row['score_mean']:.4f} against the same search without a network"
+    if "hands" in row:
+      return "won a hand: " + ", ".join(self.won)
+    kept = f", {row['not_lost_mean']:.2%} of games not lost" if "not_lost_mean" in row else ""
+    return f"exploitability {self.exploitability:.4f}{kept}"
+
+
+class Measures(Protocol):
+  """An agent's evaluator; made by `evaluators.make_evaluator`.
+
+  Attributes:
+    about: its searches' settings that are no part of a row.
+  """
+
+  about: dict[str, Any]
+
+  def measure(
+    self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
+  ) -> Measurement:
+    """Measures the agent.
+
+    Args:
+      params: the networks'.
+      seed: of what is sampled.
+      final: whether as much is measured as at the end of a run, rather than during it.
+      show: called as it goes on.
+
+    Raises:
+      ConfigError: the network's numbers are not finite.
+    """
+
+
+def check_finite(
+  ask: Callable[[Any, Any], Any],
+  params: Any,
+  features: Any,
+  num_infostates: int,
+  query: Query = StateQuery,
+) -> None:
+  """Checks that a network's parameters and its values at uniform beliefs are finite.
+
+  Where values are NaN, searches play uniformly and nothing looks amiss.
+
+  Args:
+    ask: what searches ask, called with `params` and a query.
+    params: the network's.
+    features: `[R, F]` public states to ask about.
+    num_infostates: of each player.
+    query: makes the query of the features and of beliefs `[R, P, H]`.
+
+  Raises:
+    ConfigError: some are not.
+  """
+  finite = _finite(ask, params, features, num_infostates, query)
+  for name, good in zip(("parameters", "values"), finite):
+    if not good:
+      raise ConfigError(f"the network's {name} are not finite, so nothing can be searched with it")
+
+
+@functools.partial(jax.jit, static_argnames=("ask", "num_infostates", "query"))
+def _finite(
+  ask: Callable[[Any, Any], Any], params: Any, features: Any, num_infostates: int, query: Query
+) -> list[jax.Array]:
+  """Says whether all parameters are finite, and all values at uniform beliefs."""
+  beliefs = jnp.full((len(features), 2, num_infostates), 1 / num_infostates)
+  both = params, ask(params, query(features, beliefs))
+  return [jnp.stack([jnp.isfinite(x).all() for x in jax.tree.leaves(y)]).all() for y in both]
