@@ -94,8 +94,10 @@ class Game(Words, abc.ABC):
   # Hidden moves of an infostate at most, where `hidden_moves` says which; 1 where all are seen.
   num_hidden: int = 1
   # Whether infostates hold all that their player saw and did. Where they do not, several may lead
-  # to one, which no public tree can say; searches make the tree as they grow.
+  # to one, which no public tree can say.
   remembers: bool = True
+  # Whether searches are of a tree that is written out beforehand; else they make it as they grow.
+  written: bool = True
   # Whether the last H of the features are infostates in an order that suits the public state, such
   # as from the weakest to the strongest, in which networks see them: a place then means much the
   # same in all public states.
@@ -124,14 +126,9 @@ class Game(Words, abc.ABC):
     return self.num_infostates, self.num_infostates
 
   @property
-  def deals(self) -> bool:
+  def has_chance(self) -> bool:
     """Whether chance may ever move."""
     return type(self).chance is not Game.chance
-
-  @property
-  def written(self) -> bool:
-    """Whether searches are of a tree that is written out beforehand."""
-    return self.remembers and self.num_infostates > 1
 
   @functools.cached_property
   def max_moves(self) -> int:
@@ -232,7 +229,7 @@ class Game(Words, abc.ABC):
     if parents is not None:
       source = xp.maximum(parents, 0)
       possible = xp.take_along_axis(possible, source, axis=2) & (parents >= 0)
-    if self.deals:
+    if self.has_chance:
       mask: Any = self.chance(states, actions)[1]
       dealt = mask.astype(bool) | (self.actor(states) != CHANCE)[:, None, None]
       possible = possible & dealt

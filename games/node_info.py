@@ -8,7 +8,7 @@ import numpy as np
 
 from games.game import CHANCE, Game
 from games.origin import check_tree_of
-from games.public_tree import LEAF, PADDING, Array, PublicTree
+from games.public_tree import PADDING, Array, PublicTree
 
 
 class NodeInfo(NamedTuple):
@@ -18,8 +18,7 @@ class NodeInfo(NamedTuple):
   where all moves are seen, else its place among the infostate's moves by action and infostate.
 
   Attributes:
-    features: `[P, N, F]` the public state of every node as each player sees it; zero where the game
-      is over.
+    features: `[P, N, F]` the public state of every node as each player sees it.
     pair_index: `[N]` which of the pair weights holds there.
     child: `[N, A]` the node after each action, -1 where there is none.
     by_action: `[N, M, H]` the public action of each of the mover's moves, -1 where there is none;
@@ -65,16 +64,14 @@ def info_of(
     origins: `[E, P, H]` infostates before the move, -1 where impossible; None if they never change.
     dtype: of the features.
   """
-  asks = (kind <= CHANCE) | (kind == LEAF)
-  width = game.features(states[:1], 0).shape[-1]
-  features = np.zeros((2, len(kind), width), dtype)
-  for player in (0, 1):
-    features[player, asks] = game.features(states[asks], player)
+  there = kind != PADDING
+  seen = [np.asarray(game.features(states[there], player), dtype) for player in (0, 1)]
+  features = np.zeros((2, len(kind), seen[0].shape[1]), dtype)
   pair_index = np.zeros(len(kind), np.int32)
-  pair_index[kind != PADDING] = game.pair_index(states[kind != PADDING])
+  features[:, there], pair_index[there] = seen, game.pair_index(states[there])
   child = _child(len(kind), game.num_actions, *moves)
-  seen = (child[:, : game.num_player_actions] >= 0) & (kind < CHANCE)[:, None]
-  by_action = np.where(seen, np.arange(seen.shape[1]), -1).astype(np.int32)[:, :, None]
+  moves_seen = (child[:, : game.num_player_actions] >= 0) & (kind < CHANCE)[:, None]
+  by_action = np.where(moves_seen, np.arange(moves_seen.shape[1]), -1)[:, :, None].astype(np.int32)
   leads_to = np.zeros((len(kind), 0, game.num_infostates), np.int32)
   if origins is not None:
     by_action, leads_to = _hidden(kind, *moves[:2], origins)

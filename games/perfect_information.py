@@ -26,6 +26,7 @@ class PerfectInformation(Game):
   """
 
   num_infostates = 1
+  written = False
   largest_payoff = 1.0
   max_moves: int
 

@@ -129,7 +129,7 @@ class Tabulated(Game):
     return self.game.largest_payoff
 
   @property
-  def deals(self):
+  def has_chance(self):
     return self.tables.probability is not None
 
   def _edge(self, states, actions):

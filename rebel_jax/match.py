@@ -15,12 +15,11 @@ import numpy as np
 import tyro
 
 from games import Game
-from games.on_device.one_play import OnePlay
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import AnySearcher, Searcher, make_searcher
-from rebel_jax.agents.dealer import AnyGame, same_rules
+from rebel_jax.agents.dealer import same_rules
 from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
@@ -85,13 +84,13 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   known = [n for n, name in enumerate((options.a, options.b)) if _records(searchers.get(name))]
   with shown:
     shown.show("compiling", 0.0)
-    estimator = make_estimator(game) if known and isinstance(game, Game) else None
+    estimator = make_estimator(game) if known and game.written else None
     if estimator is not None:
       estimator.prepare(lambda done, total: shown.show("value function", done / total))
     holdem = isinstance(game, Holdem)
     scale = milli_big_blinds(game) if isinstance(game, Holdem) else 1.0
     at_once = options.hands
-    if isinstance(game, OnePlay) or any(isinstance(x, StreetSearcher) for x in searchers.values()):
+    if not game.written or any(isinstance(x, StreetSearcher) for x in searchers.values()):
       at_once = min(options.hands, _AT_ONCE)
     won, better = _play(options, game, makers, estimator, known, at_once, shown)
     raw = _summary(won, scale, options)
@@ -125,7 +124,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 def _play(
   options: Options,
-  game: AnyGame,
+  game: Game,
   makers: Sequence[_Make],
   estimator: Estimator | None,
   known: Sequence[int],
@@ -178,7 +177,7 @@ def _searchers(options: Options) -> dict[str, AnySearcher]:
   return found
 
 
-def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> AnyGame:
+def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> Game:
   """Returns the game that is played.
 
   Raises:
@@ -203,7 +202,7 @@ def _records(searcher: AnySearcher | None) -> bool:
   return isinstance(searcher, Searcher | StreetSearcher)
 
 
-def _maker(name: str, searcher: AnySearcher | None, game: AnyGame) -> _Make:
+def _maker(name: str, searcher: AnySearcher | None, game: Game) -> _Make:
   """Returns what makes a player of one game, given a seed.
 
   Raises:

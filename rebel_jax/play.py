@@ -17,7 +17,7 @@ from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
 from rebel_jax.agents.chain_agent import ChainAgent
-from rebel_jax.agents.dealer import AnyGame, Dealer, Move
+from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
@@ -71,13 +71,13 @@ class Terminal:
     self, agent: AnyAgent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
   ):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
-    self._spot: AnyGame = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
+    self._spot: Game = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
     self.dealer = Dealer(self._spot)
     self.score = 0.0
     self.record: list[str] = []
 
   @property
-  def game(self) -> AnyGame:
+  def game(self) -> Game:
     """The rules, with the bets that were added in this hand."""
     return self.dealer.game
 
@@ -85,7 +85,7 @@ class Terminal:
     """Plays one game with the person in `seat` and returns what the person won."""
     dealer, agent = self.dealer, self.agent
     dealer.game = self._spot
-    if isinstance(agent, NestedAgent) and isinstance(self._spot, Game):
+    if isinstance(agent, NestedAgent):
       agent.widen_match(self._spot)
     dealer.deal(self.rng)
     agent.start(1 - seat, dealer.infostates[1 - seat])

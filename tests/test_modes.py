@@ -169,7 +169,7 @@ def inserted(game):
 
 
 def tables_of(name):
-  return lambda: games.table_game(games.make(name))
+  return lambda: games.tabulate(games.make(name))
 
 
 def family():

@@ -59,7 +59,7 @@ class ScotlandYard(Board):
     remembers: bool = True,
   ):
     super().__init__(map_name, rounds, reveals)
-    self.remembers = bool(remembers)
+    self.remembers = self.written = bool(remembers)
     if not self.remembers:
       self._end, self._means = _connections(self)
       self.num_hidden = self._end.shape[1]

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import Game
-from games.on_device.one_play import OnePlay
-from rebel_jax.agents.dealer import AnyGame, Move, check_seat, check_turn, draw_move
+from games.arrays import one
+from rebel_jax.agents.dealer import Move, check_seat, check_turn, draw_move
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.config import ConfigError
 from rebel_jax.networks.policy import NetworkStates
@@ -24,7 +24,13 @@ from rebel_jax.training.setup import make_ground, make_search, make_state_networ
 from solvers import GTCFR, validation
 from solvers.growing.continual.grounds import TreeGround
 from solvers.growing.continual.search_each import Found, How, Search, next_starts, search_each
-from solvers.growing.continual.start import Left, PublicState, decision_key, longest_wait
+from solvers.growing.continual.start import (
+  Left,
+  PublicState,
+  decision_key,
+  follow_action,
+  longest_wait,
+)
 from solvers.xla.compiler_options import Programs, work_on_trees
 
 
@@ -48,7 +54,7 @@ class ChainSearcher:
 
   Attributes:
     game: what the agents play, as a table deals it.
-    play: the same by the rules that searches read.
+    rules: the same by what searches read.
     settings: of every search.
   """
 
@@ -79,15 +85,14 @@ class ChainSearcher:
       )
     self._room = validation.check_integer("num_games", num_games)
     config, given = policy.config, dict(simulations=simulations, per_update=per_update)
-    rules = config.make_rules()
+    self.game = config.make_game()
     self.settings: GTCFR = make_search(config, evaluation=True, **given)
-    network = NetworkStates(make_state_network(config, rules))
-    ground = make_ground(config, rules, self.settings)
+    network = NetworkStates(make_state_network(config, self.game))
+    ground = make_ground(config, self.game, self.settings)
     if self._room == 1 and isinstance(ground, TreeGround):
       # Small trees for small parts compile anew, and spare one game little.
       ground = dataclasses.replace(ground, parts=None)
-    self.play = OnePlay(ground.rules)
-    self.game: AnyGame = rules if isinstance(rules, Game) else self.play
+    self.rules: Game = ground.rules
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
     self._ground = jax.tree.map(jnp.asarray, ground)
     self._how, self._params = How(self.settings.of_any_length(), network), policy.params
@@ -106,16 +111,14 @@ class ChainSearcher:
 
   def _search(self, agents: Sequence["ChainAgent"]) -> list[OwnSearch]:
     """Searches for at most as many agents as there is room for."""
-    size, rules = len(agents), self.play.rules
-    filled = [*agents, *[agents[0]] * (self._room - size)]
-    parts = [self.play.parts(x._state) for x in filled]
-    since = np.full((self._room, longest_wait(rules)), -1, np.int32)
+    size, filled = len(agents), [*agents, *[agents[0]] * (self._room - len(agents))]
+    since = np.full((self._room, longest_wait(self.rules)), -1, np.int32)
     for row, agent in zip(since, filled):
       row[: len(agent._since)] = agent._since[: len(row)]
     found = self._search_next(
       self._ground,
       jax.tree.map(lambda *x: np.stack(x), *[x._left for x in filled]),
-      PublicState(*(jnp.asarray(np.stack(x)) for x in zip(*parts))),
+      jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *[x._here for x in filled]),
       since,
       np.array([x.player for x in filled], np.int32),
       jnp.stack([x._key for x in filled]),
@@ -162,7 +165,9 @@ class ChainAgent:
     self._begin()
 
   def _begin(self) -> None:
-    self._state = self.searcher.play.initial_state()
+    rules = self.searcher.rules
+    first = rules.initial_state().astype(np.int32)
+    self._here: PublicState = PublicState(first, np.asarray(rules.prior()) > 0)
     self._search: OwnSearch | None = None
     # What the last search left, and the public actions since.
     self._left, self._since = self.searcher.nothing, list[int]()
@@ -183,12 +188,14 @@ class ChainAgent:
     Raises:
       ValueError: it is not the agent's turn.
     """
-    policy, play = self._found().policy[:, self.infostate], self.searcher.play
-    if play.num_infostates == 1:
+    policy, rules = self._found().policy[:, self.infostate], self.searcher.rules
+    if rules.num_infostates == 1:
       policy = np.eye(len(policy))[policy.argmax()]
+    moves = one(rules.moves_of, *self._here)
+    leads_to, action = (x[:, self.infostate].tolist() for x in moves)
     found = dict[Move, float]()
-    for number, action, held in play.numbered_moves(self._state, self.player, self.infostate):
-      move = Move(action, held)
+    for number in (m for m, seen in enumerate(action) if seen >= 0):
+      move = Move(action[number], leads_to[number])
       found[move] = found.get(move, 0.0) + float(policy[number])
     return found
 
@@ -224,13 +231,13 @@ class ChainAgent:
     Raises:
       ValueError: the action is not legal.
     """
-    play = self.searcher.play
-    legal = np.flatnonzero(play.legal_actions(self._state[None])[0]).tolist()
+    rules = self.searcher.rules
+    legal = np.flatnonzero(one(rules.legal_actions, self._here.state)).tolist()
     if action not in legal:
       raise ValueError(f"action={action!r} is not legal here; legal: {legal}")
     if self._mover == self.player:
       self._left, self._since = self._found().left, []
-    self._state = play.next_states(self._state[None], np.array([action]))[0]
+    self._here = follow_action(rules, self._here, np.asarray(action))
     self._since.append(int(action))
     self._search = None
     if infostate is not None:
@@ -238,7 +245,7 @@ class ChainAgent:
 
   @property
   def _mover(self) -> int:
-    return int(self.searcher.play.actor(self._state[None])[0])
+    return int(one(self.searcher.rules.actor, self._here.state))
 
   def _found(self) -> OwnSearch:
     check_turn(self.player, self._mover)

@@ -5,11 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game, PublicTree
-from games.on_device.one_play import OnePlay
 from games.origin import origin_of
 from games.poker.holdem import Holdem
-
-AnyGame = Game | OnePlay  # what may be played at a table
 
 
 class Move(NamedTuple):
@@ -32,7 +29,7 @@ class Dealer:
     infostates: what each player holds.
   """
 
-  def __init__(self, game: AnyGame):
+  def __init__(self, game: Game):
     self.game = game
     self.history: list[int] = []
     self.state = game.initial_state()
@@ -109,10 +106,8 @@ class Dealer:
     return None if origin is None else origin[0]
 
 
-def same_rules(one: AnyGame, other: AnyGame) -> bool:
+def same_rules(one: Game, other: Game) -> bool:
   """Says whether two games are the same, as far as can be told without playing them."""
-  if isinstance(one, OnePlay) or isinstance(other, OnePlay):
-    return one == other
   return bool((origin_of(one) == origin_of(other)).all())
 
 

@@ -225,39 +225,17 @@ class Config:
     return _read(cls(), fields)
 
   def make_game(self) -> games.Game:
-    """Returns the game, with the search's changes to every hand.
-
-    Raises:
-      ConfigError: there is no such game, no tree of it can be made beforehand, or it does not take
-        these parameters.
-    """
-    if self.on_device:
-      raise ConfigError(
-        f"game={self.game!r} is played by searches that make their trees on the device, and cannot "
-        "be used where a tree is made beforehand"
-      )
-    try:
-      game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
-      return game.vary(**dict(vary)) if vary else game
-    except (ValueError, TypeError) as error:
-      raise ConfigError(str(error)) from None
-
-  @property
-  def on_device(self) -> bool:
-    """Whether searches make their trees on the device, of rules there, and none is beforehand."""
-    known = self.game in games.registered_on_device()
-    return known and (self.grows or self.game not in games.registered_games())
-
-  def make_rules(self) -> games.Game | games.DeviceGame:
-    """Returns what `make_game` does, or, where `on_device`, the rules.
+    """Returns the game, with the search's changes to every hand and to what infostates remember.
 
     Raises:
       ConfigError: there is no such game, or it does not take these parameters.
     """
-    if not self.on_device:
-      return self.make_game()
     try:
-      return games.make_on_device(self.game, **dict(self.game_params))
+      game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
+      game = game.vary(**dict(vary)) if vary else game
+      game = game.forgetful() if self.grows else game
+      game.prior()  # infostates may be too many
+      return game
     except (ValueError, TypeError) as error:
       raise ConfigError(str(error)) from None
 
@@ -283,7 +261,7 @@ class Config:
         f"width={self.network.width} must be at most {MAX_WIDTH} where fused_network is on: wider "
         "layers do not fit one kernel"
       )
-    rules = self.make_rules()
+    rules = self.make_game()
     if self.network.showdown_inputs and not isinstance(rules, Holdem):
       raise ConfigError(
         f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "

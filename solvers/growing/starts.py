@@ -96,7 +96,7 @@ class ByRules:
 
 def children_at_once(game: Game, search: GTCFR) -> int:
   """Returns how many children a simulation adds at most."""
-  if search.children is None or game.deals:
+  if search.children is None or game.has_chance:
     return game.num_children
   return min(search.children, game.num_children)
 
@@ -124,7 +124,9 @@ def start_by_rules(
 ) -> ByRules:
   """Returns what `gt_cfr` starts from in a game by its rules; arguments as there."""
   if game.renumbers:
-    raise ValueError(f"infostates of {game.name} change by others' moves, which rules do not follow")
+    raise ValueError(
+      f"infostates of {game.name} change by others' moves, which rules do not follow"
+    )
   if beliefs is None and state is not None:
     raise ValueError("beliefs=None are the game's prior: give those at root")
   if game.num_hidden > 1 and possible is None:

@@ -69,7 +69,7 @@ def check_perfect(game: Game) -> None:
     ValueError: the game has chance or private information.
   """
   check_is_game(game)
-  if game.num_infostates > 1 or game.deals:
+  if game.num_infostates > 1 or game.has_chance:
     raise ValueError(f"{game.name} is not of perfect information, or has chance")
 
 

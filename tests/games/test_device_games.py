@@ -1,15 +1,13 @@
-"""Rules on JAX's arrays: against OpenSpiel, against the games of their tables, and by hand."""
+"""Games of perfect information: against OpenSpiel, and by hand."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pyspiel
 import pytest
 
 import games
-from games.on_device.game import check_device_game
+import solvers
 from tests.minimax import tic_tac_toe_values
-from tests.random_game import RandomGame
 
 
 def board_of(spiel, name):
@@ -27,21 +25,19 @@ def board_of(spiel, name):
 def against_open_spiel(game, reference, number, *, seed=0, points=None):
   """Plays `number` random games on both at once; returns how many moves were compared."""
   rng = np.random.default_rng(seed)
-  ask = jax.jit(
-    jax.vmap(lambda s: (game.actor(s), game.legal_actions(s), jnp.asarray(game.payoff(s))))
-  )
-  move = jax.jit(jax.vmap(game.next_state))
-  states = jnp.asarray(np.repeat(game.initial_state()[None], number, axis=0))
+  states = np.repeat(game.initial_state()[None], number, axis=0)
   spiels = [reference.new_initial_state() for _ in range(number)]
   boards = [{tuple(board_of(spiel, game.name))} for spiel in spiels]
   alive, compared = np.ones(number, bool), 0
   for _ in range(game.max_moves + 1):
-    actor, legal, payoff = (np.asarray(x) for x in ask(states))
+    actor, legal, payoff = (
+      rule(states) for rule in (game.actor, game.legal_actions, game.payoff_scale)
+    )
     actions = np.zeros(number, int)
     for i in np.flatnonzero(alive):
       spiel = spiels[i]
       compared += 1
-      board = np.asarray(states[i])[: points or None] if points else np.asarray(states)[i]
+      board = states[i][: points or None]
       np.testing.assert_array_equal(board_of(spiel, game.name), board[: points or len(board)])
       if spiel.is_terminal():
         assert actor[i] == games.TERMINAL
@@ -63,7 +59,7 @@ def against_open_spiel(game, reference, number, *, seed=0, points=None):
       boards[i].add(board)
     if not alive.any():
       return compared
-    states = move(states, jnp.asarray(actions))
+    states = game.next_states(states, actions)
   raise AssertionError("a game did not end")
 
 
@@ -93,12 +89,12 @@ def test_control_other_rules_are_seen():
   """A komi that is another, a line that does not count, moves that repeat a board."""
 
   class OnlyKo(games.Go):
-    def legal_actions(self, state):
+    def legal(self, state):
       _, free = self._placed(state[: self.num_points], state[-3] + 1)
       return jnp.append(free, True)
 
   class NoDiagonal(games.TicTacToe):
-    def payoff(self, state):
+    def outcome(self, state):
       rows = state.reshape(3, 3)
       line = lambda x: ((rows == x).all(axis=0) | (rows == x).all(axis=1)).any()  # noqa: E731
       return line(1).astype(int) - line(2).astype(int)
@@ -118,12 +114,12 @@ def test_all_states_of_tic_tac_toe():
   values = tic_tac_toe_values()
   game = games.TicTacToe()
   assert len(values) == 5478
-  boards = jnp.asarray(np.array(list(values)))
-  ask = jax.jit(jax.vmap(lambda s: (game.actor(s), game.payoff(s), game.legal_actions(s))))
-  actor, payoff, legal = (np.asarray(x) for x in ask(boards))
-  children = np.asarray(
-    jax.jit(jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None)))(boards, jnp.arange(9))
+  boards = np.array(list(values), np.int32)
+  actor, payoff, legal = (
+    rule(boards) for rule in (game.actor, game.payoff_scale, game.legal_actions)
   )
+  children = game.next_states(np.repeat(boards, 9, axis=0), np.tile(np.arange(9), len(boards)))
+  children = children.reshape(-1, 9, 9)
   wrong = 0
   for i, (board, worth) in enumerate(values.items()):
     if actor[i] == games.TERMINAL:
@@ -149,73 +145,33 @@ def go_board(text):
 def test_go_takes_what_has_no_liberty_left():
   game, state = go_board(".xx. xoox .xx. ....")
   state = state.at[-3].set(0)
-  after = game.next_state(state, jnp.asarray(4 * 3))  # elsewhere: nothing is taken
+  after = game.after(state, jnp.asarray(4 * 3))  # elsewhere: nothing is taken
   assert (np.asarray(after)[:16] == 2).sum() == 2
   game, state = go_board(".xx. xoo. .xx. ....")
-  after = np.asarray(game.next_state(state, jnp.asarray(7)))[:16].reshape(4, 4)
+  after = np.asarray(game.after(state, jnp.asarray(7)))[:16].reshape(4, 4)
   assert not (after == 2).any()
   assert after[1, 3] == 1
   # White may not fill its own last liberty, nor Black where nothing is taken.
   game, state = go_board(".x.. x... .... ....")
-  assert not np.asarray(game.legal_actions(state.at[-3].set(1)))[0]
-  assert np.asarray(game.legal_actions(state))[0]
+  assert not np.asarray(game.legal(state.at[-3].set(1)))[0]
+  assert np.asarray(game.legal(state))[0]
 
 
 def test_go_counts_areas():
   game, state = go_board(".x.o xx.o ...o oooo")
   np.testing.assert_array_equal(game.area(state), [4, 7])
-  assert float(game.payoff(state)) == -1
+  assert float(game.outcome(state)) == -1
   game, state = go_board(".x.. xx.. .... ....")
   np.testing.assert_array_equal(game.area(state), [16, 0])
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "liars_dice"])
-def test_tables_are_the_game(name):
-  """Every node's mover, moves, features and values, and control: another game's are not."""
-  parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
-  game = games.make(name, **parameters)
-  table = games.table_game(game)
-  check_device_game(table)
-  tree = games.build_public_tree(game)
-  nodes = jnp.arange(tree.num_nodes)[:, None]
-  np.testing.assert_array_equal(jax.vmap(table.actor)(nodes), tree.kind)
-  inner = np.flatnonzero(tree.kind != games.TERMINAL)
-  legal = np.asarray(jax.vmap(table.legal_actions)(nodes))
-  np.testing.assert_array_equal(legal[inner], game.legal_actions(tree.state[inner]))
-  moves = nodes[tree.parent[1:]], jnp.asarray(tree.action[1:])
-  np.testing.assert_array_equal(jax.vmap(table.next_state)(*moves)[:, 0], nodes[1:, 0])
-  if tree.possible is not None:
-    after = jax.vmap(table.possible_after)(*moves, jnp.asarray(tree.possible)[tree.parent[1:]])
-    np.testing.assert_array_equal(after, tree.possible[1:])
-  for player in (0, 1):
-    seen = jax.vmap(lambda s, p=player: table.features(s, p))(nodes)
-    expected = game.features(tree.state[inner], player)
-    np.testing.assert_allclose(np.asarray(seen)[inner], expected, rtol=1e-6)
-    rng = np.random.default_rng(player)
-    reach = rng.random((len(tree.terminal_nodes), tree.num_infostates))
-    ends = nodes[tree.terminal_nodes]
-    worth = jax.vmap(lambda s, r, p=player: table.terminal_values(s, r, p))(ends, reach)
-    tables = tree.payoffs[tree.payoff_index] * tree.payoff_scale[:, None, None]
-    tables = tables if player == 0 else -tables.swapaxes(1, 2)
-    expected = np.einsum("tij,tj->ti", tables, reach)
-    np.testing.assert_allclose(worth, expected, atol=1e-5)
-    assert np.abs(np.asarray(worth) - np.einsum("tij,tj->ti", tables, reach[:, ::-1])).max() > 1e-2
-  if table.deals:
-    dealt = np.asarray(jax.vmap(table.chance)(nodes))[tree.parent[1:], tree.action[1:]]
-    by_chance = tree.kind[tree.parent[1:]] == games.CHANCE
-    np.testing.assert_allclose(dealt[by_chance], tree.chance_probability[1:][by_chance])
-
-
-def test_what_tables_do_not_hold_is_said():
-  with pytest.raises(ValueError, match="change by others' moves"):
-    games.table_game(RandomGame(0))
-  kuhn = games.make("kuhn_poker")
-  with pytest.raises(ValueError, match="cut off"):
-    games.table_game(kuhn, games.build_public_tree(kuhn, depth=1))
-  with pytest.raises(ValueError, match="hands of cards"):
-    games.table_game(
-      games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsKsAsAhAd")
-    )
+def test_tic_tac_toe_is_solved():
+  """From a position in which player 0 has two threats: it wins."""
+  game = games.TicTacToe()
+  tree = games.build_public_tree(game, root=(0, 1, 4, 8, 3))
+  solution = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=200)
+  np.testing.assert_allclose(solution.root_values[:, 0], [1, -1], atol=0.1)
+  assert float(solvers.exploitability(tree, solution.average_policy)) < 0.1
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,7 @@ def test_a_reveal_leaves_one_station():
 )
 def test_parameters_that_are_not_allowed(parameters, message):
   with pytest.raises(ValueError, match=message):
-    games.make("scotland_yard", **parameters)
+    games.make("scotland_yard", **parameters).prior()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import games
+import solvers
 from games.poker import MergedSuits
 from games.testing import check_game, check_rules
 from tests.random_game import RandomGame
@@ -47,12 +48,15 @@ def test_trees_are_those_of_the_game(name):
 
 
 @pytest.mark.parametrize(
-  ("table", "place"), [("_actor", 1), ("_child", 7), ("_payoff_index", -1), ("_probability", 0)]
+  ("table", "place"),
+  [("actor", 1), ("child", (0, 2)), ("payoff_index", -1), ("probability", 0)],
 )
 def test_control_a_wrong_table_shows(table, place):
   game = MADE["leduc"]()
   tabulated = games.tabulate(game)
-  getattr(tabulated, table)[place] -= 1
+  tables = tabulated.tables.info if table == "child" else tabulated.tables
+  rows = getattr(tables, table)
+  rows[place if table != "probability" else rows.argmax()] -= 1
   with pytest.raises(AssertionError):
     assert_same_trees(game, tabulated)
 
@@ -60,6 +64,40 @@ def test_control_a_wrong_table_shows(table, place):
 @pytest.mark.parametrize("name", ["leduc", "random_game", "two cards at once"])
 def test_tables_are_a_game(name):
   check_game(games.tabulate(MADE[name]()))
+
+
+@pytest.mark.parametrize("name", ["kuhn", "leduc", "liars_dice", "rock_paper_scissors"])
+def test_nodes_of_a_tree_are_states(name):
+  """Every node's moves, infostates and values; control: another's reach."""
+  game = MADE[name]()
+  tree = games.build_public_tree(game)
+  table = games.tabulate(game, tree)
+  nodes, rng = np.arange(tree.num_nodes)[:, None], np.random.default_rng(0)
+  np.testing.assert_array_equal(table.actor(nodes), tree.kind)
+  moves = nodes[tree.parent[1:]], np.asarray(tree.action[1:])
+  np.testing.assert_array_equal(table.next_states(*moves), nodes[1:])
+  everything = np.ones((tree.num_nodes, 2, tree.num_infostates), bool)
+  possible = everything if tree.possible is None else np.asarray(tree.possible)
+  np.testing.assert_array_equal(
+    table.possible_after(*moves, possible[tree.parent[1:]]), possible[1:]
+  )
+  reach = rng.random((len(tree.terminal_nodes), tree.num_infostates))
+  for player in (0, 1):
+    worth = table.terminal_values(nodes[tree.terminal_nodes], reach, player)
+    rows = tree.payoffs[tree.payoff_index] * tree.payoff_scale[:, None, None]
+    rows = rows if player == 0 else -rows.swapaxes(1, 2)
+    np.testing.assert_allclose(worth, np.einsum("tij,tj->ti", rows, reach), atol=1e-5)
+    assert np.abs(worth - np.einsum("tij,tj->ti", rows, reach[:, ::-1])).max() > 1e-2
+
+
+def test_trees_that_are_no_whole_are_refused():
+  kuhn = MADE["kuhn"]()
+  with pytest.raises(ValueError, match="cut off"):
+    games.tabulate(kuhn, games.build_public_tree(kuhn, depth=1))
+  with pytest.raises(ValueError, match="change by others' moves"):
+    solvers.gt_cfr(
+      games.tabulate(RandomGame(0)), search=solvers.GTCFR(simulations=1), key=jax.random.key(0)
+    )
 
 
 def test_people_read_the_same():

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 import games
-from games import registry
-from games.on_device.moves import num_moves
-from games.on_device.one_play import OnePlay
+from games.arrays import one
 from rebel_jax import match as match_command
 from rebel_jax import play
 from rebel_jax.agents.agent import make_searcher
@@ -33,21 +31,10 @@ ROOM = 4
 GLASSES = "scotland_yard", (("rounds", 2),)
 
 
-@functools.cache
-def of_type(x64):
-  del x64
-  return games.table_game(games.make("kuhn_poker"))
-
-
-def kuhn():
-  """Returns the rules, of the float type that counts now."""
-  return of_type(jax.config.jax_enable_x64)
-
-
 @pytest.fixture(autouse=True)
-def kuhn_on_device(monkeypatch):
-  """Poker whose trees searches make, of rules that are a table."""
-  monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", kuhn)
+def kuhn_by_rules(monkeypatch):
+  """Poker whose trees searches make."""
+  monkeypatch.setattr(games.KuhnPoker, "written", False)
 
 
 def untrained(name, params=(), **settings) -> Policy:
@@ -60,7 +47,7 @@ def untrained(name, params=(), **settings) -> Policy:
     width=16,
     **settings,
   )
-  targets = make_targets(config, config.make_rules())
+  targets = make_targets(config, config.make_game())
   return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": name})
 
 
@@ -79,7 +66,7 @@ def without_search(monkeypatch):
 
   def search(shared, agents):
     calls.append([agent.player for agent in agents])
-    count, wide = num_moves(shared.game.rules), shared.game.num_infostates
+    count, wide = shared.game.num_moves, shared.game.num_infostates
     found = OwnSearch(np.ones((count, wide)) / count, np.full((2, wide), 0.25), shared.nothing)
     return [found for _ in agents]
 
@@ -104,8 +91,10 @@ def all_choices(agent, histories, promises=1.0) -> np.ndarray:
     for infostate in np.flatnonzero(histories.possible[node, player]).tolist():
       agent.infostate = infostate
       chances = agent.choices()
-      for number, action, held in game.numbered_moves(agent._state, player, infostate):
-        policy[node, number, infostate] = chances[Move(action, held)]
+      leads_to, action = (x[:, infostate] for x in one(game.moves_of, *agent._here))
+      for number in np.flatnonzero(action >= 0):
+        move = Move(int(action[number]), int(leads_to[number]))
+        policy[node, number, infostate] = chances[move]
   return policy
 
 
@@ -114,12 +103,12 @@ def test_an_agent_plays_the_policy_that_is_measured(x64):
   """At every decision, number for number; controls: another seed, a chain of wrong promises."""
   policy = untrained("kuhn_poker")
   shared = make_searcher(policy, num_games=1)
-  histories = public_histories(kuhn())
+  histories = public_histories(games.make("kuhn_poker"))
   measured = history_policies(
     histories,
     search=shared.settings,
     seeds=(3, 4),
-    network=NetworkStates(make_state_network(policy.config, kuhn())),
+    network=NetworkStates(make_state_network(policy.config, games.make("kuhn_poker"))),
     params=policy.params,
     batch_size=ROOM,
   )
@@ -138,24 +127,25 @@ def test_keys_of_decisions_differ():
   states = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
   found = jax.jit(decision_key)
 
-  def one(seed, state):
+  def key_of(seed, state):
     return found(jax.random.key(seed), np.array(state, np.int32))
 
-  keys = [jax.random.key_data(one(s, x)) for s in (0, 1) for x in states]
-  split = jax.random.key_data(jax.random.split(one(0, [0, 0, 0]), 8))
+  keys = [jax.random.key_data(key_of(s, x)) for s in (0, 1) for x in states]
+  split = jax.random.key_data(jax.random.split(key_of(0, [0, 0, 0]), 8))
   assert len({tuple(np.asarray(x).tolist()) for x in [*keys, *split]}) == len(keys) + 8
 
 
 def test_one_play_of_a_table_is_one_play_of_its_game():
-  """Leduc poker as rules on the device, move by move; deals are as often what they should be."""
+  """Leduc poker in tables, move by move; deals are as often what they should be."""
   game = games.make("leduc_poker")
-  device, rng = OnePlay(games.table_game(game)), np.random.default_rng(0)
+  tree = games.build_public_tree(game)
+  table, rng = games.tabulate(game, tree), np.random.default_rng(0)
   dealt = np.zeros((2, game.num_infostates, game.num_infostates))
   for number in range(300):
-    dealers = Dealer(device), Dealer(game)
-    for table, dealer in zip(dealt, dealers):
+    dealers = Dealer(table), Dealer(game)
+    for count, dealer in zip(dealt, dealers):
       dealer.deal(rng)
-      table[tuple(dealer.infostates)] += 1 / 300
+      count[tuple(dealer.infostates)] += 1 / 300
     if number >= 6:
       continue
     dealers[0].infostates = list(dealers[1].infostates)
@@ -177,17 +167,17 @@ def test_one_play_of_a_table_is_one_play_of_its_game():
   assert not np.diag(dealt[0]).any()  # the same card twice
   assert dealt[0].max() < 0.09
   with pytest.raises(ValueError, match="action=99 is not legal"):
-    Dealer(device).apply(Move(99, 0), rng)
+    Dealer(table).apply(Move(99, 0), rng)
 
 
 def test_a_station_is_the_end_of_a_path():
   """Games of Mr. X by stations, each followed by paths: chance, moves and payoffs are the same."""
-  device, paths = OnePlay(games.make_on_device("scotland_yard")), games.make("scotland_yard")
+  paths = games.make("scotland_yard")
   rng, won = np.random.default_rng(1), []
   for _ in range(6):
-    dealer, other = Dealer(device), Dealer(paths)
-    for one in (dealer, other):
-      one.deal(rng)
+    dealer, other = Dealer(paths.forgetful()), Dealer(paths)
+    for dealt in (dealer, other):
+      dealt.deal(rng)
     while not dealer.is_over():
       if dealer.actor == games.CHANCE:
         outcome = dealer.sample_chance(rng)
@@ -199,7 +189,7 @@ def test_a_station_is_the_end_of_a_path():
         moved = dealer.state[0] + 1
 
         def ends(held, moved=moved):
-          return int(paths._paths[held, moved])
+          return int(paths._walks[0][held, moved])
 
         by_mister_x = dealer.actor == 0
         options = other.legal_moves()
@@ -262,7 +252,7 @@ def test_matches(without_search, monkeypatch, capsys):
   monkeypatch.setattr(checkpoint, "load", names.__getitem__)
   result = match_command.measure(match_command.Options("a", "uniform", hands=8))
   assert (result["unit"], result["aivat"]) == ("a game", None)
-  assert result["game"] == "games.make_on_device('scotland_yard')"
+  assert result["game"].startswith("games.make('scotland_yard', map_name=Map(")
   assert all(len(set(players)) == 1 for players in without_search)
   without_search.clear()
   match_command.measure(match_command.Options("a", "a", hands=4))
@@ -270,7 +260,7 @@ def test_matches(without_search, monkeypatch, capsys):
   with pytest.raises(ConfigError, match="both must play the same game"):
     match_command.measure(match_command.Options("a", "b", hands=4))
   tree = games.build_public_tree(games.make("kuhn_poker"))
-  with pytest.raises(ValueError, match="policy is of a tree"):
+  with pytest.raises(ValueError, match="tree is not of"):
     play_match(
       shared.game,
       lambda seed: shared.agent(seed=seed),

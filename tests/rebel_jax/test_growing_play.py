@@ -136,7 +136,7 @@ def test_values_are_those_of_searches_without_a_gadget():
   """What is learned of a question is the value of its beliefs; a gadget's would be another's."""
   config = TINY.replace(simulations=30, query_share=1.0)
   setup, lanes, step, params = step_of(config)
-  kind = np.asarray(setup.table.rules.tree.kind)
+  kind = np.asarray(setup.table.tree.kind)
   seen = 0
   for number in range(6):
     waiting, taken = lanes.waiting, int(lanes.taken)
@@ -152,7 +152,7 @@ def test_values_are_those_of_searches_without_a_gadget():
       np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), own, atol=1e-6)
       # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
       exact = solvers.solve(
-        games.build_public_tree(setup.game, root=setup.table.rules.tree.history(node)),
+        games.build_public_tree(setup.game, root=setup.table.tree.history(node)),
         algorithm=solvers.cfr_plus(),
         num_iterations=400,
         beliefs=beliefs,

@@ -94,7 +94,7 @@ def test_every_network_of_such_a_game_is_ordered():
     assert network.places == 6
   tabulated = make_network(config, games.tabulate(game))
   assert tabulated == make_network(config, game)
-  on_device = make_state_network(get_preset("pog_leduc"), games.table_game(game))
-  assert isinstance(on_device.trunk, OrderedNetwork)
+  growing = make_state_network(get_preset("pog_leduc"), games.tabulate(game))
+  assert isinstance(growing.trunk, OrderedNetwork)
   kuhn = make_network(config, games.make("kuhn_poker"))
   assert not isinstance(kuhn, OrderedNetwork)

@@ -8,7 +8,6 @@ import pyspiel
 import pytest
 
 import games
-from games.on_device.one_play import OnePlay
 from rebel_jax import match as match_command
 from rebel_jax.agents.agent import make_searcher
 from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher, OwnSearch
@@ -40,7 +39,7 @@ def untrained(name) -> Policy:
     hidden_layers=1,
     width=16,
   )
-  targets = make_targets(config, config.make_rules())
+  targets = make_targets(config, config.make_game())
   return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": name})
 
 
@@ -56,7 +55,7 @@ def first_legal(monkeypatch):
   """Lets agents take the first legal action, since searches take long to compile."""
 
   def search(shared, agents):
-    legal = shared.game.legal_actions(np.stack([agent._state for agent in agents]))
+    legal = shared.game.legal_actions(np.stack([agent._here.state for agent in agents]))
     policies = np.where(legal, np.linspace(0.9, 0.1, legal.shape[1]), 0.0)
     return [OwnSearch(policy[:, None], np.array([[0.25], [-0.25]]), None) for policy in policies]
 
@@ -71,13 +70,13 @@ def test_an_agent_makes_the_moves_that_are_measured():
     agent = shared.agent(seed=3)
     agent.start(number % 2, 0)
     for _ in range(number % 2 + 2 * int(rng.integers(3))):
-      taken = agent._state[:9] == 0
+      taken = agent._here.state == 0
       agent._search = OwnSearch(np.ones((9, 1)), np.zeros((2, 1)), None)  # its own moves are given
       agent.observe(int(rng.choice(np.flatnonzero(taken))))
     choices = agent.choices()
     assert sorted(choices.values()) == [0.0] * (len(choices) - 1) + [1.0]
     assert agent.act() == max(choices, key=choices.__getitem__)
-    states.append(agent._state[:9])
+    states.append(agent._here.state)
     played.append(agent.act().action)
   rows, evaluator = np.stack(states), ChainEvaluator(policy.config)
 
@@ -100,7 +99,7 @@ PICTURES = {
 def test_boards_are_pictures(name):
   """Go's last picture has a stone that was taken."""
   history, named, picture = PICTURES[name]
-  game = OnePlay(games.make_on_device(name, **dict(GAMES[name])))
+  game = games.make(name, **dict(GAMES[name]))
   assert " ".join(game.action_name(action) for action in history) == named
   assert game.situation(history) == picture
   assert game.situation(history[:-2]) != picture
@@ -162,7 +161,7 @@ def test_matches(first_legal, monkeypatch):
   monkeypatch.setattr(checkpoint, "load", untrained)
   found = match_command.measure(match_command.Options("tic_tac_toe", "uniform", hands=16))
   assert (found["unit"], found["aivat"]) == ("a game", None)
-  assert found["game"] == "games.make_on_device('tic_tac_toe')"
+  assert found["game"] == "games.TicTacToe()"
   assert found["by_seat"][0] > found["by_seat"][1]  # who begins wins more of such games
   with pytest.raises(ConfigError, match="both must play the same game"):
     match_command.measure(match_command.Options("tic_tac_toe", "go", hands=4))
@@ -170,4 +169,4 @@ def test_matches(first_legal, monkeypatch):
 
 def test_mistakes_are_named():
   with pytest.raises(ValueError, match="'scotland_yard' has no counterpart in OpenSpiel; known: c"):
-    bots.translate(OnePlay(games.make_on_device("scotland_yard")))
+    bots.translate(games.make("scotland_yard", remembers=False))

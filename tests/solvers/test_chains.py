@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from games.on_device.moves import moves_of
+from games.arrays import one
 from solvers import GTCFR
 from solvers.growing.continual import policies
 from solvers.growing.continual.grounds import RulesGround
@@ -17,7 +17,7 @@ from solvers.growing.continual.play_on import deal, play_on
 from solvers.growing.continual.policies import history_policies
 from solvers.growing.continual.start import Left, PublicState, longest_wait, next_start
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
-from tests.hidden_moves import HiddenRockPaperScissors, Solved
+from tests.hidden_moves import Solved
 from tests.solvers.test_inserted import judges, setting
 
 
@@ -42,7 +42,7 @@ def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promis
   """Of random known states; what the searcher expects is promised to nobody."""
   tree, _, table = setting(name)
   start_of = jax.jit(lambda *x: next_start(table, *x))
-  rng, places = np.random.default_rng(0), jnp.asarray(table.nodes.child)
+  rng, places = np.random.default_rng(0), jnp.asarray(table.tables.info.child)
   decisions = np.flatnonzero(tree.kind < games.CHANCE)
   last = next(n for n in decisions if (below(tree, n) & (tree.kind == tree.kind[n])).sum() > 1)
   own = below(tree, last) & (tree.kind == tree.kind[last])
@@ -51,14 +51,14 @@ def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promis
   since[: len(taken)] = taken
   way = [last]
   for action in taken:
-    way.append(int(table.nodes.child[way[-1], action]))
+    way.append(int(table.tables.info.child[way[-1], action]))
   assert way[-1] == current
   for depth, root in enumerate(way):
     known = np.zeros((2, tree.num_nodes), bool)
     known[1 - searcher, way[: depth + 1]] = known[searcher] = True
     values = rng.normal(size=(2, tree.num_nodes, tree.num_infostates))
     reach = rng.random(values.shape) * np.swapaxes(possible_of(tree), 0, 1)
-    here = PublicState(jnp.array([last], jnp.int32), table.possible_at(last))
+    here = PublicState(jnp.array([last], jnp.int32), jnp.asarray(possible_of(tree)[last]))
     left = Left(np.int32(last), here, None, values, reach, known)
     start = start_of(left, places, since, searcher)
     assert int(start.root.state[0]) == root
@@ -119,7 +119,7 @@ def test_best_responses_are_those_in_the_tree(name, x64):
 
 def test_best_responses_to_hidden_moves(x64):
   """As in a whole tree by insertion; rock, paper and scissors by hand."""
-  game = HiddenRockPaperScissors()
+  game = games.RockPaperScissors()
   histories = public_histories(game)
   assert len(histories.kind) == 5
   policy = np.zeros(histories.moves.shape)
@@ -127,8 +127,8 @@ def test_best_responses_to_hidden_moves(x64):
   policy[1, :, 0] = [1.0, 0.0, 0.0]
   worth = [best_response_worth(histories, policy, p) for p in (0, 1)]
   # Against rock, paper wins 1. Against the others, each answer wins what its column says.
-  assert worth[0] == pytest.approx(game.payoffs[:, 0].max())
-  assert worth[1] == pytest.approx((-policy[0, :, 0] @ game.payoffs).max())
+  assert worth[0] == pytest.approx(game.matrix[:, 0].max())
+  assert worth[1] == pytest.approx((-policy[0, :, 0] @ game.matrix).max())
   solved = Solved(game, game.prior(), 50)
   whole = np.zeros(histories.moves.shape)
   for node in range(int(solved.tree.count)):
@@ -141,30 +141,31 @@ def test_best_responses_to_hidden_moves(x64):
 
 def test_too_many_histories_are_refused():
   with pytest.raises(ValueError, match="more than max_histories=4"):
-    public_histories(HiddenRockPaperScissors(), max_histories=4)
+    public_histories(games.RockPaperScissors(), max_histories=4)
 
 
 @functools.partial(jax.jit, static_argnames=("game", "moves"))
 def play_some(game, keys, moves):
   """Plays games by uniform moves; returns where they stood after each, and whether it ended."""
 
-  def one(key):
+  def play(key):
     first, *others = jax.random.split(key, moves + 1)
     standing, found = deal(game, first), []
     for number in others:
       found.append(standing)
-      count = moves_of(game, standing.here.state, standing.here.possible).action
+      count = one(game.moves_of, *standing.here).action
       uniform = jnp.ones(count.shape) / len(count)
       standing, _ = play_on(game, standing, uniform, number, exploration=0.5)
     return jax.tree.map(lambda *x: jnp.stack(x), *found, standing)
 
-  return jax.vmap(one)(keys)
+  return jax.vmap(play)(keys)
 
 
 def test_games_go_on_by_the_rules():
   """Cards as dealt, moves as often as they should be, and what happened since is told."""
   game = games.make("kuhn_poker")
-  table = games.table_game(game)
+  tree = games.build_public_tree(game)
+  table = games.tabulate(game, tree)
   played = play_some(table, jax.random.split(jax.random.key(0), 6_000), 2)
   hands = np.asarray(played.hands)[:, 0]
   assert (hands[:, 0] != hands[:, 1]).all()
@@ -174,13 +175,13 @@ def test_games_go_on_by_the_rules():
   assert np.abs(np.bincount(after)[1:3] / len(after) - 0.5).max() < 0.03
   # Player 0 has just moved; player 1 knows the one move there was.
   since = np.asarray(played.since)[:, 1]
-  np.testing.assert_array_equal(since[:, 0, 0], table.tree.action[after])
+  np.testing.assert_array_equal(since[:, 0, 0], tree.action[after])
   np.testing.assert_array_equal(since[:, 1], since[:, 0])
   assert (since[..., 1:] == -1).all()
 
 
 def test_hidden_moves_change_hands():
-  game = HiddenRockPaperScissors()
+  game = games.RockPaperScissors()
   played = play_some(game, jax.random.split(jax.random.key(1), 3_000), 1)
   hands = np.asarray(played.hands)[:, 1, 0]
   assert np.abs(np.bincount(hands, minlength=3) / len(hands) - 1 / 3).max() < 0.05
@@ -196,7 +197,7 @@ def test_whole_chains_are_those_of_masks(name, simulations, x64, monkeypatch):
   info, states = judges(tree, info, table)
   game = games.make(name)
   ground = policies.tree_ground(game, tree, share=0)
-  ground.rules.nodes = info
+  ground.rules.tables = ground.rules.tables._replace(info=info)
   monkeypatch.setattr(policies, "tree_ground", lambda game, tree: ground)
   search = GTCFR(simulations=simulations)
   marked = solvers.resolved_policies(game, tree, search=search, seeds=(3,), network=states)
@@ -219,12 +220,12 @@ def test_whole_chains_are_those_of_masks(name, simulations, x64, monkeypatch):
 @pytest.mark.slow
 def test_chains_of_hidden_moves_are_hard_to_exploit():
   """Searches that see the whole game are as good as one solve of it; control: few updates."""
-  histories = public_histories(HiddenRockPaperScissors())
+  histories = public_histories(games.RockPaperScissors())
   found = []
   for simulations in (4, 400):
     search = GTCFR(simulations=simulations)
     policy = history_policies(histories, search=search)[0]
     found.append(exploitability_in(histories, policy))
-  game = HiddenRockPaperScissors()
+  game = games.RockPaperScissors()
   assert found[1] == pytest.approx(Solved(game, game.prior(), 400).best.mean(), abs=2e-3)
   assert found[0] > 3 * found[1]

@@ -22,7 +22,7 @@ from solvers.sweeps.problem import make_problem
 from tests import harness
 from tests import scotland_yard as referee
 from tests.games.test_scotland_yard_stations import ROW
-from tests.hidden_moves import HiddenRockPaperScissors, Solved, by_edges
+from tests.hidden_moves import Solved, by_edges
 
 NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
 CASES = {
@@ -67,11 +67,11 @@ def on_paths(tree, beliefs, updates):
 def referees_policy(game, tree, policy, root):
   """Returns a policy `[C, M, H]` in the referee's form, its public tree walked beside `tree`."""
   found, pending = {}, [(0, root)]
-  names = {game.board.action_name(a): a for a in range(game.num_actions)}
+  names = {game.action_name(a): a for a in range(game.num_actions)}
   while pending:
     n, node = pending.pop()
     if node.mover == "end":
-      node.payoff = float(game.board.payoff_scale(np.asarray(tree.state[n])[None])[0])
+      node.payoff = float(game.payoff_scale(np.asarray(tree.state[n])[None])[0])
     leads_to, action = np.asarray(tree.leads_to[n]), np.asarray(tree.by_action[n])
     if node.mover == "mister_x":
       rows = {x: np.zeros(len(node.moves[x])) for x in node.rows()}
@@ -94,7 +94,7 @@ def referees_policy(game, tree, policy, root):
 def test_stations_are_as_good_as_paths(case, x64, no_ties):
   """The same game values in every update, and equally good answers to the average policies."""
   city, rounds = CASES[case]
-  game = games.make_on_device("scotland_yard", map_name=city, rounds=rounds)
+  game = games.make("scotland_yard", map_name=city, rounds=rounds, remembers=False)
   edges = [edge[:2] for edge in city.edges]
   root = referee.grow(edges, city.mister_x, city.detectives, rounds)
   _, tree = path_game(city, rounds)
@@ -123,7 +123,7 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   """Within a game, from random beliefs about paths; control: what paths weigh is forgotten."""
   paths, whole = path_game(NEAR, 3)
   root = history(whole, 64)  # ten paths to seven stations, four of them to one
-  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=3)
+  game = games.make("scotland_yard", map_name=NEAR, rounds=3, remembers=False)
   _, tree = path_game(NEAR, 3, root)
   moved = int(tree.state[0, 0])
   ends = np.array(
@@ -152,7 +152,7 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
 def test_both_stores_search_rock_paper_scissors_alike(x64):
   """Policies, values, ranges and visits, digit by digit with the same key; control: another."""
   rules = games.make("rock_paper_scissors")
-  tree, game = games.build_public_tree(rules), HiddenRockPaperScissors()
+  tree, game = games.build_public_tree(rules), games.RockPaperScissors()
   info, search = solvers.node_info(rules, tree), GTCFR(simulations=60, per_update=3)
   marked = solvers.gt_cfr(tree, info, search=search, key=KEY)
   for key, same in ((KEY, True), (jax.random.key(4), False)):
@@ -170,7 +170,7 @@ def test_both_stores_search_rock_paper_scissors_alike(x64):
 def test_both_stores_resolve_in_turn_alike(x64):
   """Player 1 responds to all of the reach that player 0 has by now; control: at once."""
   rules = games.make("rock_paper_scissors")
-  tree, game = games.build_public_tree(rules), HiddenRockPaperScissors()
+  tree, game = games.build_public_tree(rules), games.RockPaperScissors()
   search = GTCFR(simulations=20, alternating=True)
   info, known = solvers.node_info(rules, tree), dict(key=KEY, searcher=1)
   promised = [solvers.Alternatives(np.zeros(x.num_infostates)) for x in (tree, game)]
@@ -187,7 +187,7 @@ def test_both_stores_search_paths_alike(x64, no_ties):
   """With looks and cards of three kinds; control: another key."""
   rules = games.make("scotland_yard", map_name=ROW, rounds=2)
   tree = games.build_public_tree(rules)
-  info, game, search = solvers.node_info(rules, tree), games.table_game(rules, tree), GTCFR(60)
+  info, game, search = solvers.node_info(rules, tree), games.tabulate(rules, tree), GTCFR(60)
   marked = solvers.gt_cfr(tree, info, search=search, key=KEY)
   moved = np.asarray(marked.present) & (tree.kind[tree.parent] < 2) & (tree.parent >= 0)
   mover = np.clip(tree.kind[tree.parent], 0, 1)
@@ -209,7 +209,7 @@ def test_both_stores_search_paths_alike(x64, no_ties):
 @pytest.mark.slow
 def test_simulations_are_counted_where_the_mover_is():
   """What comes to a state leaves it or ends there, at the station that Mr. X has moved to."""
-  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=3)
+  game = games.make("scotland_yard", map_name=NEAR, rounds=3, remembers=False)
   found = solvers.gt_cfr(game, search=GTCFR(simulations=300), key=KEY)
   tree, visits = jax.tree.map(np.asarray, (found.tree, found.visits))
   assert found.policy.shape == found.visits[0].shape == (4, 11)
@@ -240,7 +240,7 @@ def test_simulations_are_counted_where_the_mover_is():
 @pytest.mark.slow
 def test_a_grown_tree_finds_what_paths_do(x64):
   """After enough simulations all of a small game is there, and its value is found."""
-  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=2)
+  game = games.make("scotland_yard", map_name=NEAR, rounds=2, remembers=False)
   _, tree = path_game(NEAR, 2)
   search = GTCFR(simulations=600)
   found = solvers.gt_cfr(game, search=search, key=KEY, capacity=tree.num_nodes)
@@ -258,10 +258,10 @@ def test_a_grown_tree_finds_what_paths_do(x64):
 
 @pytest.mark.slow
 def test_london_is_searched():
-  game = games.make_on_device("scotland_yard", map_name="london", rounds=24)
+  game = games.make("scotland_yard", map_name="london", rounds=24, remembers=False)
   search = GTCFR(simulations=10, children=8)
   found = solvers.gt_cfr(game, search=search, key=KEY, capacity=150)
-  start = game.board.map.mister_x - 1
+  start = game.map.mister_x - 1
   assert int(found.tree.count) > 20
   np.testing.assert_allclose(found.policy[:, start].sum(), 1, atol=1e-5)
   assert float(found.visits[0].sum()) == float(found.visits[0][:, start].sum()) == 10
@@ -273,11 +273,11 @@ def test_reach_that_nobody_asks_for_is_left_out(x64, monkeypatch):
 
   An update's reach stops where simulations start, and detectives have one infostate in sweeps.
   """
-  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=5)
-  path, state = [], jnp.asarray(game.initial_state())
-  while not path or int(game.actor(state)) != 0:
-    path.append(int(jnp.flatnonzero(game.legal_actions(state))[-1]))
-    state = game.next_state(state, path[-1])
+  game = games.ScotlandYard(NEAR, rounds=5, remembers=False)
+  path, state = [], game.initial_state()[None]
+  while not path or game.actor(state)[0] != 0:
+    path.append(int(np.flatnonzero(game.legal_actions(state)[0])[-1]))
+    state = game.next_states(state, np.array(path[-1:]))
   over_blocks = HiddenProblem._over_blocks
 
   def found(shift=None, held=None):
@@ -286,7 +286,7 @@ def test_reach_that_nobody_asks_for_is_left_out(x64, monkeypatch):
       return over_blocks(self, *arguments, until=until, **options)
 
     monkeypatch.setattr(HiddenProblem, "_over_blocks", stop)
-    game.num_held = held or (11, 1)
+    monkeypatch.setattr(games.ScotlandYard, "num_held", held or (11, 1))
     given = map(jnp.asarray, (game.initial_state(), game.prior() > 0, path, game.prior()))
     promises = Promises.to_opponent(0, np.zeros(11), game.prior()[1])
     start = ByRules(*given, promises, game, 109, False)

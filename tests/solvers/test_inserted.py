@@ -8,6 +8,7 @@ import pytest
 
 import games
 import solvers
+from games.arrays import one
 from solvers import GTCFR
 from solvers.growing.choose import Rules
 from solvers.growing.gt_cfr import grow
@@ -17,6 +18,7 @@ from solvers.growing.insertion.tree import insert, plant
 from solvers.growing.simulate import Growth, View, simulate
 from solvers.growing.starts import ByRules
 from solvers.growing.states import StateAnswer
+from tests import harness
 
 KEY = jax.random.key(3)
 
@@ -24,7 +26,7 @@ KEY = jax.random.key(3)
 def setting(name, dtype=np.float64, **parameters):
   game = games.make(name, **parameters)
   tree = games.build_public_tree(game).astype(dtype)
-  return tree, solvers.node_info(game, tree), games.table_game(game, tree)
+  return tree, solvers.node_info(game, tree), games.tabulate(game, tree)
 
 
 def judges(tree, info, table):
@@ -35,7 +37,7 @@ def judges(tree, info, table):
   """
   seen = np.random.default_rng(0).normal(size=(tree.num_nodes, 1))
   info = info._replace(features=np.stack([seen, seen]))
-  table.nodes = info
+  table.tables = table.tables._replace(info=info)
 
   def worth(features, ours, other):
     return 0.3 * features * (1.0 + ours) + ours - (other**2).sum(axis=1)[:, None]
@@ -52,7 +54,7 @@ def judges(tree, info, table):
 def difference(marked, grown):
   """Returns the largest difference between what the two stores found, infinite if of other nodes.
 
-  `marked` is of a tree, `grown` of its `TableGame`.
+  `marked` is of a tree, `grown` of its tables.
   """
   there = np.asarray(grown.present)
   nodes = np.asarray(grown.tree.state)[there, 0]
@@ -115,7 +117,7 @@ def test_both_stores_resolve_alike(name, level, x64):
   current = int(np.flatnonzero((tree.parent == root) & (tree.kind != games.TERMINAL))[:1].sum())
   path = [int(tree.action[current])] if current else []
   rng = np.random.default_rng(2)
-  possible = np.asarray(table.possible_at(root))
+  possible = harness.root_possible(tree) if tree.possible is None else tree.possible[root]
   beliefs = rng.random(possible.shape) * possible
   beliefs /= beliefs.sum(axis=1, keepdims=True)
   searcher = int(tree.kind[root])
@@ -306,7 +308,7 @@ def test_it_runs_inside_other_programs():
     def move(state, key):
       found = solvers.gt_cfr(game, search=search, key=key, root=state, beliefs=jnp.ones((2, 1)))
       action = jnp.argmax(found.policy[:, 0])
-      return game.next_state(state, action), found.tree.count
+      return one(game.next_states, state, action), found.tree.count
 
     return jax.lax.scan(move, jnp.asarray(game.initial_state()), jax.random.split(key, 2))
 
@@ -318,7 +320,7 @@ def test_it_runs_inside_other_programs():
 @pytest.mark.parametrize(
   ("arguments", "error", "message"),
   [
-    ({"rules": games.TicTacToe}, TypeError, "must be rules on JAX's arrays"),
+    ({"rules": games.TicTacToe}, TypeError, "must be a games.Game"),
     ({"capacity": 9}, ValueError, "capacity=9 must have room"),
     ({"search": GTCFR(simulations=0, updates=1, whole=True)}, ValueError, "whole is not for games"),
     ({"searcher": 0}, ValueError, "give both, or neither"),

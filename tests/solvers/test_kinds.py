@@ -40,10 +40,8 @@ CARRIED = contrib.solve_affine(FAMILY, (1.0,), num_iterations=2)
 CALLS = {
   games.build_public_tree: dict(game=GAME, root=(), depth=None, max_bytes=MAX_BYTES),
   games.make: dict(name="kuhn_poker"),
-  games.make_on_device: dict(name="tic_tac_toe"),
   games.stack_trees: dict(trees=[TREE]),
-  games.tabulate: dict(game=GAME, max_states=100),
-  games.table_game: dict(game=GAME, tree=TREE),
+  games.tabulate: dict(game=GAME, tree=None, max_states=100),
   games.ConnectFour: dict(width=4, height=4, in_a_row=3),
   games.Go: dict(size=3, komi=0.5, max_moves=4),
   games.CoinToss: dict(sell=(0.5, -0.5), num_subgames=1),
@@ -280,15 +278,15 @@ def test_every_public_function_is_called():
   """Those that only hold what they are given, and types, are not."""
   made_by_others = {
     "AffineTrees", "Algorithm", "Alternatives", "BestResponse", "BlueprintValues", "CFR",
-    "Config", "ConfigError", "DeviceGame", "ExactLeafValues", "Extended", "FictitiousPlay",
+    "Config", "ConfigError", "ExactLeafValues", "Extended", "FictitiousPlay",
     "Gadget", "Game", "Grown", "GrownByInsertion", "HandRecord", "InsertedTree",
     "KuhnPoker",
     "LBRResult", "LBRValue", "LeafQuery", "LeafValues", "Level", "LinesSolution", "Lock",
     "NodeInfo", "Optimum",
-    "Policy", "pretrained", "PublicTree", "register", "register_on_device",
-    "registered_algorithms", "registered_games", "registered_on_device", "RockPaperScissors",
+    "Policy", "pretrained", "PublicTree", "register",
+    "registered_algorithms", "registered_games", "RockPaperScissors",
     "ScotlandYard",
-    "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "Strategy", "TableGame",
+    "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "Strategy",
     "Tabulated",
     "TicTacToe", "Transferable", "TreeStructure", "ValueFunction", "Variation", "Widened",
   }  # fmt: skip

@@ -31,8 +31,8 @@ def test_values_are_those_of_a_plain_program():
   assert np.isnan(exact.value_of(np.full((1, 9), 1))).all()
 
   class Poorer(games.TicTacToe):
-    def payoff(self, state):
-      return jnp.minimum(super().payoff(state), 0)
+    def outcome(self, state):
+      return jnp.minimum(super().outcome(state), 0)
 
   assert (minimax(Poorer()).value_of(boards) != list(plain.values())).any()
 
@@ -56,7 +56,7 @@ def test_who_looks_to_the_end_knows_the_values():
   with pytest.raises(ValueError, match="depth=-1"):
     look_ahead(GAME, -1)
   with pytest.raises(ValueError, match="not of perfect information"):
-    look_ahead(games.table_game(games.make("kuhn_poker")), 2)
+    look_ahead(games.make("kuhn_poker"), 2)
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_what_has_no_such_values_is_said():
   with pytest.raises(ValueError, match="more than max_states=100"):
     minimax(GAME, max_states=100)
   with pytest.raises(ValueError, match="not of perfect information"):
-    minimax(games.table_game(games.make("kuhn_poker")))
+    minimax(games.make("kuhn_poker"))
 
 
 def test_searches_that_move_first_lose_seldom():

@@ -9,7 +9,6 @@ import pytest
 
 import games
 import solvers
-from games import registry
 from games.poker import OnlyHands
 from games.poker.dealing import draw_cards
 from games.poker.lines import make_lines
@@ -20,7 +19,6 @@ from solvers.metrics.expected_values import policy_values
 from solvers.solve_lines import _solve as solve_stack
 from solvers.sweeps import dense_pairs
 from solvers.sweeps.problem import make_problem
-from tests.hidden_moves import HiddenRockPaperScissors
 from tests.products import is_rounded, products
 from tests.rebel_jax.test_perfect_play import BRIEF
 from tests.tiny import TINY, TINY_GROWING
@@ -98,7 +96,7 @@ PROGRAMS = {
   "affine": solve_affine,
   "lines": solve_lines,
   "growing": grow,
-  "inserted": lambda: insert(games.make_on_device("go", size=2, komi=0.5)),
+  "inserted": lambda: insert(games.make("go", size=2, komi=0.5)),
   "dealing": draw,
 }
 
@@ -112,7 +110,7 @@ def test_every_kind_of_program(name):
 
 def test_hidden_moves_of_an_inserted_tree():
   """Theirs are sums."""
-  assert not products(*insert(HiddenRockPaperScissors()))
+  assert not products(*insert(games.RockPaperScissors()))
 
 
 def test_control_a_product_that_asks_for_nothing():
@@ -149,8 +147,7 @@ TRAINED = {
 def test_a_step_of_training(name, monkeypatch):
   """With a network in float32: search, sampling, values of inner nodes, examples, learning."""
   if name == "chains":
-    on_device = games.table_game(KUHN)
-    monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", lambda: on_device)
+    monkeypatch.setattr(games.KuhnPoker, "written", False)
 
   def trace(config):
     setup = make_setup(config, 1)

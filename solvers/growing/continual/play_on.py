@@ -104,7 +104,7 @@ def _take(
 
 
 def _past_chance(rules: Game, standing: Standing, key: jax.Array) -> Standing:
-  if not rules.deals:
+  if not rules.has_chance:
     return standing
 
   def step(carry):
@@ -112,8 +112,7 @@ def _past_chance(rules: Game, standing: Standing, key: jax.Array) -> Standing:
     key, now = jax.random.split(key)
     actions = jnp.arange(rules.num_actions, dtype=jnp.int32)
     state, possible, hands = (
-      jnp.broadcast_to(x, (len(actions), *x.shape))
-      for x in (*standing.here, standing.hands)
+      jnp.broadcast_to(x, (len(actions), *x.shape)) for x in (*standing.here, standing.hands)
     )
     after = rules.possible_after(state, actions, possible)
     hands = rules.held_after(state, actions, hands)

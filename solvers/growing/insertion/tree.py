@@ -139,7 +139,7 @@ class InsertedTree:
   @property
   def deals(self) -> bool:
     """Whether chance ever moves."""
-    return self.game.deals
+    return self.game.has_chance
 
   def seen(self) -> jax.Array:
     """Returns the public states as their movers see them: `[C, F]`."""
@@ -330,7 +330,7 @@ def _put_children(
     jnp.broadcast_to(x[node], (width, *x.shape[1:]))
     for x in (tree.state, tree.possible, tree.chance)
   )
-  if game.deals:
+  if game.has_chance:
     dealt = game.chance(above, actions)[0].astype(tree.dtype)
     chance = chance * jnp.where(tree.kind[node] == CHANCE, dealt, 1.0)
   rows = {
