@@ -5,7 +5,6 @@ import pkgutil
 
 from games import rules
 from games.build import build_public_tree
-from games.continuations import Extended, with_continuations
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
@@ -36,7 +35,6 @@ __all__ = [
   "TERMINAL",
   "CoinToss",
   "ConnectFour",
-  "Extended",
   "Game",
   "Go",
   "KuhnPoker",
@@ -59,5 +57,4 @@ __all__ = [
   "registered_games",
   "stack_trees",
   "tabulate",
-  "with_continuations",
 ]

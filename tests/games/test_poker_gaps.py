@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from games.poker.abstraction import map_bet
-from games.poker.off_tree.translation import midpoint, widest_gap
+from solvers.contrib.off_tree import midpoint, widest_gap
 
 
 def test_numbers_of_the_thesis():

@@ -106,7 +106,7 @@ def test_three_answers_make_rock_paper_scissors_whole(x64):
 
   def play(continuations):
     tables = contrib.leaf_tables(tree, [1], [uniform], continuations)
-    extended = games.with_continuations(top, tables)
+    extended = contrib.with_continuations(top, tables)
     solution = solve(extended.tree, 8192)
     policy = np.array(equilibrium)
     policy[1] = extended.of_top(solution.average_policy)[1]
@@ -134,7 +134,7 @@ def top_of_kuhn(tree, first, second, num_iterations=8192):
   """Returns what player 0 bets with, and the solution of Kuhn cut off after its first action."""
   top = games.build_public_tree(KUHN, depth=1)
   tables = contrib.leaf_tables(tree, [AFTER_PASS, AFTER_BET], first, second)
-  extended = games.with_continuations(top, tables)
+  extended = contrib.with_continuations(top, tables)
   solution = solve(extended.tree, num_iterations)
   prior = solvers.root_marginals(extended.tree, extended.tree.prior)
   value = float((prior[0] * solution.root_values[0]).sum())
@@ -230,7 +230,7 @@ def test_more_continuations_are_less_exploitable(x64):
   losses = {}
   for k in (1, 2, 4, 8):
     # Repeated, so that all are trees of one shape.
-    extended = games.with_continuations(top, np.repeat(tables[:, :, :k], 8 // k, axis=2))
+    extended = contrib.with_continuations(top, np.repeat(tables[:, :, :k], 8 // k, axis=2))
     policy = np.array(blueprint)
     policy[places] = extended.of_top(solve(extended.tree, 512).average_policy)
     done = solve(tree, 1024, initial_policy=policy, locked=held).average_policy
@@ -282,7 +282,7 @@ def test_merged_suits_have_tables_of_pairs(x64):
     big_blind=2, bets=(1.0,),
   )  # fmt: skip
   with pytest.raises(ValueError, match="MergedSuits"):
-    games.with_continuations(games.build_public_tree(whole, depth="stage"), TABLES)
+    contrib.with_continuations(games.build_public_tree(whole, depth="stage"), TABLES)
   with pytest.raises(ValueError, match="MergedSuits"):
     contrib.pair_values(games.build_public_tree(whole), None)
   game = MergedSuits(whole)
@@ -290,7 +290,7 @@ def test_merged_suits_have_tables_of_pairs(x64):
   policy = random_policy(tree, np.random.default_rng(0))
   places = solvers.Placer(tree).places(top)
   tables = contrib.leaf_tables(tree, places[top.leaf_nodes], [policy], [policy])
-  extended = games.with_continuations(top, tables)
+  extended = contrib.with_continuations(top, tables)
   short = extended.to_whole(policy[places])
   (whole_values,) = contrib.pair_values(tree, policy, nodes=[0])
   np.testing.assert_allclose(contrib.pair_values(extended.tree, short)[0], whole_values, atol=1e-9)
@@ -308,11 +308,11 @@ def kuhn_top():
 @pytest.mark.parametrize(
   ("call", "message"),
   [
-    (lambda: games.with_continuations(whole_kuhn(), TABLES), "no leaves"),
-    (lambda: games.with_continuations(kuhn_top(), TABLES[:1]), r"\(1, 1, 1, 3, 3\)"),
-    (lambda: games.with_continuations(kuhn_top(), TABLES[:, 0]), "shape"),
-    (lambda: games.with_continuations(kuhn_top(), TABLES * np.nan), "finite"),
-    (lambda: games.with_continuations(games.stack_trees([kuhn_top()] * 2), TABLES), "stacked"),
+    (lambda: contrib.with_continuations(whole_kuhn(), TABLES), "no leaves"),
+    (lambda: contrib.with_continuations(kuhn_top(), TABLES[:1]), r"\(1, 1, 1, 3, 3\)"),
+    (lambda: contrib.with_continuations(kuhn_top(), TABLES[:, 0]), "shape"),
+    (lambda: contrib.with_continuations(kuhn_top(), TABLES * np.nan), "finite"),
+    (lambda: contrib.with_continuations(games.stack_trees([kuhn_top()] * 2), TABLES), "stacked"),
     (lambda: contrib.pair_values(kuhn_top(), np.ones((3, 3))), "cut off"),
     (lambda: contrib.pair_values(whole_kuhn(), uniform_kuhn(), nodes=[9]), "0 to 8"),
     (lambda: contrib.biased_policy(whole_kuhn(), uniform_kuhn(), {0: -1.0}), "-1.0 for action 0"),

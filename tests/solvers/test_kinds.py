@@ -135,7 +135,7 @@ CALLS = {
   ),
   contrib.transfer_weight: dict(trees=FAMILY, parameters=(1.0,), start=CARRIED),
   contrib.warm_start_length: dict(tree=TREE, policy=POLICY, algorithm=CFR, probe=2),
-  games.with_continuations: dict(top=CUT, tables=TABLES),
+  contrib.with_continuations: dict(top=CUT, tables=TABLES),
   contrib.pair_values: dict(tree=TREE, policy=POLICY, nodes=None),
   contrib.biased_policy: dict(tree=TREE, policy=POLICY, factors={0: 2.0}),
   contrib.leaf_tables: dict(tree=TREE, nodes=[1], first=[POLICY], second=[POLICY]),
