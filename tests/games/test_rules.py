@@ -169,14 +169,14 @@ class WiderStates(games.KuhnPoker):
 
 MISTAKES = {
   AsksTheValue: r"payoff_scale\(\) fails under jax.jit",
-  AssignsByMask: r"legal_actions\(\) fails with JAX",
+  AssignsByMask: r"legal_actions\(\) fails under jax.jit",
   OnlyBatches: r"stages\(\) is 1 at \(0,\) under jax.vmap over single states, and 0 with numpy",
-  AnotherNumber: r"pair_index\(\) is 1 at \(0,\) with JAX, and 0 with numpy, for the state \[",
+  AnotherNumber: r"pair_index\(\) is 1 at \(0,\) under jax.jit, and 0 with numpy, for the state \[",
   NearlyTheFeatures: r"features\(\) is .* at \(0, 0\)",
   NotANumber: r"payoff_scale\(\) is nan",
-  TooManyChips: r"payoff_index\(\) is .* with JAX",
+  TooManyChips: r"payoff_index\(\) is .* under jax.jit",
   TruthAsNumber: r"legal_actions\(\) is int32 of shape .* and bool of shape",
-  OneArrayMore: r"infostate_parents\(\) returns 1 arrays with JAX, and 0 with numpy",
+  OneArrayMore: r"infostate_parents\(\) returns 1 arrays under jax.jit, and 0 with numpy",
   WiderStates: r"next_states\(\) turns states of int32 into int64",
 }
 
