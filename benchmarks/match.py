@@ -8,6 +8,7 @@ nothing on average against another, and does not lose against anyone.
 import dataclasses
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import tyro
 
@@ -16,7 +17,7 @@ import rebel_jax
 import solvers
 from benchmarks.timing import environment, look_up, say
 from rebel_jax import flags
-from rebel_jax.agents.agent import AnySearcher, make_searcher
+from rebel_jax.agents.agent import make_searcher
 from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
 from rebel_jax.devices import compile_cache
@@ -42,12 +43,12 @@ class Options:
   """Of deals and players."""
 
 
-def play_uniform(searcher: AnySearcher, options: Options) -> MatchResult:
+def play_uniform(searcher: Any, options: Options) -> MatchResult:
   """Against a player who takes any legal move."""
   return _play(searcher, options, lambda seed: UniformPlayer(searcher.game, seed=seed))
 
 
-def play_equilibrium(searcher: AnySearcher, options: Options) -> MatchResult:
+def play_equilibrium(searcher: Any, options: Options) -> MatchResult:
   """Against the whole game's average policy after 4,096 iterations of Linear CFR."""
   if not searcher.game.written:
     raise TypeError(f"opponents=equilibrium needs a tree, and none is made of {searcher.game!r}")
@@ -57,7 +58,7 @@ def play_equilibrium(searcher: AnySearcher, options: Options) -> MatchResult:
   return _play(searcher, options, lambda seed: PolicyPlayer(tree, policy, seed=seed))
 
 
-def _play(searcher: AnySearcher, options: Options, opponent: Callable) -> MatchResult:
+def _play(searcher: Any, options: Options, opponent: Callable) -> MatchResult:
   return play_match(
     searcher.game,
     lambda seed: searcher.agent(seed=seed),
@@ -67,7 +68,7 @@ def _play(searcher: AnySearcher, options: Options, opponent: Callable) -> MatchR
   )
 
 
-def play_open_spiel_uniform(searcher: AnySearcher, options: Options) -> MatchResult:
+def play_open_spiel_uniform(searcher: Any, options: Options) -> MatchResult:
   """Against OpenSpiel's uniform bot, as an OpenSpiel bot."""
   import pyspiel
 
@@ -79,7 +80,7 @@ def play_open_spiel_uniform(searcher: AnySearcher, options: Options) -> MatchRes
   return play_bots(searcher, make_bot, num_games=options.games, seed=options.seed)
 
 
-OPPONENTS: dict[str, Callable[[AnySearcher, Options], MatchResult]] = {
+OPPONENTS: dict[str, Callable[[Any, Options], MatchResult]] = {
   "uniform": play_uniform,
   "equilibrium": play_equilibrium,
   "open_spiel_uniform": play_open_spiel_uniform,

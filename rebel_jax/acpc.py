@@ -108,7 +108,9 @@ def _run(options: Options) -> None:
   print(found if options.json else f"{len(chips)} hands, {sum(chips):+} chips")
 
 
-main = flags.entry("acpc", Options, _run, networks=checkpoint.pretrained(), opponents=OPPONENTS)
+main = flags.entry(
+  "acpc", Options, _run, networks=checkpoint.pretrained, opponents=lambda: OPPONENTS
+)
 
 
 if __name__ == "__main__":

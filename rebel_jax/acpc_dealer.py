@@ -4,7 +4,6 @@ Exit codes: 0 the match was played; 1 a player went away, was too slow, or made 
 argument is not allowed; 130 it was interrupted.
 """
 
-import asyncio
 import dataclasses
 import json
 import sys
@@ -12,9 +11,8 @@ from typing import Annotated
 
 from rebel_jax import flags
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.acpc import MatchDealer
-from rebel_jax.tables.chips import ChipMatchResult
 from rebel_jax.tables.players import rules_of
 
 
@@ -56,7 +54,7 @@ class Options:
 
 def _run(options: Options) -> None:
   rules = rules_of(dict(options.game_params))
-  try:
+  with in_config_errors():
     dealer = MatchDealer(
       rules,
       num_hands=options.hands,
@@ -69,20 +67,14 @@ def _run(options: Options) -> None:
       timeout=options.timeout,
       log=lambda line: print(line, flush=True),
     )
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
-  result = asyncio.run(_deal(dealer))
+  with dealer:
+    flags.complain(f"players connect to ports {dealer.ports[0]} and {dealer.ports[1]}")
+    result = dealer.play()
   if options.json:
     about = {"mbb_per_hand": result.mean, "half_width": result.half_width}
     flags.complain(json.dumps(about | {"hands": len(result.chips)}))
   else:
     flags.complain(f"{options.first_name}: {result}")
-
-
-async def _deal(dealer: MatchDealer) -> ChipMatchResult:
-  async with dealer:
-    flags.complain(f"players connect to ports {dealer.ports[0]} and {dealer.ports[1]}")
-    return await dealer.play()
 
 
 main = flags.entry("acpc_dealer", Options, _run)

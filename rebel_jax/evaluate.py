@@ -186,8 +186,8 @@ main = flags.entry(
   "evaluate",
   Options,
   _run,
-  networks=checkpoint.pretrained(),
-  algorithms=solvers.registered_algorithms(),
+  networks=checkpoint.pretrained,
+  algorithms=solvers.registered_algorithms,
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import tyro
 
 from rebel_jax.config import groups
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, RunError
 from rebel_jax.config.search import KINDS, Search
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
@@ -127,7 +127,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     return code
   except ConfigError as error:
     return fail(error)
-  except TableError as error:
+  except (RunError, TableError) as error:
     complain(f"error: {error}")
     return 1
   except SystemExit as end:
@@ -150,7 +150,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
 
 
 def entry(
-  name: str, cls: type[T], body: Callable[..., int | None], **names: Iterable[str]
+  name: str, cls: type[T], body: Callable[..., int | None], **names: Callable[[], Iterable[str]]
 ) -> Callable[..., int]:
   """Returns the `main` of a command, which takes its flags, the process's own for None.
 
@@ -158,13 +158,14 @@ def entry(
     name: of its module.
     cls: its options, as of `parse`.
     body: runs, as `command` does, on options that were checked, and on what else `main` is given.
-    names: as of `parse`.
+    names: functions that return those of `parse`.
   """
 
   def main(argv: Sequence[str] | None = None, **more: Any) -> int:
     def run() -> int | None:
       own = sys.argv[1:] if argv is None else argv
-      options = parse(cls, own, prog=f"python -m rebel_jax.{name}", **names)
+      known: dict[str, Any] = {kind: listed() for kind, listed in names.items()}
+      options = parse(cls, own, prog=f"python -m rebel_jax.{name}", **known)
       groups.check(options)
       compile_cache.enable()
       return body(options, **more)

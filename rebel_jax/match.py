@@ -5,9 +5,10 @@ interrupted.
 """
 
 import dataclasses
+import functools
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import jax
@@ -18,10 +19,9 @@ from games import Game
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
-from rebel_jax.agents.agent import AnySearcher, Searcher, make_searcher
+from rebel_jax.agents.agent import Searcher, make_searcher
 from rebel_jax.agents.dealer import same_rules
-from rebel_jax.agents.recording import Estimator, RecordingAgent, make_estimator
-from rebel_jax.agents.street_searcher import StreetSearcher
+from rebel_jax.agents.recording import make_estimator
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError
@@ -30,8 +30,6 @@ from rebel_jax.runs.display import Display
 from solvers.metrics.local_best_response import milli_big_blinds
 
 _SIDE_BY_SIDE = 64  # games whose searches share a call
-_AT_ONCE = 256  # hands under way where each holds on to a search of its own
-_Make = Callable[[int], match.Player]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,112 +70,70 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     ConfigError: an option is not allowed, a checkpoint cannot be read, or the players do not know
       the same game.
   """
-  began = time.monotonic()
-  shown = display or Display(quiet=True)
+  began, shown, names = time.monotonic(), display or Display(quiet=True), (options.a, options.b)
   if options.hands % 2:
     raise ConfigError(
       f"hands={options.hands} must be even: each player has each seat equally often"
     )
-  searchers = _searchers(options)
-  game = _game_of(options, searchers)
-  makers = [_maker(name, searchers.get(name), game) for name in (options.a, options.b)]
-  known = [n for n, name in enumerate((options.a, options.b)) if _records(searchers.get(name))]
-  with shown:
-    shown.show("compiling", 0.0)
-    estimator = make_estimator(game) if known and game.written else None
-    if estimator is not None:
-      estimator.prepare(lambda done, total: shown.show("value function", done / total))
-    holdem = isinstance(game, Holdem)
-    scale = milli_big_blinds(game) if isinstance(game, Holdem) else 1.0
-    at_once = options.hands
-    if not game.written or any(isinstance(x, StreetSearcher) for x in searchers.values()):
-      at_once = min(options.hands, _AT_ONCE)
-    won, better = _play(options, game, makers, estimator, known, at_once, shown)
-    raw = _summary(won, scale, options)
-    result = {
-      "mean": raw.mean,
-      "half_width": raw.half_width,
-      "by_seat": list(raw.by_seat),
-      "unit": "mbb a hand" if holdem else "a game",
-      "aivat": None,
-      "aivat_half_width": None,
-      "aivat_values": None,
-    }
-    if estimator is not None:
-      found = _summary(better, scale, options)
-      result["aivat"], result["aivat_half_width"] = found.mean, found.half_width
-      result["aivat_values"] = estimator.values
-  return (
-    {"a": options.a, "b": options.b}
-    | result
-    | {
-      "hands": options.hands,
-      "iterations": options.iterations,
-      "duplicate": options.duplicate,
-      "seed": options.seed,
-      "game": repr(game),
-      "seconds": round(time.monotonic() - began, 3),
-      "device": jax.devices()[0].device_kind,
-    }
-  )
-
-
-def _play(
-  options: Options,
-  game: Game,
-  makers: Sequence[_Make],
-  estimator: Estimator | None,
-  known: Sequence[int],
-  at_once: int,
-  shown: Display,
-) -> tuple[list[tuple[int, float]], list[tuple[int, float]]]:
-  """Returns A's seat and payoff in each hand, and the same by AIVAT.
-
-  Hands are played some at a time, for what agents remember of each takes memory.
-  """
-  won: list[tuple[int, float]] = []
-  better: list[tuple[int, float]] = []
-  began = time.monotonic()
-
-  def progress(what: str) -> Callable[[int, int], None]:
-    before, total = len(won), options.hands
-
-    def show(done: int, _: int) -> None:
-      spent = time.monotonic() - began
-      line = f"{before + done:,} of {total:,} hands, {spent:.0f} s"
-      shown.show(what, (before + done) / total, line)
-
-    return show
-
-  pairs = np.array_split(np.arange(options.hands // 2), -(-options.hands // at_once))
-  seeds = [options.seed]  # of one part the match's own, so that parts change nothing there
-  if len(pairs) > 1:
-    seeds = np.random.default_rng(options.seed).integers(2**31, size=len(pairs)).tolist()
-  for seed, part in zip(seeds, pairs):
-    played = match.play_games(
-      game, makers[0], makers[1], num_games=2 * len(part), seed=seed,
-      duplicate=options.duplicate, progress=progress(f"{options.hands:,} hands"),
-    )  # fmt: skip
-    if estimator is not None:
-      estimates = estimator.estimates(played, known, progress("AIVAT"))
-      better += [(x.seat, estimate) for x, estimate in zip(played, estimates)]
-    won += [(x.seat, x.payoff) for x in played]
-  return won, better
-
-
-def _searchers(options: Options) -> dict[str, AnySearcher]:
-  """Returns what searches for each network, by the name that was given."""
-  found: dict[str, AnySearcher] = {}
-  for name in dict.fromkeys((options.a, options.b)):
-    if name in OPPONENTS:
-      continue
+  searchers: dict[str, Any] = {}
+  for name in (name for name in dict.fromkeys(names) if name not in OPPONENTS):
     policy = checkpoint.load(name)
     settings = flags.agent_settings(options, policy.config.search)
-    found[name] = make_searcher(policy, seed=options.seed, num_games=_SIDE_BY_SIDE, **settings)
-  return found
+    searchers[name] = make_searcher(policy, seed=options.seed, num_games=_SIDE_BY_SIDE, **settings)
+  game = _game_of(options, searchers)
+  makers = [_maker(name, searchers.get(name), game) for name in names]
+  # Those have a policy that is known for all that they could hold.
+  known = [n for n, name in enumerate(names) if isinstance(searchers.get(name), Searcher)]
+  holdem = isinstance(game, Holdem)
+  scale = milli_big_blinds(game) if isinstance(game, Holdem) else 1.0
+  with shown:
+    shown.show("compiling", 0.0)
+    estimator = None
+    if known and game.written:
+      estimator = make_estimator(game, functools.partial(shown.show, "value function"))
+    at_once = min([options.hands, *(x.most_games for x in searchers.values() if x.most_games)])
+    # Parts of the hands, for what agents remember of each takes memory.
+    parts = np.array_split(np.arange(options.hands // 2), -(-options.hands // at_once))
+    seeds = [options.seed]  # of one part the match's own, so that parts change nothing there
+    if len(parts) > 1:
+      seeds = np.random.default_rng(options.seed).integers(2**31, size=len(parts)).tolist()
+    won, better = list[tuple[int, float]](), list[tuple[int, float]]()
+
+    def progress(what: str) -> Callable[[int, int], None]:
+      return lambda done, _: shown.count(what, len(won) + done, options.hands, "hands")
+
+    for seed, part in zip(seeds, parts):
+      played = match.play_games(
+        game, makers[0], makers[1], num_games=2 * len(part), seed=seed,
+        duplicate=options.duplicate, progress=progress(f"{options.hands:,} hands"),
+      )  # fmt: skip
+      if estimator is not None:
+        estimates = estimator.estimates(played, known, progress("AIVAT"))
+        better += [(x.seat, scale * estimate) for x, estimate in zip(played, estimates)]
+      won += [(x.seat, scale * x.payoff) for x in played]
+  raw = match.summarise(won, duplicate=options.duplicate)
+  by_aivat = match.summarise(better, duplicate=options.duplicate) if better else None
+  return {
+    "a": options.a,
+    "b": options.b,
+    "mean": raw.mean,
+    "half_width": raw.half_width,
+    "by_seat": list(raw.by_seat),
+    "unit": "mbb a hand" if holdem else "a game",
+    "aivat": by_aivat and by_aivat.mean,
+    "aivat_half_width": by_aivat and by_aivat.half_width,
+    "aivat_values": estimator and estimator.values,
+    "hands": options.hands,
+    "iterations": options.iterations,
+    "duplicate": options.duplicate,
+    "seed": options.seed,
+    "game": repr(game),
+    "seconds": round(time.monotonic() - began, 3),
+    "device": jax.devices()[0].device_kind,
+  }
 
 
-def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> Game:
+def _game_of(options: Options, searchers: dict[str, Any]) -> Game:
   """Returns the game that is played.
 
   Raises:
@@ -197,19 +153,12 @@ def _game_of(options: Options, searchers: dict[str, AnySearcher]) -> Game:
   return known[0]
 
 
-def _records(searcher: AnySearcher | None) -> bool:
-  """Says whether agents of a searcher have a policy that is known for all that they could hold."""
-  return isinstance(searcher, Searcher | StreetSearcher)
-
-
-def _maker(name: str, searcher: AnySearcher | None, game: Game) -> _Make:
+def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], match.Player]:
   """Returns what makes a player of one game, given a seed.
 
   Raises:
     ConfigError: the player is for another game.
   """
-  if isinstance(searcher, Searcher | StreetSearcher):
-    return lambda seed: RecordingAgent(searcher, seed=seed)
   if searcher is not None:
     return lambda seed: searcher.agent(seed=seed)
   if name == "uniform":
@@ -217,11 +166,6 @@ def _maker(name: str, searcher: AnySearcher | None, game: Game) -> _Make:
   if not isinstance(game, Holdem):
     raise ConfigError(f"{name!r} plays hold'em, and the network plays {game!r}")
   return lambda seed: match.SimplePlayer(game, name, seed=seed)
-
-
-def _summary(won: Sequence[tuple[int, float]], scale: float, options: Options) -> match.MatchResult:
-  """Returns the result of pairs of A's seat and payoff, payoffs times `scale`."""
-  return match.summarise([(s, scale * x) for s, x in won], duplicate=options.duplicate)
 
 
 def _run(options: Options) -> None:
@@ -238,7 +182,9 @@ def _run(options: Options) -> None:
   flags.say(result, options.json, "match", rows)
 
 
-main = flags.entry("match", Options, _run, networks=checkpoint.pretrained(), players=OPPONENTS)
+main = flags.entry(
+  "match", Options, _run, networks=checkpoint.pretrained, players=lambda: OPPONENTS
+)
 
 
 if __name__ == "__main__":

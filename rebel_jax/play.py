@@ -5,23 +5,23 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
 
 import games
 import solvers
-from games import Game, LiarsDice
+from games import LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
-from rebel_jax.agents.agent import Agent, AnyAgent, make_searcher
+from rebel_jax.agents.agent import Agent, make_searcher
 from rebel_jax.agents.chain_agent import ChainAgent
-from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.agents.dealer import Dealer, Move, Seat
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.config.search import REBEL
 
 _DIE = "⚀⚁⚂⚃⚄⚅"
@@ -67,11 +67,10 @@ class QuitError(Exception):
 class Terminal:
   """A person and an agent at one table; `ask` reads a line and `say` prints one."""
 
-  def __init__(
-    self, agent: AnyAgent | NestedAgent, ask: Callable[[str], str], say: Callable[[str], None], rng
-  ):
+  def __init__(self, agent: Any, ask: Callable[[str], str], say: Callable[[str], None], rng):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
-    self._spot: Game = agent.game if isinstance(agent, NestedAgent) else agent.searcher.game
+    self._any_bet = isinstance(agent, NestedAgent)
+    self._spot: Game = agent.game if self._any_bet else agent.searcher.game
     self.dealer = Dealer(self._spot)
     self.score = 0.0
     self.record: list[str] = []
@@ -85,7 +84,7 @@ class Terminal:
     """Plays one game with the person in `seat` and returns what the person won."""
     dealer, agent = self.dealer, self.agent
     dealer.game = self._spot
-    if isinstance(agent, NestedAgent):
+    if self._any_bet:
       agent.widen_match(self._spot)
     dealer.deal(self.rng)
     agent.start(1 - seat, dealer.infostates[1 - seat])
@@ -125,8 +124,7 @@ class Terminal:
 
   def show_table(self) -> None:
     """Says what lies on the table, where the moves so far do not say it all."""
-    situation = self.game.situation(self.dealer.history)
-    if situation:
+    if situation := self.game.situation(self.dealer.history):
       self.say(f"  {self.in_suits(situation)}")
 
   def in_suits(self, text: str) -> str:
@@ -145,27 +143,31 @@ class Terminal:
       return f"{' '.join(_DIE[face] for face in dice)}  ({', '.join(str(f + 1) for f in dice)})"
     return self.in_suits(name)
 
+  def answer(self, prompt: str) -> str:
+    """Returns what the person types; raises QuitError where that is quit, or nothing any more."""
+    try:
+      typed = self.ask(prompt).strip().lower()
+    except EOFError:
+      raise QuitError from None
+    if typed in ("quit", "q"):
+      raise QuitError
+    return typed
+
   def choose(self, seat: int) -> Move:
     """Asks the person for a move until it is legal."""
     moves = {self.move_name(seat, move): move for move in self.dealer.legal_moves()}
     while True:
-      try:
-        answer = self.ask(f"Your move [{' '.join(moves)}, help, quit]: ").strip().lower()
-      except EOFError:
-        raise QuitError from None
-      if answer in ("quit", "q"):
-        raise QuitError
+      answer = self.answer(f"Your move [{' '.join(moves)}, help, quit]: ")
       if answer in ("help", "h", "?"):
         self.explain()
       elif answer in moves:
         return moves[answer]
-      elif isinstance(self.agent, NestedAgent) and re.fullmatch(r"[1-9]\d{0,11}", answer):
+      elif self._any_bet and re.fullmatch(r"[1-9]\d{0,11}", answer):
         try:
           move = self.dealer.widen(int(answer))
         except ValueError as error:
           self.say(f"{error}.")
           continue
-        assert isinstance(self.game, Holdem)
         self.agent.widen_match(self.game)
         return move
       else:
@@ -181,7 +183,7 @@ class Terminal:
   def explain(self) -> None:
     """Says what can be typed and what the game is about."""
     self.say(self.game.explain() or f"The moves of {self.game!r} are not explained anywhere.")
-    if isinstance(self.agent, NestedAgent):
+    if self._any_bet:
       self.say("A number bets or raises until so many of your chips are in the pot, be it any.")
     self.say("After a game you can see what the agent thought and how it chose: type why.")
 
@@ -205,11 +207,6 @@ class Terminal:
     after = ", ".join(said) or "nothing yet"
     self.record.append(f"after {after}: {thinks}its policy: {wants}")
 
-  def why(self) -> None:
-    """Shows what was noted."""
-    for line in self.record or ["The agent made no decision in this game."]:
-      self.say(f"  {line}")
-
 
 def run(table: Terminal, options: Options) -> None:
   """Plays games until the person or `options.games` says stop."""
@@ -222,18 +219,12 @@ def run(table: Terminal, options: Options) -> None:
       played += 1
       table.say(f"Score after {played} game{'s' * (played > 1)}: you {table.score:+g}")
       while options.games is None or played < options.games:
-        try:
-          answer = table.ask("Enter for another game, why, or quit: ").strip().lower()
-        except EOFError:
-          raise QuitError from None
-        if answer in ("quit", "q"):
-          raise QuitError
+        answer = table.answer("Enter for another game, why, or quit: ")
         if not answer:
           break
-        if answer == "why":
-          table.why()
-        else:
-          table.say(f"{answer!r} is not understood")
+        lines = table.record or ["The agent made no decision in this game."]
+        for line in lines if answer == "why" else [f"{answer!r} is not understood"]:
+          table.say(f"  {line}")
   except QuitError:
     table.say(f"\n{played} game{'s' * (played != 1)} played, you {table.score:+g}. Goodbye.")
 
@@ -250,10 +241,8 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
       f"{os.path.join(os.curdir, options.checkpoint)!r} for the folder, or start elsewhere for the "
       "game"
     )
-  try:
-    game = games.make(options.checkpoint, **dict(options.game_params))
-  except (TypeError, ValueError) as error:
-    raise ConfigError(f"game_params: {error}") from None
+  make = in_config_errors("game_params")(games.make)
+  game = make(options.checkpoint, **dict(options.game_params))
   if not isinstance(game, Holdem):
     raise ConfigError(
       f"checkpoint={options.checkpoint!r} is a game; of those only hold'em is solved to be played"
@@ -292,7 +281,7 @@ def _run(
   seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
   rng = np.random.default_rng(seed)
   own = int(rng.integers(2**31))
-  agent: AnyAgent | NestedAgent
+  agent: Seat
   if options.checkpoint in games.registered_games():
     flags.check_kind(options, REBEL)
     agent = solve_spot(options, own, say)
@@ -310,9 +299,9 @@ main = flags.entry(
   "play",
   Options,
   _run,
-  networks=checkpoint.pretrained(),
-  holdem=[name for name in games.registered_games() if "holdem" in name],
-  algorithms=solvers.registered_algorithms(),
+  networks=checkpoint.pretrained,
+  holdem=lambda: [name for name in games.registered_games() if "holdem" in name],
+  algorithms=solvers.registered_algorithms,
 )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from rebel_jax import flags
 from rebel_jax.agents import range_grids
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.devices import cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.spots import report as board_report
@@ -213,12 +213,10 @@ def _run(options: Options) -> None:
   node = solved.find(options.node)
   text = report(solved, node, hands=options.hands)
   if options.picture is not None:
-    try:
-      range_grids.plot_range_grid(
-        grid_of(solved, node, hand_table(solved, node)), options.picture, title=options.node
-      )
-    except (OSError, ValueError, ImportError) as error:
-      raise ConfigError(f"picture={options.picture!r} cannot be drawn: {error}") from None
+    grid = grid_of(solved, node, hand_table(solved, node))
+    kinds = OSError, ValueError, ImportError
+    with in_config_errors(f"picture={options.picture!r} cannot be drawn", kinds):
+      range_grids.plot_range_grid(grid, options.picture, title=options.node)
   if options.output is not None:
     solved.save(options.output)
   print(text)

@@ -67,7 +67,7 @@ def run(
   """Runs an algorithm on a problem, or a batched algorithm on a batch of them.
 
   Args:
-    problem: from `make_problem` or `make_masked_problem`.
+    problem: from `make_problem`.
     algorithm: such as `linear_cfr()`, or `Batched` of one for a batch of problems; static.
     evaluate: values of leaves; None if the problem asks for none.
     num_iterations: one player's update is one; player 0 is first. May be traced if it is even.

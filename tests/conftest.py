@@ -1,5 +1,6 @@
-"""Fixtures that every test file may use."""
+"""Fixtures that every test file may use, and the seconds of each file at the end of a run."""
 
+import collections
 import gc
 import os
 import signal
@@ -54,6 +55,27 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
 # Commands that tests call in this process would else make devices of the cores. XLA reads its flags
 # here.
 jax.devices()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def runs_of_the_session(tmp_path_factory):
+  """Gives all workers of a session one folder of trained runs."""
+  base = tmp_path_factory.getbasetemp()
+  base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+  os.environ["REBEL_JAX_TEST_RUNS"] = str(base / "runs")
+
+
+def pytest_terminal_summary(terminalreporter):
+  """Prints the seconds of each file, most first: the tests' time is compilation, file by file."""
+  seconds = collections.Counter()
+  for reports in terminalreporter.stats.values():
+    for report in reports:
+      if isinstance(report, pytest.TestReport):
+        seconds[report.nodeid.partition("::")[0]] += report.duration
+  terminalreporter.section(f"{seconds.total():.0f} seconds")
+  for name, spent in seconds.most_common():
+    if spent >= 1:
+      terminalreporter.line(f"{spent:6.1f} s  {name}")
 
 
 @pytest.fixture

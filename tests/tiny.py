@@ -1,6 +1,7 @@
 """A run that takes a second once it is compiled, for the tests of everything around training."""
 
 import dataclasses
+import fcntl
 import functools
 import json
 import os
@@ -76,10 +77,16 @@ def as_flags(**changes) -> list[str]:
 
 
 @functools.cache
-def trained() -> Path:
-  """Returns the folder of a finished tiny run, made once; leave it as it is."""
-  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  train(*tiny(folder))
+def trained(name: str = "tiny", config: Config = TINY) -> Path:
+  """Returns the folder of a finished run, made once a session of tests; leave it as it is."""
+  base = os.environ.get("REBEL_JAX_TEST_RUNS") or tempfile.mkdtemp(prefix="rebel-jax-test-")
+  folder = Path(base) / name
+  folder.mkdir(parents=True, exist_ok=True)
+  with open(folder.with_suffix(".lock"), "w") as file:  # of all workers one trains
+    fcntl.flock(file, fcntl.LOCK_EX)
+    if not (folder / "done").exists():
+      train(config, RunOptions(output_dir=str(folder)))
+      (folder / "done").touch()
   return folder
 
 

@@ -8,7 +8,6 @@ information each move is searched from where the game stands, and the likeliest 
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,37 +15,17 @@ import numpy as np
 
 from games import Game
 from games.arrays import one
-from rebel_jax.agents.dealer import Move, check_seat, check_turn, draw_move
+from rebel_jax.agents.belief_agent import MOST_GAMES
+from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import ConfigError
 from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR, validation
 from solvers.growing.continual.grounds import TreeGround
-from solvers.growing.continual.search_each import Found, How, Search, next_starts, search_each
-from solvers.growing.continual.start import (
-  Left,
-  PublicState,
-  decision_key,
-  follow_action,
-  longest_wait,
-)
-from solvers.xla.compiler_options import Programs, work_on_trees
-
-
-@dataclasses.dataclass(frozen=True)
-class OwnSearch:
-  """What the search for one decision found.
-
-  Attributes:
-    policy: `[M, H]` the average policy, as `moves_of` numbers moves.
-    values: `[P, H]` expected payoffs there.
-    left: for the same player's next search.
-  """
-
-  policy: np.ndarray
-  values: np.ndarray
-  left: Any
+from solvers.growing.continual.search_each import Found, How
+from solvers.growing.continual.start import PublicState, follow_action, longest_wait
+from solvers.xla.compiler_options import work_on_trees
 
 
 class ChainSearcher:
@@ -56,6 +35,7 @@ class ChainSearcher:
     game: what the agents play, as a table deals it.
     rules: the same by what searches read.
     settings: of every search.
+    most_games: see `Searcher`.
   """
 
   def __init__(
@@ -65,6 +45,7 @@ class ChainSearcher:
     simulations: int | None = None,
     per_update: float | None = None,
     num_games: int = 1,
+    seed: int = 0,
   ):
     """Prepares the searches; the first one compiles.
 
@@ -73,30 +54,28 @@ class ChainSearcher:
       simulations: of each search; None for half of the run's `eval_iterations`.
       per_update: simulations for each update of both players; None for one.
       num_games: how many decisions one compiled call has room for.
+      seed: not looked at: agents have seeds of their own.
 
     Raises:
       ConfigError: the run's searches do not grow trees, settings do not go together, or the game's
         tree is too large to be written out.
       ValueError: a number is not allowed.
     """
-    if not policy.config.grows:
-      raise ConfigError(
-        f"the searches of preset={policy.config.preset!r} do not grow trees; take Searcher"
-      )
+    del seed
     self._room = validation.check_integer("num_games", num_games)
     config, given = policy.config, dict(simulations=simulations, per_update=per_update)
-    self.game = config.make_game()
+    self.game = game = config.make_game()
     self.settings: GTCFR = make_search(config, evaluation=True, **given)
-    network = NetworkStates(make_state_network(config, self.game))
-    ground = make_ground(config, self.game, self.settings)
+    network = NetworkStates(make_state_network(config, game))
+    ground = make_ground(config, game, self.settings)
     if self._room == 1 and isinstance(ground, TreeGround):
       # Small trees for small parts compile anew, and spare one game little.
       ground = dataclasses.replace(ground, parts=None)
     self.rules: Game = ground.rules
+    self.most_games = None if game.written else MOST_GAMES
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
     self._ground = jax.tree.map(jnp.asarray, ground)
     self._how, self._params = How(self.settings.of_any_length(), network), policy.params
-    self._search_next = _search_next[work_on_trees()]
 
   def agent(self, *, seed: int = 0) -> "ChainAgent":
     """Returns an agent that searches so."""
@@ -109,13 +88,13 @@ class ChainSearcher:
       for agent, search in zip(some, self._search(some)):
         agent._search = search
 
-  def _search(self, agents: Sequence["ChainAgent"]) -> list[OwnSearch]:
+  def _search(self, agents: Sequence["ChainAgent"]) -> list[Found]:
     """Searches for at most as many agents as there is room for."""
     size, filled = len(agents), [*agents, *[agents[0]] * (self._room - len(agents))]
     since = np.full((self._room, longest_wait(self.rules)), -1, np.int32)
     for row, agent in zip(since, filled):
       row[: len(agent._since)] = agent._since[: len(row)]
-    found = self._search_next(
+    found = search_decisions[work_on_trees()](
       self._ground,
       jax.tree.map(lambda *x: np.stack(x), *[x._left for x in filled]),
       jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *[x._here for x in filled]),
@@ -128,23 +107,10 @@ class ChainSearcher:
       how=self._how,
     )
     found = jax.tree.map(np.asarray, found._replace(asked=None))
-    rows = [jax.tree.map(lambda x, i=i: x[i].copy(), found) for i in range(size)]
-    return [OwnSearch(row.policy, row.values, row.left) for row in rows]
+    return [jax.tree.map(lambda x, i=i: x[i].copy(), found) for i in range(size)]
 
 
-def _search_from(
-  ground: Any, left: Left, here: PublicState, since: Any, player: Any, keys: Any, active: Any,
-  rounds: Any, params: Any, *, how: How,
-) -> Found:  # fmt: skip
-  about = Search(next_starts(ground, left, here, since, player), here)
-  keys = jax.vmap(decision_key)(keys, here.state)
-  return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
-
-
-_search_next = Programs(_search_from, static_argnames="how")
-
-
-class ChainAgent:
+class ChainAgent(SearchingSeat):
   """Plays one game at a time from one seat.
 
   It is used as `Agent` is: `start`, `observe` every public action, `act`. Its seed decides all its
@@ -152,42 +118,21 @@ class ChainAgent:
   where all of the game can be written out.
 
   Attributes:
-    searcher: what searches its decisions; agents may share it.
-    player: the seat, 0 or 1.
-    infostate: what the agent holds.
+    searcher, player, infostate: see `SearchingSeat`.
   """
 
   def __init__(self, searcher: ChainSearcher, *, seed: int = 0):
-    self.searcher = searcher
-    self.player = self.infostate = 0
-    self._rng, self._key = np.random.default_rng(seed), jax.random.key(seed)
-    self._prior = np.asarray(searcher.game.prior())
-    self._begin()
+    super().__init__(searcher, seed=seed)
+    self._key = jax.random.key(seed)
 
   def _begin(self) -> None:
-    rules = self.searcher.rules
+    rules, self._search = self.searcher.rules, None
     first = rules.initial_state().astype(np.int32)
     self._here: PublicState = PublicState(first, np.asarray(rules.prior()) > 0)
-    self._search: OwnSearch | None = None
     # What the last search left, and the public actions since.
     self._left, self._since = self.searcher.nothing, list[int]()
 
-  def start(self, player: int, infostate: int) -> None:
-    """Begins a new game in seat `player`, holding `infostate`.
-
-    Raises:
-      ValueError: there is no such seat or infostate.
-    """
-    check_seat(self._prior, player, infostate)
-    self.player, self.infostate = player, infostate
-    self._begin()
-
   def choices(self) -> dict[Move, float]:
-    """Returns the agent's moves here and their probabilities.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
     policy, rules = self._found().policy[:, self.infostate], self.searcher.rules
     if rules.num_infostates == 1:
       policy = np.eye(len(policy))[policy.argmax()]
@@ -212,14 +157,6 @@ class ChainAgent:
       ValueError: it is not the agent's turn.
     """
     return float(self._found().values[self.player, self.infostate])
-
-  def act(self) -> Move:
-    """Returns the agent's move, sampled; tell it to `observe`, as any other.
-
-    Raises:
-      ValueError: it is not the agent's turn.
-    """
-    return draw_move(self.choices(), self._rng)
 
   def observe(self, action: int, infostate: int | None = None) -> None:
     """Takes note of a public action, of whoever's move it was.
@@ -247,9 +184,6 @@ class ChainAgent:
   def _mover(self) -> int:
     return int(one(self.searcher.rules.actor, self._here.state))
 
-  def _found(self) -> OwnSearch:
+  def _found(self) -> Found:
     check_turn(self.player, self._mover)
-    if self._search is None:
-      self.searcher.search_for([self])
-    assert self._search is not None
-    return self._search
+    return super()._found()

@@ -1,6 +1,8 @@
 """One game as it is played: private deals, public moves and chance, and who won."""
 
-from typing import NamedTuple
+import abc
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -82,12 +84,12 @@ class Dealer:
     if mover in (0, 1) and move not in self.legal_moves():
       legal = sorted({m.action for m in self.legal_moves()})
       raise ValueError(f"action={move.action} is not legal; legal here: {legal}")
-    origin = self._infostate_parents(move.action)
+    origin = self.game.infostate_parents(self.state[None], np.array([move.action]))
     for player in (0, 1):
       if player == mover:
         self.infostates[player] = move.infostate
       elif origin is not None:
-        after = np.flatnonzero(origin[player] == self.infostates[player])
+        after = np.flatnonzero(origin[0, player] == self.infostates[player])
         self.infostates[player] = int(rng.choice(after))
     self.state = self.game.next_states(self.state[None], np.array([move.action]))[0]
     self.history.append(int(move.action))
@@ -101,26 +103,10 @@ class Dealer:
     """Returns whether the game has ended."""
     return self.actor == TERMINAL
 
-  def _infostate_parents(self, action: int) -> np.ndarray | None:
-    origin = self.game.infostate_parents(self.state[None], np.array([action]))
-    return None if origin is None else origin[0]
-
 
 def same_rules(one: Game, other: Game) -> bool:
   """Says whether two games are the same, as far as can be told without playing them."""
   return bool((origin_of(one) == origin_of(other)).all())
-
-
-def check_seat(prior: np.ndarray, player: int, infostate: int) -> None:
-  """Checks that `player` can be dealt `infostate` by `prior` `[P, H]`.
-
-  Raises:
-    ValueError: there is no such seat or infostate.
-  """
-  if player not in (0, 1):
-    raise ValueError(f"player={player!r} must be 0 or 1")
-  if not 0 <= infostate < prior.shape[1] or prior[player, infostate] == 0:
-    raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
 
 
 def check_turn(player: int, mover: int) -> None:
@@ -161,7 +147,81 @@ def child_after(tree: PublicTree, node: int, action: int) -> int:
   return int(children[actions.index(action)])
 
 
-def draw_move(choices: dict[Move, float], rng: np.random.Generator) -> Move:
-  """Returns one of the moves, each as likely as its number says."""
-  weights = np.array(list(choices.values()))
-  return list(choices)[rng.choice(len(weights), p=weights / weights.sum())]
+class Seat(abc.ABC):
+  """A player of one game at a time, who draws moves by their probabilities.
+
+  Attributes:
+    player: the seat, 0 or 1.
+    infostate: what the player holds.
+  """
+
+  def __init__(self, seed: int = 0):
+    self.player = self.infostate = 0
+    self._rng = np.random.default_rng(seed)
+
+  @abc.abstractmethod
+  def choices(self) -> dict[Move, float]:
+    """Returns the moves of the player, whose turn it is, and their probabilities."""
+
+  def act(self) -> Move:
+    """Returns a move, sampled; the player must `observe` it, as any other.
+
+    Raises:
+      ValueError: it is not the player's turn.
+    """
+    choices = self.choices()
+    weights = np.array(list(choices.values()))
+    return list(choices)[self._rng.choice(len(weights), p=weights / weights.sum())]
+
+
+class SearchingSeat(Seat):
+  """A player that searches its decisions; those who share a searcher search together (`prepare`).
+
+  Attributes:
+    searcher: of the decisions.
+  """
+
+  def __init__(self, searcher: Any, *, seed: int = 0):
+    super().__init__(seed)
+    self.searcher = searcher
+    self._prior = np.asarray(searcher.game.prior())
+    self._search: Any = None
+    self._begin()
+
+  @abc.abstractmethod
+  def _begin(self) -> None:
+    """Forgets the game before."""
+
+  @property
+  @abc.abstractmethod
+  def pending(self) -> bool:
+    """Whether the agent must search before it can act or observe."""
+
+  def start(self, player: int, infostate: int) -> None:
+    """Begins a new game in seat `player`, holding `infostate`.
+
+    Raises:
+      ValueError: there is no such seat or infostate.
+    """
+    if player not in (0, 1):
+      raise ValueError(f"player={player!r} must be 0 or 1")
+    if not 0 <= infostate < self._prior.shape[1] or self._prior[player, infostate] == 0:
+      raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
+    self.player, self.infostate = player, infostate
+    self._begin()
+
+  def _found(self) -> Any:
+    """Returns the agent's search, made now if need be."""
+    if self._search is None:
+      self.searcher.search_for([self])
+    return self._search
+
+
+def prepare(agents: Iterable[SearchingSeat]) -> None:
+  """Searches for all agents that must, those of one searcher in few calls."""
+  waiting: dict[Any, list[SearchingSeat]] = {}
+  for agent in agents:
+    if agent.pending:
+      waiting.setdefault(agent.searcher, []).append(agent)
+  for searcher, some in waiting.items():
+    searcher.search_for(some)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from games import CHANCE, PADDING, Game
-from rebel_jax.agents.agent import Agent, Search, Searcher
+from games import CHANCE, Game
+from rebel_jax.agents.belief_agent import Agent, Searcher
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,15 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
   for count in range(len(actions) + 1):
     mover = _actor(game, actions[:count])
     if mover < CHANCE:
-      moves, policy = _public_policy(game, *agent.node(), mover)
+      rows: dict[int, np.ndarray] = {}
+      for agent.player, agent.infostate in ((mover, h) for h in range(game.num_infostates)):
+        for (
+          move,
+          share,
+        ) in agent.choices().items():  # summed over hidden choices
+          rows.setdefault(move.action, np.zeros(game.num_infostates))[agent.infostate] += share
+      moves = tuple(game.action_name(action) for action in sorted(rows))
+      policy = np.stack([rows[action] for action in sorted(rows)])
       found.append(Decision(tuple(history), mover, agent.beliefs, moves, policy, names))
     if count < len(actions):
       history.append(game.action_name(actions[count]))
@@ -71,22 +79,6 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
 
 def _actor(game: Game, actions: Sequence[int]) -> int:
   return int(game.actor(game.state_after(actions)[None])[0])
-
-
-def _public_policy(
-  game: Game, search: Search, node: int, mover: int
-) -> tuple[tuple[str, ...], np.ndarray]:
-  """Returns the moves' names and `[A, H]` probabilities of public actions at a node."""
-  tree = search.tree
-  children = np.flatnonzero((tree.parent == node) & (tree.kind != PADDING))
-  policy = np.zeros((len(children), tree.num_infostates))
-  for row, child in enumerate(children):
-    if tree.infostate_parent is None:
-      policy[row] = search.policy[child]
-    else:  # a hidden choice comes with the public one: sum over what it leads to
-      possible = True if tree.possible is None else tree.possible[child, mover]
-      np.add.at(policy[row], tree.infostate_parent[child, mover], search.policy[child] * possible)
-  return tuple(game.action_name(int(tree.action[child])) for child in children), policy
 
 
 def draw(decisions: Sequence[Decision], path: str | Path, *, title: str = "") -> None:

@@ -9,13 +9,14 @@ import numpy as np
 from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
-from rebel_jax.agents.agent import AnyAgent, prepare
 from rebel_jax.agents.dealer import (
   Dealer,
   Move,
+  SearchingSeat,
+  Seat,
   child_after,
-  draw_move,
   moves_at,
+  prepare,
   same_rules,
 )
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
@@ -24,7 +25,7 @@ from solvers.metrics.expected_values import check_whole
 
 
 class Player(Protocol):
-  """Anyone who can sit at the table; every `AnyAgent` is."""
+  """Anyone who can sit at the table; every `Seat` is one."""
 
   def start(self, player: int, infostate: int) -> None:
     """Begins a game in seat `player`, holding `infostate`."""
@@ -44,20 +45,17 @@ class UniformPlayer:
     self._player = 0
 
   def start(self, player: int, infostate: int) -> None:
-    """See `Player`."""
     self._player = player
     self._dealer.state, self._dealer.history = self._dealer.game.initial_state(), []
     self._dealer.infostates[player] = infostate
 
   def observe(self, action: int, infostate: int | None = None) -> None:
-    """See `Player`."""
     game, state = self._dealer.game, self._dealer.state
     self._dealer.state = game.next_states(state[None], np.array([action]))[0]
     if infostate is not None:
       self._dealer.infostates[self._player] = infostate
 
   def act(self) -> Move:
-    """See `Player`."""
     moves = self._dealer.legal_moves()
     return moves[self._rng.integers(len(moves))]
 
@@ -79,7 +77,6 @@ class SimplePlayer(UniformPlayer):
     self._game, self._wish = game, OPPONENTS[name].wish
 
   def act(self) -> Move:
-    """See `Player`."""
     game, state, held = self._game, self._dealer.state, self._dealer.infostates[self._player]
     board = game.on_board(state[None])[0].tolist()
     shown = tuple(card for card in board if card >= 0)
@@ -97,7 +94,7 @@ class SimplePlayer(UniformPlayer):
     return Move(FIRST_BET + slot, held)
 
 
-class PolicyPlayer:
+class PolicyPlayer(Seat):
   """Plays a policy of the whole game, such as a solver's average.
 
   Args:
@@ -107,44 +104,21 @@ class PolicyPlayer:
   """
 
   def __init__(self, tree: PublicTree, policy, *, seed: int = 0):
+    super().__init__(seed)
     self.tree, self.policy = tree, policy
-    self._rows = np.asarray(policy, float)
-    self._rng = np.random.default_rng(seed)
-    self._player = self._infostate = self._node = 0
+    self._rows, self._node = np.asarray(policy, float), 0
 
   def start(self, player: int, infostate: int) -> None:
-    """See `Player`."""
-    self._player, self._infostate, self._node = player, infostate, 0
+    self.player, self.infostate, self._node = player, infostate, 0
 
   def observe(self, action: int, infostate: int | None = None) -> None:
-    """See `Player`."""
     self._node = child_after(self.tree, self._node, action)
     if infostate is not None:
-      self._infostate = infostate
+      self.infostate = infostate
 
-  def act(self) -> Move:
-    """See `Player`."""
-    moves = moves_at(self.tree, self._node, self._player, self._infostate)
-    choices = {move: float(self._rows[child, move.infostate]) for move, child in moves}
-    return draw_move(choices, self._rng)
-
-
-class Played(NamedTuple):
-  """A game that was played.
-
-  Attributes:
-    seat: of the match's first player.
-    history: public actions, chance included.
-    infostates: what each seat held in the end.
-    payoff: what the first player won.
-    players: the match's first and second.
-  """
-
-  seat: int
-  history: tuple[int, ...]
-  infostates: tuple[int, int]
-  payoff: float
-  players: tuple[Player, Player]
+  def choices(self) -> dict[Move, float]:
+    moves = moves_at(self.tree, self._node, self.player, self.infostate)
+    return {move: float(self._rows[child, move.infostate]) for move, child in moves}
 
 
 class MatchResult(NamedTuple):
@@ -218,14 +192,14 @@ def play_match(
 
 
 @dataclasses.dataclass
-class _MatchTable:
-  """One game: who sits there, and where the luck of its chance comes from.
+class Played:
+  """A game of a match.
 
   Attributes:
     seat: of the match's first player.
-    dealer: the rules' part.
+    dealer: the rules' part; what was played and held.
     players: by seat.
-    luck: seeds of the table's own chance; None where all tables draw from one generator.
+    luck: seeds of the game's own chance; None where all games draw from one generator.
     chances: moves of chance so far that had a choice.
   """
 
@@ -234,6 +208,22 @@ class _MatchTable:
   players: list[Player]
   luck: tuple[int, ...] | None
   chances: int = 0
+
+  @property
+  def history(self) -> tuple[int, ...]:
+    """Public actions, chance included."""
+    return tuple(self.dealer.history)
+
+  @property
+  def infostates(self) -> tuple[int, int]:
+    """Infostates that the seats held in the end."""
+    first, second = self.dealer.infostates
+    return first, second
+
+  @property
+  def payoff(self) -> float:
+    """Payoff of the match's first player."""
+    return self.dealer.payoff() * (1 - 2 * self.seat)
 
   def settle_chance(self, rng: np.random.Generator) -> None:
     """Makes the moves that are chance's.
@@ -278,7 +268,7 @@ def play_games(
   duplicate = validation.check_bool("duplicate", duplicate)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
-  tables: list[_MatchTable] = []
+  tables: list[Played] = []
   for number, (one, other) in enumerate(seeds):
     seat, dealer = number % 2, Dealer(game)
     players: list[Player] = [first(one), second(other)]
@@ -286,7 +276,7 @@ def play_games(
     dealer.deal(rng)
     if duplicate and seat:
       dealer.infostates = list(tables[-1].dealer.infostates)
-    tables.append(_MatchTable(seat, dealer, players, (seed, number // 2) if duplicate else None))
+    tables.append(Played(seat, dealer, players, (seed, number // 2) if duplicate else None))
   _check_players(game, [player for table in tables for player in table.players])
   for table in tables:
     for player in (0, 1):
@@ -299,18 +289,10 @@ def play_games(
     if progress is not None:
       progress(num_games - len(running), num_games)
     everyone = [player for table in running for player in table.players]
-    search_together([player for player in everyone if isinstance(player, AnyAgent)])
+    prepare(player for player in everyone if isinstance(player, SearchingSeat))
     for table in running:
       table.apply(table.players[table.dealer.actor].act(), rng)
-  return [_played(table) for table in tables]
-
-
-def _played(table: _MatchTable) -> Played:
-  dealer, seat = table.dealer, table.seat
-  held = dealer.infostates[0], dealer.infostates[1]
-  won = dealer.payoff() * (1 - 2 * seat)
-  players = table.players[seat], table.players[1 - seat]
-  return Played(seat, tuple(dealer.history), held, won, players)
+  return tables
 
 
 def _check_players(game: Game, players: Sequence[Player]) -> None:
@@ -319,12 +301,6 @@ def _check_players(game: Game, players: Sequence[Player]) -> None:
   for known in policies.values():
     check_tree_of(game, known.tree)
     check_whole(known.tree, known.policy, None)
-  for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, AnyAgent)):
+  for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, SearchingSeat)):
     if not same_rules(searcher.game, game):
       raise ValueError(f"the agent plays {searcher.game!r}, and the match is of {game!r}")
-
-
-def search_together(agents: Sequence[AnyAgent]) -> None:
-  """Lets all agents that must search do so, those of one searcher in few calls."""
-  for searcher in dict.fromkeys(agent.searcher for agent in agents):
-    prepare([agent for agent in agents if agent.searcher is searcher])

@@ -5,7 +5,7 @@ import numpy as np
 from games import Game, PublicTree
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array
-from rebel_jax.agents.dealer import Move, child_after, draw_move
+from rebel_jax.agents.dealer import Move, Seat, child_after, moves_at
 from solvers import Resolve, Widened, answer_bet
 from solvers.resolving.graft import Placer
 
@@ -13,7 +13,7 @@ Bets = tuple[tuple[tuple[int, ...], int], ...]  # histories, and chips that were
 Answers = dict[tuple[Bets, int], Widened]  # for all bets that were added, and the agent's seat
 
 
-class NestedAgent:
+class NestedAgent(Seat):
   """Plays a blueprint of a hold'em game with few bets against one who may bet anything.
 
   A bet off the tree is added to it, and what follows is solved so that the other gets no more than
@@ -52,16 +52,12 @@ class NestedAgent:
     self._played = played
     self._num_iterations = num_iterations
     self._answers: Answers = {} if answers is None else answers
-    self._rng = np.random.default_rng(seed)
-    self.player = self.infostate = 0
-    self._start()
+    super().__init__(seed)
+    self.start(0, 0)
 
   def start(self, player: int, infostate: int) -> None:
     """Begins a hand in seat `player`, holding `infostate`."""
     self.player, self.infostate = player, infostate
-    self._start()
-
-  def _start(self) -> None:
     self._added: Bets = ()
     self._use(self._blueprint, 0)
     self._state = (self._played or self.game).initial_state()
@@ -76,16 +72,12 @@ class NestedAgent:
     self._played = played
 
   def choices(self) -> dict[Move, float]:
-    """Returns the agent's moves here, numbered as in the match, and their probabilities."""
-    found = {}
-    for child in np.flatnonzero(np.asarray(self._tree.parent) == self._node).tolist():
-      action = self._in_match(int(self._tree.action[child]))
-      found[Move(action, self.infostate)] = float(self._policy[child, self.infostate])
-    return found
-
-  def act(self) -> Move:
-    """Returns the agent's move, sampled; tell it to `observe`, as any other."""
-    return draw_move(self.choices(), self._rng)
+    """See `Seat`; moves are numbered as in the match."""
+    held = self.infostate
+    return {
+      Move(self._in_match(action), held): float(self._policy[child, held])
+      for (action, _), child in moves_at(self._tree, self._node, self.player, held)
+    }
 
   def observe(self, action: int, infostate: int | None = None) -> None:
     """Takes note of a public action, numbered as in the match, of whoever's move it was."""

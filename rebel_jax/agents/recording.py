@@ -1,7 +1,8 @@
-"""An agent that keeps its policy of every decision, and AIVAT estimates of the games it played."""
+"""AIVAT estimates of the games that agents played, and agents as local best response meets them."""
 
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,9 +10,9 @@ import games
 import solvers
 from games import Game
 from games.poker import Holdem
-from rebel_jax.agents.dealer import Move, child_after
+from rebel_jax.agents.belief_agent import Agent
+from rebel_jax.agents.dealer import child_after
 from rebel_jax.agents.match import Played
-from rebel_jax.agents.playing import Agent
 from solvers import Strategy
 
 _MOST_PAIRS = 2**24  # entries of a table of pairs at every node
@@ -23,51 +24,16 @@ SHARES = "shares of the pot if nobody bet any more"
 Progress = Callable[[int, int], None]  # (done, in all)
 
 
-class RecordingAgent(Agent):
-  """Plays as `Agent` does, and keeps what it would have done with every infostate.
+class Estimator(NamedTuple):
+  """AIVAT estimates of games that `Agent`s played.
 
   Attributes:
-    rows: `[H]` probability of each move that it had, by the public history that it leads to.
+    recorder: of the games, by a value function.
+    values: what that function is, in words.
   """
 
-  rows: dict[tuple[int, ...], np.ndarray]
-  _history: tuple[int, ...]
-
-  def start(self, player: int, infostate: int) -> None:
-    """See `Agent`."""
-    super().start(player, infostate)
-    self.rows, self._history = {}, ()
-
-  def act(self) -> Move:
-    """See `Agent`."""
-    search, node = self.node()
-    for child in np.flatnonzero(search.tree.parent == node).tolist():
-      self.rows[*self._history, int(search.tree.action[child])] = search.policy[child]
-    return super().act()
-
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """See `Agent`."""
-    super().observe(action, infostate)
-    self._history = (*self._history, int(action))
-
-
-class Estimator:
-  """AIVAT estimates of games that `RecordingAgent`s played.
-
-  Attributes:
-    game: the rules.
-    function: the value function.
-    values: what it is, in words.
-  """
-
-  def __init__(self, game: Game, function: solvers.ValueFunction, values: str):
-    self.function, self.values = function, values
-    self._recorder = solvers.HandRecorder(game, function)
-
-  def prepare(self, progress: Progress | None = None) -> None:
-    """Computes what all games share; `progress` is called with how much is done, and in all."""
-    if isinstance(self.function, solvers.PotShares):
-      self.function.prepare(progress)
+  recorder: solvers.HandRecorder
+  values: str
 
   def estimates(
     self, played: Sequence[Played], known: Sequence[int], progress: Progress | None = None
@@ -76,8 +42,8 @@ class Estimator:
 
     Args:
       played: games.
-      known: which of the match's players recorded their policies: 0, 1 or both, each of whom gives
-        an estimate; the mean counts.
+      known: which of the match's players are such agents: 0, 1 or both, each of whom gives an
+        estimate; the mean counts.
       progress: called with games done, and in all.
     """
     found = []
@@ -90,19 +56,21 @@ class Estimator:
 
   def _record(self, played: Played, known: int) -> solvers.HandRecord:
     """Returns the record of a game in which that player of the match is the known one."""
-    agent = played.players[known]
-    assert isinstance(agent, RecordingAgent)
+    agent: Any = played.players[played.seat ^ known]
     told: list[int | None] = list(played.infostates)
-    told[played.seat if known == 0 else 1 - played.seat] = None
-    return self._recorder.record(played.history, (told[0], told[1]), agent.rows)
+    told[played.seat ^ known] = None
+    return self.recorder.record(played.history, (told[0], told[1]), agent.rows)
 
 
-def make_estimator(game: Game) -> Estimator | None:
+def make_estimator(
+  game: Game, progress: Callable[[float], None] = lambda share: None
+) -> Estimator | None:
   """Returns an estimator, its value function fixed; None where the game is unfit.
 
   The value function is that of a short solution of the whole game where that is small, else in
   hold'em what shares of the pot say (`solvers.PotShares`), else zero. Games of hidden moves
-  have no estimator, nor have those other than hold'em whose tree is too large.
+  have no estimator, nor have those other than hold'em whose tree is too large. `progress` is called
+  with the share of what all games have in common that is computed.
   """
   tree = None
   if not (isinstance(game, Holdem) and game.unlisted):
@@ -112,11 +80,16 @@ def make_estimator(game: Game) -> Estimator | None:
     return None
   if tree is None or tree.num_nodes * tree.num_infostates**2 > _MOST_PAIRS:
     if isinstance(game, Holdem):
-      return Estimator(game, solvers.PotShares(game), SHARES)
-    return None if tree is None else Estimator(game, solvers.zero_values(tree), ZERO)
+      shares = solvers.PotShares(game)
+      shares.prepare(lambda done, total: progress(done / total))
+      return Estimator(solvers.HandRecorder(game, shares), SHARES)
+    if tree is None:
+      return None
+    return Estimator(solvers.HandRecorder(game, solvers.zero_values(tree)), ZERO)
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
   found = solvers.node_values(tree, solved.average_policy)
-  return Estimator(game, solvers.half_the_difference(tree, found), SOLVED)
+  values = solvers.half_the_difference(tree, found)
+  return Estimator(solvers.HandRecorder(game, values), SOLVED)
 
 
 class AgentStrategy(Strategy):
@@ -135,18 +108,15 @@ class AgentStrategy(Strategy):
     self._num_actions = agent.searcher.game.num_player_actions
 
   def start(self) -> None:
-    """See `Strategy`."""
     held = int(np.argmax(np.asarray(self._agent.searcher.game.prior())[0] > 0))
     for agent in (self._agent, self._shadow):
       agent.start(0, held)  # what it really holds, `act` says
 
   def observe(self, action: int) -> None:
-    """See `Strategy`."""
     for agent in (self._agent, self._shadow):
       agent.observe(action)
 
   def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
-    """See `Strategy`."""
     search, node = self._shadow.node()
     for action in ahead:
       node = child_after(search.tree, node, action)
@@ -156,7 +126,6 @@ class AgentStrategy(Strategy):
     return found
 
   def act(self, infostate: int, rng: np.random.Generator) -> int:
-    """See `Strategy`."""
     search, node = self._agent.node()
     self._agent.player, self._agent.infostate = int(search.tree.kind[node]), int(infostate)
     del rng  # the agent has its own

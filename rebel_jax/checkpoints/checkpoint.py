@@ -17,7 +17,6 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,12 +26,10 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh
 
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.devices import memory
-from rebel_jax.training.chain_play import ChainLanes
-from rebel_jax.training.loop import PER_DEVICE, TrainState, shardings
-from rebel_jax.training.replay import Replay
-from rebel_jax.training.self_play import Lanes
+from rebel_jax.training.loop import TrainState, redistribute, saved_like, shardings
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 
@@ -95,11 +92,9 @@ def checkpoints_of(output_dir: str | Path) -> list[Path]:
   folder = Path(output_dir) / "checkpoints"
   if not os.path.isdir(folder):  # unlike Path's, it takes names that the system does not
     return []
-  try:
+  with in_config_errors(f"checkpoints={str(folder)!r} cannot be read", OSError):
     found = [path for path in folder.iterdir() if re.fullmatch("[0-9]{8,}", path.name)]
-    return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
-  except OSError as error:
-    raise ConfigError(f"checkpoints={str(folder)!r} cannot be read: {error.strerror}") from None
+  return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
 
 
 def is_unfinished(path: Path) -> bool:
@@ -172,48 +167,30 @@ def is_double(path: Path) -> bool:
   Raises:
     ConfigError: it cannot be read.
   """
-  return np.dtype(np.float64) in _types(path, "params").values()
-
-
-def _types(path: Path, item: str) -> dict[str, np.dtype]:
-  """Returns the types of the arrays of a checkpoint's item, by their paths in it.
-
-  Raises:
-    ConfigError: they cannot be read.
-  """
   import orbax.checkpoint as ocp
 
   # A checkpointer's own `metadata` warns that an item is no checkpoint by itself.
   handler: Any = ocp.StandardCheckpointHandler()
   try:
     with contextlib.closing(handler):
-      saved = handler.metadata(path.absolute() / item).tree
-    return {name: np.dtype(x.dtype) for name, x in _by_path(saved).items()}
+      saved = jax.tree.leaves(handler.metadata(path.absolute() / "params").tree)
+    return any(np.dtype(x.dtype) == np.float64 for x in saved)
   except Exception as error:
     raise _damaged(path, error) from None
 
 
-def _by_path(tree: Any) -> dict[str, Any]:
-  """Returns the leaves of a pytree by their paths."""
-  leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-  return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
-
-
-def _check_types(path: Path | str, saved: dict[str, np.dtype], like: Any) -> None:
-  """Checks that what was saved has the types of `like`: Orbax would convert it without a word.
+def _check_precision(path: Path | str, saved: bool, session: bool) -> None:
+  """Checks that float64 is read as that, and as nothing else: Orbax would convert without a word.
 
   Raises:
-    ConfigError: it has others.
+    ConfigError: it is read as something else.
   """
-  for name, array in _by_path(like).items():
-    if (found := saved.get(name, array.dtype)) != array.dtype:
-      hint = ""
-      if {found.itemsize, array.dtype.itemsize} == {4, 8}:
-        hint = f"; JAX_ENABLE_X64={found.itemsize // 8} reads it as it is"
-      raise ConfigError(
-        f"checkpoint={str(path)!r} holds {name} in {found}, which would be {array.dtype} in this "
-        f"session{hint}"
-      )
+  if saved != session:
+    names = "float32", "float64"
+    raise ConfigError(
+      f"checkpoint={str(path)!r} holds numbers in {names[saved]}, which would be {names[session]} "
+      f"in this session; JAX_ENABLE_X64={int(saved)} reads it as it is"
+    )
 
 
 def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
@@ -231,8 +208,7 @@ def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
   about, where = read_about(path), shardings(like, mesh)
   now, then = mesh.devices.size, about["num_devices"]
   fields = jax.eval_shape(plain, like)
-  for item, arrays in (("params", like.params), ("state", fields)):
-    _check_types(path, _types(path, item), arrays)
+  _check_precision(path, is_double(path), jax.tree.leaves(like.params)[0].dtype == np.float64)
   params = _read(path, about, "params", jax.tree.map(_abstract, like.params, where.params))
   layout = {name: getattr(where, name) for name in fields}
   if now == then:
@@ -241,19 +217,18 @@ def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
       fields = _read(path, about, "state", saved_like(fields, then))
       fields = redistribute(fields, now)
-    fields = jax.tree.map(_lay_out, fields, layout)
+    # Every process holds all of the arrays, and puts their parts where they belong.
+    fields = jax.tree.map(
+      lambda x, s: jax.make_array_from_callback(np.shape(x), s, lambda at: np.asarray(x)[at]),
+      fields,
+      layout,
+    )
   fields = fields | {"keys": jax.random.wrap_key_data(fields["keys"])}
   return TrainState(**fields, params=params)
 
 
 def _abstract(array: jax.Array, sharding: jax.sharding.Sharding) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
-
-
-def _lay_out(array: Any, sharding: jax.sharding.Sharding) -> jax.Array:
-  """Puts an array that every process holds where its parts belong."""
-  array = np.asarray(array)
-  return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
 
 
 def load(name: str | Path) -> Policy:
@@ -286,26 +261,14 @@ def load(name: str | Path) -> Policy:
     path = checkpoints[-1]
   about = read_about(path)
   config = config_of(path, about)
-  device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-  like = _in_types(path, abstract_params(config), _types(path, "params"))
-  params = _read(path, about, "params", jax.tree.map(lambda x: _abstract(x, device), like))
+  device, double = jax.sharding.SingleDeviceSharding(jax.local_devices()[0]), is_double(path)
+  _check_precision(path, double, double and jnp.result_type(float) == np.float64)
+  kind = np.float64 if double else np.float32
+  like = jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, kind, sharding=device), abstract_params(config)
+  )
+  params = _read(path, about, "params", like)
   return _checked(path, Policy(config, params, about | {"checkpoint": str(path)}))
-
-
-def _in_types(path: Path, like: Any, saved: dict[str, np.dtype]) -> Any:
-  """Returns shapes of parameters with the types that they were saved in.
-
-  Raises:
-    ConfigError: they are in float64, which this session has not.
-  """
-
-  def typed(where: Any, x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-    name = jax.tree_util.keystr(where, simple=True, separator="/")
-    return jax.ShapeDtypeStruct(x.shape, jax.dtypes.canonicalize_dtype(saved.get(name, x.dtype)))
-
-  like = jax.tree_util.tree_map_with_path(typed, like)
-  _check_types(path, saved, like)
-  return like
 
 
 def _checked(path: Path, policy: Policy) -> Policy:
@@ -387,12 +350,13 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
     raise _damaged(path, error) from None
   config = config_of(path, about)
-  types = {key: array.dtype for key, array in flat.items()}
+  types = {array.dtype for array in flat.values()}
   expected = traverse_util.flatten_dict(abstract_params(config), sep="/")
   found = {key: array.shape for key, array in flat.items()}
-  if found != {key: x.shape for key, x in expected.items()} or not _REAL.issuperset(types.values()):
+  if found != {key: x.shape for key, x in expected.items()} or not _REAL.issuperset(types):
     raise ConfigError(f"checkpoint={str(path)!r} does not hold the network that about.json says")
-  _in_types(path, expected, types)
+  double = np.dtype(np.float64) in types
+  _check_precision(path, double, double and jnp.result_type(float) == np.float64)
   params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, flat), sep="/")
   return _checked(path, Policy(config, params, about | {"checkpoint": name}))
 
@@ -442,136 +406,3 @@ def _scramble(x: jax.Array) -> jax.Array:
   x = (x ^ (x >> 16)) * np.uint32(0x85EBCA6B)
   x = (x ^ (x >> 13)) * np.uint32(0xC2B2AE35)
   return x ^ (x >> 16)
-
-
-def saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
-  """Returns arrays of the host of the shapes that a state has on `num_devices`.
-
-  Args:
-    state: fields of a `TrainState`, as training goes on with them.
-    num_devices: on which it was saved.
-  """
-
-  def shape(name: str, x: Any) -> tuple[int, ...]:
-    if name not in PER_DEVICE:
-      return x.shape
-    devices, *rest = x.shape
-    if name != "keys" and rest:  # lanes and buffers are shares of a whole
-      rest[0] = rest[0] * devices // num_devices
-    return (num_devices, *rest)
-
-  return {
-    name: jax.tree.map(lambda x, name=name: np.empty(shape(name, x), x.dtype), part)
-    for name, part in state.items()
-  }
-
-
-def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
-  """Deals a state out over `num_devices`: lanes, keys and every buffer, whatever it is called."""
-
-  kinds: dict[type, Callable[[Any, int], Any]] = {
-    Lanes: redistribute_lanes,
-    ChainLanes: redistribute_growing,
-    Replay: redistribute_replay,
-  }
-  dealt = jax.tree.map(
-    lambda part: kinds[type(part)](part, num_devices) if type(part) in kinds else part,
-    state,
-    is_leaf=lambda part: type(part) in kinds,
-  )
-  return dealt | {"keys": redistribute_keys(state["keys"], num_devices)}
-
-
-def _dealt(x: np.ndarray, num_devices: int) -> np.ndarray:
-  """Returns `x` `[D, B, ...]`, one of each device after the other, for `num_devices`."""
-  queue = x.swapaxes(0, 1).reshape(-1, num_devices, *x.shape[2:])
-  return queue.swapaxes(0, 1)
-
-
-def redistribute_lanes(lanes: Lanes, num_devices: int) -> Lanes:
-  """Deals the games of self-play out over `num_devices`, the longest waiting first.
-
-  Args:
-    lanes: of all devices, arrays `[D, B, ...]` and `turn` `[D]`.
-    num_devices: must divide the number of all lanes.
-
-  Returns:
-    The same games, served in an order in which none waits longer than before: each device's from
-    its `turn` on, one of each device after the other.
-  """
-
-  def deal(x: Any) -> np.ndarray:
-    rows = zip(np.asarray(x), lanes.turn)
-    return _dealt(np.stack([np.roll(part, -int(turn), axis=0) for part, turn in rows]), num_devices)
-
-  turn: Any = np.zeros(num_devices, np.asarray(lanes.turn).dtype)
-  return Lanes(*jax.tree.map(deal, (lanes.roots, lanes.beliefs)), turn)
-
-
-def redistribute_growing(lanes: ChainLanes, num_devices: int) -> ChainLanes:
-  """Deals the games and the questions that wait out over `num_devices`; arguments as above."""
-
-  waiting = lanes.waiting
-  capacity = jax.tree.leaves(waiting.examples)[0].shape[1]
-  added = np.asarray(waiting.added)
-  first = np.maximum(np.asarray(lanes.taken), added - capacity)
-  order = (first[:, None] + np.arange(capacity)) % capacity
-  devices = np.arange(len(added))[:, None]
-  unasked: Any = added - first
-  in_order = jax.tree.map(lambda x: np.asarray(x)[devices, order], waiting.examples)
-  taken: Any = np.zeros(num_devices, added.dtype)
-  waiting = redistribute_replay(Replay(in_order, unasked), num_devices)
-  queue = {"waiting": waiting, "taken": taken}
-  games = {name: part for name, part in lanes._asdict().items() if name not in queue}
-  games = jax.tree.map(lambda x: _dealt(np.asarray(x), num_devices), games)
-  return lanes._replace(**games, **queue)
-
-
-def redistribute_replay(replay: Replay, num_devices: int) -> Replay:
-  """Deals the examples of all devices' buffers out over `num_devices`, by age.
-
-  Args:
-    replay: of all devices, arrays `[D, C, ...]` and `added` `[D]`.
-    num_devices: must divide the capacity of all buffers together.
-
-  Returns:
-    Buffers that hold the same examples, as many in each, give or take one, each in the order of
-    their age. The sum of `added` is kept, unless some buffers were overwriting and others not yet
-    full: then room may be left, and what was overwritten is no longer counted.
-  """
-  added = np.asarray(replay.added)
-  capacity = jax.tree.leaves(replay.examples)[0].shape[1]
-  sizes = np.minimum(added, capacity)
-  # Where examples lie, newest first: rank r of device d at slot (added - 1 - r) % capacity. One of
-  # each device after the other, as they were made at the same time.
-  ranks, devices = np.divmod(np.arange(sizes.max(initial=0) * len(added)), len(added))
-  real = ranks < sizes[devices]
-  ranks, devices = ranks[real], devices[real]
-  slots = (added[devices] - 1 - ranks) % capacity
-
-  new_capacity = capacity * len(added) // num_devices
-  new_sizes = np.array([len(slots[d::num_devices]) for d in range(num_devices)], added.dtype)
-  overwritten = int(added.sum() - sizes.sum())
-  full = np.flatnonzero(new_sizes == new_capacity)
-  new_added = new_sizes.copy()
-  for i, device in enumerate(full):
-    new_added[device] += len(range(i, overwritten, len(full)))
-  order = np.arange(len(slots))
-  new_devices, new_ranks = order % num_devices, order // num_devices
-  new_slots = (new_added[new_devices] - 1 - new_ranks) % new_capacity
-
-  def deal(x):
-    x = np.asarray(x)
-    dealt = np.zeros((num_devices, new_capacity, *x.shape[2:]), x.dtype)
-    dealt[new_devices, new_slots] = x[devices, slots]
-    return dealt
-
-  dealt: Any = new_added
-  return Replay(jax.tree.map(deal, replay.examples), dealt)
-
-
-def redistribute_keys(key_data: np.ndarray, num_devices: int) -> np.ndarray:
-  """Derives keys for `num_devices` from the first device's: `[D, ...]` integers of keys."""
-  key = jax.random.wrap_key_data(np.asarray(key_data)[0])
-  keys = jax.random.split(jax.random.fold_in(key, num_devices), num_devices)
-  return np.asarray(jax.random.key_data(keys))

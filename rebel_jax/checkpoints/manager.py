@@ -22,13 +22,9 @@ from rebel_jax.checkpoints.checkpoint import (
   sum_of_arrays,
   sum_of_json,
 )
-from rebel_jax.config.config import ConfigError
+from rebel_jax.config.allowed import ConfigError, RunError
 from rebel_jax.devices.processes import agree
 from rebel_jax.training.loop import TrainState
-
-
-class SaveError(RuntimeError):
-  """A checkpoint could not be written; those from before are as they were."""
 
 
 class CheckpointManager:
@@ -91,7 +87,7 @@ class CheckpointManager:
       about: anything JSON can hold; `exploitability` in it decides which checkpoint is the best.
 
     Raises:
-      SaveError: this checkpoint or the one before could not be written.
+      RunError: this checkpoint or the one before could not be written.
     """
     self.wait()
     step = int(state.step)
@@ -115,7 +111,7 @@ class CheckpointManager:
     """Waits until what was begun is written, and what is no longer kept is removed.
 
     Raises:
-      SaveError: it could not be written.
+      RunError: it could not be written.
     """
     with self._sentence():
       self._manager.wait_until_finished()
@@ -126,7 +122,7 @@ class CheckpointManager:
     """Waits, and ends Orbax's threads.
 
     Raises:
-      SaveError: what was begun could not be written.
+      RunError: what was begun could not be written.
     """
     self.wait()
     self._manager.close()
@@ -147,8 +143,9 @@ class CheckpointManager:
     try:
       yield
     except Exception as error:
-      raise SaveError(
-        f"checkpoint={str(self._writing)!r} cannot be written: {line(error)}"
+      raise RunError(
+        f"checkpoint={str(self._writing)!r} cannot be written: {line(error)}, so training stopped; "
+        "the last one is from before"
       ) from None
 
 

@@ -4,10 +4,11 @@ The object is metadata of a field: `width: Annotated[int, integer(1)] = 256`. ty
 by it from a command line, and `groups.check` checks the field by it, wherever its value is from.
 """
 
+import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tyro
@@ -19,6 +20,28 @@ from games.registry import unknown_name
 
 class ConfigError(ValueError):
   """A setting that is not allowed; the message is one sentence for the user."""
+
+
+class RunError(RuntimeError):
+  """Training cannot go on; the message is one sentence for the user."""
+
+
+@contextlib.contextmanager
+def in_config_errors(
+  head: str = "", kinds: Any = (TypeError, ValueError), *, reason: bool = True
+) -> Iterator[None]:
+  """Raises a ConfigError where something inside is refused.
+
+  Args:
+    head: what it begins with, such as the setting's name.
+    kinds: of errors, one or a tuple.
+    reason: whether the error's own words follow.
+  """
+  try:
+    yield
+  except kinds as error:
+    said = str(getattr(error, "strerror", None) or error)
+    raise ConfigError(": ".join(filter(None, [head, said * reason]))) from None
 
 
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:
@@ -140,16 +163,14 @@ def path(what: str) -> Allowed:
   return text("PATH", f"the path of a {what}", possible)
 
 
+@in_config_errors()
 def check_algorithm(field: str, value: Any) -> None:
   """Checks that a field names an algorithm, with parameters that it has.
 
   Raises:
     ConfigError: it does not.
   """
-  try:
-    solvers.make_algorithm(value, field)
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  solvers.make_algorithm(value, field)
 
 
 def algorithm() -> Allowed:

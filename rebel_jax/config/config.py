@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import games
 from games.poker import Holdem
 from rebel_jax.config import allowed, groups
-from rebel_jax.config.allowed import ConfigError, unknown
+from rebel_jax.config.allowed import ConfigError, in_config_errors, unknown
 from rebel_jax.config.search import (
   KINDS,
   REBEL,
@@ -169,11 +169,6 @@ class Config:
     return math.ceil(round(self.self_play.lanes * self.search.solves_per_lane, 6))
 
   @property
-  def questions_per_step(self) -> int:
-    """Questions of growing searches solved in a step, at most, all devices together."""
-    return math.ceil(round(self.self_play.lanes * self.growing.questions_per_lane, 6))
-
-  @property
   def num_steps(self) -> int:
     """Steps of self-play in the run: each makes two examples of what it solves."""
     play = self.self_play
@@ -224,20 +219,18 @@ class Config:
     """
     return _read(cls(), fields)
 
+  @in_config_errors()
   def make_game(self) -> games.Game:
     """Returns the game, with the search's changes to every hand and to what infostates remember.
 
     Raises:
       ConfigError: there is no such game, or it does not take these parameters.
     """
-    try:
-      game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
-      game = game.vary(**dict(vary)) if vary else game
-      game = game.forgetful() if self.grows else game
-      game.prior()  # infostates may be too many
-      return game
-    except (ValueError, TypeError) as error:
-      raise ConfigError(str(error)) from None
+    game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
+    game = game.vary(**dict(vary)) if vary else game
+    game = game.forgetful() if self.grows else game
+    game.prior()  # infostates may be too many
+    return game
 
   def validate(self) -> None:
     """Checks every setting by itself and against the others; devices are checked elsewhere.
@@ -246,27 +239,22 @@ class Config:
       ConfigError: a value is not allowed.
     """
     groups.check(self)
-    lanes, learning = self.self_play.lanes, self.learning
-    if learning.batch_size > learning.buffer_size:
-      raise ConfigError(
-        f"batch_size={learning.batch_size} must be at most buffer_size={learning.buffer_size}"
-      )
-    if 2 * lanes > learning.buffer_size:
-      raise ConfigError(
-        f"buffer_size={learning.buffer_size} must be at least {2 * lanes}, two examples for each "
-        f"of lanes={lanes}"
-      )
-    if self.search.fused_network and self.network.width > MAX_WIDTH:
-      raise ConfigError(
-        f"width={self.network.width} must be at most {MAX_WIDTH} where fused_network is on: wider "
-        "layers do not fit one kernel"
-      )
+    lanes, learning, width = self.self_play.lanes, self.learning, self.network.width
     rules = self.make_game()
-    if self.network.showdown_inputs and not isinstance(rules, Holdem):
-      raise ConfigError(
-        f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "
-        "showdowns"
-      )
+    refused = {
+      f"batch_size={learning.batch_size} must be at most buffer_size={learning.buffer_size}": (
+        learning.batch_size > learning.buffer_size
+      ),
+      f"buffer_size={learning.buffer_size} must be at least {2 * lanes}, two examples for each of "
+      f"lanes={lanes}": 2 * lanes > learning.buffer_size,
+      f"width={width} must be at most {MAX_WIDTH} where fused_network is on: wider layers do not "
+      "fit one kernel": self.search.fused_network and width > MAX_WIDTH,
+      f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "
+      "showdowns": self.network.showdown_inputs and not isinstance(rules, Holdem),
+    }
+    for sentence, holds in refused.items():
+      if holds:
+        raise ConfigError(sentence)
     self.search.check(self.game, rules)
 
   def check_devices(self, num_devices: int) -> None:

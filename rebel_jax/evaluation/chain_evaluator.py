@@ -17,7 +17,7 @@ from games import TERMINAL, Game
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
 from rebel_jax.networks.policy import NetworkStates
-from rebel_jax.training.chain_play import won_by
+from rebel_jax.training.chain_play import search_decisions, won_by
 from rebel_jax.training.self_play import where_lanes
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR
@@ -25,9 +25,10 @@ from solvers.growing.continual.grounds import TreeGround
 from solvers.growing.continual.play_on import Standing, deal, play_on
 from solvers.growing.continual.policies import history_policies
 from solvers.growing.continual.search_each import How, Search, next_starts, search_each
-from solvers.growing.continual.start import Left, PublicState, alone, decision_key
+from solvers.growing.continual.start import Left, PublicState
 from solvers.metrics.histories import exploitability_in, public_histories
 from solvers.metrics.minimax import Minimax, minimax, payoff_of
+from solvers.xla.compiler_options import work_on_trees
 
 # Public histories of a game, or states where all see everything, of which all are written out.
 _MOST_HISTORIES = 50_000
@@ -98,11 +99,10 @@ class ChainEvaluator:
       [(seed + i) % 2**32 for i in range(number)],
       lambda done, total: show(f"{number} seeds", done, total, unit, ""),
     )
-    row: dict[str, Any] = {
-      f"{name}_{end}": of(values)
-      for name, values in found.items()
-      for end, of in (("mean", lambda x: sum(x) / len(x)), ("min", min), ("max", max))
-    }
+    row: dict[str, Any] = {}
+    for name, values in found.items():
+      ends = {"mean": sum(values) / number, "min": min(values), "max": max(values)}
+      row |= {f"{name}_{end}": value for end, value in ends.items()}
     row |= {"seeds": number, "simulations": search.simulations, "per_update": search.per_update}
     return Measurement(row, next(iter(found.values())))
 
@@ -151,10 +151,12 @@ class ChainEvaluator:
     found, how = [np.zeros(0, int)], How(self.search.of_any_length(), self.network)
     for start in range(0, len(states), _BLOCK):
       some = np.minimum(np.arange(start, start + _BLOCK), len(states) - 1)
-      policy = _policies(
-        self.ground, states[some], seeds[some], self.search.rounds, params, how=how
-      )
-      found.append(np.asarray(policy).argmax(axis=1))
+      searched = search_decisions[work_on_trees()](
+        self.ground, None, PublicState(states[some], np.ones((_BLOCK, 2, 1), bool)), None,
+        np.zeros(_BLOCK, np.int32), _keys(seeds[some]), np.ones(_BLOCK, bool), self.search.rounds,
+        params, how=how,
+      )  # fmt: skip
+      found.append(np.asarray(searched.policy)[:, :, 0].argmax(axis=1))
     return np.concatenate(found)[: len(states)]
 
   def _score(self, params: Any, seed: int, number: int, total: int, progress: Progress) -> float:
@@ -272,20 +274,7 @@ def against_all(
   }
 
 
-@functools.partial(jax.jit, static_argnames="how")
-def _policies(
-  ground: Any, states: Any, seeds: Any, rounds: Any, params: Any, *, how: How
-) -> jax.Array:
-  """Returns policies `[n, A]` of searches from states."""
-
-  def one(state: jax.Array, seed: jax.Array) -> jax.Array:
-    beliefs = jnp.ones((2, 1))
-    here = PublicState(state, beliefs > 0)
-    key = decision_key(jax.random.key(seed), state)
-    row = Search(alone(ground.rules, here, beliefs), here)
-    return ground.search(row, key, how, rounds, params).policy[:, 0]
-
-  return jax.vmap(one)(states, seeds)
+_keys = jax.jit(jax.vmap(jax.random.key))
 
 
 def _rise(plies: Sequence[_Ply]) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ import numpy as np
 import solvers
 from games import Game
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
 from rebel_jax.networks.value import NetworkLeafValues
@@ -64,7 +65,7 @@ class Evaluator:
     Raises:
       ConfigError: the algorithm is not allowed.
     """
-    self.about = {
+    self.about: dict[str, Any] = {
       "algorithm": algorithm or config.rebel.eval_algorithm,
       "depth": depth or config.rebel.depth,
     }
@@ -94,7 +95,6 @@ class Evaluator:
   def measure(
     self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
   ) -> Measurement:
-    """See `Measures`."""
     search = self._config.rebel
     amounts = search.eval_playthroughs, search.eval_iterations
     playthroughs, iterations = (
@@ -110,7 +110,7 @@ class Evaluator:
       so_far = f"; {course[-1][1]:.4f} after {course[-1][0]:,}" if course else ""
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
-    settings = dict(iterations=iterations, seed=seed)
+    settings: dict[str, Any] = dict(iterations=iterations, seed=seed)
     for sampled, value in self.course(
       params, playthroughs=playthroughs, start=start, progress=progress, **settings
     ):
@@ -119,13 +119,14 @@ class Evaluator:
         kept.save(sampled)
     row = {"exploitability": value, "playthroughs": sampled.count, "iterations": iterations}
     if self._unsafe:
-      row["exploitability_average_policy"] = self.exploitability(
+      average = self.exploitability(
         params,
         playthroughs=1,
         unsafe=True,
         progress=lambda done, total: show("average policy", done, total, "searches", ""),
         **settings,
       )
+      row |= {"exploitability_average_policy": average}
     return Measurement(row, course)
 
   def _what(self, params: Any, seed: int, iterations: int) -> dict[str, Any]:
@@ -226,15 +227,12 @@ class KeptPlaythroughs:
         raise ConfigError(f"keep={str(self.path)!r} must lie in a folder that exists")
       self._try_to_write()
       return None
-    try:
-      with np.load(self.path) as kept:
-        what = json.loads(str(kept["what"]))
-        key = jax.random.wrap_key_data(kept["key"])
-        sampled = Sampled(kept["sums"], int(kept["count"]), key)
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
-      raise ConfigError(
-        f"keep={str(self.path)!r} is no file of kept playthroughs; choose another name"
-      ) from None
+    kinds = OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile
+    head = f"keep={str(self.path)!r} is no file of kept playthroughs; choose another name"
+    with in_config_errors(head, kinds, reason=False), np.load(self.path) as kept:
+      what = json.loads(str(kept["what"]))
+      key = jax.random.wrap_key_data(kept["key"])
+      sampled = Sampled(kept["sums"], int(kept["count"]), key)
     for name, value in self.what.items():
       if what.get(name) != value:
         raise ConfigError(
@@ -248,13 +246,9 @@ class KeptPlaythroughs:
 
   def _try_to_write(self) -> None:
     """Finds out before hours of searching whether what comes of it can be kept."""
-    try:
+    with in_config_errors(f"keep={str(self.path)!r} must be a file that can be written", OSError):
       self._partial.touch()
       self._partial.unlink()
-    except OSError as error:
-      raise ConfigError(
-        f"keep={str(self.path)!r} must be a file that can be written: {error.strerror}"
-      ) from None
 
   def save(self, sampled: Sampled) -> None:
     """Replaces the file, all or nothing."""

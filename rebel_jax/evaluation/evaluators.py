@@ -18,10 +18,11 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
     setup: of the run, if that is made already.
     options: of the evaluator.
   """
-  game = None if setup is None else setup.game
+  made: Any = setup
   if config.grows:
-    return ChainEvaluator(config, game=game, ground=setup and setup.table, **options)
-  known: Any = config.make_game() if game is None else game
-  if made_on_device(config, known):
-    return HandsEvaluator(config, known)
-  return Evaluator(config, game=known, subgames=setup and setup.subgames, **options)
+    known = {} if made is None else {"game": made.game, "ground": made.table}
+    return ChainEvaluator(config, **known, **options)
+  game = config.make_game() if made is None else made.game
+  if made_on_device(config, game):
+    return HandsEvaluator(config, game)
+  return Evaluator(config, game=game, subgames=made and made.subgames, **options)

@@ -82,6 +82,7 @@ def sit_down(rules: Templates, roots: jax.Array) -> Tables:
   return Tables(roots, prior, prior, nothing + 1, nothing, seat)
 
 
+@functools.partial(jax.jit, static_argnames=("search", "likes"))
 def play_round(
   stage: TemplateStage,
   search: HandsSearch,
@@ -91,7 +92,7 @@ def play_round(
   params: Any,
   key: jax.Array,
 ) -> Tables:
-  """Plays the games that stand at a stage where players decide to its end.
+  """Plays the games that stand at a stage to its end; where chance alone decides it has no leaf.
 
   Args:
     stage: of the game's templates.
@@ -106,25 +107,23 @@ def play_round(
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
   trees, features = stage.trees_at(tables.roots), stage.features_at(tables.roots)
-  initial = None
-  if search.network is not None:
-    assert features is not None
-    initial = search.network.start(trees, features, tables.beliefs, params)
-  algorithm = search.algorithm
-  found = search_batch(
-    trees,
-    tables.beliefs,
-    sample_stop(
+  if stage.decides:
+    initial = None
+    if search.network is not None:
+      assert features is not None
+      initial = search.network.start(trees, features, tables.beliefs, params)
+    algorithm = search.algorithm
+    stops = sample_stop(
       stop_key, (number,), search.num_iterations, algorithm.averaging, algorithm.head_start
-    ),
-    search.num_iterations,
-    algorithm=algorithm,
-    leaf_values=search.leaf_values,
-    params=params,
-    num_rows=max(number * stage.num_leaves, 1),
-    active=here,
-    initial_policy=initial,
-  )
+    )
+    found = search_batch(
+      trees, tables.beliefs, stops, search.num_iterations, algorithm=algorithm,
+      leaf_values=search.leaf_values, params=params, num_rows=max(number * stage.num_leaves, 1),
+      active=here, initial_policy=initial,
+    )  # fmt: skip
+    policies = found.policy
+  else:
+    policies = jax.vmap(lambda t, x: make_problem(t, x).uniform_policy())(trees, tables.reach)
 
   def settle(tree, reach, policy, seat):
     problem = make_problem(tree, reach)
@@ -139,7 +138,7 @@ def play_round(
     below = jnp.stack([problem.leaf_reach(own[p], p) for p in (0, 1)], axis=1)
     return won, shares, normalise_beliefs(below, problem.leaf_possible())
 
-  won, shares, below = jax.vmap(settle)(trees, tables.reach, found.policy, tables.seat)
+  won, shares, below = jax.vmap(settle)(trees, tables.reach, policies, tables.seat)
   won = tables.won + jnp.where(here, tables.weight * won, 0.0)
   if not stage.num_leaves:
     return tables._replace(won=won, weight=jnp.where(here, 0.0, tables.weight))
@@ -159,6 +158,7 @@ def play_round(
   )
 
 
+@functools.partial(jax.jit, static_argnames=("rules", "deal"))
 def play_chance(rules: Templates, deal: Deal, tables: Tables, key: jax.Array) -> Tables:
   """Moves the games where chance moves on by one outcome each; others stay as they are."""
   here = rules.game.actor(tables.roots) == CHANCE
@@ -168,21 +168,6 @@ def play_chance(rules: Templates, deal: Deal, tables: Tables, key: jax.Array) ->
     roots=roots,
     beliefs=normalise_beliefs(jnp.where(possible, tables.beliefs, 0.0), possible),
     reach=normalise_beliefs(jnp.where(possible, tables.reach, 0.0), possible),
-  )
-
-
-def play_out(stage: TemplateStage, tables: Tables) -> Tables:
-  """Ends the games that stand at a stage where chance alone decides and no leaf follows."""
-  here = stage.holds(tables.roots) & (tables.weight > 0)
-
-  def settle(tree, reach, seat):
-    problem = make_problem(tree, reach)
-    return ended_value(problem, problem.uniform_policy(), seat)
-
-  won = jax.vmap(settle)(stage.trees_at(tables.roots), tables.reach, tables.seat)
-  return tables._replace(
-    won=tables.won + jnp.where(here, tables.weight * won, 0.0),
-    weight=jnp.where(here, 0.0, tables.weight),
   )
 
 
@@ -234,21 +219,15 @@ class HandsEvaluator:
     self.game: Any = config.make_game() if game is None else game
     self.about = {"algorithm": config.rebel.eval_algorithm}
     self._config = config
-    search = HandsSearch(
+    self._search = HandsSearch(
       make_algorithm(config, config.rebel.eval_algorithm),
       NetworkLeafValues(make_network(config, self.game)),
       make_search_policy(config, self.game),
       config.rebel.final_iterations,
     )
-    rules: Any = self.game.templates()
-    subgames = TemplateSubgames(rules, search.network is not None)
-    self._rules = rules
-    self._rounds = [
-      jax.jit(functools.partial(play_round, s, search, likes)) for s in subgames.stages
-    ]
-    deal = functools.partial(draw_cards, self.game)
-    self._deal = jax.jit(functools.partial(play_chance, rules, deal))
-    self._play_out = [jax.jit(functools.partial(play_out, s)) for s in subgames.stages]
+    self._rules: Any = self.game.templates()
+    self._stages = TemplateSubgames(self._rules, self._search.network is not None).stages
+    self._deal = functools.partial(draw_cards, self.game)
 
   def measure(
     self,
@@ -290,11 +269,13 @@ class HandsEvaluator:
       draw = jax.random.randint(next(keys), (_AT_ONCE,), 0, np.iinfo(np.int32).max)
       roots = roots.at[:, -1].set(draw)
     tables: Tables = sit_down(self._rules, roots)
+    play = functools.partial(play_round, search=self._search, likes=likes)
     for number in range(len(self.game.deals) + 1):
-      stage = self._rules.stage_template(number)
-      tables = self._rounds[stage](tables, opponent, params, next(keys))
+      stage = self._stages[self._rules.stage_template(number)]
+      tables = play(stage, tables=tables, opponent=opponent, params=params, key=next(keys))
       if number < len(self.game.deals):
         if (runout := self._rules.runout_template(number)) is not None:
-          tables = self._play_out[runout](tables)
-        tables = self._deal(tables, next(keys))
+          stage = self._stages[runout]
+          tables = play(stage, tables=tables, opponent=opponent, params=params, key=key)
+        tables = play_chance(self._rules, self._deal, tables, next(keys))
     return tables.won

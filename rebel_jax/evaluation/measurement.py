@@ -56,7 +56,8 @@ class Measurement(NamedTuple):
         )
     if "hands" in row:
       return f"{row['hands']:,} hands against each, {row['iterations']:,} iterations"
-    return f"{row['playthroughs']} playthroughs, {row['iterations']:,} iterations"
+    known = "playthroughs" in row
+    return f"{row['playthroughs']} playthroughs, {row['iterations']:,} iterations" if known else ""
 
   @property
   def sentence(self) -> str:

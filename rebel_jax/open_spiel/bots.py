@@ -8,8 +8,7 @@ import pyspiel
 
 from games import Game, build_public_tree
 from games.poker.cards import NUM_HOLE_CARDS, Deck
-from rebel_jax.agents.agent import AnySearcher, prepare
-from rebel_jax.agents.dealer import Move
+from rebel_jax.agents.dealer import Move, prepare
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.policies import SpielMove, find_moves, load_game
 from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, TableRules
@@ -62,12 +61,10 @@ class BoardTranslation:
     self.open_spiel_game = load_game(game)
 
   def read(self, state: pyspiel.State, player: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """See `Translation`."""
     del player
     return tuple(state.history()), (0,)
 
   def actions(self, state: pyspiel.State, player: int) -> dict[int, tuple[int, tuple[int, ...]]]:
-    """See `Translation`."""
     return {action: (action, (0,)) for action in state.legal_actions(player)}
 
 
@@ -107,9 +104,7 @@ class _FollowingBot(pyspiel.Bot):
 class AgentBot(_FollowingBot):
   """Plays with a trained network and search wherever OpenSpiel's bots do."""
 
-  def __init__(
-    self, searcher: AnySearcher, translation: AnyTranslation, player: int, *, seed: int = 0
-  ):
+  def __init__(self, searcher: Any, translation: AnyTranslation, player: int, *, seed: int = 0):
     super().__init__(player)
     self._agent = searcher.agent(seed=seed)
     self._translation = translation
@@ -172,7 +167,7 @@ class AgentBot(_FollowingBot):
 
 
 def play_bots(
-  searcher: AnySearcher,
+  searcher: Any,
   make_bot: Callable[[pyspiel.Game, int, int], Any],
   *,
   num_games: int,
@@ -215,7 +210,7 @@ def play_bots(
     running = [table for table in running if not table[1].is_terminal()]
     turns = [(bot, state) for seat, state, bot, _ in running if state.current_player() == seat]
     while waiting := [bot for bot, state in turns if bot.catch_up(state)]:
-      prepare([bot._agent for bot in waiting])
+      prepare(bot._agent for bot in waiting)
     for seat, state, ours, other in running:
       if state.current_player() == seat:
         action = ours.step(state)

@@ -1,4 +1,3 @@
-# ruff: noqa: D102 - the methods are documented where games.Game declares them
 """An OpenSpiel game as a `games.Game`: its public states in tables."""
 
 import contextlib
@@ -12,7 +11,7 @@ from games import PublicTree, build_public_tree
 from games.game import CHANCE, Game
 from games.size import MAX_BYTES, check_max_bytes
 from rebel_jax.open_spiel import histories
-from rebel_jax.open_spiel.histories import Budget, SpielHistories, find_public_states
+from rebel_jax.open_spiel.histories import Budget, find_public_states
 from rebel_jax.open_spiel.public_nodes import (
   PASS,
   InfostatesMerge,
@@ -54,7 +53,10 @@ class OpenSpielGame(Game):
     self._names = public.names
     self._decisions = [node.decisions for node in nodes]
     self._own_action = [node.own_action for node in nodes]
-    self._root_strings = tuple(_root_strings(nodes[0], timeline, p) for p in (0, 1))
+    strings = [
+      {n: timeline.string_of(p, key) for key, n in nodes[0].numbers[p].items()} for p in (0, 1)
+    ]
+    self._root_strings = [{n: string for n, string in own.items() if string} for own in strings]
     self._prior = np.zeros((2, h))
     for p in (0, 1):
       self._prior[p, list(_numbers(nodes[0], p))] = public.prior[p]
@@ -77,20 +79,17 @@ class OpenSpielGame(Game):
         self._possible[i, p, numbers] = True
         if i:
           self._above[i, p, numbers] = node.above[p]
-    self._infostates_change = self._find_changes()
+    # Infostates change where any splits, or ends for another reason than public chance.
+    below = np.arange(1, len(self._parent))
+    above, before = self._above[below], self._possible[self._parent[below]]
+    renamed = (above >= 0) & (above != np.arange(h))
+    moved = self._actor[self._parent[below]] != CHANCE
+    lost = before & ~self._possible[below] & moved[:, None, None]
+    self._infostates_change = bool(renamed.any() or lost.any())
     self._fill_tables(game, nodes)
     self._depth = np.zeros(len(nodes), int)
     for i, above in enumerate(self._parent[1:], start=1):
       self._depth[i] = self._depth[above] + 1
-
-  def _find_changes(self) -> bool:
-    """Says whether infostates ever split, or end for another reason than public chance."""
-    below = np.arange(1, len(self._parent))
-    above, before = self._above[below], self._possible[self._parent[below]]
-    renamed = (above >= 0) & (above != np.arange(self.num_infostates))
-    moved = self._actor[self._parent[below]] != CHANCE
-    lost = before & ~self._possible[below] & moved[:, None, None]
-    return bool(renamed.any() or lost.any())
 
   def _fill_tables(self, game: pyspiel.Game, nodes: list[SpielNode]) -> None:
     h = self.num_infostates
@@ -125,18 +124,12 @@ class OpenSpielGame(Game):
   def actor(self, states):
     return self._actor[states[:, 0]]
 
-  def _edges(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the edges below each of `nodes`: positions in `nodes`, and the children."""
-    starts, stops = self._first_edge[nodes], self._first_edge[nodes + 1]
-    counts = stops - starts
+  def legal_actions(self, states):
+    legal, nodes = np.zeros((len(states), self.num_actions), bool), states[:, 0]
+    starts, counts = self._first_edge[nodes], np.diff(self._first_edge)[nodes]
     rows = np.repeat(np.arange(len(nodes)), counts)
     offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return rows, self._child[np.repeat(starts, counts) + offsets]
-
-  def legal_actions(self, states):
-    legal = np.zeros((len(states), self.num_actions), bool)
-    rows, children = self._edges(states[:, 0])
-    legal[rows, self._action[children]] = True
+    legal[rows, self._action[self._child[starts[rows] + offsets]]] = True
     return legal
 
   def _after(self, states: np.ndarray, actions: np.ndarray) -> np.ndarray:
@@ -251,12 +244,6 @@ def _numbers(node: SpielNode, player: int):
   return node.numbers[player].values()
 
 
-def _root_strings(root: SpielNode, timeline: Timeline, player: int) -> dict[int, str]:
-  """Returns the information state string of each root infostate that has one."""
-  strings = {n: timeline.string_of(player, key) for key, n in root.numbers[player].items()}
-  return {number: string for number, string in strings.items() if string}
-
-
 def _check_size(game: pyspiel.Game, what: str, entries: int) -> None:
   if entries > _MAX_TABLE_ENTRIES:
     raise ValueError(
@@ -315,20 +302,17 @@ def _import(game: pyspiel.Game, max_histories: int, max_bytes: float) -> OpenSpi
   budget = Budget(game, max_bytes)
   walked = histories.walk(game, max_histories=max_histories, budget=budget)
   left = budget.left
-  try:
-    return _factor(game, walked, budget, eager=True)
-  except InfostatesMerge:
+
+  def factor(eager: bool) -> OpenSpielGame:
+    """Does it, `eager` if strings count while a player is not to move."""
     budget.left = left
-    return _factor(game, walked, budget, eager=False)
+    first, second = (histories.find_infostates(game, walked, p, eager=eager) for p in (0, 1))
+    known = first, second
+    time = histories.find_times(game, walked, known)
+    timeline = Timeline(walked, known, time, find_public_states(walked, known, time))
+    return OpenSpielGame(game, PublicNodes(timeline, walked.action_names, budget), timeline)
 
-
-def _factor(
-  game: pyspiel.Game, walked: SpielHistories, budget: Budget, *, eager: bool
-) -> OpenSpielGame:
-  known = (
-    histories.find_infostates(game, walked, 0, eager=eager),
-    histories.find_infostates(game, walked, 1, eager=eager),
-  )
-  time = histories.find_times(game, walked, known)
-  timeline = Timeline(walked, known, time, find_public_states(walked, known, time))
-  return OpenSpielGame(game, PublicNodes(timeline, walked.action_names, budget), timeline)
+  try:
+    return factor(eager=True)
+  except InfostatesMerge:
+    return factor(eager=False)

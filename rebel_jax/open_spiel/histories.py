@@ -5,6 +5,7 @@ import difflib
 import graphlib
 import random
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import pyspiel
@@ -123,9 +124,7 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
     raise ValueError(f"game={game} has no information state strings in OpenSpiel")
   _refuse_if_hopeless(game, max_histories)
 
-  columns: dict[str, list] = {
-    name: [] for name in ("parent", "action", "actor", "depth", "nature", "payoff", "num_legal")
-  }
+  rows: list[tuple] = []
   observation: tuple[list[int], list[int]] = ([], [])
   numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
   names: dict[tuple[bool, int], str] = {}
@@ -133,7 +132,7 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
   seen = 1
   while stack:
     state, parent, action, depth, nature = stack.pop()
-    index = len(columns["parent"])
+    index = len(rows)
     terminal = state.is_terminal()
     actor = TERMINAL if terminal else CHANCE if state.is_chance_node() else state.current_player()
     payoff, below = 0.0, []
@@ -149,9 +148,7 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
       below = [(a, p) for a, p in state.chance_outcomes() if p > 0]
     else:
       below = [(a, 1.0) for a in state.legal_actions()]
-    row = (parent, action, actor, depth, nature, payoff, len(below))
-    for column, value in zip(columns.values(), row):
-      column.append(value)
+    rows.append((parent, action, actor, depth, nature, payoff, len(below)))
     for player in (0, 1):
       observation[player].append(
         -1 if terminal else _observe(state, player, index, numbers[player], has_strings, budget)
@@ -164,8 +161,9 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
       if (actor == CHANCE, a) not in names:
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
+  columns: Any = map(np.array, zip(*rows))
   return SpielHistories(
-    **{name: np.array(column) for name, column in columns.items()},
+    *columns,
     observation=(np.array(observation[0]), np.array(observation[1])),
     strings=(list(numbers[0]), list(numbers[1])),
     action_names=names,

@@ -192,84 +192,44 @@ def _corresponding_moves(
 ) -> Iterator[SpielMove]:
   """Walks the tree and the OpenSpiel game side by side.
 
-  At every node a few deals are enough that each player holds each of its infostates in one.
+  Where nothing is dealt later, a few deals are enough that each player holds each of its infostates
+  in one.
   """
   if tree.infostate_parent is not None:
     raise ValueError(f"game={game.name!r} has hidden moves, which only from_game's games map")
-  deals = dict(private_deals(spiel_game))
-  held = {
-    deal: tuple(tuple(correspondence.infostates(game, deal, p)) for p in (0, 1)) for deal in deals
-  }
   parent, kind, action = (np.asarray(x).tolist() for x in (tree.parent, tree.kind, tree.action))
   children: list[dict[int, int]] = [{} for _ in range(tree.num_nodes)]
   for node in range(1, tree.num_nodes):
     children[parent[node]][action[node]] = node
-
-  start: tuple[int, ...] = ()
-  stack = [(0, start, _cover(held, deals))]
+  held: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {}
+  first: dict[tuple[int, ...], pyspiel.State] = {}
+  for deal, state in private_deals(spiel_game):
+    own = tuple(tuple(correspondence.infostates(game, deal, p)) for p in (0, 1))
+    if CHANCE in kind or any(own[p] not in {x[p] for x in held.values()} for p in (0, 1)):
+      held[deal], first[deal] = own, state
+  turns = {CHANCE: pyspiel.PlayerId.CHANCE, TERMINAL: pyspiel.PlayerId.TERMINAL}
+  stack = [(0, first)]
   while stack:
-    node, history, states = stack.pop()
-    mover = kind[node]
-    if mover == CHANCE:
-      states = {deal: _replay(state, history) for deal, state in deals.items()}
-      states = {deal: state for deal, state in states.items() if state is not None}
-    for state in states.values():
-      _check_same_turn(game, spiel_game, tree, node, state)
-    if mover == TERMINAL:
-      continue
-    seen = set()
+    node, states = stack.pop()
+    mover, seen = kind[node], set[str]()
+    after: dict[int, int] = {}
+    below: dict[int, dict[tuple[int, ...], pyspiel.State]] = {}
     for deal, state in states.items():
-      if mover == CHANCE:
-        continue
-      string = state.information_state_string(mover)
-      if string in seen:
-        continue
-      seen.add(string)
+      if state.current_player() != turns.get(mover, mover):
+        raise _mismatch(game, spiel_game, f"whose turn it is after {state.history()}")
+      string = state.information_state_string(mover) if mover < CHANCE else ""
       for spiel_action in state.legal_actions():
-        after = children[node].get(correspondence.action(game, spiel_action, False))
-        if after is None:
-          raise _mismatch(game, spiel_game, f"action {spiel_action} at {string!r}")
-        yield SpielMove(string, spiel_action, after, held[deal][mover])
-    outcomes = sorted({a for state in states.values() for a in state.legal_actions()})
-    for spiel_action in outcomes:
-      after = children[node].get(correspondence.action(game, spiel_action, mover == CHANCE))
-      if after is None:
-        raise _mismatch(game, spiel_game, f"outcome {spiel_action} after {history}")
-      below = {
-        deal: state.child(spiel_action)
-        for deal, state in states.items()
-        if mover != CHANCE or spiel_action in state.legal_actions()
-      }
-      stack.append((after, (*history, spiel_action), _cover(held, below)))
-
-
-def _cover(held: dict, states: dict) -> dict:
-  """Returns the states of a few deals in which every infostate of both players occurs."""
-  chosen: dict = {}
-  covered: set = set()
-  for deal, state in states.items():
-    own = {(p, held[deal][p]) for p in (0, 1)}
-    if not own <= covered:
-      chosen[deal] = state
-      covered |= own
-  return chosen
-
-
-def _replay(state: pyspiel.State, history: tuple[int, ...]) -> pyspiel.State | None:
-  """Returns the state after `history`, or None where chance rules it out."""
-  state = state.clone()
-  for action in history:
-    if action not in state.legal_actions():
-      return None
-    state.apply_action(action)
-  return state
-
-
-def _check_same_turn(game, spiel_game, tree, node, state) -> None:
-  turn = state.current_player()
-  expected = {CHANCE: pyspiel.PlayerId.CHANCE, TERMINAL: pyspiel.PlayerId.TERMINAL}
-  if turn != expected.get(int(tree.kind[node]), int(tree.kind[node])):
-    raise _mismatch(game, spiel_game, f"whose turn it is after {state.history()}")
+        if spiel_action not in after:
+          ours = correspondence.action(game, spiel_action, mover == CHANCE)
+          if ours not in children[node]:
+            raise _mismatch(game, spiel_game, f"action {spiel_action} after {state.history()}")
+          after[spiel_action] = children[node][ours]
+          below[after[spiel_action]] = {}
+        if mover < CHANCE and string not in seen:
+          yield SpielMove(string, spiel_action, after[spiel_action], held[deal][mover])
+        below[after[spiel_action]][deal] = state.child(spiel_action)
+      seen.add(string)
+    stack += below.items()
 
 
 def _mismatch(game: Game, spiel_game: pyspiel.Game, what: str) -> ValueError:

@@ -9,6 +9,7 @@ misses) is an outcome of a chance node that follows.
 """
 
 import dataclasses
+import functools
 import re
 from collections import deque
 
@@ -44,10 +45,6 @@ class Step:
   target: Target
   known: Keys
   unit: Keys
-
-  def after_move(self, player: int) -> "Step":
-    """Returns the step at the stage where `player` has moved."""
-    return dataclasses.replace(self, known=replace_key(self.known, player, self.unit[player]))
 
 
 class Timeline:
@@ -120,17 +117,13 @@ class Timeline:
 
   def order(self, player: int, key: Key) -> tuple:
     """Sorts infostates by their strings, numbers in them as numbers, then by own action."""
-    return natural_order(self.string_of(player, key)), key
+    parts = enumerate(re.split(r"(\d+)", self.string_of(player, key)))
+    return tuple(int(x) if i % 2 else x for i, x in parts), key
 
   def string_of(self, player: int, key: Key) -> str:
     """Returns the last information state string that an infostate has seen, "" for none."""
     string = self._string[player][key[0]]
     return "" if string < 0 else self._strings[player][string]
-
-
-def natural_order(name: str) -> tuple:
-  """Returns a sort key that orders numbers within names by their size."""
-  return tuple(int(x) if i % 2 else x for i, x in enumerate(re.split(r"(\d+)", name)))
 
 
 def replace_key(keys: Keys, player: int, key: Key) -> Keys:
@@ -208,7 +201,13 @@ class PublicNodes:
     self.prior = self._add_root(moment, members)
     self._queue.append((0, moment, members))
     while self._queue:
-      self._expand(*self._queue.popleft())
+      node, moment, members = self._queue.popleft()
+      steps = timeline.steps(members, moment)
+      movers = [p for p in (0, 1) if any(step.actor == p for step in steps)]
+      if movers:
+        self._move(node, steps, movers)
+      else:
+        self._reveal(node, steps)
 
   # The root.
 
@@ -226,7 +225,10 @@ class PublicNodes:
 
   def _add_root(self, moment: int, members: list[int]) -> tuple[np.ndarray, np.ndarray]:
     keys = [self._timeline.keys(h, moment) for h in members]
-    numbers = self._number_root(keys, 0), self._number_root(keys, 1)
+    own = [{k[p] for k in keys} for p in (0, 1)]
+    ordered = [sorted(own[p], key=functools.partial(self._timeline.order, p)) for p in (0, 1)]
+    first, second = ({key: i for i, key in enumerate(some)} for some in ordered)
+    numbers = first, second
     joint = self._sum_nature(members, keys, numbers)
     joint /= joint.sum()
     prior = joint.sum(axis=1), joint.sum(axis=0)
@@ -238,22 +240,9 @@ class PublicNodes:
     self.nodes.append(SpielNode(actor, -1, None, numbers, ([], []), weights, prior))
     return prior
 
-  def _number_root(self, keys: list[Keys], player: int) -> dict[Key, int]:
-    own = {k[player] for k in keys}
-    ordered = sorted(own, key=lambda key: self._timeline.order(player, key))
-    return {key: i for i, key in enumerate(ordered)}
-
   # One public state.
 
-  def _expand(self, node: int, moment: int, members: list[int]) -> None:
-    steps = self._timeline.steps(members, moment)
-    movers = [p for p in (0, 1) if any(step.actor == p for step in steps)]
-    if movers:
-      self._move(node, moment, steps, movers)
-    else:
-      self._reveal(node, steps)
-
-  def _move(self, node: int, moment: int, steps: list[Step], movers: list[int]) -> None:
+  def _move(self, node: int, steps: list[Step], movers: list[int]) -> None:
     """Adds the edges of the first of `movers`, and what comes after them."""
     player, later = movers[0], movers[1:]
     numbers, decisions = self.nodes[node].numbers[player], self.nodes[node].decisions
@@ -272,11 +261,14 @@ class PublicNodes:
       remaining = [q for q in later if any(step.actor == q for step in chosen)]
       reveals = len({s.target for s in chosen}) > 1 or any(s.actor == CHANCE for s in chosen)
       if remaining or reveals or self._timeline.mover_learns(chosen, player):
-        moved = [step.after_move(player) for step in chosen]
+        moved = [
+          dataclasses.replace(step, known=replace_key(step.known, player, step.unit[player]))
+          for step in chosen
+        ]
         actor = remaining[0] if remaining else CHANCE
         child = self._add(node, actor, chosen, [step.known for step in moved], player)
         if remaining:
-          self._move(child, moment, moved, remaining)
+          self._move(child, moved, remaining)
         else:
           self._reveal(child, moved)
       else:
@@ -347,7 +339,8 @@ class PublicNodes:
       above.append([origin[k] for k in numbers[p]])
     weights, mass = node.weights, node.mass
     if any(splits) or any(len(above[p]) < len(node.numbers[p]) for p in (0, 1)):
-      rows = [_positions(node.numbers[p], above[p]) for p in (0, 1)]
+      places = [{number: i for i, number in enumerate(own.values())} for own in node.numbers]
+      rows = [[places[p][number] for number in above[p]] for p in (0, 1)]
       weights = weights[np.ix_(*rows)]
       mass = mass[0][rows[0]], mass[1][rows[1]]
     child = SpielNode(
@@ -415,8 +408,3 @@ class PublicNodes:
       # An average of equal numbers may be off in its last digit, which would keep tables apart.
       payoff[pair] = values[0] if len(set(values)) == 1 else np.average(values, weights=weights)
     return payoff
-
-
-def _positions(numbers: dict[Key, int], wanted: list[int]) -> list[int]:
-  place = {number: i for i, number in enumerate(numbers.values())}
-  return [place[number] for number in wanted]

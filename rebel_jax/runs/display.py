@@ -149,14 +149,50 @@ def summary(
     last: the last of them.
     seconds: wall clock of the whole run.
   """
-  return [
-    *_training(rows, last, seconds),
-    *_exploitability(config, rows, last),
+  # The first chunk's rate is mostly compilation.
+  rates = [row["examples_per_second"] for row in rows[1:] or rows]
+  loss, memory = last["loss"], last["device_memory_bytes"]
+  held_out = last.get("value_error", last.get("value_policy_error"))
+  measured, average = Measurement(last), last.get("exploitability_average_policy")
+  value, how, paper = measured.exploitability, measured.conditions, paper_exploitability(config)
+  others = [(x, row["step"]) for row in rows if (x := Measurement(row)).exploitability is not None]
+  best, step = min(others, key=lambda x: x[0].exploitability or 0.0, default=(measured, 0))
+  age = f"{last['buffer_examples']:,} examples, {last['buffer_age']:,.0f} steps old on average"
+  shown: list[tuple[str, Any]] = [
+    ("examples", f"{last['examples']:,} from {last['solves']:,} subgames"),
+    ("time", f"{seconds:.0f} s"),
+    ("rate", rates and f"{sorted(rates)[len(rates) // 2]:,.0f} examples a second (median)"),
+    ("gradient steps", f"{last['gradient_steps']:,}"),
+    (
+      "loss",
+      loss is not None and f"{loss:.5f} in training, {held_out:.5f} on examples not yet trained on",
+    ),
+    ("gradient norm", loss is not None and f"{last['gradient_norm']:.3g}"),
+    ("buffer", age),
+    ("device memory", memory is not None and f"{memory / 2**20:,.0f} MiB"),
+    ("exploitability", value is not None and f"{value:.4f} ({how})"),
+    (
+      "not lost",
+      "not_lost_mean" in last and f"{last['not_lost_mean']:.2%} of games against exact play",
+    ),
+    ("played", "score_mean" in last and f"{measured.sentence} ({how})"),
+    *(("won a hand", text) for text in measured.won),
+    ("", "hands" in last and f"({how})"),
+    (
+      "average policy",
+      average is not None and f"{average:.4f} (unsafe search, {last['iterations']:,})",
+    ),
+    ("lowest", others and f"{best.exploitability:.4f} at step {step} ({best.conditions})"),
+    (
+      "paper, Table 2",
+      paper is not None and f"{paper:g} (1,024 playthroughs, 1,024 iterations)",
+    ),
     ("folder", str(folder)),
     ("checkpoint", str(checkpoints_of(folder)[-1])),
     ("measure it again", f"python -m rebel_jax.evaluate {shlex.quote(str(folder))}"),
     ("train longer", f"{resume_command(folder)} --examples {2 * config.self_play.examples}"),
   ]
+  return [(name, text) for name, text in shown if text]
 
 
 def plan_text(config: Config, subgames: int | None) -> str:
@@ -169,51 +205,6 @@ def plan_text(config: Config, subgames: int | None) -> str:
 def resume_command(folder: Path) -> str:
   """Returns the command that goes on with a run."""
   return f"python train.py --resume --output-dir {shlex.quote(str(folder))}"
-
-
-def _training(rows: list[dict[str, Any]], last: dict[str, Any], seconds: float) -> Rows:
-  shown = [
-    ("examples", f"{last['examples']:,} from {last['solves']:,} subgames"),
-    ("time", f"{seconds:.0f} s"),
-  ]
-  # The first chunk's rate is mostly compilation.
-  rates = [row["examples_per_second"] for row in rows[1:] or rows]
-  if rates:
-    shown.append(("rate", f"{sorted(rates)[len(rates) // 2]:,.0f} examples a second (median)"))
-  shown.append(("gradient steps", f"{last['gradient_steps']:,}"))
-  if last["loss"] is not None:
-    held_out = last.get("value_error", last.get("value_policy_error"))
-    error = f"{held_out:.5f} on examples not yet trained on"
-    shown.append(("loss", f"{last['loss']:.5f} in training, {error}"))
-    shown.append(("gradient norm", f"{last['gradient_norm']:.3g}"))
-  age = f"{last['buffer_examples']:,} examples, {last['buffer_age']:,.0f} steps old on average"
-  shown.append(("buffer", age))
-  if last["device_memory_bytes"] is not None:
-    shown.append(("device memory", f"{last['device_memory_bytes'] / 2**20:,.0f} MiB"))
-  return shown
-
-
-def _exploitability(config: Config, rows: list[dict[str, Any]], last: dict[str, Any]) -> Rows:
-  shown, measured = [], Measurement(last)
-  if measured.exploitability is not None:
-    shown.append(("exploitability", f"{measured.exploitability:.4f} ({measured.conditions})"))
-  if "not_lost_mean" in last:
-    shown.append(("not lost", f"{last['not_lost_mean']:.2%} of games against exact play"))
-  if "score_mean" in last:
-    shown.append(("played", f"{measured.sentence} ({measured.conditions})"))
-  if "hands" in last:
-    shown += [("won a hand", x) for x in measured.won] + [("", f"({measured.conditions})")]
-  average = last.get("exploitability_average_policy")
-  if average is not None:
-    shown.append(("average policy", f"{average:.4f} (unsafe search, {last['iterations']:,})"))
-  lowest = [(x, row["step"]) for row in rows if (x := Measurement(row)).exploitability is not None]
-  if lowest:
-    best, step = min(lowest, key=lambda item: item[0].exploitability or 0.0)
-    shown.append(("lowest", f"{best.exploitability:.4f} at step {step} ({best.conditions})"))
-  paper = paper_exploitability(config)
-  if paper is not None:
-    shown.append(("paper, Table 2", f"{paper:g} (1,024 playthroughs, 1,024 iterations)"))
-  return shown
 
 
 def plot_exploitability(

@@ -12,6 +12,7 @@ import jax
 
 from rebel_jax.checkpoints.checkpoint import checkpoints_of, is_unfinished, read_about
 from rebel_jax.config import groups
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 
 RUNS = "runs"
@@ -97,25 +98,22 @@ def make_folder(preset: str, output_dir: str | None) -> Path:
   """
   if output_dir is None and jax.process_count() > 1:
     raise ConfigError("output_dir=None must be a folder where several processes train together")
-  try:
-    if output_dir is not None:
-      path = Path(output_dir)
+  if output_dir is not None:
+    with _written(Path(output_dir)) as path:
       path.mkdir(parents=True, exist_ok=True)
       return path
-    for number in itertools.count(1):
-      path = Path(RUNS) / f"{preset}-{number}"
-      with contextlib.suppress(FileExistsError):
-        path.mkdir(parents=True)
-        break
-    return path
-  except OSError as error:
-    raise _unwritable(path, error) from None
+  for number in itertools.count(1):
+    with _written(Path(RUNS) / f"{preset}-{number}") as path, contextlib.suppress(FileExistsError):
+      path.mkdir(parents=True)
+      break
+  return path
 
 
-def _unwritable(path: Path, error: OSError) -> ConfigError:
-  return ConfigError(
-    f"output_dir={str(path)!r} must be a folder that can be written: {error.strerror}"
-  )
+@contextlib.contextmanager
+def _written(path: Path) -> Iterator[Path]:
+  """Raises a ConfigError where a run cannot write to its folder."""
+  with in_config_errors(f"output_dir={str(path)!r} must be a folder that can be written", OSError):
+    yield path
 
 
 def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
@@ -175,17 +173,11 @@ def lock(folder: Path) -> Iterator[None]:
   if fcntl is None or jax.process_index() != 0:
     yield
     return
-  try:
+  with _written(folder):
     file = open(folder / ".lock", "a")  # noqa: SIM115 - closed below
-  except OSError as error:
-    raise _unwritable(folder, error) from None
+  used = f"output_dir={str(folder)!r} is in use by another run; choose another folder"
   with file:
-    try:
+    # Some file systems are without locks.
+    with contextlib.suppress(OSError), in_config_errors(used, BlockingIOError, reason=False):
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-      raise ConfigError(
-        f"output_dir={str(folder)!r} is in use by another run; choose another folder"
-      ) from None
-    except OSError:  # a file system without locks
-      pass
     yield

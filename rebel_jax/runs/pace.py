@@ -4,12 +4,10 @@ A learning rate that is still high where training is cut off leaves a worse netw
 run whose learning rate has fallen.
 """
 
-import dataclasses
 import math
 
 from rebel_jax.config.config import Config
 from rebel_jax.devices.processes import share
-from rebel_jax.training.setup import Setup
 
 # When to look whether the time suffices, as a share of it: late enough to know the pace, early
 # enough for the learning rate to fall. And which share of the time left is planned with.
@@ -27,12 +25,13 @@ class Pace:
   """Seconds that steps take, where late ones may have longer searches than the first.
 
   Attributes:
-    config: of the run.
+    config: of the run as it is to end: its examples are fewer if it was shortened.
+    shortened: whether it was.
     evaluation: what the latest evaluation before the last took, 0 if there was none.
   """
 
   def __init__(self, config: Config):
-    self.config = config
+    self.config, self.shortened = config, False
     self.evaluation = self._seconds = self._work = 0.0
 
   def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
@@ -71,30 +70,6 @@ class Pace:
       low, high = (middle, high) if self.left(step, shorter) <= seconds else (low, middle)
     return a_step * low if low > step else 0
 
-
-def _evaluations(config: Config, step: int) -> int:
-  """Returns how many evaluations come after `step`, without the one at the end."""
-  every = config.schedule.evaluate_every
-  if not every or step >= config.num_steps:
-    return 0
-  made = 2 * config.solves_per_step * step
-  return (config.self_play.examples - 1) // every - made // every
-
-
-class Plan:
-  """How long a run is to be.
-
-  Attributes:
-    setup: of the run as it is to end: its configuration's examples are fewer if it was shortened.
-    pace: how fast it goes.
-    shortened: whether it was.
-  """
-
-  def __init__(self, setup: Setup):
-    self.setup = setup
-    self.pace = Pace(setup.config)
-    self.shortened = False
-
   def shorten(self, step: int, elapsed: float) -> bool:
     """Makes the run shorter if its time will not suffice; every process must make the same calls.
 
@@ -105,17 +80,23 @@ class Plan:
     Returns:
       Whether it did.
     """
-    limit = self.setup.config.schedule.max_seconds
+    limit = self.config.schedule.max_seconds
     if self.shortened or limit is None:
       return False
-    examples = 0
-    seconds = _CAREFULLY * (limit - elapsed)
-    if elapsed >= _LOOK * limit and self.pace.left(step) > seconds > 0:
-      examples = self.pace.affordable(step, seconds)
+    examples, seconds = 0, _CAREFULLY * (limit - elapsed)
+    if elapsed >= _LOOK * limit and self.left(step) > seconds > 0:
+      examples = self.affordable(step, seconds)
     examples = share(examples)
-    if not examples:
-      return False
-    self.pace.config = self.setup.config.replace(examples=examples)
-    self.setup = dataclasses.replace(self.setup, config=self.pace.config)
-    self.shortened = True
-    return True
+    self.shortened = examples > 0
+    if self.shortened:
+      self.config = self.config.replace(examples=examples)
+    return self.shortened
+
+
+def _evaluations(config: Config, step: int) -> int:
+  """Returns how many evaluations come after `step`, without the one at the end."""
+  every = config.schedule.evaluate_every
+  if not every or step >= config.num_steps:
+    return 0
+  made = 2 * config.solves_per_step * step
+  return (config.self_play.examples - 1) // every - made // every

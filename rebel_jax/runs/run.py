@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.manager import CheckpointManager, SaveError
+from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import paper_exploitability
@@ -30,7 +30,7 @@ from rebel_jax.runs.display import (
   summary,
 )
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.pace import Plan
+from rebel_jax.runs.pace import Pace
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
@@ -162,7 +162,7 @@ class _Run:
     self.saved_at = time.monotonic()
     self.num_steps = 1  # that take about a second: so often signals and the clock are looked at
     self.trainer: Trainer | None = None  # of the last call, once this command has trained
-    self.plan = Plan(setup)
+    self.pace = Pace(setup.config)
 
   def elapsed(self) -> float:
     """Returns seconds since this command began."""
@@ -194,7 +194,7 @@ class _Run:
 
   def close(self) -> None:
     """Ends what is being written."""
-    with contextlib.suppress(SaveError):  # if this is the first, it was raised before
+    with contextlib.suppress(RunError):  # if this is the first, it was raised before
       self.manager.close()
     self.log.close()
     if self.events:
@@ -206,7 +206,7 @@ class _Run:
   def _over(self) -> bool:
     limit = self.config.schedule.max_seconds
     late = limit is not None and self.elapsed() >= limit
-    return self.step >= self.plan.setup.config.num_steps or agree(late)
+    return self.step >= self.pace.config.num_steps or agree(late)
 
   def _interrupted(self) -> bool:
     if self.display.closed and not self.signals.received:
@@ -218,8 +218,9 @@ class _Run:
     config = self.config
     if agree(self._interrupted()):
       return self._leave()
-    if self.plan.shorten(self.step, self.elapsed()):
-      shorter = self.plan.setup.config
+    if self.pace.shorten(self.step, self.elapsed()):
+      shorter = self.pace.config
+      self.setup = dataclasses.replace(self.setup, config=shorter)
       self.state = planned(self.state, shorter)
       self.display.say(
         f"max_seconds={config.schedule.max_seconds:g} will not do for all {config.num_steps:,} "
@@ -242,11 +243,11 @@ class _Run:
   def _row_at(self) -> int:
     """Returns the step at which the chunk's row is due."""
     start, every = self.step - self.chunk.steps, self.config.schedule.report_every
-    return min((start // every + 1) * every, self.plan.setup.config.num_steps)
+    return min((start // every + 1) * every, self.pace.config.num_steps)
 
   def _take_steps(self) -> None:
     """Takes as many steps as take about a second, at most those that the chunk lacks."""
-    first, began, setup = self.step + 1, time.monotonic(), self.plan.setup
+    first, began, setup = self.step + 1, time.monotonic(), self.setup
     trainer = setup.trainer_at(self.step)
     compiles = trainer != self.trainer
     if compiles:
@@ -264,14 +265,18 @@ class _Run:
     seconds = time.monotonic() - began
     if compiles:
       self.display.say(f"compiled, and took {num_steps} step(s): {seconds:.0f} s")
-    self.plan.pace.add(first - 1, self.step, seconds, compiled=compiles)
+    self.pace.add(first - 1, self.step, seconds, compiled=compiles)
     self.num_steps = max(1, min(2 * self.num_steps, int(num_steps / max(seconds, 1e-6))))
     self.trainer = trainer
     self.chunk.add(report, num_steps, seconds)
     self.row = make_row(self.chunk, self.state, self.config)
     self.row["seconds"] = round(self.seconds_before + self.elapsed(), 3)
     self._check_finite(self.row, f", in the steps from {first} on")
-    self.display.show("training", self._fraction(), self._text())
+    left, limit = self.pace.left(self.step), self.config.schedule.max_seconds
+    if limit is not None:
+      left = min(left, limit - self.elapsed())
+    text = progress_text(self.row, self.exploitability, left)
+    self.display.show("training", self._fraction(), text)
 
   def _check_finite(self, row: dict[str, Any], when: str = "") -> None:
     """Checks the numbers of a row, measured `when`, and the networks' parameters."""
@@ -291,13 +296,7 @@ class _Run:
   def _fraction(self) -> float:
     """Returns how much of the run is done, by steps or by time, whichever ends it."""
     limit = self.config.schedule.max_seconds
-    return max(self.plan.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
-
-  def _text(self) -> str:
-    left = self.plan.pace.left(self.step)
-    if self.config.schedule.max_seconds is not None:
-      left = min(left, self.config.schedule.max_seconds - self.elapsed())
-    return progress_text(self.row, self.exploitability, left)
+    return max(self.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
 
   def _close_chunk(self, over: bool) -> bool:
     """Evaluates if it is time to and writes the row; returns whether nobody said stop."""
@@ -312,7 +311,7 @@ class _Run:
       if due:
         self.row |= self._evaluate(final=over)
         if not over:
-          self.plan.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
+          self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
         if not over and self._over():  # time ran out meanwhile
           over = True
           self.row |= self._evaluate(final=True)

@@ -9,16 +9,12 @@ from types import FrameType
 
 import jax
 
-from rebel_jax.checkpoints.manager import SaveError
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.allowed import ConfigError, RunError
+from rebel_jax.config.config import Config
 from rebel_jax.devices import memory
 
 CLOSED_PIPE = 13  # the number of SIGPIPE, where the system has it
 _NOTED = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
-
-
-class RunError(RuntimeError):
-  """Training cannot go on; the message is one sentence for the user."""
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -105,5 +101,3 @@ def in_sentences(config: Config, folder: Path | None = None) -> Iterator[None]:
       f"{str(folder)!r} cannot be written ({error.strerror or error}), so training stopped; the "
       "last checkpoint is from before"
     ) from None
-  except SaveError as error:
-    raise RunError(f"{error}, so training stopped; the last one is from before") from None

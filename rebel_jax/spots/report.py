@@ -11,8 +11,8 @@ import solvers
 from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
-from rebel_jax.config.allowed import ConfigError
-from rebel_jax.spots.solved import ALGORITHM, PLAYERS, Prepared, SolvedSpot, Spot, prepare, solve
+from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
 from rebel_jax.spots.tables import hand_table
 from solvers.xla.cores import run_ahead
 
@@ -97,7 +97,7 @@ def solve_boards(
     yield from _solve_rivers(made, shapes, target, max_iterations, tell)
     return
 
-  def find(item: tuple[Prepared, Shape]) -> BoardRow:
+  def find(item: tuple[SolvedSpot, Shape]) -> BoardRow:
     own, shape = item
     alone = jax.local_devices()[:1]
     return _row(
@@ -111,7 +111,7 @@ def solve_boards(
 
 
 def _solve_rivers(
-  made: Sequence[Prepared],
+  made: Sequence[SolvedSpot],
   shapes: Sequence[Shape],
   target: float,
   max_iterations: int,
@@ -138,7 +138,8 @@ def _solve_rivers(
       levels, gaps, iterations = jax.tree.map(np.asarray, found)
       for k, i in enumerate(part):
         policy = [level[k] for level in levels]
-        rows[i] = _row(made[i].solved(rounded[k][1], policy, int(iterations[k]), float(gaps[k])))
+        own = made[i].with_policy(policy, int(iterations[k]), float(gaps[k]), places=rounded[k][1])
+        rows[i] = _row(own)
       worst = max((rows[i] for i in part), key=lambda row: row.percent)
       tell(len(rows), worst.board, worst.percent)
   for i in range(len(made)):
@@ -170,10 +171,8 @@ def read_boards(text: str) -> list[str]:
     ConfigError: there is none, or they have different numbers of cards.
   """
   path = Path(text)
-  try:
+  with in_config_errors(f"boards={text!r} cannot be read", (OSError, UnicodeDecodeError)):
     listed = path.read_text().split() if path.is_file() else text.split(",")
-  except (OSError, UnicodeDecodeError) as error:
-    raise ConfigError(f"boards={text!r} cannot be read: {error}") from None
   boards = [board.strip() for board in listed if board.strip()]
   if not boards or len({len(board) for board in boards}) > 1:
     raise ConfigError(

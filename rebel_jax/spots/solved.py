@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import math
 import os
 import re
 import zipfile
@@ -26,7 +27,7 @@ from games.poker.lines.rounding import Columns, Shape
 from games.poker.lines.symmetry import suit_permutations
 from games.poker.notation.bets import parse_donk, parse_sizes
 from games.poker.notation.ranges import parse_range
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 
 _BOARDS = (3, 4, 5)  # cards
 PLAYERS = ("OOP", "IP")
@@ -69,6 +70,7 @@ class Spot:
   ranks: str = RANKS
   suits: str = SUITS
 
+  @in_config_errors()
   def game(self) -> OnlyHands:
     """Returns the rules of the spot, with the hands of the ranges alone as infostates.
 
@@ -76,37 +78,31 @@ class Spot:
       ConfigError: a setting is not allowed, a range is not understood, the board leaves none of
         it, or every hand of one player shares a card with every hand of the other.
     """
-    whole = self._whole_game()
-    beliefs = self.beliefs(whole)
+    deck = Deck(self.ranks, self.suits)
+    board = deck.parse(self.board, field="board")
+    if len(board) not in _BOARDS:
+      raise ValueError(f"board={self.board!r} holds {len(board)} cards; a spot has 3, 4 or 5")
+    deals = (1,) * (_BOARDS[-1] - len(board))
+    for name, least in (("pot", 2), ("stack", 1), ("min_bet", 1)):
+      check_chips(name, getattr(self, name), at_least=least)
+    half = self.pot // 2
+    rules = Betting(
+      (half + self.stack,) * 2,
+      (half, half),
+      self.min_bet,
+      dead=self.pot % 2,
+      rake=self.rake / 100,
+      rake_cap=self.rake_cap,
+    )
+    bets = self._bet_sizes(len(deals) + 1)
+    whole = Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
+    ranges = [_weights(text, deck, field) for field, text in (("oop", self.oop), ("ip", self.ip))]
+    beliefs = whole.beliefs(np.stack(ranges))
     if not (~shares_card(*(whole.hole_cards[row > 0] for row in beliefs))).any():
-      raise ConfigError(
+      raise ValueError(
         f"oop={self.oop!r} and ip={self.ip!r} cannot both be held: all their hands share cards"
       )
     return OnlyHands(whole, beliefs)
-
-  def _whole_game(self) -> Holdem:
-    try:
-      deck = Deck(self.ranks, self.suits)
-      board = deck.parse(self.board, field="board")
-      if len(board) not in _BOARDS:
-        raise ValueError(f"board={self.board!r} holds {len(board)} cards; a spot has 3, 4 or 5")
-      deals = (1,) * (_BOARDS[-1] - len(board))
-      check_chips("pot", self.pot, at_least=2)
-      check_chips("stack", self.stack, at_least=1)
-      check_chips("min_bet", self.min_bet, at_least=1)
-      half = self.pot // 2
-      rules = Betting(
-        (half + self.stack,) * 2,
-        (half, half),
-        self.min_bet,
-        dead=self.pot % 2,
-        rake=self.rake / 100,
-        rake_cap=self.rake_cap,
-      )
-      bets = self._bet_sizes(len(deals) + 1)
-      return Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
-    except ValueError as error:
-      raise ConfigError(str(error)) from None
 
   def _bet_sizes(self, rounds: int) -> BetSizes:
     fields = {"bets": self.bets, "oop_bets": self.oop_bets, "ip_bets": self.ip_bets}
@@ -119,15 +115,6 @@ class Spot:
     if self.donk_bets is not None:
       donk = parse_donk(self.donk_bets, rounds, field="donk_bets")
     return BetSizes(first, all_in=False, near_all_in=near, second=second, donk=donk)
-
-  def beliefs(self, game: Holdem) -> np.ndarray:
-    """Returns what the players may hold in `game` at the start: `[P, H]`, rows sum to one."""
-    try:
-      named = zip(("oop", "ip"), (self.oop, self.ip))
-      weights = np.stack([_weights(text, game.deck, field) for field, text in named])
-      return game.beliefs(weights)
-    except ValueError as error:
-      raise ConfigError(str(error)) from None
 
 
 @functools.lru_cache(maxsize=16)
@@ -143,7 +130,7 @@ Node = tuple[int, ...]  # public actions since the start
 
 @dataclasses.dataclass(frozen=True)
 class SolvedSpot:
-  """A spot and the policy that was found for it.
+  """A spot, and once it is solved its policy.
 
   A node is the public actions that lead to it, those of chance among them: `()` is the start.
 
@@ -160,9 +147,25 @@ class SolvedSpot:
   game: Holdem
   lines: Lines
   columns: LineMap
-  policy: tuple[np.ndarray, ...]
-  iterations: int
-  exploitability: float
+  policy: tuple[np.ndarray, ...] = ()
+  iterations: int = 0
+  exploitability: float = math.inf
+
+  def with_policy(
+    self,
+    policy: Sequence[Any],
+    iterations: int,
+    exploitability: float,
+    *,
+    places: Columns | None = None,
+  ) -> "SolvedSpot":
+    """Returns the spot with a policy; where its lines are rounded up, columns stand at `places`."""
+    if places is not None:
+      levels = zip(policy, self.lines.levels)
+      policy = [np.asarray(x)[:, places[own.street][own.mover or 0]] for x, own in levels]
+    return dataclasses.replace(
+      self, policy=tuple(policy), iterations=iterations, exploitability=exploitability
+    )
 
   @property
   def symmetry(self) -> str:
@@ -276,11 +279,11 @@ class SolvedSpot:
       for i, (rows, level) in enumerate(zip(self.policy, self.lines.levels))
       if level.mover is not None
     }
-    try:
-      with open(path, "wb") as file:
-        np.savez_compressed(file, about=np.array(json.dumps(about)), **levels)
-    except OSError as error:
-      raise ConfigError(f"output={str(path)!r} cannot be written: {error.strerror}") from None
+    with (
+      in_config_errors(f"output={str(path)!r} cannot be written", OSError),
+      open(path, "wb") as file,
+    ):
+      np.savez_compressed(file, about=np.array(json.dumps(about)), **levels)
 
 
 def load(path: str | Path) -> SolvedSpot:
@@ -289,7 +292,12 @@ def load(path: str | Path) -> SolvedSpot:
   Raises:
     ConfigError: the file is not there, or is not such a file.
   """
-  try:
+  head = f"load={str(path)!r} is not a file of a solved spot"
+  kinds = ValueError, KeyError, TypeError, AttributeError, IndexError, zipfile.BadZipFile
+  with (
+    in_config_errors(f"load={str(path)!r} cannot be read", OSError),
+    in_config_errors(head, kinds, reason=False),
+  ):
     with np.load(path, allow_pickle=False) as file:
       about = json.loads(str(file["about"]))
       levels = {name: file[name] for name in file.files if name != "about"}
@@ -297,53 +305,28 @@ def load(path: str | Path) -> SolvedSpot:
       raise ValueError
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
-  except OSError as error:
-    raise ConfigError(f"load={str(path)!r} cannot be read: {error.strerror or error}") from None
-  except (ValueError, KeyError, TypeError, AttributeError, IndexError, zipfile.BadZipFile):
-    raise ConfigError(f"load={str(path)!r} is not a file of a solved spot") from None
-  game = spot.game()
-  lines, columns = make_lines(game)
-  policy = []
-  for i, level in enumerate(lines.levels):
-    shape = level.size, lines.streets[level.street].width(level.mover or 0)
+  made, policy = prepare(spot), []
+  for i, level in enumerate(made.lines.levels):
+    shape = level.size, made.lines.streets[level.street].width(level.mover or 0)
     rows = np.ones((1, 1)) if level.mover is None else levels.get(f"level_{i}", np.zeros(()))
     if level.mover is not None and rows.shape != shape:
       raise ConfigError(f"load={str(path)!r} holds a policy of other lines than its spot's")
     policy.append(np.broadcast_to(rows, shape))
-  return SolvedSpot(spot, game, lines, columns, tuple(policy), *numbers)
+  return made.with_policy(policy, *numbers)
 
 
-class Prepared(NamedTuple):
-  """A spot before it is solved, as of `SolvedSpot`."""
-
-  spot: Spot
-  game: Holdem
-  lines: Lines
-  columns: LineMap
-
-  def solved(
-    self, places: Columns, policy: Sequence[Any], iterations: int, exploitability: float
-  ) -> SolvedSpot:
-    """Returns the spot with a policy of its lines rounded up, whose columns stand at `places`."""
-    rows = tuple(
-      np.asarray(rows)[:, places[level.street][level.mover or 0]]
-      for rows, level in zip(policy, self.lines.levels)
-    )
-    return SolvedSpot(*self, rows, iterations, exploitability)
-
-
-def prepare(spot: Spot) -> Prepared:
-  """Writes a spot out as lines of betting.
+def prepare(spot: Spot) -> SolvedSpot:
+  """Writes a spot out as lines of betting, not solved yet.
 
   Raises:
     ConfigError: a setting of the spot is not allowed.
   """
   game = spot.game()
-  return Prepared(spot, game, *make_lines(game))
+  return SolvedSpot(spot, game, *make_lines(game))
 
 
 def solve(
-  spot: Spot | Prepared,
+  spot: Spot | SolvedSpot,
   *,
   target: float = 0.5,
   max_iterations: int = 10_000,
@@ -385,7 +368,9 @@ def solve(
     progress=look,
     devices=devices,
   )
-  return made.solved(places, found.average_policy, found.iterations, found.exploitability)
+  return made.with_policy(
+    found.average_policy, found.iterations, found.exploitability, places=places
+  )
 
 
 _MOST_LINES = 1_000_000
@@ -459,26 +444,20 @@ def measure(game: Holdem) -> Size:
   return Size(lines, len(boards[last].cards), edges, (needed + _OF_PROGRAM) / 1e9)
 
 
-def machine_gigabytes() -> float:
-  """Returns the memory of the device that solves, in GB."""
-  stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
-  if stats and "bytes_limit" in stats:
-    return stats["bytes_limit"] / 1e9
-  return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-
-
 def check_fits(game: Holdem, gigabytes: float | None = None) -> Size:
   """Returns how large a spot is.
 
   Args:
     game: the rules.
-    gigabytes: how much memory it may take; None for three quarters of the machine's.
+    gigabytes: how much memory it may take; None for three quarters of the machine's that solves.
 
   Raises:
     ConfigError: it takes more.
   """
   size = measure(game)
-  allowed = 0.75 * machine_gigabytes() if gigabytes is None else gigabytes
+  stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
+  own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+  allowed = 0.75e-9 * (stats or {}).get("bytes_limit", own) if gigabytes is None else gigabytes
   if size.gigabytes > allowed:
     raise ConfigError(
       f"board of {len(game.board)} cards with these bets and ranges makes {size.sentence()}, which "

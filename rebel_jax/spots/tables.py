@@ -18,64 +18,43 @@ from solvers.sweeps.lines.parts import Part, PartedProblem, make_parted_problem
 from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem
 
 
-class BoardValues(NamedTuple):
-  """Reach and values of both players on a board, in its columns.
+class _Values(NamedTuple):
+  """Reach and values of both players at some levels of lines, in some columns.
 
   Attributes:
-    reach: for each player and level of the board's round `[n, J]`, the belief in a hand at the
-      start times its own moves; of one hand of each class.
+    reach: for each player and level `[n, J]`, the belief in a hand at the start times its own
+      moves; of one hand of each class.
     values: likewise counterfactual values: the other's reach and the probability of the cards times
       chips.
+    first: which level is the first of them.
+    board: for each player the column where the board begins; None where columns are those of all
+      boards.
   """
 
   reach: tuple[Levels, Levels]
   values: tuple[Levels, Levels]
+  first: int = 0
+  board: tuple[int, int] | None = None
 
 
-def board_values(
-  lines: Lines, policy: Sequence[Any], *, street: int = 0, board: int = 0
-) -> BoardValues:
-  """Returns what a policy is worth on one board.
-
-  Args:
-    lines: from `make_lines`.
-    policy: `[n, W]` for each level.
-    street, board: which; boards are numbered as `LineMap.boards` has them.
-  """
+def _values_on(lines: Lines, policy: Sequence[Any], street: int, board: int) -> _Values:
+  """Returns what a policy, `[n, W]` for each level, is worth on a board of a street."""
   levels = tuple(jnp.asarray(level) for level in policy)
   last = len(lines.streets) - 1
-  group, place = 0, board
-  while place >= lines.streets[street].groups[group].boards:
-    place -= lines.streets[street].groups[group].boards
-    group += 1
   if last == 0:
-    return BoardValues(*jax.tree.map(np.asarray, _one_round(lines, levels)))
+    return _Values(*jax.tree.map(np.asarray, _one_round(lines, levels)))
   problem = _prepare(lines)
   first = len(levels) - len(problem.levels)
-  rows = _cut(problem, levels[first:])
-  own = problem.parts[group] if street == last else problem.parts[0]
-  chunk, inside = divmod(place, own.num_boards) if street == last else (0, 0)
-  found = _in_parts(problem, levels[:first], rows, group if street == last else 0, chunk)
-  top, below = found
-  if street == last:
-    cuts = [slice(inside * own.group.width(p), (inside + 1) * own.group.width(p)) for p in (0, 1)]
-    return BoardValues(*jax.tree.map(np.asarray, _columns(below, cuts)))
-  starts = [
-    sum(x.boards * x.width(p) for x in lines.streets[street].groups[:group]) for p in (0, 1)
-  ]
-  cuts = []
-  for p, start in enumerate(starts):
-    width = lines.streets[street].groups[group].width(p)
-    cuts.append(slice(start + place * width, start + (place + 1) * width))
-  here = [i for i, level in enumerate(lines.levels) if level.street == street]
-  top = tuple(tuple(tuple(own[i] for i in here) for own in pair) for pair in top)
-  return BoardValues(*jax.tree.map(np.asarray, _columns(top, cuts)))
-
-
-def _columns(found: Any, cuts: list[slice]) -> Any:
-  return tuple(
-    tuple(tuple(rows[:, cut] for rows in own) for own, cut in zip(pair, cuts)) for pair in found
-  )
+  rows, number, place = _cut(problem, levels[first:]), 0, board
+  while street == last and place >= problem.parts[number].boards:
+    number, place = number + 1, place - problem.parts[number].boards
+  part = problem.parts[number]
+  chunk, inside = divmod(place, part.num_boards) if street == last else (0, 0)
+  top, below = _in_parts(problem, levels[:first], rows, number, chunk)
+  if street < last:
+    return _Values(*jax.tree.map(np.asarray, top))
+  starts = inside * part.group.width(0), inside * part.group.width(1)
+  return _Values(*jax.tree.map(np.asarray, below), first, starts)
 
 
 @jax.jit
@@ -170,14 +149,16 @@ def hand_table(solved: SolvedSpot, node: Node = ()) -> HandTable:
   """Returns what every hand does, and is worth, at a node of a solved spot."""
   game, follower = solved.game, solved.follower
   place = follower.follow(node)
-  first = next(i for i, x in enumerate(solved.lines.levels) if x.street == place.street)
-  found = board_values(solved.lines, solved.policy, street=place.street, board=place.board)
+  found = _values_on(solved.lines, solved.policy, place.street, place.board)
   columns = [follower.columns(place, p) for p in (0, 1)]
-  starts = [solved.columns.classes[place.street][p].starts[place.board] for p in (0, 1)]
+  starts = [0, 0]
+  if found.board is not None:
+    own = solved.columns.classes[place.street]
+    starts = [own[p].starts[place.board] - found.board[p] for p in (0, 1)]
 
   def of_hands(levels, player: int, at) -> np.ndarray:
     own = np.where(columns[player] == NONE, 0, columns[player] - starts[player])
-    return np.where(columns[player] == NONE, 0.0, levels[at.level - first][at.row][own])
+    return np.where(columns[player] == NONE, 0.0, levels[at.level - found.first][at.row][own])
 
   reach = np.stack([of_hands(found.reach[p], p, place) for p in (0, 1)])
   mass = compatible_mass(reach[::-1], holds(game.hole_cards, game.deck.num_cards))

@@ -5,14 +5,13 @@ all rounds but the first. `rN` raises to N chips of the whole hand, and `/` begi
 the betting and before the cards of the board; nothing else says that cards are due.
 """
 
-import asyncio
+import contextlib
 import dataclasses
 import functools
 import re
 import socket
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from rebel_jax.tables.chips import (
   Call,
@@ -97,7 +96,7 @@ def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   reads = rules.seat_of(state.position)
   if table.hole_cards[reads] is None:
     raise ValueError(f"cards={short(state.cards)!r} lack the hand of position {state.position}")
-  for token in _tokens(state.betting):
+  for token in split_actions("betting", state.betting, _TOKEN, "f, c, rN and /"):
     if token == "/":
       if not table.due:
         raise ValueError(f"betting={short(state.betting)!r} has a / where a round is not over")
@@ -165,10 +164,11 @@ def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   return f"STATE:{hand}:{write_betting(table.events)}:{write_cards(table)}:{values}:{named}"
 
 
-def _tokens(betting: str) -> list[str]:
-  tokens = _TOKEN.findall(betting)
-  if "".join(tokens) != betting:
-    raise ValueError(f"betting={short(betting)!r} must be of f, c, rN and /")
+def split_actions(field: str, text: str, token: re.Pattern[str], of: str) -> list[str]:
+  """Returns the actions of a text, which must be of nothing else; `of` is what they are."""
+  tokens = token.findall(text)
+  if "".join(tokens) != text:
+    raise ValueError(f"{field}={short(text)!r} must be of {of}")
   return tokens
 
 
@@ -254,13 +254,9 @@ def play_acpc(
   chips: list[int] = []
   follower = HandFollower(player, rules)
   with connection:
-    connection.settimeout(timeout)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    lines = _Lines(connection, where, timeout)
+    lines = _Lines(connection, f"the dealer at {where}", timeout)
     lines.send(VERSION)
     while (line := lines.read()) is not None:
-      if not line or line[0] in "#;":
-        continue
       answer = _answer(line, follower, rules, chips)
       if answer is not None:
         lines.send(f"{line}:{answer}")
@@ -300,52 +296,49 @@ def _answer(line: str, follower: HandFollower, rules: TableRules, chips: list[in
 
 
 class _Lines:
-  """Lines over a connection, those that are too long or too late refused."""
+  """Lines to and from the program at the other end of a connection, called `name` in errors."""
 
-  def __init__(self, connection: socket.socket, where: str, timeout: float):
-    self._connection, self._where, self._timeout = connection, where, timeout
+  def __init__(self, connection: socket.socket, name: str, timeout: float):
+    self.name, self._connection, self._timeout = name, connection, timeout
     self._rest = b""
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
   def send(self, line: str) -> None:
+    self._connection.settimeout(self._timeout)
     try:
       self._connection.sendall(line.encode("ascii") + b"\r\n")
     except OSError as error:
-      raise TableError(f"the dealer at {self._where} cannot be answered: {error}") from None
+      raise TableError(f"{self.name} does not take what it is sent: {error}") from None
 
   def read(self) -> str | None:
-    """Returns the next line without space at its end; None where the connection is closed."""
-    while b"\n" not in self._rest:
-      if len(self._rest) > MAX_LINE:
-        raise TableError(
-          f"the dealer at {self._where} sent a line of more than {MAX_LINE} characters"
-        )
-      try:
-        more = self._connection.recv(65_536)
-      except TimeoutError:
-        raise TableError(
-          f"the dealer at {self._where} said nothing for timeout={self._timeout:g} seconds"
-        ) from None
-      except OSError as error:
-        raise TableError(f"the connection to the dealer at {self._where} broke: {error}") from None
-      if not more:
-        if self._rest.strip():
-          raise TableError(f"the dealer at {self._where} closed the connection within a line")
-        return None
-      self._rest += more
-    line, _, self._rest = self._rest.partition(b"\n")
-    return line.decode("ascii", errors="backslashreplace").rstrip()
-
-
-class _Seat(NamedTuple):
-  """A player's connection."""
-
-  name: str
-  reader: asyncio.StreamReader
-  writer: asyncio.StreamWriter
+    """Returns the next line that is no comment, without space at its end; None where none comes."""
+    end = time.monotonic() + self._timeout
+    while True:
+      while b"\n" not in self._rest and len(self._rest) <= MAX_LINE:
+        self._connection.settimeout(max(end - time.monotonic(), 1e-3))
+        try:
+          more = self._connection.recv(65_536)
+        except TimeoutError:
+          raise TableError(
+            f"{self.name} said nothing for timeout={self._timeout:g} seconds"
+          ) from None
+        except OSError as error:
+          raise TableError(f"the connection to {self.name} broke: {error}") from None
+        if not more:
+          if self._rest.strip():
+            raise TableError(f"{self.name} closed the connection within a line")
+          return None
+        self._rest += more
+      line, _, self._rest = self._rest.partition(b"\n")
+      if len(line) > MAX_LINE:
+        raise TableError(f"{self.name} sent a line of more than {MAX_LINE} characters")
+      text = line.decode("ascii", errors="backslashreplace").rstrip()
+      if text and text[0] not in "#;":
+        return text
 
 
 class MatchDealer:
-  """Deals one match: `open`, then `play`; `async with` opens it and closes what is open.
+  """Deals one match: `with` it, players may come, and `play` deals to them.
 
   Attributes:
     rules: what is played.
@@ -365,7 +358,7 @@ class MatchDealer:
     ports: tuple[int, int] = (0, 0),
     start_timeout: float = 60.0,
     timeout: float = 60.0,
-    log: Callable[[str], None] | None = None,
+    log: Callable[[str], None] = lambda line: None,
   ):
     """Prepares a match.
 
@@ -390,63 +383,29 @@ class MatchDealer:
       hands_of, rules, num_hands=num_hands, seed=seed, duplicate=duplicate
     )
     next(self._deals())  # what is not allowed is refused now
-    self._duplicate, self._host = duplicate, host
+    self._duplicate, self._host, self._log = duplicate, host, log
     self._start_timeout, self._timeout = start_timeout, timeout
-    self._log = log or (lambda line: None)
     self._log_head = f"# hands={num_hands} seed={seed} duplicate={duplicate}"
-    self._servers: list[asyncio.Server] = []
-    self._arrived: list[asyncio.Future[_Seat]] = []
+    self._open = contextlib.ExitStack()
+    self._servers: list[socket.socket] = []
 
-  async def __aenter__(self) -> "MatchDealer":
-    await self.open()
+  def __enter__(self) -> "MatchDealer":
+    """Begins to listen; a TableError says which port cannot be had."""
+    for port in self.ports:
+      try:
+        server = socket.create_server((self._host, port))
+      except OSError as error:
+        self._open.close()
+        raise TableError(f"port={port} of {self._host} cannot be had: {error}") from None
+      self._servers.append(self._open.enter_context(server))
+    first, second = (server.getsockname()[1] for server in self._servers)
+    self.ports = first, second
     return self
 
-  async def __aexit__(self, *error: object) -> None:
-    await self.close()
+  def __exit__(self, *error: object) -> None:
+    self._open.close()
 
-  async def open(self) -> None:
-    """Begins to listen.
-
-    Raises:
-      TableError: a port cannot be had.
-    """
-    ports = []
-    for number, name in enumerate(self.names):
-      arrived: asyncio.Future[_Seat] = asyncio.get_running_loop().create_future()
-      port = self.ports[number]
-      try:
-        server = await asyncio.start_server(
-          self._greeter(name, arrived), self._host, port, limit=MAX_LINE
-        )
-      except OSError as error:
-        await self.close()
-        raise TableError(f"port={port} of {self._host} cannot be had: {error}") from None
-      self._servers.append(server)
-      self._arrived.append(arrived)
-      ports.append(server.sockets[0].getsockname()[1])
-    self.ports = ports[0], ports[1]
-
-  async def close(self) -> None:
-    """Closes what is open."""
-    for server in self._servers:
-      server.close()
-    for arrived in self._arrived:
-      if arrived.done() and not arrived.cancelled():
-        arrived.result().writer.close()
-      else:
-        arrived.cancel()
-    self._servers, self._arrived = [], []
-
-  def _greeter(self, name: str, arrived: "asyncio.Future[_Seat]"):
-    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-      if arrived.done():
-        writer.close()
-      else:
-        arrived.set_result(_Seat(name, reader, writer))
-
-    return greet
-
-  async def play(self) -> ChipMatchResult:
+  def play(self) -> ChipMatchResult:
     """Plays the match, and returns what the first player won.
 
     Raises:
@@ -454,89 +413,61 @@ class MatchDealer:
         that ended before are in the log.
     """
     players = []
-    for name, port, arrived in zip(self.names, self.ports, self._arrived):
+    for name, port, server in zip(self.names, self.ports, self._servers):
+      server.settimeout(self._start_timeout)
       try:
-        players.append(await asyncio.wait_for(asyncio.shield(arrived), self._start_timeout))
+        connection = self._open.enter_context(server.accept()[0])
       except TimeoutError:
         raise TableError(
           f"player {name!r} did not come to port {port} in start_timeout={self._start_timeout:g} "
           "seconds"
         ) from None
+      players.append(_Lines(connection, f"player {name!r}", self._timeout))
     for player in players:
-      greeting = await self._read(player, "greeted")
+      greeting = _must_read(player, "greeted")
       if not greeting.startswith("VERSION:2."):
-        raise TableError(
-          f"player {player.name!r} sent {short(greeting)!r}, must be {VERSION} first"
-        )
+        raise TableError(f"{player.name} sent {short(greeting)!r}, must be {VERSION} first")
     self._log(f"# players {' '.join(self.names)}")
     self._log(self._log_head)
     chips = []
     for hand in self._deals():
-      seats = players if hand.first_seat == 0 else players[::-1]
-      table = await self._play_hand(seats, hand)
-      self._log(write_log(table, hand.number, (seats[0].name, seats[1].name)))
+      turn = slice(None, None, 1 - 2 * hand.first_seat)
+      table, names = self._play_hand(players[turn], hand), self.names[turn]
+      self._log(write_log(table, hand.number, (names[0], names[1])))
       chips.append(table.payoffs()[hand.first_seat])
     self._log(f"SCORE:{sum(chips)}|{-sum(chips)}:{'|'.join(self.names)}")
     return ChipMatchResult(tuple(chips), self.rules.rules.big_blind, self._duplicate)
 
-  async def _play_hand(self, seats: list[_Seat], hand: Hand) -> ChipTable:
+  def _play_hand(self, players: Sequence[_Lines], hand: Hand) -> ChipTable:
+    """Plays a hand between the players of seats 0 and 1."""
     table = ChipTable(self.rules, hand.hole_cards)
     while True:
       while table.due:
         table.apply(next_deal(table, hand.board))
-      for seat in (0, 1):
-        await self._send(seats[seat], self._state(table, hand, seat))
+      states = [str(write_state(table, hand.number, self.rules.seat_of(seat))) for seat in (0, 1)]
+      for player, state in zip(players, states):
+        player.send(state)
       if table.actor is None:
         return table
-      table.apply(await self._ask(seats[table.actor], table, hand), seat=table.actor)
+      player, state = players[table.actor], states[table.actor]
+      answer = _must_read(player, f"moved in hand {hand.number}")
+      try:
+        said, action = parse_answer(answer)
+        if str(said) != state:
+          raise ValueError(f"it must begin with {short(state)!r}")
+        table.apply(read_action(action), seat=table.actor)
+      except ValueError as error:
+        raise TableError(
+          f"{player.name} answered {short(answer)!r} in hand {hand.number}: {error}"
+        ) from None
 
-  def _state(self, table: ChipTable, hand: Hand, seat: int) -> str:
-    return str(write_state(table, hand.number, self.rules.seat_of(seat)))
 
-  async def _ask(self, player: _Seat, table: ChipTable, hand: Hand) -> Move:
-    """Returns the move of the player whose turn it is."""
-    assert table.actor is not None
-    state = self._state(table, hand, table.actor)
-    answer = await self._read(player, f"moved in hand {hand.number}")
-    try:
-      said, action = parse_answer(answer)
-      if str(said) != state:
-        raise ValueError(f"it must begin with {short(state)!r}")
-      move = read_action(action)
-      table.copy().apply(move)
-    except ValueError as error:
-      raise TableError(
-        f"player {player.name!r} answered {short(answer)!r} in hand {hand.number}: {error}"
-      ) from None
-    return move
-
-  async def _send(self, player: _Seat, line: str) -> None:
-    try:
-      player.writer.write(line.encode("ascii") + b"\r\n")
-      await asyncio.wait_for(player.writer.drain(), self._timeout)
-    except (TimeoutError, OSError):
-      raise TableError(f"player {player.name!r} does not take what it is sent") from None
-
-  async def _read(self, player: _Seat, what: str) -> str:
-    """Returns a line of a player's, comments left out; `what` it had to do for the error."""
-    try:
-      async with asyncio.timeout(self._timeout):
-        while True:
-          line = await player.reader.readline()
-          if not line.endswith(b"\n"):
-            raise TableError(f"player {player.name!r} left before it {what}")
-          text = line.decode("ascii", errors="backslashreplace").rstrip("\r\n")
-          if text and text[0] not in "#;":
-            return text
-    except TimeoutError:
-      raise TableError(
-        f"player {player.name!r} took more than timeout={self._timeout:g} seconds before it {what}"
-      ) from None
-    except ValueError as error:
-      if isinstance(error, TableError):
-        raise
-      raise TableError(
-        f"player {player.name!r} sent a line of more than {MAX_LINE} characters"
-      ) from None
-    except OSError:
-      raise TableError(f"player {player.name!r} left before it {what}") from None
+def _must_read(player: _Lines, what: str) -> str:
+  """Returns a line of a player's; `what` it had to do is said in errors."""
+  try:
+    line = player.read()
+  except TableError as error:
+    raise TableError(f"{error} before it {what}") from None
+  if line is None:
+    raise TableError(f"{player.name} left before it {what}")
+  return line

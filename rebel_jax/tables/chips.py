@@ -141,6 +141,7 @@ class ChipTable:
   Attributes:
     rules: what is played.
     events: all so far.
+    state: `[NUM_COLUMNS]` of the betting, as `games.poker.betting` has it.
     board: cards dealt so far.
     hole_cards: of both seats; None where they are not known.
   """
@@ -155,7 +156,7 @@ class ChipTable:
     self.events: list[Event] = []
     self.board: Cards = ()
     self.hole_cards: list[Cards | None] = [None, None]
-    self._state = rules.rules.start()
+    self.state = rules.rules.start()
     for seat in (0, 1):
       self.show(seat, hole_cards[seat])
 
@@ -167,32 +168,24 @@ class ChipTable:
     """
     if cards is None:
       return
-    cards = tuple(cards)
-    self._check_cards("hole_cards", cards, NUM_HOLE_CARDS, but=seat)
+    named = self._check_cards("hole_cards", cards, NUM_HOLE_CARDS, but=seat)
     held = self.hole_cards[seat]
     if held is not None and set(held) != set(cards):
-      raise ValueError(
-        f"hole_cards={self._names(cards)!r} of seat {seat} were {self._names(held)!r} before"
-      )
-    self.hole_cards[seat] = cards
+      raise ValueError(f"{named} of seat {seat} were {self.rules.deck.names(held)!r} before")
+    self.hole_cards[seat] = tuple(cards)
 
   # What may come next.
 
   @property
-  def state(self) -> np.ndarray:
-    """`[NUM_COLUMNS]` the state of the betting, as `games.poker.betting` has it."""
-    return self._state
-
-  @property
   def actor(self) -> int | None:
     """The seat that acts; None where cards are due or the hand is over."""
-    going_on = self._state[betting.STATUS] == betting.GOING_ON
-    return int(self._state[betting.ACTOR]) if going_on else None
+    going_on = self.state[betting.STATUS] == betting.GOING_ON
+    return int(self.state[betting.ACTOR]) if going_on else None
 
   @property
   def due(self) -> tuple[int, ...]:
     """How many cards come now, round by round: of all rounds left where nobody can bet."""
-    if self._state[betting.STATUS] != betting.CLOSED:
+    if self.state[betting.STATUS] != betting.CLOSED:
       return ()
     left = self.rules.deals[self.round :]
     return left if self.highest == self.rules.rules.stack else left[:1]
@@ -205,17 +198,12 @@ class ChipTable:
   @property
   def round(self) -> int:
     """The round of betting, from 0."""
-    return int(self._state[betting.ROUND])
+    return int(self.state[betting.ROUND])
 
   @property
   def paid(self) -> tuple[int, int]:
     """Chips that each seat has put in since the hand began."""
-    return int(self._state[betting.PAID_0]), int(self._state[betting.PAID_1])
-
-  @property
-  def pot(self) -> int:
-    """Chips in the pot."""
-    return sum(self.paid)
+    return int(self.state[betting.PAID_0]), int(self.state[betting.PAID_1])
 
   @property
   def highest(self) -> int:
@@ -225,22 +213,22 @@ class ChipTable:
   @property
   def round_began_at(self) -> int:
     """Chips that each seat had put in when the round began, the blinds not counted."""
-    return int(self._state[betting.START])
+    return int(self.state[betting.START])
 
   @property
   def may_fold(self) -> bool:
     """Whether the seat to act faces a bet."""
-    return bool(self.rules.rules.may_fold(self._state[None])[0])
+    return bool(self.rules.rules.may_fold(self.state[None])[0])
 
   @property
   def raises(self) -> tuple[int, int] | None:
     """The least and the most that a raise may be to; None where nobody may raise."""
-    return self.rules.rules.raises(self._state)
+    return self.rules.rules.raises(self.state)
 
   @property
   def folded(self) -> int | None:
     """The seat that has folded, if one has."""
-    return {betting.FOLDED_0: 0, betting.FOLDED_1: 1}.get(int(self._state[betting.STATUS]))
+    return {betting.FOLDED_0: 0, betting.FOLDED_1: 1}.get(int(self.state[betting.STATUS]))
 
   # What comes.
 
@@ -255,7 +243,9 @@ class ChipTable:
       ValueError: it cannot happen now.
     """
     if isinstance(event, Deal):
-      self._deal(event.cards)
+      self._check_cards("cards", event.cards, self.due[0] if self.due else None)
+      self.board = (*self.board, *(int(card) for card in event.cards))
+      self.state = self.rules.rules.next_round(self.state[None])[0]
     elif isinstance(event, Fold | Call | RaiseTo):
       self._move(event, seat)
     else:
@@ -268,7 +258,7 @@ class ChipTable:
       raise ValueError(f"move={move!r} comes where nobody acts: {why}")
     if seat is not None and seat != self.actor:
       raise ValueError(f"seat={seat} moves out of turn; seat {self.actor} is to act")
-    rules, states = self.rules.rules, self._state[None]
+    rules, states = self.rules.rules, self.state[None]
     if isinstance(move, Fold):
       if not self.may_fold:
         raise ValueError(f"move={move!r} is not legal where there is nothing to call; check")
@@ -276,19 +266,19 @@ class ChipTable:
     elif isinstance(move, Call):
       states = rules.call(states)
     else:
-      states = rules.raise_to(states, np.array([rules.check_raise(self._state, move.chips)]))
-    self._state = states[0]
+      states = rules.raise_to(states, np.array([rules.check_raise(self.state, move.chips)]))
+    self.state = states[0]
 
-  def _deal(self, cards: Cards) -> None:
-    if not self.due:
-      raise ValueError(f"cards={self._names(cards)!r} are dealt where none are due")
-    self._check_cards("cards", tuple(cards), self.due[0])
-    self.board = (*self.board, *(int(card) for card in cards))
-    self._state = self.rules.rules.next_round(self._state[None])[0]
-
-  def _check_cards(self, field: str, cards: Cards, number: int, but: int | None = None) -> None:
-    """Checks that so many cards are of the deck, and lie nowhere but with seat `but`."""
-    named = f"{field}={self._names(cards)!r}"
+  def _check_cards(
+    self, field: str, cards: Cards, number: int | None, but: int | None = None
+  ) -> str:
+    """Checks that so many cards are of the deck, and lie with nobody but seat `but`; names them."""
+    size = self.rules.deck.num_cards
+    if not all(isinstance(card, int | np.integer) and 0 <= card < size for card in cards):
+      raise ValueError(f"cards={cards!r} must be numbers from 0 to {size - 1}")
+    named = f"{field}={self.rules.deck.names(cards)!r}"
+    if number is None:
+      raise ValueError(f"{named} are dealt where none are due")
     if len(cards) != number:
       raise ValueError(f"{named} must be {number} cards")
     if len(set(cards)) < number:
@@ -297,14 +287,7 @@ class ChipTable:
     for card in cards:
       if any(card in known for known in (self.board, *others)):
         raise ValueError(f"{named} has {self.rules.deck.name(card)}, which lies elsewhere already")
-
-  def _names(self, cards: Cards) -> str:
-    whole = all(
-      isinstance(card, int | np.integer) and 0 <= card < self.rules.deck.num_cards for card in cards
-    )
-    if not whole:
-      raise ValueError(f"cards={cards!r} must be numbers from 0 to {self.rules.deck.num_cards - 1}")
-    return self.rules.deck.names(cards)
+    return named
 
   def payoffs(self) -> tuple[int, int]:
     """Returns the chips that each seat has won, after the hand.
@@ -363,7 +346,6 @@ class Seated(abc.ABC):
     self.rng = np.random.default_rng(seed)
 
   def start(self, seat: int, hole_cards: Cards) -> None:
-    """See `ChipPlayer`."""
     if seat not in (0, 1):
       raise ValueError(f"seat={seat!r} must be 0 or 1")
     self.seat = seat
@@ -371,7 +353,6 @@ class Seated(abc.ABC):
     self.table = ChipTable(self.rules, held)
 
   def observe(self, event: Event) -> None:
-    """See `ChipPlayer`."""
     self.table.apply(event)
 
   @abc.abstractmethod

@@ -15,7 +15,7 @@ from rebel_jax.agents.match import Player
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.allowed import ConfigError
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
 from rebel_jax.tables.chips import (
   Call,
@@ -49,7 +49,6 @@ class SimpleSeat(Seated):
     return HoldemDecision(rules.rules, rules.deck, self.table.state, held or (), board, to_come)
 
   def act(self) -> Move:
-    """See `ChipPlayer`."""
     wish = self._wish(self.decision, self.rng)
     if isinstance(wish, int):
       return RaiseTo(wish)
@@ -76,16 +75,14 @@ class Seating:
       play_chip_match([self.player, SimpleSeat("always_call", self.rules)], self.rules, num_hands=2)
 
 
+@in_config_errors("game_params")
 def rules_of(game_params: dict[str, Any]) -> TableRules:
   """Returns what `make_rules` makes of parameters of a command line.
 
   Raises:
     ConfigError: one is not allowed.
   """
-  try:
-    return make_rules(**game_params)
-  except (TypeError, ValueError) as error:
-    raise ConfigError(f"game_params: {error}") from None
+  return make_rules(**game_params)
 
 
 def make_chip_player(
@@ -201,13 +198,11 @@ class TreePlayer(Seated):
     self._answer: tuple[Move, int] | None = None  # the last move, and the tree's action for it
 
   def start(self, seat: int, hole_cards: Cards) -> None:
-    """See `ChipPlayer`."""
     super().start(seat, hole_cards)
     self._state, self._answer, self.lost = self.game.initial_state(), None, False
     self.player.start(seat, self.game.infostate(self.game.deck.names(hole_cards)))
 
   def observe(self, event: Event) -> None:
-    """See `ChipPlayer`."""
     before = self.table.copy()
     self.table.apply(event)
     if not self.lost:
@@ -217,7 +212,6 @@ class TreePlayer(Seated):
     self._answer = None
 
   def act(self) -> Move:
-    """See `ChipPlayer`."""
     if self.lost or self._actor() != self.seat:
       return Call()
     action = int(self.player.act().action)

@@ -11,26 +11,21 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from rebel_jax.tables.acpc import HandFollower, TableError, short
+from rebel_jax.tables.acpc import HandFollower, TableError, short, split_actions
 from rebel_jax.tables.chips import (
   Call,
   ChipPlayer,
   ChipTable,
-  Deal,
   Fold,
   Move,
   RaiseTo,
   TableRules,
   make_rules,
+  next_deal,
 )
 
 _TOKEN = re.compile(r"k|c|f|b\d{1,10}|/")
 _MAX_REPLY = 1_000_000  # bytes
-
-
-def slumbot_rules() -> TableRules:
-  """Returns what is played there: blinds of 50 and 100, stacks of 20,000."""
-  return make_rules(stack=20_000, small_blind=50, big_blind=100)
 
 
 def write_move(table: ChipTable, move: Move) -> str:
@@ -55,28 +50,20 @@ def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
   Raises:
     ValueError: an action is not legal there, or the cards are too few or too many.
   """
-  tokens = _TOKEN.findall(text)
-  if "".join(tokens) != text:
-    raise ValueError(f"action={short(text)!r} must be of k, c, f, bN and /")
-  for token in tokens:
+  for token in split_actions("action", text, _TOKEN, "k, c, f, bN and /"):
     if token == "/":
       if not table.due:
         raise ValueError(f"action={short(text)!r} has a / where a round is not over")
-      _deal(table, board)
+      table.apply(next_deal(table, board))
     else:
       table.apply(_read_move(table, token))
   shown = table.rules.deck.names(board)
   while len(table.board) < len(board) and table.due:
-    _deal(table, board)
+    table.apply(next_deal(table, board))
   if table.due:
     raise ValueError(f"board={shown!r} lacks cards that are due after action={short(text)!r}")
   if len(table.board) < len(board):
     raise ValueError(f"board={shown!r} has more cards than action={short(text)!r} has rounds")
-
-
-def _deal(table: ChipTable, board: tuple[int, ...]) -> None:
-  start = len(table.board)
-  table.apply(Deal(tuple(board[start : start + table.due[0]])))
 
 
 def _read_move(table: ChipTable, token: str) -> Move:
@@ -152,7 +139,7 @@ class SlumbotClient:
     if not re.fullmatch(r"https?://[^/\s]+(/[^\s]*)?", host):
       raise ValueError(f"host={host!r} must begin with http:// or https://")
     self.host, self.player, self.token = host.rstrip("/"), player, token
-    self.rules = slumbot_rules() if rules is None else rules
+    self.rules = make_rules() if rules is None else rules
     self._timeout = timeout
     self._hand = 0
 

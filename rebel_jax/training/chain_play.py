@@ -27,9 +27,9 @@ from solvers.growing.continual.search_each import (
   next_starts,
   search_each,
 )
-from solvers.growing.continual.start import Left, PublicState, alone, beginning
+from solvers.growing.continual.start import Left, PublicState, alone, beginning, decision_key
 from solvers.growing.states import seat_of
-from solvers.xla.compiler_options import Work
+from solvers.xla.compiler_options import Programs, Work
 
 
 class Question(NamedTuple):
@@ -336,7 +336,7 @@ def examples(
   weight = own_first((possible & counts).astype(values.dtype))
   return Solved(
     features=jnp.where((mover == 1)[:, None], seen[1], seen[0]),
-    beliefs=own_first(beliefs).reshape(len(beliefs), -1),
+    beliefs=own_first(beliefs).reshape(len(beliefs), 2 * rules.num_infostates),
     values=own_first(values),
     value_weight=weight,
     policy=jnp.where(there, policy, 0.0),
@@ -348,3 +348,16 @@ def examples(
 def _first_question(rules: Game) -> Question:
   """Returns the question about where a game begins."""
   return Question(beginning(rules), jnp.asarray(rules.prior()) * jnp.ones(()))
+
+
+def _search_from(
+  ground: Any, left: Left, here: PublicState, since: Any, player: Any, keys: Any, active: Any,
+  rounds: Any, params: Any, *, how: How,
+) -> Found:  # fmt: skip
+  """Searches for decisions of agents of `keys` `[B]`; see `next_starts` and `search_each`."""
+  about = Search(next_starts(ground, left, here, since, player), here)
+  keys = jax.vmap(decision_key)(keys, here.state)
+  return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
+
+
+search_decisions = Programs(_search_from, static_argnames="how")

@@ -1,6 +1,7 @@
 """Builds a configuration's networks, targets, subgames and training loop."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import solvers
 from games import Game, build_public_tree, tabulate
 from games.poker import Holdem
 from games.size import check_size
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import PerfectSearch
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
@@ -98,6 +100,7 @@ def _hides_moves(game: Game) -> bool:
   return game.infostate_parents(start, game.legal_actions(start).argmax(axis=1)) is not None
 
 
+@in_config_errors()
 def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> GTCFR:
   """Returns the settings of growing searches, of training or of evaluations.
 
@@ -117,12 +120,10 @@ def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> 
     children=growing.children or None,
     temperature=growing.temperature,
   )
-  try:
-    return GTCFR(**settings | {name: value for name, value in changes.items() if value is not None})
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  return GTCFR(**settings | {name: value for name, value in changes.items() if value is not None})
 
 
+@in_config_errors()
 def make_ground(config: Config, game: Game, search: GTCFR | None = None) -> Any:
   """Returns the ground of a game's chains of searches, those of training by default.
 
@@ -131,10 +132,7 @@ def make_ground(config: Config, game: Game, search: GTCFR | None = None) -> Any:
   """
   if not game.written:
     return RulesGround.of(game, search or make_search(config))
-  try:
-    return tree_ground(game, build_public_tree(game))
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  return tree_ground(game, build_public_tree(game))
 
 
 def make_algorithm(config: Config, name: str) -> Algorithm:
@@ -154,9 +152,10 @@ def make_algorithm(config: Config, name: str) -> Algorithm:
 def make_search_policy(config: Config, game: Game) -> SearchPolicy | None:
   """Returns the policy network as searches use it, None if the configuration has none."""
   network = make_policy_network(config, game)
-  return network and SearchPolicy(NetworkPolicy(network), network.num_actions)
+  return None if network is None else SearchPolicy(NetworkPolicy(network), network.num_actions)
 
 
+@in_config_errors()
 def make_subgames(config: Config, game: Game, depth: int | str | None = None) -> FoundSubgames:
   """Returns all subgames of the configuration's depth, or of `depth`.
 
@@ -164,11 +163,8 @@ def make_subgames(config: Config, game: Game, depth: int | str | None = None) ->
     ConfigError: the depth is not allowed, or the whole tree, in which exploitability is measured,
       is too large.
   """
-  try:
-    check_size(game, game.initial_state())
-    return find_subgames(game, depth=config.rebel.depth if depth is None else depth)
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  check_size(game, game.initial_state())
+  return find_subgames(game, depth=config.rebel.depth if depth is None else depth)
 
 
 def made_on_device(config: Config, game: Game) -> bool:
@@ -246,7 +242,7 @@ def make_training_subgames(
 
 def _chain_play(config: Config, game: Game, num_devices: int) -> ChainPlay:
   """Returns self-play of a configuration whose searches grow trees, on one of the devices."""
-  growing, outcomes = config.growing, dict[str, Any]()
+  growing, lanes, outcomes = config.growing, config.self_play.lanes, dict[str, Any]()
   if isinstance(growing, PerfectSearch):
     outcomes = dict(
       td1_share=growing.td1_share,
@@ -258,8 +254,8 @@ def _chain_play(config: Config, game: Game, num_devices: int) -> ChainPlay:
   return ChainPlay(
     search=make_search(config),
     network=NetworkStates(make_state_network(config, game)),
-    num_lanes=config.self_play.lanes // num_devices,
-    num_solvers=-(-config.questions_per_step // num_devices),
+    num_lanes=lanes // num_devices,
+    num_solvers=-(-math.ceil(round(lanes * growing.questions_per_lane, 6)) // num_devices),
     query_share=growing.query_share,
     recursive_share=growing.recursive_share,
     exploration=growing.exploration,
@@ -359,10 +355,7 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
   """
   config.validate()
   game = config.make_game()
-  try:
-    mesh = make_mesh(num_devices)
-  except ValueError as error:
-    raise ConfigError(str(error)) from None
+  mesh = in_config_errors()(make_mesh)(num_devices)
   devices, learning = mesh.devices.size, config.learning
   config.check_devices(devices)
   targets = make_targets(config, game)

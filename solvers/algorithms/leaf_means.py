@@ -57,7 +57,7 @@ class LeafMeans(Wrapper):
       inner,
       replace_player(state.values, player, sums[0] + worth),
       replace_player(state.mass, player, sums[1] + mass),
-    ), sweep
+    ), sweep._replace(mass=mass)
 
   def extend(self, problem: Problem, state: LeafMeansState) -> LeafMeansState:
     return state._replace(inner=self.algorithm.extend(problem, state.inner))

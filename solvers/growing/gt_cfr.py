@@ -19,6 +19,7 @@ from games.node_info import NodeInfo
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
+from solvers.algorithms.leaf_means import LeafMeans
 from solvers.algorithms.named import cfr_plus
 from solvers.growing.asked import Asked, answer, note
 from solvers.growing.checks import check_function, check_key
@@ -30,7 +31,6 @@ from solvers.growing.simulate import Growth, View, sample_pair, simulate
 from solvers.growing.starts import Start, start_by_rules, start_on_tree
 from solvers.growing.states import StateFunction, StateQuery
 from solvers.growing.store import Store
-from solvers.growing.watched import Watched
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
@@ -183,7 +183,7 @@ def grow(
   inner: Any = cfr_plus(averaging=1.0, alternating=search.alternating)
   if promises is not None:
     inner = Resolving(inner, ContinualResolve(0, search.mix), promises)
-  algorithm = Watched(inner)
+  algorithm = LeafMeans(inner)
   store, current = start.plant(search)
   problem = store.problem(beliefs)
   state = algorithm.init(problem)
@@ -196,7 +196,7 @@ def grow(
     return answer(network, params, store, query, search.temperature, wanted)
 
   def update(now, store, numbers, j, carry):
-    state, prior, asked = carry
+    state, prior, asked, _ = carry
     query = algorithm.leaf_query(now, state, 0)
     values = jnp.zeros_like(query.beliefs)
     if store.asks_once and network is not None:
@@ -210,31 +210,37 @@ def grow(
       prior = jnp.where(wanted[:, None, None], new, prior)
     if not store.asks_once:
       asked = note(asked, now, query.beliefs, numbers.notes[j])
-    state, _ = loop.update_both(now, algorithm, state, lambda _, player: values[:, player])
-    return state, prior, asked
+    state, sweeps = loop.update_both(now, algorithm, state, lambda _, player: values[:, player])
+    nodes, mass = (join_levels(x.nodes) for x in sweeps), (x.mass for x in sweeps)
+    return state, prior, asked, (tuple(nodes), tuple(mass))
 
   def round_of(numbers, carry):
     state, growth, asked = carry
     store, now = growth.store, growth.store.problem(beliefs, problem)
+    state = algorithm.extend(now, state)
+    nodes = join_levels(algorithm.core(state).policy)
     once = search.updates_per_round == 1 and not search.alternating
     soon = now.until_update(current) if search.simulations and once else now
-    state, prior, asked = lax.fori_loop(
+    state, prior, asked, sweeps = lax.fori_loop(
       0,
       search.updates_per_round,
       functools.partial(update, soon, store, numbers),
-      (state, store.prior, asked),
+      (state, store.prior, asked, ((nodes, nodes), state.mass)),  # of the sweeps' shapes
     )
     growth = growth._replace(store=dataclasses.replace(store, prior=prior))
     if not search.simulations:
       return state, growth, asked
-    growth = growth._replace(recent=jnp.zeros_like(growth.recent))
-    view, reach = _view(now, algorithm, state, search), algorithm.core(state).reach
+    choose = algorithm.average_policy
+    if search.selection == "current":
+      choose = algorithm.current_policy
+    view = View(join_levels(choose(now, state)), sweeps[0], sweeps[1], growth.visits)
+    reach = algorithm.core(state).reach
     for j in range(search.per_round):
       hands = sample_pair(now, reach, current, numbers.pairs[j])
       growth, places = simulate(view, growth, current, hands, numbers.walks[:, j], rules)
       if store.asks_once and network is not None:
         growth = growth._replace(store=_ask_joined(growth.store, places, network, params, search))
-    return algorithm.extend(growth.store.problem(beliefs, problem), state), growth, asked
+    return state, growth, asked
 
   rules = Rules(search.puct, search.children, store.scale)
   if asks:
@@ -245,17 +251,17 @@ def grow(
   elif network is not None:
     store = _ask_joined(store, problem.rows, network, params, search)
   zeros = jnp.zeros((len(store.kind), *store.prior.shape[1:]), beliefs.dtype)
-  carry = state, Growth(store, zeros, zeros), Asked.nothing(problem)
-  state, (store, visits, _), asked = in_rounds(
+  carry = state, Growth(store, zeros), Asked.nothing(problem)
+  state, (store, visits), asked = in_rounds(
     round_of, carry, key, rounds, search, start.steps(store)
   )
   if store.asks_once:
     asked = _one_asked(store, jax.random.fold_in(key, _LAST))
-  root_values, believed = algorithm.root_values(problem, state.means), beliefs
+  root_values, believed = algorithm.root_values(problem, state), beliefs
   if promises is not None:
     believed = jnp.where(promises.given[:, None], promises.beliefs, beliefs)
   end = store.problem(believed)
-  average = algorithm.average_policy(end, state.means)
+  average = algorithm.average_policy(end, state)
   rows = join_levels(average)
   moves = jax.vmap(store.moves, (None, 0), out_axes=-1)(current, jnp.arange(beliefs.shape[1]))
   policy = store.by_move(rows)
@@ -265,9 +271,9 @@ def grow(
     average_policy=jnp.where(there, policy, 0.0),
     root_values=root_values,
     root_mass=problem.root_mass,
-    values=store.at_places(algorithm.means(state.means)),
+    values=store.at_places(algorithm.means(state)),
     reach=jnp.moveaxis(end.node_reach(end.both_reach(average)), 1, 0),
-    known=store.at_places(algorithm.known(state.means)[..., None])[..., 0],
+    known=store.at_places(algorithm.known(state)[..., None])[..., 0],
     present=store.present,
     visits=visits,
     current=current,
@@ -309,8 +315,3 @@ def _one_asked(store: Any, key: jax.Array) -> Asked:
   order = jnp.where(there, jax.random.uniform(key, there.shape), -1.0)
   total = there.sum(dtype=jnp.int32)
   return Asked(jnp.argmax(order).astype(jnp.int32), jnp.ones((2, 1), store.dtype), total)
-
-
-def _view(problem: Any, algorithm: Watched, state: Any, search: GTCFR) -> View:
-  choose = algorithm.current_policy if search.selection == "current" else algorithm.average_policy
-  return View(join_levels(choose(problem, state.means)), state.nodes, state.mass)

@@ -9,9 +9,8 @@ import numpy as np
 
 from games.node_info import NodeInfo, infostates_after
 from games.public_tree import Array, PublicTree, TreeStructure
-from solvers.growing.rooted_problem import RootedProblem, rooted_problem
+from solvers.growing.marked_problem import MarkedProblem, leaf_places, marked_problem, with_nodes
 from solvers.growing.store import Moves
-from solvers.sweeps.masked import at_nodes, leaf_places, row_of_nodes, with_nodes
 
 
 @jax.tree_util.register_dataclass
@@ -59,10 +58,10 @@ class Marked:
   def legal(self) -> Any:
     return self.nodes.child >= 0
 
-  def problem(self, beliefs: jax.Array, like: RootedProblem | None = None) -> RootedProblem:
+  def problem(self, beliefs: jax.Array, like: MarkedProblem | None = None) -> MarkedProblem:
     if like is not None:
       return with_nodes(like, self.present)
-    return rooted_problem(self.tree, self.nodes, self.root, beliefs, self.present)
+    return marked_problem(self.tree, self.nodes, self.root, beliefs, self.present)
 
   def seen(self) -> jax.Array:
     """Returns the public states of the problem's leaves as their movers see them: `[L, F]`."""
@@ -115,7 +114,8 @@ class Marked:
     return rows
 
   def at_places(self, rows: jax.Array) -> jax.Array:
-    return at_nodes(self.tree.structure, rows)
+    padded = jnp.concatenate([rows, jnp.zeros_like(rows[:, :1])], axis=1)
+    return padded[:, row_of_nodes(self.tree.structure)]
 
 
 def plant_marked(
@@ -142,6 +142,14 @@ def plant_marked(
   uniform = allowed / jnp.maximum(allowed.sum(axis=1, keepdims=True), 1.0)
   uniform = jnp.broadcast_to(uniform, (*uniform.shape[:2], tree.num_infostates))
   return dataclasses.replace(planted, prior=uniform)
+
+
+def row_of_nodes(structure: TreeStructure) -> np.ndarray:
+  """Returns the row of every node among the problem's leaves, `[N]`; their number for none."""
+  places = leaf_places(structure)
+  rows = np.full(structure.num_nodes, len(places))
+  rows[places] = np.arange(len(places))
+  return rows
 
 
 def ancestors(structure: TreeStructure) -> np.ndarray:

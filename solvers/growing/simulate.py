@@ -17,12 +17,10 @@ class Growth(NamedTuple):
   Attributes:
     store: the nodes.
     visits: `[C, M, H]` how often each move was simulated, by the infostate that the mover held.
-    recent: `[C, M, H]` the part of `visits` since the last update.
   """
 
   store: Any
   visits: jax.Array
-  recent: jax.Array
 
 
 class View(NamedTuple):
@@ -32,11 +30,13 @@ class View(NamedTuple):
     policy: `[R, H]` that is followed half of the time.
     values: for each player `[R, H]`, counterfactual, in its infostates.
     mass: for each player `[L, H]`, the other's mass that its infostates may meet.
+    visits: `[C, M, H]` as they were then.
   """
 
   policy: jax.Array
   values: tuple[jax.Array, jax.Array]
   mass: tuple[jax.Array, jax.Array]
+  visits: jax.Array
 
   def expected(self, player: jax.Array, value: Any, mass: Any) -> jax.Array:
     """Returns what `player` expects, by places of the value and of the mass that it meets."""
@@ -150,7 +150,6 @@ def simulate(
   return Growth(
     joined,
     growth.visits.at[end.nodes, end.moves, end.held].add(counts),
-    growth.recent.at[end.nodes, end.moves, end.held].add(counts),
   ), places
 
 
@@ -173,11 +172,12 @@ def _options(view: View, growth: Growth, found: Moves, node, held, player) -> Op
   """Returns what `player` may do at `node`, holding `held`: `[M]`."""
   below = view.expected(player, (found.row, found.column), (found.met_row, found.met_column))
   here = view.expected(player, (node, held), (found.here, held))
+  visits = growth.visits[node, :, held]
   return Options(
     open=found.open,
     policy=jnp.where(found.known, view.policy[found.row, found.column], 0.0),
     prior=found.prior,
     value=jnp.where(found.known, below, here),
-    visits=growth.visits[node, :, held],
-    recent=growth.recent[node, :, held],
+    visits=visits,
+    recent=visits - view.visits[node, :, held],
   )

@@ -1,5 +1,6 @@
 """What a re-solve must know of a policy of the whole game: opponent's values, gifts, beliefs."""
 
+import dataclasses
 import functools
 from typing import NamedTuple
 
@@ -9,15 +10,15 @@ import numpy as np
 
 from games import Game, PublicTree
 from games.kinds import TERMINAL
-from games.node_info import node_info
+from games.node_info import NodeInfo, node_info
 from games.public_tree import Array
 from solvers import validation
 from solvers.leaf_values import normalise_beliefs
 from solvers.metrics.expected_values import check_whole, per_unit_of_mass
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.masked import MaskedProblem, make_masked_problem
-from solvers.sweeps.problem import choose
+from solvers.sweeps.pairs import make_pairs
+from solvers.sweeps.problem import Problem, choose, make_problem
 
 _NOTHING = -1e30  # a value below any other; infinity times zero would not be a number
 
@@ -99,15 +100,12 @@ def blueprint_values(
 
 @functools.partial(jax.jit, static_argnames=("searcher", "all_gifts"))
 def _blueprint_values(tree, info, policy, beliefs, *, searcher: int, all_gifts: bool):
-  problem = make_masked_problem(tree, beliefs, info, np.ones(tree.num_nodes, bool))
+  problem = make_problem(tree, beliefs)
   opponent = 1 - searcher
   levels = problem.split(policy)
   reach = problem.own_reach(levels, searcher)
-  at_leaves = jnp.zeros((len(problem.rows), tree.num_infostates), tree.dtype)
-  sweep = problem.values_up(None, reach, at_leaves, opponent)
-  mass = problem.compatible_mass(problem.leaf_reach(reach, searcher), opponent)
-  masses = problem.split(jnp.zeros((tree.num_nodes, mass.shape[-1]), mass.dtype))
-  masses = problem.split(join_levels(masses).at[problem.rows].set(mass))
+  sweep = problem.values_up(None, reach, None, opponent)
+  masses = problem.split(_masses(problem, info, reach, beliefs, searcher))
   values = tuple(per_unit_of_mass(x, y) for x, y in zip(sweep.nodes, masses))
   gifts = _gifts(problem, sweep.nodes, masses, opponent, all_gifts)
   tried = tuple(jnp.ones_like(x) for x in levels)
@@ -118,8 +116,23 @@ def _blueprint_values(tree, info, policy, beliefs, *, searcher: int, all_gifts: 
   return join_levels(values), join_levels(gifts), beliefs
 
 
+def _masses(
+  problem: Problem, info: NodeInfo, own: Levels, beliefs: jax.Array, searcher: int
+) -> jax.Array:
+  """Returns the searcher's mass that the other meets at each node, `[N, H]`; zero at ends."""
+  tree = problem.tree
+  starts = zip(tree.structure.offsets, tree.structure.levels)
+  inner = np.concatenate([start + np.arange(level.num_inner) for start, level in starts])
+  # Pair weights are looked up at the leaves: those of this problem are the inner nodes.
+  index = jnp.asarray(info.pair_index)[inner]
+  pairs = make_pairs(dataclasses.replace(tree, leaf_pair_index=index), beliefs)
+  reach = problem.node_reach((own, own))[inner, searcher]
+  masses = jnp.zeros((tree.num_nodes, tree.num_infostates), reach.dtype)
+  return masses.at[inner].set(pairs.compatible_mass(reach, 1 - searcher))
+
+
 def _gifts(
-  problem: MaskedProblem, values: Levels, masses: Levels, opponent: int, all_gifts: bool
+  problem: Problem, values: Levels, masses: Levels, opponent: int, all_gifts: bool
 ) -> Levels:
   """Sums the opponent's gifts along the way to every node (thesis, equation 5.2), `[n, H]` each.
 

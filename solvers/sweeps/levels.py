@@ -42,7 +42,7 @@ def reduce_children(
   """Sums (or maximises) over each parent's children: `[size, H]` to `[num_parents, H]`."""
   combine = jnp.maximum if maximum else jnp.add
   if not level.sliced:
-    return _reduce_gathered(level, children, num_parents, combine, -jnp.inf if maximum else 0.0)
+    return reduce_gathered(level.parents, children, num_parents, maximum=maximum)
   stops = np.cumsum([stop - start for start, stop in level.runs])
   pieces = [
     (start, stop, children[end - (stop - start) : end])
@@ -76,10 +76,16 @@ def _reduce_prefixes(pieces: Sequence[jax.Array], combine: Callable) -> jax.Arra
 _MANY_CHILDREN = 8  # a node of chance has dozens, one of a player hardly more than these
 
 
-def _reduce_gathered(level: Level, children, num_parents: int, combine, fill: float) -> jax.Array:
-  """Combines over children by index; parents of many children apart, so as not to pad to them."""
-  counts = np.bincount(level.parents, minlength=num_parents)
-  table = _child_table(level, counts)
+def reduce_gathered(
+  parents: np.ndarray, children: jax.Array, num_parents: int, *, maximum: bool = False
+) -> jax.Array:
+  """Sums (or maximises) over each parent's children by index: `[n, H]` to `[num_parents, H]`.
+
+  `parents` `[n]` are static. Those of many children are apart, so as not to pad to them.
+  """
+  combine, fill = (jnp.maximum, -jnp.inf) if maximum else (jnp.add, 0.0)
+  counts = np.bincount(parents, minlength=num_parents)
+  table = _child_table(parents, counts)
   padded = jnp.concatenate([children, jnp.full_like(children[:1], fill)])
   few, many = np.flatnonzero(counts <= _MANY_CHILDREN), np.flatnonzero(counts > _MANY_CHILDREN)
   parts = []
@@ -94,12 +100,12 @@ def _reduce_gathered(level: Level, children, num_parents: int, combine, fill: fl
   return jnp.concatenate(parts)[np.argsort(np.concatenate([few, many]))]
 
 
-def _child_table(level: Level, counts: np.ndarray) -> np.ndarray:
-  """Returns each parent's children, filled up with `size`: `[num_parents, most children]`."""
-  order = np.argsort(level.parents, kind="stable")
-  slot = np.arange(level.size) - np.repeat(np.cumsum(counts) - counts, counts)
-  table = np.full((len(counts), counts.max()), level.size)
-  table[level.parents[order], slot] = order
+def _child_table(parents: np.ndarray, counts: np.ndarray) -> np.ndarray:
+  """Returns each parent's children, filled up with `n`: `[num_parents, most children]`."""
+  order = np.argsort(parents, kind="stable")
+  slot = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
+  table = np.full((len(counts), counts.max()), len(parents))
+  table[parents[order], slot] = order
   return table
 
 

@@ -2,7 +2,7 @@
 
 A sweep down gives reach probabilities, a sweep up counterfactual values. Algorithms call these
 operations and know neither how children are stored nor which nodes are there: `Problem` takes the
-levels of a tree as slices, `masked.MaskedProblem` a set of its nodes that may change.
+levels of a tree as slices, `solvers.growing.places.PlacesProblem` a set of nodes that may change.
 """
 
 import dataclasses
@@ -37,11 +37,14 @@ class Sweep(NamedTuple):
     root: `[H]`.
     parents: for each level `[n, H]`, the value of the parent, in the node's infostates; None
       at levels that the traverser did not move to.
+    mass: `[L, H]` the opponent's mass compatible with infostates at the leaves, where `LeafMeans`
+      keeps it; else None.
   """
 
   nodes: Levels
   root: jax.Array
   parents: tuple[jax.Array | None, ...]
+  mass: jax.Array | None = None
 
 
 @jax.tree_util.register_dataclass

@@ -1,6 +1,5 @@
 """Games against the shared check, against rules worked out by hand, and broken on purpose."""
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -15,7 +14,8 @@ from games.testing import check_game
 from tests import harness
 from tests.random_game import RandomGame
 
-LONG = ("small_holdem_4_rounds", "turn_endgame_holdem")
+# Checked in files of their own too: of poker, templates and Scotland Yard.
+LONG = ("small_holdem", "small_holdem_4_rounds", "turn_endgame_holdem", "scotland_yard")
 SMALL = {
   "kuhn": lambda: games.make("kuhn_poker"),
   "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
@@ -45,7 +45,6 @@ SMALL = {
 LARGE = {"flop_holdem", "no_limit_holdem", "tic_tac_toe"}
 
 
-# Four rounds take as long as all others together, and are built in test_template.py too.
 @pytest.mark.parametrize("name", harness.slow(SMALL, *LONG))
 def test_small_games_pass(name):
   check_game(SMALL[name]())
@@ -65,327 +64,95 @@ def test_random_games_pass(seed):
 # Controls: each mistake must fail the check with a sentence that names it.
 
 
-class UnnormalisedPrior(games.KuhnPoker):
-  def prior(self):
-    return np.full((2, 3), 0.5)
+def broken(game, method, change):
+  """Returns a game whose `method` gives what `change` makes of it and of its arguments."""
+
+  def changed(self, *arguments):
+    return change(getattr(game, method)(self, *arguments), *arguments)
+
+  return type("Broken", (game,), {method: changed})
 
 
-class ImpossiblePrior(games.KuhnPoker):
-  def prior(self):
-    return np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])  # both the jack
+def put(where, value):
+  """Returns a change of the entries `where`, which may depend on the method's arguments."""
+
+  def change(found, *arguments):
+    found = np.array(found)
+    found[where(*arguments) if callable(where) else where] = value
+    return found
+
+  return change
 
 
-class MissingMove(games.KuhnPoker):
-  def legal_actions(self, states):
-    return super().legal_actions(states) & (states[:, :1] != 4)  # none after pass, bet
-
-
-class LegalActionsOfTheFirstRow(games.LiarsDice):
+def of_the_first_row(found, *_):
   """Right for one state at a time, wrong for a batch."""
-
-  def legal_actions(self, states):
-    return super().legal_actions(np.repeat(states[:1], len(states), axis=0))
-
-
-class EndlessBidding(games.LiarsDice):
-  """Bids need not go up."""
-
-  def legal_actions(self, states):
-    legal = super().legal_actions(states)
-    legal[:, :-1] = True
-    return legal
-
-
-class WrongActor(games.KuhnPoker):
-  def actor(self, states):
-    return np.where(states[:, 0] == 1, 4, super().actor(states))
-
-
-class ActorByBatch(games.KuhnPoker):
-  """Right for one state at a time, wrong for a batch."""
-
-  def actor(self, states):
-    return np.repeat(super().actor(states)[:1], len(states))
-
-
-class WrongChance(games.LeducPoker):
-  """Six cards are equally likely, though two are held."""
-
-  def chance(self, states, actions):
-    probability, mask = super().chance(states, actions)
-    return probability * 4 / 6, mask
-
-
-class HeldCardIsDealt(games.LeducPoker):
-  """Player 1's card may become public."""
-
-  def chance(self, states, actions):
-    probability, mask = super().chance(states, actions)
-    mask[:, 1] = True
-    return probability, mask
-
-
-class CardsComeFromTheFirst(games.KuhnPoker):
-  """After the first move players no longer know which card they had before."""
-
-  def infostate_parents(self, states, actions):
-    stays = np.tile(np.arange(3), (len(states), 2, 1))
-    return np.where(states[:, None] == 0, 0, stays)
-
-
-class ForgottenCard(games.KuhnPoker):
-  """Whoever holds the king holds nothing after a bet."""
-
-  def infostate_parents(self, states, actions):
-    parents = np.tile(np.arange(3), (len(states), 2, 1))
-    parents[actions == 1, :, 2] = -1
-    return parents
-
-
-class ParentOutOfRange(games.RockPaperScissors):
-  def infostate_parents(self, states, actions):
-    return super().infostate_parents(states, actions) + 3
-
-
-class SeenMove(games.RockPaperScissors):
-  """Player 1's infostate follows player 0's move, but any move may lead to either."""
-
-  def infostate_parents(self, states, actions):
-    parents = super().infostate_parents(states, actions)
-    parents[:, 1, 1] = 0
-    return parents
-
-
-class ParentsByBatch(games.RockPaperScissors):
-  def infostate_parents(self, states, actions):
-    parents = super().infostate_parents(states, actions)
-    parents[1:, 0] = parents[1:, 0, ::-1]
-    return parents
-
-
-class CardsStopExcluding(games.KuhnPoker):
-  """Once somebody has moved, both may hold the same card."""
-
-  def pair_weights(self):
-    return np.stack([1 - np.eye(3), np.ones((3, 3))])
-
-  def pair_index(self, states):
-    return (states[:, 0] > 0).astype(int)
-
-
-class CardsGetLikelier(CardsStopExcluding):
-  """The pair weights of later states have another total."""
-
-  def pair_weights(self):
-    return np.stack([1 - np.eye(3), 2 - 2 * np.eye(3)])
-
-
-class PayoffNotFinite(games.KuhnPoker):
-  def payoffs(self):
-    return super().payoffs() / np.array([1.0, 0.0])[:, None, None]
-
-
-class PayoffTablesTransposedShape(games.LiarsDice):
-  def payoffs(self):
-    return np.moveaxis(super().payoffs(), 0, -1)
-
-
-class PayoffIndexOutOfRange(games.KuhnPoker):
-  def payoff_index(self, states):
-    return super().payoff_index(states) + 1
-
-
-class PayoffScaleOfTheFirstRow(games.KuhnPoker):
-  def payoff_scale(self, states):
-    return np.repeat(super().payoff_scale(states)[:1], len(states))
-
-
-class PayoffsByBatch(games.KuhnPoker):
-  """What the winner gets is not what the loser pays, by the order in which one asks."""
-
-  def payoff_scale(self, states):
-    return super().payoff_scale(states) * (1 + np.arange(len(states)))
-
-
-class FeaturesOfTwoLengths(games.KuhnPoker):
-  def features(self, states, player):
-    return super().features(states, player)[:, player:]
-
-
-class FeaturesNotFinite(games.KuhnPoker):
-  def features(self, states, player):
-    with np.errstate(divide="ignore"):
-      return 1.0 / super().features(states, player)
-
-
-class ChangesItsArguments(games.LeducPoker):
-  def next_states(self, states, actions):
-    new = super().next_states(states, actions)
-    states[:] = new
-    return new
-
-
-class FractionalStates(games.KuhnPoker):
-  def next_states(self, states, actions):
-    return super().next_states(states, actions) / 1.0
-
-
-class OutcomeForNobody(games.LeducPoker):
-  """A card that cannot be dealt is listed as a legal outcome of chance."""
-
-  def prior(self):
-    return np.array([[0, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]], float)  # cards 1 and 0
-
-
-class RaiseBeyondThePlayers(games.LeducPoker):
-  num_player_actions = 2
-
-
-class OrderOfOthers(games.LeducPoker):
-  def features(self, states, player):
-    return super().features(states, player)[:, :-1]
-
-
-MISTAKES = {
-  RaiseBeyondThePlayers: "num_player_actions=2 says",
-  OrderOfOthers: "orders_infostates=True says",
-  UnnormalisedPrior: "prior",
-  ImpossiblePrior: "no pair of infostates",
-  MissingMove: "no action is legal",
-  LegalActionsOfTheFirstRow: "tree",
-  WrongActor: "actor",
-  ActorByBatch: "kind",
-  WrongChance: "outcomes of chance together have probability 0.6",
-  HeldCardIsDealt: "outcomes of chance together",
-  CardsComeFromTheFirst: "infostate",
-  ForgottenCard: "infostate",
-  ParentOutOfRange: "infostate_parents",
-  SeenMove: "have probability",
-  ParentsByBatch: "infostate_parent",
-  CardsStopExcluding: "cannot meet",
-  CardsGetLikelier: "have probability 2",
-  PayoffNotFinite: "payoffs",
-  PayoffTablesTransposedShape: "payoffs",
-  PayoffIndexOutOfRange: "payoff_index",
-  PayoffScaleOfTheFirstRow: "payoff",
-  PayoffsByBatch: "payoff",
-  FeaturesOfTwoLengths: "features",
-  FeaturesNotFinite: "features",
-  ChangesItsArguments: "changed the states",
-  FractionalStates: "next_states",
-  OutcomeForNobody: "no pair of infostates",
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda kind: kind.__name__)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_control_a_broken_game_is_refused(mistake):
-  with pytest.raises(AssertionError, match=MISTAKES[mistake]):
-    check_game(mistake())
-
-
-def test_control_a_game_without_end_is_refused():
+  return np.repeat(found[:1], len(found), axis=0)
+
+
+def assigned(states, actions):
+  states[:] = 0
+
+
+KUHN, LEDUC, DICE = games.KuhnPoker, games.LeducPoker, games.LiarsDice
+ONCE_MOVED = broken(KUHN, "pair_index", lambda found, states: (states[:, 0] > 0).astype(int))
+MISTAKES = [
+  (KUHN, "prior", lambda _: np.full((2, 3), 0.5), "prior"),
+  (KUHN, "prior", lambda _: np.eye(3)[[0, 0]], "no pair of infostates"),  # both hold the jack
+  (KUHN, "legal_actions", put(lambda states: states[:, 0] == 4, False), "no action is legal"),
+  (DICE, "legal_actions", of_the_first_row, "tree"),
+  (KUHN, "actor", put(lambda states: states[:, 0] == 1, 4), "actor"),
+  (KUHN, "actor", of_the_first_row, "kind"),
+  (LEDUC, "chance", lambda x, *_: (x[0] * 4 / 6, x[1]), "together have probability 0.6"),
+  (
+    LEDUC,
+    "chance",
+    lambda x, *_: (x[0], x[1] | [[[False], [True]]]),
+    "outcomes of chance together",
+  ),
+  # After the first move players no longer know which card they had before; a king is lost.
+  (
+    KUHN,
+    "infostate_parents",
+    lambda _, states, actions: np.where(states[:, None] == 0, 0, np.full((1, 2, 3), range(3))),
+    "infostate",
+  ),
+  (
+    KUHN,
+    "infostate_parents",
+    lambda _, states, actions: np.where(
+      (actions == 1)[:, None, None] & (np.arange(3) == 2), -1, np.full((1, 2, 3), range(3))
+    ),
+    "infostate",
+  ),
+  (games.RockPaperScissors, "infostate_parents", lambda x, *_: x + 3, "infostate_parents"),
+  (games.RockPaperScissors, "infostate_parents", put(np.s_[:, 1, 1], 0), "have probability"),
+  (ONCE_MOVED, "pair_weights", lambda _: np.stack([1 - np.eye(3), np.ones((3, 3))]), "cannot meet"),
+  (ONCE_MOVED, "pair_weights", lambda x: np.stack([x[0], 2 * x[0]]), "have probability 2"),
+  (KUHN, "payoffs", put(np.s_[0, 0], np.nan), "payoffs"),
+  (DICE, "payoffs", lambda x: np.moveaxis(x, 0, -1), "payoffs"),
+  (KUHN, "payoff_index", lambda x, states: x + 1, "payoff_index"),
+  (KUHN, "payoff_scale", of_the_first_row, "payoff"),
+  (KUHN, "features", lambda x, states, player: x[:, player:], "features"),
+  (KUHN, "features", put(0, np.nan), "features"),
+  (LEDUC, "next_states", lambda x, *at: assigned(*at) or x, "changed the states"),
+  (KUHN, "next_states", lambda x, *_: x / 1.0, "next_states"),
+  (LEDUC, "features", lambda x, *_: x[:, :-1], "orders_infostates=True says"),
+]
+
+
+@pytest.mark.parametrize(("game", "method", "change", "message"), MISTAKES)
+def test_control_a_broken_game_is_refused(game, method, change, message):
+  with pytest.raises(AssertionError, match=message):
+    check_game(broken(game, method, change)())
+
+
+def test_control_raises_beyond_the_players_and_a_game_without_end_are_refused():
+  few = type("Few", (LEDUC,), {"num_player_actions": 2})
+  with pytest.raises(AssertionError, match="num_player_actions=2 says"):
+    check_game(few())
+  endless = broken(DICE, "legal_actions", put(np.s_[:, :-1], True))  # bids need not go up
   with pytest.raises(ValueError, match="max_histories=1000"):
-    check_game(EndlessBidding(num_dice=1, num_faces=2), max_histories=1000)
-
-
-# Rules worked out apart from the games' own code.
-
-
-@pytest.mark.parametrize(("num_dice", "num_faces"), [(1, 4), (2, 3)])
-def test_liars_dice_is_won_by_counting_dice(num_dice, num_faces):
-  game = games.make("liars_dice", num_dice=num_dice, num_faces=num_faces)
-  rolls = [
-    tuple(reversed(roll))  # die 0 counts up first
-    for roll in itertools.product(range(1, num_faces + 1), repeat=num_dice)
-  ]
-  names = [game.infostate_name(0, h) for h in range(game.num_infostates)]
-  assert names == ["".join(map(str, roll)) for roll in rolls]
-  tables = game.payoffs()
-  for bid in range(game.num_bids):
-    quantity, face = (int(x) for x in game.action_name(bid).split("x"))
-    # Player 0 bids and player 1 calls; then after another bid the other way around.
-    for history, sign in (((bid, game.liar), 1), ((0, bid, game.liar), -1)):
-      if sign < 0 and bid == 0:
-        continue
-      states = game.state_after(history)[None]
-      payoff = tables[game.payoff_index(states)[0]] * game.payoff_scale(states)[0]
-      for (i, first), (j, second) in itertools.product(enumerate(rolls), repeat=2):
-        shown = sum(die in (face, num_faces) for die in first + second)
-        assert payoff[i, j] == (sign if shown >= quantity else -sign)
-
-
-def test_liars_dice_bids_go_up_and_nobody_calls_first():
-  game = games.make("liars_dice", num_dice=1, num_faces=3)
-  start = game.initial_state()[None]
-  assert [game.action_name(a) for a in np.flatnonzero(game.legal_actions(start)[0])] == [
-    "1x1", "1x2", "1x3", "2x1", "2x2", "2x3",
-  ]  # fmt: skip
-  after = game.state_after((1, 3))[None]  # 1x2, 2x1
-  legal = [game.action_name(a) for a in np.flatnonzero(game.legal_actions(after)[0])]
-  assert legal == ["2x2", "2x3", "liar"]
-
-
-KUHN = {  # what player 0 gets, by history, if it holds the higher card, and the lower
-  (0, 0): (1, -1),
-  (1, 0): (1, 1),
-  (1, 1): (2, -2),
-  (0, 1, 0): (-1, -1),
-  (0, 1, 1): (2, -2),
-}
-
-
-def test_kuhn_poker_pays_the_pot():
-  game = games.make("kuhn_poker")
-  for history, (higher, lower) in KUHN.items():
-    states = game.state_after(history)[None]
-    assert game.actor(states)[0] == games.TERMINAL
-    payoff = game.payoffs()[game.payoff_index(states)[0]] * game.payoff_scale(states)[0]
-    for i, j in itertools.permutations(range(3), 2):
-      assert payoff[i, j] == (higher if i > j else lower)
-
-
-@pytest.mark.parametrize(
-  ("history", "pot"),
-  [
-    ((1, 1, 3, 1, 1), 1),  # checked down
-    ((2, 1, 3, 1, 1), 3),
-    ((2, 2, 1, 3, 1, 1), 5),
-    ((1, 2, 2, 1, 3, 2, 2, 1), 13),
-  ],
-)
-def test_leduc_poker_showdowns(history, pot):
-  """The jack of spades (action 3) is public: the other jack pairs, then king over queen."""
-  game = games.make("leduc_poker")
-  states = game.state_after(history)[None]
-  assert game.actor(states)[0] == games.TERMINAL
-  payoff = game.payoffs()[game.payoff_index(states)[0]] * game.payoff_scale(states)[0]
-  strength = {1: 9, 2: 2, 3: 2, 4: 3, 5: 3}  # J♥, Q♠, Q♥, K♠, K♥
-  for i, j in itertools.permutations(strength, 2):
-    assert payoff[i, j] == pot * np.sign(strength[i] - strength[j])
-
-
-@pytest.mark.parametrize(
-  ("history", "payoff"), [((2, 0), 1), ((2, 2, 0), -3), ((1, 2, 2, 1, 8, 1, 2, 0), -5)]
-)
-def test_leduc_poker_folds(history, payoff):
-  game = games.make("leduc_poker")
-  states = game.state_after(history)[None]
-  assert game.actor(states)[0] == games.TERMINAL
-  table = game.payoffs()[game.payoff_index(states)[0]] * game.payoff_scale(states)[0]
-  assert (table == payoff).all()
-
-
-def test_leduc_poker_allows_two_raises_a_round_and_no_fold_without_a_bet():
-  game = games.make("leduc_poker")
-  for history, legal in (
-    ((), [1, 2]),
-    ((2,), [0, 1, 2]),
-    ((2, 2), [0, 1]),
-    ((1, 1), [3, 4, 5, 6, 7, 8]),
-    ((2, 2, 1, 4), [1, 2]),
-  ):
-    assert np.flatnonzero(game.legal_actions(game.state_after(history)[None])[0]).tolist() == legal
+    check_game(endless(num_dice=1, num_faces=2), max_histories=1000)
 
 
 def test_games_that_take_any_parameter(monkeypatch):

@@ -468,7 +468,7 @@ def spot_table() -> dict[str, Any]:
 # Cases whose random numbers pick other moves than at bc05050: a mover's moves are numbered as the
 # rules number them, no longer as the tree orders children; moves of games of perfect information
 # are drawn as those of others; an agent's key at a decision is of its public state. Figures of ten
-# seeds were within one standard error of those before; new ones are stored under another name.
+# seeds were within two standard errors of those before; new ones are stored under another name.
 _OTHER_NUMBERS = {
   *(f"preset/{name}" for name in ("pog_kuhn", "pog_tic_tac_toe", "pog_connect_four")),
   *(f"evaluator/{name}" for name in ("pog_kuhn", "pog_tic_tac_toe", "pog_glasses")),

@@ -11,17 +11,16 @@ import pytest
 import games
 import solvers
 from rebel_jax.agents.agent import Agent, Searcher, prepare
-from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.agents.dealer import Dealer
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match, summarise
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_network, make_setup
-from solvers.search.batch import node_beliefs
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
 from solvers.search.searching_agent import make_searching_agent
-from solvers.sweeps.levels import join_levels, split_levels
+from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests.tiny import TINY
 
@@ -33,7 +32,6 @@ GAMES = {
 SLOW_LAST = ["kuhn_poker"] + [
   pytest.param(name, marks=pytest.mark.slow) for name in ("rock_paper_scissors", "leduc_poker")
 ]
-LEDUC_SLOW = [*list(GAMES)[:-1], pytest.param("leduc_poker", marks=pytest.mark.slow)]
 ITERATIONS = 16
 
 
@@ -85,22 +83,6 @@ def uniform(tree) -> np.ndarray:
   return np.asarray(join_levels(policy))
 
 
-@pytest.mark.parametrize("name", LEDUC_SLOW)
-def test_policies_win_what_they_are_worth(name):
-  """Dealer and match against `expected_values`."""
-  game = games.make(name)
-  tree = games.build_public_tree(game)
-  policy = uniform(tree)
-  solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2).average_policy
-  result = play_match(
-    game,
-    lambda seed: PolicyPlayer(tree, policy, seed=seed),
-    lambda seed: PolicyPlayer(tree, solved, seed=seed),
-    num_games=2000,
-  )
-  assert abs(result.mean - exact(tree, policy, np.asarray(solved))) < 2.2 * result.half_width
-
-
 @pytest.mark.parametrize("name", SLOW_LAST)
 def test_an_agent_plays_the_searching_policy(name):
   """In both seats, against an opponent that the difference to another policy shows against."""
@@ -121,8 +103,8 @@ def test_an_agent_plays_the_searching_policy(name):
   assert exact(tree, np.asarray(better), opponent) > result.mean + 2.2 * result.half_width
 
 
-@pytest.mark.parametrize("name", [SLOW_LAST[0], SLOW_LAST[2]])
-def test_an_open_spiel_bot_plays_the_searching_policy(name):
+def test_an_open_spiel_bot_plays_the_searching_policy():
+  name = "kuhn_poker"
   tree, policy = searching(name)
 
   def random_bot(game, seat, seed):
@@ -183,13 +165,6 @@ def test_other_bots_are_told_what_happens():
     assert [player for player, _ in (first, second)] == [0, 1]
 
 
-def test_bots_with_a_state_of_their_own_can_play():
-  def stateful(game, seat, seed):
-    return pyspiel.make_stateful_random_bot(game, seat, seed)
-
-  assert bots.play_bots(searcher("kuhn_poker"), stateful, num_games=6).num_games == 6
-
-
 def test_beliefs_follow_what_is_seen():
   agent = Agent(searcher("kuhn_poker"), seed=0)
   agent.start(1, 2)
@@ -203,29 +178,13 @@ def test_beliefs_follow_what_is_seen():
   assert sum(agent.choices().values()) == pytest.approx(1)
 
 
-def test_moves_that_its_model_never_makes_leave_all_infostates_possible():
-  game = games.make("leduc_poker")
-  tree = games.build_public_tree(game, depth=3)
-  problem = make_problem(tree, tree.prior)
-  first = np.asarray(tree.action)[1]
-  policy = np.ones((tree.num_nodes, tree.num_infostates), np.float32)
-  policy[2:] = (np.asarray(tree.parent)[2:] != 0)[:, None]  # player 0 only ever takes node 1
-  beliefs = np.asarray(node_beliefs(problem, split_levels(tree, policy)))
-  assert np.isfinite(beliefs).all()
-  np.testing.assert_allclose(beliefs.sum(-1), 1, atol=1e-6)
-  unseen = next(n for n in range(2, tree.num_nodes) if tree.parent[n] == 0)
-  assert tree.action[unseen] != first
-  possible = np.ones(tree.num_infostates) if tree.possible is None else tree.possible[unseen, 0]
-  np.testing.assert_allclose(beliefs[unseen, 0], possible / possible.sum(), atol=1e-6)
-
-
 def test_agents_side_by_side_search_in_one_call(monkeypatch):
   agents = [Agent(searcher("kuhn_poker"), seed=i) for i in range(5)]
   for i, agent in enumerate(agents):
     agent.start(i % 2, i % 3)
   calls = []
-  original = Searcher._search
-  monkeypatch.setattr(Searcher, "_search", lambda *a: calls.append(1) or original(*a))
+  original = Searcher._search_some
+  monkeypatch.setattr(Searcher, "_search_some", lambda *a: calls.append(1) or original(*a))
   prepare(agents)
   assert len(calls) == 1
   assert not any(agent.pending for agent in agents)
@@ -250,18 +209,9 @@ def test_mistakes_are_named():
     agent.act()
   with pytest.raises(ValueError, match=r"action=9 is not legal here"):
     agent.observe(9)
-  with pytest.raises(ValueError, match=r"iterations=3"):
-    Searcher(untrained("kuhn_poker"), iterations=3)
-  with pytest.raises(ValueError, match=r"algorithm='magic'"):
-    Searcher(untrained("kuhn_poker"), algorithm="magic")
   game = untrained("kuhn_poker").config.make_game()
   with pytest.raises(ValueError, match=r"num_games=3"):
     play_match(game, UniformPlayer, UniformPlayer, num_games=3)
-  dealer = Dealer(game)
-  rng = np.random.default_rng(0)
-  dealer.deal(rng)
-  with pytest.raises(ValueError, match=r"action=5 is not legal"):
-    dealer.apply(Move(5, dealer.infostates[0]), rng)
 
 
 @pytest.mark.parametrize(("algorithm", "same"), [("linear_cfr", True), ("linear_cfr_avg", False)])

@@ -2,6 +2,7 @@
 
 import functools
 import re
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from games.arrays import one
 from rebel_jax import match as match_command
 from rebel_jax import play
 from rebel_jax.agents.agent import make_searcher
-from rebel_jax.agents.chain_agent import ChainSearcher, OwnSearch
+from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_games, play_match
 from rebel_jax.checkpoints import checkpoint
@@ -67,7 +68,9 @@ def without_search(monkeypatch):
   def search(shared, agents):
     calls.append([agent.player for agent in agents])
     count, wide = shared.game.num_moves, shared.game.num_infostates
-    found = OwnSearch(np.ones((count, wide)) / count, np.full((2, wide), 0.25), shared.nothing)
+    found = SimpleNamespace(
+      policy=np.ones((count, wide)) / count, values=np.full((2, wide), 0.25), left=shared.nothing
+    )
     return [found for _ in agents]
 
   monkeypatch.setattr(ChainSearcher, "_search", search)

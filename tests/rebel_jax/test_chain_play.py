@@ -9,12 +9,11 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.search import REBEL, PerfectSearch
 from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.training import chain_play
+from rebel_jax.training import chain_play, loop
 from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.search_each import AskedState, Found
 from tests.harness import fast_to_compile
@@ -137,7 +136,7 @@ def test_games_and_questions_are_dealt_out_anew(before, after):
     waiting=full.waiting._replace(added=np.full(before, capacity + 3, np.int32)),
     taken=np.full(before, capacity, np.int32),
   )
-  dealt = checkpoint.redistribute_growing(full, after)
+  dealt = loop.redistribute_growing(full, after)
   assert dealt.moves.shape == (after, 16 // after)
   for x, y in zip(jax.tree.leaves(full.standing), jax.tree.leaves(dealt.standing)):
     np.testing.assert_array_equal(np.sort(x, axis=None), np.sort(y, axis=None))

@@ -1,6 +1,7 @@
-"""Checkpoints: runs that were cut short end exactly as runs that were not."""
+"""Checkpoints: a run cut short ends exactly as one that was not; other runs' are refused."""
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -16,19 +17,21 @@ import numpy as np
 import pytest
 
 import rebel_jax
+from rebel_jax import train as cli
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import folders
 from rebel_jax.runs.display import Display
-from rebel_jax.runs.run import _Run, train
+from rebel_jax.runs.metrics import MetricsLog
+from rebel_jax.runs.run import train
 from rebel_jax.runs.stopping import RunError
 from rebel_jax.training.loop import Trainer
 from rebel_jax.training.setup import make_setup
+from solvers.validation import is_concrete
 from tests.tiny import TINY, as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
-KEPT = {"params", "state", "about", "metrics"}
 
 
 def restored(folder, **changes):
@@ -49,24 +52,141 @@ def assert_same_run(folder, other, **changes):
 def test_a_run_leaves_what_it_says():
   folder = trained()
   assert [row["step"] for row in rows(folder)] == [2, 4, 6, 8]
-  evaluated = [row["step"] for row in rows(folder) if "exploitability" in row]
-  assert evaluated == [4, 8]
+  assert [row["step"] for row in rows(folder) if "exploitability" in row] == [4, 8]
+  first, *_, last = rows(folder)
+  assert [(x["buffer_examples"], x["buffer_age"]) for x in (first, last)] == [(16, 1.0), (64, 4.0)]
+  assert 0 < last["value_error"] < 10
+  assert 0 < last["gradient_norm"] < 100
+  lines = (folder / "metrics.jsonl").read_text().splitlines()
+  assert all(json.loads(line)["device_memory_bytes"] > 2**20 for line in lines)
   about = json.loads((folder / "config.json").read_text())
-  assert about["config"]["seed"] == 0
+  assert about["num_devices"] == about["environment"]["devices"] == len(jax.devices())
   assert about["environment"]["versions"]["jax"] == jax.__version__
-  newest = checkpoint.checkpoints_of(folder)[-1]
-  assert {p.name for p in newest.iterdir()} >= KEPT
+  assert [command["step"] for command in about["commands"]] == [0]
+  assert about["commands"][0]["config"]["seed"] == about["config"]["seed"] == 0
   state = restored(folder)
   assert (state.step, state.solves, state.replay["value"].added.sum()) == (8, 32, 64)
 
 
-@pytest.mark.parametrize("steps", [2, pytest.param(6, marks=pytest.mark.slow)])
-def test_stopped_and_resumed_is_as_never_stopped(tmp_path, steps):
-  first = train(*tiny(tmp_path), stop=lambda step: step >= steps)
-  assert first.row["step"] == steps
-  assert len(rows(tmp_path)) == steps // 2
+def stopped(folder, patch):
+  assert train(*tiny(folder), stop=lambda step: step >= 2).row["step"] == 2
+  assert len(rows(folder)) == 1
+
+
+def signalled(folder, patch):
+  before = signal.getsignal(signal.SIGTERM)
+  result = train(*tiny(folder), stop=lambda step: step == 4 and os.kill(os.getpid(), 15))
+  assert (result.signal, result.row["step"]) == (signal.SIGTERM, 4)
+  assert signal.getsignal(signal.SIGTERM) is before
+
+
+def signalled_in_an_evaluation(folder, patch, step=4):
+  """The evaluation is made up for, with the same result; nothing is written twice."""
+  measure = Evaluator.exploitability
+
+  def interrupted(self, params, *, seed, **arguments):
+    if seed == step:
+      os.kill(os.getpid(), signal.SIGINT)
+    return measure(self, params, seed=seed, **arguments)
+
+  patch.setattr(Evaluator, "exploitability", interrupted)
+  assert train(*tiny(folder)).signal == signal.SIGINT
+  assert rows(folder)[-1]["step"] == step
+  assert "exploitability" not in rows(folder)[-1]
+
+
+def signalled_in_the_last_evaluation(folder, patch):
+  signalled_in_an_evaluation(folder, patch, 8)
+
+
+def killed_while_a_row_is_written(folder, patch):
+  train(*tiny(folder), stop=lambda step: step >= 4)
+  with open(folder / "metrics.jsonl", "a") as file:
+    file.write('{"step": 6, "loss": 0.1}\n{"step": 8, "lo')
+
+
+def ended_by_a_full_disk(folder, patch):
+  """Half a row stays behind."""
+  write = MetricsLog.write
+
+  def full(self, row):
+    if row["step"] < 6:
+      return write(self, row)
+    self._file.write(b'{"step": 6, "so')
+    self._file.flush()
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+  patch.setattr(MetricsLog, "write", full)
+  assert cli.main([*as_flags(), "--output-dir", str(folder)]) == 1
+  assert checkpoint.checkpoints_of(folder)[-1].name == "00000004"
+
+
+def ended_by_another_command(folder, patch):
+  """Before the folder was free: a command goes on from what that one left, here the end."""
+  train(*tiny(folder), stop=lambda step: step >= 4)
+  lock, ours = folders.lock, []
+
+  def late(path):
+    patch.setattr(folders, "lock", lock)
+    train(*tiny(folder, resume=True))
+    patch.setattr(Trainer, "run", lambda *_: ours.append(True))
+    return lock(path)
+
+  patch.setattr(folders, "lock", late)
+  assert train(*tiny(folder, resume=True)).row["step"] == 8
+  assert not ours
+
+
+def spoilt(field):
+  """Returns a cut by a number that is not finite, after step 4."""
+
+  def cut(folder, patch):
+    run = Trainer.run
+
+    def diverge(self, table, state, num_steps, mesh):
+      state, report = run(self, table, state, num_steps, mesh)
+      nan = lambda x: x * float("nan")  # noqa: E731
+      if int(state.step) <= 4:
+        return state, report
+      if field == "parameters":  # where no loss says so: the last step of a call spoils them
+        return state._replace(params=jax.tree.map(nan, state.params)), report
+      if field == "value error":
+        return state, report._replace(held_out={"value": nan(report.held_out["value"])})
+      value = report.learned["value"]
+      value = value._replace(**{field: nan(getattr(value, field))})
+      return state, report._replace(learned={"value": value})
+
+    patch.setattr(Trainer, "run", diverge)
+    with pytest.raises(RunError, match=rf"{field}.* (is|are) .* at step [56], in the steps from 5"):
+      train(*tiny(folder))
+    assert checkpoint.checkpoints_of(folder)[-1].name == "00000004"
+
+  cut.__name__ = f"spoilt_{field}"
+  return cut
+
+
+@pytest.mark.parametrize(
+  "cut",
+  [
+    stopped, signalled, signalled_in_an_evaluation, signalled_in_the_last_evaluation,
+    killed_while_a_row_is_written, ended_by_a_full_disk, ended_by_another_command,
+    *map(spoilt, ("loss", "value error", "parameters")),
+  ],
+  ids=lambda cut: cut.__name__,
+)  # fmt: skip
+def test_cut_short_and_resumed_is_as_never_cut(tmp_path, monkeypatch, cut):
+  with monkeypatch.context() as patch:
+    cut(tmp_path, patch)
   train(*tiny(tmp_path, resume=True))
   assert_same_run(tmp_path, trained())
+  train(*tiny(tmp_path, resume=True))  # nothing is left to do
+  assert_same_run(tmp_path, trained())
+
+
+def test_control_another_seed_is_another_run(tmp_path):
+  train(*tiny(tmp_path, seed=1))
+  with pytest.raises(AssertionError):
+    assert_same_run(tmp_path, trained())
 
 
 def test_longer_searches_late_in_a_run(tmp_path, capsys):
@@ -91,84 +211,9 @@ def test_muon_is_resumed_too(tmp_path):
   changes = dict(optimizer="muon", learning_rate=0.02, belief_roots=2)
   train(*tiny(tmp_path / "whole", **changes))
   train(*tiny(tmp_path / "stopped", **changes), stop=lambda step: step >= 4)
-  with pytest.raises(AssertionError):
-    assert_same_run(tmp_path / "stopped", tmp_path / "whole", **changes)
   train(*tiny(tmp_path / "stopped", resume=True, **changes))
   assert_same_run(tmp_path / "stopped", tmp_path / "whole", **changes)
   assert rows(tmp_path / "whole")[-1]["gradient_steps"] > 0
-
-
-def test_another_seed_is_another_run(tmp_path):
-  train(*tiny(tmp_path, seed=1))
-  with pytest.raises(AssertionError):
-    assert_same_run(tmp_path, trained())
-
-
-def test_a_signal_saves_and_leaves(tmp_path):
-  def stop(step):
-    if step == 4:
-      os.kill(os.getpid(), signal.SIGTERM)
-    return False
-
-  before = signal.getsignal(signal.SIGTERM)
-  result = train(*tiny(tmp_path), stop=stop)
-  assert result.signal == signal.SIGTERM
-  assert signal.getsignal(signal.SIGTERM) is before
-  assert result.row["step"] == 4
-  train(*tiny(tmp_path, resume=True))
-  assert_same_run(tmp_path, trained())
-
-
-@pytest.mark.parametrize("step", [4, 8])
-def test_a_signal_during_an_evaluation(tmp_path, monkeypatch, step):
-  """The evaluation is made up for, with the same result; nothing is written twice."""
-  measure = Evaluator.exploitability
-
-  def interrupted(self, params, *, seed, **arguments):
-    if seed == step:
-      os.kill(os.getpid(), signal.SIGINT)
-    return measure(self, params, seed=seed, **arguments)
-
-  with monkeypatch.context() as patch:
-    patch.setattr(Evaluator, "exploitability", interrupted)
-    result = train(*tiny(tmp_path))
-  assert result.signal == signal.SIGINT
-  assert rows(tmp_path)[-1]["step"] == step
-  assert "exploitability" not in rows(tmp_path)[-1]
-  train(*tiny(tmp_path, resume=True))
-  assert_same_run(tmp_path, trained())
-
-
-def test_metrics_beyond_the_checkpoint_are_dropped(tmp_path):
-  """As after a kill between two checkpoints, or in the middle of a line."""
-  train(*tiny(tmp_path), stop=lambda step: step >= 4)
-  with open(tmp_path / "metrics.jsonl", "a") as file:
-    file.write('{"step": 6, "loss": 0.1}\n{"step": 8, "lo')
-  train(*tiny(tmp_path, resume=True))
-  assert_same_run(tmp_path, trained())
-
-
-def test_a_finished_run_has_nothing_left_to_do_unless_asked_for_more(tmp_path):
-  shutil.copytree(trained(), tmp_path / "run")
-  result = train(*tiny(tmp_path / "run", resume=True))
-  assert result.row["step"] == 8
-  assert_same_run(tmp_path / "run", trained())
-
-
-def test_time_that_runs_out_between_chunks_still_ends_in_an_evaluation(tmp_path, monkeypatch):
-  """Whether the run is over is asked once after steps were taken, however the clock moves."""
-  asked = []
-
-  def over(self):
-    asked.append(self.step)
-    return self.step >= 4
-
-  monkeypatch.setattr(_Run, "_over", over)
-  train(*tiny(tmp_path, evaluate_every=0))
-  assert [row["step"] for row in rows(tmp_path)] == [2, 4]
-  assert asked == sorted(set(asked))
-  assert asked[-1] == 4
-  assert rows(tmp_path)[-1]["playthroughs"] == TINY.search.final_playthroughs
 
 
 @pytest.mark.slow
@@ -215,29 +260,20 @@ def test_newest_and_best_are_kept(tmp_path, monkeypatch):
   assert kept() == [8, 16, 20, 24]
 
 
-@pytest.mark.parametrize("field", ["loss", "value_error", "gradient_norm"])
-def test_a_number_that_is_not_finite_stops_the_run(tmp_path, monkeypatch, field):
-  run = Trainer.run
+def test_a_resumed_run_is_restored_without_being_made_anew(tmp_path, monkeypatch):
+  """Its first state would be computed for nothing, and take memory beside the one restored."""
+  shutil.copytree(trained(), tmp_path / "run")
+  made, init = [], Trainer.init
 
-  def diverge(self, table, state, num_steps, mesh):
-    state, report = run(self, table, state, num_steps, mesh)
-    if int(state.step) > 4:
-      if field == "value_error":
-        broken = report.held_out["value"] * float("nan")
-        return state, report._replace(held_out={"value": broken})
-      value = report.learned["value"]
-      value = value._replace(**{field: getattr(value, field) * float("nan")})
-      return state, report._replace(learned={"value": value})
-    return state, report
+  def watched(*arguments):
+    made.append(init(*arguments))
+    return made[-1]
 
-  with monkeypatch.context() as patch:
-    patch.setattr(Trainer, "run", diverge)
-    what = field.replace("_", " ")
-    with pytest.raises(RunError, match=f"the {what} is nan at step [56], in the steps from 5 on"):
-      train(*tiny(tmp_path))
-  assert checkpoint.checkpoints_of(tmp_path)[-1].name == "00000004"
-  train(*tiny(tmp_path, resume=True))
-  assert_same_run(tmp_path, trained())
+  monkeypatch.setattr(Trainer, "init", watched)
+  train(*tiny(tmp_path / "run", resume=True))
+  assert not any(is_concrete(state) for state in made)
+  train(*tiny(tmp_path / "other"), stop=lambda step: True)
+  assert is_concrete(made[-1])
 
 
 def test_folders_that_are_taken(tmp_path):
@@ -257,70 +293,12 @@ def test_folders_that_are_taken(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "changes",
-  [
-    {"game": "rock_paper_scissors"},
-    {"width": 16},
-    {"algorithm": "cfr_plus"},
-    {"seed": 3},
-    {"lanes": 8},
-    {"buffer_size": 512},
-  ],
-  ids=str,
+  "changes", [{"game": "leduc_poker"}, {"width": 16}, {"algorithm": "cfr_plus"}, {"lanes": 8}]
 )
 def test_checkpoints_of_another_run_are_refused(changes):
   (field,) = changes
   with pytest.raises(ConfigError, match=rf"^{field}=.* cannot resume the run in .* allowed is "):
     train(*tiny(trained(), resume=True, **changes))
-
-
-@pytest.fixture
-def copy(tmp_path):
-  """A copy of a finished run, to damage."""
-  shutil.copytree(trained(), tmp_path / "copy")
-  return tmp_path / "copy"
-
-
-def damage(folder, how):
-  newest = checkpoint.checkpoints_of(folder)[-1]
-  about = newest / "about" / "metadata"
-  if how == "no arrays":
-    for item in ("params", "state"):
-      shutil.rmtree(newest / item)
-  elif how == "cut arrays":
-    for path in (newest / "params").rglob("*"):
-      if path.is_file() and path.stat().st_size > 100:
-        path.write_bytes(path.read_bytes()[:50])
-  elif how == "cut about":
-    about.write_text(about.read_text()[:40])
-  elif how == "no about":
-    shutil.rmtree(newest / "about")
-  else:
-    fields = json.loads(about.read_text())
-    if how == "format":
-      fields["format"] = 99
-    elif how == "config":
-      fields["config"]["self_play"]["lanes"] = -1
-    elif how == "network":
-      fields["config"]["network"]["width"] = 16
-    about.write_text(json.dumps(fields))
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Orbax's
-@pytest.mark.parametrize(
-  "how", ["no arrays", "cut arrays", "no about", "cut about", "format", "config", "network"]
-)
-def test_damaged_checkpoints_get_a_sentence(copy, how):
-  damage(copy, how)
-  before = {p: p.stat().st_mtime_ns for p in copy.rglob("*") if p.is_file()}
-  changes = {"width": 16} if how == "network" else {}
-  with pytest.raises(ConfigError, match=r"^checkpoint=.*copy/checkpoints/00000008'") as caught:
-    train(*tiny(copy, resume=True, examples=128, **changes))
-  assert "\n" not in str(caught.value)
-  with pytest.raises(ConfigError, match=r"^checkpoint=.*copy/checkpoints/00000008'"):
-    rebel_jax.load(copy)
-  after = {p: p.stat().st_mtime_ns for p in copy.rglob("*") if p.is_file() and p.name != ".lock"}
-  assert after == {p: t for p, t in before.items() if p.name != ".lock"}
 
 
 def test_load_from_a_folder_and_from_a_checkpoint():
@@ -349,3 +327,7 @@ def test_pretrained_networks(tmp_path, monkeypatch):
   checkpoint.export(wider, tmp_path / "wrong")
   with pytest.raises(ConfigError, match="wrong' does not hold the network"):
     rebel_jax.load_pretrained("wrong")
+  spoilt = jax.tree.map(lambda x: np.where(x == x.max(), np.inf, x), policy.params)
+  checkpoint.export(policy._replace(params=spoilt), tmp_path)
+  with pytest.raises(ConfigError, match=r"^checkpoint=.* holds parameters that are not finite"):
+    checkpoint.load_pretrained("spoilt", tmp_path)

@@ -1,12 +1,15 @@
-"""Many devices: gradients are averaged, and learning goes as on one."""
+"""Many devices: gradients are averaged, learning goes as on one, and a CPU's cores are some."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from rebel_jax.config.presets import get_preset
+from rebel_jax.devices import cpu_devices
 from tests.tiny import with_devices
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +22,7 @@ from rebel_jax.config.presets import get_preset
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value import Examples
 from rebel_jax.training.loop import DEVICES, make_mesh
+from tests.tiny import TINY
 
 (target,) = make_setup(get_preset("kuhn_poker")).trainer.targets
 keys = jax.random.split(jax.random.key(0), 4)
@@ -38,7 +42,15 @@ def distance(count, axis):
   apart = jax.tree.map(lambda x, y: float(jnp.abs(np.asarray(x) - np.asarray(y)).max()), one, many)
   return max(jax.tree.leaves(apart))
 
-print(json.dumps([[distance(n, DEVICES) for n in (2, 8)], distance(8, None)]))
+# Each of two devices plays its own games; what is learned is the same on both.
+setup = make_setup(TINY, 2)
+state = setup.trainer.init(setup.table, 0, setup.mesh)
+state, _ = setup.trainer.run(setup.table, state, 4, setup.mesh)
+weights = next(x for x in jax.tree.leaves(state.params) if x.ndim == 2)
+one, other = (np.asarray(shard.data) for shard in weights.addressable_shards)
+played = np.asarray(state.replay["value"].examples.beliefs)[:, :16]
+alike = [bool((one == other).all()), bool((played[0] == played[1]).all())]
+print(json.dumps([[distance(n, DEVICES) for n in (2, 8)], distance(8, None), alike]))
 """
 
 
@@ -56,10 +68,11 @@ def run(script: str, devices: int, *arguments: str):
 
 
 def test_a_step_is_that_of_the_whole_batch():
-  shared, alone = run(_GRADIENTS, 8)
+  shared, alone, alike = run(_GRADIENTS, 8)
   # Adam's first step is the learning rate times the gradient's sign, nearly: small gradients show.
   assert max(shared) < 2e-5
   assert alone > 1e-3  # the control: each device's own gradient
+  assert alike == [True, False]
 
 
 _LEARN = """
@@ -84,3 +97,63 @@ def test_learning_is_the_same_for_the_same_global_batch(tmp_path):
   assert max(losses) < 2 * min(losses)
   assert max(found) < untrained["exploitability"] / 3
   assert max(found) - min(found) < 0.02
+
+
+@pytest.mark.parametrize(
+  ("cores", "changes", "expected"),
+  [
+    (1, {}, 1),
+    (64, {}, 4),  # no fewer than 16 lanes each
+    (3, {}, 2),  # three do not divide the lanes
+    (8, {"lanes": 8}, 1),
+    (8, {"num_devices": 3}, 3),
+    (2, {"num_devices": 3}, 2),
+    (8, {"lanes": 96, "batch_size": 256, "buffer_size": 65_536}, 4),
+  ],
+)
+def test_number_of_devices(cores, changes, expected):
+  number = changes.pop("num_devices", None)
+  config = get_preset("liars_dice_1x4f").replace(**changes)
+  assert cpu_devices.choose_number(config, cores, number) == expected
+
+
+def test_a_resumed_run_keeps_its_number():
+  config = get_preset("liars_dice_1x4f")
+  assert cpu_devices.choose_number(config, 1, before=4) == 4
+  assert cpu_devices.choose_number(config, 8, before=1) == 1
+  assert cpu_devices.choose_number(config, 2, 4, before=4) == 4
+  assert cpu_devices.choose_number(config, 2, 4) == 2
+  assert cpu_devices.choose_number(config, 8, 2, before=1) == 2
+
+
+_SCRIPT = """
+import jax
+from rebel_jax.devices import cpu_devices
+from rebel_jax.config.presets import get_preset
+cpu_devices.num_cores = lambda: 4
+cpu_devices.share_cores(get_preset("liars_dice_1x4f"))
+print(jax.device_count())
+cpu_devices.share_cores(get_preset("kuhn_poker"))  # too late: nothing happens
+print(jax.device_count())
+"""
+
+
+@pytest.mark.parametrize(
+  ("variables", "expected"),
+  [
+    ({}, "4\n4\n"),
+    ({"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}, "3\n3\n"),
+  ],
+)
+def test_cores_become_devices_unless_the_user_said_otherwise(variables, expected):
+  environment = {
+    k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")
+  }
+  done = subprocess.run(
+    [sys.executable, "-c", _SCRIPT],
+    env=environment | variables,
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert done.stdout == expected

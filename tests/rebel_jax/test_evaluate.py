@@ -5,10 +5,8 @@ import json
 import numpy as np
 import pytest
 
-import rebel_jax
 from rebel_jax import evaluate
-from rebel_jax.checkpoints.checkpoint import checkpoints_of, export
-from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.checkpoints.checkpoint import checkpoints_of
 from solvers.search import playthroughs
 from tests.tiny import TINY, rows, trained
 
@@ -49,23 +47,6 @@ def test_one_json_object_that_agrees_with_the_run(capsys):
   assert others - {final["exploitability"]}
 
 
-def test_a_readable_table(capsys):
-  out, _, code = run(capsys, trained(), "--playthroughs", 2, "--iterations", 8)
-  assert code == 0
-  for words in ("exploitability", "playthroughs", "linear_cfr", "kuhn_poker", "iterations"):
-    assert words in out
-  assert "{" not in out.replace("{}", "")
-
-
-def test_the_number_from_python_is_the_same(tmp_path):
-  policy = rebel_jax.load(trained())
-  measure = {"playthroughs": 2, "iterations": 8, "seed": 5}
-  number = Evaluator(policy.config).exploitability(policy.params, **measure)
-  assert number == Evaluator(policy.config).exploitability(policy.params, **measure)
-  again = rebel_jax.load_pretrained("any", export(policy, tmp_path / "any"))
-  assert number == Evaluator(again.config).exploitability(again.params, **measure)
-
-
 def test_a_search_to_the_end_of_the_game_needs_no_network(capsys):
   """Then unsafe search is CFR itself, while a shallow one is as bad as its untrained network."""
   flags = ["--playthroughs", 1, "--iterations", 512, "--unsafe", "--json"]
@@ -82,17 +63,12 @@ BAD = [
   ("", "Missing from python -m rebel_jax.evaluate: CHECKPOINT Folder of a run"),
   ("nothing", "checkpoint='nothing' is neither a folder nor a network"),
   (".", "checkpoint='.' holds no checkpoint"),
-  ("RUN another", "argument 'another' belongs to no flag"),
   ("RUN --playthroughs 0", "playthroughs=0 must be at least 1"),
-  ("RUN --playthroughs many", "playthroughs='many' must be an integer"),
-  ("RUN --iterations 0", "iterations=0 must be at least 2"),
   ("RUN --iterations 9", "iterations=9 must be even"),
-  ("RUN --depth 0", "depth=0 must be at least 1"),
   (
     "RUN --algorithm cfr",
     "algorithm='cfr' is unknown (did you mean 'cfr_plus'?); known: vanilla_cfr",
   ),
-  ("RUN --seed -1", "seed=-1 must be at least 0"),
   ("RUN --playthrough 3", "flag '--playthrough' is unknown (did you mean --playthroughs?)"),
 ]
 
@@ -107,15 +83,6 @@ def test_bad_command_lines(line, sentence, capsys, tmp_path, monkeypatch):
   assert err.count("\n") == 1
   assert sentence in err
   assert list(tmp_path.iterdir()) == []
-
-
-def test_help(capsys):
-  with pytest.raises(SystemExit) as caught:
-    evaluate.main(["--help"])
-  assert caught.value.code == 0
-  text = capsys.readouterr().out
-  for flag in ("--playthroughs", "--iterations", "--depth", "--algorithm", "--unsafe", "--json"):
-    assert flag in text
 
 
 def test_an_evaluation_that_was_cut_short_goes_on(capsys, monkeypatch, tmp_path):
@@ -151,10 +118,9 @@ def test_an_evaluation_that_was_cut_short_goes_on(capsys, monkeypatch, tmp_path)
 def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
   few = ["--playthroughs", 2, "--iterations", 8]
   (tmp_path / "notes.txt").write_text("not numbers")
-  np.save(tmp_path / "one.npy", np.zeros(3))
   np.savez(tmp_path / "cut.npz", sums=np.zeros(3))
   (tmp_path / "cut.npz").write_bytes((tmp_path / "cut.npz").read_bytes()[:-30])
-  names = ("notes.txt", "one.npy", "cut.npz", "missing/kept.npz", "", "/proc/kept.npz")
+  names = ("notes.txt", "cut.npz", "missing/kept.npz", "")
   for keep in (tmp_path / name for name in names):  # an absolute name stays what it is
     out, err, code = run(capsys, trained(), *few, "--keep", keep)
     assert code == 2, keep

@@ -12,9 +12,7 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
-import games
 from rebel_jax.networks.fused_layers import MAX_WIDTH, LayerWeights, apply_layers
-from rebel_jax.networks.poker import PokerValueNetwork, Table
 from rebel_jax.networks.value import PRECISIONS, NetworkLeafValues, ValueNetwork
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
@@ -64,9 +62,7 @@ def lowered_for_a_gpu():
   ("num_infostates", "rows", "sizes"),
   [
     (4, 70, dict(width=96, hidden_layers=4, belief_roots=2, activation="relu")),
-    pytest.param(3, 5, dict(width=40, hidden_layers=1, activation="silu"), marks=pytest.mark.slow),
     pytest.param(70, 130, dict(width=24, hidden_layers=3, belief_roots=1), marks=pytest.mark.slow),
-    (4, 64, dict(width=256)),
   ],
 )
 def test_the_kernel_computes_the_network(num_infostates, rows, sizes):
@@ -90,30 +86,12 @@ def test_it_rounds_what_it_should(precision):
   assert (np.abs(found - exact).max() > 1e-3) == precision.startswith("bfloat16")
 
 
-@pytest.mark.slow
-def test_it_computes_a_network_for_holdem():
-  game = games.make("small_holdem")
-  network = PokerValueNetwork(
-    game.num_infostates,
-    width=48,
-    table=Table.of(game),
-    precision="float32",
-    embedding=8,
-    showdown_inputs=True,
-  )
-  states = np.repeat(game.initial_state()[None], 3, axis=0)
-  params, features, beliefs = make(network, 3, jnp.asarray(game.features(states, 0)))
-  beliefs = beliefs / beliefs.shape[-1]
-  expected, found = both_ways(network, params, features, beliefs)
-  assert np.abs(expected).max() > 100
-  np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-2)  # chips
-
-
 # Whoever asks for the kernel is warned; `test_commands_do_without_the_backend` is for the rest.
 @pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
 @pytest.mark.usefixtures("lowered_for_a_gpu")
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize(
+  ("fused", "precision"), [(True, PRECISIONS[0]), (True, PRECISIONS[-1]), (False, PRECISIONS[0])]
+)
 def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
   network = ValueNetwork(4, width=96, precision=precision, fused=fused)
   params, features, beliefs = make(network, 32)
@@ -181,18 +159,3 @@ def test_commands_do_without_the_backend():
   program = _COMMANDS.format(backend=BACKEND, modules=modules)
   done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
   assert done.stdout.split() == ["(2,", "4)", "None"], done.stderr
-
-
-def test_a_gpu_without_the_backend_gets_a_sentence(monkeypatch):
-  """Other devices trace the kernel and never run it."""
-  monkeypatch.setitem(sys.modules, BACKEND, None)
-  monkeypatch.delattr(BACKEND, raising=False)
-  network = ValueNetwork(4, width=16, fused=True)
-  arguments = make(network, 2)
-  program = jax.jit(functools.partial(ask, network))
-  with monkeypatch.context() as on_gpu:
-    on_gpu.setattr(jax, "default_backend", lambda: "gpu")
-    with pytest.raises(ImportError, match=r"^fused_network=True needs Pallas' Triton backend, .*"):
-      program(*arguments)
-  plain = jax.jit(functools.partial(ask, network.clone(fused=False)))
-  np.testing.assert_array_equal(program(*arguments), plain(*arguments))

@@ -59,30 +59,6 @@ def test_translation_of_a_tree_to_itself_is_the_policy(spot, x64):
     np.testing.assert_allclose(found[seen], spot.policy[seen], atol=1e-9)
 
 
-def test_translation_through_a_deal():
-  """On a turn the card that follows is the same in both trees, however actions are numbered."""
-  deck = {"board": "9hTdQsKh", "ranks": "9TJQKA", "suits": "sh", "pot": 100, "big_blind": 2}
-
-  def game(*fractions):
-    bets = BetSizes(((fractions,),), all_in=False, max_raises=1)
-    return games.make("turn_endgame_holdem", bets=bets, stack=1000, **deck | {"board": "9hTsQsKh"})
-
-  coarse, fine = game(0.5), game(0.5, 0.7)
-  tree, whole = games.build_public_tree(coarse), games.build_public_tree(fine)
-  policy = np.asarray(
-    solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=200).average_policy
-  )
-  found = translate(coarse, tree, policy, fine, whole, player=1)
-  places = solvers.Placer(whole, by_state=True).places(tree)
-  values = solvers.best_response_values(whole, found)
-  assert float(values[0]) >= float(solvers.best_response_values(tree, policy)[0]) - 1e-4
-  mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
-  first = np.flatnonzero(
-    (mover == 1) & (np.asarray(tree.parent) == solvers.Placer(tree).follow([1]))
-  )
-  np.testing.assert_allclose(found[places[first]], policy[first], atol=1e-6)
-
-
 def test_translation_where_a_card_is_burned_in_one_tree_only():
   """A raise that the coarse tree takes for a call leaves the other player to act last."""
   deck = {"board": "9hTsQsKh", "ranks": "9TJQKA", "suits": "sh", "pot": 100, "big_blind": 2}
@@ -137,9 +113,8 @@ class Bets:
     return Move(2 + self.slot if legal[2 + self.slot] else 1, self.infostate)
 
 
-@pytest.mark.parametrize("hands", [200, pytest.param(1_000, marks=pytest.mark.slow)])
-def test_an_agent_answers_one_who_always_bets_between_its_sizes(spot, hands):
-  answers = {}
+def test_an_agent_answers_one_who_always_bets_between_its_sizes(spot):
+  answers, hands = {}, 200
 
   def agent(seed):
     return NestedAgent(
@@ -151,7 +126,7 @@ def test_an_agent_answers_one_who_always_bets_between_its_sizes(spot, hands):
     return Bets(spot.fine, 1)
 
   result = play_match(spot.fine, agent, bettor, num_games=hands)
-  print(result)
+
   # Once after the first bet in either seat, and once where a bet of its own was raised.
   assert 2 <= len(answers) <= 6
   uniform = np.full_like(spot.policy_of_all, 1.0)
@@ -173,5 +148,3 @@ def test_bets_that_cannot_be_answered_are_refused(spot):
     answer(gadget=Resolve(0))
   with pytest.raises(ValueError, match=r"^bet=100 is in the abstraction already"):
     answer(chips=100, gadget=Maxmargin(1))
-  with pytest.raises(ValueError, match=r"^bet=2000 is more than the smaller stack"):
-    answer(chips=2000, gadget=Maxmargin(1))

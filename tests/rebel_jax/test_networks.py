@@ -1,6 +1,5 @@
 """The value network is the papers': linear layers, LayerNorm, GELU."""
 
-import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 
 from rebel_jax.networks.value import PRECISIONS, ValueNetwork, mean_square, product
-from tests import harness
 
 
 class Plain(nn.Module):
@@ -100,39 +98,7 @@ def test_what_hidden_layers_pass_on(precision):
   assert program.out_avals[0].dtype == jnp.float32
 
 
-def test_activations_in_bfloat16_change_values_little():
-  keys = jax.random.split(jax.random.key(0), 3)
-  features, beliefs = (jax.random.normal(key, (64, 6)) for key in keys[:2])
-  plain, factors, activations = (
-    ValueNetwork(3, width=64, precision=precision)
-    for precision in ("float32", "bfloat16", "bfloat16_activations")
-  )
-  params = plain.init(keys[2], features, beliefs)
-  exact = plain.apply(params, features, beliefs)
-  both = (n.apply(params, features, beliefs) for n in (factors, activations))
-  errors = [np.abs(values - exact).mean() for values in both]
-  assert 0 < errors[0] < errors[1] < 4 * errors[0] < 0.05 * np.abs(exact).mean()
-
-
-@pytest.mark.parametrize(
-  "precision", harness.slow(PRECISIONS, "float32", "tensorfloat32", "bfloat16")
-)
-def test_every_precision_learns(precision):
-  network = ValueNetwork(3, width=32, precision=precision)
-  features, beliefs = jnp.ones((4, 5)), jnp.eye(4, 6)
-  params = network.init(jax.random.key(0), features, beliefs)
-
-  def loss(params):
-    return (network.apply(params, features, beliefs) - beliefs[:, :3]).var()
-
-  gradients = jax.grad(loss)(params)
-  chex.assert_tree_all_finite(gradients)
-  assert all(jnp.abs(g).max() > 0 for g in jax.tree.leaves(gradients["params"]["hidden_0"]))
-  smaller = jax.tree.map(lambda p, g: p - 0.01 * g, params, gradients)
-  assert loss(smaller) < loss(params)
-
-
-@pytest.mark.parametrize("width", [24, 32, 96, 256])
+@pytest.mark.parametrize("width", [24, 96])
 def test_mean_square(width, x64):
   """The way of a CPU, by slices, and the plain one that other devices compile."""
   x = jax.random.normal(jax.random.key(width), (5, width))

@@ -21,7 +21,6 @@ The correspondence, which holds for every solver of OpenSpiel that is compared h
   moves and we with all of them alike; games without ties agree.
 """
 
-import numpy as np
 import pyspiel
 import pytest
 from open_spiel.python.algorithms import cfr, discounted_cfr, fictitious_play
@@ -96,16 +95,8 @@ def test_kuhn(pair, x64):
 
 
 @pytest.mark.parametrize("name", harness.slow(["leduc", "liars_dice_1x4f"], "liars_dice_1x4f"))
-@pytest.mark.parametrize("pair", harness.slow(["cfr_in_cpp", "cfr_plus_in_cpp"], "cfr_in_cpp"))
-def test_larger_games(name, pair, x64):
-  assert max(compare(name, *PAIRS[pair], COUNTS)) < TOLERANCE
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["leduc", "liars_dice_1x4f"])
-@pytest.mark.parametrize("pair", ["linear_cfr", "discounted_cfr", "other_discounts"])
-def test_larger_games_in_openspiels_python(name, pair, x64):
-  assert max(compare(name, *PAIRS[pair], (1, 2, 5, 10))) < TOLERANCE
+def test_larger_games(name, x64):
+  assert max(compare(name, *PAIRS["cfr_plus_in_cpp"], COUNTS)) < TOLERANCE
 
 
 def test_wrong_conventions_show(x64):
@@ -115,15 +106,6 @@ def test_wrong_conventions_show(x64):
     solvers.vanilla_cfr(averaging=1),  # no floor
   ):
     assert max(compare("kuhn", wrong, cfr.CFRPlusSolver, (5, 8))) > 1e-3
-
-
-def test_current_policies_agree_as_well(x64):
-  game, tree, spiel_game = make("kuhn")
-  solver = pyspiel.CFRSolver(spiel_game)
-  for k in (1, 2, 3, 4, 5):
-    solver.evaluate_and_update_policy()
-    current = run(tree, tree.prior, 2 * k, algorithm=solvers.vanilla_cfr())[0]
-    assert difference(game, tree, current, solver.current_policy()) < TOLERANCE
 
 
 @pytest.mark.parametrize("plus", [False, True])
@@ -163,14 +145,3 @@ def test_fictitious_play_where_there_are_no_ties(x64):
   assert difference(game, tree, ours, theirs) < TOLERANCE
   wrong = solve(solvers.fictitious_play(averaging=1, alternating=False))
   assert difference(game, tree, wrong, theirs) > 1e-3
-
-
-def test_imported_games_follow_the_same_steps(x64):
-  # The pair weights of an imported game, its hidden moves and its clock in every update.
-  game, tree = open_spiel.from_game(pyspiel.load_efg_game(random_efg(95, depth=4)))
-  solver = pyspiel.CFRSolver(game.open_spiel_game)
-  for k in range(1, 17):
-    solver.evaluate_and_update_policy()
-    if k in (2, 4, 16):
-      average = run(tree, tree.prior, 2 * (k - 1), algorithm=solvers.vanilla_cfr())[1]
-      assert difference(game, tree, np.asarray(average), solver.average_policy()) < TOLERANCE

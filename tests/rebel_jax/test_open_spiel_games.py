@@ -1,6 +1,5 @@
 """OpenSpiel games as public trees, judged by OpenSpiel and by linear programming."""
 
-import dataclasses
 import gc
 
 import numpy as np
@@ -95,21 +94,9 @@ def test_games_obey_the_interface_and_score_as_in_openspiel(name):
   assert_scores_agree(game, tree)
 
 
-def test_leduc_scores_as_in_openspiel():
-  game, tree = open_spiel.from_game("leduc_poker")
-  assert_scores_agree(game, tree)
-
-
-@pytest.mark.parametrize(
-  "block", [0, *(pytest.param(x, marks=pytest.mark.slow) for x in range(1, 4))]
-)
+@pytest.mark.parametrize("block", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_random_games_score_as_in_openspiel(block):
-  settings = (
-    dict(depth=5),
-    dict(depth=5, blind=0.6),
-    dict(depth=6, blind=0.5, actors=(0, 1)),
-    dict(depth=4, blind=0.1, actors=(0, 1, 2, 2)),
-  )[block]
+  settings = (dict(depth=5), dict(depth=6, blind=0.5, actors=(0, 1)))[block]
   represented = 0
   for seed in range(100 * block, 100 * block + 40):
     spiel_game = pyspiel.load_efg_game(random_efg(seed, **settings))
@@ -129,7 +116,6 @@ def test_random_games_score_as_in_openspiel(block):
   ("name", "attribute", "wrong"),
   [
     ("kuhn_poker", "_pair_weights", np.ones_like),  # cards no longer block each other
-    ("kuhn_poker", "_payoff_scale", np.ones_like),
     (GOOFSPIEL, "_payoff_index", np.zeros_like),
     ("leduc_poker", "_chance", np.ones_like),
     ("liars_dice(numdice=2,dice_sides=2)", "_prior", lambda x: np.roll(x, 1, axis=1)),
@@ -218,29 +204,6 @@ def test_solvers_find_the_value(name):
   assert pyspiel.exploitability(spiel_game, uniform) > 5 * ours
 
 
-def test_depth_limited_trees_of_imported_games_solve_to_the_value():
-  game, whole = load("random_game")
-  tree = games.build_public_tree(game, depth=2)
-  assert tree.num_leaves > 1
-  assert len({int(i) for i in tree.leaf_pair_index}) > 1
-
-  def root_value(tree):
-    solution = solvers.solve(
-      tree,
-      algorithm=solvers.linear_cfr(),
-      num_iterations=128,
-      leaf_values=solvers.exact_leaf_values(game, num_iterations=64),
-    )
-    marginals = np.asarray(solvers.root_marginals(whole, np.asarray(whole.prior)))
-    return (marginals * np.asarray(solution.root_values)).sum(axis=1)
-
-  value = game_value(game.open_spiel_game)
-  np.testing.assert_allclose(root_value(tree), [value, -value], atol=0.03)
-  # Control: the leaves' pairs weighed as if nothing had been revealed on the way.
-  blind = dataclasses.replace(tree, leaf_pair_index=np.zeros_like(tree.leaf_pair_index))
-  assert np.abs(root_value(blind) - [value, -value]).max() > 0.1
-
-
 def test_public_actions_have_openspiels_numbers_where_these_are_public():
   game, tree = open_spiel.from_game("leduc_poker")
   kuhn, _ = open_spiel.from_game("kuhn_poker")
@@ -261,13 +224,6 @@ def test_public_actions_have_openspiels_numbers_where_these_are_public():
   assert hidden.action_name(hidden.num_actions - 1) == "hidden move"
   assert repr(kuhn) == "open_spiel.from_game('kuhn_poker()')"
   assert tree.num_nodes == 465
-
-
-def test_features_tell_public_states_and_seats_apart():
-  for name in ("leduc_poker", "goofspiel(num_cards=3,imp_info=True,points_order=random)"):
-    game, tree = open_spiel.from_game(name)
-    rows = np.concatenate([game.features(np.asarray(tree.state), p) for p in (0, 1)])
-    assert len(np.unique(rows, axis=0)) == 2 * tree.num_nodes
 
 
 def test_games_of_perfect_information_need_no_information_states():
@@ -297,30 +253,20 @@ p "" 1 1 "" { "l" "r" } 0
 t "" 7 "" { 1.0 -1.0 }
 t "" 8 "" { 2.0 -2.0 }
 """
-NO_MOVES = """EFG 2 R "no moves" { "0" "1" } ""
-c "" 1 "" { "a" 1/2 "b" 1/2 } 0
-t "" 1 "" { 1.0 -1.0 }
-t "" 2 "" { 2.0 -2.0 }
-"""
 
 
 @pytest.mark.parametrize(
   ("name", "reason"),
   [
     ("nope", "game='nope' is not a game of OpenSpiel"),
-    ("kuhn_pocker", r"is not a game of OpenSpiel \(did you mean 'kuhn_poker'\?\)"),
     ("kuhn_poker(cards=3)", "cannot be loaded by OpenSpiel: Unknown parameter 'cards'"),
     ("kuhn_poker(players=3)", "has 3 players; only two can be represented"),
-    ("tiny_hanabi", "is not zero-sum: after the history"),
     ("first_sealed_auction(max_value=2)", "is not zero-sum: after the history"),
-    ("matrix_pd", "is not zero-sum: after the history"),
     ("negotiation", "samples its chance outcomes"),
     ("dark_chess", "has no information state strings in OpenSpiel"),
     ("dark_hex_ir(num_rows=2,num_cols=2)", "lacks perfect recall: player"),
     ("phantom_ttt", "more than max_histories=2000000 histories"),
-    ("chess", "more than max_histories=2000000 histories"),
     (NO_CLOCK, "cannot be put in an order in time"),
-    (NO_MOVES, "ends before a player moves"),
     (7, "game=7 must be an OpenSpiel game or its name"),
   ],
 )
@@ -337,16 +283,13 @@ def test_the_limit_on_histories_is_exact():
   assert tree.num_nodes == 9
   with pytest.raises(ValueError, match="more than max_histories=57 histories"):
     open_spiel.from_game("kuhn_poker", max_histories=57)
-  for limit in (0, -1, 2.5, True):
-    with pytest.raises(ValueError, match="max_histories=.* must be a positive integer"):
-      open_spiel.from_game("kuhn_poker", max_histories=limit)
+  with pytest.raises(ValueError, match="max_histories=0 must be a positive integer"):
+    open_spiel.from_game("kuhn_poker", max_histories=0)
 
 
 def test_memory_is_bounded():
   """Bids of Oshi-Zumo go on for long, and every string tells them all."""
   with pytest.raises(ValueError, match="oshi_zumo.* takes more than max_bytes=16777216 of memory"):
     open_spiel.from_game("oshi_zumo(coins=4,size=1)", max_bytes=2**24)
-  with pytest.raises(ValueError, match="max_bytes='1' must be a positive number"):
-    open_spiel.from_game("kuhn_poker", max_bytes="1")
   with pytest.raises(ValueError, match="takes more than max_bytes=30000 of memory"):
     open_spiel.from_game("kuhn_poker", max_bytes=30_000)  # enough for its 58 histories

@@ -63,28 +63,6 @@ def test_the_order_of_leduc_is_that_of_showdowns():
   assert (np.tril(own) < 0).any()
 
 
-def test_pairs_with_other_cards_look_alike():
-  """With other public cards, and other private ones as strong, networks answer the same."""
-  game, config = games.make("leduc_poker"), get_preset("pog_leduc")
-  network = make_state_network(config, game)
-  after = [game.state_after((1, 1, card))[None] for card in (3, 5, 8)]  # J, Q and K
-  features = np.concatenate([game.features(state, 0) for state in after])
-  card = slice(8, 14)
-  assert (features[:, card].sum(axis=1) == 1).all()
-  features[:, card] = 0.0  # which the network sees too
-  orders = features[:, -6:].astype(int)
-  strong = np.random.default_rng(0).dirichlet(np.ones(6), 2)
-  beliefs = np.zeros((3, 2, 6))
-  for i in range(3):
-    beliefs[i][:, orders[i]] = strong
-  params = network.init(jax.random.key(0), features, beliefs.reshape(3, -1))
-  values, logits = network.apply(params, features, beliefs.reshape(3, -1))
-  for found in (np.asarray(values), np.asarray(logits)):
-    placed = np.stack([found[i][:, orders[i]] for i in range(3)])
-    np.testing.assert_allclose(placed[1:], placed[:1].repeat(2, axis=0), rtol=1e-4, atol=1e-5)
-    assert np.abs(found[1:] - found[:1]).max() > 0.01  # control: in the game's order
-
-
 def test_every_network_of_such_a_game_is_ordered():
   config, game = get_preset("leduc_poker"), games.make("leduc_poker")
   config = config.replace(policy_network=True)

@@ -12,9 +12,7 @@ import games
 import solvers
 from games.poker import betting
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import get_preset
 from rebel_jax.networks.poker import PokerValueNetwork, Table
-from rebel_jax.training.loop import MOST_STEPS
 from rebel_jax.training.self_play import Lanes, SelfPlayStats
 from rebel_jax.training.setup import make_setup, make_subgames
 from solvers.search.batch import search_batch
@@ -188,7 +186,7 @@ def played(policy_network=False, **changes):
     found = {target.name: target.examples_of(after.searched) for target in trainer.targets}
     return Step(after.lanes, after.stats, found)
 
-  lanes, steps = trainer.self_play.init(setup.table, jax.random.key(0)), []
+  lanes, steps = setup.trainer.self_play.init(setup.table, jax.random.key(0)), []
   for i in range(4):
     steps.append(step(lanes, jax.random.key(i)))
     lanes = steps[-1].lanes
@@ -279,28 +277,6 @@ def test_policy_examples_come_from_the_start_and_from_rivers():
   assert rivers > 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("policy_network", [False, True])
-def test_training_learns_and_repeats(policy_network):
-  config = TINY.replace(policy_network=policy_network)
-  setup = make_setup(config)
-  ends = []
-  for _ in range(2):
-    state = setup.trainer.init(setup.table, 1, setup.mesh)
-    before = jax.device_get(state.params)
-    state, _ = setup.trainer.run(setup.table, state, config.schedule.report_every, setup.mesh)
-    state, last = setup.trainer.run(setup.table, state, config.schedule.report_every, setup.mesh)
-    ends.append(jax.device_get(state.params))
-  for x, y in zip(*map(jax.tree.leaves, ends)):
-    np.testing.assert_array_equal(x, y)
-  moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, ends[0])
-  assert min(jax.tree.leaves(moved)) > 0  # every layer of every network
-  assert set(last.learned) == {"value"} | ({"policy"} if policy_network else set())
-  for stats in last.learned.values():
-    assert np.isfinite(stats.loss).all()
-    assert float(stats.loss.max()) > 0
-
-
 def agent_error(leaf_values, params, **changes):
   """Returns the exploitability, in pots, of an agent that searches the tiny game by stages."""
   game, subgames = tiny_game(), tiny_subgames()
@@ -340,21 +316,3 @@ def test_bad_settings():
   ]:
     with pytest.raises(ConfigError, match=message):
       make_setup(TINY.replace(**changes))
-
-
-@pytest.mark.slow
-def test_turn_endgame_on_the_papers_board_can_be_trained_on():
-  """One step of the preset for accelerators: its shapes, and the memory that its state takes."""
-  config = get_preset("turn_endgame_holdem_paper")
-  setup = make_setup(config, 1)
-  assert not jax.tree.leaves(setup.table)  # subgames are made where they are needed
-  init = functools.partial(setup.trainer.init, setup.table, 0, setup.mesh)
-  state = jax.eval_shape(init)
-  assert state.replay["value"].examples.values.shape == (1, config.learning.buffer_size, 1326)
-  after, report = jax.eval_shape(
-    lambda state: setup.trainer.run(setup.table, state, 1, setup.mesh), state
-  )
-  assert jax.tree.map(lambda x: x.shape, after) == jax.tree.map(lambda x: x.shape, state)
-  assert report.learned["policy"].loss.shape == (MOST_STEPS,)
-  bytes_of = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state) if hasattr(x, "size"))
-  assert bytes_of < 60e9

@@ -55,6 +55,8 @@ def test_grid_counts_every_hand_once(case):
   np.testing.assert_allclose(grid.frequency[move] * reach, called, atol=1e-12)
   assert grid.summary[move] == pytest.approx(called.sum() / reach.sum())
   np.testing.assert_allclose(grid.frequency.sum(axis=0)[reach > 0], 1)
+  assert len(grid.text().splitlines()) == len(grid.moves)
+
   assert grid.summary.sum() == pytest.approx(1)
   assert grid.moves[:2] == ("fold", "call")
   assert grid.moves[-1] == "raise to 20000 (all-in)"
@@ -63,47 +65,11 @@ def test_grid_counts_every_hand_once(case):
   assert sizes == sorted(sizes)
 
 
-def test_summary_is_text(case):
+def test_nodes_without_a_range_are_refused(case):
   game, tree, policy = case
-  grid = range_grids.range_grid(game, tree, policy)
-  lines = grid.text().splitlines()
-  assert len(lines) == len(grid.moves)
-  assert sorted(lines, key=lambda x: -float(x.split()[-1][:-1])) == lines
-
-
-def test_picture_shows_the_moves(case, tmp_path):
-  pytest.importorskip("matplotlib")
-  from matplotlib.image import imread
-
-  game, tree, policy = case
-  grid = range_grids.range_grid(game, tree, policy)
-  drawn = []
-  always = policy.copy()
-  first = np.flatnonzero(tree.parent == 0)
-  always[first] = (tree.action[first] == CALL)[:, None]
-  for name, rows in (("mixed", policy), ("checks", always)):
-    path = tmp_path / f"{name}.png"
-    grid = range_grids.range_grid(game, tree, rows)
-    range_grids.plot_range_grid(grid, path, title=name)
-    drawn.append((imread(path)[..., :3] * 255).round().astype(int))
-  bet = np.array([int(range_grids._BETS[0][i : i + 2], 16) for i in (1, 3, 5)])
-  count = [(np.abs(image - bet).max(axis=-1) <= 2).sum() for image in drawn]
-  assert count[0] > 5_000
-  assert count[1] < 500  # no more than the legend
-  assert range_grids.colours(("fold", "call")) == [range_grids._FOLD, range_grids._PASSIVE]
-
-
-@pytest.mark.parametrize("node", [-1, 10_000])
-def test_nodes_where_no_one_moves_are_refused(case, node):
-  game, tree, policy = case
-  with pytest.raises(ValueError, match=f"node={node} must be one where a player moves"):
-    range_grids.range_grid(game, tree, policy, node)
-  with pytest.raises(ValueError, match="must be one where a player moves"):
-    range_grids.range_grid(game, tree, policy, tree.num_nodes - 1)
-
-
-def test_a_node_that_is_never_reached_has_no_range(case):
-  game, tree, policy = case
+  for node in (-1, tree.num_nodes - 1, 10_000):
+    with pytest.raises(ValueError, match=f"node={node} must be one where a player moves"):
+      range_grids.range_grid(game, tree, policy, node)
   never = policy.copy()
   bet = int(np.flatnonzero((tree.parent == 0) & (tree.action == FIRST_BET))[0])
   never[bet] = 0

@@ -1,6 +1,7 @@
 """Agents of games of perfect information: at the table, in matches, as bots of OpenSpiel."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import games
 from rebel_jax import match as match_command
 from rebel_jax.agents.agent import make_searcher
-from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher, OwnSearch
+from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher
 from rebel_jax.agents.dealer import Move
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -50,6 +51,10 @@ def searcher(name) -> ChainSearcher:
   return found
 
 
+def own_search(policy, values):
+  return SimpleNamespace(policy=policy, values=values, left=None)
+
+
 @pytest.fixture
 def first_legal(monkeypatch):
   """Lets agents take the first legal action, since searches take long to compile."""
@@ -57,7 +62,7 @@ def first_legal(monkeypatch):
   def search(shared, agents):
     legal = shared.game.legal_actions(np.stack([agent._here.state for agent in agents]))
     policies = np.where(legal, np.linspace(0.9, 0.1, legal.shape[1]), 0.0)
-    return [OwnSearch(policy[:, None], np.array([[0.25], [-0.25]]), None) for policy in policies]
+    return [own_search(policy[:, None], np.array([[0.25], [-0.25]])) for policy in policies]
 
   monkeypatch.setattr(ChainSearcher, "_search", search)
 
@@ -71,7 +76,7 @@ def test_an_agent_makes_the_moves_that_are_measured():
     agent.start(number % 2, 0)
     for _ in range(number % 2 + 2 * int(rng.integers(3))):
       taken = agent._here.state == 0
-      agent._search = OwnSearch(np.ones((9, 1)), np.zeros((2, 1)), None)  # its own moves are given
+      agent._search = own_search(np.ones((9, 1)), np.zeros((2, 1)))  # its own moves are given
       agent.observe(int(rng.choice(np.flatnonzero(taken))))
     choices = agent.choices()
     assert sorted(choices.values()) == [0.0] * (len(choices) - 1) + [1.0]

@@ -267,7 +267,7 @@ def test_agents_of_the_wrong_kind():
   with pytest.raises(ConfigError, match="grow trees, and are not ReBeL's"):
     Searcher(policy)
   rebel = policy._replace(config=policy.config.replace(search=REBEL))
-  with pytest.raises(ConfigError, match="do not grow trees; take Searcher"):
+  with pytest.raises(ConfigError, match="are ReBeL's, and do not grow trees"):
     ChainSearcher(rebel)
   assert isinstance(make_agent(policy), ChainAgent)
   assert not isinstance(make_agent(policy), Agent)

@@ -1,31 +1,33 @@
 """What ends a run from outside, at any moment: one sentence, the right exit code, a checkpoint."""
 
+import dataclasses
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+import jax
 import pytest
 
 from rebel_jax import train as cli
+from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.runs import run as run_module
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.run import _Run, train
-from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, Signals
-from rebel_jax.training.loop import MOST_STEPS, Trainer
+from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals
+from rebel_jax.training.loop import Trainer
+from rebel_jax.training.targets.target import Decay
 from tests.rebel_jax.test_checkpoint import assert_same_run
 from tests.tiny import TINY, as_flags, rows, tiny, trained
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+@pytest.fixture
+def whole():
   """A run of one row."""
-  folder = tmp_path_factory.mktemp("whole")
-  train(*tiny(folder, report_every=1_000))
-  return folder
+  return trained("whole", TINY.replace(report_every=1_000))
 
 
 def test_a_run_ends_where_it_is_to_end_however_seldom_it_reports(whole):
@@ -52,11 +54,10 @@ def call_sizes(monkeypatch, most=None, before=lambda step: None):
   return taken
 
 
-@pytest.mark.parametrize("most", [1, 3])
-def test_rows_do_not_depend_on_where_calls_end(tmp_path, whole, monkeypatch, most):
-  taken = call_sizes(monkeypatch, most)
+def test_rows_do_not_depend_on_where_calls_end(tmp_path, whole, monkeypatch):
+  taken = call_sizes(monkeypatch, 3)
   train(*tiny(tmp_path, report_every=1_000))
-  assert max(taken) <= most
+  assert max(taken) <= 3
   assert sum(taken) == 8
   assert_same_run(tmp_path, whole, report_every=1_000)
 
@@ -80,23 +81,17 @@ def test_calls_are_about_a_second_long(tmp_path, monkeypatch):
   assert taken[-5:] == [1] * 5
 
 
-def test_more_steps_than_a_call_takes_are_refused():
-  with pytest.raises(ValueError, match=r"^num_steps=257 must be at most 256"):
-    Trainer.run(None, None, None, MOST_STEPS + 1, None)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch, number):
+def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch):
   """It is looked at within a call or two, and the row is resumed in the middle."""
 
   def interrupt(step):
     if step == 3:
-      os.kill(os.getpid(), number)
+      os.kill(os.getpid(), signal.SIGHUP)
 
   with monkeypatch.context() as patch:
     call_sizes(patch, 1, interrupt)
     result = train(*tiny(tmp_path, report_every=1_000))
-  assert (result.signal, result.row["step"]) == (number, 4)
+  assert (result.signal, result.row["step"]) == (signal.SIGHUP, 4)
   assert [row["step"] for row in rows(tmp_path)] == [4]  # until the resumed run writes it anew
   train(*tiny(tmp_path, report_every=1_000, resume=True))
   assert_same_run(tmp_path, whole, report_every=1_000)
@@ -136,40 +131,21 @@ def test_signals_that_are_ignored_stay_so():
     signal.signal(signal.SIGHUP, before)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys, number):
+def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys):
   """Nothing is there to save, so nothing is written."""
   init = Trainer.init
 
   def interrupted(self, *arguments):
-    os.kill(os.getpid(), number)
+    os.kill(os.getpid(), signal.SIGTERM)
     return init(self, *arguments)
 
   monkeypatch.setattr(Trainer, "init", interrupted)
   with pytest.raises(Interrupted) as caught:
     train(*tiny(tmp_path / "run"))
-  assert caught.value.signal == number
-  assert cli.main([*as_flags(), "--output-dir", str(tmp_path / "run")]) == 128 + number
+  assert caught.value.signal == signal.SIGTERM
+  assert cli.main([*as_flags(), "--output-dir", str(tmp_path / "run")]) == 128 + signal.SIGTERM
   assert capsys.readouterr().err == "interrupted before a checkpoint could be saved\n"
   assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.3, 3.0, 6.0, 9.0])
-def test_ctrl_c_at_any_moment_of_the_command(tmp_path, seconds):
-  """While it imports the system ends it; from then on there is a sentence. No traceback, ever."""
-  environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "0"}
-  command = [sys.executable, ROOT / "train.py", *as_flags(), "--output-dir", tmp_path / "run"]
-  with subprocess.Popen(
-    command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-  ) as process:
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-  assert process.returncode in (-signal.SIGINT, 130)
-  assert "Traceback" not in err
-  if process.returncode == 130:
-    assert "saved at step" in out or err == "interrupted before a checkpoint could be saved\n"
 
 
 def test_standard_output_that_is_closed(tmp_path):
@@ -201,53 +177,91 @@ def test_a_terminal_that_is_gone(monkeypatch):
   assert display.console.quiet
 
 
-# Address space for what has been loaded so far and some more.
-LITTLE_MEMORY = """
-import resource, sys
-from rebel_jax import train as cli
-from rebel_jax.training.loop import Trainer
-import rebel_jax.runs.run
+@pytest.mark.parametrize("ends", [Interrupted, RunError("the exploitability is nan"), None])
+def test_all_processes_leave_an_evaluation_alike(ends, monkeypatch):
+  """Only the first measures; each of them asks it as often, and ends as it does."""
+  row = {"exploitability": 0.1}
 
-def limit():
-  now = 1024 * int(open("/proc/self/status").read().split("VmSize:")[1].split()[0])
-  resource.setrlimit(resource.RLIMIT_AS, (now + 2**30,) * 2)
+  def measure(self, final):
+    if ends is not None:
+      raise ends
+    return row
 
-method = getattr(Trainer, sys.argv[1])
-def limited(*arguments):
-  limit()
-  return method(*arguments)
-setattr(Trainer, sys.argv[1], limited)
-sys.exit(cli.main(sys.argv[2:]))
-"""
+  def evaluate():
+    """Returns what one process's evaluation comes to."""
+    run = object.__new__(_Run)
+    run.examples = 8
+    try:
+      return run._evaluate(final=True)
+    except (Interrupted, RunError) as error:
+      return type(error)
+
+  decisions = []
+  monkeypatch.setattr(_Run, "_measure", measure)
+  monkeypatch.setattr(run_module, "agree", lambda asked: decisions.append(asked) or asked)
+  first = evaluate()
+  monkeypatch.setattr(jax, "process_index", lambda: 1)
+  monkeypatch.setattr(run_module, "agree", lambda asked: decisions.pop(0))
+  second = evaluate()
+  assert decisions == []
+  expected = ends if ends in (Interrupted, None) else RunError
+  assert (first, second) == ((row, {}) if expected is None else (expected, expected))
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for its size")
+class Clock:
+  """Time that passes with the steps of training alone, ten seconds each."""
+
+  def __init__(self, monkeypatch):
+    self.now = 0.0
+    self.trainers = set()
+    run = Trainer.run
+
+    def timed(trainer, table, state, num_steps, mesh):
+      self.now += 10.0 * num_steps
+      self.trainers.add(trainer)
+      is_decay = lambda x: isinstance(x, Decay)  # noqa: E731
+      states = jax.tree.leaves(state.optimizer_state, is_leaf=is_decay)
+      self.decay_steps = next(int(x.steps) for x in states if is_decay(x))
+      return run(trainer, table, state, num_steps, mesh)
+
+    monkeypatch.setattr(Trainer, "run", timed)
+    monkeypatch.setattr(run_module, "time", self)
+
+  def monotonic(self):
+    return self.now
+
+
 @pytest.mark.parametrize(
-  ("method", "changes", "code", "sentence"),
-  [
-    (
-      "init", {"buffer_size": 2**31 - 1}, 2,
-      "lanes=4 with width=32 and buffer_size=2147483647 must fit",
-    ),
-    pytest.param(
-      "init", {"width": 2**16}, 2, "lanes=4 with width=65536 and buffer_size=256 must fit",
-      marks=pytest.mark.slow,
-    ),
-    pytest.param(
-      "run", {"lanes": 2**21, "buffer_size": 2**22, "uses_per_example": 1e-6}, 1,
-      "lanes=2097152 with width=32 and buffer_size=4194304 must fit", marks=pytest.mark.slow,
-    ),
-  ],
-  ids=["buffer", "width", "lanes"],
-)  # fmt: skip
-def test_memory_that_really_does_not_suffice(tmp_path, method, changes, code, sentence):
-  """Arrays are made in the background: whoever asks for a number of theirs waits for ever."""
-  flags = [*as_flags(**changes), "--output-dir", str(tmp_path / "run"), "--num-devices", "1"]
-  result = subprocess.run(
-    [sys.executable, "-c", LITTLE_MEMORY, method, *flags],
-    cwd=ROOT, capture_output=True, text=True, timeout=300,
-  )  # fmt: skip
-  assert result.stderr.startswith(f"error: {sentence}")
-  assert result.stderr.count("\n") == 1
-  assert result.returncode == code
-  assert (tmp_path / "run").exists() == (code == 1)
+  ("limit", "steps", "planned"),
+  # Of 300 s the 120 after step 18 are spent carefully; in 30 s there is nothing left to plan.
+  [(600.0, 40, 40), (300.0, 28, 28), (30.0, 3, 40)],
+)
+def test_a_run_whose_time_does_not_suffice_is_made_shorter(
+  tmp_path, monkeypatch, limit, steps, planned
+):
+  """Its learning rate falls to zero by its end, where being cut off would leave it high."""
+  clock = Clock(monkeypatch)
+  config, options = tiny(tmp_path, examples=320, max_seconds=limit, evaluate_every=0)
+  result = train(config, options, started=0.0)
+  assert result.row["step"] == steps
+  assert clock.decay_steps == planned * config.learn_steps
+  assert len(clock.trainers) == 1  # nothing is compiled anew
+  if planned < 40:  # it goes on to its whole length if asked to
+    resumed = train(config.replace(max_seconds=None), dataclasses.replace(options, resume=True))
+    assert resumed.row["step"] == 40
+    assert clock.decay_steps == 40 * config.learn_steps
+
+
+def test_evaluations_are_planned_with(tmp_path, monkeypatch):
+  """Of 600 s 400 are gone after step 20: a run of 30 steps saves the evaluation there."""
+  clock = Clock(monkeypatch)
+  measure = Evaluator.measure
+
+  def timed(*arguments, **keywords):
+    clock.now += 100.0
+    return measure(*arguments, **keywords)
+
+  monkeypatch.setattr(Evaluator, "measure", timed)
+  config, options = tiny(tmp_path, examples=320, max_seconds=600.0, evaluate_every=80)
+  assert train(config, options, started=0.0).row["step"] == 30
+  assert clock.decay_steps == 30 * config.learn_steps

@@ -8,13 +8,11 @@ import pytest
 
 import solvers
 from games import CHANCE
-from rebel_jax.agents import match
 from rebel_jax.agents.agent import Searcher
-from rebel_jax.agents.dealer import child_after
 from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import SearchPace, StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config
 from rebel_jax.training.setup import make_targets
 from rebel_jax.training.targets.target import init_params
 
@@ -84,20 +82,6 @@ def test_averages_are_of_whole_searches():
       np.testing.assert_array_equal(row, two[action])  # nothing about it is random
 
 
-@pytest.mark.slow
-def test_agents_play_matches():
-  searcher = StreetSearcher(policy(), iterations=ITERATIONS, num_games=4)
-  game = searcher.game
-  result = match.play_match(
-    game,
-    lambda seed: searcher.agent(seed=seed),
-    lambda seed: match.UniformPlayer(game, seed=seed),
-    num_games=8,
-    seed=0,
-  )
-  assert np.isfinite(result.mean)
-
-
 def test_local_best_response_plays_an_agent():
   agent = StreetSearcher(policy(), iterations=ITERATIONS).agent(seed=0)
   strategy = AgentStrategy(agent, averages().agent(seed=0))
@@ -130,14 +114,3 @@ def test_a_slower_search_counts_at_once_and_faster_ones_little_by_little():
   assert slower.iterations(1_000) == 74
   assert slower.after(1.3, 100).each == pytest.approx(0.019)
   assert SearchPace(0.1, 0.3, 0.01).iterations(1_000) == 2  # there is no shorter search
-
-
-def test_what_is_refused():
-  with pytest.raises(ConfigError, match="depth=2 must be 'stage'"):
-    StreetSearcher(policy(), depth=2)
-  searcher = averages()
-  agent = searcher.agent(seed=0)
-  agent.start(0, 0)
-  search, node = agent.node()
-  with pytest.raises(ValueError, match="not legal"):
-    child_after(search.tree, node, 99)

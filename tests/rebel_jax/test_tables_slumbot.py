@@ -11,7 +11,7 @@ import pytest
 
 from rebel_jax.tables import slumbot
 from rebel_jax.tables.acpc import TableError
-from rebel_jax.tables.chips import Call, ChipTable, Deal, RaiseTo, make_rules
+from rebel_jax.tables.chips import ChipTable, Deal, make_rules
 from tests.chip_hands import random_events
 from tests.simple_seats import AlwaysCall, AlwaysFold, PotManiac, Uniform
 
@@ -133,10 +133,11 @@ class Server:
     return reply | {"winnings": self.winnings[-1], "bot_hole_cards": self.hands[1 - self.client]}
 
 
-@pytest.mark.parametrize("slashes", [True, False])
-@pytest.mark.parametrize("player", [Uniform, AlwaysCall, PotManiac])
+@pytest.mark.parametrize(
+  ("player", "slashes"), [(Uniform, True), (AlwaysCall, False), (PotManiac, False)]
+)
 def test_hands_with_a_server_end_as_it_says(player, slashes):
-  rules = slumbot.slumbot_rules()
+  rules = make_rules()
   with Server(1, slashes) as server:
     client = slumbot.SlumbotClient(server.host, player(rules, seed=2), timeout=10)
     won = client.play(12)
@@ -148,7 +149,7 @@ def test_hands_with_a_server_end_as_it_says(player, slashes):
 
 def test_sizes_of_the_whole_hand_would_be_found(monkeypatch):
   """The control: `bN` written and read as chips of the whole hand."""
-  rules = slumbot.slumbot_rules()
+  rules = make_rules()
   with Server(1) as server:
     client = slumbot.SlumbotClient(server.host, PotManiac(rules), timeout=10)
     monkeypatch.setattr(ChipTable, "round_began_at", 0)
@@ -181,21 +182,6 @@ def came_back(table):
   return 1
 
 
-def test_an_action_worked_out():
-  # 300 each before the flop; a bet of 400 there and a raise to 1,200 make 1,500 of the hand.
-  rules = slumbot.slumbot_rules()
-  table = ChipTable(rules)
-  slumbot.read_actions(table, "b300c/b400b1200", rules.deck.parse("2c3c4c"))
-  assert table.events[-2:] == [RaiseTo(700), RaiseTo(1_500)]
-  assert table.raises == (2_300, 20_000)
-  assert slumbot.write_move(table, RaiseTo(2_300)) == "b2000"
-  assert slumbot.write_move(table, Call()) == "c"
-  for text in ("b20000c", "b20000c///"):  # slashes may be missing where nobody can bet
-    table = ChipTable(rules)
-    slumbot.read_actions(table, text, rules.deck.parse("2c3c4c5c6c"))
-    assert table.is_over
-
-
 BOARD = ["2c", "3c", "4c"]
 
 
@@ -203,29 +189,22 @@ BOARD = ["2c", "3c", "4c"]
   ("change", "message"),
   [
     (dict(client_pos=2), "client_pos=2 must be 0 or 1"),
-    (dict(client_pos=None), "client_pos=None must be"),
     (dict(hole_cards="AcAd"), "hole_cards='AcAd' must be a list of texts"),
-    (dict(hole_cards=["Ac"]), "must be 2 cards"),
-    (dict(hole_cards=["Ac", 7]), "must be a list of texts"),
     (dict(hole_cards=["Ac", "Zz"]), "names 'Zz'"),
     (dict(board=BOARD), "has more cards than action="),
     (dict(action="x"), "must be of k, c, f, bN and /"),
-    (dict(action=7), "action=7 must be"),
     (dict(action="k"), "action='k' must be c here"),
     (dict(action="cc"), "action='c' must be k here"),
-    (dict(action="b150"), "below the minimum"),
-    (dict(action="ck/"), "must be 3 cards"),
     (dict(action="ck"), "lacks cards that are due"),
     (dict(action="c/"), "has a / where a round is not over"),
     (dict(action=""), "leaves the move to the server"),
-    (dict(action="f"), "winnings=None must be one of [50]"),
     (dict(action="f", winnings=100), "winnings=100 must be one of [50]"),
   ],
 )
 def test_what_a_server_cannot_say_is_refused(change, message):
   good = {"token": "t", "client_pos": 0, "hole_cards": ["Ac", "Ad"], "board": [], "action": "c"}
   with Server(change=lambda reply: good | change) as server:
-    client = slumbot.SlumbotClient(server.host, AlwaysFold(slumbot.slumbot_rules()), timeout=10)
+    client = slumbot.SlumbotClient(server.host, AlwaysFold(make_rules()), timeout=10)
     with pytest.raises(TableError, match=re.escape(message)) as error:
       client.play_hand()
   assert "\n" not in str(error.value)
@@ -236,19 +215,18 @@ def test_what_a_server_cannot_say_is_refused(change, message):
   [
     ((500, b""), "/api/new_hand answered with status 500"),
     ((200, b"<html>"), "sent no JSON object: b'<html>'"),
-    ((200, b"[]"), "sent no JSON object"),
     ({"error_msg": "too busy"}, "refused: too busy"),
   ],
 )
 def test_a_server_that_fails_is_named(reply, message):
   with Server(change=lambda _: reply) as server:
-    client = slumbot.SlumbotClient(server.host, AlwaysCall(slumbot.slumbot_rules()))
+    client = slumbot.SlumbotClient(server.host, AlwaysCall(make_rules()))
     with pytest.raises(TableError, match=re.escape(message)):
       client.play_hand()
 
 
 def test_a_server_that_is_slow_or_away_is_named():
-  player = AlwaysCall(slumbot.slumbot_rules())
+  player = AlwaysCall(make_rules())
   with Server(change=lambda reply: time.sleep(0.4) or reply) as server:
     client = slumbot.SlumbotClient(server.host, player, timeout=0.1)
     with pytest.raises(TableError, match=r"said nothing for timeout=0\.1 seconds"):

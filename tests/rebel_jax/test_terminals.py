@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import games
 import rebel_jax
 from rebel_jax import flags, play
 from rebel_jax.config.config import ConfigError
@@ -33,8 +32,7 @@ def command(*words, folder, **options):
   )
 
 
-@pytest.mark.parametrize("name", ["games", "solvers"])
-@pytest.mark.parametrize("kind", ["file", "package"])
+@pytest.mark.parametrize(("name", "kind"), [("games", "file"), ("solvers", "package")])
 def test_a_package_of_the_same_name_is_named(name, kind, tmp_path):
   hides = tmp_path / f"{name}.py" if kind == "file" else tmp_path / name / "__init__.py"
   hides.parent.mkdir(exist_ok=True)
@@ -73,11 +71,6 @@ def test_a_terminal_of_few_characters(monkeypatch):
   assert stream.buffer.getvalue() == b"a folder \\xe9\nYou hold Ks and 4\n"
 
 
-def test_symbols_are_kept_where_they_can_be_shown(capsys):
-  play._say("You hold K♠")
-  assert capsys.readouterr().out == "You hold K♠\n"
-
-
 def test_standard_input_that_is_closed(monkeypatch):
   monkeypatch.setattr(sys, "stdin", None)
   with pytest.raises(EOFError):
@@ -90,18 +83,6 @@ def test_standard_output_that_is_closed(monkeypatch, capsys):
   monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
   assert flags.command(lambda: print("nobody reads this")) == 141
   assert capsys.readouterr().err == "standard output was closed\n"
-
-
-@pytest.mark.parametrize(
-  ("error", "code", "said"),
-  [(KeyboardInterrupt(), 130, "\ninterrupted\n"), (ConfigError("a=1 is"), 2, "error: a=1 is\n")],
-)
-def test_what_ends_a_command(error, code, said, capsys):
-  def body():
-    raise error
-
-  assert flags.command(body, is_process=False) == code
-  assert capsys.readouterr().err == said
 
 
 def test_ctrl_c_while_a_device_computes(tmp_path):
@@ -119,26 +100,8 @@ def test_ctrl_c_while_a_device_computes(tmp_path):
   assert err.endswith("\ninterrupted\n")
 
 
-@pytest.mark.parametrize("name", games.registered_games())
-def test_every_game_explains_its_moves(name):
-  assert games.make(name).explain().endswith(".")
-
-
 @pytest.mark.parametrize("page", sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")]))
 def test_pages_name_the_extra_that_they_import(page):
   text = page.read_text()
   if "import pyspiel" in text or "from rebel_jax.open_spiel" in text:
     assert "[open-spiel]" in text
-
-
-def test_a_run_that_may_not_be_read(tmp_path, monkeypatch):
-  before = Path.is_dir
-
-  def is_dir(path):
-    if tmp_path in path.parents:
-      raise PermissionError(13, "Permission denied", str(path))
-    return before(path)
-
-  monkeypatch.setattr(Path, "is_dir", is_dir)
-  with pytest.raises(ConfigError, match="holds no checkpoint"):
-    rebel_jax.load(tmp_path)

@@ -15,12 +15,11 @@ import pytest
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.networks.policy import PolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.runs.run import train
 from rebel_jax.training import targets
 from rebel_jax.training.setup import make_setup
-from rebel_jax.training.targets import policy, value
+from rebel_jax.training.targets import value
 from rebel_jax.training.targets.target import Target, array, pbs_arrays
 from tests.tiny import TINY, rows, tiny
 
@@ -69,22 +68,8 @@ def make_target(config, game, networks, learner):
 # ------------------------------------------------------------------------------------------------
 
 
-def make_target_of_decisions(config, game, networks, learner):
-  """Returns a target of all decisions in a configuration without a policy network."""
-  actions = game.num_player_actions
-  trunk = ValueNetwork(actions * game.num_infostates, hidden_layers=1, width=16)
-  asked = networks._replace(policy=PolicyNetwork(trunk, actions))
-  return dataclasses.replace(policy.make_target(config, game, asked, learner), name="average")
-
-
 def changed(make, **changes):
   return lambda *arguments: dataclasses.replace(make(*arguments), **changes)
-
-
-def still(*arguments):
-  """Returns the target with a learning rate of zero."""
-  target = make_target(*arguments)
-  return dataclasses.replace(target, learner=dataclasses.replace(target.learner, learning_rate=0.0))
 
 
 @pytest.fixture
@@ -124,26 +109,6 @@ def test_it_is_trained_saved_and_resumed(listed, tmp_path):
   assert rows(tmp_path / "cut") == rows(tmp_path / "run")
 
 
-def test_a_target_of_decisions_gets_their_features(listed):
-  listed(make_target_of_decisions)
-  setup = make_setup(TINY)
-  state = setup.trainer.init(setup.table, 0, setup.mesh)
-  before = jax.device_get(state.params["average"])
-  state, report = setup.trainer.run(setup.table, state, 3, setup.mesh)
-  assert state.replay["average"].added.sum() > 0
-  assert np.asarray(state.replay["average"].examples.features).any()
-  assert float(report.learned["average"].loss.max()) > 0
-  moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), before, state.params["average"])
-  assert min(jax.tree.leaves(moved)) > 0
-
-
-def test_control_without_learning_its_loss_stays(listed, tmp_path):
-  listed(still)
-  train(*tiny(tmp_path, **RUN))
-  found = losses(tmp_path)
-  assert found[-1] > 0.5 * found[0]
-
-
 @pytest.mark.parametrize(
   ("changes", "sentence"),
   [
@@ -159,12 +124,6 @@ def test_mistakes_in_it_are_found_before_anything_is_learned(changes, sentence, 
   state = setup.trainer.init(setup.table, 0, setup.mesh)
   with pytest.raises((ValueError, AssertionError), match=sentence):
     setup.trainer.run(setup.table, state, 1, setup.mesh)
-
-
-def test_its_name_must_be_its_own(listed):
-  listed(changed(make_target, name="value"))
-  with pytest.raises(ValueError, match=r"^training.targets=\['value', 'value'\] must have"):
-    make_setup(TINY)
 
 
 def test_its_examples_must_fit_into_the_buffer(listed):

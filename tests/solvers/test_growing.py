@@ -14,7 +14,7 @@ from games.public_tree import largest_payoff
 from solvers import GTCFR, ContinualResolve
 from solvers.growing.choose import NUMBERS, Numbers, Rules, in_rounds
 from solvers.growing.marked import plant_marked
-from solvers.growing.rooted_problem import rooted_problem
+from solvers.growing.marked_problem import marked_problem
 from solvers.growing.simulate import Growth, View, sample_pair, simulate
 from tests import harness
 from tests.solvers.test_locks import random_policy
@@ -39,7 +39,7 @@ def guess(params, query):
 @jax.jit
 def whole_problem(tree, info):
   everywhere = jnp.ones(tree.num_nodes, bool)
-  return rooted_problem(tree, info, jnp.asarray(0), tree.prior, everywhere)
+  return marked_problem(tree, info, jnp.asarray(0), tree.prior, everywhere)
 
 
 def solved(tree, updates, **arguments):
@@ -191,8 +191,8 @@ def walk_frequencies(name, policy_seed, number, **rules):
   problem, store = whole_problem(tree, info), whole_store(tree, info)
   policy = jnp.asarray(random_policy(tree, np.random.default_rng(policy_seed)), tree.dtype)
   nothing = jnp.zeros_like(policy)
-  view = View(policy, (nothing, nothing), (nothing, nothing))
   zeros = jnp.zeros((tree.num_nodes, info.by_action.shape[1], tree.num_infostates))
+  view = View(policy, (nothing, nothing), (nothing, nothing), zeros)
   reach = jax.jit(lambda x: problem.both_reach(problem.split(x)))(policy)
   how = Rules(**{"puct": 1.0, "puct_share": 0.0, "children": None, "scale": 1.0, **rules})
 
@@ -202,7 +202,7 @@ def walk_frequencies(name, policy_seed, number, **rules):
     first, second = jax.random.split(key)
     hands = sample_pair(problem, reach, jnp.asarray(0), jax.random.uniform(first, (2,)))
     numbers = jax.random.uniform(second, (tree.structure.depth, NUMBERS))
-    start = Growth(store, zeros, zeros)
+    start = Growth(store, zeros)
     grown, _ = simulate(view, start, jnp.asarray(0), hands, numbers, how)
     return hands, grown.visits
 
@@ -245,18 +245,18 @@ def test_puct_takes_what_its_formula_says():
   values[1, ends, 0] = worth
   likely = jnp.zeros((2, 5, 1)).at[1, :, 0].set(prior)
   ones = jnp.ones((2, 1))
-  view = View(jnp.ones((tree.num_nodes, 1)), tuple(jnp.asarray(values)), (ones, ones))
   rules = Rules(puct=1.5, puct_share=1.0, children=None, scale=0.5)
   none = jnp.zeros((tree.num_nodes, 5, 1))
-  growth = Growth(whole_store(tree, info, likely), none, none)
+  growth = Growth(whole_store(tree, info, likely), none)
+  view = View(jnp.ones((tree.num_nodes, 1)), tuple(jnp.asarray(values)), (ones, ones), none)
   counts, recent = np.zeros(5), np.zeros(5)
   hands = jnp.zeros(2, int)
   numbers = jnp.zeros((tree.structure.depth, NUMBERS))
-  step = jax.jit(lambda x: simulate(view, x, jnp.asarray(0), hands, numbers, rules)[0])
+  step = jax.jit(lambda x, view: simulate(view, x, jnp.asarray(0), hands, numbers, rules)[0])
   for number in range(30):
     if number % 10 == 0:
-      growth, recent = growth._replace(recent=none), np.zeros(5)
-    growth = step(growth)
+      view, recent = view._replace(visits=growth.visits), np.zeros(5)
+    growth = step(growth, view)
     lost = (counts * worth / 0.5 - recent) / np.maximum(counts + recent, 1)
     value = np.where(recent > 0, lost, worth / 0.5)
     score = value + 1.5 * prior * np.sqrt(counts.sum()) / (1 + counts)
@@ -297,7 +297,7 @@ def test_a_mover_expects_values_by_the_mass_that_it_meets(name):
   rng, store = np.random.default_rng(0), whole_store(tree, info)
   values = jnp.asarray(rng.normal(size=(2, tree.num_nodes, h)), jnp.float32)
   mass = jnp.asarray(rng.integers(0, 3, size=(2, len(rows), h)), jnp.float32)
-  view = View(values[0], tuple(values), tuple(mass))
+  view = View(values[0], tuple(values), tuple(mass), jnp.zeros(()))
   for node in np.flatnonzero(np.asarray(tree.kind) < games.CHANCE):
     player = int(tree.kind[node])
     for held in range(h):
@@ -316,7 +316,7 @@ def test_a_mover_expects_values_by_the_mass_that_it_meets(name):
 @pytest.mark.parametrize("tables", [1, 4])
 def test_one_leaf_alone_meets_what_it_meets_among_all(tables):
   _, tree, info = setting("kuhn_poker", np.float32)
-  pairs = whole_problem(tree, info).pairs
+  pairs = whole_problem(tree, info).pairs.by_level
   rng = np.random.default_rng(0)
   reach = jnp.asarray(rng.random((4, 3)), tree.dtype)
   pairs = pairs._replace(leaf_weights=jnp.asarray(rng.random((tables, 3, 3)), tree.dtype))

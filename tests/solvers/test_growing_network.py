@@ -17,8 +17,8 @@ from solvers.growing.continual.play_on import deal, play_on
 from solvers.growing.continual.search_each import How, Search, search_each
 from solvers.growing.continual.start import ChainStart, PublicState
 from solvers.growing.marked import ancestors
+from solvers.growing.marked_problem import marked_problem
 from solvers.growing.resolving import Promises
-from solvers.growing.rooted_problem import rooted_problem
 from solvers.growing.states import ask_some
 
 KEY = jax.random.key(0)
@@ -119,7 +119,7 @@ def test_each_question_is_as_likely_to_be_kept():
   """Of three updates with one, two and three leaves: six questions."""
   _, tree, info = setting("liars_dice", np.float32, num_dice=1, num_faces=2)
   inner = [level.num_inner for level in tree.structure.levels]
-  problem_of = jax.jit(lambda x: rooted_problem(tree, info, jnp.asarray(0), tree.prior, x))
+  problem_of = jax.jit(lambda x: marked_problem(tree, info, jnp.asarray(0), tree.prior, x))
   masks = [
     problem_of(np.arange(tree.num_nodes) < tree.structure.offsets[depth + 1]) for depth in (0, 1, 2)
   ]

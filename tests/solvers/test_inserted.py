@@ -278,20 +278,19 @@ def test_virtual_losses_spread_a_batch():
   tree = plant(game, game.initial_state(), np.ones((2, 1), bool), 100, jnp.float32)
   tree, _ = insert(tree, jnp.asarray(0), tree.legal[0], 9)
   ones, values = jnp.ones((100, 1)), jnp.zeros((100, 1)).at[1].set(0.5)
-  view = View(ones / 9, (values, 0 * values), (ones, ones))
+  zeros = jnp.zeros((100, 9, 1))
+  view = View(ones / 9, (values, 0 * values), (ones, ones), zeros)
 
   def move_counts(forget):
-    zeros = jnp.zeros((100, 9, 1))
-    grown = Growth(tree, zeros, zeros)
+    grown = Growth(tree, zeros)
     step = jax.jit(
-      lambda x, key: simulate(
+      lambda x, view, key: simulate(
         view, x, jnp.asarray(0), jnp.zeros(2, int), jax.random.uniform(key, (9, 3)), rules
       )[0]
     )
     for number in range(8):
-      grown = step(grown, jax.random.key(number))
-      if forget:
-        grown = grown._replace(recent=zeros)
+      before = grown.visits if forget else zeros
+      grown = step(grown, view._replace(visits=before), jax.random.key(number))
     return int((np.asarray(grown.visits)[0] > 0).sum())
 
   assert move_counts(forget=False) > move_counts(forget=True)

@@ -15,7 +15,6 @@ from rebel_jax.evaluation.hands_evaluator import (
   HandsSearch,
   favourites,
   play_chance,
-  play_out,
   play_round,
   sit_down,
 )
@@ -87,7 +86,7 @@ def program():
     tables = play_round(
       stages[rules.stage_template(0)], search, likes, tables, opponent, None, keys[0]
     )
-    tables = play_out(stages[-1], tables)
+    tables = play_round(stages[-1], search, likes, tables, opponent, None, keys[0])
     tables = play_chance(rules, deal, tables, keys[1])
     return play_round(
       stages[rules.stage_template(1)], search, likes, tables, opponent, None, keys[2]

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from games import TERMINAL, Game
-from games.public_tree import Array
+from solvers.growing.places import PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.problem import Moves, Problem, Sweep
+from solvers.sweeps.problem import Sweep
 
 _FEW_ACTIONS = 8  # whose children are gathered; more are scattered
 
@@ -62,50 +62,24 @@ class DevicePairs:
 
 
 @dataclasses.dataclass(frozen=True)
-class InsertedProblem(Problem):
-  """The problem of a tree's nodes in the order of their places, the root's apart from the others'.
-
-  Levels are two, `[1, H]` and `[C - 1, H]`, and the `L` leaves are all `C` places: values are asked
-  for all of them, and those of frontier nodes count.
+class InsertedProblem(PlacesProblem):
+  """The problem of a tree's nodes in the order of their places, whose leaves are all `C` of them.
 
   Attributes:
     tree: an `InsertedTree`.
-    beliefs: `[P, H]` at the root.
     interior: `[C]` which nodes have children.
     deepest: the depth of the tree.
   """
 
-  beliefs: jax.Array
   interior: jax.Array
   deepest: jax.Array
 
   @property
-  def num_levels(self) -> int:
-    return 2
-
-  @property
-  def asks(self) -> bool:
-    """Whether there are leaves, whose values come from outside."""
-    return True
-
-  @property
   def rows(self) -> jax.Array:
-    """Places of the leaves among the nodes."""
     return jnp.arange(self.tree.num_nodes)
 
-  def root_beliefs(self, player: int) -> jax.Array:
-    return self.beliefs[player]
-
   def is_frontier(self) -> jax.Array:
-    """Says which leaves are valued from outside: `[L]`."""
     return self._inserted.frontier
-
-  def split(self, nodes: Array) -> Levels:
-    nodes = jnp.asarray(nodes)
-    return nodes[:1], nodes[1:]
-
-  def moves_at(self, index: int, player: int) -> Moves:
-    return False if index == 0 else self._moved(player)[1:]
 
   def leaf_rows(self, levels: Levels) -> jax.Array:
     return join_levels(levels)
@@ -155,27 +129,6 @@ class InsertedProblem(Problem):
     values = lax.fori_loop(0, self.deepest, rise, values) * possible
     return Sweep(self.split(values), values[0], (None, values[tree.parent[1:]]))
 
-  def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
-    """Returns what each move is worth beyond its parent, zero for moves that are not there."""
-    found = super().advantages(sweep, index, player)
-    assert self.exists is not None
-    return None if found is None else jnp.where(self.exists[index] > 0, found, 0.0)
-
-  def until_update(self, current: jax.Array) -> "InsertedProblem":
-    """Returns the problem for the last update of a round, from which walks start at `current`."""
-    del current
-    return self
-
-  def uniform_policy(self) -> Levels:
-    return self.normalise(self.split(jnp.zeros((self.tree.num_nodes, self.num_infostates))))
-
-  def normalise(self, weights: Levels, *, free: bool = False) -> Levels:
-    rows = self._existing(1, weights[1].astype(self.tree.dtype))
-    for player in (0, 1):
-      own = self.normalise_rows(1, player, weights[1].astype(rows.dtype), free=free)
-      rows = jnp.where(self.moves_at(1, player), own, rows)
-    return jnp.ones_like(rows[:1]), rows
-
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the parents' rows `[C, H]` for all nodes but the root: `[C - 1, H]`."""
     del index, player
@@ -196,17 +149,6 @@ class InsertedProblem(Problem):
   @property
   def _inserted(self) -> Any:
     return self.tree
-
-  def _moved(self, player: int) -> jax.Array:
-    """Says which nodes `player` moved to: `[C, 1]`."""
-    tree = self._inserted
-    return ((tree.kind[tree.parent] == player) & (tree.depth > 0))[:, None]
-
-  def _taken(self, policy: Levels, player: int) -> jax.Array:
-    """Returns how likely `player` takes the move to each node if it is its own, else 1."""
-    assert self.exists is not None
-    rows = jnp.where(self._moved(player), join_levels(policy), 1.0)
-    return rows * join_levels(self.exists)
 
   def _sum_children(self, rows: jax.Array) -> jax.Array:
     """Sums `rows` `[C, H]`, zero where no node is, over each node's children."""

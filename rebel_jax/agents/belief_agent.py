@@ -1,0 +1,359 @@
+"""Agents that hold a public belief state, search, and act (ReBeL, section 6).
+
+Where its subgame ends, the agent searches the next one from the beliefs that the last search's
+policy led to, and keeps to the policy of one random iteration for both players (Theorem 3): what
+makes search safe is that nobody knows which. An opponent's action that this policy never takes
+leaves no belief; all infostates that the rules allow are then equally likely.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import PADDING, PublicTree
+from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.allowed import check_algorithm
+from rebel_jax.networks.value import NetworkLeafValues
+from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
+from solvers import validation
+from solvers.search.batch import node_beliefs, sample_stop, search_batch
+from solvers.search.searching_agent import Room, make_searching_agent
+from solvers.search.subgames import Stage
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import make_problem
+from solvers.xla.compiler_options import Programs, work_of_solving
+
+MOST_GAMES = 256  # under way where each holds on to a search of its own
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+  """One search of a subgame.
+
+  Attributes:
+    tree: the subgame in its common shape, arrays of numpy.
+    successor: `[L, ...]` the root that each leaf is.
+    policy: `[n, H]` of a random iteration, both players'.
+    beliefs: `[n, P, H]` at every node under that policy.
+    leaf_beliefs: `[L, P, H]` from which searches go on: under that policy, or under the average
+      until its iteration if the algorithm says so (CFR-AVG; ReBeL, appendix I).
+  """
+
+  tree: PublicTree
+  successor: np.ndarray
+  policy: np.ndarray
+  beliefs: np.ndarray
+  leaf_beliefs: np.ndarray
+
+
+def search_and_describe(
+  trees, features, beliefs, stop, active, num_iterations, params, algorithm, leaf_values, network,
+  num_rows, average=False,
+):  # fmt: skip
+  """Searches `[B]` trees; returns policies, and beliefs at nodes and at leaves.
+
+  With `average` these are of the average policy instead of the sampled iteration's.
+  """
+  initial = None if network is None else network.start(trees, features, beliefs, params)
+  result = search_batch(
+    trees, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
+    params=params, num_rows=num_rows, active=active, initial_policy=initial,
+  )  # fmt: skip
+
+  policy = result.average_policy if average else result.policy
+  found, at_nodes = jax.vmap(describe)(trees, beliefs, policy)
+  below = result.leaf_beliefs
+  if average:
+    below = jax.vmap(lambda nodes, leaves: nodes[leaves])(at_nodes, trees.leaf_nodes)
+  return found, at_nodes, below
+
+
+def describe(tree: PublicTree, beliefs: Any, policy: Any) -> tuple[jax.Array, jax.Array]:
+  """Returns a policy `[n, H]` and the beliefs that it leads to at every node, `[n, P, H]`."""
+  return join_levels(policy), node_beliefs(make_problem(tree, beliefs), policy)
+
+
+searches = Programs(
+  search_and_describe,
+  static_argnames=("algorithm", "leaf_values", "network", "num_rows", "average"),
+)
+
+
+@jax.jit
+def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any, Any]:
+  """Returns trees, features of their decisions, and successors of subgames at `roots`."""
+  return stage.trees_at(roots), stage.features_at(roots), stage.successors(roots)
+
+
+class Searcher:
+  """Searches subgames with a trained network, several at a time; agents share one.
+
+  Attributes:
+    game: the rules.
+    num_iterations: of each search at most; one player's update is one.
+    first_root: at which games start.
+    most_games: under way at once, as what their agents remember takes memory; None for any number.
+  """
+
+  first_root: Any = 0
+  most_games: int | None = None
+
+  def __init__(
+    self,
+    policy: Policy,
+    *,
+    iterations: int = 1024,
+    algorithm: str | None = None,
+    depth: int | str | None = None,
+    average: bool = False,
+    num_games: int = 1,
+    seed: int = 0,
+  ):
+    """Prepares the compiled searches.
+
+    Args:
+      policy: from `rebel_jax.load` or `rebel_jax.load_pretrained`.
+      iterations: of each search, even; one player's update is one.
+      algorithm: a name as in `train.py`; None for the run's `eval_algorithm`.
+      depth: public actions that each search looks ahead; None for the run's.
+      average: play the average policy of each search, which is not safe, but what others may be
+        told of the agent (`solvers.local_best_response`).
+      num_games: how many subgames one compiled call has room for.
+      seed: of the stopping iterations.
+
+    Raises:
+      ConfigError: the depth is not allowed, or the network's searches grow trees.
+      ValueError: a number or the algorithm is not allowed.
+    """
+    config = policy.config
+    name = config.rebel.eval_algorithm if algorithm is None else algorithm
+    self.num_iterations = validation.check_even("iterations", iterations)
+    self.num_games = validation.check_integer("num_games", num_games)
+    check_algorithm("algorithm", name)
+    self.game: Any = config.make_game()
+    self._params, self._average, self._key = policy.params, average, jax.random.key(seed)
+    self._algorithm = make_algorithm(config, name)
+    self._leaf_values = NetworkLeafValues(make_network(config, self.game))
+    self._network = make_search_policy(config, self.game)
+    self._stages, self._rooms = self._subgames(policy, depth)
+    self._limits = [self.num_iterations] * len(self._stages)
+
+  def _subgames(
+    self, policy: Policy, depth: int | str | None
+  ) -> tuple[Sequence[Any], Sequence[Room]]:
+    """Returns the stages of the subgames, and what a call of each has room for."""
+    agent = make_searching_agent(
+      self.game,
+      make_subgames(policy.config, self.game, depth),
+      algorithm=self._algorithm,
+      leaf_values=self._leaf_values,
+      policy=self._network,
+      # One game at a time gains nothing from narrower programs, and waits for each to compile.
+      num_buckets=1 if self.num_games == 1 else 3,
+      rows_per_call=1 if self.num_games == 1 else 512,
+      max_lanes=self.num_games,
+    )
+    self._number_of: Callable[[np.ndarray], np.ndarray] = agent.stage_of
+    self._live_leaves = [np.asarray(x.num_live)[x.row_of] for x in agent.tables.stages]
+    return jax.tree.map(jnp.asarray, agent.tables.stages), agent.rooms
+
+  def agent(self, *, seed: int = 0) -> "Agent":
+    """Returns an agent that searches so."""
+    return Agent(self, seed=seed)
+
+  def only_deals(self, root: Any) -> bool:
+    """Says whether chance alone moves at `root`, and `deal` follows it without a search."""
+    del root
+    return False
+
+  def deal(self, root: Any, beliefs: np.ndarray, action: int) -> tuple[Any, np.ndarray]:
+    """Returns the root after chance's `action`, and the beliefs `[P, H]` there."""
+    raise NotImplementedError(f"chance is searched with the rest of {self.game!r}")
+
+  def search_for(self, agents: Sequence["Agent"]) -> None:
+    """Lets agents that must search do so, side by side."""
+    roots = [agent._root for agent in agents]
+    found = self.search(roots, np.stack([agent._root_beliefs for agent in agents]))
+    for agent, search in zip(agents, found):
+      agent._search = search
+
+  def search(self, roots: Sequence[Any], beliefs: np.ndarray) -> list[Search]:
+    """Searches the subgames at `roots` `[M, ...]` from `beliefs` `[M, P, H]`."""
+    found: dict[int, Search] = {}
+    chosen = np.asarray(roots)
+    numbers = self._number_of(chosen)
+    for number in np.unique(numbers).tolist():
+      members = np.flatnonzero(numbers == number)
+      for part in self._rooms[number].calls(self._live(number, chosen[members])):
+        chunk = members[part]
+        searches = self._search_some(number, chosen[chunk], beliefs[chunk])
+        found |= zip(chunk.tolist(), searches)
+    return [found[i] for i in range(len(chosen))]
+
+  def _live(self, number: int, roots: np.ndarray) -> np.ndarray:
+    """Returns how many leaves each subgame of a stage has: `[M]`."""
+    return self._live_leaves[number][roots]
+
+  def _search_some(
+    self, number: int, roots: np.ndarray, beliefs: np.ndarray, iterations: int | None = None
+  ) -> list[Search]:
+    """Searches subgames of one stage, no more than there is room for.
+
+    `iterations` is how many are made whatever the sampled iteration; None for as many as it needs.
+    """
+    size, stage, lanes = len(roots), self._stages[number], self._rooms[number].num_lanes
+    index = np.concatenate([np.arange(size), np.zeros(lanes - size, int)])
+    self._key, key = jax.random.split(self._key)
+    algorithm = self._algorithm
+    if iterations is None and self._average:
+      iterations = self._limits[number]
+    most = self._limits[number] if iterations is None else iterations
+    stops = np.asarray(sample_stop(key, (lanes,), most, algorithm.averaging, algorithm.head_start))
+    num_iterations = 2 * (int(stops[:size].max()) + 1) if iterations is None else iterations
+    began = time.monotonic()
+    trees, features, successors = made(stage, roots[index].astype(np.int32))
+    results = searches[work_of_solving(trees, self._leaf_values)](
+      trees,
+      features,
+      beliefs[index].astype(trees.dtype),
+      stops,
+      np.arange(lanes) < size,
+      num_iterations,
+      self._params,
+      algorithm=algorithm,
+      leaf_values=self._leaf_values,
+      network=self._network,
+      num_rows=self._rooms[number].num_rows,
+      average=self._average,
+    )
+    rows = jax.tree.map(np.asarray, (trees, successors, *results))
+    self._learn_pace(number, time.monotonic() - began, num_iterations)
+    return [Search(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
+
+  def _learn_pace(self, number: int, took: float, iterations: int) -> None:
+    """Takes note of how long a search of one stage took."""
+
+
+class Agent(SearchingSeat):
+  """Plays one game at a time from one seat.
+
+  `start`, then for every public action, its own and chance's among them, `observe`; `act` when
+  it is its turn.
+
+  Attributes:
+    player, infostate: see `Seat`.
+    rows: `[H]` probability of each move that it had in this game, for all that it could have held,
+      by the public history that the move leads to.
+  """
+
+  _root: Any
+  _root_beliefs: np.ndarray
+  _kept: tuple[np.ndarray, int] | None
+
+  def _begin(self) -> None:
+    self._root, self._root_beliefs = self.searcher.first_root, self._prior
+    # The search, the node of its tree, and moves before the last search, until where.
+    self._search: Search | None = None
+    self._node, self._kept = 0, None
+    self.rows: dict[tuple[int, ...], np.ndarray] = {}
+    self._history: tuple[int, ...] = ()
+
+  @property
+  def pending(self) -> bool:
+    """Whether the agent must search before it can act or observe."""
+    return self._search is None and not self.searcher.only_deals(self._root)
+
+  @property
+  def beliefs(self) -> np.ndarray:
+    """The PBS's beliefs, `[P, H]`: what an observer who knows both policies thinks."""
+    if self.searcher.only_deals(self._root):
+      return self._root_beliefs
+    return self._as_played(self._found().beliefs[self._node])
+
+  def node(self) -> tuple[Search, int]:
+    """Returns the search that the agent is in, made now if need be, and the node of its tree."""
+    return self._found(), self._node
+
+  def choices(self) -> dict[Move, float]:
+    search = self._found()
+    check_turn(self.player, int(search.tree.kind[self._node]))
+    moves = moves_at(search.tree, self._node, self.player, self.infostate)
+    return {move: float(search.policy[child, move.infostate]) for move, child in moves}
+
+  def act(self) -> Move:
+    search, node = self.node()
+    for child in np.flatnonzero(search.tree.parent == node).tolist():
+      self.rows[*self._history, int(search.tree.action[child])] = search.policy[child]
+    return super().act()
+
+  def observe(self, action: int, infostate: int | None = None) -> None:
+    """Takes note of a public action, of whoever's move it was.
+
+    Args:
+      action: the public action.
+      infostate: what the agent holds afterwards; None where that has not changed.
+
+    Raises:
+      ValueError: the action is not legal.
+    """
+    if self.searcher.only_deals(self._root):
+      self._root, self._root_beliefs = self.searcher.deal(self._root, self._root_beliefs, action)
+      self._history = (*self._history, int(action))
+      return
+    search = self._found()
+    self._node = child_after(search.tree, self._node, action)
+    self._history = (*self._history, int(action))
+    if infostate is not None:
+      self.infostate = int(infostate)
+    nodes = search.tree.leaf_nodes
+    leaf = np.flatnonzero((nodes == self._node) & (search.tree.leaf_actor != PADDING))
+    if leaf.size:
+      self._root = search.successor[leaf[0]]
+      self._root_beliefs = self._as_played(np.asarray(search.leaf_beliefs[leaf[0]]))
+      self._search, self._node, self._kept = None, 0, None
+
+  def search_again(self, change: Callable[[Any], Any]) -> None:
+    """Searches the subgame anew after a change to the state of its root.
+
+    The same moves lead to where play is. Those that the agent made keep the probabilities that they
+    were made with.
+
+    Args:
+      change: returns the new root, in which the moves made so far are legal too.
+    """
+    self._root = change(self._root)
+    if self._search is None:
+      return
+    path, played = self._search.tree.history(self._node), self._played()
+    self._search, self._node = None, 0
+    for action in path:
+      self._node = child_after(self._found().tree, self._node, action)
+    self._kept = played, self._node
+
+  def _played(self) -> np.ndarray:
+    """Returns how likely the agent's moves since the root were, by infostate: `[H]`."""
+    search, node = self._found(), self._node
+    played, first = self._kept or (np.ones(search.policy.shape[1]), 0)
+    while node != first:
+      parent = int(search.tree.parent[node])
+      if search.tree.kind[parent] == self.player:
+        played = played * search.policy[node]
+      node = parent
+    return played
+
+  def _as_played(self, beliefs: np.ndarray) -> np.ndarray:
+    """Returns beliefs `[P, H]` where play is, its own by what it played, not by a later search."""
+    if self._kept is None:
+      return beliefs
+    own = self._root_beliefs[self.player] * self._played()
+    if own.sum() <= 0:
+      return beliefs
+    changed = np.array(beliefs)
+    changed[self.player] = own / own.sum()
+    return changed

@@ -1,0 +1,82 @@
+"""The problem of a growing search: a row for every place of its store, in one array."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from games.public_tree import Array
+from solvers.sweeps.levels import Levels, join_levels
+from solvers.sweeps.problem import Moves, Problem, Sweep
+
+
+@dataclasses.dataclass(frozen=True)
+class PlacesProblem(Problem):
+  """A problem of the nodes at the places of a store, which may grow between updates.
+
+  Levels are two, the first place's row `[1, H]` and the others' `[C - 1, H]`, so that what is done
+  to each choice is done to all of them at once; a subclass sweeps up and down by depth. A node
+  that has no children, but where somebody moves, is *frontier*: a leaf, whose value comes from
+  outside until a child joins it. Values are asked for all `L` places that may be frontier, the
+  `rows`, and those count that `is_frontier` `[L]` marks. Places without a node are padding.
+
+  Attributes:
+    beliefs: `[P, H]` at the root.
+  """
+
+  beliefs: jax.Array
+
+  @property
+  def num_levels(self) -> int:
+    return 2
+
+  @property
+  def asks(self) -> bool:
+    """Whether there are leaves, whose values come from outside."""
+    return True
+
+  def root_beliefs(self, player: int) -> jax.Array:
+    return self.beliefs[player]
+
+  def split(self, nodes: Array) -> Levels:
+    nodes = jnp.asarray(nodes)
+    return nodes[:1], nodes[1:]
+
+  def moves_at(self, index: int, player: int) -> Moves:
+    return False if index == 0 else self._moved(player)[1:]
+
+  def until_update(self, current: jax.Array) -> "PlacesProblem":
+    """Returns the problem for the last update of a round, from which walks start at `current`."""
+    del current
+    return self
+
+  def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
+    """Returns what each move is worth beyond its parent, zero for moves that are not there."""
+    advantages = super().advantages(sweep, index, player)
+    assert self.exists is not None
+    return None if advantages is None else jnp.where(self.exists[index] > 0, advantages, 0.0)
+
+  def uniform_policy(self) -> Levels:
+    rows = jnp.zeros((self.tree.num_nodes, self.num_infostates), self.tree.dtype)
+    return self.normalise(self.split(rows))
+
+  def normalise(self, weights: Levels, *, free: bool = False) -> Levels:
+    weights = tuple(x.astype(self.tree.dtype) for x in weights)
+    rows = self._existing(1, weights[1])
+    for player in (0, 1):
+      own = self.normalise_rows(1, player, weights[1], free=free)
+      rows = jnp.where(self.moves_at(1, player), own, rows)
+    return jnp.ones_like(weights[0]), rows
+
+  def _taken(self, policy: Levels, player: int) -> jax.Array:
+    """Returns how likely `player` takes the move to each node, 1 if it is another's: `[C, H]`."""
+    assert self.exists is not None
+    rows = jnp.where(self._moved(player), join_levels(policy), 1.0)
+    return rows * join_levels(self.exists)
+
+  def _moved(self, player: int) -> jax.Array:
+    """Says which nodes `player` moved to: `[C, 1]`."""
+    kind, parent = jnp.asarray(self.tree.kind), jnp.maximum(self.tree.parent, 0)
+    assert self.exists is not None
+    there = jnp.concatenate([jnp.zeros_like(self.exists[0]), self.exists[1]])[:, 0] > 0
+    return (there & (kind[parent] == player))[:, None]
