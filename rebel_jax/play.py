@@ -12,7 +12,7 @@ import tyro
 
 import games
 import solvers
-from games import LiarsDice
+from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, make_searcher

@@ -118,7 +118,7 @@ MISTAKES = [
     LEDUC,
     "pair_index",
     lambda x, _: x + (not is_numpy(x)),
-    "is 1 at .* under jax.jit, and 0 with nump",
+    "is 1 at .* under jax.jit, and 0 with n",
   ),
   (KUHN, "features", lambda x, _, p: x + 1e-5 * p * (not is_numpy(x)), r"is .* at \(0, 0\)"),
   (KUHN, "payoff_scale", lambda x, _: x * (1 if is_numpy(x) else np.nan), "is nan"),
