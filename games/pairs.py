@@ -32,13 +32,15 @@ class Pairs(abc.ABC):
   def gathered(self) -> bool:
     """Whether a level's payoff tables may be gathered node by node."""
 
-  @abc.abstractmethod
   def matched(self, possible: np.ndarray, pair_index: int) -> np.ndarray:
     """Returns which infostates some possible one of the other goes with: `[P, H]` to `[P, H]`."""
+    table, rows = np.array([pair_index]), possible[::-1, None].astype(float)
+    return np.concatenate([self.mass(table, rows[p], p) for p in (0, 1)]) > _ROUNDING
 
-  @abc.abstractmethod
   def joint_mass(self, beliefs: np.ndarray, pair_index: int) -> float:
     """Returns the sum over pairs of both beliefs `[P, H]` and the pair's weight."""
+    together = float(beliefs[0] @ self.mass(np.array([pair_index]), beliefs[1:], 0)[0])
+    return together if together > _ROUNDING else 0.0
 
   @abc.abstractmethod
   def deal(self, beliefs: np.ndarray, pair_index: int, rng: np.random.Generator) -> tuple[int, int]:
@@ -101,13 +103,6 @@ class DensePairs(Pairs):
   @property
   def gathered(self):
     return self.weights.shape[-1] <= _LARGE_TABLE
-
-  def matched(self, possible, pair_index):
-    weights = self.weights[pair_index]
-    return np.stack([weights @ possible[1] > 0, possible[0] @ weights > 0])
-
-  def joint_mass(self, beliefs, pair_index):
-    return float(beliefs[0] @ self.weights[pair_index] @ beliefs[1])
 
   def deal(self, beliefs, pair_index, rng):
     joint = beliefs[0][:, None] * beliefs[1] * self.weights[pair_index]
@@ -189,15 +184,6 @@ class HoleCards(Pairs):
   @property
   def gathered(self):
     return False
-
-  def matched(self, possible, pair_index):
-    del pair_index
-    return compatible_mass(possible[::-1].astype(float), self._held) > 0.5
-
-  def joint_mass(self, beliefs, pair_index):
-    del pair_index
-    together = beliefs[0] @ compatible_mass(beliefs[1], self._held)
-    return float(together * (together > _ROUNDING))
 
   def deal(self, beliefs, pair_index, rng):
     del pair_index

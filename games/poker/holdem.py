@@ -148,14 +148,14 @@ class Holdem(Game):
 
   def legal_actions(self, states):
     xp = states.__array_namespace__()
-    columns = [
-      self.rules.may_fold(states)[:, None],
-      states[:, betting.STATUS, None] == betting.GOING_ON,
-      self.amounts(states) >= 0,
-      self.burns(states)[:, None],
-      self.legal_deals(states),
-    ]
-    return xp.concat(columns, axis=1)
+    deals = self.burns(states)[:, None], self.legal_deals(states)
+    return xp.concat([self.legal_moves(states), *deals], axis=1)
+
+  def legal_moves(self, states: Rows) -> Rows:
+    """Returns which moves players have: `[n, burn]`."""
+    xp: Any = states.__array_namespace__()
+    fold, call = self.rules.may_fold(states), states[:, betting.STATUS] == betting.GOING_ON
+    return xp.concat([xp.stack([fold, call], axis=1), self.amounts(states) >= 0], axis=1)
 
   def legal_deals(self, states: Rows) -> Rows:
     """Returns which deals exist: `[n, actions from first_deal on]`."""
