@@ -18,7 +18,6 @@ import games
 import rebel_jax
 import solvers
 from games import registry
-from games.poker import OnlyHands
 from games.poker.lines import make_lines
 from rebel_jax import PRESETS, evaluate, match, spot
 from rebel_jax.checkpoints import checkpoint
@@ -116,7 +115,7 @@ def river():
 
 
 def river_lines():
-  lines, _ = make_lines(OnlyHands(river(), river().prior()))
+  lines, _ = make_lines(river().only(river().prior()))
   solvers.solve_lines([lines], algorithm=CFR, num_iterations=4)
   solvers.solve_to(lines, algorithm=solvers.discounted_cfr(), target=0.1, max_iterations=64)
 

@@ -19,7 +19,6 @@ from games.poker import betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
 from games.poker.hands import HAND_SIZE, evaluate
 from games.poker.holdem import Holdem
-from games.poker.only_hands import OnlyHands
 from games.public_tree import PublicTree
 
 _TOLERANCE = 1e-5  # of a hand's belief
@@ -91,7 +90,7 @@ class MergedSuits(Game):
         f"deals={game.deals} deal several cards at once; suits are merged where cards come one by "
         "one"
       )
-    if isinstance(game, OnlyHands):
+    if game.ranges is not None:
       raise ValueError(f"game={game!r} must have all hands; suits are merged among all of them")
     self.whole = game
     self.name = f"{game.name}_merged_suits"

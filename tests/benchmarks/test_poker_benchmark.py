@@ -10,7 +10,7 @@ import games
 from benchmarks import poker
 from benchmarks.studies import poker as poker_study
 from benchmarks.studies import poker_learning
-from games.poker import Deck, OnlyHands
+from games.poker import Deck
 
 
 @pytest.fixture
@@ -108,4 +108,4 @@ def test_ranges_hold_as_many_hands_as_they_say():
   game = games.make("turn_endgame_holdem")
   beliefs = poker.overlapping_ranges(game, (167, 250), 270)
   assert (beliefs > 0).sum(axis=1).tolist() == [167, 250]
-  assert OnlyHands(game, beliefs).num_infostates == 270
+  assert game.only(beliefs).num_infostates == 270

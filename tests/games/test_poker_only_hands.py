@@ -6,7 +6,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, MergedSuits, OnlyHands
+from games.poker import BetSizes, MergedSuits
 from games.testing import check_game
 from rebel_jax.agents import range_grids
 from solvers.sweeps import hole_cards, showdowns
@@ -53,18 +53,35 @@ def trees_of(*made):
     return [games.build_public_tree(game) for game in made]
 
 
+def expand_policy(small, tree, policy, whole_tree):
+  """Returns a policy in the numbering of all hands; those not held take all moves equally often."""
+  parent = np.maximum(np.asarray(tree.parent), 0)
+  moves = np.bincount(parent[1:], minlength=tree.num_nodes)
+  chosen = (np.asarray(tree.kind)[parent] < games.CHANCE) & (np.asarray(tree.parent) >= 0)
+  equal = np.where(chosen, 1 / np.maximum(moves[parent], 1), 1.0)
+  expanded = np.repeat(equal[:, None], whole_tree.num_infostates, axis=1)
+  expanded[:, small.kept] = policy
+  return expanded
+
+
+def expand_values(small, values):
+  expanded = np.zeros((2, small.ranges.shape[1]))
+  expanded[:, small.kept] = values
+  return expanded
+
+
 def differences(spot, ranges):
   """Returns how far the policies and values of held hands are from the whole game's."""
   game, beliefs = spot
-  small = OnlyHands(game, ranges)
+  small = game.only(ranges)
   whole_tree, tree = trees_of(game, small)
   whole, compact = solve(whole_tree, beliefs), solve(tree, None)
   held = ranges > 0
-  expanded = small.expand_policy(tree, compact.average_policy, whole_tree)
+  expanded = expand_policy(small, tree, compact.average_policy, whole_tree)
   mover = np.asarray(whole_tree.kind)[np.maximum(whole_tree.parent, 0)]
   own = held[np.minimum(mover, 1)]
   apart = np.abs(expanded - whole.average_policy)[own & (mover < 2)[:, None]]
-  values = np.abs(small.expand_values(compact.root_values) - whole.root_values)[held]
+  values = np.abs(expand_values(small, compact.root_values) - whole.root_values)[held]
   return apart.max(), values.max() / 1_000
 
 
@@ -86,17 +103,17 @@ def test_a_hand_left_out_is_found(spot):
 def test_a_whole_game_is_as_exploitable(spot):
   """By both players' best responses; a policy of the small game answers for all of its hands."""
   game, beliefs = spot
-  small = OnlyHands(game, beliefs)
+  small = game.only(beliefs)
   whole_tree, tree = trees_of(game, small)
   policy = solve(tree, None, num_iterations=16).average_policy
-  expanded = small.expand_policy(tree, policy, whole_tree)
+  expanded = expand_policy(small, tree, policy, whole_tree)
   with jax.enable_x64(True):
     apart = float(solvers.exploitability(tree, policy))
     assert float(solvers.exploitability(whole_tree, expanded, beliefs=beliefs)) == pytest.approx(
       apart, rel=1e-9
     )
     values = np.asarray(solvers.expected_values(whole_tree, expanded, beliefs=beliefs))
-    found = small.expand_values(solvers.expected_values(tree, policy))
+    found = expand_values(small, solvers.expected_values(tree, policy))
   np.testing.assert_allclose(found[beliefs > 0], values[beliefs > 0], atol=1e-8)
   assert (found[beliefs == 0] == 0).all()
 
@@ -107,7 +124,7 @@ def test_showdowns_of_listed_hands(sorted_form, monkeypatch):
   for most in ("_MAX_DENSE_ON_CPU", "_MAX_DENSE_OF_FEW"):
     monkeypatch.setattr(showdowns, most, 0 if sorted_form else 2**40)
   game = SPOTS["turn"]()
-  small = OnlyHands(game, ranges_of(game, (12, 17), seed=3))
+  small = game.only(ranges_of(game, (12, 17), seed=3))
   (tree,) = trees_of(small)
   assert tree.hands_per_card > 0
   pairs = games.pairs.of_tree(tree)
@@ -130,9 +147,9 @@ def test_showdowns_of_listed_hands(sorted_form, monkeypatch):
 @pytest.mark.slow
 def test_batches_of_beliefs_and_of_ranges():
   game = SPOTS["turn"]()
-  first, second = (OnlyHands(game, ranges_of(game, (91, 91), seed)) for seed in (0, 1))
+  first, second = (game.only(ranges_of(game, (91, 91), seed)) for seed in (0, 1))
   assert first.num_infostates == second.num_infostates
-  listed = [OnlyHands(game, np.roll(ranges_of(game, (20, 20)), k, axis=1)) for k in (0, 1)]
+  listed = [game.only(np.roll(ranges_of(game, (20, 20)), k, axis=1)) for k in (0, 1)]
   for made in ((first, second), listed):
     trees = [games.build_public_tree(one) for one in made]
     options = {"algorithm": solvers.linear_cfr(), "num_iterations": 4}
@@ -147,23 +164,22 @@ def test_batches_of_beliefs_and_of_ranges():
 
 def test_the_rules():
   game = SPOTS["turn"]()
-  check_game(OnlyHands(game, ranges_of(game, (12, 17))))
+  check_game(game.only(ranges_of(game, (12, 17))))
 
 
 def test_names_numbers_and_pictures(spot):
   game, beliefs = spot
-  small = OnlyHands(game, beliefs)
+  small = game.only(beliefs)
   hand = int(beliefs[0].argmax())
   name = game.infostate_name(0, hand)
   assert small.kept[small.infostate(name)] == hand
   assert small.infostate_name(0, small.infostate(name)) == name
-  assert f"{small.num_infostates} of {game.num_infostates} hands" in repr(small)
+  assert f"{small.num_infostates} hands held" in repr(small)
   np.testing.assert_allclose(small.prior(), beliefs[:, small.kept])
-  np.testing.assert_allclose(small.restrict_beliefs(beliefs), small.prior())
   whole_tree, tree = trees_of(game, small)
   policy = solve(tree, None).average_policy
   grid = range_grids.range_grid(small, tree, policy, beliefs=small.prior())
-  expanded = small.expand_policy(tree, policy, whole_tree)
+  expanded = expand_policy(small, tree, policy, whole_tree)
   whole_grid = range_grids.range_grid(game, whole_tree, expanded, beliefs=beliefs)
   np.testing.assert_allclose(grid.summary, whole_grid.summary, atol=1e-6)
 
@@ -171,10 +187,9 @@ def test_names_numbers_and_pictures(spot):
 def test_a_bet_may_be_added():
   game = SPOTS["turn"]()
   beliefs = ranges_of(game, (12, 17))
-  wider = OnlyHands(game, beliefs).with_bet((1,), 1_700)
+  wider = game.only(beliefs).with_bet((1,), 1_700)
   assert wider.describe((1,), game.burn) == "bet to 1700"
-  assert isinstance(wider, OnlyHands)
-  np.testing.assert_allclose(wider.prior(), OnlyHands(game, beliefs).prior())
+  np.testing.assert_allclose(wider.prior(), game.only(beliefs).prior())
 
 
 def test_hands_that_meet_none_of_the_others_are_left_out():
@@ -183,30 +198,23 @@ def test_hands_that_meet_none_of_the_others_are_left_out():
   for hand in ("AsKc", "QdQh"):
     beliefs[0, game.infostate(hand)] = 0.5
   beliefs[1, game.infostate("AsKc")] = 1.0
-  small = OnlyHands(game, beliefs)
+  small = game.only(beliefs)
   np.testing.assert_allclose(small.prior()[0, small.infostate("QdQh")], 1.0)
-  np.testing.assert_allclose(small.restrict_beliefs(beliefs), small.prior())
 
 
 def test_what_is_wrong_is_named(spot):
   game, beliefs = spot
-  small = OnlyHands(game, beliefs)
-  tree, whole_tree = (games.build_public_tree(g, depth="stage") for g in (small, game))
-  policy = np.ones((tree.num_nodes, small.num_infostates))
-  one, uniform = np.zeros((2, game.num_infostates)), game.prior()
+  small = game.only(beliefs)
+  one = np.zeros((2, game.num_infostates))
   one[:, 0] = 1
   missing = game.infostate_name(0, int(np.flatnonzero(beliefs.max(axis=0) == 0)[0]))
   cases = [
-    (lambda: OnlyHands(games.make("kuhn_poker"), beliefs), "must be hold'em with all"),
-    (lambda: OnlyHands(small, small.prior()), "must be hold'em with all"),
-    (lambda: OnlyHands(game, beliefs[:, :-1]), "beliefs of shape"),
-    (lambda: OnlyHands(game, -beliefs), "beliefs hold negative"),
-    (lambda: OnlyHands(game, beliefs / 2), "beliefs rows sum to"),
-    (lambda: OnlyHands(game, one), "no compatible pair of hands"),
-    (lambda: small.restrict_beliefs(uniform), "outside its range here"),
-    (lambda: small.infostate(missing), "in neither player's range"),
-    (lambda: small.expand_policy(tree, policy[1:], whole_tree), "policy of shape"),
-    (lambda: small.expand_policy(tree, policy, games.build_public_tree(game, depth=1)), "nodes"),
+    (lambda: small.only(small.prior()), "distributions over all hands"),
+    (lambda: game.only(beliefs[:, :-1]), "beliefs of shape"),
+    (lambda: game.only(-beliefs), "must be distributions"),
+    (lambda: game.only(beliefs / 2), "must be distributions"),
+    (lambda: game.only(one), "no compatible pair of hands"),
+    (lambda: small.infostate(missing), "in neither range"),
     (lambda: MergedSuits(small), "must have all hands"),
     (lambda: small.vary(stack="5000-6000"), "is always the same"),
     (lambda: solvers.solve(

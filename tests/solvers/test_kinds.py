@@ -7,7 +7,6 @@ import pytest
 import games
 import rebel_jax
 import solvers
-from games.poker import OnlyHands
 from games.poker.lines import make_lines
 from games.size import MAX_BYTES
 from solvers import contrib
@@ -27,7 +26,7 @@ SOLVE = dict(algorithm=CFR, num_iterations=2, beliefs=TREE.prior, leaf_values=No
 HOLDEM = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsKsAsAhAd")
 BET_TREE = games.build_public_tree(HOLDEM)
 BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2).average_policy)
-LINES, _ = make_lines(OnlyHands(HOLDEM, HOLDEM.prior()))
+LINES, _ = make_lines(HOLDEM.only(HOLDEM.prior()))
 FAMILY = contrib.affine_trees(lambda x: TREE, (1.0,))
 SEARCH = solvers.GTCFR(simulations=2)
 TABLES = contrib.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])

@@ -9,7 +9,6 @@ import pytest
 
 import games
 import solvers
-from games.poker import OnlyHands
 from games.poker.dealing import draw_cards
 from games.poker.lines import make_lines
 from rebel_jax.training import loop as training
@@ -57,7 +56,7 @@ def solve_affine():
 
 
 def solve_lines():
-  lines, _ = make_lines(OnlyHands(RIVER, RIVER.prior()))
+  lines, _ = make_lines(RIVER.only(RIVER.prior()))
   stack = jax.tree.map(lambda x: x[None], lines)
   return lambda stack: solve_stack(stack, CFR, 4, True, 0.1, 1), stack
 
