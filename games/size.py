@@ -1,6 +1,7 @@
 """How large a public tree is, counted before it is built."""
 
 import itertools
+from typing import Any
 
 import jax
 import numpy as np
@@ -56,7 +57,8 @@ def check_size(
       )
     return here
 
-  times, nodes, width, edges, counted = np.ones(1), 1.0, 0, 0, True
+  times: Any = np.ones(1)
+  nodes, width, edges, counted = 1.0, 0, 0, True
   levels = walk(game, state, merge="level", goes_on=goes_on)
   most = _MAX_DEPTH + 1 if depth is None else min(depth, _MAX_DEPTH + 1)
   for number, level in enumerate(itertools.islice(levels, most)):

@@ -152,7 +152,8 @@ def _place(
   """Returns one tree's array in the common shape."""
   if name in _WHOLE:
     return np.asarray(value)
-  size, h, fill = structure.num_nodes, tree.num_infostates, _FILL.get(name, 0)
+  fill: Any = _FILL.get(name, 0)
+  size, h = structure.num_nodes, tree.num_infostates
   for group in ("leaf", "terminal"):
     if name.startswith(_ROWS[group]):
       common = getattr(structure, f"{group}_nodes")

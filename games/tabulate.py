@@ -117,7 +117,7 @@ class Tabulated(Game):
 
   @classmethod
   def tree_unflatten(cls, named, tables):
-    return cls(named.game, *tables, named.settings)
+    return cls(named.game, tables[0], named.settings)
 
   @property
   def states(self) -> np.ndarray:

@@ -68,7 +68,7 @@ class ScotlandYard(Board):
     return ScotlandYard(self.map, self.rounds, self.reveals, remembers=False)
 
   @functools.cached_property
-  def num_infostates(self) -> int:
+  def num_infostates(self) -> int:  # type: ignore[override]
     return len(self._walks[0]) if self.remembers else self._num_stations
 
   @property

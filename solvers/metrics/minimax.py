@@ -1,6 +1,6 @@
 """Exact values of small games of perfect information, by enumeration of their states."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -73,7 +73,7 @@ def check_perfect(game: Game) -> None:
     raise ValueError(f"{game.name} is not of perfect information, or has chance")
 
 
-def payoff_of(game: Game, states: np.ndarray) -> np.ndarray:
+def payoff_of(game: Game, states: Any) -> Any:
   """Returns what player 0 gets in public states where the game is over: `[n, S]` to `[n]`."""
   xp = states.__array_namespace__()
   return game.terminal_values(states, xp.ones((len(states), 1)), 0)[:, 0]

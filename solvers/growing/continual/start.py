@@ -3,7 +3,7 @@
 What lies between two decisions of a player is a row of public actions.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,8 +18,8 @@ from solvers.growing.resolving import Promises
 class PublicState(NamedTuple):
   """A public state, `[S]`, and which infostates the rules allow there, `[P, H]` bool."""
 
-  state: jax.Array
-  possible: jax.Array
+  state: Any
+  possible: Any
 
 
 class Left(NamedTuple):
@@ -73,7 +73,7 @@ def longest_wait(rules: Game) -> int:
   return 0 if rules.num_infostates == 1 else rules.longest_wait
 
 
-def follow_action(rules: Game, here: PublicState, action: jax.Array) -> PublicState:
+def follow_action(rules: Game, here: PublicState, action: Any) -> PublicState:
   """Returns the public state after an action, and what is possible there."""
   state = one(rules.next_states, here.state, action)
   return PublicState(state, one(rules.possible_after, here.state, action, here.possible))
