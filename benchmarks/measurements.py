@@ -182,11 +182,11 @@ def turn(number: int = 96) -> Prepared:
   spot = Spot(board=FLOP.board + "2c", oop=FLOP.oop, ip=FLOP.ip, pot=200, stack=900, bets="66% / -")
   lines, _ = make_lines(spot.game())
   once = functools.partial(
-    solvers.solve_to,
+    solvers.solve,
     lines,
     algorithm=solvers.discounted_cfr(),
     target=0,
-    max_iterations=number,
+    num_iterations=number,
   )
   once()
   return Prepared(lambda: once().exploitability, lambda seconds: 1_000 * seconds / number)

@@ -134,7 +134,7 @@ def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
   def seconds(tree: games.PublicTree | Lines, number: int) -> float:
     linear = solvers.linear_cfr()
     start = time.perf_counter()
-    solved = solvers.solve_to(tree, algorithm=linear, target=0, max_iterations=number)
+    solved = solvers.solve(tree, algorithm=linear, target=0, num_iterations=number)
     jax.block_until_ready(solved.average_policy)
     return time.perf_counter() - start
 
@@ -199,7 +199,7 @@ def merged_rivers(number: int = 1024, iterations: int = 256) -> dict[str, Any]:
 
   def solve():
     return [
-      solvers.solve_lines(
+      solvers.solve_batch(
         [lines[i] for i in rows], algorithm=solvers.discounted_cfr(), num_iterations=iterations
       )
       for rows in shapes.values()
@@ -292,15 +292,15 @@ def flop(tables: str | None = None, made: spot.Spot = FLOP, target: float = 0.5)
   looks: list[tuple[float, float]] = []
   arrays: list[int] = []
 
-  def look(_: solvers.SolvedTo) -> None:
+  def look(_: solvers.Solution) -> None:
     looks.append((time.perf_counter(), time.process_time()))
     arrays.append(sum(x.nbytes for x in jax.live_arrays()))
 
-  found = solvers.solve_to(
+  found = solvers.solve(
     lines,
     algorithm=solvers.discounted_cfr(),
     target=target / 100 * made.pot,
-    max_iterations=2_000,
+    num_iterations=2_000,
     tables=tables,
     progress=look,
   )

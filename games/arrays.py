@@ -62,6 +62,8 @@ def one(rule: Callable[..., Any], *row: Any) -> Any:
 def with_columns(states: Rows, columns: Mapping[int, Any]) -> Rows:
   """Returns `states` `[n, S]` with some columns replaced, each by a scalar or by `[n]`."""
   xp: Any = states.__array_namespace__()
-  kept = [xp.asarray(columns.get(i, states[:, i])) for i in range(states.shape[1])]
-  kept = [column.astype(states.dtype) for column in kept]
-  return xp.stack(xp.broadcast_arrays(*kept), axis=1)
+  for place, column in columns.items():
+    column = xp.asarray(column).astype(states.dtype)
+    chosen = np.arange(states.shape[1]) == range(states.shape[1])[place]
+    states = xp.where(chosen, column[:, None] if column.ndim else column, states)
+  return states

@@ -59,10 +59,7 @@ from solvers.resolving.graft import Placer, graft
 from solvers.resolving.lock import lock
 from solvers.resolving.off_tree import Widened, answer_bet
 from solvers.resolving.refine import refine
-from solvers.solve import Solution, solve
-from solvers.solve_batch import default_batch_size, solve_batch
-from solvers.solve_lines import LinesSolution, solve_lines
-from solvers.solve_to import SolvedTo, solve_to
+from solvers.solve import Solution, default_batch_size, solve, solve_batch
 from solvers.sweeps.constraints import Alternatives, Lock
 
 __all__ = [
@@ -85,7 +82,6 @@ __all__ = [
   "LBRValue",
   "LeafQuery",
   "LeafValues",
-  "LinesSolution",
   "Lock",
   "Maxmargin",
   "NodeInfo",
@@ -93,7 +89,6 @@ __all__ = [
   "PotShares",
   "Resolve",
   "Solution",
-  "SolvedTo",
   "StateAnswer",
   "StateFunction",
   "StateQuery",
@@ -134,8 +129,6 @@ __all__ = [
   "root_marginals",
   "solve",
   "solve_batch",
-  "solve_lines",
-  "solve_to",
   "vanilla_cfr",
   "warm_started",
   "with_gadget",

@@ -1,6 +1,5 @@
 """The one loop over iterations: every solver, search and growing tree is a caller of it."""
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,15 +15,11 @@ from solvers.sweeps.problem import Problem, Sweep
 Evaluate = Callable[[LeafQuery], jax.Array]
 # (j, problem, state, carry) -> carry, before each pair of updates: j of each player are done.
 Observe = Callable[[jax.Array, Problem, Any, Any], Any]
-# (j, problem, state, sweeps, carry) -> problem, carry, after each pair of updates. `sweeps` are
-# those that player 0 and player 1 learned from; only which nodes are there may change.
-Grow = Callable[[jax.Array, Problem, Any, tuple[Sweep, Sweep], Any], tuple[Any, Any]]
 
 
 class Run(NamedTuple):
-  """The end of a run: the problem, the algorithm's state and the carry of `observe` and `grow`."""
+  """The end of a run: the algorithm's state and the carry of `observe`."""
 
-  problem: Any
   state: Any
   carry: Any
 
@@ -52,6 +47,19 @@ def update_both(
   return algorithm.merge(problem, state_0, state_1), (first, second)
 
 
+def begin(
+  problem: Any, algorithm: Algorithm, evaluate: Evaluate | None = None, policy: Levels | None = None
+) -> Any:
+  """Returns the algorithm's state before the first update; arguments as for `run`."""
+  state = algorithm.init(problem, policy)
+  answers = {
+    player: _ask(problem, algorithm, evaluate, state, player) for player in algorithm.primed
+  }
+  for player, answer in answers.items():
+    state = algorithm.prime(problem, state, answer, player)
+  return state
+
+
 def run(
   problem: Any,
   algorithm: Algorithm,
@@ -60,48 +68,39 @@ def run(
   *,
   policy: Levels | None = None,
   observe: Observe | None = None,
-  grow: Grow | None = None,
   carry: Any = None,
   state: Any = None,
 ) -> Run:
   """Runs an algorithm on a problem, or a batched algorithm on a batch of them.
 
   Args:
-    problem: from `make_problem`.
+    problem: such as `make_problem` returns.
     algorithm: such as `linear_cfr()`, or `Batched` of one for a batch of problems; static.
     evaluate: values of leaves; None if the problem asks for none.
     num_iterations: one player's update is one; player 0 is first. May be traced if it is even.
     policy: the first; None for uniform.
     observe: samples an iterate, keeps all of them, or scores a curve.
-    grow: adds nodes to a masked problem.
-    carry: what `observe` and `grow` are given first.
+    carry: the first that `observe` gets.
     state: of the algorithm, to go on from; None to begin.
 
   Returns:
-    Where the run ended.
+    The end of the run.
   """
 
-  def ask(problem, state, player: int):
-    return None if evaluate is None else evaluate(algorithm.leaf_query(problem, state, player))
+  def answer(state: Any, player: int) -> jax.Array | None:
+    return _ask(problem, algorithm, evaluate, state, player)
 
   def step(j, loop):
-    now = problem if grow is None else loop.problem
-    carry = loop.carry if observe is None else observe(j, now, loop.state, loop.carry)
-    state, sweeps = update_both(now, algorithm, loop.state, functools.partial(ask, now))
-    if grow is None:
-      return Run(None, state, carry)
-    now, carry = grow(j, now, state, sweeps, carry)
-    return Run(now, algorithm.extend(now, state), carry)
+    carry = loop.carry if observe is None else observe(j, problem, loop.state, loop.carry)
+    return Run(update_both(problem, algorithm, loop.state, answer)[0], carry)
 
-  if state is None:
-    state = algorithm.init(problem, policy)
-    answers = {player: ask(problem, state, player) for player in algorithm.primed}
-    for player, answer in answers.items():
-      state = algorithm.prime(problem, state, answer, player)
-  start = Run(None if grow is None else problem, state, carry)
-  end = lax.fori_loop(0, num_iterations // 2, step, start)
-  end = end._replace(problem=problem if grow is None else end.problem)
+  state = begin(problem, algorithm, evaluate, policy) if state is None else state
+  end = lax.fori_loop(0, num_iterations // 2, step, Run(state, carry))
   if isinstance(num_iterations, int) and num_iterations % 2:
-    state, _ = algorithm.update(end.problem, end.state, ask(end.problem, end.state, 0), 0)
+    state, _ = algorithm.update(problem, end.state, answer(end.state, 0), 0)
     end = end._replace(state=state)
   return end
+
+
+def _ask(problem: Any, algorithm: Algorithm, evaluate: Evaluate | None, state: Any, player: int):
+  return None if evaluate is None else evaluate(algorithm.leaf_query(problem, state, player))

@@ -1,58 +1,102 @@
-"""Approximates an equilibrium of one (sub)game."""
+"""Approximates equilibria: of one game or many, for a number of iterations or to a target."""
 
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
-from games.public_tree import Array, PublicTree
+from games.poker.lines import Lines
+from games.public_tree import Array, PublicTree, check_is_tree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.by_boards import ByBoards
+from solvers.algorithms.cfr import CFR
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.expected_values import policy_values
-from solvers.sweeps.constraints import Alternatives, Lock
-from solvers.sweeps.levels import join_levels
+from solvers.metrics.exploitability import exploitability_of
+from solvers.solve_boards import boards_on
+from solvers.sweeps.constraints import Alternatives, Lock, make_lock
+from solvers.sweeps.lines.problem import make_lines_problem
+from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, work_of_solving
+from solvers.xla.cores import map_over_cores, num_cores
+
+_FIRST = 32  # iterations before the first look; later ones are a quarter of those done
+# A solver reads and writes some eight tables `[N, H]` at each update. On a CPU they should stay
+# in the cache nearest to the core: `python -m benchmarks.tabular --pieces` shows that throughput
+# falls beyond this many bytes for one table of all subgames of a piece. An accelerator wants all
+# the work there is, as long as it fits.
+_CPU_TABLE_BYTES = 16 * 1024
+_ACCELERATOR_TABLE_BYTES = 64 * 1024 * 1024
+_SPOTS_ON_CPU = 4  # with 16 side by side an update of each takes a fifth longer
 
 
 class Solution(NamedTuple):
-  """An approximate equilibrium of one (sub)game.
+  """An approximate equilibrium of one (sub)game; of a batch every array has a leading axis `[B]`.
 
   Attributes:
     average_policy: `[N, H]` the policy that converges to an equilibrium. Row n holds the
-      probability that the player who acted at n's parent, holding infostate h, moved to n.
+      probability that the player who acted at n's parent, holding infostate h, moved to n. Of lines
+      of betting `[n, W]` for each level, W being the columns of the player who moved.
     root_values: `[P, H]` expected payoff to each player given its root infostate.
-    current_policy: `[N, H]` the policy of the last iteration.
+    current_policy: the policy of the last iteration, of the same shape as the average; None where
+      the last round of lines is solved board by board.
+    exploitability: of the average policy, in the game's units; None for a tree without a target.
+    iterations: number of iterations, one player's update each; None without a target.
   """
 
-  average_policy: jax.Array  # [N, H]
-  root_values: jax.Array  # [P, H]
-  current_policy: jax.Array  # [N, H]
+  average_policy: Any  # [N, H]
+  root_values: Any  # [P, H]
+  current_policy: Any  # [N, H]
+  exploitability: Any = None
+  iterations: Any = None
+
+
+class Given(NamedTuple):
+  """Arguments of a solve beside the game, as arrays; see `solve`."""
+
+  beliefs: jax.Array | None = None
+  initial_policy: jax.Array | None = None
+  lock: Lock | None = None
+  alternatives: Alternatives | None = None
 
 
 def solve(
-  tree: PublicTree,
+  tree: PublicTree | Lines,
   *,
   algorithm: Algorithm,
   num_iterations: int,
+  target: float | None = None,
   beliefs: Array | None = None,
   leaf_values: LeafValues | None = None,
   params: Any = None,
   initial_policy: Array | None = None,
   locked: Lock | Array | None = None,
   alternatives: Alternatives | Array | None = None,
+  progress: Callable[[Solution], None] | None = None,
+  tables: str | None = None,
+  devices: Sequence[jax.Device] | None = None,
 ) -> Solution:
   """Approximates an equilibrium of the (sub)game that `tree` represents.
 
-  Works under `jax.jit`, `jax.vmap` (over beliefs, params and stacked trees) and inside
-  `lax.scan`; it is compiled once for each tree structure, algorithm and number of iterations.
+  Without a target it works under `jax.jit`, `jax.vmap` (over beliefs, params and stacked trees) and
+  inside `lax.scan`; it is compiled once for each tree structure, algorithm and number of
+  iterations. With a target the algorithm goes on where it was after each look at the
+  exploitability, by one compiled program. Looks are after 32 iterations, and then after a quarter
+  more each time, at least 32.
 
   Args:
-    tree: one tree, from `games.build_public_tree`.
+    tree: one tree, from `games.build_public_tree`, or a spot of hold'em as lines of betting
+      (`games.poker.lines.make_lines`), which hold beliefs of their own and have no leaves.
     algorithm: such as `solvers.linear_cfr()`; static.
     num_iterations: static. One player's update is one iteration, so 1,024 iterations update
-      each player 512 times; player 0 is first.
+      each player 512 times; player 0 is first. With a target the most, and even.
+    target: exploitability to stop at, in the game's units, at least 0; None for no stop.
     beliefs: `[P, H]` at the root, each row a distribution; None for the tree's own prior. The
       joint prior of a pair of infostates is the product of the two rows and the pair's weight,
       renormalised.
@@ -65,6 +109,13 @@ def solve(
       moves keeps to `initial_policy`, and both know. Or a `Lock`, such as `solvers.lock` makes,
       which says itself what is kept to.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
+    progress: called after each look, with a target; policies are None where the last round of
+      lines is solved board by board, as CFR solves those of more than one round.
+    tables: of such lines: `float16` to keep sums of the last round in 16 bits, with a scale for
+      each line and board; None for the lines' own type.
+    devices: they share the boards of such lines' last round, and meet once an update; None for all
+      that this process has. `jax.config.update("jax_num_cpu_devices", 2)`, before anything else
+      uses JAX, makes two of a CPU's cores.
 
   Returns:
     The solution. `root_values[p, h]` is what p expects given root infostate h, the other's
@@ -75,59 +126,368 @@ def solve(
     updates player 0 alone.
 
   Raises:
+    TypeError: an argument is of another kind.
     ValueError: a static argument is out of range, a shape is wrong, a depth-limited tree has no
-      `leaf_values`, or concrete beliefs or policies are not distributions.
+      `leaf_values` or a target, or concrete beliefs or policies are not distributions.
   """
+  number = _check_settings(algorithm, num_iterations, target)
+  if progress is not None and not callable(progress):
+    raise TypeError(f"progress={progress!r} must be a function of a Solution, or None")
+  boards = None
+  if isinstance(tree, Lines) and len(tree.streets) > 1 and isinstance(algorithm, CFR):
+    boards = ByBoards(algorithm, tables) if algorithm.alternating else None
+  if tables is not None and boards is None:
+    raise ValueError(
+      f"tables={tables!r} are for CFR with turns on lines of more than one round of betting"
+    )
+  given = (beliefs, initial_policy, locked, alternatives)
+  if isinstance(tree, Lines):
+    _check_lines_alone(leaf_values, *given)
+    if boards is None:
+      return _find((tree, Given(), None), None, None, algorithm, number, target, None, progress)
+    run, read = boards_on(tree, boards, devices)
+    found = _until(lambda n: Solution(None, None, None, run(n)), target, number, progress)
+    policy, values = read()
+    return found._replace(average_policy=policy, root_values=values)
   validation.check_unstacked(tree)
-  validation.check_algorithm(algorithm)
-  num_iterations = validation.check_num_iterations(num_iterations, algorithm.alternating)
-  validation.check_leaves(tree, leaf_values)
-  if beliefs is not None:
-    validation.check_beliefs(tree, beliefs)
-  beliefs = jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
-  if initial_policy is not None:
-    validation.check_policy("initial_policy", tree, initial_policy)
-    initial_policy = jnp.asarray(initial_policy, tree.dtype)
-  lock = validation.check_lock(tree, initial_policy, locked)
-  alternatives = validation.check_alternatives(tree, algorithm, alternatives)
+  validation.check_leaves(tree, leaf_values, target)
+  validation.check_given(tree, algorithm, *given)
   if not tree.depth_limited:
     leaf_values, params = None, None
-  elif leaf_values is not None and hasattr(leaf_values, "bind"):
+  elif hasattr(leaf_values, "bind"):
     leaf_values, params = leaf_values.bind(tree)
-  given = Given(beliefs, params, initial_policy, lock, alternatives)
-  work = work_of_solving(tree, leaf_values, given)
-  return _solves[work](tree, algorithm, num_iterations, leaf_values, given)
+  rows = (tree, _as_given(tree, *given), None)
+  return _find(rows, None, params, algorithm, number, target, leaf_values, progress)
 
 
-class Given(NamedTuple):
-  """What a solve is given beside the tree, as arrays; see `solve`."""
+def solve_batch(
+  trees: PublicTree | Sequence[Lines],
+  *,
+  algorithm: Algorithm,
+  num_iterations: int,
+  target: float | None = None,
+  beliefs: Array | None = None,
+  leaf_values: LeafValues | None = None,
+  params: Any = None,
+  initial_policy: Array | None = None,
+  locked: Lock | Array | None = None,
+  alternatives: Alternatives | Array | None = None,
+  batch_size: int | None = None,
+) -> Solution:
+  """Solves `B` subgames as `solve` would one at a time.
 
-  beliefs: jax.Array
-  params: Any
-  initial_policy: jax.Array | None
-  lock: Lock | None
-  alternatives: Alternatives | None
+  Batching is the point here: `batch_size` subgames are solved side by side under `jax.vmap`, and
+  one such piece after another; the cores of a CPU share the pieces.
+
+  Args:
+    trees: `B` trees of different roots, stacked by `games.stack_trees`, or one tree that is
+      solved at `B` beliefs. Or a list of lines of one round of betting, with shapes made alike by
+      `games.poker.lines.share_shapes`.
+    algorithm, num_iterations: as for `solve`; static.
+    target: exploitability that each stops at, when `solve` would look at it; None for no stop.
+    beliefs: `[B, P, H]` at the roots; None, for stacked trees, for each tree's own prior.
+    leaf_values, params: as for `solve`, shared by all subgames.
+    initial_policy: `[B, N, H]`, as for `solve`; None for uniform.
+    locked: `[B, N, H]` or `[B, N]`, as for `solve`.
+    alternatives: `[B, H]`, as for `solve`.
+    batch_size: number of subgames to solve side by side; None for `default_batch_size(trees)`,
+      which was measured.
+
+  Returns:
+    The solutions; every array has a leading axis `[B]`.
+
+  Raises:
+    TypeError: an argument is of another kind.
+    ValueError: as `solve`, or `batch_size` is not a positive integer, one tree comes without
+      beliefs, the numbers of trees, beliefs and policies differ, or shapes of lines differ.
+  """
+  number = _check_settings(algorithm, num_iterations, target)
+  given = (beliefs, initial_policy, locked, alternatives)
+  game: Any = trees
+  function: Any = leaf_values
+  stacked, own = True, None
+  if isinstance(trees, list | tuple) and trees and all(isinstance(x, Lines) for x in trees):
+    _check_lines_alone(leaf_values, *given)
+    game, arrays = _stack_lines(trees), Given()
+  elif isinstance(trees, PublicTree):
+    stacked = trees.prior.ndim == 3
+    validation.check_leaves(trees, leaf_values, target)
+    _check_rows(trees, stacked, algorithm, *given)
+    if not trees.depth_limited:
+      function, params = None, None
+    elif stacked and hasattr(function, "bind_stacked"):
+      function, params, own = function.bind_stacked(trees)
+    elif hasattr(function, "bind"):
+      function, params = function.bind(trees)
+    arrays = _as_given(trees, *given)
+  else:
+    raise TypeError(
+      f"trees={type(trees).__name__} must be a PublicTree, of several made by games.stack_trees, "
+      "or a list of lines, as games.poker.lines.make_lines returns them"
+    )
+  if batch_size is None:
+    batch_size = default_batch_size(game)
+  batch_size = validation.check_integer("batch_size", batch_size)
+  rows, shared = (game if stacked else None, arrays, own), None if stacked else game
+  size = len(jax.tree.leaves(rows)[0])
+  pieces = -(-size // batch_size)
+
+  def find(rows: Any) -> Solution:
+    # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
+    size = len(jax.tree.leaves(rows)[0])
+    piece = -(-size // -(-size // batch_size))
+    return _find(rows, shared, params, algorithm, number, target, function, piece=piece)
+
+  if target is None:
+    if jax.default_backend() != "cpu" or not validation.is_concrete(rows, params):
+      return find(rows)
+    pieces = min(num_cores(), pieces)  # else each stops by itself
+  shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
+  key = (shapes, algorithm, number, target is None, function, batch_size)
+  return map_over_cores(find, rows, share=-(-size // pieces), key=key)
 
 
-def _run(tree, algorithm, num_iterations, leaf_values, given: Given) -> Solution:
-  beliefs, params, initial_policy, lock, alternatives = given
-  problem = make_problem(tree, beliefs, lock=lock, alternatives=alternatives)
-  policy = None if initial_policy is None else problem.split(initial_policy)
+def default_batch_size(tree: PublicTree | Lines) -> int:
+  """Returns how many subgames of the shape of `tree` to solve side by side on this device."""
+  cpu = jax.default_backend() == "cpu"
+  if isinstance(tree, Lines):
+    return _SPOTS_ON_CPU if cpu else validation.MAX_COUNT
+  check_is_tree(tree)
+  table = tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
+  return max(1, (_CPU_TABLE_BYTES if cpu else _ACCELERATOR_TABLE_BYTES) // table)
 
-  def ask(query: LeafQuery) -> jax.Array:
+
+# Programs. A row is a game (None where all share one), its arguments, and params of its own.
+
+
+def _find(
+  rows, shared, params, algorithm, number, target, leaf_values, progress=None, piece=None
+) -> Solution:
+  """Solves one row, or rows `[B]`, `piece` side by side."""
+  game = rows[0] if shared is None else shared
+  work = work_of_solving(game, leaf_values, rows[1:], params)
+  if target is None:
+    return _wholes[work](
+      rows, shared, params, algorithm=algorithm, leaf_values=leaf_values, num_iterations=number,
+      scored=isinstance(game, Lines), piece=piece,
+    )  # fmt: skip
+  rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
+  state = _begin(rows, shared, algorithm=algorithm, piece=piece)
+
+  def run(number: int) -> Solution:
+    nonlocal state
+    state, found = _looks[work](rows, shared, state, number, algorithm=algorithm, piece=piece)
+    return found
+
+  return _until(run, target, number, progress)
+
+
+def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solution:
+  """Calls `run` with numbers of iterations until its solution, of many each, is within a target."""
+  found: Any = None
+  done, going = 0, np.ones((), bool)
+  while done < most and going.any():
+    number = most if target is None else min(max(_FIRST, done // 8 * 2), most - done)
+    done, new = done + number, run(number)
+    gap = np.asarray(new.exploitability)
+    if gap.ndim:
+      new = new._replace(iterations=np.full(len(gap), done))
+      found = new if found is None else jax.tree.map(functools.partial(_pick, going), new, found)
+    else:
+      found = new._replace(exploitability=float(gap), iterations=done)
+    going = np.logical_not(np.asarray(found.exploitability) <= (target or 0))
+    if progress is not None:
+      progress(found)
+  return found
+
+
+def _pick(rows: np.ndarray, new: Any, old: Any) -> jax.Array:
+  return jnp.where(rows.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+
+def _whole(
+  rows, shared, params, *, algorithm, leaf_values, num_iterations, scored, piece
+) -> Solution:
+  def one(row):
+    problem, evaluate, policy = _problem(row, shared, params, leaf_values)
+    state = loop.run(problem, algorithm, evaluate, num_iterations, policy=policy).state
+    return _read(problem, algorithm, state, evaluate, num_iterations if scored else None)
+
+  return _over(one, rows, piece)
+
+
+def _begin_rows(rows, shared, *, algorithm, piece):
+  def one(row):
+    problem, _, policy = _problem(row, shared)
+    return loop.begin(problem, algorithm, policy=policy)
+
+  return _over(one, rows, piece)
+
+
+def _look(rows, shared, state, number, *, algorithm, piece):
+  def one(row):
+    problem, _, _ = _problem(row[0], shared)
+    state = loop.run(problem, algorithm, None, number, state=row[1]).state
+    return state, _read(problem, algorithm, state, None, 0)
+
+  return _over(one, (rows, state), piece)
+
+
+def _problem(row, shared, params=None, leaf_values=None):
+  """Returns the problem of a row, the values of its leaves, and its first policy."""
+  game, given, own = row
+  game = shared if game is None else game
+  if isinstance(game, Lines):
+    return make_lines_problem(game), None, None
+  problem = make_problem(game, given.beliefs, lock=given.lock, alternatives=given.alternatives)
+  policy = None if given.initial_policy is None else problem.split(given.initial_policy)
+  if leaf_values is None:
+    return problem, None, policy
+  params = params if own is None else (params, own)
+
+  def evaluate(query: LeafQuery) -> jax.Array:
     answer = leaf_values(params, query)
-    validation.check_leaf_answer(len(query.beliefs), tree.num_infostates, answer)
+    validation.check_leaf_answer(len(query.beliefs), game.num_infostates, answer)
     return answer
 
-  evaluate = None if leaf_values is None else ask
-  state = loop.run(problem, algorithm, evaluate, num_iterations, policy=policy).state
+  return problem, evaluate, policy
+
+
+def _read(problem, algorithm: Algorithm, state, evaluate, iterations: int | None) -> Solution:
   average = algorithm.average_policy(problem, state)
   if algorithm.uses_average:
     root_values = policy_values(problem, average, evaluate)
   else:
     root_values = algorithm.root_values(problem, state)
   current = algorithm.current_policy(problem, state)
-  return Solution(join_levels(average), root_values, join_levels(current))
+  gap = None if iterations is None else exploitability_of(problem, average)
+  return Solution(problem.join(average), root_values, problem.join(current), gap, iterations)
 
 
-_solves = Programs(_run, static_argnames=("algorithm", "num_iterations", "leaf_values"))
+def _over(function: Callable[[Any], Any], rows: Any, piece: int | None) -> Any:
+  """Applies a function of a row to rows `[B]`, `piece` side by side; None for one row alone."""
+  if piece is None:
+    return function(rows)
+  size = len(jax.tree.leaves(rows)[0])
+  if size == piece:
+    return jax.vmap(function)(rows)
+  if piece == 1:
+    return lax.map(function, rows)
+  # The last piece is filled up with the last row.
+  places = np.minimum(np.arange(-(-size // piece) * piece), size - 1).reshape(-1, piece)
+  found = lax.map(jax.vmap(function), jax.tree.map(lambda x: jnp.asarray(x)[places], rows))
+  return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:size], found)
+
+
+_static = ("algorithm", "piece")
+_wholes = Programs(_whole, static_argnames=(*_static, "leaf_values", "num_iterations", "scored"))
+_begin = jax.jit(_begin_rows, static_argnames=_static)
+_looks = Programs(_look, static_argnames=_static)
+
+
+# Arguments.
+
+
+def _as_given(trees: PublicTree, beliefs, policy, locked, alternatives) -> Given:
+  """Returns checked arguments of one tree, or of a batch, as arrays of the type of the trees."""
+  beliefs = jnp.asarray(trees.prior if beliefs is None else beliefs, trees.dtype)
+  policy = None if policy is None else jnp.asarray(policy, trees.dtype)
+  if alternatives is not None:
+    rows = alternatives if isinstance(alternatives, Alternatives) else Alternatives(alternatives)
+    alternatives = jax.tree.map(lambda x: jnp.asarray(x, trees.dtype), rows)
+  return Given(beliefs, policy, make_lock(locked, policy, trees.dtype), alternatives)
+
+
+def _check_settings(algorithm: Algorithm, num_iterations: int, target: float | None) -> int:
+  validation.check_algorithm(algorithm)
+  number = validation.check_num_iterations(num_iterations, algorithm.alternating)
+  if target is not None and (number % 2 or validation.check_number("target", target) < 0):
+    raise ValueError(
+      f"num_iterations={num_iterations!r} must be even, and target={target!r} at least 0, or None"
+    )
+  return number
+
+
+def _check_lines_alone(leaf_values, beliefs, policy, locked, alternatives) -> None:
+  """Checks that lines of betting come without what only trees have."""
+  names = {
+    "leaf_values": leaf_values,
+    "beliefs": beliefs,
+    "initial_policy": policy,
+    "locked": locked,
+    "alternatives": alternatives,
+  }
+  for name, value in names.items():
+    if value is not None:
+      raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
+
+
+def _stack_lines(spots: Sequence[Lines]) -> Lines:
+  shapes = {
+    (jax.tree.structure(x), *((y.shape, y.dtype) for y in jax.tree.leaves(x))) for x in spots
+  }
+  if len(shapes) != 1:
+    raise ValueError(
+      f"trees={len(spots)} lines of {len(shapes)} shapes must be of one shape; see "
+      "games.poker.lines.share_shapes"
+    )
+  return jax.tree.map(lambda *rows: np.stack(rows), *spots)
+
+
+def _check_rows(
+  trees: PublicTree, stacked: bool, algorithm, beliefs, policy, locked, alternatives
+) -> None:
+  """Checks shapes always, and contents of each subgame where they are concrete."""
+  shape = (trees.num_nodes, trees.num_infostates)
+  if beliefs is None and not stacked:
+    raise ValueError("beliefs=None with one tree; give beliefs [B, P, H], or stacked trees")
+  beliefs = trees.prior if beliefs is None else beliefs
+  batch = np.shape(beliefs)[0] if np.ndim(beliefs) == 3 else 0
+  if np.shape(beliefs)[1:] != (2, shape[1]) or batch == 0:
+    raise ValueError(
+      f"beliefs of shape {np.shape(beliefs)} must have shape (B, 2, {shape[1]}) (B, P, H), B at "
+      "least 1"
+    )
+  if stacked and len(trees.prior) != batch:
+    raise ValueError(f"beliefs are for {batch} subgames, but trees for {len(trees.prior)}")
+  if policy is not None and np.shape(policy) != (batch, *shape):
+    raise ValueError(
+      f"initial_policy of shape {np.shape(policy)} must have shape {(batch, *shape)} (B, N, H)"
+    )
+  if not isinstance(locked, Lock | None) and np.ndim(locked) not in (2, 3):
+    raise ValueError(
+      f"locked of shape {np.shape(locked)} must have shape {(batch, *shape)} (B, N, H), or (B, N)"
+    )
+  given = (beliefs, policy, locked, alternatives)
+  rows: Sequence[int] = range(batch)
+  if not validation.is_concrete(trees, given):
+    rows = range(1)  # shapes are the same for all
+  else:
+    trees, given = jax.tree.map(np.asarray, (trees, given))  # rows of numpy's arrays cost nothing
+    if policy is None and locked is None and alternatives is None:
+      validation.check_alternatives(trees, algorithm, None)
+      rows = _suspects(trees, stacked, given[0])
+  for i in rows:
+    tree = jax.tree.map(lambda x, i=i: x[i], trees) if stacked else trees
+    try:
+      validation.check_given(tree, algorithm, *jax.tree.map(lambda x, i=i: x[i], given))
+    except (ValueError, IndexError) as error:
+      raise ValueError(f"subgame {i}: {error}") from None
+
+
+@functools.partial(jax.jit, static_argnames="stacked")
+def _root_masses(trees: PublicTree, beliefs: jax.Array, stacked: bool) -> jax.Array:
+  return jax.vmap(root_mass, (0 if stacked else None, 0))(trees, beliefs)
+
+
+def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int]:
+  """Returns the subgames whose beliefs must be looked at one by one, found all at once."""
+  with np.errstate(invalid="ignore"):
+    wrong = ~np.isfinite(beliefs) | (beliefs < 0)
+    wrong |= np.abs(beliefs.sum(axis=-1, keepdims=True) - 1) > validation.TOLERANCE
+    if trees.possible is not None:
+      possible = np.asarray(trees.possible)
+      wrong |= (beliefs > 0) & ~(possible[:, 0] if stacked else possible[0])
+  mass = _root_masses(trees, beliefs, stacked)
+  together = (beliefs[:, 0] * np.asarray(mass)[:, 0]).sum(axis=-1)
+  return np.flatnonzero(wrong.any(axis=(1, 2)) | ~(together > 0)).tolist()

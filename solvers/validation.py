@@ -12,7 +12,7 @@ from games import pairs
 from games.arrays import is_finite
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree
-from solvers.sweeps.constraints import Alternatives, Lock
+from solvers.sweeps.constraints import Alternatives, Lock, make_lock
 
 TOLERANCE = 1e-3
 MAX_COUNT = 2**31 - 1
@@ -221,7 +221,7 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
         check_shape(f"locked.{name}", rows, shape, "(N, H)")
     if is_concrete(locked, tree):
       _check_shares(tree, locked)
-    return jax.tree.map(lambda x: jnp.asarray(x, tree.dtype), locked)
+    return make_lock(locked, policy, tree.dtype)
   if policy is None:
     raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
   locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
@@ -238,8 +238,7 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
         f"locked holds some moves of a choice and not others at node {found[0]}, infostate "
         f"{found[1]}; moves of one infostate are locked together"
       )
-  kept = jnp.asarray(locked, tree.dtype)
-  return Lock(jnp.asarray(policy, tree.dtype) * kept, 1.0 - kept)
+  return make_lock(locked, policy, tree.dtype)
 
 
 def _check_shares(tree: PublicTree, lock: Lock) -> None:
@@ -317,8 +316,23 @@ def _check_promised(tree: PublicTree, value) -> None:
     )
 
 
-def check_leaves(tree: PublicTree, leaf_values) -> None:
-  """Checks that a depth-limited tree comes with a function for its leaves."""
+def check_given(tree: PublicTree, algorithm, beliefs, policy, locked, alternatives) -> None:
+  """Checks the arguments of a solve of one tree; None for those that are left out."""
+  if beliefs is not None:
+    check_beliefs(tree, beliefs)
+  if policy is not None:
+    check_policy("initial_policy", tree, policy)
+  check_lock(tree, policy, locked)
+  check_alternatives(tree, algorithm, alternatives)
+
+
+def check_leaves(tree: PublicTree, leaf_values, target: float | None = None) -> None:
+  """Checks that a depth-limited tree comes with a function for its leaves, and without a target."""
+  if tree.depth_limited and target is not None:
+    raise ValueError(
+      f"target={target!r} needs a whole tree, whose policies have an exploitability; build the "
+      "tree without a depth"
+    )
   if tree.depth_limited and leaf_values is None:
     raise ValueError(
       f"leaf_values=None, but the tree is cut off at {tree.num_leaves} leaves; give a function "

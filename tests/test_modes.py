@@ -116,13 +116,13 @@ def river():
 
 def river_lines():
   lines, _ = make_lines(river().only(river().prior()))
-  solvers.solve_lines([lines], algorithm=CFR, num_iterations=4)
-  solvers.solve_to(lines, algorithm=solvers.discounted_cfr(), target=0.1, max_iterations=64)
+  solvers.solve_batch([lines], algorithm=CFR, num_iterations=4)
+  solvers.solve(lines, algorithm=solvers.discounted_cfr(), target=0.1, num_iterations=64)
 
 
 def river_tree():
   tree = games.build_public_tree(river())
-  found = solvers.solve_to(tree, algorithm=CFR, target=0.1, max_iterations=64)
+  found = solvers.solve(tree, algorithm=CFR, target=0.1, num_iterations=64)
   policy = found.average_policy
   solvers.local_best_response_value(river(), tree, policy, max_runouts=10)
   strategy = solvers.TreeStrategy(tree, np.asarray(policy))

@@ -129,17 +129,17 @@ def _solve_rivers(
       part = places[start : start + size]
       rounded = [round_up(made[i].lines, shape=shape) for i in part]
       filled = [*rounded, *rounded[-1:] * (size - len(part))]
-      found = solvers.solve_lines(
+      found = solvers.solve_batch(
         [lines for lines, _ in filled],
         algorithm=ALGORITHM,
         num_iterations=max_iterations,
         target=target / 100 * pot,
       )
-      levels, gaps, iterations = jax.tree.map(np.asarray, found)
+      found = jax.tree.map(np.asarray, found)
       for k, i in enumerate(part):
-        policy = [level[k] for level in levels]
-        own = made[i].with_policy(policy, int(iterations[k]), float(gaps[k]), places=rounded[k][1])
-        rows[i] = _row(own)
+        policy = [level[k] for level in found.average_policy]
+        number, gap = int(found.iterations[k]), float(found.exploitability[k])
+        rows[i] = _row(made[i].with_policy(policy, number, gap, places=rounded[k][1]))
       worst = max((rows[i] for i in part), key=lambda row: row.percent)
       tell(len(rows), worst.board, worst.percent)
   for i in range(len(made)):

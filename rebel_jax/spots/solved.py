@@ -138,7 +138,7 @@ class SolvedSpot:
     spot: what was solved.
     game: its rules, with the hands of both ranges as infostates.
     lines, columns: its lines of betting, and what they stand for (`games.poker.lines`).
-    policy: `[n, W]` for each level of lines, as `solvers.solve_to` returns it.
+    policy: `[n, W]` for each level of lines, as `solvers.solve` returns it.
     iterations: how many there were; one player's update is one.
     exploitability: in chips.
   """
@@ -347,7 +347,7 @@ def solve(
     progress: called with the iterations and the exploitability in percent of the pot.
     shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more
       than they have.
-    devices: as of `solvers.solve_to`.
+    devices: as of `solvers.solve`.
 
   Raises:
     ConfigError: a setting of the spot is not allowed.
@@ -355,16 +355,16 @@ def solve(
   made = prepare(spot) if isinstance(spot, Spot) else spot
   pot = made.spot.pot
 
-  def look(found: solvers.SolvedTo) -> None:
+  def look(found: solvers.Solution) -> None:
     if progress is not None:
       progress(found.iterations, 100 * found.exploitability / pot)
 
   rounded, places = round_up(made.lines, shape=shape)
-  found = solvers.solve_to(
+  found = solvers.solve(
     rounded,
     algorithm=ALGORITHM,
     target=target / 100 * pot,
-    max_iterations=max_iterations,
+    num_iterations=max_iterations,
     progress=look,
     devices=devices,
   )

@@ -11,8 +11,8 @@ from solvers import validation
 from solvers.algorithms.fictitious_play import best_moves
 from solvers.metrics.expected_values import check_whole, per_unit_of_mass
 from solvers.sweeps.constraints import Lock
-from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.problem import Problem, choose, make_problem
+from solvers.sweeps.levels import join_levels
+from solvers.sweeps.problem import choose, make_problem
 
 
 class BestResponse(NamedTuple):
@@ -56,22 +56,6 @@ def best_response(
   policy = jnp.asarray(policy, tree.dtype)
   lock = validation.check_lock(tree, policy, locked)
   return _best_response(tree, policy, int(player), beliefs, lock)
-
-
-@jax.jit
-def best_values(
-  tree: PublicTree, policy: jax.Array, beliefs: jax.Array, lock: Lock | None
-) -> jax.Array:
-  """Computes what each player expects when it responds best, `[P, H]`; nothing is checked."""
-  problem = make_problem(tree, beliefs, lock=lock)
-  return response_values(problem, problem.split(policy))
-
-
-def response_values(problem: Problem, policy: Levels) -> jax.Array:
-  """Computes what each player expects when it responds best, `[P, H]`, inside other programs."""
-  reach = problem.both_reach(policy)
-  roots = [problem.values_up(None, reach[1 - p], None, p).root for p in (0, 1)]
-  return per_unit_of_mass(jnp.stack(roots), problem.root_mass)
 
 
 @functools.partial(jax.jit, static_argnames="player")

@@ -19,7 +19,7 @@ from solvers.metrics.expected_values import check_whole
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
 from solvers.resolving.graft import Placer, graft
 from solvers.search.batch import node_beliefs
-from solvers.solve_batch import solve_batch
+from solvers.solve import solve_batch
 from solvers.sweeps.problem import make_problem
 
 _FEW = 1 << 20  # nodes times infostates: padding below this costs less than one more program

@@ -1,9 +1,10 @@
 """What a problem adds to the game's rules: least probabilities of moves, and promised values."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from games.public_tree import Array, PublicTree
 from solvers.sweeps.levels import Levels, split_levels
@@ -41,6 +42,17 @@ class Lock(NamedTuple):
   least: Array
   free: Array
   open: Array | None = None
+
+
+def make_lock(locked: Any, policy: Array | None, dtype: Any) -> Lock | None:
+  """Returns a `Lock`, of one tree or of many, from one or from the parts of `policy` to keep to."""
+  if locked is None:
+    return None
+  if isinstance(locked, Lock):
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), locked)
+  policy, kept = jnp.asarray(policy, dtype), jnp.asarray(locked, dtype)
+  kept = jnp.broadcast_to(kept if kept.ndim == policy.ndim else kept[..., None], policy.shape)
+  return Lock(policy * kept, 1.0 - kept)
 
 
 class Floor(NamedTuple):

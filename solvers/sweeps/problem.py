@@ -6,10 +6,11 @@ levels of a tree as slices, `solvers.growing.places.PlacesProblem` a set of node
 """
 
 import dataclasses
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from games.game import CHANCE
 from games.public_tree import PADDING, Array, PublicTree
@@ -98,6 +99,20 @@ class Problem:
   def split(self, nodes: Array) -> Levels:
     """Cuts an array over nodes `[N, ...]` into one array a level."""
     return split_levels(self.tree, nodes)
+
+  def join(self, levels: Levels) -> Any:
+    """Joins one array a level, as solutions have it: `[N, ...]`."""
+    return join_levels(levels)
+
+  @property
+  def zero_sum(self) -> bool:
+    """Whether payoffs are opposite, so that both players together win nothing."""
+    return True
+
+  def worth(self, root: jax.Array, player: int) -> jax.Array:
+    """Returns the mean over the root beliefs of `player`'s counterfactual root values `[H]`."""
+    mass = (self.root_beliefs(0) * self.root_mass[0]).sum()
+    return (self.root_beliefs(player) * root).sum() / mass
 
   def moves_at(self, index: int, player: int) -> Moves:
     """Says which nodes of level `index` `player` moved to: True, False or `[n, 1]` of bool."""
@@ -300,7 +315,11 @@ class Problem:
     if self.floor is not None and self.floor.open is not None:
       is_open = real * self.floor.open[index]
     share, total = self._share(index, player, weights * (is_open if free else real))
-    fallback, _ = self._share(index, player, is_open)
+    if changing or self.exists is not None or is_open is not real:
+      fallback, _ = self._share(index, player, is_open)
+    else:  # known before the program runs: nothing to compile
+      parents = self.tree.structure.levels[index].parents
+      fallback = jnp.asarray(1.0 / np.bincount(parents)[parents, None], share.dtype)
     if self.floor is not None:
       fallback = self.floor.rows[index] + self.floor.free[index] * fallback
       if free:

@@ -20,22 +20,20 @@ class Work(enum.Enum):
   """Kind of work that a program spends its time on."""
 
   PLAIN = "anything else, or compiled for no CPU or inside another program"
-  TREES = "large trees"
+  TREES = "trees"
   NETWORKS = "a network at the leaves"
 
 
 _WISHES: dict[Work, dict[str, Any]] = {
   Work.PLAIN: {},
   # JAX 0.10 has two sets of emitters. The older ones compile a tree in half the time and a fifth of
-  # the memory, and the result is as fast or faster; only where every array fits a core's innermost
-  # cache are the newer ones ahead (Liar's Dice 1x4f: 2,044 entries of a table, by a quarter). For a
-  # network's activations they take twice as long. Later releases have the newer ones alone.
+  # the memory, and the result is as fast or faster. For a network's activations they take twice as
+  # long. Later releases have the newer ones alone.
   Work.TREES: {"xla_cpu_use_fusion_emitters": False},
   # Normalisation and activations use whole registers where they are of 512 bits; XLA's own choice
   # is half of one. CPUs with narrower ones compile to the same as without.
   Work.NETWORKS: {"xla_cpu_prefer_vector_width": 512},
 }
-_LARGE = 2560  # entries of a table
 
 # LLVM unrolls the small loops of a sweep, which costs two thirds of the compilation of a tree and
 # makes it slower. XLA takes this option from the environment alone, reads it once, and ends the
@@ -90,20 +88,22 @@ def work_on_trees() -> Work:
   return Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
 
 
-def work_of_solving(tree: PublicTree, leaf_values: Any, *arguments: Any) -> Work:
+def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
   """Returns the work of solving a tree, or each of a stack.
 
   Args:
-    tree: the tree or the stack.
+    tree: the tree or the stack; or lines of betting, which are all sweeps.
     leaf_values: what values its leaves, if it has any.
     *arguments: whatever else is traced where the caller is inside a `jit` of its own.
   """
   if jax.default_backend() != "cpu" or not validation.is_concrete(tree, *arguments):
     return Work.PLAIN
+  if not isinstance(tree, PublicTree):
+    return Work.TREES
   asks = tree.depth_limited and leaf_values is not None
   if asks and not getattr(leaf_values, "solves_trees", False):
     return Work.NETWORKS
-  return Work.TREES if tree.num_nodes * tree.num_infostates >= _LARGE else Work.PLAIN
+  return Work.TREES
 
 
 keep_loops_rolled()

@@ -75,7 +75,7 @@ def test_lines_and_the_tree_agree():
   game = make("-")
   with jax.enable_x64(True):
     lines, columns = make_lines(game)
-    found = solvers.solve_to(lines, algorithm=solvers.linear_cfr(), target=0, max_iterations=4)
+    found = solvers.solve(lines, algorithm=solvers.linear_cfr(), target=0, num_iterations=4)
     tree = games.build_public_tree(game)
     policy = expand_policy(lines, columns, found.average_policy, tree)
     exact = float(solvers.exploitability(tree, policy))

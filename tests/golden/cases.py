@@ -261,9 +261,9 @@ def to_target(problem: Callable[[], Any], together: bool = False) -> dict[str, A
   algorithm = solvers.linear_cfr()
   found: Any
   if together:
-    found = solvers.solve_lines([problem()] * 2, algorithm=algorithm, num_iterations=32)
+    found = solvers.solve_batch([problem()] * 2, algorithm=algorithm, num_iterations=32)
   else:
-    found = solvers.solve_to(problem(), algorithm=algorithm, target=0.0, max_iterations=40)
+    found = solvers.solve(problem(), algorithm=algorithm, target=0.0, num_iterations=40)
   levels = found.average_policy if isinstance(found.average_policy, tuple) else [found[0]]
   policy = {f"policy_{i}": level for i, level in enumerate(levels)}
   return policy | {"exploitability": found.exploitability, "iterations": found.iterations}

@@ -105,7 +105,7 @@ def test_a_spot_is_measured_without_building_it():
 
 def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
   solved.save(tmp_path / "kept")
-  monkeypatch.setattr(solvers, "solve_to", None)
+  monkeypatch.setattr(solvers, "solve", None)
   again = spot.load(tmp_path / "kept")
   assert again.spot == solved.spot
   for ours, theirs in zip(again.policy, solved.policy, strict=True):

@@ -7,7 +7,6 @@ import pytest
 import games
 import rebel_jax
 import solvers
-from games.poker.lines import make_lines
 from games.size import MAX_BYTES
 from solvers import contrib
 
@@ -26,7 +25,6 @@ SOLVE = dict(algorithm=CFR, num_iterations=2, beliefs=TREE.prior, leaf_values=No
 HOLDEM = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsKsAsAhAd")
 BET_TREE = games.build_public_tree(HOLDEM)
 BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2).average_policy)
-LINES, _ = make_lines(HOLDEM.only(HOLDEM.prior()))
 FAMILY = contrib.affine_trees(lambda x: TREE, (1.0,))
 SEARCH = solvers.GTCFR(simulations=2)
 TABLES = contrib.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
@@ -63,20 +61,10 @@ CALLS = {
     first_to_act=(0,),
     bets=(1.0,),
   ),
-  solvers.solve: dict(tree=TREE, **SOLVE),
+  solvers.solve: dict(tree=TREE, **SOLVE, target=0.1, progress=None, tables=None),
   solvers.solve_batch: dict(
     trees=STACK, **{**SOLVE, "beliefs": STACK.prior, "initial_policy": None}, batch_size=1
   ),
-  solvers.solve_to: dict(
-    tree=TREE,
-    algorithm=CFR,
-    target=0.1,
-    max_iterations=64,
-    beliefs=None,
-    progress=None,
-    tables=None,
-  ),
-  solvers.solve_lines: dict(spots=[LINES], algorithm=CFR, num_iterations=2),
   solvers.default_batch_size: dict(tree=TREE),
   solvers.exact_leaf_values: dict(game=GAME, tree=CUT, algorithm=CFR, num_iterations=2),
   solvers.best_response: dict(tree=TREE, policy=POLICY, player=0, beliefs=None, locked=None),
@@ -280,12 +268,12 @@ def test_every_public_function_is_called():
     "Config", "ConfigError", "ExactLeafValues", "Extended", "FictitiousPlay",
     "Gadget", "Game", "Grown", "GrownByInsertion", "HandRecord", "InsertedTree",
     "KuhnPoker",
-    "LBRResult", "LBRValue", "LeafQuery", "LeafValues", "Level", "LinesSolution", "Lock",
+    "LBRResult", "LBRValue", "LeafQuery", "LeafValues", "Level", "Lock",
     "NodeInfo", "Optimum",
     "Policy", "pretrained", "PublicTree", "register",
     "registered_algorithms", "registered_games", "RockPaperScissors",
     "ScotlandYard",
-    "Solution", "SolvedTo", "StateAnswer", "StateFunction", "StateQuery", "Strategy",
+    "Solution", "StateAnswer", "StateFunction", "StateQuery", "Strategy",
     "Tabulated",
     "TicTacToe", "Transferable", "TreeStructure", "ValueFunction", "Variation", "Widened",
   }  # fmt: skip

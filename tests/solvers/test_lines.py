@@ -46,9 +46,7 @@ def make(board, ranges):
 def solve(game, iterations, permutations=None):
   """Returns the exploitability on lines, the policy on the tree, and the tree; in float64."""
   lines, columns = make_lines(game, permutations=permutations)
-  found = solvers.solve_to(
-    lines, algorithm=solvers.linear_cfr(), target=0, max_iterations=iterations
-  )
+  found = solvers.solve(lines, algorithm=solvers.linear_cfr(), target=0, num_iterations=iterations)
   tree = games.build_public_tree(game)
   return found.exploitability, expand_policy(lines, columns, found.average_policy, tree), tree
 
@@ -150,8 +148,8 @@ def packing():
   lines, _ = make_lines(make("TsJh9hAs", ALIKE))
 
   def gap(kind):
-    solved = solvers.solve_to(
-      lines, algorithm=solvers.discounted_cfr(), target=0, max_iterations=600, tables=kind
+    solved = solvers.solve(
+      lines, algorithm=solvers.discounted_cfr(), target=0, num_iterations=600, tables=kind
     )
     return solved.exploitability / 20
 
@@ -184,12 +182,12 @@ def test_packed_rows_are_what_they_were():
 
 def test_what_tables_may_be():
   lines, _ = make_lines(make("TsJh9hAs", ALIKE))
-  settings = {"target": 1, "max_iterations": 2}
+  settings = {"target": 1, "num_iterations": 2}
   with pytest.raises(ValueError, match="tables='int8' must be None or 'float16'"):
-    solvers.solve_to(lines, algorithm=solvers.cfr_plus(), tables="int8", **settings)
+    solvers.solve(lines, algorithm=solvers.cfr_plus(), tables="int8", **settings)
   algorithm = solvers.linear_fictitious_play()
   with pytest.raises(ValueError, match="tables='float16' are for CFR with turns on lines"):
-    solvers.solve_to(lines, algorithm=algorithm, tables="float16", **settings)
+    solvers.solve(lines, algorithm=algorithm, tables="float16", **settings)
 
 
 def test_rounded_shapes_are_solved_alike():
@@ -204,7 +202,7 @@ def test_rounded_shapes_are_solved_alike():
   with jax.enable_x64(True):
     lines, _ = make_lines(game)
     found = [
-      solvers.solve_to(x, algorithm=solvers.linear_cfr(), target=0, max_iterations=4)
+      solvers.solve(x, algorithm=solvers.linear_cfr(), target=0, num_iterations=4)
       for x in (lines, round_up(lines)[0])
     ]
   assert found[0].exploitability == pytest.approx(found[1].exploitability, abs=1e-9)
@@ -225,7 +223,7 @@ def rivers():
   with jax.enable_x64(True):
     lines = [make_lines(game) for game in made]
     rounded = [round_up(x, lambda n: 120) for x, _ in lines]
-    found = solvers.solve_lines(
+    found = solvers.solve_batch(
       [x for x, _ in rounded], algorithm=solvers.linear_cfr(), num_iterations=6
     )
   return made, lines, [places for _, places in rounded], found
@@ -250,7 +248,7 @@ def test_exploitability_in_single_precision(rivers):
   lines, columns = make_lines(game)
   gaps = []
   for number in (64, 66):
-    found = solvers.solve_lines([lines], algorithm=solvers.discounted_cfr(), num_iterations=number)
+    found = solvers.solve_batch([lines], algorithm=solvers.discounted_cfr(), num_iterations=number)
     policy = [np.asarray(x[0], np.float64) for x in found.average_policy]
     with jax.enable_x64(True):
       tree = games.build_public_tree(game)
@@ -274,7 +272,7 @@ def test_cards_that_may_flush_merged_would_be_found(rivers, monkeypatch):
   monkeypatch.setattr(symmetry, "card_groups", lambda game: np.arange(24) // 4 * 4)
   with jax.enable_x64(True):
     lines, columns = make_lines(game)
-    found = solvers.solve_lines([lines], algorithm=solvers.linear_cfr(), num_iterations=6)
+    found = solvers.solve_batch([lines], algorithm=solvers.linear_cfr(), num_iterations=6)
     tree = games.build_public_tree(game)
     policy = expand_policy(lines, columns, [x[0] for x in found.average_policy], tree)
     exact = float(solvers.exploitability(tree, policy))
@@ -282,8 +280,8 @@ def test_cards_that_may_flush_merged_would_be_found(rivers, monkeypatch):
 
 
 def test_spots_at_once_have_one_shape(rivers):
-  with pytest.raises(ValueError, match="spots=3 of 2 shapes must be at least one"):
-    solvers.solve_lines([x for x, _ in rivers[1]], algorithm=solvers.linear_cfr(), num_iterations=2)
+  with pytest.raises(ValueError, match="trees=3 lines of 2 shapes must be of one"):
+    solvers.solve_batch([x for x, _ in rivers[1]], algorithm=solvers.linear_cfr(), num_iterations=2)
 
 
 def sums_over_pairs(lines, columns, reach, player, board):
@@ -304,8 +302,8 @@ def test_spots_at_once_stop_where_each_would_alone(rivers):
   with jax.enable_x64(True):
     lines = [round_up(x, lambda n: 120)[0] for x, _ in rivers[1]]
     how = {"algorithm": solvers.discounted_cfr(), "target": 0.08}
-    found = solvers.solve_lines(lines, num_iterations=100, **how)
-    alone = [solvers.solve_to(x, max_iterations=100, **how) for x in lines]
+    found = solvers.solve_batch(lines, num_iterations=100, **how)
+    alone = [solvers.solve(x, num_iterations=100, **how) for x in lines]
   iterations = [x.iterations for x in alone]
   assert found.iterations.tolist() == iterations
   assert len(set(iterations)) > 1  # or the first to stop would not be told from the last
@@ -314,7 +312,7 @@ def test_spots_at_once_stop_where_each_would_alone(rivers):
     for rows, own in zip(found.average_policy, one.average_policy, strict=True):
       np.testing.assert_allclose(rows[k], own, atol=1e-9)
   with pytest.raises(ValueError, match="num_iterations=3 must be even, and target=0.1"):
-    solvers.solve_lines(lines, algorithm=how["algorithm"], num_iterations=3, target=0.1)
+    solvers.solve_batch(lines, algorithm=how["algorithm"], num_iterations=3, target=0.1)
 
 
 def test_shapes_that_spots_share():
@@ -365,11 +363,11 @@ def test_what_is_not_a_spot_is_refused():
     make_lines(games.make("leduc_poker"))
   game = make("TsJh9hAs", ALIKE)
   with pytest.raises(ValueError, match="beliefs must be None for lines of betting"):
-    solvers.solve_to(
+    solvers.solve(
       make_lines(game)[0],
       algorithm=solvers.linear_cfr(),
       target=0,
-      max_iterations=2,
+      num_iterations=2,
       beliefs=game.prior(),
     )
 
@@ -406,8 +404,8 @@ assert (part.boards, part.num_chunks, part.num_boards) == (20, 8, 3)  # filled u
 
 
 def solve(devices):
-  found = solvers.solve_to(
-    lines, algorithm=solvers.discounted_cfr(), target=0, max_iterations=6, devices=devices
+  found = solvers.solve(
+    lines, algorithm=solvers.discounted_cfr(), target=0, num_iterations=6, devices=devices
   )
   return np.concatenate([np.ravel(x) for x in (found.exploitability, *found.average_policy)])
 

@@ -15,7 +15,6 @@ from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
 from solvers.metrics.expected_values import policy_values
-from solvers.solve_lines import _solve as solve_stack
 from solvers.sweeps import dense_pairs
 from solvers.sweeps.problem import make_problem
 from tests.products import is_rounded, products
@@ -57,8 +56,7 @@ def solve_affine():
 
 def solve_lines():
   lines, _ = make_lines(RIVER.only(RIVER.prior()))
-  stack = jax.tree.map(lambda x: x[None], lines)
-  return lambda stack: solve_stack(stack, CFR, 4, True, 0.1, 1), stack
+  return lambda lines: solvers.solve(lines, algorithm=CFR, num_iterations=4), lines
 
 
 def grow():
@@ -69,7 +67,7 @@ def grow():
 
 def insert(game):
   search = solvers.GTCFR(simulations=2)
-  return lambda key: solvers.gt_cfr_inserted(game, search=search, key=key), KEY
+  return lambda key: solvers.gt_cfr(game, search=search, key=key), KEY
 
 
 def draw():

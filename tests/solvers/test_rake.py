@@ -102,14 +102,14 @@ def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board, deals):
   game = make(board, deals)
   with jax.enable_x64(True):
     lines, columns = make_lines(game)
-    solved = solvers.solve_to(lines, algorithm=solvers.linear_cfr(), target=0, max_iterations=10)
+    solved = solvers.solve(lines, algorithm=solvers.linear_cfr(), target=0, num_iterations=10)
     exact = Enumerated(game, lines, columns, solved.average_policy).gap()
     assert solved.exploitability == pytest.approx(exact, abs=1e-9)
-    without = solvers.solve_to(
+    without = solvers.solve(
       make_lines(make(board, deals, rake=0.0))[0],
       algorithm=solvers.linear_cfr(),
       target=0,
-      max_iterations=10,
+      num_iterations=10,
     )
     assert abs(without.exploitability - exact) > 1e-3
 
@@ -117,8 +117,8 @@ def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board, deals):
 def test_it_is_solved():
   with jax.enable_x64(True):
     lines, _ = make_lines(make("TsJhQsKh", (1,)))
-    solved = solvers.solve_to(
-      lines, algorithm=solvers.discounted_cfr(), target=0.01, max_iterations=2_000
+    solved = solvers.solve(
+      lines, algorithm=solvers.discounted_cfr(), target=0.01, num_iterations=2_000
     )
   assert solved.exploitability <= 0.01
 

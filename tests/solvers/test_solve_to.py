@@ -26,11 +26,11 @@ def test_it_goes_on_where_it_was(case, name):
   """Chunks of 32, 32, ... give what one solve of as many iterations gives."""
   tree, beliefs = case
   looks = []
-  found = solvers.solve_to(
+  found = solvers.solve(
     tree,
     algorithm=ALGORITHMS[name],
     target=0.0,
-    max_iterations=150,
+    num_iterations=150,
     beliefs=beliefs,
     progress=looks.append,
   )
@@ -47,11 +47,11 @@ def test_it_goes_on_where_it_was(case, name):
 def test_it_stops_at_the_target(case):
   tree, beliefs = case
   looks = []
-  found = solvers.solve_to(
+  found = solvers.solve(
     tree,
     algorithm=solvers.discounted_cfr(),
     target=1e-3,
-    max_iterations=4_000,
+    num_iterations=4_000,
     beliefs=beliefs,
     progress=looks.append,
   )
@@ -63,13 +63,13 @@ def test_it_stops_at_the_target(case):
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
-    ({"max_iterations": 33}, "max_iterations=33 must be even"),
+    ({"num_iterations": 33}, "num_iterations=33 must be even"),
     ({"target": -1.0}, "target=-1.0 at least 0"),
-    ({"target": float("nan")}, "target=nan at least 0"),
+    ({"target": float("nan")}, "target=nan must be a number"),
     ({"beliefs": np.ones((2, 3))}, "beliefs"),
   ],
 )
 def test_what_is_refused(case, changes, message):
-  settings = {"algorithm": solvers.discounted_cfr(), "target": 1.0, "max_iterations": 32}
+  settings = {"algorithm": solvers.discounted_cfr(), "target": 1.0, "num_iterations": 32}
   with pytest.raises(ValueError, match=message):
-    solvers.solve_to(case[0], **(settings | changes))
+    solvers.solve(case[0], **(settings | changes))

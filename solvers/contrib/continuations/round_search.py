@@ -16,7 +16,7 @@ from solvers.contrib.continuations.pair_values import check_pairs
 from solvers.contrib.continuations.policies import leaf_tables
 from solvers.resolving.graft import Placer
 from solvers.resolving.refine import posteriors, subtree
-from solvers.solve_batch import solve_batch
+from solvers.solve import solve_batch
 from solvers.sweeps.constraints import Lock
 
 

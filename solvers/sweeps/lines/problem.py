@@ -51,6 +51,13 @@ class LinesProblem(Problem):
   def asks(self):
     return bool(self._open())
 
+  @property
+  def zero_sum(self):
+    return self.lines.rakes is None
+
+  def join(self, levels):
+    return levels
+
   def _open(self) -> list[int]:
     """Returns the levels of the last round whose lines go on to a round that is not here."""
     last = self.lines.levels[-1].street
@@ -268,17 +275,3 @@ def make_lines_problem(lines: Lines) -> LinesProblem:
   return LinesProblem(
     tree=tree, pairs=nothing, exists=None, mover=(), floor=None, alternatives=None, ends=ends
   )
-
-
-def exploitability_of(problem: LinesProblem, policy: Levels) -> jax.Array:
-  """Returns what best responses to both parts of a policy win on average, in chips.
-
-  With a rake, what they win more than the policy does.
-  """
-  reach = problem.both_reach(policy)
-
-  def worth(own: Levels | None) -> jax.Array:
-    roots = [problem.values_up(own, reach[1 - p], None, p).root for p in (0, 1)]
-    return problem.worth(roots[0], 0) + problem.worth(roots[1], 1)
-
-  return (worth(None) - (worth(policy) if problem.lines.rakes is not None else 0)) / 2
