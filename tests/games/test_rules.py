@@ -47,6 +47,10 @@ PLAYED = {
     bets=BetSizes((((0.4, 1.5), (Times(2.2),)),), all_in=False, near_all_in=0.67),
     stack=9_000,
   ),
+  "tic_tac_toe": games.TicTacToe,
+  "connect_four": games.ConnectFour,
+  "go": lambda: games.make("go", size=3),
+  "stations": lambda: games.make("scotland_yard", remembers=False),
   "merged turn": lambda: MergedSuits(games.make("turn_endgame_holdem")),
   "merged river": lambda: MergedSuits(games.make(RIVER)),
 }

@@ -224,7 +224,7 @@ def payoff_after(states):
   after = [
     np.where(np.arange(9) == a, 1 + (last > 0).sum() % 2, last) for a in np.where(last == 0)[0]
   ]
-  return {int(GAME.payoff(jnp.asarray(x))) for x in after}
+  return {int(GAME.outcome(jnp.asarray(x))) for x in after}
 
 
 def test_outcomes_are_learned_of_what_was_visited(scripted):
@@ -297,7 +297,7 @@ def test_games_too_large_to_enumerate_are_played(monkeypatch):
 @functools.cache
 def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
   """Returns an agent's least payoff, and its chance not to lose to exact play, by recursion."""
-  ended = int(GAME.payoff(state)) * (1 if seat == 0 else -1)
+  ended = int(GAME.outcome(jnp.asarray(state))) * (1 if seat == 0 else -1)
   mover = sum(x > 0 for x in state) % 2
   if ended or 0 not in state:
     return ended, float(ended >= 0)
@@ -357,6 +357,6 @@ def test_what_does_not_go_together_is_refused(changes, sentence):
   make_setup(TINY)  # control
 
 
-def test_trees_made_beforehand_are_refused_in_a_sentence(capsys):
-  with pytest.raises(ConfigError, match="trees on the device"):
-    TINY.make_game()
+def test_trees_made_beforehand_are_refused_in_a_sentence():
+  with pytest.raises(ConfigError, match="'tic_tac_toe' cannot be searched by ReBeL"):
+    TINY.replace(search=REBEL).validate()
