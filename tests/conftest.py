@@ -94,7 +94,7 @@ def figures():
 def no_figures(request, monkeypatch):
   """Keeps runs from drawing, which takes as long as all else that a tiny run does."""
   if "figures" not in request.fixturenames and "rebel_jax.runs.run" in sys.modules:
-    monkeypatch.setattr("rebel_jax.runs.run.plot_exploitability", lambda *_, **__: False)
+    monkeypatch.setattr("rebel_jax.runs.run.plot_exploitability", lambda *_, **__: None)
 
 
 @pytest.fixture(autouse=True, scope="module")

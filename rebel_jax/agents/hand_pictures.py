@@ -62,10 +62,7 @@ def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list
     if mover < CHANCE:
       rows: dict[int, np.ndarray] = {}
       for agent.player, agent.infostate in ((mover, h) for h in range(game.num_infostates)):
-        for (
-          move,
-          share,
-        ) in agent.choices().items():  # summed over hidden choices
+        for move, share in agent.choices().items():  # hidden choices are summed
           rows.setdefault(move.action, np.zeros(game.num_infostates))[agent.infostate] += share
       moves = tuple(game.action_name(action) for action in sorted(rows))
       policy = np.stack([rows[action] for action in sorted(rows)])

@@ -151,8 +151,9 @@ class ChainEvaluator:
     found, how = [np.zeros(0, int)], How(self.search.of_any_length(), self.network)
     for start in range(0, len(states), _BLOCK):
       some = np.minimum(np.arange(start, start + _BLOCK), len(states) - 1)
+      here = PublicState(jnp.asarray(states[some]), jnp.ones((_BLOCK, 2, 1), bool))
       searched = search_decisions[work_on_trees()](
-        self.ground, None, PublicState(states[some], np.ones((_BLOCK, 2, 1), bool)), None,
+        self.ground, None, here, None,
         np.zeros(_BLOCK, np.int32), _keys(seeds[some]), np.ones(_BLOCK, bool), self.search.rounds,
         params, how=how,
       )  # fmt: skip

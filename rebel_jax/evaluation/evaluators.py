@@ -22,7 +22,7 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
   if config.grows:
     known = {} if made is None else {"game": made.game, "ground": made.table}
     return ChainEvaluator(config, **known, **options)
-  game = config.make_game() if made is None else made.game
+  game: Any = config.make_game() if made is None else made.game
   if made_on_device(config, game):
     return HandsEvaluator(config, game)
   return Evaluator(config, game=game, subgames=made and made.subgames, **options)

@@ -162,12 +162,9 @@ def walk(game: pyspiel.Game, *, max_histories: int, budget: Budget) -> SpielHist
         names[actor == CHANCE, a] = state.action_to_string(state.current_player(), a)
       stack.append((state.child(a), index, a, depth + 1, nature * p))
   columns: Any = map(np.array, zip(*rows))
-  return SpielHistories(
-    *columns,
-    observation=(np.array(observation[0]), np.array(observation[1])),
-    strings=(list(numbers[0]), list(numbers[1])),
-    action_names=names,
-  )
+  observations = np.array(observation[0]), np.array(observation[1])
+  strings = list(numbers[0]), list(numbers[1])
+  return SpielHistories(*columns, observations, strings, names)  # type: ignore[call-arg]
 
 
 def _observe(

@@ -209,16 +209,13 @@ def resume_command(folder: Path) -> str:
 
 def plot_exploitability(
   rows: list[dict[str, Any]], path: str | Path, *, title: str, paper: float | None = None
-) -> bool:
-  """Draws exploitability against seconds and writes it to `path`.
+) -> None:
+  """Draws exploitability against seconds and writes it to `path`, if there is any.
 
   Args:
     rows: of `metrics.jsonl`; those without an exploitability are left out.
     path, title: of the image.
     paper: the paper's number, drawn as a line.
-
-  Returns:
-    Whether there was something to draw.
 
   Raises:
     ImportError: matplotlib is not installed.
@@ -232,14 +229,12 @@ def plot_exploitability(
     ("exploitability_average_policy", "average policy (unsafe search)", "s:"),
     ("exploitability_mean", "mean of agents of several seeds", "o-"),
   )
-  drawn = False
   for key, label, style in measures:
     points = [(r["seconds"], r[key]) for r in rows if r.get(key) is not None and r[key] > 0]
     if points:
-      drawn = True
       axes.plot(*zip(*points), style, label=label, markersize=4)
-  if not drawn:
-    return False
+  if not axes.lines:
+    return
   ribbon = [row for row in rows if row.get("exploitability_mean") is not None]
   if ribbon:
     low, high = ([row[f"exploitability_{end}"] for row in ribbon] for end in ("min", "max"))
@@ -253,4 +248,3 @@ def plot_exploitability(
   axes.grid(True, which="both", alpha=0.3)
   axes.legend()
   figure.savefig(path, dpi=120)
-  return True

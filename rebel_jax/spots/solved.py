@@ -401,35 +401,14 @@ class Size(NamedTuple):
     return f"{self.lines:,} lines of betting, {self.boards:,} boards"
 
 
-def count_lines(game: Holdem) -> int:
-  """Returns how many lines of betting there are, cards left out.
-
-  Raises:
-    ConfigError: there are more than a million.
-  """
-  rows, total = game.initial_state()[None], 0
-  while len(rows):
-    total += len(rows)
-    if total > _MOST_LINES:
-      raise ConfigError(f"bets make more than {_MOST_LINES} lines of betting; allow fewer sizes")
-    legal = game.legal_actions(rows)
-    dealt = legal[:, game.first_deal :]
-    deals = (np.asarray(game.actor(rows)) == CHANCE) & dealt.any(axis=1)
-    moves = legal.copy()
-    moves[deals] = np.arange(legal.shape[1]) == legal[deals].argmax(axis=1)[:, None]
-    row, action = np.nonzero(moves)
-    rows = game.next_states(rows[row], action)
-  return total
-
-
+@in_config_errors()
 def measure(game: Holdem) -> Size:
   """Returns how large a spot is with the ranges of its prior; nothing of that size is made.
 
   Raises:
     ConfigError: there are more than a million lines of betting.
   """
-  count_lines(game)
-  levels, _ = betting_lines(game)
+  levels, _ = betting_lines(game, _MOST_LINES)
   beliefs = np.asarray(game.prior())
   permutations = suit_permutations(game, beliefs)
   moved, boards = moved_hands(game, permutations), enumerate_boards(game, permutations)

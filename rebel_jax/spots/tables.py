@@ -54,7 +54,7 @@ def _values_on(lines: Lines, policy: Sequence[Any], street: int, board: int) -> 
   if street < last:
     return _Values(*jax.tree.map(np.asarray, top))
   starts = inside * part.group.width(0), inside * part.group.width(1)
-  return _Values(*jax.tree.map(np.asarray, below), first, starts)
+  return _Values._make([*jax.tree.map(np.asarray, below), first, starts])
 
 
 @jax.jit

@@ -238,14 +238,13 @@ def test_a_person_hides(without_search, monkeypatch):
 
 
 def test_what_the_agent_thought(without_search):
-  said = []
   agent = searcher(*GLASSES).agent(seed=0)
-  table = play.Terminal(agent, lambda prompt: "to-2", said.append, np.random.default_rng(0))
+  table = play.Terminal(agent, lambda prompt: "to-2", print, np.random.default_rng(0))
   agent.start(0, 5)
   table.dealer.deal(table.rng)
   table.note()
-  table.why()
-  assert "it expects +0.25; its policy: to-4 25%, to-5 25%, to-7 25%, to-8 25%" in said[-1]
+  thought = "it expects +0.25; its policy: to-4 25%, to-5 25%, to-7 25%, to-8 25%"
+  assert thought in table.record[-1]
 
 
 def test_matches(without_search, monkeypatch, capsys):

@@ -1,6 +1,7 @@
 """The lines of betting of a game: its public tree with one card for all that chance may deal."""
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -66,8 +67,14 @@ class LineNodes:
   next: np.ndarray
 
 
-def betting_lines(game: Holdem) -> tuple[tuple[LineLevel, ...], tuple[LineNodes, ...]]:
-  """Returns the levels of a game's lines of betting, round by round."""
+def betting_lines(
+  game: Holdem, most: float = math.inf
+) -> tuple[tuple[LineLevel, ...], tuple[LineNodes, ...]]:
+  """Returns the levels of a game's lines of betting, round by round.
+
+  Raises:
+    ValueError: there are more than `most` lines.
+  """
   shapes: list[LineLevel] = []
   nodes: list[LineNodes] = []
   states = game.initial_state()[None]
@@ -91,6 +98,8 @@ def betting_lines(game: Holdem) -> tuple[tuple[LineLevel, ...], tuple[LineNodes,
       level = Level(counts[DECISION], 0, len(kind) - counts[DECISION], runs, mover)
       first = (tuple(closed), tuple(order.tolist())) if mover is None else ((), ())
       shapes.append(LineLevel(street, mover, counts, level, *first))
+      if sum(x.size for x in shapes) > most:
+        raise ValueError(f"bets make more than {most} lines of betting; allow fewer sizes")
       scale = np.where(kind >= FOLD, np.asarray(game.rules.stakes(states)), 0.0)
       rake = game.rules.raked(2 * np.abs(scale))
       nodes.append(LineNodes(parent, action, scale, rake, np.full(len(kind), -1)))
