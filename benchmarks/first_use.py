@@ -90,10 +90,12 @@ def first_use(name: str, program: str, checkout: Path) -> tuple[float, float, in
     blocks = re.findall(r"```python\n(.*?)```", (checkout / "README.md").read_text(), re.DOTALL)
     program = blocks[0]
   with tempfile.TemporaryDirectory() as home:
+    # Importing this library sets flags, which the other checkout's program must not inherit.
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     own = {"HOME": home, "XDG_CACHE_HOME": home, "PYTHONPATH": str(checkout)}
     command = [sys.executable, "-c", _AT_START + program + _AT_END]
     done = subprocess.run(
-      command, env=os.environ | own, cwd=checkout, capture_output=True, text=True, check=False
+      command, env=environment | own, cwd=checkout, capture_output=True, text=True, check=False
     )
   if done.returncode:
     raise SystemExit(f"{name} in {checkout} failed:\n{done.stderr[-2000:]}")

@@ -127,7 +127,7 @@ class TreeStructure:
     return len(self.levels) - 1
 
 
-_MAX_RUNS = 128
+_MAX_RUNS = 16
 _FEW_OUTCOMES = 8  # of chance
 _MAX_RUNS_DEALT = 8
 _SMALL_SHARE = 1 / 64  # of a tree's nodes: a level too small for its speed to matter

@@ -154,8 +154,8 @@ def solve(
   validation.check_given(tree, algorithm, *given)
   if not tree.depth_limited:
     leaf_values, params = None, None
-  elif hasattr(leaf_values, "bind"):
-    leaf_values, params = leaf_values.bind(tree)
+  elif (bind := getattr(leaf_values, "bind", None)) is not None:
+    leaf_values, params = bind(tree)
   rows = (tree, _as_given(tree, *given), None)
   return _find(rows, None, params, algorithm, number, target, leaf_values, progress)
 

@@ -1,6 +1,5 @@
 """Exact best responses on public trees."""
 
-import functools
 from typing import NamedTuple
 
 import jax
@@ -13,6 +12,7 @@ from solvers.metrics.expected_values import check_whole, per_unit_of_mass
 from solvers.sweeps.constraints import Lock
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import choose, make_problem
+from solvers.xla.compiler_options import Programs, work_of_solving
 
 
 class BestResponse(NamedTuple):
@@ -55,10 +55,10 @@ def best_response(
   beliefs = check_whole(tree, policy, beliefs)
   policy = jnp.asarray(policy, tree.dtype)
   lock = validation.check_lock(tree, policy, locked)
-  return _best_response(tree, policy, int(player), beliefs, lock)
+  work = work_of_solving(tree, None, policy, beliefs)
+  return _programs[work](tree, policy, int(player), beliefs, lock)
 
 
-@functools.partial(jax.jit, static_argnames="player")
 def _best_response(tree, policy, player, beliefs, lock):
   problem = make_problem(tree, beliefs, lock=lock)
   levels = problem.split(policy)
@@ -69,3 +69,6 @@ def _best_response(tree, policy, player, beliefs, lock):
     response[i] = choose(problem.moves_at(i, player), response[i], levels[i])
   values = per_unit_of_mass(sweep.root, problem.root_mass[player])
   return BestResponse(values, join_levels(tuple(response)))
+
+
+_programs = Programs(_best_response, static_argnames="player")

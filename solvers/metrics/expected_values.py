@@ -12,6 +12,7 @@ from solvers.loop import Evaluate
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, make_problem
+from solvers.xla.compiler_options import Programs, work_of_solving
 
 
 def policy_values(problem: Problem, policy: Levels, evaluate: Evaluate | None = None) -> jax.Array:
@@ -74,13 +75,16 @@ def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = 
       shape or is concrete and not a distribution.
   """
   beliefs = check_whole(tree, policy, beliefs)
-  return _expected_values(tree, jnp.asarray(policy, tree.dtype), beliefs)
+  policy = jnp.asarray(policy, tree.dtype)
+  return _programs[work_of_solving(tree, None, policy, beliefs)](tree, policy, beliefs)
 
 
-@jax.jit
 def _expected_values(tree, policy, beliefs):
   problem = make_problem(tree, beliefs)
   return policy_values(problem, problem.split(policy))
+
+
+_programs = Programs(_expected_values)
 
 
 def infostate_values(
