@@ -66,7 +66,7 @@ def _of_tree(game: Game, tree: PublicTree) -> "Tabulated":
   return _tabulated(game, np.asarray(tree.state), moves, reached, tree.dtype, settings)
 
 
-class Tables(NamedTuple):
+class StateTables(NamedTuple):
   """What rules say of `N` public states and of the `E` moves from them.
 
   Attributes:
@@ -108,7 +108,7 @@ class Tabulated(Game):
     tables: what they say.
   """
 
-  def __init__(self, game: Game, tables: Tables, settings: dict[str, Any]):
+  def __init__(self, game: Game, tables: StateTables, settings: dict[str, Any]):
     self.game, self.tables, self._settings = game, tables, settings
     vars(self).update({name: getattr(game, name) for name in _SAME} | settings)
 
@@ -243,7 +243,7 @@ def _tabulated(
   payoff_index[ends], payoff_scale[ends] = (
     rule(states[ends]) for rule in (game.payoff_index, game.payoff_scale)
   )
-  tables = Tables(
+  tables = StateTables(
     states,
     actor,
     np.asarray(game.stages(states)),
