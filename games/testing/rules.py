@@ -92,27 +92,21 @@ def _check_layout(tree: PublicTree) -> None:
   structure = tree.structure
   require(structure.num_nodes == len(tree.parent), "the static shape has another number of nodes")
   kinds = np.asarray(tree.kind)
-  terminals: list[int] = []
-  leaves: list[int] = []
   for depth, level in enumerate(structure.levels):
     start, stop = structure.offsets[depth : depth + 2]
-    cuts = np.cumsum([start, level.num_inner, level.num_leaves, level.num_terminals])
-    for low, high, allowed in zip(cuts, cuts[1:], (lambda k: k < TERMINAL, LEAF, TERMINAL)):
-      kind = kinds[low:high][kinds[low:high] != PADDING]
-      fits = allowed(kind) if callable(allowed) else kind == allowed
-      require(fits.all(), f"level {depth} mixes inner nodes, leaves and terminal nodes")
-      real = np.arange(low, high)[kinds[low:high] != PADDING]
-      order = list(zip(tree.action[real].tolist(), tree.parent[real].tolist()))
-      require(order == sorted(order), f"level {depth} is not ordered by action, then parent")
-    leaves += range(cuts[1], cuts[2])
-    terminals += range(cuts[2], cuts[3])
+    group = np.repeat([0, 1, 2], [level.num_inner, level.num_leaves, level.num_terminals])
+    real = start + np.flatnonzero(kinds[start:stop] != PADDING)
+    own = np.where(kinds[real] == LEAF, 1, np.where(kinds[real] == TERMINAL, 2, 0))
+    same = np.array_equal(own, group[real - start])
+    require(same, f"level {depth} mixes inner nodes, leaves and terminal nodes")
+    order = list(zip(own.tolist(), tree.action[real].tolist(), tree.parent[real].tolist()))
+    require(order == sorted(order), f"level {depth} is not ordered by action, then parent")
     if depth == 0:
       continue
-    real = np.flatnonzero(kinds[start:stop] != PADDING)
-    parents = np.asarray(tree.parent[start:stop])[real]
+    parents = np.asarray(tree.parent)[real]
+    above = structure.offsets[depth - 1] + level.parents
     require(
-      len(level.parents) == stop - start
-      and (level.parents[real] + structure.offsets[depth - 1] == parents).all(),
+      len(above) == stop - start and (above[real - start] == parents).all(),
       f"the runs of level {depth} are not the parents of its nodes",
     )
     movers = set(kinds[parents].tolist())
@@ -127,8 +121,9 @@ def _check_layout(tree: PublicTree) -> None:
     runs = level.payoff_runs
     named = index if runs is None else np.repeat([r[0] for r in runs], [r[2] - r[1] for r in runs])
     require(np.array_equal(named, index), f"payoff_runs of level {depth} are not its tables")
-  require(list(tree.leaf_nodes) == leaves, "leaf_nodes are not the leaves in order")
-  require(list(tree.terminal_nodes) == terminals, "terminal_nodes are not those in order")
+  for name in ("leaf_nodes", "terminal_nodes"):
+    same = np.array_equal(getattr(tree, name), getattr(structure, name))
+    require(same, f"{name} are not those of the static shape in order")
 
 
 def _check_infostates(tree: PublicTree, node: int, truth: PublicHistory) -> None:
