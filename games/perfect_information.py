@@ -78,7 +78,7 @@ class PerfectInformation(Game):
     return hash((type(self), repr(self)))
 
 
-@functools.partial(jax.jit, static_argnames=("game", "rule", "player"))
+@functools.partial(jax.jit, static_argnames=("game", "rule", "player"), inline=True)
 def _mapped(game: PerfectInformation, rule: str, *rows: Any, **player: int) -> jax.Array:
   return jax.vmap(functools.partial(getattr(game, rule), **player))(*rows)
 
