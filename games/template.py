@@ -239,10 +239,9 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   return tree.astype(dtype)
 
 
-def node_features(rules: Templates, number: int, state: jax.Array) -> jax.Array:
+def node_features(game: Game, tree: PublicTree) -> jax.Array:
   """Returns each decision's public state as the player who moves sees it: `[N, F]`, else zero."""
-  kind = np.array(rules.templates[number].kind)[:, None]
-  states, exists, _, _ = fill_states(rules, number, state)
-  first, second = (rules.game.features(states, player) for player in (0, 1))
-  rows = jnp.where(kind == 0, first, jnp.where(kind == 1, second, 0.0))
-  return jnp.where(exists[:, None], rows, 0.0)
+  kind = jnp.asarray(tree.kind)[:, None]
+  state = jnp.asarray(tree.state)
+  first, second = (game.features(state, player) for player in (0, 1))
+  return jnp.where(kind == 0, first, jnp.where(kind == 1, second, 0.0))

@@ -61,17 +61,3 @@ def _solve(game, tree, beliefs, num_iterations):
     best.append((beliefs[player] * sweep.root).sum())
   values = algorithm.root_values(problem, end.state)
   return values, tree.by_move(join_levels(average)), jnp.stack(best)
-
-
-def by_edges(tree, grown, rows):
-  """Returns an array over moves of a search of a tree's tables, `[C, M, H]`, as one over its nodes,
-  `[N, H]`: of each move where it leads to."""
-  found = np.zeros((tree.num_nodes, tree.num_infostates))
-  child = np.full((tree.num_nodes, tree.action.max() + 1), -1)
-  child[tree.parent[1:], tree.action[1:]] = np.arange(1, tree.num_nodes)
-  node = np.asarray(grown.tree.state)[:, 0]
-  leads_to, action = np.asarray(grown.tree.leads_to), np.asarray(grown.tree.by_action)
-  for place, m, h in zip(*np.nonzero(leads_to >= 0)):
-    below = child[node[place], action[place, m, h]]
-    found[below, leads_to[place, m, h]] = rows[place, m, h]
-  return found

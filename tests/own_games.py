@@ -3,6 +3,7 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from games import PADDING
@@ -63,3 +64,28 @@ def by_path(tree, burn, *, before_burn=False):
     if not before_burn:
       nodes[path[:-1]] = node
   return nodes
+
+
+@dataclasses.dataclass(frozen=True)
+class Hedge:
+  """Weights exp(rate * sum of regrets): between moves that are worth the same nothing jumps."""
+
+  rate: float
+
+  def init(self, zeros):
+    return {"sum": zeros}
+
+  def update(self, state, regret, k):
+    return {"sum": state["sum"] + regret}
+
+  def match(self, state, siblings, k):
+    scaled = self.rate / jnp.sqrt(jnp.maximum(k, 1.0)) * state["sum"]
+    return siblings.normalise(jnp.exp(scaled - siblings.largest(scaled)))
+
+
+def some_leaf_values(params, query):
+  """Some values that depend on all that a network sees."""
+  own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
+  slopes = np.random.default_rng(1).normal(size=(2, own.shape[1], own.shape[1]))
+  public = query.features @ np.random.default_rng(2).normal(size=query.features.shape[1])
+  return 10 * jnp.sin(public)[:, None] + own @ slopes[0] + jnp.cos(other @ slopes[1])

@@ -124,59 +124,6 @@ def best_response_values(root: Node, policy: dict) -> np.ndarray:
   return np.array([sum(mister_x(root).values()), -detectives(root, start)])
 
 
-def cfr_plus(root: Node, num_iterations: int) -> dict:
-  """Returns the average policy of simultaneous CFR+ with linear averaging."""
-
-  def matched(node, x):
-    regrets = node.regrets.setdefault(x, np.zeros(len(node.options(x))))
-    node.sums.setdefault(x, np.zeros(len(regrets)))
-    total = regrets.sum()
-    return regrets / total if total > 0 else np.full(len(regrets), 1 / len(regrets))
-
-  def update(node, reach, theirs, weight):  # returns what Mr. X expects at each station
-    if node.mover == "end":
-      return dict.fromkeys(node.maybe, float(node.payoff))
-    if node.mover == "look":
-      parts = [update(c, reach, theirs, weight) for c in node.children.values()]
-      return {x: value for part in parts for x, value in part.items()}
-    policy = {x: matched(node, x) for x in node.rows()}
-    if node.mover == "mister_x":
-      below = {
-        name: update(c, pushed(node, name, reach, {id(node): policy}), theirs, weight)
-        for name, c in node.children.items()
-      }
-      here = dict(below.get("no move", {}))
-      for x, row in policy.items():
-        values = np.array([below["hidden"][y] for y in node.moves[x]])
-        here[x] = row @ values
-        node.regrets[x] = np.maximum(node.regrets[x] + theirs * (values - here[x]), 0)
-        node.sums[x] += weight * reach.get(x, 0.0) * row
-      return here
-    row = policy[None]
-    parts = [update(c, reach, theirs * p, weight) for c, p in zip(node.children.values(), row)]
-    here = {x: sum(p * part[x] for p, part in zip(row, parts)) for x in node.maybe}
-    worth = np.array([-sum(reach.get(x, 0.0) * part[x] for x in node.maybe) for part in parts])
-    node.regrets[None] = np.maximum(node.regrets[None] + worth - row @ worth, 0)
-    node.sums[None] += weight * theirs * row
-    return here
-
-  for t in range(num_iterations):
-    update(root, dict.fromkeys(root.maybe, 1.0), 1.0, t + 1)
-  policy = {}
-
-  def collect(node):
-    if node.mover in ("mister_x", "detective"):
-      policy[id(node)] = {
-        x: s / s.sum() if s.sum() > 0 else np.full(len(s), 1 / len(s))
-        for x, s in ((x, node.sums[x]) for x in node.rows())
-      }
-    for child in node.children.values():
-      collect(child)
-
-  collect(root)
-  return policy
-
-
 def game_value(root: Node) -> float:
   """Returns what Mr. X expects in equilibrium, by linear programming.
 

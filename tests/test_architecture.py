@@ -182,21 +182,16 @@ def test_imports_point_one_way(layer):
     assert not upward_imports(layer, path.read_text()), name
 
 
-def test_an_upward_import_would_be_found():
-  assert upward_imports("games", "import solvers.algorithms.cfr") == {"solvers"}
-  assert upward_imports("solvers", "def f():\n  from rebel_jax import run") == {"rebel_jax"}
-  assert upward_imports("rebel_jax", "from solvers import solve") == set()
-
-
 @pytest.mark.parametrize("layer", ROOMS)
 def test_imports_between_rooms_point_one_way(layer):
   assert not upward_rooms(layer, graph_of(modules_of(ROOT / layer)))
 
 
-def test_an_upward_import_between_rooms_would_be_found():
+def test_an_upward_import_would_be_found():
+  assert upward_imports("games", "import solvers.algorithms.cfr") == {"solvers"}
+  assert upward_imports("solvers", "def f():\n  from rebel_jax import run") == {"rebel_jax"}
   graph = {"solvers.sweeps.problem": {"solvers.loop"}, "solvers.loop": {"solvers.sweeps.levels"}}
   assert upward_rooms("solvers", graph) == {("solvers.sweeps.problem", "solvers.loop")}
-  assert not upward_rooms("solvers", {"solvers": {"solvers.solve"}})
   with pytest.raises(ValueError, match="attic"):
     upward_rooms("solvers", {"solvers.attic": {"solvers.solve"}})
 
@@ -206,30 +201,16 @@ def test_modules_do_not_import_in_circles(package):
   assert not circles(graph_of(modules_of(ROOT / package)))
 
 
-def test_a_circle_would_be_found(tmp_path):
-  folder = tmp_path / "solvers"
-  folder.mkdir()
-  sources = {
-    "a": "from solvers import b",
-    "b": "def f():\n  import solvers.c",
-    "c": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n  from solvers.a import f",
-    "d": "from solvers.a import f",
-  }
-  for name, source in sources.items():
-    (folder / f"{name}.py").write_text(source)
-  graph = graph_of(modules_of(folder))
-  assert circles(graph) == {frozenset({"solvers.a", "solvers.b", "solvers.c"})}
-  assert not circles(graph | {"solvers.c": set()})
+def test_a_circle_would_be_found():
+  graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
+  assert circles(graph) == {frozenset("abc")}
+  assert not circles(graph | {"c": set()})
 
 
 def test_train_is_thin():
   source = (ROOT / "train.py").read_text()
-  assert {name.split(".")[0] for name in imports_of(source)} <= {
-    "signal",
-    "sys",
-    "time",
-    "rebel_jax",
-  }
+  names = {name.split(".")[0] for name in imports_of(source)}
+  assert names <= {"signal", "sys", "time", "rebel_jax"}
   assert len(source.splitlines()) < 40
 
 

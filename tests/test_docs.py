@@ -191,8 +191,6 @@ def test_a_page_of_all_public_names_is_made(tmp_path, monkeypatch):
   [
     "```python\nraise RuntimeError\n```\n",
     "```python\nprint('a 1.25')\n```\n\n```text\na 1.27\n```\n",
-    "```python\nprint('a 3')\n```\n\n```text\na 4\n```\n",
-    "```python\nprint('a 1.25')\n```\n\n```text\nb 1.25\n```\n",
     "```python\nprint('1.5e-03')\n```\n\n```text\n1.5e-04\n```\n",
   ],
 )

@@ -8,11 +8,16 @@ import os
 import tempfile
 from pathlib import Path
 
+import jax
+
+from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config
-from rebel_jax.config.search import GrowingSearch
+from rebel_jax.config.search import GrowingSearch, PerfectSearch
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
+from rebel_jax.training.setup import make_targets
+from rebel_jax.training.targets.target import init_params
 
 # Kuhn poker, 8 steps in 4 chunks, an evaluation after the second and at the end.
 TINY = Config().replace(
@@ -55,6 +60,26 @@ TINY_GROWING = Config().replace(
   evaluate_every=0,
 )
 
+# Tic-tac-toe by searches of perfect information, for too short to learn it.
+TINY_PERFECT = Config().replace(
+  preset="pog_tic_tac_toe",
+  game="tic_tac_toe",
+  game_params=(),
+  search=PerfectSearch(
+    simulations=2, td1_share=0.3, query_share=0.3, eval_iterations=4, final_playthroughs=2
+  ),
+  lanes=8,
+  width=16,
+  optimizer="muon",
+  learning_rate=0.02,
+  batch_size=16,
+  uses_per_example=4.0,
+  buffer_size=512,
+  examples=160,
+  report_every=5,
+  evaluate_every=0,
+)
+
 
 def tiny(folder, **changes) -> tuple[Config, RunOptions]:
   """Returns the tiny configuration, and options to run it in `folder`."""
@@ -74,6 +99,15 @@ def as_flags(**changes) -> list[str]:
     elif value is not None and value != ():
       flags += [flag, str(value)]
   return flags
+
+
+def untrained(game, game_params=(), **settings) -> Policy:
+  """Returns a small network that has learned nothing."""
+  config = Config().replace(
+    game=game, game_params=game_params, hidden_layers=1, width=16, **settings
+  )
+  targets = make_targets(config, config.make_game())
+  return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": game})
 
 
 @functools.cache

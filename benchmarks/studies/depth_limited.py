@@ -153,7 +153,7 @@ _programs = Programs(_policies, static_argnames=("algorithm", "below", "ends"))
 
 def _edges(problem: Problem, reach: tuple[Levels, Levels]) -> Levels:
   """Returns the own reach of each edge by the player who moves along it."""
-  rows = zip(range(problem.num_levels), *reach)
+  rows = zip(range(len(problem.shapes)), *reach)
   return tuple(choose(problem.moves_at(i, 1), second, first) for i, first, second in rows)
 
 

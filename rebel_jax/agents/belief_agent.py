@@ -88,7 +88,8 @@ searches = Programs(
 @jax.jit
 def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any, Any]:
   """Returns trees, features of their decisions, and successors of subgames at `roots`."""
-  return stage.trees_at(roots), stage.features_at(roots), stage.successors(roots)
+  trees = stage.trees_at(roots)
+  return trees, stage.features_at(roots, trees), stage.successors(roots, trees)
 
 
 class Searcher:

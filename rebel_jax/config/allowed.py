@@ -1,4 +1,4 @@
-"""What a setting may be: one object reads it, names it in the help and checks it.
+"""Allowed values of settings: one object reads a value, names it in the help and checks it.
 
 The object is metadata of a field: `width: Annotated[int, integer(1)] = 256`. tyro reads the field
 by it from a command line, and `groups.check` checks the field by it, wherever its value is from.

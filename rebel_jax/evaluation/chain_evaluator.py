@@ -24,7 +24,7 @@ from solvers import GTCFR
 from solvers.growing.continual.grounds import TreeGround
 from solvers.growing.continual.play_on import Standing, deal, play_on
 from solvers.growing.continual.policies import history_policies
-from solvers.growing.continual.search_each import How, Search, next_starts, search_each
+from solvers.growing.continual.search_each import ChainSearch, How, next_starts, search_each
 from solvers.growing.continual.start import Left, PublicState
 from solvers.metrics.histories import exploitability_in, public_histories
 from solvers.metrics.minimax import Minimax, minimax, payoff_of
@@ -204,7 +204,7 @@ def _play(
   search_key, move_key = jax.random.split(key)
   mover = jnp.minimum(rules.actor(here.state), 1)
   before, since = jax.tree.map(lambda x: x[each, mover], (left, standing.since))
-  about = Search(next_starts(ground, before, here, since, mover), here)
+  about = ChainSearch(next_starts(ground, before, here, since, mover), here)
   keys = jax.random.split(search_key, len(seat))
   asks = mover == seat
   found, other = (

@@ -106,7 +106,8 @@ def play_round(
   number = len(tables.seat)
   stop_key, leaf_key = jax.random.split(key)
   here = stage.holds(tables.roots) & (tables.weight > 0)
-  trees, features = stage.trees_at(tables.roots), stage.features_at(tables.roots)
+  trees = stage.trees_at(tables.roots)
+  features = stage.features_at(tables.roots, trees)
   if stage.decides:
     initial = None
     if search.network is not None:
@@ -147,7 +148,7 @@ def play_round(
     jax.random.split(leaf_key, number), jnp.log(shares + tiny)
   )
   row = jnp.arange(number)
-  following = stage.successors(tables.roots)[row, leaf]
+  following = stage.successors(tables.roots, trees)[row, leaf]
   wide = here[:, None, None]
   return tables._replace(
     roots=jnp.where(here[:, None], following, tables.roots),

@@ -134,7 +134,7 @@ class Table(NamedTuple):
     return cls(game.deck.ranks, game.deck.suits, board, game.rules.stack, game.rules.dead)
 
 
-class Encoded(NamedTuple):
+class EncodedHands(NamedTuple):
   """A poker network's encoding of public features.
 
   Attributes:
@@ -180,11 +180,11 @@ class CardNetwork(ValueNetwork):
       for name, rows in shapes.items()
     }
 
-  def encode(self, features: jax.Array) -> Encoded:
+  def encode(self, features: jax.Array) -> EncodedHands:
     """Returns what the public features `[R, F]` say."""
     return self._encode(features, self._board(features))
 
-  def encode_both(self, features: tuple[jax.Array, jax.Array]) -> tuple[Encoded, Encoded]:
+  def encode_both(self, features: tuple[jax.Array, jax.Array]) -> tuple[EncodedHands, EncodedHands]:
     """Returns `encode` of both players' features: hands are ordered once, as both see the board."""
     board = self._board(features[0])
     return self._encode(features[0], board), self._encode(features[1], board)
@@ -197,7 +197,7 @@ class CardNetwork(ValueNetwork):
       return hands, None
     return hands, make_showdowns(hands.strength, features.dtype)
 
-  def _encode(self, features: jax.Array, board: tuple[HandOrder, Showdowns | None]) -> Encoded:
+  def _encode(self, features: jax.Array, board: tuple[HandOrder, Showdowns | None]) -> EncodedHands:
     hands, showdowns = board
     deck = Deck(self.table.ranks, self.table.suits)
     scalars = features[:, : -deck.num_cards]
@@ -211,9 +211,9 @@ class CardNetwork(ValueNetwork):
     left = jnp.log1p(left / jnp.maximum(paid.sum(axis=-1, keepdims=True), _LEAST_POT))
     hidden = self.public(jnp.concatenate([scalars, left, cards], axis=-1))
     stacks = paid * self.table.stack
-    return Encoded(hidden, hands.order, hands.place, hands.live, stacks, showdowns)
+    return EncodedHands(hidden, hands.order, hands.place, hands.live, stacks, showdowns)
 
-  def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
+  def decode(self, encoded: EncodedHands, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns the outputs from `encode`'s result and beliefs `[R, 2 * H]`, own ones first."""
     # Beliefs in as many hands are small numbers, and a first layer's weights are made for ones: the
     # squares of these sum to as many as there are hands. Beliefs themselves beside them would help
@@ -235,7 +235,7 @@ class PokerValueNetwork(CardNetwork):
   board is worth nothing.
   """
 
-  def decode(self, encoded: Encoded, beliefs: jax.Array, **how: Any) -> jax.Array:
+  def decode(self, encoded: EncodedHands, beliefs: jax.Array, **how: Any) -> jax.Array:
     """Returns values `[R, H]` in chips from `encode`'s result and beliefs `[R, 2 * H]`."""
     outputs = super().decode(encoded, beliefs, **how)
     pot = encoded.paid.sum(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live line on a terminal, plain lines elsewhere, a summary."""
+"""Display of a run: a live line on a terminal, plain lines elsewhere, a summary."""
 
 import datetime
 import math

@@ -1,4 +1,4 @@
-"""Where a run lives: fresh folders, refusing to write over another run, finding one to resume."""
+"""Folders of runs: a fresh one, the newest to resume, and no writing over another run."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""How fast a run goes, and how long it is to be: one that its time would cut off is made shorter.
+"""Pace of a run: a run that its time would cut off is made shorter.
 
 A learning rate that is still high where training is cut off leaves a worse network than a shorter
 run whose learning rate has fallen.

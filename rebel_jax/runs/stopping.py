@@ -1,4 +1,4 @@
-"""What ends a run from outside: signals, and a folder or a device with no room left."""
+"""Ends of a run from outside: signals, and a folder or a device without room."""
 
 import contextlib
 import signal

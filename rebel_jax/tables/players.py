@@ -1,4 +1,4 @@
-"""Who sits at a table, by name: simple opponents, and agents of trained networks."""
+"""Players at a table, by name: simple opponents, and agents of trained networks."""
 
 import dataclasses
 from typing import Any

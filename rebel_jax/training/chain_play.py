@@ -20,10 +20,10 @@ from rebel_jax.training.self_play import Played, SelfPlayStats, where_lanes
 from solvers import GTCFR, StateFunction
 from solvers.growing.continual.play_on import Standing, deal, play_on
 from solvers.growing.continual.search_each import (
+  ChainSearch,
   Found,
   Ground,
   How,
-  Search,
   next_starts,
   search_each,
 )
@@ -206,10 +206,10 @@ class ChainPlay:
     rules, (here, _, since), each = table.rules, lanes.standing, jnp.arange(self.num_lanes)
     mover = rules.actor(here.state)
     before, since = jax.tree.map(lambda x: x[each, mover], (lanes.left, since))
-    first = Search(next_starts(table, before, here, since, mover), here)
+    first = ChainSearch(next_starts(table, before, here, since, mover), here)
     start = jax.vmap(functools.partial(alone, rules))(asked.here, asked.beliefs)
     about = jax.tree.map(
-      lambda x, y: jnp.concatenate([x.astype(y.dtype), y]), first, Search(start, asked.here)
+      lambda x, y: jnp.concatenate([x.astype(y.dtype), y]), first, ChainSearch(start, asked.here)
     )
     return search_each(
       table,
@@ -355,7 +355,7 @@ def _search_from(
   rounds: Any, params: Any, *, how: How,
 ) -> Found:  # fmt: skip
   """Searches for decisions of agents of `keys` `[B]`; see `next_starts` and `search_each`."""
-  about = Search(next_starts(ground, left, here, since, player), here)
+  about = ChainSearch(next_starts(ground, left, here, since, player), here)
   keys = jax.vmap(decision_key)(keys, here.state)
   return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
 

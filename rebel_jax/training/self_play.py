@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games import PublicTree
+from games import PADDING, PublicTree
 from games.public_tree import Array
 from solvers import LeafValues, vanilla_cfr
 from solvers.algorithms.algorithm import Algorithm
@@ -42,7 +42,7 @@ class Lanes(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Layer:
+class ServedStage:
   """Settings of self-play at one stage of a game; static.
 
   Attributes:
@@ -97,7 +97,7 @@ class SelfPlay:
   stop_exponent: float
   exploration: float
   num_lanes: int
-  layers: tuple[Layer, ...]
+  layers: tuple[ServedStage, ...]
   leaf_values: LeafValues
   policy: SearchPolicy | None = None
   level_values: bool = False
@@ -226,7 +226,7 @@ class Starts(NamedTuple):
 
 def _serve(
   stage: Stage,
-  layer: Layer,
+  layer: ServedStage,
   settings: SelfPlay,
   lanes: Lanes,
   starts: Starts,
@@ -249,7 +249,8 @@ def _serve(
   def serve(rows: int, group: Any) -> tuple[Searched, Any]:
     """Returns the searches of a group of lanes, and where these lanes go."""
     (roots, beliefs), new, active, stop, explorer, (leaf_keys, belief_keys) = group
-    trees, node_features = stage.trees_at(roots), stage.features_at(roots)
+    trees = stage.trees_at(roots)
+    node_features = stage.features_at(roots, trees)
     if settings.random_beliefs:
       beliefs = jax.vmap(random_beliefs)(belief_keys, jnp.asarray(trees.prior))
     initial = None
@@ -280,7 +281,7 @@ def _serve(
     if stage.num_leaves:
       over, leaf = leaf == stage.num_leaves, jnp.minimum(leaf, stage.num_leaves - 1)
       below = result.leaf_beliefs[jnp.arange(len(leaf)), leaf]
-      following = where_lanes(over, new, (after(stage, roots, leaf), below))
+      following = where_lanes(over, new, (after(stage, roots, trees, leaf), below))
     average = result.average_policy if layer.decides else None
     return Searched(trees, node_features, beliefs, active, average, result), following
 
@@ -290,7 +291,8 @@ def _serve(
   else:
     rows = min(layer.num_rows, layer.piece * stage.most_live)
     searched, following = in_pieces(functools.partial(serve, rows), groups, active, layer.piece)
-  num_rows = jnp.where(active, stage.live_leaves(here[0]), 0).sum()
+  leaves = (jnp.asarray(searched.trees.leaf_actor) != PADDING).sum(axis=1, dtype=jnp.int32)
+  num_rows = jnp.where(active, leaves, 0).sum()
   next_roots, next_beliefs = where_lanes(active, following, here)
   if not layer.in_place(settings.num_lanes):
     were = lanes.roots, lanes.beliefs
@@ -307,7 +309,7 @@ def _serve(
   )
 
 
-def choose_lanes(stage: Stage, layer: Layer, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
+def choose_lanes(stage: Stage, layer: ServedStage, lanes: Lanes) -> tuple[jax.Array, jax.Array]:
   """Chooses the lanes at a stage that fit into its capacity and one evaluation, from `turn` on.
 
   Returns:
@@ -364,7 +366,7 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
   trees = stage.trees_at(chosen)
   searched = Searched(
     trees=trees,
-    node_features=stage.features_at(chosen),
+    node_features=stage.features_at(chosen, trees),
     beliefs=trees.prior,
     active=jnp.ones(number, bool),
     average_policy=jax.vmap(split_levels)(trees, iterates.average_policy),

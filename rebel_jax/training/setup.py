@@ -26,7 +26,7 @@ from rebel_jax.networks.value import NetworkLeafValues, OrderedNetwork, ValueNet
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.loop import Trainer, TrainState, make_mesh
-from rebel_jax.training.self_play import LARGE, Layer, SelfPlay
+from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
 from rebel_jax.training.targets.target import Learner, Networks, Target, with_decay_steps
 from solvers import GTCFR, Algorithm, warm_started
 from solvers.growing.continual.grounds import RulesGround, tree_ground
@@ -282,7 +282,7 @@ def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int)
   # Subgames of one stage are alike, so rows for a share of the lanes serve no more than that.
   share = search.rows_fraction if search.depth == "stage" else 1.0
   layers = [
-    Layer(
+    ServedStage(
       num_rows=max(stage.most_live, round(lanes * stage.most_live * search.rows_fraction)),
       capacity=max(1, round(lanes * share)),
       decides=stage.decides,

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, Sweep
+from solvers.sweeps.problem import Problem, Sweep, per_unit_of_mass
 
 
 class Algorithm(Protocol):
@@ -20,22 +20,20 @@ class Algorithm(Protocol):
   @property
   def alternating(self) -> bool:
     """Whether players take turns; else both respond to the same policies."""
-    ...
 
   @property
   def averaging(self) -> float:
     """Exponent of the averaging weights."""
-    ...
 
   @property
   def primed(self) -> tuple[int, ...]:
     """Players for whom `prime` must see leaf values before the first update."""
-    ...
+    return ()
 
   @property
   def head_start(self) -> int:
     """Number of iterations that the first policy stands for; 0 unless warm-started."""
-    ...
+    return 0
 
   @property
   def uses_average(self) -> bool:
@@ -43,19 +41,18 @@ class Algorithm(Protocol):
 
     Else root values are a mean over iterations, and beliefs follow the current policy.
     """
-    ...
+    return False
 
   def init(self, problem: Problem, policy: Levels | None = None) -> Any:
     """Returns the state before the first update, with `policy` (uniform if None) as the first."""
-    ...
 
   def leaf_query(self, problem: Problem, state: Any, player: int) -> LeafQuery:
     """Returns what the next update of `player` must know about the leaves."""
-    ...
 
   def prime(self, problem: Problem, state: Any, values: jax.Array | None, player: int) -> Any:
-    """Takes in the leaf values at the first policy."""
-    ...
+    """Takes in the leaf values at the first policy, of players in `primed`."""
+    del problem, values, player
+    return state
 
   def update(
     self, problem: Problem, state: Any, values: jax.Array | None, player: int
@@ -65,27 +62,21 @@ class Algorithm(Protocol):
     Returns:
       The new state, and the sweep of counterfactual values that it learned from.
     """
-    ...
 
   def merge(self, problem: Problem, first: Any, second: Any) -> Any:
     """Joins player 0's part of `first` with player 1's of `second` (simultaneous updates)."""
-    ...
 
   def extend(self, problem: Problem, state: Any) -> Any:
     """Returns the state on a problem that nodes have joined since: their moves become choices."""
-    ...
 
   def current_policy(self, problem: Problem, state: Any) -> Levels:
     """Returns the policy of this iteration, the one to sample leaves and act with."""
-    ...
 
   def average_policy(self, problem: Problem, state: Any) -> Levels:
     """Returns the policy that converges to an equilibrium."""
-    ...
 
   def root_values(self, problem: Problem, state: Any) -> jax.Array:
     """Returns the mean over updates of the root's expected values: `[P, H]`."""
-    ...
 
 
 class RunningValues(NamedTuple):
@@ -105,8 +96,7 @@ class RunningValues(NamedTuple):
 
   def mean(self, root_mass: jax.Array) -> jax.Array:
     """Returns expected values: per unit of the opponent's compatible mass, zero without any."""
-    scale = self.weight[:, None] * root_mass
-    return jnp.where(scale > 0, self.total, 0.0) / jnp.where(scale > 0, scale, 1.0)
+    return per_unit_of_mass(self.total, self.weight[:, None] * root_mass)
 
   def merge(self, other: "RunningValues") -> "RunningValues":
     """Takes player 0's sums from here and player 1's from `other`."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.algorithm import RunningValues, pick_players, replace_player
+from solvers.algorithms.algorithm import Algorithm, RunningValues, pick_players, replace_player
 from solvers.algorithms.regret_rules import RegretRule, Siblings
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
@@ -26,7 +26,7 @@ class CFRState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class CFR:
+class CFR(Algorithm):
   """CFR with any regret rule.
 
   Conventions (`docs/conventions.md`): the first policy is uniform and counts in the average;
@@ -44,10 +44,6 @@ class CFR:
   rule: RegretRule
   averaging: float = 0.0
   alternating: bool = True
-
-  primed = ()
-  head_start = 0
-  uses_average = False
 
   def init(self, problem: Problem, policy: Levels | None = None) -> CFRState:
     policy = problem.uniform_policy() if policy is None else policy
@@ -70,10 +66,6 @@ class CFR:
 
   def leaf_query(self, problem: Problem, state: CFRState, player: int) -> LeafQuery:
     return leaves.make_query(problem, player, leaves.leaf_beliefs(problem, state.reach))
-
-  def prime(self, problem: Problem, state: CFRState, values: Any, player: int) -> CFRState:
-    del problem, values, player
-    return state
 
   def update(
     self, problem: Problem, state: CFRState, values: jax.Array | None, player: int

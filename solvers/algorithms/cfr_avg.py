@@ -8,8 +8,7 @@ import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
 from solvers.algorithms.algorithm import pick_players
-from solvers.algorithms.cfr import CFRState
-from solvers.algorithms.wrapper import Wrapper
+from solvers.algorithms.wrapper import Holder
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep
@@ -19,20 +18,20 @@ class CFRAvgState(NamedTuple):
   """State of CFR-AVG.
 
   Attributes:
-    cfr: that of CFR, which a gadget may be around.
+    inner: that of CFR, which a gadget may be around.
     sums: `[P, L, H]` each player's reach at the leaves, summed with the averaging weights.
     memory: `[P, L, H]` each player's counterfactual values at the other's last sum.
     known: `[P]` whether there are such values yet.
   """
 
-  cfr: Any
+  inner: Any
   sums: jax.Array
   memory: jax.Array
   known: jax.Array
 
 
 @dataclasses.dataclass(frozen=True)
-class CFRAvg(Wrapper):
+class CFRAvg(Holder):
   """CFR with leaf beliefs by the average policies (ReBeL, appendix I).
 
   The modified form, which the paper's experiments use, turns values at the averages back into this
@@ -57,13 +56,14 @@ class CFRAvg(Wrapper):
     return True
 
   def init(self, problem: Problem, policy: Levels | None = None) -> CFRAvgState:
-    cfr = self.algorithm.init(problem, policy)
-    sums = jnp.stack([problem.leaf_reach(cfr.reach[player], player) for player in (0, 1)])
-    return CFRAvgState(cfr, sums, jnp.zeros_like(sums), jnp.zeros(2, bool))
+    inner = self.algorithm.init(problem, policy)
+    reach = self.algorithm.core(inner).reach
+    sums = jnp.stack([problem.leaf_reach(reach[player], player) for player in (0, 1)])
+    return CFRAvgState(inner, sums, jnp.zeros_like(sums), jnp.zeros(2, bool))
 
   def leaf_query(self, problem: Problem, state: CFRAvgState, player: int) -> LeafQuery:
     at_averages = leaves.beliefs_of(problem, state.sums)
-    now = leaves.leaf_beliefs(problem, state.cfr.reach) if self.sound else None
+    now = leaves.leaf_beliefs(problem, self.core(state).reach) if self.sound else None
     return leaves.make_query(problem, player, at_averages, now)
 
   def prime(
@@ -78,21 +78,22 @@ class CFRAvg(Wrapper):
   ) -> tuple[CFRAvgState, Sweep]:
     if values is not None:
       state, values = self._weigh(problem, state, values, player)
-    before = state.cfr.updates[player].astype(state.sums.dtype) + 1.0
-    cfr, sweep = self.algorithm.update_weighed(problem, state.cfr, values, player)
-    state = state._replace(cfr=cfr)
-    return self._add(problem, state, cfr.reach[player], player, self._decay(before)), sweep
+    before = self.core(state).updates[player].astype(state.sums.dtype) + 1.0
+    inner, sweep = self.algorithm.update_weighed(problem, state.inner, values, player)
+    state = state._replace(inner=inner)
+    reach = self.core(state).reach[player]
+    return self._add(problem, state, reach, player, self._decay(before)), sweep
 
   def _weigh(self, problem: Problem, state: CFRAvgState, values: jax.Array, player: int):
     """Returns the state and the counterfactual leaf values `[L, H]` of this iteration."""
-    now = problem.weigh_leaf_values(values, state.cfr.reach[1 - player], player)
+    now = problem.weigh_leaf_values(values, self.core(state).reach[1 - player], player)
     if self.sound:
       return state, now
     # Appendix I, for any weights: with S_j = d_j S_{j-1} + r_j the opponent's summed reach and
     # G(S) the counterfactual values at it, G(S_j) - d_j G(S_{j-1}) stands in for G(r_j), and is
     # equal to it where G is linear.
     total = self._at_averages(problem, state, values, player)
-    j = state.cfr.updates[1 - player].astype(values.dtype)
+    j = self.core(state).updates[1 - player].astype(values.dtype)
     decay = self._decay(j) if self.averaging else jnp.ones_like(j)
     difference = total - decay * state.memory[player]
     # Without a memory the values at the average stand in for this iteration's. On the very
@@ -116,43 +117,17 @@ class CFRAvg(Wrapper):
     at_leaves = problem.leaf_reach(reach, player)
     return state._replace(sums=state.sums.at[player].set(state.sums[player] * decay + at_leaves))
 
-  def learn(
-    self, problem: Problem, state: CFRAvgState, sweep: Sweep, player: int, k: jax.Array
-  ) -> CFRAvgState:
-    """Takes in a sweep's instantaneous regrets; see `CFR.learn`."""
-    return state._replace(cfr=self.algorithm.learn(problem, state.cfr, sweep, player, k))
-
   def count(
     self, problem: Problem, state: CFRAvgState, reach: Levels, player: int, decay: Any
   ) -> CFRAvgState:
     """Adds a policy to `player`'s averages; see `CFR.count`."""
     state = self._add(problem, state, reach, player, decay)
-    return state._replace(cfr=self.algorithm.count(problem, state.cfr, reach, player, decay))
-
-  def core(self, state: CFRAvgState) -> CFRState:
-    """Returns the state of CFR itself."""
-    return self.algorithm.core(state.cfr)
-
-  def with_core(self, problem: Problem, state: CFRAvgState, core: CFRState) -> CFRAvgState:
-    """Returns `state` with that of CFR itself replaced."""
-    return state._replace(cfr=self.algorithm.with_core(problem, state.cfr, core))
+    return super().count(problem, state, reach, player, decay)
 
   def merge(self, problem: Problem, first: CFRAvgState, second: CFRAvgState) -> CFRAvgState:
     return CFRAvgState(
-      self.algorithm.merge(problem, first.cfr, second.cfr),
+      self.algorithm.merge(problem, first.inner, second.inner),
       pick_players(first.sums, second.sums),
       pick_players(first.memory, second.memory),
       pick_players(first.known, second.known),
     )
-
-  def extend(self, problem: Problem, state: CFRAvgState) -> CFRAvgState:
-    return state._replace(cfr=self.algorithm.extend(problem, state.cfr))
-
-  def current_policy(self, problem: Problem, state: CFRAvgState) -> Levels:
-    return self.algorithm.current_policy(problem, state.cfr)
-
-  def average_policy(self, problem: Problem, state: CFRAvgState) -> Levels:
-    return self.algorithm.average_policy(problem, state.cfr)
-
-  def root_values(self, problem: Problem, state: CFRAvgState) -> jax.Array:
-    return self.algorithm.root_values(problem, state.cfr)

@@ -1,13 +1,13 @@
 """Fictitious play, linear fictitious play and FLOP on public trees (ReBeL, appendix H)."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.algorithm import RunningValues, pick_players, replace_player
+from solvers.algorithms.algorithm import Algorithm, RunningValues, pick_players, replace_player
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, choose
@@ -30,7 +30,7 @@ class FictitiousPlayState(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class FictitiousPlay:
+class FictitiousPlay(Algorithm):
   """Best responses to the other's average policy.
 
   Conventions as in the reference program: the first policy is uniform; a player's k-th best
@@ -48,8 +48,6 @@ class FictitiousPlay:
   optimistic: bool = False
   alternating: bool = True
 
-  primed = ()
-  head_start = 0
   uses_average = True
 
   def init(self, problem: Problem, policy: Levels | None = None) -> FictitiousPlayState:
@@ -74,10 +72,6 @@ class FictitiousPlay:
   def leaf_query(self, problem: Problem, state: FictitiousPlayState, player: int) -> LeafQuery:
     reach = (self._target(state, 0), self._target(state, 1))
     return leaves.make_query(problem, player, leaves.leaf_beliefs(problem, reach))
-
-  def prime(self, problem: Problem, state: FictitiousPlayState, values: Any, player: int) -> Any:
-    del problem, values, player
-    return state
 
   def update(
     self, problem: Problem, state: FictitiousPlayState, values: jax.Array | None, player: int

@@ -1,4 +1,4 @@
-"""What the leaves of a search were worth over its iterations, for the searches that follow."""
+"""Mean leaf values of a search over its iterations, for the searches that follow."""
 
 from typing import Any, NamedTuple
 
@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 
 from solvers.algorithms.algorithm import replace_player
-from solvers.algorithms.wrapper import Wrapper
-from solvers.leaf_values import LeafQuery
+from solvers.algorithms.wrapper import Holder
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, Sweep
+from solvers.sweeps.problem import Problem, Sweep, per_unit_of_mass
 
 
 class LeafMeansState(NamedTuple):
@@ -20,7 +19,7 @@ class LeafMeansState(NamedTuple):
   mass: tuple[jax.Array, jax.Array]  # the opponent's, compatible with the infostate
 
 
-class LeafMeans(Wrapper):
+class LeafMeans(Holder):
   """Does what `algorithm` does, and keeps each player's mean leaf values.
 
   A mean is counterfactual and per unit of the opponent's mass, with the weights of the average
@@ -34,14 +33,6 @@ class LeafMeans(Wrapper):
     leaves = problem.leaf_rows(problem.split(jnp.zeros_like(problem.tree.parent)[:, None]))
     nothing = jnp.zeros((len(leaves), problem.num_infostates), problem.tree.dtype)
     return LeafMeansState(inner, (nothing, nothing), (nothing, nothing))
-
-  def leaf_query(self, problem: Problem, state: LeafMeansState, player: int) -> LeafQuery:
-    return self.algorithm.leaf_query(problem, state.inner, player)
-
-  def prime(
-    self, problem: Problem, state: LeafMeansState, values: Any, player: int
-  ) -> LeafMeansState:
-    return state._replace(inner=self.algorithm.prime(problem, state.inner, values, player))
 
   def update(
     self, problem: Problem, state: LeafMeansState, values: jax.Array | None, player: int
@@ -59,13 +50,6 @@ class LeafMeans(Wrapper):
       replace_player(state.mass, player, sums[1] + mass),
     ), sweep._replace(mass=mass)
 
-  def extend(self, problem: Problem, state: LeafMeansState) -> LeafMeansState:
-    return state._replace(inner=self.algorithm.extend(problem, state.inner))
-
-  def core(self, state: LeafMeansState) -> Any:
-    """Returns the state of CFR itself."""
-    return self.algorithm.core(state.inner)
-
   def merge(
     self, problem: Problem, first: LeafMeansState, second: LeafMeansState
   ) -> LeafMeansState:
@@ -77,19 +61,8 @@ class LeafMeans(Wrapper):
 
   def means(self, state: LeafMeansState) -> jax.Array:
     """Returns what each player expected at the leaves, `[P, L, H]`; zero where nobody got to."""
-    values, mass = jnp.stack(state.values), jnp.stack(state.mass)
-    there = mass > 0
-    return jnp.where(there, values / jnp.where(there, mass, 1.0), 0.0)
+    return per_unit_of_mass(jnp.stack(state.values), jnp.stack(state.mass))
 
   def known(self, state: LeafMeansState) -> jax.Array:
     """Returns whether `means` knows anything of a player's infostates at a leaf: `[P, L]` bool."""
     return (jnp.stack(state.mass) > 0).any(axis=-1)
-
-  def current_policy(self, problem: Problem, state: LeafMeansState) -> Levels:
-    return self.algorithm.current_policy(problem, state.inner)
-
-  def average_policy(self, problem: Problem, state: LeafMeansState) -> Levels:
-    return self.algorithm.average_policy(problem, state.inner)
-
-  def root_values(self, problem: Problem, state: LeafMeansState) -> jax.Array:
-    return self.algorithm.root_values(problem, state.inner)

@@ -6,33 +6,23 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.gadgets.gadget import Gadget
-from solvers.algorithms.wrapper import Wrapper
-from solvers.leaf_values import LeafQuery
+from solvers.algorithms.wrapper import Holder
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, Sweep
+from solvers.sweeps.problem import Problem, Sweep, per_unit_of_mass
 
 
 class GadgetState(NamedTuple):
-  """State of `WithGadget`: the gadget's, and CFR's, its reach of the opponent scaled by entry."""
+  """State of `WithGadget`: CFR's, its reach of the opponent scaled by entry, and the gadget's."""
 
-  cfr: CFRState
-  gadget: Any
-
-  @property
-  def reach(self) -> tuple[Levels, Levels]:
-    """Each player's own reach, as CFR's."""
-    return self.cfr.reach
-
-  @property
-  def updates(self) -> jax.Array:
-    """How often each player was updated, `[P]`."""
-    return self.cfr.updates
+  inner: CFRState
+  gadget: tuple[Any, Any]  # of each player, None for one that always enters
 
 
 @dataclasses.dataclass(frozen=True)
-class WithGadget(Wrapper):
+class WithGadget(Holder):
   """CFR on a subgame that the opponent enters as a gadget says (thesis, sections 5.1.2 to 5.1.10).
 
   The searcher's average policy is what it is for. The opponent's weighs its own reach as if it had
@@ -47,79 +37,76 @@ class WithGadget(Wrapper):
   algorithm: CFR
   gadget: Gadget
 
-  def init(self, problem: Problem, policy: Levels | None = None) -> GadgetState:
+  @property
+  def _opponents(self) -> tuple[int, ...]:
+    """Returns the players who may stay out."""
+    return (1 - self.gadget.searcher,)
+
+  def _gadget(self, opponent: int) -> Gadget:
+    del opponent
+    return self.gadget
+
+  def _promised(self, problem: Problem, opponent: int) -> Problem:
+    """Returns the problem with the alternatives of an opponent."""
+    del opponent
     if problem.alternatives is None:
       raise ValueError(f"alternatives=None, but {self.gadget} needs them: give [H] values")
-    cfr = self.algorithm.init(problem, policy)
-    return self._entered(problem, cfr, self.gadget.init(problem))
+    return problem
 
-  def leaf_query(self, problem: Problem, state: GadgetState, player: int) -> LeafQuery:
-    return self.algorithm.leaf_query(problem, state.cfr, player)
+  def _entry(self, problem: Problem, opponent: int, state: Any) -> jax.Array:
+    """Returns how often an opponent enters, `[H]`; never where the searcher cannot be."""
+    entry = self._gadget(opponent).entry(self._promised(problem, opponent), state)
+    return jnp.where(problem.root_mass[opponent] > 0, entry, 0.0)
 
-  def prime(self, problem: Problem, state: GadgetState, values: Any, player: int) -> GadgetState:
-    del problem, values, player
-    return state
+  def init(self, problem: Problem, policy: Levels | None = None) -> GadgetState:
+    states: Any = tuple(
+      self._gadget(p).init(self._promised(problem, p)) if p in self._opponents else None
+      for p in (0, 1)
+    )
+    return self._entered(problem, self.algorithm.init(problem, policy), states, self._opponents)
 
   def update(
     self, problem: Problem, state: GadgetState, values: jax.Array | None, player: int
   ) -> tuple[GadgetState, Sweep]:
     if values is not None:
-      values = problem.weigh_leaf_values(values, state.reach[1 - player], player)
+      values = problem.weigh_leaf_values(values, state.inner.reach[1 - player], player)
     return self.update_weighed(problem, state, values, player)
 
   def update_weighed(
     self, problem: Problem, state: GadgetState, values: jax.Array | None, player: int
   ) -> tuple[GadgetState, Sweep]:
     """Updates `player` given counterfactual leaf values `[L, H]`; see `CFR.update`."""
-    cfr, sweep = self.algorithm.update_weighed(problem, state.cfr, values, player)
-    if player == self.gadget.searcher:
+    cfr, sweep = self.algorithm.update_weighed(problem, state.inner, values, player)
+    if player not in self._opponents:
       return GadgetState(cfr, state.gadget), sweep
-    mass = problem.root_mass[player]
-    entering = jnp.where(mass > 0, sweep.root / jnp.where(mass > 0, mass, 1.0), 0.0)
+    entering = per_unit_of_mass(sweep.root, problem.root_mass[player])
     k = cfr.updates[player].astype(entering.dtype)
-    gadget = self.gadget.update(problem, state.gadget, entering, k)
-    return self._entered(problem, cfr, gadget), sweep
+    gadget, promised = self._gadget(player), self._promised(problem, player)
+    new = gadget.update(promised, state.gadget[player], entering, k)
+    states = replace_player(state.gadget, player, new)
+    return self._entered(problem, cfr, states, (player,)), sweep
 
-  def _entered(self, problem: Problem, cfr: CFRState, gadget: Any) -> GadgetState:
-    """Scales the opponent's reach by how often it enters; never where the searcher cannot be."""
-    opponent = 1 - self.gadget.searcher
-    entry = jnp.where(problem.root_mass[opponent] > 0, self.gadget.entry(problem, gadget), 0.0)
-    reach = list(cfr.reach)
-    reach[opponent] = problem.own_reach(cfr.policy, opponent, root=entry)
-    return GadgetState(cfr._replace(reach=(reach[0], reach[1])), gadget)
-
-  def learn(
-    self, problem: Problem, state: GadgetState, sweep: Sweep, player: int, k: jax.Array
+  def _entered(
+    self, problem: Problem, cfr: CFRState, states: tuple[Any, Any], players: tuple[int, ...]
   ) -> GadgetState:
-    """Takes in a sweep's instantaneous regrets; see `CFR.learn`."""
-    return state._replace(cfr=self.algorithm.learn(problem, state.cfr, sweep, player, k))
-
-  def count(
-    self, problem: Problem, state: GadgetState, reach: Levels, player: int, decay: Any
-  ) -> GadgetState:
-    """Adds a policy to `player`'s averages; see `CFR.count`."""
-    return state._replace(cfr=self.algorithm.count(problem, state.cfr, reach, player, decay))
-
-  def core(self, state: GadgetState) -> CFRState:
-    """Returns the state of CFR itself."""
-    return state.cfr
+    """Scales the reach of `players`, as CFR has it, by how often they enter."""
+    reach = cfr.reach
+    for player in players:
+      entry = self._entry(problem, player, states[player])
+      if problem.tree.infostate_parent is None:  # an infostate's reach is its entry's multiple
+        scaled = tuple(x * entry[None] for x in reach[player])
+      else:
+        scaled = problem.own_reach(cfr.policy, player, root=entry)
+      reach = replace_player(reach, player, scaled)
+    return GadgetState(cfr._replace(reach=reach), states)
 
   def with_core(self, problem: Problem, state: GadgetState, core: CFRState) -> GadgetState:
     """Returns `state` with that of CFR itself replaced."""
-    return self._entered(problem, core, state.gadget)
+    return self._entered(problem, core, state.gadget, self._opponents)
 
   def merge(self, problem: Problem, first: GadgetState, second: GadgetState) -> GadgetState:
-    own = second if self.gadget.searcher == 0 else first
-    return GadgetState(self.algorithm.merge(problem, first.cfr, second.cfr), own.gadget)
+    cfr = self.algorithm.merge(problem, first.inner, second.inner)
+    return GadgetState(cfr, (first.gadget[0], second.gadget[1]))
 
   def extend(self, problem: Problem, state: GadgetState) -> GadgetState:
-    return self._entered(problem, self.algorithm.extend(problem, state.cfr), state.gadget)
-
-  def current_policy(self, problem: Problem, state: GadgetState) -> Levels:
-    return self.algorithm.current_policy(problem, state.cfr)
-
-  def average_policy(self, problem: Problem, state: GadgetState) -> Levels:
-    return self.algorithm.average_policy(problem, state.cfr)
-
-  def root_values(self, problem: Problem, state: GadgetState) -> jax.Array:
-    return self.algorithm.root_values(problem, state.cfr)
+    return self.with_core(problem, state, self.algorithm.extend(problem, state.inner))

@@ -1,4 +1,4 @@
-"""What the thesis has beside equilibrium finding and search, and few need.
+"""Further chapters of the thesis, beside equilibrium finding and search.
 
 Payoffs that depend on parameters and regrets carried over between games (chapters 3 and 4), leaves
 of several values (chapter 6), and warm starts that stand for a long run (section 3.2).

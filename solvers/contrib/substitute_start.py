@@ -24,7 +24,7 @@ from solvers.algorithms.named import started
 from solvers.algorithms.warm_start import WarmStarted
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.payoff_ranges import payoff_ranges
-from solvers.sweeps.problem import Problem, Sweep
+from solvers.sweeps.problem import Problem, Sweep, TreeProblem
 
 _TRIAL = 16  # updates of each player that say what turns gain
 _NEWTON_STEPS = 12
@@ -71,7 +71,7 @@ class SubstituteStarted(WarmStarted):
     return (1,)
 
   def init(self, problem: Problem, policy: Levels | None = None) -> Any:
-    if problem.asks:
+    if problem.tree.depth_limited:
       raise ValueError(
         "substitute_started needs a whole tree: leaf values depend on how players respond; use "
         "warm_started"
@@ -119,8 +119,8 @@ class Substitutes(NamedTuple):
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class SubstituteProblem(Problem):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SubstituteProblem(TreeProblem):
   """A problem in which best responses fall short of the best move by some slack.
 
   Attributes:
@@ -166,7 +166,7 @@ class SubstituteProblem(Problem):
     slack: list[jax.Array] = []
     for i, width in enumerate(payoff_ranges(self, player)):
       belief = self.from_parents(i, player, belief) if i else belief
-      if i + 1 == self.num_levels:
+      if i + 1 == len(self.shapes):
         slack.append(width)
         break
       mass = self.with_nature(i, reach[other][i], other)
@@ -205,8 +205,7 @@ def substitute_values(
       update at once.
   """
   reach = problem.both_reach(policy)
-  fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Problem)}
-  most = SubstituteProblem(**fields, slack=((), ())).with_most_slack(reach)
+  most = SubstituteProblem(**vars(problem), slack=((), ())).with_most_slack(reach)
   beliefs = [problem.pairs.nature[player][0][0] for player in (0, 1)]
 
   def respond(root: jax.Array) -> tuple[Sweep, Sweep]:

@@ -1,4 +1,4 @@
-"""How a simulation chooses, whatever its tree is kept in: PUCT, the policy, chance (section 3.2.2).
+"""Choices of a simulation in any store: PUCT, the policy, chance (section 3.2.2).
 
 Everything here is about one node and the infostate that its mover holds.
 """
@@ -31,7 +31,7 @@ class Rules(NamedTuple):
   puct_share: float = 0.5  # of PUCT's moves; the others follow the policy
 
 
-class Options(NamedTuple):
+class MoveOptions(NamedTuple):
   """What the mover may do, and what the last update says of it: `[K]` of each.
 
   Attributes:
@@ -111,7 +111,7 @@ def in_rounds(
   return lax.fori_loop(0, -(-rounds // _AT_ONCE), some, carry)
 
 
-def choose_move(numbers: jax.Array, options: Options, rules: Rules) -> jax.Array:
+def choose_move(numbers: jax.Array, options: MoveOptions, rules: Rules) -> jax.Array:
   """Returns which option a simulation takes: PUCT's, or one sampled from the policy.
 
   Args:
@@ -126,7 +126,7 @@ def choose_move(numbers: jax.Array, options: Options, rules: Rules) -> jax.Array
   return jnp.where(numbers[1] < rules.puct_share, by_puct, by_policy)
 
 
-def puct(options: Options, rules: Rules) -> jax.Array:
+def puct(options: MoveOptions, rules: Rules) -> jax.Array:
   """Returns the option of the highest score, the first of those that tie."""
   value, visits, recent = options.value / rules.scale, options.visits, options.recent
   # Visits since the last update count as losses, so that simulations of one batch spread.

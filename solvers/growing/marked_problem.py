@@ -53,7 +53,7 @@ class PairsByPlace(NamedTuple):
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class MarkedProblem(PlacesProblem):
   """The problem of a tree's marked nodes; its `L` leaves are all inner nodes and leaves.
 
@@ -64,7 +64,6 @@ class MarkedProblem(PlacesProblem):
     features: `[P, L, F]` see `NodeInfo`.
   """
 
-  pairs: Any
   root: jax.Array
   frontier: jax.Array
   features: jax.Array
@@ -198,10 +197,6 @@ def marked_problem(
   problem = MarkedProblem(
     tree=tree,
     pairs=pairs,
-    exists=None,
-    mover=(None, None),
-    floor=None,
-    alternatives=None,
     beliefs=given,
     root=root,
     frontier=jnp.zeros(len(places), bool),

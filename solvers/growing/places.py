@@ -1,16 +1,18 @@
 """The problem of a growing search: a row for every place of its store, in one array."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from games.public_tree import Array
+from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Moves, Problem, Sweep
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PlacesProblem(Problem):
   """A problem of the nodes at the places of a store, which may grow between updates.
 
@@ -24,16 +26,16 @@ class PlacesProblem(Problem):
     beliefs: `[P, H]` at the root.
   """
 
+  tree: Any
+  pairs: Any
+  exists: Levels | None = None
+  alternatives: Alternatives | None = None
   beliefs: jax.Array
 
   @property
-  def num_levels(self) -> int:
-    return 2
-
-  @property
-  def asks(self) -> bool:
-    """Whether there are leaves, whose values come from outside."""
-    return True
+  def shapes(self) -> list[tuple[int, int]]:
+    width = self.num_infostates
+    return [(1, width), (self.tree.num_nodes - 1, width)]
 
   def root_beliefs(self, player: int) -> jax.Array:
     return self.beliefs[player]
@@ -55,18 +57,6 @@ class PlacesProblem(Problem):
     advantages = super().advantages(sweep, index, player)
     assert self.exists is not None
     return None if advantages is None else jnp.where(self.exists[index] > 0, advantages, 0.0)
-
-  def uniform_policy(self) -> Levels:
-    rows = jnp.zeros((self.tree.num_nodes, self.num_infostates), self.tree.dtype)
-    return self.normalise(self.split(rows))
-
-  def normalise(self, weights: Levels, *, free: bool = False) -> Levels:
-    weights = tuple(x.astype(self.tree.dtype) for x in weights)
-    rows = self._existing(1, weights[1])
-    for player in (0, 1):
-      own = self.normalise_rows(1, player, weights[1], free=free)
-      rows = jnp.where(self.moves_at(1, player), own, rows)
-    return jnp.ones_like(weights[0]), rows
 
   def _taken(self, policy: Levels, player: int) -> jax.Array:
     """Returns how likely `player` takes the move to each node, 1 if it is another's: `[C, H]`."""

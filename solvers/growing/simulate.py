@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from games.game import CHANCE
-from solvers.growing.choose import Options, Rules, best_moves, choose_move, sample_index
+from solvers.growing.choose import MoveOptions, Rules, best_moves, choose_move, sample_index
 from solvers.growing.store import Moves, Store
 
 
@@ -168,12 +168,12 @@ def _joining(store: Store, leaf: jax.Array, hands: jax.Array, rules: Rules) -> j
   return jnp.where(mover < CHANCE, chosen, legal)
 
 
-def _options(view: View, growth: Growth, found: Moves, node, held, player) -> Options:
+def _options(view: View, growth: Growth, found: Moves, node, held, player) -> MoveOptions:
   """Returns what `player` may do at `node`, holding `held`: `[M]`."""
   below = view.expected(player, (found.row, found.column), (found.met_row, found.met_column))
   here = view.expected(player, (node, held), (found.here, held))
   visits = growth.visits[node, :, held]
-  return Options(
+  return MoveOptions(
     open=found.open,
     policy=jnp.where(found.known, view.policy[found.row, found.column], 0.0),
     prior=found.prior,

@@ -19,10 +19,10 @@ import numpy as np
 from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.public_tree import Array, PublicTree
 from solvers import validation
-from solvers.metrics.expected_values import check_whole, per_unit_of_mass
+from solvers.metrics.expected_values import check_whole
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps.problem import make_problem, per_unit_of_mass
 
 History = tuple[int, ...]  # public actions, chance's too
 HandPairs = tuple[np.ndarray, np.ndarray]  # player 0's and player 1's infostates of pairs

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.algorithms.fictitious_play import best_moves
-from solvers.metrics.expected_values import check_whole, per_unit_of_mass
+from solvers.metrics.expected_values import check_whole
 from solvers.sweeps.constraints import Lock
 from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import choose, make_problem
+from solvers.sweeps.problem import choose, make_problem, per_unit_of_mass
 from solvers.xla.compiler_options import Programs, work_of_solving
 
 

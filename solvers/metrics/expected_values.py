@@ -11,7 +11,7 @@ from solvers import validation
 from solvers.loop import Evaluate
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, make_problem
+from solvers.sweeps.problem import Problem, make_problem, per_unit_of_mass
 from solvers.xla.compiler_options import Programs, work_of_solving
 
 
@@ -36,11 +36,6 @@ def values_given_leaves(
       values = problem.weigh_leaf_values(answers[player], opponent, player)
     totals.append(problem.values_up(policy, opponent, values, player).root)
   return per_unit_of_mass(jnp.stack(totals), problem.root_mass)
-
-
-def per_unit_of_mass(values: jax.Array, mass: jax.Array) -> jax.Array:
-  """Divides counterfactual values by the compatible mass; zero where there is none."""
-  return jnp.where(mass > 0, values / jnp.where(mass > 0, mass, 1.0), 0.0)
 
 
 def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
@@ -128,4 +123,4 @@ def infostate_values(
     return value(normalised) * (own * mass).sum()
 
   slope = jax.grad(total)(beliefs[player])
-  return jnp.where(mass > 0, slope / jnp.where(mass > 0, mass, 1.0), 0.0)
+  return per_unit_of_mass(slope, mass)

@@ -1,4 +1,4 @@
-"""What a re-solve must know of a policy of the whole game: opponent's values, gifts, beliefs."""
+"""Values of a blueprint for a re-solve: the opponent's, its gifts, and beliefs."""
 
 import dataclasses
 import functools
@@ -14,11 +14,11 @@ from games.node_info import NodeInfo, node_info
 from games.public_tree import Array
 from solvers import validation
 from solvers.leaf_values import normalise_beliefs
-from solvers.metrics.expected_values import check_whole, per_unit_of_mass
+from solvers.metrics.expected_values import check_whole
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.pairs import make_pairs
-from solvers.sweeps.problem import Problem, choose, make_problem
+from solvers.sweeps.problem import Problem, choose, make_problem, per_unit_of_mass
 
 _NOTHING = -1e30  # a value below any other; infinity times zero would not be a number
 

@@ -6,6 +6,7 @@ is not, so only the leaves that exist are packed into the rows that it evaluates
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -29,7 +30,7 @@ from solvers.metrics.expected_values import values_given_leaves
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.pairs import root_marginals
-from solvers.sweeps.problem import Problem, Sweep, make_problem
+from solvers.sweeps.problem import Problem, make_problem
 
 
 class Batched(Wrapper):
@@ -37,11 +38,6 @@ class Batched(Wrapper):
 
   Leaves of all problems come in one query, so that a network may be asked about them together.
   """
-
-  def init(self, problem: Problem, policy: Levels | None = None) -> Any:
-    if policy is None:
-      return jax.vmap(self.algorithm.init)(problem)
-    return jax.vmap(self.algorithm.init)(problem, policy)
 
   def leaf_query(self, problem: Problem, state: Any, player: int) -> LeafQuery:
     """Returns the question about the leaves of all problems, features `[B, L, F]` and so on."""
@@ -52,28 +48,16 @@ class Batched(Wrapper):
 
     return jax.vmap(ask)(problem, state)._replace(traverser=player)
 
-  def prime(self, problem: Problem, state: Any, values: jax.Array | None, player: int) -> Any:
-    return jax.vmap(lambda *x: self.algorithm.prime(*x, player))(problem, state, values)
+  def __getattr__(self, name: str) -> Any:
+    one = super().__getattr__(name)
+    return functools.partial(_each, one) if callable(one) else one
 
-  def update(
-    self, problem: Problem, state: Any, values: jax.Array | None, player: int
-  ) -> tuple[Any, Sweep]:
-    return jax.vmap(lambda *x: self.algorithm.update(*x, player))(problem, state, values)
 
-  def merge(self, problem: Problem, first: Any, second: Any) -> Any:
-    return jax.vmap(self.algorithm.merge)(problem, first, second)
-
-  def extend(self, problem: Problem, state: Any) -> Any:
-    return jax.vmap(self.algorithm.extend)(problem, state)
-
-  def current_policy(self, problem: Problem, state: Any) -> Levels:
-    return jax.vmap(self.algorithm.current_policy)(problem, state)
-
-  def average_policy(self, problem: Problem, state: Any) -> Levels:
-    return jax.vmap(self.algorithm.average_policy)(problem, state)
-
-  def root_values(self, problem: Problem, state: Any) -> jax.Array:
-    return jax.vmap(self.algorithm.root_values)(problem, state)
+def _each(function: Callable, *arguments: Any) -> Any:
+  """Applies an algorithm's operation to each of `B` problems; the player, if any, comes last."""
+  if not isinstance(arguments[-1], int):
+    return jax.vmap(function)(*arguments)
+  return jax.vmap(lambda *arrays: function(*arrays, arguments[-1]))(*arguments[:-1])
 
 
 def level_values(
@@ -210,7 +194,7 @@ def search_batch(
         f"keep_leaf_values=True needs an algorithm of the CFR family, not {algorithm}"
       )
     algorithm = LeafMeans(algorithm)
-  batched: Algorithm = Batched(algorithm)
+  batched: Any = Batched(algorithm)
   evaluate = None
   if trees.depth_limited:
     evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)

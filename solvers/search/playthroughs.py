@@ -257,7 +257,7 @@ def _search_tables(
   if decides:
     initial = None
     if policy is not None:
-      initial = policy.start(trees, stage.features_at(roots), beliefs, params)
+      initial = policy.start(trees, stage.features_at(roots, trees), beliefs, params)
     result = search_batch(
         trees, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
         params=params, num_rows=num_rows, active=active, initial_policy=initial,

@@ -18,7 +18,7 @@ from games.game import CHANCE
 from games.public_tree import PublicTree
 from solvers.leaf_values import normalise_beliefs
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, choose, make_problem
+from solvers.sweeps.problem import TreeProblem, choose, make_problem
 
 
 class PolicyQuery(NamedTuple):
@@ -77,7 +77,7 @@ class SearchPolicy:
 
 
 def policy_from_network(
-  problem: Problem, features: jax.Array, network: PolicyFunction, params: Any, num_actions: int
+  problem: TreeProblem, features: jax.Array, network: PolicyFunction, params: Any, num_actions: int
 ) -> Levels:
   """Returns the policy of a network on one tree, by level `[n, H]`.
 
@@ -113,7 +113,7 @@ def policy_from_network(
 
 
 def policy_targets(
-  problem: Problem, features: jax.Array, policy: Levels, num_actions: int
+  problem: TreeProblem, features: jax.Array, policy: Levels, num_actions: int
 ) -> PolicyTargets:
   """Returns what a network should have answered on one tree, and to which questions.
 
@@ -163,7 +163,7 @@ def _own_first(beliefs: jax.Array, movers: jax.Array) -> jax.Array:
   return jnp.where((movers == 1)[:, None, None], beliefs[:, ::-1], beliefs)
 
 
-def _node_beliefs(problem: Problem, index: int, reach) -> jax.Array:
+def _node_beliefs(problem: TreeProblem, index: int, reach) -> jax.Array:
   """Returns the PBS at the nodes of a level, from both players' own reach: `[n, P, H]`."""
   full = [problem.with_nature(index, own, player) for player, own in enumerate(reach)]
   tree = problem.tree

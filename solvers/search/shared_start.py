@@ -19,7 +19,7 @@ from solvers.leaf_values import LeafQuery, LeafValues, encode_for_both
 from solvers.search.batch import beliefs_at_leaves, sample_stop
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.sampling import explore, leaf_probabilities
-from solvers.search.subgames import Roots, Stage, after
+from solvers.search.subgames import Roots, Stage
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import make_problem
 
@@ -115,7 +115,8 @@ def search_starts(
       initial = policy.start_one(tree, features, tree.prior, params)
     return search_iterates(tree, algorithm, num_iterations, leaf_values, params, initial)
 
-  trees, features = stage.trees_at(roots), stage.features_at(roots)
+  trees = stage.trees_at(roots)
+  features = stage.features_at(roots, trees)
   if len(trees.prior) == 1:  # a batch of one would gain nothing
     first = jax.tree.map(lambda x: x[0], (trees, features))
     return jax.tree.map(lambda x: x[None], search(*first))
@@ -162,14 +163,15 @@ def sample_starts(
     return leaf, beliefs_at_leaves(problem, problem.split(believed))[leaf]
 
   keys = jax.random.split(leaf_key, num_starts)
+  trees = stage.trees_at(roots)
   if searched == 1:  # one tree for all: nothing is copied
-    tree = jax.tree.map(lambda x: x[0], stage.trees_at(roots))
+    tree = jax.tree.map(lambda x: x[0], trees)
     which = jnp.zeros(num_starts, jnp.int32)
     vmapped = jax.vmap(start, (None, 0, 0, 0, 0))
   else:
     which = jax.random.randint(jax.random.fold_in(key, 3), (num_starts,), 0, searched)
-    tree = stage.trees_at(jax.tree.map(lambda x: x[which], roots))
+    tree = jax.tree.map(lambda x: x[which], trees)
     vmapped = jax.vmap(start)
   policies, believed = (x[which, stops] for x in (iterates.policies, iterates.believed))
   leaf, beliefs = vmapped(tree, keys, policies, believed, explorers)
-  return after(stage, jax.tree.map(lambda x: x[which], roots), leaf), beliefs
+  return jax.tree.map(lambda x: x[which, leaf], stage.successors(roots, trees)), beliefs

@@ -52,19 +52,19 @@ class Stage(Protocol):
   def live_leaves(self, roots: Roots) -> jax.Array:
     """Returns how many leaves each subgame has: `[B]`."""
 
-  def features_at(self, roots: Roots) -> jax.Array | None:
+  def features_at(self, roots: Roots, trees: PublicTree) -> jax.Array | None:
     """Returns each decision's public state as the player who moves sees it: `[B, N, F]`, or None.
 
-    Zero at other nodes. A policy network asks for them.
+    Zero at other nodes. A policy network asks for them. `trees` are those at `roots`.
     """
 
-  def successors(self, roots: Roots) -> Roots:
-    """Returns the roots of the subgames that start at the leaves: `[B, L, ...]`."""
+  def successors(self, roots: Roots, trees: PublicTree) -> Roots:
+    """Returns the roots of the subgames that start at the leaves of `trees`: `[B, L, ...]`."""
 
 
-def after(stage: Stage, roots: Roots, leaf: jax.Array) -> Roots:
+def after(stage: Stage, roots: Roots, trees: PublicTree, leaf: jax.Array) -> Roots:
   """Returns the roots of the subgames that start at leaves `[B]` of those at `roots`."""
-  return jax.tree.map(lambda x: x[jnp.arange(len(leaf)), leaf], stage.successors(roots))
+  return jax.tree.map(lambda x: x[jnp.arange(len(leaf)), leaf], stage.successors(roots, trees))
 
 
 class Subgames(Protocol):

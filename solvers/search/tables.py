@@ -76,12 +76,14 @@ class SubgameTable:
   def live_leaves(self, roots: jax.Array) -> jax.Array:
     return jnp.asarray(self.num_live)[self.rows(roots)]
 
-  def features_at(self, roots: jax.Array) -> jax.Array | None:
+  def features_at(self, roots: jax.Array, trees: PublicTree) -> jax.Array | None:
+    del trees
     if self.node_features is None:
       return None
     return jnp.asarray(self.node_features)[self.rows(roots)]
 
-  def successors(self, roots: jax.Array) -> jax.Array:
+  def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
+    del trees
     return jnp.asarray(self.successor)[self.rows(roots)]
 
 

@@ -1,6 +1,7 @@
 """Subgames that are made where they are needed: a template filled at a public state."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -64,14 +65,15 @@ class TemplateStage:
       roots
     )
 
-  def features_at(self, roots: jax.Array) -> jax.Array | None:
+  def features_at(self, roots: jax.Array, trees: PublicTree) -> jax.Array | None:
+    del roots
     if not self.node_features:
       return None
-    return jax.vmap(lambda state: node_features(self.rules, self.number, state))(roots)
+    return jax.vmap(functools.partial(node_features, self.rules.game))(trees)
 
-  def successors(self, roots: jax.Array) -> jax.Array:
-    leaves = self._template.structure.leaf_nodes
-    return jax.vmap(lambda state: fill_states(self.rules, self.number, state)[0][leaves])(roots)
+  def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
+    del roots
+    return jnp.asarray(trees.state)[:, self._template.structure.leaf_nodes]
 
 
 @jax.tree_util.register_dataclass

@@ -1,4 +1,4 @@
-"""What a problem adds to the game's rules: least probabilities of moves, and promised values."""
+"""Constraints of a problem beyond the game's rules: least probabilities, and promised values."""
 
 import dataclasses
 from typing import Any, NamedTuple

@@ -22,38 +22,30 @@ class Pairs(Protocol):
   @property
   def nature(self) -> tuple[Levels, Levels]:
     """For each player, for each level `[n or 1, H]`: root belief times public chance."""
-    ...
 
   @property
   def root_mass(self) -> jax.Array:
     """The opponent's mass at the root that is compatible with an infostate: `[P, H]`."""
-    ...
 
   def mask_reach(self, index: int, player: int, rows: jax.Array) -> jax.Array:
     """Returns own reach `[n, H]` of level `index` without infostates that chance ruled out."""
-    ...
 
   def mask_values(self, index: int, player: int, rows: jax.Array) -> jax.Array:
     """Returns values `[n, H]` of level `index`, zero for impossible infostates."""
-    ...
 
   def possible_rows(self, index: int, player: int) -> jax.Array | None:
     """Returns 1 where an infostate of level `index` is possible, `[n, H]`; None for everywhere."""
-    ...
 
   def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
     """Returns the mass of the opponent's `reach` `[L, H]` at the leaves that `player` may meet."""
-    ...
 
   def at_leaf(self, row: jax.Array) -> "Pairs":
     """Returns the pairs of one leaf alone, of which `compatible_mass` may be asked."""
-    ...
 
   def terminal_values(
     self, tree: PublicTree, opponent_reach: Levels, player: int
   ) -> tuple[jax.Array | None, ...]:
     """Returns `player`'s counterfactual values at each level's terminal nodes, `[T, H]`."""
-    ...
 
 
 _KINDS: dict[type, type[DensePairs] | type[HoleCardPairs]] = {

@@ -1,4 +1,4 @@
-"""How far apart the payoffs are that a game can still make: `L(I)` of regret bounds."""
+"""Ranges of the payoffs that a game can still reach: `L(I)` of regret bounds."""
 
 import jax
 import jax.numpy as jnp

@@ -1,10 +1,12 @@
-"""A problem: a public tree with root beliefs, and the sweeps that algorithms are made of.
+"""A problem: a game with root beliefs, and the sweeps that algorithms are made of.
 
 A sweep down gives reach probabilities, a sweep up counterfactual values. Algorithms call these
-operations and know neither how children are stored nor which nodes are there: `Problem` takes the
-levels of a tree as slices, `solvers.growing.places.PlacesProblem` a set of nodes that may change.
+operations of `Problem` and know neither how children are stored nor which nodes are there:
+`TreeProblem` takes the levels of a tree as slices, `solvers.growing.places.PlacesProblem` a set of
+nodes that may change, `solvers.sweeps.lines.problem.LinesProblem` rows of lines of betting.
 """
 
+import abc
 import dataclasses
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,8 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.game import CHANCE
-from games.public_tree import PADDING, Array, PublicTree
+from games.public_tree import PADDING, Array, Level, PublicTree
 from solvers.sweeps.constraints import Alternatives, Floor, Lock, make_floor
 from solvers.sweeps.levels import (
   Levels,
@@ -48,44 +49,63 @@ class Sweep(NamedTuple):
   mass: jax.Array | None = None
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
 class Problem:
   """A (sub)game to be solved from given beliefs; what stays fixed is computed once.
 
-  All operations are of one tree; batches come from `jax.vmap`. Policies, reach and values are kept
-  by level, `[n, H]`; a policy's row n says how likely who acted at n's parent is to move to n.
+  All operations are of one game; batches come from `jax.vmap`. Policies, reach and values are kept
+  by level, `[n, H]`; a policy's row n says how likely who acted at n's parent is to move to n. A
+  storage defines the abstract methods, and others where its nodes are no tree's by level.
 
   Attributes:
-    tree: the public tree.
+    tree: the nodes.
     pairs: which infostates go together, and what they are worth at terminal nodes.
     exists: for each level `[n, 1]`, 0 for nodes that are not there, or None if all are.
-    mover: for each level `[n, 1]`, who moved to get there, or None if that is static.
     floor: what players are held to, or None where they are free.
     alternatives: what gadgets weigh the root's values against, or None.
   """
 
-  tree: PublicTree
-  pairs: Pairs
-  exists: Levels | None
-  mover: tuple[jax.Array | None, ...]
-  floor: Floor | None
-  alternatives: Alternatives | None
-
-  # What there is.
+  tree: Any
+  pairs: Any
+  exists: Levels | None = None
+  floor: Floor | None = None
+  alternatives: Alternatives | None = None
 
   @property
-  def num_levels(self) -> int:
-    return len(self.tree.structure.levels)
+  def zero_sum(self) -> bool:
+    """Whether both players together win nothing."""
+    return True
+
+  @property
+  @abc.abstractmethod
+  def shapes(self) -> list[tuple[int, int]]:
+    """The shape of an array kept by level."""
 
   @property
   def num_infostates(self) -> int:
     return self.tree.num_infostates
 
   @property
-  def asks(self) -> bool:
-    """Whether there are leaves, whose values come from outside."""
-    return self.tree.depth_limited
+  def dtype(self) -> Any:
+    return self.tree.dtype
+
+  @property
+  def hides(self) -> bool:
+    """Whether infostates change along the tree."""
+    return self.tree.infostate_parent is not None
+
+  def split(self, nodes: Array) -> Levels:
+    """Cuts an array over nodes `[N, ...]` into one array a level."""
+    return split_levels(self.tree, nodes)
+
+  def join(self, levels: Levels) -> Any:
+    """Joins one array a level, as solutions have it: `[N, ...]`."""
+    return join_levels(levels)
+
+  @abc.abstractmethod
+  def moves_at(self, index: int, player: int) -> Moves:
+    """Says which nodes of level `index` `player` moved to: True, False or `[n, 1]` of bool."""
+
+  # The root.
 
   @property
   def root_mass(self) -> jax.Array:
@@ -96,56 +116,27 @@ class Problem:
     """Returns the beliefs that the problem is solved from: `[H]`."""
     return self.pairs.nature[player][0][0]
 
-  def split(self, nodes: Array) -> Levels:
-    """Cuts an array over nodes `[N, ...]` into one array a level."""
-    return split_levels(self.tree, nodes)
+  def root_hands(self, player: int) -> jax.Array:
+    """Returns the beliefs, each as often as an infostate stands for others: `[H]`."""
+    return self.root_beliefs(player)
 
-  def join(self, levels: Levels) -> Any:
-    """Joins one array a level, as solutions have it: `[N, ...]`."""
-    return join_levels(levels)
-
-  @property
-  def zero_sum(self) -> bool:
-    """Whether payoffs are opposite, so that both players together win nothing."""
-    return True
+  def pair_mass(self) -> jax.Array:
+    """Returns the sum over compatible pairs of infostates of both beliefs."""
+    return (self.root_hands(0) * self.root_mass[0]).sum()
 
   def worth(self, root: jax.Array, player: int) -> jax.Array:
     """Returns the mean over the root beliefs of `player`'s counterfactual root values `[H]`."""
-    mass = (self.root_beliefs(0) * self.root_mass[0]).sum()
-    return (self.root_beliefs(player) * root).sum() / mass
-
-  def moves_at(self, index: int, player: int) -> Moves:
-    """Says which nodes of level `index` `player` moved to: True, False or `[n, 1]` of bool."""
-    level = self.tree.structure.levels[index]
-    if level.movers and player not in level.movers:
-      return False
-    actor, mover = level.parent_actor, self.mover[index]
-    if actor is not None or mover is None:
-      return actor == player
-    return mover == player
+    return (self.root_hands(player) * root).sum() / self.pair_mass()
 
   # Down: reach.
 
+  @abc.abstractmethod
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
     """Returns `player`'s reach by its own moves alone.
 
     `policy` holds a probability for every edge; the root's row is ignored. `root` `[H]` is the
     reach at the root's infostates, one by default.
     """
-    if root is None:
-      root = jnp.ones(self.num_infostates, policy[0].dtype)
-    reach = [self.pairs.mask_reach(0, player, root[None])]
-    for i in range(1, len(policy)):
-      reach.append(self.reach_below(i, policy[i], reach[-1], player))
-    return tuple(reach)
-
-  def reach_below(self, index: int, policy: jax.Array, above: jax.Array, player: int) -> jax.Array:
-    """Returns `player`'s own reach of level `index` from that of the level above, `[n, H]`."""
-    below = self.from_parents(index, player, above)
-    moved = self.moves_at(index, player)
-    if moved is not False:
-      below = below * choose(moved, policy, jnp.ones_like(policy))
-    return self.pairs.mask_reach(index, player, below)
 
   def both_reach(self, policy: Levels) -> tuple[Levels, Levels]:
     """Returns both players' `own_reach`."""
@@ -155,13 +146,14 @@ class Problem:
     """Multiplies `player`'s own reach `[n, H]` of a level by root beliefs and public chance."""
     return own * jnp.broadcast_to(self.pairs.nature[player][index], own.shape)
 
+  def full_reach(self, own: Levels, player: int) -> Levels:
+    """Returns `with_nature` of all levels of nodes."""
+    numbers = range(len(self.pairs.nature[player]))
+    return tuple(self.with_nature(i, x, player) for i, x in zip(numbers, own))
+
   def node_reach(self, own: tuple[Levels, Levels]) -> jax.Array:
     """Returns players' reach of every node with root beliefs and chance, `[N, P, H]`."""
-    reach = [
-      join_levels(tuple(self.with_nature(i, x, player) for i, x in enumerate(levels)))
-      for player, levels in enumerate(own)
-    ]
-    return jnp.stack(reach, axis=1)
+    return jnp.stack([join_levels(self.full_reach(own[p], p)) for p in (0, 1)], axis=1)
 
   # Leaves.
 
@@ -188,9 +180,7 @@ class Problem:
 
   def leaf_reach(self, own: Levels, player: int) -> jax.Array:
     """Returns `player`'s reach at the leaves with root beliefs and chance: `[L, H]`."""
-    nature = self.pairs.nature[player]
-    full = tuple(jnp.broadcast_to(x, y.shape) for x, y in zip(nature, own))
-    return self.leaf_rows(own) * self.leaf_rows(full)
+    return self.leaf_rows(self.full_reach(own, player))
 
   def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
     """Returns the mass of the opponent's `reach` `[L, H]` compatible with `player`'s infostates."""
@@ -202,6 +192,7 @@ class Problem:
 
   # Up: values.
 
+  @abc.abstractmethod
   def values_up(
     self,
     policy: Levels | None,
@@ -222,34 +213,6 @@ class Problem:
     Returns:
       The values; see `Sweep`.
     """
-    terminals = self.pairs.terminal_values(self.tree, opponent_reach, player)
-    nodes: list[jax.Array] = [jnp.zeros(())] * self.num_levels
-    parents: list[jax.Array | None] = [None] * self.num_levels
-    inner = None
-    for i in reversed(range(self.num_levels)):
-      parts = [*self._inner_and_leaves(i, inner, leaf_values), terminals[i]]
-      there = [x for x in parts if x is not None]
-      values = there[0] if len(there) == 1 else jnp.concatenate(there, axis=0)
-      nodes[i] = values = self.pairs.mask_values(i, player, values)
-      if i == 0:
-        break
-      moved = self.moves_at(i, player)
-      if policy is None:
-        inner = self._best_over_children(i, values, player, moved)
-      else:
-        weighted = values if moved is False else choose(moved, policy[i] * values, values)
-        inner = self._over_children(i, player, weighted)
-      if moved is not False:
-        parents[i] = self.from_parents(i, player, inner)
-    return Sweep(tuple(nodes), nodes[0][0], tuple(parents))
-
-  def _inner_and_leaves(self, index: int, inner: jax.Array | None, leaf_values: jax.Array | None):
-    """Returns the values of a level's inner nodes and of its leaves; None for what it lacks."""
-    level, start = self.tree.structure.levels[index], self.tree.structure.leaf_offsets[index]
-    if not level.num_leaves:
-      return inner, None
-    assert leaf_values is not None
-    return inner, leaf_values[start : start + level.num_leaves]
 
   def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
     """Returns what each move to level `index` is worth beyond its parent: `[n, H]`.
@@ -276,8 +239,7 @@ class Problem:
 
   def uniform_policy(self) -> Levels:
     """Returns the policy that takes every legal action equally often."""
-    shapes = [(level.size, self.num_infostates) for level in self.tree.structure.levels]
-    return self.normalise(tuple(jnp.zeros(shape, self.tree.dtype) for shape in shapes))
+    return self.normalise(tuple(jnp.zeros(shape, self.dtype) for shape in self.shapes))
 
   def chance_policy(self, like: Levels) -> Levels:
     """Returns one for all nodes that are there: the rows that no player moved to, `[n, H]`."""
@@ -291,8 +253,8 @@ class Problem:
     the weights are those of the free part alone.
     """
     policy = list(self.chance_policy(weights))
-    for i, level in enumerate(self.tree.structure.levels):
-      for player in (0, 1) if level.parent_actor != CHANCE else ():
+    for i in range(1, len(policy)):
+      for player in (0, 1):
         if (moved := self.moves_at(i, player)) is not False:
           rows = self.normalise_rows(i, player, weights[i], free=free)
           policy[i] = choose(moved, rows, policy[i])
@@ -305,28 +267,26 @@ class Problem:
 
     As `normalise`. Rows that `player` did not move to are meaningless.
     """
-    possible = self.pairs.possible_rows(index, player)
-    changing = self.tree.infostate_parent is not None
     # A column is enough where a node is there for all infostates or for none.
-    real = exists = self._existing(index, weights if changing else weights[:, :1])
-    if changing and possible is not None:
+    real = exists = self._existing(index, weights if self.hides else weights[:, :1])
+    if self.hides and (possible := self.pairs.possible_rows(index, player)) is not None:
       real = exists * possible
     is_open = real
     if self.floor is not None and self.floor.open is not None:
       is_open = real * self.floor.open[index]
-    share, total = self._share(index, player, weights * (is_open if free else real))
-    if changing or self.exists is not None or is_open is not real:
+    share, known = self._share(index, player, weights * (is_open if free else real))
+    if self.hides or self.exists is not None or is_open is not real:
       fallback, _ = self._share(index, player, is_open)
     else:  # known before the program runs: nothing to compile
-      parents = self.tree.structure.levels[index].parents
+      parents = self._level(index).parents
       fallback = jnp.asarray(1.0 / np.bincount(parents)[parents, None], share.dtype)
     if self.floor is not None:
       fallback = self.floor.rows[index] + self.floor.free[index] * fallback
       if free:
         share = self.floor.rows[index] + self.floor.free[index] * share
-    rows = jnp.where(total > 0, share, fallback)
+    rows = jnp.where(known, share, fallback)
     # Impossible infostates come from nowhere: any number will do, and one is harmless.
-    return jnp.where(real > 0, rows, exists) if changing else rows
+    return jnp.where(real > 0, rows, exists) if self.hides else rows
 
   def largest_of_siblings(self, index: int, player: int, rows: jax.Array) -> jax.Array:
     """Returns the largest of `rows` `[n, H]` of level `index` over `player`'s choices, `[n, H]`."""
@@ -336,27 +296,110 @@ class Problem:
     exists = jnp.ones_like(like)
     return exists if self.exists is None else exists * self.exists[index]
 
-  def _share(self, index: int, player: int, rows: jax.Array):
-    """Returns each row's share of its siblings' sum, and that sum, both `[n, H]`."""
+  def _share(self, index: int, player: int, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Returns each row's share of its siblings' sum, and whether there is any, both `[n, H]`."""
     total = self.from_parents(index, player, self._over_children(index, player, rows))
-    return rows / jnp.where(total > 0, total, 1.0), total
+    return rows / jnp.where(total > 0, total, 1.0), total > 0
 
   # Between levels.
 
+  def _level(self, index: int) -> Level:
+    """Returns which children the parents of a level have."""
+    return self.tree.structure.levels[index]
+
+  def _num_inner(self, index: int) -> int:
+    return self._level(index).num_inner
+
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the parents' rows of level `index`, in the nodes' own infostates: `[n, H]`."""
-    level = self.tree.structure.levels[index]
-    return lift(self.tree, index, player, to_children(level, above))
+    rows = to_children(self._level(index), above)
+    return lift(self.tree, index, player, rows) if self.hides else rows
 
   def _over_children(
     self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
   ) -> jax.Array:
     """Sums (or maximises) rows `[n, H]` of level `index` over each parent's children."""
-    levels = self.tree.structure.levels
     if maximum and self.exists is not None:
       rows = jnp.where(self.exists[index] > 0, rows, -jnp.inf)
-    rows = lower(self.tree, index, player, rows, maximum=maximum)
-    return reduce_children(levels[index], rows, levels[index - 1].num_inner, maximum=maximum)
+    rows = lower(self.tree, index, player, rows, maximum=maximum) if self.hides else rows
+    return reduce_children(self._level(index), rows, self._num_inner(index - 1), maximum=maximum)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TreeProblem(Problem):
+  """The problem of a tree, whose levels are slices.
+
+  Attributes:
+    tree: the public tree.
+    mover: for each level `[n, 1]`, who moved to get there, or None if that is static.
+  """
+
+  tree: PublicTree
+  pairs: Pairs
+  exists: Levels | None = None
+  mover: tuple[jax.Array | None, ...]
+  floor: Floor | None = None
+  alternatives: Alternatives | None = None
+
+  @property
+  def shapes(self) -> list[tuple[int, int]]:
+    return [(level.size, self.num_infostates) for level in self.tree.structure.levels]
+
+  def moves_at(self, index: int, player: int) -> Moves:
+    level = self.tree.structure.levels[index]
+    if level.movers and player not in level.movers:
+      return False
+    actor, mover = level.parent_actor, self.mover[index]
+    if actor is not None or mover is None:
+      return actor == player
+    return mover == player
+
+  def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
+    if root is None:
+      root = jnp.ones(self.num_infostates, policy[0].dtype)
+    reach = [self.pairs.mask_reach(0, player, root[None])]
+    for i in range(1, len(policy)):
+      reach.append(self.reach_below(i, policy[i], reach[-1], player))
+    return tuple(reach)
+
+  def reach_below(self, index: int, policy: jax.Array, above: jax.Array, player: int) -> jax.Array:
+    """Returns `player`'s own reach of level `index` from that of the level above, `[n, H]`."""
+    below = self.from_parents(index, player, above)
+    moved = self.moves_at(index, player)
+    if moved is not False:
+      below = below * choose(moved, policy, jnp.ones_like(policy))
+    return self.pairs.mask_reach(index, player, below)
+
+  def values_up(
+    self,
+    policy: Levels | None,
+    opponent_reach: Levels,
+    leaf_values: jax.Array | None,
+    player: int,
+  ) -> Sweep:
+    structure = self.tree.structure
+    terminals = self.pairs.terminal_values(self.tree, opponent_reach, player)
+    nodes: list[jax.Array] = [jnp.zeros(())] * len(structure.levels)
+    parents: list[jax.Array | None] = [None] * len(nodes)
+    inner = None
+    for i in reversed(range(len(nodes))):
+      start, number = structure.leaf_offsets[i], structure.levels[i].num_leaves
+      leaves = leaf_values[start : start + number] if number and leaf_values is not None else None
+      there = [x for x in (inner, leaves, terminals[i]) if x is not None]
+      values = there[0] if len(there) == 1 else jnp.concatenate(there, axis=0)
+      nodes[i] = values = self.pairs.mask_values(i, player, values)
+      if i == 0:
+        break
+      moved = self.moves_at(i, player)
+      if policy is None:
+        inner = self._best_over_children(i, values, player, moved)
+      else:
+        weighted = values if moved is False else choose(moved, policy[i] * values, values)
+        inner = self._over_children(i, player, weighted)
+      if moved is not False:
+        parents[i] = self.from_parents(i, player, inner)
+    return Sweep(tuple(nodes), nodes[0][0], tuple(parents))
 
   def _best_over_children(
     self, index: int, values: jax.Array, player: int, moved: Moves
@@ -389,7 +432,7 @@ def make_problem(
   *,
   lock: Lock | None = None,
   alternatives: Alternatives | None = None,
-) -> Problem:
+) -> TreeProblem:
   """Returns the problem of `tree` from root `beliefs` `[P, H]`.
 
   Args:
@@ -409,7 +452,19 @@ def make_problem(
     fixed = level.parent_actor is not None
     mover.append(None if fixed else to_children(level, above[:, None]))
   floor = None if lock is None else make_floor(tree, lock)
-  return Problem(tree, make_pairs(tree, beliefs), exists, tuple(mover), floor, alternatives)
+  return TreeProblem(
+    tree=tree,
+    pairs=make_pairs(tree, beliefs),
+    exists=exists,
+    mover=tuple(mover),
+    floor=floor,
+    alternatives=alternatives,
+  )
+
+
+def per_unit_of_mass(values: jax.Array, mass: jax.Array) -> jax.Array:
+  """Divides counterfactual values by the compatible mass; zero where there is none."""
+  return jnp.where(mass > 0, values / jnp.where(mass > 0, mass, 1.0), 0.0)
 
 
 def choose(condition: Moves, x: T, y: T) -> T:

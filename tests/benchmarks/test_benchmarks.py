@@ -1,5 +1,6 @@
 """The benchmarks of solvers run, say what they promise to say, and measure what they claim to."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -10,9 +11,13 @@ import jax
 import numpy as np
 import pytest
 
-import games
 import solvers
-from benchmarks import batch_solve, scaling, tabular, timing
+from benchmarks import batch_solve, match, poker, scaling, table2, tabular, timing
+from benchmarks.studies import poker as poker_study
+from games.poker import Deck
+from rebel_jax import evaluate
+from rebel_jax.checkpoints import checkpoint
+from tests.tiny import trained
 
 ENVIRONMENT = {"benchmark", "device", "devices", "versions"}
 QUICK = {"repeats": 1, "seconds": 0.0}
@@ -41,13 +46,6 @@ def test_tabular(capsys):
   assert [(row["batch"], row["batch_size"]) for row in pieces] == [(2, 1), (2, 2)]
 
 
-def test_tabular_beside_open_spiel(capsys):
-  pytest.importorskip("pyspiel")
-  options = tabular.Options(games=("kuhn",), iterations=8, batch=0, **QUICK)
-  (row,) = printed(capsys, tabular.main, options)
-  assert row["open_spiel_microseconds_per_iteration"] > 0
-
-
 @pytest.mark.parametrize("field", ["games", "algorithm"])
 def test_unknown_names_end_the_command_with_a_sentence(field):
   known = {"games": timing.GAMES, "algorithm": solvers.registered_algorithms()}[field]
@@ -67,24 +65,6 @@ def test_batch_solve(capsys, tmp_path):
     ratio = row["updates_per_second"] / row["solves_per_second"]
     np.testing.assert_allclose(ratio, row["iterations"], rtol=1e-2)
   assert figure.stat().st_size > 1000
-
-
-def test_subgames_of_a_batch_differ():
-  trees, roots = batch_solve.make_subgames(games.make("leduc_poker"), 2, 7)
-  beliefs = timing.random_beliefs(trees, 7)
-  assert roots < 7
-  assert len({tuple(state) for state in trees.state[:, 0]}) == roots
-  assert len(np.unique(beliefs, axis=0)) == 7
-  np.testing.assert_allclose(beliefs.sum(axis=-1), 1, rtol=1e-5)
-
-
-def test_beliefs_leave_out_what_the_rules_make_impossible():
-  tree = games.build_public_tree(games.make("leduc_poker"), root=(1, 1, 3))
-  possible = np.asarray(tree.possible)[0]
-  beliefs = timing.random_beliefs(tree, 4)
-  assert not possible.all()
-  assert (beliefs[:, possible] > 0).all()
-  assert (beliefs[:, ~possible] == 0).all()
 
 
 def test_scaling(capsys):
@@ -117,26 +97,6 @@ def test_scaling_over_devices_does_the_same_work(capsys):
     list(scaling.Scaling(scaling.Options(device_counts=(3,), device_batch=4)).devices())
 
 
-def test_calls_are_timed_after_one_that_compiles_and_waited_for():
-  class Result:
-    waited = 0
-
-    def block_until_ready(self):
-      Result.waited += 1
-      return self
-
-  timed = timing.time_calls(Result, repeats=3)
-  assert Result.waited == 5  # one compiles, one warms up
-  assert 0 < timed.fastest <= timed.median
-  assert timing.Timing(first=5.0, median=2.0, fastest=1.0).compile_seconds == 3.0
-
-
-@pytest.mark.parametrize(("value", "expected"), [(123456.0, 123500.0), (0.00123456, 0.001235)])
-def test_significant_digits(value, expected):
-  assert timing.significant(value) == expected
-  assert timing.significant(0.0) == 0.0
-
-
 def test_the_command_line():
   root = Path(__file__).parents[2]
   command = [sys.executable, "-m", "benchmarks.tabular", "--games", "kuhn", "--iterations", "4"]
@@ -144,3 +104,79 @@ def test_the_command_line():
   child = subprocess.run(command, cwd=root, env=os.environ, capture_output=True, text=True)
   assert child.returncode == 0, child.stderr
   assert json.loads(child.stdout)["game"] == "kuhn"
+
+
+# The benchmarks of agents print what their pages quote.
+
+
+def lines(capsys):
+  return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.slow
+def test_matches(capsys):
+  match.main(match.Options(games=40, iterations=8))
+  rows = lines(capsys)
+  assert [row["opponent"] for row in rows] == list(match.OPPONENTS)
+  assert all(row["games"] == 40 for row in rows)
+  assert rows[0]["mean"] > 0.1  # uniform play loses to almost anyone
+  with pytest.raises(SystemExit, match="opponents='nobody' is unknown"):
+    match.main(match.Options(opponents=("nobody",)))
+
+
+@pytest.mark.slow
+def test_table2_is_the_mean_of_the_last_checkpoints(capsys, tmp_path):
+  run = trained()
+  options = table2.Options((str(run),), 3, 16, checkpoints=2, keep=tmp_path)
+  table2.main(options)
+  (row,) = lines(capsys)
+  paths = checkpoint.checkpoints_of(run)[-2:]
+  asked = [evaluate.Options(str(path), playthroughs=3, iterations=16) for path in paths]
+  alone = [evaluate.measure(options)["exploitability"] for options in asked]
+  assert alone[0] != alone[1]
+  assert row["exploitability"] == pytest.approx(alone, rel=1e-3)
+  assert row["mean"] == pytest.approx(sum(alone) / 2, rel=1e-3)
+  assert row["paper"] is None  # Kuhn poker is not in it
+  assert len(list(tmp_path.iterdir())) == 2
+  with pytest.raises(SystemExit, match="checkpoints=9 must be from 1 to the"):
+    table2.main(table2.Options((str(run),), checkpoints=9))
+
+
+# What the studies of poker read and draw; what they measure is in docs/results/poker.md.
+
+
+@pytest.fixture
+def endgame(tmp_path):
+  """A file in the format of Libratus's endgames: two hands against all."""
+  deck = Deck()
+  every = [deck.names(hand) for hand in deck.hole_cards()]
+  reach = np.zeros((2, len(every)))
+  reach[0, every.index("KsAs")] = 0.75
+  reach[0, every.index("2s2h")] = 0.25
+  reach[1] = 1e-3
+  path = tmp_path / "river.txt"
+  numbers = " ".join(repr(float(x)) for x in reach.reshape(-1))
+  path.write_text(f"-round 4\n-board 4s8hTc9h2d\n-pot 500\n-reach {numbers}\n")
+  return path
+
+
+def test_endgames_are_read_as_they_are_written(endgame):
+  game, beliefs = poker_study.read_endgame(endgame)
+  assert game.deck.names(game.board) == "4s8hTc9h2d"
+  assert game.rules.paid == (250, 250)
+  assert game.rules.stacks == (20_000, 20_000)
+  assert beliefs[0, game.infostate("AsKs")] == 0.75
+  assert beliefs[0, game.infostate("2s2h")] == 0.25
+  np.testing.assert_allclose(beliefs[1], 1 / 1081)  # the board's hands have no weight
+  bets = [game.describe((), action) for action in (1, 2, 3, 4)]
+  assert bets == ["check", "bet to 500", "bet to 750", "bet to 20000 (all-in)"]
+  assert game.describe((2,), 2) == "raise to 1500"  # later raises are the pot or all-in
+
+
+@pytest.mark.slow
+def test_a_flop_of_few_hands():
+  small = dataclasses.replace(poker.FLOP, oop="AA,KQs", ip="QQ,AKs", ranks="9TJQKA", board="TsJs9h")
+  found = poker.flop("float16", small, target=20.0)
+  assert found["percent_of_pot"] <= 20
+  assert found["boards"] > 100
+  assert found["processor_seconds"] > 0

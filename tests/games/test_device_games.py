@@ -1,4 +1,4 @@
-"""Games of perfect information: against OpenSpiel, and by hand."""
+"""Rules on JAX's arrays: against OpenSpiel, against the games of their tables, and by hand."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +7,6 @@ import pytest
 
 import games
 import solvers
-from tests.minimax import tic_tac_toe_values
 
 
 def board_of(spiel, name):
@@ -109,66 +108,33 @@ def test_control_other_rules_are_seen():
       against_open_spiel(game, pyspiel.load_game(text), 60, points=points)
 
 
-def test_all_states_of_tic_tac_toe():
-  """There are 5,478, and players who make no mistake draw."""
-  values = tic_tac_toe_values()
-  game = games.TicTacToe()
-  assert len(values) == 5478
-  boards = np.array(list(values), np.int32)
-  actor, payoff, legal = (
-    rule(boards) for rule in (game.actor, game.payoff_scale, game.legal_actions)
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "rock_paper_scissors"])
+def test_nodes_of_a_tree_are_states(name):
+  """Every node's moves, infostates and values; control: another's reach."""
+  game = games.make(name)
+  tree = games.build_public_tree(game)
+  table = games.tabulate(game, tree)
+  nodes, rng = np.arange(tree.num_nodes)[:, None], np.random.default_rng(0)
+  np.testing.assert_array_equal(table.actor(nodes), tree.kind)
+  moves = nodes[tree.parent[1:]], np.asarray(tree.action[1:])
+  np.testing.assert_array_equal(table.next_states(*moves), nodes[1:])
+  everything = np.ones((tree.num_nodes, 2, tree.num_infostates), bool)
+  possible = everything if tree.possible is None else np.asarray(tree.possible)
+  np.testing.assert_array_equal(
+    table.possible_after(*moves, possible[tree.parent[1:]]), possible[1:]
   )
-  children = game.next_states(np.repeat(boards, 9, axis=0), np.tile(np.arange(9), len(boards)))
-  children = children.reshape(-1, 9, 9)
-  wrong = 0
-  for i, (board, worth) in enumerate(values.items()):
-    if actor[i] == games.TERMINAL:
-      assert payoff[i] == worth
-      continue
-    own = [values[tuple(children[i, a].tolist())] for a in np.flatnonzero(legal[i])]
-    assert worth == (max(own) if actor[i] == 0 else min(own))
-    wrong += worth == np.mean(own)
-    assert actor[i] == np.count_nonzero(board) % 2
-  assert values[(0,) * 9] == 0
-  assert wrong < len(values) / 2
-
-
-def go_board(text):
-  rows = text.split()
-  board = np.array([[".xo".index(mark) for mark in row] for row in rows])
-  game = games.Go(size=len(rows), komi=0.5)
-  state = game.initial_state()
-  state[: game.num_points] = board.reshape(-1)
-  return game, jnp.asarray(state)
-
-
-def test_go_takes_what_has_no_liberty_left():
-  game, state = go_board(".xx. xoox .xx. ....")
-  state = state.at[-3].set(0)
-  after = game.after(state, jnp.asarray(4 * 3))  # elsewhere: nothing is taken
-  assert (np.asarray(after)[:16] == 2).sum() == 2
-  game, state = go_board(".xx. xoo. .xx. ....")
-  after = np.asarray(game.after(state, jnp.asarray(7)))[:16].reshape(4, 4)
-  assert not (after == 2).any()
-  assert after[1, 3] == 1
-  # White may not fill its own last liberty, nor Black where nothing is taken.
-  game, state = go_board(".x.. x... .... ....")
-  assert not np.asarray(game.legal(state.at[-3].set(1)))[0]
-  assert np.asarray(game.legal(state))[0]
-
-
-def test_go_counts_areas():
-  game, state = go_board(".x.o xx.o ...o oooo")
-  np.testing.assert_array_equal(game.area(state), [4, 7])
-  assert float(game.outcome(state)) == -1
-  game, state = go_board(".x.. xx.. .... ....")
-  np.testing.assert_array_equal(game.area(state), [16, 0])
+  reach = rng.random((len(tree.terminal_nodes), tree.num_infostates))
+  for player in (0, 1):
+    worth = table.terminal_values(nodes[tree.terminal_nodes], reach, player)
+    rows = tree.payoffs[tree.payoff_index] * tree.payoff_scale[:, None, None]
+    rows = rows if player == 0 else -rows.swapaxes(1, 2)
+    np.testing.assert_allclose(worth, np.einsum("tij,tj->ti", rows, reach), atol=1e-5)
+    assert np.abs(worth - np.einsum("tij,tj->ti", rows, reach[:, ::-1])).max() > 1e-2
 
 
 def test_tic_tac_toe_is_solved():
   """From a position in which player 0 has two threats: it wins."""
-  game = games.TicTacToe()
-  tree = games.build_public_tree(game, root=(0, 1, 4, 8, 3))
+  tree = games.build_public_tree(games.TicTacToe(), root=(0, 1, 4, 8, 3))
   solution = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=200)
   np.testing.assert_allclose(solution.root_values[:, 0], [1, -1], atol=0.1)
   assert float(solvers.exploitability(tree, solution.average_policy)) < 0.1
@@ -177,11 +143,8 @@ def test_tic_tac_toe_is_solved():
 @pytest.mark.parametrize(
   ("make", "message"),
   [
-    (lambda: games.ConnectFour(width=0), "width=0"),
     (lambda: games.ConnectFour(width=3, height=3), "in_a_row=4 must fit"),
-    (lambda: games.Go(size=1), "size=1"),
     (lambda: games.Go(komi=float("nan")), "komi=nan"),
-    (lambda: games.Go(max_moves=0), "max_moves=0"),
   ],
 )
 def test_sizes_are_checked(make, message):

@@ -83,28 +83,6 @@ def test_lines_and_the_tree_agree():
   assert lines.num_nodes < make_lines(make(None))[0].num_nodes
 
 
-def test_rounds_are_told_apart():
-  game = make("25%|-", board="TsJhQs")
-  assert [len(sizes) for sizes in game.bets.donk] == [1, 0]
-  bet, call = (3,), 1
-  turn = (call, *bet, call)
-  history = (*turn, *_deal(game, turn))
-  assert game.amounts(game.state_after(history)[None])[0].tolist().count(-1) == 2  # one size
-  river = (*history, call, *bet, call)
-  river = (*river, *_deal(game, river))
-  assert (game.amounts(game.state_after(river)[None])[0] == -1).all()
-
-
-def _deal(game, history):
-  """Returns a burn where there is one, and the first card that may come."""
-  found = []
-  while True:
-    legal = np.flatnonzero(game.legal_actions(game.state_after((*history, *found))[None])[0])
-    found.append(int(legal[0]))
-    if found[-1] >= game.first_deal:
-      return found
-
-
 def test_what_is_refused():
   with pytest.raises(ValueError, match="donk='25%' is about rounds after the first"):
     BetSizes.parse("50%", donk="25%")

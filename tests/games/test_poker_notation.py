@@ -1,7 +1,5 @@
 """Ranges and bet sizes as strings: against pokerkit, counts by hand, and round trips."""
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,37 +24,15 @@ def by_us(text, deck=WHOLE):
   return {frozenset(deck.name(c) for c in deck.hole_cards()[h]) for h in held}
 
 
-@pytest.mark.parametrize(
-  "text",
-  [
-    "QQ+",
-    "AA",
-    "22+",
-    "JJ-88",
-    "88-JJ",
-    "AKs",
-    "AKo",
-    "AK",
-    "KA",
-    "KTo+",
-    "A2s+",
-    "32o+",
-    "T9s-65s",
-    "T9o-76o",
-    "AhKd",
-    "KdAh",
-    "97s-53s",
-    "QQ+,AKs,KTo+,AhKd",
-    "J9+",
-  ],
-)
+RANGES = [
+  "QQ+", "AA", "22+", "JJ-88", "88-JJ", "AKs", "AKo", "AK", "KA", "KTo+", "A2s+", "32o+", "T9s-65s",
+  "T9o-76o", "AhKd", "KdAh", "97s-53s", "QQ+,AKs,KTo+,AhKd", "J9+",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", RANGES)
 def test_ranges_agree_with_pokerkit(text):
   assert by_us(text) == by_pokerkit(text)
-
-
-@pytest.mark.parametrize("text", ["QQ+", "KTo+", "J9+"])
-def test_a_missing_hand_would_be_found(text):
-  assert by_us(text) - {next(iter(by_us(text)))} != by_pokerkit(text)
 
 
 @pytest.mark.parametrize(
@@ -73,54 +49,20 @@ def test_counts_of_hands(text, count):
   assert weights.sum() == (weights > 0).sum() == count
 
 
-def test_weights_stand_where_the_hands_do():
-  weights = parse_range("QQ+,T9o:0.5,AhKd:.25")
-  names = [WHOLE.hand_name(hand) for hand in WHOLE.hole_cards()]
-  found = {name: weight for name, weight in zip(names, weights) if weight}
-  assert found["AhKd"] == 0.25
-  assert found["AhAs"] == 1
-  assert found["Th9s"] == found["Tc9d"] == 0.5
-  assert "Th9h" not in found
-  assert len(found) == 18 + 12 + 1
-
-
-def test_later_parts_rule():
-  weights = parse_range("random, 72o:0, AA:0.5")
-  assert weights.sum() == 1326 - 12 - 6 * 0.5
-
-
-def test_small_decks():
-  assert by_us("QQ+", SMALL) == {
-    frozenset(pair)
-    for rank in "QKA"
-    for pair in itertools.combinations([rank + suit for suit in "shd"], 2)
-  }
-  assert len(by_us("AT+", SMALL)) == 4 * 9
-  assert parse_range("random", SMALL).shape == (15 * 14 // 2,)
-
-
 @pytest.mark.parametrize(
   ("text", "written"),
   [
     ("KK,AA,QQ,AKs,A2s,A3s,A4s,A5s,TT", "QQ+,TT,AKs,A5s-A2s"),
-    ("AKs,AKo", "AK"),
     ("A2s+,ATo+", "A2s+,ATo+"),
     ("KTo+,K9s+", "KT+,K9s"),
     ("AK,AQs,KQ,AJ,AJ:0.5", "AK,AQs,KQ,AJ:0.5"),
-    ("random", "random"),
     ("random:0.5", "random:0.5"),
-    ("AA:0.5,KK", "KK,AA:0.5"),
-    ("AhKd,AsKd", "AhKd,AsKd"),
     ("AKo,AhKd:0", "AdKc,AhKc,AsKc,AcKd,AsKd,AcKh,AdKh,AsKh,AcKs,AdKs,AhKs"),
     ("22+,AA:0.123456789012", "KK-22,AA:0.123456789012"),
   ],
 )
 def test_ranges_are_written_short(text, written):
   assert format_range(parse_range(text)) == written
-
-
-def test_nothing_is_written_as_nothing():
-  assert format_range(np.zeros(1326)) == ""
 
 
 GRID = st.sampled_from([0.0, 1.0, 0.5, 0.1, 1 / 3])
@@ -155,34 +97,19 @@ def test_what_is_written_is_read_as_the_same(weights):
   np.testing.assert_array_equal(parse_range(text, SMALL), weights)
 
 
-@settings(deadline=None, max_examples=50)
-@given(ranges(WHOLE))
-def test_what_is_written_of_the_whole_deck_is_read_as_the_same(weights):
-  if weights.any():
-    np.testing.assert_array_equal(parse_range(format_range(weights)), weights)
-
-
 @pytest.mark.parametrize(
   ("make", "message"),
   [
     (lambda: parse_range("QQ+,XYs"), "range holds 'XYs', which is not understood"),
-    (lambda: parse_range("QQs", field="oop"), "oop holds 'QQs', which is not understood"),
     (lambda: parse_range("A5s-A2o"), "'A5s-A2o', which is not understood"),
-    (lambda: parse_range("AK-QT"), "'AK-QT', which is not understood"),
     (lambda: parse_range("AA-KQs"), "not understood"),
-    (lambda: parse_range("JJ+-88"), "not understood"),
     (lambda: parse_range("AA:50"), "holds 'AA:50'; a weight must be a number from 0 to 1"),
-    (lambda: parse_range("AA:"), "a weight must be"),
-    (lambda: parse_range("AA:nan"), "a weight must be"),
     (lambda: parse_range(" , "), "names no hand; write hands"),
-    (lambda: parse_range(None), "range=None must be a string of hands"),
-    (lambda: parse_range("99", SMALL), "hands of the ranks 'TJQKA'"),
+    (lambda: parse_range(None, field="oop"), "oop=None must be a string of hands"),
     (lambda: parse_range("AcKc", SMALL), "which is not in the deck"),
     (lambda: parse_range("AhAh"), "names 'Ah' twice"),
     (lambda: parse_range("AKo", Deck("QKA", "s")), "names no hand of the deck of ranks 'QKA'"),
-    (lambda: format_range(np.ones(5)), r"shape \(5,\) must have shape \(1326,\)"),
     (lambda: format_range(np.full(1326, 2.0)), "weights hold 2.0; each must be a number from 0"),
-    (lambda: format_range(np.full(1326, np.nan)), "weights hold nan"),
   ],
 )  # fmt: skip
 def test_bad_ranges_get_one_sentence(make, message):

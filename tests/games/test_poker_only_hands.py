@@ -8,8 +8,6 @@ import games
 import solvers
 from games.poker import BetSizes, MergedSuits
 from games.testing import check_game
-from rebel_jax.agents import range_grids
-from solvers.sweeps import hole_cards, showdowns
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 SPOTS = {
@@ -53,23 +51,6 @@ def trees_of(*made):
     return [games.build_public_tree(game) for game in made]
 
 
-def expand_policy(small, tree, policy, whole_tree):
-  """Returns a policy in the numbering of all hands; those not held take all moves equally often."""
-  parent = np.maximum(np.asarray(tree.parent), 0)
-  moves = np.bincount(parent[1:], minlength=tree.num_nodes)
-  chosen = (np.asarray(tree.kind)[parent] < games.CHANCE) & (np.asarray(tree.parent) >= 0)
-  equal = np.where(chosen, 1 / np.maximum(moves[parent], 1), 1.0)
-  expanded = np.repeat(equal[:, None], whole_tree.num_infostates, axis=1)
-  expanded[:, small.kept] = policy
-  return expanded
-
-
-def expand_values(small, values):
-  expanded = np.zeros((2, small.ranges.shape[1]))
-  expanded[:, small.kept] = values
-  return expanded
-
-
 def differences(spot, ranges):
   """Returns how far the policies and values of held hands are from the whole game's."""
   game, beliefs = spot
@@ -77,11 +58,11 @@ def differences(spot, ranges):
   whole_tree, tree = trees_of(game, small)
   whole, compact = solve(whole_tree, beliefs), solve(tree, None)
   held = ranges > 0
-  expanded = expand_policy(small, tree, compact.average_policy, whole_tree)
+  expanded = small.expand_policy(tree, compact.average_policy, whole_tree)
   mover = np.asarray(whole_tree.kind)[np.maximum(whole_tree.parent, 0)]
   own = held[np.minimum(mover, 1)]
   apart = np.abs(expanded - whole.average_policy)[own & (mover < 2)[:, None]]
-  values = np.abs(expand_values(small, compact.root_values) - whole.root_values)[held]
+  values = np.abs(small.expand_values(compact.root_values) - whole.root_values)[held]
   return apart.max(), values.max() / 1_000
 
 
@@ -106,121 +87,40 @@ def test_a_whole_game_is_as_exploitable(spot):
   small = game.only(beliefs)
   whole_tree, tree = trees_of(game, small)
   policy = solve(tree, None, num_iterations=16).average_policy
-  expanded = expand_policy(small, tree, policy, whole_tree)
+  expanded = small.expand_policy(tree, policy, whole_tree)
   with jax.enable_x64(True):
     apart = float(solvers.exploitability(tree, policy))
     assert float(solvers.exploitability(whole_tree, expanded, beliefs=beliefs)) == pytest.approx(
       apart, rel=1e-9
     )
     values = np.asarray(solvers.expected_values(whole_tree, expanded, beliefs=beliefs))
-    found = expand_values(small, solvers.expected_values(tree, policy))
+    found = small.expand_values(solvers.expected_values(tree, policy))
   np.testing.assert_allclose(found[beliefs > 0], values[beliefs > 0], atol=1e-8)
   assert (found[beliefs == 0] == 0).all()
 
 
-@pytest.mark.parametrize("sorted_form", [False, True])
-def test_showdowns_of_listed_hands(sorted_form, monkeypatch):
-  """Both forms, against tables of all pairs."""
-  for most in ("_MAX_DENSE_ON_CPU", "_MAX_DENSE_OF_FEW"):
-    monkeypatch.setattr(showdowns, most, 0 if sorted_form else 2**40)
-  game = SPOTS["turn"]()
-  small = game.only(ranges_of(game, (12, 17), seed=3))
-  (tree,) = trees_of(small)
-  assert tree.hands_per_card > 0
-  pairs = games.pairs.of_tree(tree)
-  rng = np.random.default_rng(1)
-  reach = rng.uniform(size=(len(tree.strengths), 5, small.num_infostates))
-  reach *= (tree.strengths >= 0)[:, None]
-  with jax.enable_x64(True):
-    hands = hole_cards.hands_of(tree)
-    made = showdowns.make_showdowns(jax.numpy.asarray(tree.strengths), float, hands=hands)
-    assert isinstance(made, showdowns.SortedShowdowns) == sorted_form
-    found = np.asarray(showdowns.showdown_values(made, jax.numpy.asarray(reach)))
-    folds = np.asarray(showdowns.compatible_mass(jax.numpy.asarray(reach), hands.held(float)))
-  for board, strength in enumerate(tree.strengths):
-    wins = reach[board] @ pairs.payoff_table(1 + board).T
-    np.testing.assert_allclose((found[board] - wins)[:, strength >= 0], 0, atol=1e-12)
-  np.testing.assert_allclose(folds, reach @ pairs.weight_table(0), atol=1e-12)
-  assert np.abs(folds - reach.sum(axis=-1, keepdims=True)).max() > 0.1  # blockers forgotten
-
-
 @pytest.mark.slow
-def test_batches_of_beliefs_and_of_ranges():
-  game = SPOTS["turn"]()
-  first, second = (game.only(ranges_of(game, (91, 91), seed)) for seed in (0, 1))
-  assert first.num_infostates == second.num_infostates
-  listed = [game.only(np.roll(ranges_of(game, (20, 20)), k, axis=1)) for k in (0, 1)]
-  for made in ((first, second), listed):
-    trees = [games.build_public_tree(one) for one in made]
-    options = {"algorithm": solvers.linear_cfr(), "num_iterations": 4}
-    together = solvers.solve_batch(games.stack_trees(trees), **options)
-    for i, tree in enumerate(trees):
-      alone = solvers.solve(tree, **options)
-      np.testing.assert_allclose(together.root_values[i], alone.root_values, atol=0.05)
-  beliefs = np.stack([tree.prior, np.where(tree.prior > 0, 1 / 20, 0)])
-  together = solvers.solve_batch(tree, beliefs=beliefs, **options)
-  np.testing.assert_allclose(together.root_values[0], alone.root_values, atol=0.05)
-
-
 def test_the_rules():
   game = SPOTS["turn"]()
   check_game(game.only(ranges_of(game, (12, 17))))
 
 
-def test_names_numbers_and_pictures(spot):
-  game, beliefs = spot
-  small = game.only(beliefs)
-  hand = int(beliefs[0].argmax())
-  name = game.infostate_name(0, hand)
-  assert small.kept[small.infostate(name)] == hand
-  assert small.infostate_name(0, small.infostate(name)) == name
-  assert f"{small.num_infostates} hands held" in repr(small)
-  np.testing.assert_allclose(small.prior(), beliefs[:, small.kept])
-  whole_tree, tree = trees_of(game, small)
-  policy = solve(tree, None).average_policy
-  grid = range_grids.range_grid(small, tree, policy, beliefs=small.prior())
-  expanded = expand_policy(small, tree, policy, whole_tree)
-  whole_grid = range_grids.range_grid(game, whole_tree, expanded, beliefs=beliefs)
-  np.testing.assert_allclose(grid.summary, whole_grid.summary, atol=1e-6)
-
-
-def test_a_bet_may_be_added():
-  game = SPOTS["turn"]()
-  beliefs = ranges_of(game, (12, 17))
-  wider = game.only(beliefs).with_bet((1,), 1_700)
-  assert wider.describe((1,), game.burn) == "bet to 1700"
-  np.testing.assert_allclose(wider.prior(), game.only(beliefs).prior())
-
-
-def test_hands_that_meet_none_of_the_others_are_left_out():
-  game = SPOTS["river"]()
-  beliefs = np.zeros((2, game.num_infostates))
-  for hand in ("AsKc", "QdQh"):
-    beliefs[0, game.infostate(hand)] = 0.5
-  beliefs[1, game.infostate("AsKc")] = 1.0
-  small = game.only(beliefs)
-  np.testing.assert_allclose(small.prior()[0, small.infostate("QdQh")], 1.0)
-
-
 def test_what_is_wrong_is_named(spot):
   game, beliefs = spot
   small = game.only(beliefs)
-  one = np.zeros((2, game.num_infostates))
+  tree = games.build_public_tree(small, depth="stage")
+  policy = np.ones((tree.num_nodes, small.num_infostates))
+  one, uniform = np.zeros((2, game.num_infostates)), game.prior()
   one[:, 0] = 1
   missing = game.infostate_name(0, int(np.flatnonzero(beliefs.max(axis=0) == 0)[0]))
   cases = [
-    (lambda: small.only(small.prior()), "distributions over all hands"),
-    (lambda: game.only(beliefs[:, :-1]), "beliefs of shape"),
-    (lambda: game.only(-beliefs), "must be distributions"),
-    (lambda: game.only(beliefs / 2), "must be distributions"),
+    (lambda: games.make("kuhn_poker").only(beliefs), "must be hold'em with all"),
     (lambda: game.only(one), "no compatible pair of hands"),
-    (lambda: small.infostate(missing), "in neither range"),
+    (lambda: small.restrict_beliefs(uniform), "outside its range here"),
+    (lambda: small.infostate(missing), "in neither player's range"),
+    (lambda: small.expand_policy(tree, policy, games.build_public_tree(game, depth=1)), "nodes"),
     (lambda: MergedSuits(small), "must have all hands"),
-    (lambda: small.vary(stack="5000-6000"), "is always the same"),
-    (lambda: solvers.solve(
-      games.build_public_tree(small), algorithm=solvers.linear_cfr(), num_iterations=2,
-      beliefs=np.full((2, small.num_infostates), 1 / small.num_infostates),
-    ), "impossible at the root"),
+
   ]  # fmt: skip
   for make, message in cases:
     with pytest.raises(ValueError, match=message) as error:

@@ -1,6 +1,5 @@
 """Hold'em with interchangeable cards merged, against hold'em itself."""
 
-import copy
 import itertools
 
 import jax
@@ -12,17 +11,13 @@ import solvers
 from games import pairs as pairs_
 from games.poker import (
   BetSizes,
-  Betting,
-  Deck,
-  Holdem,
   MergedSuits,
   RiverEndgame,
   TurnEndgame,
   evaluate,
 )
 from games.poker import suit_symmetry as symmetry
-from games.testing import check_game
-from tests import harness
+from tests.trees import random_policy, without_hands
 
 ONE_BET = BetSizes((((1.0,),),), all_in=False, max_raises=1)
 RANKS = "9TJQKA"
@@ -52,15 +47,6 @@ def made():
     return known[name]
 
   return make
-
-
-def random_policy(tree, seed=0):
-  rng = np.random.default_rng(seed)
-  policy = np.ones((tree.num_nodes, tree.num_infostates))
-  for node in np.flatnonzero(tree.kind <= games.PLAYER_1):
-    children = np.flatnonzero(tree.parent == node)
-    policy[children] = rng.dirichlet(np.ones(len(children)), size=tree.num_infostates).T
-  return policy
 
 
 def symmetric_beliefs(merged, seed=0):
@@ -131,45 +117,10 @@ def test_weights_are_shares_of_pairs_and_deals_add_up(name, made):
     assert (first.sum() < live) == (name != "nothing to merge")
 
 
-SMALL = {
-  "river": lambda: RiverEndgame("QsQhKdKcAs", ranks="QKA", bets=ONE_BET),
-  "turn": lambda: TurnEndgame("QsQhKdKc", ranks="QKA", bets=ONE_BET, stack=2_000),
-  "whole, two deals": lambda: Holdem(
-    deck=Deck("KA", "shdc"), deals=(1, 1), rules=Betting((200, 200), (100, 100)), bets=ONE_BET
-  ),
-}
-
-
-@pytest.mark.parametrize("name", harness.slow(SMALL, "river", "turn"))
-def test_game_agrees_with_its_histories(name):
-  merged = MergedSuits(SMALL[name]())
-  assert merged.num_infostates < len(merged.class_of)
-  check_game(merged)
-
-
 def wrongly_merged(game, monkeypatch):
   """Merges the suits of the board too."""
   monkeypatch.setattr(symmetry, "dead_suits", lambda deck, *_: np.ones(len(deck.suits), bool))
   return MergedSuits(game)
-
-
-class DenseTurn(TurnEndgame):
-  """A turn with tables of all pairs: what nobody reaches is worth exactly nothing."""
-
-  def hands(self):
-    return None
-
-
-class DenseRiver(RiverEndgame):
-  def hands(self):
-    return None
-
-
-def dense_tree(game):
-  known = {TurnEndgame: DenseTurn, RiverEndgame: DenseRiver}
-  twin = copy.copy(game)
-  twin.__class__ = known[type(game)]
-  return games.build_public_tree(twin)
 
 
 QUICK = ("three suits",)
@@ -183,7 +134,7 @@ def test_solving_classes_solves_the_hands(name, made, x64):
   of_classes = merged.merge_beliefs(beliefs)
   options = {"algorithm": solvers.linear_cfr(), "num_iterations": 6}
   # Sums that cancel leave rounding where nobody comes, and its sign would decide there.
-  whole = solvers.solve(dense_tree(game), beliefs=beliefs, **options)
+  whole = solvers.solve(games.build_public_tree(without_hands(game)), beliefs=beliefs, **options)
   found = solvers.solve(tree, beliefs=of_classes, **options)
   expanded = merged.expand_policy(tree, found.average_policy, whole_tree)
   live = np.ones(expanded.shape, bool)
@@ -197,24 +148,11 @@ def test_solving_classes_solves_the_hands(name, made, x64):
   assert apart == pytest.approx(together, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", QUICK_OR_SLOW)
-def test_any_policy_of_classes_is_as_exploitable_for_hands(name, made, x64):
-  _, merged, whole_tree, tree = made(name)
-  policy = random_policy(tree)
-  expanded = merged.expand_policy(tree, policy, whole_tree)
-  together = float(solvers.exploitability(tree, policy))
-  assert together > 10
-  assert float(solvers.exploitability(whole_tree, expanded)) == pytest.approx(together, abs=1e-6)
-  # A policy that tells hands of a class apart is another matter.
-  other = random_policy(whole_tree, seed=1)
-  assert abs(float(solvers.exploitability(whole_tree, other)) - together) > 1
-
-
 def test_merging_a_suit_of_a_flush_is_found_out(made, x64, monkeypatch):
   game, _, whole_tree, _ = made("river")
   wrong = wrongly_merged(game, monkeypatch)
   tree = games.build_public_tree(wrong)
-  policy = random_policy(tree)
+  policy = random_policy(tree, np.random.default_rng(0))
   expanded = wrong.expand_policy(tree, policy, whole_tree)
   together = float(solvers.exploitability(tree, policy))
   assert abs(float(solvers.exploitability(whole_tree, expanded)) - together) > 1
@@ -223,91 +161,3 @@ def test_merging_a_suit_of_a_flush_is_found_out(made, x64, monkeypatch):
     for c in range(wrong.num_infostates)
   }
   assert classes != orbits(game)
-
-
-def test_subgames_are_merged_too(made, x64):
-  """A river reached by a deal, and a turn cut off where the round ends."""
-  game, merged, _, _ = made("three suits")
-  root = (1, 1, game.burn)
-  deals = np.flatnonzero(merged.legal_actions(merged.state_after(root)[None])[0])
-  assert len(deals) < game.legal_actions(game.state_after(root)[None]).sum()
-  river = (*root, int(deals[0]))
-  whole_tree, tree = (games.build_public_tree(g, root=river) for g in (game, merged))
-  policy = random_policy(tree)
-  expanded = merged.expand_policy(tree, policy, whole_tree)
-  together = float(solvers.exploitability(tree, policy))
-  assert float(solvers.exploitability(whole_tree, expanded)) == pytest.approx(together, abs=1e-6)
-  for game_ in (game, merged):
-    assert games.build_public_tree(game_, depth="stage").num_leaves == 3
-  with pytest.raises(ValueError, match="build both with the same root and depth"):
-    merged.expand_policy(tree, policy, games.build_public_tree(game))
-
-
-def test_the_papers_board():
-  merged = MergedSuits(games.make("turn_endgame_holdem"))
-  deck = merged.whole.deck
-  # Eleven spades, and thirteen ranks in the other suits.
-  assert len(np.unique(merged.card_group[~np.isin(np.arange(52), merged.whole.board)])) == 24
-  assert merged.num_infostates == 24 * 23 // 2 + 13
-  assert merged.infostate("AhKd") == merged.infostate("AcKh") != merged.infostate("AsKd")
-  names = [merged.infostate_name(0, merged.infostate(h)) for h in ("AhKd", "AsKd", "7d7c", "As2s")]
-  assert names == ["AxKx", "AsKx", "7x7x", "As2s"]
-  tree = games.build_public_tree(merged)
-  assert tree.num_infostates == 289
-  dealt = np.flatnonzero(tree.parent == np.flatnonzero(tree.kind == games.CHANCE)[-1])
-  assert (tree.chance_probability[dealt] * 48).round().sum() == 48
-  cards = tree.action[dealt] - merged.whole.first_deal
-  assert len(dealt) == 24
-  history = tree.history(int(dealt[cards.tolist().index(deck.parse("Ah")[0])]))
-  assert merged.describe(history[:-1], history[-1]) == "deal Ah or Ad or Ac"
-  # Every level is solved by products with shared tables, never with one for each node.
-  assert all(level.payoff_runs is not None for level in tree.structure.levels[2:])
-
-
-def test_a_bet_added_after_a_card_keeps_the_card_apart():
-  game = GAMES["three suits"]()
-  card = game.deck.parse("Jh")[0]
-  river = (1, 1, game.burn, game.first_deal + card)
-  added = MergedSuits(game.with_bet(river, 1_500))
-  assert added.infostate("JhQh") != added.infostate("JdQh")
-  assert added.num_infostates > MergedSuits(game).num_infostates
-  early = MergedSuits(game.with_bet((), 1_500))
-  assert early.num_infostates == MergedSuits(game).num_infostates
-
-
-def test_bad_input_gets_one_sentence(made):
-  game, merged, whole_tree, tree = made("three suits")
-  beliefs = game.prior()
-  beliefs[1, game.infostate("JhTd")] *= 2
-  cases = [
-    (lambda: merged.merge_beliefs(beliefs), "beliefs of player 1 are .* for .*J.T.* whose suits"),
-    (lambda: merged.merge_beliefs(beliefs[:, 1:]), "must have shape"),
-    (lambda: merged.expand_policy(tree, np.ones((3, 3)), whole_tree), "policy of shape"),
-    (lambda: MergedSuits(games.make("kuhn_poker")), "must be hold'em"),
-    (lambda: MergedSuits(Holdem(board=(0, 1, 2), deals=(2,), bets=ONE_BET)), "several cards"),
-    (lambda: MergedSuits(game.replace(every_hand=True)), "every_hand=True"),
-  ]
-  for make, message in cases:
-    with pytest.raises(ValueError, match=message) as error:
-      make()
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.slow
-def test_the_papers_board_is_as_exploitable_by_hands():
-  game = games.make("turn_endgame_holdem")
-  merged = MergedSuits(game)
-  whole_tree, tree = games.build_public_tree(game), games.build_public_tree(merged)
-  options = {"algorithm": solvers.linear_cfr(), "num_iterations": 8}
-  policy = solvers.solve(tree, **options).average_policy
-  expanded = merged.expand_policy(tree, policy, whole_tree)
-  together = float(solvers.exploitability(tree, policy))
-  assert float(solvers.exploitability(whole_tree, expanded)) == pytest.approx(together, rel=1e-4)
-  # Policies are compared on smaller boards: here rounding decides them where nobody goes, the more
-  # the longer.
-  options["num_iterations"] = 2
-  together, apart = (
-    float(solvers.exploitability(t, solvers.solve(t, **options).average_policy))
-    for t in (tree, whole_tree)
-  )
-  assert apart == pytest.approx(together, rel=1e-3)

@@ -1,16 +1,19 @@
 """Public trees: their size and layout, depth limits, stacks, and what the check must see."""
 
 import dataclasses
+import re
+import time
 
 import jax
 import numpy as np
 import pytest
 
 import games
-from games.public_tree import PublicTree
-from games.testing import check_public_tree, enumerate_histories
-from games.testing.rules import unstack
+from games.poker import MergedSuits
+from games.testing import check_game, check_public_tree, check_rules, enumerate_histories
 from tests import harness
+from tests.random_game import RandomGame
+from tests.sentences import sentence_of
 
 
 @pytest.mark.parametrize(
@@ -23,66 +26,6 @@ def test_liars_dice_has_one_node_for_every_sequence_of_bids(num_dice, num_faces,
   num_bids = 2 * num_dice * num_faces
   assert tree.num_nodes == num_nodes == 2**num_bids + 2**num_bids - 1  # called or not
   assert tree.num_infostates == num_faces**num_dice
-
-
-def test_nodes_of_leduc_poker():
-  """Nine ways through a round of betting, five of which go on to six cards."""
-  tree = games.build_public_tree(games.make("leduc_poker"))
-  kinds = np.bincount(tree.kind, minlength=4)
-  # A round has 6 decision nodes; 4 of its ends are folds and 5 are calls or two checks.
-  assert kinds[games.CHANCE] == 5
-  assert kinds[games.TERMINAL] == 4 + 5 * 6 * 9
-  assert kinds[games.PLAYER_0] + kinds[games.PLAYER_1] == 6 + 5 * 6 * 6
-
-
-def test_history_leads_to_the_state_of_each_node():
-  game = games.make("leduc_poker")
-  tree = games.build_public_tree(game, root=(2,))
-  for node in range(0, tree.num_nodes, 7):
-    np.testing.assert_array_equal(tree.state[node], game.state_after((2, *tree.history(node))))
-
-
-def test_real_valued_arrays_follow_the_default_type():
-  game = games.make("kuhn_poker")
-  assert games.build_public_tree(game).dtype == np.float32
-  with jax.enable_x64(True):
-    tree = games.build_public_tree(game)
-  real = [x.dtype for x in jax.tree.leaves(tree) if np.issubdtype(x.dtype, np.floating)]
-  assert set(real) == {np.dtype(np.float64)}
-  single = [x.dtype for x in jax.tree.leaves(tree.astype(np.float32))]
-  assert np.dtype(np.float64) not in single
-  assert len(single) == len(jax.tree.leaves(tree))
-
-
-def test_a_depth_beyond_the_end_is_the_whole_game():
-  game = games.make("leduc_poker")
-  whole, deep = games.build_public_tree(game), games.build_public_tree(game, depth=99)
-  assert not deep.depth_limited
-  assert whole.structure == deep.structure
-  jax.tree.map(np.testing.assert_array_equal, whole, deep)
-
-
-def test_stacking_equal_trees_pads_nothing():
-  tree = games.build_public_tree(games.make("kuhn_poker"))
-  stacked = games.stack_trees([tree, tree, tree])
-  assert not stacked.padded
-  assert stacked.structure == tree.structure
-  for field in dataclasses.fields(PublicTree):
-    one, many = getattr(tree, field.name), getattr(stacked, field.name)
-    if isinstance(one, np.ndarray):
-      np.testing.assert_array_equal(many, np.stack([one] * 3), err_msg=field.name)
-
-
-def test_stacking_gives_each_place_to_at_most_one_node_of_a_tree():
-  game = games.make("liars_dice", num_dice=1, num_faces=3)
-  roots = [(), (0,), (4,), (1, 3)]
-  trees = [games.build_public_tree(game, root=root) for root in roots]
-  stacked = games.stack_trees(trees)
-  assert stacked.padded
-  for i, tree in enumerate(trees):
-    one = unstack(stacked, i)
-    real = np.flatnonzero(one.kind != games.PADDING)
-    assert sorted(one.history(n) for n in real) == sorted(map(tree.history, range(tree.num_nodes)))
 
 
 # Controls: one array changed in one place must fail the comparison with the histories.
@@ -169,12 +112,133 @@ def test_control_changed_leaves_are_refused(name):
     check_public_tree(game, tree, histories, depth=2)
 
 
-def test_control_a_tree_of_another_root_is_refused():
-  game = games.make("liars_dice", num_dice=1, num_faces=3)
-  histories = enumerate_histories(game)
-  stacked = games.stack_trees(
-    [games.build_public_tree(game, root=root, depth=1) for root in ((0,), (1,))]
-  )
-  check_public_tree(game, unstack(stacked, 1), histories, root=(1,), depth=1)
+# Trees are counted before they are built.
+
+
+class Endless(games.KuhnPoker):
+  """Kuhn poker in which nobody may stop; `branches` moves lead on."""
+
+  def __init__(self, branches):
+    self.num_actions = branches
+
+  def actor(self, states):
+    return states[:, 0] * 0
+
+  def legal_actions(self, states):
+    return np.ones((len(states), self.num_actions), bool)
+
+  def next_states(self, states, actions):
+    return (states * 7 + actions[:, None]) % 10_007
+
+
+def nodes_of(game, **options):
+  """Returns how many nodes the count says that a tree has."""
+  sentence = sentence_of(games.build_public_tree, game, max_bytes=1, **options)
+  return int(re.search(r"tree of (\d+) nodes", sentence)[1])
+
+
+@pytest.mark.parametrize("depth", [None, 1, 3, "stage"])
+@pytest.mark.parametrize(
+  "make",
+  [
+    lambda: games.make("leduc_poker"),
+    lambda: games.make("liars_dice", num_dice=2, num_faces=2),
+    lambda: games.make("small_holdem", ranks="QKA", suits="sh", stack=300),
+    lambda: games.make("rock_paper_scissors"),
+    lambda: RandomGame(5),
+  ],
+)
+def test_the_count_is_that_of_the_tree(make, depth):
+  tree = games.build_public_tree(make(), depth=depth)
+  assert nodes_of(make(), depth=depth) == tree.num_nodes
+
+
+def test_a_tree_that_is_too_large_is_told_at_once():
+  game = games.make("liars_dice", num_dice=3, num_faces=6)
+  assert nodes_of(game) == 2**37 - 1  # as many as sets of bids, and a call after each but the first
+  start = time.monotonic()
+  sentence = sentence_of(games.build_public_tree, game)
+  assert "public tree of 137438953471 nodes" in sentence
+  assert "max_bytes=4294967296 must be raised" in sentence
+  assert time.monotonic() - start < 1
+  assert games.build_public_tree(game, depth=2).num_nodes == 703
+
+
+def test_a_game_without_end_is_refused():
+  for branches, said in ((1, "has not ended after 10000 public actions"), (300, "more than")):
+    assert said in sentence_of(games.build_public_tree, Endless(branches))
+    assert games.build_public_tree(Endless(branches), depth=1).num_nodes == 1 + branches
+
+
+# Games in tables: the same trees, the same names, and rules that JAX can run.
+
+
+MADE = {
+  "kuhn": lambda: games.make("kuhn_poker"),
+  "leduc": lambda: games.make("leduc_poker"),
+  "liars_dice": lambda: games.make("liars_dice", num_dice=1, num_faces=3),
+  "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),
+  "small_holdem": lambda: games.make("small_holdem", ranks="QKA", suits="sh", stack=300),
+  "turn_endgame_holdem": lambda: games.make("turn_endgame_holdem"),
+  "merged_suits": lambda: MergedSuits(games.make("turn_endgame_holdem")),
+  "random_game": lambda: RandomGame(5),
+}
+
+
+def assert_same_trees(game, tabulated, **options):
+  expected = games.build_public_tree(game, **options)
+  tree = games.build_public_tree(tabulated, **options)
+  np.testing.assert_array_equal(tabulated.states[tree.state[:, 0]], expected.state)
+  tree = dataclasses.replace(tree, state=expected.state, origin=expected.origin)
+  assert jax.tree.structure(tree) == jax.tree.structure(expected)
+  jax.tree.map(np.testing.assert_array_equal, tree, expected)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_trees_are_those_of_the_game(name):
+  game = MADE[name]()
+  tabulated = games.tabulate(game)
+  assert_same_trees(game, tabulated)
+  assert_same_trees(game, tabulated, depth="stage")
+  whole = games.build_public_tree(game)
+  root = whole.history(int(np.flatnonzero(whole.kind < games.TERMINAL)[1]))
+  assert_same_trees(game, tabulated, root=root, depth=2)
+
+
+@pytest.mark.parametrize(
+  ("table", "place"), [("_actor", 1), ("_child", 7), ("_payoff_index", -1), ("_probability", 0)]
+)
+def test_control_a_wrong_table_shows(table, place):
+  game = MADE["leduc"]()
+  tabulated = games.tabulate(game)
+  getattr(tabulated, table)[place] -= 1
   with pytest.raises(AssertionError):
-    check_public_tree(game, unstack(stacked, 0), histories, root=(1,), depth=1)
+    assert_same_trees(game, tabulated)
+
+
+@pytest.mark.parametrize("name", ["leduc", "random_game"])
+def test_tables_are_a_game(name):
+  check_game(games.tabulate(MADE[name]()))
+
+
+class OnlyNumpy(games.LeducPoker):
+  """Rules that assign to rows that a mask chooses, which no tracer allows."""
+
+  def next_states(self, states, actions):
+    new = np.array(super().next_states(states, actions))
+    new[actions == games.rules.leduc_poker.FOLD, 0] = 0
+    return new
+
+
+def test_rules_for_numpy_run_in_tables_only():
+  with pytest.raises(AssertionError, match=r"next_states\(\) fails under jax.jit"):
+    check_rules(OnlyNumpy())
+  check_game(games.tabulate(OnlyNumpy()))
+
+
+def test_too_many_public_states_are_refused():
+  kuhn = games.make("kuhn_poker")
+  assert len(games.tabulate(kuhn, max_states=9).states) == 9
+  with pytest.raises(ValueError, match="max_states=8: .* has more public states") as error:
+    games.tabulate(kuhn, max_states=8)
+  assert "\n" not in str(error.value)

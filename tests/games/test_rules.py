@@ -90,16 +90,6 @@ def test_bets_are_what_the_float_formula_gives():
     np.testing.assert_array_equal(found, np.floor(highest * (1 + 2 * fraction) + 0.5))
 
 
-def test_fractions_round_to_thousandths():
-  sizes = BetSizes((((0.33349, 0.5),), ((1 / 3, 0.7495, 2), ())))
-  assert sizes.thousandths.tolist() == [
-    [
-      [[333, 500, 0], [333, 500, 0]],
-      [[333, 750, 2000], [0, 0, 0]],
-    ]
-  ]
-
-
 # Controls: rules that are not the same everywhere must be refused, with a sentence that says which.
 
 

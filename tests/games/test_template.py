@@ -1,6 +1,5 @@
 """Subgames filled in on the device against those that the builder of trees makes."""
 
-import dataclasses
 import functools
 
 import jax
@@ -11,10 +10,8 @@ import pytest
 import games
 import solvers
 from games import PADDING
-from games.poker import abstraction, betting
-from games.poker.betting import CALL
-from games.stack import stack_trees
-from games.template import fill, node_features
+from games.poker import betting
+from games.template import fill
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
 from solvers.search.subgames import after as after_leaf
@@ -22,8 +19,7 @@ from solvers.search.tables import stack_stages
 from solvers.search.templates import TemplateSubgames
 from solvers.sweeps.levels import join_levels
 from tests import harness
-from tests.own_games import by_path, own_game, own_state, own_tree
-from tests.solvers.test_regret_rules import Hedge
+from tests.own_games import Hedge, by_path, own_game, own_state, own_tree, some_leaf_values
 
 WALKS = 6  # hands followed through each game
 SMALL = dict(ranks="QKA", suits="shd", pot=200, stack=300, big_blind=100)
@@ -159,146 +155,6 @@ def test_filled_templates_are_the_builders_trees(name, x64):
   )  # what is legal differs from hand to hand
 
 
-def test_the_first_round_shares_its_template_with_no_other():
-  """Without blinds it has the shape of the next one, and yet hands start in it alone."""
-  game = games.make("small_holdem", ranks="9TJQKA", deals=(1, 1))
-  rules = game.templates()
-  first = rules.templates[0]
-  assert [i for i, template in enumerate(rules.templates) if template == first] == [0, 2]
-  checked = game.state_after((CALL, CALL))
-  burnt = (game.burn,) if game.burns(checked[None])[0] else ()
-  deal = game.first_deal + int(
-    np.flatnonzero(game.legal_deals(game.state_after((CALL, CALL, *burnt))[None])[0])[0]
-  )
-  states = np.stack([game.initial_state(), game.state_after((CALL, CALL, *burnt, deal))])
-  assert np.asarray(rules.number_of(jnp.asarray(states))).tolist() == [0, 2]
-
-
-def test_starts_are_drawn_from_what_was_asked_for():
-  game = make("river")
-  states = np.asarray(game.templates().starts(jax.random.key(0), 200))
-  again = np.asarray(game.templates().starts(jax.random.key(0), 200))
-  np.testing.assert_array_equal(states, again)
-  assert (states != np.asarray(game.templates().starts(jax.random.key(1), 200))).any()
-  stacks, paid = states[:, betting.STACK], states[:, betting.PAID_0]
-  np.testing.assert_array_equal(paid, states[:, betting.PAID_1])
-  assert 250 <= stacks.min() < 280
-  assert 570 < stacks.max() <= 600
-  assert 50 <= paid.min() < 60
-  assert 140 < paid.max() <= 150
-  sizes = states[:, game.size_columns]
-  own = game.bets.thousandths.reshape(-1)
-  assert (np.abs(sizes - own) <= 100).all()
-  assert (sizes[:, own > 0].std(axis=0) > 30).all()
-  assert not sizes[:, own == 0].any()
-  first = betting.NUM_COLUMNS
-  boards = states[:, first : first + 5]
-  assert (np.diff(boards, axis=1) > 0).all()
-  assert len(np.unique(boards, axis=0)) > 80  # of 126
-  fixed = np.asarray(make("turn").templates().starts(jax.random.key(0), 3))
-  np.testing.assert_array_equal(fixed, np.tile(make("turn").initial_state(), (3, 1)))
-  assert make("turn").templates().one_start
-  assert not game.templates().one_start
-
-
-def test_a_hand_is_the_same_infostate_on_all_boards():
-  game = make("river")
-  states = np.asarray(game.templates().starts(jax.random.key(0), 4))
-  possible = np.asarray(game.templates().possible(jnp.asarray(states)))
-  for state, live in zip(states, possible):
-    own = own_game(game, state)
-    blocked = np.isin(own.hole_cards, own.board).any(axis=1)
-    np.testing.assert_array_equal(live, [~blocked, ~blocked])
-    np.testing.assert_array_equal(own.hole_cards, game.hole_cards)
-    with pytest.raises(ValueError, match="is blocked by the board"):
-      own.infostate(own.infostate_name(0, int(np.flatnonzero(blocked)[0])))
-  # Of the game as it is, infostates are what its board leaves.
-  assert make_river().num_infostates < game.num_infostates
-
-
-def test_the_same_spot_in_other_chips_is_worth_the_same(x64):
-  """Payoffs of a hand are counted in stacks of the game, exactly."""
-  game = make_turn(big_blind=2).vary(stack="300-600", pot="200-400")
-  state = np.array(game.initial_state(), np.int32)
-  twice = state.copy()
-  for column in (betting.STACK, betting.PAID_0, betting.PAID_1, betting.START):
-    twice[column] *= 2
-  trees = fill_all(game, 0, [state, twice])
-  one, other = row_of(trees, 0), row_of(trees, 1)
-  np.testing.assert_allclose(other.payoff_scale, one.payoff_scale, rtol=1e-12)
-  first, second = (np.delete(t.root_features, BIG_BLIND, axis=1) for t in (one, other))
-  np.testing.assert_allclose(first, second, rtol=1e-12)
-
-
-def test_node_features_are_those_of_who_moves(x64):
-  game = make("fresh turn")
-  rules = game.templates()
-  (number, states, trees) = next(walk(game))
-  found = jax.jit(jax.vmap(functools.partial(node_features, rules, number)))(jnp.asarray(states))
-  for row, shown in enumerate(np.asarray(found)):
-    tree = row_of(trees, row)
-    kind = tree.kind
-    for player in (0, 1):
-      expected = game.features(np.asarray(tree.state)[kind == player], player)
-      np.testing.assert_allclose(shown[kind == player], expected, rtol=1e-12)
-    assert not shown[kind > 1].any()
-
-
-# Controls: what would be found out.
-
-
-def test_bets_rounded_in_float32_are_found_out(x64, monkeypatch):
-  """At pots of which a size is half a chip, float32 takes the other chip."""
-  game, other_game = (make_river(stack=60_000).vary(pot="40000-60000", bets=0.1) for _ in range(2))
-  known = np.float32(np.arange(1_001) / 1_000)
-  halves = [
-    (chips, size)
-    for chips in range(20_000, 30_000, 250)
-    for size in range(401, 600, 2)
-    if 2 * chips * size % 1000 == 500
-    and np.floor(np.float32(2 * chips) * known[size] + np.float32(0.5))
-    != (2 * chips * size + 500) // 1000
-  ][:20]
-  states = np.tile(np.array(game.initial_state(), np.int32), (len(halves), 1))
-  for state, (chips, size) in zip(states, halves, strict=True):
-    state[[betting.PAID_0, betting.PAID_1, betting.START]] = chips
-    state[game.size_columns.start] = size
-
-  def filled(game):
-    trees = fill_all(game, 0, states)
-    return [row_of(trees, row) for row in range(len(states))]
-
-  right = filled(game)
-  for state, tree in zip(states[:2], right):
-    check_filled(game, state, tree)
-
-  def of_pot(rules, states, thousandths, most):
-    pot = (2 * rules.highest(states)).astype(jnp.float32)
-    bet = pot * jnp.asarray(known)[thousandths]
-    return rules.highest(states) + jnp.floor(bet + jnp.float32(0.5)).astype(states.dtype)
-
-  with monkeypatch.context() as patched:
-    patched.setattr(abstraction, "_of_pot", of_pot)
-    wrong = filled(other_game)  # whose program is not made yet
-  other = [i for i, pair in enumerate(zip(right, wrong)) if (pair[0].state != pair[1].state).any()]
-  assert other
-  with pytest.raises(AssertionError):
-    check_filled(game, states[other[0]], wrong[other[0]])
-
-
-def test_the_wrong_first_player_after_the_first_round_is_found_out(x64):
-  game, found_out = make("fresh turn"), set()
-  assert game.rules.first_to_act == (0,)
-  for number, states, trees in walk(game):
-    own = own_game(game, states[0])
-    wrong = own.replace(rules=dataclasses.replace(own.rules, first_to_act=(0, 1)))
-    try:
-      check_filled(game, states[0], row_of(trees, 0), wrong)
-    except AssertionError:
-      found_out.add(number)
-  assert 1 in found_out  # after the river is dealt
-
-
 # Searches. Regret matching would not do: between moves that are worth the same rounding decides.
 
 ITERATIONS = 32
@@ -311,14 +167,6 @@ def search(trees, beliefs, *, leaf_values=None, num_rows=1):
     trees, beliefs, jnp.zeros(len(beliefs), int), ITERATIONS,
     algorithm=SMOOTH, leaf_values=leaf_values, params=None, num_rows=num_rows,
   )  # fmt: skip
-
-
-def some_leaf_values(params, query):
-  """Some values that depend on all that a network sees."""
-  own, other = query.beliefs[:, query.traverser], query.beliefs[:, 1 - query.traverser]
-  slopes = np.random.default_rng(1).normal(size=(2, own.shape[1], own.shape[1]))
-  public = query.features @ np.random.default_rng(2).normal(size=query.features.shape[1])
-  return 10 * jnp.sin(public)[:, None] + own @ slopes[0] + jnp.cos(other @ slopes[1])
 
 
 def some_beliefs(prior, seed=0):
@@ -341,31 +189,6 @@ def check_policies(game, ours, theirs):
     (np.abs(policy[here[path]] - expected[there[path]])[live].max() for path in decided),
     default=0.0,
   )
-
-
-@functools.cache
-def fresh_rivers():
-  """Returns filled rivers, and the same by the builder, with payoffs in the same unit."""
-  game = make("river")
-  _, states, filled = next(walk(game))
-  trees = stack_trees([own_tree(game, state) for state in states])
-  ratio = game.rules.stack / states[:, betting.STACK, None]
-  return game, filled, dataclasses.replace(trees, payoff_scale=trees.payoff_scale * ratio)
-
-
-def test_searches_of_fresh_rivers(x64):
-  game, filled, trees = fresh_rivers()
-  beliefs = some_beliefs(filled.prior)
-  ours, theirs = search(filled, beliefs), search(trees, beliefs)
-  np.testing.assert_allclose(ours.root_values, theirs.root_values, atol=1e-10)
-  found, expected = (
-    np.asarray(jax.vmap(join_levels)(result.average_policy)) for result in (ours, theirs)
-  )
-  for row in range(len(beliefs)):
-    pairs = (row_of(filled, row), found[row]), (row_of(trees, row), expected[row])
-    assert check_policies(game, *pairs) < 1e-10
-  assert np.abs(np.asarray(ours.root_values)).max() > 10
-  fresh_rivers.cache_clear()
 
 
 @pytest.mark.slow
@@ -413,40 +236,18 @@ def test_searches_and_successors_are_those_of_tables(name, x64):
         assert follows == found.successors[entry][nodes[at[path]]]
 
 
-def test_padding_that_seems_real_and_boards_left_in_beliefs_are_found_out(x64):
-  _, filled, _ = fresh_rivers()
-  beliefs = some_beliefs(filled.prior)
-  right = np.asarray(search(filled, beliefs).root_values)
-  template = make("river").templates().templates[0]
-  missing = np.asarray(filled.kind) == PADDING
-  assert missing.any()
-  parents = np.concatenate([[-1], np.concatenate([
-    level.parents + template.structure.offsets[i] for i, level in
-    enumerate(template.structure.levels[1:])
-  ])])  # fmt: skip
-  everywhere = np.broadcast_to(np.array(template.kind, np.int8), missing.shape)
-  seems_real = dataclasses.replace(
-    filled,
-    kind=everywhere,
-    parent=np.broadcast_to(parents.astype(np.int32), missing.shape),
-    action=np.broadcast_to(np.array(template.action), missing.shape),
-  )
-  wrong = np.asarray(search(seems_real, beliefs).root_values)
-  assert np.abs(wrong - right)[missing.any(axis=1)].max() > 1
-  # Hands that hold a card of the board, in the beliefs of who plays against them.
-  everyone = some_beliefs(np.ones_like(filled.prior))
-  wrong = np.asarray(search(filled, everyone).root_values)
-  assert np.isnan(wrong).any() or np.abs(wrong - right).max() > 1
-  fresh_rivers.cache_clear()
-
-
 def test_games_whose_shape_depends_on_chips_have_no_templates():
-  for changes, message in [
-    (dict(bets="33%,a / 2.5x"), "bets must be fractions of the pot, with all-in as a move"),
-    (dict(bets=(0.01, 1.0), stack=10_000), "give them all_in_after, such as 4"),
+  for game, message in [
+    (make_turn(bets="33%,a / 2.5x"), "bets must be fractions of the pot, with all-in as a move"),
+    (make_turn(bets=(0.01, 1.0), stack=10_000), "give them all_in_after, such as 4"),
+    (make_turn().with_bet((), 217), "bets added to one spot cannot be in subgames"),
   ]:
     with pytest.raises(ValueError, match=message):
-      make_turn(**changes).templates()
-  with pytest.raises(ValueError, match="bets added to one spot cannot be in subgames"):
-    make_turn().with_bet((), 217).templates()
-  assert games.make("kuhn_poker").templates() is None
+      game.templates()
+
+
+def test_control_another_hands_tree_is_another(x64):
+  game = make("river")
+  _, states, trees = next(walk(game))
+  with pytest.raises(AssertionError):
+    check_filled(game, states[1], row_of(trees, 0))

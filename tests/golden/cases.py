@@ -294,11 +294,11 @@ def judge_of(num_actions: int) -> Callable[[Any, Any], solvers.StateAnswer]:
   def judge(params: Any, query: Any) -> solvers.StateAnswer:
     del params
     first, second = query.beliefs[:, 0], query.beliefs[:, 1]
-    waves = 1.5 + jnp.arange(query.features.shape[-1])
+    waves = 1.5 + jnp.arange(query.features.shape[-1], dtype=first.dtype)[None]
     seen = jnp.cos(query.features * waves).sum(axis=-1, keepdims=True)
     values = 0.3 * seen[:, None] + jnp.stack([first - second**2, second - first**2], axis=1)
-    logits = jnp.sin(9 * seen * (1 + jnp.arange(num_actions)))[:, :, None]
-    return solvers.StateAnswer(values, logits + jnp.zeros(first.shape[1]))
+    logits = jnp.sin(9 * seen * (1 + jnp.arange(num_actions, dtype=first.dtype))[None])[:, :, None]
+    return solvers.StateAnswer(values, logits + jnp.zeros_like(first)[:, None])
 
   return judge
 

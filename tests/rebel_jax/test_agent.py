@@ -11,8 +11,7 @@ import pytest
 import games
 import solvers
 from rebel_jax.agents.agent import Agent, Searcher, prepare
-from rebel_jax.agents.dealer import Dealer
-from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match, summarise
+from rebel_jax.agents.match import PolicyPlayer, play_match
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.open_spiel import bots
@@ -20,9 +19,8 @@ from rebel_jax.training.setup import make_network, make_setup
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
 from solvers.search.searching_agent import make_searching_agent
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
 from tests.tiny import TINY
+from tests.trees import uniform_policy
 
 GAMES = {
   "kuhn_poker": {"depth": 1},
@@ -77,12 +75,6 @@ def exact(tree, ours, theirs) -> float:
   return total
 
 
-def uniform(tree) -> np.ndarray:
-  """Returns the policy `[N, H]` that makes every move equally often."""
-  policy = make_problem(tree, tree.prior).uniform_policy()
-  return np.asarray(join_levels(policy))
-
-
 @pytest.mark.parametrize("name", SLOW_LAST)
 def test_an_agent_plays_the_searching_policy(name):
   """In both seats, against an opponent that the difference to another policy shows against."""
@@ -111,58 +103,7 @@ def test_an_open_spiel_bot_plays_the_searching_policy():
     return pyspiel.make_uniform_random_bot(seat, seed)
 
   result = bots.play_bots(searcher(name), random_bot, num_games=400)
-  assert abs(result.mean - exact(tree, policy, uniform(tree))) < 2.2 * result.half_width
-
-
-def test_a_bot_names_its_policy():
-  translation = bots.Translation(untrained("kuhn_poker").config.make_game())
-  bot = bots.AgentBot(searcher("kuhn_poker"), translation, 1)
-  state = translation.open_spiel_game.new_initial_state()
-  for action in (2, 0, 1):  # king, jack, the first player bets
-    state.apply_action(action)
-  assert bot.provides_policy()
-  policy, action = bot.step_with_policy(state)
-  assert bot.get_policy(state) == policy
-  assert sorted(a for a, _ in policy) == [0, 1]
-  assert sum(p for _, p in policy) == pytest.approx(1)
-  assert action in (0, 1)
-  bot.restart()
-  assert bot.step(state) in (0, 1)
-
-
-class Witness(pyspiel.Bot):
-  """Plays the first legal action, and writes down all that happens, as it is told."""
-
-  def __init__(self, seat):
-    pyspiel.Bot.__init__(self)
-    self.seat, self.games = seat, []
-
-  def restart(self):
-    self.games.append([])
-
-  def inform_action(self, state, player, action):
-    assert state.history() == [x for _, x in self.games[-1]]
-    self.games[-1].append((player, action))
-
-  def step(self, state):
-    assert state.history() == [x for _, x in self.games[-1]]
-    self.games[-1].append((self.seat, state.legal_actions()[0]))
-    return state.legal_actions()[0]
-
-
-def test_other_bots_are_told_what_happens():
-  witnesses = []
-
-  def make_witness(game, seat, seed):
-    witnesses.append(Witness(seat))
-    return witnesses[-1]
-
-  bots.play_bots(searcher("kuhn_poker"), make_witness, num_games=4)
-  for witness in witnesses:
-    ((*deals, first, second), *_) = [game[:4] for game in witness.games]
-    assert len(witness.games) == 1
-    assert [player for player, _ in deals] == [pyspiel.PlayerId.CHANCE] * 2
-    assert [player for player, _ in (first, second)] == [0, 1]
+  assert abs(result.mean - exact(tree, policy, uniform_policy(tree))) < 2.2 * result.half_width
 
 
 def test_beliefs_follow_what_is_seen():
@@ -190,28 +131,13 @@ def test_agents_side_by_side_search_in_one_call(monkeypatch):
   assert not any(agent.pending for agent in agents)
 
 
-def test_summaries():
-  result = summarise([(0, 1.0), (1, -1.0), (0, 3.0), (1, 1.0)])
-  assert result.mean == 1.0
-  assert result.by_seat == (2.0, 0.0)
-  assert result.half_width == pytest.approx(1.96 * np.sqrt(2 / 2 + 2 / 2) / 2)
-  assert "+1.0000" in str(result)
-
-
 def test_mistakes_are_named():
   agent = Agent(searcher("kuhn_poker"))
-  with pytest.raises(ValueError, match=r"player=2"):
-    agent.start(2, 0)
-  with pytest.raises(ValueError, match=r"infostate=7"):
-    agent.start(0, 7)
   agent.start(1, 0)
   with pytest.raises(ValueError, match=r"player=1 is not to move here, player 0 is"):
     agent.act()
   with pytest.raises(ValueError, match=r"action=9 is not legal here"):
     agent.observe(9)
-  game = untrained("kuhn_poker").config.make_game()
-  with pytest.raises(ValueError, match=r"num_games=3"):
-    play_match(game, UniformPlayer, UniformPlayer, num_games=3)
 
 
 @pytest.mark.parametrize(("algorithm", "same"), [("linear_cfr", True), ("linear_cfr_avg", False)])
@@ -222,21 +148,3 @@ def test_searches_go_on_from_the_beliefs_that_the_algorithm_asks_for(algorithm, 
   of_iterate = search.beliefs[search.tree.leaf_nodes][here]
   assert np.allclose(search.leaf_beliefs[here], of_iterate, atol=1e-6) == same
   np.testing.assert_allclose(search.leaf_beliefs[here].sum(axis=-1), 1.0, atol=1e-5)
-
-
-def test_hands_are_dealt_as_often_as_their_pairs_weigh():
-  """One after the other, without the table of pairs that decides elsewhere."""
-  game = games.make(
-    "river_endgame_holdem",
-    board="TsThJsJhQs", pot=200, stack=300, big_blind=100, ranks="TJQKA", suits="sh",
-  )  # fmt: skip
-  prior = np.asarray(game.prior(), float)
-  joint = prior[0][:, None] * prior[1] * game.pair_weights()[0]
-  dealer, rng, found = Dealer(game), np.random.default_rng(0), np.zeros_like(joint)
-  assert 0 < (joint > 0).sum() < joint.size
-  for _ in range(4_000):
-    dealer.deal(rng)
-    found[tuple(dealer.infostates)] += 1
-  assert (found[joint == 0] == 0).all()
-  expected = 4_000 * joint / joint.sum()
-  assert np.abs(found - expected).max() < 5 * np.sqrt(expected.max())

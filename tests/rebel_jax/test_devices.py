@@ -50,7 +50,7 @@ weights = next(x for x in jax.tree.leaves(state.params) if x.ndim == 2)
 one, other = (np.asarray(shard.data) for shard in weights.addressable_shards)
 played = np.asarray(state.replay["value"].examples.beliefs)[:, :16]
 alike = [bool((one == other).all()), bool((played[0] == played[1]).all())]
-print(json.dumps([[distance(n, DEVICES) for n in (2, 8)], distance(8, None), alike]))
+print(json.dumps([distance(4, DEVICES), distance(4, None), alike]))
 """
 
 
@@ -68,62 +68,32 @@ def run(script: str, devices: int, *arguments: str):
 
 
 def test_a_step_is_that_of_the_whole_batch():
-  shared, alone, alike = run(_GRADIENTS, 8)
+  shared, alone, alike = run(_GRADIENTS, 4)
   # Adam's first step is the learning rate times the gradient's sign, nearly: small gradients show.
-  assert max(shared) < 2e-5
+  assert shared < 2e-5
   assert alone > 1e-3  # the control: each device's own gradient
   assert alike == [True, False]
 
 
-_LEARN = """
-import json, sys
-from rebel_jax.config.presets import get_preset
-from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.run import train
-preset = get_preset("kuhn_poker")
-config = preset.replace(
-  evaluate_every=0, examples=int(sys.argv[2]), final_playthroughs=256, final_iterations=256)
-print(json.dumps(train(config, RunOptions(output_dir=sys.argv[1])).row))
-"""
-
-
-@pytest.mark.slow
-def test_learning_is_the_same_for_the_same_global_batch(tmp_path):
-  rows = {n: run(_LEARN, n, str(tmp_path / str(n)), "10000") for n in (1, 2, 4, 8)}
-  untrained = run(_LEARN, 1, str(tmp_path / "untrained"), "64")
-  losses = [row["loss"] for row in rows.values()]
-  found = [row["exploitability"] for row in rows.values()]
-  assert len({row["examples"] for row in rows.values()}) == 1
-  assert max(losses) < 2 * min(losses)
-  assert max(found) < untrained["exploitability"] / 3
-  assert max(found) - min(found) < 0.02
-
-
 @pytest.mark.parametrize(
-  ("cores", "changes", "expected"),
+  ("cores", "changes", "before", "expected"),
   [
-    (1, {}, 1),
-    (64, {}, 4),  # no fewer than 16 lanes each
-    (3, {}, 2),  # three do not divide the lanes
-    (8, {"lanes": 8}, 1),
-    (8, {"num_devices": 3}, 3),
-    (2, {"num_devices": 3}, 2),
-    (8, {"lanes": 96, "batch_size": 256, "buffer_size": 65_536}, 4),
+    (1, {}, None, 1),
+    (64, {}, None, 4),  # no fewer than 16 lanes each
+    (3, {}, None, 2),  # three do not divide the lanes
+    (8, {"lanes": 8}, None, 1),
+    (8, {"num_devices": 3}, None, 3),
+    (2, {"num_devices": 3}, None, 2),
+    (8, {"lanes": 96, "batch_size": 256, "buffer_size": 65_536}, None, 4),
+    (1, {}, 4, 4),  # a resumed run keeps its number
+    (8, {}, 1, 1),
+    (8, {"num_devices": 2}, 1, 2),
   ],
 )
-def test_number_of_devices(cores, changes, expected):
+def test_number_of_devices(cores, changes, before, expected):
   number = changes.pop("num_devices", None)
   config = get_preset("liars_dice_1x4f").replace(**changes)
-  assert cpu_devices.choose_number(config, cores, number) == expected
-
-
-def test_a_resumed_run_keeps_its_number():
-  config = get_preset("liars_dice_1x4f")
-  assert cpu_devices.choose_number(config, 1, before=4) == 4
-  assert cpu_devices.choose_number(config, 8, before=1) == 1
-  assert cpu_devices.choose_number(config, 2, 4, before=4) == 4
-  assert cpu_devices.choose_number(config, 2, 4) == 2
-  assert cpu_devices.choose_number(config, 8, 2, before=1) == 2
+  assert cpu_devices.choose_number(config, cores, number, before=before) == expected
 
 
 _SCRIPT = """

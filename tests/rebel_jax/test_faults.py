@@ -21,7 +21,6 @@ from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.measurement import Measurement
-from rebel_jax.runs import folders
 from rebel_jax.runs import run as run_module
 from rebel_jax.runs.run import Result, train
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError
@@ -88,39 +87,6 @@ def test_what_a_kill_leaves_is_removed_and_nothing_else(tmp_path, monkeypatch):
   assert "00000001" not in go_on()
 
 
-def test_a_run_that_was_killed_before_its_first_checkpoint_may_be_started_again(
-  tmp_path, monkeypatch
-):
-  """It has no rows yet: they come after the first checkpoint."""
-
-  def killed(*_):
-    raise SystemError
-
-  with monkeypatch.context() as patch:
-    patch.setattr("rebel_jax.runs.run.CheckpointManager.wait", killed)
-    with pytest.raises(SystemError):
-      train(*tiny(tmp_path))
-  shutil.rmtree(tmp_path / "checkpoints")
-  (tmp_path / "checkpoints" / "00000002.orbax-checkpoint-tmp").mkdir(parents=True)
-  train(*tiny(tmp_path), stop=lambda step: step >= 2)
-  assert [row["step"] for row in rows(tmp_path)] == [2]
-  assert [p.name for p in (tmp_path / "checkpoints").iterdir()] == ["00000002"]
-
-
-def test_a_folder_in_the_way_of_a_checkpoint_stays(tmp_path):
-  train(*tiny(tmp_path), stop=lambda step: step >= 2)
-  run = tiny(tmp_path, resume=True)
-
-  def occupy(step):
-    (tmp_path / "checkpoints" / "00000008" / "file").mkdir(parents=True, exist_ok=True)
-    return False
-
-  sentence = r"^checkpoint=.*00000008' cannot be written: what has its name was not .*stopped"
-  with pytest.raises(RunError, match=sentence):
-    train(*run, stop=occupy)
-  assert (tmp_path / "checkpoints" / "00000008" / "file").is_dir()
-
-
 def test_saves_that_fail_and_saves_of_the_same_step(copy, monkeypatch):
   """What was on disk stays; of the same arrays only what is said of them is written anew."""
   newest = checkpoint.checkpoints_of(copy)[-1]
@@ -148,26 +114,6 @@ def test_saves_that_fail_and_saves_of_the_same_step(copy, monkeypatch):
   assert [p.name for p in checkpoint.checkpoints_of(copy)] == ["00000008", "00000010"]
 
 
-def test_a_checkpoint_is_of_the_moment_it_was_asked_for(tmp_path):
-  """Training goes on in the same memory while it is written."""
-  config, _ = tiny(tmp_path, buffer_size=2**18)
-  setup = make_setup(config)
-  state = setup.trainer.init(setup.table, 0, setup.mesh)
-  state, _ = setup.trainer.run(setup.table, state, 2, setup.mesh)
-  then = jax.tree.map(np.array, checkpoint.plain(state) | {"params": state.params})
-  manager = CheckpointManager(tmp_path, keep=3)
-  manager.save(state, {"config": config.to_dict(), "num_devices": 1})
-  for _ in range(3):
-    state, _ = setup.trainer.run(setup.table, state, 2, setup.mesh)
-  jax.block_until_ready(state)
-  manager.close()
-  (path,) = checkpoint.checkpoints_of(tmp_path)
-  saved = checkpoint.restore(path, state, setup.mesh)
-  jax.tree.map(
-    np.testing.assert_array_equal, checkpoint.plain(saved) | {"params": saved.params}, then
-  )
-
-
 def test_checksums_tell_every_bit():
   tree = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([1, 2], np.int32)}
   good = checkpoint.sum_of_arrays(tree)
@@ -179,8 +125,6 @@ def test_checksums_tell_every_bit():
       changed.view(np.uint8).reshape(-1)[bit // 8] ^= 1 << (bit % 8)
       seen.add(checkpoint.sum_of_arrays(tree | {name: changed}))
   assert len(seen) == 1 + 8 * (6 + 2) * 4
-  # Two changes that a plain weighted sum would not see.
-  assert checkpoint.sum_of_arrays(tree | {"a": -tree["a"]}) not in seen
   assert checkpoint.sum_of_arrays({"b": tree["a"], "a": tree["b"]}) != good
 
 
@@ -206,12 +150,6 @@ def test_numbers_that_were_edited_are_noticed(copy, item):
 def without_arrays(newest):
   for item in ("params", "state"):
     shutil.rmtree(newest / item)
-
-
-def cut_arrays(newest):
-  for path in (newest / "params").rglob("*"):
-    if path.is_file() and path.stat().st_size > 100:
-      path.write_bytes(path.read_bytes()[:50])
 
 
 def about(change):
@@ -241,9 +179,7 @@ METRICS = r"^metrics=.*' does not begin with the \d+ bytes that were"
   ("damage", "sentence"),
   [
     (without_arrays, "cannot be read"),
-    (cut_arrays, "cannot be read"),
     (lambda newest: shutil.rmtree(newest / "about"), "."),
-    (about(lambda text: text[:40]), "."),
     (about(lambda text: IN_JSON(json.loads(text) | {"step": 6})), "about itself was changed"),
     (about(lambda text: IN_JSON(json.loads(text) | {"format": 2})), "has format 2; this version r"),
     (about(lambda text: text.replace('"lanes": 4', '"lanes": -1')), "."),
@@ -261,26 +197,12 @@ def test_damage_gets_a_sentence(copy, damage, sentence):
   refuses(copy, sentence, resume=True, examples=128)
 
 
-def test_what_a_checkpoint_says_may_be_written_otherwise(copy):
-  newest = checkpoint.checkpoints_of(copy)[-1]
-  about(lambda text: json.dumps(json.loads(text), indent=1))(newest)
-  assert checkpoint.read_about(newest)["step"] == 8
-
-
-def test_what_orbax_keeps_checkpoints_by_may_be_damaged(copy):
-  (checkpoint.checkpoints_of(copy)[0] / "metrics" / "metrics").write_text("{")
-  refuses(copy, "^checkpoints=.*/checkpoints' cannot be read: ", resume=True, examples=128)
-
-
 @pytest.mark.parametrize(
   ("name", "text"),
   [
     ("config.json", '{"lr": 0.1}'),
     ("metrics.jsonl", '{"epoch": 1}\n'),
-    ("exploitability.png", "a picture"),
-    ("tensorboard/events.out", "events"),
     ("checkpoints/lightning_v1/last.ckpt", "weights"),
-    ("checkpoints", "a file"),
   ],
 )
 def test_what_another_program_wrote_is_not_written_over(tmp_path, name, text):
@@ -289,21 +211,9 @@ def test_what_another_program_wrote_is_not_written_over(tmp_path, name, text):
   refuses(tmp_path, r"^output_dir=.* holds '.*', which a run would write over")
 
 
-def test_what_a_run_does_not_write_is_in_nobodys_way(tmp_path):
-  for name in ("notes.txt", ".lock"):
-    (tmp_path / name).write_text("mine")
-  train(*tiny(tmp_path), stop=lambda step: step >= 2)
-  assert {(tmp_path / name).read_text() for name in ("notes.txt", ".lock")} == {"mine"}
-  assert not list(tmp_path.glob("*.new"))
-
-
-def test_a_run_whose_checkpoints_are_gone_is_not_written_over(copy):
-  shutil.rmtree(copy / "checkpoints")
-  refuses(copy, "holds 'metrics.jsonl', which a run would")
-
-
-@pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "checkpoints", "exploitability.png"])
-@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize(
+  ("name", "resume"), [(".lock", True), ("metrics.jsonl", False), ("checkpoints", True)]
+)
 def test_links_to_elsewhere_are_not_followed(copy, tmp_path, name, resume):
   run, elsewhere = copy if resume else tmp_path / "run", tmp_path / "elsewhere"
   run.mkdir(exist_ok=True)
@@ -315,33 +225,6 @@ def test_links_to_elsewhere_are_not_followed(copy, tmp_path, name, resume):
   before = contents(tmp_path)
   refuses(run, rf"^output_dir=.* holds '{name}', which a run would write", resume=resume)
   assert contents(tmp_path) == before
-
-
-def test_folders_that_cannot_be_written_or_read(tmp_path, monkeypatch):
-  (tmp_path / "run" / ".lock").mkdir(parents=True)
-  with pytest.raises(ConfigError, match=r"^output_dir=.* must be a folder that can be written: "):
-    train(*tiny(tmp_path / "run"))
-  with folders.lock(tmp_path):
-    pass
-
-  is_dir = Path.is_dir
-
-  def refused(path):
-    if tmp_path in path.parents:
-      raise PermissionError(13, "Permission denied", str(path))
-    return is_dir(path)
-
-  monkeypatch.setattr(Path, "is_dir", refused)
-
-  with pytest.raises(ConfigError, match="holds no checkpoint"):
-    rebel_jax.load(tmp_path)
-
-
-def test_learning_that_diverges_stops_the_run(tmp_path):
-  with pytest.raises(RunError, match=r"^the loss is (nan|inf) and the .* is (nan|inf).* at step"):
-    train(*tiny(tmp_path, learning_rate=1e30, examples=400))
-  for path in checkpoint.checkpoints_of(tmp_path):
-    assert all(np.isfinite(x).all() for x in jax.tree.leaves(rebel_jax.load(path).params))
 
 
 @pytest.mark.parametrize(("factor", "what"), [(np.nan, "parameters"), (1e38, "values")])

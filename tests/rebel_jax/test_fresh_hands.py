@@ -18,16 +18,15 @@ from rebel_jax.training.self_play import Searched
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value import make_examples
 from solvers.search.batch import search_batch
-from tests.own_games import own_tree
+from tests.own_games import Hedge, own_tree
 from tests.rebel_jax.test_poker_learning import GAME
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
-from tests.solvers.test_regret_rules import Hedge
 from tests.tiny import TINY
 
 VARY = {"stack": "250-500", "pot": "100-300", "bets": 0.1, "board": "random"}
 FRESH = TINY_POKER.replace(vary=tuple(VARY.items()), share_start=False, iterations=4)
-SMOOTH = solvers.CFR(Hedge(0.01))
 BIG_BLIND = 8  # column of the features of a game with fresh stacks
+SMOOTH = solvers.CFR(Hedge(0.01))
 
 
 @functools.cache
@@ -35,8 +34,7 @@ def played():
   """Returns a setup, its parameters, and steps of self-play: lanes before, and all after."""
   setup = make_setup(FRESH)
   params = setup.trainer.init(setup.table, 0, setup.mesh).params
-  # Few lanes fit where cards are dealt, so that others wait. Regret matching would not do: between
-  # moves that are worth the same rounding decides.
+  # Few lanes fit where cards are dealt, so that others wait.
   first, *others = setup.trainer.self_play.layers
   # Each group of lanes is searched by itself, the last group overlaps the one before.
   layers = (
@@ -60,6 +58,7 @@ def hand_of(game, roots):
   return np.concatenate([roots[:, [betting.STACK]], board, roots[:, game.size_columns]], axis=1)
 
 
+@pytest.mark.slow  # goldens of a preset with fresh hands are of the default tier
 def test_lanes_stay_in_their_hands_until_these_end():
   setup, _, steps = played()
   game, rules = setup.game, setup.table.rules
@@ -107,6 +106,7 @@ def search_of_own(setup, params, searched):
   return Searched(trees, None, searched.beliefs, searched.active, result.average_policy, result)
 
 
+@pytest.mark.slow
 def test_examples_are_those_of_each_hands_own_game():
   setup, params, steps = played()
   _, after = steps[3]
@@ -154,13 +154,6 @@ def test_what_is_not_allowed(capsys):
   assert cli.main(line) == 2
   said = capsys.readouterr().err
   assert said == "error: vary=bets is not allowed: leduc_poker is always the same\n"
-
-
-def test_another_game_takes_no_variation_over():
-  line = ["--preset", "small_turn_endgame_holdem_varied", "--game", "leduc_poker"]
-  assert cli.parse(line).config.search.vary == ()
-  config = cli.parse([*line[:2], "--vary", "board", "random", "bets", "0.2"]).config
-  assert config.search.vary == (("board", "random"), ("bets", 0.2))
 
 
 def test_a_network_at_another_spot():

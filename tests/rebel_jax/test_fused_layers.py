@@ -3,8 +3,6 @@
 import functools
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +10,6 @@ import numpy as np
 import pytest
 from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
-from rebel_jax.networks.fused_layers import MAX_WIDTH, LayerWeights, apply_layers
 from rebel_jax.networks.value import PRECISIONS, NetworkLeafValues, ValueNetwork
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
@@ -74,7 +71,7 @@ def test_the_kernel_computes_the_network(num_infostates, rows, sizes):
   np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["tensorfloat32", "bfloat16_activations"])
 def test_it_rounds_what_it_should(precision):
   network = ValueNetwork(3, hidden_layers=3, width=32, precision=precision)
   params, features, beliefs = make(network, 16)
@@ -89,9 +86,7 @@ def test_it_rounds_what_it_should(precision):
 # Whoever asks for the kernel is warned; `test_commands_do_without_the_backend` is for the rest.
 @pytest.mark.filterwarnings("ignore:The Pallas Triton backend is deprecated:DeprecationWarning")
 @pytest.mark.usefixtures("lowered_for_a_gpu")
-@pytest.mark.parametrize(
-  ("fused", "precision"), [(True, PRECISIONS[0]), (True, PRECISIONS[-1]), (False, PRECISIONS[0])]
-)
+@pytest.mark.parametrize(("fused", "precision"), [(True, PRECISIONS[-1]), (False, PRECISIONS[0])])
 def test_searches_ask_it_on_nvidias_gpus_and_nowhere_else(fused, precision):
   network = ValueNetwork(4, width=96, precision=precision, fused=fused)
   params, features, beliefs = make(network, 32)
@@ -119,43 +114,9 @@ def test_a_step_of_training_searches_with_it(fused):
   assert sum(x.primitive.name == "pallas_call" for x in found) == 2 * fused
 
 
-def test_learning_differentiates_layer_by_layer():
-  network = ValueNetwork(4, width=16, fused=True)
-  params, features, beliefs = make(network, 3)
-  gradients = jax.grad(lambda p: network.apply(p, features, beliefs).sum())(params)
-  assert all(np.abs(x).max() > 0 for x in jax.tree.leaves(gradients))
-
-
-def test_wide_layers_are_refused():
-  layers = [LayerWeights(jnp.ones((2, 300))), LayerWeights(jnp.ones((300, 2)))]
-  with pytest.raises(ValueError, match=f"^width=300 must be at most {MAX_WIDTH}"):
-    apply_layers(
-      jnp.ones((4, 300)),
-      jnp.ones((4, 2)),
-      layers,
-      activation=jax.nn.relu,
-      precision="default",
-      epsilon=1e-6,
-    )
-
-
-_COMMANDS = """
-import importlib, jax, sys
-sys.modules[{backend!r}] = None
-for module in {modules}:
-  importlib.import_module(module)
-from tests.rebel_jax.test_fused_layers import ValueNetwork, ask, make
-network = ValueNetwork(4, width=16)
-print(jax.eval_shape(lambda: ask(network, *make(network, 2))).shape, sys.modules[{backend!r}])
-"""
-
-
 def test_commands_do_without_the_backend():
   """JAX has announced its removal; networks of single layers need none."""
-  root = Path(__file__).parents[2]
-  scripts = tomllib.loads((root / "pyproject.toml").read_text())["project"]["scripts"]
-  modules = [target.partition(":")[0] for target in scripts.values()]
-  assert "rebel_jax.train" in modules
-  program = _COMMANDS.format(backend=BACKEND, modules=modules)
-  done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root)
-  assert done.stdout.split() == ["(2,", "4)", "None"], done.stderr
+  modules = ("train", "evaluate", "match", "play", "spot", "networks.value")
+  program = f"import sys; sys.modules[{BACKEND!r}] = None\n"
+  program += "".join(f"import rebel_jax.{module}\n" for module in modules)
+  subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,43 +1,35 @@
-"""Training by growing searches: what is asked, what is learned, how runs are measured and go on."""
+"""Runs of searches that grow trees: what is learned, how they are measured and go on."""
 
 import dataclasses
-import functools
 import json
-import tempfile
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import games
 import rebel_jax
-import solvers
 from rebel_jax import evaluate
 from rebel_jax.config.config import ConfigError
-from rebel_jax.config.search import GrowingSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets.value_policy import divergence
-from tests.tiny import TINY_GROWING, rows
+from tests.tiny import TINY_GROWING, TINY_PERFECT, rows, trained
 
 TINY = TINY_GROWING.replace(alternating=True, mix=0.5)
+RUNS = {"growing": TINY, "perfect": TINY_PERFECT}
 
 
-@functools.cache
-def trained() -> Path:
-  """Returns the folder of a finished run, made once."""
-  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  train(TINY, RunOptions(output_dir=str(folder), num_devices=1))
-  return folder
+def of(kind):
+  """Returns the folder of a finished run of growing searches."""
+  return trained(kind, RUNS[kind])
 
 
 def test_a_run_learns_kuhn_poker():
   """Its searching agents are several times harder to exploit than those of a fresh network."""
-  final = rows(trained())[-1]
+  final = rows(of("growing"))[-1]
   assert final["seeds"] == 3
   assert final["exploitability_min"] <= final["exploitability_mean"] <= final["exploitability_max"]
   assert final["exploitability_mean"] < 0.1
@@ -45,54 +37,57 @@ def test_a_run_learns_kuhn_poker():
   assert "exploitability" not in final
   setup = make_setup(TINY)
   fresh = setup.trainer.init(setup.table, 0, setup.mesh).params
-  evaluator = ChainEvaluator(TINY)
-  untrained = evaluator.of_seeds(fresh, (0, 1, 2))["exploitability"]
+  untrained = ChainEvaluator(TINY).of_seeds(fresh, (0, 1, 2))["exploitability"]
   assert np.mean(untrained) > 2 * final["exploitability_mean"]
 
 
-def test_the_command_measures_what_the_run_did(capsys):
-  final = rows(trained())[-1]
-  seed = TINY.seed + final["step"]
-  assert evaluate.main([str(trained()), "--seed", str(seed), "--json"]) == 0
+@pytest.mark.parametrize("kind", RUNS)
+def test_the_command_measures_what_the_run_did(kind, capsys):
+  final = rows(of(kind))[-1]
+  seed = ["--seed", str(RUNS[kind].seed + final["step"])]
+  assert evaluate.main([str(of(kind)), *seed, "--json"]) == 0
   found = json.loads(capsys.readouterr().out)
-  for end in ("mean", "min", "max"):
-    name = f"exploitability_{end}"
+  measured = [name for name in final if name.startswith(("exploitability_", "not_lost_"))]
+  assert len(measured) >= 3
+  for name in measured:
     assert found[name] == pytest.approx(final[name], abs=1e-6)
-  assert len(found["course"]) == 3
-  # Unsafe searches, and others of other lengths, are other agents.
-  assert found["alternating"]
-  others = ["--mix", "0", "--at-once", "--seeds", "2"]
-  assert evaluate.main([str(trained()), *others, "--json"]) == 0
+  assert len(found["course"]) == final["seeds"]
+
+
+def test_other_searches_are_other_agents(capsys):
+  others = ["--mix", "0", "--at-once", "--seeds", "2", "--json"]
+  assert evaluate.main([str(of("growing")), *others]) == 0
   unsafe = json.loads(capsys.readouterr().out)
-  assert unsafe["mix"] == 0
-  assert not unsafe["alternating"]
-  assert unsafe["seeds"] == 2
-  assert unsafe["exploitability_mean"] != pytest.approx(found["exploitability_mean"], abs=1e-4)
+  assert (unsafe["mix"], unsafe["alternating"], unsafe["seeds"]) == (0, False, 2)
+  known = rows(of("growing"))[-1]["exploitability_mean"]
+  assert unsafe["exploitability_mean"] != pytest.approx(known, abs=1e-4)
 
 
 @pytest.mark.parametrize(
   ("name", "flags", "sentence"),
   [
-    (None, ["--playthroughs", "3"], "playthroughs=3 is not for"),
     (None, ["--depth", "2"], "which has growing searches; allowed"),
     ("liars_dice_1x4f", ["--simulations", "3"], "which has ReBeL's searches; allowed"),
     (None, ["--per-update", "0.3"], "per_update=0.3"),
   ],
 )
 def test_options_of_the_other_kind_are_refused(name, flags, sentence, capsys):
-  assert evaluate.main([name or str(trained()), *flags]) == 2
+  assert evaluate.main([name or str(of("growing")), *flags]) == 2
   assert sentence in capsys.readouterr().err
 
 
-def test_runs_go_on_bit_by_bit():
+@pytest.mark.parametrize("kind", RUNS)
+def test_runs_go_on_bit_by_bit(kind, tmp_path):
   """Stopped after its first row and resumed, a run ends with the same parameters."""
-  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  options = RunOptions(output_dir=str(folder), num_devices=1)
-  train(TINY, options, stop=lambda step: True)
-  assert rows(folder)[-1]["step"] == 25
-  train(TINY, dataclasses.replace(options, resume=True))
-  whole, parts = (rebel_jax.load(f).params for f in (trained(), folder))
-  assert jax.tree.all(jax.tree.map(lambda x, y: (x == y).all(), whole, parts))
+  options = RunOptions(output_dir=str(tmp_path))
+  train(RUNS[kind], options, stop=lambda step: True)
+  assert rows(tmp_path)[-1]["step"] == RUNS[kind].schedule.report_every
+  stopped = rebel_jax.load(tmp_path).params
+  train(RUNS[kind], dataclasses.replace(options, resume=True))
+  whole, parts = (rebel_jax.load(folder).params for folder in (of(kind), tmp_path))
+  jax.tree.map(np.testing.assert_array_equal, whole, parts)
+  moved = jax.tree.map(lambda x, y: np.abs(x - y).max(), whole, stopped)
+  assert max(jax.tree.leaves(moved)) > 0  # control: there was more to learn
 
 
 def test_divergences_are_those_of_distributions():
@@ -123,79 +118,8 @@ def test_divergences_are_those_of_distributions():
   assert float(other[0, 0]) < found[0]
 
 
-def step_of(config, seed=0):
-  setup = make_setup(config)
-  state = setup.trainer.init(setup.table, seed, setup.mesh)
-  lanes = jax.tree.map(lambda x: x[0], state.lanes)
-  step = jax.jit(functools.partial(setup.trainer.self_play.step, setup.table))
-  return setup, lanes, step, state.params
-
-
-@pytest.mark.slow
-def test_values_are_those_of_searches_without_a_gadget():
-  """What is learned of a question is the value of its beliefs; a gadget's would be another's."""
-  config = TINY.replace(simulations=30, query_share=1.0)
-  setup, lanes, step, params = step_of(config)
-  kind = np.asarray(setup.table.tree.kind)
-  seen = 0
-  for number in range(6):
-    waiting, taken = lanes.waiting, int(lanes.taken)
-    played = step(lanes, params, jax.random.key(number))
-    ((solved, active),) = played.searched
-    places = np.arange(taken, int(waiting.added))[: setup.trainer.self_play.num_solvers]
-    active = np.asarray(active)
-    assert active.sum() == len(places)
-    for row, place in zip(np.flatnonzero(active), places):
-      node = int(waiting.examples.here.state[place, 0])
-      beliefs = np.asarray(waiting.examples.beliefs)[place]
-      own = beliefs[::-1] if kind[node] == 1 else beliefs
-      np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), own, atol=1e-6)
-      # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
-      exact = solvers.solve(
-        games.build_public_tree(setup.game, root=setup.table.tree.history(node)),
-        algorithm=solvers.cfr_plus(),
-        num_iterations=400,
-        beliefs=beliefs,
-      )
-      worth = (exact.root_values * beliefs).sum(axis=1)
-      values = np.asarray(solved.values)[row]
-      values = values[::-1] if kind[node] == 1 else values
-      if seen < 40:
-        mass = np.asarray(solved.value_weight)[row] > 0
-        assert np.abs((values * beliefs).sum(axis=1) - worth).max() < 0.25 or not mass.all()
-      seen += 1
-    lanes = played.lanes
-  assert seen > 20
-
-
-@pytest.mark.slow
-def test_questions_come_and_go_in_order(monkeypatch):
-  """As many enter as were drawn; what nobody has room for waits, the oldest first."""
-  monkeypatch.setattr(GrowingSearch, "recursive_share", 0.0)
-  means = {}
-  for share in (0.25, 1.0):
-    config = TINY.replace(simulations=2, query_share=share)
-    _, lanes, step, params = step_of(config)
-    added, active = [], []
-    for number in range(40):
-      played = step(lanes, params, jax.random.key(number))
-      added.append(int(played.lanes.waiting.added) - int(lanes.waiting.added))
-      active.append(int(played.searched[0][1].sum()))
-      lanes = played.lanes
-    means[share] = np.mean(added)
-    assert sum(active) == int(lanes.taken) <= int(lanes.waiting.added)
-    assert sum(added) == int(lanes.waiting.added)
-  # After a bet in Kuhn poker only ends follow, and nothing is asked.
-  assert 4 < means[1.0] < 15
-  assert means[0.25] == pytest.approx(4, abs=0.3)
-
-
 def test_what_does_not_go_together_is_refused():
   with pytest.raises(ConfigError, match="per_update=7.0"):
     make_setup(TINY.replace(per_update=7.0))
-  with pytest.raises(ConfigError, match="query_share=0"):
-    TINY.replace(query_share=0.0).validate()
-  with pytest.raises(ConfigError, match="policy_network is no setting of growing searches"):
-    TINY.replace(policy_network=True)
   with pytest.raises(ConfigError, match="public tree of"):
     make_setup(TINY.replace(game="liars_dice", game_params=(("num_dice", 3), ("num_faces", 6))))

@@ -8,8 +8,19 @@ import pytest
 import games
 from games.poker import Deck
 from games.poker.hands import evaluate
-from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table, order_hands
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.presets import get_preset
+from rebel_jax.networks.poker import (
+  CardNetwork,
+  PokerValueNetwork,
+  Table,
+  order_hands,
+  standing,
+)
 from rebel_jax.networks.policy import PolicyNetwork
+from rebel_jax.networks.value import OrderedNetwork, ValueNetwork
+from rebel_jax.training.setup import make_network, make_policy_network
+from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
 
 DECK = Deck("9TJQKA", "shd")
 HANDS = DECK.hole_cards(())
@@ -82,7 +93,7 @@ def make(kind):
   return network, network.init(jax.random.key(0), features, beliefs, *legal)
 
 
-@pytest.mark.parametrize("kind", ["value", "standing", "policy"])
+@pytest.mark.parametrize("kind", ["standing", "policy"])
 def test_a_network_answers_alike_where_suits_have_other_names(kind):
   """Beliefs renamed with the board give the same answers for the renamed hands."""
   network, params = make(kind)
@@ -118,8 +129,110 @@ def test_both_players_see_one_board():
   assert (wrong.order != network.apply(params, turned[1], method="encode").order).any()
 
 
-def test_features_end_with_the_cards_shown():
-  """On which the order relies."""
-  game = games.make("river_endgame_holdem")
-  shown = game.features(game.initial_state()[None], 0)[0, -game.deck.num_cards :]
-  np.testing.assert_array_equal(np.flatnonzero(shown), sorted(game.board))
+# Networks that see infostates in an order of each public state, against plain ones.
+
+
+H, ROWS = 5, 12
+SIZES = dict(hidden_layers=2, width=16, belief_roots=1)
+
+
+def rows():
+  rng = np.random.default_rng(0)
+  orders = rng.permuted(np.tile(np.arange(H), (ROWS, 1)), axis=1)
+  public = rng.normal(size=(ROWS, 3))
+  beliefs = rng.dirichlet(np.ones(H), (ROWS, 2)).astype(np.float32)
+  return public.astype(np.float32), orders, beliefs
+
+
+@pytest.mark.parametrize("answers", [1, 3])
+def test_it_is_a_plain_network_of_rearranged_infostates(answers):
+  """Beliefs are put in order by hand, and the plain network's answers back."""
+  public, orders, beliefs = rows()
+  ordered = OrderedNetwork(answers * H, places=H, **SIZES)
+  plain = ValueNetwork(answers * H, **SIZES)
+  features = jnp.concatenate([public, orders], axis=1)
+  params = ordered.init(jax.random.key(0), features, beliefs.reshape(ROWS, -1))
+  found = np.asarray(ordered.apply(params, features, beliefs.reshape(ROWS, -1)))
+  inside = np.stack([beliefs[i][:, orders[i]] for i in range(ROWS)]).reshape(ROWS, -1)
+  of_places = np.asarray(plain.apply(params, public, inside)).reshape(ROWS, answers, H)
+  expected = np.zeros_like(of_places)
+  for i in range(ROWS):
+    expected[i][:, orders[i]] = of_places[i]
+  np.testing.assert_allclose(found.reshape(expected.shape), expected, rtol=1e-5, atol=1e-6)
+  # Control: answers that are left at their places.
+  assert np.abs(found.reshape(expected.shape) - of_places).max() > 0.01
+
+
+def test_the_order_of_leduc_is_that_of_showdowns():
+  """Who is further on in the order loses to nobody before, and the public card comes first."""
+  game = games.make("leduc_poker")
+  tree = games.build_public_tree(game)
+  for state, kind in zip(tree.state, tree.kind):
+    if kind == games.TERMINAL:
+      continue
+    mine, other = (game.features(state[None], player)[0, -6:] for player in (0, 1))
+    np.testing.assert_array_equal(mine, other)
+    order, card = mine.astype(int), int(state[6])
+    if card >= 0:
+      assert order[0] == card
+      wins = game.payoffs()[1 + card][np.ix_(order[1:], order[1:])]
+    else:
+      wins = np.sign(np.subtract.outer(order // 2, order // 2))
+    assert (np.tril(wins) >= 0).all()
+    assert (np.diff(wins, axis=0) >= 0).all()
+  # Control: in the game's own order a pair may stand anywhere.
+  own = game.payoffs()[1][np.ix_(np.arange(1, 6), np.arange(1, 6))]
+  assert (np.tril(own) < 0).any()
+
+
+# How hands stand on the cards shown, against one pair of hands at a time.
+
+
+def pairwise(board, other, *, blockers=True):
+  """Returns the shares and masses of one board, pair by pair."""
+  free = [i for i, hand in enumerate(HANDS.tolist()) if not set(hand) & set(board)]
+  strength = {i: int(evaluate(DECK, np.array([[*HANDS[i], *board]], int))[0]) for i in free}
+  found = np.zeros((2, len(HANDS)))
+  for own in free:
+    won = mass = 0.0
+    for theirs in free:
+      if blockers and set(HANDS[own]) & set(HANDS[theirs]):
+        continue
+      mass += other[theirs]
+      won += other[theirs] * np.sign(strength[own] - strength[theirs])
+    found[:, own] = won / mass if mass else 0.0, mass
+  return found
+
+
+@pytest.mark.parametrize(
+  ("make", "size"), [(dense_showdowns, 3), (sorted_showdowns, 0), (sorted_showdowns, 5)]
+)
+def test_it_is_what_pairs_of_hands_come_to(size, make, x64):
+  rng = np.random.default_rng(size)
+  boards = [sorted(rng.choice(DECK.num_cards, size, replace=False)) for _ in range(4)]
+  shown = np.zeros((4, DECK.num_cards))
+  for row, board in zip(shown, boards):
+    row[board] = 1
+  # A range of a few hands, among them some that the board blocks.
+  other = rng.dirichlet(np.full(len(HANDS), 0.1), 4)
+  hands = order_hands(DECK, HANDS, jnp.asarray(shown))
+  arguments = (jnp.float64,) if make is dense_showdowns else ()
+  showdowns = make(hands.strength, *arguments)
+  found = np.asarray(standing(showdowns, hands.live, jnp.asarray(other)))
+  expected = np.stack([pairwise(*each) for each in zip(boards, other)])
+  np.testing.assert_allclose(found, expected, atol=1e-9)
+  assert size == 0 or np.abs(expected[:, 0]).max() > 0.1
+  # Control: hands that share a card counted too.
+  wrong = np.stack([pairwise(*each, blockers=False) for each in zip(boards, other)])
+  assert np.abs(found - wrong).max() > 0.01
+
+
+def test_all_networks_of_holdem_see_it_and_no_others():
+  config = get_preset("small_holdem_4_rounds").replace(policy_network=True)
+  game = config.make_game()
+  for on in (True, False):
+    chosen = config.replace(showdown_inputs=on)
+    value, policy = make_network(chosen, game), make_policy_network(chosen, game)
+    assert (value.showdown_inputs, policy.trunk.showdown_inputs) == (on, on)
+  with pytest.raises(ConfigError, match=r"showdown_inputs=True needs .* game='liars_dice'"):
+    Config().replace(showdown_inputs=True).validate()

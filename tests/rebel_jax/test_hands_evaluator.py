@@ -1,18 +1,15 @@
 """What agents of large games win from simple players: who these are, and what a row says."""
 
-import jax
 import numpy as np
 import pytest
 
 import games
 import solvers
 from games.poker.betting import CALL, FOLD
-from rebel_jax.config.config import Config
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator, favourites
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
-from rebel_jax.training.setup import make_targets
-from rebel_jax.training.targets.target import init_params
 from solvers.sweeps.levels import join_levels
+from tests.tiny import untrained
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +49,12 @@ def test_the_others_do_as_they_are_called(river):
     assert len(taken) == game.legal_actions(np.asarray(tree.state)[node][None])[0].sum()
 
 
+@pytest.mark.slow
 def test_what_is_measured_is_said():
-  config = Config().replace(
-    game="small_holdem", game_params=(("ranks", "TJQK"), ("suits", "sh"), ("stack", 300)),
-    depth="stage", hidden_layers=1, width=16, final_playthroughs=10, final_iterations=2,
-  )  # fmt: skip
-  params = init_params(make_targets(config, config.make_game()), jax.random.key(0))
+  few = dict(final_playthroughs=10, final_iterations=2)
+  config, params, _ = untrained(
+    "small_holdem", (("ranks", "TJQK"), ("suits", "sh"), ("stack", 300)), depth="stage", **few
+  )
   evaluator = HandsEvaluator(config)
   found = evaluator.measure(params, 1, opponents=("always_fold", "pot_maniac")).row
   assert found["hands"] == 64  # a batch

@@ -1,5 +1,7 @@
 """Gradient steps and losses: optimizers step as they are said to and learn; errors by hand."""
 
+import dataclasses
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -11,10 +13,13 @@ from optax import contrib
 from rebel_jax.networks import optimizers
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.training import targets
+from rebel_jax.training.setup import make_setup
 from rebel_jax.training.targets import policy, value
 from rebel_jax.training.targets.target import Learner, Target, array
 from rebel_jax.training.targets.value import Examples
 from tests.products import with_rounded_products
+from tests.tiny import TINY
 
 NETWORK = ValueNetwork(4, width=32, belief_roots=1)
 
@@ -101,21 +106,6 @@ def test_muon_where_products_are_rounded(monkeypatch):
   assert error() > 0.1
 
 
-def test_the_learning_rate_decays_to_nothing():
-  examples = make_examples(256)
-  for optimizer in OPTIMIZERS:
-    one = make_target(optimizer, 1e-2, decay_steps=2)
-    params = one.init(jax.random.key(1))
-    state = one.learner.optimizer().init(params)
-    changes = []
-    for _ in range(3):
-      moved, state, _ = one.update(params, state, examples)
-      change = jax.tree.map(lambda x, y: jnp.abs(x - y).max(), moved, params)
-      changes.append(max(map(float, jax.tree.leaves(change))))
-      params = moved
-    assert changes[0] > changes[1] > 0 == changes[2]
-
-
 class InUnits:
   """Stands for a network that measures values in `size`."""
 
@@ -156,3 +146,23 @@ def test_examples_that_are_not_valid_do_not_count():
   assert float(one.loss(params, found, valid)) == pytest.approx(expected, rel=1e-6)
   assert np.isnan(one.loss(params, found))
   assert float(one.loss(params, examples)) != pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+  ("changes", "sentence"),
+  [
+    ({"make_examples": lambda *_: None}, "target='outcome' makes no examples of any search"),
+    ({"example": Examples(*map(array, (10, 6, 3)), array(3, dtype=int))}, "int32"),
+    ({"errors": lambda *_: (np.ones((3, 3)), np.ones(3))}, r"\(3,\)"),
+  ],
+  ids=["none", "dtype", "shape"],
+)
+def test_mistakes_in_a_target_are_found_before_anything_is_learned(changes, sentence, monkeypatch):
+  def make(*arguments):
+    return dataclasses.replace(value.make_target(*arguments), name="outcome", **changes)
+
+  monkeypatch.setattr(targets, "TARGETS", (*targets.TARGETS, make))
+  setup = make_setup(TINY)
+  state = setup.trainer.init(setup.table, 0, setup.mesh)
+  with pytest.raises((ValueError, AssertionError), match=sentence):
+    setup.trainer.run(setup.table, state, 1, setup.mesh)

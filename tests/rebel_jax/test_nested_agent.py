@@ -8,8 +8,6 @@ import solvers
 from benchmarks.studies import nested
 from games.poker import BetSizes
 from games.poker.betting import CALL, FIRST_BET
-from rebel_jax.agents.match import PolicyPlayer, play_match
-from rebel_jax.agents.nested import NestedAgent
 from solvers import Maxmargin, Resolve
 from solvers.contrib.off_tree import translate
 
@@ -36,14 +34,6 @@ def test_translation_loses_three_times_what_solving_loses(spot, searcher, x64):
   solved = loss("resolve"), loss("maxmargin")
   assert loss("translation") > 3 * max(solved)
   assert loss("constant") > 50 * max(solved)
-
-
-def test_the_methods_that_solve_the_whole_decision(spot, x64):
-  found = [
-    nested.loss(spot, 1, nested.answer_all(spot, 1, method, 1000))
-    for method in ("translation", "unsafe", "expensive")
-  ]
-  assert max(found[1:]) < found[0] / 3
 
 
 def test_translation_of_a_tree_to_itself_is_the_policy(spot, x64):
@@ -92,50 +82,6 @@ def test_translation_where_a_card_is_burned_in_one_tree_only():
     for card in (node, other):
       expected = policy[np.asarray(tree.parent) == card]
       assert np.allclose(rows, expected / expected.sum(axis=0)) == (card == node)
-
-
-class Bets:
-  """Bets the same fraction of the pot wherever it may, else checks and calls."""
-
-  def __init__(self, game, slot):
-    self.game, self.slot = game, slot
-
-  def start(self, player, infostate):
-    self.state, self.infostate = self.game.initial_state(), infostate
-
-  def observe(self, action, infostate=None):
-    self.state = self.game.next_states(self.state[None], np.array([action]))[0]
-
-  def act(self):
-    from rebel_jax.agents.dealer import Move
-
-    legal = self.game.legal_actions(self.state[None])[0]
-    return Move(2 + self.slot if legal[2 + self.slot] else 1, self.infostate)
-
-
-def test_an_agent_answers_one_who_always_bets_between_its_sizes(spot):
-  answers, hands = {}, 200
-
-  def agent(seed):
-    return NestedAgent(
-      spot.coarse, spot.tree, spot.policy, played=spot.fine, answers=answers, seed=seed,
-      num_iterations=200,
-    )  # fmt: skip
-
-  def bettor(seed):
-    return Bets(spot.fine, 1)
-
-  result = play_match(spot.fine, agent, bettor, num_games=hands)
-
-  # Once after the first bet in either seat, and once where a bet of its own was raised.
-  assert 2 <= len(answers) <= 6
-  uniform = np.full_like(spot.policy_of_all, 1.0)
-  children = np.bincount(spot.whole.parent[1:], minlength=spot.whole.num_nodes)
-  uniform[1:] /= children[spot.whole.parent[1:]][:, None]
-  careless = play_match(
-    spot.fine, lambda seed: PolicyPlayer(spot.whole, uniform, seed=seed), bettor, num_games=hands
-  )
-  assert result.mean > careless.mean
 
 
 def test_bets_that_cannot_be_answered_are_refused(spot):

@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 
@@ -11,13 +10,10 @@ from games.poker.holdem import CALL, FIRST_BET
 from games.poker.variation import size_columns_at
 from rebel_jax.agents.belief_agent import searches
 from rebel_jax.agents.street_searcher import StreetSearcher
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config
-from rebel_jax.tables.chips import Call, Deal, RaiseTo
+from rebel_jax.tables.chips import RaiseTo
 from rebel_jax.tables.players import TreePlayer
-from rebel_jax.training.setup import make_targets
-from rebel_jax.training.targets.target import init_params
 from tests.own_games import own_tree
+from tests.tiny import untrained
 
 # Two rounds from blinds of 50 and 100, the pot or all-in; the big blind acts first in the second.
 GAME = dict(ranks="TJQK", suits="sh", blinds=(50, 100), first_to_act=(0, 1), stack=1_000)
@@ -27,13 +23,7 @@ ITERATIONS = 8
 @functools.cache
 def policy():
   """A network that has learned nothing."""
-  params = tuple((GAME | dict(bets=(1.0,))).items())
-  config = Config().replace(
-    game="small_holdem", game_params=params, depth="stage", hidden_layers=1, width=16
-  )
-  return Policy(
-    config, init_params(make_targets(config, config.make_game()), jax.random.key(0)), {}
-  )
+  return untrained("small_holdem", tuple((GAME | dict(bets=(1.0,))).items()), depth="stage")
 
 
 @functools.cache
@@ -68,13 +58,6 @@ def test_the_bet_is_in_the_tree_that_is_searched(chips):
   burnt = {path for path in paths if path[-1:] == (game.burn,)}
   assert {search.tree.history(n) for n in live} == paths - burnt
   assert player.act() is not None
-
-
-def test_bets_of_the_tree_are_not_added():
-  for chips in (300, 1_000):
-    player = seat(1)
-    player.observe(RaiseTo(chips))
-    np.testing.assert_array_equal(player.player._root, searcher().first_root)
 
 
 def test_no_program_is_compiled_for_a_bet():
@@ -113,16 +96,3 @@ def test_own_moves_keep_the_probabilities_they_were_made_with():
   expected = before * found.policy[below[0]]
 
   np.testing.assert_allclose(agent._root_beliefs[0], expected / expected.sum(), atol=1e-5)
-
-
-def test_the_next_round_has_its_own_sizes():
-  player = seat(1)
-  player.observe(RaiseTo(640))
-  player.observe(Call())
-  card = next(c for c in range(8) if c not in player.game.deck.parse("KsQh"))
-  player.observe(Deal((card,)))
-  state = player._state
-  assert state[betting.PAID_0] == state[betting.PAID_1] == 640
-  columns = size_columns_at(player.game, state)
-  assert [int(state[c]) for c in columns.values()] == [1000]
-  assert player.act() is not None

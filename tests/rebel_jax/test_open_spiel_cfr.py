@@ -99,15 +99,6 @@ def test_larger_games(name, x64):
   assert max(compare(name, *PAIRS["cfr_plus_in_cpp"], COUNTS)) < TOLERANCE
 
 
-def test_wrong_conventions_show(x64):
-  for wrong in (
-    solvers.cfr_plus(),  # quadratic weights
-    solvers.cfr_plus(averaging=0),
-    solvers.vanilla_cfr(averaging=1),  # no floor
-  ):
-    assert max(compare("kuhn", wrong, cfr.CFRPlusSolver, (5, 8))) > 1e-3
-
-
 @pytest.mark.parametrize("plus", [False, True])
 def test_simultaneous_updates(plus, x64):
   game, tree, spiel_game = make("kuhn")

@@ -98,7 +98,7 @@ def test_games_obey_the_interface_and_score_as_in_openspiel(name):
 def test_random_games_score_as_in_openspiel(block):
   settings = (dict(depth=5), dict(depth=6, blind=0.5, actors=(0, 1)))[block]
   represented = 0
-  for seed in range(100 * block, 100 * block + 40):
+  for seed in range(100 * block, 100 * block + 20):
     spiel_game = pyspiel.load_efg_game(random_efg(seed, **settings))
     try:
       game, tree = open_spiel.from_game(spiel_game)
@@ -109,7 +109,7 @@ def test_random_games_score_as_in_openspiel(block):
     if seed % 8 == 0:
       check_game(games.tabulate(game))
     assert_scores_agree(game, tree, seed)
-  assert represented >= 36
+  assert represented >= 18
 
 
 @pytest.mark.parametrize(
@@ -127,52 +127,6 @@ def test_a_wrong_table_shows(name, attribute, wrong):
   # Some tables are told from the tree's at once, the others by what policies score.
   with pytest.raises((AssertionError, ValueError)):
     assert_scores_agree(game, tree)
-
-
-@pytest.mark.parametrize(
-  ("name", "ours"),
-  [
-    ("kuhn_poker", ("kuhn_poker", {})),
-    ("leduc_poker", ("leduc_poker", {})),
-    ("liars_dice(numdice=1,dice_sides=3)", ("liars_dice", {"num_dice": 1, "num_faces": 3})),
-  ],
-)
-def test_trees_are_those_of_the_games_written_by_hand(name, ours):
-  _, tree = open_spiel.from_game(name)
-  game = games.make(ours[0], **ours[1])
-  expected = games.build_public_tree(game)
-  assert tree.structure.offsets == expected.structure.offsets
-  # Leduc numbers the cards after the moves, so its levels are sorted otherwise.
-  places = {expected.history(n): n for n in range(expected.num_nodes)}
-  order = []
-  for node in range(tree.num_nodes):
-    path = [node]
-    while tree.parent[path[-1]] >= 0:
-      path.append(int(tree.parent[path[-1]]))
-    kinds = tree.kind[path[1:]] == games.CHANCE
-    offset = games.rules.leduc_poker.FIRST_CARD * kinds
-    order.append(places[tuple((tree.action[path[:-1]] + offset).tolist()[::-1])])
-  assert sorted(order) == list(range(tree.num_nodes))
-  for field in ("kind", "possible", "chance_probability"):
-    theirs, own = getattr(expected, field), getattr(tree, field)
-    assert (theirs is None) == (own is None)
-    if own is not None:
-      np.testing.assert_allclose(own, theirs[order], rtol=1e-6, err_msg=field)
-  np.testing.assert_allclose(tree.prior, expected.prior, rtol=1e-6)
-  np.testing.assert_allclose(tree.pair_weights, expected.pair_weights, rtol=1e-6)
-  assert tree.infostate_parent is None
-  assert tree.compatible == expected.compatible
-  np.testing.assert_allclose(end_payoffs(tree), end_payoffs(expected)[order], rtol=1e-6)
-
-
-def end_payoffs(tree):
-  """Returns what player 0 gets at each node for each pair of infostates: `[N, H, H]`."""
-  payoffs = np.zeros((tree.num_nodes, tree.num_infostates, tree.num_infostates))
-  scale = tree.payoff_scale[:, None, None]
-  payoffs[tree.terminal_nodes] = tree.payoffs[tree.payoff_index] * scale
-  if tree.possible is not None:
-    payoffs *= tree.possible[:, 0, :, None] & tree.possible[:, 1, None, :]
-  return payoffs
 
 
 SOLVED = {
@@ -202,37 +156,6 @@ def test_solvers_find_the_value(name):
   # Control: another policy is worth something else.
   uniform = pyspiel.UniformRandomPolicy(spiel_game)
   assert pyspiel.exploitability(spiel_game, uniform) > 5 * ours
-
-
-def test_public_actions_have_openspiels_numbers_where_these_are_public():
-  game, tree = open_spiel.from_game("leduc_poker")
-  kuhn, _ = open_spiel.from_game("kuhn_poker")
-  assert (game.num_actions, kuhn.num_actions) == (6, 2)
-  assert [kuhn.action_name(a) for a in (0, 1)] == ["Pass", "Bet"]
-  assert game.action_name(2) in ("Raise or Chance outcome:2", "Chance outcome:2 or Raise")
-  assert [kuhn.infostate_name(1, h) for h in range(3)] == ["0", "1", "2"]
-  # Raise, call, the fifth card, check: as OpenSpiel plays it.
-  state = game.state_after((2, 1, 4, 1))
-  spiel = game.open_spiel_game.new_initial_state()
-  for action in (0, 5, 2, 1, 4, 1):
-    spiel.apply_action(action)
-  assert game.actor(state[None])[0] == spiel.current_player() == 1
-  assert game.information_state(int(state[0]), 5) == spiel.information_state_string(1)
-  assert game.information_state(int(state[0]), 0) is not None
-  assert game.information_state(int(state[0]), 4) is None  # it lies on the board
-  hidden, _ = open_spiel.from_game("matrix_rps")
-  assert hidden.action_name(hidden.num_actions - 1) == "hidden move"
-  assert repr(kuhn) == "open_spiel.from_game('kuhn_poker()')"
-  assert tree.num_nodes == 465
-
-
-def test_games_of_perfect_information_need_no_information_states():
-  # OpenSpiel has no strings for Pig, so no policies either, but it can be solved.
-  game, tree = open_spiel.from_game("pig(winscore=4,diceoutcomes=2,horizon=4)")
-  check_game(games.tabulate(game))
-  assert tree.num_infostates == 1
-  with pytest.raises(ValueError, match="has no information states in OpenSpiel"):
-    open_spiel.to_tabular_policy(game, tree, np.ones((tree.num_nodes, 1)))
 
 
 # Who moves first is chance's, and neither player is told.
@@ -276,15 +199,6 @@ def test_what_cannot_be_represented_is_refused_with_the_reason(name, reason):
   with pytest.raises(ValueError, match=reason):
     open_spiel.from_game(name)
   assert gc.isenabled()
-
-
-def test_the_limit_on_histories_is_exact():
-  tree = open_spiel.from_game("kuhn_poker", max_histories=58)[1]  # 1 + 3 + 6 * 9
-  assert tree.num_nodes == 9
-  with pytest.raises(ValueError, match="more than max_histories=57 histories"):
-    open_spiel.from_game("kuhn_poker", max_histories=57)
-  with pytest.raises(ValueError, match="max_histories=0 must be a positive integer"):
-    open_spiel.from_game("kuhn_poker", max_histories=0)
 
 
 def test_memory_is_bounded():

@@ -13,6 +13,7 @@ import solvers
 from rebel_jax import open_spiel
 from rebel_jax.open_spiel import policies
 from tests.harness import run
+from tests.trees import random_policy
 
 GAMES = {
   "kuhn": ("kuhn_poker", {}),
@@ -29,19 +30,6 @@ def make(name):
   return game, games.build_public_tree(game)
 
 
-def random_policy(tree, seed=0):
-  """Returns a random policy; some moves are never played."""
-  rng = np.random.default_rng(seed)
-  shape = tree.num_nodes, tree.num_infostates
-  weights = rng.exponential(size=shape) * (rng.random(shape) < 0.8) + 1e-6
-  total = np.zeros(shape)
-  parent = np.asarray(tree.parent)
-  np.add.at(total, parent[1:], weights[1:])
-  policy = np.ones(shape)
-  policy[1:] = weights[1:] / total[parent[1:]]
-  return policy
-
-
 def referee(game, tree, policy):
   exported = open_spiel.to_tabular_policy(game, tree, policy)
   return pyspiel.exploitability(open_spiel.load_game(game), exported)
@@ -51,7 +39,7 @@ def referee(game, tree, policy):
 def test_openspiel_scores_our_policies_as_we_do(name):
   game, tree = make(name)
   solved = run(tree, tree.prior, 64, algorithm=solvers.linear_cfr())[1]
-  for policy in (random_policy(tree), solved):
+  for policy in (random_policy(tree, np.random.default_rng(0), 0.2), solved):
     ours = float(solvers.exploitability(tree, policy))
     assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-5)
   assert ours < 0.2  # the solved one; a random one is worth about a bet
@@ -78,7 +66,7 @@ def test_policies_of_openspiel_come_back_as_they_were(name):
 
 def test_equal_dice_are_merged_by_own_reach(monkeypatch):
   game, tree = make("liars_dice_2x2f")
-  policy = random_policy(tree, 5)
+  policy = random_policy(tree, np.random.default_rng(5), 0.2)
   policy[1:, 1], policy[1:, 2] = policy[1:, 1].copy(), policy[1:, 2].copy()  # rolls 21 and 12
   ours = float(solvers.exploitability(tree, policy))
   assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-5)
@@ -88,30 +76,9 @@ def test_equal_dice_are_merged_by_own_reach(monkeypatch):
   assert abs(referee(game, tree, policy) - ours) > 1e-4
 
 
-class RenamedKuhn(games.KuhnPoker):
-  name = "renamed_kuhn"
-
-
-def test_other_games_can_be_registered():
-  game = RenamedKuhn()
-  tree = games.build_public_tree(game)
-  with pytest.raises(ValueError, match="'renamed_kuhn' has no counterpart in OpenSpiel; known: "):
-    open_spiel.load_game(game)
-  open_spiel.register_open_spiel(
-    "renamed_kuhn",
-    load=lambda game: "kuhn_poker",
-    infostates=lambda game, deal, player: [deal[player]],
-  )
-  policy = random_policy(tree)
-  ours = float(solvers.exploitability(tree, policy))
-  assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-6)
-  with pytest.raises(ValueError, match="'renamed_kuhn' already has a counterpart"):
-    open_spiel.register_open_spiel("renamed_kuhn", load=str, infostates=lambda *_: [0])
-
-
 def test_wrong_correspondences_are_found_out(monkeypatch):
   game, tree = make("kuhn")
-  policy = random_policy(tree)
+  policy = random_policy(tree, np.random.default_rng(0), 0.2)
   ours = float(solvers.exploitability(tree, policy))
   registry = importlib.import_module("rebel_jax.open_spiel.policies")._REGISTRY
 
@@ -146,7 +113,7 @@ def test_without_openspiel_the_rest_works_and_the_bridge_says_what_to_install(mo
 
 def test_mistakes_get_a_sentence():
   game, tree = make("kuhn")
-  policy = random_policy(tree)
+  policy = random_policy(tree, np.random.default_rng(0), 0.2)
   partial = pyspiel.TabularPolicy({"0": [(0, 1.0), (1, 0.0)]})
   strings = {m.information_state for m in policies.find_moves(game, tree)}
   half = pyspiel.TabularPolicy({string: [(0, 0.5)] for string in strings})

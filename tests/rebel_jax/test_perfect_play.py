@@ -2,9 +2,6 @@
 
 import dataclasses
 import functools
-import json
-import tempfile
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -12,70 +9,38 @@ import numpy as np
 import pytest
 
 import games
-import rebel_jax
 import solvers
-from benchmarks.growing import exact_play
-from rebel_jax import evaluate
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.search import REBEL, GrowingSearch, PerfectSearch
+from rebel_jax.config.config import ConfigError
+from rebel_jax.config.search import REBEL, GrowingSearch
 from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.run import train
 from rebel_jax.training import chain_play
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.grounds import RulesGround
 from solvers.growing.continual.search_each import AskedState, Found
-from tests.tiny import rows
+from tests.tiny import TINY_PERFECT, rows, trained
 
 GAME = games.TicTacToe()
 TABLE = RulesGround.of(GAME, solvers.GTCFR(simulations=1))
-TINY = Config().replace(
-  preset="pog_tic_tac_toe",
-  game="tic_tac_toe",
-  game_params=(),
-  search=PerfectSearch(
-    simulations=16, td1_share=0.3, query_share=0.3, eval_iterations=32, final_playthroughs=4
-  ),
+TINY = TINY_PERFECT.replace(
+  simulations=16,
   lanes=32,
   width=64,
-  optimizer="muon",
-  learning_rate=0.02,
   batch_size=128,
   uses_per_example=16.0,
   buffer_size=8_192,
   examples=4_000,
   report_every=60,
-  evaluate_every=0,
+  eval_iterations=32,
+  final_playthroughs=4,
 )
-# Too little to learn.
-BRIEF = TINY.replace(
-  simulations=2,
-  lanes=8,
-  width=16,
-  batch_size=16,
-  uses_per_example=4.0,
-  buffer_size=512,
-  examples=160,
-  report_every=5,
-  eval_iterations=4,
-  final_playthroughs=2,
-)
-
-
-@functools.cache
-def trained(config: Config = TINY) -> Path:
-  """Returns the folder of a finished run, made once."""
-  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  train(config, RunOptions(output_dir=str(folder), num_devices=1))
-  return folder
 
 
 @pytest.mark.slow
 def test_a_run_learns_tic_tac_toe():
   """Its searching agents lose less than those of a fresh network."""
-  final = rows(trained())[-1]
+  final = rows(trained("tic_tac_toe", TINY))[-1]
   assert final["seeds"] == 4
   assert final["not_lost_min"] <= final["not_lost_mean"] <= final["not_lost_max"] <= 1.0
   assert final["solves"] > 0.9 * TINY.self_play.examples / 2
@@ -84,41 +49,6 @@ def test_a_run_learns_tic_tac_toe():
   untrained = ChainEvaluator(TINY).of_seeds(fresh, (0, 1, 2, 3))
   assert 1 - np.mean(untrained["not_lost"]) > 2 * (1 - final["not_lost_mean"])
   assert np.mean(untrained["exploitability"]) >= final["exploitability_mean"]
-
-
-def test_the_command_measures_what_the_run_did(capsys):
-  final = rows(trained(BRIEF))[-1]
-  seed = str(BRIEF.seed + final["step"])
-  assert evaluate.main([str(trained(BRIEF)), "--seed", seed, "--json"]) == 0
-  found = json.loads(capsys.readouterr().out)
-  for name in ("exploitability_mean", "not_lost_mean", "not_lost_min"):
-    assert found[name] == pytest.approx(final[name], abs=1e-6)
-
-
-@pytest.mark.slow
-def test_games_against_exact_play_come_out_as_the_measure_says(capsys):
-  final = rows(trained())[-1]
-  exact_play.main(["--games", "64", "--simulations", "16", "--checkpoint", str(trained())])
-  lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-  lost = sum(line["lost"] for line in lines) / 128
-  assert lost == pytest.approx(1 - final["not_lost_mean"], abs=0.15)
-
-
-def test_runs_go_on_bit_by_bit():
-  """Stopped after its first row and resumed, a run ends with the same parameters."""
-  folder = Path(tempfile.mkdtemp(prefix="rebel-jax-test-"))
-  options = RunOptions(output_dir=str(folder), num_devices=1)
-  train(BRIEF, options, stop=lambda step: True)
-  assert rows(folder)[-1]["step"] == 5
-  stopped = rebel_jax.load(folder).params
-  train(BRIEF, dataclasses.replace(options, resume=True))
-  whole, parts = (rebel_jax.load(f).params for f in (trained(BRIEF), folder))
-
-  def same(x, y):
-    return jax.tree.all(jax.tree.map(lambda x, y: (np.asarray(x) == np.asarray(y)).all(), x, y))
-
-  assert same(whole, parts)
-  assert not same(whole, stopped)  # control: there was more to learn
 
 
 @pytest.fixture
@@ -262,38 +192,6 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
   assert sum(int(active.sum()) for _, active in given_up) == sum(lengths)
 
 
-def test_questions_are_states_that_searches_added():
-  """Each as likely: nine below the start, and those that two simulations add."""
-  setup = make_setup(BRIEF.replace(lanes=512, buffer_size=8_192))
-  play, params = setup.trainer.self_play, setup.trainer.init(setup.table, 0, setup.mesh).params
-  lanes = play.init(setup.table, jax.random.key(0))
-  first, number = chain_play._first_question(GAME), play.num_solvers
-  nothing = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), first)
-  given = nothing, jax.random.key(0), jnp.zeros(number, bool), params
-  search = jax.jit(lambda lanes: play._search(setup.table, lanes, *given))
-  asked = jax.tree.map(lambda x: np.asarray(x)[:512], search(lanes).asked)
-  np.testing.assert_array_equal(asked.total, 11)
-  marks = asked.here.state > 0
-  stones = marks.sum(axis=1)
-  assert stones.min() == 1
-  assert np.mean(stones == 1) == pytest.approx(9 / 11, abs=0.05)
-  firsts = marks[stones == 1].argmax(axis=1)
-  np.testing.assert_allclose(np.bincount(firsts, minlength=9) / len(firsts), 1 / 9, atol=0.05)
-
-
-@pytest.mark.slow
-def test_games_too_large_to_enumerate_are_played(monkeypatch):
-  """Against the same search without a network, which a network that says nothing is."""
-  monkeypatch.setattr(chain_evaluator, "_MOST_STATES", 100)
-  params = rebel_jax.load(trained()).params
-  config = TINY.replace(eval_iterations=16)
-  found = ChainEvaluator(config).of_seeds(params, (0, 1))["score"]
-  nothing = jax.tree.map(jnp.zeros_like, params)
-  control = ChainEvaluator(config).of_seeds(nothing, (0, 1))["score"]
-  assert np.mean(found) > 0.2
-  assert np.mean(found) > np.mean(control) + 0.1
-
-
 @functools.cache
 def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
   """Returns an agent's least payoff, and its chance not to lose to exact play, by recursion."""
@@ -344,10 +242,7 @@ def test_agents_are_measured_exactly():
   [
     (dict(search=REBEL), "game='tic_tac_toe' cannot be searched by ReBeL"),
     (dict(search=GrowingSearch()), "'tic_tac_toe' is one of perfect information"),
-    (dict(query_share=0.0, td1_share=0.0), "query_share=0.0 must be above 0"),
     (dict(game="kuhn_poker"), "game='kuhn_poker' is not one of perfect information"),
-    (dict(game_params=(("size", 4),)), "no parameter 'size'"),
-    (dict(vary=(("stack", "3-4"),)), "vary is no setting of growing searches of perfect"),
     (dict(buffer_size=256), "buffer_size=256 must be at least"),
   ],
 )
@@ -355,8 +250,3 @@ def test_what_does_not_go_together_is_refused(changes, sentence):
   with pytest.raises(ConfigError, match=sentence):
     make_setup(TINY.replace(**changes))
   make_setup(TINY)  # control
-
-
-def test_trees_made_beforehand_are_refused_in_a_sentence():
-  with pytest.raises(ConfigError, match="'tic_tac_toe' cannot be searched by ReBeL"):
-    TINY.replace(search=REBEL).validate()

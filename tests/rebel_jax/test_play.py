@@ -2,17 +2,12 @@
 
 import re
 
-import numpy as np
-import pytest
-
-import games
 from rebel_jax import play
-from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.training.setup import make_setup
 from tests.rebel_jax.test_poker_learning import TINY as TINY_POKER
-from tests.tiny import TINY, trained
+from tests.tiny import trained
 
 
 def at_the_table(*arguments, answers):
@@ -60,50 +55,12 @@ def test_leaving_at_any_time():
     assert "Goodbye" in text
 
 
-def test_the_same_seed_is_the_same_game():
-  answers = ["bet"] * 4
-  settings = (trained(), *COMMAND, "--seat", 0)
-  assert at_the_table(*settings, answers=answers) == at_the_table(*settings, answers=answers)
-  others = {
-    at_the_table(trained(), "--iterations", 8, "--seed", s, answers=answers)[0] for s in range(6)
-  }
-  assert len(others) > 1
-
-
-@pytest.mark.parametrize(
-  ("arguments", "message"),
-  [
-    (["nowhere"], "checkpoint='nowhere'"),
-    ([trained, "--iterations", "7"], "iterations=7"),
-    ([trained, "--seat", "2"], "seat=2"),
-    ([trained, "--colour", "red"], "--colour"),
-  ],
-)
-def test_mistakes_are_named(arguments, message, capsys):
-  text, code = at_the_table(*(str(x()) if callable(x) else x for x in arguments), answers=[])
-  assert code == 2
-  assert text == ""
-  err = capsys.readouterr().err
-  assert message in err
-  assert err.count("\n") == 1
-
-
 def untrained(config, monkeypatch):
   """Returns what `checkpoint.load` finds anywhere from now on."""
   setup = make_setup(config)
   policy = Policy(config, setup.trainer.init(setup.table, 0, setup.mesh).params, {})
   monkeypatch.setattr(checkpoint, "load", lambda name: policy)
   return "untrained"
-
-
-def test_a_search_that_the_run_cannot_make(monkeypatch, capsys):
-  """A policy network gives regrets a warm start, and fictitious play has none."""
-  network = untrained(TINY.replace(policy_network=True), monkeypatch)
-  text, code = at_the_table(network, "--algorithm", "fictitious_play", answers=[])
-  assert (text, code) == ("", 2)
-  err = capsys.readouterr().err
-  assert "fictitious_play" in err
-  assert err.count("\n") == 1
 
 
 def test_poker_is_played_in_chips_and_cards(monkeypatch):
@@ -126,26 +83,6 @@ def test_poker_is_played_in_chips_and_cards(monkeypatch):
   won = [float(x) for x in re.findall(r"You (?:win|lose|draw) \(([-+\d.]+)\)", text)]
   assert len(won) >= 8
   assert all(abs(x) <= dict(TINY_POKER.game_params)["stack"] for x in won)
-
-
-def test_showdowns_without_tables():
-  """A dealer compares strengths; against the game's table of payoffs for every pair."""
-  game = games.make("small_holdem")
-  dealer, rng = Dealer(game), np.random.default_rng(0)
-  table, seen = game.payoffs(), set()
-  for _ in range(60):
-    dealer.deal(rng)
-    while not dealer.is_over():
-      if dealer.actor == games.CHANCE:
-        dealer.apply(Move(dealer.sample_chance(rng), -1), rng)
-      else:
-        moves = dealer.legal_moves()
-        dealer.apply(moves[rng.integers(len(moves))], rng)
-    index = int(game.payoff_index(dealer.state[None])[0])
-    scale = float(game.payoff_scale(dealer.state[None])[0])
-    assert dealer.payoff() == scale * table[index][tuple(dealer.infostates)]
-    seen.add((index == 0, float(np.sign(dealer.payoff()))))
-  assert {(True, 1.0), (True, -1.0), (False, 1.0), (False, -1.0)} <= seen
 
 
 def test_a_solved_spot_answers_bets_of_any_size():

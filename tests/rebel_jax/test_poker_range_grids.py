@@ -1,29 +1,16 @@
 """Range grids: which cell a hand is in, what a range does, and the picture."""
 
+import jax
 import numpy as np
 import pytest
 
 import games
-from games.poker import Deck
 from games.poker.holdem import CALL, FIRST_BET
-from rebel_jax.agents import range_grids
-
-
-def test_cells_of_the_whole_deck():
-  deck = Deck()
-  row, column = range_grids.cells(deck, deck.hole_cards())
-  counts = np.zeros((13, 13), int)
-  np.add.at(counts, (row, column), 1)
-  above = np.triu(np.ones((13, 13), bool), 1)
-  assert (counts[above] == 4).all()  # suited
-  assert (counts[above.T] == 12).all()  # offsuit
-  assert (np.diag(counts) == 6).all()
-  names = range_grids.cell_names(deck)
-  assert (names[0][0], names[0][1], names[1][0], names[12][12]) == ("AA", "AKs", "AKo", "22")
-  hands = [deck.names(hand) for hand in deck.hole_cards()]
-  for hand, cell in (("KsAs", "AKs"), ("KsAh", "AKo"), ("TsTd", "TT"), ("2h7h", "72s")):
-    i = hands.index(hand)
-    assert names[row[i]][column[i]] == cell
+from rebel_jax.agents import hand_pictures, range_grids
+from rebel_jax.agents.agent import Searcher
+from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.presets import get_preset
+from rebel_jax.training.setup import make_network
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +63,35 @@ def test_nodes_without_a_range_are_refused(case):
   raised = int(np.flatnonzero((tree.parent == bet) & (tree.action == FIRST_BET))[0])
   with pytest.raises(ValueError, match="is never reached by player 0"):
     range_grids.range_grid(game, tree, never, raised)
+
+
+# Beliefs and policies along a line of play, and their picture.
+
+
+LINES = [("kuhn_poker", (1, 0)), ("rock_paper_scissors", ())]  # which has a hidden move
+
+
+def make_searcher(preset: str) -> Searcher:
+  config = get_preset(preset).replace(width=16)
+  game = config.make_game()
+  network = make_network(config, game)
+  features = game.features(game.initial_state()[None], 0)
+  params = network.init(jax.random.key(0), features, np.ones((1, 2 * game.num_infostates)))
+  return Searcher(Policy(config, {"value": params}, {}), iterations=16)
+
+
+@pytest.mark.parametrize(("preset", "line"), LINES)
+def test_a_line_of_play(preset, line, tmp_path):
+  searcher = make_searcher(preset)
+  game = searcher.game
+
+  decisions = hand_pictures.follow(searcher, line)
+  movers = [int(game.actor(game.state_after(line[:n])[None])[0]) for n in range(len(line) + 1)]
+  assert [d.mover for d in decisions] == [m for m in movers if m < 2]
+  for decision in decisions:
+    np.testing.assert_allclose(decision.beliefs.sum(axis=-1), 1, atol=1e-5)
+    held = decision.beliefs[decision.mover] > 0
+    assert held.any()
+    np.testing.assert_allclose(decision.policy.sum(axis=0)[held], 1, atol=1e-5)
+  hand_pictures.draw(decisions, tmp_path / "hand.png", title="a line")
+  assert (tmp_path / "hand.png").stat().st_size > 10_000

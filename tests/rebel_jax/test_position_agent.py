@@ -3,7 +3,6 @@
 import functools
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pyspiel
 import pytest
@@ -11,17 +10,13 @@ import pytest
 import games
 from rebel_jax import match as match_command
 from rebel_jax.agents.agent import make_searcher
-from rebel_jax.agents.chain_agent import ChainAgent, ChainSearcher
-from rebel_jax.agents.dealer import Move
+from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import ConfigError
 from rebel_jax.config.search import PerfectSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.open_spiel import bots
-from rebel_jax.training.setup import make_targets
-from rebel_jax.training.targets.target import init_params
-from tests.rebel_jax.test_play import at_the_table
+from tests import tiny
 
 ROOM = 4
 GAMES = {
@@ -31,17 +26,9 @@ GAMES = {
 }
 
 
-def untrained(name) -> Policy:
-  config = Config().replace(
-    preset="pog_tic_tac_toe",
-    game=name,
-    game_params=GAMES[name],
-    search=PerfectSearch(simulations=6, eval_iterations=12),
-    hidden_layers=1,
-    width=16,
-  )
-  targets = make_targets(config, config.make_game())
-  return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": name})
+def untrained(name):
+  search = PerfectSearch(simulations=6, eval_iterations=12)
+  return tiny.untrained(name, GAMES[name], preset="pog_tic_tac_toe", search=search)
 
 
 @functools.cache
@@ -67,6 +54,7 @@ def first_legal(monkeypatch):
   monkeypatch.setattr(ChainSearcher, "_search", search)
 
 
+@pytest.mark.slow
 def test_an_agent_makes_the_moves_that_are_measured():
   """In positions of random games; control: another seed."""
   policy, shared = untrained("tic_tac_toe"), searcher("tic_tac_toe")
@@ -111,38 +99,7 @@ def test_boards_are_pictures(name):
   assert "X begins" in game.explain() or "X is black and begins" in game.explain()
 
 
-def test_a_person_plays(first_legal, monkeypatch):
-  monkeypatch.setattr(checkpoint, "load", lambda name: untrained("tic_tac_toe"))
-  text, code = at_the_table(
-    "RUN",
-    "--seat",
-    0,
-    "--games",
-    1,
-    answers=["help", "d4", "b2", "c1", "b1", "why", "quit"],
-  )
-  assert code == 0
-  assert "You hold" not in text
-  assert "held" not in text
-  assert "'d4' is not a move here" in text
-  assert "[b3 c3 a2 c2 a1 b1 c1, help, quit]" in text  # after b2 and the agent's a3
-  assert "3 O O .\n  2 . X .\n  1 . . X" in text
-  # It has a line of its own by c3; the picture says so.
-  assert text.index("3 O O O") < text.index("You lose (-1).")
-
-
-def test_what_the_agent_thought(first_legal):
-  agent = searcher("go").agent(seed=0)
-  assert isinstance(agent, ChainAgent)
-  agent.start(1, 0)
-  agent.observe(9)
-  assert agent.value == -0.25
-  assert agent.act() == Move(0, 0)
-  with pytest.raises(ValueError, match=r"action=12 is not legal here"):
-    agent.observe(12)
-
-
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", ["connect_four", "go"])
 def test_bots_of_open_spiel(name, first_legal):
   """Against one who moves at random, seen from OpenSpiel, which counts who won."""
 
@@ -170,8 +127,3 @@ def test_matches(first_legal, monkeypatch):
   assert found["by_seat"][0] > found["by_seat"][1]  # who begins wins more of such games
   with pytest.raises(ConfigError, match="both must play the same game"):
     match_command.measure(match_command.Options("tic_tac_toe", "go", hands=4))
-
-
-def test_mistakes_are_named():
-  with pytest.raises(ValueError, match="'scotland_yard' has no counterpart in OpenSpiel; known: c"):
-    bots.translate(games.make("scotland_yard", remembers=False))

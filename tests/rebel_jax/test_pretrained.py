@@ -9,7 +9,6 @@ import rebel_jax
 from benchmarks.maintenance import pretrained
 from benchmarks.maintenance.pretrained import command_of
 from rebel_jax import train as cli
-from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
@@ -50,6 +49,7 @@ def test_its_command_is_read_as_its_configuration():
   assert cli.parse(flags).config == config
 
 
+@pytest.mark.slow
 def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
   monkeypatch.setattr(pretrained, "_FOLDER", tmp_path)
   other = "discounted_cfr(beta=0.5,gamma=4)"
@@ -68,22 +68,12 @@ def test_an_agent_may_search_otherwise_than_its_run(monkeypatch, tmp_path):
     pretrained.main(pretrained.Options(str(trained()), "tiny", algorithm=other, own=True))
 
 
-@pytest.mark.parametrize("size", [0, 40, 2_000])
-def test_files_that_were_cut(tmp_path, size):
-  path = tmp_path / "network"
-  rebel_jax.checkpoints.checkpoint.export(rebel_jax.load(trained()), path)
-  rebel_jax.checkpoints.checkpoint.load_pretrained("network", path)
-  params = path / "params.npz"
-  params.write_bytes(params.read_bytes()[:size])
-  with pytest.raises(ConfigError, match=r"^checkpoint=.*network' cannot be read"):
-    rebel_jax.checkpoints.checkpoint.load_pretrained("network", path)
-
-
 def measure(policy, params, *, playthroughs, iterations):
   evaluator = Evaluator(policy.config)
   return evaluator.exploitability(params, playthroughs=playthroughs, iterations=iterations)
 
 
+@pytest.mark.slow
 def test_it_is_far_better_than_an_untrained_one():
   policy = rebel_jax.load_pretrained("liars_dice_1x4f")
   small = {"playthroughs": 8, "iterations": 64}

@@ -21,7 +21,6 @@ from hypothesis.extra import numpy as arrays
 
 import games
 import rebel_jax.runs.run
-import solvers
 from rebel_jax import evaluate, play
 from rebel_jax import train as cli
 from rebel_jax.config import groups
@@ -85,7 +84,7 @@ JUNK = st.recursive(
 )
 
 
-@tiers(600, 20_000)
+@tiers(300, 20_000)
 def test_configurations(number):
   """Each is allowed, and then survives JSON, or refused with a sentence that names a field."""
 
@@ -175,7 +174,7 @@ def parsing_only(monkeypatch):
   monkeypatch.setattr(play, "run", lambda *_: None)
 
 
-@tiers(120, 10_000)
+@tiers(60, 10_000)
 def test_command_lines_of_training(number, parsing_only):
   presets = st.sampled_from([[], *(["--preset", name] for name in PRESETS)])
 
@@ -204,34 +203,6 @@ def test_command_lines_of_trained_networks(number, command, parsing_only):
     assert said[3] == []
 
   check(number, command_lines(command.Options(""), first=names), holds)
-
-
-@tiers(300, 5_000)
-def test_games_and_trees(number):
-  """A tree, or a sentence; a root is followed only if every action of it is legal."""
-  params = st.dictionaries(
-    st.sampled_from(["num_dice", "num_faces", "cards", ""]),
-    st.one_of(st.integers(-2, 3), JUNK),
-    max_size=2,
-  )
-  name = st.one_of(st.sampled_from(games.registered_games()), WORDS, JUNK)
-  root = st.one_of(st.lists(st.integers(-2, 9), max_size=4), JUNK)
-  depth = st.one_of(st.none(), st.integers(-2, 3), JUNK)
-
-  def holds(drawn):
-    name, params, root, depth = drawn
-    try:
-      games.build_public_tree(KUHN, root=root, depth=depth)
-    except (TypeError, ValueError) as error:
-      is_sentence(error)
-      assert "root" in str(error) or "depth" in str(error)
-    try:
-      games.make(name, **params)
-    except (ValueError, TypeError) as error:
-      is_sentence(error)
-      assert "argument" not in str(error)  # what Python says of a wrong call
-
-  check(number, st.tuples(name, params, root, depth), holds)
 
 
 ENTRIES = st.one_of(
@@ -277,31 +248,6 @@ def test_beliefs_and_policies(number):
         assert np.shape(drawn) == (tree.num_nodes, tree.num_infostates)
 
   check(number, ARRAYS, holds)
-
-
-@tiers(200, 4_000)
-def test_calls_of_the_solver(number):
-  """Wrong arguments are refused before anything is traced; right ones are not drawn here."""
-
-  def holds(drawn):
-    tree, iterations, beliefs, policy = drawn
-    with pytest.raises((TypeError, ValueError)) as caught:
-      solvers.solve(
-        tree,
-        algorithm=solvers.linear_cfr(alternating=False),
-        num_iterations=iterations,
-        beliefs=beliefs,
-        initial_policy=policy,
-      )
-    is_sentence(caught.value)
-    with pytest.raises((TypeError, ValueError)):
-      solvers.exploitability(tree, policy)
-
-  wrong = arrays.arrays(np.float32, SHAPES, elements=ENTRIES).filter(
-    lambda x: x.shape != (TREE.num_nodes, 3) or not np.isfinite(x).all() or (x < -0.1).any()
-  )
-  drawn = st.tuples(st.one_of(st.just(TREE), JUNK), st.one_of(st.just(2), JUNK), ARRAYS, wrong)
-  check(number, drawn, holds)
 
 
 def test_the_controls_fail():

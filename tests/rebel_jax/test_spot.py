@@ -5,10 +5,9 @@ import pytest
 
 import games
 import solvers
-from games.poker.lines import expand_policy, make_lines
+from games.poker.lines import expand_policy
 from rebel_jax import spot
 from rebel_jax.spots import report
-from rebel_jax.spots import solved as spot_solutions
 
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
 SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
@@ -87,20 +86,6 @@ def test_equity_by_hand():
   assert table.equity[0, made.game.infostate("3d3c")] == 0
   assert table.equity[1, made.game.infostate("KsKh")] == pytest.approx(0.5)
   assert spot.hand_table(made, made.find("all-in")).reach.sum() == pytest.approx(2)
-
-
-def test_a_spot_is_measured_without_building_it():
-  for board in ("TdJdQh", "TdJdQhKc"):
-    game = spot.Spot(board, "AA,QTs", "99,KQ", 201, 900, ranks="9TJQKA").game()
-    found, (lines, columns) = spot_solutions.measure(game), make_lines(game)
-    assert found.lines == lines.num_nodes
-    assert found.boards == len(columns.boards[-1].cards)
-    widths = [
-      level.size * lines.streets[level.street].width(level.mover)
-      for level in lines.levels
-      if level.mover is not None
-    ]
-    assert found.edges == sum(widths)
 
 
 def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):

@@ -11,9 +11,10 @@ import jax
 import pytest
 
 from rebel_jax import train as cli
+from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import run as run_module
-from rebel_jax.runs.display import Display
+from rebel_jax.runs.pace import Pace
 from rebel_jax.runs.run import _Run, train
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals
 from rebel_jax.training.loop import Trainer
@@ -30,15 +31,6 @@ def whole():
   return trained("whole", TINY.replace(report_every=1_000))
 
 
-def test_a_run_ends_where_it_is_to_end_however_seldom_it_reports(whole):
-  assert [row["step"] for row in rows(whole)] == [8]
-  assert rows(whole)[0]["examples"] == 64
-  # All of it is in the one row: the mean over what the rows of the usual run say.
-  usual = [row["value_error"] for row in rows(trained())]
-  assert rows(whole)[0]["value_error"] == pytest.approx(sum(usual) / len(usual), rel=1e-12)
-  assert rows(whole)[0]["gradient_steps"] == rows(trained())[-1]["gradient_steps"]
-
-
 def call_sizes(monkeypatch, most=None, before=lambda step: None):
   """Returns the list of the steps that calls of the compiled loop take, each at most `most`."""
   taken, run = [], Trainer.run
@@ -52,14 +44,6 @@ def call_sizes(monkeypatch, most=None, before=lambda step: None):
   if most is not None:
     monkeypatch.setattr("rebel_jax.runs.run.MOST_STEPS", most)
   return taken
-
-
-def test_rows_do_not_depend_on_where_calls_end(tmp_path, whole, monkeypatch):
-  taken = call_sizes(monkeypatch, 3)
-  train(*tiny(tmp_path, report_every=1_000))
-  assert max(taken) <= 3
-  assert sum(taken) == 8
-  assert_same_run(tmp_path, whole, report_every=1_000)
 
 
 def test_calls_are_about_a_second_long(tmp_path, monkeypatch):
@@ -97,17 +81,6 @@ def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch):
   assert_same_run(tmp_path, whole, report_every=1_000)
 
 
-def test_time_that_runs_out_in_the_middle_of_a_chunk(tmp_path, monkeypatch):
-  """The row is cut there and the run ends well; resumed, it goes on to its whole length."""
-  call_sizes(monkeypatch, 1)
-  monkeypatch.setattr(_Run, "_over", lambda self: self.step >= 5)
-  assert train(*tiny(tmp_path, report_every=1_000)).row["step"] == 5
-  assert rows(tmp_path)[-1]["playthroughs"] == TINY.search.final_playthroughs
-  monkeypatch.undo()
-  train(*tiny(tmp_path, report_every=1_000, resume=True))
-  assert [row["step"] for row in rows(tmp_path)] == [5, 8]
-
-
 def test_a_second_signal_does_what_it_did_before():
   with Signals() as signals:
     os.kill(os.getpid(), signal.SIGINT)
@@ -117,18 +90,6 @@ def test_a_second_signal_does_what_it_did_before():
     with pytest.raises(KeyboardInterrupt):
       os.kill(os.getpid(), signal.SIGINT)
   assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_signals_that_are_ignored_stay_so():
-  """As under nohup."""
-  before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-  try:
-    with Signals() as signals:
-      os.kill(os.getpid(), signal.SIGHUP)
-    assert signals.received == 0
-    assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-  finally:
-    signal.signal(signal.SIGHUP, before)
 
 
 def test_a_signal_while_it_compiles(tmp_path, monkeypatch, capsys):
@@ -162,19 +123,6 @@ def test_standard_output_that_is_closed(tmp_path):
   assert err.count("\n") == 1
   train(*tiny(tmp_path / "run", resume=True))
   assert_same_run(tmp_path / "run", trained())
-
-
-def test_a_terminal_that_is_gone(monkeypatch):
-  """Writing to it fails in another way than to a pipe."""
-  display = Display()
-
-  def gone(*_, **__):
-    raise OSError(5, "Input/output error")
-
-  monkeypatch.setattr(display.console, "print", gone)
-  display.say("nobody reads this")
-  assert display.closed
-  assert display.console.quiet
 
 
 @pytest.mark.parametrize("ends", [Interrupted, RunError("the exploitability is nan"), None])
@@ -265,3 +213,22 @@ def test_evaluations_are_planned_with(tmp_path, monkeypatch):
   config, options = tiny(tmp_path, examples=320, max_seconds=600.0, evaluate_every=80)
   assert train(config, options, started=0.0).row["step"] == 30
   assert clock.decay_steps == 30 * config.learn_steps
+
+
+# 100 steps.
+PLAIN = Config().replace(examples=12_800, lanes=64, iterations=64)
+
+
+def test_evaluations_take_time_too():
+  config = PLAIN.replace(report_every=5, evaluate_every=128 * 25)
+  pace = Pace(config)
+  pace.add(0, 30, 30.0, compiled=False)
+  assert pace.left(30) == pytest.approx(70)  # how long they take is not known yet
+  pace.evaluation = 20.0
+  # After steps 50 and 75; the one at the end is apart.
+  assert [pace.left(step) for step in (30, 50, 75, 99, 100)] == pytest.approx([110, 70, 25, 1, 0])
+  assert pace.affordable(30, 111.0) == 0  # all of it
+  assert pace.affordable(30, 109.0) == 128 * 99
+  assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
+  assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
+  assert pace.affordable(30, 20.5) == 128 * 50

@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import numpy as np
 import pytest
 
@@ -11,10 +10,7 @@ from games import CHANCE
 from rebel_jax.agents.agent import Searcher
 from rebel_jax.agents.recording import AgentStrategy
 from rebel_jax.agents.street_searcher import SearchPace, StreetSearcher
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config.config import Config
-from rebel_jax.training.setup import make_targets
-from rebel_jax.training.targets.target import init_params
+from tests.tiny import untrained
 
 ITERATIONS = 16
 
@@ -23,11 +19,7 @@ ITERATIONS = 16
 def policy():
   """A network that has learned nothing, of two rounds of hold'em."""
   params = (("ranks", "TJQK"), ("suits", "sh"), ("stack", 300))
-  config = Config().replace(
-    game="small_holdem", game_params=params, depth="stage", hidden_layers=1, width=16
-  )
-  found = init_params(make_targets(config, config.make_game()), jax.random.key(0))
-  return Policy(config, found, {"checkpoint": "none"})
+  return untrained("small_holdem", params, depth="stage")
 
 
 @functools.cache
@@ -70,16 +62,6 @@ def test_searches_are_those_of_tables():
       np.testing.assert_allclose(beliefs, known, atol=1e-6)
     decisions += len(pairs)
   assert decisions > 10
-
-
-def test_averages_are_of_whole_searches():
-  found = [rows for rows, _ in walk(averages(), 1)]
-  uniform = all(np.ptp([row.mean() for row in rows.values()]) < 1e-6 for rows in found)
-  assert not uniform
-  again = [rows for rows, _ in walk(averages(), 1)]
-  for one, two in zip(found, again, strict=True):
-    for action, row in one.items():
-      np.testing.assert_array_equal(row, two[action])  # nothing about it is random
 
 
 def test_local_best_response_plays_an_agent():

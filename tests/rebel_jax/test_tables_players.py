@@ -11,11 +11,10 @@ from rebel_jax.agents.dealer import Move
 from rebel_jax.agents.match import UniformPlayer
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
-from rebel_jax.evaluation.opponents import OPPONENTS, equity
+from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.tables import players as seats
 from rebel_jax.tables.chips import (
   Call,
-  ChipMatchResult,
   Deal,
   RaiseTo,
   TableRules,
@@ -26,7 +25,7 @@ from rebel_jax.tables.chips import (
 )
 from rebel_jax.tables.players import TreePlayer, make_chip_player, seat_agent
 from rebel_jax.training.setup import make_setup
-from tests.simple_seats import AlwaysCall, AlwaysFold, EquityThreshold, PotManiac, Uniform
+from tests.simple_seats import AlwaysCall, AlwaysFold, PotManiac, Uniform
 from tests.tiny import TINY
 
 # Two rounds from blinds of 50 and 100, the larger one first in the second.
@@ -67,18 +66,6 @@ def test_opponents_move_legally_and_as_their_seed_says(name):
     assert match(1) != match(2)
 
 
-def test_equities_are_those_known():
-  rules = make_rules()
-  for hand, board, expected in (("AsAh", "", 0.852), ("7s2h", "", 0.346), ("AsKs", "QsJsTs", 1.0)):
-    player = EquityThreshold(rules)
-    player.start(0, rules.deck.parse(hand))
-    if board:
-      for event in (Call(), Call(), Deal(rules.deck.parse(board))):
-        player.observe(event)
-    found = equity(player.decision, player.rng, samples=4_000)
-    assert found == pytest.approx(expected, abs=0.02), hand
-
-
 def test_duplicate_hands_take_out_luck():
   rules = make_rules(stack=2_000)
   one = play_chip_match([AlwaysCall(rules), AlwaysCall(rules)], rules, num_hands=20)
@@ -89,16 +76,6 @@ def test_duplicate_hands_take_out_luck():
   assert other.half_width > 0
   with pytest.raises(ValueError, match="num_hands=3 must be even"):
     play_chip_match([AlwaysCall(rules), AlwaysCall(rules)], rules, num_hands=3)
-
-
-def test_a_result_worked_out():
-  result = ChipMatchResult((100, -300, 0, 400), big_blind=100, duplicate=False)
-  assert result.mean == 500
-  assert result.half_width == pytest.approx(1.96 * np.std([1000, -3000, 0, 4000], ddof=1) / 2)
-  paired = ChipMatchResult((100, -300, 0, 400), big_blind=100, duplicate=True)
-  assert paired.samples.tolist() == [-1_000, 2_000]
-  assert str(paired) == "+500.0 ± 2940.0 mbb a hand over 4 hands, in pairs"
-  assert ChipMatchResult((1, 3), big_blind=100, duplicate=True).half_width == float("inf")
 
 
 # Players of trees.
@@ -193,10 +170,6 @@ def test_bets_off_the_tree_may_be_mapped_at_random():
   expected = map_bet(140 / 200, [0.5, 1.0, 9.5])
   assert counts[2] == 0
   assert counts / 400 == pytest.approx(expected, abs=0.08)
-  with pytest.raises(ValueError, match="off_tree='x' is unknown; known: add, nearest, map"):
-    seat(Scripted(), off_tree="x")
-  with pytest.raises(ValueError, match="off_tree='add' needs a player that searches each round"):
-    seat(Scripted(), off_tree="add")
 
 
 def test_own_sizes_are_shares_of_the_pot_at_the_table():
@@ -217,22 +190,6 @@ def test_own_sizes_are_shares_of_the_pot_at_the_table():
     == "deal Qs"
   )
   assert not player.lost
-
-
-def test_after_what_the_tree_takes_for_its_end_the_player_checks_and_calls():
-  # 1,900 of 2,000 is taken for all-in. The tree's call ends its betting; the table's goes on.
-  script = Scripted(CALL)
-  player = seat(script, **BETS)
-  for event in (RaiseTo(1_900), Call()):
-    if isinstance(event, Call):
-      assert player.act() == event
-    player.observe(event)
-  player.observe(Deal(player.rules.deck.parse("Qs")))
-  assert player.act() == Call()
-  player.observe(Call())
-  player.observe(RaiseTo(2_000))
-  assert player.act() == Call()
-  assert script.moves == []
 
 
 def test_a_tree_without_all_in_is_left_where_the_table_is_all_in():

@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 
-from games.poker import Betting, Deck
 from rebel_jax.tables import acpc, history
 from rebel_jax.tables.chips import (
   Call,
@@ -13,7 +12,6 @@ from rebel_jax.tables.chips import (
   Deal,
   Fold,
   RaiseTo,
-  TableRules,
   hands_of,
   make_rules,
   play_hand,
@@ -90,7 +88,7 @@ def same_as_open_spiel(rng, stack, seat_of=None):
   return decisions
 
 
-@pytest.mark.parametrize("stack", [100, 250, 1_000, 2_500])
+@pytest.mark.parametrize("stack", [100, 201, 1_000, 20_000])
 def test_rules_are_those_of_open_spiel(stack):
   rng = np.random.default_rng(stack)
   decisions = sum(same_as_open_spiel(rng, stack) for _ in range(40))
@@ -154,19 +152,6 @@ def test_sizes_of_the_whole_hand_in_a_history_would_be_found():
     compare_with_pokerkit(table, lambda text: text.replace("cbr 200", "cbr 500"))
 
 
-def test_what_a_history_cannot_hold_is_refused():
-  small = make_rules(ranks="TJQKA", suits="sh", deals=(1,), stack=600)
-  with pytest.raises(ValueError, match=r"must be \(3, 1, 1\) from 52"):
-    history.check_writable(small)
-  equal = TableRules(Deck(), (3, 1, 1), Betting((600, 600), (100, 100), 100, (0,)))
-  with pytest.raises(ValueError, match="must be different blinds"):
-    history.check_writable(equal)
-  with pytest.raises(ValueError, match="have not ended the hand"):
-    history.write_history(ChipTable(make_rules(), ((0, 1), (2, 3))))
-  with pytest.raises(ValueError, match="hole_cards of seat 1"):
-    history.write_history(ChipTable(make_rules(), ((0, 1), None)))
-
-
 def at(events, **settings):
   rules = make_rules(**({"stack": 1_000} | settings))
   table = ChipTable(rules, (rules.deck.parse("AsKs"), rules.deck.parse("2h3h")))
@@ -182,12 +167,10 @@ FLOP = Deal((20, 21, 22))
   ("events", "event", "message"),
   [
     ([], RaiseTo(199), "bet=199 is below the minimum: a player's chips in must reach 200"),
-    ([], RaiseTo(250.5), "bet=250.5 must be a whole number"),
     ([RaiseTo(1_000)], RaiseTo(1_000), "nobody may raise"),
     ([Call()], Fold(), "nothing to call"),
     ([], FLOP, "none are due"),
     ([Call(), Call()], Call(), "3 cards are due"),
-    ([Call(), Call()], Deal((20, 21, 21)), "holds a card twice"),
     ([Call(), Call()], Deal((20, 21, 1)), "has 2h, which lies elsewhere already"),
     ([Fold()], Call(), "the hand is over"),
     ([], "call", "event='call' must be"),
@@ -199,18 +182,6 @@ def test_what_cannot_happen_is_refused_in_one_sentence(events, event, message):
     table.apply(event)
   assert "\n" not in str(error.value)
   assert table.events == list(events)
-
-
-def test_payoffs_need_the_hands_that_decide():
-  table = ChipTable(make_rules(stack=100), ((0, 1), None))
-  for event in (Call(), FLOP, Deal((30,)), Deal((31,))):
-    with pytest.raises(ValueError, match="have not ended the hand"):
-      table.payoffs()
-    table.apply(event)
-  with pytest.raises(ValueError, match="hole_cards of seat 1 decide, and are unknown"):
-    table.payoffs()
-  table.show(1, (2, 3))
-  assert sum(table.payoffs()) == 0
 
 
 def played_there(game, bots, hand):
@@ -248,24 +219,3 @@ def test_a_bot_that_holds_the_other_hand_would_be_found(monkeypatch):
   monkeypatch.setattr(chip_bot.ChipBot, "_card", lambda self, action: (action + 7) % 52)
   with pytest.raises((AssertionError, ValueError)):
     test_hands_are_those_played_here(("always_call", "equity_threshold"))
-
-
-def test_a_bot_may_begin_in_the_middle_of_a_hand():
-  game, rng = universal_poker(), np.random.default_rng(0)
-  state = game.new_initial_state()
-  bot = chip_bot.ChipBot(SimpleSeat("always_call", RULES), RULES, game, 0)
-  while not state.is_terminal():
-    if state.is_chance_node() or state.current_player() == 1:
-      state.apply_action(int(rng.choice(state.legal_actions()[:2])))
-      continue
-    bot.restart_at(state)
-    assert bot.step(state) == 1
-    state.apply_action(1)
-
-
-def test_other_games_are_refused():
-  game = universal_poker(blind="50 100")
-  with pytest.raises(ValueError, match="blind='50 100' must be '100 50'"):
-    chip_bot.ChipBot(SimpleSeat("uniform", RULES), RULES, game, 0)
-  with pytest.raises(ValueError, match="game='kuhn_poker' must be universal_poker"):
-    chip_bot.ChipBot(SimpleSeat("uniform", RULES), RULES, pyspiel.load_game("kuhn_poker"), 0)

@@ -146,11 +146,6 @@ def test_game_values(game, value, num_iterations):
     assert mean == pytest.approx(sign * value, abs=0.02)
 
 
-def test_liars_dice_2x4f_has_the_size_that_was_announced():
-  tree = games.build_public_tree(games.make("liars_dice", num_dice=2, num_faces=4))
-  assert (tree.num_nodes, tree.num_infostates) == (131_071, 16)
-
-
 @pytest.mark.slow
 def test_liars_dice_2x4f_solves_in_less_than_1_gb():
   """In a process of its own, whose peak memory is asked for at the end, compiling included."""

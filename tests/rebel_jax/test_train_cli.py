@@ -1,6 +1,5 @@
 """The command `python train.py`: its flags, its sentences, what it shows and leaves."""
 
-import io
 import json
 import os
 import re
@@ -10,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import games
 import rebel_jax
@@ -21,7 +19,6 @@ from rebel_jax.config import groups
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset
 from rebel_jax.devices import processes
-from rebel_jax.runs.display import Display, duration, plot_exploitability, progress_text
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 from tests.tiny import TINY, as_flags, rows, tiny, trained
@@ -60,24 +57,6 @@ def test_bad_command_lines(line, sentence, tmp_path, monkeypatch, capsys):
   assert err.count("\n") == 1
   assert sentence in err
   assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_in_the_way(tmp_path, monkeypatch, capsys):
-  monkeypatch.chdir(tmp_path)
-  folder = str(trained())
-  for line, sentence in (
-    (["--output-dir", folder], "holds another run's checkpoint"),
-    (["--resume", "--output-dir", folder, "--game", "leduc_poker"], "game='leduc_poker' cannot"),
-    (["--resume", "--output-dir", folder, "--width", "9"], "width=9 cannot resume the run in"),
-    (
-      ["--resume", "--output-dir", folder, "--preset", "leduc_poker"],
-      "preset='leduc_poker' cannot",
-    ),
-  ):
-    assert cli.main(line) == 2
-    err = capsys.readouterr().err
-    assert sentence in err
-    assert err.count("\n") == 1
 
 
 def test_the_process_itself(tmp_path):
@@ -182,48 +161,6 @@ def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys, figures):
 
   assert cli.main(["--resume"]) == 0
   assert [row["step"] for row in rows(tmp_path / "runs" / "kuhn_poker-2")] == [1, 2, 4, 6, 8]
-
-
-def test_without_matplotlib_it_says_so_once(tmp_path, monkeypatch, capsys, figures):
-  monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-  monkeypatch.chdir(tmp_path)
-  assert cli.main(as_flags(max_seconds=1e-3)) == 0
-  out = capsys.readouterr().out
-  assert out.count("no figure: install matplotlib") == 1
-  assert not (tmp_path / "runs" / "kuhn_poker-1" / "exploitability.png").exists()
-
-
-def test_figure_needs_something_to_draw(tmp_path):
-  path = tmp_path / "figure.png"
-  plot_exploitability([{"seconds": 1.0, "loss": 0.1}], path, title="none")
-  assert not path.exists()
-  row = {"seconds": 1.0, "exploitability": 0.1, "exploitability_average_policy": 0.2}
-  plot_exploitability([row], path, title="one", paper=0.017)
-  assert path.exists()
-
-
-def test_terminal_and_plain_display():
-  row = {"examples": 1200, "examples_per_second": 340.4, "loss": 0.0123456}
-  text = progress_text(row, 0.0432, 83.0)
-  assert text == "1,200 examples, 340/s, loss 0.01235, exploitability 0.0432, 0:01:23 left"
-  assert "filling the buffer" in progress_text(row | {"loss": None}, None, float("inf"))
-  assert duration(float("inf")) == "?"
-  for terminal in (True, False):
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=terminal, width=80)
-    with Display(console=console) as display:
-      display.say("stays")
-      display.show("training", 0.2, text)
-      display.show("evaluating", 0.5, "half")
-      display.table("done", [("folder", "here")])
-    assert ("\x1b[" in file.getvalue()) == terminal
-    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
-    assert "stays" in shown
-    assert text in shown
-    assert "folder" in shown
-    assert ("━" in shown) == terminal
-    assert "training" in shown
-    assert "20%" in shown
 
 
 def test_a_job_that_is_named_wrongly(monkeypatch):

@@ -1,10 +1,11 @@
-"""AIVAT: unbiased over all deals and paths of a game, and three controls that are not.
+"""AIVAT: unbiased over all deals and paths of a game, and controls that are not.
 
 Expectations are exact sums over histories, in float64, walked by the tests' own enumeration.
 """
 
 import collections
 import functools
+import itertools
 
 import jax
 import numpy as np
@@ -12,27 +13,24 @@ import pytest
 
 import games
 import solvers
+from games.poker.hands import strengths_on
 from solvers.metrics.aivat import TreeValues
-from solvers.validation import sum_choices
+from solvers.metrics.equity import strengths_where
 from tests.brute_force import enumerate_public, next_hands
+from tests.trees import random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-HOLDEM = {"ranks": "QKA", "suits": "sh", "blinds": (50, 100), "stack": 250, "first_to_act": (0, 1)}
+BLINDS = {"suits": "sh", "blinds": (50, 100), "stack": 250, "first_to_act": (0, 1)}
 GAMES = {
-  "kuhn_poker": {},
-  "leduc_poker": {},
-  "liars_dice": {"num_dice": 1, "num_faces": 3},
-  "small_holdem": HOLDEM,
+  "kuhn": lambda: games.make("kuhn_poker"),
+  "leduc": lambda: games.make("leduc_poker"),
+  "one deal": lambda: games.make("small_holdem", ranks="QKA", **BLINDS),
+  "two deals": lambda: games.make("small_holdem", ranks="QKA", deals=(1, 1), **BLINDS),
+  "flop": lambda: games.make("small_holdem", ranks="JQKA", deals=(2, 1), **BLINDS),
 }
-
-
-def random_policy(tree, rng):
-  parent = np.asarray(tree.parent)
-  weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
-  sums = sum_choices(tree, weights)[np.maximum(parent, 0)]
-  moved = (parent >= 0) & (np.asarray(tree.kind)[np.maximum(parent, 0)] < games.CHANCE)
-  return np.where(moved[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
+# Of hold'em without a tree: all boards listed; a first deal of too many; the last listed alone.
+RUNOUTS = {"all": 2_000, "order": 5, "last": 1}
 
 
 @functools.cache
@@ -41,7 +39,7 @@ def case(name):
 
   The last is a dictionary from (end, both infostates) to its probability and what player 0 wins.
   """
-  game = games.make(name, **GAMES[name])
+  game = GAMES[name]()
   with jax.enable_x64(True):
     tree = games.build_public_tree(game)
   policy = random_policy(tree, np.random.default_rng(1))
@@ -105,20 +103,24 @@ def pair_values(game, tree, policy):
   return result
 
 
-def value_functions(name):
+def values_of(name, kind):
   game, tree, policy, _ = case(name)
+  if kind in RUNOUTS:
+    return solvers.PotShares(game, max_runouts=RUNOUTS[kind])
+  if kind == "zero":
+    return solvers.zero_values(tree)
+  if kind == "half":
+    return solvers.half_the_difference(tree, solvers.node_values(tree, policy))
+  if kind == "exact":
+    return TreeValues(tree, pair_values(game, tree, policy).__getitem__)
   noise = np.random.default_rng(2).normal(size=(tree.num_nodes, *(tree.num_infostates,) * 2))
-  return {
-    "zero": solvers.zero_values(tree),
-    "random": TreeValues(tree, lambda node: noise[node]),
-    "half": solvers.half_the_difference(tree, solvers.node_values(tree, policy)),
-    "exact": TreeValues(tree, pair_values(game, tree, policy).__getitem__),
-  }
+  return TreeValues(tree, lambda node: noise[node])
 
 
-def estimator(name, values, policy=None, change=lambda record, node, told: record):
+def estimator(name, kind, policy=None, change=lambda record, node, told: record):
   """Returns the estimate of an end and what is told of the hands there."""
   game, tree, played, _ = case(name)
+  values = values_of(name, kind)
   recorder = solvers.HandRecorder(game, values)
   histories = [tree.history(node) for node in range(tree.num_nodes)]
   rows = dict(zip(histories, played if policy is None else policy))
@@ -129,12 +131,20 @@ def estimator(name, values, policy=None, change=lambda record, node, told: recor
   return estimate_of
 
 
-@pytest.mark.parametrize("known", [(0,), (1,), (0, 1)], ids=["first", "second", "both"])
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize(
+  ("name", "known"),
+  [
+    ("kuhn", (0,)),
+    ("kuhn", (1,)),
+    ("kuhn", (0, 1)),
+    ("leduc", (0,)),
+    pytest.param("one deal", (1,), marks=pytest.mark.slow),
+  ],
+)
 def test_it_is_unbiased_whatever_the_value_function(name, known):
   variance = {}
-  for kind, values in value_functions(name).items():
-    bias, variance[kind] = moments(name, known, estimator(name, values))
+  for kind in ("zero", "random", "half", "exact"):
+    bias, variance[kind] = moments(name, known, estimator(name, kind))
     assert abs(bias) < 1e-10, kind
   _, _, _, ways = case(name)
   mean = sum(p * x for p, x in ways.values())
@@ -145,58 +155,50 @@ def test_it_is_unbiased_whatever_the_value_function(name, known):
     assert variance["exact"] < 1e-12 * max(variance["payoffs"], 1)
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "small_holdem"])
-def test_control_another_policy_than_the_one_played(name):
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("name", "kind", "seat"),
+  [("two deals", "order", 1), ("two deals", "all", 0), ("two deals", "last", 0),
+   *(("flop", kind, 0) for kind in RUNOUTS)],
+)  # fmt: skip
+def test_it_is_unbiased_without_a_tree(name, kind, seat):
+  bias, variance = moments(name, (seat,), estimator(name, kind))
+  assert abs(bias) < 1e-10
+  _, _, _, ways = case(name)
+  mean = sum(p * x for p, x in ways.values())
+  if name == "two deals":
+    assert variance < {"all": 0.7, "order": 0.97, "last": 1.0}[kind] * sum(
+      p * (x - mean) ** 2 for p, x in ways.values()
+    )
+
+
+WITHOUT_A_TREE = pytest.param("two deals", "order", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("name", "kind"), [("kuhn", "exact"), WITHOUT_A_TREE])
+def test_control_another_policy_than_the_one_played(name, kind):
   _, tree, _, _ = case(name)
   other = random_policy(tree, np.random.default_rng(5))
-  exact = value_functions(name)["exact"]
-  bias, _ = moments(name, (0,), estimator(name, exact, policy=other))
-  assert abs(bias) > 1e-3
+  assert abs(moments(name, (0,), estimator(name, kind, policy=other))[0]) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
-def test_control_a_value_function_that_saw_how_it_ended(name):
-  _, _, _, ways = case(name)
-  exact = value_functions(name)["exact"]
-  ends = collections.defaultdict(list)
-  for (end, hands), (_, payoff) in ways.items():
-    ends[end, hands[1]].append(payoff)
-
-  def change(record, node, told):
-    """Leans what was taken towards the payoff, and not what was not."""
-    moves = []
-    for move in record.moves:
-      values = move.values.copy()
-      values[move.taken] += 0.2 * (np.mean(ends[node, told[1]]) - values[move.taken])
-      moves.append(move._replace(values=values))
-    return record._replace(moves=tuple(moves))
-
-  bias, _ = moments(name, (0,), estimator(name, exact, change=change))
-  assert abs(bias) > 1e-3
-
-
-@pytest.mark.parametrize("name", ["leduc_poker", "small_holdem"])
-def test_control_chance_that_forgets_the_cards_that_are_held(name):
-  exact = value_functions(name)["exact"]
-  _, tree, _, _ = case(name)
-
+@pytest.mark.parametrize(("name", "kind"), [("leduc", "exact"), WITHOUT_A_TREE])
+def test_control_chance_that_forgets_the_cards_that_are_held(name, kind):
   def change(record, node, told):
     moves = []
     for move in record.moves:
-      of_chance = not np.allclose(move.weights.sum(axis=0), 1)
-      of_chance |= len(move.weights) > 3
+      # Chance's moves are those that a hand can block.
+      of_chance = (move.weights[move.taken] == 0).any()
       weights = np.full_like(move.weights, 1 / len(move.weights)) if of_chance else move.weights
       moves.append(move._replace(weights=weights))
     return record._replace(moves=tuple(moves))
 
-  assert (np.asarray(tree.kind) == games.CHANCE).any()
-  bias, _ = moments(name, (0,), estimator(name, exact, change=change))
-  assert abs(bias) > 1e-3
+  assert abs(moments(name, (0,), estimator(name, kind, change=change))[0]) > 1e-3
 
 
 def test_an_estimate_by_hand():
   """Kuhn poker; the known player, dealt first, passes with any card and folds to the bet."""
-  game, tree, _, _ = case("kuhn_poker")
+  game, tree, _, _ = case("kuhn")
   histories = [tree.history(node) for node in range(tree.num_nodes)]
   recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
   rows = dict.fromkeys(histories, np.ones(3))
@@ -206,7 +208,7 @@ def test_an_estimate_by_hand():
   assert solvers.aivat(recorder.record((0, 0), (None, 1), rows)) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("name", GAMES)
+@pytest.mark.parametrize("name", ["kuhn", "one deal"])
 def test_values_of_nodes_are_means_over_pairs(name):
   """Compiled sweeps against sums over tables of pairs."""
   game, tree, policy, _ = case(name)
@@ -231,27 +233,61 @@ def test_values_of_nodes_are_means_over_pairs(name):
 
 
 def test_what_is_refused():
-  game, tree, _, _ = case("kuhn_poker")
+  game, tree, _, _ = case("kuhn")
   recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
   end, nothing = (0, 1, 0), dict.fromkeys(map(tree.history, range(tree.num_nodes)), np.zeros(3))
-  with pytest.raises(ValueError, match="where the game is over"):
-    recorder.record((0,), (None, 1), nothing)
-  with pytest.raises(ValueError, match="must hold a row"):
-    recorder.record(end, (None, 1), {})
-  with pytest.raises(ValueError, match="whose policy is known"):
-    recorder.record(end, (0, 1), nothing)
-  with pytest.raises(TypeError, match="infostates"):
-    recorder.record(end, None, nothing)
-  with pytest.raises(TypeError, match="record="):
-    solvers.aivat((1, 2))
+  for history, told, rows, message in (
+    ((0,), (None, 1), nothing, "where the game is over"),
+    (end, (None, 1), {}, "must hold a row"),
+    (end, (0, 1), nothing, "whose policy is known"),
+  ):
+    with pytest.raises(ValueError, match=message):
+      recorder.record(history, told, rows)
   with pytest.raises(ValueError, match="policy that was played"):
     solvers.aivat(recorder.record(end, (None, 1), nothing))
-  hidden = games.make("rock_paper_scissors")
-  tree = games.build_public_tree(hidden)
-  recorder = solvers.HandRecorder(hidden, solvers.zero_values(tree))
+  hidden = games.build_public_tree(games.make("rock_paper_scissors"))
   with pytest.raises(ValueError, match="hidden moves"):
-    recorder.record(tree.history(tree.num_nodes - 1), (None, 1), {})
-  with pytest.raises(ValueError, match="hidden moves"):
-    solvers.node_values(tree, np.ones((tree.num_nodes, tree.num_infostates)))
-  with pytest.raises(ValueError, match="cut off"):
-    solvers.node_values(games.build_public_tree(game, depth=1), np.ones((3, 3)))
+    solvers.node_values(hidden, np.ones((hidden.num_nodes, hidden.num_infostates)))
+
+
+# Shares of the pot, the value function of hold'em without a tree.
+
+
+def test_values_of_hands_are_those_of_all_boards():
+  """Shares at the start against a count over all boards, one pair of hands after another."""
+  game = GAMES["flop"]()
+  shares = solvers.PotShares(game).prepare()
+  hands = game.hole_cards
+  for held, own in itertools.islice(itertools.product(range(0, 28, 5), range(1, 28, 4)), 40):
+    if set(hands[held]) & set(hands[own]):
+      continue
+    rest = sorted(set(range(8)) - set(hands[held]) - set(hands[own]))
+    won = [
+      np.sign(np.subtract(*strengths_on(game.deck, hands[[own, held]], np.array(board))))
+      for board in itertools.combinations(rest, 3)
+    ]
+    assert shares[own, held] == pytest.approx(np.mean(won))
+
+
+def test_the_mean_of_places_is_over_all_first_deals():
+  game = GAMES["flop"]()
+  hands, found, total = game.hole_cards, solvers.PotShares(game, max_runouts=1).prepare(), 0.0
+  held, own = 0, 13  # no card in common
+  assert not set(hands[held]) & set(hands[own])
+  deals = list(itertools.combinations(sorted(set(range(8)) - {*hands[held], *hands[own]}), 2))
+  for deal in deals:
+    strengths = strengths_on(game.deck, hands, np.array(deal))
+    live = strengths[strengths >= 0]
+    places = [
+      ((live < strengths[h]).mean() + (live <= strengths[h]).mean()) / 2 for h in (own, held)
+    ]
+    total += 1.25 * (places[0] - places[1]) / len(deals)
+  assert found[own, held] == pytest.approx(total)
+
+
+def test_strengths_of_the_whole_deck_are_compiled():
+  game = games.make("no_limit_holdem")
+  dealt = np.array([[0, 17, 33], [1, 2, 3]])
+  np.testing.assert_array_equal(
+    strengths_where(game, dealt), game.dealing.strengths_on(game.hole_cards, dealt)
+  )

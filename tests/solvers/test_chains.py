@@ -1,7 +1,5 @@
 """Chains of searches that make their trees: where they start, how games go on, whole policies."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,16 +7,12 @@ import pytest
 
 import games
 import solvers
-from games.arrays import one
 from solvers import GTCFR
-from solvers.growing.continual import policies
-from solvers.growing.continual.grounds import RulesGround
-from solvers.growing.continual.play_on import deal, play_on
 from solvers.growing.continual.policies import history_policies
 from solvers.growing.continual.start import Left, PublicState, longest_wait, next_start
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
 from tests.hidden_moves import Solved
-from tests.solvers.test_inserted import judges, setting
+from tests.solvers.test_inserted import setting
 
 
 def below(tree, node):
@@ -78,17 +72,6 @@ def possible_of(tree):
   return everything if tree.possible is None else np.asarray(tree.possible)
 
 
-def test_first_searches_start_where_the_game_begins(x64):
-  tree, _, table = setting("kuhn_poker")
-  nothing = RulesGround(table, 4).nothing()
-  since = np.array([1, -1, -1][: longest_wait(table)], np.int32)
-  start = next_start(table, nothing, nothing.child, since, jnp.asarray(1))
-  assert int(start.root.state[0]) == 0
-  np.testing.assert_array_equal(start.path, since)
-  np.testing.assert_allclose(start.beliefs, tree.prior)
-  assert not start.promises.given.any()
-
-
 def random_policy(histories, rng):
   weights = rng.random(histories.moves.shape) * (histories.moves >= 0)
   return weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
@@ -137,84 +120,6 @@ def test_best_responses_to_hidden_moves(x64):
   found = [best_response_worth(histories, whole, p) for p in (0, 1)]
   np.testing.assert_allclose(found, solved.best, atol=1e-9)
   assert abs(found[0] - worth[0]) > 1e-3
-
-
-def test_too_many_histories_are_refused():
-  with pytest.raises(ValueError, match="more than max_histories=4"):
-    public_histories(games.RockPaperScissors(), max_histories=4)
-
-
-@functools.partial(jax.jit, static_argnames=("game", "moves"))
-def play_some(game, keys, moves):
-  """Plays games by uniform moves; returns where they stood after each, and whether it ended."""
-
-  def play(key):
-    first, *others = jax.random.split(key, moves + 1)
-    standing, found = deal(game, first), []
-    for number in others:
-      found.append(standing)
-      count = one(game.moves_of, *standing.here).action
-      uniform = jnp.ones(count.shape) / len(count)
-      standing, _ = play_on(game, standing, uniform, number, exploration=0.5)
-    return jax.tree.map(lambda *x: jnp.stack(x), *found, standing)
-
-  return jax.vmap(play)(keys)
-
-
-def test_games_go_on_by_the_rules():
-  """Cards as dealt, moves as often as they should be, and what happened since is told."""
-  game = games.make("kuhn_poker")
-  tree = games.build_public_tree(game)
-  table = games.tabulate(game, tree)
-  played = play_some(table, jax.random.split(jax.random.key(0), 6_000), 2)
-  hands = np.asarray(played.hands)[:, 0]
-  assert (hands[:, 0] != hands[:, 1]).all()
-  pairs = np.bincount(hands[:, 0] * 3 + hands[:, 1], minlength=9)
-  assert np.abs(pairs[pairs > 0] / len(hands) - 1 / 6).max() < 0.03
-  after = np.asarray(played.here.state)[:, 1, 0]
-  assert np.abs(np.bincount(after)[1:3] / len(after) - 0.5).max() < 0.03
-  # Player 0 has just moved; player 1 knows the one move there was.
-  since = np.asarray(played.since)[:, 1]
-  np.testing.assert_array_equal(since[:, 0, 0], tree.action[after])
-  np.testing.assert_array_equal(since[:, 1], since[:, 0])
-  assert (since[..., 1:] == -1).all()
-
-
-def test_hidden_moves_change_hands():
-  game = games.RockPaperScissors()
-  played = play_some(game, jax.random.split(jax.random.key(1), 3_000), 1)
-  hands = np.asarray(played.hands)[:, 1, 0]
-  assert np.abs(np.bincount(hands, minlength=3) / len(hands) - 1 / 3).max() < 0.05
-  np.testing.assert_array_equal(np.asarray(played.hands)[:, 1, 1], 0)
-  assert (np.asarray(played.here.state)[:, 1] == 1).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "simulations"), [("kuhn_poker", 10), ("leduc_poker", 20)])
-def test_whole_chains_are_those_of_masks(name, simulations, x64, monkeypatch):
-  """All searches of all games that can be, number for number; control: another seed."""
-  tree, info, table = setting(name)
-  info, states = judges(tree, info, table)
-  game = games.make(name)
-  ground = policies.tree_ground(game, tree, share=0)
-  ground.rules.tables = ground.rules.tables._replace(info=info)
-  monkeypatch.setattr(policies, "tree_ground", lambda game, tree: ground)
-  search = GTCFR(simulations=simulations)
-  marked = solvers.resolved_policies(game, tree, search=search, seeds=(3,), network=states)
-  histories = public_histories(table)
-
-  def difference(seed):
-    (found,) = history_policies(histories, search=search, seeds=(seed,), network=states)
-    most = 0.0
-    for node in np.flatnonzero(histories.kind < games.CHANCE):
-      possible = histories.possible[node, histories.kind[node]]
-      for action in np.flatnonzero(histories.child[node] >= 0):
-        row = marked[0, histories.state[histories.child[node, action], 0]]
-        most = max(most, np.abs(row - found[node, action])[possible].max())
-    return most
-
-  assert difference(3) < 1e-11
-  assert difference(4) > 1e-3
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Programs are compiled with options for what they spend their time on; inside a jit without."""
 
-import os
+import time
 
 import jax
 import jax.numpy as jnp
@@ -9,43 +9,13 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.config.presets import get_preset
-from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
-from rebel_jax.training import self_play
-from rebel_jax.training.setup import make_setup
-from solvers.xla import compiler_options
+from solvers.xla import compiler_options, cores
 from solvers.xla.compiler_options import Programs, Work, work_of_solving
-
-ROLLED = "--xla_backend_extra_options=xla_cpu_disable_loop_unrolling"
 
 
 def game_tree(num_faces, depth=None):
   game = games.make("liars_dice", num_dice=1, num_faces=num_faces)
   return games.build_public_tree(game, depth=depth)
-
-
-@pytest.mark.parametrize("work", list(Work))
-def test_programs_of_every_kind_run(work):
-  compiled = Programs(lambda x, power: x**power, static_argnames="power")[work]
-  np.testing.assert_allclose(compiled(jnp.arange(3.0), power=2), [0, 1, 4])
-
-
-def test_xla_is_asked_for_options_that_it_takes(monkeypatch):
-  asked = []
-  jit = jax.jit
-
-  def spy(function, **arguments):
-    asked.append(arguments.get("compiler_options"))
-    return jit(function, **arguments)
-
-  monkeypatch.setitem(
-    compiler_options._WISHES,
-    Work.TREES,
-    {"xla_cpu_no_such_option": True, "xla_backend_optimization_level": 1},
-  )
-  monkeypatch.setattr(jax, "jit", spy)
-  assert Programs(jnp.sin)[Work.TREES](0.0) == 0
-  assert asked[-1] == {"xla_backend_optimization_level": 1}
 
 
 def test_an_xla_that_refuses_every_option_solves(monkeypatch):
@@ -63,40 +33,9 @@ def test_an_xla_that_refuses_every_option_solves(monkeypatch):
   compiler_options._is_taken.cache_clear()
 
 
-@pytest.mark.parametrize(
-  ("flags", "version", "wanted"),
-  [
-    ("", (0, 10, 2), ROLLED),
-    ("--xla_a=1", (0, 12, 0, 1), f"--xla_a=1 {ROLLED}"),
-    ("--xla_backend_extra_options=a", (0, 12, 0), "--xla_backend_extra_options=a"),
-    ("--xla_a=1", (0, 13, 0), "--xla_a=1"),
-    ("--xla_a=1", (1, 0, 0), "--xla_a=1"),
-  ],
-)
-def test_loops_stay_rolled_where_that_was_tried(flags, version, wanted, monkeypatch):
-  monkeypatch.setenv("XLA_FLAGS", flags)
-  monkeypatch.setattr(jax, "__version_info__", version)
-  compiler_options.keep_loops_rolled()
-  assert os.environ["XLA_FLAGS"] == wanted
-
-
-def test_what_solving_consists_of():
-  whole, top = game_tree(5), game_tree(5, depth=2)
-  network = NetworkLeafValues(ValueNetwork(5))
-  game = games.make("liars_dice", num_dice=1, num_faces=5)
-  oracle, _ = solvers.exact_leaf_values(game, num_iterations=4).bind(top)
-  wanted = Work.NETWORKS, Work.TREES
-  if jax.default_backend() != "cpu":
-    wanted = (Work.PLAIN,) * 2
-  assert work_of_solving(top, network) == wanted[0]
-  assert work_of_solving(whole, network) == wanted[1]  # it has no leaves to ask about
-  assert work_of_solving(whole, None) == work_of_solving(top, oracle) == wanted[1]
-
-
-@pytest.mark.parametrize("num_faces", [3, 5])
-def test_inside_a_jit_there_are_no_options(num_faces):
+def test_inside_a_jit_there_are_no_options():
   """XLA takes them for a whole program only, so `solve` inside one must not ask for any."""
-  tree, seen = game_tree(num_faces), []
+  tree, seen = game_tree(5), []
 
   @jax.jit
   def solve(beliefs):
@@ -111,17 +50,59 @@ def test_inside_a_jit_there_are_no_options(num_faces):
   assert seen == [Work.PLAIN]
 
 
-@pytest.mark.parametrize(
-  ("preset", "large", "work"),
-  [
-    ("liars_dice_1x4f", 2**12, Work.NETWORKS),
-    ("small_turn_endgame_holdem", 2**14, Work.NETWORKS),
-    ("small_turn_endgame_holdem", 2**12, Work.TREES),
-  ],
-)
-def test_what_self_play_consists_of(preset, large, work, monkeypatch):
-  monkeypatch.setattr(self_play, "LARGE", large)
-  setup = make_setup(get_preset(preset))
-  if setup.mesh.devices.flat[0].platform != "cpu":
-    work = Work.PLAIN
-  assert setup.trainer.work(setup.table, setup.mesh) == work
+# Work on several cores at once comes back in order, and says what went wrong.
+
+
+@pytest.fixture(params=[1, 4])
+def count(request, monkeypatch):
+  monkeypatch.setattr(cores, "num_cores", lambda: request.param)
+  return request.param
+
+
+def test_items_come_back_in_order_with_their_results(count):
+  def slow_at_first(item):
+    time.sleep(0.02 if item % 4 == 0 else 0.0)
+    return item * item
+
+  found = list(cores.run_ahead(slow_at_first, range(20), kind=lambda item: 0))
+  assert found == [(i, i * i) for i in range(20)]
+  assert not list(cores.run_ahead(slow_at_first, [], kind=lambda item: 0))
+
+
+def test_the_first_of_each_kind_is_done_before_the_others_begin(count):
+  done, too_early = set(), []
+
+  def compile_or_run(item):
+    kind, number = item
+    if number == 0:
+      time.sleep(0.02)
+    elif (kind, 0) not in done:
+      too_early.append(item)
+    done.add(item)
+
+  items = [("a", i) for i in range(8)] + [("b", i) for i in range(8)]
+  list(cores.run_ahead(compile_or_run, items, kind=lambda item: item[0]))
+  assert len(done) == 16
+  assert not too_early
+  # Control: with each item a kind of its own nothing waits, but for itself.
+  done.clear()
+  list(cores.run_ahead(compile_or_run, reversed(items), kind=lambda item: item))
+  assert len(too_early) == 14
+
+
+def test_failures_reach_the_caller(count):
+  def fail(item):
+    if item == 3:
+      raise ValueError("item 3")
+    return item
+
+  found = cores.run_ahead(fail, range(9), kind=lambda item: 0)
+  assert [next(found) for _ in range(3)] == [(0, 0), (1, 1), (2, 2)]
+  with pytest.raises(ValueError, match="item 3"):
+    next(found)
+
+
+def test_threads_keep_the_callers_precision(count, x64):
+  types = [x for _, x in cores.run_ahead(lambda i: jnp.ones(i + 1).dtype, range(4), kind=int)]
+  assert types == [jnp.zeros(1, jax.dtypes.canonicalize_dtype(float)).dtype] * 4
+  assert types[0] == jnp.float64

@@ -20,7 +20,7 @@ import solvers
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness
-from tests.solvers import test_depth_limited
+from tests.solvers import test_cfr
 
 INF = math.inf
 # How each is made, given `alternating`.
@@ -180,17 +180,6 @@ def test_control_other_steps_are_seen(x64):
     assert step_error(name, other, True) > 1e-4, (name, other)
 
 
-@pytest.mark.parametrize("name", ["linear_cfr", "predictive_cfr_plus", "fictitious_play"])
-def test_solve_takes_simultaneous_steps(name, x64):
-  tree, _ = matrix_game()
-  ours = run(name, tree, [12], False)[1][0]
-  algorithm = FAMILY[name](alternating=False)
-  assert not algorithm.alternating
-  average = solvers.solve(tree, algorithm=algorithm, num_iterations=12).average_policy
-  np.testing.assert_allclose(average, ours, rtol=0, atol=1e-12)
-  assert np.abs(average - run(name, tree, [12], True)[1][0]).max() > 1e-3
-
-
 # Curves.
 
 
@@ -208,17 +197,8 @@ def curve(name, game, alternating):
     return np.asarray(run(name, build(game), CHECKPOINTS, alternating)[2]).tolist()
 
 
-def quickly(pairs):
-  """Returns test parameters; what takes long to compile is marked slow."""
-  quick = {"kuhn": FAMILY, "liars_dice_1x4f": {"linear_cfr", "fictitious_play"}, "leduc": ()}
-  marked = []
-  for game, name in pairs:
-    slow = name not in quick[game]
-    marked.append(pytest.param(game, name, marks=[pytest.mark.slow] if slow else []))
-  return marked
-
-
-@pytest.mark.parametrize(("game", "name"), quickly((g, n) for g in GAMES for n in FAMILY))
+@pytest.mark.parametrize("name", FAMILY)
+@pytest.mark.parametrize("game", harness.slow(GAMES, "liars_dice_1x4f", "leduc"))
 def test_exploitability_falls(game, name):
   """Ever lower from 16 to 1,024 updates, by a factor of 64 in their number.
 
@@ -274,10 +254,10 @@ def test_control_a_curve_that_does_not_fall_is_seen(x64):
 def depth_limited_error(name, params_of=lambda params: params):
   """Returns how far a tree cut off at payoff matrices is from the game that ends with them."""
   case, member = "liars_dice_1x3f", FAMILY[name]()
-  tree, edges, params, beliefs, _ = test_depth_limited.scene(case)
+  tree, edges, params, beliefs, _ = test_cfr.scene(case)
   game = harness.jitter_payoffs(harness.make_case(case)[0])
   rng = np.random.default_rng(len(case))
-  cut = test_depth_limited.CutOff(game, test_depth_limited.CUTS[case], rng)
+  cut = test_cfr.CutOff(game, test_cfr.CUTS[case], rng)
   whole = games.build_public_tree(cut)
   averages = [
     harness.run(
@@ -287,7 +267,7 @@ def depth_limited_error(name, params_of=lambda params: params):
       member.averaging,
       params_of(params),
       algorithm=solvers.FictitiousPlay(optimistic=member.optimistic),
-      leaf_values=test_depth_limited.matrix_values,
+      leaf_values=test_cfr.matrix_values,
     )[1]
     for each in (tree, whole)
   ]

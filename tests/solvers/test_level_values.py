@@ -9,12 +9,11 @@ import pytest
 
 import games
 import solvers
-from games.poker import Deck
 from solvers.metrics.exploitability import root_marginals
-from solvers.search.batch import level_values, search_batch
+from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
 from solvers.search.tables import stack_subgames
-from solvers.sweeps.pairs import root_mass
+from tests import harness
 
 ITERATIONS = 32
 
@@ -56,6 +55,7 @@ def not_quite_opposite(params, query):
   return jnp.tanh(ranks - other[:, None] + 0.1)
 
 
+@pytest.mark.slow
 def test_the_sum_of_both_players_values_is_zero_and_each_is_shifted_alone():
   table = stack_subgames(find_subgames(games.make("liars_dice", num_dice=1, num_faces=3), depth=2))
   roots = np.arange(table.num_subgames)
@@ -77,64 +77,77 @@ def test_the_sum_of_both_players_values_is_zero_and_each_is_shifted_alone():
   assert np.abs(expected.sum(axis=1)).max() > 0.01
 
 
-@pytest.mark.slow
-def test_levelled_values_are_nearer_to_the_solved_game():
-  """Of whole games cut short, where what the search estimates is known."""
-  game = games.make("liars_dice", num_dice=1, num_faces=4)
-  tree = games.build_public_tree(game)
-  rng = np.random.default_rng(0)
-  beliefs = rng.dirichlet(np.ones(4), size=(12, 2)).astype(np.float32)
+# Theorem 1 of ReBeL: infostate values are supergradients of the value of a PBS.
 
-  def solve(iterations):
-    return solvers.solve_batch(
-      tree, algorithm=solvers.discounted_cfr(), num_iterations=iterations, beliefs=beliefs
-    )
 
-  def worth(values):
-    return (beliefs * values).sum(axis=-1)
+def game_tree(name):
+  parameters = {"num_dice": 1, "num_faces": 3} if name == "liars_dice" else {}
+  return games.build_public_tree(games.make(name, **parameters)).astype(np.float64)
 
-  exact = worth(np.asarray(solve(2_048).root_values))
-  short = solve(ITERATIONS)
-  averages = jnp.stack(
-    [
-      solvers.expected_values(tree, policy, beliefs=row)
-      for policy, row in zip(short.average_policy, beliefs)
-    ]
+
+def solved(tree, beliefs):
+  found = solvers.solve(
+    tree, algorithm=solvers.discounted_cfr(), num_iterations=6_000, beliefs=beliefs
   )
-  levelled = jax.vmap(lambda b, v, a: level_values(tree, b, v, a))(
-    jnp.asarray(beliefs), short.root_values, averages
+  return np.asarray(found.root_values)
+
+
+def tangent(tree, beliefs, player):
+  """Returns the function of beliefs that is one number a PBS: planes through solved values.
+
+  The value of a PBS is, seen by one player, the least of planes: one for each policy of the other
+  (lemma 1). This one is found from values of whole PBSs around `beliefs` alone.
+  """
+  step, size = 1e-3, tree.num_infostates
+  around = [beliefs]
+  for infostate in range(size):
+    near = np.array(beliefs)
+    near[player, infostate] += step
+    near[player] /= near[player].sum()
+    around.append(near)
+  worth = [
+    float((solvers.root_marginals(tree, near)[player] * solved(tree, near)[player]).sum())
+    for near in around
+  ]
+  weight = [mass(tree, near, player) for near in around]
+  sums = np.array([w * (near[player] * m).sum() for w, near, m in zip(worth, around, weight)])
+  plane = np.linalg.lstsq(np.stack([near[player] for near in around]), sums, rcond=None)[0]
+  other = weight[0]
+  return lambda at: (jnp.asarray(plane) * at[player]).sum() / (at[player] * other).sum()
+
+
+def mass(tree, beliefs, player):
+  """Returns the other's mass that is compatible with each infostate, from the pairs' weights."""
+  weights = np.asarray(tree.pair_weights[tree.root_pair_index])
+  return weights @ beliefs[1] if player == 0 else beliefs[0] @ weights
+
+
+@pytest.mark.parametrize(("name", "player"), [("kuhn_poker", 0), ("liars_dice", 1)])
+def test_slopes_of_a_pbs_value_are_infostate_values(name, player, x64):
+  """Values of whole PBSs alone give what `solve` says of each infostate."""
+  tree = game_tree(name)
+  beliefs = harness.random_beliefs(np.random.default_rng(5), harness.root_possible(tree))
+  value = tangent(tree, beliefs, player)
+  found = solvers.infostate_values(tree, value, beliefs, player=player)
+  expected = solved(tree, beliefs)[player]
+  np.testing.assert_allclose(found, expected, atol=0.02)
+  assert np.ptp(expected) > 0.1  # control: they are not all the value of the PBS
+
+
+def test_blocked_hands_are_weighed(x64):
+  """Any fixed policy's PBS value is linear in beliefs, and its slopes are exact."""
+  tree = game_tree("kuhn_poker")
+  beliefs = harness.random_beliefs(np.random.default_rng(2), harness.root_possible(tree))
+  policy = np.asarray(
+    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=20).average_policy
   )
-  error = {
-    name: np.sqrt(np.mean((worth(np.asarray(x)) - exact) ** 2))
-    for name, x in (("means", short.root_values), ("levelled", levelled))
-  }
-  assert error["levelled"] < 0.6 * error["means"], error
 
+  def value(beliefs):
+    worth = solvers.expected_values(tree, policy, beliefs=beliefs)
+    return (solvers.root_marginals(tree, beliefs)[1] * worth[1]).sum()
 
-@pytest.mark.parametrize("reached", [True, False])
-def test_hands_that_share_cards_are_weighed_by_the_pairs_that_can_be(reached):
-  game = games.make("small_holdem", ranks="TJQ", suits="sh")
-  tree = games.build_public_tree(game)
-  rng = np.random.default_rng(1)
-  h = tree.num_infostates
-  beliefs = jnp.asarray(rng.dirichlet(np.ones(h), size=2), tree.dtype)
-  if not reached:  # both certainly hold the same card
-    beliefs = jnp.zeros((2, h), tree.dtype).at[:, 0].set(1.0)
-  values, averages = (jnp.asarray(rng.normal(size=(2, h)), tree.dtype) for _ in range(2))
-  levelled = level_values(tree, beliefs, values, averages)
-  if not reached:
-    np.testing.assert_array_equal(levelled, values)
-    return
-  pairs = np.asarray(beliefs)[0][:, None] * np.asarray(beliefs)[1]
-  cards = Deck("TJQ", "sh").hole_cards()
-  shared = (cards[:, None, :, None] == cards[None, :, None, :]).any(axis=(2, 3))
-  pairs = np.where(shared, 0.0, pairs)
-  pairs /= pairs.sum()
-
-  def worth(x):
-    x = np.asarray(x)
-    return np.array([(pairs.sum(axis=1) * x[0]).sum(), (pairs.sum(axis=0) * x[1]).sum()])
-
-  expected = worth(averages)
-  np.testing.assert_allclose(worth(levelled), (expected - expected[::-1]) / 2, atol=1e-5)
-  assert np.isfinite(np.asarray(root_mass(tree, beliefs))).all()
+  found = solvers.infostate_values(tree, value, beliefs, player=1)
+  expected = solvers.expected_values(tree, policy, beliefs=beliefs)[1]
+  np.testing.assert_allclose(found, expected, atol=1e-12)
+  unweighed = np.asarray(found) * mass(tree, beliefs, 1)
+  assert np.abs(unweighed - expected).max() > 0.05

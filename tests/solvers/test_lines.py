@@ -1,6 +1,5 @@
 """Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
 
-import itertools
 import os
 import subprocess
 import sys
@@ -27,7 +26,6 @@ from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards
 from solvers.half import from_half, to_half
 from solvers.sweeps.lines import ends, parts
-from solvers.sweeps.lines.problem import make_lines_problem
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 ALIKE = ("AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7")
@@ -58,18 +56,17 @@ def turn(request):
     return request.param, game, *solve(game, 4)
 
 
-def test_a_policy_of_lines_is_as_exploitable_on_the_tree(turn):
-  _, _, gap, policy, tree = turn
+def assert_solved_as_on_the_tree(game, gap, policy, tree):
+  """Checks that the policy is as exploitable there, and what as many iterations give there."""
   with jax.enable_x64(True):
     assert gap == pytest.approx(float(solvers.exploitability(tree, policy)), abs=1e-9)
-
-
-def test_iterations_are_those_on_the_tree(turn):
-  _, game, _, policy, tree = turn
-  with jax.enable_x64(True):
     whole = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4)
     ours, theirs = (solvers.expected_values(tree, x) for x in (policy, whole.average_policy))
   np.testing.assert_allclose(ours[game.prior() > 0], theirs[game.prior() > 0], atol=1e-9)
+
+
+def test_a_turn_is_solved_as_on_the_tree(turn):
+  assert_solved_as_on_the_tree(*turn[1:])
 
 
 def test_suits_are_found_alike_or_not(turn):
@@ -78,12 +75,9 @@ def test_suits_are_found_alike_or_not(turn):
   assert len(found) == (2 if name == "alike" else 1)
   said = make_lines(game)[1].sentence()
   assert said.startswith("Suits d and c may" if name == "alike" else "No suits are alike")
-
-
-def test_a_merge_of_suits_that_differ_would_be_found(turn):
-  name, game, *_ = turn
   if name == "alike":
-    pytest.skip("these may be merged")
+    return
+  # Merged all the same, they would be told from what they are.
   alike = make("TsJh9hAs", ALIKE)
   permutations = suit_permutations(alike, alike.prior())
   assert np.array_equal(alike.hole_cards, game.hole_cards)
@@ -124,12 +118,7 @@ def flop():
 
 @pytest.mark.slow
 def test_a_flop_is_solved_as_on_the_tree(flop):
-  game, gap, policy, tree = flop
-  with jax.enable_x64(True):
-    assert gap == pytest.approx(float(solvers.exploitability(tree, policy)), abs=1e-9)
-    whole = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4)
-    ours, theirs = (solvers.expected_values(tree, x) for x in (policy, whole.average_policy))
-  np.testing.assert_allclose(ours[game.prior() > 0], theirs[game.prior() > 0], atol=1e-9)
+  assert_solved_as_on_the_tree(*flop)
 
 
 @pytest.mark.slow
@@ -188,28 +177,6 @@ def test_what_tables_may_be():
   algorithm = solvers.linear_fictitious_play()
   with pytest.raises(ValueError, match="tables='float16' are for CFR with turns on lines"):
     solvers.solve(lines, algorithm=algorithm, tables="float16", **settings)
-
-
-def test_rounded_shapes_are_solved_alike():
-  game = make("TsJh9hAs", ALIKE)
-  lines, _ = make_lines(game)
-  rounded, places = round_up(lines)
-  for street, wide, columns in zip(lines.streets, rounded.streets, places):
-    for p in (0, 1):
-      assert wide.width(p) >= street.width(p)
-      np.testing.assert_array_equal(wide.belief[p][columns[p]], street.belief[p])
-  assert rounded.streets[-1].width(0) > lines.streets[-1].width(0)
-  with jax.enable_x64(True):
-    lines, _ = make_lines(game)
-    found = [
-      solvers.solve(x, algorithm=solvers.linear_cfr(), target=0, num_iterations=4)
-      for x in (lines, round_up(lines)[0])
-    ]
-  assert found[0].exploitability == pytest.approx(found[1].exploitability, abs=1e-9)
-  for level, ours, theirs in zip(lines.levels, *(x.average_policy for x in found), strict=True):
-    if level.mover is not None:
-      rows = np.asarray(theirs)[:, places[level.street][level.mover]]
-      np.testing.assert_allclose(rows, ours, atol=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -348,38 +315,6 @@ def test_ends_are_sums_over_all_pairs(dense):
         found = values(prepared, jnp.asarray(reach)[None, None], player)[0, 0]
         np.testing.assert_allclose(found, row, atol=1e-12)
       assert np.abs(wanted[0] - wanted[1]).max() > 0.1
-
-
-def test_each_player_has_its_own_hands():
-  game = make("TsJh9hAs", ALIKE)
-  lines, _ = make_lines(game, permutations=np.arange(24)[None])
-  held = (game.prior() > 0).sum(axis=1)
-  assert [lines.streets[0].width(p) for p in (0, 1)] == held.tolist()
-  assert held.max() < game.num_infostates
-
-
-def test_what_is_not_a_spot_is_refused():
-  with pytest.raises(ValueError, match="must be hold'em whose cards to come are dealt one by one"):
-    make_lines(games.make("leduc_poker"))
-  game = make("TsJh9hAs", ALIKE)
-  with pytest.raises(ValueError, match="beliefs must be None for lines of betting"):
-    solvers.solve(
-      make_lines(game)[0],
-      algorithm=solvers.linear_cfr(),
-      target=0,
-      num_iterations=2,
-      beliefs=game.prior(),
-    )
-
-
-def test_mass_of_pairs_by_enumeration():
-  game = make("TsJs9hAhQs", ALIKE)
-  beliefs, hands = game.prior(), game.hole_cards
-  pairs = itertools.product(range(len(hands)), repeat=2)
-  total = sum(beliefs[0, a] * beliefs[1, b] for a, b in pairs if not set(hands[a]) & set(hands[b]))
-  with jax.enable_x64(True):
-    problem = make_lines_problem(make_lines(game)[0])
-    assert float(problem.pair_mass()) == pytest.approx(total, abs=1e-12)
 
 
 _ON_DEVICES = """

@@ -9,13 +9,11 @@ from phevaluator import evaluate_cards
 
 import games
 import solvers
-from games.poker import betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from solvers.metrics import local_best_response
 from solvers.metrics.equity import Equity
 from solvers.metrics.local_best_response import children_of
-from solvers.sweeps import pairs
-from solvers.validation import sum_choices
+from tests.trees import as_policy, mover, random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -38,23 +36,6 @@ def river():
   return game, games.build_public_tree(game)
 
 
-def mover(tree):
-  """Returns who moved to each node: `[N]`."""
-  parent = np.asarray(tree.parent)
-  return np.where(parent >= 0, np.asarray(tree.kind)[np.maximum(parent, 0)], games.TERMINAL)
-
-
-def as_policy(tree, weights):
-  """Returns the policy that plays in proportion to `weights` `[N, H]`."""
-  sums = sum_choices(tree, weights)[np.maximum(np.asarray(tree.parent), 0)]
-  return np.where((mover(tree) < games.CHANCE)[:, None], weights / np.where(sums > 0, sums, 1), 1.0)
-
-
-def random_policy(tree, rng):
-  weights = rng.exponential(size=(tree.num_nodes, tree.num_infostates))
-  return as_policy(tree, weights * (rng.random(weights.shape) < 0.7) + 1e-12)
-
-
 def prefers(tree, *actions):
   """Returns the policy that takes the first of `actions` that is legal."""
   rank = {action: 10.0**-i for i, action in enumerate(actions)}
@@ -65,13 +46,13 @@ def prefers(tree, *actions):
   return as_policy(tree, np.tile(taken[:, None], (1, tree.num_infostates)).astype(float))
 
 
-@pytest.mark.parametrize("rules", [ALL, solvers.LBRRules(("C", "FCPA")), solvers.LBRRules(("FC",))])
+@pytest.mark.parametrize("rules", [ALL, solvers.LBRRules(("FC",))])
 def test_it_wins_no_more_than_a_best_response(rules):
   game, tree = small()
   rng = np.random.default_rng(0)
   gaps = []
   for _ in range(6):
-    policy = random_policy(tree, rng)
+    policy = random_policy(tree, rng, 0.3)
     found = solvers.local_best_response_value(game, tree, policy, rules)
     gaps.append(np.asarray(solvers.best_response_values(tree, policy)) - found.values)
     for player, response in enumerate(found.responses):
@@ -79,21 +60,6 @@ def test_it_wins_no_more_than_a_best_response(rules):
       np.testing.assert_array_equal(np.asarray(response.policy)[others], policy[others])
   assert np.min(gaps) > -1e-9
   assert np.min(gaps) < 40  # chips, of stacks of 600: it is a bound worth having
-
-
-def test_told_the_cards_it_wins_more_than_a_best_response():
-  """The control of the bound: the same LBR with a belief in the very hand that it meets."""
-  game, tree = small()
-  policy = prefers(tree, CALL)
-  marginals = np.asarray(pairs.root_marginals(tree, tree.prior))
-  exact = np.asarray(solvers.best_response_values(tree, policy))
-  told = 0.0
-  for hand in range(tree.num_infostates):
-    beliefs = np.array(tree.prior)
-    beliefs[1] = np.eye(tree.num_infostates)[hand]
-    found = solvers.local_best_response_value(game, tree, policy, ALL, beliefs=beliefs)
-    told += marginals[1, hand] * found.values[0]
-  assert told > exact[0] + 10
 
 
 def test_who_always_folds_loses_the_blinds():
@@ -159,7 +125,7 @@ def test_against_who_always_calls_it_is_enumeration():
 def test_the_range_is_what_the_bets_say():
   """Behind a bet, by Bayes' rule hand by hand; a range that is not updated gives other numbers."""
   game, tree = river()
-  policy = random_policy(tree, np.random.default_rng(2))
+  policy = random_policy(tree, np.random.default_rng(2), 0.3)
   children = children_of(tree)
   node = children[0][FIRST_BET]  # player 0 bets the pot
   state = np.asarray(tree.state)[node]
@@ -224,9 +190,10 @@ def test_equity_before_the_last_card():
   assert (few[0] != few[2]).any()
 
 
+@pytest.mark.slow
 def test_hands_that_are_played_win_what_the_policy_is_worth():
   game, tree = small("JQKA")
-  policy = random_policy(tree, np.random.default_rng(4))
+  policy = random_policy(tree, np.random.default_rng(4), 0.3)
   exact = solvers.local_best_response_value(game, tree, policy, ALL)
   played = solvers.local_best_response(
     game, solvers.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
@@ -241,78 +208,14 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
   assert played.mean - calm.mean > 1.3 * played.half_width
 
 
-def test_an_unexpected_move_leaves_every_hand_possible():
-  """The agent never bets by its policy, and LBR then meets a bet."""
-  game, tree = river()
-  policy = prefers(tree, CALL)
-  reach, free = local_best_response.opponent_ranges(tree, policy, np.asarray(tree.prior), 1)
-  node = children_of(tree)[0][FIRST_BET]
-  assert not reach[node].any()
-  state = np.asarray(tree.state)[node]
-  equity = Equity(game, max_runouts=10, seed=0)
-  values = [
-    local_best_response.move_values(
-      game, state, r, free[node], lambda a: 0 * free[0], equity, [FOLD, CALL]
-    )
-    for r in (reach[node], free[node])
-  ]
-  np.testing.assert_array_equal(*values)
-  assert np.isfinite(values).all()
-
-
-def test_the_whole_deck_on_the_turn():
-  """A strategy without a tree: the agent calls, and is known to."""
-
-  class Calls(solvers.Strategy):
-    def start(self):
-      self.heard = []
-
-    def observe(self, action):
-      self.heard.append(action)
-
-    def rows(self, ahead=()):
-      rows = np.zeros((game.num_actions, game.num_infostates))
-      rows[CALL] = 1.0
-      return rows
-
-  game = games.make("turn_endgame_holdem", pot=200, stack=500)
-  result = solvers.local_best_response(game, Calls(), ALL, num_hands=4)
-  assert np.isfinite(result.mean)
-  assert abs(result.mean) <= 5000  # a stack of five big blinds
-
-
-def test_which_moves_it_considers():
-  game, _ = small()
-  start = game.initial_state()
-  assert ALL.moves(game, start)[:2] == [FOLD, CALL]
-  assert len(ALL.moves(game, start)) == 4
-  assert solvers.LBRRules(("C", "FCPA")).moves(game, start) == [CALL]
-  pot = game.amounts(start[None])[0][ALL.moves(game, start)[2] - FIRST_BET]
-  assert pot == 300  # calling makes 200, and as much again on top
-  all_in = game.next_states(start[None], np.array([ALL.moves(game, start)[3]]))[0]
-  assert all_in[betting.PAID_0] == 600
-  assert ALL.moves(game, all_in) == [FOLD, CALL]
-  # Of other sizes the nearest.
-  sizes = games.make("small_holdem", ranks="QKA", bets=(0.4, 0.9), **BLINDS)
-  state = sizes.initial_state()
-  action = solvers.LBRRules(("CP",)).moves(sizes, state)[1]
-  assert sizes.amounts(state[None])[0][action - FIRST_BET] == 280
-
-
-@pytest.mark.parametrize("rounds", [(), ("FP",), ("CX",), ("CC",), "C" * 2, (1,), None])
-def test_rules_that_are_none(rounds):
-  with pytest.raises(ValueError, match="rounds="):
-    solvers.LBRRules(rounds)
-
-
 def test_what_is_refused():
   game, tree = small()
-  policy = random_policy(tree, np.random.default_rng(0))
+  policy = random_policy(tree, np.random.default_rng(0), 0.3)
   with pytest.raises(TypeError, match="must be hold'em"):
     solvers.local_best_response_value(games.make("leduc_poker"), tree, policy)
   with pytest.raises(ValueError, match="num_hands=5 must be even"):
     solvers.local_best_response(game, solvers.TreeStrategy(tree, policy), num_hands=5)
-  with pytest.raises(TypeError, match="strategy="):
-    solvers.local_best_response(game, policy, num_hands=4)
+  with pytest.raises(ValueError, match="rounds="):
+    solvers.LBRRules(("CX",))
   with pytest.raises(ValueError, match="tree"):
     solvers.local_best_response_value(small("JQKA")[0], tree, policy)

@@ -54,9 +54,9 @@ def places(whole, part):
 def run_problem(problem, algorithm):
   end = loop.run(problem, algorithm, leaf_values, ITERATIONS)
   return (
-    join_levels(algorithm.current_policy(end.problem, end.state)),
-    join_levels(algorithm.average_policy(end.problem, end.state)),
-    algorithm.root_values(end.problem, end.state),
+    join_levels(algorithm.current_policy(problem, end.state)),
+    join_levels(algorithm.average_policy(problem, end.state)),
+    algorithm.root_values(problem, end.state),
   )
 
 

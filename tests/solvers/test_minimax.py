@@ -53,25 +53,8 @@ def test_who_looks_to_the_end_knows_the_values():
   assert 0 < np.abs(values[2]).sum() < np.abs(values[1]).sum()  # ends alone
   won = np.array([1, 1, 0, 2, 2, 0, 0, 0, 0])
   np.testing.assert_allclose(look_ahead(GAME, 3)(won), 0.99)
-  with pytest.raises(ValueError, match="depth=-1"):
-    look_ahead(GAME, -1)
   with pytest.raises(ValueError, match="not of perfect information"):
     look_ahead(games.make("kuhn_poker"), 2)
-
-
-@pytest.mark.slow
-def test_games_against_who_looks_ahead(capsys):
-  near = play_exactly(GAME, look_ahead(GAME, 0), search=MANY, seat=0, number=16, random_plies=2)
-  assert near.won > 8  # against exact play none is won
-  main(["--games", "2", "--simulations", "2", "--depth", "2"])
-  assert capsys.readouterr().out.count('"depth": 2') == 2
-
-
-def test_what_has_no_such_values_is_said():
-  with pytest.raises(ValueError, match="more than max_states=100"):
-    minimax(GAME, max_states=100)
-  with pytest.raises(ValueError, match="not of perfect information"):
-    minimax(games.make("kuhn_poker"))
 
 
 def test_searches_that_move_first_lose_seldom():
@@ -93,6 +76,7 @@ def test_searches_that_move_first_lose_seldom():
   assert bad.mistakes > good.mistakes
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_line_for_each_seat(capsys):
   main(["--simulations", "2", "--games", "2"])
   assert capsys.readouterr().out.count("exact_play") == 2

@@ -1,7 +1,5 @@
 """Folds and showdowns between hands that block each other, against sums over all pairs."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,10 +11,11 @@ from games.poker import Deck, evaluate
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import value
 from solvers.search.batch import SearchResult
-from solvers.sweeps import levels, showdowns
+from solvers.sweeps import showdowns
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness
+from tests.trees import without_hands
 
 DECK = Deck()
 BOARDS = ["3s7hTdKs2c", "2s2h2d2c3s", "AsKsQsJsTs", "4s8hTc9h2s"]  # the third always splits
@@ -53,10 +52,10 @@ def case(request):
   return (np.stack(strengths), np.stack(reach), np.stack(truth, axis=1), np.stack(live)[:, None])
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("form", ["dense", "sorted"])
-def test_showdowns_equal_sums_over_pairs(case, form, dtype):
+def test_showdowns_equal_sums_over_pairs(case, form):
   strengths, reach, truth, live = case
+  dtype = np.float64 if len(live) == 2 else np.float32
   with jax.enable_x64(dtype == np.float64):
     tables = showdowns.make_showdowns(jnp.asarray(strengths), dtype, dense=form == "dense")
     values = np.asarray(showdowns.showdown_values(tables, jnp.asarray(reach, dtype)))
@@ -82,25 +81,7 @@ def test_forgetting_blockers_is_found_out(case):
   assert np.abs(reach.sum(axis=2, keepdims=True) * live - truth[0]).max() > 0.5
 
 
-def test_numbers_of_hands_that_no_deck_has_are_refused():
-  assert showdowns.num_live_cards(1326) == 52
-  with pytest.raises(ValueError, match="hands=1000 must be all pairs"):
-    showdowns.num_live_cards(1000)
-
-
 GAME = {"ranks": "JQKA", "suits": "shd", "stack": 250, "bets": (1.0,)}
-
-
-def dense_tree(game):
-  """Returns the tree with tables of all pairs, as for any other game."""
-  return games.build_public_tree(without_hands(game))
-
-
-def without_hands(game):
-  plain = games.make("small_holdem", **GAME)
-  plain.__dict__.update(game.__dict__)
-  plain.hands = lambda: None
-  return plain
 
 
 @harness.fast_to_compile
@@ -124,7 +105,7 @@ def root_and_node_values(tree, beliefs, policy):
 def small_case():
   with jax.enable_x64(True):
     game = games.make("small_holdem", **GAME)
-    trees = games.build_public_tree(game), dense_tree(game)
+    trees = games.build_public_tree(game), games.build_public_tree(without_hands(game))
     rng = np.random.default_rng(3)
     beliefs = rng.exponential(size=(2, game.num_infostates))
     beliefs /= beliefs.sum(axis=1, keepdims=True)
@@ -151,30 +132,6 @@ def test_a_tree_of_hands_has_the_values_of_tables_of_pairs(small_case, entries, 
     np.testing.assert_allclose(ours_root, theirs_root, atol=1e-10)
 
 
-def test_rows_whose_kind_is_not_static_are_evaluated_one_by_one(small_case):
-  """In stacked trees of different shapes a row is a fold in one and a showdown in the other."""
-  (tree, _), beliefs, policy = small_case
-  loose_levels = [dataclasses.replace(level, payoff_runs=None) for level in tree.structure.levels]
-  structure = dataclasses.replace(tree.structure, levels=tuple(loose_levels))
-  loose = dataclasses.replace(tree, structure=structure)
-  for (ours, _), (theirs, _) in zip(
-    root_and_node_values(loose, beliefs, policy), root_and_node_values(tree, beliefs, policy)
-  ):
-    np.testing.assert_allclose(ours, theirs, atol=1e-10)
-  stacks = [games.make("small_holdem", **{**GAME, "stack": stack}) for stack in (250, 400)]
-  stacked = games.stack_trees([games.build_public_tree(game) for game in stacks])
-  assert any(level.payoff_runs is None for level in stacked.structure.levels)
-  assert stacked.strengths.shape == (2, 12, 66)
-
-
-def test_beliefs_that_block_each_other_are_refused(small_case):
-  (tree, _), beliefs, _ = small_case
-  one = np.zeros_like(beliefs)
-  one[:, 0] = 1.0
-  with pytest.raises(ValueError, match="no compatible pair"):
-    solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=one)
-
-
 def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
   game = games.make("small_holdem", **GAME)
   tree = games.build_public_tree(game, root=(1, 1, game.burn, game.first_deal))
@@ -186,37 +143,6 @@ def test_beliefs_on_hands_that_a_dealt_card_blocks_are_refused():
     solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs)
   with pytest.raises(ValueError, match="beliefs of shape"):
     solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=beliefs[:, 1:])
-
-
-def test_values_are_zero_where_the_root_blocks_a_hand():
-  game = games.make("small_holdem", **GAME)
-  tree = games.build_public_tree(game, root=(1, 1, game.burn, game.first_deal))
-  problem = make_problem(tree, jnp.asarray(tree.prior))
-  policy = join_levels(problem.uniform_policy())
-  values = np.asarray(solvers.expected_values(tree, policy))
-  assert (values[~tree.possible[0]] == 0).all()
-  assert np.abs(values[tree.possible[0]]).max() > 0
-  broken = dataclasses.replace(tree, possible=None)
-  assert (np.asarray(solvers.expected_values(broken, policy))[~tree.possible[0]] != 0).any()
-
-
-def test_rows_are_moved_alike_by_slices_and_by_index():
-  """A node of chance has 48 children, players' nodes at the same level four."""
-  tree = games.build_public_tree(games.make("turn_endgame_holdem"))
-  rng = np.random.default_rng(0)
-  for above, level in zip(tree.structure.levels[:5], tree.structure.levels[1:5]):
-    rows = rng.normal(size=(level.size, 2)).astype(np.float32)
-    total = np.zeros((above.num_inner, 2))
-    np.add.at(total, level.parents, rows)
-    best = np.full_like(total, -np.inf)
-    np.maximum.at(best, level.parents, rows)
-    for sliced in (False, True):
-      same = dataclasses.replace(level, sliced=sliced)
-      np.testing.assert_allclose(
-        levels.reduce_children(same, jnp.asarray(rows), above.num_inner), total, atol=1e-5
-      )
-      highest = levels.reduce_children(same, jnp.asarray(rows), above.num_inner, maximum=True)
-      np.testing.assert_allclose(highest, best, atol=1e-6)
 
 
 def test_training_examples_mask_hands_that_the_other_blocks():
@@ -235,23 +161,3 @@ def test_training_examples_mask_hands_that_the_other_blocks():
   shares = (game.hole_cards[:, :, None] == game.hole_cards[4]).any(axis=(1, 2))
   np.testing.assert_array_equal(masks[0][0], ~shares)
   assert masks[0][1].all()
-
-
-def test_hands_that_nothing_of_the_other_side_allows_are_worth_nothing():
-  """All that the other may hold has one card, and what sums that cancel leave is rounding."""
-  game = games.make(
-    "river_endgame_holdem",
-    board="TsThJsJhQs", pot=200, stack=300, big_blind=100, bets=(1.0,), ranks="TJQKA", suits="sh",
-  )  # fmt: skip
-  tree = games.build_public_tree(game)
-  hands = np.asarray(game.hole_cards)
-  holds = (hands == hands[0, 0]).any(axis=1)
-  beliefs = np.zeros((2, len(hands)))
-  beliefs[0] = 1 / len(hands)
-  beliefs[1, holds] = np.random.default_rng(0).dirichlet(np.ones(holds.sum()))
-  found = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=64, beliefs=beliefs)
-  policy = found.average_policy
-  best = solvers.best_response(tree, policy, 0, beliefs=beliefs).values
-  for values in (found.root_values[0], best):
-    assert (np.asarray(values)[holds] == 0).all()
-    assert (np.asarray(values)[~holds] != 0).any()

@@ -8,25 +8,18 @@ import numpy as np
 import pytest
 
 import games
-import solvers
-from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.evaluation.evaluator import Evaluator
+from rebel_jax.config.config import Config
 from rebel_jax.networks.policy import PolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
-from rebel_jax.runs.run import train
 from rebel_jax.training.self_play import Searched
-from rebel_jax.training.setup import make_policy_network
 from rebel_jax.training.targets import policy
 from rebel_jax.training.targets.target import Learner, Networks
-from solvers.search.batch import node_beliefs, sample_stop, search_batch
+from solvers.search.batch import node_beliefs, sample_stop
 from solvers.search.find import find_subgames
-from solvers.search.policy_start import SearchPolicy, policy_from_network, policy_targets
+from solvers.search.policy_start import policy_from_network, policy_targets
 from solvers.search.tables import add_node_features, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
-from tests.random_game import RandomGame
-from tests.tiny import rows, tiny
 
 RIVER = dict(ranks="TJQKA", suits="sh", board="TsJhQsKhAs", pot=200, stack=400, bets=[1.0])
 GAMES = {
@@ -87,18 +80,6 @@ class Recall:
     distance = ((query.features[:, None] - features) ** 2).sum(axis=-1)
     self.asked.append(query)
     return jnp.asarray(self.table, query.features.dtype)[distance.argmin(axis=1)]
-
-
-@pytest.mark.parametrize("name", [pytest.param("river", marks=pytest.mark.slow), "liars_dice"])
-def test_search_starts_from_what_the_network_says(name, x64):
-  case = Case(name)
-  network = case.recall(case.policy)
-  num_actions = case.game.num_player_actions
-  found = jax.jit(lambda *given: policy_from_network(*given, network, None, num_actions))(
-    case.problem, case.features
-  )
-  for ours, theirs in zip(found, case.policy, strict=True):
-    np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["river", pytest.param("leduc_poker", marks=pytest.mark.slow)])
@@ -164,41 +145,6 @@ def test_targets_ask_what_search_will_ask(x64):
   assert np.abs(asked - other.query.beliefs).max() > 0.01
 
 
-def error_after(case, network, iterations=8):
-  """Returns the exploitability after a short search that starts from a network's policy."""
-  start = SearchPolicy(network, case.game.num_player_actions).start
-  trees, features, beliefs = case.table.trees, case.table.node_features, case.beliefs[None]
-  result = search_batch(
-    trees,
-    beliefs,
-    jnp.zeros(1, int),
-    iterations,
-    algorithm=solvers.warm_started(solvers.linear_cfr()),
-    leaf_values=None,
-    params=None,
-    num_rows=0,
-    initial_policy=start(trees, features, beliefs, None),
-  )
-  average = join_levels(tuple(level[0] for level in result.average_policy))
-  return float(solvers.exploitability(case.tree, average, beliefs=case.beliefs))
-
-
-# Games whose features tell every history apart, so that a table can hold their equilibrium.
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["river", "kuhn_poker"])
-def test_search_stays_near_an_equilibrium_that_it_starts_from(name, x64):
-  case = Case(name)
-  solved = solvers.solve(
-    case.tree, algorithm=solvers.cfr_plus(), num_iterations=2_000, beliefs=case.beliefs
-  ).average_policy
-  known = split_levels(case.tree, solved)
-  warm = error_after(case, case.recall(known))
-  uniform = error_after(case, case.recall(case.problem.uniform_policy()))
-  wrong = error_after(case, case.recall(case.policy))
-  assert warm < 0.25 * uniform
-  assert warm < 0.25 * wrong
-
-
 def test_stops_are_drawn_as_if_the_warm_start_had_been_searched():
   stops = np.asarray(sample_stop(jax.random.key(0), (40_000,), 8, 1.0, 15))
   share = np.bincount(stops, minlength=4) / len(stops)
@@ -240,38 +186,3 @@ def test_the_learner_fits_a_known_policy():
   out = gradient["params"]["trunk"]["out"]["bias"].reshape(num_actions, h)
   assert not np.asarray(out)[:, 0].any()
   assert np.asarray(out)[:, 1].any()
-
-
-@pytest.mark.slow
-def test_a_run_with_a_policy_network_resumes_and_is_measured(tmp_path):
-  """Both networks, their optimizers and buffers come back; evaluation searches from the policy."""
-  changes = dict(policy_network=True, uses_per_example=8.0, evaluate_every=0)
-  train(*tiny(tmp_path / "whole", **changes))
-  train(*tiny(tmp_path / "cut", **changes), stop=lambda step: step >= 4)
-  train(*tiny(tmp_path / "cut", **changes, resume=True))
-  whole, cut = rows(tmp_path / "whole"), rows(tmp_path / "cut")
-  assert whole == cut
-  assert whole[-1]["policy_loss"] < whole[1]["policy_loss"]
-  loaded = checkpoint.load(tmp_path / "whole")
-  assert set(loaded.params) == {"value", "policy"}
-  evaluator = Evaluator(loaded.config)
-  seed = whole[-1]["step"]
-  measured = evaluator.exploitability(loaded.params, playthroughs=3, iterations=16, seed=seed)
-  assert measured == pytest.approx(whole[-1]["exploitability"], rel=1e-5)
-  # The network is asked: another policy is another start.
-  other = loaded.params | {"policy": jax.tree.map(lambda x: -x, loaded.params["policy"])}
-  assert evaluator.exploitability(other, playthroughs=3, iterations=16, seed=seed) != measured
-  folder = checkpoint.export(loaded, tmp_path / "exported")
-  again = checkpoint.load_pretrained("exported", folder)
-  for x, y in zip(jax.tree.leaves(loaded.params), jax.tree.leaves(again.params), strict=True):
-    np.testing.assert_array_equal(x, y)
-
-
-def test_hidden_moves_after_chance_are_hidden_moves():
-  """Also where the game starts with chance, who hides nothing."""
-  found = [RandomGame(seed) for seed in range(20)]
-  found = [game for game in found if game.actor(game.initial_state()[None])[0] == games.CHANCE]
-  assert found
-  for game in found:
-    with pytest.raises(ConfigError, match="policy_network=True needs infostates that never change"):
-      make_policy_network(Config().replace(policy_network=True), game)

@@ -14,12 +14,8 @@ from games.poker.lines import make_lines
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
-from solvers.metrics.expected_values import policy_values
-from solvers.sweeps import dense_pairs
-from solvers.sweeps.problem import make_problem
 from tests.products import is_rounded, products
-from tests.rebel_jax.test_perfect_play import BRIEF
-from tests.tiny import TINY, TINY_GROWING
+from tests.tiny import TINY, TINY_GROWING, TINY_PERFECT
 
 CFR = solvers.linear_cfr()
 KEY = jax.random.key(0)
@@ -134,7 +130,7 @@ TRAINED = {
   ),
   "growing": TINY_GROWING,
   "chains": TINY_GROWING,
-  "perfect": BRIEF,
+  "perfect": TINY_PERFECT,
 }
 
 
@@ -157,18 +153,3 @@ def test_a_step_of_training(name, monkeypatch):
   assert len(found) > 4
   assert not [x for x in found if is_rounded(x)]
   assert any(is_rounded(x) for x in trace(TRAINED[name].replace(precision="default")))
-
-
-def test_payoffs(monkeypatch):
-  """Those of few infostates are loops, not products."""
-  monkeypatch.setattr(dense_pairs, "_FEW_INFOSTATES", 0)
-  monkeypatch.setattr(dense_pairs, "_SMALL_LEVEL", 0)
-  tree = games.build_public_tree(games.make("leduc_poker"))
-
-  def values(beliefs):
-    problem = make_problem(tree, beliefs)
-    return policy_values(problem, problem.uniform_policy())
-
-  found = products(values, jnp.asarray(tree.prior))
-  assert len(found) > 4
-  assert not [x for x in found if is_rounded(x)]

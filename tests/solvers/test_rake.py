@@ -114,15 +114,6 @@ def test_a_raked_spot_is_as_exploitable_as_by_enumeration(board, deals):
     assert abs(without.exploitability - exact) > 1e-3
 
 
-def test_it_is_solved():
-  with jax.enable_x64(True):
-    lines, _ = make_lines(make("TsJhQsKh", (1,)))
-    solved = solvers.solve(
-      lines, algorithm=solvers.discounted_cfr(), target=0.01, num_iterations=2_000
-    )
-  assert solved.exploitability <= 0.01
-
-
 def test_trees_refuse_a_rake():
   with pytest.raises(ValueError, match="rake=0.1 makes a game that is not of zero sum"):
     games.build_public_tree(make("TsJhQsKh", (1,)))

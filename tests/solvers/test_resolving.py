@@ -9,11 +9,8 @@ import pytest
 import games
 import solvers
 from solvers import Distributional, Maxmargin, Resolve
-from solvers.resolving import refine
-from solvers.resolving.refine import like_shapes
 from tests.random_game import RandomGame
-from tests.solvers.test_locks import random_policy
-from tests.trees import children_of
+from tests.trees import children_of, random_policy
 
 
 def coin_toss(answers=(0.5, 0.25, 0.25), play=(0.75, 0.5), **parameters):
@@ -87,7 +84,7 @@ def test_a_gift_is_shared_by_the_subgames_below_it(x64):
 
 
 @pytest.mark.parametrize("softmax", [False, True])
-@pytest.mark.parametrize("spread", [(1.0, 1.0), (0.1, 0.1), (3.0, 3.0), (1.0, 0.5), (0.5, 2.0)])
+@pytest.mark.parametrize("spread", [(0.1, 0.1), (0.5, 2.0)])
 def test_distributional_coin_toss(spread, softmax, x64):
   """Theorem 22: margins in units of their spreads are balanced, (1 - 2h) / s = (2h - 1.5) / t."""
   setting = coin_toss()
@@ -108,8 +105,6 @@ CASES = {
   "kuhn": (games.make("kuhn_poker"), 1),
   "dice": (games.make("liars_dice", num_dice=1, num_faces=3), 2),
   "random": (RandomGame(1), 2),
-  "random 0": (RandomGame(0), 2),
-  "random 3": (RandomGame(3), 2),
   "leduc": (games.make("leduc_poker"), "chance"),
 }
 
@@ -127,23 +122,9 @@ def blueprint_of(case, kind):
   if kind == "random":
     policy = random_policy(tree, np.random.default_rng(0))
   else:
-    updates = 240 if kind == "coarse" else int(kind)
-    solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=updates)
+    solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=int(kind))
     policy = np.asarray(solved.average_policy)
-  if kind == "coarse":
-    policy = told_apart_by_pairs(tree, policy)
   return policy, np.asarray(solvers.best_response_values(tree, policy))
-
-
-def told_apart_by_pairs(tree, policy):
-  """Returns a policy of Leduc whose cards that pair nothing all play as they do on average."""
-  policy, kind = np.array(policy), np.asarray(tree.kind)
-  for node in range(1, tree.num_nodes):
-    card = int(tree.state[node][6])  # public; -1 before it is dealt
-    if card >= 0 and kind[tree.parent[node]] < games.CHANCE:
-      others = np.arange(tree.num_infostates) // 2 != card // 2
-      policy[node, others] = policy[node, others].mean()
-  return policy
 
 
 def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
@@ -174,18 +155,11 @@ def change(case, searcher, blueprint, gadget, num_iterations=2000, **arguments):
 def test_safe_methods_are_no_worse_than_the_blueprint(case, searcher, kind, x64):
   """All subgames of a cut are refined at once; what is left over is the solver's error."""
   gadget = Resolve(searcher) if kind == "resolve" else Maxmargin(searcher)
-  coarse = ("coarse",) if case == "leduc" else ()
-  for blueprint in ("random", "16", "240", *coarse):
+  for blueprint in ("random", "16", "240"):
     found = change(case, searcher, blueprint, gadget, gifts=float(kind == "reach"))
     assert found <= 3e-3, blueprint
     if blueprint == "random" and case in ("kuhn", "leduc"):
       assert found < -0.1  # and from a poor blueprint it is a good deal better
-
-
-def test_what_is_left_over_is_the_solvers_error(x64):
-  found = [change("kuhn", 0, "240", Resolve(0), num_iterations=n) for n in (500, 1000, 8000)]
-  assert found[0] > found[1] / 0.75 > 0
-  assert found[2] < found[0] / 4
 
 
 @pytest.mark.slow
@@ -194,57 +168,6 @@ def test_control_unsafe_search_near_equilibrium_is_worse_than_the_blueprint(x64)
   assert change("leduc", 0, "240", None) > 0.1
   from_random = change("leduc", 0, "random", None)
   assert from_random < min(-1.0, change("leduc", 0, "random", Maxmargin(0)))
-
-
-@pytest.mark.slow
-def test_control_gifts_that_are_scaled_too_far(x64):
-  """Gifts over all actions are allowed (thesis, after equation 5.2), but not twenty times over."""
-  (game, _), tree = CASES["leduc"], tree_of("leduc")
-  policy, _ = blueprint_of("leduc", "240")
-  known = solvers.blueprint_values(game, tree, policy, searcher=0, gift_actions="all")
-  found = [change("leduc", 0, "240", Maxmargin(0), gifts=x, known=known) for x in (1.0, 20.0)]
-  assert found[0] <= 3e-3
-  assert found[1] > 0.01
-
-
-def first_bids(tree):
-  """Returns the decisions after a first bid of one die: the lower it is, the more may follow it."""
-  return np.flatnonzero((np.asarray(tree.parent) == 0) & (np.asarray(tree.kind) < games.CHANCE))
-
-
-def test_subgames_of_like_shapes_are_grouped():
-  """Groups hold every tree once and little padding."""
-  game, tree = CASES["dice"][0], tree_of("dice")
-  nodes = first_bids(tree)
-  below = [refine.subtree(game, tree, int(node)) for node in nodes]
-  sizes = np.array([x.num_nodes for x in below])
-  groups = like_shapes(below, few=0)
-  assert len(groups) > 1
-  assert sorted(np.concatenate(groups)) == list(range(len(below)))
-  stacked = [games.stack_trees([below[i] for i in group]) for group in groups]
-  for group, trees in zip(groups, stacked):
-    assert trees.parent.size <= 2 * sizes[group].sum()
-  # Control: all in one have more padding than that.
-  assert games.stack_trees(below).parent.size > 2 * sizes.sum()
-  assert len(like_shapes(below)) == 1  # but here they are few
-
-
-@pytest.mark.slow
-def test_subgames_of_other_shapes_are_solved_apart(monkeypatch, x64):
-  """What is solved group by group is the same as all at once."""
-  game, tree = CASES["dice"][0], tree_of("dice")
-  policy, _ = blueprint_of("dice", "random")
-  nodes = first_bids(tree)
-
-  def refined_policy():
-    return solvers.refine(
-      game, tree, policy, searcher=1, cut=nodes, gadget=Maxmargin(1), num_iterations=200
-    )
-
-  together = refined_policy()
-  monkeypatch.setattr(refine, "like_shapes", lambda trees: like_shapes(trees, few=0))
-  np.testing.assert_allclose(refined_policy(), together, atol=1e-9)
-  assert np.abs(together - policy).max() > 0.1
 
 
 def poor_blueprint(case):
@@ -290,36 +213,6 @@ def test_margins_are_taken_off_the_exploitability(case, x64):
       checked += 1
       assert after <= before - mass[hand] * margin[hand] + 1e-3
   assert checked > 5
-
-
-@pytest.mark.parametrize("case", POKER)
-def test_estimates_cost_twice_their_error(case, x64):
-  """Theorem 21: what is promised comes from the best that the subgames allow, then with noise."""
-  game, tree, policy, roots = poor_blueprint(case)
-  inside = np.zeros(tree.num_nodes, bool)
-  for node in range(1, tree.num_nodes):
-    inside[node] = inside[tree.parent[node]] or tree.parent[node] in roots
-  mover = np.asarray(tree.kind)[np.maximum(np.asarray(tree.parent), 0)]
-  best = solvers.solve(
-    tree, algorithm=solvers.cfr_plus(), num_iterations=4000, initial_policy=policy,
-    locked=~inside & (mover == 0),
-  ).average_policy  # fmt: skip
-  best = solvers.graft(tree, policy, [(np.arange(tree.num_nodes), best)], player=0)
-  value = float(solvers.best_response_values(tree, best)[1])
-  known = solvers.blueprint_values(game, tree, policy, searcher=0)
-  promised = np.asarray(solvers.blueprint_values(game, tree, best, searcher=0).value)
-
-  def refined_value(values):
-    new = solvers.refine(
-      game, tree, policy, searcher=0, cut=roots, gadget=Maxmargin(0), num_iterations=2000,
-      known=known._replace(value=values),
-    )  # fmt: skip
-    return float(solvers.best_response_values(tree, new)[1])
-
-  assert refined_value(promised) <= value + 5e-3
-  noise = np.random.default_rng(0).uniform(-0.5, 0.5, promised.shape)
-  worse = refined_value(promised + noise)
-  assert value + 5e-3 < worse <= value + 2 * 0.5
 
 
 def test_values_are_those_of_a_best_response_in_the_subgame(x64):

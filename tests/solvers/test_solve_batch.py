@@ -32,9 +32,7 @@ def worst(batch, singles):
   return max(jax.tree.leaves(differences))
 
 
-@pytest.mark.parametrize(
-  ("size", "batch_size"), [(1, None), (1, 4), (5, 1), (7, 3), (8, 4), (6, None)]
-)
+@pytest.mark.parametrize(("size", "batch_size"), [(1, 4), (5, 1), (7, 3), (6, None)])
 def test_one_tree_at_many_beliefs(size, batch_size, x64):
   _, tree = kuhn()
   beliefs = beliefs_for(tree, size)
@@ -49,13 +47,7 @@ def test_one_tree_at_many_beliefs(size, batch_size, x64):
 
 @pytest.mark.parametrize(
   ("roots", "small_level"),
-  [
-    pytest.param(LEDUC_ROOTS[:3], 0, marks=pytest.mark.slow),
-    (LEDUC_ROOTS[:3], 8192),
-    (LEDUC_ROOTS[1:], 0),
-    pytest.param(LEDUC_ROOTS[1:], 8192, marks=pytest.mark.slow),
-  ],
-  ids=["one shape-0", "one shape-8192", "shapes-0", "shapes-8192"],
+  [(LEDUC_ROOTS[1:], 0), pytest.param(LEDUC_ROOTS[:3], 8192, marks=pytest.mark.slow)],
 )
 def test_stacked_trees(roots, small_level, x64, monkeypatch):
   """Trees of one shape and of several, with payoffs taken node by node and run by run."""
@@ -97,11 +89,9 @@ def test_leaf_values_see_each_subgame_of_a_batch(x64):
   assert np.abs(other.root_values - batch.root_values).max() > 1e-2
 
 
-@pytest.mark.parametrize("stacked", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_the_oracle_answers_a_batch(stacked, x64):
+def test_the_oracle_answers_a_batch(x64):
   game = games.make("kuhn_poker")
-  roots = ((), (0,)) if stacked else ((), ())
-  trees = [games.build_public_tree(game, root=root, depth=1) for root in roots]
+  trees = [games.build_public_tree(game, root=root, depth=1) for root in ((), (0,))]
   oracle = solvers.exact_leaf_values(game, num_iterations=ITERATIONS)
   settings = {
     "algorithm": solvers.linear_cfr(),
@@ -109,9 +99,7 @@ def test_the_oracle_answers_a_batch(stacked, x64):
     "leaf_values": oracle,
   }
   beliefs = beliefs_for(trees[0], 2)
-  batch = solvers.solve_batch(
-    games.stack_trees(trees) if stacked else trees[0], beliefs=beliefs, **settings
-  )
+  batch = solvers.solve_batch(games.stack_trees(trees), beliefs=beliefs, **settings)
   singles = [solvers.solve(tree, beliefs=b, **settings) for tree, b in zip(trees, beliefs)]
   values = np.stack([s.root_values for s in singles])
   np.testing.assert_allclose(batch.root_values, values, rtol=0, atol=1e-12)
@@ -155,13 +143,6 @@ def test_works_under_jit_and_vmap(x64):
   )
 
 
-def test_the_default_piece_shrinks_with_the_tree():
-  _, small = kuhn()
-  game = games.make("liars_dice", num_dice=1, num_faces=4)
-  large = games.build_public_tree(game)
-  assert solvers.default_batch_size(small) > solvers.default_batch_size(large) >= 1
-
-
 def stack_of(tree, size):
   return games.stack_trees([tree] * size)
 
@@ -169,23 +150,8 @@ def stack_of(tree, size):
 MISTAKES = {
   "no beliefs": (lambda tree, b: {"beliefs": None}, "beliefs=None"),
   "one subgame's beliefs": (lambda tree, b: {"beliefs": b[0]}, r"\(2, 3\).*\(B, P, H\)"),
-  "no subgames": (lambda tree, b: {"beliefs": b[:0]}, "B at least 1"),
-  "wrong infostates": (lambda tree, b: {"beliefs": b[..., :2]}, r"\(B, 2, 3\)"),
   "not a distribution": (lambda tree, b: {"beliefs": b * [[[1.0]], [[2.0]]]}, "subgame 1: beliefs"),
-  "negative": (lambda tree, b: {"beliefs": b - 0.5}, "subgame 0: beliefs"),
-  "not finite": (lambda tree, b: {"beliefs": b * np.nan}, "NaN"),
-  "batch_size 0": (lambda tree, b: {"batch_size": 0}, "batch_size=0"),
-  "batch_size float": (lambda tree, b: {"batch_size": 2.5}, "batch_size=2.5"),
-  "batch_size bool": (lambda tree, b: {"batch_size": True}, "batch_size=True"),
-  "no iterations": (lambda tree, b: {"num_iterations": 0}, "num_iterations=0"),
-  "policy of one": (
-    lambda tree, b: {"initial_policy": np.ones((tree.num_nodes, 3))},
-    r"\(B, N, H\)",
-  ),
-  "not a policy": (
-    lambda tree, b: {"initial_policy": np.ones((2, tree.num_nodes, 3))},
-    "subgame 0: initial_policy",
-  ),
+  "policy of one": (lambda tree, b: {"initial_policy": np.ones((9, 3))}, r"\(B, N, H\)"),
   "three trees": (lambda tree, b: {"trees": stack_of(tree, 3)}, "2 subgames, but trees for 3"),
 }
 
@@ -204,12 +170,3 @@ def test_mistakes_are_named(mistake):
   }
   with pytest.raises(ValueError, match=message):
     solvers.solve_batch(arguments.pop("trees"), **arguments)
-
-
-def test_a_batch_without_leaf_values_is_refused():
-  game = games.make("kuhn_poker")
-  tree = games.build_public_tree(game, depth=1)
-  with pytest.raises(ValueError, match="leaf_values=None"):
-    solvers.solve_batch(
-      tree, beliefs=beliefs_for(tree, 2), algorithm=solvers.linear_cfr(), num_iterations=2
-    )

@@ -1,30 +1,54 @@
-"""Warm start by substitute regrets (thesis, section 3.2) against regret matching written elsewhere.
-
-Regrets are thrown away and rebuilt from the average policy alone. What follows must be about as
-good as if they had been kept, and the two conditions of Theorem 6 must hold.
-"""
+"""Warm start by substitute regrets (thesis, section 3.2): in closed form, and Theorem 6."""
 
 import dataclasses
-import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import games
-import solvers
-from solvers import contrib, loop
 from solvers.contrib.substitute_start import substitute_values
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
-from tests import matrix_play
-
-STARTS = {"substitute": contrib.substitute_started, "best": solvers.warm_started}
+from tests import harness
 
 
-def random_matrices(number, size):
-  return np.random.default_rng(0).uniform(-1, 1, (number, size, size))
+def averages_of(matrix, iterations):
+  """Returns both players' averages after so many iterations of regret matching, in plain numpy."""
+  sums, regrets = np.zeros((2, len(matrix))), np.zeros((2, len(matrix)))
+  for _ in range(iterations):
+    positive = np.maximum(regrets, 0) + 1e-12
+    rows, columns = positive / positive.sum(axis=1, keepdims=True)
+    sums += rows, columns
+    worth = matrix @ columns, -(rows @ matrix)
+    regrets += [w - w @ x for w, x in zip(worth, (rows, columns))]
+  return sums / iterations
+
+
+def _below(values, norm):
+  """Returns u with `norm(max(values - u, 0)) = norm`: with the n largest, a quadratic equation."""
+  order, count = np.sort(values)[::-1], np.arange(1.0, len(values) + 1)
+  mean, squares = np.cumsum(order) / count, np.cumsum(order**2) / count
+  root = mean - np.sqrt(np.maximum(norm**2 / count - (squares - mean**2), 0))
+  # The least n whose next value is not above u, so that it adds nothing.
+  return root[np.argmax(root >= np.append(order[1:], -np.inf))]
+
+
+def substitute_regrets(matrix, averages, iterations, share=None):
+  """Returns sums of regret by substitute values (thesis, section 3.2.4), in closed form.
+
+  `share` is lambda; None for the least that lets both be worth no more than zero together.
+  """
+  rows, columns = averages
+  moves = matrix @ columns, -(rows @ matrix)
+  most = np.sqrt(len(rows) * (matrix.max() - matrix.min()) ** 2 / iterations)
+  low, high = (0.0, 1.0) if share is None else (np.sqrt(share),) * 2
+  for _ in range(50):
+    middle = (low + high) / 2
+    right = sum(_below(x, middle * most) for x in moves) <= 0
+    low, high = (low, middle) if right else (middle, high)
+  root = high if share is None else np.sqrt(share)
+  return [iterations * (x - _below(x, root * most)) for x in moves]
 
 
 @jax.jit
@@ -36,20 +60,19 @@ def _values(tree, policy, iterations):
 
 
 def test_substitutes_of_matrices_are_those_in_closed_form(x64):
-  """The solver's, on trees, against sorted values of moves: what the tests below run on."""
-  (matrix,) = random_matrices(1, 30)
+  """The solver's, on trees, against sorted values of moves."""
+  matrix = np.random.default_rng(0).uniform(-1, 1, (30, 30))
   tree = games.build_public_tree(games.make("matrix_game", payoffs=matrix.tolist()))
   payoffs = np.zeros(tree.payoffs.shape)
   payoffs[:, :, 0] = matrix.T
   tree = dataclasses.replace(tree, payoffs=payoffs)
   for iterations in (10, 200):
-    played, _ = matrix_play.play(matrix[None], matrix_play.nothing(matrix[None]), iterations)
-    rows, columns = (np.asarray(x)[0] for x in played.averages)
+    rows, columns = averages_of(matrix, iterations)
     policy = np.ones((tree.num_nodes, len(rows)))
     policy[1], policy[2:] = rows, columns[:, None]
     *values, share = _values(tree, policy, float(iterations))
-    closed = matrix_play.substitute_regrets(matrix, (rows, columns), iterations)
-    half = matrix_play.substitute_regrets(matrix, (rows, columns), iterations, share=0.5)
+    closed = substitute_regrets(matrix, (rows, columns), iterations)
+    half = substitute_regrets(matrix, (rows, columns), iterations, share=0.5)
     for (move, mean), wanted, other in zip(values, closed, half):
       found = iterations * (np.asarray(move) - np.asarray(mean))
       np.testing.assert_allclose(found, wanted, atol=1e-3)
@@ -57,97 +80,7 @@ def test_substitutes_of_matrices_are_those_in_closed_form(x64):
     assert 0 < share < 0.1
 
 
-@pytest.mark.parametrize(
-  ("number", "size", "stops", "within"),
-  [
-    (8, 30, (10, 100, 400), 0.1),
-    pytest.param(16, 100, (10, 100, 1000), 0.1, marks=pytest.mark.slow),
-  ],
-)
-def test_regrets_need_not_be_stored(number, size, stops, within, x64):
-  """Figure 3.8: a warm start at every iteration is about as good as regret matching."""
-  matrices = random_matrices(number, size)
-  rows = np.array(stops) - 1
-
-  def mean(anew=None):
-    _, distances = matrix_play.play(matrices, matrix_play.nothing(matrices), stops[-1], anew)
-    return np.asarray(distances).mean(axis=0)[rows]
-
-  kept, thrown, control = mean(), mean(matrix_play.substitute_regrets), mean(_with_half)
-  print(f"kept {kept}, thrown / kept {thrown / kept}, control / kept {control / kept}")
-  np.testing.assert_allclose(thrown, kept, rtol=within)
-  # Control: another share of regret than the one that is searched for.
-  assert control[-1] > 1.5 * kept[-1]
-
-
-def _with_half(matrix, averages, iterations):
-  return matrix_play.substitute_regrets(matrix, averages, iterations, share=0.5)
-
-
-@pytest.mark.parametrize(
-  ("number", "size", "done", "stops", "within", "worse"),
-  [
-    (8, 30, 200, (240, 400, 800), 0.12, 2.0),
-    pytest.param(8, 100, 500, (600, 1000, 2000), 0.05, 3.0, marks=pytest.mark.slow),
-  ],
-)
-def test_lost_regrets_are_made_up_for(number, size, done, stops, within, worse, x64):
-  """An interrupted run goes on as if nothing were lost; with lambda = 0.5 it does not."""
-  matrices = random_matrices(number, size)
-  start, _ = matrix_play.play(matrices, matrix_play.nothing(matrices), done)
-
-  def go_on(anew=None):
-    regrets = start.regrets
-    if anew is not None:
-      regrets = tuple(jax.vmap(anew)(matrices, start.averages, start.done))
-    _, distances = matrix_play.play(matrices, start._replace(regrets=regrets), stops[-1] - done)
-    return np.asarray(distances).mean(axis=0)[np.array(stops) - done - 1]
-
-  kept, found, control = go_on(), go_on(matrix_play.substitute_regrets), go_on(_with_half)
-  print(f"kept {kept}, found / kept {found / kept}, control / kept {control / kept}")
-  np.testing.assert_allclose(found, kept, rtol=within)
-  assert control[1] > worse * kept[1]
-
-
-def test_nothing_is_lost_where_players_take_turns(x64):
-  """Both are worth less than zero together, by what turns gain; appendix J's form does not know."""
-  matrices = random_matrices(12, 12)
-  tree = games.build_public_tree(games.make("matrix_game", payoffs=matrices[0].tolist()))
-  payoffs = np.zeros((len(matrices), *tree.payoffs.shape))
-  payoffs[..., 0] = matrices.transpose(0, 2, 1)
-  algorithm, done = solvers.vanilla_cfr(), 100
-
-  @functools.partial(jax.jit, static_argnames="algorithm")
-  def mean_distance(algorithm, iterations, policies=None):
-    def one(payoffs, policy):
-      problem = make_problem(dataclasses.replace(tree, payoffs=payoffs), tree.prior)
-      policy = None if policy is None else problem.split(policy)
-      state = loop.run(problem, algorithm, None, iterations, policy=policy).state
-      average = join_levels(algorithm.average_policy(problem, state))
-      return average
-
-    averages = jax.vmap(one)(payoffs, policies)
-    rows, columns = averages[:, 1], averages[:, 2:, 0]
-    best = jnp.einsum("brc,bc->br", matrices, columns).max(axis=1)
-    least = jnp.einsum("brc,br->bc", matrices, rows).min(axis=1)
-    return averages, (best - least).mean()
-
-  start, _ = mean_distance(algorithm, 2 * done)
-  found = {}
-  for times in (2, 4):
-    found[None, times] = mean_distance(algorithm, 2 * times * done)[1]
-    for name, warm_start in STARTS.items():
-      warm = warm_start(algorithm, num_iterations=done)
-      found[name, times] = mean_distance(warm, 2 * (times - 1) * done, start)[1]
-  ratios = {key: float(x / found[None, key[1]]) for key, x in found.items() if key[0]}
-  print(ratios)
-  assert max(ratios["substitute", times] for times in (2, 4)) < 1.15
-  assert min(ratios["best", times] for times in (2, 4)) > 1.2
-
-
-@pytest.mark.parametrize(
-  "name", ["kuhn_poker", pytest.param("leduc_poker", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("name", harness.slow(["kuhn_poker", "leduc_poker"], "leduc_poker"))
 def test_theorem_6(name, x64):
   """Its two conditions: no choice keeps more regret than (3.6) allows, v_0 + v_1 <= 0.
 
@@ -212,35 +145,3 @@ def test_theorem_6(name, x64):
     taken, allowed = squares[chosen], share * bound[chosen] / iterations
     assert (taken <= allowed * (1 + 1e-3) + 1e-12).all(), (taken / allowed).max()
     np.testing.assert_allclose(taken, allowed, rtol=1e-2, atol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("done", [100, 500])
-def test_nothing_is_lost_on_leduc(done):
-  """Within 15 % of an uninterrupted run at twice and four times as many; appendix J is worse."""
-  tree = games.build_public_tree(games.make("leduc_poker"))
-  algorithm = solvers.vanilla_cfr()
-
-  def run(algorithm, iterations, policy=None):
-    return solvers.solve(
-      tree, algorithm=algorithm, num_iterations=2 * iterations, initial_policy=policy
-    ).average_policy
-
-  start, ratios = run(algorithm, done), {}
-  for times in (2, 4):
-    kept = solvers.exploitability(tree, run(algorithm, times * done))
-    for name, warm_start in STARTS.items():
-      warm = warm_start(algorithm, num_iterations=done)
-      found = solvers.exploitability(tree, run(warm, (times - 1) * done, start))
-      ratios[name, times] = float(found / kept)
-  print(ratios)
-  worst = {name: max(ratios[name, times] for times in (2, 4)) for name in ("substitute", "best")}
-  assert worst["substitute"] < 1.15
-  assert worst["best"] > worst["substitute"]
-
-
-def test_what_cannot_be_started_so_is_refused():
-  linear = solvers.linear_cfr()
-  gadget = solvers.with_gadget(linear, solvers.Maxmargin(0))
-  with pytest.raises(ValueError, match="use warm_started"):
-    contrib.substitute_started(gadget)

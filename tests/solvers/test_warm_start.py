@@ -19,7 +19,7 @@ from solvers.algorithms.warm_start import WarmStarted
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness
-from tests.solvers.test_depth_limited import matrix_values, scene
+from tests.solvers.test_cfr import matrix_values, scene
 
 ITERATIONS = 15
 NUM_UPDATES = 6
@@ -189,60 +189,3 @@ def test_control_a_mistake_is_seen(x64):
   assert errors("kuhn", StartsAtOne(right), 1)[1] > 1e-3
   fewer = solvers.warm_started(solvers.linear_cfr(), num_iterations=ITERATIONS - 5)
   assert errors("kuhn", fewer, 1).min() > 1e-3
-
-
-def opposite(tree, policy):
-  """Returns the policy that plays what `policy` does not, for games of fixed infostates."""
-  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
-  moved = (parent >= 0) & (kind[parent] < games.CHANCE)
-  weights = 1.001 - np.asarray(policy)
-  sums = np.zeros_like(weights)
-  np.add.at(sums, parent[moved], weights[moved])
-  return np.where(moved[:, None], weights / np.maximum(sums[parent], 1e-9), 1.0)
-
-
-@functools.partial(harness.fast_to_compile, static_argnames=("algorithm",))
-def exploitability_after(tree, policy, updates, *, algorithm):
-  """Returns an average and its exploitability after even numbers of updates `[C]`, rising."""
-  tree = jax.tree.map(jnp.asarray, tree)
-  problem = make_problem(tree, tree.prior)
-  state = algorithm.init(problem, split_levels(tree, policy))
-  for player in algorithm.primed:
-    state = algorithm.prime(problem, state, None, player)
-
-  def both(_, state):
-    state, _ = algorithm.update(problem, state, None, 0)
-    return algorithm.update(problem, state, None, 1)[0]
-
-  def read(carry, stop):
-    state, done = carry
-    state = lax.fori_loop(done, stop // 2, both, state)
-    average = join_levels(algorithm.average_policy(problem, state))
-    return (state, stop // 2), (average, solvers.exploitability(tree, average))
-
-  return lax.scan(read, (state, jnp.zeros((), updates.dtype)), updates)[1]
-
-
-@pytest.mark.parametrize(
-  ("name", "parameters"),
-  [
-    ("liars_dice", {"num_dice": 1, "num_faces": 4}),
-    pytest.param("leduc_poker", {}, marks=pytest.mark.slow),
-  ],
-)
-def test_a_good_policy_helps_and_a_bad_one_does_not(name, parameters):
-  """Against a cold start after equally many updates: at once, after 4 and after 8.
-
-  Later the lead is lost. The regrets of a good policy are small, so that the policies that follow
-  are as wild as those after a cold start, and their weights soon exceed those of 15 iterations.
-  """
-  tree = games.build_public_tree(games.make(name, **parameters))
-  algorithm, updates = solvers.linear_cfr(), np.array([0, 4, 8, 64], np.int32)
-  warm = solvers.warm_started(algorithm, num_iterations=ITERATIONS)
-  uniform = opposite(tree, np.ones((tree.num_nodes, tree.num_infostates)))
-  averages, cold = exploitability_after(tree, uniform, updates, algorithm=algorithm)
-  good, bad = averages[-1], opposite(tree, averages[-1])
-  _, from_good = exploitability_after(tree, good, updates, algorithm=warm)
-  _, from_bad = exploitability_after(tree, bad, updates, algorithm=warm)
-  assert (from_good[:3] < cold[:3] / 2).all()
-  assert (from_bad > cold).all()

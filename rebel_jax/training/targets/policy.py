@@ -18,7 +18,7 @@ from solvers.sweeps.problem import make_problem
 STEPS = 255  # the largest number of a quantized probability
 
 
-class Examples(NamedTuple):
+class PolicyExamples(NamedTuple):
   """One example for each decision of a searched subgame.
 
   Attributes:
@@ -40,7 +40,9 @@ class Examples(NamedTuple):
     return self.features, self.beliefs, self.legal
 
 
-def make_examples(network: PolicyNetwork, searched: Searched) -> tuple[Examples, jax.Array] | None:
+def make_examples(
+  network: PolicyNetwork, searched: Searched
+) -> tuple[PolicyExamples, jax.Array] | None:
   """Returns one example for each inner node of each search, valid where a player moves."""
   if searched.average_policy is None:
     return None
@@ -57,11 +59,11 @@ def make_examples(network: PolicyNetwork, searched: Searched) -> tuple[Examples,
   )
   chex.assert_rank([features, beliefs, legal, policy, valid], [2, 3, 2, 3, 1])
   legal, policy = (x.astype(jnp.uint8) for x in (legal, jnp.round(policy * STEPS)))
-  return Examples(features, beliefs.reshape(len(beliefs), -1), legal, policy), valid
+  return PolicyExamples(features, beliefs.reshape(len(beliefs), -1), legal, policy), valid
 
 
 def errors(
-  network: PolicyNetwork, predicted: jax.Array, examples: Examples
+  network: PolicyNetwork, predicted: jax.Array, examples: PolicyExamples
 ) -> tuple[jax.Array, jax.Array]:
   """Returns squared errors of the probabilities `[E, H]`, weighed by whether there are any."""
   chex.assert_rank(predicted, 3)
@@ -87,7 +89,7 @@ def make_target(config: Config, game: Game, networks: Networks, learner: Learner
     name="policy",
     network=networks.policy,
     learner=learner,
-    example=Examples(
+    example=PolicyExamples(
       features,
       beliefs,
       legal=array(actions, dtype=jnp.uint8),

@@ -1,4 +1,4 @@
-"""What searches made of public belief states that other searches asked about (section 3.4)."""
+"""Targets of value-and-policy networks: searches of PBSs that others queried (section 3.4)."""
 
 from typing import Any
 

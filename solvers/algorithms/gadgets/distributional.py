@@ -9,8 +9,8 @@ import numpy as np
 from jax import lax
 from jax.scipy.stats import norm
 
+from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.sweeps.problem import Problem
-from solvers.validation import check_player
 
 _STEP = 0.75  # of the quadrature
 
@@ -25,7 +25,7 @@ class Observed(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Distributional:
+class Distributional(Gadget):
   """Alternatives that are normally distributed around a value (thesis, sections 5.1.5 and 5.1.6).
 
   The opponent sees which alternative was drawn, so in an infostate it enters as often as that is
@@ -38,11 +38,7 @@ class Distributional:
     softmax: whether to use Hedge, which the thesis found better in practice.
   """
 
-  searcher: int
   softmax: bool = True
-
-  def __post_init__(self):
-    check_player(self.searcher, "searcher")
 
   def init(self, problem: Problem) -> Observed:
     if problem.alternatives is None or problem.alternatives.spread is None:

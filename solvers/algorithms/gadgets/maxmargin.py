@@ -5,12 +5,12 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.sweeps.problem import Problem
-from solvers.validation import check_player
 
 
 @dataclasses.dataclass(frozen=True)
-class Maxmargin:
+class Maxmargin(Gadget):
   """One choice among all root infostates, payoffs less what each is promised (section 5.1.10).
 
   The smallest margin over infostates is what its equilibria maximise. The choice is by regret
@@ -19,11 +19,6 @@ class Maxmargin:
   Attributes:
     searcher: whose policy is wanted.
   """
-
-  searcher: int
-
-  def __post_init__(self):
-    check_player(self.searcher, "searcher")
 
   def init(self, problem: Problem) -> jax.Array:
     return jnp.zeros(problem.num_infostates, problem.tree.dtype)

@@ -5,12 +5,12 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
+from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.sweeps.problem import Problem
-from solvers.validation import check_player
 
 
 @dataclasses.dataclass(frozen=True)
-class Resolve:
+class Resolve(Gadget):
   """Two choices for each root infostate, by regret matching+ (thesis, section 5.1.2).
 
   With estimates as alternatives this is Estimate, with gifts added to them Reach-Resolve.
@@ -18,11 +18,6 @@ class Resolve:
   Attributes:
     searcher: whose policy is wanted.
   """
-
-  searcher: int
-
-  def __post_init__(self):
-    check_player(self.searcher, "searcher")
 
   def init(self, problem: Problem) -> jax.Array:
     return jnp.zeros((2, problem.num_infostates), problem.tree.dtype)

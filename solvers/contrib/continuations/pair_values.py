@@ -1,4 +1,4 @@
-"""What every pair of infostates expects under fixed policies, at every node."""
+"""Expected payoffs of every pair of infostates under fixed policies, at every node."""
 
 import functools
 from collections.abc import Sequence

@@ -17,12 +17,12 @@ from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
 from solvers.contrib.parameters.affine_trees import AffineTrees
 from solvers.sweeps.pairs import Pairs, make_pairs
-from solvers.sweeps.problem import Problem, Sweep, choose, make_problem
+from solvers.sweeps.problem import Problem, Sweep, TreeProblem, choose, make_problem
 
 
 @jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True)
-class AffineProblem(Problem):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AffineProblem(TreeProblem):
   """A problem of one theta that knows the payoffs of all.
 
   Attributes:
@@ -53,8 +53,7 @@ def affine_problem(trees: AffineTrees, theta: Array) -> AffineProblem:
   payoffs = jnp.concatenate([base[None], jnp.asarray(trees.slopes)])
   pairs = jax.vmap(lambda x: make_pairs(trees.with_payoffs(x), jnp.asarray(tree.prior)))(payoffs)
   mix = jnp.concatenate([jnp.ones(1, tree.dtype), jnp.asarray(theta, tree.dtype) - trees.start])
-  fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Problem)}
-  return AffineProblem(**fields, mix=mix, parts=(payoffs, pairs), trees=trees)
+  return AffineProblem(**vars(problem), mix=mix, parts=(payoffs, pairs), trees=trees)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ from games import (
 )
 from games.node_info import NodeInfo, children_of
 from games.public_tree import Array, largest_payoff
-from solvers.growing.continual.search_each import AskedState, Found, How, Search
+from solvers.growing.continual.search_each import AskedState, ChainSearch, Found, How
 from solvers.growing.continual.start import Left, PublicState, beginning, longest_wait
 from solvers.growing.gt_cfr import Grown, grow
 from solvers.growing.settings import GTCFR
@@ -89,18 +89,18 @@ class TreeGround:
     small = jnp.asarray(self.parts.part)[roots[:, 0]] >= 0
     return [(self, ~small), (_Part(self), small)]
 
-  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     root, current = row.start.root.state[0], row.here.state[0]
     start = self.start(self.tree, self.rules.tables.info, row, root, current)
     return self.found(row, grow(start, key, params, rounds, how.search, network=how.network))
 
   def start(
-    self, tree: PublicTree, nodes: NodeInfo, row: Search, root: jax.Array, current: jax.Array
+    self, tree: PublicTree, nodes: NodeInfo, row: ChainSearch, root: jax.Array, current: jax.Array
   ) -> OnTree:
     """Returns the start of a search in the whole tree or in a part."""
     return OnTree(tree, nodes, self.scale, root, current, row.start.beliefs, row.start.promises)
 
-  def found(self, row: Search, grown: Grown) -> Found:
+  def found(self, row: ChainSearch, grown: Grown) -> Found:
     """Returns what a search found by the nodes of the whole tree."""
     node = row.here.state[0].astype(jnp.int32)
     left = Left(node, row.here, None, grown.values, grown.reach, grown.known)
@@ -118,7 +118,7 @@ class _Part(NamedTuple):
 
   whole: TreeGround
 
-  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     ground, parts = self.whole, jax.tree.map(jnp.asarray, self.whole.parts)
     root, current = row.start.root.state[0], row.here.state[0]
     number = parts.part[root]
@@ -172,7 +172,7 @@ class RulesGround:
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
     return [(self, jnp.ones(len(roots), bool))]
 
-  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     (root, path, beliefs, promises), rules = row.start, self.rules
     start = ByRules(*root, path, beliefs, promises, rules, self.capacity, rules.num_infostates == 1)
     grown = grow(start, key, params, rounds, how.search, network=how.network)

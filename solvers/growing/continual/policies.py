@@ -15,7 +15,7 @@ from games import CHANCE, Game, PublicTree
 from solvers import validation
 from solvers.growing.checks import check_function, check_seeds
 from solvers.growing.continual.grounds import RulesGround, tree_ground
-from solvers.growing.continual.search_each import Found, How, Search, next_starts, search_each
+from solvers.growing.continual.search_each import ChainSearch, Found, How, next_starts, search_each
 from solvers.growing.continual.start import (
   ChainStart,
   Left,
@@ -227,7 +227,7 @@ def _next_starts(
 def _search(
   ground: Any, start: Any, here: Any, keys: Any, active: Any, rounds: Any, params: Any, *, how: How
 ) -> Found:
-  about = Search(start, here)
+  about = ChainSearch(start, here)
   return search_each(ground, about, keys, active, how=how, rounds=rounds, params=params)
 
 

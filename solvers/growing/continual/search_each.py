@@ -18,7 +18,7 @@ _LEAST = 8
 T = TypeVar("T")
 
 
-class Search(NamedTuple):
+class ChainSearch(NamedTuple):
   """The start of a search, and the decision that it is for."""
 
   start: ChainStart
@@ -93,14 +93,14 @@ class Ground(Protocol):
     """Returns the grounds for searches from states `roots` `[B, S]`, and which are theirs `[B]`."""
     ...
 
-  def search(self, row: Search, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
+  def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     """Makes one search, here or in a part."""
     ...
 
 
 def search_each(
   ground: Ground,
-  about: Search,
+  about: ChainSearch,
   keys: jax.Array,
   active: jax.Array,
   *,

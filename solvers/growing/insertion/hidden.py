@@ -38,7 +38,7 @@ class _Block(NamedTuple):
   moves: jax.Array
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class HiddenProblem(InsertedProblem):
   """As `InsertedProblem`, for games with hidden moves: infostates change, and may merge.
 
@@ -67,8 +67,9 @@ class HiddenProblem(InsertedProblem):
   until: jax.Array | None = None
 
   @property
-  def num_levels(self) -> int:
-    return 3
+  def shapes(self) -> list[tuple[int, int]]:
+    width = self.num_infostates
+    return [*super().shapes, (self.after.size // width, width)]
 
   def moves_at(self, index: int, player: int) -> Moves:
     if index < 2:
@@ -90,9 +91,6 @@ class HiddenProblem(InsertedProblem):
 
   def leaf_rows(self, levels: Levels) -> jax.Array:
     return join_levels(levels[:2])
-
-  def node_reach(self, own: tuple[Levels, Levels]) -> jax.Array:
-    return super().node_reach((own[0][:2], own[1][:2]))
 
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
     tree, after = self._inserted, self.going[player]
@@ -161,16 +159,6 @@ class HiddenProblem(InsertedProblem):
     parents = jnp.repeat(values, self.after.shape[1], axis=0)
     nodes = (*self.split(values), moves)
     return Sweep(nodes, values[0], (None, None, parents))
-
-  def uniform_policy(self) -> Levels:
-    rows = jnp.zeros((self.tree.num_nodes, self.num_infostates), self.tree.dtype)
-    moves = jnp.zeros((self.after.size // self.num_infostates, self.num_infostates), rows.dtype)
-    return self.normalise((*self.split(rows), moves))
-
-  def normalise(self, weights: Levels, *, free: bool = False) -> Levels:
-    weights = tuple(x.astype(self.tree.dtype) for x in weights)
-    root, nodes, _ = self.chance_policy(weights)
-    return root, nodes, self.normalise_rows(2, 0, weights[2], free=free)
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the movers' rows `[C, H]` for all moves: `[C * M, H]`."""
@@ -245,12 +233,11 @@ def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:
   moves = (node >= 0).reshape(-1, size).astype(tree.dtype)
   deepest = jnp.iinfo(tree.depth.dtype).max
   order = jnp.argsort(jnp.where(tree.present, tree.depth, deepest), stable=True)
-  given = {x.name: getattr(problem, x.name) for x in dataclasses.fields(problem)}
   # The root's beliefs are in the players' own reach.
   nature = [jnp.where(tree.possible[:, p], tree.chance[:, None], 0.0) for p in (0, 1)]
   pairs: Any = problem.pairs
   pairs = dataclasses.replace(pairs, nature=tuple((x[:1], x[1:]) for x in nature))
-  given |= {"exists": (*problem.exists, moves), "pairs": pairs, "mover": (None,) * 3}
+  given = vars(problem) | {"exists": (*problem.exists, moves), "pairs": pairs}
   going = []
   for held in pairs.game.num_held:
     few = node[:, :, :held]

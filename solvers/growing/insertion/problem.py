@@ -61,7 +61,7 @@ class DevicePairs:
     return (self.game.terminal_values(tree.state, full, player),)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class InsertedProblem(PlacesProblem):
   """The problem of a tree's nodes in the order of their places, whose leaves are all `C` of them.
 
@@ -178,9 +178,6 @@ def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
     tree=tree,
     pairs=pairs,
     exists=(exists[:1], exists[1:]),
-    mover=(None, None),
-    floor=None,
-    alternatives=None,
     beliefs=beliefs,
     interior=tree.interior,
     deepest=tree.depth.max(),

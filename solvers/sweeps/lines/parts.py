@@ -111,9 +111,8 @@ class PartedProblem:
     """Returns the problem of a chunk of boards."""
     belief = _at(part.belief, index)
     street = Street(belief, None, None, (part.group,))
-    nothing: Any = None
-    lines: Any = Lines(self.stakes, self.rakes, (street,), self.levels)
-    return LinesProblem(lines, nothing, None, (), None, None, ((part.ends(index),),))
+    lines = Lines(self.stakes, self.rakes, (street,), self.levels)
+    return LinesProblem(lines, ((part.ends(index),),))
 
   def arrivals(self, reach: Levels) -> jax.Array:
     """Returns a player's reach in the columns before the last deal: `[W above, n]`."""

@@ -16,7 +16,7 @@ import numpy as np
 from games.poker.lines.betting_lines import CLOSED, DECISION, FOLD, SHOWDOWN
 from games.poker.lines.lines import Lines, Street
 from solvers.sweeps import showdowns
-from solvers.sweeps.levels import Levels, reduce_children, to_children
+from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import Ends, fold_values, make_ends, showdown_values
 from solvers.sweeps.problem import Problem, Sweep
 
@@ -24,32 +24,34 @@ from solvers.sweeps.problem import Problem, Sweep
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LinesProblem(Problem):
-  """A `Problem` of `Lines`, which stand where a tree does elsewhere.
+  """The problem of lines of betting.
 
   Rows of a level are its lines; `[n, W]` below, W being the columns of the player in question.
 
   Attributes:
+    lines: of betting.
     ends: for each street and group of boards, folds and showdowns.
   """
 
-  ends: tuple[tuple[Ends, ...], ...] = ()
+  lines: Lines
+  ends: tuple[tuple[Ends, ...], ...]
+
+  hides = False
 
   @property
-  def lines(self) -> Lines:
-    lines: Any = self.tree
-    return lines
+  def shapes(self):
+    streets = [self.lines.streets[level.street] for level in self.lines.levels]
+    movers = [level.mover or 0 for level in self.lines.levels]
+    sizes = [level.size for level in self.lines.levels]
+    return [(n, street.width(p)) for n, street, p in zip(sizes, streets, movers)]
 
   @property
-  def num_levels(self):
-    return len(self.lines.levels)
+  def dtype(self):
+    return self.lines.dtype
 
   @property
   def num_infostates(self):
     return max(self.lines.streets[0].width(p) for p in (0, 1))
-
-  @property
-  def asks(self):
-    return bool(self._open())
 
   @property
   def zero_sum(self):
@@ -76,20 +78,9 @@ class LinesProblem(Problem):
   def root_beliefs(self, player):
     return jnp.asarray(self.lines.streets[0].belief[player])
 
-  def pair_mass(self) -> jax.Array:
-    """Returns the sum over compatible pairs of hands of both beliefs."""
-    mass = self.root_mass[0][: self.lines.streets[0].width(0)]
-    return (self._root_hands(0) * mass).sum()
-
-  def _root_hands(self, player: int) -> jax.Array:
-    """Returns the beliefs in all hands of each class at the root: `[W]`."""
+  def root_hands(self, player):
     (group,) = self.lines.streets[0].groups
-    return self.root_beliefs(player) * jnp.asarray(group.size[player])
-
-  def worth(self, root: jax.Array, player: int) -> jax.Array:
-    """Returns what a player's whole range is worth by its counterfactual root values `[W]`."""
-    own = self._root_hands(player)
-    return (own * root[: len(own)]).sum() / self.pair_mass()
+    return self._pad(self.root_beliefs(player) * jnp.asarray(group.size[player]))
 
   def moves_at(self, index, player):
     return self.lines.levels[index].mover == player
@@ -191,46 +182,19 @@ class LinesProblem(Problem):
       start = stop
     return parts[0] if len(parts) == 1 else jnp.concatenate(parts, axis=1)
 
-  # Policies.
-
-  def uniform_policy(self):
-    levels = []
-    for i, level in enumerate(self.lines.levels):
-      width = self.lines.streets[level.street].width(level.mover or 0)
-      share = np.ones(level.size) if level.mover is None else self._equal(i)
-      levels.append(
-        jnp.broadcast_to(jnp.asarray(share, self.lines.dtype)[:, None], (level.size, width))
-      )
-    return tuple(levels)
-
-  def _equal(self, index: int) -> np.ndarray:
-    """Returns one over the number of moves at each line's choice: `[n]`."""
-    parents = self.lines.levels[index].level.parents
-    return 1.0 / np.bincount(parents)[parents]
-
-  def normalise(self, weights, *, free=False):
-    return tuple(
-      x if level.mover is None else self.normalise_rows(i, level.mover, x)
-      for i, (x, level) in enumerate(zip(weights, self.lines.levels))
-    )
-
-  def normalise_rows(self, index, player, weights, *, free=True):
-    total = self._over_children(index, player, weights)
+  def _share(self, index, player, rows):
+    total = self._over_children(index, player, rows)
     scale = jnp.where(total > 0, 1.0 / jnp.where(total > 0, total, 1.0), -1.0)
     scale = self.from_parents(index, player, scale)
-    equal = jnp.asarray(self._equal(index), weights.dtype)[:, None]
-    return jnp.where(scale >= 0, weights * scale, equal)
+    return rows * scale, scale >= 0
 
   # Between levels.
 
-  def from_parents(self, index, player, above):
-    levels = self.lines.levels
-    return to_children(levels[index].level, above[: levels[index - 1].counts[DECISION]])
+  def _level(self, index):
+    return self.lines.levels[index].level
 
-  def _over_children(self, index, player, rows, *, maximum=False):
-    levels = self.lines.levels
-    number = levels[index - 1].counts[DECISION]
-    return reduce_children(levels[index].level, rows, number, maximum=maximum)
+  def _num_inner(self, index):
+    return self.lines.levels[index].counts[DECISION]
 
 
 def _chips(ends: Any, levels: list[int], kind: int) -> jax.Array:
@@ -270,8 +234,4 @@ def make_lines_problem(lines: Lines) -> LinesProblem:
   ends = tuple(
     tuple(make_ends(group, lines.dtype) for group in street.groups) for street in lines.streets
   )
-  nothing: Any = None
-  tree: Any = lines
-  return LinesProblem(
-    tree=tree, pairs=nothing, exists=None, mover=(), floor=None, alternatives=None, ends=ends
-  )
+  return LinesProblem(lines, ends)
