@@ -19,11 +19,11 @@ import numpy as np
 import tyro
 
 import games
-import solvers
 from benchmarks import timing
 from benchmarks.figures import draw_lines
 from games import Game, PublicTree
 from rebel_jax import flags
+from solvers.solve import default_batch_size, solve_batch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ def measure(options: Options) -> Iterator[dict[str, Any]]:
     beliefs = timing.random_beliefs(trees, size)
     real = float((np.asarray(trees.kind) != games.PADDING).mean())
     solve = functools.partial(
-      solvers.solve_batch,
+      solve_batch,
       trees,
       beliefs=beliefs,
       algorithm=algorithm,
@@ -86,7 +86,7 @@ def measure(options: Options) -> Iterator[dict[str, Any]]:
       "roots": roots,
       "real_nodes": round(real, 3),
       "batch": size,
-      "batch_size": solvers.default_batch_size(trees),
+      "batch_size": default_batch_size(trees),
       "solves_per_second": timing.significant(size / taken.median),
       "updates_per_second": timing.significant(size * options.iterations / taken.median),
       "compile_seconds": timing.significant(taken.compile_seconds, 3),

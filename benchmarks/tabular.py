@@ -18,9 +18,9 @@ from typing import Any, Literal
 import tyro
 
 import games
-import solvers
 from benchmarks import timing
 from rebel_jax import flags
+from solvers.solve import default_batch_size, solve, solve_batch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,11 +84,9 @@ def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
 
   def time_batch(batch: int, piece: int | None) -> timing.Timing:
     beliefs = timing.random_beliefs(tree, batch)
-    return time_calls(
-      lambda: solvers.solve_batch(tree, beliefs=beliefs, batch_size=piece, **settings)
-    )
+    return time_calls(lambda: solve_batch(tree, beliefs=beliefs, batch_size=piece, **settings))
 
-  alone = time_calls(lambda: solvers.solve(tree, **settings))
+  alone = time_calls(lambda: solve(tree, **settings))
   head = timing.describe("tabular", name, tree, options) | {"clock": options.clock}
   row = head | {
     "microseconds_per_update": per_update(alone),
@@ -98,7 +96,7 @@ def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
     together = time_batch(options.batch, None)
     row |= {
       "batch": options.batch,
-      "batch_size": solvers.default_batch_size(tree),
+      "batch_size": default_batch_size(tree),
       "microseconds_per_update_batched": per_update(together, options.batch),
       "compile_seconds_batched": timing.significant(together.compile_seconds, 3),
     }

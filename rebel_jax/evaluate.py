@@ -155,7 +155,7 @@ def _local_best_response(
     for average in (False, True)
   )
   strategy = AgentStrategy(agent.agent(seed=options.seed), shadow.agent(seed=options.seed))
-  found = solvers.local_best_response(
+  found = solvers.metrics.local_best_response(
     agent.game,
     strategy,
     num_hands=options.lbr_hands,

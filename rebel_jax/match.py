@@ -27,7 +27,7 @@ from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.evaluation.opponents import OPPONENTS
 from rebel_jax.runs.display import Display
-from solvers.metrics.local_best_response import milli_big_blinds
+from solvers.metrics import milli_big_blinds
 
 _SIDE_BY_SIDE = 64  # games whose searches share a call
 

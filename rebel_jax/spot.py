@@ -19,7 +19,7 @@ from rebel_jax.runs.display import Display
 from rebel_jax.spots import report as board_report
 from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot, Spot, check_fits, load, solve
 from rebel_jax.spots.tables import HandTable, hand_table
-from solvers.xla.cores import num_cores
+from solvers.xla import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
 

@@ -156,8 +156,8 @@ def solve(
     leaf_values, params = None, None
   elif (bind := getattr(leaf_values, "bind", None)) is not None:
     leaf_values, params = bind(tree)
-  rows = (tree, _as_given(tree, *given), None)
-  return _find(rows, None, params, algorithm, number, target, leaf_values, progress)
+  how: Any = (params, algorithm, number, target, leaf_values, progress)
+  return _find((tree, _as_given(tree, *given), None), None, *how)
 
 
 def solve_batch(
@@ -408,18 +408,11 @@ def _check_settings(algorithm: Algorithm, num_iterations: int, target: float | N
   return number
 
 
-def _check_lines_alone(leaf_values, beliefs, policy, locked, alternatives) -> None:
+def _check_lines_alone(*others: Any) -> None:
   """Checks that lines of betting come without what only trees have."""
-  names = {
-    "leaf_values": leaf_values,
-    "beliefs": beliefs,
-    "initial_policy": policy,
-    "locked": locked,
-    "alternatives": alternatives,
-  }
-  for name, value in names.items():
-    if value is not None:
-      raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
+  names = ("leaf_values", "beliefs", "initial_policy", "locked", "alternatives")
+  for name in [x for x, value in zip(names, others, strict=True) if value is not None]:
+    raise ValueError(f"{name} must be None for lines of betting, which hold their own beliefs")
 
 
 def _stack_lines(spots: Sequence[Lines]) -> Lines:

@@ -44,7 +44,7 @@ def check_algorithm(algorithm) -> None:
 
 
 def check_gadget(gadget, searcher: int | None = None) -> None:
-  """Checks that `gadget` has what `solvers.Gadget` asks for, and is for `searcher` if given."""
+  """Checks that `gadget` has what a `Gadget` has, and is for `searcher` if given."""
   if isinstance(gadget, type) or not hasattr(gadget, "entry"):
     raise TypeError(f"gadget={gadget!r} must be a gadget, such as solvers.Maxmargin(searcher=1)")
   check_player(gadget.searcher, "searcher")

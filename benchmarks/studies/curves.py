@@ -10,8 +10,8 @@ import numpy as np
 import solvers
 from games import PublicTree
 from games.public_tree import Array
-from solvers import FictitiousPlay, loop
 from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, work_on_trees
@@ -106,7 +106,7 @@ def _curve(tree, prior, steps, averaging, initial_policy, *, algorithm: Algorith
     return jax.lax.cond(due.any(), lambda: jnp.where(due, score(state), found), lambda: found)
 
   found = jnp.zeros(len(steps), tree.dtype)
-  end = loop.run(
+  end = solvers.loop.run(
     problem, algorithm, None, 2 * ends[-1], policy=policy, observe=observe, carry=found
   )
   return end.carry.at[-1].set(score(end.state))

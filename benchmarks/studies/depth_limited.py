@@ -21,8 +21,8 @@ import games
 import solvers
 from games import PublicTree
 from games.public_tree import Array
-from solvers import FictitiousPlay, loop
 from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.exact_leaf_values import LeafGroup, SolveBelow
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels, join_levels
@@ -144,7 +144,9 @@ def _policies(
   found = jnp.zeros((len(ends), whole.num_nodes, whole.num_infostates), whole.dtype)
   # One pair of updates more: policies are observed before each.
   length = 2 * (ends[-1] + 1)
-  end = loop.run(problem, algorithm, evaluate, length, observe=observe, carry=(zeros, found))
+  end = solvers.loop.run(
+    problem, algorithm, evaluate, length, observe=observe, carry=(zeros, found)
+  )
   return end.carry[1]
 
 
@@ -176,7 +178,7 @@ def complete(whole: PublicTree, policy: Array, kept: np.ndarray, num_iterations:
       locked=kept & (movers == player),
     )
     own = np.arange(whole.num_nodes), solved.average_policy
-    completed = solvers.graft(whole, completed, [own], player=player)
+    completed = solvers.resolving.graft(whole, completed, [own], player=player)
   return completed
 
 

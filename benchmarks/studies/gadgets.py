@@ -8,7 +8,6 @@ spread is how far its best response gets beyond that.
 
 import argparse
 import sys
-from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -18,7 +17,7 @@ import solvers
 from benchmarks import timing
 from games import CHANCE, Game, PublicTree
 from rebel_jax import flags
-from solvers import BlueprintValues, Distributional, Gadget, Maxmargin, Resolve
+from solvers import Distributional, Maxmargin, Resolve
 
 METHODS = (
   "unsafe",
@@ -32,7 +31,7 @@ METHODS = (
   "reach estimate maxmargin",
   "reach estimate distributional",
 )
-_GADGETS: dict[str, Callable[[int], Gadget]] = {
+_GADGETS: dict[str, type[Resolve | Maxmargin | Distributional]] = {
   "resolve": Resolve,
   "maxmargin": Maxmargin,
   "distributional": Distributional,
@@ -47,7 +46,7 @@ def blueprint(tree: PublicTree, updates: int) -> np.ndarray:
 
 def estimated(
   game: Game, tree: PublicTree, policy: np.ndarray, searcher: int, nodes: np.ndarray
-) -> BlueprintValues:
+) -> solvers.resolving.BlueprintValues:
   """Returns what the opponent gets at `nodes` when both play on by `policy`, as promises.
 
   Elsewhere they are those of its best response. The spread is how far that gets beyond these.
@@ -82,7 +81,7 @@ def refine_both(
       known=known,
       num_iterations=num_iterations,
     )
-    refined = solvers.graft(tree, refined, [(np.arange(len(new)), new)], player=searcher)
+    refined = solvers.resolving.graft(tree, refined, [(np.arange(len(new)), new)], player=searcher)
   return refined
 
 

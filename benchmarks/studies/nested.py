@@ -95,7 +95,7 @@ def answer_all(spot: Spot, searcher: int, method: str, num_iterations: int) -> n
       alternatives=promised,
     )
     parts.append((placer.places(below, bet), solved.average_policy))
-  return solvers.graft(whole, translated, parts, player=searcher)
+  return solvers.resolving.graft(whole, translated, parts, player=searcher)
 
 
 def _whole_decision(spot: Spot, searcher: int, method: str, decision: int, bet: int, iterations):

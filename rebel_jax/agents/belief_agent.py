@@ -22,12 +22,16 @@ from rebel_jax.config.allowed import check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers import validation
-from solvers.search.batch import node_beliefs, sample_stop, search_batch
-from solvers.search.searching_agent import Room, make_searching_agent
-from solvers.search.subgames import Stage
-from solvers.sweeps.levels import join_levels
-from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Programs, work_of_solving
+from solvers.search import (
+  Room,
+  Stage,
+  make_searching_agent,
+  node_beliefs,
+  sample_stop,
+  search_batch,
+)
+from solvers.sweeps import join_levels, make_problem
+from solvers.xla import Programs, work_of_solving
 
 MOST_GAMES = 256  # under way where each holds on to a search of its own
 
@@ -124,7 +128,7 @@ class Searcher:
       algorithm: a name as in `train.py`; None for the run's `eval_algorithm`.
       depth: public actions that each search looks ahead; None for the run's.
       average: play the average policy of each search, which is not safe, but what others may be
-        told of the agent (`solvers.local_best_response`).
+        told of the agent (`solvers.metrics.local_best_response`).
       num_games: how many subgames one compiled call has room for.
       seed: of the stopping iterations.
 

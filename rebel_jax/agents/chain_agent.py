@@ -22,10 +22,8 @@ from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR, validation
-from solvers.growing.continual.grounds import TreeGround
-from solvers.growing.continual.search_each import Found, How
-from solvers.growing.continual.start import PublicState, follow_action, longest_wait
-from solvers.xla.compiler_options import work_on_trees
+from solvers.growing import Found, How, PublicState, TreeGround, follow_action, longest_wait
+from solvers.xla import work_on_trees
 
 
 class ChainSearcher:

@@ -21,7 +21,7 @@ from rebel_jax.agents.dealer import (
 )
 from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
 from solvers import validation
-from solvers.metrics.expected_values import check_whole
+from solvers.metrics import check_whole
 
 
 class Player(Protocol):

@@ -6,8 +6,8 @@ from games import Game, PublicTree
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array
 from rebel_jax.agents.dealer import Move, Seat, child_after, moves_at
-from solvers import Resolve, Widened, answer_bet
-from solvers.resolving.graft import Placer
+from solvers import Resolve, answer_bet
+from solvers.resolving import Placer, Widened
 
 Bets = tuple[tuple[tuple[int, ...], int], ...]  # histories, and chips that were bet after them
 Answers = dict[tuple[Bets, int], Widened]  # for all bets that were added, and the agent's seat

@@ -13,7 +13,7 @@ from games.poker import Holdem
 from rebel_jax.agents.belief_agent import Agent
 from rebel_jax.agents.dealer import child_after
 from rebel_jax.agents.match import Played
-from solvers import Strategy
+from solvers.metrics import Strategy
 
 _MOST_PAIRS = 2**24  # entries of a table of pairs at every node
 _MOST_BYTES = 2**29
@@ -32,13 +32,13 @@ class Estimator(NamedTuple):
     values: what that function is, in words.
   """
 
-  recorder: solvers.HandRecorder
+  recorder: solvers.metrics.HandRecorder
   values: str
 
   def estimates(
     self, played: Sequence[Played], known: Sequence[int], progress: Progress | None = None
   ) -> list[float]:
-    """Returns what the match's first player won in each game, by `solvers.aivat`.
+    """Returns what the match's first player won in each game, by `solvers.metrics.aivat`.
 
     Args:
       played: games.
@@ -48,13 +48,13 @@ class Estimator(NamedTuple):
     """
     found = []
     for number, game in enumerate(played):
-      each = [(1 - 2 * first) * solvers.aivat(self._record(game, first)) for first in known]
+      each = [(1 - 2 * first) * solvers.metrics.aivat(self._record(game, first)) for first in known]
       found.append(float(np.mean(each)))
       if progress is not None:
         progress(number + 1, len(played))
     return found
 
-  def _record(self, played: Played, known: int) -> solvers.HandRecord:
+  def _record(self, played: Played, known: int) -> solvers.metrics.HandRecord:
     """Returns the record of a game in which that player of the match is the known one."""
     agent: Any = played.players[played.seat ^ known]
     told: list[int | None] = list(played.infostates)
@@ -68,7 +68,7 @@ def make_estimator(
   """Returns an estimator, its value function fixed; None where the game is unfit.
 
   The value function is that of a short solution of the whole game where that is small, else in
-  hold'em what shares of the pot say (`solvers.PotShares`), else zero. Games of hidden moves
+  hold'em what shares of the pot say (`solvers.metrics.PotShares`), else zero. Games of hidden moves
   have no estimator, nor have those other than hold'em whose tree is too large. `progress` is called
   with the share of what all games have in common that is computed.
   """
@@ -80,20 +80,20 @@ def make_estimator(
     return None
   if tree is None or tree.num_nodes * tree.num_infostates**2 > _MOST_PAIRS:
     if isinstance(game, Holdem):
-      shares = solvers.PotShares(game)
+      shares = solvers.metrics.PotShares(game)
       shares.prepare(lambda done, total: progress(done / total))
-      return Estimator(solvers.HandRecorder(game, shares), SHARES)
+      return Estimator(solvers.metrics.HandRecorder(game, shares), SHARES)
     if tree is None:
       return None
-    return Estimator(solvers.HandRecorder(game, solvers.zero_values(tree)), ZERO)
+    return Estimator(solvers.metrics.HandRecorder(game, solvers.metrics.zero_values(tree)), ZERO)
   solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=ITERATIONS)
-  found = solvers.node_values(tree, solved.average_policy)
-  values = solvers.half_the_difference(tree, found)
-  return Estimator(solvers.HandRecorder(game, values), SOLVED)
+  found = solvers.metrics.node_values(tree, solved.average_policy)
+  values = solvers.metrics.half_the_difference(tree, found)
+  return Estimator(solvers.metrics.HandRecorder(game, values), SOLVED)
 
 
 class AgentStrategy(Strategy):
-  """What `solvers.local_best_response` plays against: an agent, and a shadow of it.
+  """What `solvers.metrics.local_best_response` plays against: an agent, and a shadow of it.
 
   The shadow searches with the same network, and answers with the average policies of its searches;
   the agent plays one random iteration of each of its own, which nobody is told.

@@ -17,11 +17,8 @@ from rebel_jax.agents.belief_agent import MOST_GAMES, Search, Searcher, describe
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from solvers.leaf_values import normalise_beliefs
-from solvers.search.batch import spread_stops
-from solvers.search.searching_agent import Room
-from solvers.search.shared_start import search_starts
-from solvers.search.templates import TemplateStage, TemplateSubgames
-from solvers.sweeps.levels import split_levels
+from solvers.search import Room, TemplateStage, TemplateSubgames, search_starts, spread_stops
+from solvers.sweeps import split_levels
 
 # Ways in which the first search of a hand may end, which all hands choose from.
 _KEPT_STARTS = 32

@@ -11,7 +11,7 @@ import os
 import jax
 
 from rebel_jax.config.config import Config
-from solvers.xla.cores import num_cores
+from solvers.xla import num_cores
 
 _FLAG = "xla_force_host_platform_device_count"
 _LANES_PER_DEVICE = 16  # with fewer, packing their leaves and searching their starts costs more

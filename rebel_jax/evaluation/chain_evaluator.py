@@ -21,14 +21,21 @@ from rebel_jax.training.chain_play import search_decisions, won_by
 from rebel_jax.training.self_play import where_lanes
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR
-from solvers.growing.continual.grounds import TreeGround
-from solvers.growing.continual.play_on import Standing, deal, play_on
-from solvers.growing.continual.policies import history_policies
-from solvers.growing.continual.search_each import ChainSearch, How, next_starts, search_each
-from solvers.growing.continual.start import Left, PublicState
-from solvers.metrics.histories import exploitability_in, public_histories
-from solvers.metrics.minimax import Minimax, minimax, payoff_of
-from solvers.xla.compiler_options import work_on_trees
+from solvers.growing import (
+  ChainSearch,
+  How,
+  Left,
+  PublicState,
+  Standing,
+  TreeGround,
+  deal,
+  history_policies,
+  next_starts,
+  play_on,
+  search_each,
+)
+from solvers.metrics import Minimax, exploitability_in, minimax, payoff_of, public_histories
+from solvers.xla import work_on_trees
 
 # Public histories of a game, or states where all see everything, of which all are written out.
 _MOST_HISTORIES = 50_000

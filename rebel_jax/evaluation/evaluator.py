@@ -21,14 +21,15 @@ from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
 from solvers.leaf_values import LeafQuery
-from solvers.search.find import FoundSubgames
-from solvers.search.playthroughs import (
+from solvers.search import (
+  FoundSubgames,
   Sampled,
+  SearchingAgent,
   average_policy,
+  make_searching_agent,
   no_playthroughs,
   sample_playthroughs,
 )
-from solvers.search.searching_agent import SearchingAgent, make_searching_agent
 
 
 class Evaluator:

@@ -6,7 +6,7 @@ that lie on the board, are sampled. That is the conditional mean of what a match
 it is unbiased and scatters far less.
 
 Winning from them says little about how far a strategy is from an equilibrium; losing to them says
-that it is bad. `solvers.local_best_response` looks for what an opponent can win.
+that it is bad. `solvers.metrics.local_best_response` looks for what an opponent can win.
 """
 
 import functools
@@ -28,12 +28,15 @@ from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
 from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafValues, normalise_beliefs
-from solvers.search.batch import sample_stop, search_batch
-from solvers.search.policy_start import SearchPolicy
-from solvers.search.sampling import leaf_probabilities
-from solvers.search.templates import TemplateStage, TemplateSubgames
-from solvers.sweeps.levels import Levels, split_levels
-from solvers.sweeps.problem import Problem, choose, make_problem
+from solvers.search import (
+  SearchPolicy,
+  TemplateStage,
+  TemplateSubgames,
+  leaf_probabilities,
+  sample_stop,
+  search_batch,
+)
+from solvers.sweeps import Levels, Problem, choose, make_problem, split_levels
 
 # Draws public outcomes: (key, states [B, S], reach [B, P, H]) -> states after chance [B, S].
 Deal = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]

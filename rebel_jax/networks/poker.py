@@ -13,7 +13,7 @@ from games.poker import Deck, Holdem
 from games.poker.hands import strengths, suit_masks
 from games.poker.holdem import PAID
 from rebel_jax.networks.value import ValueNetwork, product, rearranged, with_roots
-from solvers.sweeps.showdowns import Showdowns, compatible_mass, make_showdowns, showdown_values
+from solvers.sweeps import Showdowns, compatible_mass, make_showdowns, showdown_values
 
 
 class HandOrder(NamedTuple):

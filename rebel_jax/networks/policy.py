@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from rebel_jax.networks.value import ValueNetwork, in_type_of
 from solvers import StateAnswer, StateQuery
-from solvers.search.policy_start import PolicyQuery
+from solvers.search import PolicyQuery
 
 
 class PolicyNetwork(nn.Module):

@@ -14,7 +14,7 @@ from games.poker.lines.rounding import Shape
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
 from rebel_jax.spots.tables import hand_table
-from solvers.xla.cores import run_ahead
+from solvers.xla import run_ahead
 
 _TOGETHER = 64  # rivers that are solved between two reports of progress
 

@@ -13,9 +13,14 @@ from games.poker.cards import shares_card
 from games.poker.lines import Lines
 from games.poker.lines.boards import NONE
 from rebel_jax.spots.solved import Node, SolvedSpot
-from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.parts import Part, PartedProblem, make_parted_problem
-from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem
+from solvers.sweeps import (
+  Levels,
+  LinesProblem,
+  Part,
+  PartedProblem,
+  make_lines_problem,
+  make_parted_problem,
+)
 
 
 class _Values(NamedTuple):

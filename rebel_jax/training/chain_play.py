@@ -18,18 +18,24 @@ from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played, SelfPlayStats, where_lanes
 from solvers import GTCFR, StateFunction
-from solvers.growing.continual.play_on import Standing, deal, play_on
-from solvers.growing.continual.search_each import (
+from solvers.growing import (
   ChainSearch,
   Found,
   Ground,
   How,
+  Left,
+  PublicState,
+  Standing,
+  alone,
+  beginning,
+  deal,
+  decision_key,
   next_starts,
+  play_on,
   search_each,
+  seat_of,
 )
-from solvers.growing.continual.start import Left, PublicState, alone, beginning, decision_key
-from solvers.growing.states import seat_of
-from solvers.xla.compiler_options import Programs, Work
+from solvers.xla import Programs, Work
 
 
 class Question(NamedTuple):

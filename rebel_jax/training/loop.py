@@ -17,7 +17,7 @@ from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes, Played
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
 from solvers.validation import is_concrete
-from solvers.xla.compiler_options import Programs, Work
+from solvers.xla import Programs, Work
 
 DEVICES = "devices"
 MOST_STEPS = 256  # of one call of `Trainer.run`

@@ -13,14 +13,22 @@ from games import PADDING, PublicTree
 from games.public_tree import Array
 from solvers import LeafValues, vanilla_cfr
 from solvers.algorithms.algorithm import Algorithm
-from solvers.search import shared_start
-from solvers.search.batch import SearchResult, sample_stop, search_batch
-from solvers.search.policy_start import SearchPolicy
-from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
-from solvers.search.subgames import Roots, Stage, Subgames, after
-from solvers.sweeps.levels import Levels, split_levels
-from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Work
+from solvers.search import (
+  Roots,
+  SearchPolicy,
+  SearchResult,
+  Stage,
+  Subgames,
+  after,
+  explore,
+  leaf_probabilities,
+  sample_leaf,
+  sample_stop,
+  search_batch,
+  shared_start,
+)
+from solvers.sweeps import Levels, make_problem, split_levels
+from solvers.xla import Work
 
 # Entries of a table. With all 1,128 hands of a turn endgame tables cost more than the network does,
 # and compiling them for a network takes too long; with the 91 of a deck of 18 cards it pays.

@@ -29,13 +29,18 @@ from rebel_jax.training.loop import Trainer, TrainState, make_mesh
 from rebel_jax.training.self_play import LARGE, SelfPlay, ServedStage
 from rebel_jax.training.targets.target import Learner, Networks, Target, with_decay_steps
 from solvers import GTCFR, Algorithm, warm_started
-from solvers.growing.continual.grounds import RulesGround, tree_ground
-from solvers.search.batch import rows_at_a_time
-from solvers.search.find import FoundSubgames, find_subgames, stages_fit
-from solvers.search.policy_start import SearchPolicy
-from solvers.search.subgames import Stage, Subgames
-from solvers.search.tables import stack_stages
-from solvers.search.templates import TemplateSubgames
+from solvers.growing import RulesGround, tree_ground
+from solvers.search import (
+  FoundSubgames,
+  SearchPolicy,
+  Stage,
+  Subgames,
+  TemplateSubgames,
+  find_subgames,
+  rows_at_a_time,
+  stack_stages,
+  stages_fit,
+)
 
 # As in the paper: the probability of a uniform move by the one player that explores, and the
 # iterations that a policy network's policy counts as (appendix J).

@@ -1,1 +1,29 @@
-"""Growing-tree CFR: searches that add to a tree what is worth looking at (Player of Games)."""
+"""Growing-tree CFR: searches that add nodes, chains of them, and their stores."""
+
+from solvers.growing.continual.grounds import RulesGround, TreeGround, tree_ground
+from solvers.growing.continual.play_on import Standing, deal, play_on
+from solvers.growing.continual.policies import history_policies
+from solvers.growing.continual.search_each import (
+  ChainSearch,
+  Found,
+  Ground,
+  How,
+  next_starts,
+  search_each,
+)  # fmt: skip
+from solvers.growing.continual.start import (
+  Left,
+  PublicState,
+  alone,
+  beginning,
+  decision_key,
+  follow_action,
+  longest_wait,
+)  # fmt: skip
+from solvers.growing.states import seat_of
+
+__all__ = [
+  "ChainSearch", "Found", "Ground", "How", "Left", "PublicState", "RulesGround", "Standing",
+  "TreeGround", "alone", "beginning", "deal", "decision_key", "follow_action", "history_policies", "longest_wait",
+  "next_starts", "play_on", "search_each", "seat_of", "tree_ground",
+]  # fmt: skip

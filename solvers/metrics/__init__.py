@@ -1,1 +1,33 @@
-"""Metrics of policies: expected values, best responses, exploitability."""
+"""Metrics of policies and of play; `solvers` has those of policies on trees too."""
+
+from solvers.metrics.aivat import (
+  HandRecord,
+  HandRecorder,
+  ValueFunction,
+  aivat,
+  half_the_difference,
+  node_values,
+  zero_values,
+)  # fmt: skip
+from solvers.metrics.best_response import BestResponse
+from solvers.metrics.equity import PotShares
+from solvers.metrics.expected_values import check_whole
+from solvers.metrics.histories import exploitability_in, public_histories
+from solvers.metrics.local_best_response import (
+  LBRResult,
+  LBRRules,
+  LBRValue,
+  Strategy,
+  TreeStrategy,
+  local_best_response,
+  local_best_response_value,
+  milli_big_blinds,
+)  # fmt: skip
+from solvers.metrics.minimax import Minimax, minimax, payoff_of
+
+__all__ = [
+  "BestResponse", "HandRecord", "HandRecorder", "LBRResult", "LBRRules", "LBRValue", "Minimax",
+  "PotShares", "Strategy", "TreeStrategy", "ValueFunction", "aivat", "check_whole",
+  "exploitability_in", "half_the_difference", "local_best_response", "local_best_response_value",
+  "milli_big_blinds", "minimax", "node_values", "payoff_of", "public_histories", "zero_values",
+]  # fmt: skip

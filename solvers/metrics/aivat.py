@@ -129,7 +129,9 @@ def aivat(record: HandRecord) -> float:
     ValueError: by its policy the known player, or chance, never makes a move that was made.
   """
   if not isinstance(record, HandRecord):
-    raise TypeError(f"record={record!r} must be a HandRecord, as solvers.HandRecorder makes it")
+    raise TypeError(
+      f"record={record!r} must be a HandRecord, as solvers.metrics.HandRecorder makes it"
+    )
   masses = record.joint.sum(axis=1)
   known = np.flatnonzero(masses > 0)
   dealt = (record.joint * record.root_values)[known].sum(axis=1) / masses[known]
@@ -160,7 +162,7 @@ class HandRecorder:
     check_is_game(game)
     if not isinstance(values, ValueFunction):
       raise TypeError(
-        f"values={values!r} must be a solvers.ValueFunction, such as zero_values makes"
+        f"values={values!r} must be a solvers.metrics.ValueFunction, such as zero_values makes"
       )
     self._game, self._values = game, values
     self._begin = functools.cache(self._at_start)

@@ -221,7 +221,7 @@ class LBRResult(NamedTuple):
     half_width: of the 95 % confidence interval around the mean.
     by_seat: where LBR had seat 0, and seat 1.
     num_hands: how many were played.
-    aivat: the mean once more by AIVAT (`solvers.aivat`), which takes luck out without bias, since
+    aivat: the mean once more by AIVAT (`aivat`), which takes luck out without bias, since
       what LBR does with every hand is known.
     aivat_half_width: of its interval.
   """
@@ -382,7 +382,9 @@ def local_best_response(
   if isinstance(strategy, type) or not all(
     hasattr(strategy, name) for name in ("start", "observe", "rows", "act")
   ):
-    raise TypeError(f"strategy={strategy!r} must be a solvers.Strategy, such as TreeStrategy")
+    raise TypeError(
+      f"strategy={strategy!r} must be a solvers.metrics.Strategy, such as TreeStrategy"
+    )
   num_hands = validation.check_even("num_hands", num_hands, least=4)
   equity = _make_equity(game, max_runouts, seed)
   if isinstance(strategy, TreeStrategy):
@@ -455,7 +457,7 @@ def _check_rules(rules: Any) -> LBRRules:
   if rules is None:
     return LBRRules()
   if not isinstance(rules, LBRRules):
-    raise TypeError(f"rules={rules!r} must be solvers.LBRRules, or None for LBRRules()")
+    raise TypeError(f"rules={rules!r} must be solvers.metrics.LBRRules, or None for LBRRules()")
   return rules
 
 

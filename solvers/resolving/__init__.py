@@ -1,1 +1,7 @@
-"""Solving parts of a game anew, and putting the solutions into a policy of the whole."""
+"""Re-solving of subgames: what it must know, and what comes of it."""
+
+from solvers.resolving.blueprint_values import BlueprintValues
+from solvers.resolving.graft import Placer, graft
+from solvers.resolving.off_tree import Widened
+
+__all__ = ["BlueprintValues", "Placer", "Widened", "graft"]

@@ -1,1 +1,33 @@
 """Depth-limited search: subgames, batches of searches, and the play that they lead to."""
+
+from solvers.search.batch import (
+  SearchResult,
+  node_beliefs,
+  rows_at_a_time,
+  sample_stop,
+  search_batch,
+  spread_stops,
+)  # fmt: skip
+from solvers.search.find import FoundSubgames, find_subgames, stages_fit
+from solvers.search.playthroughs import (
+  Sampled,
+  average_policy,
+  no_playthroughs,
+  sample_playthroughs,
+)  # fmt: skip
+from solvers.search.policy_start import PolicyQuery, SearchPolicy, policy_targets
+from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
+from solvers.search.searching_agent import Room, SearchingAgent, make_searching_agent
+from solvers.search.shared_start import search_starts
+from solvers.search.subgames import Roots, Stage, Subgames, after
+from solvers.search.tables import stack_stages
+from solvers.search.templates import TemplateStage, TemplateSubgames
+
+__all__ = [
+  "FoundSubgames", "PolicyQuery", "Room", "Roots", "Sampled", "SearchPolicy", "SearchResult",
+  "SearchingAgent", "Stage", "Subgames", "TemplateStage", "TemplateSubgames", "after",
+  "average_policy", "explore", "find_subgames", "leaf_probabilities", "make_searching_agent",
+  "no_playthroughs", "node_beliefs", "policy_targets", "rows_at_a_time", "sample_leaf",
+  "sample_playthroughs", "sample_stop", "search_batch", "search_starts", "spread_stops",
+  "stack_stages", "stages_fit",
+]  # fmt: skip

@@ -99,7 +99,9 @@ def test_estimates_end_where_a_best_response_begins(x64):
   np.testing.assert_allclose(found.value + found.spread, known.value, atol=1e-9)
   # Against a best response, nothing is beyond.
   best = solvers.best_response(tree, policy, 1 - searcher).policy
-  against = solvers.graft(tree, policy, [(np.arange(len(best)), best)], player=1 - searcher)
+  against = solvers.resolving.graft(
+    tree, policy, [(np.arange(len(best)), best)], player=1 - searcher
+  )
   assert gadgets.estimated(game, tree, against, searcher, nodes).spread.max() < 1e-9
 
 

@@ -130,7 +130,7 @@ def test_errors_of_values(size, expected):
 def test_errors_of_policies():
   """One infostate always takes the first action; nothing is known of the other."""
   policies = jnp.array([[[255, 0], [0, 0]]], jnp.uint8)
-  examples = policy.Examples(*map(jnp.array, ([[0.0]], [[0.0] * 4], [[1, 1]])), policies)
+  examples = policy.PolicyExamples(*map(jnp.array, ([[0.0]], [[0.0] * 4], [[1, 1]])), policies)
   predicted = jnp.array([[[0.75, 0.5], [0.25, 0.5]]])
   errors, weights = policy.errors(None, predicted, examples)
   np.testing.assert_allclose(errors[0], [2 * 0.25**2, 0.5])

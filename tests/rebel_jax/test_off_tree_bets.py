@@ -8,7 +8,6 @@ import pytest
 from games.poker import betting
 from games.poker.holdem import CALL, FIRST_BET
 from games.poker.variation import size_columns_at
-from rebel_jax.agents.belief_agent import searches
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.tables.chips import RaiseTo
 from rebel_jax.tables.players import TreePlayer
@@ -58,18 +57,6 @@ def test_the_bet_is_in_the_tree_that_is_searched(chips):
   burnt = {path for path in paths if path[-1:] == (game.burn,)}
   assert {search.tree.history(n) for n in live} == paths - burnt
   assert player.act() is not None
-
-
-def test_no_program_is_compiled_for_a_bet():
-  for chips in (220, 640):
-    player = seat(1, seed=3)
-    player.observe(RaiseTo(chips))
-    player.act()
-    sizes = [search._cache_size() for search in searches.values()]
-    if chips == 220:
-      before = sizes
-  assert sizes == before
-  assert sum(before) > 0
 
 
 def test_own_moves_keep_the_probabilities_they_were_made_with():

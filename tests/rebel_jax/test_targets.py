@@ -22,6 +22,7 @@ import pytest
 
 import games
 import solvers
+from solvers.algorithms.fictitious_play import FictitiousPlay
 from tests import harness
 
 PARAMETERS = {
@@ -67,10 +68,10 @@ def exploitability_after(name, num_updates, algorithm, *, x64=False, num_runs=1)
   tree = build(name, x64)
   rng = np.random.default_rng(0)
   averaging = None
-  if isinstance(algorithm, solvers.FictitiousPlay):
+  if isinstance(algorithm, FictitiousPlay):
     # Given apart, so that FP and linear FP share a program.
     averaging = algorithm.averaging
-    algorithm = solvers.FictitiousPlay(optimistic=algorithm.optimistic)
+    algorithm = FictitiousPlay(optimistic=algorithm.optimistic)
   found = []
   with jax.enable_x64(x64):
     for i in range(num_runs):
@@ -102,7 +103,7 @@ def test_control_other_ways_to_count_miss_the_table():
     assert exploitability_after(name, num_updates, vanilla) != table_2(name, vanilla)
   found = exploitability_after(name, 64, vanilla)
   assert found != pytest.approx(LINEAR_CFR_64[name], rel=0.05)
-  found = exploitability_after(name, 1024, solvers.FictitiousPlay(averaging=8.0))
+  found = exploitability_after(name, 1024, FictitiousPlay(averaging=8.0))
   assert found != table_2(name, solvers.linear_fictitious_play())
 
 

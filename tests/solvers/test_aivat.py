@@ -106,11 +106,11 @@ def pair_values(game, tree, policy):
 def values_of(name, kind):
   game, tree, policy, _ = case(name)
   if kind in RUNOUTS:
-    return solvers.PotShares(game, max_runouts=RUNOUTS[kind])
+    return solvers.metrics.PotShares(game, max_runouts=RUNOUTS[kind])
   if kind == "zero":
-    return solvers.zero_values(tree)
+    return solvers.metrics.zero_values(tree)
   if kind == "half":
-    return solvers.half_the_difference(tree, solvers.node_values(tree, policy))
+    return solvers.metrics.half_the_difference(tree, solvers.metrics.node_values(tree, policy))
   if kind == "exact":
     return TreeValues(tree, pair_values(game, tree, policy).__getitem__)
   noise = np.random.default_rng(2).normal(size=(tree.num_nodes, *(tree.num_infostates,) * 2))
@@ -121,12 +121,12 @@ def estimator(name, kind, policy=None, change=lambda record, node, told: record)
   """Returns the estimate of an end and what is told of the hands there."""
   game, tree, played, _ = case(name)
   values = values_of(name, kind)
-  recorder = solvers.HandRecorder(game, values)
+  recorder = solvers.metrics.HandRecorder(game, values)
   histories = [tree.history(node) for node in range(tree.num_nodes)]
   rows = dict(zip(histories, played if policy is None else policy))
 
   def estimate_of(node, told):
-    return solvers.aivat(change(recorder.record(histories[node], told, rows), node, told))
+    return solvers.metrics.aivat(change(recorder.record(histories[node], told, rows), node, told))
 
   return estimate_of
 
@@ -200,12 +200,12 @@ def test_an_estimate_by_hand():
   """Kuhn poker; the known player, dealt first, passes with any card and folds to the bet."""
   game, tree, _, _ = case("kuhn")
   histories = [tree.history(node) for node in range(tree.num_nodes)]
-  recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
+  recorder = solvers.metrics.HandRecorder(game, solvers.metrics.zero_values(tree))
   rows = dict.fromkeys(histories, np.ones(3))
-  assert solvers.aivat(recorder.record((0, 1, 0), (None, 2), rows)) == pytest.approx(-1)
+  assert solvers.metrics.aivat(recorder.record((0, 1, 0), (None, 2), rows)) == pytest.approx(-1)
   # A showdown against the queen: the known player has the king or the jack.
   rows = dict.fromkeys(histories, np.array([0.25, 1.0, 0.75]))
-  assert solvers.aivat(recorder.record((0, 0), (None, 1), rows)) == pytest.approx(0.5)
+  assert solvers.metrics.aivat(recorder.record((0, 0), (None, 1), rows)) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("name", ["kuhn", "one deal"])
@@ -215,7 +215,7 @@ def test_values_of_nodes_are_means_over_pairs(name):
   table, parent, kind = pair_values(game, tree, policy), tree.parent, tree.kind
   weights = game.pairs().weight_table(int(game.pair_index(np.asarray(tree.state)[:1])[0]))
   reach = np.zeros((tree.num_nodes, 2, tree.num_infostates))
-  found = solvers.node_values(tree, policy)
+  found = solvers.metrics.node_values(tree, policy)
   for node in range(tree.num_nodes):
     reach[node] = game.prior() if node == 0 else reach[parent[node]]
     if node and kind[parent[node]] < games.CHANCE:
@@ -234,7 +234,7 @@ def test_values_of_nodes_are_means_over_pairs(name):
 
 def test_what_is_refused():
   game, tree, _, _ = case("kuhn")
-  recorder = solvers.HandRecorder(game, solvers.zero_values(tree))
+  recorder = solvers.metrics.HandRecorder(game, solvers.metrics.zero_values(tree))
   end, nothing = (0, 1, 0), dict.fromkeys(map(tree.history, range(tree.num_nodes)), np.zeros(3))
   for history, told, rows, message in (
     ((0,), (None, 1), nothing, "where the game is over"),
@@ -244,10 +244,10 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=message):
       recorder.record(history, told, rows)
   with pytest.raises(ValueError, match="policy that was played"):
-    solvers.aivat(recorder.record(end, (None, 1), nothing))
+    solvers.metrics.aivat(recorder.record(end, (None, 1), nothing))
   hidden = games.build_public_tree(games.make("rock_paper_scissors"))
   with pytest.raises(ValueError, match="hidden moves"):
-    solvers.node_values(hidden, np.ones((hidden.num_nodes, hidden.num_infostates)))
+    solvers.metrics.node_values(hidden, np.ones((hidden.num_nodes, hidden.num_infostates)))
 
 
 # Shares of the pot, the value function of hold'em without a tree.
@@ -256,7 +256,7 @@ def test_what_is_refused():
 def test_values_of_hands_are_those_of_all_boards():
   """Shares at the start against a count over all boards, one pair of hands after another."""
   game = GAMES["flop"]()
-  shares = solvers.PotShares(game).prepare()
+  shares = solvers.metrics.PotShares(game).prepare()
   hands = game.hole_cards
   for held, own in itertools.islice(itertools.product(range(0, 28, 5), range(1, 28, 4)), 40):
     if set(hands[held]) & set(hands[own]):
@@ -271,7 +271,11 @@ def test_values_of_hands_are_those_of_all_boards():
 
 def test_the_mean_of_places_is_over_all_first_deals():
   game = GAMES["flop"]()
-  hands, found, total = game.hole_cards, solvers.PotShares(game, max_runouts=1).prepare(), 0.0
+  hands, found, total = (
+    game.hole_cards,
+    solvers.metrics.PotShares(game, max_runouts=1).prepare(),
+    0.0,
+  )
   held, own = 0, 13  # no card in common
   assert not set(hands[held]) & set(hands[own])
   deals = list(itertools.combinations(sorted(set(range(8)) - {*hands[held], *hands[own]}), 2))

@@ -17,6 +17,7 @@ from jax import lax
 
 import games
 import solvers
+from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import brute_force, harness
@@ -87,7 +88,7 @@ def run(name, tree, updates, alternating):
   algorithm, averaging = FAMILY[name](), None
   if name in FICTITIOUS:
     averaging = algorithm.averaging
-    algorithm = solvers.FictitiousPlay(optimistic=algorithm.optimistic)
+    algorithm = FictitiousPlay(optimistic=algorithm.optimistic)
   updates = np.asarray(updates, np.int32)
   return trajectory(tree, updates, not alternating, averaging, algorithm=algorithm)
 
@@ -266,7 +267,7 @@ def depth_limited_error(name, params_of=lambda params: params):
       24,
       member.averaging,
       params_of(params),
-      algorithm=solvers.FictitiousPlay(optimistic=member.optimistic),
+      algorithm=FictitiousPlay(optimistic=member.optimistic),
       leaf_values=test_cfr.matrix_values,
     )[1]
     for each in (tree, whole)

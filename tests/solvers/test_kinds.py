@@ -10,7 +10,7 @@ import pytest
 import games
 import rebel_jax
 import solvers
-from solvers import contrib
+from solvers import contrib, metrics
 
 JUNK = ("a string", object())
 GAME = games.make("kuhn_poker")
@@ -22,7 +22,7 @@ HOLDEM = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsK
 BET_TREE = games.build_public_tree(HOLDEM)
 BET_POLICY = np.asarray(solvers.solve(BET_TREE, algorithm=CFR, num_iterations=2).average_policy)
 FAMILY = contrib.affine_trees(lambda x: TREE, (1.0,))
-RECORDER = solvers.HandRecorder(GAME, solvers.zero_values(TREE))
+RECORDER = metrics.HandRecorder(GAME, metrics.zero_values(TREE))
 END = TREE.history(TREE.num_nodes - 1)
 ROWS = {TREE.history(node): POLICY[node] for node in range(TREE.num_nodes)}
 
@@ -48,14 +48,14 @@ OWN = {
   solvers.lock: dict(frequencies={0: 0.5}),
   solvers.answer_bet: BETS,
   solvers.infostate_values: dict(value=lambda beliefs: beliefs.sum(), beliefs=TREE.prior),
-  solvers.TreeStrategy: BETS,
-  solvers.local_best_response: BETS | dict(strategy=solvers.TreeStrategy(BET_TREE, BET_POLICY)),
-  solvers.local_best_response_value: BETS,
-  solvers.aivat: dict(record=RECORDER.record(END, (None, 0), ROWS)),
-  solvers.HandRecorder: dict(values=solvers.zero_values(TREE)),
-  solvers.PotShares: dict(game=HOLDEM),
+  metrics.TreeStrategy: BETS,
+  metrics.local_best_response: BETS | dict(strategy=metrics.TreeStrategy(BET_TREE, BET_POLICY)),
+  metrics.local_best_response_value: BETS,
+  metrics.aivat: dict(record=RECORDER.record(END, (None, 0), ROWS)),
+  metrics.HandRecorder: dict(values=metrics.zero_values(TREE)),
+  metrics.PotShares: dict(game=HOLDEM),
   RECORDER.record: dict(history=END, infostates=(None, 0), policy=ROWS),
-  solvers.half_the_difference: dict(values=np.zeros((TREE.num_nodes, 2, 3))),
+  metrics.half_the_difference: dict(values=np.zeros((TREE.num_nodes, 2, 3))),
   solvers.gt_cfr: dict(rules=TREE, nodes=solvers.node_info(GAME, TREE), searcher=None),
   solvers.GTCFR: dict(whole=False),
   solvers.with_gadget: dict(gadget=solvers.Maxmargin(searcher=0)),
@@ -74,8 +74,8 @@ OWN = {
 CLASSES = (
   games.CoinToss, games.ConnectFour, games.Go, games.LeducPoker, games.LiarsDice, games.MatrixGame,
   games.RiverEndgame, games.SmallHoldem, games.TurnEndgame, solvers.ContinualResolve,
-  solvers.Distributional, solvers.GTCFR, solvers.HandRecorder, solvers.LBRRules, solvers.Maxmargin,
-  solvers.Placer, solvers.PotShares, solvers.Resolve, solvers.TreeStrategy,
+  solvers.Distributional, solvers.GTCFR, metrics.HandRecorder, metrics.LBRRules, solvers.Maxmargin,
+  solvers.Placer, metrics.PotShares, solvers.Resolve, metrics.TreeStrategy,
 )  # fmt: skip
 METHODS = (FAMILY.at, solvers.Placer(TREE).follow, solvers.Placer(TREE).places)
 

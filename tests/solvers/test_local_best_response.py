@@ -10,14 +10,19 @@ from phevaluator import evaluate_cards
 import games
 import solvers
 from games.poker.holdem import CALL, FIRST_BET, FOLD
-from solvers.metrics import local_best_response
+from solvers import metrics
 from solvers.metrics.equity import Equity
-from solvers.metrics.local_best_response import children_of
+from solvers.metrics.local_best_response import (
+  children_of,
+  local_best_response_policy,
+  move_values,
+  opponent_ranges,
+)
 from tests.trees import as_policy, mover, random_policy
 
 pytestmark = pytest.mark.usefixtures("x64")
 
-ALL = solvers.LBRRules(("FCPA",))
+ALL = metrics.LBRRules(("FCPA",))
 BLINDS = {"blinds": (50, 100), "stack": 600, "first_to_act": (0, 1)}
 RIVER = {"board": "9hTdQsKhKd", "ranks": "9TJQKA", "suits": "shd", "pot": 101, "stack": 450,
          "big_blind": 20, "bets": "100%,a"}  # fmt: skip
@@ -46,14 +51,14 @@ def prefers(tree, *actions):
   return as_policy(tree, np.tile(taken[:, None], (1, tree.num_infostates)).astype(float))
 
 
-@pytest.mark.parametrize("rules", [ALL, solvers.LBRRules(("FC",))])
+@pytest.mark.parametrize("rules", [ALL, metrics.LBRRules(("FC",))])
 def test_it_wins_no_more_than_a_best_response(rules):
   game, tree = small()
   rng = np.random.default_rng(0)
   gaps = []
   for _ in range(6):
     policy = random_policy(tree, rng, 0.3)
-    found = solvers.local_best_response_value(game, tree, policy, rules)
+    found = metrics.local_best_response_value(game, tree, policy, rules)
     gaps.append(np.asarray(solvers.best_response_values(tree, policy)) - found.values)
     for player, response in enumerate(found.responses):
       others = mover(tree) != player
@@ -65,15 +70,15 @@ def test_it_wins_no_more_than_a_best_response(rules):
 def test_who_always_folds_loses_the_blinds():
   game, tree = small()
   policy = prefers(tree, FOLD, CALL, *range(tree.num_nodes))
-  found = solvers.local_best_response_value(game, tree, policy, ALL)
+  found = metrics.local_best_response_value(game, tree, policy, ALL)
   np.testing.assert_allclose(found.values, [100, 50], rtol=1e-12)
   assert found.mean == pytest.approx(750)
-  played = solvers.local_best_response(game, solvers.TreeStrategy(tree, policy), ALL, num_hands=20)
+  played = metrics.local_best_response(game, metrics.TreeStrategy(tree, policy), ALL, num_hands=20)
   assert played.mean == pytest.approx(750)
   assert played.half_width == 0
   assert played.by_seat == (1000, 500)
   # Control: without bets nobody has to fold.
-  calm = solvers.local_best_response_value(game, tree, policy, solvers.LBRRules(("C",)))
+  calm = metrics.local_best_response_value(game, tree, policy, metrics.LBRRules(("C",)))
   assert abs(calm.mean - 750) > 10
 
 
@@ -111,12 +116,10 @@ def test_against_who_always_calls_it_is_enumeration():
   assert len(actions) == 3
   equity = Equity(game, max_runouts=10, seed=0)
   one = np.ones(game.num_infostates)
-  found = local_best_response.move_values(
-    game, game.initial_state(), one, one, lambda action: 0 * one, equity, actions
-  )
+  found = move_values(game, game.initial_state(), one, one, lambda action: 0 * one, equity, actions)
   np.testing.assert_allclose(found, expected, atol=1e-9)
   # The policy on the tree wins the best of these, less what lies in the pot.
-  response = solvers.local_best_response_value(game, tree, policy, ALL).responses
+  response = metrics.local_best_response_value(game, tree, policy, ALL).responses
   for player in (0, 1):
     best = np.max(expected, axis=0) - paid - game.rules.dead / 2
     np.testing.assert_allclose(np.asarray(response[player].values), best, atol=1e-9)
@@ -146,12 +149,10 @@ def test_the_range_is_what_the_bets_say():
   ]
   actions = [FOLD, CALL, raise_to]
   equity = Equity(game, max_runouts=10, seed=0)
-  updated, free = local_best_response.opponent_ranges(tree, policy, np.asarray(tree.prior), 1)
+  updated, free = opponent_ranges(tree, policy, np.asarray(tree.prior), 1)
 
   def values(reach):
-    return local_best_response.move_values(
-      game, state, reach[node], free[node], lambda action: fold, equity, actions
-    )
+    return move_values(game, state, reach[node], free[node], lambda action: fold, equity, actions)
 
   np.testing.assert_allclose(values(updated), expected, atol=1e-8)
   assert np.abs(values(free) - expected).max() > 1
@@ -159,9 +160,7 @@ def test_the_range_is_what_the_bets_say():
   own = np.asarray(solvers.root_marginals(tree, tree.prior))[1]
   won = []
   for ranges in ((updated, free), (free, free)):
-    rows = local_best_response.local_best_response_policy(
-      game, tree, policy, ranges, 1, ALL, equity
-    )
+    rows = local_best_response_policy(game, tree, policy, ranges, 1, ALL, equity)
     won.append(float(own @ np.asarray(solvers.expected_values(tree, rows))[1]))
   assert won[0] > won[1] + 0.1
 
@@ -194,9 +193,9 @@ def test_equity_before_the_last_card():
 def test_hands_that_are_played_win_what_the_policy_is_worth():
   game, tree = small("JQKA")
   policy = random_policy(tree, np.random.default_rng(4), 0.3)
-  exact = solvers.local_best_response_value(game, tree, policy, ALL)
-  played = solvers.local_best_response(
-    game, solvers.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
+  exact = metrics.local_best_response_value(game, tree, policy, ALL)
+  played = metrics.local_best_response(
+    game, metrics.TreeStrategy(tree, policy), ALL, num_hands=1400, seed=1
   )
   assert played.num_hands == 1400
   assert abs(played.mean - exact.mean) < 1.3 * played.half_width
@@ -204,7 +203,7 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
   assert played.aivat_half_width < 0.8 * played.half_width
   np.testing.assert_allclose(np.mean(played.by_seat), played.mean)
   # Control: LBR that never bets wins less, by more than that.
-  calm = solvers.local_best_response_value(game, tree, policy, solvers.LBRRules(("FC",)))
+  calm = metrics.local_best_response_value(game, tree, policy, metrics.LBRRules(("FC",)))
   assert played.mean - calm.mean > 1.3 * played.half_width
 
 
@@ -212,10 +211,10 @@ def test_what_is_refused():
   game, tree = small()
   policy = random_policy(tree, np.random.default_rng(0), 0.3)
   with pytest.raises(TypeError, match="must be hold'em"):
-    solvers.local_best_response_value(games.make("leduc_poker"), tree, policy)
+    metrics.local_best_response_value(games.make("leduc_poker"), tree, policy)
   with pytest.raises(ValueError, match="num_hands=5 must be even"):
-    solvers.local_best_response(game, solvers.TreeStrategy(tree, policy), num_hands=5)
+    metrics.local_best_response(game, metrics.TreeStrategy(tree, policy), num_hands=5)
   with pytest.raises(ValueError, match="rounds="):
-    solvers.LBRRules(("CX",))
+    metrics.LBRRules(("CX",))
   with pytest.raises(ValueError, match="tree"):
-    solvers.local_best_response_value(small("JQKA")[0], tree, policy)
+    metrics.local_best_response_value(small("JQKA")[0], tree, policy)

@@ -205,7 +205,9 @@ def test_margins_are_taken_off_the_exploitability(case, x64):
   for root in roots:
     below = games.build_public_tree(game, root=tree.history(int(root)))
     places = placer.places(below, int(root))
-    without = solvers.graft(tree, refined_policy, [(places, policy[places])], player=searcher)
+    without = solvers.resolving.graft(
+      tree, refined_policy, [(places, policy[places])], player=searcher
+    )
     before = float(solvers.best_response_values(tree, without)[1])
     mass = (1 - np.eye(hands)) @ own[0, root] / (hands * (hands - 1))  # two cards that differ
     margin = np.asarray(known.value[root] + known.gift[root] - new.value[root])

@@ -11,9 +11,8 @@ from rebel_jax.config.config import Config
 from rebel_jax.networks.policy import PolicyNetwork
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
-from solvers.search.policy_start import policy_targets
-from solvers.search.subgames import Stage
-from solvers.sweeps.problem import make_problem
+from solvers.search import Stage, policy_targets
+from solvers.sweeps import make_problem
 
 STEPS = 255  # the largest number of a quantized probability
 

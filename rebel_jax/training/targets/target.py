@@ -15,7 +15,7 @@ from rebel_jax.config.config import Config
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.policy import PolicyNetwork, ValuePolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
-from solvers.search.subgames import Stage
+from solvers.search import Stage
 
 
 class Decay(NamedTuple):

@@ -12,8 +12,8 @@ from rebel_jax.config.config import Config
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
-from solvers.search.subgames import Stage
-from solvers.sweeps.pairs import root_mass
+from solvers.search import Stage
+from solvers.sweeps import root_mass
 
 
 class Examples(NamedTuple):
