@@ -37,10 +37,10 @@ def tabulate(
       is cut off, padded or of another game.
   """
   check_is_game(game)
-  if tree is not None:
-    return _of_tree(game, tree)
   if isinstance(max_states, bool) or not isinstance(max_states, int) or max_states < 1:
     raise ValueError(f"max_states={max_states!r} must be a positive integer")
+  if tree is not None:
+    return _of_tree(game, tree)
   levels = []
   for level in walk(game, game.initial_state(), merge="game"):
     if level.child.max(initial=0) >= max_states:

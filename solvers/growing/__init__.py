@@ -24,6 +24,6 @@ from solvers.growing.states import seat_of
 
 __all__ = [
   "ChainSearch", "Found", "Ground", "How", "Left", "PublicState", "RulesGround", "Standing",
-  "TreeGround", "alone", "beginning", "deal", "decision_key", "follow_action", "history_policies", "longest_wait",
-  "next_starts", "play_on", "search_each", "seat_of", "tree_ground",
+  "TreeGround", "alone", "beginning", "deal", "decision_key", "follow_action", "history_policies",
+  "longest_wait", "next_starts", "play_on", "search_each", "seat_of", "tree_ground",
 ]  # fmt: skip

@@ -58,11 +58,11 @@ def on_paths(tree, beliefs, updates):
 def referees_policy(game, tree, policy, root):
   """Returns a policy `[C, M, H]` in the referee's form, its public tree walked beside `tree`."""
   found, pending = {}, [(0, root)]
-  names = {game.board.action_name(a): a for a in range(game.num_actions)}
+  names = {game.action_name(a): a for a in range(game.num_actions)}
   while pending:
     n, node = pending.pop()
     if node.mover == "end":
-      node.payoff = float(game.board.payoff_scale(np.asarray(tree.state[n])[None])[0])
+      node.payoff = float(game.payoff_scale(np.asarray(tree.state[n])[None])[0])
     leads_to, action = np.asarray(tree.leads_to[n]), np.asarray(tree.by_action[n])
     if node.mover == "mister_x":
       rows = {x: np.zeros(len(node.moves[x])) for x in node.rows()}
