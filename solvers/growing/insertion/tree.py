@@ -226,7 +226,7 @@ def plant(
   """
   state = jnp.asarray(state)
   num_actions, num_infostates = game.num_actions, game.num_infostates
-  width = jax.eval_shape(lambda x: game.features(x, 0), state[None]).shape[1]
+  features = jax.eval_shape(lambda x: game.features(x, 0), state[None])
   unseen = jnp.full((capacity, game.num_hidden * (game.num_hidden > 1), num_infostates), -1)
   free = InsertedTree(
     count=jnp.zeros((), jnp.int32),
@@ -240,7 +240,7 @@ def plant(
     legal=jnp.zeros((capacity, num_actions), bool),
     chance=jnp.zeros(capacity, dtype),
     possible=jnp.zeros((capacity, 2, num_infostates), bool),
-    features=jnp.zeros((capacity, width), dtype),
+    features=jnp.zeros((capacity, features.shape[1]), dtype),
     leads_to=unseen.astype(jnp.int32),
     by_action=unseen.astype(jnp.int32),
     prior=jnp.zeros((capacity, game.num_moves, num_infostates), dtype),
