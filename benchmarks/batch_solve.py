@@ -8,26 +8,22 @@ curve.
 """
 
 import dataclasses
-import functools
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-import tyro
 
 import games
 from benchmarks import timing
 from benchmarks.figures import draw_lines
 from games import Game, PublicTree
-from rebel_jax import flags
-from solvers.solve import default_batch_size, solve_batch
+from solvers.solve import default_batch_size
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(timing.Solves):
   """Time batches of subgames."""
 
   game: str = "liars_dice_1x4f"
@@ -36,14 +32,6 @@ class Options:
   """Public actions from the start of the game to the roots; 0 for the whole game."""
   sizes: tuple[int, ...] = tuple(2**i for i in range(13))
   """How many subgames are solved in one call."""
-  algorithm: str = "linear_cfr"
-  """As it is called in solvers."""
-  iterations: int = 256
-  """Updates of a solve, both players together."""
-  repeats: int = 5
-  """Timed calls; the median counts."""
-  seconds: float = 0.2
-  """Timed calls go on for at least this long."""
   figure: Path | None = None
   """Where to draw the throughput."""
 
@@ -68,21 +56,12 @@ def make_subgames(game: Game, depth: int, size: int) -> tuple[PublicTree, int]:
 def measure(options: Options) -> Iterator[dict[str, Any]]:
   """Yields the figures of each size."""
   game = timing.make_game(options.game, "game")
-  algorithm = timing.make_algorithm("algorithm", options.algorithm)
   for size in options.sizes:
     trees, roots = make_subgames(game, options.root_depth, size)
-    beliefs = timing.random_beliefs(trees, size)
     real = float((np.asarray(trees.kind) != games.PADDING).mean())
-    solve = functools.partial(
-      solve_batch,
-      trees,
-      beliefs=beliefs,
-      algorithm=algorithm,
-      num_iterations=options.iterations,
-    )
-    taken = timing.time_calls(solve, repeats=options.repeats, seconds=options.seconds)
+    taken = options.time(options.solver(trees, batch=size))
     yield {
-      **timing.describe("batch_solve", options.game, trees, options),
+      **options.describe("batch_solve", options.game, trees),
       "roots": roots,
       "real_nodes": round(real, 3),
       "batch": size,
@@ -108,4 +87,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

@@ -8,7 +8,6 @@ the file on a CPU, anew only where numbers change on purpose.
 import dataclasses
 import functools
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tyro
 
 import games
 import solvers
 from benchmarks import timing
 from games.poker import BetSizes, RiverEndgame
-from rebel_jax import flags, get_preset
+from rebel_jax import get_preset
 from rebel_jax.networks.optimizers import orthogonalised
 from rebel_jax.networks.value import NetworkLeafValues, ValueNetwork
 from rebel_jax.training.setup import make_setup
@@ -166,4 +164,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

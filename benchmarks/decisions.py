@@ -8,15 +8,12 @@ the first hand is apart, as `start_seconds`.
 """
 
 import dataclasses
-import sys
 import time
 
 import jax
 import numpy as np
-import tyro
 
-from benchmarks.timing import environment, say
-from rebel_jax import flags
+from benchmarks import timing
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache
@@ -127,7 +124,7 @@ def measure(options: Options) -> dict[str, object]:
   median, late, last = (float(np.quantile(found, q)) for q in (0.5, 0.99, 1.0))
   return {
     "benchmark": "decisions",
-    **environment(),
+    **timing.environment(),
     "preset": options.preset,
     "network": f"{config.network.hidden_layers} x {config.network.width}",
     "budget": options.seconds,
@@ -144,8 +141,8 @@ def measure(options: Options) -> dict[str, object]:
 def main(options: Options) -> None:
   """Prints the line."""
   compile_cache.enable()
-  say(measure(options))
+  timing.say(measure(options))
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

@@ -1,7 +1,8 @@
 """Figures of lines, mostly exploitability against iterations, and the JSON lines behind them."""
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +20,33 @@ def read_rows(files: Sequence[Path], *benchmarks: str) -> list[dict[str, Any]]:
   return found
 
 
-def draw_lines(
-  lines: Lines, path: Path, *, title: str, y: str, x: str = ITERATIONS, yscale: str = "log"
-) -> None:
-  """Draws one line for each name: `y` against `x`, which is logarithmic.
+@contextlib.contextmanager
+def picture(path: Path, size: tuple[float, float] = (7, 4.5)) -> Iterator[Any]:
+  """Yields axes to draw in, whose picture is then written.
 
   Raises:
     ImportError: matplotlib is not installed.
   """
   from matplotlib.figure import Figure
 
-  figure = Figure(figsize=(7, 4.5), layout="constrained")
+  figure = Figure(figsize=size, layout="constrained")
   axes = figure.add_subplot()
-  for name, (at, values) in lines.items():
-    axes.plot(at, values, "o-", markersize=3, label=name)
-  axes.set_xscale("log", base=2)
-  axes.set_yscale(yscale)
-  if yscale == "linear":
-    axes.set_ylim(bottom=0)
-  axes.set(title=title, xlabel=x, ylabel=y)
+  yield axes
   axes.grid(True, which="both", alpha=0.3)
-  axes.legend()
   path.parent.mkdir(parents=True, exist_ok=True)
   figure.savefig(path, dpi=100)
+
+
+def draw_lines(
+  lines: Lines, path: Path, *, title: str, y: str, x: str = ITERATIONS, yscale: str = "log"
+) -> None:
+  """Draws one line for each name: `y` against `x`, which is logarithmic."""
+  with picture(path) as axes:
+    for name, (at, values) in lines.items():
+      axes.plot(at, values, "o-", markersize=3, label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale(yscale)
+    if yscale == "linear":
+      axes.set_ylim(bottom=0)
+    axes.set(title=title, xlabel=x, ylabel=y)
+    axes.legend()

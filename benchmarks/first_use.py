@@ -14,10 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import tyro
-
 from benchmarks import timing
-from rebel_jax import flags
 
 _ROOT = Path(__file__).parent.parent
 _TREE = (
@@ -104,4 +101,4 @@ def first_use(name: str, program: str, checkout: Path) -> tuple[float, float, in
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

@@ -12,17 +12,14 @@ of the public features is computed once a search, so it does not count either.
 import dataclasses
 import functools
 import statistics
-import sys
 import time
 
 import jax
 import jax.numpy as jnp
-import tyro
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from benchmarks import timing
-from rebel_jax import flags
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices.cpu_devices import share_cores
 from rebel_jax.networks.value import ValueNetwork
@@ -177,4 +174,4 @@ def measure(options: Options) -> dict:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: timing.say(measure(tyro.cli(Options)))))
+  timing.command(lambda options: timing.say(measure(options)), Options)

@@ -27,12 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import tyro
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import checks, measurements
-from rebel_jax import flags
+from benchmarks import checks, measurements, timing
 from rebel_jax.runs.metrics import describe_environment, read_metrics
 from solvers.xla.cores import num_cores
 
@@ -41,10 +39,6 @@ _IDENTITY = ("device", "platform", "devices", "versions", "git_commit")
 _SHARE_TO_COMPILE = 0.45  # of the time, before the first rate is timed
 _LEAST_FOR_TRAINING = 100.0  # seconds
 _DEFAULT_RUN = "default run"
-
-
-class MachineError(Exception):
-  """The command cannot start; the message is a sentence that says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +64,7 @@ class Results:
     """Reads the file, or begins it.
 
     Raises:
-      MachineError: it is of another machine, version or program, or cannot be written.
+      SystemExit: it is of another machine, version or program, or cannot be written.
     """
     self.rows: dict[str, dict[str, Any]] = {}
     try:
@@ -78,7 +72,7 @@ class Results:
       whole = text[: text.rfind(b"\n") + 1]  # a killed command may leave part of a line
       lines = [json.loads(line) for line in whole.splitlines()]
       if lines and not _is_same(lines[0]["machine"], machine):
-        raise MachineError(
+        raise SystemExit(
           f"output={str(path)!r} holds results of another device, version or commit; give another "
           "file"
         )
@@ -86,11 +80,11 @@ class Results:
       self._file = open(path, "ab")  # noqa: SIM115 - closed by close()
       self._file.truncate(len(whole))
     except (ValueError, KeyError, TypeError):
-      raise MachineError(
+      raise SystemExit(
         f"output={str(path)!r} must be a new file or one of benchmarks.machine"
       ) from None
     except OSError as error:
-      raise MachineError(f"output={str(path)!r} cannot be used: {error.strerror}") from None
+      raise SystemExit(f"output={str(path)!r} cannot be used: {error.strerror}") from None
     if not lines:
       self._write({"machine": machine})
 
@@ -245,13 +239,10 @@ def main(options: Options) -> int:
   console = Console(highlight=False, markup=False)
   if not console.is_terminal:
     console.width = 120
-  try:
-    if not options.minutes > 0:
-      raise MachineError(f"minutes={options.minutes} must be a positive number")
-    machine = describe_environment()
-    results = Results(options.output, machine)
-  except MachineError as error:
-    return flags.fail(error)
+  if not options.minutes > 0:
+    raise SystemExit(f"minutes={options.minutes} must be a positive number")
+  machine = describe_environment()
+  results = Results(options.output, machine)
   ended = False
   try:
     ended = measure(results, options, console)
@@ -267,4 +258,4 @@ def main(options: Options) -> int:
 
 if __name__ == "__main__":
   os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.6")  # the default run needs the rest
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

@@ -6,7 +6,6 @@ nothing on average against another, and does not lose against anyone.
 """
 
 import dataclasses
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ import tyro
 import games
 import rebel_jax
 import solvers
-from benchmarks.timing import environment, look_up, say
+from benchmarks import timing
 from rebel_jax import flags
 from rebel_jax.agents.agent import make_searcher
 from rebel_jax.agents.chain_agent import ChainSearcher
@@ -53,8 +52,7 @@ def play_equilibrium(searcher: Any, options: Options) -> MatchResult:
   if not searcher.game.written:
     raise TypeError(f"opponents=equilibrium needs a tree, and none is made of {searcher.game!r}")
   tree = games.build_public_tree(searcher.game)
-  solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=4096)
-  policy = solved.average_policy
+  policy = timing.average_policy(tree, solvers.linear_cfr(), 4096)
   return _play(searcher, options, lambda seed: PolicyPlayer(tree, policy, seed=seed))
 
 
@@ -89,7 +87,7 @@ OPPONENTS: dict[str, Callable[[Any, Options], MatchResult]] = {
 
 def main(options: Options) -> None:
   """Plays all matches."""
-  chosen = [look_up("opponents", name, OPPONENTS) for name in options.opponents]
+  chosen = [timing.look_up("opponents", name, OPPONENTS) for name in options.opponents]
   compile_cache.enable()
   policy = rebel_jax.load(options.checkpoint)
   flags.check_kind(options, policy.config.search)
@@ -100,10 +98,10 @@ def main(options: Options) -> None:
     settings = {"simulations": about.simulations, "per_update": about.per_update}
   for name, play in zip(options.opponents, chosen):
     result = play(searcher, options)
-    say(
+    timing.say(
       {
         "benchmark": "match",
-        **environment(),
+        **timing.environment(),
         "agent": options.checkpoint,
         "opponent": name,
         **settings,
@@ -116,4 +114,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

@@ -99,35 +99,40 @@ def rates(small: bool = False) -> dict[str, Rate]:
   }
 
 
-class Play:
-  """Self-play of a configuration from which nothing is learned.
+class Run:
+  """A run that takes steps as they are asked for.
 
   Attributes:
-    mesh: the devices.
-    state: of the run.
+    setup, trainer: of the configuration.
+    state, report: after the last steps.
   """
 
-  def __init__(self, config: Config, num_devices: int | None = None):
-    """Places lanes on the devices, all or so many; the buffer never suffices for learning."""
-    room = max(config.learning.buffer_size, 16 * config.self_play.lanes)
-    setup = make_setup(config.replace(buffer_size=room), num_devices)
-    self.mesh = setup.mesh
-    self._trainer = dataclasses.replace(setup.trainer, min_solves=2**30)
-    self.state = self._trainer.init(setup.table, 0, setup.mesh)
-    self._table = place(setup.table, setup.mesh)
+  def __init__(self, config: Config, num_devices: int | None = None, **changes: Any):
+    """Places lanes on the devices, all or so many; `changes` are of the trainer."""
+    self.setup = make_setup(config, num_devices)
+    self.trainer = dataclasses.replace(self.setup.trainer, **changes)
+    self.state = self.trainer.init(self.setup.table, config.seed, self.setup.mesh)
+    self.report: Any = None
+    self._table = place(self.setup.table, self.setup.mesh)
 
   def take(self, steps: int) -> int:
     """Takes steps; returns how many subgames they solved beside those that were played."""
-    before = int(self.state.solves)
-    self.state, _ = self._trainer.run(self._table, self.state, steps, self.mesh)
+    before, mesh = int(self.state.solves), self.setup.mesh
+    self.state, self.report = self.trainer.run(self._table, self.state, steps, mesh)
     jax.block_until_ready(self.state)
     return int(self.state.solves) - before
+
+
+def play_only(config: Config, num_devices: int | None = None) -> Run:
+  """Returns a run that learns nothing, with a buffer that holds what steps make."""
+  room = max(config.learning.buffer_size, 16 * config.self_play.lanes)
+  return Run(config.replace(buffer_size=room), num_devices, min_solves=2**30)
 
 
 def self_play(preset: str, lanes: int, **changes: Any) -> Prepared:
   """Prepares a step of self-play on one device."""
   config = get_preset(preset).replace(lanes=lanes, **changes)
-  play = Play(config, num_devices=1)
+  play = play_only(config, num_devices=1)
   solves = [play.take(1) for _ in range(4)]  # games begin together; then they spread
 
   def once() -> None:
@@ -141,27 +146,16 @@ def self_play(preset: str, lanes: int, **changes: Any) -> Prepared:
 
 def train_steps(preset: str, steps: int = 20) -> Prepared:
   """Prepares whole steps of training, self-play and learning."""
-  setup = make_setup(get_preset(preset), num_devices=1)
-  table = place(setup.table, setup.mesh)
-  states = [setup.trainer.init(table, 0, setup.mesh)]
-
-  def once() -> Any:
-    states[0] = setup.trainer.run(table, states[0], steps, setup.mesh)[0]
-    return states[0].params
-
+  run = Run(get_preset(preset), num_devices=1)
   for _ in range(2):
-    jax.block_until_ready(once())
-  return Prepared(once, lambda seconds: 1_000 * seconds / steps)
+    run.take(steps)
+  return Prepared(lambda: run.take(steps), lambda seconds: 1_000 * seconds / steps)
 
 
 def solve_game(name: str, batch: int = 0, number: int = 512) -> Prepared:
   """Prepares a solve of a whole game, alone or of a batch of beliefs."""
   tree = games.build_public_tree(timing.make_game(name))
-  settings: dict[str, Any] = {"algorithm": solvers.linear_cfr(), "num_iterations": number}
-  once = functools.partial(solvers.solve, tree, **settings)
-  if batch:
-    beliefs = timing.random_beliefs(tree, batch)
-    once = functools.partial(solvers.solve_batch, tree, beliefs=beliefs, **settings)
+  once = timing.Solves(iterations=number).solver(tree, batch=batch)
   jax.block_until_ready(once())
   return Prepared(once, lambda seconds: 1e6 * seconds / number / max(batch, 1))
 

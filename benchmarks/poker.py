@@ -11,7 +11,6 @@ cannot tell apart are one infostate (`games.poker.MergedSuits`).
 
 import dataclasses
 import resource
-import sys
 import time
 from typing import Any, Literal
 
@@ -33,7 +32,6 @@ from games.poker import (
   in_units,
 )
 from games.poker.lines import Lines, make_lines, round_up
-from rebel_jax import flags
 from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.spots import solved as spot
 from solvers.xla.cores import num_cores
@@ -341,4 +339,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

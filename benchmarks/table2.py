@@ -12,13 +12,12 @@ interrupted goes on from there.
 """
 
 import dataclasses
-import sys
 from pathlib import Path
 
 import tyro
 
-from benchmarks.timing import environment, say, significant
-from rebel_jax import evaluate, flags
+from benchmarks import timing
+from rebel_jax import evaluate
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.presets import paper_exploitability
 from rebel_jax.devices import compile_cache
@@ -78,13 +77,13 @@ def measure(run: str, options: Options) -> dict[str, object]:
     "preset": rows[-1]["preset"],
     "seed_of_run": config.seed,
     "examples": [row["examples"] for row in rows],
-    "exploitability": [significant(value) for value in found],
-    "mean": significant(sum(found) / len(found)),
+    "exploitability": [timing.significant(value) for value in found],
+    "mean": timing.significant(sum(found) / len(found)),
     "paper": paper_exploitability(config),
     "playthroughs": options.playthroughs,
     "iterations": options.iterations,
     "algorithm": rows[-1]["algorithm"],
-    "seconds": significant(sum(row["seconds"] for row in rows)),
+    "seconds": timing.significant(sum(row["seconds"] for row in rows)),
   }
 
 
@@ -96,8 +95,8 @@ def main(options: Options) -> None:
   if options.keep is not None:
     options.keep.mkdir(parents=True, exist_ok=True)
   for run in options.runs:
-    say({"benchmark": "table2"} | measure(run, options) | environment())
+    timing.say({"benchmark": "table2"} | measure(run, options) | timing.environment())
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

@@ -9,22 +9,17 @@ is installed its C++ `CFRSolver` runs beside it; one of its iterations updates b
 """
 
 import dataclasses
-import functools
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any, Literal
 
-import tyro
-
 import games
 from benchmarks import timing
-from rebel_jax import flags
-from solvers.solve import default_batch_size, solve, solve_batch
+from solvers.solve import default_batch_size
 
 
 @dataclasses.dataclass(frozen=True)
-class Options:
+class Options(timing.Solves):
   """Time updates of whole games."""
 
   games: tuple[str, ...] = (
@@ -36,31 +31,28 @@ class Options:
     "liars_dice_2x3f",
   )
   """Short names, from benchmarks.timing."""
-  algorithm: str = "linear_cfr"
-  """As it is called in solvers."""
   iterations: int = 1024
-  """Updates of a solve, both players together."""
   batch: int = 16
   """Games in a batch; 0 for none."""
   pieces: tuple[int, ...] = ()
   """Also solve the batch so many at a time; the largest number makes up the batch."""
   repeats: int = 7
-  """Timed calls; the median counts."""
   seconds: float = 0.5
-  """Timed calls go on for at least this long."""
   clock: Literal["wall", "cpu"] = "wall"
   """Wall-clock time, or the processor time of all threads, which a busy machine disturbs less."""
   open_spiel: bool = True
   """Whether to time OpenSpiel's solver as well, if it is installed."""
 
 
-def open_spiel_seconds(name: str, seconds: float) -> float | None:
+def open_spiel_seconds(game: games.Game, seconds: float) -> float | None:
   """Returns the time of an iteration of OpenSpiel's CFR in C++, or None if not installed."""
   try:
     import pyspiel
+
+    from rebel_jax.open_spiel import load_game
   except ImportError:
     return None
-  solver = pyspiel.CFRSolver(pyspiel.load_game(name))
+  solver = pyspiel.CFRSolver(load_game(game))
   solver.evaluate_and_update_policy()  # builds its tables
   start, count = time.perf_counter(), 0
   while count == 0 or time.perf_counter() - start < seconds:
@@ -71,47 +63,36 @@ def open_spiel_seconds(name: str, seconds: float) -> float | None:
 
 def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
   """Yields the figures of one game, and of each size of a piece."""
-  named = timing.look_up("games", name, timing.GAMES)
-  algorithm = timing.make_algorithm("algorithm", options.algorithm)
-  tree = games.build_public_tree(named.make())
-  settings: dict[str, Any] = {"algorithm": algorithm, "num_iterations": options.iterations}
-  time_calls = functools.partial(
-    timing.time_calls, repeats=options.repeats, seconds=options.seconds, clock=options.clock
-  )
+  game = timing.make_game(name)
+  tree = games.build_public_tree(game)
 
-  def per_update(time_taken: timing.Timing, batch: int = 1) -> float:
-    return timing.significant(1e6 * time_taken.median / options.iterations / batch)
+  def timed(batch: int = 0, piece: int | None = None) -> tuple[float, float]:
+    """Returns the microseconds of an update and the seconds of compilation."""
+    taken = options.time(options.solver(tree, batch=batch, piece=piece), options.clock)
+    per_update = 1e6 * taken.median / options.iterations / max(batch, 1)
+    return timing.significant(per_update), timing.significant(taken.compile_seconds, 3)
 
-  def time_batch(batch: int, piece: int | None) -> timing.Timing:
-    beliefs = timing.random_beliefs(tree, batch)
-    return time_calls(lambda: solve_batch(tree, beliefs=beliefs, batch_size=piece, **settings))
-
-  alone = time_calls(lambda: solve(tree, **settings))
-  head = timing.describe("tabular", name, tree, options) | {"clock": options.clock}
-  row = head | {
-    "microseconds_per_update": per_update(alone),
-    "compile_seconds": timing.significant(alone.compile_seconds, 3),
-  }
+  alone, compilation = timed()
+  head = options.describe("tabular", name, tree) | {"clock": options.clock}
+  row = head | {"microseconds_per_update": alone, "compile_seconds": compilation}
   if options.batch:
-    together = time_batch(options.batch, None)
+    together, compilation = timed(options.batch)
     row |= {
       "batch": options.batch,
       "batch_size": default_batch_size(tree),
-      "microseconds_per_update_batched": per_update(together, options.batch),
-      "compile_seconds_batched": timing.significant(together.compile_seconds, 3),
+      "microseconds_per_update_batched": together,
+      "compile_seconds_batched": compilation,
     }
-  if options.open_spiel:
-    seconds = open_spiel_seconds(named.open_spiel, options.seconds)
-    if seconds is not None:
-      row["open_spiel_microseconds_per_iteration"] = timing.significant(1e6 * seconds)
+  seconds = open_spiel_seconds(game, options.seconds) if options.open_spiel else None
+  if seconds is not None:
+    row["open_spiel_microseconds_per_iteration"] = timing.significant(1e6 * seconds)
   yield row
-  batch = max(options.pieces, default=0)
   for piece in options.pieces:
-    whole = batch // piece * piece
+    whole = max(options.pieces) // piece * piece
     yield head | {
       "batch": whole,
       "batch_size": piece,
-      "microseconds_per_update_batched": per_update(time_batch(whole, piece), whole),
+      "microseconds_per_update_batched": timed(whole, piece)[0],
     }
 
 
@@ -123,4 +104,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

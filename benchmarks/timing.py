@@ -1,53 +1,44 @@
-"""Helpers of the solver benchmarks: games by short name, versions, synchronised timing."""
+"""Helpers of the benchmarks: commands, games by short name, versions, synchronised timing."""
 
 import dataclasses
+import functools
 import json
 import math
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
+import tyro
 
 import games
 import solvers
 from games import Game, PublicTree
+from rebel_jax import flags
 from solvers.algorithms.algorithm import Algorithm
 
-
-@dataclasses.dataclass(frozen=True)
-class NamedGame:
-  """A game under a short name.
-
-  Attributes:
-    name, parameters: as for `games.make`.
-    open_spiel: the same game's name in OpenSpiel.
-  """
-
-  name: str
-  parameters: dict[str, int]
-  open_spiel: str
-
-  def make(self) -> Game:
-    return games.make(self.name, **self.parameters)
-
-
-def _dice(dice: int, faces: int) -> NamedGame:
-  return NamedGame(
-    "liars_dice",
-    {"num_dice": dice, "num_faces": faces},
-    f"liars_dice(numdice={dice},dice_sides={faces})",
-  )
-
-
-GAMES = {
-  "kuhn": NamedGame("kuhn_poker", {}, "kuhn_poker"),
-  "leduc": NamedGame("leduc_poker", {}, "leduc_poker"),
-  **{f"liars_dice_{n}x{f}f": _dice(n, f) for n, f in ((1, 3), (1, 4), (1, 5), (1, 6), (2, 3))},
+GAMES: dict[str, Callable[[], Game]] = {
+  "kuhn": functools.partial(games.make, "kuhn_poker"),
+  "leduc": functools.partial(games.make, "leduc_poker"),
+  **{
+    f"liars_dice_{n}x{f}f": functools.partial(games.make, "liars_dice", num_dice=n, num_faces=f)
+    for n, f in ((1, 3), (1, 4), (1, 5), (1, 6), (2, 3))
+  },
 }
+
+
+def command(main: Callable[..., int | None], options: type | None = None) -> NoReturn:
+  """Runs `main` on what a command line sets, and ends the process with its exit code.
+
+  Args:
+    main: the command.
+    options: a dataclass that `main` takes; None where the flags are the arguments of `main`.
+  """
+  sys.exit(flags.command(lambda: main(tyro.cli(options)) if options else tyro.cli(main)))
 
 
 def look_up(field: str, name: str, known: dict[str, Any]) -> Any:
@@ -59,7 +50,7 @@ def look_up(field: str, name: str, known: dict[str, Any]) -> Any:
 
 def make_game(name: str, field: str = "games") -> Game:
   """Returns the game of a short name; a command ends with a sentence if there is none."""
-  return look_up(field, name, GAMES).make()
+  return look_up(field, name, GAMES)()
 
 
 def make_algorithm(field: str, text: str) -> Algorithm:
@@ -77,19 +68,6 @@ def environment() -> dict[str, Any]:
     "device": f"{device.platform}:{device.device_kind}",
     "devices": jax.device_count(),
     "versions": {name: metadata.version(name) for name in ("jax", "jaxlib", "flax")},
-  }
-
-
-def describe(benchmark: str, game: str, tree: PublicTree, options: Any) -> dict[str, Any]:
-  """Returns what a line about solving `tree` by `options` says first."""
-  return {
-    "benchmark": benchmark,
-    **environment(),
-    "game": game,
-    "nodes": tree.num_nodes,
-    "infostates": tree.num_infostates,
-    "algorithm": options.algorithm,
-    "iterations": options.iterations,
   }
 
 
@@ -147,6 +125,57 @@ def time_calls(
   while sum(times) < seconds:
     times.append(once())
   return Timing(first, statistics.median(times), min(times))
+
+
+@dataclasses.dataclass(frozen=True)
+class Solves:
+  """Options of commands that time solves."""
+
+  algorithm: str = "linear_cfr"
+  """As it is called in solvers."""
+  iterations: int = 256
+  """Updates of a solve, both players together."""
+  repeats: int = 5
+  """Timed calls; the median counts."""
+  seconds: float = 0.2
+  """Timed calls go on for at least this long."""
+
+  def solver(
+    self, tree: PublicTree, *, batch: int = 0, piece: int | None = None, iterations: int = 0
+  ) -> Callable[..., solvers.Solution]:
+    """Returns what solves `tree`; with `batch`, at so many random beliefs, `piece` at a time."""
+    settings: dict[str, Any] = {
+      "algorithm": make_algorithm("algorithm", self.algorithm),
+      "num_iterations": iterations or self.iterations,
+    }
+    if not batch:
+      return functools.partial(solvers.solve, tree, **settings)
+    settings |= {"beliefs": random_beliefs(tree, batch), "batch_size": piece}
+    return functools.partial(solvers.solve_batch, tree, **settings)
+
+  def time(self, function: Callable[[], Any], clock: str = "wall") -> Timing:
+    """Times calls of `function`."""
+    return time_calls(function, repeats=self.repeats, seconds=self.seconds, clock=clock)
+
+  def describe(self, benchmark: str, game: str, tree: PublicTree) -> dict[str, Any]:
+    """Returns what a line about solves of `tree` says first."""
+    return {
+      "benchmark": benchmark,
+      **environment(),
+      "game": game,
+      "nodes": tree.num_nodes,
+      "infostates": tree.num_infostates,
+      "algorithm": self.algorithm,
+      "iterations": self.iterations,
+    }
+
+
+def average_policy(
+  tree: PublicTree, algorithm: Algorithm, num_iterations: int, **settings: Any
+) -> np.ndarray:
+  """Returns the average policy `[N, H]` of a solve."""
+  solved = solvers.solve(tree, algorithm=algorithm, num_iterations=num_iterations, **settings)
+  return np.asarray(solved.average_policy)
 
 
 def random_beliefs(tree: PublicTree, batch: int, seed: int = 0) -> np.ndarray:

@@ -272,7 +272,7 @@ def _find(
       scored=isinstance(game, Lines), piece=piece,
     )  # fmt: skip
   rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
-  state = _begin(rows, shared, algorithm=algorithm, piece=piece)
+  state = _begins[work](rows, shared, algorithm=algorithm, piece=piece)
 
   def run(number: int) -> Solution:
     nonlocal state
@@ -292,7 +292,7 @@ def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solut
     gap = np.asarray(new.exploitability)
     if gap.ndim:
       new = new._replace(iterations=np.full(len(gap), done))
-      found = new if found is None else jax.tree.map(functools.partial(_pick, going), new, found)
+      found = new if found is None else _pick(going, new, found)
     else:
       found = new._replace(exploitability=float(gap), iterations=done)
     going = np.logical_not(np.asarray(found.exploitability) <= (target or 0))
@@ -301,8 +301,9 @@ def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solut
   return found
 
 
-def _pick(rows: np.ndarray, new: Any, old: Any) -> jax.Array:
-  return jnp.where(rows.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+@jax.jit
+def _pick(rows: jax.Array, new: Solution, old: Solution) -> Solution:
+  return jax.tree.map(lambda x, y: jnp.where(rows.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, old)
 
 
 def _whole(
@@ -381,7 +382,7 @@ def _over(function: Callable[[Any], Any], rows: Any, piece: int | None) -> Any:
 
 _static = ("algorithm", "piece")
 _wholes = Programs(_whole, static_argnames=(*_static, "leaf_values", "num_iterations", "scored"))
-_begin = jax.jit(_begin_rows, static_argnames=_static)
+_begins = Programs(_begin_rows, static_argnames=_static)
 _looks = Programs(_look, static_argnames=_static)
 
 

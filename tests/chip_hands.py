@@ -1,8 +1,15 @@
-"""Hands of hold'em played at random, for the tests of tables."""
+"""For tests of tables: hands of hold'em played at random, and simple opponents by short names."""
+
+import functools
 
 from rebel_jax.tables.chips import Call, ChipTable, Deal, Fold, RaiseTo, make_rules
+from rebel_jax.tables.players import SimpleSeat
 
 STACKS = (120, 300, 500, 1_000, 3_000, 20_000)
+AlwaysCall, AlwaysFold, PotManiac, Uniform = (
+  functools.partial(SimpleSeat, name)
+  for name in ("always_call", "always_fold", "pot_maniac", "uniform")
+)
 
 
 def random_rules(rng, **changes):

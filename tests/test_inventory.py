@@ -32,6 +32,10 @@ def test_reasons_are_of_what_is_missing(missing):
   assert all(isinstance(reason, str) and reason.endswith(".") for reason in GONE.values())
 
 
+def test_a_command_that_came_later_is_read():
+  assert inventory.flags_of("benchmarks.first_use") == ["against", "cases", "repeats"]
+
+
 def test_a_name_that_goes_is_noticed(missing):
   """Control: a flag, a setting of a preset and a public name of the start, none of them gone."""
   lost = {

@@ -8,15 +8,11 @@ trees grow instead, from leaves worth nothing, which says what a network must ad
 An update is of both players: two of the project's iterations.
 """
 
-import argparse
-import sys
-
 import numpy as np
 
 import games
 import solvers
 from benchmarks import timing
-from rebel_jax import flags
 from solvers import GTCFR
 
 # The chain, the share of those who follow, and whether players take turns; a mix of 0 is no gadget.
@@ -33,50 +29,56 @@ CHAINS = (
 def plain(tree: games.PublicTree, updates: int, alternating: bool) -> float:
   """Returns the exploitability of the solver's average policy of the whole game."""
   algorithm = solvers.cfr_plus(averaging=1.0, alternating=alternating)
-  solved = solvers.solve(tree, algorithm=algorithm, num_iterations=2 * updates)
-  return float(solvers.exploitability(tree, solved.average_policy))
+  return float(solvers.exploitability(tree, timing.average_policy(tree, algorithm, 2 * updates)))
 
 
 def chained(
-  game: games.Game, tree: games.PublicTree, search: GTCFR, chain: str, seeds: int
+  rules: games.Game, tree: games.PublicTree, search: GTCFR, chain: str, seeds: int
 ) -> list[float]:
   """Returns the exploitability of the agent for each seed."""
   policies = solvers.resolved_policies(
-    game, tree, search=search, chain=chain, seeds=tuple(range(seeds))
+    rules, tree, search=search, chain=chain, seeds=tuple(range(seeds))
   )
   return [float(solvers.exploitability(tree, policy)) for policy in policies]
 
 
-def main() -> None:
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--game", default="leduc_poker")
-  parser.add_argument("--updates", type=int, nargs="+", default=[30, 100, 300])
-  parser.add_argument("--simulations", type=int, nargs="+", default=[])
-  parser.add_argument("--seeds", type=int, default=4, help="of searches that grow")
-  options = parser.parse_args()
-  game = games.make(options.game)
-  tree = games.build_public_tree(game)
-  for updates in options.updates if not options.simulations else ():
-    base = {alternating: plain(tree, updates, alternating) for alternating in (False, True)}
+def main(
+  game: str = "leduc_poker",
+  updates: tuple[int, ...] = (30, 100, 300),
+  simulations: tuple[int, ...] = (),
+  seeds: int = 4,
+) -> None:
+  """Measures chains that search all of the rest of a game, or with `simulations` growing ones.
+
+  Args:
+    game: as it is registered.
+    updates: of both players, of each search.
+    simulations: of each search that grows.
+    seeds: of searches that grow.
+  """
+  rules = games.make(game)
+  tree = games.build_public_tree(rules)
+  for number in updates if not simulations else ():
+    base = {alternating: plain(tree, number, alternating) for alternating in (False, True)}
     for chain, mix, alternating in CHAINS:
-      search = GTCFR(simulations=0, updates=updates, whole=True, mix=mix, alternating=alternating)
-      (error,) = chained(game, tree, search, chain, 1)
+      search = GTCFR(simulations=0, updates=number, whole=True, mix=mix, alternating=alternating)
+      (error,) = chained(rules, tree, search, chain, 1)
       show(
-        options.game,
-        updates=updates,
+        game,
+        updates=number,
         chain=chain,
         mix=mix,
         alternating=alternating,
         exploitability=error,
         plain=base[alternating],
       )
-  for simulations in options.simulations:
-    errors = chained(game, tree, GTCFR(simulations=simulations), "own", options.seeds)
+  for number in simulations:
+    errors = chained(rules, tree, GTCFR(simulations=number), "own", seeds)
     show(
-      options.game,
-      simulations=simulations,
+      game,
+      simulations=number,
       per_update=1,
-      seeds=options.seeds,
+      seeds=seeds,
       exploitability_mean=float(np.mean(errors)),
       exploitability_min=min(errors),
       exploitability_max=max(errors),
@@ -90,4 +92,4 @@ def show(game: str, **figures) -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(main))
+  timing.command(main)

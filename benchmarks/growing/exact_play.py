@@ -9,22 +9,21 @@ but for their lengths. Each game's searches are made anew at each of its moves, 
 side.
 """
 
-import argparse
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-import games
 import solvers
 from benchmarks import timing
 from benchmarks.growing.look_ahead import look_ahead
-from rebel_jax.checkpoints import checkpoint
+from games import TERMINAL, Game, TicTacToe
+from rebel_jax.checkpoints import checkpoint as checkpoints
 from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.training.setup import make_search, make_state_network
 from solvers.growing.states import StateFunction
@@ -53,7 +52,7 @@ class Played(NamedTuple):
 
 
 def play_exactly(
-  game: games.Game,
+  game: Game,
   value_of: Values,
   *,
   search: solvers.GTCFR,
@@ -92,7 +91,7 @@ def play_exactly(
   seconds = 0.0
   for ply in range(game.max_moves):
     actor, legal = game.actor(states), game.legal_actions(states)
-    alive = actor != games.TERMINAL
+    alive = actor != TERMINAL
     if not alive.any():
       break
     above = np.repeat(states, game.num_actions, axis=0)
@@ -122,35 +121,43 @@ def play_exactly(
   return Played(*counts, moves, mistakes, seconds)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-  parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument("--simulations", type=int, nargs="+", default=[25, 100, 400])
-  parser.add_argument("--checkpoint", help="a run's folder, of a game of perfect information")
-  parser.add_argument("--depth", type=int, help="plies that the other looks ahead; all by default")
-  parser.add_argument("--seed", type=int, default=0)
-  parser.add_argument("--games", type=int, default=100, help="from each seat")
-  given = parser.parse_args(arguments)
-  game: Any = games.TicTacToe()
+def main(
+  simulations: tuple[int, ...] = (25, 100, 400),
+  checkpoint: str | None = None,
+  depth: int | None = None,
+  seed: int = 0,
+  games: int = 100,
+) -> None:
+  """Plays from both seats.
+
+  Args:
+    simulations: of each search.
+    checkpoint: a run's folder, of a game of perfect information.
+    depth: plies that the other player looks ahead; all by default.
+    seed: of searches and of the other player.
+    games: from each seat.
+  """
+  game: Any = TicTacToe()
   search, network, params = solvers.GTCFR(children=1), None, None
-  if given.checkpoint:
-    policy = checkpoint.load(given.checkpoint)
+  if checkpoint:
+    policy = checkpoints.load(checkpoint)
     game = policy.config.make_game()
     if game.num_infostates > 1:
-      parser.error(f"--checkpoint {given.checkpoint} is not of a game of perfect information")
+      raise SystemExit(f"--checkpoint {checkpoint} is not of a game of perfect information")
     search = make_search(policy.config, evaluation=True)
     network, params = NetworkStates(make_state_network(policy.config, game)), policy.params
-  value_of = look_ahead(game, given.depth - 1) if given.depth else minimax(game).value_of
-  for simulations in given.simulations:
-    search = dataclasses.replace(search, simulations=simulations)
+  value_of = look_ahead(game, depth - 1) if depth else minimax(game).value_of
+  for number in simulations:
+    search = dataclasses.replace(search, simulations=number)
     for seat in (0, 1):
       played = play_exactly(
         game,
         value_of,
         search=search,
         seat=seat,
-        number=given.games,
-        seed=given.seed,
-        random_plies=_RANDOM_PLIES if given.depth else 0,
+        number=games,
+        seed=seed,
+        random_plies=_RANDOM_PLIES if depth else 0,
         network=network,
         params=params,
       )
@@ -158,14 +165,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "benchmark": "exact_play",
         **timing.environment(),
         "game": game.name,
-        "simulations": simulations,
+        "simulations": number,
         "children": search.children,
-        "checkpoint": given.checkpoint,
-        "depth": given.depth,
+        "checkpoint": checkpoint,
+        "depth": depth,
         "seat": seat,
       }
       timing.say(row | played._asdict())
 
 
 if __name__ == "__main__":
-  main()
+  timing.command(main)

@@ -10,21 +10,19 @@ most.
 A setting is simulations of a search, and simulations for each update of both players: `100,1`.
 """
 
-import argparse
-import sys
 import time
 from pathlib import Path
 
 import jax
 
 from benchmarks import timing
-from benchmarks.figures import read_rows
-from rebel_jax import flags
+from benchmarks.figures import picture, read_rows
+from benchmarks.measurements import Run
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
-from rebel_jax.training.loop import MOST_STEPS, place
-from rebel_jax.training.setup import make_search, make_setup
+from rebel_jax.training.loop import MOST_STEPS
+from rebel_jax.training.setup import make_search
 from solvers import GTCFR
 
 BENCHMARK = "growing_learned"
@@ -37,103 +35,97 @@ def parse_setting(text: str) -> GTCFR:
   return GTCFR(simulations=int(simulations), per_update=float(per_update))
 
 
-def learn(options: argparse.Namespace) -> None:
-  """Trains, and measures before, at equal shares of the examples, and at the end."""
-  config = get_preset(options.preset)
-  if options.examples:
-    config = config.replace(examples=options.examples)
+def ribbons(files: tuple[Path, ...], path: Path) -> None:
+  """Draws a ribbon for each setting against the questions that were solved."""
+  rows = read_rows(files, BENCHMARK)
+  settings = dict.fromkeys((row["simulations"], row["per_update"]) for row in rows)
+  with picture(path) as axes:
+    for simulations, per_update in settings:
+      own = [r for r in rows if (r["simulations"], r["per_update"]) == (simulations, per_update)]
+      at, ends = [row["solves"] for row in own], ("mean", "min", "max")
+      mean, low, high = ([r[f"exploitability_{end}"] for r in own] for end in ends)
+      (line,) = axes.plot(at, mean, "o-", markersize=3, label=f"PoG({simulations}, {per_update:g})")
+      axes.fill_between(at, low, high, alpha=0.2, color=line.get_color())
+    axes.set_yscale("log")
+    axes.set(
+      title=f"{rows[0]['preset']}: agents of several seeds, means, least and most",
+      xlabel="public belief states solved in training",
+      ylabel="exploitability",
+    )
+    axes.legend()
+
+
+def main(
+  preset: str = "pog_leduc",
+  examples: int | None = None,
+  settings: tuple[str, ...] = SETTINGS,
+  stages: int = 4,
+  seeds: int = 3,
+  final_seeds: int = 10,
+  draw: Path | None = None,
+  lines: tuple[Path, ...] = (),
+) -> None:
+  """Trains, and measures before, at equal shares of the examples, and at the end.
+
+  Args:
+    preset: one whose searches grow trees.
+    examples: as for train.py; the preset's by default.
+    settings: of the searches, each SIMULATIONS,PER_UPDATE.
+    stages: moments after the start.
+    seeds: agents at each moment.
+    final_seeds: agents at the last.
+    draw: picture of `lines`; nothing is trained.
+    lines: files of printed lines.
+  """
+  if draw:
+    if not lines:
+      raise SystemExit("--draw needs --lines")
+    ribbons(lines, draw)
+    return
+  try:
+    searches = [parse_setting(setting) for setting in settings]
+  except ValueError as error:
+    raise SystemExit(f"--settings: {error}") from None
+  config = get_preset(preset)
+  if examples:
+    config = config.replace(examples=examples)
   if not config.grows:
-    raise SystemExit(f"--preset {options.preset} must be one whose searches grow trees")
+    raise SystemExit(f"--preset {preset} must be one whose searches grow trees")
   cpu_devices.share_cores(config)
   compile_cache.enable()
-  setup = make_setup(config)
+  run = Run(config)
   evaluators = []
-  measured = config.replace(eval_playthroughs=options.seeds, final_playthroughs=options.final_seeds)
-  for search in map(parse_setting, options.settings):
+  measured = config.replace(eval_playthroughs=seeds, final_playthroughs=final_seeds)
+  for search in searches:
     asked = make_search(
       config, evaluation=True, simulations=search.simulations, per_update=search.per_update
     )
-    made = ChainEvaluator(measured, game=setup.game, ground=setup.table, search=asked)
+    made = ChainEvaluator(measured, game=run.setup.game, ground=run.setup.table, search=asked)
     evaluators.append(made)
-  trainer, mesh = setup.trainer, setup.mesh
-  state, table = trainer.init(setup.table, config.seed, mesh), place(setup.table, mesh)
-  trained, most = 0.0, config.num_steps
-  for stage in range(options.stages + 1):
-    until = round(most * stage / options.stages)
-    before = int(state.step), int(state.solves)
+  trained = 0.0
+  for stage in range(stages + 1):
+    until = round(config.num_steps * stage / stages)
+    before, solved = int(run.state.step), 0
     began = time.perf_counter()
-    while int(state.step) < until:
-      state, _ = trainer.run(table, state, min(MOST_STEPS, until - int(state.step)), mesh)
-    jax.block_until_ready(state)
+    while int(run.state.step) < until:
+      solved += run.take(min(MOST_STEPS, until - int(run.state.step)))
     seconds = time.perf_counter() - began
     trained += seconds
-    searches = (int(state.step) - before[0]) * config.self_play.lanes
-    searches += int(state.solves) - before[1]
-    params = jax.tree.map(lambda x: x.addressable_data(0), state.params)
-    last = stage == options.stages
+    solved += (int(run.state.step) - before) * config.self_play.lanes
+    params = jax.tree.map(lambda x: x.addressable_data(0), run.state.params)
     for evaluator in evaluators:
       row = {
         "benchmark": BENCHMARK,
         **timing.environment(),
-        "preset": options.preset,
-        "devices": mesh.devices.size,
-        "solves": int(state.solves),
+        "preset": preset,
+        "devices": run.setup.mesh.devices.size,
+        "solves": int(run.state.solves),
         "training_seconds": round(trained, 1),
-        "searches_per_second": round(searches / seconds, 1),  # the first stage compiles, too
-        **evaluator.measure(params, 0, final=last).row,
+        "searches_per_second": round(solved / seconds, 1),  # the first stage compiles, too
+        **evaluator.measure(params, 0, final=stage == stages).row,
       }
       timing.say(row)
 
 
-def draw(files: list[Path], path: Path) -> None:
-  """Draws a ribbon for each setting against the questions that were solved."""
-  from matplotlib.figure import Figure
-
-  rows = read_rows(files, BENCHMARK)
-  figure = Figure(figsize=(7, 4.5), layout="constrained")
-  axes = figure.add_subplot()
-  settings = dict.fromkeys((row["simulations"], row["per_update"]) for row in rows)
-  for simulations, per_update in settings:
-    own = [r for r in rows if (r["simulations"], r["per_update"]) == (simulations, per_update)]
-    at = [row["solves"] for row in own]
-    mean, low, high = ([r[f"exploitability_{end}"] for r in own] for end in ("mean", "min", "max"))
-    (line,) = axes.plot(at, mean, "o-", markersize=3, label=f"PoG({simulations}, {per_update:g})")
-    axes.fill_between(at, low, high, alpha=0.2, color=line.get_color())
-  axes.set_yscale("log")
-  axes.set(
-    title=f"{rows[0]['preset']}: agents of several seeds, means, least and most",
-    xlabel="public belief states solved in training",
-    ylabel="exploitability",
-  )
-  axes.grid(True, which="both", alpha=0.3)
-  axes.legend()
-  path.parent.mkdir(parents=True, exist_ok=True)
-  figure.savefig(path, dpi=100)
-
-
-def main() -> None:
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--preset", default="pog_leduc")
-  parser.add_argument("--examples", type=int, help="as for train.py; the preset's by default")
-  parser.add_argument("--settings", nargs="+", default=SETTINGS, metavar="S,C")
-  parser.add_argument("--stages", type=int, default=4, help="moments after the start")
-  parser.add_argument("--seeds", type=int, default=3, help="agents at each moment")
-  parser.add_argument("--final-seeds", type=int, default=10, help="at the last")
-  parser.add_argument("--draw", type=Path, metavar="FILE.png")
-  parser.add_argument("--lines", type=Path, nargs="+", metavar="FILE", help="with --draw")
-  options = parser.parse_args()
-  if options.draw:
-    if not options.lines:
-      parser.error("--draw needs --lines")
-    draw(options.lines, options.draw)
-    return
-  try:
-    for setting in options.settings:
-      parse_setting(setting)
-  except ValueError as error:
-    parser.error(f"--settings: {error}")
-  learn(options)
-
-
 if __name__ == "__main__":
-  sys.exit(flags.command(main))
+  timing.command(main)

@@ -9,15 +9,12 @@ knows.
 
 import dataclasses
 import statistics
-import sys
 import time
 
 import jax
-import tyro
 
 from benchmarks import timing
-from benchmarks.measurements import Play
-from rebel_jax import flags
+from benchmarks.measurements import play_only
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import cpu_devices
 
@@ -46,7 +43,7 @@ def measure(options: Options) -> dict:
     config = config.replace(lanes=options.lanes)
   lanes = config.self_play.lanes
   cpu_devices.share_cores(config)
-  play = Play(config)
+  play = play_only(config)
   held = sum(x.nbytes for x in jax.tree.leaves(play.state.lanes) if hasattr(x, "nbytes"))
   start = time.perf_counter()
   play.take(1)
@@ -62,7 +59,7 @@ def measure(options: Options) -> dict:
     "benchmark": "growing_self_play",
     **timing.environment(),
     "preset": options.preset,
-    "devices": play.mesh.devices.size,
+    "devices": play.setup.mesh.devices.size,
     "lanes": lanes,
     "simulations": search.simulations,
     "per_update": search.per_update,
@@ -74,4 +71,4 @@ def measure(options: Options) -> dict:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: timing.say(measure(tyro.cli(Options)))))
+  timing.command(lambda options: timing.say(measure(options)), Options)

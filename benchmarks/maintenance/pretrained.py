@@ -10,15 +10,14 @@ where RUN is its name, with `--algorithm` as an agent that searches otherwise.
 
 import dataclasses
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
 import tyro
 
 import rebel_jax
-from benchmarks.timing import make_algorithm, say
-from rebel_jax import evaluate, flags
+from benchmarks import timing
+from rebel_jax import evaluate
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config
@@ -99,7 +98,7 @@ def main(options: Options) -> None:
   if options.algorithm is not None:
     if options.own:
       raise SystemExit(f"algorithm={options.algorithm!r} is not allowed with --own")
-    make_algorithm("algorithm", options.algorithm)
+    timing.make_algorithm("algorithm", options.algorithm)
     policy = policy._replace(config=policy.config.replace(eval_algorithm=options.algorithm))
   if options.own:
     result = own_measure(options.run, policy)
@@ -127,8 +126,8 @@ def main(options: Options) -> None:
   shipped = checkpoint.Policy(config, policy.params, {})
   folder = checkpoint.export(shipped, _FOLDER / options.name, about)
   size = sum(path.stat().st_size for path in folder.iterdir())
-  say({"benchmark": "pretrained", "name": options.name, "bytes": size} | result)
+  timing.say({"benchmark": "pretrained", "name": options.name, "bytes": size} | result)
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

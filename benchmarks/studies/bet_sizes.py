@@ -9,7 +9,6 @@ An iteration is one player's update. Prints JSON lines; `--picture FILE` draws l
 """
 
 import dataclasses
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -22,8 +21,8 @@ import tyro
 import games
 import solvers
 from benchmarks import timing
+from benchmarks.figures import picture
 from games.poker import BetSizes
-from rebel_jax import flags
 from solvers import contrib
 
 SECOND = 1  # the thesis's Player 1, who maximises, acts second here
@@ -187,27 +186,22 @@ def measure_river(options: Options) -> Iterator[dict[str, Any]]:
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
   """Draws value against size."""
-  from matplotlib.figure import Figure
-
-  figure = Figure(figsize=(7, 4), layout="constrained")
-  axes = figure.add_subplot()
-  if "size" in rows[0]:
-    axes.plot(*zip(*((row["size"], row["percent_of_pot"]) for row in rows)), "o-", markersize=3)
-    axes.set(xlabel="the bet, in pots", ylabel="the first to act wins, % of the pot", xscale="log")
-  else:
-    grid, *found = rows
-    axes.plot(GRID, grid["values"], "o-", markersize=3)
-    for row in found:
-      if len(row["best"]) == 1:
-        axes.axvline(row["best"][0], color="C1", linewidth=0.8)
-    axes.set(xlabel="second bet, chips", ylabel="value to the second to act, chips")
-  axes.grid(alpha=0.3)
-  path.parent.mkdir(parents=True, exist_ok=True)
-  figure.savefig(path, dpi=100)
+  with picture(path, (7, 4)) as axes:
+    if "size" in rows[0]:
+      axes.plot(*zip(*((row["size"], row["percent_of_pot"]) for row in rows)), "o-", markersize=3)
+      pots = "the first to act wins, % of the pot"
+      axes.set(xlabel="the bet, in pots", ylabel=pots, xscale="log")
+    else:
+      grid, *found = rows
+      axes.plot(GRID, grid["values"], "o-", markersize=3)
+      for row in found:
+        if len(row["best"]) == 1:
+          axes.axvline(row["best"][0], color="C1", linewidth=0.8)
+      axes.set(xlabel="second bet, chips", ylabel="value to the second to act, chips")
 
 
-def main() -> None:
-  options = tyro.cli(Options)
+def main(options: Options) -> None:
+  """Measures a part and draws it."""
   parts = {
     "leduc": lambda: measure_leduc(options.iterations),
     "narrowing": lambda: measure_narrowing(options.steps),
@@ -223,4 +217,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(main))
+  timing.command(main, Options)

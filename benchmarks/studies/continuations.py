@@ -7,8 +7,6 @@ are searched, from the start of the round or from the decision, and put together
 is that of the whole.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,10 +15,9 @@ import numpy as np
 
 import games
 import solvers
-from benchmarks.timing import environment, say
+from benchmarks import timing
 from games import Game, PublicTree
 from games.poker import MergedSuits
-from rebel_jax import flags
 from solvers import contrib
 
 KS = (1, 2, 4, 8)
@@ -48,11 +45,8 @@ class Cut(NamedTuple):
     return self.places[np.asarray(self.top.leaf_nodes)]
 
 
-def solve(tree: PublicTree, num_iterations: int, **arguments) -> np.ndarray:
-  solved = solvers.solve(
-    tree, algorithm=solvers.cfr_plus(), num_iterations=num_iterations, **arguments
-  )
-  return np.asarray(solved.average_policy)
+def solve(tree: PublicTree, num_iterations: int, **settings) -> np.ndarray:
+  return timing.average_policy(tree, solvers.cfr_plus(), num_iterations, **settings)
 
 
 def make_cut(game: Game, blueprint: int, num_iterations: int) -> Cut:
@@ -103,10 +97,10 @@ def study_values(name: str, game: Game, blueprint: int, num_iterations: int) -> 
       if own * cut.tree.num_infostates > _MOST_INFOSTATES or (choosers == "both" and k == 1):
         continue
       lost = loss_of_top(cut, grown[0][:own], grown[1][:k], num_iterations)
-      say(
+      timing.say(
         {
           "benchmark": "continuations",
-          **environment(),
+          **timing.environment(),
           "study": "values",
           "game": name,
           "blueprint_updates": blueprint,
@@ -133,10 +127,10 @@ def study_search(blueprint: int, num_iterations: int) -> None:
         game, cut.tree, first, second, start=start, frozen=frozen or "all",
         num_iterations=num_iterations,
       )  # fmt: skip
-      say(
+      timing.say(
         {
           "benchmark": "continuations",
-          **environment(),
+          **timing.environment(),
           "study": "search",
           "game": "leduc_poker",
           "blueprint_updates": blueprint,
@@ -162,16 +156,18 @@ def turn() -> Game:
   )  # fmt: skip
 
 
-def main() -> None:
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--iterations", type=int, default=1024, help="of each solve")
-  parser.add_argument("--blueprint", type=int, default=30, help="updates of the blueprint")
-  options = parser.parse_args()
+def main(iterations: int = 1024, blueprint: int = 30) -> None:
+  """Studies values of leaves, and searches of all decisions.
+
+  Args:
+    iterations: of each solve.
+    blueprint: updates of the blueprint.
+  """
   with jax.enable_x64(True):
-    study_values("leduc_poker", games.make("leduc_poker"), options.blueprint, options.iterations)
-    study_values("turn_endgame_holdem", turn(), options.blueprint, options.iterations)
-    study_search(options.blueprint, options.iterations)
+    study_values("leduc_poker", games.make("leduc_poker"), blueprint, iterations)
+    study_values("turn_endgame_holdem", turn(), blueprint, iterations)
+    study_search(blueprint, iterations)
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(main))
+  timing.command(main)

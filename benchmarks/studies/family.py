@@ -17,7 +17,6 @@ hold the median, best and worst of the runs.
 
 import dataclasses
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -28,7 +27,6 @@ import tyro
 from benchmarks import timing
 from benchmarks.studies import family_parts as parts
 from benchmarks.studies.family_figures import draw, table
-from rebel_jax import flags
 from solvers.algorithms.algorithm import Algorithm
 
 Part = Literal["tabular", "depth_limited", "discounts", "warm_start", "safe_search"]
@@ -119,4 +117,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

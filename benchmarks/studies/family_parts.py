@@ -14,6 +14,7 @@ from benchmarks.studies import depth_limited as depth_limited_solving
 from benchmarks.studies import safe_search as rock_paper_scissors
 from benchmarks.studies.curves import checkpoints, curve, jittered_priors
 from games import PublicTree
+from games.public_tree import Array
 from solvers.algorithms.algorithm import Algorithm
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
@@ -123,7 +124,7 @@ def depth_limited(
         yield make_row("depth_limited", name, label, curves, points, **settings, runs=runs)
 
 
-def noisy(tree: PublicTree, policy: jax.Array, share: float, seed: int) -> np.ndarray:
+def noisy(tree: PublicTree, policy: Array, share: float, seed: int) -> np.ndarray:
   """Mixes random moves into a policy `[N, H]`: a stand-in for what a policy network answers.
 
   In each infostate a distribution is drawn evenly from all and played with probability `share`.
@@ -146,8 +147,8 @@ def warm_start(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row
   warm = solvers.warm_started(cold)
   for name in names:
     tree = games.build_public_tree(timing.make_game(name))
-    best = solve(tree, solvers.discounted_cfr(), 4096)
-    short = solve(tree, cold, 32)
+    best = timing.average_policy(tree, solvers.discounted_cfr(), 4096)
+    short = timing.average_policy(tree, cold, 32)
     noise = [noisy(tree, best, 0.1, i) for i in range(runs)]
     starts: dict[str, tuple[Algorithm, Sequence[Any]]] = {
       "cold": (cold, [even(tree)] * runs),
@@ -164,11 +165,6 @@ def warm_start(names: Sequence[str], iterations: int, runs: int) -> Iterator[Row
         curves.append(curve(tree, algorithm, points, prior=prior, initial_policy=policy))
       settings: Row = {"exploitability_of_start": float(f"{np.median(scores):.4g}"), "runs": runs}
       yield make_row("warm_start", name, label, curves, points, **settings)
-
-
-def solve(tree: PublicTree, algorithm: Algorithm, iterations: int) -> jax.Array:
-  """Returns the average policy `[N, H]`."""
-  return solvers.solve(tree, algorithm=algorithm, num_iterations=iterations).average_policy
 
 
 def even(tree: PublicTree) -> jax.Array:

@@ -6,9 +6,6 @@ the card is dealt. Estimates are what the opponent gets when both play the bluep
 spread is how far its best response gets beyond that.
 """
 
-import argparse
-import sys
-
 import jax
 import numpy as np
 
@@ -16,7 +13,6 @@ import games
 import solvers
 from benchmarks import timing
 from games import CHANCE, Game, PublicTree
-from rebel_jax import flags
 from solvers import Distributional, Maxmargin, Resolve
 
 METHODS = (
@@ -36,12 +32,6 @@ _GADGETS: dict[str, type[Resolve | Maxmargin | Distributional]] = {
   "maxmargin": Maxmargin,
   "distributional": Distributional,
 }
-
-
-def blueprint(tree: PublicTree, updates: int) -> np.ndarray:
-  """Returns the average policy of vanilla CFR after so many updates."""
-  solved = solvers.solve(tree, algorithm=solvers.vanilla_cfr(), num_iterations=updates)
-  return np.asarray(solved.average_policy)
 
 
 def estimated(
@@ -85,24 +75,26 @@ def refine_both(
   return refined
 
 
-def main() -> None:
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--blueprint", type=int, default=60, help="updates of vanilla CFR")
-  parser.add_argument("--iterations", type=int, default=2048, help="of each solve")
-  options = parser.parse_args()
+def main(blueprint: int = 60, iterations: int = 2048) -> None:
+  """Measures the blueprint of Leduc poker and each gadget's refinement of it.
+
+  Args:
+    blueprint: updates of vanilla CFR.
+    iterations: of each solve.
+  """
   with jax.enable_x64(True):
     game = games.make("leduc_poker")
     tree = games.build_public_tree(game)
-    policy = blueprint(tree, options.blueprint)
+    policy = timing.average_policy(tree, solvers.vanilla_cfr(), blueprint)
     for method in ("blueprint", *METHODS):
       refined = policy
       if method != "blueprint":
-        refined = refine_both(game, tree, policy, method, options.iterations)
+        refined = refine_both(game, tree, policy, method, iterations)
       record = {
         "benchmark": "gadgets",
         **timing.environment(),
-        "blueprint_updates": options.blueprint,
-        "iterations": options.iterations,
+        "blueprint_updates": blueprint,
+        "iterations": iterations,
         "method": method,
         "exploitability": round(float(solvers.exploitability(tree, refined)), 4),
       }
@@ -110,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(main))
+  timing.command(main)

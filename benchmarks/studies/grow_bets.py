@@ -7,8 +7,6 @@ win, how much against as many sizes that are spread evenly, and how good a solve
 after a few updates, begun from nothing or from the old policy.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +17,6 @@ import solvers
 from benchmarks import timing
 from games.poker import BetSizes, Holdem, RiverEndgame
 from games.poker.holdem import FIRST_BET
-from rebel_jax import flags
 from solvers import Algorithm, contrib
 from solvers.contrib.off_tree import midpoint, translate, widest_gap
 
@@ -43,6 +40,12 @@ class Spot:
       bets=bets,
     )  # fmt: skip
     return game, games.build_public_tree(game)
+
+  def solve(self, sizes: Sequence[float], iterations: int) -> tuple[Any, ...]:
+    """Returns a game of these sizes, its tree and policy, and this played in the fine tree."""
+    game, tree = self.build(sizes)
+    policy = timing.average_policy(tree, solvers.linear_cfr(), iterations).astype(float)
+    return game, tree, policy, self.translated(game, tree, policy, self.fine, self.whole)
 
   def translated(self, game, tree, policy, played, whole) -> np.ndarray:
     """Returns both players' policy, played on a tree of other sizes: `[N, H]`."""
@@ -82,14 +85,11 @@ def next_size(spot: Spot, sizes: Sequence[float], policy: np.ndarray) -> float:
 def grow(spot: Spot, iterations: int) -> list[dict[str, Any]]:
   """Returns a row for each number of sizes, from the largest candidate alone."""
   sizes: tuple[float, ...] = (CANDIDATES[-1],)
-  before: tuple[Holdem, games.PublicTree, np.ndarray] | None = None
+  before: tuple[Any, Any, Any] | None = None
   algorithm: Algorithm = solvers.linear_cfr()
   rows = []
   while True:
-    game, tree = spot.build(sizes)
-    solved = solvers.solve(tree, algorithm=algorithm, num_iterations=iterations)
-    policy = np.asarray(solved.average_policy, float)
-    played = spot.translated(game, tree, policy, spot.fine, spot.whole)
+    game, tree, policy, played = spot.solve(sizes, iterations)
     row: dict[str, Any] = {"sizes": sizes, "exploitability": _error(spot.whole, played)}
     row["in_the_tree"] = _error(tree, policy)
     if before is not None:
@@ -97,10 +97,8 @@ def grow(spot: Spot, iterations: int) -> list[dict[str, Any]]:
       length = contrib.warm_start_length(tree, start, algorithm=algorithm)
       begun = solvers.warm_started(algorithm, num_iterations=length)
       for name, how in (("soon_cold", algorithm), ("soon_warm", begun)):
-        soon = solvers.solve(
-          tree, algorithm=how, num_iterations=FEW, initial_policy=start if how is begun else None
-        )
-        row[name] = _error(tree, soon.average_policy)
+        more = {"initial_policy": start} if how is begun else {}
+        row[name] = _error(tree, timing.average_policy(tree, how, FEW, **more))
     rows.append(row)
     if len(sizes) == NUM_SIZES:
       return rows
@@ -112,20 +110,19 @@ def evenly(spot: Spot, number: int, iterations: int) -> float:
   """Returns the exploitability of `number` sizes at equal distances up to the largest."""
   wanted = np.linspace(0, CANDIDATES[-1], number + 1)[1:]
   sizes = np.array(CANDIDATES)[np.abs(np.subtract.outer(wanted, CANDIDATES)).argmin(axis=1)]
-  game, tree = spot.build(sizes.tolist())
-  solved = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=iterations)
-  policy = np.asarray(solved.average_policy, float)
-  return _error(spot.whole, spot.translated(game, tree, policy, spot.fine, spot.whole))
+  return _error(spot.whole, spot.solve(sizes.tolist(), iterations)[-1])
 
 
 def _error(tree: games.PublicTree, policy) -> float:
   return float(solvers.exploitability(tree, policy))
 
 
-def main() -> None:
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--iterations", type=int, default=1024, help="of each solve")
-  iterations = parser.parse_args().iterations
+def main(iterations: int = 1024) -> None:
+  """Measures a tree at each number of sizes.
+
+  Args:
+    iterations: of each solve.
+  """
   spot = Spot()
   for row in grow(spot, iterations):
     sizes = row.pop("sizes")
@@ -136,4 +133,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(main))
+  timing.command(main)

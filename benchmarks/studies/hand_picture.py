@@ -5,15 +5,13 @@ these public actions (numbers as in the game's docstring) and prints a JSON line
 """
 
 import dataclasses
-import sys
 from pathlib import Path
 
 import numpy as np
 import tyro
 
 import rebel_jax
-from benchmarks.timing import environment, say
-from rebel_jax import flags
+from benchmarks import timing
 from rebel_jax.agents import hand_pictures
 from rebel_jax.agents.agent import Searcher
 from rebel_jax.devices import compile_cache
@@ -45,13 +43,19 @@ def main(options: Options) -> None:
   except ValueError as error:
     raise SystemExit(str(error)) from None
   for decision in decisions:
-    row = {"benchmark": "hand_picture", **environment()}
-    row |= {"history": decision.history, "mover": decision.mover}
-    row |= {"beliefs": np.round(decision.beliefs, 3).tolist(), "moves": decision.moves}
-    say(row | {"policy": np.round(decision.policy, 3).tolist()})
+    row = {
+      "benchmark": "hand_picture",
+      **timing.environment(),
+      "history": decision.history,
+      "mover": decision.mover,
+      "beliefs": np.round(decision.beliefs, 3).tolist(),
+      "moves": decision.moves,
+      "policy": np.round(decision.policy, 3).tolist(),
+    }
+    timing.say(row)
   if options.figure is not None:
     hand_pictures.draw(decisions, options.figure, title=f"{searcher.game!r}: one line of play")
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

@@ -6,8 +6,6 @@ pot. Controls are promises that mean nothing. The spot is a river of a small dec
 any, as `--ranks 23456789TJQKA --suits shdc --board 3s7hTdKs2c`.
 """
 
-import argparse
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,7 +16,6 @@ import solvers
 from benchmarks import timing
 from games import PublicTree
 from games.poker import BetSizes, Holdem
-from rebel_jax import flags
 from solvers import Alternatives, Maxmargin, Placer, Resolve
 from solvers.contrib.off_tree import translate
 
@@ -51,8 +48,7 @@ def make_spot(
     bets = BetSizes((((*fractions,),),), all_in=False, max_raises=2)
     game = games.make("river_endgame_holdem", bets=bets, **river)
     tree = games.build_public_tree(game)
-    solved = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=num_iterations)
-    return game, tree, np.asarray(solved.average_policy)
+    return game, tree, timing.average_policy(tree, solvers.cfr_plus(), num_iterations)
 
   return Spot(*solve([size for size in sizes if size != missing]), *solve(sizes))
 
@@ -132,35 +128,41 @@ def loss(spot: Spot, searcher: int, policy: np.ndarray) -> float:
   return float(found - best)
 
 
-def main() -> None:
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--iterations", type=int, default=4096, help="of each solve")
-  parser.add_argument("--board", default="9hTdQsKhKd")
-  parser.add_argument("--ranks", default="9TJQKA")
-  parser.add_argument("--suits", default="shd")
-  parser.add_argument("--pot", type=int, default=100)
-  options = parser.parse_args()
+def main(
+  iterations: int = 4096,
+  board: str = "9hTdQsKhKd",
+  ranks: str = "9TJQKA",
+  suits: str = "shd",
+  pot: int = 100,
+) -> None:
+  """Measures every method for both searchers.
+
+  Args:
+    iterations: of each solve.
+    board, ranks, suits: of the river.
+    pot: of the river, in chips.
+  """
   spot = make_spot(
-    sizes=(0.5, 0.75, 1.0), missing=0.75, num_iterations=options.iterations, board=options.board,
-    ranks=options.ranks, suits=options.suits, pot=options.pot, stack=10 * options.pot, big_blind=2,
+    sizes=(0.5, 0.75, 1.0), missing=0.75, num_iterations=iterations, board=board,
+    ranks=ranks, suits=suits, pot=pot, stack=10 * pot, big_blind=2,
   )  # fmt: skip
   error = float(solvers.exploitability(spot.whole, spot.policy_of_all))
   for searcher in (0, 1):
     for method in (*METHODS, *CONTROLS):
-      policy = answer_all(spot, searcher, method, options.iterations)
+      policy = answer_all(spot, searcher, method, iterations)
       record = {
         "benchmark": "nested",
         **timing.environment(),
-        "board": options.board,
+        "board": board,
         "hands": spot.whole.num_infostates,
-        "iterations": options.iterations,
+        "iterations": iterations,
         "searcher": searcher,
         "method": method,
-        "percent_of_pot": round(100 * loss(spot, searcher, policy) / options.pot, 4),
-        "equilibrium_error": round(100 * error / options.pot, 4),
+        "percent_of_pot": round(100 * loss(spot, searcher, policy) / pot, 4),
+        "equilibrium_error": round(100 * error / pot, 4),
       }
       timing.say(record)
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(main))
+  timing.command(main)

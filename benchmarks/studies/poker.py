@@ -9,7 +9,6 @@ An iteration is one player's update. Prints JSON lines; pictures go into `--imag
 """
 
 import dataclasses
-import sys
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +22,6 @@ from benchmarks.figures import Lines, draw_lines, read_rows
 from benchmarks.poker import Suits, make_tree, paper_turn, row
 from benchmarks.studies import curves
 from games.poker import LIBRATUS_ENDGAMES, Holdem, RiverEndgame, TurnEndgame, in_units
-from rebel_jax import flags
 from rebel_jax.agents import range_grids
 from solvers.algorithms.algorithm import Algorithm
 
@@ -147,4 +145,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(lambda: main(tyro.cli(Options))))
+  timing.command(main, Options)

@@ -10,32 +10,30 @@ exploitability of the average over playthroughs, in chips and as a fraction of t
 train for `--steps` of self-play; their processor time leaves out compilation and evaluation.
 """
 
-import argparse
 import dataclasses
-import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import tyro
 
 import games
 import solvers
 from benchmarks import timing
 from benchmarks.figures import Lines, draw_lines, read_rows
+from benchmarks.measurements import Run
 from games.poker import Holdem, in_units
-from rebel_jax import flags
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import get_preset
 from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs.chunk import losses as losses_of
-from rebel_jax.training.setup import make_setup, make_subgames
+from rebel_jax.training.setup import make_subgames
 from solvers.search.oracle import search_leaf_values
 from solvers.search.playthroughs import searching_policy
-from solvers.search.searching_agent import SearchingAgent, make_searching_agent
+from solvers.search.searching_agent import make_searching_agent
 
 VARIANTS: dict[str, dict[str, Any]] = {
   "self-play value net": {"policy_network": False},
@@ -59,8 +57,13 @@ CHOICES: dict[str, dict[str, Any]] = {
 def say(variant: str, game: Holdem, exploitability: float, **figures: Any) -> None:
   """Prints one JSON line."""
   units = in_units(game, exploitability)
-  row = {"benchmark": "poker_learning", **timing.environment(), "variant": variant}
-  row |= {"chips": timing.significant(units.chips), "pot": timing.significant(units.pot)}
+  row = {
+    "benchmark": "poker_learning",
+    **timing.environment(),
+    "variant": variant,
+    "chips": timing.significant(units.chips),
+    "pot": timing.significant(units.pot),
+  }
   timing.say(row | figures)
 
 
@@ -72,33 +75,21 @@ def make_game(config: Config) -> Holdem:
   """
   game = config.make_game()
   if not isinstance(game, Holdem):
-    sys.exit(f"preset={config.preset!r} must be a preset of hold'em")
+    raise SystemExit(f"preset={config.preset!r} must be a preset of hold'em")
   return game
 
 
-def tabular(config: Config, iterations: list[int]) -> None:
+def tabular(config: Config, iterations: tuple[int, ...]) -> None:
   """Solves the whole game by Linear CFR."""
   game = make_game(config)
   tree = jax.tree.map(jnp.asarray, games.build_public_tree(game))
   for number in iterations:
-    solution = solvers.solve(tree, algorithm=solvers.linear_cfr(), num_iterations=number)
-    value = float(solvers.exploitability(tree, solution.average_policy))
+    policy = timing.average_policy(tree, solvers.linear_cfr(), number)
+    value = float(solvers.exploitability(tree, policy))
     say("tabular Linear CFR", game, value, iterations=number, nodes=tree.num_nodes)
 
 
-def measure(agent: SearchingAgent, params: Any, iterations: int, playthroughs: int) -> float:
-  """Returns an agent's exploitability in chips."""
-  policy = searching_policy(
-    agent,
-    params=params,
-    num_playthroughs=playthroughs,
-    num_iterations=iterations,
-    key=jax.random.key(0),
-  )
-  return float(solvers.exploitability(agent.tree, jnp.asarray(policy)))
-
-
-def perfect(config: Config, iterations: list[int], playthroughs: int, below: int) -> None:
+def perfect(config: Config, iterations: tuple[int, ...], playthroughs: int, below: int) -> None:
   """Searches with the values of subgames solved by `below` iterations."""
   game = make_game(config)
   subgames = make_subgames(config, game)
@@ -109,7 +100,14 @@ def perfect(config: Config, iterations: list[int], playthroughs: int, below: int
   )
   for number in iterations:
     start = time.perf_counter()
-    value = measure(agent, params, number, playthroughs)
+    policy = searching_policy(
+      agent,
+      params=params,
+      num_playthroughs=playthroughs,
+      num_iterations=number,
+      key=jax.random.key(0),
+    )
+    value = float(solvers.exploitability(agent.tree, jnp.asarray(policy)))
     say(
       "perfect values",
       game,
@@ -122,12 +120,12 @@ def perfect(config: Config, iterations: list[int], playthroughs: int, below: int
 
 
 def train(
-  config: Config, names: list[str], steps: int, iterations: list[int], playthroughs: int
+  config: Config, names: tuple[str, ...], steps: int, iterations: tuple[int, ...], playthroughs: int
 ) -> None:
   """Trains each variant and measures it at each number of iterations."""
   for name in names:
     changes = timing.look_up("variant", name, VARIANTS | CHOICES)
-    figures, evaluator, params = run(
+    figures, evaluator, params = learn(
       config.replace(**changes), steps, random_beliefs=name == "random beliefs"
     )
     for number in iterations:
@@ -136,36 +134,32 @@ def train(
       say(name, make_game(config), value, **known, **figures)
 
 
-def run(
+def learn(
   config: Config, steps: int, *, random_beliefs: bool = False
 ) -> tuple[dict[str, Any], Evaluator, Any]:
   """Trains for so many steps of self-play; returns figures, an evaluator and parameters."""
   examples = 2 * config.self_play.lanes * steps
   config = config.replace(max_seconds=None, examples=examples)
-  setup = make_setup(config, num_devices=1)
-  play: Any = setup.trainer.self_play
+  run, every = Run(config, num_devices=1), config.schedule.report_every
+  play: Any = run.trainer.self_play
   play = dataclasses.replace(play, random_beliefs=random_beliefs)
-  trainer = dataclasses.replace(setup.trainer, self_play=play)
-  state = trainer.init(setup.table, config.seed, setup.mesh)
-  state, report = trainer.run(setup.table, state, config.schedule.report_every, setup.mesh)
-  jax.block_until_ready(state)
+  run.trainer = dataclasses.replace(run.trainer, self_play=play)
+  run.take(every)
   start = time.process_time()
-  while int(state.step) < config.num_steps:
-    state, report = trainer.run(setup.table, state, config.schedule.report_every, setup.mesh)
-    jax.block_until_ready(state)
+  while int(run.state.step) < config.num_steps:
+    run.take(every)
   figures = {
-    "steps": int(state.step),
-    "examples": int(state.replay["value"].added.sum()),
+    "steps": int(run.state.step),
+    "examples": int(run.state.replay["value"].added.sum()),
     "processor_seconds": timing.significant(time.process_time() - start, 3),
   }
-  first = jax.tree.map(lambda x: x[: config.schedule.report_every].mean(), report)
-  losses = losses_of(first, 1, 1)
+  losses = losses_of(jax.tree.map(lambda x: x[:every].mean(), run.report), 1, 1)
   figures |= {name: timing.significant(x) for name, x in losses.items() if x and "loss" in name}
-  evaluator = Evaluator(config, game=make_game(config), subgames=setup.subgames)
-  return figures, evaluator, state.params
+  evaluator = Evaluator(config, game=make_game(config), subgames=run.setup.subgames)
+  return figures, evaluator, run.state.params
 
 
-def draw(files: list[Path], path: Path) -> None:
+def draw(files: tuple[Path, ...], path: Path) -> None:
   """Draws exploitability against iterations, one line a variant."""
   lines: Lines = {}
   for row in sorted(read_rows(files, "poker_learning"), key=lambda row: row["iterations"]):
@@ -177,38 +171,47 @@ def draw(files: list[Path], path: Path) -> None:
   draw_lines(lines, path, title=title, y=y)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-  parser = argparse.ArgumentParser(
-    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-  )
-  parser.add_argument("part", choices=("tabular", "perfect", "train", "draw"))
-  parser.add_argument("--preset", default="small_turn_endgame_holdem")
-  parser.add_argument("--game", help="another game of hold'em than the preset's")
-  parser.add_argument(
-    "--variants", nargs="+", default=list(VARIANTS), help=f"also {', '.join(CHOICES)}"
-  )
-  parser.add_argument("--steps", type=int, default=1_500)
-  parser.add_argument("--iterations", type=int, nargs="+", default=[16, 32, 64, 128, 256])
-  parser.add_argument("--playthroughs", type=int, default=128)
-  parser.add_argument("--below", type=int, default=64, help="iterations of the oracle's solves")
-  parser.add_argument("--lines", type=Path, nargs="+", default=[])
-  parser.add_argument("--figure", type=Path, default=Path("docs/images/poker_figure2.png"))
-  options = parser.parse_args(argv)
-  if options.part == "draw":
-    draw(options.lines, options.figure)
+def main(
+  part: tyro.conf.Positional[Literal["tabular", "perfect", "train", "draw"]],
+  preset: str = "small_turn_endgame_holdem",
+  game: str | None = None,
+  variants: tuple[str, ...] = tuple(VARIANTS),
+  steps: int = 1_500,
+  iterations: tuple[int, ...] = (16, 32, 64, 128, 256),
+  playthroughs: int = 128,
+  below: int = 64,
+  lines: tuple[Path, ...] = (),
+  figure: Path = Path("docs/images/poker_figure2.png"),
+) -> None:
+  """Measures a part of ReBeL's Figure 2 on a small deck, or draws it.
+
+  Args:
+    part: what to do.
+    preset: whose game, network and searches.
+    game: another game of hold'em than the preset's.
+    variants: of training; also 'Adam, no roots' and 'Linear CFR, 64 iterations'.
+    steps: of self-play, in training.
+    iterations: of each search or solve.
+    playthroughs: to average.
+    below: iterations of the oracle's solves.
+    lines: files to draw.
+    figure: where to draw.
+  """
+  if part == "draw":
+    draw(lines, figure)
     return
   compile_cache.enable()
   # All are measured by the algorithm that solves the whole game.
-  config = get_preset(options.preset).replace(eval_algorithm="linear_cfr")
-  if options.game:
-    config = config.replace(game=options.game, game_params=())
-  if options.part == "tabular":
-    tabular(config, options.iterations)
-  elif options.part == "perfect":
-    perfect(config, options.iterations, options.playthroughs, options.below)
+  config = get_preset(preset).replace(eval_algorithm="linear_cfr")
+  if game:
+    config = config.replace(game=game, game_params=())
+  if part == "tabular":
+    tabular(config, iterations)
+  elif part == "perfect":
+    perfect(config, iterations, playthroughs, below)
   else:
-    train(config, options.variants, options.steps, options.iterations, options.playthroughs)
+    train(config, variants, steps, iterations, playthroughs)
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(main))
+  timing.command(main)

@@ -6,16 +6,12 @@ of the leaf between them is the second subgame solved at the leaf's beliefs. `do
 explains what is seen.
 """
 
-import argparse
-import sys
-
 import jax
 import numpy as np
 
 import games
 import solvers
 from benchmarks import timing
-from rebel_jax import flags
 from solvers.leaf_values import LeafQuery
 from solvers.search.find import find_subgames
 from solvers.search.playthroughs import searching_policy
@@ -74,10 +70,12 @@ def measure(agent: SearchingAgent, playthroughs: int, iterations: int, *, unsafe
   }
 
 
-def main() -> None:
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--iterations", type=int, default=4096, help="of each search")
-  iterations = parser.parse_args().iterations
+def main(iterations: int = 4096) -> None:
+  """Measures safe search by the number of playthroughs, and unsafe search.
+
+  Args:
+    iterations: of each search.
+  """
   agent = make_agent()
   for unsafe, playthroughs in [(False, n) for n in PLAYTHROUGHS] + [(True, 1)]:
     record = {
@@ -91,4 +89,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(flags.command(main))
+  timing.command(main)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import solvers
-from benchmarks import batch_solve, match, poker, scaling, table2, tabular, timing
+from benchmarks import batch_solve, first_use, match, poker, scaling, table2, tabular, timing
 from benchmarks.studies import poker as poker_study
 from games.poker import Deck
-from rebel_jax import evaluate
+from rebel_jax import evaluate, flags
 from rebel_jax.checkpoints import checkpoint
 from tests.tiny import trained
 
@@ -94,7 +94,18 @@ def test_scaling_over_devices_does_the_same_work(capsys):
   assert (one["devices"], two["devices"]) == (1, 2)
   np.testing.assert_allclose(one["checksum"], two["checksum"], rtol=1e-3)
   with pytest.raises(SystemExit, match="device_batch=4 must be a multiple of 3"):
-    list(scaling.Scaling(scaling.Options(device_counts=(3,), device_batch=4)).devices())
+    list(scaling.measure(scaling.Options(device_counts=(3,), device_batch=4), "devices"))
+
+
+def test_a_first_use(capsys, monkeypatch):
+  """And, as control, one that fails: a sentence and an exit code."""
+  options = first_use.Options(cases=("own",))
+  monkeypatch.setitem(first_use.CASES, "own", "pass")
+  (row,) = printed(capsys, first_use.main, options)
+  assert (row["case"], row["programs"]) == ("own", 0)
+  monkeypatch.setitem(first_use.CASES, "own", "pass pass")
+  assert flags.command(lambda: first_use.main(options), is_process=False) == 2
+  assert f"error: own in {first_use._ROOT} failed:" in capsys.readouterr().err
 
 
 def test_the_command_line():

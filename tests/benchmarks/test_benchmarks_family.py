@@ -9,6 +9,7 @@ import pytest
 
 import games
 import solvers
+from benchmarks import timing
 from benchmarks.studies import curves, depth_limited, family, family_parts, gadgets
 from tests.rebel_jax.test_targets import table_2
 
@@ -90,7 +91,7 @@ def test_estimates_end_where_a_best_response_begins(x64):
   searcher = 0
   game = games.make("leduc_poker")
   tree = games.build_public_tree(game)
-  policy = gadgets.blueprint(tree, 20)
+  policy = timing.average_policy(tree, solvers.vanilla_cfr(), 20)
   nodes = np.flatnonzero(np.asarray(tree.kind) == games.CHANCE)
   known = solvers.blueprint_values(game, tree, policy, searcher=searcher)
   found = gadgets.estimated(game, tree, policy, searcher, nodes)
@@ -109,7 +110,7 @@ def test_estimates_end_where_a_best_response_begins(x64):
 def test_each_player_is_refined_against_the_others_blueprint(x64):
   game = games.make("leduc_poker")
   tree = games.build_public_tree(game)
-  policy = gadgets.blueprint(tree, 20)
+  policy = timing.average_policy(tree, solvers.vanilla_cfr(), 20)
   new = gadgets.refine_both(game, tree, policy, "maxmargin", 256)
   before, after = (solvers.best_response_values(tree, x) for x in (policy, new))
   assert (after < before - 0.05).all()  # each player's part got better by itself

@@ -16,7 +16,7 @@ from tests import harness
 from tests.random_game import RandomGame
 
 # Checked in files of their own too: of poker, templates and Scotland Yard.
-LONG = ("small_holdem", "small_holdem_4_rounds", "turn_endgame_holdem", "scotland_yard")
+LONG = ("small_holdem_4_rounds", "turn_endgame_holdem", "scotland_yard")
 SMALL = {
   "kuhn": lambda: games.make("kuhn_poker"),
   "rock_paper_scissors": lambda: games.make("rock_paper_scissors"),

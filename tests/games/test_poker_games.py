@@ -11,7 +11,6 @@ from games.testing import check_game
 from tests import harness
 
 SMALL = {
-  "a card dealt": {"ranks": "QKA", "suits": "sh", "stack": 300},
   "no card dealt": {"ranks": "TJQKA", "suits": "s", "deals": (), "bets": (0.5, 1.0), "stack": 700},
   "blinds": {"ranks": "KA", "suits": "shd", "blinds": (100, 50), "first_to_act": (1, 0)},
   "two deals": {"ranks": "KA", "suits": "shd", "deals": (1, 1), "stack": 200},

@@ -57,7 +57,10 @@ PLAYED = {
 
 
 # Those left to the slow tier are of classes that others here are of, too.
-REPEATED = ("two rounds to come", "a bet added", "merged river", "nearly all chips", "small_holdem")
+REPEATED = (
+  "two rounds to come", "a bet added", "merged river", "nearly all chips", "small_holdem",
+  "river_endgame_holdem", "every hand",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", harness.slow(PLAYED, *REPEATED))

@@ -236,6 +236,7 @@ def test_searches_and_successors_are_those_of_tables(name, x64):
         assert follows == found.successors[entry][nodes[at[path]]]
 
 
+@pytest.mark.slow
 def test_games_whose_shape_depends_on_chips_have_no_templates():
   for game, message in [
     (make_turn(bets="33%,a / 2.5x"), "bets must be fractions of the pot, with all-in as a move"),

@@ -3,11 +3,10 @@
 `python -m tests.golden.inventory` writes `inventory.json`, of commit bc05050, where there is none.
 """
 
-import argparse
 import ast
-import contextlib
 import dataclasses
 import importlib
+import inspect
 import json
 import tomllib
 import typing
@@ -15,7 +14,6 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -55,14 +53,7 @@ def flags_of(name: str) -> list[str]:
   for options in ("Options", "Command"):
     if hasattr(module, options):
       return sorted(set(options_of(getattr(module, options))))
-  with (
-    mock.patch.object(argparse.ArgumentParser, "parse_args", autospec=True) as parse,
-    contextlib.suppress(StopIteration),
-  ):
-    parse.side_effect = StopIteration
-    module.main()
-  actions = parse.call_args.args[0]._actions
-  return sorted(a.dest.replace("_", "-") for a in actions if a.dest != "help")
+  return sorted(x.replace("_", "-") for x in inspect.signature(module.main).parameters)
 
 
 def _keys(tree: ast.Module) -> set[str]:

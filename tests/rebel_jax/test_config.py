@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import typing
 from pathlib import Path
 from typing import Annotated
@@ -23,16 +22,12 @@ BAD = [
   ({"preset": "../escape"}, r"^preset='\.\./escape' must be"),
   ({"game": "poker"}, r"^game='poker' is unknown \(did you mean 'kuhn_poker'\?\); known: "),
   ({"game_params": (("dice", 2),), "game": "liars_dice"}, r"no parameter 'dice'; it takes: num_"),
-  ({"game_params": "num_dice 1"}, r"^game_params='num_dice 1' must be pairs"),
-  ({"depth": 0}, r"^depth=0 must be at least 1"),
   ({"algorithm": "cfr"}, r"^algorithm='cfr' is unknown.*known: vanilla_cfr, cfr_plus"),
   (
     {"algorithm": "discounted_cfr(delta=1)"},
     r"^algorithm='discounted_cfr\(delta=1\)' has 'delta=1' where .* beta, gamma",
   ),
   ({"iterations": 7}, r"^iterations=7 must be even"),
-  ({"lanes": 4.0}, r"^lanes=4.0 must be an integer"),
-  ({"rows_fraction": math.nan}, r"^rows_fraction=nan must be a finite number"),
   ({"activation": "tanh"}, r"^activation='tanh' is unknown; known: gelu, relu, silu"),
   ({"share_start": "yes"}, r"^share_start='yes' must be True or False"),
   ({"fused_network": True, "width": 257}, r"^width=257 must be at most 256 where fused_network"),

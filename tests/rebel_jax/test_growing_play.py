@@ -76,7 +76,7 @@ def test_options_of_the_other_kind_are_refused(name, flags, sentence, capsys):
   assert sentence in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", RUNS)
+@pytest.mark.parametrize("kind", ["perfect", pytest.param("growing", marks=pytest.mark.slow)])
 def test_runs_go_on_bit_by_bit(kind, tmp_path):
   """Stopped after its first row and resumed, a run ends with the same parameters."""
   options = RunOptions(output_dir=str(tmp_path))

@@ -14,8 +14,7 @@ from rebel_jax.tables import acpc
 from rebel_jax.tables.acpc import MatchDealer, TableError, play_acpc
 from rebel_jax.tables.chips import Call, ChipTable, make_rules, play_chip_match
 from rebel_jax.tables.players import SimpleSeat
-from tests.chip_hands import random_events, random_rules
-from tests.simple_seats import AlwaysCall, Uniform
+from tests.chip_hands import AlwaysCall, Uniform, random_events, random_rules
 
 SMALL = dict(stack=2_000)
 

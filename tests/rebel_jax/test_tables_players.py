@@ -25,7 +25,7 @@ from rebel_jax.tables.chips import (
 )
 from rebel_jax.tables.players import TreePlayer, make_chip_player, seat_agent
 from rebel_jax.training.setup import make_setup
-from tests.simple_seats import AlwaysCall, AlwaysFold, PotManiac, Uniform
+from tests.chip_hands import AlwaysCall, AlwaysFold, PotManiac, Uniform
 from tests.tiny import TINY
 
 # Two rounds from blinds of 50 and 100, the larger one first in the second.

@@ -12,7 +12,7 @@ import pytest
 from rebel_jax.tables import slumbot
 from rebel_jax.tables.acpc import TableError
 from rebel_jax.tables.chips import ChipTable, make_rules
-from tests.simple_seats import AlwaysCall, AlwaysFold, PotManiac, Uniform
+from tests.chip_hands import AlwaysCall, AlwaysFold, PotManiac, Uniform
 
 pokerkit = pytest.importorskip("pokerkit")
 A = pokerkit.Automation

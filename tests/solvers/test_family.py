@@ -276,7 +276,7 @@ def depth_limited_error(name, params_of=lambda params: params):
   return brute_force.worst_difference(edges, averages[0], expected)
 
 
-@pytest.mark.parametrize("name", sorted(FICTITIOUS))
+@pytest.mark.parametrize("name", harness.slow(sorted(FICTITIOUS), "linear_fictitious_play"))
 def test_depth_limited_fictitious_play_is_that_of_the_game_that_ends_there(name, x64):
   assert depth_limited_error(name) < 1e-12
   # The control: leaves that are worth the opposite.

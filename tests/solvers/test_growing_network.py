@@ -1,6 +1,5 @@
 """Growing searches that ask a value-and-policy network, and many of them side by side."""
 
-import dataclasses
 import functools
 
 import jax
@@ -10,14 +9,11 @@ import pytest
 
 import games
 import solvers
-from solvers import GTCFR, StateAnswer, StateQuery
+from solvers import StateAnswer, StateQuery
 from solvers.growing.asked import Asked, note
 from solvers.growing.continual.grounds import tree_ground
 from solvers.growing.continual.play_on import deal, play_on
-from solvers.growing.continual.search_each import ChainSearch, How, search_each
-from solvers.growing.continual.start import ChainStart, PublicState
 from solvers.growing.marked_problem import marked_problem
-from solvers.growing.resolving import Promises
 from solvers.growing.states import ask_some
 
 KEY = jax.random.key(0)
@@ -108,53 +104,6 @@ def test_each_question_is_as_likely_to_be_kept():
   steps = np.asarray(asked.beliefs)[:, 0, 0]
   expected = np.repeat([0.0, 1.0, 2.0], counts)
   assert (steps == expected[np.asarray(asked.node)]).all()
-
-
-def searches_of(tree, rng, number):
-  """Returns searches from random decisions and beliefs, some with promises."""
-  decisions = np.flatnonzero(np.asarray(tree.kind) < games.CHANCE)
-  roots = rng.choice(decisions, number)
-  possible = np.ones((tree.num_nodes, 2, tree.num_infostates))
-  if tree.possible is not None:
-    possible = np.asarray(tree.possible, float)
-  beliefs = rng.random(possible[roots].shape) * possible[roots]
-  beliefs /= beliefs.sum(axis=-1, keepdims=True)
-  nobody = Promises.none(tree.num_infostates, tree.dtype)
-  given = rng.random((number, 2)) < 0.5
-  given[:, 1] &= ~given[:, 0]
-  promises = Promises(
-    jnp.asarray(rng.normal(size=beliefs.shape)), jnp.asarray(beliefs), jnp.asarray(given)
-  )
-  assert jax.tree.structure(nobody) == jax.tree.structure(promises)
-  here = PublicState(jnp.asarray(roots, jnp.int32)[:, None], jnp.asarray(possible[roots] > 0))
-  path = jnp.full((number, tree.structure.depth), -1, jnp.int32)
-  return ChainSearch(ChainStart(here, path, jnp.asarray(beliefs), promises), here)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "share"), [("kuhn_poker", 0.5), ("leduc_poker", 1 / 16)])
-def test_parts_of_a_game_are_searched_as_in_the_whole(name, share, x64):
-  """All of a search's tree at once, so that nothing is random; and blocks fill no other's place."""
-  game, tree, _ = setting(name)
-  grounds = tree_ground(game, tree, share=share)
-  assert grounds.parts is not None
-  assert (np.asarray(grounds.parts.part) >= 0).sum() > tree.num_nodes / 3
-  about = searches_of(tree, np.random.default_rng(1), 19)
-  active = jnp.asarray(np.random.default_rng(2).random(19) < 0.8)
-  how = How(GTCFR(simulations=0, updates=1, whole=True), network=network)
-  keys = jax.random.split(KEY, 19)
-  run = jax.jit(lambda grounds, about: search_each(grounds, about, keys, active, how=how, rounds=7))
-  found, plain = run(grounds, about), run(dataclasses.replace(grounds, parts=None), about)
-  chosen = np.flatnonzero(active)
-  asked = dict(asked=None)  # the question that is kept is another one
-  for x, y in zip(*(jax.tree.leaves(x._replace(**asked)) for x in (found, plain))):
-    np.testing.assert_allclose(np.asarray(x)[chosen], np.asarray(y)[chosen], atol=1e-9)
-  node = about.here.state[:, 0]
-  np.testing.assert_array_equal(found.left.current, np.where(active, node, 0))
-  promises = about.start.promises
-  promises = promises._replace(values=promises.values + 1.0)
-  other = run(grounds, about._replace(start=about.start._replace(promises=promises)))
-  assert np.abs(np.asarray(other.policy) - found.policy).max() > 1e-3
 
 
 def test_games_go_on_by_the_policy_and_the_deal():

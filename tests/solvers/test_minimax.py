@@ -78,5 +78,5 @@ def test_searches_that_move_first_lose_seldom():
 
 @pytest.mark.slow
 def test_the_command_prints_a_line_for_each_seat(capsys):
-  main(["--simulations", "2", "--games", "2"])
+  main(games=2, simulations=(2,))
   assert capsys.readouterr().out.count("exact_play") == 2
