@@ -210,7 +210,7 @@ def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
 
 def test_agents_are_measured_exactly():
   """By recursion in Python; and who plays without mistake loses nothing."""
-  exact = solvers.metrics.minimax.minimax(GAME)
+  exact = solvers.metrics.minimax(GAME)
   known = {tuple(s): v for s, v in zip(exact.states.tolist(), exact.values)}
 
   def last(state):
