@@ -49,7 +49,7 @@ def play_uniform(searcher: Any, options: Options) -> MatchResult:
 
 def play_equilibrium(searcher: Any, options: Options) -> MatchResult:
   """Against the whole game's average policy after 4,096 iterations of Linear CFR."""
-  if not isinstance(searcher.game, games.Game):
+  if not searcher.game.written:
     raise TypeError(f"opponents=equilibrium needs a tree, and none is made of {searcher.game!r}")
   tree = games.build_public_tree(searcher.game)
   policy = timing.average_policy(tree, solvers.linear_cfr(), 4096)

@@ -27,7 +27,6 @@ from games.poker import (
   Deck,
   Holdem,
   MergedSuits,
-  OnlyHands,
   RiverEndgame,
   TurnEndgame,
   in_units,
@@ -125,7 +124,7 @@ def ranges(bets: str = "teh_one_bet", iterations: int = 20) -> dict[str, Any]:
   """
   game = TurnEndgame(bets=timing.look_up("bets", bets, BETS))
   beliefs = overlapping_ranges(game, (167, 250), 270)
-  small = OnlyHands(game, beliefs)
+  small = game.only(beliefs)
   trees = {"all": make_tree(game, beliefs), "held": make_tree(small)}
   ways: dict[str, games.PublicTree | Lines] = {**trees, "lines": make_lines(small)[0]}
   lengths = (2, 2 + iterations)

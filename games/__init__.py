@@ -5,20 +5,10 @@ import pkgutil
 
 from games import rules
 from games.build import build_public_tree
-from games.continuations import Extended, with_continuations
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
-from games.on_device.game import DeviceGame
-from games.on_device.table_game import TableGame, table_game
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
-from games.registry import (
-  make,
-  make_on_device,
-  register,
-  register_on_device,
-  registered_games,
-  registered_on_device,
-)
+from games.registry import make, register, registered_games
 from games.rules.coin_toss import CoinToss
 from games.rules.connect_four import ConnectFour
 from games.rules.go import Go
@@ -45,8 +35,6 @@ __all__ = [
   "TERMINAL",
   "CoinToss",
   "ConnectFour",
-  "DeviceGame",
-  "Extended",
   "Game",
   "Go",
   "KuhnPoker",
@@ -59,20 +47,14 @@ __all__ = [
   "RockPaperScissors",
   "ScotlandYard",
   "SmallHoldem",
-  "TableGame",
   "Tabulated",
   "TicTacToe",
   "TreeStructure",
   "TurnEndgame",
   "build_public_tree",
   "make",
-  "make_on_device",
   "register",
-  "register_on_device",
   "registered_games",
-  "registered_on_device",
   "stack_trees",
-  "table_game",
   "tabulate",
-  "with_continuations",
 ]

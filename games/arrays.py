@@ -5,7 +5,7 @@ JAX runs the same rules, traced or mapped over single states.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -47,10 +47,16 @@ def whole_numbers(name: str, numbers: Sequence[int]) -> tuple[int, ...]:
 
 def lookup(table: Any, *index: Any) -> Any:
   """Returns `table[index]`, an array of the kind of `index`: one for each leading axis."""
-  xp, table = index[0].__array_namespace__(), np.asarray(table)
+  xp = index[0].__array_namespace__()
+  table = table if isinstance(table, jax.Array) else np.asarray(table)
   # Whole numbers are of the states' type, which JAX's own is not under `jax.enable_x64`.
   dtype = index[0].dtype if table.dtype.kind in "iu" else table.dtype
   return xp.asarray(table.astype(dtype, copy=False))[index]
+
+
+def one(rule: Callable[..., Any], *row: Any) -> Any:
+  """Returns what a rule of rows `[n, ...]` says of one, arrays of its kind."""
+  return jax.tree.map(lambda x: x[0], rule(*(x[None] for x in row)))
 
 
 def with_columns(states: Rows, columns: Mapping[int, Any]) -> Rows:

@@ -73,9 +73,12 @@ def build_public_tree(
 
   Raises:
     ValueError: `root` is not a sequence of legal actions or ends the game, `depth` is not
-      a positive integer, `"stage"` or None, or the tree would take more than `max_bytes`.
+      a positive integer, `"stage"` or None, the tree would take more than `max_bytes`, or the game
+      does not remember.
   """
   check_is_game(game)
+  if not game.remembers:
+    raise ValueError(f"infostates of {game!r} forget how they were reached, and trees ask for it")
   depth, max_bytes = _check_depth(depth), check_max_bytes(max_bytes)
   root = _check_root(root)
   state = game.state_after(root)

@@ -8,16 +8,30 @@ their argument, so that numpy builds trees with them and JAX runs the same rules
 """
 
 import abc
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from games.arrays import Rows
 from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs, HoleCards, Pairs
+from games.walk import walk
 
 __all__ = ["CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Words"]
+
+
+class MoverMoves(NamedTuple):
+  """The moves of each state's mover, by infostate: `[n, M, H]` each, -1 where there is none.
+
+  Attributes:
+    leads_to: the infostate that the mover holds afterwards.
+    action: the public action that the other player sees.
+  """
+
+  leads_to: Any
+  action: Any
 
 
 class Words:
@@ -60,8 +74,8 @@ class Game(Words, abc.ABC):
   the game's own units.
 
   Letters: `n` public states in a batch, `S` integers a state, `A` actions, `H` infostates
-  of a player (the larger of the two; the rest is padding that has no prior), `F` features,
-  `C` tables of pair weights, `K` tables of payoffs.
+  of a player (the larger of the two; the rest is padding that has no prior), `M` moves of an
+  infostate, `F` features, `C` tables of pair weights, `K` tables of payoffs.
 
   A subclass sets `name`, `num_infostates` and `num_actions` and implements the abstract
   methods. The methods with a default cover what simple games do not need: public chance,
@@ -77,20 +91,64 @@ class Game(Words, abc.ABC):
   name: str
   num_infostates: int  # H
   num_actions: int  # A; players' actions and public chance outcomes share the numbering
+  # Hidden moves of an infostate at most, where `hidden_moves` says which; 1 where all are seen.
+  num_hidden: int = 1
+  # Whether infostates hold all that their player saw and did. Where they do not, several may lead
+  # to one, which no public tree can say.
+  remembers: bool = True
+  # Whether searches are of a tree that is written out beforehand; else they make it as they grow.
+  written: bool = True
+  # Whether the last H of the features are infostates in an order that suits the public state, such
+  # as from the weakest to the strongest, in which networks see them: a place then means much the
+  # same in all public states.
+  orders_infostates: bool = False
+  # Whether infostates change by chance or by the other's moves, which such searches do not follow.
+  renumbers: bool = False
 
-  @property
+  @functools.cached_property
   def num_player_actions(self) -> int:
     """What players' actions are below, for a policy network: A where chance has none after them."""
     return self.num_actions
 
   @property
-  def orders_infostates(self) -> bool:
-    """Whether the last H of the features are infostates, in an order that suits the public state.
+  def num_moves(self) -> int:
+    """M: hidden moves where there are some, else players' actions."""
+    return self.num_hidden if self.num_hidden > 1 else self.num_player_actions
 
-    Networks see the players' infostates in that order, for instance from the weakest to the
-    strongest, so that a place means much the same in all public states.
-    """
-    return False
+  @property
+  def num_children(self) -> int:
+    """The most public actions that are legal in one state."""
+    return self.num_actions
+
+  @property
+  def num_held(self) -> tuple[int, int]:
+    """What each player's infostates are below."""
+    return self.num_infostates, self.num_infostates
+
+  @property
+  def has_chance(self) -> bool:
+    """Whether chance may ever move."""
+    return type(self).chance is not Game.chance
+
+  @functools.cached_property
+  def max_moves(self) -> int:
+    """Public actions, chance outcomes included, in the longest game; by default all are made."""
+    return sum(1 for _ in walk(self, self.initial_state(), merge="level")) - 1
+
+  @property
+  def longest_wait(self) -> int:
+    """How many public actions there are at most from one decision of a player to its next."""
+    return self.max_moves
+
+  @functools.cached_property
+  def largest_payoff(self) -> float:
+    """The most that a player can win; by default in all terminal states, whatever is held there."""
+    pairs, most = self.pairs(), 0.0
+    for level in walk(self, self.initial_state(), merge="game"):
+      ends = level.states[level.kind == TERMINAL]
+      tables = pairs.most(np.asarray(self.payoff_index(ends), int))
+      most = max(most, float(np.abs(self.payoff_scale(ends) * tables).max(initial=0.0)))
+    return most
 
   # Public states.
 
@@ -154,6 +212,60 @@ class Game(Words, abc.ABC):
     """
     return None
 
+  def held_after(self, states: Rows, actions: Rows, hands: Rows) -> Rows:
+    """Returns the infostates `[n, P]` after actions of players who held `hands` and did not move.
+
+    Where several come of one, the first.
+    """
+    parents: Any = self.infostate_parents(states, actions)
+    if parents is None:
+      return hands
+    return (parents == hands[..., None]).argmax(axis=-1).astype(hands.dtype)
+
+  def possible_after(self, states: Rows, actions: Rows, possible: Rows) -> Rows:
+    """Returns which infostates the rules allow after actions: `[n, P, H]` bool, as `possible`."""
+    xp: Any = states.__array_namespace__()
+    parents: Any = self.infostate_parents(states, actions)
+    if parents is not None:
+      source = xp.maximum(parents, 0)
+      possible = xp.take_along_axis(possible, source, axis=2) & (parents >= 0)
+    if self.has_chance:
+      mask: Any = self.chance(states, actions)[1]
+      dealt = mask.astype(bool) | (self.actor(states) != CHANCE)[:, None, None]
+      possible = possible & dealt
+    return possible
+
+  def hidden_moves(self, states: Rows) -> MoverMoves:
+    """Returns what movers can do unseen, M moves of each infostate; meaningless for chance.
+
+    For games with `num_hidden`; `games.tabulate` reads those of others off `infostate_parents`.
+    Several infostates may lead to one where the game does not remember.
+    """
+    raise NotImplementedError(f"{self.name} has hidden moves but does not define hidden_moves()")
+
+  def moves_of(self, states: Rows, possible: Rows | None = None) -> MoverMoves:
+    """Returns what movers can do, seen or not, with infostates `possible` `[n, P, H]`; None: all.
+
+    Where all moves are seen, move m is public action m and leaves the infostate as it was.
+
+    Raises:
+      ValueError: moves are hidden, and the game does not say which.
+    """
+    xp: Any = states.__array_namespace__()
+    if self.num_hidden > 1:
+      leads_to, action = self.hidden_moves(states)
+    else:
+      if self.infostate_parents(states, xp.zeros(len(states), states.dtype)) is not None:
+        raise ValueError(f"{self.name} does not number its hidden moves; take games.tabulate(game)")
+      legal: Any = self.legal_actions(states)[:, : self.num_moves]
+      leads_to = xp.where(legal[:, :, None], xp.arange(self.num_infostates), -1)
+      action = xp.broadcast_to(xp.arange(self.num_moves)[:, None], leads_to.shape)
+    there = leads_to >= 0
+    if possible is not None:
+      player = xp.clip(self.actor(states), 0, 1)[:, None, None]
+      there = there & xp.take_along_axis(possible, player, axis=1)
+    return MoverMoves(xp.where(there, leads_to, -1), xp.where(there, action, -1))
+
   def hands(self) -> np.ndarray | None:
     """Returns the two cards of each infostate, `[H, 2]`, if infostates are hands of cards.
 
@@ -208,6 +320,18 @@ class Game(Words, abc.ABC):
     """Returns the factor of the payoff table in each terminal state: `[n]`, float."""
     return states.__array_namespace__().ones(len(states))
 
+  def compatible_mass(self, states: Rows, reach: Rows, player: int) -> Rows:
+    """Returns the mass of the opponent's `reach` that `player`'s infostates may meet: `[n, H]`."""
+    return self.pairs().mass(self.pair_index(states), reach, player)
+
+  def terminal_values(self, states: Rows, reach: Rows, player: int) -> Rows:
+    """Returns `player`'s counterfactual values at terminal states, linear in `reach`: `[n, H]`.
+
+    `reach` `[n, H]` is the opponent's, beliefs and chance included.
+    """
+    scaled: Any = reach * self.payoff_scale(states).astype(reach.dtype)[:, None]
+    return self.pairs().values(self.payoff_index(states), self.pair_index(states), scaled, player)
+
   # One play of the game.
 
   def deal(self, rng: np.random.Generator) -> list[int]:
@@ -221,6 +345,9 @@ class Game(Words, abc.ABC):
     Each is the public action and the infostate that the player, who holds `infostate`, holds then.
     """
     found = []
+    if self.num_hidden > 1:
+      leads_to, action = (x[0, :, infostate].tolist() for x in self.moves_of(state[None]))
+      return [(seen, held) for seen, held in zip(action, leads_to) if held >= 0]
     for action in np.flatnonzero(self.legal_actions(state[None])[0]).tolist():
       origin = self.infostate_parents(state[None], np.array([action]))
       after = [infostate] if origin is None else np.flatnonzero(origin[0, player] == infostate)
@@ -267,6 +394,10 @@ class Game(Words, abc.ABC):
       ValueError: the game knows of nothing that may be new, or a value is not allowed.
     """
     raise ValueError(f"vary={', '.join(how)} is not allowed: {self.name} is always the same")
+
+  def forgetful(self) -> "Game":
+    """Returns the game with infostates of one future as one, where it can say so; else itself."""
+    return self
 
   @property
   def unlisted(self) -> bool:

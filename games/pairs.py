@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from games.arrays import Rows, lookup
 from games.card_removal import compatible_mass, holds
 from games.public_tree import PublicTree
 
@@ -31,13 +32,15 @@ class Pairs(abc.ABC):
   def gathered(self) -> bool:
     """Whether a level's payoff tables may be gathered node by node."""
 
-  @abc.abstractmethod
   def matched(self, possible: np.ndarray, pair_index: int) -> np.ndarray:
     """Returns which infostates some possible one of the other goes with: `[P, H]` to `[P, H]`."""
+    table, rows = np.array([pair_index]), possible[::-1, None].astype(float)
+    return np.concatenate([self.mass(table, rows[p], p) for p in (0, 1)]) > _ROUNDING
 
-  @abc.abstractmethod
   def joint_mass(self, beliefs: np.ndarray, pair_index: int) -> float:
     """Returns the sum over pairs of both beliefs `[P, H]` and the pair's weight."""
+    together = float(beliefs[0] @ self.mass(np.array([pair_index]), beliefs[1:], 0)[0])
+    return together if together > _ROUNDING else 0.0
 
   @abc.abstractmethod
   def deal(self, beliefs: np.ndarray, pair_index: int, rng: np.random.Generator) -> tuple[int, int]:
@@ -54,6 +57,18 @@ class Pairs(abc.ABC):
   @abc.abstractmethod
   def payoff(self, payoff_index: int, infostates: tuple[Any, Any]) -> Any:
     """Returns the payoff of a possible pair, or of several, infostates `[n]` of each player."""
+
+  @abc.abstractmethod
+  def mass(self, pair_index: Rows, reach: Rows, player: int) -> Rows:
+    """Returns the mass of the opponent's `reach` that `player`'s infostates meet: `[n, H]` both."""
+
+  @abc.abstractmethod
+  def values(self, payoff_index: Rows, pair_index: Rows, reach: Rows, player: int) -> Rows:
+    """Returns what `player`'s infostates win of the opponent's `reach`: `[n, H]` both."""
+
+  @abc.abstractmethod
+  def most(self, payoff_index: np.ndarray) -> np.ndarray:
+    """Returns the largest payoff of a possible pair, of either sign, by each table: `[n]`."""
 
   @abc.abstractmethod
   def used(self, payoff_index: np.ndarray, pair_index: np.ndarray) -> "tuple[Pairs, np.ndarray]":
@@ -89,13 +104,6 @@ class DensePairs(Pairs):
   def gathered(self):
     return self.weights.shape[-1] <= _LARGE_TABLE
 
-  def matched(self, possible, pair_index):
-    weights = self.weights[pair_index]
-    return np.stack([weights @ possible[1] > 0, possible[0] @ weights > 0])
-
-  def joint_mass(self, beliefs, pair_index):
-    return float(beliefs[0] @ self.weights[pair_index] @ beliefs[1])
-
   def deal(self, beliefs, pair_index, rng):
     joint = beliefs[0][:, None] * beliefs[1] * self.weights[pair_index]
     pair = int(rng.choice(joint.size, p=joint.ravel() / joint.sum()))
@@ -109,6 +117,17 @@ class DensePairs(Pairs):
 
   def payoff(self, payoff_index, infostates):
     return self.payoffs[payoff_index][infostates]
+
+  def mass(self, pair_index, reach, player):
+    return _product(reach, player, (self.weights, pair_index))
+
+  def values(self, payoff_index, pair_index, reach, player):
+    won = _product(reach, player, (self.payoffs, payoff_index), (self.weights, pair_index))
+    return won if player == 0 else -won
+
+  def most(self, payoff_index):
+    possible = (self.weights > 0).any(axis=0)
+    return np.abs(self.payoffs * possible).max(axis=(1, 2))[payoff_index]
 
   def used(self, payoff_index, pair_index):
     if len(payoff_index) == 0:
@@ -166,15 +185,6 @@ class HoleCards(Pairs):
   def gathered(self):
     return False
 
-  def matched(self, possible, pair_index):
-    del pair_index
-    return compatible_mass(possible[::-1].astype(float), self._held) > 0.5
-
-  def joint_mass(self, beliefs, pair_index):
-    del pair_index
-    together = beliefs[0] @ compatible_mass(beliefs[1], self._held)
-    return float(together * (together > _ROUNDING))
-
   def deal(self, beliefs, pair_index, rng):
     del pair_index
     mass = compatible_mass(beliefs[1], self._held)
@@ -199,6 +209,21 @@ class HoleCards(Pairs):
     first, second = (self.strengths[payoff_index - 1][x].astype(float) for x in infostates)
     return np.sign(first - second)
 
+  def mass(self, pair_index, reach, player):
+    del pair_index, player
+    return compatible_mass(reach, self._held)
+
+  def values(self, payoff_index, pair_index, reach, player):
+    xp: Any = reach.__array_namespace__()
+    strength = lookup(self.strengths, xp.maximum(payoff_index - 1, 0))
+    beats = xp.sign(strength[:, :, None] - strength[:, None]) * xp.asarray(self.weight_table(0))
+    shown = (beats * reach[:, None]).sum(axis=2).astype(reach.dtype)
+    folded = self.mass(pair_index, reach, player)
+    return xp.where(payoff_index[:, None] > 0, shown, folded if player == 0 else -folded)
+
+  def most(self, payoff_index):
+    return np.ones(len(payoff_index))
+
   def used(self, payoff_index, pair_index):
     del pair_index
     # A subgame on the river has one of all boards, and one before it often none.
@@ -217,6 +242,23 @@ class HoleCards(Pairs):
       "num_cards": self._held.shape[1],
       "hands_per_card": self.hands_per_card,
     }
+
+
+def _product(reach: Any, player: int, *parts: tuple[np.ndarray, Any]) -> Any:
+  """Returns rows `[n, H]` times each one's table, which is the product of `parts`.
+
+  Each is tables `[K, H, H]` and which of them a row has, `[n]`.
+  """
+  xp: Any = reach.__array_namespace__()
+  table: Any = 1.0
+  for tables, index in parts:
+    alike = len(tables) == 1 and (tables == tables.flat[0]).all()
+    table = table * (float(tables.flat[0]) if alike else lookup(tables, index))
+  if isinstance(table, float):
+    return xp.broadcast_to(reach.sum(axis=1, keepdims=True) * table, reach.shape)
+  table = table if player == 0 else table.swapaxes(1, 2)
+  # XLA fuses this; products of matrices this small are calls into a library on a CPU.
+  return (table * reach[:, None]).sum(axis=2).astype(reach.dtype)
 
 
 def most_hands_per_card(hands: np.ndarray) -> int:

@@ -1,18 +1,12 @@
-"""Games by name: those whose tree is made beforehand, and those of rules on the device.
-
-A game that comes in both forms has one name.
-"""
+"""Games by name."""
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from games.game import Game
-from games.on_device.game import DeviceGame
 
 _REGISTRY: dict[str, Callable[..., Game]] = {}
-_ON_DEVICE: dict[str, Callable[..., DeviceGame]] = {}
 
 
 def unknown_name(field: str, value: object, known: Iterable[str]) -> str:
@@ -30,36 +24,16 @@ def register(name: str, constructor: Callable[..., Game]) -> None:
     TypeError: one of the two is of another kind.
     ValueError: the name is taken.
   """
-  _check_free(_REGISTRY, name, constructor)
-  _REGISTRY[name] = constructor
-
-
-def register_on_device(name: str, constructor: Callable[..., DeviceGame]) -> None:
-  """Makes `games.make_on_device(name, **parameters)` call `constructor(**parameters)`.
-
-  Raises:
-    TypeError: one of the two is of another kind.
-    ValueError: the name is taken.
-  """
-  _check_free(_ON_DEVICE, name, constructor)
-  _ON_DEVICE[name] = constructor
-
-
-def _check_free(registry: Mapping[str, Any], name: Any, constructor: Any) -> None:
   if not isinstance(name, str) or not callable(constructor):
     raise TypeError(f"name={name!r} must be a string, and constructor={constructor!r} a function")
-  if name in registry:
+  if name in _REGISTRY:
     raise ValueError(f"name={name!r} is already registered; choose another")
+  _REGISTRY[name] = constructor
 
 
 def registered_games() -> tuple[str, ...]:
   """Returns the names that `make` knows, sorted."""
   return tuple(sorted(_REGISTRY))
-
-
-def registered_on_device() -> tuple[str, ...]:
-  """Returns the names that `make_on_device` knows, sorted."""
-  return tuple(sorted(_ON_DEVICE))
 
 
 def make(name: str, **parameters) -> Game:
@@ -69,23 +43,9 @@ def make(name: str, **parameters) -> Game:
     ValueError: the name is unknown or a parameter has a value that the game does not allow.
     TypeError: the game has no such parameter.
   """
-  return _made(_REGISTRY, name, parameters)
-
-
-def make_on_device(name: str, **parameters) -> DeviceGame:
-  """Makes rules on JAX's arrays from their registered name and parameters.
-
-  Raises:
-    ValueError: the name is unknown or a parameter has a value that the game does not allow.
-    TypeError: the game has no such parameter.
-  """
-  return _made(_ON_DEVICE, name, parameters)
-
-
-def _made(registry: Mapping[str, Callable[..., Any]], name: str, parameters: dict[str, Any]) -> Any:
-  if not isinstance(name, str) or name not in registry:
-    raise ValueError(unknown_name("game", name, sorted(registry)))
-  constructor = registry[name]
+  if not isinstance(name, str) or name not in _REGISTRY:
+    raise ValueError(unknown_name("game", name, registered_games()))
+  constructor = _REGISTRY[name]
   declared = inspect.signature(constructor).parameters
   several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
   allowed = [x for x, declaration in declared.items() if declaration.kind not in several]

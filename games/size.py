@@ -1,9 +1,13 @@
 """How large a public tree is, counted before it is built."""
 
+import itertools
+from typing import Any
+
 import jax
 import numpy as np
 
-from games.game import TERMINAL, Game
+from games.game import Game
+from games.walk import walk
 
 MAX_BYTES = 2**32
 _MAX_DEPTH = 10_000  # levels; programs of so many are never compiled
@@ -42,32 +46,34 @@ def check_size(
   Raises:
     ValueError: the tree would take more, or has no end.
   """
-  states, times = np.asarray(state)[None], np.ones(1)
-  nodes, width, level, edges, counted = 1.0, 0, 0, 0, True
-  while depth is None or level < depth:
-    goes_on = game.actor(states) != TERMINAL
-    if stage is not None:
-      goes_on &= game.stages(states) == stage
-    states, times = states[goes_on], times[goes_on]
-    if len(states) == 0:
+
+  def goes_on(states: np.ndarray) -> np.ndarray:
+    here = np.ones(len(states), bool) if stage is None else game.stages(states) == stage
+    table = here.sum() * game.num_actions * np.dtype(int).itemsize
+    if table > max(max_bytes, _TABLE_BYTES):
+      raise ValueError(
+        f"game={game!r} has {game.num_actions} actions, too many to list at {here.sum()} nodes; "
+        f"max_bytes={max_bytes:.12g} must be raised to {table}"
+      )
+    return here
+
+  times: Any = np.ones(1)
+  nodes, width, edges, counted = 1.0, 0, 0, True
+  levels = walk(game, state, merge="level", goes_on=goes_on)
+  most = _MAX_DEPTH + 1 if depth is None else min(depth, _MAX_DEPTH + 1)
+  for number, level in enumerate(itertools.islice(levels, most)):
+    if not len(level.action):
       break
-    if level == _MAX_DEPTH:
+    if number == _MAX_DEPTH:
       raise ValueError(
         f"game={game!r} has not ended after {_MAX_DEPTH} public actions; a tree needs a depth"
       )
-    table = len(states) * game.num_actions * np.dtype(int).itemsize
-    if table > max(max_bytes, _TABLE_BYTES):
-      raise ValueError(
-        f"game={game!r} has {game.num_actions} actions, too many to list at {len(states)} nodes; "
-        f"max_bytes={max_bytes:.12g} must be raised to {table}"
-      )
-    parent, action = np.nonzero(game.legal_actions(states))
-    width = width or _node_bytes(game, states[parent[:1]], action[:1])
-    nodes, edges, level = nodes + times[parent].sum(), edges + len(parent), level + 1
+    width = width or _node_bytes(game, level.states[level.parent[:1]], level.action[:1])
+    each = times[level.parent]
+    nodes, edges, times = nodes + each.sum(), edges + len(each), np.bincount(level.child, each)
     if nodes * width > max_bytes and (edges > _MAX_EDGES or nodes > 1e300):
       counted = False
       break
-    states, times = _merge(game.next_states(states[parent], action), times[parent])
   if not counted or nodes * width > max_bytes:
     raise ValueError(
       f"game={game!r} has a public tree of {'' if counted else 'more than '}{nodes:.12g} nodes, "
@@ -83,11 +89,3 @@ def _node_bytes(game: Game, states: np.ndarray, actions: np.ndarray) -> int:
   size += h * jax.dtypes.canonicalize_dtype(float).itemsize
   changes = game.infostate_parents(states, actions) is not None
   return size + 2 * h * number * changes
-
-
-def _merge(states: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the different `states` `[n, S]` and how often each comes."""
-  rows = np.ascontiguousarray(states)
-  keys = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
-  _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-  return rows[first], np.bincount(which.ravel(), times)

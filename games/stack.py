@@ -21,12 +21,15 @@ _FILL = {
   "possible": True,
   "dealt": -1,
 }
+# Fields of a tree as a whole, and beginnings of the names of those of its leaves and ends.
+_WHOLE = ("prior", "pair_weights", "root_pair_index", "root_features", "hands", "origin")
+_ROWS = {"leaf": "leaf_", "terminal": "payoff_"}
 # With more than these, a payoff table for each terminal node is more than there is room for.
 _MANY_INFOSTATES = 32
 # Fields that are joined for the batch as a whole rather than placed tree by tree.
 _JOINED = (
   "structure", "depth_limited", "compatible", "padded", "payoffs", "strengths", "num_cards",
-  "hands_per_card",
+  "hands_per_card", "leaf_nodes", "terminal_nodes",
 )  # fmt: skip
 
 
@@ -58,25 +61,17 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     if len(sizes) > 1:
       raise ValueError(f"trees of different games cannot be stacked: {name} sizes {sizes}")
   structure, places = _common_structure(trees)
-  leaf_rank = _ranks(structure, "leaves")
-  terminal_rank = _ranks(structure, "terminals")
-
   columns: dict[str, Any] = {}
-  for field in dataclasses.fields(PublicTree):
-    if field.name in _JOINED:
+  for name in (field.name for field in dataclasses.fields(PublicTree)):
+    if name in _JOINED:
       continue
-    values = [getattr(tree, field.name) for tree in trees]
-    if all(v is None for v in values):
-      columns[field.name] = None
-      continue
-    columns[field.name] = np.stack(
-      [
-        _place(field.name, value, tree, place, structure, leaf_rank, terminal_rank)
-        for value, tree, place in zip(values, trees, places)
-      ]
-    )
-  columns["leaf_nodes"] = np.tile(np.flatnonzero(leaf_rank >= 0), (len(trees), 1))
-  columns["terminal_nodes"] = np.tile(np.flatnonzero(terminal_rank >= 0), (len(trees), 1))
+    values = [getattr(tree, name) for tree in trees]
+    columns[name] = None
+    if any(value is not None for value in values):
+      rows = [_place(name, *row, structure) for row in zip(values, trees, places)]
+      columns[name] = np.stack(rows)
+  for name in ("leaf_nodes", "terminal_nodes"):
+    columns[name] = np.tile(getattr(structure, name), (len(trees), 1))
   one_table = all(len(tree.payoffs) == 1 and tree.hands is None for tree in trees)
   if one_table and trees[0].num_infostates > _MANY_INFOSTATES:
     structure = add_payoff_runs(structure, np.zeros(structure.num_terminals, int), gathered=False)
@@ -151,52 +146,31 @@ def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[
   return plan_sweeps(levels), [np.concatenate(place) for place in places]
 
 
-def _ranks(structure: TreeStructure, group: str) -> np.ndarray:
-  """Returns for each node its index among the leaves (or terminal nodes), else -1: `[N]`."""
-  per_level = []
-  for level in structure.levels:
-    sizes = (level.num_inner, level.num_leaves, level.num_terminals)
-    per_level.append(np.repeat([False, group == "leaves", group == "terminals"], sizes))
-  flags = np.concatenate(per_level)
-  return np.where(flags, np.cumsum(flags) - 1, -1)
-
-
-def _scatter(values: np.ndarray, places: np.ndarray, size: int, fill) -> np.ndarray:
-  out = np.full((size, *values.shape[1:]), fill, values.dtype)
-  out[places] = values
-  return out
-
-
-def _place(name, value, tree, place, structure, leaf_rank, terminal_rank):
+def _place(
+  name: str, value: Any, tree: PublicTree, place: np.ndarray, structure: TreeStructure
+) -> np.ndarray:
   """Returns one tree's array in the common shape."""
-  if name in ("prior", "pair_weights", "root_pair_index", "root_features", "hands", "origin"):
+  if name in _WHOLE:
     return np.asarray(value)
-  if name in ("leaf_nodes", "terminal_nodes"):
-    return np.zeros(0, np.int32)  # replaced by the common ones
-  if name == "leaf_features":
-    rows = np.moveaxis(np.asarray(value), 1, 0)
-    rows = _scatter(rows, leaf_rank[place[tree.leaf_nodes]], structure.num_leaves, 0)
-    return np.moveaxis(rows, 0, 1)
-  if name.startswith("leaf_"):
-    rank = leaf_rank[place[tree.leaf_nodes]]
-    return _scatter(np.asarray(value), rank, structure.num_leaves, _FILL.get(name, 0))
-  if name.startswith("payoff_"):
-    rank = terminal_rank[place[tree.terminal_nodes]]
-    return _scatter(np.asarray(value), rank, structure.num_terminals, 0)
+  fill: Any = _FILL.get(name, 0)
+  size, h = structure.num_nodes, tree.num_infostates
+  for group in ("leaf", "terminal"):
+    if name.startswith(_ROWS[group]):
+      common = getattr(structure, f"{group}_nodes")
+      size, place = len(common), np.searchsorted(common, place[getattr(tree, f"{group}_nodes")])
+  if name == "infostate_parent":
+    fill = np.arange(h, dtype=np.int32)
   if value is None:  # other trees of the batch do need it
-    h = tree.num_infostates
-    value = {
-      "possible": np.ones((tree.num_nodes, 2, h), bool),
-      "chance_probability": np.ones(tree.num_nodes, tree.prior.dtype),
-      "infostate_parent": np.broadcast_to(np.arange(h, dtype=np.int32), (tree.num_nodes, 2, h)),
-    }[name]
+    ones: Any = {"possible": np.ones((2, h), bool), "chance_probability": tree.prior.dtype.type(1)}
+    one = ones.get(name, fill)
+    value = np.broadcast_to(one, (tree.num_nodes, *((2, h) if np.ndim(one) else ())))
   value = np.asarray(value)
   if name == "parent":
     value = np.where(value >= 0, place[value], -1).astype(value.dtype)
-  if name == "infostate_parent":
-    fill = np.arange(tree.num_infostates, dtype=value.dtype)
-    return _scatter(value, place, structure.num_nodes, fill)
-  return _scatter(value, place, structure.num_nodes, _FILL.get(name, 0))
+  rows = np.moveaxis(value, 1, 0) if name == "leaf_features" else value
+  out = np.full((size, *rows.shape[1:]), fill, rows.dtype)
+  out[place] = rows
+  return np.moveaxis(out, 0, 1) if name == "leaf_features" else out
 
 
 def _stack_tables(tables: Sequence[Any]) -> np.ndarray | None:

@@ -1,164 +1,263 @@
-"""Games in tables, for rules that only numpy can run."""
+"""Games in tables: of rules that only numpy can run, and of trees that are written out."""
 
+from typing import Any, NamedTuple
+
+import jax
 import numpy as np
 
 from games.arrays import lookup
-from games.game import CHANCE, TERMINAL, Game, check_is_game
+from games.game import CHANCE, TERMINAL, Game, MoverMoves, check_is_game
+from games.node_info import NodeInfo, info_of
+from games.origin import check_tree_of, origin_of
+from games.public_tree import Array, PublicTree
+from games.walk import walk
+
+# What a game in tables has of the game itself.
+_SAME = (
+  "name", "num_infostates", "num_actions", "num_player_actions", "orders_infostates", "prior",
+  "pair_weights", "hands", "strengths", "pairs", "action_name", "describe", "situation", "explain",
+  "infostate_name", "hidden_move_name",
+)  # fmt: skip
 
 
-def tabulate(game: Game, *, max_states: int = 100_000) -> "Tabulated":
+def tabulate(
+  game: Game, tree: PublicTree | None = None, *, max_states: int = 100_000
+) -> "Tabulated":
   """Returns `game` with its public states numbered and its rules read from tables.
 
   Args:
     game: rules for numpy's arrays.
-    max_states: how many public states are too many.
+    tree: its whole tree, whose nodes are then the public states, and whose float type that of the
+      tables; None for public states that are one wherever they are equal.
+    max_states: without a tree, how many public states are too many.
 
   Raises:
-    TypeError: `game` is something else.
-    ValueError: `max_states` is not a positive integer, or the game has more public states.
+    TypeError: `game` or `tree` is something else.
+    ValueError: `max_states` is not a positive integer, or the game has more public states; the tree
+      is cut off, padded or of another game.
   """
   check_is_game(game)
   if isinstance(max_states, bool) or not isinstance(max_states, int) or max_states < 1:
     raise ValueError(f"max_states={max_states!r} must be a positive integer")
-  return Tabulated(game, max_states)
+  if tree is not None:
+    return _of_tree(game, tree)
+  levels = []
+  for level in walk(game, game.initial_state(), merge="game"):
+    if level.child.max(initial=0) >= max_states:
+      raise ValueError(
+        f"max_states={max_states}: {game!r} has more public states than that; allow more, or write "
+        "its rules over arrays"
+      )
+    levels.append(level)
+  states = np.concatenate([level.states for level in levels])
+  parent = np.concatenate([level.first + level.parent for level in levels])
+  action = np.concatenate([level.action for level in levels])
+  child = np.concatenate([level.child for level in levels])
+  return _tabulated(game, states, (parent, action, child), None, float, {})
 
 
+def _of_tree(game: Game, tree: PublicTree) -> "Tabulated":
+  check_tree_of(game, tree)
+  if tree.depth_limited or tree.padded:
+    raise ValueError(f"tree is cut off at {tree.num_leaves} leaves or padded; tables need it all")
+  moves = np.asarray(tree.parent)[1:], np.asarray(tree.action)[1:], np.arange(1, tree.num_nodes)
+  reached = None if tree.possible is None else np.asarray(tree.possible)[1:]
+  settings = {"max_moves": tree.structure.depth}
+  return _tabulated(game, np.asarray(tree.state), moves, reached, tree.dtype, settings)
+
+
+class StateTables(NamedTuple):
+  """What rules say of `N` public states and of the `E` moves from them.
+
+  Attributes:
+    states: `[N, S]` the game's.
+    actor, stages, payoff_index, payoff_scale: `[N]`.
+    info: of the states.
+    edge: `[N, A]` the number of each move, -1 where there is none.
+    dealt_cards: `[E, k]`.
+    parents: `[R, P, H]` different rows of `infostate_parents`, and which one a move has `[E]`; None
+      if infostates never change.
+    probability: `[E]` of chance; None where chance never moves.
+    mask: as `parents`, of chance.
+  """
+
+  states: Array
+  actor: Array
+  stages: Array
+  payoff_index: Array
+  payoff_scale: Array
+  info: NodeInfo
+  edge: Array
+  dealt_cards: Array
+  parents: tuple[Array, Array] | None
+  probability: Array | None
+  mask: tuple[Array, Array] | None
+
+
+@jax.tree_util.register_pytree_node_class
 class Tabulated(Game):
   """A game made by `games.tabulate`: the same moves, infostates and payoffs, other public states.
 
-  A public state is its number, 0 at the start, in the order in which public actions reach them.
-  Methods of states are gathers, so that JAX runs them whatever the rules are written in.
+  A public state is its number `[1]`, 0 at the start: that of a node of the tree, or in the order in
+  which public actions reach them. Methods of states are gathers, so that JAX runs them whatever the
+  rules are written in. It is static where programs take rules as they are, and a pytree of its
+  tables where they are given to a program.
 
   Attributes:
     game: the rules.
-    states: `[N, S]` its public states.
+    tables: what they say.
   """
 
-  def __init__(self, game: Game, max_states: int):
-    self.game = game
-    self.name = game.name
-    self.num_infostates, self.num_actions = game.num_infostates, game.num_actions
-    self.states, parent, action, self._child = _enumerate(game, max_states)
-    self._actor = np.asarray(game.actor(self.states))
-    self._edge = np.full((len(self.states), game.num_actions), -1, np.int32)
-    self._edge[parent, action] = np.arange(len(action))
+  def __init__(self, game: Game, tables: StateTables, settings: dict[str, Any]):
+    self.game, self.tables, self._settings = game, tables, settings
+    vars(self).update({name: getattr(game, name) for name in _SAME} | settings)
 
-    moves = self.states[parent], action
-    self._dealt_cards = np.asarray(game.dealt_cards(*moves))
-    parents = game.infostate_parents(*moves)
-    self._parents = None if parents is None else _distinct(parents)
-    deals = np.flatnonzero(self._actor[parent] == CHANCE)
-    self._deal = np.zeros(len(action), int)
-    self._deal[deals] = np.arange(len(deals))
-    if len(deals):
-      self._probability, mask = game.chance(self.states[parent[deals]], action[deals])
-      self._mask = _distinct(mask)
+  def tree_flatten(self):
+    return (self.tables,), _Named(self.game, self._settings)
 
-    self._pair_index = np.asarray(game.pair_index(self.states))
-    self._stages = np.asarray(game.stages(self.states))
-    self._features = [np.asarray(game.features(self.states, player)) for player in (0, 1)]
-    ends = np.flatnonzero(self._actor == TERMINAL)
-    self._payoff_index = np.zeros(len(self.states), int)
-    self._payoff_index[ends] = game.payoff_index(self.states[ends])
-    self._payoff_scale = np.zeros(len(self.states))
-    self._payoff_scale[ends] = game.payoff_scale(self.states[ends])
+  @classmethod
+  def tree_unflatten(cls, named, tables):
+    return cls(named.game, tables[0], named.settings)
+
+  @property
+  def states(self) -> np.ndarray:
+    """The game's public states `[N, S]`."""
+    return np.asarray(self.tables.states)
+
+  @property
+  def largest_payoff(self):
+    return self.game.largest_payoff
+
+  @property
+  def has_chance(self):
+    return self.tables.probability is not None
+
+  def _edge(self, states, actions):
+    return lookup(self.tables.edge, states[:, 0], actions)
 
   # Public states.
 
   def initial_state(self):
-    return np.array([0])
+    return np.zeros(1, np.int32)
 
   def actor(self, states):
-    return lookup(self._actor, states[:, 0])
+    return lookup(self.tables.actor, states[:, 0])
 
   def legal_actions(self, states):
-    return lookup(self._edge, states[:, 0]) >= 0
+    return lookup(self.tables.edge, states[:, 0]) >= 0
 
   def next_states(self, states, actions):
-    edge = lookup(self._edge, states[:, 0], actions)
-    return lookup(self._child, edge)[:, None].astype(states.dtype)
+    child = lookup(self.tables.info.child, states[:, 0], actions)
+    return child[:, None].astype(states.dtype)
 
   def stages(self, states):
-    return lookup(self._stages, states[:, 0])
+    return lookup(self.tables.stages, states[:, 0])
 
   # Private information.
 
   def pair_index(self, states):
-    return lookup(self._pair_index, states[:, 0])
+    return lookup(self.tables.info.pair_index, states[:, 0])
 
   def chance(self, states, actions):
-    deal = lookup(self._deal, lookup(self._edge, states[:, 0], actions))
-    masks, index = self._mask
-    return lookup(self._probability, deal), lookup(masks, lookup(index, deal))
+    edge, mask = self._edge(states, actions), self.tables.mask
+    assert mask is not None
+    return lookup(self.tables.probability, edge), lookup(mask[0], lookup(mask[1], edge))
 
   def infostate_parents(self, states, actions):
-    if self._parents is None:
+    if self.tables.parents is None:
       return None
-    parents, index = self._parents
-    return lookup(parents, lookup(index, lookup(self._edge, states[:, 0], actions)))
+    parents, index = self.tables.parents
+    return lookup(parents, lookup(index, self._edge(states, actions)))
+
+  def hidden_moves(self, states):
+    info = self.tables.info
+    return MoverMoves(*(lookup(x, states[:, 0]) for x in (info.leads_to, info.by_action)))
 
   def dealt_cards(self, states, actions):
-    return lookup(self._dealt_cards, lookup(self._edge, states[:, 0], actions))
+    return lookup(self.tables.dealt_cards, self._edge(states, actions))
 
   # Payoffs, and what a network sees.
-
-  def payoff_index(self, states):
-    return lookup(self._payoff_index, states[:, 0])
-
-  def payoff_scale(self, states):
-    return lookup(self._payoff_scale, states[:, 0])
-
-  def features(self, states, player):
-    return lookup(self._features[player], states[:, 0])
-
-  # As in the game itself.
-
-  @property
-  def num_player_actions(self):
-    return self.game.num_player_actions
-
-  @property
-  def orders_infostates(self):
-    return self.game.orders_infostates
-
-  def prior(self):
-    return self.game.prior()
-
-  def pair_weights(self):
-    return self.game.pair_weights()
-
-  def hands(self):
-    return self.game.hands()
-
-  def strengths(self):
-    return self.game.strengths()
 
   def payoffs(self):
     return self.game.payoffs()
 
-  def pairs(self):
-    return self.game.pairs()
+  def payoff_index(self, states):
+    return lookup(self.tables.payoff_index, states[:, 0])
 
-  def action_name(self, action):
-    return self.game.action_name(action)
+  def payoff_scale(self, states):
+    return lookup(self.tables.payoff_scale, states[:, 0])
 
-  def describe(self, history, action):
-    return self.game.describe(history, action)
-
-  def situation(self, history):
-    return self.game.situation(history)
-
-  def explain(self):
-    return self.game.explain()
-
-  def infostate_name(self, player, infostate):
-    return self.game.infostate_name(player, infostate)
-
-  def hidden_move_name(self, player, action, infostate):
-    return self.game.hidden_move_name(player, action, infostate)
+  def features(self, states, player):
+    return lookup(self.tables.info.features[player], states[:, 0])
 
   def __repr__(self):
     return f"games.tabulate({self.game!r})"
+
+
+class _Named:
+  """A game and settings of its tables, equal to those of a game of the same mark."""
+
+  def __init__(self, game: Game, settings: dict[str, Any]):
+    self.game, self.settings = game, settings
+    self._mark = (*origin_of(game).tolist(), *settings.items())
+
+  def __eq__(self, other: object) -> bool:
+    return isinstance(other, _Named) and self._mark == other._mark
+
+  def __hash__(self) -> int:
+    return hash(self._mark)
+
+
+def _tabulated(
+  game: Game,
+  states: np.ndarray,
+  moves: tuple[np.ndarray, np.ndarray, np.ndarray],
+  reached: np.ndarray | None,
+  dtype: Any,
+  settings: dict[str, Any],
+) -> Tabulated:
+  """Asks the rules about all states `[N, S]` and moves; see `info_of`.
+
+  `reached` `[E, P, H]` are the infostates possible after each move.
+  """
+  parent, action, _ = moves
+  actor, number = np.asarray(game.actor(states)), len(action)
+  edge = np.full((len(states), game.num_actions), -1, np.int32)
+  edge[parent, action] = np.arange(number)
+  made = states[parent], action
+  origins, probability, mask, renumbers = game.infostate_parents(*made), None, None, False
+  parents = None if origins is None else _distinct(origins)
+  if origins is not None:
+    origins = origins if reached is None else np.where(reached, origins, -1)
+    changed = ((origins >= 0) & (origins != np.arange(game.num_infostates))).any(axis=2)
+    renumbers = bool((changed & (actor[parent][:, None] != np.arange(2))).any())
+  deals = np.flatnonzero(actor[parent] == CHANCE)
+  if len(deals):
+    chance, rows = game.chance(states[parent[deals]], action[deals])
+    probability, index = np.zeros(number, dtype), np.zeros(number, int)
+    masks, index[deals] = _distinct(rows)
+    probability[deals], mask = chance, (masks, index)
+  info = info_of(game, states, actor, moves, origins, dtype)
+  ends = actor == TERMINAL
+  payoff_index, payoff_scale = np.zeros(len(states), int), np.zeros(len(states), dtype)
+  payoff_index[ends], payoff_scale[ends] = (
+    rule(states[ends]) for rule in (game.payoff_index, game.payoff_scale)
+  )
+  tables = StateTables(
+    states,
+    actor,
+    np.asarray(game.stages(states)),
+    payoff_index,
+    payoff_scale,
+    info,
+    edge,
+    np.asarray(game.dealt_cards(*made)),
+    parents,
+    probability,
+    mask,
+  )
+  hidden = info.by_action.shape[1] if info.leads_to.shape[1] else 1
+  return Tabulated(game, tables, settings | {"num_hidden": hidden, "renumbers": renumbers})
 
 
 def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -166,35 +265,3 @@ def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   number: dict[bytes, int] = {}
   index = np.array([number.setdefault(row.tobytes(), len(number)) for row in rows])
   return rows[np.unique(index, return_index=True)[1]], index
-
-
-def _enumerate(
-  game: Game, max_states: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-  """Returns all public states `[N, S]`, and of each edge the state, the action, the next state.
-
-  Raises:
-    ValueError: there are more than `max_states` states.
-  """
-  newest = np.asarray(game.initial_state(), np.int64)[None]
-  number = {newest[0].tobytes(): 0}
-  states, edges = [newest], []
-  first = 0
-  while True:
-    inner = np.flatnonzero(game.actor(newest) != TERMINAL)
-    if len(inner) == 0:
-      break
-    place, action = np.nonzero(game.legal_actions(newest[inner]))
-    after = np.asarray(game.next_states(newest[inner[place]], action), np.int64)
-    child = np.array([number.setdefault(row.tobytes(), len(number)) for row in after], int)
-    if len(number) > max_states:
-      raise ValueError(
-        f"max_states={max_states}: {game!r} has more public states than that; allow more, or write "
-        "its rules over arrays"
-      )
-    edges.append(np.stack([first + inner[place], action, child]))
-    first += len(newest)
-    found, rows = np.unique(child, return_index=True)
-    newest = after[rows[found >= first]]
-    states.append(newest)
-  return np.concatenate(states), *np.concatenate(edges, axis=1)

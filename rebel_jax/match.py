@@ -20,7 +20,7 @@ from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import Searcher, make_searcher
-from rebel_jax.agents.dealer import AnyGame, same_rules
+from rebel_jax.agents.dealer import same_rules
 from rebel_jax.agents.recording import make_estimator
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
@@ -89,7 +89,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   with shown:
     shown.show("compiling", 0.0)
     estimator = None
-    if known and isinstance(game, Game):
+    if known and game.written:
       estimator = make_estimator(game, functools.partial(shown.show, "value function"))
     at_once = min([options.hands, *(x.most_games for x in searchers.values() if x.most_games)])
     # Parts of the hands, for what agents remember of each takes memory.
@@ -133,7 +133,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   }
 
 
-def _game_of(options: Options, searchers: dict[str, Any]) -> AnyGame:
+def _game_of(options: Options, searchers: dict[str, Any]) -> Game:
   """Returns the game that is played.
 
   Raises:
@@ -153,7 +153,7 @@ def _game_of(options: Options, searchers: dict[str, Any]) -> AnyGame:
   return known[0]
 
 
-def _maker(name: str, searcher: Any, game: AnyGame) -> Callable[[int], match.Player]:
+def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], match.Player]:
   """Returns what makes a player of one game, given a seed.
 
   Raises:

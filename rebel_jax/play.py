@@ -12,12 +12,12 @@ import tyro
 
 import games
 import solvers
-from games import LiarsDice
+from games import Game, LiarsDice
 from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, make_searcher
 from rebel_jax.agents.chain_agent import ChainAgent
-from rebel_jax.agents.dealer import AnyGame, Dealer, Move, Seat
+from rebel_jax.agents.dealer import Dealer, Move, Seat
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
@@ -70,13 +70,13 @@ class Terminal:
   def __init__(self, agent: Any, ask: Callable[[str], str], say: Callable[[str], None], rng):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
     self._any_bet = isinstance(agent, NestedAgent)
-    self._spot: AnyGame = agent.game if self._any_bet else agent.searcher.game
+    self._spot: Game = agent.game if self._any_bet else agent.searcher.game
     self.dealer = Dealer(self._spot)
     self.score = 0.0
     self.record: list[str] = []
 
   @property
-  def game(self) -> AnyGame:
+  def game(self) -> Game:
     """The rules, with the bets that were added in this hand."""
     return self.dealer.game
 

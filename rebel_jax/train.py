@@ -65,7 +65,7 @@ def parse(argv: Sequence[str]) -> Command:
     default=dataclasses.replace(default, config=_of_one_kind(config)),
     check=lambda name: check_kind(name, config.search, config.preset),
     presets=PRESETS,
-    games=(*games.registered_games(), *games.registered_on_device()),
+    games=games.registered_games(),
     algorithms=solvers.registered_algorithms(),
   )
   return dataclasses.replace(command, config=Config(**vars(command.config)))

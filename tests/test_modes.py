@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import games
 import rebel_jax
 import solvers
 from rebel_jax.checkpoints import checkpoint
@@ -19,7 +20,6 @@ from rebel_jax.config.config import ConfigError
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_setup
 from tests.golden import cases as golden
-from tests.hidden_moves import HiddenRockPaperScissors
 from tests.solvers.test_kinds import CALLS, functions
 from tests.tiny import TINY, rows, tiny, trained
 
@@ -47,7 +47,7 @@ def halved():
 
 def grown_hidden():
   solvers.gt_cfr(
-    HiddenRockPaperScissors(), search=solvers.GTCFR(simulations=2), key=jax.random.key(0)
+    games.RockPaperScissors(), search=solvers.GTCFR(simulations=2), key=jax.random.key(0)
   )
 
 

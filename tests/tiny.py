@@ -106,7 +106,7 @@ def untrained(game, game_params=(), **settings) -> Policy:
   config = Config().replace(
     game=game, game_params=game_params, hidden_layers=1, width=16, **settings
   )
-  targets = make_targets(config, config.make_rules())
+  targets = make_targets(config, config.make_game())
   return Policy(config, init_params(targets, jax.random.key(0)), {"checkpoint": game})
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import solvers
 from benchmarks import timing
 from benchmarks.growing.look_ahead import look_ahead
-from games import TERMINAL, DeviceGame, TicTacToe
+from games import TERMINAL, Game, TicTacToe
 from rebel_jax.checkpoints import checkpoint as checkpoints
 from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.training.setup import make_search, make_state_network
@@ -52,7 +52,7 @@ class Played(NamedTuple):
 
 
 def play_exactly(
-  game: DeviceGame,
+  game: Game,
   value_of: Values,
   *,
   search: solvers.GTCFR,
@@ -77,9 +77,6 @@ def play_exactly(
     network, params: as for `solvers.gt_cfr`.
   """
   rng = np.random.default_rng(seed)
-  look = jax.jit(jax.vmap(lambda s: (game.actor(s), game.legal_actions(s))))
-  actions = jnp.arange(game.num_actions)
-  follow = jax.jit(jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None)))
 
   @jax.jit
   @functools.partial(jax.vmap, in_axes=(0, 0, None))
@@ -93,11 +90,13 @@ def play_exactly(
   moves = mistakes = 0
   seconds = 0.0
   for ply in range(game.max_moves):
-    actor, legal = (np.asarray(x) for x in look(states))
+    actor, legal = game.actor(states), game.legal_actions(states)
     alive = actor != TERMINAL
     if not alive.any():
       break
-    after = np.asarray(follow(states, actions))
+    above = np.repeat(states, game.num_actions, axis=0)
+    after = game.next_states(above, np.tile(np.arange(game.num_actions), number))
+    after = after.reshape(number, game.num_actions, -1)
     sign = np.where(actor == 0, 1.0, -1.0)[:, None]
     worth = np.where(legal, np.nan_to_num(value_of(after)) * sign, -np.inf)
     best = worth == worth.max(axis=1, keepdims=True)
@@ -117,9 +116,7 @@ def play_exactly(
     moves += int(ours.sum())
     mistakes += int((ours & ~best[rows, chosen]).sum())
     states = np.where(alive[:, None], after[rows, chosen], states)
-  ended = np.asarray(jax.vmap(functools.partial(payoff_of, game))(jnp.asarray(states))) * (
-    1 if seat == 0 else -1
-  )
+  ended = payoff_of(game, states) * (1 if seat == 0 else -1)
   counts = (int((ended > 0).sum()), int((ended == 0).sum()), int((ended < 0).sum()))
   return Played(*counts, moves, mistakes, seconds)
 
@@ -144,8 +141,8 @@ def main(
   search, network, params = solvers.GTCFR(children=1), None, None
   if checkpoint:
     policy = checkpoints.load(checkpoint)
-    game = policy.config.make_rules()
-    if not policy.config.on_device:
+    game = policy.config.make_game()
+    if game.num_infostates > 1:
       raise SystemExit(f"--checkpoint {checkpoint} is not of a game of perfect information")
     search = make_search(policy.config, evaluation=True)
     network, params = NetworkStates(make_state_network(policy.config, game)), policy.params

@@ -6,22 +6,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.game import TERMINAL
-from games.on_device.game import DeviceGame
+from games import TERMINAL, Game
 from solvers import validation
 from solvers.metrics.minimax import check_perfect, payoff_of
 
 _SOONER = 0.99  # what an end is worth a ply later, so that wins come soon and losses late
 
 
-def look_ahead(game: DeviceGame, depth: int) -> Callable[[np.ndarray], np.ndarray]:
+def look_ahead(game: Game, depth: int) -> Callable[[np.ndarray], np.ndarray]:
   """Returns what computes what states are worth to player 0 if both look `depth` plies ahead.
 
   What is neither won nor lost in as many plies counts 0. Alpha-beta finds the same values by
   looking at fewer states; these are looked at side by side, `num_actions ** depth` for each.
 
   Args:
-    game: rules on JAX's arrays, with one infostate a player and no chance.
+    game: the rules, with one infostate a player and no chance.
     depth: plies, 0 for ends alone.
 
   Returns:
@@ -38,21 +37,19 @@ def look_ahead(game: DeviceGame, depth: int) -> Callable[[np.ndarray], np.ndarra
   def value(state: jax.Array) -> jax.Array:
     levels = [state[None]]
     for _ in range(plies):
-      after = jax.vmap(jax.vmap(game.next_state, (None, 0)), (0, None))(levels[-1], actions)
-      levels.append(after.reshape(-1, after.shape[-1]))
+      above = jnp.repeat(levels[-1], len(actions), axis=0)
+      levels.append(game.next_states(above, jnp.tile(actions, len(levels[-1]))))
     found = jnp.zeros(len(levels[-1]))
     for states in reversed(levels):
-      actor, legal, won = jax.vmap(_look)(states)
+      actor = game.actor(states)
       if states is not levels[-1]:
         below = _SOONER * found.reshape(len(states), -1)
+        legal = game.legal_actions(states)
         best = jnp.where(legal, below, -jnp.inf).max(axis=1)
         least = jnp.where(legal, below, jnp.inf).min(axis=1)
         found = jnp.where(actor == 0, best, least)
-      found = jnp.where(actor == TERMINAL, won, found)
+      found = jnp.where(actor == TERMINAL, payoff_of(game, states), found)
     return found[0]
-
-  def _look(state: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    return game.actor(state), game.legal_actions(state), payoff_of(game, state)
 
   every = jax.jit(lambda states: jax.lax.map(value, states))
 

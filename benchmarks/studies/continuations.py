@@ -78,7 +78,7 @@ def loss_of_top(
 ) -> float:
   """Returns what player 0 loses that plays the depth-limited solution, then as well as it can."""
   tables = contrib.leaf_tables(cut.tree, cut.leaves, first, second)
-  extended = games.with_continuations(cut.top, tables)
+  extended = contrib.with_continuations(cut.top, tables)
   policy = np.array(cut.blueprint)
   policy[cut.places] = extended.of_top(solve(extended.tree, num_iterations))
   movers = np.asarray(cut.tree.kind)[np.maximum(cut.tree.parent, 0)]

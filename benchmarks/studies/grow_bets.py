@@ -17,8 +17,8 @@ import solvers
 from benchmarks import timing
 from games.poker import BetSizes, Holdem, RiverEndgame
 from games.poker.holdem import FIRST_BET
-from games.poker.off_tree.translation import midpoint, translate, widest_gap
 from solvers import Algorithm, contrib
+from solvers.contrib.off_tree import midpoint, translate, widest_gap
 
 STEP = 0.1
 POT = 1000

@@ -16,8 +16,8 @@ import solvers
 from benchmarks import timing
 from games import PublicTree
 from games.poker import BetSizes, Holdem
-from games.poker.off_tree.translation import translate
 from solvers import Alternatives, Maxmargin, Placer, Resolve
+from solvers.contrib.off_tree import translate
 
 METHODS = ("translation", "unsafe", "resolve", "maxmargin", "expensive")
 CONTROLS = ("constant", "reversed")

@@ -22,7 +22,6 @@ from games.poker.hands import evaluate, strengths
 from games.poker.holdem import Chips, Holdem, in_units
 from games.poker.notation.bets import ALL_IN, Geometric, Times
 from games.poker.notation.ranges import format_range, parse_range
-from games.poker.only_hands import OnlyHands
 from games.poker.suit_symmetry import MergedSuits
 
 __all__ = [
@@ -42,7 +41,6 @@ __all__ = [
   "Holdem",
   "MergedSuits",
   "NoLimitHoldem",
-  "OnlyHands",
   "RiverEndgame",
   "SmallHoldem",
   "SmallHoldem4Rounds",

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import Rows, whole_numbers, with_columns
+from games.arrays import Rows, check_rows, whole_numbers, with_columns
+from games.card_removal import compatible_mass, holds
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards
 from games.poker import betting
@@ -67,6 +68,8 @@ class Holdem(Game):
       None for all.
     every_hand: whether hands that the board blocks are infostates too, of probability zero, so that
       infostates are the same on all boards.
+    ranges: what players may hold, if that is not every hand; see `only`.
+    kept: `[H]` which of all hands, in their order, are infostates.
   """
 
   name = "holdem"
@@ -83,6 +86,7 @@ class Holdem(Game):
     fresh: Fresh = FIXED,
     flops: int | None = None,
     every_hand: bool = False,
+    ranges: np.ndarray | None = None,
   ):
     self.deck = Deck() if deck is None else deck
     self.board = whole_numbers("board", board)
@@ -96,7 +100,11 @@ class Holdem(Game):
     self.every_hand = every_hand or fresh.board
     self.dealing = Dealing(self.deck, self.board, self.deals)
     check_flops(self.dealing, flops)
-    self.hole_cards = self.deck.hole_cards(() if self.every_hand else self.board)
+    every = self.deck.hole_cards(() if self.every_hand else self.board)
+    self.ranges, self.kept = ranges, np.arange(len(every))
+    if ranges is not None:
+      self.kept = np.flatnonzero(ranges.any(axis=0))
+    self.hole_cards = every[self.kept]
     self.num_infostates = len(self.hole_cards)
     self.burn = FIRST_BET + bets.num_slots + 1 + len(added_bets)
     self.first_deal = self.burn + 1
@@ -148,14 +156,14 @@ class Holdem(Game):
 
   def legal_actions(self, states):
     xp = states.__array_namespace__()
-    columns = [
-      self.rules.may_fold(states)[:, None],
-      states[:, betting.STATUS, None] == betting.GOING_ON,
-      self.amounts(states) >= 0,
-      self.burns(states)[:, None],
-      self.legal_deals(states),
-    ]
-    return xp.concat(columns, axis=1)
+    deals = self.burns(states)[:, None], self.legal_deals(states)
+    return xp.concat([self.legal_moves(states), *deals], axis=1)
+
+  def legal_moves(self, states: Rows) -> Rows:
+    """Returns which moves players have: `[n, burn]`."""
+    xp: Any = states.__array_namespace__()
+    fold, call = self.rules.may_fold(states), states[:, betting.STATUS] == betting.GOING_ON
+    return xp.concat([xp.stack([fold, call], axis=1), self.amounts(states) >= 0], axis=1)
 
   def legal_deals(self, states: Rows) -> Rows:
     """Returns which deals exist: `[n, actions from first_deal on]`."""
@@ -219,10 +227,38 @@ class Holdem(Game):
 
   def parameters(self) -> dict[str, Any]:
     """Returns what `Holdem` is made from."""
-    names = ("deck", "board", "deals", "rules", "bets", "fresh", "flops", "every_hand")
+    names = ("deck", "board", "deals", "rules", "bets", "fresh", "flops", "every_hand", "ranges")
     return {name: getattr(self, name) for name in names} | {"added_bets": self._added_bets}
 
+  def only(self, beliefs: np.ndarray) -> "Holdem":
+    """Returns the game in which players are dealt the hands of their ranges and no others.
+
+    Infostates are the hands that either holds with some belief, those left out that meet none of
+    the other's. States, actions, policies and values of hands that are held stay what they are;
+    a hand outside a player's range is impossible, and the prior are the ranges.
+
+    Args:
+      beliefs: `[P, H]` at the start, each row a distribution.
+
+    Raises:
+      ValueError: hands are chosen already, or `beliefs` have another shape, are no distributions or
+        leave no pair of hands.
+    """
+    rows = np.asarray(beliefs, float)
+    check_rows("beliefs", rows, (2, self.num_infostates), "(P, H)")
+    if self.ranges is not None or not np.allclose(rows.sum(axis=1), 1, atol=1e-3) or rows.min() < 0:
+      raise ValueError(f"beliefs must be distributions over all hands of {self!r}, rows sum to one")
+    held = (rows > 0) & (self.prior() > 0)
+    cards = holds(self.hole_cards, self.deck.num_cards)
+    held &= compatible_mass(held[::-1].astype(float), cards) > 0.5
+    if not held.any():
+      raise ValueError("beliefs leave no compatible pair of hands; some pair must be possible")
+    rows = np.where(held, rows, 0.0)
+    return self.replace(ranges=rows / rows.sum(axis=1, keepdims=True))
+
   def vary(self, **how):
+    if self.ranges is not None:
+      return super().vary(**how)
     return self.replace(fresh=read_fresh(self, how))
 
   @property
@@ -230,7 +266,7 @@ class Holdem(Game):
     return not self.dealing.listable
 
   def templates(self):
-    return self._streets
+    return self._streets if self.ranges is None else None  # they are of all hands
 
   @functools.cached_property
   def _streets(self) -> Streets:  # one, so that programs which know it are compiled once
@@ -250,6 +286,8 @@ class Holdem(Game):
   # Private information.
 
   def prior(self):
+    if self.ranges is not None:
+      return self.ranges[:, self.kept]
     live = ~self._blocked
     return np.tile(live / live.sum(), (2, 1))
 
@@ -272,7 +310,8 @@ class Holdem(Game):
       raise ValueError(f"hand={hand!r} must be {NUM_HOLE_CARDS} cards")
     found = np.flatnonzero((self.hole_cards == cards).all(axis=1))
     if not len(found) or self._blocked[found[0]]:
-      raise ValueError(f"hand={hand!r} is blocked by the board {self.deck.names(self.board)!r}")
+      reason = f"blocked by the board {self.deck.names(self.board)!r}, or in neither range"
+      raise ValueError(f"hand={hand!r} is {reason}")
     return int(found[0])
 
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
@@ -285,7 +324,7 @@ class Holdem(Game):
     Returns:
       `[P, H]` beliefs, rows sum to one.
     """
-    return beliefs_of(ranges, self)
+    return beliefs_of(ranges, self)[:, self.kept]
 
   def dealt_cards(self, states, actions):
     xp = states.__array_namespace__()
@@ -431,7 +470,9 @@ class Holdem(Game):
 
   def __repr__(self) -> str:
     board = self.deck.names(self.board)
-    return f"<{self.name}: board {board!r}, paid {self.rules.paid}, stacks {self.rules.stacks}>"
+    held = "" if self.ranges is None else f", {self.num_infostates} hands held"
+    about = f"board {board!r}, paid {self.rules.paid}, stacks {self.rules.stacks}{held}"
+    return f"<{self.name}: {about}>"
 
 
 class Chips(NamedTuple):

@@ -87,13 +87,7 @@ class Streets:
 
   def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
     """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
-    game, rules = self.game, self.game.rules
-    columns = [
-      rules.may_fold(states)[:, None],
-      states[:, betting.STATUS, None] == betting.GOING_ON,
-      game.amounts(states) >= 0,
-    ]
-    legal = jnp.concatenate(columns, axis=1)
+    game, legal = self.game, self.game.legal_moves(states)
     chosen = jnp.minimum(actions, legal.shape[1] - 1)[:, None]
     moves = jnp.take_along_axis(legal, chosen, axis=1)[:, 0]
     cards = game.dealt_cards(states, actions)

@@ -19,10 +19,14 @@ from games.poker import betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
 from games.poker.hands import HAND_SIZE, evaluate
 from games.poker.holdem import Holdem
-from games.poker.only_hands import OnlyHands
 from games.public_tree import PublicTree
 
 _TOLERANCE = 1e-5  # of a hand's belief
+# What a game of merged suits has of the game itself.
+_SAME = (
+  "num_actions", "num_player_actions", "stages", "payoff_scale", "action_name", "situation",
+  "explain",
+)  # fmt: skip
 
 
 def dead_suits(deck: Deck, board: Sequence[int], to_come: int) -> np.ndarray:
@@ -91,11 +95,11 @@ class MergedSuits(Game):
         f"deals={game.deals} deal several cards at once; suits are merged where cards come one by "
         "one"
       )
-    if isinstance(game, OnlyHands):
+    if game.ranges is not None:
       raise ValueError(f"game={game!r} must have all hands; suits are merged among all of them")
     self.whole = game
+    vars(self).update({name: getattr(game, name) for name in _SAME})
     self.name = f"{game.name}_merged_suits"
-    self.num_actions = game.num_actions
     self.card_group = card_groups(game)
     self._same_group = self.card_group[:, None] == self.card_group
     pairs = np.sort(self.card_group[game.hole_cards], axis=1)
@@ -126,14 +130,6 @@ class MergedSuits(Game):
   def _group(self, card: int) -> set[int]:
     return set(np.flatnonzero(self._same_group[card]).tolist())
 
-  @property
-  def num_player_actions(self) -> int:
-    return self.whole.num_player_actions
-
-  @property
-  def orders_infostates(self) -> bool:
-    return self.whole.orders_infostates
-
   # Public states.
 
   def initial_state(self):
@@ -141,9 +137,6 @@ class MergedSuits(Game):
 
   def actor(self, states):
     return self.whole.actor(states)
-
-  def stages(self, states):
-    return self.whole.stages(states)
 
   def next_states(self, states, actions):
     return self.whole.next_states(states, actions)
@@ -341,16 +334,10 @@ class MergedSuits(Game):
     board = self._find(self._dealt_sets[self._final], states)
     return xp.where(showdown, 1 + board, 0)
 
-  def payoff_scale(self, states):
-    return self.whole.payoff_scale(states)
-
   # What a network sees, and what a person reads.
 
   def features(self, states, player):
     return self.whole.features(states, player)
-
-  def action_name(self, action):
-    return self.whole.action_name(action)
 
   def describe(self, history: Sequence[int], action: int) -> str:
     """Returns what `action` is after `history`; of a deal, all the cards that it stands for."""
@@ -360,9 +347,6 @@ class MergedSuits(Game):
     left = self.whole.legal_deals(state)[0]
     cards = np.flatnonzero(left & self._same_group[action - self.whole.first_deal])
     return "deal " + " or ".join(self.whole.deck.name(card) for card in cards.tolist())
-
-  def situation(self, history: Sequence[int]) -> str:
-    return self.whole.situation(history)
 
   def infostate_name(self, player, infostate):
     """Returns a class's name, higher card first; x is a suit that was merged, as in `AxKs`."""

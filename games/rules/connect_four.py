@@ -1,16 +1,14 @@
-"""Connect four as rules on JAX's arrays."""
+"""Connect four."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from games.kinds import PLAYER_0, PLAYER_1, TERMINAL
-from games.on_device.board_words import BoardWords
-from games.on_device.perfect_information import PerfectInformation, has_line, planes
-from games.registry import register_on_device
+from games.perfect_information import Stones, has_line, planes
+from games.registry import register
 
 
-class ConnectFour(PerfectInformation):
+class ConnectFour(Stones):
   """Connect four: stones fall to the lowest free place of a column; four in a line win one point.
 
   Action a drops a stone into column a. A public state is the board, row by row from the lowest: 0
@@ -34,11 +32,17 @@ class ConnectFour(PerfectInformation):
     self.width, self.height, self.in_a_row = width, height, in_a_row
     self.num_actions, self.max_moves = width, width * height
     self._lines = _lines(width, height, in_a_row)
+    self.columns = self.places = [str(number) for number in range(1, width + 1)]
+    self.rows = [""] * height
+    self.text = (
+      "Stones fall to the lowest free place of a column; X begins. A move is the number of a "
+      f"column.\n{in_a_row} stones in a row, a column or a diagonal win."
+    )
 
   def initial_state(self):
     return np.zeros(self.max_moves, np.int32)
 
-  def actor(self, state):
+  def turn(self, state):
     won = has_line(state, self._lines, 1) | has_line(state, self._lines, 2)
     stones = (state > 0).sum()
     return jnp.where(
@@ -47,37 +51,23 @@ class ConnectFour(PerfectInformation):
       jnp.where(stones % 2 == 0, PLAYER_0, PLAYER_1),
     )
 
-  def legal_actions(self, state):
+  def legal(self, state):
     return state[-self.width :] == 0
 
-  def next_state(self, state: jax.Array, action: jax.Array) -> jax.Array:
+  def after(self, state, action):
     stone = ((state > 0).sum() % 2 + 1).astype(state.dtype)
     row = (state.reshape(self.height, self.width)[:, action] > 0).sum()
     return state.at[row * self.width + action].set(stone)
 
-  def payoff(self, state):
+  def outcome(self, state):
     first, second = (has_line(state, self._lines, stone).astype(int) for stone in (1, 2))
     return first - second
 
-  def features(self, state, player):
+  def seen(self, state, player):
     return planes(state, player)
 
-  @property
-  def words(self) -> BoardWords:
-    """What people at a table read."""
-    columns = [str(number) for number in range(1, self.width + 1)]
-    text = (
-      "Stones fall to the lowest free place of a column; X begins. A move is the number of a "
-      f"column.\n{self.in_a_row} stones in a row, a column or a diagonal win."
-    )
-    return BoardWords(
-      self,
-      board_of=lambda state: state.reshape(self.height, self.width)[::-1],
-      names=columns,
-      columns=columns,
-      rows=[""] * self.height,
-      text=text,
-    )
+  def board(self, state):
+    return super().board(state)[::-1]
 
   def __repr__(self):
     return f"games.ConnectFour(width={self.width}, height={self.height}, in_a_row={self.in_a_row})"
@@ -96,4 +86,4 @@ def _lines(width: int, height: int, length: int) -> np.ndarray:
   return np.array(lines)
 
 
-register_on_device("connect_four", ConnectFour)
+register("connect_four", ConnectFour)

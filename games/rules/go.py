@@ -1,4 +1,4 @@
-"""Go on small boards as rules on JAX's arrays."""
+"""Go on small boards."""
 
 import jax
 import jax.numpy as jnp
@@ -6,16 +6,15 @@ import numpy as np
 from jax import lax
 
 from games.kinds import TERMINAL
-from games.on_device.board_words import BoardWords, by_letters
-from games.on_device.perfect_information import PerfectInformation, planes
-from games.registry import register_on_device
+from games.perfect_information import Stones, by_letters, planes
+from games.registry import register
 
 BOARDS = 8  # kept: no move may bring one of them back
 _TO_MOVE, _PASSES, _MOVES = -3, -2, -1
 BLACK, WHITE = 1, 2
 
 
-class Go(PerfectInformation):
+class Go(Stones):
   """Go: area scoring, no suicide, and no move that repeats one of the last eight boards.
 
   Black is player 0. Action p places a stone on point p, row by row, and the last action passes. Two
@@ -46,21 +45,28 @@ class Go(PerfectInformation):
     self.num_points = size**2
     self.num_actions = self.num_points + 1
     self._next_to = _next_to(size)
+    self.columns, self.rows, points = by_letters(size)
+    self.places = [*points, "pass"]
+    self.text = (
+      "Stones that have no free point next to their group are taken; X is black and begins. After "
+      "two passes the larger area wins,\nof stones and of points that they alone surround; White "
+      f"has {komi:g} points more. A point is named by its column and its row, such as a1."
+    )
 
   def initial_state(self):
     return np.zeros(BOARDS * self.num_points + 3, np.int32)
 
-  def actor(self, state):
+  def turn(self, state):
     over = (state[_PASSES] >= 2) | (state[_MOVES] >= self.max_moves)
     return jnp.where(over, TERMINAL, state[_TO_MOVE])
 
-  def legal_actions(self, state):
+  def legal(self, state):
     boards = self._boards(state)
     after, free = self._placed(boards[0], state[_TO_MOVE] + 1)
     seen = (after[:, None] == boards[None]).all(axis=2).any(axis=1)
     return jnp.append(free & ~seen, True)
 
-  def next_state(self, state, action):
+  def after(self, state, action):
     boards = self._boards(state)
     after, _ = self._placed(boards[0], state[_TO_MOVE] + 1)
     passes = action == self.num_points
@@ -81,11 +87,11 @@ class Go(PerfectInformation):
     ]
     return jnp.stack([(own[0] & ~own[1]).sum(), (own[1] & ~own[0]).sum()])
 
-  def payoff(self, state):
+  def outcome(self, state):
     area = self.area(state)
     return jnp.sign((area[0] - area[1]).astype(float) - self.komi)
 
-  def features(self, state, player):
+  def seen(self, state, player):
     boards = [planes(board, player) for board in self._boards(state)]
     black = jnp.full(1, 1.0 if player == 0 else 0.0)
     passed = (state[_PASSES, None] > 0).astype(float)
@@ -129,24 +135,6 @@ class Go(PerfectInformation):
     after = jnp.where(jnp.eye(self.num_points, dtype=bool), stone, after)
     return after, empty & breathes
 
-  @property
-  def words(self) -> BoardWords:
-    """What people at a table read."""
-    columns, rows, places = by_letters(self.size, self.size)
-    text = (
-      "Stones that have no free point next to their group are taken; X is black and begins. After "
-      "two passes the larger area wins,\nof stones and of points that they alone surround; White "
-      f"has {self.komi:g} points more. A point is named by its column and its row, such as a1."
-    )
-    return BoardWords(
-      self,
-      board_of=lambda state: state[: self.num_points].reshape(self.size, self.size),
-      names=[*places, "pass"],
-      columns=columns,
-      rows=rows,
-      text=text,
-    )
-
   def __repr__(self):
     return f"games.Go(size={self.size}, komi={self.komi}, max_moves={self.max_moves})"
 
@@ -158,4 +146,4 @@ def _next_to(size: int) -> np.ndarray:
   return distance == 1
 
 
-register_on_device("go", Go)
+register("go", Go)

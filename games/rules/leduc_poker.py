@@ -62,6 +62,7 @@ class LeducPoker(Game):
 
   name = "leduc_poker"
   num_infostates = _NUM_CARDS
+  orders_infostates = True
 
   def __init__(self, bets: Sequence[Sequence[float]] = ((2,), (4,))):
     sizes = _check_bets(bets)
@@ -82,10 +83,6 @@ class LeducPoker(Game):
   @property
   def num_player_actions(self):
     return self._first_card
-
-  @property
-  def orders_infostates(self):
-    return True
 
   def initial_state(self):
     return np.array([0, 0, 0, 0, *[_ANTE * self._unit] * 2, _NONE, _GOING_ON])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.game import TERMINAL, Game
+from games.game import TERMINAL, Game, MoverMoves
 from games.registry import register
 
 _START, _ANSWER, _FIRST_END = 0, 1, 2
@@ -32,6 +32,7 @@ class MatrixGame(Game):
     self.matrix = matrix
     self.num_infostates, columns = matrix.shape
     self.num_actions = columns + 1
+    self.num_hidden = max(2, *matrix.shape)
 
   def initial_state(self):
     return np.array([_START])
@@ -60,6 +61,15 @@ class MatrixGame(Game):
     mover = xp.where(states == _START, 0, row)
     other = xp.broadcast_to(xp.where(row == 0, 0, -1), mover.shape)
     return xp.stack([mover, other], axis=1)
+
+  def hidden_moves(self, states):
+    xp = states.__array_namespace__()
+    begins, held = (states == _START)[:, :, None], xp.arange(self.num_infostates)
+    number = xp.arange(self.num_hidden)[:, None]
+    there = (held == 0) & (number < xp.where(begins, self.num_infostates, self.num_actions - 1))
+    action = xp.where(begins, self.num_actions - 1, number)
+    leads_to = xp.where(begins, number, held)
+    return MoverMoves(xp.where(there, leads_to, -1), xp.where(there, action, -1))
 
   def payoffs(self):
     rows, columns = self.matrix.shape

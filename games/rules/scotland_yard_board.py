@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games.arrays import lookup
-from games.game import CHANCE, TERMINAL, Words
+from games.game import CHANCE, TERMINAL, Game
 from games.registry import unknown_name
 from games.rules.scotland_yard_maps import MAPS, Map
 
@@ -26,10 +26,8 @@ class PublicState(NamedTuple):
   maybe: Any  # [n, stations] 1 where Mr. X may be, else 0
 
 
-class Board(Words):
-  """The public rules of Scotland Yard, on numpy's and on JAX's arrays; see `ScotlandYard`.
-
-  Its words are those of Mr. X's stations as infostates.
+class Board(Game):
+  """The public rules of Scotland Yard, and Mr. X's stations; see `ScotlandYard`.
 
   Args:
     map_name, rounds, reveals: as of `ScotlandYard`.
@@ -55,6 +53,18 @@ class Board(Words):
     self.again = self.stay + 1
     self.caught = self.again + 2 * (self.map.doubles > 0)
     self.num_actions = self.caught + 2
+
+    # A round is a move of Mr. X, a choice and a move where there are double ones, and of each
+    # detective a move and a look.
+    self.max_moves = rounds * self.longest_wait
+
+  @property
+  def num_player_actions(self):
+    return self.caught
+
+  @property
+  def longest_wait(self):
+    return 1 + 2 * (self.map.doubles > 0) + 2 * self._num_detectives
 
   # Public states.
 
@@ -180,6 +190,12 @@ class Board(Words):
 
   # What it is worth, what a network sees, and what a person reads.
 
+  def payoffs(self):
+    return np.ones((1, self.num_infostates, self.num_infostates))
+
+  def payoff_index(self, states):
+    return states.__array_namespace__().zeros(len(states), int)
+
   def payoff_scale(self, states):
     xp, at = states.__array_namespace__(), self.read(states)
     return xp.where(at.stage == ESCAPED, 1.0, -1.0)
@@ -252,14 +268,6 @@ class Board(Words):
       "then every detective moves, all of them by one player. A move uses up a card of its kind. "
       f"{twice}Mr. X loses if a detective steps on its station or it cannot move, and else wins."
     )
-
-  def infostate_name(self, player: int, infostate: int) -> str:
-    return f"station {infostate + 1}" if player == 0 else "nothing hidden"
-
-  def hidden_move_name(self, player: int, action: int, infostate: int) -> str:
-    if self.hide <= action < self.stay:
-      action = infostate * self._num_kinds + action - self.hide
-    return self.action_name(action)
 
   def _by(self, kind: int) -> str:
     return f"{self.map.kinds[kind]} " if self._num_kinds > 1 else ""

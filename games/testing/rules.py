@@ -1,7 +1,8 @@
 """Trees of a game against its histories, and its rules on JAX's arrays against numpy's."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
+from games.arrays import one
 from games.build import build_public_tree
 from games.game import CHANCE, TERMINAL, Game
 from games.kinds import LEAF, PADDING
@@ -90,27 +92,21 @@ def _check_layout(tree: PublicTree) -> None:
   structure = tree.structure
   require(structure.num_nodes == len(tree.parent), "the static shape has another number of nodes")
   kinds = np.asarray(tree.kind)
-  terminals: list[int] = []
-  leaves: list[int] = []
   for depth, level in enumerate(structure.levels):
     start, stop = structure.offsets[depth : depth + 2]
-    cuts = np.cumsum([start, level.num_inner, level.num_leaves, level.num_terminals])
-    for low, high, allowed in zip(cuts, cuts[1:], (lambda k: k < TERMINAL, LEAF, TERMINAL)):
-      kind = kinds[low:high][kinds[low:high] != PADDING]
-      fits = allowed(kind) if callable(allowed) else kind == allowed
-      require(fits.all(), f"level {depth} mixes inner nodes, leaves and terminal nodes")
-      real = np.arange(low, high)[kinds[low:high] != PADDING]
-      order = list(zip(tree.action[real].tolist(), tree.parent[real].tolist()))
-      require(order == sorted(order), f"level {depth} is not ordered by action, then parent")
-    leaves += range(cuts[1], cuts[2])
-    terminals += range(cuts[2], cuts[3])
+    group = np.repeat([0, 1, 2], [level.num_inner, level.num_leaves, level.num_terminals])
+    real = start + np.flatnonzero(kinds[start:stop] != PADDING)
+    own = np.where(kinds[real] == LEAF, 1, np.where(kinds[real] == TERMINAL, 2, 0))
+    same = np.array_equal(own, group[real - start])
+    require(same, f"level {depth} mixes inner nodes, leaves and terminal nodes")
+    order = list(zip(own.tolist(), tree.action[real].tolist(), tree.parent[real].tolist()))
+    require(order == sorted(order), f"level {depth} is not ordered by action, then parent")
     if depth == 0:
       continue
-    real = np.flatnonzero(kinds[start:stop] != PADDING)
-    parents = np.asarray(tree.parent[start:stop])[real]
+    parents = np.asarray(tree.parent)[real]
+    above = structure.offsets[depth - 1] + level.parents
     require(
-      len(level.parents) == stop - start
-      and (level.parents[real] + structure.offsets[depth - 1] == parents).all(),
+      len(above) == stop - start and (above[real - start] == parents).all(),
       f"the runs of level {depth} are not the parents of its nodes",
     )
     movers = set(kinds[parents].tolist())
@@ -125,8 +121,9 @@ def _check_layout(tree: PublicTree) -> None:
     runs = level.payoff_runs
     named = index if runs is None else np.repeat([r[0] for r in runs], [r[2] - r[1] for r in runs])
     require(np.array_equal(named, index), f"payoff_runs of level {depth} are not its tables")
-  require(list(tree.leaf_nodes) == leaves, "leaf_nodes are not the leaves in order")
-  require(list(tree.terminal_nodes) == terminals, "terminal_nodes are not those in order")
+  for name in ("leaf_nodes", "terminal_nodes"):
+    same = np.array_equal(getattr(tree, name), getattr(structure, name))
+    require(same, f"{name} are not those of the static shape in order")
 
 
 def _check_infostates(tree: PublicTree, node: int, truth: PublicHistory) -> None:
@@ -165,8 +162,9 @@ def _check_complete(tree: PublicTree, places: dict[int, PublicHistory]) -> None:
     )
 
 
+_ONE_BY_ONE = "under jax.vmap over single states"
 _MAX_MOVES = 1000  # of a random game
-_CHUNK = 256
+_ENTRIES = 2**20  # of tables of pairs of infostates that are asked about
 # XLA divides by constants by multiplying with their inverse, and fuses products with sums.
 _UNITS_IN_THE_LAST_PLACE = 4
 
@@ -185,9 +183,9 @@ def check_rules(
   """Checks that the methods of `game` answer alike on numpy's arrays and on JAX's.
 
   Each is asked about all `states` and their legal actions, as far as they concern it: by numpy, and
-  by JAX operation by operation, compiled, and compiled over single states. Shapes, integers and
-  truth values must be equal, numbers as float32 up to four units in the last place; states of
-  `int32` must stay so, also under `jax.enable_x64`.
+  by JAX compiled, and compiled over single states. Shapes, integers and truth values must be equal,
+  numbers as float32 up to four units in the last place; states of `int32` must stay so, also under
+  `jax.enable_x64`.
 
   Args:
     game: the game, of any size.
@@ -206,8 +204,8 @@ def check_rules(
   )
   questions = _questions(game, states)
   expected = [question.ask(*question.rows) for question in questions]
-  for way, answer in _WAYS.items():
-    for question, ours, theirs in zip(questions, expected, answer(way, questions)):
+  for way in ("under jax.jit", _ONE_BY_ONE):
+    for question, ours, theirs in zip(questions, expected, _answers(way, questions)):
       _compare(question, way, ours, theirs)
   with jax.enable_x64(True):
     row = jax.ShapeDtypeStruct((1, states.shape[1]), np.int32)
@@ -240,12 +238,18 @@ def _questions(game: Game, states: np.ndarray) -> list[_Question]:
   inner, ends = states[actor != TERMINAL], states[actor == TERMINAL]
   places, actions = np.nonzero(game.legal_actions(inner))
   moves = inner[places], actions
-  deals = tuple(x[actor[actor != TERMINAL][places] == CHANCE] for x in moves)
+  movers = actor[actor != TERMINAL]
+  deals = tuple(x[movers[places] == CHANCE] for x in moves)
+  h = game.num_infostates
+  every = np.ones((len(places), 2, h), bool)
+  some = ends[: 1 + _ENTRIES // h**2]
+  reach = np.eye(h)[np.arange(len(some)) % h]
   questions = [
     _Question("actor", game.actor, (states,)),
     _Question("legal_actions", game.legal_actions, (inner,)),
     _Question("next_states", game.next_states, moves),
     _Question("infostate_parents", game.infostate_parents, moves),
+    _Question("possible_after", game.possible_after, (*moves, every)),
     _Question("dealt_cards", game.dealt_cards, moves),
     _Question("chance", game.chance, deals),
     _Question("pair_index", game.pair_index, (states,)),
@@ -255,62 +259,33 @@ def _questions(game: Game, states: np.ndarray) -> list[_Question]:
     _Question("features", lambda states: game.features(states, 0), (states,)),
     _Question("features", lambda states: game.features(states, 1), (states,)),
   ]
+  for player in (0, 1):
+    for rule in (game.compatible_mass, game.terminal_values):
+      ask = functools.partial(rule, player=player)
+      questions.append(_Question(rule.__name__, ask, (some, reach)))
+  if game.num_hidden > 1:
+    questions.append(_Question("moves_of", game.moves_of, (inner[movers < CHANCE],)))
   return [question for question in questions if len(question.rows[0])]
 
 
-def _eagerly(way: str, questions: list[_Question]) -> Iterator[Any]:
-  """Answers operation by operation; batches of one size, or each would be compiled for each."""
-  for question in questions:
-    answers = []
-    for start in range(0, len(question.rows[0]), _CHUNK):
-      chunk = [x[start : start + _CHUNK] for x in question.rows]
-      full = [jnp.asarray(np.resize(x, (_CHUNK, *x.shape[1:])), jnp.int32) for x in chunk]
-      answers.append(_ask(way, question, question.ask, full))
-    number = len(question.rows[0])
-    yield jax.tree.map(lambda *parts, n=number: np.concatenate(parts)[:n], *answers)
+def _answers(way: str, questions: list[_Question]) -> list[Any]:
+  """Returns what JAX answers, compiled: to all rows of each question, or to each row of its own."""
 
+  def answer(question: _Question, rows: tuple[jax.Array, ...]) -> Any:
+    single = jax.vmap(functools.partial(one, question.ask))
+    try:
+      return (single if way == _ONE_BY_ONE else question.ask)(*rows)
+    except Exception as error:
+      reason = str(error).partition("\n")[0]
+      raise AssertionError(
+        f"{question.name}() fails {way}, where numpy answers: {type(error).__name__}: {reason} "
+        "Write it over states.__array_namespace__(), with where and games.arrays.lookup, or use "
+        "games.tabulate."
+      ) from error
 
-def _compiled(way: str, questions: list[_Question]) -> list[Any]:
-  def answer_all(rows):
-    return [_ask(way, question, question.ask, row) for question, row in zip(questions, rows)]
-
-  return jax.jit(answer_all)(_on_device(questions))
-
-
-def _one_by_one(way: str, questions: list[_Question]) -> list[Any]:
-  def answer(question: _Question, rows) -> Any:
-    def answer_one(*row):
-      return jax.tree.map(lambda x: x[0], question.ask(*(x[None] for x in row)))
-
-    return _ask(way, question, jax.vmap(answer_one), rows)
-
-  def answer_all(rows):
-    return [answer(question, row) for question, row in zip(questions, rows)]
-
-  return jax.jit(answer_all)(_on_device(questions))
-
-
-_WAYS: dict[str, Callable[[str, list[_Question]], Iterable[Any]]] = {
-  "with JAX": _eagerly,
-  "under jax.jit": _compiled,
-  "under jax.vmap over single states": _one_by_one,
-}
-
-
-def _on_device(questions: list[_Question]) -> list[list[jax.Array]]:
-  return [[jnp.asarray(x, jnp.int32) for x in question.rows] for question in questions]
-
-
-def _ask(way: str, question: _Question, ask: Callable[..., Any], rows: Sequence[Any]) -> Any:
-  try:
-    return ask(*rows)
-  except Exception as error:
-    reason = str(error).partition("\n")[0]
-    raise AssertionError(
-      f"{question.name}() fails {way}, where numpy answers: {type(error).__name__}: {reason} Write "
-      "it over states.__array_namespace__(), with where and games.arrays.lookup, or use "
-      "games.tabulate."
-    ) from error
+  every = jax.jit(lambda rows: [answer(*row) for row in zip(questions, rows)])
+  kinds = {"i": jnp.int32, "f": jnp.float32, "b": jnp.bool_}
+  return every([tuple(jnp.asarray(x, kinds[x.dtype.kind]) for x in q.rows) for q in questions])
 
 
 def _compare(question: _Question, way: str, expected: Any, found: Any) -> None:

@@ -14,15 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import Game
-from games.on_device.one_play import OnePlay
+from games.arrays import one
 from rebel_jax.agents.belief_agent import MOST_GAMES
-from rebel_jax.agents.dealer import AnyGame, Move, SearchingSeat, check_turn
+from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
 from solvers import GTCFR, validation
-from solvers.growing import Found, How, PublicState, TreeGround, longest_wait
+from solvers.growing import Found, How, PublicState, TreeGround, follow_action, longest_wait
 from solvers.xla import work_on_trees
 
 
@@ -31,7 +31,7 @@ class ChainSearcher:
 
   Attributes:
     game: what the agents play, as a table deals it.
-    play: the same by the rules that searches read.
+    rules: the same by what searches read.
     settings: of every search.
     most_games: see `Searcher`.
   """
@@ -62,16 +62,15 @@ class ChainSearcher:
     del seed
     self._room = validation.check_integer("num_games", num_games)
     config, given = policy.config, dict(simulations=simulations, per_update=per_update)
-    rules = config.make_rules()
+    self.game = game = config.make_game()
     self.settings: GTCFR = make_search(config, evaluation=True, **given)
-    network = NetworkStates(make_state_network(config, rules))
-    ground = make_ground(config, rules, self.settings)
+    network = NetworkStates(make_state_network(config, game))
+    ground = make_ground(config, game, self.settings)
     if self._room == 1 and isinstance(ground, TreeGround):
       # Small trees for small parts compile anew, and spare one game little.
       ground = dataclasses.replace(ground, parts=None)
-    self.play = OnePlay(ground.rules)
-    self.game: AnyGame = rules if isinstance(rules, Game) else self.play
-    self.most_games = None if isinstance(rules, Game) else MOST_GAMES
+    self.rules: Game = ground.rules
+    self.most_games = None if game.written else MOST_GAMES
     self.nothing = jax.tree.map(np.asarray, ground.nothing())
     self._ground = jax.tree.map(jnp.asarray, ground)
     self._how, self._params = How(self.settings.of_any_length(), network), policy.params
@@ -89,16 +88,14 @@ class ChainSearcher:
 
   def _search(self, agents: Sequence["ChainAgent"]) -> list[Found]:
     """Searches for at most as many agents as there is room for."""
-    size, rules = len(agents), self.play.rules
-    filled = [*agents, *[agents[0]] * (self._room - size)]
-    parts = [self.play.parts(x._state) for x in filled]
-    since = np.full((self._room, longest_wait(rules)), -1, np.int32)
+    size, filled = len(agents), [*agents, *[agents[0]] * (self._room - len(agents))]
+    since = np.full((self._room, longest_wait(self.rules)), -1, np.int32)
     for row, agent in zip(since, filled):
       row[: len(agent._since)] = agent._since[: len(row)]
     found = search_decisions[work_on_trees()](
       self._ground,
       jax.tree.map(lambda *x: np.stack(x), *[x._left for x in filled]),
-      PublicState(*(jnp.asarray(np.stack(x)) for x in zip(*parts))),
+      jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *[x._here for x in filled]),
       since,
       np.array([x.player for x in filled], np.int32),
       jnp.stack([x._key for x in filled]),
@@ -127,17 +124,21 @@ class ChainAgent(SearchingSeat):
     self._key = jax.random.key(seed)
 
   def _begin(self) -> None:
-    self._state, self._search = self.searcher.play.initial_state(), None
+    rules, self._search = self.searcher.rules, None
+    first = rules.initial_state().astype(np.int32)
+    self._here: PublicState = PublicState(first, np.asarray(rules.prior()) > 0)
     # What the last search left, and the public actions since.
     self._left, self._since = self.searcher.nothing, list[int]()
 
   def choices(self) -> dict[Move, float]:
-    policy, play = self._found().policy[:, self.infostate], self.searcher.play
-    if play.num_infostates == 1:
+    policy, rules = self._found().policy[:, self.infostate], self.searcher.rules
+    if rules.num_infostates == 1:
       policy = np.eye(len(policy))[policy.argmax()]
+    moves = one(rules.moves_of, *self._here)
+    leads_to, action = (x[:, self.infostate].tolist() for x in moves)
     found = dict[Move, float]()
-    for number, action, held in play.numbered_moves(self._state, self.player, self.infostate):
-      move = Move(action, held)
+    for number in (m for m, seen in enumerate(action) if seen >= 0):
+      move = Move(action[number], leads_to[number])
       found[move] = found.get(move, 0.0) + float(policy[number])
     return found
 
@@ -165,13 +166,13 @@ class ChainAgent(SearchingSeat):
     Raises:
       ValueError: the action is not legal.
     """
-    play = self.searcher.play
-    legal = np.flatnonzero(play.legal_actions(self._state[None])[0]).tolist()
+    rules = self.searcher.rules
+    legal = np.flatnonzero(one(rules.legal_actions, self._here.state)).tolist()
     if action not in legal:
       raise ValueError(f"action={action!r} is not legal here; legal: {legal}")
     if self._mover == self.player:
       self._left, self._since = self._found().left, []
-    self._state = play.next_states(self._state[None], np.array([action]))[0]
+    self._here = follow_action(rules, self._here, np.asarray(action))
     self._since.append(int(action))
     self._search = None
     if infostate is not None:
@@ -179,7 +180,7 @@ class ChainAgent(SearchingSeat):
 
   @property
   def _mover(self) -> int:
-    return int(self.searcher.play.actor(self._state[None])[0])
+    return int(one(self.searcher.rules.actor, self._here.state))
 
   def _found(self) -> Found:
     check_turn(self.player, self._mover)

@@ -7,11 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game, PublicTree
-from games.on_device.one_play import OnePlay
 from games.origin import origin_of
 from games.poker.holdem import Holdem
-
-AnyGame = Game | OnePlay  # what may be played at a table
 
 
 class Move(NamedTuple):
@@ -34,7 +31,7 @@ class Dealer:
     infostates: what each player holds.
   """
 
-  def __init__(self, game: AnyGame):
+  def __init__(self, game: Game):
     self.game = game
     self.history: list[int] = []
     self.state = game.initial_state()
@@ -107,10 +104,8 @@ class Dealer:
     return self.actor == TERMINAL
 
 
-def same_rules(one: AnyGame, other: AnyGame) -> bool:
+def same_rules(one: Game, other: Game) -> bool:
   """Says whether two games are the same, as far as can be told without playing them."""
-  if isinstance(one, OnePlay) or isinstance(other, OnePlay):
-    return one == other
   return bool((origin_of(one) == origin_of(other)).all())
 
 

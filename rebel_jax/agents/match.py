@@ -10,7 +10,6 @@ from games import CHANCE, Game, PublicTree
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.dealer import (
-  AnyGame,
   Dealer,
   Move,
   SearchingSeat,
@@ -41,7 +40,7 @@ class Player(Protocol):
 class UniformPlayer:
   """Moves at random, each legal move as likely as any other."""
 
-  def __init__(self, game: AnyGame, *, seed: int = 0):
+  def __init__(self, game: Game, *, seed: int = 0):
     self._dealer, self._rng = Dealer(game), np.random.default_rng(seed)
     self._player = 0
 
@@ -166,7 +165,7 @@ def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) 
 
 
 def play_match(
-  game: AnyGame,
+  game: Game,
   first: Callable[[int], Player],
   second: Callable[[int], Player],
   *,
@@ -247,7 +246,7 @@ class Played:
 
 
 def play_games(
-  game: AnyGame,
+  game: Game,
   first: Callable[[int], Player],
   second: Callable[[int], Player],
   *,
@@ -296,12 +295,10 @@ def play_games(
   return tables
 
 
-def _check_players(game: AnyGame, players: Sequence[Player]) -> None:
+def _check_players(game: Game, players: Sequence[Player]) -> None:
   """Checks that players who know rules or a tree know those of `game`, and policies; once each."""
   policies = {(id(x.tree), id(x.policy)): x for x in players if isinstance(x, PolicyPlayer)}
   for known in policies.values():
-    if not isinstance(game, Game):
-      raise ValueError(f"a player's policy is of a tree, and no tree is made of {game!r}")
     check_tree_of(game, known.tree)
     check_whole(known.tree, known.policy, None)
   for searcher in dict.fromkeys(x.searcher for x in players if isinstance(x, SearchingSeat)):

@@ -293,7 +293,7 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
 
 def abstract_params(config: Config) -> Any:
   """Returns shapes and types of the networks' parameters."""
-  init = functools.partial(init_params, make_targets(config, config.make_rules()))
+  init = functools.partial(init_params, make_targets(config, config.make_game()))
   return jax.eval_shape(init, jax.random.key(0))
 
 

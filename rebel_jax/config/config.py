@@ -221,36 +221,16 @@ class Config:
 
   @in_config_errors()
   def make_game(self) -> games.Game:
-    """Returns the game, with the search's changes to every hand.
-
-    Raises:
-      ConfigError: there is no such game, no tree of it can be made beforehand, or it does not take
-        these parameters.
-    """
-    if self.on_device:
-      raise ConfigError(
-        f"game={self.game!r} is played by searches that make their trees on the device, and cannot "
-        "be used where a tree is made beforehand"
-      )
-    game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
-    return game.vary(**dict(vary)) if vary else game
-
-  @property
-  def on_device(self) -> bool:
-    """Whether searches make their trees on the device, of rules there, and none is beforehand."""
-    known = self.game in games.registered_on_device()
-    return known and (self.grows or self.game not in games.registered_games())
-
-  @in_config_errors()
-  def make_rules(self) -> games.Game | games.DeviceGame:
-    """Returns what `make_game` does, or, where `on_device`, the rules.
+    """Returns the game, with the search's changes to every hand and to what infostates remember.
 
     Raises:
       ConfigError: there is no such game, or it does not take these parameters.
     """
-    if not self.on_device:
-      return self.make_game()
-    return games.make_on_device(self.game, **dict(self.game_params))
+    game, vary = games.make(self.game, **dict(self.game_params)), self.search.vary
+    game = game.vary(**dict(vary)) if vary else game
+    game = game.forgetful() if self.grows else game
+    game.prior()  # infostates may be too many
+    return game
 
   def validate(self) -> None:
     """Checks every setting by itself and against the others; devices are checked elsewhere.
@@ -260,7 +240,7 @@ class Config:
     """
     groups.check(self)
     lanes, learning, width = self.self_play.lanes, self.learning, self.network.width
-    rules = self.make_rules()
+    rules = self.make_game()
     refused = {
       f"batch_size={learning.batch_size} must be at most buffer_size={learning.buffer_size}": (
         learning.batch_size > learning.buffer_size

@@ -415,7 +415,7 @@ def get_preset(name: str) -> Config:
 
 def paper_exploitability(config: Config) -> float | None:
   """Returns the paper's number for the game, if it has one (Table 2, CFR-D)."""
-  game = config.make_rules()
+  game = config.make_game()
   if not isinstance(game, LiarsDice):
     return None
   return PAPER_EXPLOITABILITY.get((game.num_dice, game.num_faces))

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Annotated, Any, ClassVar
 
-from games import DeviceGame, Game
+from games import Game
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError
 
@@ -77,9 +77,9 @@ class ReBeLSearch:
     subgames = "subgames" if number is None else f"{number} subgames"
     return f"{subgames} of depth {self.depth}", f"{self.iterations} iterations a search{later}"
 
-  def check(self, game: str, rules: Game | DeviceGame) -> None:
+  def check(self, game: str, rules: Game) -> None:
     """Checks that the search fits the `rules` of the game named `game`."""
-    if not isinstance(rules, Game):
+    if not rules.written:
       raise ConfigError(
         f"game={game!r} cannot be searched by ReBeL, for no tree of it is made beforehand; "
         "searches that grow trees can"
@@ -146,15 +146,15 @@ class GrowingSearch:
     roots = f"searches from {number} decisions" if number else "searches that make their trees"
     return roots, f"{self.simulations} simulations a search"
 
-  def check(self, game: str, rules: Game | DeviceGame) -> None:
+  def check(self, game: str, rules: Game) -> None:
     """Checks the settings against each other and the `rules` of the game named `game`."""
     if not self.solves_per_lane:
       raise ConfigError(f"query_share={self.query_share} must be above 0: nothing would be learned")
-    perfect = not isinstance(rules, Game) and rules.num_infostates == 1
+    perfect = rules.num_infostates == 1
     if perfect != isinstance(self, PerfectSearch):
       raise ConfigError(
-        f"game={game!r} {'is' if perfect else 'is not'} one of perfect information with its trees "
-        f"made on the device, and cannot have {self.kind}"
+        f"game={game!r} {'is' if perfect else 'is not'} one of perfect information, and "
+        f"cannot have {self.kind}"
       )
 
 

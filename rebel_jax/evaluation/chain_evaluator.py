@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import solvers
-from games import TERMINAL, DeviceGame, Game
+from games import TERMINAL, Game
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
 from rebel_jax.networks.policy import NetworkStates
@@ -34,7 +34,7 @@ from solvers.growing import (
   play_on,
   search_each,
 )
-from solvers.metrics import Minimax, exploitability_in, minimax, public_histories
+from solvers.metrics import Minimax, exploitability_in, minimax, payoff_of, public_histories
 from solvers.xla import work_on_trees
 
 # Public histories of a game, or states where all see everything, of which all are written out.
@@ -63,16 +63,16 @@ class ChainEvaluator:
     self,
     config: Config,
     *,
-    game: Game | DeviceGame | None = None,
+    game: Game | None = None,
     ground: Any = None,
     search: GTCFR | None = None,
   ):
     """Prepares the agent of a configuration; `game`, `ground` and `search` replace its own.
 
     Raises:
-      ConfigError: the tree of a `Game` is too large to be written out.
+      ConfigError: the game's tree is too large to be written out.
     """
-    self.game = config.make_rules() if game is None else game
+    self.game = config.make_game() if game is None else game
     self.search = search or make_search(config, evaluation=True)
     if not isinstance(ground, TreeGround):  # a training's trees have other room than these
       ground = make_ground(config, self.game, self.search)
@@ -135,11 +135,11 @@ class ChainEvaluator:
       ConfigError: the network's values are not finite.
     """
     game = self.ground.rules
-    features = game.features(jnp.asarray(game.initial_state()), 0)
-    check_finite(self.network, params, features[None], game.num_infostates)
+    features = jnp.asarray(game.features(game.initial_state()[None], 0))
+    check_finite(self.network, params, features, game.num_infostates)
     how = dict(search=self.search, network=self.network, params=params)
-    if isinstance(self.game, Game):
-      tree = game.tree
+    if isinstance(self.ground, TreeGround):
+      tree = self.ground.tree
       policies = solvers.resolved_policies(
         self.game, tree, seeds=tuple(seeds), progress=progress, **how
       )
@@ -209,7 +209,7 @@ def _play(
   rules, (standing, left) = ground.rules, table
   each, here = jnp.arange(len(seat)), standing.here
   search_key, move_key = jax.random.split(key)
-  mover = jnp.minimum(jax.vmap(rules.actor)(here.state), 1)
+  mover = jnp.minimum(rules.actor(here.state), 1)
   before, since = jax.tree.map(lambda x: x[each, mover], (left, standing.since))
   about = ChainSearch(next_starts(ground, before, here, since, mover), here)
   keys = jax.random.split(search_key, len(seat))
@@ -239,7 +239,7 @@ class _Ply(NamedTuple):
 
 
 def against_all(
-  game: DeviceGame,
+  game: Game,
   exact: Minimax,
   choose: Callable[[np.ndarray, np.ndarray], np.ndarray],
   seeds: Sequence[int],
@@ -260,15 +260,15 @@ def against_all(
   while len(states):
     progress(min(len(plies), game.max_moves), game.max_moves + 1)
     seat = agents % 2
-    actor, legal, after, won = _around(game, states)
-    ours = actor == seat
+    actor, won = game.actor(states), payoff_of(game, states)
+    ours, legal = actor == seat, game.legal_actions(states) & (actor != TERMINAL)[:, None]
     keys = np.asarray(seeds, np.uint32)[agents[ours] // 2]
     legal[ours] &= np.eye(game.num_actions, dtype=bool)[choose(states[ours], keys)]
-    worth = np.nan_to_num(exact.value_of(after)) * np.where(actor == 0, 1, -1)[:, None]
-    worth = np.where(legal, worth, -np.inf)
-    best = legal & (worth == worth.max(axis=1, keepdims=True))
     row, action = np.nonzero(legal)
-    keyed = np.concatenate([agents[row, None], after[row, action]], axis=1)
+    after, worth = game.next_states(states[row], action), np.full(legal.shape, -np.inf)
+    worth[row, action] = exact.value_of(after) * np.where(actor == 0, 1, -1)[row]
+    best = legal & (worth == worth.max(axis=1, keepdims=True))
+    keyed = np.concatenate([agents[row, None], after], axis=1)
     unique, number = np.unique(keyed, axis=0, return_inverse=True)
     children = np.full(legal.shape, -1)
     children[row, action] = number.reshape(-1)
@@ -283,26 +283,6 @@ def against_all(
 
 
 _keys = jax.jit(jax.vmap(jax.random.key))
-
-
-def _around(game: DeviceGame, states: np.ndarray) -> tuple[np.ndarray, ...]:
-  """Returns who moves, what is legal `[n, A]`, where it leads, and what player 0 has won."""
-  number = len(states)
-  rows = 1 << (number - 1).bit_length()  # so that few programs are compiled
-  padded = np.concatenate([states, np.repeat(states[-1:], rows - number, axis=0)])
-  actor, legal, after, won = (np.asarray(x)[:number] for x in _look(game, padded))
-  return actor, legal & (actor != TERMINAL)[:, None], after, won[:, 0]
-
-
-@functools.partial(jax.jit, static_argnames="game")
-def _look(game: DeviceGame, states: jax.Array) -> tuple[jax.Array, ...]:
-  one, actions = jnp.ones(1), jnp.arange(game.num_actions)
-
-  def look(s: jax.Array) -> tuple[jax.Array, ...]:
-    after = jax.vmap(game.next_state, (None, 0))(s, actions)
-    return game.actor(s), game.legal_actions(s), after, game.terminal_values(s, one, 0)
-
-  return jax.vmap(look)(states)
 
 
 def _rise(plies: Sequence[_Ply]) -> tuple[np.ndarray, np.ndarray]:

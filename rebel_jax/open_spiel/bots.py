@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import pyspiel
 
-from games import build_public_tree
-from games.on_device.one_play import OnePlay
+from games import Game, build_public_tree
 from games.poker.cards import NUM_HOLE_CARDS, Deck
-from rebel_jax.agents.dealer import AnyGame, Move, prepare
+from rebel_jax.agents.dealer import Move, prepare
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.policies import SpielMove, find_moves, load_game
 from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, TableRules
@@ -57,7 +56,7 @@ class BoardTranslation:
     open_spiel_game: the same in OpenSpiel.
   """
 
-  def __init__(self, game: OnePlay):
+  def __init__(self, game: Game):
     self.game = game
     self.open_spiel_game = load_game(game)
 
@@ -72,13 +71,13 @@ class BoardTranslation:
 AnyTranslation = Translation | BoardTranslation
 
 
-def translate(game: AnyGame) -> AnyTranslation:
+def translate(game: Game) -> AnyTranslation:
   """Returns how OpenSpiel says what happens in a game.
 
   Raises:
     ValueError: it has no counterpart in OpenSpiel.
   """
-  return BoardTranslation(game) if isinstance(game, OnePlay) else Translation(game)
+  return BoardTranslation(game) if game.num_infostates == 1 else Translation(game)
 
 
 class _FollowingBot(pyspiel.Bot):

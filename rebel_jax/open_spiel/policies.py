@@ -11,7 +11,6 @@ import pyspiel
 
 from games import CHANCE, TERMINAL, Game, LiarsDice, PublicTree
 from games.game import check_is_game
-from games.on_device.one_play import OnePlay
 from games.origin import check_tree_of
 from games.rules.leduc_poker import FIRST_CARD
 from rebel_jax.open_spiel import histories
@@ -76,37 +75,17 @@ def find_correspondence(game: Game) -> Correspondence:
   return _REGISTRY[game.name]
 
 
-def load_game(game: Game | OnePlay) -> pyspiel.Game:
+def load_game(game: Game) -> pyspiel.Game:
   """Returns the OpenSpiel game equal to `game`.
-
-  In games of perfect information, which are `OnePlay`, its actions are ours.
 
   Raises:
     TypeError: `game` is not a game of ours.
     ValueError: it has no counterpart in OpenSpiel.
   """
-  if isinstance(game, OnePlay):
-    if game.name not in _BOARDS:
-      raise ValueError(
-        f"game={game.name!r} has no counterpart in OpenSpiel; known: {', '.join(sorted(_BOARDS))}"
-      )
-    return pyspiel.load_game(_BOARDS[game.name](game.rules))
   check_is_game(game)
   if isinstance(game, OpenSpielGame):
     return game.open_spiel_game
   return histories.load(find_correspondence(game).load(game))
-
-
-# Games of perfect information, by name, whose actions have the numbers that OpenSpiel gives them.
-_BOARDS: dict[str, Callable[[Any], str]] = {
-  "tic_tac_toe": lambda rules: "tic_tac_toe",
-  "connect_four": lambda rules: (
-    f"connect_four(rows={rules.height},columns={rules.width},x_in_row={rules.in_a_row})"
-  ),
-  "go": lambda rules: (
-    f"go(board_size={rules.size},komi={float(rules.komi)},max_game_length={rules.max_moves})"
-  ),
-}
 
 
 def private_deals(game: pyspiel.Game) -> Iterator[tuple[tuple[int, ...], pyspiel.State]]:
@@ -143,6 +122,18 @@ register_open_spiel(
   action=lambda game, action, chance: action + FIRST_CARD if chance else action,
 )
 register_open_spiel("liars_dice", load=_load_liars_dice, infostates=_liars_dice_infostates)
+# Games of perfect information, whose actions have the numbers that OpenSpiel gives them.
+_BOARDS: dict[str, Callable[[Any], str]] = {
+  "tic_tac_toe": lambda game: "tic_tac_toe",
+  "connect_four": lambda game: (
+    f"connect_four(rows={game.height},columns={game.width},x_in_row={game.in_a_row})"
+  ),
+  "go": lambda game: (
+    f"go(board_size={game.size},komi={float(game.komi)},max_game_length={game.max_moves})"
+  ),
+}
+for _name, _load in _BOARDS.items():
+  register_open_spiel(_name, load=_load, infostates=lambda game, deal, player: [0])
 
 
 class SpielMove(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 
 import solvers
 from games import CHANCE
-from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, OnlyHands, betting
+from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, betting
 from games.poker.betting import check_chips
 from games.poker.cards import shares_card
 from games.poker.holdem import CALL, FIRST_BET, FOLD
@@ -71,7 +71,7 @@ class Spot:
   suits: str = SUITS
 
   @in_config_errors()
-  def game(self) -> OnlyHands:
+  def game(self) -> Holdem:
     """Returns the rules of the spot, with the hands of the ranges alone as infostates.
 
     Raises:
@@ -102,7 +102,7 @@ class Spot:
       raise ValueError(
         f"oop={self.oop!r} and ip={self.ip!r} cannot both be held: all their hands share cards"
       )
-    return OnlyHands(whole, beliefs)
+    return whole.only(beliefs)
 
   def _bet_sizes(self, rounds: int) -> BetSizes:
     fields = {"bets": self.bets, "oop_bets": self.oop_bets, "ip_bets": self.ip_bets}

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from games import TERMINAL, DeviceGame
-from games.on_device.moves import moves_of
+from games import TERMINAL, Game
 from rebel_jax.training import replay as replays
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Played, SelfPlayStats, where_lanes
@@ -211,7 +210,7 @@ class ChainPlay:
   ) -> Found:
     """Searches for the games' decisions, then for the questions: those of `active` `[S]`."""
     rules, (here, _, since), each = table.rules, lanes.standing, jnp.arange(self.num_lanes)
-    mover = jax.vmap(rules.actor)(here.state)
+    mover = rules.actor(here.state)
     before, since = jax.tree.map(lambda x: x[each, mover], (lanes.left, since))
     first = ChainSearch(next_starts(table, before, here, since, mover), here)
     start = jax.vmap(functools.partial(alone, rules))(asked.here, asked.beliefs)
@@ -234,7 +233,7 @@ class ChainPlay:
     """Makes the moves that searches found; games that end begin anew. Returns also outcomes."""
     rules, number = table.rules, self.num_lanes
     move_key, new_key = jax.random.split(key)
-    mover = jax.vmap(rules.actor)(lanes.standing.here.state)
+    mover = rules.actor(lanes.standing.here.state)
     after, ended = self._move(rules, lanes, played, jax.random.split(move_key, number))
     over = ended
     if lanes.plays_on is not None:
@@ -261,7 +260,7 @@ class ChainPlay:
     return lanes._replace(standing=where_lanes(over, news, after), moves=moves), outcomes
 
   def _move(
-    self, rules: DeviceGame, lanes: ChainLanes, played: Found, keys: jax.Array
+    self, rules: Game, lanes: ChainLanes, played: Found, keys: jax.Array
   ) -> tuple[Standing, jax.Array]:
     """Returns where games stand after their moves, and which are over."""
     policy, exploration = played.policy, jnp.full(self.num_lanes, self.exploration)
@@ -291,7 +290,7 @@ class ChainPlay:
     )
 
   def _outcomes(
-    self, rules: DeviceGame, lanes: ChainLanes, after: Standing, ended: jax.Array, key: jax.Array
+    self, rules: Game, lanes: ChainLanes, after: Standing, ended: jax.Array, key: jax.Array
   ) -> tuple[Solved, jax.Array]:
     """Returns the decisions of games, with their payoffs, and which ended by the rules `[E]`."""
     assert lanes.trail is not None
@@ -307,21 +306,18 @@ class ChainPlay:
 
 
 @functools.partial(jax.jit, static_argnames="rules")
-def won_by(rules: DeviceGame, standing: Standing, seat: jax.Array) -> jax.Array:
+def won_by(rules: Game, standing: Standing, seat: jax.Array) -> jax.Array:
   """Returns payoffs `[G]` of the players in `seat` `[G]`; zero in games that are not over."""
-
-  def one(state: jax.Array, hands: jax.Array, seat: jax.Array) -> jax.Array:
-    held = jnp.zeros(rules.num_infostates).at[hands[1]].set(1.0)
-    won = rules.terminal_values(state, held, 0)[hands[0]]
-    met = rules.compatible_mass(state, held, 0)[hands[0]]
-    won = won / jnp.where(met > 0, met, 1.0) * (rules.actor(state) == TERMINAL)
-    return jnp.where(seat == 0, won, -won)
-
-  return jax.vmap(one)(standing.here.state, standing.hands, seat)
+  states, (own, other) = standing.here.state, standing.hands.T
+  held, each = jax.nn.one_hot(other, rules.num_infostates), jnp.arange(len(states))
+  won = rules.terminal_values(states, held, 0)[each, own]
+  met = rules.compatible_mass(states, held, 0)[each, own]
+  won = won / jnp.where(met > 0, met, 1.0) * (rules.actor(states) == TERMINAL)
+  return jnp.where(seat == 0, won, -won)
 
 
 def examples(
-  rules: DeviceGame,
+  rules: Game,
   asked: Question,
   policy: jax.Array,
   values: jax.Array,
@@ -337,9 +333,9 @@ def examples(
     counts: `[E, P, H]` where there is a value.
   """
   (state, possible), beliefs = asked
-  mover = jax.vmap(rules.actor)(state)
-  seen = [jax.vmap(lambda s, p=p: rules.features(s, p))(state) for p in (0, 1)]
-  moves = jax.vmap(functools.partial(moves_of, rules))(state, possible).action
+  mover = rules.actor(state)
+  seen = [rules.features(state, player) for player in (0, 1)]
+  moves = rules.moves_of(state, possible).action
   there = (moves >= 0) & (mover < 2)[:, None, None]
   infostates = jnp.arange(rules.num_infostates, dtype=jnp.int32)
   own_first = functools.partial(seat_of, mover)
@@ -355,7 +351,7 @@ def examples(
   )
 
 
-def _first_question(rules: DeviceGame) -> Question:
+def _first_question(rules: Game) -> Question:
   """Returns the question about where a game begins."""
   return Question(beginning(rules), jnp.asarray(rules.prior()) * jnp.ones(()))
 

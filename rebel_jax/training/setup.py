@@ -9,8 +9,7 @@ import jax
 from jax.sharding import Mesh
 
 import solvers
-from games import DeviceGame, Game, TableGame, build_public_tree
-from games.on_device.moves import num_moves
+from games import Game, build_public_tree, tabulate
 from games.poker import Holdem
 from games.size import check_size
 from rebel_jax.config.allowed import in_config_errors
@@ -53,7 +52,7 @@ _LANES_A_START, _MOST_STARTS = 16, 8
 
 
 def _trunk(
-  config: Config, game: Game | DeviceGame, answers: int = 1, cards: type[CardNetwork] = CardNetwork
+  config: Config, game: Game, answers: int = 1, cards: type[CardNetwork] = CardNetwork
 ) -> ValueNetwork:
   """Returns an MLP with so many answers for each infostate; hold'em has its own kind, `cards`."""
   network = config.network
@@ -68,7 +67,7 @@ def _trunk(
   )
   if isinstance(game, Holdem):
     return cards(table=Table.of(game), showdown_inputs=network.showdown_inputs, **sizes)
-  if getattr(game, "orders_infostates", False):
+  if game.orders_infostates:
     return OrderedNetwork(places=game.num_infostates, **sizes)
   return ValueNetwork(**sizes)
 
@@ -93,14 +92,10 @@ def make_policy_network(config: Config, game: Game) -> PolicyNetwork | None:
   return PolicyNetwork(_trunk(config, game, game.num_player_actions), game.num_player_actions)
 
 
-def make_state_network(config: Config, game: Game | DeviceGame) -> ValuePolicyNetwork:
+def make_state_network(config: Config, game: Game) -> ValuePolicyNetwork:
   """Returns the value-and-policy network of a configuration whose searches grow trees."""
-  if not isinstance(game, Game):
-    actions = num_moves(game)
-  elif _hides_moves(game):
-    actions = TableGame(game, build_public_tree(game)).num_hidden
-  else:
-    actions = game.num_player_actions
+  # Games need not say themselves how many hidden moves there are.
+  actions = tabulate(game).num_moves if _hides_moves(game) else game.num_moves
   trunk = _trunk(config, game, 2 + actions)
   return ValuePolicyNetwork(trunk, actions, config.growing.policy_weight)
 
@@ -134,13 +129,13 @@ def make_search(config: Config, *, evaluation: bool = False, **changes: Any) -> 
 
 
 @in_config_errors()
-def make_ground(config: Config, game: Game | DeviceGame, search: GTCFR | None = None) -> Any:
+def make_ground(config: Config, game: Game, search: GTCFR | None = None) -> Any:
   """Returns the ground of a game's chains of searches, those of training by default.
 
   Raises:
     ConfigError: its tree is too large to be written out.
   """
-  if not isinstance(game, Game):
+  if not game.written:
     return RulesGround.of(game, search or make_search(config))
   return tree_ground(game, build_public_tree(game))
 
@@ -187,7 +182,7 @@ def made_on_device(config: Config, game: Game) -> bool:
     return False
 
 
-def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
+def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
   """Returns what a configuration trains, as `training.targets` lists it.
 
   Raises:
@@ -197,7 +192,6 @@ def make_targets(config: Config, game: Game | DeviceGame) -> tuple[Target, ...]:
   if config.grows:
     networks = Networks(None, None, make_state_network(config, game))
   else:
-    assert isinstance(game, Game)
     networks = Networks(make_network(config, game), make_policy_network(config, game), None)
   learning = config.learning
   learner = Learner(
@@ -251,11 +245,10 @@ def make_training_subgames(
   return TemplateSubgames(templates, features), None
 
 
-def _chain_play(config: Config, game: Game | DeviceGame, num_devices: int) -> ChainPlay:
+def _chain_play(config: Config, game: Game, num_devices: int) -> ChainPlay:
   """Returns self-play of a configuration whose searches grow trees, on one of the devices."""
   growing, lanes, outcomes = config.growing, config.self_play.lanes, dict[str, Any]()
   if isinstance(growing, PerfectSearch):
-    assert not isinstance(game, Game)
     outcomes = dict(
       td1_share=growing.td1_share,
       most_moves=game.max_moves if growing.td1_share else 1,
@@ -341,7 +334,7 @@ class Setup:
   """
 
   config: Config
-  game: Game | DeviceGame
+  game: Game
   subgames: FoundSubgames | None
   table: Any
   trainer: Trainer
@@ -366,7 +359,7 @@ def make_setup(config: Config, num_devices: int | None = None) -> Setup:
       more examples than a buffer holds.
   """
   config.validate()
-  game: Any = config.make_rules()
+  game = config.make_game()
   mesh = in_config_errors()(make_mesh)(num_devices)
   devices, learning = mesh.devices.size, config.learning
   config.check_devices(devices)

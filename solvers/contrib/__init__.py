@@ -4,6 +4,7 @@ Payoffs that depend on parameters and regrets carried over between games (chapte
 of several values (chapter 6), and warm starts that stand for a long run (section 3.2).
 """
 
+from solvers.contrib.continuations.extended import Extended, with_continuations
 from solvers.contrib.continuations.pair_values import pair_values
 from solvers.contrib.continuations.policies import biased_policy, grown_continuations, leaf_tables
 from solvers.contrib.continuations.round_search import search_rounds
@@ -15,6 +16,7 @@ from solvers.contrib.warm_start_length import warm_start_length
 
 __all__ = [
   "AffineTrees",
+  "Extended",
   "Optimum",
   "Transferable",
   "affine_trees",
@@ -28,4 +30,5 @@ __all__ = [
   "substitute_started",
   "transfer_weight",
   "warm_start_length",
+  "with_continuations",
 ]

@@ -17,12 +17,13 @@ from solvers.growing.continual.start import (
   alone,
   beginning,
   decision_key,
+  follow_action,
   longest_wait,
 )  # fmt: skip
 from solvers.growing.states import seat_of
 
 __all__ = [
   "ChainSearch", "Found", "Ground", "How", "Left", "PublicState", "RulesGround", "Standing",
-  "TreeGround", "alone", "beginning", "deal", "decision_key", "history_policies", "longest_wait",
-  "next_starts", "play_on", "search_each", "seat_of", "tree_ground",
+  "TreeGround", "alone", "beginning", "deal", "decision_key", "follow_action", "history_policies",
+  "longest_wait", "next_starts", "play_on", "search_each", "seat_of", "tree_ground",
 ]  # fmt: skip

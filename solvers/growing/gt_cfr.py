@@ -2,7 +2,7 @@
 
 Regrets are updated on the nodes that a search has added, the leaves among them valued from outside,
 and simulations add more. The nodes are in a `Store`: those of a written-out tree are marked, those
-of a game by rules on the device inserted.
+of a game by its rules inserted.
 """
 
 import dataclasses
@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.game import CHANCE
+from games.game import CHANCE, check_is_game
 from games.node_info import NodeInfo
-from games.on_device.game import check_device_game
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
@@ -103,12 +102,12 @@ def gt_cfr(
   Works under `jax.jit`, `jax.vmap` (over roots, paths, beliefs, keys and params) and inside
   `lax.scan`. The network is asked in every update about the leaves, for both players' values at the
   beliefs of the current policies and for the policy that simulations take as their prior. In a game
-  on the device with one infostate a player it is asked once about each state, when it joins, and
+  by its rules with one infostate a player it is asked once about each state, when it joins, and
   its values scaled by reach (Player of Games, sections 3.2 and B.2).
 
   Args:
     rules: the game's whole tree, or all of it that a search may grow into, whose nodes the search
-      marks; or a game on JAX's arrays, static, of which it inserts nodes as it grows.
+      marks; or the game, static, whose rules make the nodes that it inserts as it grows.
     nodes: of a tree, from `solvers.node_info(game, tree)`.
     search: settings; static. `whole` is for trees.
     key: a random key, as `jax.random.key` returns it.
@@ -119,14 +118,14 @@ def gt_cfr(
     root: the node at which the search starts, or `[S]` the public state; None for the first.
     current: in trees, the node at which simulations start, below `root` or the same, for continual
       re-solving; what lies between is in the tree from the start.
-    possible: on the device, `[P, H]` which infostates the rules allow at `root`; None for all, in a
+    possible: by rules, `[P, H]` which infostates the rules allow at `root`; None for all, in a
       game with hidden moves for those of its prior.
-    path: on the device, `[D]` public actions from `root` to the state that simulations start from,
+    path: by rules, `[D]` public actions from `root` to the state that simulations start from,
       then -1. They must be legal.
     beliefs: `[P, H]` at the root; None for the game's prior, at its own root.
     alternatives: what the opponent of `searcher` is promised at the root; see `ContinualResolve`.
     searcher: whose policy is wanted, with `alternatives`.
-    capacity: on the device, how many nodes there is room for; None for as many as could join.
+    capacity: by rules, how many nodes there is room for; None for as many as could join.
       Children of a node join all or, where they do not fit, not at all, and are counted in
       `Grown.tree.lost`.
 
@@ -151,12 +150,12 @@ def gt_cfr(
   }
   foreign |= {"capacity": capacity}
   if not on_tree:
-    check_device_game(rules)
+    check_is_game(rules)
     foreign = {"nodes": nodes, "leaf_values": leaf_values, "current": current}
     foreign |= {"whole": search.whole or None}
   for name, value in foreign.items():
     if value is not None:
-      raise ValueError(f"{name} is not for {'trees' if on_tree else 'games on the device'}")
+      raise ValueError(f"{name} is not for {'trees' if on_tree else 'games by their rules'}")
   if on_tree:
     given: Any = start_on_tree(rules, nodes, root, current, beliefs)
   else:

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games import Game
 from games.node_info import NodeInfo
-from games.on_device.game import DeviceGame
 from games.public_tree import Array, PublicTree, largest_payoff
 from solvers import validation
 from solvers.growing.checks import check_node, check_nodes
@@ -81,7 +81,7 @@ class ByRules:
   path: Array
   beliefs: Array
   promises: Promises | None
-  game: DeviceGame = dataclasses.field(metadata={"static": True})
+  game: Game = dataclasses.field(metadata={"static": True})
   capacity: int = dataclasses.field(metadata={"static": True})
   asks_once: bool = dataclasses.field(metadata={"static": True})
 
@@ -94,14 +94,14 @@ class ByRules:
     return min(self.game.max_moves, store.capacity)
 
 
-def children_at_once(game: DeviceGame, search: GTCFR) -> int:
+def children_at_once(game: Game, search: GTCFR) -> int:
   """Returns how many children a simulation adds at most."""
-  if search.children is None or game.deals:
+  if search.children is None or game.has_chance:
     return game.num_children
   return min(search.children, game.num_children)
 
 
-def most_nodes(game: DeviceGame, search: GTCFR, length: int) -> int:
+def most_nodes(game: Game, search: GTCFR, length: int) -> int:
   """Returns how many nodes a search has at most whose path is of `length` actions."""
   most = search.simulations * children_at_once(game, search)
   return 1 + game.num_children * (length + 1) + most
@@ -120,9 +120,13 @@ def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs
 
 
 def start_by_rules(
-  game: DeviceGame, search: GTCFR, state: Any, possible: Any, path: Any, beliefs: Any, capacity: Any
+  game: Game, search: GTCFR, state: Any, possible: Any, path: Any, beliefs: Any, capacity: Any
 ) -> ByRules:
-  """Returns what `gt_cfr` starts from in a game on the device; arguments as there."""
+  """Returns what `gt_cfr` starts from in a game by its rules; arguments as there."""
+  if game.renumbers:
+    raise ValueError(
+      f"infostates of {game.name} change by others' moves, which rules do not follow"
+    )
   if beliefs is None and state is not None:
     raise ValueError("beliefs=None are the game's prior: give those at root")
   if game.num_hidden > 1 and possible is None:

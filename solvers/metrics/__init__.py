@@ -23,11 +23,11 @@ from solvers.metrics.local_best_response import (
   local_best_response_value,
   milli_big_blinds,
 )  # fmt: skip
-from solvers.metrics.minimax import Minimax, minimax
+from solvers.metrics.minimax import Minimax, minimax, payoff_of
 
 __all__ = [
   "BestResponse", "HandRecord", "HandRecorder", "LBRResult", "LBRRules", "LBRValue", "Minimax",
   "PotShares", "Strategy", "TreeStrategy", "ValueFunction", "aivat", "check_whole",
   "exploitability_in", "half_the_difference", "local_best_response", "local_best_response_value",
-  "milli_big_blinds", "minimax", "node_values", "public_histories", "zero_values",
+  "milli_big_blinds", "minimax", "node_values", "payoff_of", "public_histories", "zero_values",
 ]  # fmt: skip

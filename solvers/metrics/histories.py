@@ -1,28 +1,22 @@
-"""All public histories of a small game of rules on the device, and best responses in them.
+"""All public histories of a small game, and best responses in them.
 
 A policy that depends on all that was seen, such as that of searches which follow each other, has
 its place for every history, also where several lead to one state. Infostates may be reached in
 several ways, so that one of Mr. X is its station and not its path.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from games.game import CHANCE, TERMINAL
-from games.on_device.game import DeviceGame, check_device_game
-from games.on_device.moves import moves_of
+from games.game import CHANCE, TERMINAL, Game, check_is_game
+from games.walk import walk
 from solvers import validation
-
-# Histories that are asked about at a time.
-_BLOCK = 512
 
 
 class Histories(NamedTuple):
-  """The public histories of a game, shorter ones first; letters as in `DeviceGame`.
+  """The public histories of a game, shorter ones first; letters as in `Game`.
 
   Attributes:
     game: the rules.
@@ -33,10 +27,10 @@ class Histories(NamedTuple):
     parent, action: `[N]` the history before, -1 for the first, and what was done there.
     child: `[N, A]` the history after each action; -1 where there is none.
     chance: `[N]` how likely chance, if it made the last move, made it; else 1.
-    leads_to, moves: `[N, M, H]` the mover's moves; see `DeviceMoves`.
+    leads_to, moves: `[N, M, H]` the mover's moves; see `Game.moves_of`.
   """
 
-  game: DeviceGame
+  game: Game
   state: np.ndarray
   possible: np.ndarray
   kind: np.ndarray
@@ -71,40 +65,36 @@ class Histories(NamedTuple):
       yield depth, np.flatnonzero(self.depth == depth)
 
 
-def public_histories(game: DeviceGame, *, max_histories: int = 100_000) -> Histories:
+def public_histories(game: Game, *, max_histories: int = 100_000) -> Histories:
   """Returns all public histories of a game.
 
   Args:
-    game: rules on JAX's arrays.
+    game: the rules.
     max_histories: how many are too many.
 
   Raises:
     TypeError: `game` is something else.
     ValueError: the game has more histories.
   """
-  check_device_game(game)
+  check_is_game(game)
   most = validation.check_integer("max_histories", max_histories)
-  look = jax.jit(jax.vmap(lambda s, x: _around(game, s, x)))
-  state = np.asarray(game.initial_state())[None]
   possible = (np.asarray(game.prior()) > 0)[None]
   parent, action, chance = np.full(1, -1), np.full(1, -1), np.ones(1)
   levels: list[tuple[np.ndarray, ...]] = []
-  first = 0
-  while len(state):
-    number = len(state)
-    if first + number > most:
+  for level in walk(game, game.initial_state()):
+    first, states, kind, above, taken, below, _ = level
+    if first + len(states) > most:
       raise ValueError(f"{game.name} has more than max_histories={most} public histories")
-    kind, legal, after, allowed, dealt, leads_to, moves = _in_blocks(look, state, possible)
-    legal &= (kind != TERMINAL)[:, None]
-    row, taken = np.nonzero(legal)
-    child = np.full(legal.shape, -1)
-    child[row, taken] = first + number + np.arange(len(row))
-    depth = np.full(number, len(levels))
-    levels.append((state, possible, kind, depth, parent, action, child, chance, leads_to, moves))
-    state, possible = after[row, taken], allowed[row, taken]
-    parent, action = first + row, taken
-    chance = np.where(kind[row] == CHANCE, dealt[row, taken], 1.0)
-    first += number
+    child = np.full((len(states), game.num_actions), -1)
+    child[above, taken] = below
+    depth = np.full(len(states), len(levels))
+    moves = game.moves_of(states, possible)
+    levels.append((states, possible, kind, depth, parent, action, child, chance, *moves))
+    made = states[above], taken
+    possible = game.possible_after(*made, possible[above])
+    parent, action, chance = first + above, taken, np.ones(len(taken))
+    if (by_chance := kind[above] == CHANCE).any():
+      chance[by_chance] = game.chance(*(x[by_chance] for x in made))[0]
   return Histories(game, *(np.concatenate(x) for x in zip(*levels)))
 
 
@@ -119,10 +109,8 @@ def best_response_worth(histories: Histories, policy: np.ndarray, player: int) -
   game, other = histories.game, 1 - player
   reach = _reach(histories, policy, other)
   over = histories.kind == TERMINAL
-  won = jax.jit(jax.vmap(lambda s, x: game.terminal_values(s, x, player)))
   values = np.zeros(reach.shape)
-  if over.any():
-    values[over] = _in_blocks(lambda *x: (won(*x),), histories.state[over], reach[over])[0]
+  values[over] = game.terminal_values(histories.state[over], reach[over], player)
   values *= histories.possible[:, player]
   for depth, here in histories._levels(upwards=True):
     above = np.flatnonzero((histories.depth == depth - 1) & (histories.kind != TERMINAL))
@@ -135,7 +123,7 @@ def best_response_worth(histories: Histories, policy: np.ndarray, player: int) -
     found[own] = np.where(np.isfinite(best), best, 0.0)
     values[above] = found[above] * histories.possible[above, player]
   prior = np.asarray(game.prior(), float)
-  met = np.asarray(game.compatible_mass(jnp.asarray(histories.state[0]), prior[other], player))
+  met = game.compatible_mass(histories.state[:1], prior[other][None], player)[0]
   return float((prior[player] * values[0]).sum() / (prior[player] * met).sum())
 
 
@@ -166,29 +154,3 @@ def _after(histories: Histories, nodes: np.ndarray) -> tuple[np.ndarray, np.ndar
   after = histories.child[nodes[:, None, None], np.maximum(moves, 0)]
   there = (moves >= 0) & (after >= 0)
   return np.where(there, after, 0), there
-
-
-def _around(game: DeviceGame, state: jax.Array, possible: jax.Array) -> tuple[jax.Array, ...]:
-  actions = jnp.arange(game.num_actions)
-  moves = moves_of(game, state, possible)
-  return (
-    game.actor(state),
-    game.legal_actions(state),
-    jax.vmap(game.next_state, (None, 0))(state, actions),
-    jax.vmap(game.possible_after, (None, 0, None))(state, actions, possible),
-    game.chance(state),
-    moves.leads_to,
-    moves.action,
-  )
-
-
-def _in_blocks(ask: Callable[..., Any], *rows: np.ndarray) -> list[np.ndarray]:
-  """Returns what a function of rows says of all of them, a block at a time."""
-  number = len(rows[0])
-  block = min(_BLOCK, 1 << (number - 1).bit_length())
-  found = []
-  for start in range(0, number, block):
-    some = np.minimum(np.arange(start, start + block), number - 1)
-    answers = ask(*(x[some] for x in rows))
-    found.append([np.asarray(x)[: number - start] for x in answers])
-  return [np.concatenate(x) for x in zip(*found)]

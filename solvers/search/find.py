@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game, PublicTree, build_public_tree
+from games.walk import walk
 
 _MAX_SUBGAMES = 4096
 
@@ -67,20 +68,14 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
 
 def stages_fit(game: Game) -> bool:
   """Says whether a table may hold the subgames of a game's stages; counts them without trees."""
-  newest, roots = np.asarray(game.initial_state())[None], 1
-  seen: set[bytes] = set()
-  while len(newest):
-    inner = newest[game.actor(newest) != TERMINAL]
-    place, action = np.nonzero(game.legal_actions(inner))
-    after = game.next_states(inner[place], action)
-    _, first = np.unique(after, axis=0, return_index=True)
-    first = first[[after[i].tobytes() not in seen for i in first]]
-    newest, place = after[first], place[first]
-    seen.update(row.tobytes() for row in newest)
-    goes_on = game.actor(newest) != TERMINAL
-    roots += int((goes_on & (game.stages(newest) != game.stages(inner[place]))).sum())
+  roots, before = 1, game.stages(game.initial_state()[None])  # before: where each state came from
+  for first, states, kind, parent, _, child, _ in walk(game, game.initial_state(), merge="game"):
+    stage = game.stages(states)
+    roots += int(((kind != TERMINAL) & (stage != before)).sum())
     if roots > _MAX_SUBGAMES:
       return False
+    numbers, rows = np.unique(child, return_index=True)
+    before = stage[parent[rows[numbers >= first + len(states)]]]
   return True
 
 

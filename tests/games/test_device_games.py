@@ -1,13 +1,12 @@
 """Rules on JAX's arrays: against OpenSpiel, against the games of their tables, and by hand."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pyspiel
 import pytest
 
 import games
-from games.on_device.game import check_device_game
+import solvers
 
 
 def board_of(spiel, name):
@@ -25,21 +24,19 @@ def board_of(spiel, name):
 def against_open_spiel(game, reference, number, *, seed=0, points=None):
   """Plays `number` random games on both at once; returns how many moves were compared."""
   rng = np.random.default_rng(seed)
-  ask = jax.jit(
-    jax.vmap(lambda s: (game.actor(s), game.legal_actions(s), jnp.asarray(game.payoff(s))))
-  )
-  move = jax.jit(jax.vmap(game.next_state))
-  states = jnp.asarray(np.repeat(game.initial_state()[None], number, axis=0))
+  states = np.repeat(game.initial_state()[None], number, axis=0)
   spiels = [reference.new_initial_state() for _ in range(number)]
   boards = [{tuple(board_of(spiel, game.name))} for spiel in spiels]
   alive, compared = np.ones(number, bool), 0
   for _ in range(game.max_moves + 1):
-    actor, legal, payoff = (np.asarray(x) for x in ask(states))
+    actor, legal, payoff = (
+      rule(states) for rule in (game.actor, game.legal_actions, game.payoff_scale)
+    )
     actions = np.zeros(number, int)
     for i in np.flatnonzero(alive):
       spiel = spiels[i]
       compared += 1
-      board = np.asarray(states[i])[: points or None] if points else np.asarray(states)[i]
+      board = states[i][: points or None]
       np.testing.assert_array_equal(board_of(spiel, game.name), board[: points or len(board)])
       if spiel.is_terminal():
         assert actor[i] == games.TERMINAL
@@ -61,7 +58,7 @@ def against_open_spiel(game, reference, number, *, seed=0, points=None):
       boards[i].add(board)
     if not alive.any():
       return compared
-    states = move(states, jnp.asarray(actions))
+    states = game.next_states(states, actions)
   raise AssertionError("a game did not end")
 
 
@@ -91,12 +88,12 @@ def test_control_other_rules_are_seen():
   """A komi that is another, a line that does not count, moves that repeat a board."""
 
   class OnlyKo(games.Go):
-    def legal_actions(self, state):
+    def legal(self, state):
       _, free = self._placed(state[: self.num_points], state[-3] + 1)
       return jnp.append(free, True)
 
   class NoDiagonal(games.TicTacToe):
-    def payoff(self, state):
+    def outcome(self, state):
       rows = state.reshape(3, 3)
       line = lambda x: ((rows == x).all(axis=0) | (rows == x).all(axis=1)).any()  # noqa: E731
       return line(1).astype(int) - line(2).astype(int)
@@ -111,40 +108,36 @@ def test_control_other_rules_are_seen():
       against_open_spiel(game, pyspiel.load_game(text), 60, points=points)
 
 
-@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
-def test_tables_are_the_game(name):
-  """Every node's mover, moves, features and values, and control: another game's are not."""
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "rock_paper_scissors"])
+def test_nodes_of_a_tree_are_states(name):
+  """Every node's moves, infostates and values; control: another's reach."""
   game = games.make(name)
-  table = games.table_game(game)
-  check_device_game(table)
   tree = games.build_public_tree(game)
-  nodes = jnp.arange(tree.num_nodes)[:, None]
-  np.testing.assert_array_equal(jax.vmap(table.actor)(nodes), tree.kind)
-  inner = np.flatnonzero(tree.kind != games.TERMINAL)
-  legal = np.asarray(jax.vmap(table.legal_actions)(nodes))
-  np.testing.assert_array_equal(legal[inner], game.legal_actions(tree.state[inner]))
-  moves = nodes[tree.parent[1:]], jnp.asarray(tree.action[1:])
-  np.testing.assert_array_equal(jax.vmap(table.next_state)(*moves)[:, 0], nodes[1:, 0])
-  if tree.possible is not None:
-    after = jax.vmap(table.possible_after)(*moves, jnp.asarray(tree.possible)[tree.parent[1:]])
-    np.testing.assert_array_equal(after, tree.possible[1:])
+  table = games.tabulate(game, tree)
+  nodes, rng = np.arange(tree.num_nodes)[:, None], np.random.default_rng(0)
+  np.testing.assert_array_equal(table.actor(nodes), tree.kind)
+  moves = nodes[tree.parent[1:]], np.asarray(tree.action[1:])
+  np.testing.assert_array_equal(table.next_states(*moves), nodes[1:])
+  everything = np.ones((tree.num_nodes, 2, tree.num_infostates), bool)
+  possible = everything if tree.possible is None else np.asarray(tree.possible)
+  np.testing.assert_array_equal(
+    table.possible_after(*moves, possible[tree.parent[1:]]), possible[1:]
+  )
+  reach = rng.random((len(tree.terminal_nodes), tree.num_infostates))
   for player in (0, 1):
-    seen = jax.vmap(lambda s, p=player: table.features(s, p))(nodes)
-    expected = game.features(tree.state[inner], player)
-    np.testing.assert_allclose(np.asarray(seen)[inner], expected, rtol=1e-6)
-    rng = np.random.default_rng(player)
-    reach = rng.random((len(tree.terminal_nodes), tree.num_infostates))
-    ends = nodes[tree.terminal_nodes]
-    worth = jax.vmap(lambda s, r, p=player: table.terminal_values(s, r, p))(ends, reach)
-    tables = tree.payoffs[tree.payoff_index] * tree.payoff_scale[:, None, None]
-    tables = tables if player == 0 else -tables.swapaxes(1, 2)
-    expected = np.einsum("tij,tj->ti", tables, reach)
-    np.testing.assert_allclose(worth, expected, atol=1e-5)
-    assert np.abs(np.asarray(worth) - np.einsum("tij,tj->ti", tables, reach[:, ::-1])).max() > 1e-2
-  if table.deals:
-    dealt = np.asarray(jax.vmap(table.chance)(nodes))[tree.parent[1:], tree.action[1:]]
-    by_chance = tree.kind[tree.parent[1:]] == games.CHANCE
-    np.testing.assert_allclose(dealt[by_chance], tree.chance_probability[1:][by_chance])
+    worth = table.terminal_values(nodes[tree.terminal_nodes], reach, player)
+    rows = tree.payoffs[tree.payoff_index] * tree.payoff_scale[:, None, None]
+    rows = rows if player == 0 else -rows.swapaxes(1, 2)
+    np.testing.assert_allclose(worth, np.einsum("tij,tj->ti", rows, reach), atol=1e-5)
+    assert np.abs(worth - np.einsum("tij,tj->ti", rows, reach[:, ::-1])).max() > 1e-2
+
+
+def test_tic_tac_toe_is_solved():
+  """From a position in which player 0 has two threats: it wins."""
+  tree = games.build_public_tree(games.TicTacToe(), root=(0, 1, 4, 8, 3))
+  solution = solvers.solve(tree, algorithm=solvers.cfr_plus(), num_iterations=200)
+  np.testing.assert_allclose(solution.root_values[:, 0], [1, -1], atol=0.1)
+  assert float(solvers.exploitability(tree, solution.average_policy)) < 0.1
 
 
 @pytest.mark.parametrize(

@@ -35,13 +35,15 @@ SMALL = {
   "turn_endgame_holdem": lambda: games.make(
     "turn_endgame_holdem", board="9sTsJsQs", ranks="89TJQ", suits="sh", stack=3_000
   ),
+  "connect_four": lambda: games.make("connect_four", width=3, height=2, in_a_row=2),
+  "go": lambda: games.make("go", size=2, komi=0.5, max_moves=4),
   "river_endgame_holdem": lambda: games.make(
     "river_endgame_holdem", board="9sTsJsQsQh", ranks="89TJQ", suits="sh", stack=3_000
   ),
 }
 
-# Too large for a tree; their rules are those of the small ones.
-LARGE = {"flop_holdem", "no_limit_holdem"}
+# Too large for a tree, or to be looked at one by one; rules of the former are the small ones'.
+LARGE = {"flop_holdem", "no_limit_holdem", "tic_tac_toe"}
 
 
 @pytest.mark.parametrize("name", harness.slow(SMALL, *LONG))

@@ -7,7 +7,7 @@ import games
 from games.poker.abstraction import BetSizes, make_bet_sizes, map_bet
 from games.poker.betting import Betting
 from games.poker.holdem import CALL, FOLD
-from games.poker.off_tree.translation import midpoint, widest_gap
+from solvers.contrib.off_tree import midpoint, widest_gap
 
 
 def river(bets, pot=200, stack=1_000, **options):

@@ -6,7 +6,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, MergedSuits, OnlyHands
+from games.poker import BetSizes, MergedSuits
 from games.testing import check_game
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
@@ -54,7 +54,7 @@ def trees_of(*made):
 def differences(spot, ranges):
   """Returns how far the policies and values of held hands are from the whole game's."""
   game, beliefs = spot
-  small = OnlyHands(game, ranges)
+  small = game.only(ranges)
   whole_tree, tree = trees_of(game, small)
   whole, compact = solve(whole_tree, beliefs), solve(tree, None)
   held = ranges > 0
@@ -84,7 +84,7 @@ def test_a_hand_left_out_is_found(spot):
 def test_a_whole_game_is_as_exploitable(spot):
   """By both players' best responses; a policy of the small game answers for all of its hands."""
   game, beliefs = spot
-  small = OnlyHands(game, beliefs)
+  small = game.only(beliefs)
   whole_tree, tree = trees_of(game, small)
   policy = solve(tree, None, num_iterations=16).average_policy
   expanded = small.expand_policy(tree, policy, whole_tree)
@@ -102,20 +102,20 @@ def test_a_whole_game_is_as_exploitable(spot):
 @pytest.mark.slow
 def test_the_rules():
   game = SPOTS["turn"]()
-  check_game(OnlyHands(game, ranges_of(game, (12, 17))))
+  check_game(game.only(ranges_of(game, (12, 17))))
 
 
 def test_what_is_wrong_is_named(spot):
   game, beliefs = spot
-  small = OnlyHands(game, beliefs)
+  small = game.only(beliefs)
   tree = games.build_public_tree(small, depth="stage")
   policy = np.ones((tree.num_nodes, small.num_infostates))
   one, uniform = np.zeros((2, game.num_infostates)), game.prior()
   one[:, 0] = 1
   missing = game.infostate_name(0, int(np.flatnonzero(beliefs.max(axis=0) == 0)[0]))
   cases = [
-    (lambda: OnlyHands(games.make("kuhn_poker"), beliefs), "must be hold'em with all"),
-    (lambda: OnlyHands(game, one), "no compatible pair of hands"),
+    (lambda: games.make("kuhn_poker").only(beliefs), "must be hold'em with all"),
+    (lambda: game.only(one), "no compatible pair of hands"),
     (lambda: small.restrict_beliefs(uniform), "outside its range here"),
     (lambda: small.infostate(missing), "in neither player's range"),
     (lambda: small.expand_policy(tree, policy, games.build_public_tree(game, depth=1)), "nodes"),

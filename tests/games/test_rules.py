@@ -47,6 +47,10 @@ PLAYED = {
     bets=BetSizes((((0.4, 1.5), (Times(2.2),)),), all_in=False, near_all_in=0.67),
     stack=9_000,
   ),
+  "tic_tac_toe": games.TicTacToe,
+  "connect_four": games.ConnectFour,
+  "go": lambda: games.make("go", size=3),
+  "stations": lambda: games.make("scotland_yard", remembers=False),
   "merged turn": lambda: MergedSuits(games.make("turn_endgame_holdem")),
   "merged river": lambda: MergedSuits(games.make(RIVER)),
 }
@@ -105,13 +109,18 @@ KUHN, LEDUC = games.KuhnPoker, games.LeducPoker
 MISTAKES = [
   # A tracer has no value, and JAX's arrays do not change.
   (KUHN, "payoff_scale", lambda x, states: x * (2 if (states > 2).all() else 1), "fails under"),
-  (games.LiarsDice, "legal_actions", assign, "fails with JAX"),
+  (games.LiarsDice, "legal_actions", assign, "fails under jax.jit"),
   (LEDUC, "stages", lambda x, states: x + (len(x) == 1), "is 1 at .* under jax.vmap over single"),
-  (LEDUC, "pair_index", lambda x, _: x + (not is_numpy(x)), "is 1 at .* with JAX, and 0 with nump"),
+  (
+    LEDUC,
+    "pair_index",
+    lambda x, _: x + (not is_numpy(x)),
+    "is 1 at .* under jax.jit, and 0 with n",
+  ),
   (KUHN, "features", lambda x, _, p: x + 1e-5 * p * (not is_numpy(x)), r"is .* at \(0, 0\)"),
   (KUHN, "payoff_scale", lambda x, _: x * (1 if is_numpy(x) else np.nan), "is nan"),
   # The product needs more than 32 bits.
-  (LEDUC, "payoff_index", lambda x, _: x * 2**30 // 2**30, "is .* with JAX"),
+  (LEDUC, "payoff_index", lambda x, _: x * 2**30 // 2**30, "is .* under jax.jit"),
   (KUHN, "legal_actions", lambda x, _: x if is_numpy(x) else x.astype(int), "is int32 .* and bool"),
   (KUHN, "next_states", lambda x, *_: x.astype(int), "turns states of int32 into int64"),
 ]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import games
-from games.on_device.moves import moves_of
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS, LONDON, Map
 
 NEAR = dataclasses.replace(GLASSES, detectives=(2, 10))
@@ -44,21 +43,17 @@ CASES = {
 
 @functools.partial(jax.jit, static_argnames="game")
 def ask(game, states, possible):
-  """Returns what the rules say of states: who moves, what is legal, moves, and all that follows."""
+  """Returns what the rules say of states: who moves, what is legal, moves, and what all win."""
+  reach = jnp.ones((len(states), game.num_infostates))
+  won = [game.terminal_values(states, reach, player) for player in (0, 1)]
+  legal = game.legal_actions(states)
+  return game.actor(states), legal, game.moves_of(states, possible), jnp.stack(won, axis=1)
 
-  def one(state, possible):
-    actions = jnp.arange(game.num_actions)
-    return (
-      game.actor(state),
-      game.legal_actions(state),
-      moves_of(game, state, possible),
-      jax.vmap(game.next_state, (None, 0))(state, actions),
-      jax.vmap(game.possible_after, (None, 0, None))(state, actions, possible),
-      game.chance(state),
-      jnp.stack([game.terminal_values(state, jnp.ones(game.num_infostates), p) for p in (0, 1)]),
-    )
 
-  return jax.vmap(one)(states, possible)
+@functools.partial(jax.jit, static_argnames="game")
+def follow(game, states, actions, possible):
+  """Returns the states after actions, and what is possible there."""
+  return game.next_states(states, actions), game.possible_after(states, actions, possible)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -66,7 +61,7 @@ def test_rules_are_those_of_the_game_on_paths(case):
   """At every public history: who moves, with what, what infostates become, and who wins."""
   city, rounds, reveals = CASES[case]
   paths = games.make("scotland_yard", map_name=city, rounds=rounds, reveals=reveals)
-  game = games.make_on_device("scotland_yard", map_name=city, rounds=rounds, reveals=reveals)
+  game = paths.forgetful()
   tree = games.build_public_tree(paths)
   walks = [paths.infostate_name(0, h).split("-") for h in range(paths.num_infostates)]
   walks = np.array(walks, int) - 1
@@ -77,21 +72,17 @@ def test_rules_are_those_of_the_game_on_paths(case):
   team = np.arange(game.num_infostates) == 0
   possible = np.stack([maybe, np.broadcast_to(team, maybe.shape)], axis=1)
   state = np.asarray(tree.state, np.int32)
-  actor, legal, moves, after, possible_after, chance, won = jax.tree.map(
-    np.asarray, ask(game, state, possible)
-  )
+  actor, legal, moves, won = jax.tree.map(np.asarray, ask(game, state, possible))
   np.testing.assert_array_equal(actor, tree.kind)
   inner = tree.kind != games.TERMINAL
   child = np.full(legal.shape, -1)
   child[tree.parent[1:], tree.action[1:]] = np.arange(1, tree.num_nodes)
   np.testing.assert_array_equal(legal[inner], child[inner] >= 0)
   assert legal.sum(axis=1).max() <= game.num_children
-  for n, action in zip(*np.nonzero(child >= 0)):
-    np.testing.assert_array_equal(after[n, action], state[child[n, action]])
-    np.testing.assert_array_equal(possible_after[n, action], possible[child[n, action]])
-  np.testing.assert_array_equal(
-    chance[tree.kind == games.CHANCE] > 0, legal[tree.kind == games.CHANCE]
-  )
+  n, action = np.nonzero(child >= 0)
+  after, possible_after = follow(game, state[n], action, possible[n])
+  np.testing.assert_array_equal(after, state[child[n, action]])
+  np.testing.assert_array_equal(possible_after, possible[child[n, action]])
   ends = np.flatnonzero(~inner)
   np.testing.assert_array_equal(won[ends, 0, 0], tree.payoff_scale * game.num_infostates)
   np.testing.assert_array_equal(won[:, 1], -won[:, 0])
@@ -207,41 +198,37 @@ class PlainScotlandYard:
 
 def test_london_is_played_as_in_plain_python():
   rounds, reveals = 24, (3, 8, 13, 18, 24)
-  game = games.make_on_device("scotland_yard", map_name="london", rounds=rounds, reveals=reveals)
-  named = {game.board.action_name(a): a for a in range(game.num_actions)}
+  game = games.make(
+    "scotland_yard", map_name="london", rounds=rounds, reveals=reveals, remembers=False
+  )
+  named = {game.action_name(a): a for a in range(game.num_actions)}
   rng = np.random.default_rng(0)
 
-  @jax.jit
-  def look(state, possible):
-    return game.actor(state), game.legal_actions(state), moves_of(game, state, possible)
-
-  @jax.jit
-  def step(state, action, possible):
-    return game.next_state(state, action), game.possible_after(state, action, possible)
-
   plain = PlainScotlandYard(LONDON, rounds, reveals)
-  state, possible = jnp.asarray(game.initial_state()), jnp.asarray(game.prior() > 0)
+  state, possible = game.initial_state()[None], game.prior()[None] > 0
   steps = 0
   while not plain.over():
-    actor, legal, moves = jax.tree.map(np.asarray, look(state, possible))
+    actor, legal = game.actor(state)[0], game.legal_actions(state)[0]
+    leads_to = game.moves_of(state, possible).leads_to[0]
     options = plain.options()
-    assert {game.board.action_name(a) for a in np.flatnonzero(legal)} == options
+    assert {game.action_name(a) for a in np.flatnonzero(legal)} == options
     assert actor == (games.CHANCE if plain.looks else min(plain.turn, 1))
-    assert {x + 1 for x in np.flatnonzero(possible[0])} == plain.maybe
+    assert {x + 1 for x in np.flatnonzero(possible[0, 0])} == plain.maybe
     if plain.chooses:
       for x in plain.maybe:
-        assert sorted(moves.leads_to[:, x - 1].tolist())[-3:] == [-1, x - 1, x - 1]
+        assert sorted(leads_to[:, x - 1].tolist())[-3:] == [-1, x - 1, x - 1]
     elif actor == 0:
       for x in plain.maybe:
-        m = np.flatnonzero(moves.leads_to[:, x - 1] >= 0)
-        ends = Counter((moves.leads_to[m, x - 1] + 1).tolist())
+        m = np.flatnonzero(leads_to[:, x - 1] >= 0)
+        ends = Counter((leads_to[m, x - 1] + 1).tolist())
         assert ends == (Counter(end for _, end in plain.moves(x)) or {x: 1})
     likely = sorted(options - {"caught", "no move"}) or sorted(options)
     name = likely[rng.integers(len(likely))]
     if name == "caught" or (name == "no move" and actor == 0):
       break
     plain.take(name)
-    state, possible = step(state, jnp.asarray(named[name]), possible)
+    made = state, np.array([named[name]])
+    state, possible = game.next_states(*made), game.possible_after(*made, possible)
     steps += 1
   assert steps > 100
   assert plain.doubles == 0

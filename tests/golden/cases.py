@@ -355,22 +355,18 @@ def chained(name: str) -> dict[str, Any]:
   }
 
 
-def _table(name: str) -> Any:
-  return games.table_game(game_of(name))
-
-
 for _name in ("kuhn", "leduc"):
   for _search, _judged in (("plain", False), ("plain", True), ("narrow", True)):
     _end = f"{_name}/{_search}{'_judged' if _judged else ''}"
     add(f"gt_cfr/marked/{_end}", marked, _name, _search, _judged)
-    add(f"gt_cfr/inserted/{_end}", inserted, functools.partial(_table, _name), _search, _judged)
+    add(f"gt_cfr/inserted/{_end}", inserted, functools.partial(game_of, _name), _search, _judged)
 for _name, _parameters in (
   ("tic_tac_toe", {}),
   ("connect_four", {"width": 4, "height": 4, "in_a_row": 3}),
   ("go", {"size": 3}),
-  ("scotland_yard", {"rounds": 3}),
+  ("scotland_yard", {"rounds": 3, "remembers": False}),
 ):
-  _rules = functools.partial(games.make_on_device, _name, **_parameters)
+  _rules = functools.partial(games.make, _name, **_parameters)
   add(f"gt_cfr/inserted/{_name}", inserted, _rules, "plain", False)
   add(f"gt_cfr/inserted/{_name}/judged", inserted, _rules, "narrow", True)
 add("resolved_policies/kuhn", chained, "kuhn")

@@ -96,7 +96,6 @@ def inventory() -> dict[str, dict[str, Any]]:
   }
   found["registries"] = {
     "games": list(games.registered_games()),
-    "games_on_device": list(games.registered_on_device()),
     "algorithms": list(solvers.registered_algorithms()),
     "optimizers": list(OPTIMIZERS),
     "activations": list(ACTIVATIONS),

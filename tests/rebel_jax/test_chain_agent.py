@@ -3,14 +3,11 @@
 import functools
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
 
 import games
-from games import registry
-from games.on_device.moves import num_moves
-from games.on_device.one_play import OnePlay
+from games.arrays import one
 from rebel_jax import match as match_command
 from rebel_jax.agents.agent import make_searcher
 from rebel_jax.agents.chain_agent import ChainSearcher
@@ -29,21 +26,10 @@ ROOM = 4
 GLASSES = "scotland_yard", (("rounds", 2),)
 
 
-@functools.cache
-def of_type(x64):
-  del x64
-  return games.table_game(games.make("kuhn_poker"))
-
-
-def kuhn():
-  """Returns the rules, of the float type that counts now."""
-  return of_type(jax.config.jax_enable_x64)
-
-
 @pytest.fixture(autouse=True)
-def kuhn_on_device(monkeypatch):
-  """Poker whose trees searches make, of rules that are a table."""
-  monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", kuhn)
+def kuhn_by_rules(monkeypatch):
+  """Poker whose trees searches make."""
+  monkeypatch.setattr(games.KuhnPoker, "written", False)
 
 
 SEARCH = GrowingSearch(simulations=6, eval_iterations=12)
@@ -65,7 +51,7 @@ def without_search(monkeypatch):
 
   def search(shared, agents):
     calls.append([agent.player for agent in agents])
-    count, wide = num_moves(shared.game.rules), shared.game.num_infostates
+    count, wide = shared.game.num_moves, shared.game.num_infostates
     found = SimpleNamespace(
       policy=np.ones((count, wide)) / count, values=np.full((2, wide), 0.25), left=shared.nothing
     )
@@ -92,8 +78,10 @@ def all_choices(agent, histories, promises=1.0) -> np.ndarray:
     for infostate in np.flatnonzero(histories.possible[node, player]).tolist():
       agent.infostate = infostate
       chances = agent.choices()
-      for number, action, held in game.numbered_moves(agent._state, player, infostate):
-        policy[node, number, infostate] = chances[Move(action, held)]
+      leads_to, action = (x[:, infostate] for x in one(game.moves_of, *agent._here))
+      for number in np.flatnonzero(action >= 0):
+        move = Move(int(action[number]), int(leads_to[number]))
+        policy[node, number, infostate] = chances[move]
   return policy
 
 
@@ -102,12 +90,12 @@ def test_an_agent_plays_the_policy_that_is_measured(x64):
   """At every decision, number for number; controls: another seed, a chain of wrong promises."""
   policy = untrained("kuhn_poker")
   shared = make_searcher(policy, num_games=1)
-  histories = public_histories(kuhn())
+  histories = public_histories(games.make("kuhn_poker"))
   measured = history_policies(
     histories,
     search=shared.settings,
     seeds=(3, 4),
-    network=NetworkStates(make_state_network(policy.config, kuhn())),
+    network=NetworkStates(make_state_network(policy.config, games.make("kuhn_poker"))),
     params=policy.params,
     batch_size=ROOM,
   )
@@ -122,15 +110,16 @@ def test_an_agent_plays_the_policy_that_is_measured(x64):
 
 
 def test_one_play_of_a_table_is_one_play_of_its_game():
-  """Leduc poker as rules on the device, move by move; deals are as often what they should be."""
+  """Leduc poker in tables, move by move; deals are as often what they should be."""
   game = games.make("leduc_poker")
-  device, rng = OnePlay(games.table_game(game)), np.random.default_rng(0)
+  tree = games.build_public_tree(game)
+  table, rng = games.tabulate(game, tree), np.random.default_rng(0)
   dealt = np.zeros((2, game.num_infostates, game.num_infostates))
   for number in range(300):
-    dealers = Dealer(device), Dealer(game)
-    for table, dealer in zip(dealt, dealers):
+    dealers = Dealer(table), Dealer(game)
+    for count, dealer in zip(dealt, dealers):
       dealer.deal(rng)
-      table[tuple(dealer.infostates)] += 1 / 300
+      count[tuple(dealer.infostates)] += 1 / 300
     if number >= 6:
       continue
     dealers[0].infostates = list(dealers[1].infostates)
@@ -152,7 +141,7 @@ def test_one_play_of_a_table_is_one_play_of_its_game():
   assert not np.diag(dealt[0]).any()  # the same card twice
   assert dealt[0].max() < 0.09
   with pytest.raises(ValueError, match="action=99 is not legal"):
-    Dealer(device).apply(Move(99, 0), rng)
+    Dealer(table).apply(Move(99, 0), rng)
 
 
 def test_matches(without_search, monkeypatch, capsys):
@@ -162,7 +151,7 @@ def test_matches(without_search, monkeypatch, capsys):
   monkeypatch.setattr(checkpoint, "load", names.__getitem__)
   result = match_command.measure(match_command.Options("a", "uniform", hands=8))
   assert (result["unit"], result["aivat"]) == ("a game", None)
-  assert result["game"] == "games.make_on_device('scotland_yard')"
+  assert result["game"].startswith("games.make('scotland_yard', map_name=Map(")
   assert all(len(set(players)) == 1 for players in without_search)
   without_search.clear()
   match_command.measure(match_command.Options("a", "a", hands=4))

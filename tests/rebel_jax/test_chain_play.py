@@ -9,28 +9,28 @@ import pytest
 
 import games
 import solvers
-from games import registry
-from games.on_device.moves import moves_of
 from rebel_jax.training import chain_play, loop
 from rebel_jax.training.setup import make_setup
 from solvers.growing.continual.search_each import AskedState, Found
 from tests.harness import fast_to_compile
 from tests.tiny import TINY_GROWING as TINY
 
-KUHN = games.table_game(games.make("kuhn_poker"))
+KUHN = games.make("kuhn_poker")
+TREE = games.build_public_tree(KUHN)
+NODES = {int(state): node for node, state in enumerate(TREE.state[:, 0])}
 
 
 @pytest.fixture(autouse=True)
-def kuhn_on_device(monkeypatch):
-  """Poker whose trees searches make, of rules that are a table."""
-  monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", lambda: KUHN)
+def kuhn_by_rules(monkeypatch):
+  """Poker whose trees searches make."""
+  monkeypatch.setattr(games.KuhnPoker, "written", False)
 
 
 def searched_for_nothing(ground, about, keys, active, *, how, rounds, params):
   """Returns uniform policies, questions about the decisions themselves, and beliefs for values."""
   del active, how, rounds, params
   number, beliefs = len(keys), about.start.beliefs
-  moves = jax.vmap(functools.partial(moves_of, ground.rules))(*about.here).action >= 0
+  moves = ground.rules.moves_of(*about.here).action >= 0
   left = jax.tree.map(lambda x: jnp.broadcast_to(x, (number, *x.shape)), ground.nothing())
   zeros = jnp.zeros(number, jnp.int32)
   return Found(
@@ -57,7 +57,7 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
   state = setup.trainer.init(setup.table, 0, setup.mesh)
   lanes = jax.tree.map(lambda x: x[0], state.lanes)
   step = fast_to_compile(functools.partial(play.step, setup.table))
-  tree = KUHN.tree
+  tree = TREE
   seen, ended = 0, 0
   for number in range(8):
     waiting, taken = lanes.waiting, int(lanes.taken)
@@ -68,7 +68,7 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
     assert active.sum() == len(places)
     for row, place in zip(np.flatnonzero(active), places):
       asked = jax.tree.map(lambda x, p=place: np.asarray(x)[p % play.num_waiting], waiting.examples)
-      node = int(asked.here.state[0])
+      node = NODES[int(asked.here.state[0])]
       turn = slice(None, None, -1 if tree.kind[node] == 1 else 1)
       np.testing.assert_allclose(solved.beliefs[row].reshape(2, -1), asked.beliefs[turn], atol=1e-6)
       # All is in the tree after thirty simulations: the values are those of plain CFR, nearly.
@@ -82,12 +82,12 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
       np.testing.assert_allclose(policy.sum(axis=0), 1.0, atol=1e-5)
       np.testing.assert_array_equal(comes_from, np.broadcast_to(np.arange(3), comes_from.shape))
       seen += 1
-    assert (np.asarray(KUHN.actor(lanes.standing.here.state.T)) < games.CHANCE).all()
+    mover = np.asarray(KUHN.actor(lanes.standing.here.state))
+    assert (mover < games.CHANCE).all()
     after = played.lanes
     begun = np.asarray(after.moves) == 0
     ended += begun.sum()
     assert (np.asarray(after.left.current)[begun] == -1).all()
-    mover = tree.kind[np.asarray(lanes.standing.here.state)[:, 0]]
     left = np.asarray(after.left.current)[np.arange(8), mover]
     assert (left[~begun] >= 0).all()
     lanes = after
@@ -98,7 +98,7 @@ def test_steps_learn_what_beliefs_are_worth(solves, monkeypatch):
 def solved_worth(node, beliefs):
   """Returns what players expect at a node of Kuhn poker, `[P]`."""
   exact = solvers.solve(
-    games.build_public_tree(games.make("kuhn_poker"), root=KUHN.tree.history(node)),
+    games.build_public_tree(games.make("kuhn_poker"), root=TREE.history(node)),
     algorithm=solvers.cfr_plus(),
     num_iterations=400,
     beliefs=beliefs,

@@ -8,8 +8,8 @@ import solvers
 from benchmarks.studies import nested
 from games.poker import BetSizes
 from games.poker.betting import CALL, FIRST_BET
-from games.poker.off_tree.translation import translate
 from solvers import Maxmargin, Resolve
+from solvers.contrib.off_tree import translate
 
 RIVER = {"board": "9hTdQsKhKd", "ranks": "9TJQKA", "suits": "shd", "pot": 100, "big_blind": 2}
 

@@ -154,7 +154,7 @@ def payoff_after(states):
   after = [
     np.where(np.arange(9) == a, 1 + (last > 0).sum() % 2, last) for a in np.where(last == 0)[0]
   ]
-  return {int(GAME.payoff(jnp.asarray(x))) for x in after}
+  return {int(GAME.outcome(jnp.asarray(x))) for x in after}
 
 
 def test_outcomes_are_learned_of_what_was_visited(scripted):
@@ -195,7 +195,7 @@ def test_outcomes_are_learned_of_what_was_visited(scripted):
 @functools.cache
 def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
   """Returns an agent's least payoff, and its chance not to lose to exact play, by recursion."""
-  ended = int(GAME.payoff(state)) * (1 if seat == 0 else -1)
+  ended = int(GAME.outcome(jnp.asarray(state))) * (1 if seat == 0 else -1)
   mover = sum(x > 0 for x in state) % 2
   if ended or 0 not in state:
     return ended, float(ended >= 0)
@@ -210,7 +210,7 @@ def play_by(choose, seat: int, state, worth_of) -> tuple[int, float]:
 
 def test_agents_are_measured_exactly():
   """By recursion in Python; and who plays without mistake loses nothing."""
-  exact = solvers.metrics.minimax.minimax(GAME)
+  exact = solvers.metrics.minimax(GAME)
   known = {tuple(s): v for s, v in zip(exact.states.tolist(), exact.values)}
 
   def last(state):

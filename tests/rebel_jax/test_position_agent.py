@@ -8,7 +8,6 @@ import pyspiel
 import pytest
 
 import games
-from games.on_device.one_play import OnePlay
 from rebel_jax import match as match_command
 from rebel_jax.agents.agent import make_searcher
 from rebel_jax.agents.chain_agent import ChainSearcher
@@ -48,7 +47,7 @@ def first_legal(monkeypatch):
   """Lets agents take the first legal action, since searches take long to compile."""
 
   def search(shared, agents):
-    legal = shared.game.legal_actions(np.stack([agent._state for agent in agents]))
+    legal = shared.game.legal_actions(np.stack([agent._here.state for agent in agents]))
     policies = np.where(legal, np.linspace(0.9, 0.1, legal.shape[1]), 0.0)
     return [own_search(policy[:, None], np.array([[0.25], [-0.25]])) for policy in policies]
 
@@ -64,13 +63,13 @@ def test_an_agent_makes_the_moves_that_are_measured():
     agent = shared.agent(seed=3)
     agent.start(number % 2, 0)
     for _ in range(number % 2 + 2 * int(rng.integers(3))):
-      taken = agent._state[:9] == 0
+      taken = agent._here.state == 0
       agent._search = own_search(np.ones((9, 1)), np.zeros((2, 1)))  # its own moves are given
       agent.observe(int(rng.choice(np.flatnonzero(taken))))
     choices = agent.choices()
     assert sorted(choices.values()) == [0.0] * (len(choices) - 1) + [1.0]
     assert agent.act() == max(choices, key=choices.__getitem__)
-    states.append(agent._state[:9])
+    states.append(agent._here.state)
     played.append(agent.act().action)
   rows, evaluator = np.stack(states), ChainEvaluator(policy.config)
 
@@ -93,7 +92,7 @@ PICTURES = {
 def test_boards_are_pictures(name):
   """Go's last picture has a stone that was taken."""
   history, named, picture = PICTURES[name]
-  game = OnePlay(games.make_on_device(name, **dict(GAMES[name])))
+  game = games.make(name, **dict(GAMES[name]))
   assert " ".join(game.action_name(action) for action in history) == named
   assert game.situation(history) == picture
   assert game.situation(history[:-2]) != picture
@@ -124,7 +123,7 @@ def test_matches(first_legal, monkeypatch):
   monkeypatch.setattr(checkpoint, "load", untrained)
   found = match_command.measure(match_command.Options("tic_tac_toe", "uniform", hands=16))
   assert (found["unit"], found["aivat"]) == ("a game", None)
-  assert found["game"] == "games.make_on_device('tic_tac_toe')"
+  assert found["game"] == "games.TicTacToe()"
   assert found["by_seat"][0] > found["by_seat"][1]  # who begins wins more of such games
   with pytest.raises(ConfigError, match="both must play the same game"):
     match_command.measure(match_command.Options("tic_tac_toe", "go", hands=4))

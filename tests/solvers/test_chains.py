@@ -11,7 +11,7 @@ from solvers import GTCFR
 from solvers.growing.continual.policies import history_policies
 from solvers.growing.continual.start import Left, PublicState, longest_wait, next_start
 from solvers.metrics.histories import best_response_worth, exploitability_in, public_histories
-from tests.hidden_moves import HiddenRockPaperScissors, Solved
+from tests.hidden_moves import Solved
 from tests.solvers.test_inserted import setting
 
 
@@ -36,7 +36,7 @@ def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promis
   """Of random known states; what the searcher expects is promised to nobody."""
   tree, _, table = setting(name)
   start_of = jax.jit(lambda *x: next_start(table, *x))
-  rng, places = np.random.default_rng(0), jnp.asarray(table.nodes.child)
+  rng, places = np.random.default_rng(0), jnp.asarray(table.tables.info.child)
   decisions = np.flatnonzero(tree.kind < games.CHANCE)
   last = next(n for n in decisions if (below(tree, n) & (tree.kind == tree.kind[n])).sum() > 1)
   own = below(tree, last) & (tree.kind == tree.kind[last])
@@ -45,14 +45,14 @@ def test_searches_start_at_the_last_state_of_which_the_search_before_knew_promis
   since[: len(taken)] = taken
   way = [last]
   for action in taken:
-    way.append(int(table.nodes.child[way[-1], action]))
+    way.append(int(table.tables.info.child[way[-1], action]))
   assert way[-1] == current
   for depth, root in enumerate(way):
     known = np.zeros((2, tree.num_nodes), bool)
     known[1 - searcher, way[: depth + 1]] = known[searcher] = True
     values = rng.normal(size=(2, tree.num_nodes, tree.num_infostates))
     reach = rng.random(values.shape) * np.swapaxes(possible_of(tree), 0, 1)
-    here = PublicState(jnp.array([last], jnp.int32), table.possible_at(last))
+    here = PublicState(jnp.array([last], jnp.int32), jnp.asarray(possible_of(tree)[last]))
     left = Left(np.int32(last), here, None, values, reach, known)
     start = start_of(left, places, since, searcher)
     assert int(start.root.state[0]) == root
@@ -102,7 +102,7 @@ def test_best_responses_are_those_in_the_tree(name, x64):
 
 def test_best_responses_to_hidden_moves(x64):
   """As in a whole tree by insertion; rock, paper and scissors by hand."""
-  game = HiddenRockPaperScissors()
+  game = games.RockPaperScissors()
   histories = public_histories(game)
   assert len(histories.kind) == 5
   policy = np.zeros(histories.moves.shape)
@@ -110,8 +110,8 @@ def test_best_responses_to_hidden_moves(x64):
   policy[1, :, 0] = [1.0, 0.0, 0.0]
   worth = [best_response_worth(histories, policy, p) for p in (0, 1)]
   # Against rock, paper wins 1. Against the others, each answer wins what its column says.
-  assert worth[0] == pytest.approx(game.payoffs[:, 0].max())
-  assert worth[1] == pytest.approx((-policy[0, :, 0] @ game.payoffs).max())
+  assert worth[0] == pytest.approx(game.matrix[:, 0].max())
+  assert worth[1] == pytest.approx((-policy[0, :, 0] @ game.matrix).max())
   solved = Solved(game, game.prior(), 50)
   whole = np.zeros(histories.moves.shape)
   for node in range(int(solved.tree.count)):
@@ -125,12 +125,12 @@ def test_best_responses_to_hidden_moves(x64):
 @pytest.mark.slow
 def test_chains_of_hidden_moves_are_hard_to_exploit():
   """Searches that see the whole game are as good as one solve of it; control: few updates."""
-  histories = public_histories(HiddenRockPaperScissors())
+  histories = public_histories(games.RockPaperScissors())
   found = []
   for simulations in (4, 400):
     search = GTCFR(simulations=simulations)
     policy = history_policies(histories, search=search)[0]
     found.append(exploitability_in(histories, policy))
-  game = HiddenRockPaperScissors()
+  game = games.RockPaperScissors()
   assert found[1] == pytest.approx(Solved(game, game.prior(), 400).best.mean(), abs=2e-3)
   assert found[0] > 3 * found[1]

@@ -91,7 +91,7 @@ def test_three_answers_make_rock_paper_scissors_whole(x64):
 
   def play(continuations):
     tables = contrib.leaf_tables(tree, [1], [uniform], continuations)
-    extended = games.with_continuations(top, tables)
+    extended = contrib.with_continuations(top, tables)
     solution = solve(extended.tree, 8192)
     policy = np.array(equilibrium)
     policy[1] = extended.of_top(solution.average_policy)[1]
@@ -119,7 +119,7 @@ def top_of_kuhn(tree, first, second, num_iterations=8192):
   """Returns what player 0 bets with, and the solution of Kuhn cut off after its first action."""
   top = games.build_public_tree(KUHN, depth=1)
   tables = contrib.leaf_tables(tree, [AFTER_PASS, AFTER_BET], first, second)
-  extended = games.with_continuations(top, tables)
+  extended = contrib.with_continuations(top, tables)
   solution = solve(extended.tree, num_iterations)
   prior = solvers.root_marginals(extended.tree, extended.tree.prior)
   value = float((prior[0] * solution.root_values[0]).sum())
@@ -159,7 +159,7 @@ def test_more_continuations_are_less_exploitable(x64):
   losses = {}
   for k in (1, 2, 4, 8):
     # Repeated, so that all are trees of one shape.
-    extended = games.with_continuations(top, np.repeat(tables[:, :, :k], 8 // k, axis=2))
+    extended = contrib.with_continuations(top, np.repeat(tables[:, :, :k], 8 // k, axis=2))
     policy = np.array(blueprint)
     policy[places] = extended.of_top(solve(extended.tree, 512).average_policy)
     done = solve(tree, 1024, initial_policy=policy, locked=held).average_policy

@@ -110,7 +110,7 @@ def test_games_go_on_by_the_policy_and_the_deal():
   """Their ends are as likely as enumeration says; a uniform move now and then changes that."""
   game, tree, _ = setting("kuhn_poker", np.float32)
   rules = jax.tree.map(jnp.asarray, tree_ground(game, tree).rules)
-  slots = np.asarray(rules.nodes.child)
+  slots = np.asarray(rules.tables.info.child)
   rng = np.random.default_rng(4)
   policy = rng.random((tree.num_nodes, tree.num_infostates)).astype(np.float32)
   kinds, parent = np.asarray(tree.kind), np.asarray(tree.parent)
@@ -123,7 +123,7 @@ def test_games_go_on_by_the_policy_and_the_deal():
   def play(key, exploration):
     standing, over = deal(rules, key), jnp.zeros((), bool)
     for step in range(3):
-      rows = jnp.asarray(policy)[rules.nodes.child[standing.here.state[0]]]
+      rows = jnp.asarray(policy)[rules.tables.info.child[standing.here.state[0]]]
       key_now = jax.random.fold_in(key, step)
       new, ends = play_on(rules, standing, rows, key_now, exploration=exploration)
       standing = jax.tree.map(lambda x, y, over=over: jnp.where(over, x, y), standing, new)

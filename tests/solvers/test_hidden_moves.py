@@ -58,11 +58,11 @@ def on_paths(tree, beliefs, updates):
 def referees_policy(game, tree, policy, root):
   """Returns a policy `[C, M, H]` in the referee's form, its public tree walked beside `tree`."""
   found, pending = {}, [(0, root)]
-  names = {game.board.action_name(a): a for a in range(game.num_actions)}
+  names = {game.action_name(a): a for a in range(game.num_actions)}
   while pending:
     n, node = pending.pop()
     if node.mover == "end":
-      node.payoff = float(game.board.payoff_scale(np.asarray(tree.state[n])[None])[0])
+      node.payoff = float(game.payoff_scale(np.asarray(tree.state[n])[None])[0])
     leads_to, action = np.asarray(tree.leads_to[n]), np.asarray(tree.by_action[n])
     if node.mover == "mister_x":
       rows = {x: np.zeros(len(node.moves[x])) for x in node.rows()}
@@ -82,7 +82,7 @@ def referees_policy(game, tree, policy, root):
 def test_stations_are_as_good_as_paths(case, x64, no_ties):
   """The same game values in every update, and equally good answers to the average policies."""
   city, rounds = CASES[case]
-  game = games.make_on_device("scotland_yard", map_name=city, rounds=rounds)
+  game = games.make("scotland_yard", map_name=city, rounds=rounds, remembers=False)
   edges = [edge[:2] for edge in city.edges]
   root = referee.grow(edges, city.mister_x, city.detectives, rounds)
   _, tree = path_game(city, rounds)
@@ -111,7 +111,7 @@ def test_beliefs_about_stations_weigh_what_meets_there(x64, no_ties):
   """Within a game, from random beliefs about paths; control: what paths weigh is forgotten."""
   paths, whole = path_game(NEAR, 3)
   root = history(whole, 64)  # ten paths to seven stations, four of them to one
-  game = games.make_on_device("scotland_yard", map_name=NEAR, rounds=3)
+  game = games.make("scotland_yard", map_name=NEAR, rounds=3, remembers=False)
   _, tree = path_game(NEAR, 3, root)
   moved = int(tree.state[0, 0])
   ends = np.array(

@@ -21,7 +21,7 @@ KEY = jax.random.key(3)
 def setting(name, dtype=np.float64, **parameters):
   game = games.make(name, **parameters)
   tree = games.build_public_tree(game).astype(dtype)
-  return tree, solvers.node_info(game, tree), games.table_game(game, tree)
+  return tree, solvers.node_info(game, tree), games.tabulate(game, tree)
 
 
 def judges(tree, info, table):
@@ -32,7 +32,7 @@ def judges(tree, info, table):
   """
   seen = np.random.default_rng(0).normal(size=(tree.num_nodes, 1))
   info = info._replace(features=np.stack([seen, seen]))
-  table.nodes = info
+  table.tables = table.tables._replace(info=info)
 
   def worth(features, ours, other):
     return 0.3 * features * (1.0 + ours) + ours - (other**2).sum(axis=1)[:, None]
@@ -49,7 +49,7 @@ def judges(tree, info, table):
 def difference(marked, grown):
   """Returns the largest difference between what the two stores found, infinite if of other nodes.
 
-  `marked` is of a tree, `grown` of its `TableGame`.
+  `marked` is of a tree, `grown` of its tables.
   """
   there = np.asarray(grown.present)
   nodes = np.asarray(grown.tree.state)[there, 0]
@@ -99,7 +99,9 @@ def test_both_stores_resolve_alike(name, level, x64):
   current = int(np.flatnonzero((tree.parent == root) & (tree.kind != games.TERMINAL))[:1].sum())
   path = [int(tree.action[current])] if current else []
   rng = np.random.default_rng(2)
-  possible = np.asarray(table.possible_at(root))
+  possible = (
+    np.ones((2, tree.num_infostates), bool) if tree.possible is None else tree.possible[root]
+  )
   beliefs = rng.random(possible.shape) * possible
   beliefs /= beliefs.sum(axis=1, keepdims=True)
   searcher = int(tree.kind[root])
@@ -161,7 +163,7 @@ def test_states_of_one_infostate_are_asked_once(x64):
 @pytest.mark.parametrize(
   ("arguments", "error", "message"),
   [
-    ({"rules": games.TicTacToe}, TypeError, "must be rules on JAX's arrays"),
+    ({"rules": games.TicTacToe}, TypeError, "must be a games.Game"),
     ({"capacity": 9}, ValueError, "capacity=9 must have room"),
     ({"search": GTCFR(simulations=0, updates=1, whole=True)}, ValueError, "whole is not for games"),
     ({"root": np.zeros(9, int)}, ValueError, "beliefs=None"),

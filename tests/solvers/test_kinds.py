@@ -37,9 +37,8 @@ RIGHT = dict(
 BETS = dict(game=HOLDEM, tree=BET_TREE, policy=BET_POLICY, chips=1500, whole_decision=True)
 OWN = {
   games.build_public_tree: dict(root=()),
-  games.make_on_device: dict(name="tic_tac_toe"),
   games.stack_trees: dict(trees=[TREE]),
-  games.with_continuations: dict(
+  contrib.with_continuations: dict(
     tables=contrib.leaf_tables(TREE, CUT.leaf_nodes, [POLICY], [POLICY])
   ),
   solvers.solve_batch: dict(trees=games.stack_trees([TREE, TREE])),

@@ -11,7 +11,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, evaluate
+from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
 from games.poker.lines import (
   expand_policy,
   make_lines,
@@ -38,7 +38,7 @@ def make(board, ranges):
   cards = deck.parse(board)
   rules = Betting((60, 60), (10, 10), 2)
   whole = Holdem(deck=deck, board=cards, deals=(1,) * (5 - len(cards)), rules=rules, bets=ONE_BET)
-  return OnlyHands(whole, beliefs_of(ranges, whole))
+  return whole.only(beliefs_of(ranges, whole))
 
 
 def solve(game, iterations, permutations=None):
@@ -104,7 +104,7 @@ def flop():
   rules = Betting((60, 60), (10, 10), 2)
   board = deck.parse("TsJsKs")
   whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
-  game = OnlyHands(whole, beliefs_of(("AA,KQ", "TT,AJ:0.5,QTs"), whole))
+  game = whole.only(beliefs_of(("AA,KQ", "TT,AJ:0.5,QTs"), whole))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
     patch.setattr(parts, "_CELLS", 700)
     found = game, *solve(game, 4)

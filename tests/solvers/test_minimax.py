@@ -31,8 +31,8 @@ def test_values_are_those_of_a_plain_program():
   assert np.isnan(exact.value_of(np.full((1, 9), 1))).all()
 
   class Poorer(games.TicTacToe):
-    def payoff(self, state):
-      return jnp.minimum(super().payoff(state), 0)
+    def outcome(self, state):
+      return jnp.minimum(super().outcome(state), 0)
 
   assert (minimax(Poorer()).value_of(boards) != list(plain.values())).any()
 
@@ -54,7 +54,7 @@ def test_who_looks_to_the_end_knows_the_values():
   won = np.array([1, 1, 0, 2, 2, 0, 0, 0, 0])
   np.testing.assert_allclose(look_ahead(GAME, 3)(won), 0.99)
   with pytest.raises(ValueError, match="not of perfect information"):
-    look_ahead(games.table_game(games.make("kuhn_poker")), 2)
+    look_ahead(games.make("kuhn_poker"), 2)
 
 
 def test_searches_that_move_first_lose_seldom():

@@ -9,14 +9,11 @@ import pytest
 
 import games
 import solvers
-from games import registry
-from games.poker import OnlyHands
 from games.poker.dealing import draw_cards
 from games.poker.lines import make_lines
 from rebel_jax.training import loop as training
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
-from tests.hidden_moves import HiddenRockPaperScissors
 from tests.products import is_rounded, products
 from tests.tiny import TINY, TINY_GROWING, TINY_PERFECT
 
@@ -54,7 +51,7 @@ def solve_affine():
 
 
 def solve_lines():
-  lines, _ = make_lines(OnlyHands(RIVER, RIVER.prior()))
+  lines, _ = make_lines(RIVER.only(RIVER.prior()))
   return lambda lines: solvers.solve(lines, algorithm=CFR, num_iterations=4), lines
 
 
@@ -92,7 +89,7 @@ PROGRAMS = {
   "affine": solve_affine,
   "lines": solve_lines,
   "growing": grow,
-  "inserted": lambda: insert(games.make_on_device("go", size=2, komi=0.5)),
+  "inserted": lambda: insert(games.make("go", size=2, komi=0.5)),
   "dealing": draw,
 }
 
@@ -106,7 +103,7 @@ def test_every_kind_of_program(name):
 
 def test_hidden_moves_of_an_inserted_tree():
   """Theirs are sums."""
-  assert not products(*insert(HiddenRockPaperScissors()))
+  assert not products(*insert(games.RockPaperScissors()))
 
 
 def test_control_a_product_that_asks_for_nothing():
@@ -143,8 +140,7 @@ TRAINED = {
 def test_a_step_of_training(name, monkeypatch):
   """With a network in float32: search, sampling, values of inner nodes, examples, learning."""
   if name == "chains":
-    on_device = games.table_game(KUHN)
-    monkeypatch.setitem(registry._ON_DEVICE, "kuhn_poker", lambda: on_device)
+    monkeypatch.setattr(games.KuhnPoker, "written", False)
 
   def trace(config):
     setup = make_setup(config, 1)

@@ -8,7 +8,7 @@ import pytest
 
 import games
 import solvers
-from games.poker import BetSizes, Betting, Deck, Holdem, OnlyHands, betting, evaluate
+from games.poker import BetSizes, Betting, Deck, Holdem, betting, evaluate
 from games.poker.lines import Follower, make_lines
 from games.poker.notation.ranges import beliefs_of
 
@@ -20,7 +20,7 @@ def make(board, deals, rake=RAKE):
   deck = Deck(ranks="TJQKA", suits="shd")
   rules = Betting((60, 60), (10, 10), 2, rake=rake, rake_cap=CAP)
   whole = Holdem(deck=deck, board=deck.parse(board), deals=deals, rules=rules, bets=ONE_BET)
-  return OnlyHands(whole, beliefs_of(("AA,KQs,JTs", "TT,AJs:0.5,KK"), whole))
+  return whole.only(beliefs_of(("AA,KQs,JTs", "TT,AJs:0.5,KK"), whole))
 
 
 def won(game, state, player):

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from games import DeviceGame, Game
+from games import Game
 from rebel_jax.config.config import Config
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.policy import PolicyNetwork, ValuePolicyNetwork
@@ -198,13 +198,9 @@ def array(*shape: int, dtype: Any = float) -> jax.ShapeDtypeStruct:
   return jax.ShapeDtypeStruct(shape, jnp.result_type(dtype))
 
 
-def pbs_arrays(game: Game | DeviceGame) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
+def pbs_arrays(game: Game) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
   """Returns shapes and dtypes of a PBS from one seat: features `[F]` and beliefs `[2 * H]`."""
-  first: Any = game.initial_state()
-  if isinstance(game, Game):
-    features: Any = game.features(first[None], 0)
-  else:
-    features = jax.eval_shape(lambda state: game.features(state, 0), first)
+  features = game.features(game.initial_state()[None], 0)
   return array(features.shape[-1]), array(2 * game.num_infostates)
 
 

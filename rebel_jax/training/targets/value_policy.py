@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from games import DeviceGame, Game
+from games import Game
 from rebel_jax.config.config import Config
 from rebel_jax.networks.policy import ValuePolicyNetwork
 from rebel_jax.training.chain_play import Solved
@@ -65,9 +65,7 @@ def most_examples(stage: Any, shared: bool) -> int:
   return 1
 
 
-def make_target(
-  config: Config, game: Game | DeviceGame, networks: Networks, learner: Learner
-) -> Target | None:
+def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
   """Returns the target of searches in trees that grow, None for ReBeL's."""
   if networks.value_policy is None:
     return None

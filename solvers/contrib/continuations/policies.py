@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import PublicTree
-from games.continuations import with_continuations
 from games.kinds import CHANCE
 from games.public_tree import Array
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.named import cfr_plus
+from solvers.contrib.continuations.extended import with_continuations
 from solvers.contrib.continuations.pair_values import check_pairs, pair_values
 from solvers.metrics.best_response import best_response
 from solvers.metrics.expected_values import check_whole
@@ -87,7 +87,7 @@ def leaf_tables(
     second: k1 policies of player 1.
 
   Returns:
-    `[L, k0, k1, H, H]` for the L nodes, as `games.with_continuations` takes them.
+    `[L, k0, k1, H, H]` for the L nodes, as `with_continuations` takes them.
 
   Raises:
     ValueError: as `pair_values`, or a player has no policy.
@@ -135,7 +135,7 @@ def grown_continuations(
     `count` policies `[N, H]`, the blueprint first; only the chooser's moves mean anything.
 
   Raises:
-    ValueError: as `pair_values` and `games.with_continuations`, `chooser` or `count` is not
+    ValueError: as `pair_values` and `with_continuations`, `chooser` or `count` is not
       allowed, or `top` is of another game.
   """
   validation.check_player(chooser, "chooser")

@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 
 from games import Game, PublicTree, stack_trees
-from games.continuations import Extended, with_continuations
 from games.kinds import CHANCE
 from games.origin import check_tree_of
 from games.public_tree import Array
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.named import cfr_plus
+from solvers.contrib.continuations.extended import Extended, with_continuations
 from solvers.contrib.continuations.pair_values import check_pairs
 from solvers.contrib.continuations.policies import leaf_tables
 from solvers.resolving.graft import Placer

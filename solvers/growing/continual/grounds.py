@@ -11,10 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import CHANCE, DeviceGame, Game, PublicTree, build_public_tree, stack_trees
+from games import (
+  CHANCE,
+  Game,
+  PublicTree,
+  Tabulated,
+  build_public_tree,
+  stack_trees,
+  tabulate,
+)
 from games.node_info import NodeInfo, children_of
-from games.on_device.table_game import TableGame
-from games.public_tree import Array
+from games.public_tree import Array, largest_payoff
 from solvers.growing.continual.search_each import AskedState, ChainSearch, Found, How
 from solvers.growing.continual.start import Left, PublicState, beginning, longest_wait
 from solvers.growing.gt_cfr import Grown, grow
@@ -49,24 +56,28 @@ class TreeGround:
   """A `Ground` of a written-out tree, whose nodes are the places of all searches.
 
   Attributes:
-    rules: by the tree's tables.
+    tree: the whole tree.
+    rules: by its tables.
+    scale: the largest payoff.
     parts: None where none is small enough.
   """
 
-  rules: TableGame
+  tree: PublicTree
+  rules: Tabulated
+  scale: Any
   parts: Parts | None
 
   @property
   def child(self) -> jax.Array:
-    return jnp.asarray(self.rules.nodes.child)
+    return jnp.asarray(self.rules.tables.info.child)
 
   @property
   def num_subgames(self) -> int:
     """How many states of the game a search may be about."""
-    return sum(level.num_inner for level in self.rules.tree.structure.levels)
+    return sum(level.num_inner for level in self.tree.structure.levels)
 
   def nothing(self) -> Left:
-    tree = self.rules.tree
+    tree = self.tree
     rows = jnp.zeros((2, tree.num_nodes, tree.num_infostates), tree.dtype)
     known, none = jnp.zeros((2, tree.num_nodes), bool), jnp.full((), -1, jnp.int32)
     return Left(none, beginning(self.rules), None, rows, rows, known)
@@ -80,25 +91,24 @@ class TreeGround:
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     root, current = row.start.root.state[0], row.here.state[0]
-    tree, nodes = self.rules.tree, self.rules.nodes
-    start = self.start(tree, nodes, row, root, current)
+    start = self.start(self.tree, self.rules.tables.info, row, root, current)
     return self.found(row, grow(start, key, params, rounds, how.search, network=how.network))
 
   def start(
     self, tree: PublicTree, nodes: NodeInfo, row: ChainSearch, root: jax.Array, current: jax.Array
   ) -> OnTree:
     """Returns the start of a search in the whole tree or in a part."""
-    scale = self.rules.largest_payoff
-    return OnTree(tree, nodes, scale, root, current, row.start.beliefs, row.start.promises)
+    return OnTree(tree, nodes, self.scale, root, current, row.start.beliefs, row.start.promises)
 
   def found(self, row: ChainSearch, grown: Grown) -> Found:
     """Returns what a search found by the nodes of the whole tree."""
     node = row.here.state[0].astype(jnp.int32)
     left = Left(node, row.here, None, grown.values, grown.reach, grown.known)
     here, asked = grown.asked.node, grown.asked
-    asked_of = AskedState(
-      PublicState(here[None], self.rules.possible_at(here)), asked.beliefs, asked.total
-    )
+    possible = jnp.ones((2, self.tree.num_infostates), bool)
+    if self.tree.possible is not None:
+      possible = jnp.asarray(self.tree.possible)[here]
+    asked_of = AskedState(PublicState(here[None], possible), asked.beliefs, asked.total)
     values = grown.values[:, node]
     return Found(grown.policy, values, grown.root_values, grown.root_mass, left, asked_of)
 
@@ -119,7 +129,7 @@ class _Part(NamedTuple):
     grown = grow(start, key, params, rounds, how.search, network=how.network)
 
     def put(x: jax.Array) -> jax.Array:
-      empty = jnp.zeros((2, ground.rules.tree.num_nodes, *x.shape[2:]), x.dtype)
+      empty = jnp.zeros((2, ground.tree.num_nodes, *x.shape[2:]), x.dtype)
       return empty.at[:, places].set(x, mode="drop")
 
     spread = grown._replace(
@@ -134,21 +144,21 @@ class _Part(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RulesGround:
-  """A `Ground` of rules on the device, whose searches make their trees.
+  """A `Ground` of rules by which searches make their trees.
 
   Attributes:
     rules: the game; static.
     capacity: nodes that a tree has room for; static.
   """
 
-  rules: DeviceGame = dataclasses.field(metadata={"static": True})
+  rules: Game = dataclasses.field(metadata={"static": True})
   capacity: int = dataclasses.field(metadata={"static": True})
 
   child = None
   num_subgames = None  # nobody has counted the states that a search may be about
 
   @classmethod
-  def of(cls, rules: DeviceGame, search: GTCFR) -> "RulesGround":
+  def of(cls, rules: Game, search: GTCFR) -> "RulesGround":
     """Returns that of a capacity with which searches lose nothing, whatever their ways."""
     return cls(rules, most_nodes(rules, search, longest_wait(rules)))
 
@@ -190,10 +200,10 @@ def tree_ground(game: Game, tree: PublicTree, *, share: float = _SHARE) -> TreeG
     game, tree: the game and its whole tree.
     share: of the nodes, that a part may have at most; 0 for no parts.
   """
-  rules = TableGame(game, tree)
-  roots = _part_roots(tree, share)
+  rules, roots = tabulate(game, tree), _part_roots(tree, share)
+  tree = jax.tree.map(np.asarray, tree)
   if not roots:
-    return TreeGround(rules, None)
+    return TreeGround(tree, rules, largest_payoff(tree), None)
   built = [build_public_tree(game, root=tree.history(root)).astype(tree.dtype) for root in roots]
   trees, placer = stack_trees(built), Placer(tree)
   places = np.full((len(roots), trees.num_nodes), tree.num_nodes)
@@ -206,7 +216,7 @@ def tree_ground(game: Game, tree: PublicTree, *, share: float = _SHARE) -> TreeG
     places[g, real] = found[real]
     part[found[real]], local[found[real]] = g, real
     child.append(children_of(own, game.num_actions))
-  rows, info = np.minimum(places, tree.num_nodes - 1), rules.nodes
+  rows, info = np.minimum(places, tree.num_nodes - 1), rules.tables.info
   there = (places < tree.num_nodes)[..., None, None]
   nodes = NodeInfo(
     np.moveaxis(np.asarray(info.features)[:, rows], 0, 1),
@@ -215,7 +225,7 @@ def tree_ground(game: Game, tree: PublicTree, *, share: float = _SHARE) -> TreeG
     np.where(there, np.asarray(info.by_action)[rows], -1),
     np.asarray(info.leads_to)[rows],
   )
-  return TreeGround(rules, Parts(trees, nodes, places, part, local))
+  return TreeGround(tree, rules, largest_payoff(tree), Parts(trees, nodes, places, part, local))
 
 
 def _part_roots(tree: PublicTree, share: float) -> list[int]:

@@ -6,11 +6,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.game import CHANCE, TERMINAL
-from games.on_device.game import DeviceGame
-from games.on_device.moves import moves_of
+from games import CHANCE, TERMINAL, Game
+from games.arrays import one
 from solvers.growing.choose import draw, sample_index
-from solvers.growing.continual.start import PublicState, beginning, longest_wait
+from solvers.growing.continual.start import PublicState, beginning, follow_action, longest_wait
 
 
 class Standing(NamedTuple):
@@ -28,20 +27,22 @@ class Standing(NamedTuple):
   since: jax.Array | None
 
 
-def deal(rules: DeviceGame, key: jax.Array) -> Standing:
+def deal(rules: Game, key: jax.Array) -> Standing:
   """Begins a game: returns its first decision."""
   pair_key, chance_key = jax.random.split(key)
   numbers, here = draw(pair_key, 2), beginning(rules)
   prior = jnp.asarray(rules.prior()) * jnp.ones(())
-  first = sample_index(numbers[0], prior[0] * rules.compatible_mass(here.state, prior[1], 0))
-  is_first = jnp.zeros_like(prior[0]).at[first].set(1.0)
-  second = sample_index(numbers[1], prior[1] * rules.compatible_mass(here.state, is_first, 1))
+  met = rules.compatible_mass(here.state[None], prior[1:], 0)[0]
+  first = sample_index(numbers[0], prior[0] * met)
+  is_first = jnp.zeros_like(prior[:1]).at[0, first].set(1.0)
+  met = rules.compatible_mass(here.state[None], is_first, 1)[0]
+  second = sample_index(numbers[1], prior[1] * met)
   since = jnp.full((2, longest), -1, jnp.int32) if (longest := longest_wait(rules)) else None
   return _past_chance(rules, Standing(here, jnp.stack([first, second]), since), chance_key)
 
 
 def play_on(
-  rules: DeviceGame,
+  rules: Game,
   standing: Standing,
   policy: jax.Array,
   key: jax.Array,
@@ -62,9 +63,9 @@ def play_on(
   """
   move_key, chance_key = jax.random.split(key)
   numbers, here = draw(move_key, 2), standing.here
-  player = rules.actor(here.state)
+  player = one(rules.actor, here.state)
   held = standing.hands[player]
-  moves = moves_of(rules, here.state, here.possible)
+  moves = one(rules.moves_of, here.state, here.possible)
   options = moves.action[:, held] >= 0
   by_policy = jnp.where(options, policy[:, held], 0.0)
   uniform = options.astype(policy.dtype)
@@ -77,11 +78,11 @@ def play_on(
   if standing.since is not None:  # what a player did itself is the first action since
     standing = standing._replace(since=standing.since.at[player].set(-1))
   after = _past_chance(rules, _take(rules, standing, moves.action[chosen, held], moved), chance_key)
-  return after, rules.actor(after.here.state) == TERMINAL
+  return after, one(rules.actor, after.here.state) == TERMINAL
 
 
 def _take(
-  rules: DeviceGame,
+  rules: Game,
   standing: Standing,
   action: jax.Array,
   moved: tuple[jax.Array, jax.Array] | None = None,
@@ -96,33 +97,31 @@ def _take(
   if since is not None:
     number = (since >= 0).sum(axis=1)
     since = since.at[jnp.arange(2), number].set(action.astype(jnp.int32), mode="drop")
-  possible = rules.possible_after(here.state, action, here.possible)
-  state = rules.next_state(here.state, action).astype(here.state.dtype)
-  if (held_after := getattr(rules, "held_after", None)) is not None:
-    hands = held_after(here.state, action, hands)
+  hands = one(rules.held_after, here.state, action, hands)
   if moved is not None:
     hands = jnp.where(moved[0], moved[1], hands)
-  return Standing(PublicState(state, possible), hands, since)
+  return Standing(follow_action(rules, here, action), hands, since)
 
 
-def _past_chance(rules: DeviceGame, standing: Standing, key: jax.Array) -> Standing:
-  if not rules.deals:
+def _past_chance(rules: Game, standing: Standing, key: jax.Array) -> Standing:
+  if not rules.has_chance:
     return standing
 
   def step(carry):
     standing, key = carry
     key, now = jax.random.split(key)
-    here, hands = standing.here, standing.hands
-    actions = jnp.arange(rules.num_actions)
-    after = jax.vmap(rules.possible_after, (None, 0, None))(here.state, actions, here.possible)
-    if (held_after := getattr(rules, "held_after", None)) is not None:
-      hands = jax.vmap(held_after, (None, 0, None))(here.state, actions, hands)
-    both = jnp.take_along_axis(after, jnp.broadcast_to(hands, (len(actions), 2))[..., None], axis=2)
-    fits = both.all(axis=(1, 2)) & rules.legal_actions(here.state)
-    chosen = sample_index(draw(now)[()], jnp.where(fits, rules.chance(here.state), 0.0))
+    actions = jnp.arange(rules.num_actions, dtype=jnp.int32)
+    state, possible, hands = (
+      jnp.broadcast_to(x, (len(actions), *x.shape)) for x in (*standing.here, standing.hands)
+    )
+    after = rules.possible_after(state, actions, possible)
+    hands = rules.held_after(state, actions, hands)
+    both = jnp.take_along_axis(after, hands[..., None], axis=2).all(axis=(1, 2))
+    fits = both & one(rules.legal_actions, standing.here.state)
+    chosen = sample_index(draw(now)[()], jnp.where(fits, rules.chance(state, actions)[0], 0.0))
     return _take(rules, standing, chosen), key
 
   def at_chance(carry):
-    return rules.actor(carry[0].here.state) == CHANCE
+    return one(rules.actor, carry[0].here.state) == CHANCE
 
   return lax.while_loop(at_chance, step, (standing, key))[0]

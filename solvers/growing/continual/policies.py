@@ -78,7 +78,7 @@ def resolved_policies(
   whole = jax.tree.map(jnp.asarray, ground)
   settings = dict(network=network, params=params, batch_size=batch_size, progress=progress)
   found = _policies(lambda size: whole, histories, search, seeds, chain=chain, **settings)
-  nodes, info = histories.state[:, 0], ground.rules.nodes
+  nodes, info = histories.state[:, 0], ground.rules.tables.info
   policies = np.ones((len(found), tree.num_nodes, tree.num_infostates), tree.dtype)
   if ground.rules.num_hidden == 1:
     child = info.child[nodes, : found.shape[2]]
@@ -104,7 +104,7 @@ def history_policies(
 ) -> np.ndarray:
   """Returns the policy of an agent that searches at every decision, for each seed.
 
-  As `resolved_policies`, in a game of rules on the device whose searches make their trees.
+  As `resolved_policies`, in a game by whose rules searches make their trees.
 
   Args:
     histories: of the game.

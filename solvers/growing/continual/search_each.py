@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.on_device.game import DeviceGame
+from games import Game
 from solvers.growing.continual.start import ChainStart, Left, PublicState, alone, next_start
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateFunction
@@ -80,7 +80,7 @@ class Ground(Protocol):
   """
 
   @property
-  def rules(self) -> DeviceGame: ...
+  def rules(self) -> Game: ...
 
   @property
   def child(self) -> jax.Array | None: ...

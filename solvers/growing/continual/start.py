@@ -3,13 +3,14 @@
 What lies between two decisions of a player is a row of public actions.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.on_device.game import DeviceGame
+from games import Game
+from games.arrays import one
 from games.public_tree import Array
 from solvers.growing.resolving import Promises
 
@@ -17,8 +18,8 @@ from solvers.growing.resolving import Promises
 class PublicState(NamedTuple):
   """A public state, `[S]`, and which infostates the rules allow there, `[P, H]` bool."""
 
-  state: jax.Array
-  possible: jax.Array
+  state: Any
+  possible: Any
 
 
 class Left(NamedTuple):
@@ -58,23 +59,27 @@ class ChainStart(NamedTuple):
   promises: Promises | None
 
 
-def beginning(rules: DeviceGame) -> PublicState:
+def beginning(rules: Game) -> PublicState:
   """Returns where a game begins; infostates that are never dealt are not possible."""
   return PublicState(jnp.asarray(rules.initial_state()), jnp.asarray(rules.prior()) > 0)
 
 
-def longest_wait(rules: DeviceGame) -> int:
+def longest_wait(rules: Game) -> int:
   """Returns D: public actions from one decision of a player to its next at most, both counted once.
 
-  A game that knows says it as `longest_wait`; else it is `max_moves`. With one infostate a player a
-  search owes nothing to earlier ones, and nothing is kept of the way to it.
+  With one infostate a player a search owes nothing to earlier ones, and nothing is kept of the way
+  to it.
   """
-  if rules.num_infostates == 1:
-    return 0
-  return getattr(rules, "longest_wait", rules.max_moves)
+  return 0 if rules.num_infostates == 1 else rules.longest_wait
 
 
-def alone(rules: DeviceGame, here: PublicState, beliefs: jax.Array) -> ChainStart:
+def follow_action(rules: Game, here: PublicState, action: Any) -> PublicState:
+  """Returns the public state after an action, and what is possible there."""
+  state = one(rules.next_states, here.state, action)
+  return PublicState(state, one(rules.possible_after, here.state, action, here.possible))
+
+
+def alone(rules: Game, here: PublicState, beliefs: jax.Array) -> ChainStart:
   """Returns the start of a search from a public belief state itself, without promises."""
   none = None
   if rules.num_infostates > 1:
@@ -92,7 +97,7 @@ def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
 
 
 def next_start(
-  rules: DeviceGame, left: Left, child: jax.Array, since: jax.Array, searcher: jax.Array
+  rules: Game, left: Left, child: jax.Array, since: jax.Array, searcher: jax.Array
 ) -> ChainStart:
   """Returns what a search starts from after another of the same player, or after none.
 
@@ -117,9 +122,7 @@ def next_start(
     moved = jnp.maximum(action, 0)
     below = child[place, moved]
     known = known & (action >= 0) & (below >= 0) & left.known[1 - searcher, below]
-    after = PublicState(
-      rules.next_state(root.state, moved), rules.possible_after(root.state, moved, root.possible)
-    )
+    after = follow_action(rules, root, moved)
     root = jax.tree.map(lambda x, y: jnp.where(known, y.astype(x.dtype), x), root, after)
     return (root, jnp.where(known, below, place), known), jnp.where(known, -1, action)
 

@@ -1,1 +1,1 @@
-"""Growing-tree CFR on trees that are made on the device, from a game's own rules."""
+"""Growing-tree CFR on trees that a game's own rules make."""

@@ -239,7 +239,7 @@ def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:
   pairs = dataclasses.replace(pairs, nature=tuple((x[:1], x[1:]) for x in nature))
   given = vars(problem) | {"exists": (*problem.exists, moves), "pairs": pairs}
   going = []
-  for held in getattr(pairs.game, "num_held", (size, size)):
+  for held in pairs.game.num_held:
     few = node[:, :, :held]
     to = few * held + tree.leads_to[:, :, :held]
     going.append(jnp.where(few >= 0, to, tree.capacity * held))

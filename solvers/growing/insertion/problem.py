@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.game import TERMINAL
-from games.on_device.game import DeviceGame
+from games import TERMINAL, Game
 from solvers.growing.places import PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Sweep
@@ -18,7 +17,7 @@ _FEW_ACTIONS = 8  # whose children are gathered; more are scattered
 
 @dataclasses.dataclass(frozen=True)
 class DevicePairs:
-  """Pairs of infostates by the rules of a `DeviceGame`; see `solvers.sweeps.pairs.Pairs`.
+  """Pairs of infostates by the rules of a `Game`; see `solvers.sweeps.pairs.Pairs`.
 
   Attributes:
     game, tree: the rules and the states.
@@ -26,7 +25,7 @@ class DevicePairs:
     root_mass: `[P, H]`.
   """
 
-  game: DeviceGame
+  game: Game
   tree: Any
   nature: tuple[Levels, Levels]
   root_mass: jax.Array
@@ -46,9 +45,7 @@ class DevicePairs:
     return (rows[1:] if index else rows[:1]).astype(self.tree.dtype)
 
   def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
-    return jax.vmap(lambda state, row: self.game.compatible_mass(state, row, player))(
-      self.tree.state, reach
-    )
+    return self.game.compatible_mass(self.tree.state, reach, player)
 
   def at_leaf(self, row: jax.Array) -> "DevicePairs":
     here = dataclasses.replace(self.tree, state=self.tree.state[row][None])
@@ -61,8 +58,7 @@ class DevicePairs:
     full = join_levels(tuple(x * y for x, y in zip(opponent_reach, self.nature[1 - player])))
     if tree.num_infostates == 1:
       return (tree.values[:, player, None] * full,)
-    worth = jax.vmap(lambda state, row: self.game.terminal_values(state, row, player))
-    return (worth(tree.state, full),)
+    return (self.game.terminal_values(tree.state, full, player),)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -175,7 +171,7 @@ def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
   nature = [
     jnp.where(tree.possible[:, p], beliefs[p][None] * tree.chance[:, None], 0.0) for p in (0, 1)
   ]
-  mass = [game.compatible_mass(tree.state[0], beliefs[1 - p], p) for p in (0, 1)]
+  mass = [game.compatible_mass(tree.state[:1], beliefs[1 - p][None], p)[0] for p in (0, 1)]
   rows = tuple((x[:1], x[1:]) for x in nature)
   pairs: Any = DevicePairs(game, tree, (rows[0], rows[1]), jnp.stack(mass))
   return InsertedProblem(

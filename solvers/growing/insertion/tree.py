@@ -4,16 +4,13 @@ A child's place is after its parent's, so that places are an order from the top 
 """
 
 import dataclasses
-import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games.game import CHANCE, TERMINAL
-from games.on_device.game import DeviceGame
-from games.on_device.moves import moves_of, num_moves
+from games import CHANCE, TERMINAL, Game
 from games.public_tree import PADDING, Array
 from solvers.growing.insertion.hidden import with_hidden_moves
 from solvers.growing.insertion.problem import InsertedProblem, inserted_problem
@@ -30,7 +27,7 @@ class InsertedTree:
   """Public states that a search has added, in the order in which they joined, then free places.
 
   Letters: `C` capacity, `S` integers a state, `A` actions, `H` infostates, `F` features, `P = 2`,
-  `M` moves of `games.on_device.moves`, which are the actions where all moves are seen.
+  `M` moves of `Game.moves_of`, which are the actions where all moves are seen.
 
   Attributes:
     count: how many nodes there are.
@@ -45,7 +42,7 @@ class InsertedTree:
     possible: `[C, P, H]` which infostates the rules allow.
     features: `[C, F]` as the mover sees it, player 0 where chance moves; zero where the game is
       over.
-    leads_to, by_action: with hidden moves `[C, M, H]` what the mover can do, see `DeviceMoves`;
+    leads_to, by_action: with hidden moves `[C, M, H]` what the mover can do, see `Game.moves_of`;
       otherwise `[C, 0, H]`.
     prior: `[C, M, H]` how likely the network thought each move when it was asked last; uniform
       without one.
@@ -72,7 +69,7 @@ class InsertedTree:
   by_action: jax.Array  # [C, M, H] or [C, 0, H]
   prior: jax.Array  # [C, M, H]
   values: jax.Array  # [C, P] or [C, 0]
-  game: DeviceGame = dataclasses.field(metadata={"static": True})
+  game: Game = dataclasses.field(metadata={"static": True})
   width: int = dataclasses.field(metadata={"static": True})
   asks_once: bool = dataclasses.field(metadata={"static": True})
 
@@ -142,7 +139,7 @@ class InsertedTree:
   @property
   def deals(self) -> bool:
     """Whether chance ever moves."""
-    return self.game.deals
+    return self.game.has_chance
 
   def seen(self) -> jax.Array:
     """Returns the public states as their movers see them: `[C, F]`."""
@@ -208,7 +205,7 @@ class InsertedTree:
 
 
 def plant(
-  game: DeviceGame,
+  game: Game,
   state: Array,
   possible: Array,
   capacity: int,
@@ -229,7 +226,7 @@ def plant(
   """
   state = jnp.asarray(state)
   num_actions, num_infostates = game.num_actions, game.num_infostates
-  features = jax.eval_shape(lambda x: game.features(x, 0), state)
+  features = jax.eval_shape(lambda x: game.features(x, 0), state[None])
   unseen = jnp.full((capacity, game.num_hidden * (game.num_hidden > 1), num_infostates), -1)
   free = InsertedTree(
     count=jnp.zeros((), jnp.int32),
@@ -243,10 +240,10 @@ def plant(
     legal=jnp.zeros((capacity, num_actions), bool),
     chance=jnp.zeros(capacity, dtype),
     possible=jnp.zeros((capacity, 2, num_infostates), bool),
-    features=jnp.zeros((capacity, *features.shape), dtype),
+    features=jnp.zeros((capacity, features.shape[1]), dtype),
     leads_to=unseen.astype(jnp.int32),
     by_action=unseen.astype(jnp.int32),
-    prior=jnp.zeros((capacity, num_moves(game), num_infostates), dtype),
+    prior=jnp.zeros((capacity, game.num_moves, num_infostates), dtype),
     values=jnp.zeros((capacity, 2 if num_infostates == 1 else 0), dtype),
     game=game,
     width=width,
@@ -328,18 +325,21 @@ def _put_children(
   tree: InsertedTree, node: jax.Array, actions: jax.Array, places: jax.Array
 ) -> InsertedTree:
   """Writes the children of a node after `actions` `[K]` to `places` `[K]`."""
-  game, above, width = tree.game, tree.state[node], len(actions)
-  chance = jnp.broadcast_to(tree.chance[node], width)
-  if game.deals:
-    dealt = game.chance(above).astype(tree.dtype)[actions]
+  game, width = tree.game, len(actions)
+  above, possible, chance = (
+    jnp.broadcast_to(x[node], (width, *x.shape[1:]))
+    for x in (tree.state, tree.possible, tree.chance)
+  )
+  if game.has_chance:
+    dealt = game.chance(above, actions)[0].astype(tree.dtype)
     chance = chance * jnp.where(tree.kind[node] == CHANCE, dealt, 1.0)
   rows = {
-    "state": jax.vmap(game.next_state, (None, 0))(above, actions),
+    "state": game.next_states(above, actions),
     "depth": jnp.broadcast_to(tree.depth[node] + 1, width),
     "parent": jnp.broadcast_to(node, width),
     "action": actions,
     "chance": chance,
-    "possible": jax.vmap(game.possible_after, (None, 0, None))(above, actions, tree.possible[node]),
+    "possible": game.possible_after(above, actions, possible),
   }
   return _put(tree, places, rows)
 
@@ -347,16 +347,16 @@ def _put_children(
 def _put(tree: InsertedTree, places: jax.Array, rows: dict[str, jax.Array]) -> InsertedTree:
   """Writes nodes and what the rules say of them to `places` `[K]`; those beyond are dropped."""
   game, state = tree.game, rows["state"]
-  kind = jax.vmap(game.actor)(state)
+  kind = game.actor(state)
   over = kind == TERMINAL
-  legal = jax.vmap(game.legal_actions)(state) & ~over[:, None]
-  seen = [jax.vmap(lambda x, p=p: game.features(x, p))(state) for p in (0, 1)]
+  legal = game.legal_actions(state) & ~over[:, None]
+  seen = [game.features(state, player) for player in (0, 1)]
   features = jnp.where((kind == 1)[:, None], seen[1], seen[0])
   features = jnp.where(over[:, None], jnp.zeros_like(features), features)
   rows = rows | {"kind": kind, "legal": legal, "features": features}
   allowed = legal[:, : tree.prior.shape[1], None]
   if tree.hides:
-    moves = jax.vmap(functools.partial(moves_of, game))(state, rows["possible"])
+    moves = game.moves_of(state, rows["possible"])
     moves = jax.tree.map(lambda x: jnp.where((kind < CHANCE)[:, None, None], x, -1), moves)
     rows = rows | {"leads_to": moves.leads_to, "by_action": moves.action}
     allowed = moves.leads_to >= 0
@@ -364,9 +364,9 @@ def _put(tree: InsertedTree, places: jax.Array, rows: dict[str, jax.Array]) -> I
   uniform = uniform / jnp.maximum(uniform.sum(axis=1, keepdims=True), 1.0)
   rows["prior"] = jnp.broadcast_to(uniform, (len(state), *tree.prior.shape[1:]))
   if tree.num_infostates == 1:
-    one = jnp.ones(1, tree.dtype)
-    won = [jax.vmap(lambda x, p=p: game.terminal_values(x, one, p)[0])(state) for p in (0, 1)]
-    rows["values"] = jnp.where(over[:, None], jnp.stack(won, axis=1), 0.0)
+    one = jnp.ones((len(state), 1), tree.dtype)
+    won = [game.terminal_values(state, one, player) for player in (0, 1)]
+    rows["values"] = jnp.where(over[:, None], jnp.concatenate(won, axis=1), 0.0)
   written = {}
   for name, new in rows.items():
     old = getattr(tree, name)

@@ -1,0 +1,151 @@
+"""Games of perfect information, by rules of one public state on JAX's arrays."""
+
+import abc
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.game import Game
+from games.public_tree import Array
+
+_BLOCK = 512  # rows of numpy's that are asked about at once, so that few programs are compiled
+_MARKS = np.array([".", "X", "O"])  # nothing, player 0's stone and player 1's
+_LETTERS = "abcdefghjklmnopqrstuvwxyz"  # no i, which looks like a one or an l
+
+
+class PerfectInformation(Game):
+  """A game in which both players see everything and chance has no part.
+
+  A subclass says the rules of one public state `[S]`, in functions that JAX can trace: `turn`,
+  `legal`, `after`, `outcome` and `seen`. Methods of states map them over rows. Two games of the
+  same representation are equal, so that what was compiled for one serves the other.
+  """
+
+  num_infostates = 1
+  written = False
+  largest_payoff = 1.0
+  max_moves: int
+
+  @abc.abstractmethod
+  def turn(self, state: jax.Array) -> Any:
+    """Returns who moves: 0, 1 or `TERMINAL`."""
+
+  @abc.abstractmethod
+  def legal(self, state: jax.Array) -> jax.Array:
+    """Returns which actions exist: `[A]` bool; meaningless where the game is over."""
+
+  @abc.abstractmethod
+  def after(self, state: jax.Array, action: jax.Array) -> jax.Array:
+    """Returns the state after an action: `[S]`; any state where it is not legal."""
+
+  @abc.abstractmethod
+  def outcome(self, state: jax.Array) -> Any:
+    """Returns what player 0 wins in a terminal state: a scalar."""
+
+  @abc.abstractmethod
+  def seen(self, state: jax.Array, player: int) -> jax.Array:
+    """Returns the state as `player` sees it: `[F]`."""
+
+  def actor(self, states):
+    return _of_each(self, "turn", states)
+
+  def legal_actions(self, states):
+    return _of_each(self, "legal", states)
+
+  def next_states(self, states, actions):
+    return _of_each(self, "after", states, actions).astype(states.dtype)
+
+  def payoffs(self):
+    return np.ones((1, 1, 1))
+
+  def payoff_index(self, states):
+    return states.__array_namespace__().zeros(len(states), int)
+
+  def payoff_scale(self, states):
+    return _of_each(self, "outcome", states).astype(float)
+
+  def features(self, states, player):
+    return _of_each(self, "seen", states, player=player).astype(float)
+
+  def __eq__(self, other: object) -> bool:
+    return type(self) is type(other) and repr(self) == repr(other)
+
+  def __hash__(self) -> int:
+    return hash((type(self), repr(self)))
+
+
+@functools.partial(jax.jit, static_argnames=("game", "rule", "player"), inline=True)
+def _mapped(game: PerfectInformation, rule: str, *rows: Any, **player: int) -> jax.Array:
+  return jax.vmap(functools.partial(getattr(game, rule), **player))(*rows)
+
+
+def _of_each(game: PerfectInformation, rule: str, *rows: Any, **player: int) -> Any:
+  """Returns what a rule says of each of `rows` `[n, ...]`, in arrays of their kind."""
+  if not isinstance(rows[0], np.ndarray):
+    return _mapped(game, rule, *rows, **player)
+  number = len(rows[0])
+  block = min(_BLOCK, 1 << max(number - 1, 0).bit_length())
+  found = []
+  for start in range(0, max(number, 1), block):
+    some = (np.resize(x[start : start + block], (block, *x.shape[1:])) for x in rows)
+    found.append(np.asarray(_mapped(game, rule, *some, **player)))
+  return np.concatenate(found)[:number]
+
+
+class Stones(PerfectInformation):
+  """A game of stones on a board of squares, and what people read of it.
+
+  A public state begins with the board, row by row from above: 0 for none, 1 for player 0's stone
+  and 2 for player 1's.
+
+  Attributes:
+    columns, rows: names of the picture's, from the left and from above.
+    places: names of all actions.
+    text: what moves mean and who wins.
+  """
+
+  columns: Sequence[str]
+  rows: Sequence[str]
+  places: Sequence[str]
+  text: str
+
+  def board(self, state: Array) -> Array:
+    """Returns the stones as they lie: `[rows, columns]`."""
+    size = len(self.rows), len(self.columns)
+    return state[: size[0] * size[1]].reshape(size)
+
+  def action_name(self, action: int) -> str:
+    return self.places[action]
+
+  def situation(self, history: Sequence[int]) -> str:
+    side, wide = (max(map(len, names)) for names in (self.rows, self.columns))
+    lines = [
+      " ".join([name.rjust(side), *(mark.rjust(wide) for mark in marks)])
+      for name, marks in zip(self.rows, _MARKS[self.board(self.state_after(history))])
+    ]
+    below = " ".join([" " * side, *(name.rjust(wide) for name in self.columns)])
+    return "\n  ".join([*lines, below])
+
+  def explain(self) -> str:
+    return self.text
+
+
+def by_letters(size: int) -> tuple[list[str], list[str], list[str]]:
+  """Returns names of a square board's columns, rows from above, and places, such as `b2`."""
+  columns = list(_LETTERS[:size])
+  rows = [str(number) for number in range(size, 0, -1)]
+  return columns, rows, [column + row for row in rows for column in columns]
+
+
+def has_line(board: jax.Array, lines: np.ndarray, stone: int) -> jax.Array:
+  """Says whether `board` `[n]` has only `stone` on one of `lines` `[m, k]` of its points."""
+  return (jnp.asarray(board)[lines.astype(np.int32)] == stone).all(axis=1).any()
+
+
+def planes(board: jax.Array, player: int) -> jax.Array:
+  """Returns where `player`'s stones are (0's are 1, 1's are 2), then the other's: `[2 * n]`."""
+  return jnp.concatenate([board == player + 1, board == 2 - player]).astype(float)
