@@ -1,4 +1,4 @@
-"""Which game a tree is of: the mark that trees carry, and the check of a game against a tree."""
+"""Marks that tie a tree to its game, and the check of a game against a tree."""
 
 import dataclasses
 import zlib

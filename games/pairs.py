@@ -1,4 +1,4 @@
-"""Which infostates of the two players go together, and what each pair wins, on the host.
+"""Pairs of infostates on the host: which are compatible, and each pair's payoff.
 
 Two kinds behind the same operations: tables of all pairs, and hands of two cards. `Game.pairs`
 returns those of a game and `of_tree` those of a tree.

@@ -1,4 +1,4 @@
-"""How large a public tree is, counted before it is built."""
+"""Size of a public tree, counted before it is built."""
 
 import itertools
 from typing import Any

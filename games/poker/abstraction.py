@@ -1,4 +1,4 @@
-"""Which bet sizes a tree holds: action abstractions as data.
+"""Action abstractions: the bet sizes of a tree, as data.
 
 Sizes are fractions of the pot after calling, by round and by how many raises the round has had.
 """

@@ -1,4 +1,4 @@
-"""What is new in every hand of self-play: stacks, pots, bets and boards drawn at random.
+"""Random stacks, pots, bets and boards of each hand of self-play.
 
 ReBeL trains hold'em on random stacks and bet sizes, turn endgame hold'em on random boards too, and
 measures it at one spot (appendices C.1 and C.2). All that a hand starts with is in its first public

@@ -1,4 +1,4 @@
-"""What everybody sees of Scotland Yard: stations, cards, turns, and where Mr. X may be."""
+"""Public states of Scotland Yard: stations, cards, turns, and where Mr. X may be."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

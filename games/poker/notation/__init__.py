@@ -1,1 +1,1 @@
-"""How poker players write: ranges of hands and bet sizes as strings."""
+"""Poker notation: ranges of hands and bet sizes as strings."""
