@@ -207,7 +207,7 @@ def test_trees_are_those_of_the_game(name):
 
 
 @pytest.mark.parametrize(
-  ("table", "place"), [("actor", 1), ("info.child", 0), ("payoff_index", -1), ("probability", 0)]
+  ("table", "place"), [("actor", 1), ("info.child", 1), ("payoff_index", -1), ("probability", 0)]
 )
 def test_control_a_wrong_table_shows(table, place):
   game = MADE["leduc"]()
