@@ -1,6 +1,7 @@
 """Public trees: their size and layout, depth limits, stacks, and what the check must see."""
 
 import dataclasses
+import operator
 import re
 import time
 
@@ -206,12 +207,13 @@ def test_trees_are_those_of_the_game(name):
 
 
 @pytest.mark.parametrize(
-  ("table", "place"), [("_actor", 1), ("_child", 7), ("_payoff_index", -1), ("_probability", 0)]
+  ("table", "place"), [("actor", 1), ("info.child", 1), ("payoff_index", -1), ("probability", 0)]
 )
 def test_control_a_wrong_table_shows(table, place):
   game = MADE["leduc"]()
   tabulated = games.tabulate(game)
-  getattr(tabulated, table)[place] -= 1
+  values = operator.attrgetter(table)(tabulated.tables)
+  values.flat[np.flatnonzero(values > 0)[place]] -= 1
   with pytest.raises(AssertionError):
     assert_same_trees(game, tabulated)
 
