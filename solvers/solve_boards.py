@@ -39,7 +39,7 @@ def boards_on(
     state, gap = _run[work](problem, algorithm, mesh, number, state)
     return gap
 
-  def read() -> tuple[Any, jax.Array]:
+  def read() -> Any:
     nonlocal state
     average, state = state.average, state._replace(average=())
     programs = _read if algorithm.tables is None else _read_packed
