@@ -20,11 +20,11 @@ from solvers.metrics.expected_values import policy_values
 from solvers.metrics.exploitability import exploitability_of
 from solvers.solve_boards import boards_on
 from solvers.sweeps.constraints import Alternatives, Lock, make_lock
-from solvers.sweeps.lines.problem import make_lines_problem
+from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem
 from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, work_of_solving
-from solvers.xla.cores import map_over_cores, num_cores
+from solvers.xla.cores import map_over_cores
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 # A solver reads and writes some eight tables `[N, H]` at each update. On a CPU they should stay
@@ -43,16 +43,15 @@ class Solution(NamedTuple):
     average_policy: `[N, H]` the policy that converges to an equilibrium. Row n holds the
       probability that the player who acted at n's parent, holding infostate h, moved to n. Of lines
       of betting `[n, W]` for each level, W being the columns of the player who moved.
-    root_values: `[P, H]` expected payoff to each player given its root infostate.
-    current_policy: the policy of the last iteration, of the same shape as the average; None where
-      the last round of lines is solved board by board.
+    root_values: `[P, H]` expected payoff to each player given its root infostate; None for lines.
+    current_policy: `[N, H]` the policy of the last iteration; None for lines.
     exploitability: of the average policy, in the game's units; None for a tree without a target.
     iterations: number of iterations, one player's update each; None without a target.
   """
 
   average_policy: Any  # [N, H]
-  root_values: Any  # [P, H]
-  current_policy: Any  # [N, H]
+  root_values: Any = None  # [P, H]
+  current_policy: Any = None  # [N, H]
   exploitability: Any = None
   iterations: Any = None
 
@@ -146,9 +145,8 @@ def solve(
     if boards is None:
       return _find((tree, Given(), None), None, None, algorithm, number, target, None, progress)
     run, read = boards_on(tree, boards, devices)
-    found = _until(lambda n: Solution(None, None, None, run(n)), target, number, progress)
-    policy, values = read()
-    return found._replace(average_policy=policy, root_values=values)
+    found = _until(lambda n: Solution(None, exploitability=run(n)), target, number, progress)
+    return found._replace(average_policy=read())
   validation.check_unstacked(tree)
   validation.check_leaves(tree, leaf_values, target)
   validation.check_given(tree, algorithm, *given)
@@ -230,7 +228,6 @@ def solve_batch(
   batch_size = validation.check_integer("batch_size", batch_size)
   rows, shared = (game if stacked else None, arrays, own), None if stacked else game
   size = len(jax.tree.leaves(rows)[0])
-  pieces = -(-size // batch_size)
 
   def find(rows: Any) -> Solution:
     # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
@@ -238,13 +235,11 @@ def solve_batch(
     piece = -(-size // -(-size // batch_size))
     return _find(rows, shared, params, algorithm, number, target, function, piece=piece)
 
-  if target is None:
-    if jax.default_backend() != "cpu" or not validation.is_concrete(rows, params):
-      return find(rows)
-    pieces = min(num_cores(), pieces)  # else each stops by itself
+  if jax.default_backend() != "cpu" or not validation.is_concrete(rows, params):
+    return find(rows)
   shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
   key = (shapes, algorithm, number, target is None, function, batch_size)
-  return map_over_cores(find, rows, share=-(-size // pieces), key=key)
+  return map_over_cores(find, rows, most=-(-size // batch_size), key=key)
 
 
 def default_batch_size(tree: PublicTree | Lines) -> int:
@@ -272,38 +267,61 @@ def _find(
       scored=isinstance(game, Lines), piece=piece,
     )  # fmt: skip
   rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
-  state = _begins[work](rows, shared, algorithm=algorithm, piece=piece)
+  if piece is not None:
+    return _targets[work](rows, shared, target, algorithm=algorithm, most=number, piece=piece)
+  problem, state = _begins[work](rows, shared, algorithm=algorithm, piece=None)
 
   def run(number: int) -> Solution:
     nonlocal state
-    state, found = _looks[work](rows, shared, state, number, algorithm=algorithm, piece=piece)
+    state, found = _looks[work](problem, state, number, algorithm=algorithm, piece=None)
     return found
 
   return _until(run, target, number, progress)
 
 
 def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solution:
-  """Calls `run` with numbers of iterations until its solution, of many each, is within a target."""
-  found: Any = None
-  done, going = 0, np.ones((), bool)
-  while done < most and going.any():
-    number = most if target is None else min(max(_FIRST, done // 8 * 2), most - done)
-    done, new = done + number, run(number)
-    gap = np.asarray(new.exploitability)
-    if gap.ndim:
-      new = new._replace(iterations=np.full(len(gap), done))
-      found = new if found is None else _pick(going, new, found)
-    else:
-      found = new._replace(exploitability=float(gap), iterations=done)
-    going = np.logical_not(np.asarray(found.exploitability) <= (target or 0))
+  """Calls `run` with numbers of iterations until its solution is within the target."""
+  done, gap = 0, np.inf
+  while done < most and not gap <= (target or 0):
+    number = most if target is None else int(_before_next_look(done, most))
+    done, found = done + number, run(number)
+    gap = float(found.exploitability)
+    found = found._replace(exploitability=gap, iterations=done)
     if progress is not None:
       progress(found)
   return found
 
 
-@jax.jit
-def _pick(rows: jax.Array, new: Solution, old: Solution) -> Solution:
-  return jax.tree.map(lambda x, y: jnp.where(rows.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, old)
+def _before_next_look(done: Any, most: int) -> jax.Array:
+  return jnp.minimum(jnp.maximum(_FIRST, done // 8 * 2), most - done)
+
+
+def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
+  """Solves rows `[B]`, `piece` side by side, each until its solution is within the target."""
+
+  def together(rows):
+    problem, state = _begin_rows(rows, shared, algorithm=algorithm, piece=piece)
+    go_on = functools.partial(_look, problem, algorithm=algorithm, piece=piece)
+
+    def look(carry):
+      state, done, found = carry
+      number, going = _before_next_look(done, most), ~(found.exploitability <= target)
+      state, new = go_on(state, number)
+      new = new._replace(iterations=jnp.full_like(found.iterations, done + number))
+      return state, done + number, jax.tree.map(functools.partial(_pick, going), new, found)
+
+    def goes_on(carry):
+      return (carry[1] < most) & ~(carry[2].exploitability <= target).all()
+
+    like = jax.eval_shape(go_on, state, 2)[1]
+    found = jax.tree.map(lambda x: jnp.full(x.shape, jnp.inf).astype(x.dtype), like)
+    return lax.while_loop(goes_on, look, (state, jnp.asarray(0), found))[2]
+
+  return _in_pieces(together, rows, piece)
+
+
+def _pick(rows: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
+  return jnp.where(rows.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 def _whole(
@@ -320,18 +338,18 @@ def _whole(
 def _begin_rows(rows, shared, *, algorithm, piece):
   def one(row):
     problem, _, policy = _problem(row, shared)
-    return loop.begin(problem, algorithm, policy=policy)
+    return problem, loop.begin(problem, algorithm, policy=policy)
 
   return _over(one, rows, piece)
 
 
-def _look(rows, shared, state, number, *, algorithm, piece):
+def _look(problem, state, number, *, algorithm, piece):
   def one(row):
-    problem, _, _ = _problem(row[0], shared)
-    state = loop.run(problem, algorithm, None, number, state=row[1]).state
+    problem, state = row
+    state = loop.run(problem, algorithm, None, number, state=state).state
     return state, _read(problem, algorithm, state, None, 0)
 
-  return _over(one, (rows, state), piece)
+  return _over(one, (problem, state), piece)
 
 
 def _problem(row, shared, params=None, leaf_values=None):
@@ -356,12 +374,14 @@ def _problem(row, shared, params=None, leaf_values=None):
 
 def _read(problem, algorithm: Algorithm, state, evaluate, iterations: int | None) -> Solution:
   average = algorithm.average_policy(problem, state)
+  gap = None if iterations is None else exploitability_of(problem, average)
+  if isinstance(problem, LinesProblem):
+    return Solution(average, exploitability=gap, iterations=iterations)
   if algorithm.uses_average:
     root_values = policy_values(problem, average, evaluate)
   else:
     root_values = algorithm.root_values(problem, state)
   current = algorithm.current_policy(problem, state)
-  gap = None if iterations is None else exploitability_of(problem, average)
   return Solution(problem.join(average), root_values, problem.join(current), gap, iterations)
 
 
@@ -369,14 +389,19 @@ def _over(function: Callable[[Any], Any], rows: Any, piece: int | None) -> Any:
   """Applies a function of a row to rows `[B]`, `piece` side by side; None for one row alone."""
   if piece is None:
     return function(rows)
+  if piece == 1 < len(jax.tree.leaves(rows)[0]):
+    return lax.map(function, rows)
+  return _in_pieces(jax.vmap(function), rows, piece)
+
+
+def _in_pieces(function: Callable[[Any], Any], rows: Any, piece: int) -> Any:
+  """Applies a function of `piece` rows to rows `[B]`."""
   size = len(jax.tree.leaves(rows)[0])
   if size == piece:
-    return jax.vmap(function)(rows)
-  if piece == 1:
-    return lax.map(function, rows)
+    return function(rows)
   # The last piece is filled up with the last row.
   places = np.minimum(np.arange(-(-size // piece) * piece), size - 1).reshape(-1, piece)
-  found = lax.map(jax.vmap(function), jax.tree.map(lambda x: jnp.asarray(x)[places], rows))
+  found = lax.map(function, jax.tree.map(lambda x: jnp.asarray(x)[places], rows))
   return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[:size], found)
 
 
@@ -384,6 +409,7 @@ _static = ("algorithm", "piece")
 _wholes = Programs(_whole, static_argnames=(*_static, "leaf_values", "num_iterations", "scored"))
 _begins = Programs(_begin_rows, static_argnames=_static)
 _looks = Programs(_look, static_argnames=_static)
+_targets = Programs(_to_target, static_argnames=(*_static, "most"))
 
 
 # Arguments.

@@ -20,11 +20,11 @@ _STATE = BoardsState(top=_EVERYWHERE, regret=_SHARED, average=_SHARED)
 
 def boards_on(
   lines: Lines, algorithm: ByBoards, devices: Sequence[jax.Device] | None
-) -> tuple[Callable[[int], jax.Array], Callable[[], tuple[Any, jax.Array]]]:
+) -> tuple[Callable[[int], jax.Array], Callable[[], Any]]:
   """Returns two functions that solve lines of more than one round of betting, step by step.
 
   The first goes on for some iterations and returns the exploitability. The second, called at the
-  end, returns the average policy, `[n, W]` for each level, and root values `[P, W]`.
+  end, returns the average policy, `[n, W]` for each level.
   """
   boards = sum(group.boards for group in lines.streets[-1].groups)
   chosen = list(jax.local_devices() if devices is None else devices)[:boards]
@@ -39,15 +39,15 @@ def boards_on(
     state, gap = _run[work](problem, algorithm, mesh, number, state)
     return gap
 
-  def read() -> tuple[Any, jax.Array]:
+  def read() -> Any:
     nonlocal state
     average, state = state.average, state._replace(average=())
     programs = _read if algorithm.tables is None else _read_packed
-    top, below, values = programs[work](problem, algorithm, mesh, average, state)
+    top, below = programs[work](problem, algorithm, mesh, average, state)
     del state, average
     width = lines.streets[-1].width(0)
     deal = np.broadcast_to(np.ones(1, lines.dtype), (problem.num_rows, width))
-    return (*map(np.asarray, top), deal, *join_parts(problem, below)), values
+    return (*map(np.asarray, top), deal, *join_parts(problem, below))
 
   return run, read
 
@@ -75,10 +75,9 @@ def _run_boards(problem, algorithm, mesh, number, state):
 
 def _read_boards(problem, algorithm, mesh, average, state):
   def read(problem, average, state):
-    top, below = algorithm.average_policy(problem, state._replace(average=average))
-    return top, below, algorithm.cfr.root_values(problem.top, state.top)
+    return algorithm.average_policy(problem, state._replace(average=average))
 
-  specs, results = (_SHARED, _STATE), (_EVERYWHERE, _SHARED, _EVERYWHERE)
+  specs, results = (_SHARED, _STATE), (_EVERYWHERE, _SHARED)
   return _on_mesh(read, mesh, problem, specs, results)(problem, average, state)
 
 

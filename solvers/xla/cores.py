@@ -24,7 +24,7 @@ def num_cores() -> int:
 
 
 def map_over_cores(
-  function: Callable[[Rows], Result], rows: Rows, *, share: int, key: Hashable
+  function: Callable[[Rows], Result], rows: Rows, *, most: int, key: Hashable
 ) -> Result:
   """Applies compiled functions to equal parts of `rows`, each on a core of its own.
 
@@ -34,16 +34,18 @@ def map_over_cores(
   Args:
     function: calls compiled programs; maps arrays with a leading axis `[B]` to others, row by row.
     rows: a pytree of such arrays.
-    share: rows of a part.
+    most: parts to make at most.
     key: what the compiled programs depend on besides the shapes of `rows`.
 
   Returns:
     What `function(rows)` would.
   """
   size = len(jax.tree.leaves(rows)[0])
-  count = -(-size // share)
+  count = min(num_cores(), most)
   if count <= 1:
     return function(rows)
+  share = -(-size // count)
+  count = -(-size // share)
   # The last part is filled up with the last row, so that one program serves all parts.
   places = [np.minimum(np.arange(i * share, (i + 1) * share), size - 1) for i in range(count)]
   x64 = jax.config.read("jax_enable_x64")  # threads start with the process's own setting
@@ -58,7 +60,7 @@ def map_over_cores(
   if key not in _compiled:
     parts.append(run(places[0]))  # alone, so that it is compiled once
     _compiled.add(key)
-  with concurrent.futures.ThreadPoolExecutor(min(num_cores(), count)) as threads:
+  with concurrent.futures.ThreadPoolExecutor(count) as threads:
     parts += threads.map(run, places[len(parts) :])
   return jax.tree.map(lambda *x: jnp.concatenate(x)[:size], *parts)
 
