@@ -37,7 +37,7 @@ def searcher(name="kuhn_poker") -> ChainSearcher:
 @functools.cache
 def resolved(name, seed, chain="own") -> np.ndarray:
   """Returns what `resolved_policies` says the agent plays, `[N, H]`."""
-  policy, tree = untrained(name), searcher(name).rules.tree
+  policy, tree = untrained(name), games.build_public_tree(searcher(name).game)
   game = policy.config.make_game()
   (found,) = solvers.resolved_policies(
     game,
@@ -54,7 +54,7 @@ def resolved(name, seed, chain="own") -> np.ndarray:
 
 def played(name, seed) -> np.ndarray:
   """Returns the agent's policy at all decisions, `[N, H]`, each reached by its own searches."""
-  tree, game = searcher(name).rules.tree, searcher(name).game
+  tree, game = games.build_public_tree(searcher(name).game), searcher(name).game
   agent, policy = searcher(name).agent(seed=seed), np.ones((tree.num_nodes, tree.num_infostates))
   dealt = np.argmax(np.asarray(game.prior()) > 0, axis=1)
   for node in np.flatnonzero(np.asarray(tree.kind) < games.CHANCE):
@@ -103,7 +103,7 @@ def test_agents_side_by_side_search_in_as_few_calls_as_there_is_room_for(monkeyp
 
 def test_a_bot_names_the_policy_that_is_measured():
   """At both decisions of a game that it begins with a pass, holding each of the cards."""
-  translation, tree = bots.Translation(searcher().game), searcher().rules.tree
+  translation, tree = bots.Translation(searcher().game), games.build_public_tree(searcher().game)
   bot = bots.AgentBot(searcher(), translation, 0, seed=3)
   nodes = [n for n in range(tree.num_nodes) if tree.history(n) in ((), (0, 1))]
   children = [np.flatnonzero(np.asarray(tree.parent) == node) for node in nodes]
