@@ -283,7 +283,7 @@ def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solut
   """Calls `run` with numbers of iterations until its solution is within the target."""
   done, gap = 0, np.inf
   while done < most and not gap <= (target or 0):
-    number = most if target is None else int(_before_next_look(done, most))
+    number = most if target is None else _before_next_look(done, most, max, min)
     done, found = done + number, run(number)
     gap = float(found.exploitability)
     found = found._replace(exploitability=gap, iterations=done)
@@ -292,8 +292,9 @@ def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solut
   return found
 
 
-def _before_next_look(done: Any, most: int) -> jax.Array:
-  return jnp.minimum(jnp.maximum(_FIRST, done // 8 * 2), most - done)
+def _before_next_look(done: Any, most: int, larger: Any, smaller: Any) -> Any:
+  """Returns iterations until the next look; `larger` and `smaller` compare two numbers."""
+  return smaller(larger(_FIRST, done // 8 * 2), most - done)
 
 
 def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
@@ -305,7 +306,8 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
 
     def look(carry):
       state, done, found = carry
-      number, going = _before_next_look(done, most), ~(found.exploitability <= target)
+      number = _before_next_look(done, most, jnp.maximum, jnp.minimum)
+      going = ~(found.exploitability <= target)
       state, new = go_on(state, number)
       new = new._replace(iterations=jnp.full_like(found.iterations, done + number))
       return state, done + number, jax.tree.map(functools.partial(_pick, going), new, found)
