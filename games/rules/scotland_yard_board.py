@@ -14,7 +14,7 @@ from games.rules.scotland_yard_maps import MAPS, Map
 MOVING, LOOKING, CHOOSING, AGAIN, CAUGHT, ESCAPED = range(6)
 
 
-class PublicState(NamedTuple):
+class Columns(NamedTuple):
   """The columns of public states, taken apart."""
 
   moved: Any  # [n] how often Mr. X has moved
@@ -74,15 +74,15 @@ class Board(Game):
     head = [0, 0, MOVING, self.map.doubles]
     return np.concatenate([head, np.array(self.map.detectives) - 1, cards, maybe])
 
-  def read(self, states) -> PublicState:
+  def read(self, states) -> Columns:
     first = 4 + self._num_detectives
     last = states.shape[1] - self._num_stations
     shape = (len(states), 1 + self._num_detectives, self._num_kinds)
     stations, cards = states[:, 4:first], states[:, first:last].reshape(shape)
     moved, turn, stage, doubles = (states[:, i] for i in range(4))
-    return PublicState(moved, turn, stage, doubles, stations, cards, states[:, last:])
+    return Columns(moved, turn, stage, doubles, stations, cards, states[:, last:])
 
-  def mister_x_moves(self, at: PublicState):
+  def mister_x_moves(self, at: Columns):
     """Says where Mr. X is to make a move: `[n]`."""
     return (at.turn == 0) & ((at.stage == MOVING) | (at.stage == AGAIN))
 
@@ -164,7 +164,7 @@ class Board(Game):
     head = xp.stack([moved, turn, stage, at.doubles - again], axis=1)
     return xp.concat([head, stations, cards, maybe], axis=1).astype(states.dtype)
 
-  def _mister_x(self, at: PublicState):
+  def _mister_x(self, at: Columns):
     """Returns what Mr. X may do: the stations without a detective `[n, stations]`, how many
     stations lead to each by each kind `[n, kinds, stations]`, and from where it cannot move."""
     xp = at.maybe.__array_namespace__()
@@ -176,12 +176,12 @@ class Board(Game):
     out = (free.astype(np.int32)[:, None, None] @ edges)[:, :, 0] > 0
     return free, counts * held[:, :, None], ~(out & held[:, :, None]).any(axis=1)
 
-  def shows(self, at: PublicState):
+  def shows(self, at: Columns):
     """Says whether Mr. X shows its station with the next move: `[n]`."""
     shown = np.isin(np.arange(self.rounds + 1) + 1, self.reveals)
     return lookup(shown, at.moved)
 
-  def under_foot(self, at: PublicState):
+  def under_foot(self, at: Columns):
     """Marks the station of the detective who moves or has just moved: `[n, stations]`."""
     xp = at.maybe.__array_namespace__()
     number = xp.maximum(at.turn - 1, 0)[:, None]
@@ -227,7 +227,7 @@ class Board(Game):
       return ("moves again", "does not move again")[action - self.again]
     return ("no move", "caught", "not there")[max(action - self.caught + 1, 0)]
 
-  def _after(self, history: Sequence[int]) -> PublicState:
+  def _after(self, history: Sequence[int]) -> Columns:
     """Returns the columns of the one public state after `history`."""
     states = self.initial_state()[None]
     for action in history:

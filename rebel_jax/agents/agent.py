@@ -2,14 +2,22 @@
 
 from typing import Any
 
-from rebel_jax.agents.belief_agent import Agent, Search, Searcher
+from rebel_jax.agents.belief_agent import Agent, BeliefSearch, Searcher
 from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.dealer import SearchingSeat, prepare
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.training.setup import made_on_device
 
-__all__ = ["Agent", "Search", "Searcher", "make_agent", "make_searcher", "prepare", "searcher_of"]
+__all__ = [
+  "Agent",
+  "BeliefSearch",
+  "Searcher",
+  "make_agent",
+  "make_searcher",
+  "prepare",
+  "searcher_of",
+]
 
 
 def searcher_of(policy: Policy) -> type[Any]:

@@ -37,7 +37,7 @@ MOST_GAMES = 256  # under way where each holds on to a search of its own
 
 
 @dataclasses.dataclass(frozen=True)
-class Search:
+class BeliefSearch:
   """One search of a subgame.
 
   Attributes:
@@ -188,9 +188,9 @@ class Searcher:
     for agent, search in zip(agents, found):
       agent._search = search
 
-  def search(self, roots: Sequence[Any], beliefs: np.ndarray) -> list[Search]:
+  def search(self, roots: Sequence[Any], beliefs: np.ndarray) -> list[BeliefSearch]:
     """Searches the subgames at `roots` `[M, ...]` from `beliefs` `[M, P, H]`."""
-    found: dict[int, Search] = {}
+    found: dict[int, BeliefSearch] = {}
     chosen = np.asarray(roots)
     numbers = self._number_of(chosen)
     for number in np.unique(numbers).tolist():
@@ -207,7 +207,7 @@ class Searcher:
 
   def _search_some(
     self, number: int, roots: np.ndarray, beliefs: np.ndarray, iterations: int | None = None
-  ) -> list[Search]:
+  ) -> list[BeliefSearch]:
     """Searches subgames of one stage, no more than there is room for.
 
     `iterations` is how many are made whatever the sampled iteration; None for as many as it needs.
@@ -239,7 +239,7 @@ class Searcher:
     )
     rows = jax.tree.map(np.asarray, (trees, successors, *results))
     self._learn_pace(number, time.monotonic() - began, num_iterations)
-    return [Search(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
+    return [BeliefSearch(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
 
   def _learn_pace(self, number: int, took: float, iterations: int) -> None:
     """Takes note of how long a search of one stage took."""
@@ -264,7 +264,7 @@ class Agent(SearchingSeat):
   def _begin(self) -> None:
     self._root, self._root_beliefs = self.searcher.first_root, self._prior
     # The search, the node of its tree, and moves before the last search, until where.
-    self._search: Search | None = None
+    self._search: BeliefSearch | None = None
     self._node, self._kept = 0, None
     self.rows: dict[tuple[int, ...], np.ndarray] = {}
     self._history: tuple[int, ...] = ()
@@ -281,7 +281,7 @@ class Agent(SearchingSeat):
       return self._root_beliefs
     return self._as_played(self._found().beliefs[self._node])
 
-  def node(self) -> tuple[Search, int]:
+  def node(self) -> tuple[BeliefSearch, int]:
     """Returns the search that the agent is in, made now if need be, and the node of its tree."""
     return self._found(), self._node
 

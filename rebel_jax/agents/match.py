@@ -192,7 +192,7 @@ def play_match(
 
 
 @dataclasses.dataclass
-class Played:
+class PlayedGame:
   """A game of a match.
 
   Attributes:
@@ -254,7 +254,7 @@ def play_games(
   seed: int = 0,
   duplicate: bool = False,
   progress: Callable[[int, int], None] | None = None,
-) -> list[Played]:
+) -> list[PlayedGame]:
   """Plays the games of a match; arguments as for `play_match`.
 
   Args:
@@ -268,7 +268,7 @@ def play_games(
   duplicate = validation.check_bool("duplicate", duplicate)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
-  tables: list[Played] = []
+  tables: list[PlayedGame] = []
   for number, (one, other) in enumerate(seeds):
     seat, dealer = number % 2, Dealer(game)
     players: list[Player] = [first(one), second(other)]
@@ -276,7 +276,7 @@ def play_games(
     dealer.deal(rng)
     if duplicate and seat:
       dealer.infostates = list(tables[-1].dealer.infostates)
-    tables.append(Played(seat, dealer, players, (seed, number // 2) if duplicate else None))
+    tables.append(PlayedGame(seat, dealer, players, (seed, number // 2) if duplicate else None))
   _check_players(game, [player for table in tables for player in table.players])
   for table in tables:
     for player in (0, 1):

@@ -12,7 +12,7 @@ from games import Game
 from games.poker import Holdem
 from rebel_jax.agents.belief_agent import Agent
 from rebel_jax.agents.dealer import child_after
-from rebel_jax.agents.match import Played
+from rebel_jax.agents.match import PlayedGame
 from solvers.metrics import Strategy
 
 _MOST_PAIRS = 2**24  # entries of a table of pairs at every node
@@ -36,7 +36,7 @@ class Estimator(NamedTuple):
   values: str
 
   def estimates(
-    self, played: Sequence[Played], known: Sequence[int], progress: Progress | None = None
+    self, played: Sequence[PlayedGame], known: Sequence[int], progress: Progress | None = None
   ) -> list[float]:
     """Returns what the match's first player won in each game, by `solvers.metrics.aivat`.
 
@@ -54,7 +54,7 @@ class Estimator(NamedTuple):
         progress(number + 1, len(played))
     return found
 
-  def _record(self, played: Played, known: int) -> solvers.metrics.HandRecord:
+  def _record(self, played: PlayedGame, known: int) -> solvers.metrics.HandRecord:
     """Returns the record of a game in which that player of the match is the known one."""
     agent: Any = played.players[played.seat ^ known]
     told: list[int | None] = list(played.infostates)

@@ -13,7 +13,7 @@ import numpy as np
 from games import PADDING
 from games.poker import betting
 from games.poker.holdem import Holdem
-from rebel_jax.agents.belief_agent import MOST_GAMES, Search, Searcher, describe, made
+from rebel_jax.agents.belief_agent import MOST_GAMES, BeliefSearch, Searcher, describe, made
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError
 from solvers.leaf_values import normalise_beliefs
@@ -60,7 +60,7 @@ class StreetSearcher(Searcher):
       ValueError: a number or the algorithm is not allowed.
     """
     super().__init__(policy, iterations=iterations, **settings)
-    self._starts: list[Search] = []
+    self._starts: list[BeliefSearch] = []
     self._paces: dict[int, SearchPace] = {}
     if seconds is not None:
       self._keep_to(seconds)
@@ -87,7 +87,7 @@ class StreetSearcher(Searcher):
   def _live(self, number: int, roots: np.ndarray) -> np.ndarray:
     return np.full(len(roots), self._stages[number].num_leaves)
 
-  def search(self, roots: Sequence[Any], beliefs: np.ndarray) -> list[Search]:
+  def search(self, roots: Sequence[Any], beliefs: np.ndarray) -> list[BeliefSearch]:
     """Searches the subgames at `roots` `[M, S]` from `beliefs` `[M, P, H]`."""
     states = np.asarray(roots)
     usual = (states == self.first_root).all(axis=1)
@@ -111,7 +111,7 @@ class StreetSearcher(Searcher):
     live = self._possible(jnp.asarray(state))[0]
     return state[0], np.asarray(normalise_beliefs(beliefs * live, live))
 
-  def _start(self) -> Search:
+  def _start(self) -> BeliefSearch:
     """Returns one of the searches of the first round, at random."""
     if not self._starts:
       self._search_start()
@@ -137,7 +137,9 @@ class StreetSearcher(Searcher):
       policy, nodes = _described(tree, played)
       _, believed = _described(tree, known)
       below = np.asarray(believed)[tree.leaf_nodes]
-      self._starts.append(Search(tree, successor, np.asarray(policy), np.asarray(nodes), below))
+      self._starts.append(
+        BeliefSearch(tree, successor, np.asarray(policy), np.asarray(nodes), below)
+      )
 
   def _keep_to(self, seconds: float) -> None:
     """Measures how long searches take, so that they keep to a time, and makes the first of a hand.
