@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rebel_jax.agents.belief_agent import Agent, BeliefSearch, Searcher
+from rebel_jax.agents.belief_agent import Agent, Searcher
 from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.dealer import SearchingSeat, prepare
 from rebel_jax.agents.street_searcher import StreetSearcher
@@ -11,7 +11,6 @@ from rebel_jax.training.setup import made_on_device
 
 __all__ = [
   "Agent",
-  "BeliefSearch",
   "Searcher",
   "make_agent",
   "make_searcher",
