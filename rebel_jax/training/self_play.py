@@ -11,7 +11,7 @@ from jax import lax
 
 from games import PADDING, PublicTree
 from games.public_tree import Array
-from solvers import LeafValues, vanilla_cfr
+from solvers import LeafValues
 from solvers.algorithms.algorithm import Algorithm
 from solvers.search import (
   Roots,
@@ -246,10 +246,8 @@ def _serve(
   chosen, active = choose_lanes(stage, layer, lanes)
   here, new = (jax.tree.map(lambda x: x[chosen], (x.roots, x.beliefs)) for x in (lanes, starts))
   shape = (layer.capacity,)
-  algorithm: Algorithm
-  algorithm, num_iterations = settings.algorithm, settings.num_iterations
-  if not layer.decides:
-    algorithm, num_iterations = vanilla_cfr(), 2
+  algorithm = settings.algorithm
+  num_iterations = settings.num_iterations if layer.decides else 2  # one question about each player
   stop = sample_stop(stop_key, shape, num_iterations, settings.stop_exponent, algorithm.head_start)
   explorer = jax.random.bernoulli(explorer_key, shape=shape).astype(jnp.int32)
   keys = jax.random.split(leaf_key, layer.capacity), jax.random.split(belief_key, layer.capacity)
@@ -270,12 +268,12 @@ def _serve(
       beliefs,
       stop,
       num_iterations,
-      algorithm=algorithm,
+      algorithm=algorithm if layer.decides else None,
       leaf_values=settings.leaf_values,
       params=params,
       num_rows=rows,
       active=active,
-      levelled=settings.level_values and layer.decides,
+      levelled=settings.level_values,
       initial_policy=initial,
     )
 

@@ -84,7 +84,7 @@ def deal_values(card_probability=None):
 
   result = search_batch(
     table.trees, jnp.asarray(beliefs)[None], jnp.zeros(1, int), 2,
-    algorithm=solvers.vanilla_cfr(), leaf_values=leaf_values, params=None,
+    algorithm=None, leaf_values=leaf_values, params=None,
     num_rows=tree.num_leaves,
   )  # fmt: skip
   cards = game.hole_cards
