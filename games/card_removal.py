@@ -48,8 +48,9 @@ def compatible_mass(reach: Any, held: Any = None) -> Any:
     `[..., H]`.
   """
   if held is None:
+    xp: Any = reach.__array_namespace__()
     hands = all_pairs(reach.shape[-1])
-    held = holds(hands, int(hands.max()) + 1, reach.dtype)
+    held = xp.asarray(holds(hands, int(hands.max()) + 1, reach.dtype))
   # Accelerators would otherwise round the numbers that are about to cancel.
   with jax.default_matmul_precision("highest"):
     return reach.sum(axis=-1, keepdims=True) - (reach @ held) @ held.T + reach

@@ -236,7 +236,7 @@ class HoleCards(Pairs):
 
   def root_mass(self, pair_index, beliefs):
     xp: Any = beliefs.__array_namespace__()
-    mass = super().root_mass(pair_index, beliefs)
+    mass = self.mass(pair_index, beliefs[::-1], 0)
     # What sums that cancel leave of nothing is rounding, and values are divided by it.
     rounding = _CANCELLED * xp.finfo(mass.dtype).eps * beliefs[::-1].sum(axis=-1, keepdims=True)
     return xp.where(mass > rounding, mass, 0.0)

@@ -321,13 +321,14 @@ def choose_lanes(stage: Stage, layer: ServedStage, lanes: Lanes) -> tuple[jax.Ar
   Returns:
     Which lanes `[C]`, and whether they were chosen or fill up the capacity `[C]`.
   """
-  here = stage.holds(lanes.roots)
+  active = here = stage.holds(lanes.roots)
   num_lanes = len(here)
 
   def ahead(counts):
     return jnp.roll(jnp.cumsum(jnp.roll(counts, -lanes.turn)), lanes.turn)
 
-  active = here & (ahead(jnp.where(here, stage.live_leaves(lanes.roots), 0)) <= layer.num_rows)
+  if layer.num_rows < layer.capacity * stage.num_leaves:  # else there is room for any lanes
+    active &= ahead(jnp.where(here, stage.live_leaves(lanes.roots), 0)) <= layer.num_rows
   if layer.in_place(num_lanes):
     return jnp.arange(num_lanes), active
   active &= ahead(here.astype(jnp.int32)) <= layer.capacity
@@ -350,9 +351,11 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
   key = jax.random.split(key, 5)[4]
   number = 1 if subgames.one_start else settings.num_starts
   chosen = subgames.starts(jax.random.fold_in(key, 4), number)
+  trees = stage.trees_at(chosen)
+  features = stage.features_at(chosen, trees)
   iterates = shared_start.search_starts(
-    stage,
-    chosen,
+    trees,
+    features,
     settings.algorithm,
     settings.num_iterations,
     settings.leaf_values,
@@ -362,6 +365,7 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
   roots, beliefs = shared_start.sample_starts(
     stage,
     chosen,
+    trees,
     iterates,
     key,
     settings.num_lanes,
@@ -369,10 +373,9 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
     exploration=settings.exploration,
     warm_start=settings.algorithm.head_start,
   )
-  trees = stage.trees_at(chosen)
   searched = Searched(
     trees=trees,
-    node_features=stage.features_at(chosen, trees),
+    node_features=features,
     beliefs=trees.prior,
     active=jnp.ones(number, bool),
     average_policy=jax.vmap(split_levels)(trees, iterates.average_policy),

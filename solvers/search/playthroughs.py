@@ -299,9 +299,10 @@ def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, p
   Returns:
     Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
   """
-  found = search_starts(
-    stage, jnp.zeros(1, jnp.int32), algorithm, num_iterations, leaf_values, params, policy
-  )
+  first = jnp.zeros(1, jnp.int32)
+  trees = stage.trees_at(first)
+  features = stage.features_at(first, trees)
+  found = search_starts(trees, features, algorithm, num_iterations, leaf_values, params, policy)
   return found.policies[0], found.believed[0]
 
 

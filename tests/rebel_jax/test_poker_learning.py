@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import games
-import solvers
 from games.poker import betting
 from rebel_jax.config.config import Config
 from rebel_jax.networks.poker import PokerValueNetwork, Table
