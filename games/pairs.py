@@ -64,7 +64,7 @@ class Pairs(abc.ABC):
 
   @abc.abstractmethod
   def values(self, payoff_index: Rows, pair_index: Rows, reach: Rows, player: int) -> Rows:
-    """Returns what `player`'s infostates win of the opponent's `reach`: `[n, H]` both."""
+    """Returns `player`'s counterfactual values against the opponent's `reach`: `[n, H]` both."""
 
   @abc.abstractmethod
   def most(self, payoff_index: np.ndarray) -> np.ndarray:
