@@ -298,7 +298,7 @@ class Agent(SearchingSeat):
     return super().act()
 
   def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, of whoever's move it was.
+    """Takes note of a public action, of either player or chance.
 
     Args:
       action: the public action.

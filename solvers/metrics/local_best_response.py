@@ -40,7 +40,7 @@ class Strategy(abc.ABC):
 
   @abc.abstractmethod
   def observe(self, action: int) -> None:
-    """Takes note of a public action, of whoever's move it was, chance's too."""
+    """Takes note of a public action, of either player or chance."""
 
   @abc.abstractmethod
   def rows(self, ahead: tuple[int, ...] = ()) -> Array:
