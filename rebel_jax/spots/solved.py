@@ -2,11 +2,9 @@
 
 import dataclasses
 import functools
-import json
 import math
 import os
 import re
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +25,7 @@ from games.poker.lines.rounding import Columns, Shape
 from games.poker.lines.symmetry import suit_permutations
 from games.poker.notation.bets import parse_donk, parse_sizes
 from games.poker.notation.ranges import parse_range
+from rebel_jax.checkpoints import files
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 
 _BOARDS = (3, 4, 5)  # cards
@@ -141,6 +140,7 @@ class SolvedSpot:
     policy: `[n, W]` for each level of lines, as `solvers.solve` returns it.
     iterations: how many there were; one player's update is one.
     exploitability: in chips.
+    sealed: whether a checksum binds the numbers to each other; files of earlier versions have none.
   """
 
   spot: Spot
@@ -150,6 +150,7 @@ class SolvedSpot:
   policy: tuple[np.ndarray, ...] = ()
   iterations: int = 0
   exploitability: float = math.inf
+  sealed: bool = True
 
   def with_policy(
     self,
@@ -262,12 +263,13 @@ class SolvedSpot:
     """Writes the spot and the policy to a file that `load` reads.
 
     It is a NumPy archive: the policy of each level of lines, and `about`, JSON text of the spot's
-    fields, `iterations` and `exploitability`. Levels are those of
+    fields, `iterations`, `exploitability`, and a checksum over all of it. Levels are those of
     `games.poker.lines.make_lines(spot.game())`.
 
     Raises:
-      ConfigError: it cannot be written.
+      ConfigError: it cannot be written, or is there and is another file.
     """
+    check_output(path)
     about = {
       "format": _FORMAT,
       "spot": dataclasses.asdict(self.spot),
@@ -279,40 +281,68 @@ class SolvedSpot:
       for i, (rows, level) in enumerate(zip(self.policy, self.lines.levels))
       if level.mover is not None
     }
-    with (
-      in_config_errors(f"output={str(path)!r} cannot be written", OSError),
-      open(path, "wb") as file,
-    ):
-      np.savez_compressed(file, about=np.array(json.dumps(about)), **levels)
+    with in_config_errors(f"output={str(path)!r} cannot be written", OSError):
+      files.save_arrays(Path(os.path.realpath(path)), levels, about)
 
 
-def load(path: str | Path) -> SolvedSpot:
-  """Returns a spot that `SolvedSpot.save` wrote; nothing is solved.
+_WHAT = "a solved spot"
+
+
+def _about(path: Path, name: str) -> dict[str, Any]:
+  about = files.read_about(path, name, _WHAT)
+  if about.get("format") != _FORMAT or not isinstance(about.get("spot"), dict):
+    raise ConfigError(f"{name} is no file of {_WHAT}")
+  return about
+
+
+def check_output(path: str | Path) -> None:
+  """Checks that `SolvedSpot.save` can write a file, and replaces no other than a solved spot.
 
   Raises:
-    ConfigError: the file is not there, or is not such a file.
+    ConfigError: it cannot, or would.
   """
-  head = f"load={str(path)!r} is not a file of a solved spot"
-  kinds = ValueError, KeyError, TypeError, AttributeError, IndexError, zipfile.BadZipFile
-  with (
-    in_config_errors(f"load={str(path)!r} cannot be read", OSError),
-    in_config_errors(head, kinds, reason=False),
-  ):
-    with np.load(path, allow_pickle=False) as file:
-      about = json.loads(str(file["about"]))
-      levels = {name: file[name] for name in file.files if name != "about"}
-    if about["format"] != _FORMAT:
-      raise ValueError
+  name, where = f"output={str(path)!r}", Path(os.path.realpath(path))
+  with in_config_errors(f"{name} cannot be written", OSError):
+    files.check_replaceable(where)
+  if where.exists():
+    with in_config_errors(f"{name} is there and would be replaced; choose another file"):
+      _about(where, name)
+
+
+def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
+  """Returns a spot that `SolvedSpot.save` wrote; nothing is solved.
+
+  Args:
+    path: the file.
+    gigabytes: how large it may be, as of `check_fits`.
+
+  Raises:
+    ConfigError: the file is not there, is not such a file, was altered or is too large.
+  """
+  where, name = Path(os.path.realpath(path)), f"load={str(path)!r}"
+  about = _about(where, name)
+  with files.reading(name, _WHAT):
     spot = Spot(**about["spot"])
-    numbers = int(about["iterations"]), float(about["exploitability"])
-  made, policy = prepare(spot), []
+    iterations, gap = int(about["iterations"]), float(about["exploitability"])
+  check_fits(spot.game(), gigabytes)  # before anything of its size is made
+  made = prepare(spot)
+  shapes = {
+    f"level_{i}": ((x.size, made.lines.streets[x.street].width(x.mover)), "f")
+    for i, x in enumerate(made.lines.levels)
+    if x.mover is not None
+  }
+  levels = files.read_arrays(where, name, _WHAT, about, shapes)
+  policy: list[np.ndarray] = []
   for i, level in enumerate(made.lines.levels):
-    shape = level.size, made.lines.streets[level.street].width(level.mover or 0)
-    rows = np.ones((1, 1)) if level.mover is None else levels.get(f"level_{i}", np.zeros(()))
-    if level.mover is not None and rows.shape != shape:
-      raise ConfigError(f"load={str(path)!r} holds a policy of other lines than its spot's")
-    policy.append(np.broadcast_to(rows, shape))
-  return made.with_policy(policy, *numbers)
+    deal = np.ones((level.size, made.lines.streets[level.street].width(0)), made.lines.dtype)
+    rows = levels.get(f"level_{i}", deal)
+    if level.mover is not None:  # of each decision above, probabilities of its moves
+      total = made.lines.levels[i - 1].counts[0]
+      if (rows < 0).any() or not np.allclose(rows.sum(axis=0), total, rtol=1e-3):
+        raise ConfigError(f"{name} holds no policy: probabilities do not add up to one")
+    policy.append(rows)
+  found = made.with_policy(policy, iterations, gap)
+  return dataclasses.replace(found, sealed="checksum" in about)
 
 
 def prepare(spot: Spot) -> SolvedSpot:
