@@ -118,9 +118,9 @@ def read_about(path: Path) -> dict[str, Any]:
   """
   try:
     # Orbax's JSON item is one file; reading it so takes no start of Orbax.
-    files.check_plain(path)  # Orbax would wait for a FIFO, and writes where a link leads
-    about = files.read_json(path / "about" / "metadata")
-  except (OSError, ValueError) as error:
+    files.check_folder(path)  # Orbax would wait for a FIFO, and writes where a link leads
+    about = json.loads(files.read_bytes(path / "about" / "metadata"))
+  except (OSError, ValueError, RecursionError) as error:
     raise _damaged(path, error) from None
   if not isinstance(about, dict) or about.get("format") != FORMAT:
     found = about.get("format") if isinstance(about, dict) else None
@@ -349,7 +349,7 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   said, arrays = (Path(os.path.realpath(path / x)) for x in ("about.json", "params.npz"))
   shown = f"checkpoint={str(path)!r}"
   with files.reading(shown, _WHAT):
-    about = files.read_json(said)
+    about = json.loads(files.read_bytes(said))
     config = config_of(path, about)
   like = traverse_util.flatten_dict(abstract_params(config), sep="/")
   expected = {key: (x.shape, "f") for key, x in like.items()}

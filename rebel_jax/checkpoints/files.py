@@ -1,17 +1,15 @@
-"""Files of results: opened without waiting or following links, replaced whole, read whole or not.
+"""Files of results, opened without waiting or following links, replaced whole or not at all.
 
 Arrays lie in NumPy archives, and what is said of them is JSON with a checksum over both.
 """
 
 import contextlib
-import errno
 import hashlib
 import io
 import json
 import math
 import os
-import secrets
-import stat
+import shutil
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,14 +17,29 @@ from typing import IO, Any
 
 import numpy as np
 
-from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.config.allowed import in_config_errors
 
 # Neither a FIFO without a writer nor a link to elsewhere is opened; systems without these have 0.
 _SAFE = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC"))
-_ABOUT_BYTES = 2**24
 _HEADER_BYTES = 2**14
-_WORD_BYTES = 8
 _SAID = ("about", "what")  # the latter in files of earlier versions
+Expected = Mapping[str, tuple[tuple[int, ...], str]]
+
+
+def _check_file(path: str | Path) -> None:
+  if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
+    raise OSError(f"{os.path.basename(path)!r} is no plain file")
+
+
+def check_folder(folder: Path) -> None:
+  """Checks that a folder holds plain files and folders alone, at any depth.
+
+  Raises:
+    OSError: it holds a link, a FIFO or a device.
+  """
+  for path in folder.rglob("*"):
+    if path.is_symlink() or not path.is_dir():
+      _check_file(path)
 
 
 def open_file(path: str | Path, mode: str = "rb") -> IO[Any]:
@@ -35,56 +48,25 @@ def open_file(path: str | Path, mode: str = "rb") -> IO[Any]:
   Raises:
     OSError: it cannot be opened, or is a link, a FIFO or a device.
   """
-
-  def opener(name: str, flags: int) -> int:
-    handle = os.open(name, flags | _SAFE, 0o666)
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-      return handle
-    os.close(handle)
-    raise _not_plain(path)
-
-  return open(path, mode, opener=opener)
+  _check_file(path)
+  return open(path, mode, opener=lambda name, flags: os.open(name, flags | _SAFE, 0o666))
 
 
-def _not_plain(path: str | Path) -> OSError:
-  return OSError(errno.EINVAL, f"{os.path.basename(path)!r} is no plain file", str(path))
-
-
-def check_plain(folder: Path) -> None:
-  """Checks that a folder holds plain files and folders alone.
+def read_bytes(path: Path) -> bytes:
+  """Returns the contents of a plain file.
 
   Raises:
-    OSError: it holds a link, a FIFO or a device, at any depth.
-  """
-  for root, folders, names in os.walk(folder):
-    for path in (os.path.join(root, name) for name in (*folders, *names)):
-      mode = os.lstat(path).st_mode
-      if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise _not_plain(path)
-
-
-def read_json(path: Path) -> Any:
-  """Returns what a plain file of JSON holds.
-
-  Raises:
-    OSError, ValueError: it cannot be read, or holds none.
+    OSError: as `open_file`.
   """
   with open_file(path) as file:
-    return _parsed(file.read())
-
-
-def _parsed(text: bytes | str) -> Any:
-  try:
-    return json.loads(text)
-  except RecursionError:
-    raise ValueError("it is nested too deeply") from None
+    return file.read()
 
 
 @contextlib.contextmanager
 def replacing(path: Path, *, rehearse: bool = False) -> Iterator[IO[bytes]]:
   """Yields a new file that takes the place of `path` at the end of the block.
 
-  Where the block fails, or the disk is full, what was there stays as it was.
+  Where the block fails, or the disk is full, the file before stays as it was.
 
   Args:
     path: the file.
@@ -93,32 +75,19 @@ def replacing(path: Path, *, rehearse: bool = False) -> Iterator[IO[bytes]]:
   Raises:
     OSError: it cannot be written, or is a link, a FIFO, a device or a folder.
   """
-  before = os.lstat(path).st_mode if os.path.lexists(path) else None
-  if before is not None and not stat.S_ISREG(before):
-    raise _not_plain(path)
-  # A name of its own: nobody's file is opened or removed.
-  beside = path.parent / f".{secrets.token_hex(8)}.new"
+  _check_file(path)
+  beside = path.parent / f".{os.urandom(8).hex()}.new"  # nobody's file is opened or removed
   try:
     with open_file(beside, "xb") as file:
       yield file
       file.flush()
       os.fsync(file.fileno())
-      if before is not None:
-        os.chmod(beside, stat.S_IMODE(before))
+    if path.exists():
+      shutil.copymode(path, beside)
     if not rehearse:
       os.replace(beside, path)
   finally:
     beside.unlink(missing_ok=True)
-
-
-def check_replaceable(path: Path) -> None:
-  """Checks, before the work, that a file can be replaced.
-
-  Raises:
-    OSError: as `replacing`.
-  """
-  with replacing(path, rehearse=True):
-    pass
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -132,13 +101,11 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def sealed(about: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns what is said of arrays as JSON holds it, with a checksum over it and over them."""
-  said = _parsed(json.dumps({name: about[name] for name in about if name != "checksum"}))
+  """Returns a description of arrays as JSON holds it, with a checksum over it and over them."""
+  said = json.loads(json.dumps({name: about[name] for name in about if name != "checksum"}))
   found = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
-  for name in sorted(arrays):
-    array = np.asarray(arrays[name])
-    found.update(f"{name} {array.dtype.str} {array.shape}".encode())
-    found.update(array.tobytes())
+  for name, array in sorted(arrays.items()):
+    found.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
   return said | {"checksum": found.hexdigest()}
 
 
@@ -149,55 +116,65 @@ def save_arrays(
 
   Args:
     path: the file.
-    arrays: by name.
+    arrays: numpy's, by name.
     about: what is said of them in the file, sealed; None for nothing.
     pack: numpy's function that packs them; None for the one that compresses.
 
   Raises:
     OSError: as `replacing`.
   """
-  more = {} if about is None else {_SAID[0]: np.array(json.dumps(sealed(about, arrays)))}
+  said: dict[str, Any] = (
+    {} if about is None else {_SAID[0]: np.array(json.dumps(sealed(about, arrays)))}
+  )
   with replacing(path) as file:
-    (pack or np.savez_compressed)(file, **more, **arrays)
+    (pack or np.savez_compressed)(file, **said, **arrays)
 
 
-@contextlib.contextmanager
-def reading(name: str, what: str) -> Iterator[None]:
-  """Raises a ConfigError about `name`, which is to be a file of `what`, if it cannot be read."""
-  try:
-    with in_config_errors(f"{name} cannot be read", OSError):
-      yield
-  except ConfigError:
-    raise
-  except Exception:  # damage looks like anything
-    raise ConfigError(f"{name} is no file of {what}, or it was damaged or altered") from None
+def reading(name: str, what: str) -> contextlib.AbstractContextManager[None]:
+  """Raises a ConfigError about `name` where it cannot be read as `what`; damage is any error."""
+  return in_config_errors(f"{name} cannot be read as {what}", Exception)
 
 
-def read_about(path: Path, name: str, what: str) -> dict[str, Any]:
-  """Returns what a file of arrays says of them.
+def read_about(path: Path, name: str, what: str, key: str) -> dict[str, Any]:
+  """Returns the description of arrays in their file.
 
   Args:
     path: the file.
     name: what errors call it, such as `load='kept.npz'`.
     what: what it is to hold, such as `a solved spot`.
+    key: what files of that kind say something of.
 
   Raises:
     ConfigError: it cannot be read, or is another file.
   """
   with reading(name, what), open_file(path) as file, zipfile.ZipFile(file) as archive:
-    member = next(x for x in _SAID if f"{x}.npy" in archive.namelist())
-    about = _parsed(str(_member(archive, member, _ABOUT_BYTES)))
-    if not isinstance(about, dict):
-      raise ValueError
+    member = next((x for x in _SAID if f"{x}.npy" in archive.namelist()), _SAID[0])
+    about = json.loads(str(_member(archive, member, 2**24)))
+    if not isinstance(about, dict) or key not in about:
+      raise ValueError("it is of another kind")
     return about
 
 
+def check_replaceable(path: Path, name: str, what: str, key: str) -> None:
+  """Checks, before the work, that a file can be written, and replaces none of another kind.
+
+  Args:
+    path, name, what, key: as for `read_about`.
+
+  Raises:
+    ConfigError: it cannot, or would.
+  """
+  with (
+    in_config_errors(f"{name} must be a file that can be written", OSError),
+    replacing(path, rehearse=True),
+  ):
+    pass
+  if path.exists():
+    read_about(path, f"{name} is there and", what, key)
+
+
 def read_arrays(
-  path: Path,
-  name: str,
-  what: str,
-  about: Mapping[str, Any],
-  expected: Mapping[str, tuple[tuple[int, ...], str]],
+  path: Path, name: str, what: str, about: Mapping[str, Any], expected: Expected
 ) -> dict[str, np.ndarray]:
   """Returns the arrays of a file, whose sizes are compared before any is loaded.
 
@@ -212,19 +189,15 @@ def read_arrays(
   with reading(name, what), open_file(path) as file, zipfile.ZipFile(file) as archive:
     names = {x.removesuffix(".npy") for x in archive.namelist()}.difference(_SAID)
     if names != expected.keys():
-      raise ConfigError(f"{name} holds other arrays than those of {what}")
-    found = {
-      key: _member(archive, key, _WORD_BYTES * math.prod(shape))
-      for key, (shape, _) in expected.items()
-    }
-  for key, (shape, kinds) in expected.items():
-    array = found[key]
-    if array.shape != shape or array.dtype.kind not in kinds or array.itemsize not in (4, 8):
-      raise ConfigError(f"{name} holds other arrays than those of {what}")
-    if not np.isfinite(array).all():
-      raise ConfigError(f"{name} holds numbers that are not finite")
-  if "checksum" in about and sealed(about, found)["checksum"] != about["checksum"]:
-    raise ConfigError(f"{name} was altered: its checksum is of other contents")
+      raise ValueError("it holds other arrays")
+    found = {key: _member(archive, key, 8 * math.prod(x[0])) for key, x in expected.items()}
+    for (shape, kinds), array in zip(expected.values(), found.values()):
+      if array.shape != shape or array.dtype.kind not in kinds or array.itemsize not in (4, 8):
+        raise ValueError("it holds other arrays")
+      if not np.isfinite(array).all():
+        raise ValueError("it holds numbers that are not finite")
+    if "checksum" in about and sealed(about, found) != about:
+      raise ValueError("it was altered, and its checksum is of other contents")
   return found
 
 
@@ -232,7 +205,7 @@ def _member(archive: zipfile.ZipFile, name: str, most: int) -> np.ndarray:
   """Returns an array of an archive, whose bytes are counted first."""
   info = archive.getinfo(f"{name}.npy")
   if info.file_size > most + _HEADER_BYTES:
-    raise ValueError(f"{name!r} is too large")
+    raise ValueError(f"{name!r} is larger than it says")
   with archive.open(info) as member:
     return np.lib.format.read_array(member, allow_pickle=False)
 
@@ -248,18 +221,14 @@ def save_picture(figure: Any, path: str | Path, *, rehearse: bool = False, **set
 
   Raises:
     OSError: as `replacing`.
-    ValueError: matplotlib does not draw that kind, or the file that is there is of another.
+    ValueError: matplotlib does not draw that kind, or the file before is of another.
   """
-  path = Path(path)
-  path = path if path.suffix else path.with_name(f"{path.name}.png")
-  path, kind = Path(os.path.realpath(path)), path.suffix[1:]
+  path = Path(os.path.realpath(path if Path(path).suffix else f"{path}.png"))
   drawn = io.BytesIO()
-  figure.savefig(drawn, format=kind, **settings)
+  figure.savefig(drawn, format=path.suffix[1:], **settings)
   with replacing(path, rehearse=rehearse) as file:
-    if path.exists():
-      with open_file(path) as before:
-        if before.read(4) not in (b"", drawn.getvalue()[:4]):
-          raise ValueError(f"the file that is there is no picture of the kind {kind!r}")
+    if path.exists() and read_bytes(path)[:4] not in (b"", drawn.getvalue()[:4]):
+      raise ValueError(f"the file before is no picture of the kind {path.suffix[1:]!r}")
     file.write(drawn.getvalue())
 
 
@@ -269,8 +238,9 @@ def check_picture(field: str, path: str | Path) -> None:
   Raises:
     ConfigError: it cannot, or matplotlib is not installed.
   """
-  kinds = OSError, ValueError, ImportError
-  with in_config_errors(f"{field}={str(path)!r} cannot be drawn", kinds):
+  with in_config_errors(
+    f"{field}={str(path)!r} cannot be drawn", (OSError, ValueError, ImportError)
+  ):
     from matplotlib.figure import Figure
 
     save_picture(Figure((1, 1)), path, rehearse=True)

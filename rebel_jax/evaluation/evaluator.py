@@ -31,7 +31,7 @@ from solvers.search import (
   sample_playthroughs,
 )
 
-_WHAT = "kept playthroughs"
+_KIND = "kept playthroughs", "network"  # in words, and what their file says something of
 
 
 class Evaluator:
@@ -224,13 +224,10 @@ class KeptPlaythroughs:
     Raises:
       ConfigError: the file holds something else, or cannot be written.
     """
-    # Before hours of searching, whether what comes of it can be kept.
-    with in_config_errors(f"{self._name} must be a file that can be written", OSError):
-      files.check_replaceable(self.path)
+    files.check_replaceable(self.path, self._name, *_KIND)
     if not self.path.exists():
       return None
-    about = files.read_about(self.path, self._name, _WHAT)
-    what = about.get("playthroughs", about)  # files of earlier versions hold nothing else
+    what = files.read_about(self.path, self._name, *_KIND)
     for name, value in self.what.items():
       if what.get(name) != value:
         raise ConfigError(
@@ -239,11 +236,11 @@ class KeptPlaythroughs:
         )
     key = jax.random.key_data(jax.random.key(0)).shape
     expected = {"sums": (shape, "f"), "count": ((), "iu"), "key": (key, "u")}
-    found = files.read_arrays(self.path, self._name, _WHAT, about, expected)
+    found = files.read_arrays(self.path, self._name, _KIND[0], what, expected)
     count = int(found["count"])
     if count < 1 or not ((found["sums"] >= 0) & (found["sums"] <= 1.001 * count)).all():
       raise ConfigError(f"{self._name} holds sums that {count} playthroughs cannot have")
-    return Sampled(found["sums"], count, jax.random.wrap_key_data(found["key"]))
+    return Sampled(found["sums"], count, jax.random.wrap_key_data(jnp.asarray(found["key"])))
 
   def save(self, sampled: Sampled) -> None:
     """Replaces the file, all or nothing.
@@ -252,6 +249,6 @@ class KeptPlaythroughs:
       ConfigError: it cannot be written.
     """
     key = np.asarray(jax.random.key_data(sampled.key))
-    arrays = {"sums": sampled.sums, "count": sampled.count, "key": key}
+    arrays = {"sums": sampled.sums, "count": np.asarray(sampled.count), "key": key}
     with in_config_errors(f"{self._name} cannot be written", OSError):
-      files.save_arrays(self.path, arrays, {"playthroughs": self.what}, pack=np.savez)
+      files.save_arrays(self.path, arrays, self.what, pack=np.savez)

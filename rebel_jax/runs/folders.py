@@ -2,8 +2,8 @@
 
 import contextlib
 import itertools
+import json
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ _FILES = (
   "exploitability.png", "tensorboard",
 )  # fmt: skip
 
-_FOLDERS = ("checkpoints", f"checkpoints/{PRUNED}", "tensorboard")
+_FOLDERS = ("checkpoints", PRUNED, "tensorboard")
 
 # What may differ between a run and its resumption: nothing of this changes what is trained,
 # except that more examples stretch a cosine decay of the learning rate, and that a run may go on
@@ -76,16 +76,12 @@ def check_files(folder: Path, *, fresh: bool) -> None:
   Raises:
     ConfigError: there is a link, a FIFO or a device, or a file that was written before the run.
   """
-  for name in _FILES:
-    path = folder / name
-    mode = os.lstat(path).st_mode if os.path.lexists(path) else None
-    if mode is None:
-      continue
-    plain = stat.S_ISDIR(mode) if name in _FOLDERS else stat.S_ISREG(mode)
-    if not plain or (fresh and not _is_left_over(path)):
+  for path in filter(os.path.lexists, map(folder.joinpath, _FILES)):
+    usual = os.path.isdir(path) if path.name in _FOLDERS else os.path.isfile(path)
+    if path.is_symlink() or not usual or (fresh and not _is_left_over(path)):
       raise ConfigError(
-        f"output_dir={str(folder)!r} holds {name!r}, which a run would write over; choose another "
-        "folder"
+        f"output_dir={str(folder)!r} holds {path.name!r}, which a run would write over; choose "
+        "another folder"
       )
 
 
@@ -95,10 +91,10 @@ def _is_left_over(path: Path) -> bool:
     if path.name == "checkpoints":
       return path.is_dir() and all(map(is_unfinished, path.iterdir()))
     if path.name == "config.json":
-      commands = (about := files.read_json(path)).pop("commands")
+      commands = (about := json.loads(files.read_bytes(path))).pop("commands")
       return len(about) == 3 and commands == [{"step": 0, **about}]
     return path.name in (".lock", PRUNED) or (path.is_file() and path.stat().st_size == 0)
-  except (OSError, ValueError, TypeError, KeyError, AttributeError):
+  except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
     return False
 
 

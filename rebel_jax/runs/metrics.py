@@ -72,8 +72,7 @@ def read_metrics(output_dir: str | Path) -> list[dict[str, Any]]:
   path = Path(output_dir) / "metrics.jsonl"
   if not path.is_file():
     return []
-  with files.open_file(path) as file:
-    return [json.loads(line) for line in file.read().splitlines() if line.strip()]
+  return [json.loads(line) for line in files.read_bytes(path).splitlines() if line.strip()]
 
 
 def check_tensorboard() -> None:

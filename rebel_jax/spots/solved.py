@@ -19,7 +19,7 @@ from games.poker.betting import check_chips
 from games.poker.cards import shares_card
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
-from games.poker.lines.betting_lines import betting_lines
+from games.poker.lines.betting_lines import DECISION, betting_lines
 from games.poker.lines.boards import enumerate_boards, hand_classes, moved_hands
 from games.poker.lines.rounding import Columns, Shape
 from games.poker.lines.symmetry import suit_permutations
@@ -124,6 +124,7 @@ def _weights(text: str, deck: Deck, field: str) -> np.ndarray:
 
 ALGORITHM = solvers.discounted_cfr()
 _FORMAT = 2
+_KIND = "a solved spot", "spot"  # in words, and what its file says something of
 Node = tuple[int, ...]  # public actions since the start
 
 
@@ -267,9 +268,9 @@ class SolvedSpot:
     `games.poker.lines.make_lines(spot.game())`.
 
     Raises:
-      ConfigError: it cannot be written, or is there and is another file.
+      ConfigError: it cannot be written, or is there and of another kind.
     """
-    check_output(path)
+    where, name = check_output(path)
     about = {
       "format": _FORMAT,
       "spot": dataclasses.asdict(self.spot),
@@ -281,32 +282,19 @@ class SolvedSpot:
       for i, (rows, level) in enumerate(zip(self.policy, self.lines.levels))
       if level.mover is not None
     }
-    with in_config_errors(f"output={str(path)!r} cannot be written", OSError):
-      files.save_arrays(Path(os.path.realpath(path)), levels, about)
+    with in_config_errors(f"{name} cannot be written", OSError):
+      files.save_arrays(where, levels, about)
 
 
-_WHAT = "a solved spot"
-
-
-def _about(path: Path, name: str) -> dict[str, Any]:
-  about = files.read_about(path, name, _WHAT)
-  if about.get("format") != _FORMAT or not isinstance(about.get("spot"), dict):
-    raise ConfigError(f"{name} is no file of {_WHAT}")
-  return about
-
-
-def check_output(path: str | Path) -> None:
-  """Checks that `SolvedSpot.save` can write a file, and replaces no other than a solved spot.
+def check_output(path: str | Path) -> tuple[Path, str]:
+  """Returns where `SolvedSpot.save` writes a file, which is free or holds a solved spot, its name.
 
   Raises:
-    ConfigError: it cannot, or would.
+    ConfigError: it cannot be written, or is there and of another kind.
   """
-  name, where = f"output={str(path)!r}", Path(os.path.realpath(path))
-  with in_config_errors(f"{name} cannot be written", OSError):
-    files.check_replaceable(where)
-  if where.exists():
-    with in_config_errors(f"{name} is there and would be replaced; choose another file"):
-      _about(where, name)
+  where, name = Path(os.path.realpath(path)), f"output={str(path)!r}"
+  files.check_replaceable(where, name, *_KIND)
+  return where, name
 
 
 def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
@@ -320,29 +308,24 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
     ConfigError: the file is not there, is not such a file, was altered or is too large.
   """
   where, name = Path(os.path.realpath(path)), f"load={str(path)!r}"
-  about = _about(where, name)
-  with files.reading(name, _WHAT):
+  about = files.read_about(where, name, *_KIND)
+  with files.reading(name, _KIND[0]):
+    if about["format"] != _FORMAT:
+      raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMAT}")
     spot = Spot(**about["spot"])
-    iterations, gap = int(about["iterations"]), float(about["exploitability"])
+    numbers = int(about["iterations"]), float(about["exploitability"])
   check_fits(spot.game(), gigabytes)  # before anything of its size is made
   made = prepare(spot)
-  shapes = {
-    f"level_{i}": ((x.size, made.lines.streets[x.street].width(x.mover)), "f")
-    for i, x in enumerate(made.lines.levels)
-    if x.mover is not None
-  }
-  levels = files.read_arrays(where, name, _WHAT, about, shapes)
-  policy: list[np.ndarray] = []
-  for i, level in enumerate(made.lines.levels):
-    deal = np.ones((level.size, made.lines.streets[level.street].width(0)), made.lines.dtype)
-    rows = levels.get(f"level_{i}", deal)
-    if level.mover is not None:  # of each decision above, probabilities of its moves
-      total = made.lines.levels[i - 1].counts[0]
-      if (rows < 0).any() or not np.allclose(rows.sum(axis=0), total, rtol=1e-3):
-        raise ConfigError(f"{name} holds no policy: probabilities do not add up to one")
-    policy.append(rows)
-  found = made.with_policy(policy, iterations, gap)
-  return dataclasses.replace(found, sealed="checksum" in about)
+  rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
+  moved = {f"level_{i}": i for i, x in enumerate(made.lines.levels) if x.mover is not None}
+  shapes = {key: (rows[i], "f") for key, i in moved.items()}
+  levels = files.read_arrays(where, name, _KIND[0], about, shapes)
+  for key, i in moved.items():  # of each decision above, probabilities of its moves
+    total = levels[key].sum(axis=0) / made.lines.levels[i - 1].counts[DECISION]
+    if (levels[key] < 0).any() or not np.allclose(total, 1, atol=1e-3):
+      raise ConfigError(f"{name} holds no policy: probabilities do not add up to one")
+  policy = [levels.get(f"level_{i}", np.broadcast_to(1.0, x)) for i, x in enumerate(rows)]
+  return dataclasses.replace(made.with_policy(policy, *numbers), sealed="checksum" in about)
 
 
 def prepare(spot: Spot) -> SolvedSpot:

@@ -10,13 +10,13 @@ import pytest
 from rebel_jax.checkpoints import files
 from rebel_jax.config.config import ConfigError
 
-ARRAYS = {"a": np.arange(12, dtype=np.float32).reshape(3, 4), "n": np.int64(7)}
+ARRAYS = {"a": np.arange(12, dtype=np.float32).reshape(3, 4), "n": np.array(7)}
 SHAPES = {"a": ((3, 4), "f"), "n": ((), "iu")}
-NAME, WHAT = "keep='x'", "numbers"
+NAME, WHAT, KEY = "keep='x'", "numbers", "of"
 
 
 def read(path):
-  return files.read_arrays(path, NAME, WHAT, files.read_about(path, NAME, WHAT), SHAPES)
+  return files.read_arrays(path, NAME, WHAT, files.read_about(path, NAME, WHAT, KEY), SHAPES)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "link", "device", "folder"])
@@ -54,10 +54,12 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     patch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
       files.save_arrays(path, ARRAYS, {"of": 2})
-  files.check_replaceable(path)
+  files.check_replaceable(path, NAME, WHAT, KEY)
+  with pytest.raises(ConfigError, match="is there and cannot be read as numbers"):
+    files.check_replaceable(others, NAME, WHAT, KEY)
   assert path.read_bytes() == before
   files.save_arrays(path, ARRAYS, {"of": 3})
-  assert files.read_about(path, NAME, WHAT)["of"] == 3
+  assert files.read_about(path, NAME, WHAT, KEY)["of"] == 3
   assert path.stat().st_mode & 0o777 == 0o600
   assert sorted(x.name for x in tmp_path.iterdir()) == ["kept", "kept.partial"]
   assert others.read_text() == "somebody's"
@@ -81,7 +83,7 @@ def test_flipped_bits_are_refused_or_change_nothing(tmp_path):
   assert refused > 50
 
 
-def repacked(path, change, *, seal=True):
+def repacked(path, change):
   """Writes the file again with some members changed, in numpy's own way."""
   with np.load(path) as archive:
     members = {name: archive[name] for name in archive.files}
@@ -92,16 +94,16 @@ def repacked(path, change, *, seal=True):
 @pytest.mark.parametrize(
   ("change", "sentence"),
   [
-    (lambda _: {"a": -ARRAYS["a"]}, "was altered: its checksum"),
+    (lambda _: {"a": -ARRAYS["a"]}, "was altered, and its checksum"),
     (lambda x: {"about": np.array(str(x["about"]).replace('"of": 1', '"of": 2'))}, "was altered"),
     (lambda _: {"a": np.full((3, 4), np.nan, np.float32)}, "not finite"),
     (lambda _: {"a": np.zeros((4, 3), np.float32)}, "other arrays"),
     (lambda _: {"a": np.zeros((3, 4), int)}, "other arrays"),
     (lambda _: {"a": None}, "other arrays"),
     (lambda _: {"b": np.zeros(3)}, "other arrays"),
-    (lambda _: {"a": np.zeros(10**7)}, "is no file of numbers"),
-    (lambda _: {"about": np.array("[1]")}, "is no file of numbers"),
-    (lambda _: {"about": np.array("[" * 10**6)}, "is no file of numbers"),
+    (lambda _: {"a": np.zeros(10**7)}, "cannot be read as numbers"),
+    (lambda _: {"about": np.array("[1]")}, "cannot be read as numbers"),
+    (lambda _: {"about": np.array("[" * 10**6)}, "cannot be read as numbers"),
   ],
 )
 def test_altered_files_are_refused(change, sentence, tmp_path):
@@ -114,9 +116,9 @@ def test_altered_files_are_refused(change, sentence, tmp_path):
 def test_sizes_are_counted_before_anything_is_loaded(tmp_path, monkeypatch):
   files.save_arrays(tmp_path / "kept", ARRAYS, {"of": 1})
   repacked(tmp_path / "kept", lambda _: {"a": np.zeros(10**7)})
-  about = files.read_about(tmp_path / "kept", NAME, WHAT)
+  about = files.read_about(tmp_path / "kept", NAME, WHAT, KEY)
   monkeypatch.setattr(zipfile.ZipFile, "open", None)
-  with pytest.raises(ConfigError, match="is no file of numbers"):
+  with pytest.raises(ConfigError, match="cannot be read as numbers"):
     files.read_arrays(tmp_path / "kept", NAME, WHAT, about, SHAPES)
 
 

@@ -186,9 +186,9 @@ def test_the_report_command(tmp_path, capsys):
     (["--node", "bet 7"], "node='bet 7' holds 'bet 7', and possible there is: check, bet 66"),
     (["--picture", "missing/grid.png"], "picture='missing/grid.png' cannot be drawn"),
     (["--picture", "grid.png", "--node", "bet 66, fold"], "nobody acts there"),
-    (["--output", "notes.txt"], "output='notes.txt' is there and would be replaced"),
-    (["--output", "missing/kept"], "output='missing/kept' cannot be written"),
-    (["--output", "/"], "output='/' cannot be written"),
+    (["--output", "notes.txt"], "output='notes.txt' is there and cannot be read as"),
+    (["--output", "missing/kept"], "output='missing/kept' must be a file that can"),
+    (["--output", "/"], "output='/' must be a file that can"),
   ],
 )
 def test_mistakes_are_found_before_the_solve(more, message, tmp_path, capsys, monkeypatch):
