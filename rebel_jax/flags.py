@@ -163,6 +163,7 @@ def entry(
 
   def main(argv: Sequence[str] | None = None, **more: Any) -> int:
     """Runs the command and returns its exit code."""
+
     def run() -> int | None:
       own = sys.argv[1:] if argv is None else argv
       known: dict[str, Any] = {kind: listed() for kind, listed in names.items()}
