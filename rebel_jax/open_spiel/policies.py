@@ -325,7 +325,7 @@ def from_tabular_policy(game: Game, tree: PublicTree, policy: pyspiel.Policy) ->
 
 
 def _default_policy(tree: PublicTree) -> np.ndarray:
-  """Returns probabilities `[N, H]` for the infostates that OpenSpiel says nothing of.
+  """Returns probabilities `[N, H]` for infostates without a row of OpenSpiel's.
 
   Where infostates never change these are the impossible ones (a card that lies on the board),
   which move at random. Where they do, impossible ones come from nowhere, and others that are
