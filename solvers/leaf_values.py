@@ -73,7 +73,7 @@ class TracedLeafValues:
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
     """Returns the traverser's expected values at the leaves, `[L, H]`."""
-    arrays = jax.tree.leaves((params, query._replace(traverser=None)))
+    arrays = jax.tree.leaves((params, query.features, query.beliefs, query.value_beliefs))
     return self.programs[query.traverser](*arrays)[0]
 
 
@@ -95,11 +95,11 @@ def shared_by_program(
   beliefs = jax.ShapeDtypeStruct((tree.num_leaves, players, width), like.dtype)
   query = params, features, beliefs, beliefs if two_beliefs else None
   traced = [_answer.trace(*query, leaf_values, player) for player in (0, 1)]
-  inputs, one = len(jax.tree.leaves(query)), jax.tree.structure(0)
+  inputs = len(jax.tree.leaves(query))
   if any(len(x.jaxpr.in_avals) != inputs for x in traced):  # more are tracers closed over
     return leaf_values
   digests = tuple(_digest(x.jaxpr) for x in traced)
-  if None in digests or any(jax.tree.structure(x.out_info) != one for x in traced):
+  if None in digests or any(isinstance(x.out_info, tuple | list | dict) for x in traced):
     return leaf_values
   programs = tuple(jaxpr_as_fun(x.jaxpr) for x in traced)
   return TracedLeafValues((jax.tree.structure(params), *digests), programs)

@@ -81,8 +81,8 @@ def measure(
   for i in range(max(sizes, default=1) if concrete else 1):
     try:
       one = [_row(x, i) if is_stacked else x for x, is_stacked in zip(rows, stacked)]
-      _check_row(*one[:3])
-      validation.check_lock(*one[:2], one[3])
+      _check_row(one[0], one[1], one[2])
+      validation.check_lock(one[0], one[1], one[3])
     except ValueError as error:
       raise ValueError(f"row {i}: {error}" if sizes else str(error)) from None
   beliefs = tree.prior if beliefs is None else beliefs
