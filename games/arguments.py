@@ -92,8 +92,8 @@ def kind_of(annotation: Any) -> Kind:
     origin, parts = typing.Union, annotation.__constraints__
   tests = [kind_of(part)[0] for part in parts if part is not ... and origin is not Callable]
   if origin in (typing.Union, type(int | str)):
-    words = dict.fromkeys(kind_of(part)[1] for part in parts)
-    return lambda x: not tests or any(test(x) for test in tests), " or ".join(words)
+    ways = dict.fromkeys(kind_of(part)[1] for part in parts)
+    return lambda x: not tests or any(test(x) for test in tests), " or ".join(ways)
   if origin in (list, tuple, Sequence, Iterable):
     fixed = len(tests) if origin is tuple and ... not in parts else 0
     words = " and ".join(kind_of(part)[1] for part in parts if part is not ...)
