@@ -74,7 +74,7 @@ _SETTINGS = ("iterations", "algorithm", "depth", "seconds", "simulations", "per_
 
 
 def play(options: Options, log: Callable[[int], None] = lambda chips: None) -> list[int]:
-  """Plays the match that the command is about, and returns the chips won in each hand.
+  """Plays the command's match and returns the chips won in each hand.
 
   Args:
     options: of the command.

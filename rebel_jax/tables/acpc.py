@@ -273,7 +273,7 @@ def play_acpc(
 
 
 def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
-  """Returns a connection, tried again while nobody listens yet."""
+  """Returns a connection, tried again until the other program listens."""
   end = time.monotonic() + timeout
   while True:
     left = max(end - time.monotonic(), 1e-3)
@@ -353,7 +353,7 @@ class MatchDealer:
     self._servers: list[socket.socket] = []
 
   def __enter__(self) -> "MatchDealer":
-    """Begins to listen; a TableError says which port cannot be had."""
+    """Begins to listen; raises a TableError with the port if that is not free."""
     for port in self.ports:
       try:
         server = socket.create_server((self._host, port))

@@ -1,6 +1,6 @@
-"""Exchanges with programs at the other end of a network: each has a deadline and a size.
+"""Deadlines and bounds of exchanges with other programs over a network.
 
-What such a program says is shown short and in printable characters.
+Errors show a peer's words shortened and in printable characters.
 """
 
 import reprlib
@@ -24,7 +24,7 @@ quoted = _SHORT.repr  # a value as errors show it
 
 
 class TableError(ValueError):
-  """The other program is not there, has gone, is too slow, or says what the protocol has not."""
+  """The other program is absent, gone, too slow, or breaks the protocol."""
 
   def __init__(self, sentence: str):
     shown = (char if char.isprintable() else ascii(char)[1:-1] for char in sentence)
@@ -32,7 +32,7 @@ class TableError(ValueError):
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-  """Returns what `call` returns, whatever it waits for meanwhile.
+  """Returns the result of `call`, which may wait on a peer in any way.
 
   Raises:
     TimeoutError: it took more than `seconds`; it goes on by itself.
@@ -73,7 +73,7 @@ class Lines:
     return text
 
   def next(self) -> str | None:
-    """Returns such a line of what was received; None where no whole one was."""
+    """Returns the next such line of the bytes received; None where none is whole."""
     while b"\n" in self._rest or len(self._rest) > MAX_LINE:
       line, _, self._rest = self._rest.partition(b"\n")
       if len(line) > MAX_LINE:
