@@ -142,7 +142,7 @@ def _policies(
   batch_size: int,
   progress: Progress | None,
 ) -> np.ndarray:
-  """Does what `history_policies` says; `ground_of` is of the number of histories ahead."""
+  """Computes `history_policies`; `ground_of` is of the number of histories ahead."""
   check_function("network", network)
   batch_size = validation.check_integer("batch_size", batch_size)
   seeds = check_seeds(seeds)
