@@ -20,7 +20,7 @@ from rebel_jax.config.search import KINDS, Search
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.stopping import CLOSED_PIPE
-from rebel_jax.tables.acpc import TableError
+from rebel_jax.tables.peers import TableError
 
 T = TypeVar("T")
 
@@ -162,6 +162,8 @@ def entry(
   """
 
   def main(argv: Sequence[str] | None = None, **more: Any) -> int:
+    """Runs the command and returns its exit code."""
+
     def run() -> int | None:
       own = sys.argv[1:] if argv is None else argv
       known: dict[str, Any] = {kind: listed() for kind, listed in names.items()}
