@@ -12,6 +12,7 @@ import numpy as np
 
 from games import CHANCE, Game
 from rebel_jax.agents.belief_agent import Agent, Searcher
+from rebel_jax.checkpoints import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Decision:
 
 
 def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list[Decision]:
-  """Returns what an agent believes and would do at every decision along a line of play.
+  """Returns an agent's beliefs and policy at every decision along a line of play.
 
   Args:
     searcher: what the agent searches with.
@@ -111,4 +112,4 @@ def draw(decisions: Sequence[Decision], path: str | Path, *, title: str = "") ->
         chart.text(move, h, f"{probability:.2f}", ha="center", va="center", fontsize=7, color=color)
   if title:
     figure.suptitle(title)
-  figure.savefig(path, dpi=110)
+  files.save_picture(figure, path, dpi=110)

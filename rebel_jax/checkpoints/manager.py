@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
+from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import (
   FORMAT,
   PRUNED,
@@ -133,8 +133,7 @@ class CheckpointManager:
     if jax.process_index() == 0:
       said = {"about/metadata": _sealed(about | before), "metrics/metrics": metrics}
       for name, value in said.items():
-        (path / f"{name}.new").write_text(json.dumps(value))
-        os.replace(path / f"{name}.new", path / name)
+        files.replace_text(path / name, json.dumps(value))
     agree(True)  # the others read what the first process has written
     self._manager.reload()
 
@@ -155,6 +154,6 @@ def _exploitability(metrics: dict[str, float | None]) -> float:
 
 
 def _sealed(about: dict[str, Any]) -> dict[str, Any]:
-  """Returns what is said about a checkpoint as JSON holds it, with a sum over all of it."""
+  """Returns the description of a checkpoint as JSON, with a checksum over all of it."""
   about = json.loads(json.dumps(about | {"format": FORMAT}))
   return about | {"about_checksum": sum_of_json(about)}

@@ -1,4 +1,4 @@
-"""Terminal values by tables `[H, H]`: dice, Kuhn, Leduc and whatever has few infostates."""
+"""Terminal values by tables `[H, H]`: dice, Kuhn, Leduc and other games of few infostates."""
 
 import functools
 import itertools
