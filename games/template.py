@@ -159,7 +159,8 @@ def fill_states(
     first, last = structure.offsets[i : i + 2]
     above = states[-1][level.parents]
     # Of numpy: rules leave out the moves that a level has none of.
-    action, weight = np.array(template.action[first:last]), jnp.ones(level.size)
+    action: Any = np.array(template.action[first:last])
+    weight = jnp.ones(level.size)
     if template.action[first] < 0:
       action, weight = rules.outcomes(i, above)
     there = exists[-1][level.parents] & rules.is_legal(above, action)
@@ -195,9 +196,8 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   leaves, ends = structure.leaf_nodes, structure.terminal_nodes
   by_chance = np.flatnonzero((parent >= 0) & (kind[np.maximum(parent, 0)] == CHANCE))
   probability = None
-  dealt = jnp.full(
-    (structure.num_nodes, game.dealt_cards(state[None], np.full(1, -1)).shape[1]), -1
-  )
+  nothing: Any = np.full(1, -1)
+  dealt = jnp.full((structure.num_nodes, game.dealt_cards(state[None], nothing).shape[1]), -1)
   possible = jnp.broadcast_to(
     rules.possible(state[None]), (structure.num_nodes, 2, game.num_infostates)
   )

@@ -57,9 +57,8 @@ class MarkedProblem(PlacesProblem):
     return self.frontier
 
   def possible_rows(self, index: int, player: int) -> jax.Array | None:
-    first, *rest = self.pairs.possible[player]
-    there = [x for x in rest if x is not None]  # all of them or none
-    return None if first is None else jnp.concatenate(there) if index else first
+    there = [x for x in self.pairs.possible[player] if x is not None]  # all of them or none
+    return None if not there else jnp.concatenate(there[1:]) if index else there[0]
 
   def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
     return self.pairs.compatible_mass(reach, player, row)

@@ -142,9 +142,8 @@ def _nature(
       at_root = jnp.arange(start, stop, dtype=jnp.int32)[:, None] == root
       own = jnp.where(at_root, belief[None], own if i else 0.0)
     rows = own if chance is None else own * chance[i]
-    if possible[i] is not None and tree.hands is None:
-      rows = rows * possible[i]
-    nature.append(rows)
+    there = possible[i] if tree.hands is None else None
+    nature.append(rows if there is None else rows * there)
   return tuple(nature)
 
 

@@ -184,12 +184,12 @@ class Problem:
     """Returns `player`'s reach at the leaves with root beliefs and chance: `[L, H]`."""
     return self.leaf_rows(self.full_reach(own, player))
 
-  @abc.abstractmethod
   def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
     """Returns the mass of the opponent's `reach` compatible with `player`'s infostates.
 
-    Both are `[L, H]` at all leaves, or `[1, H]` at the leaf `row`.
+    Both are `[L, H]` at all leaves, or `[1, H]` at the leaf `row`; lines have none.
     """
+    raise NotImplementedError
 
   def weigh_leaf_values(self, values: jax.Array, opponent_reach: Levels, player: int) -> jax.Array:
     """Turns expected values at the leaves `[L, H]` into counterfactual values `[L, H]`."""
