@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.node_info import NodeInfo
+from games.node_info import NodeInfo, children_of
 from games.public_tree import PublicTree
 from solvers import validation
 
@@ -19,12 +19,8 @@ def check_nodes(tree: PublicTree, nodes: Any) -> None:
   if len(nodes.pair_index) != tree.num_nodes:
     raise ValueError(f"nodes are those of {len(nodes.pair_index)}, but tree has {tree.num_nodes}")
   if validation.is_concrete(tree, nodes):
-    moved = np.flatnonzero(np.asarray(tree.parent) >= 0)
-    parent, action = (np.asarray(x)[moved] for x in (tree.parent, tree.action))
-    same = action.max(initial=0) < nodes.child.shape[1]
-    same = same and (np.asarray(nodes.child)[parent, action] == moved).all()
-    same = same and np.array_equal(nodes.features[:, 0], tree.root_features)
-    if not same or nodes.pair_index[0] != tree.root_pair_index:
+    number = nodes.child.shape[1]
+    if tree.action.max() >= number or (children_of(tree, number) != nodes.child).any():
       raise ValueError("nodes are those of another tree; solvers.node_info(game, tree) makes them")
 
 
