@@ -497,7 +497,7 @@ def _check_rows(
       raise ValueError(f"subgame {i}: {error}") from None
 
 
-@functools.partial(jax.jit, static_argnames="stacked")
+@functools.partial(Programs, static_argnames="stacked")
 def _root_masses(trees: PublicTree, beliefs: jax.Array, stacked: bool) -> jax.Array:
   return jax.vmap(root_mass, (0 if stacked else None, 0))(trees, beliefs)
 
