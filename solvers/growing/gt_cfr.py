@@ -35,6 +35,7 @@ from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
+from solvers.xla.compiler_options import Programs
 
 _LAST = 2**31 - 1  # no round has this number
 
@@ -175,7 +176,7 @@ def gt_cfr(
   return grow(given, key, params, search.rounds, search.of_any_length(), leaf_values, network)
 
 
-@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "network"))
+@functools.partial(Programs, static_argnames=("search", "leaf_values", "network"))
 def grow(
   start: Start,
   key: jax.Array,

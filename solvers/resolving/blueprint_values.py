@@ -19,6 +19,7 @@ from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.pairs import make_pairs
 from solvers.sweeps.problem import Problem, choose, make_problem, per_unit_of_mass
+from solvers.xla.compiler_options import Programs
 
 _NOTHING = -1e30  # a value below any other; infinity times zero would not be a number
 
@@ -100,7 +101,7 @@ def blueprint_values(
   return BlueprintValues(value, gift, root_beliefs, searcher, origin=tree.origin)
 
 
-@functools.partial(jax.jit, static_argnames=("searcher", "all_gifts"))
+@functools.partial(Programs, static_argnames=("searcher", "all_gifts"))
 def _blueprint_values(tree, info, policy, beliefs, *, searcher: int, all_gifts: bool):
   problem = make_problem(tree, beliefs)
   opponent = 1 - searcher

@@ -21,6 +21,7 @@ from solvers.resolving.graft import Placer, graft
 from solvers.search.batch import node_beliefs
 from solvers.solve import solve_batch
 from solvers.sweeps.problem import make_problem
+from solvers.xla.compiler_options import Programs
 
 _FEW = 1 << 20  # nodes times infostates: padding below this costs less than one more program
 _PADDED = 2  # at most so many places for each node that there is
@@ -174,7 +175,7 @@ def subtree(
   return build_from_state(game, state, possible=possible, depth=depth).astype(tree.dtype)
 
 
-@jax.jit
+@Programs
 def posteriors(tree: PublicTree, policy: Array, beliefs: Array | None = None) -> jax.Array:
   """Returns both players' beliefs at every node under a policy, `[N, P, H]`."""
   problem = make_problem(tree, tree.prior if beliefs is None else beliefs)
