@@ -289,7 +289,7 @@ def _leaf_beliefs(tree, beliefs, policy):
 
 
 @functools.partial(
-  jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
+  Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
 )
 def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, policy, params):
   """Searches the start of the game once for all playthroughs.
@@ -306,7 +306,7 @@ def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, p
   return found.policies[0], found.believed[0]
 
 
-@jax.jit
+@Programs
 def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array, believed: jax.Array):
   """Plays policies `[M, n, H]` of the start.
 
@@ -410,7 +410,7 @@ def _accumulate(tree: PublicTree, own: np.ndarray, places: np.ndarray, sums: np.
   sums[place] += own[row, mover, column + 1]
 
 
-@jax.jit
+@Programs
 def _normalise(tree: PublicTree, sums: jax.Array) -> jax.Array:
   problem = make_problem(tree, tree.prior)
   return join_levels(problem.normalise(problem.split(sums)))
