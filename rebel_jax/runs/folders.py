@@ -18,8 +18,8 @@ from rebel_jax.config.config import Config, ConfigError
 RUNS = "runs"
 # What a run writes into its folder.
 _FILES = (
-  ".lock", "config.json", ".config.json.new", "metrics.jsonl", "checkpoints", "exploitability.png",
-  "tensorboard",
+  ".lock", "config.json", ".config.json.new", "metrics.jsonl", "metrics.csv", "checkpoints",
+  "exploitability.png", "tensorboard",
 )  # fmt: skip
 
 # What may differ between a run and its resumption: nothing of this changes what is trained,
