@@ -1,5 +1,6 @@
 """Measures of an agent, a row of numbers and in words."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -73,14 +74,15 @@ class Measurement(NamedTuple):
     return f"exploitability {self.exploitability:.4f}{kept}"
 
 
-class OwnMeasures(NamedTuple):
+@dataclasses.dataclass
+class OwnMeasures:
   """An evaluation of one's own as `Measures`: a function of parameters and whether it is the last.
 
   It returns numbers by name.
   """
 
   evaluate: Callable[[Any, bool], Mapping[str, Any]]
-  about: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
+  about: dict[str, Any] = dataclasses.field(default_factory=dict)
 
   def measure(
     self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
