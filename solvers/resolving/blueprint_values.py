@@ -35,6 +35,7 @@ class BlueprintValues(NamedTuple):
       what nature alone made likely, as if it had tried to get there.
     searcher: whose blueprint it is, 0 or 1.
     spread: `[N, H]` standard deviation of `value`; None if it is exact.
+    origin: `[3]` mark of the tree's game; None if that is not known.
   """
 
   value: Array
@@ -42,6 +43,7 @@ class BlueprintValues(NamedTuple):
   beliefs: Array
   searcher: int
   spread: Array | None = None
+  origin: Array | None = None
 
   def alternatives(self, nodes: int | np.ndarray, *, gifts: float = 0.0) -> Alternatives:
     """Returns the opponent's alternative payoffs at `nodes`: `[H]`, or `[B, H]` for several.
@@ -96,7 +98,7 @@ def blueprint_values(
   all_gifts = gift_actions == "all"
   found = _blueprint_values(tree, info, policy, beliefs, searcher=searcher, all_gifts=all_gifts)
   value, gift, root_beliefs = found
-  return BlueprintValues(value, gift, root_beliefs, searcher)
+  return BlueprintValues(value, gift, root_beliefs, searcher, origin=tree.origin)
 
 
 @functools.partial(Programs, static_argnames=("searcher", "all_gifts"))

@@ -9,7 +9,7 @@ import numpy as np
 from games import Game, PublicTree, stack_trees
 from games.build import build_from_state
 from games.kinds import CHANCE
-from games.origin import check_tree_of
+from games.origin import check_same_game, check_tree_of
 from games.public_tree import Array
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
@@ -110,6 +110,10 @@ def refine(
     raise TypeError(f"known={type(known).__name__} must be what solvers.blueprint_values returns")
   if known is not None and known.searcher != searcher:
     raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
+  if known is not None:
+    check_same_game("known", known.origin, tree)
+    for name, shape in (("value", np.shape(policy)), ("gift", np.shape(policy))):
+      validation.check_shape(f"known.{name}", getattr(known, name), shape, "(N, H)")
   gifts = validation.check_number("gifts", gifts, allow_infinite=False)
   placer = Placer(tree)
   nodes = _cut_nodes(game, tree, cut, placer)
