@@ -31,7 +31,6 @@ from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.simulate import Growth, View, sample_pair, simulate
 from solvers.growing.starts import Start, start_by_rules, start_on_tree
 from solvers.growing.states import StateFunction, StateQuery
-from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
@@ -196,7 +195,11 @@ def grow(
   problem = store.problem(beliefs)
   state = algorithm.init(problem)
   asks = network is not None and not store.asks_once
-  seen = _seen(store, network, params) if asks else None
+  seen = None  # a question's part about states, where they are known beforehand
+  if network is not None and asks and not store.grows:
+    encode, seen = getattr(network, "encode", None), StateQuery(store.seen(), jnp.zeros(()))
+    if encode is not None:
+      seen = seen._replace(features=None, encoded=encode(params, seen.features))
 
   def ask(store, beliefs, wanted):
     assert network is not None
@@ -286,18 +289,8 @@ def grow(
     visits=visits,
     current=current,
     asked=asked,
-    tree=store if isinstance(store, InsertedTree) else None,
+    tree=store if store.grows else None,
   )
-
-
-def _seen(store: Store, network: Any, params: Any) -> StateQuery | None:
-  """Returns a question's part about states, if they are known beforehand, as the network has it."""
-  if isinstance(store, InsertedTree):
-    return None
-  features, encode = store.seen(), getattr(network, "encode", None)
-  if encode is None:
-    return StateQuery(features, jnp.zeros(()))
-  return StateQuery(None, jnp.zeros(()), encode(params, features))
 
 
 def _ask_joined(

@@ -20,8 +20,8 @@ from games.poker.lines import (
   share_shapes,
   symmetry,
 )
+from games.poker.lines.boards import alike_on_river, suit_permutations
 from games.poker.lines.rounding import bucket
-from games.poker.lines.symmetry import alike_on_river, suit_permutations
 from games.poker.notation.ranges import beliefs_of
 from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards

@@ -15,13 +15,15 @@ from games.poker.lines.boards import (
   NONE,
   Boards,
   Classes,
+  alike_on_river,
   dealt_columns,
   enumerate_boards,
   hand_classes,
   moved_hands,
   parent_columns,
+  say_permutations,
+  suit_permutations,
 )
-from games.poker.lines.symmetry import alike_on_river, say_permutations, suit_permutations
 
 Array = Any
 _STATIC = {"static": True}
