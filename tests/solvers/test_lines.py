@@ -18,7 +18,6 @@ from games.poker.lines import (
   round_up,
   shape_of,
   share_shapes,
-  symmetry,
 )
 from games.poker.lines.boards import alike_on_river, suit_permutations
 from games.poker.lines.rounding import bucket

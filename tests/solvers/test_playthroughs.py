@@ -7,10 +7,10 @@ import pytest
 
 import games
 import solvers
+from solvers.contrib.search_leaf_values import search_leaf_values
 from solvers.leaf_values import LeafQuery
 from solvers.search import playthroughs
 from solvers.search.find import find_subgames
-from solvers.search.oracle import search_leaf_values
 from solvers.search.playthroughs import searching_policy
 from solvers.search.searching_agent import make_searching_agent
 from solvers.search.subgames import stack_subgames
