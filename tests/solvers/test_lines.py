@@ -13,6 +13,7 @@ import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
 from games.poker.lines import (
+  boards,
   expand_policy,
   make_lines,
   round_up,
@@ -236,7 +237,7 @@ def test_ranges_that_tell_cards_apart_are_not_merged(rivers):
 
 def test_cards_that_may_flush_merged_would_be_found(rivers, monkeypatch):
   game = rivers[0][1]  # three diamonds lie there
-  monkeypatch.setattr(symmetry, "card_groups", lambda game: np.arange(24) // 4 * 4)
+  monkeypatch.setattr(boards, "card_groups", lambda game: np.arange(24) // 4 * 4)
   with jax.enable_x64(True):
     lines, columns = make_lines(game)
     found = solvers.solve_batch([lines], algorithm=solvers.linear_cfr(), num_iterations=6)
