@@ -232,9 +232,9 @@ def level_shape(kind: np.ndarray, parents: np.ndarray, above: np.ndarray | None)
   """
   runs = () if above is None else find_runs(parents)
   actors = [] if above is None else np.unique(above[parents]).tolist()
-  counts = np.bincount(group_of(kind), minlength=3).tolist()
+  inner, leaves, ends = np.bincount(group_of(kind), minlength=3).tolist()
   actor = actors[0] if len(actors) == 1 else None
-  return Level(*counts, runs=runs, parent_actor=actor, movers=tuple(actors))
+  return Level(inner, leaves, ends, runs, actor, movers=tuple(actors))
 
 
 def _push_prior(game: Game, pairs: Pairs, root: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

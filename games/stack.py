@@ -153,10 +153,10 @@ def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[
     union, inverse = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     place_of = np.split(inverse.reshape(-1), np.cumsum([len(k) for k in keys])[:-1])
     actors = np.unique(np.concatenate(parent_kinds)).tolist()
-    counts = np.bincount(union[:, 0], minlength=3).tolist()
+    inner, leaves, ends = np.bincount(union[:, 0], minlength=3).tolist()
     actor = actors[0] if len(actors) == 1 else None
     runs = find_runs(union[:, 2])
-    levels.append(Level(*counts, runs=runs, parent_actor=actor, movers=tuple(actors)))
+    levels.append(Level(inner, leaves, ends, runs, actor, movers=tuple(actors)))
     for owner, place in zip(owners, place_of):
       above[owner] = place
       places[owner].append(place + offset)

@@ -79,7 +79,7 @@ def make_template(root: Node) -> Template:
       for move, child in node.children
     ]
     # As `build_public_tree` has them: by group, and each by action.
-    below.sort(key=lambda entry: (int(group_of(entry[0].kind)), entry[1], entry[2]))
+    below.sort(key=lambda entry: (int(group_of(np.array(entry[0].kind))), entry[1], entry[2]))
     level, above = below, kinds
   structure = add_payoff_runs(TreeStructure(tuple(levels)), np.array(payoff, int), gathered=False)
   return Template(structure, tuple(action), tuple(kind), tuple(payoff))
@@ -155,8 +155,8 @@ def fill_states(
   template = rules.templates[number]
   structure = template.structure
   if structure.depth > _MOST_UNROLLED and min(template.action[1:]) >= 0:
-    states, exists = _fill_by_loop(rules, template, state)
-    return states, exists, jnp.asarray(template.action), jnp.ones(structure.num_nodes)
+    filled = _fill_by_loop(rules, template, state)
+    return *filled, jnp.asarray(template.action), jnp.ones(structure.num_nodes)
   states, exists = [state[None]], [jnp.ones(1, bool)]
   actions, stands_for = [jnp.full(1, -1)], [jnp.ones(1)]
   for i, level in enumerate(structure.levels[1:], start=1):
