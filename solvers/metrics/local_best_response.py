@@ -22,9 +22,9 @@ from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.metrics.aivat import HandRecorder, aivat
-from solvers.metrics.best_response import BestResponse
 from solvers.metrics.equity import MAX_RUNOUTS, NOTHING, Equity, PotShares
 from solvers.metrics.expected_values import check_whole, expected_values
+from solvers.metrics.exploitability import BestResponse
 from solvers.sweeps import pairs
 
 
