@@ -11,7 +11,7 @@ from jax import lax
 
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree
-from solvers import loop, validation
+from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.by_boards import ByBoards
 from solvers.algorithms.cfr import CFR
@@ -20,20 +20,13 @@ from solvers.metrics.expected_values import policy_values
 from solvers.metrics.exploitability import exploitability_of
 from solvers.solve_boards import boards_on
 from solvers.sweeps.constraints import Alternatives, Lock, make_lock
-from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem
+from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem
 from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, work_of_solving
 from solvers.xla.cores import map_over_cores
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
-# A solver reads and writes some eight tables `[N, H]` at each update. On a CPU they should stay
-# in the cache nearest to the core: `python -m benchmarks.tabular --pieces` shows that throughput
-# falls beyond this many bytes for one table of all subgames of a piece. An accelerator wants all
-# the work there is, as long as it fits.
-_CPU_TABLE_BYTES = 16 * 1024
-_ACCELERATOR_TABLE_BYTES = 64 * 1024 * 1024
-_SPOTS_ON_CPU = 4  # with 16 side by side an update of each takes a fifth longer
 
 
 class Solution(NamedTuple):
@@ -235,7 +228,7 @@ def solve_batch(
     piece = -(-size // -(-size // batch_size))
     return _find(rows, shared, params, algorithm, number, target, function, piece=piece)
 
-  if jax.default_backend() != "cpu" or not validation.is_concrete(rows, params):
+  if not tuning.on_cpu() or not validation.is_concrete(rows, params):
     return find(rows)
   shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
   key = (shapes, algorithm, number, target is None, function, batch_size)
@@ -244,12 +237,15 @@ def solve_batch(
 
 def default_batch_size(tree: PublicTree | Lines) -> int:
   """Returns how many subgames of the shape of `tree` to solve side by side on this device."""
-  cpu = jax.default_backend() == "cpu"
+  pieces = tuning.pieces()
   if isinstance(tree, Lines):
-    return _SPOTS_ON_CPU if cpu else validation.MAX_COUNT
-  check_is_tree(tree)
-  table = tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
-  return max(1, (_CPU_TABLE_BYTES if cpu else _ACCELERATOR_TABLE_BYTES) // table)
+    if pieces.spots is not None:
+      return pieces.spots
+    table = largest_table(tree)
+  else:
+    check_is_tree(tree)
+    table = tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
+  return max(1, pieces.table_bytes // table)
 
 
 # Programs. A row is a game (None where all share one), its arguments, and params of its own.
@@ -330,7 +326,7 @@ def _whole(
   rows, shared, params, *, algorithm, leaf_values, num_iterations, scored, piece
 ) -> Solution:
   def one(row):
-    problem, evaluate, policy = _problem(row, shared, params, leaf_values)
+    problem, evaluate, policy = _problem(row, shared, piece, params, leaf_values)
     state = loop.run(problem, algorithm, evaluate, num_iterations, policy=policy).state
     return _read(problem, algorithm, state, evaluate, num_iterations if scored else None)
 
@@ -339,7 +335,7 @@ def _whole(
 
 def _begin_rows(rows, shared, *, algorithm, piece):
   def one(row):
-    problem, _, policy = _problem(row, shared)
+    problem, _, policy = _problem(row, shared, piece)
     return problem, loop.begin(problem, algorithm, policy=policy)
 
   return _over(one, rows, piece)
@@ -354,13 +350,16 @@ def _look(problem, state, number, *, algorithm, piece):
   return _over(one, (problem, state), piece)
 
 
-def _problem(row, shared, params=None, leaf_values=None):
+def _problem(row, shared, piece, params=None, leaf_values=None):
   """Returns the problem of a row, the values of its leaves, and its first policy."""
   game, given, own = row
+  lanes = 1 if game is None else piece or 1
   game = shared if game is None else game
   if isinstance(game, Lines):
     return make_lines_problem(game), None, None
-  problem = make_problem(game, given.beliefs, lock=given.lock, alternatives=given.alternatives)
+  problem = make_problem(
+    game, given.beliefs, lock=given.lock, alternatives=given.alternatives, lanes=lanes
+  )
   policy = None if given.initial_policy is None else problem.split(given.initial_policy)
   if leaf_values is None:
     return problem, None, policy

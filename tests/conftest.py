@@ -32,6 +32,7 @@ if "XLA_FLAGS" not in os.environ:
   os.environ["XLA_FLAGS"] = " ".join(_known)
 
 from rebel_jax.devices import compile_cache  # noqa: E402  # adds a flag to those above
+from solvers import tuning  # noqa: E402
 
 # Tracing makes so many objects that looking for cycles among all of them takes an eighth of the
 # time.
@@ -83,6 +84,15 @@ def x64():
   """Runs the test in float64: trees that are built inside it hold doubles."""
   with jax.enable_x64(True):
     yield
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+  """Has a CPU trace what an accelerator would be given."""
+  monkeypatch.setattr(tuning, "platform", lambda: "gpu")
+  jax.clear_caches()
+  yield
+  jax.clear_caches()
 
 
 @pytest.fixture

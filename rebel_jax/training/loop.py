@@ -16,6 +16,7 @@ from rebel_jax.training.chain_play import ChainLanes
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes, Played
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
+from solvers import tuning
 from solvers.validation import is_concrete
 from solvers.xla import Programs, Work
 
@@ -122,8 +123,7 @@ class Trainer:
 
   def work(self, table: Any, mesh: Mesh) -> Work:
     """Returns what self-play spends its time on, which decides how it is compiled."""
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
-    return self.self_play.work(table) if on_cpu else Work.PLAIN
+    return self.self_play.work(table) if tuning.on_cpu() else Work.PLAIN
 
 
 def place(table: Any, mesh: Mesh) -> Any:

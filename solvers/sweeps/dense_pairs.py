@@ -50,8 +50,9 @@ class DensePairs(NamedTuple):
   root_mass: jax.Array
 
   @classmethod
-  def make(cls, tree: PublicTree, beliefs: jax.Array) -> "DensePairs":
+  def make(cls, tree: PublicTree, beliefs: jax.Array, lanes: int = 1) -> "DensePairs":
     """Computes what stays fixed while `tree` is solved from `beliefs` `[P, H]`."""
+    del lanes
     possible = None
     if tree.possible is not None:
       by_level = split_levels(tree, tree.possible.astype(beliefs.dtype))

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,6 @@ from solvers.sweeps.showdowns import (
   showdown_values,
 )
 
-_MAX_DENSE_BY_ROW = 2**20  # entries of all rows' matrices
 Mass = Callable[[jax.Array], jax.Array]  # what of reach [n, H] shares no card with each hand
 # How many units in the last place a sum over hands may be off that ought to be zero.
 _CANCELLED = 16.0
@@ -50,7 +49,7 @@ class HoleCardPairs(NamedTuple):
   held: jax.Array | None
 
   @classmethod
-  def make(cls, tree: PublicTree, beliefs: jax.Array) -> "HoleCardPairs":
+  def make(cls, tree: PublicTree, beliefs: jax.Array, lanes: int = 1) -> "HoleCardPairs":
     """Computes what stays fixed while `tree` is solved from `beliefs` `[P, H]`."""
     assert tree.strengths is not None
     chance = chance_reach(tree, beliefs.dtype)
@@ -58,20 +57,21 @@ class HoleCardPairs(NamedTuple):
     stakes: list[jax.Array] = []
     showdowns: list[Showdowns | None] = []
     made: dict[tuple[int, ...], Showdowns] = {}
-    hands = hands_of(tree)
+    settings: Any = {"hands": hands_of(tree), "lanes": lanes}
     levels = zip(tree.structure.levels, tree.structure.terminal_offsets, chance)
     for level, start, reached in levels:
       own = slice(start, start + level.num_terminals)
       stakes.append(scale[own, None] * reached[level.size - level.num_terminals :])
       rows = terminal_rows(level)
       if rows is None:
-        showdowns.append(_showdowns_by_row(strengths, tree.payoff_index[own], beliefs.dtype, hands))
+        index = tree.payoff_index[own]
+        showdowns.append(_showdowns_by_row(strengths, index, beliefs.dtype, settings))
       elif not len(rows.boards):
         showdowns.append(None)
       else:
         key = tuple(rows.boards.tolist())
         if key not in made:
-          made[key] = make_showdowns(strengths[rows.boards], beliefs.dtype, hands=hands)
+          made[key] = make_showdowns(strengths[rows.boards], beliefs.dtype, **settings)
         showdowns.append(made[key])
     return cls(
       nature=(
@@ -159,16 +159,15 @@ def terminal_rows(level: Level) -> Rows | None:
   return Rows(np.flatnonzero(tables == 0), grid, boards.astype(int) - 1)
 
 
-def _showdowns_by_row(strengths, index, dtype, hands: Hands) -> Showdowns | None:
+def _showdowns_by_row(strengths, index, dtype, settings) -> Showdowns | None:
   """Makes the showdowns of rows whose kind is not static: one for all, or one for each row."""
   if not len(index) or not len(strengths):
     return None
   if len(strengths) == 1:
-    return make_showdowns(strengths, dtype, hands=hands)
-  boards = strengths[jnp.maximum(index - 1, 0)]
+    return make_showdowns(strengths, dtype, **settings)
   # A matrix for each row of each of many trees solved together would be too much to hold.
-  dense = boards.size * boards.shape[-1] <= _MAX_DENSE_BY_ROW
-  return make_showdowns(boards, dtype, hands=hands, dense=dense)
+  boards = strengths[jnp.maximum(index - 1, 0)]
+  return make_showdowns(boards, dtype, by_row=True, **settings)
 
 
 def hands_of(tree: PublicTree) -> Hands:

@@ -54,9 +54,12 @@ _KINDS: dict[type, type[DensePairs] | type[HoleCardPairs]] = {
 }
 
 
-def make_pairs(tree: PublicTree, beliefs: jax.Array) -> Pairs:
-  """Computes what stays fixed about pairs while `tree` is solved from `beliefs` `[P, H]`."""
-  return _KINDS[pairs.kind_of(tree)].make(tree, beliefs)
+def make_pairs(tree: PublicTree, beliefs: jax.Array, lanes: int = 1) -> Pairs:
+  """Computes what stays fixed about pairs while `tree` is solved from `beliefs` `[P, H]`.
+
+  `lanes` is how many trees of the same shape are solved side by side, by `jax.vmap`.
+  """
+  return _KINDS[pairs.kind_of(tree)].make(tree, beliefs, lanes)
 
 
 def root_mass(tree: PublicTree, beliefs: Array) -> jax.Array:

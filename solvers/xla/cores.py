@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from solvers import tuning
+
 Item = TypeVar("Item")
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
@@ -78,7 +80,7 @@ def run_ahead(
     kind: what decides which program an item needs. The first of each kind is done before others
       of it begin, so that it is compiled once.
   """
-  count = num_cores() if jax.default_backend() == "cpu" else 1
+  count = num_cores() if tuning.on_cpu() else 1
   if count == 1:
     for item in items:
       yield item, function(item)
