@@ -55,7 +55,7 @@ def lookup(table: Any, *index: Any) -> Any:
 
 
 def one(rule: Callable[..., Any], *row: Any) -> Any:
-  """Returns what a rule of rows `[n, ...]` says of one, arrays of its kind."""
+  """Returns a rule's answer for one state from that for rows `[n, ...]`, arrays of its kind."""
   return jax.tree.map(lambda x: x[0], rule(*(x[None] for x in row)))
 
 

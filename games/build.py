@@ -99,7 +99,7 @@ def build_from_state(
   prior: np.ndarray | None = None,
   depth: int | str | None = None,
 ) -> PublicTree:
-  """Builds the public tree below a public state, whatever led there.
+  """Builds the public tree below a public state.
 
   Args:
     game: the rules.
@@ -160,7 +160,7 @@ def _check_depth(depth) -> int | str | None:
 
 
 def _limit(game: Game, state: np.ndarray, depth: int | str | None) -> tuple[int | None, int | None]:
-  """Returns where a tree below `state` is cut off: its depth, and the stage that it is of."""
+  """Returns the cut of a tree below `state`: its depth, and its stage."""
   if isinstance(depth, str):
     return None, int(game.stages(state[None])[0])
   return depth, None

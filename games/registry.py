@@ -32,7 +32,7 @@ def register(name: str, constructor: Callable[..., Game]) -> None:
 
 
 def registered_games() -> tuple[str, ...]:
-  """Returns the names that `make` knows, sorted."""
+  """Returns the names of registered games, sorted."""
   return tuple(sorted(_REGISTRY))
 
 

@@ -67,7 +67,7 @@ def _of_tree(game: Game, tree: PublicTree) -> "Tabulated":
 
 
 class StateTables(NamedTuple):
-  """What rules say of `N` public states and of the `E` moves from them.
+  """The rules' answers for `N` public states and the `E` moves from them.
 
   Attributes:
     states: `[N, S]` the game's.

@@ -73,7 +73,7 @@ _SETTINGS = ("iterations", "algorithm", "depth", "seconds", "simulations", "per_
 
 
 def play(options: Options) -> list[int]:
-  """Plays the match that the command is about, and returns the chips won in each hand.
+  """Plays the command's match and returns the chips won in each hand.
 
   Raises:
     ConfigError: an option is not allowed or the run cannot be read.

@@ -61,7 +61,7 @@ class SolveBelow:
   def values(
     self, params: Any, policies: list[jax.Array], beliefs: jax.Array, player: int
   ) -> jax.Array:
-    """Returns what `player` expects at the leaves, `[L, H]`, under the subgames' policies.
+    """Returns `player`'s expected values at the leaves, `[L, H]`, under the subgames' policies.
 
     `beliefs` are `[L, P, H]` at the leaves.
     """
@@ -125,7 +125,7 @@ def _rows(trees: PublicTree, which) -> tuple[PublicTree, int | None]:
 
 
 def _value(tree: PublicTree, policy: jax.Array, beliefs: jax.Array, player: int) -> jax.Array:
-  """Returns what `player` expects in a subgame under a policy `[n, H]`: `[H]`."""
+  """Returns `player`'s expected values in a subgame under a policy `[n, H]`: `[H]`."""
   problem = make_problem(tree, beliefs)
   return policy_values(problem, problem.split(policy))[player]
 

@@ -39,7 +39,7 @@ LeafValues = Callable[[Any, LeafQuery], jax.Array]
 def encode_for_both(
   leaf_values: LeafValues, params: Any, features: tuple[jax.Array, jax.Array]
 ) -> tuple[Any, Any]:
-  """Returns what each player's queries carry as `encoded`, by `leaf_values` where it has a way.
+  """Returns the encoding of each player's queries, by `leaf_values` if it has one.
 
   That is `encode_both(params, features)`, or `encode(params, features)` of each player's own.
 

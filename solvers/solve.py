@@ -502,7 +502,7 @@ def _root_masses(trees: PublicTree, beliefs: jax.Array, stacked: bool) -> jax.Ar
 
 
 def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int]:
-  """Returns the subgames whose beliefs must be looked at one by one, found all at once."""
+  """Returns the subgames whose beliefs need a check of their own, by one batched test."""
   with np.errstate(invalid="ignore"):
     wrong = ~np.isfinite(beliefs) | (beliefs < 0)
     wrong |= np.abs(beliefs.sum(axis=-1, keepdims=True) - 1) > validation.TOLERANCE

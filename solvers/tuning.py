@@ -1,9 +1,9 @@
 """Sizes of the pieces that programs cut their work into, by kind of device.
 
-A CPU's cores want few rows at a time, which stay in a cache, and no row that nobody wants; each
-step of a loop costs it nothing. An accelerator waits for the host wherever a loop's number of turns
+A CPU's cores want few rows at a time, which stay in a cache, and no row that nobody needs; a turn
+of a loop costs them nothing. An accelerator waits for the host wherever a loop's number of turns
 depends on numbers, and wants all rows at once. On both a program computes the same to rounding;
-measures that are drawn take other samples where more are drawn at a time.
+sampled measures take other samples where more are drawn at a time.
 
 `platform` alone says which kind it is: whoever compiles for another replaces it.
 """
@@ -15,7 +15,7 @@ import jax
 
 @dataclasses.dataclass(frozen=True)
 class Pieces:
-  """What programs do at once.
+  """Sizes of the pieces of work of one kind of device.
 
   Attributes:
     table_bytes: of one table of all subgames that are solved side by side.
@@ -23,7 +23,7 @@ class Pieces:
     leaves: rows of a network at a time in searches of many subgames, and those where infostates are
       many; None for all.
     questions: rows of a network at a time in growing searches, at least, and into how many pieces
-      all rows are cut, of which those that nobody wants are left out; None for all at once.
+      all rows are cut, of which those without such rows are left out; None for all at once.
     searches: growing searches at a time, likewise.
     cells: lines by hands of one player that are taken at once in the last round of a spot.
     apart: whether each such piece is a program of its own, by a branch that is always taken.
@@ -35,7 +35,7 @@ class Pieces:
     call: leaves and subgames that an agent searches in one call, at most.
     hands: of hold'em that are played out at once to measure an agent.
     chains: searches in one call where an agent searches at every decision of a game.
-    states: searches in one call of games whose states all see.
+    states: searches in one call of games of perfect information.
   """
 
   table_bytes: int

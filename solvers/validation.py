@@ -211,7 +211,7 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
 
 
 def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
-  """Returns what players are held to, given a `Lock` or which parts of `policy` are kept."""
+  """Returns the locked policy, from a `Lock` or a mask of the kept parts of `policy`."""
   shape = (tree.num_nodes, tree.num_infostates)
   if locked is None:
     return None

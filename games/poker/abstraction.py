@@ -176,7 +176,7 @@ class BetSizes:
     return dataclasses.replace(self, fractions=first, second=second)
 
   def amounts(self, rules: Betting, states: Rows, fractions: Rows | None = None) -> Rows:
-    """Returns what each size raises to: `[n, num_slots + 1]` chips, all-in last, -1 where none.
+    """Returns the amount of each size: `[n, num_slots + 1]` chips, all-in last, -1 where none.
 
     The bets of a row differ, and each is legal.
 
@@ -301,7 +301,7 @@ def _of_pot(rules: Betting, states: Rows, thousandths: Rows, most: Rows) -> Rows
 
 @functools.lru_cache(maxsize=64)
 def _geometric(stack: int, dead: int, bets: int) -> np.ndarray:
-  """Returns what a geometric bet raises to, by `highest` from 0 to the stack: `[stack + 1]`."""
+  """Returns the amount of a geometric bet, by `highest` from 0 to the stack: `[stack + 1]`."""
   if stack > _MOST_CHIPS:
     raise ValueError(
       f"stacks of {stack} chips are too many for geometric sizes, which go up to {_MOST_CHIPS}; "

@@ -107,7 +107,7 @@ class Betting:
     return state
 
   def stakes(self, states: Rows) -> Rows:
-    """Returns what the end of a hand is worth to player 0 if it wins, rake left out: `[n]` chips.
+    """Returns the payoff of player 0 if it wins the hand, without rake: `[n]` chips.
 
     Half of the pot without a bet that nobody called, negative where player 0 folded; in units of
     `stack`, for states with another.
@@ -119,7 +119,7 @@ class Betting:
     return xp.where(states[:, STATUS] == FOLDED_0, -paid, paid)
 
   def raked(self, pots: np.ndarray) -> np.ndarray:
-    """Returns what the house takes of pots, in chips."""
+    """Returns the rake of pots, in chips."""
     most = np.inf if self.rake_cap is None else self.rake_cap
     return np.minimum(self.rake * pots, most)
 

@@ -50,7 +50,7 @@ class Deck:
 
   @functools.cached_property
   def rank_of(self) -> np.ndarray:
-    """`[num_cards]` rank of each card, 0 for a deuce to 12 for an ace, whatever the deck."""
+    """`[num_cards]` rank of each card, 0 for a deuce to 12 for an ace, in every deck."""
     ranks = [RANKS.index(r) for r in self.ranks]
     return np.repeat(ranks, len(self.suits))
 

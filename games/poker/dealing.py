@@ -156,7 +156,7 @@ class Dealing:
 
 
 def place_among(sets: np.ndarray, cards: Rows) -> Rows:
-  """Returns which of `sets` `[N, k]`, in order, sets of cards `[n, k]` in order are: `[n]`."""
+  """Returns the index among sorted `sets` `[N, k]` of sorted sets of cards `[n, k]`: `[n]`."""
   xp: Any = cards.__array_namespace__()
   base = (1 + int(sets.max(initial=0))) ** np.arange(sets.shape[1])[::-1]
   numbers = (cards * xp.asarray(base.astype(cards.dtype))[None]).sum(axis=1, dtype=cards.dtype)

@@ -146,7 +146,7 @@ class Holdem(Game):
     return same & betting_goes_on & (self.actor(states) == CHANCE)
 
   def amounts(self, states: Rows) -> Rows:
-    """Returns what each betting action raises to, -1 where it is not legal: `[n, bets]` chips."""
+    """Returns the amount of each betting action, -1 where it is not legal: `[n, bets]` chips."""
     xp: Any = states.__array_namespace__()
     sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
     columns = [self.bets.amounts(self.rules, states, sizes)]
@@ -226,7 +226,7 @@ class Holdem(Game):
     return Holdem(**(self.parameters() | changes))
 
   def parameters(self) -> dict[str, Any]:
-    """Returns what `Holdem` is made from."""
+    """Returns the arguments of `Holdem`."""
     names = ("deck", "board", "deals", "rules", "bets", "fresh", "flops", "every_hand", "ranges")
     return {name: getattr(self, name) for name in names} | {"added_bets": self._added_bets}
 

@@ -165,7 +165,7 @@ class Board(Game):
     return xp.concat([head, stations, cards, maybe], axis=1).astype(states.dtype)
 
   def _mister_x(self, at: Columns):
-    """Returns what Mr. X may do: the stations without a detective `[n, stations]`, how many
+    """Returns Mr. X's options: the stations without a detective `[n, stations]`, how many
     stations lead to each by each kind `[n, kinds, stations]`, and from where it cannot move."""
     xp = at.maybe.__array_namespace__()
     occupied = at.stations[:, :, None] == xp.arange(self._num_stations)

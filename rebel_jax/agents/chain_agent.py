@@ -157,7 +157,7 @@ class ChainAgent(SearchingSeat):
     return float(self._found().values[self.player, self.infostate])
 
   def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, of whoever's move it was.
+    """Takes note of a public action, of either player or chance.
 
     Args:
       action: the public action.

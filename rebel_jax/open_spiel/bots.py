@@ -72,7 +72,7 @@ AnyTranslation = Translation | BoardTranslation
 
 
 def translate(game: Game) -> AnyTranslation:
-  """Returns how OpenSpiel says what happens in a game.
+  """Returns the correspondence of a game's actions to OpenSpiel's.
 
   Raises:
     ValueError: it has no counterpart in OpenSpiel.
@@ -291,7 +291,7 @@ def _move(action: int) -> Event:
 
 
 def _check_game(game: pyspiel.Game, rules: TableRules) -> None:
-  """Checks that a game of OpenSpiel's has the rules that a player knows.
+  """Checks that a game of OpenSpiel's has the rules of a player's game.
 
   Raises:
     ValueError: it has not.

@@ -173,7 +173,7 @@ def split_actions(field: str, text: str, token: re.Pattern[str], of: str) -> lis
 
 
 def short(text: str) -> str:
-  """Returns what an error shows of a text from outside."""
+  """Returns a text from outside in the form in which errors show it."""
   return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -181,7 +181,7 @@ _PAUSE = 0.1  # seconds between attempts to connect
 
 
 class TableError(ValueError):
-  """The other program is not there, has gone, is too slow, or says what the protocol has not."""
+  """The other program is absent, gone, too slow, or breaks the protocol."""
 
 
 class HandFollower:
@@ -268,7 +268,7 @@ def play_acpc(
 
 
 def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
-  """Returns a connection, tried again while nobody listens yet."""
+  """Returns a connection, tried again until the other program listens."""
   end = time.monotonic() + timeout
   while True:
     try:
@@ -390,7 +390,7 @@ class MatchDealer:
     self._servers: list[socket.socket] = []
 
   def __enter__(self) -> "MatchDealer":
-    """Begins to listen; a TableError says which port cannot be had."""
+    """Begins to listen; raises a TableError with the port if that is not free."""
     for port in self.ports:
       try:
         server = socket.create_server((self._host, port))

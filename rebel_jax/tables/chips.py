@@ -136,7 +136,7 @@ def make_rules(
 
 
 class ChipTable:
-  """One hand: takes events, checks each, and says what may come next.
+  """One hand: checks each event and lists the legal next ones.
 
   Attributes:
     rules: what is played.
@@ -184,7 +184,7 @@ class ChipTable:
 
   @property
   def due(self) -> tuple[int, ...]:
-    """How many cards come now, round by round: of all rounds left where nobody can bet."""
+    """The cards of the next deal, round by round: of all further rounds once betting is over."""
     if self.state[betting.STATUS] != betting.CLOSED:
       return ()
     left = self.rules.deals[self.round :]
@@ -222,7 +222,7 @@ class ChipTable:
 
   @property
   def raises(self) -> tuple[int, int] | None:
-    """The least and the most that a raise may be to; None where nobody may raise."""
+    """The least and the most that a raise may be to; None where no raise is legal."""
     return self.rules.rules.raises(self.state)
 
   @property
@@ -272,7 +272,7 @@ class ChipTable:
   def _check_cards(
     self, field: str, cards: Cards, number: int | None, but: int | None = None
   ) -> str:
-    """Checks that so many cards are of the deck, and lie with nobody but seat `but`; names them."""
+    """Checks that cards are of the deck, and not elsewhere than with seat `but`; names them."""
     size = self.rules.deck.num_cards
     if not all(isinstance(card, int | np.integer) and 0 <= card < size for card in cards):
       raise ValueError(f"cards={cards!r} must be numbers from 0 to {size - 1}")

@@ -105,7 +105,7 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
 
 
 def check_winnings(table: ChipTable, seat: int, winnings: Any) -> int:
-  """Returns what a server says that `seat` won, if the hand can have ended so.
+  """Returns the server's winnings of `seat`, if the hand can have ended so.
 
   Raises:
     ValueError: it cannot.

@@ -284,7 +284,7 @@ def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
 
 
 def zero_values(tree: PublicTree) -> ValueFunction:
-  """Returns the value function that knows nothing: zero everywhere."""
+  """Returns the value function that is zero everywhere."""
   validation.check_unstacked(tree)
   nothing = np.zeros((tree.num_infostates,) * 2)
   return TreeValues(tree, lambda node: nothing)

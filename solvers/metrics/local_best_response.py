@@ -40,11 +40,11 @@ class Strategy(abc.ABC):
 
   @abc.abstractmethod
   def observe(self, action: int) -> None:
-    """Takes note of a public action, of whoever's move it was, chance's too."""
+    """Takes note of a public action, of either player or chance."""
 
   @abc.abstractmethod
   def rows(self, ahead: tuple[int, ...] = ()) -> Array:
-    """Returns the average policy of whoever acts after further public actions `ahead`.
+    """Returns the average policy of the mover after further public actions `ahead`.
 
     Args:
       ahead: none for the present public state; LBR asks one bet ahead how often it is folded to.
@@ -206,7 +206,7 @@ def move_values(
 
 
 def best_actions(game: Holdem, values: np.ndarray) -> np.ndarray:
-  """Returns which row of `values` `[M, H]` is the best for each hand, `[H]`; the first of ties."""
+  """Returns the row of `values` `[M, H]` that is best for each hand, `[H]`; the first of ties."""
   return (values > values.max(axis=0) - _TIE * game.rules.stack).argmax(axis=0)
 
 

@@ -21,7 +21,7 @@ from solvers.solve import solve
 
 
 class Widened(NamedTuple):
-  """A game with one bet more, its whole tree, and a policy `[N, H]` that knows an answer to it."""
+  """A game with one more bet, its whole tree, and a policy `[N, H]` with a response to that bet."""
 
   game: Holdem
   tree: PublicTree

@@ -67,7 +67,7 @@ def of_players(tree: PublicTree, first: Array, second: Array) -> np.ndarray:
 
 
 def _movers(tree: PublicTree) -> np.ndarray:
-  """Returns who moved to get to each node, `CHANCE` at the root: `[N]`."""
+  """Returns the mover of each node's parent, `CHANCE` at the root: `[N]`."""
   parent = np.asarray(tree.parent)
   return np.where(parent >= 0, np.asarray(tree.kind)[np.maximum(parent, 0)], CHANCE)
 

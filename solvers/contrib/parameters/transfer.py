@@ -165,7 +165,7 @@ def _weight(old: AffineProblem, new: AffineProblem, start: Transferable, player:
 
 
 def _mean_payoff(problem: AffineProblem, policy: Levels) -> jax.Array:
-  """Returns what changes hands on average under `policy`, whoever wins it: a scalar."""
+  """Returns the mean absolute payoff under `policy`: a scalar."""
   tree = problem.tree
   if tree.hands is None:
     tree = dataclasses.replace(tree, payoffs=jnp.abs(tree.payoffs))

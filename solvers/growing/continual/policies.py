@@ -140,7 +140,7 @@ def _policies(
   batch_size: int | None,
   progress: Progress | None,
 ) -> np.ndarray:
-  """Does what `history_policies` says; `ground_of` is of the number of histories ahead."""
+  """Computes `history_policies`; `ground_of` is of the number of histories ahead."""
   check_function("network", network)
   batch_size = validation.check_integer(
     "batch_size", tuning.pieces().chains if batch_size is None else batch_size
