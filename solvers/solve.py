@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh, PartitionSpec
 
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree
@@ -168,7 +169,7 @@ def solve_batch(
   """Solves `B` subgames as `solve` would one at a time.
 
   Batching is the point here: `batch_size` subgames are solved side by side under `jax.vmap`, and
-  one such piece after another; the cores of a CPU share the pieces.
+  one such piece after another; a CPU's cores, or this process's accelerators, share the pieces.
 
   Args:
     trees: `B` trees of different roots, stacked by `games.stack_trees`, or one tree that is
@@ -220,16 +221,15 @@ def solve_batch(
     batch_size = default_batch_size(game)
   batch_size = validation.check_integer("batch_size", batch_size)
   rows, shared = (game if stacked else None, arrays, own), None if stacked else game
-  size = len(jax.tree.leaves(rows)[0])
+  size, how = len(jax.tree.leaves(rows)[0]), (algorithm, number, function, batch_size)
 
   def find(rows: Any) -> Solution:
-    # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
-    size = len(jax.tree.leaves(rows)[0])
-    piece = -(-size // -(-size // batch_size))
-    return _find(rows, shared, params, algorithm, number, target, function, piece=piece)
+    return _find_pieces(rows, shared, params, target, *how)
 
-  if not tuning.on_cpu() or not validation.is_concrete(rows, params):
+  if not validation.is_concrete(rows, params):
     return find(rows)
+  if not tuning.on_cpu():
+    return _share(rows, shared, params, target, *how)
   shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
   key = (shapes, algorithm, number, target is None, function, batch_size)
   return map_over_cores(find, rows, most=-(-size // batch_size), key=key)
@@ -273,6 +273,42 @@ def _find(
     return found
 
   return _until(run, target, number, progress)
+
+
+def _find_pieces(
+  rows, shared, params, target, algorithm, number, leaf_values, batch_size
+) -> Solution:
+  """Solves rows `[B]`, `batch_size` side by side at most."""
+  # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
+  size = len(jax.tree.leaves(rows)[0])
+  piece = -(-size // -(-size // batch_size))
+  return _find(rows, shared, params, algorithm, number, target, leaf_values, piece=piece)
+
+
+def _share(rows, shared, params, target, *how) -> Solution:
+  """Solves rows `[B]`, an equal part on each device of this process."""
+  size, devices = len(jax.tree.leaves(rows)[0]), jax.local_devices()
+  if len(devices) == 1 or size == 1:
+    return _find_pieces(rows, shared, params, target, *how)
+  mesh = Mesh(np.array(devices[:size]), ("rows",))
+  # The last part is filled up with the last row.
+  places = np.minimum(np.arange(-(-size // mesh.size) * mesh.size), size - 1)
+  rows = jax.tree.map(lambda x: jnp.asarray(x)[places], rows)
+  found = _find_on_mesh(rows, shared, params, target, mesh, *how)
+  return jax.tree.map(lambda x: x[:size], found)
+
+
+@functools.partial(jax.jit, static_argnums=range(4, 9))
+def _find_on_mesh(rows, shared, params, target, mesh, *how) -> Solution:
+  own, same = PartitionSpec("rows"), PartitionSpec()
+  # Devices do nothing together, which the checker cannot see through loops.
+  return jax.shard_map(
+    lambda *arguments: _find_pieces(*arguments, *how),
+    mesh=mesh,
+    in_specs=(own, same, same, same),
+    out_specs=own,
+    check_vma=False,
+  )(rows, shared, params, target)
 
 
 def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solution:

@@ -38,6 +38,7 @@ from solvers.search import (
   search_batch,
 )
 from solvers.sweeps import Levels, Problem, choose, make_problem, split_levels
+from solvers.xla import run_ahead
 
 # Draws public outcomes: (key, states [B, S], reach [B, P, H]) -> states after chance [B, S].
 Deal = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
@@ -256,9 +257,14 @@ class HandsEvaluator:
     for place, name in enumerate(opponents):
       opponent = jnp.asarray(list(OPPONENTS).index(name))
       won: list[np.ndarray] = []
-      for batch in range(batches):
+
+      def play(batch: int, opponent: jax.Array = opponent) -> np.ndarray:
         key = jax.random.fold_in(jax.random.key(seed), batch)  # the same hands for every opponent
-        won.append(np.asarray(self._play(params, opponent, key, size)))
+        here = jax.device_put(params, jax.config.jax_default_device)
+        return np.asarray(self._play(here, opponent, key, size))
+
+      for batch, found in run_ahead(play, range(batches), kind=type, cores=False):
+        won.append(found)
         done = place * batches + batch + 1
         show("playing", done * size, len(opponents) * batches * size, "hands", "")
       mbb = 1000 * np.concatenate(won) / self.game.rules.big_blind
