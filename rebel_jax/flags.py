@@ -20,7 +20,7 @@ from rebel_jax.config.search import KINDS, Search
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.stopping import CLOSED_PIPE
-from rebel_jax.tables.acpc import TableError
+from rebel_jax.tables.peers import TableError
 
 T = TypeVar("T")
 

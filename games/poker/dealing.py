@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import Rows, lookup
+from games.arrays import Rows, is_whole, lookup, short
 from games.card_removal import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck
@@ -235,10 +235,10 @@ def check_flops(dealing: Dealing, flops: int | None) -> None:
       f"deals={dealing.deals} with {len(dealing.board)} cards on the board"
     )
   most = len(flop_classes(dealing.deck)[0])
-  if isinstance(flops, bool) or not isinstance(flops, int) or not 1 <= flops <= most:
+  if not is_whole(flops, 1, most):
     raise ValueError(
-      f"flops={flops!r} must be a whole number from 1 to {most}, the suit classes of this deck, or "
-      "0 for all flops"
+      f"flops={short(flops)} must be a whole number from 1 to {most}, the suit classes of this "
+      "deck, or 0 for all flops"
     )
 
 

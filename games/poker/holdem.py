@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import Rows, check_rows, whole_numbers, with_columns
+from games.arrays import Rows, check_rows, short, whole_numbers, with_columns
 from games.card_removal import compatible_mass, holds
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards
@@ -307,11 +307,11 @@ class Holdem(Game):
     """
     cards = sorted(self.deck.parse(hand, field="hand"))
     if len(cards) != NUM_HOLE_CARDS:
-      raise ValueError(f"hand={hand!r} must be {NUM_HOLE_CARDS} cards")
+      raise ValueError(f"hand={short(hand)} must be {NUM_HOLE_CARDS} cards")
     found = np.flatnonzero((self.hole_cards == cards).all(axis=1))
     if not len(found) or self._blocked[found[0]]:
       reason = f"blocked by the board {self.deck.names(self.board)!r}, or in neither range"
-      raise ValueError(f"hand={hand!r} is {reason}")
+      raise ValueError(f"hand={short(hand)} is {reason}")
     return int(found[0])
 
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:

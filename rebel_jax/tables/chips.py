@@ -22,11 +22,13 @@ from solvers import validation
 Cards = tuple[int, ...]
 
 
-class Fold(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Fold:
   """The player to act gives up the pot; only where there is a bet to call."""
 
 
-class Call(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Call:
   """The player to act calls, or checks."""
 
 
@@ -130,7 +132,7 @@ def make_rules(
   if small_blind > big_blind:
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):
-    deals = [int(digit) for digit in str(deals).removeprefix("-")]
+    deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
   rules = Betting((stack, stack), blinds, big_blind, (0, 1))
   return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
 

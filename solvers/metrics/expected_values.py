@@ -113,7 +113,7 @@ def infostate_values(
   validation.check_player(player)
   validation.check_beliefs(tree, beliefs)
   if not callable(value):
-    raise TypeError(f"value={value!r} must be a function of beliefs [P, H]")
+    raise TypeError(f"value={validation.short(value)} must be a function of beliefs [P, H]")
   beliefs = jnp.asarray(beliefs, tree.dtype)
   mass = pairs.root_mass(tree, beliefs)[player]
 

@@ -88,7 +88,7 @@ def blueprint_values(
   """
   validation.check_player(searcher, "searcher")
   if gift_actions not in ("terminal", "all"):
-    raise ValueError(f"gift_actions={gift_actions!r} must be 'terminal' or 'all'")
+    raise ValueError(f"gift_actions={validation.short(gift_actions)} must be 'terminal' or 'all'")
   beliefs = check_whole(tree, policy, beliefs)
   policy = jnp.asarray(policy, tree.dtype)
   info = node_info(game, tree)

@@ -45,7 +45,7 @@ def biased_policy(tree: PublicTree, policy: Array, factors: Mapping[int, float])
   validation.check_unstacked(tree)
   validation.check_policy("policy", tree, policy)
   if not isinstance(factors, Mapping):
-    raise TypeError(f"factors={factors!r} must be a mapping of actions to numbers")
+    raise TypeError(f"factors={validation.short(factors)} must be a mapping of actions to numbers")
   for action, factor in factors.items():
     if not (np.isfinite(factor) and factor >= 0):
       raise ValueError(f"factors say {factor} for action {action}; a factor is zero or positive")

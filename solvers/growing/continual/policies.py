@@ -64,7 +64,7 @@ def resolved_policies(
     ValueError: `chain` or `batch_size` is not allowed, or `tree` is of another game or cut off.
   """
   if chain not in _CHAINS:
-    raise ValueError(f"chain={chain!r} must be one of: {', '.join(_CHAINS)}")
+    raise ValueError(f"chain={validation.short(chain)} must be one of: {', '.join(_CHAINS)}")
   check_search(search)
   validation.check_unstacked(tree)
   if tree.depth_limited:
