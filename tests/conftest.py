@@ -27,6 +27,9 @@ def _takes(*flags: str) -> bool:
   return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
 
 
+# Several processes share a GPU, where there is one: each takes what it needs.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
 if "XLA_FLAGS" not in os.environ:
   _known = _FLAGS if _takes(*_FLAGS) else [flag for flag in _FLAGS if _takes(flag)]
   os.environ["XLA_FLAGS"] = " ".join(_known)
@@ -56,6 +59,11 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
 # Commands that tests call in this process would else make devices of the cores. XLA reads its flags
 # here.
 jax.devices()
+
+
+def pytest_xdist_auto_num_workers():
+  """Returns one worker where tests run on an accelerator, whose memory they would share."""
+  return None if tuning.on_cpu() else 1
 
 
 @pytest.fixture(autouse=True, scope="session")

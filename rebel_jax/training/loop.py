@@ -121,6 +121,11 @@ class Trainer:
     work = self.work(table, mesh) if is_concrete(state) else Work.PLAIN
     return _runs[work](self, mesh, np.int32(num_steps), table, state)
 
+  def compiled(self, table: Any, state: TrainState, mesh: Mesh) -> jax.stages.Compiled:
+    """Returns the program of `run`, which that need not compile again."""
+    program: Any = _runs[self.work(table, mesh)]
+    return program.lower(self, mesh, np.int32(1), table, state).compile()
+
   def work(self, table: Any, mesh: Mesh) -> Work:
     """Returns the kind of work that dominates self-play; it decides how that is compiled."""
     return self.self_play.work(table) if tuning.on_cpu() else Work.PLAIN
