@@ -200,7 +200,7 @@ def test_a_job_of_two_processes_is_requeued(tmp_path):
   def start():
     return [
       subprocess.Popen(
-        [*command, "--requeue", "--distributed", "--max-seconds", "60"],
+        [*command, "--requeue", "--distributed", "--max-seconds", "25"],
         env=os.environ | job | {"SLURM_PROCID": rank, "SLURM_LOCALID": rank},
         stdout=subprocess.PIPE,
         text=True,
