@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import PADDING, Game, PublicTree, stack_trees
+from games import PADDING, Game, PublicTree, stack_trees, take
 from games.build import build_from_state
 from games.game import check_is_game
 from games.origin import check_tree_of
@@ -121,7 +121,7 @@ def _rows(trees: PublicTree, which) -> tuple[PublicTree, int | None]:
   """Returns a group's subgames, and their axis for `jax.vmap` if each leaf has its own."""
   if which is None:
     return trees, None
-  return jax.tree.map(lambda x: jnp.asarray(x)[which], trees), 0
+  return take(trees, which), 0
 
 
 def _value(tree: PublicTree, policy: jax.Array, beliefs: jax.Array, player: int) -> jax.Array:
