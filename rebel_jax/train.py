@@ -115,14 +115,6 @@ def _default(argv: Sequence[str]) -> Command:
   return Command(config, options)
 
 
-def _devices_before(options: RunOptions) -> tuple[str, int | None]:
-  """Returns the platform and number of devices that the run to resume was trained on last."""
-  if not options.resume:
-    return "", None
-  about = folders.find_run(options.output_dir).about
-  return about["environment"]["platform"], about["num_devices"]
-
-
 def _settle(argv: Sequence[str], command: Command) -> tuple[Config, RunOptions]:
   """Returns the command's settings for its devices, which are joined or made here.
 
@@ -130,7 +122,8 @@ def _settle(argv: Sequence[str], command: Command) -> tuple[Config, RunOptions]:
   those of its preset on this kind of device, unless the command line says how many.
   """
   config, options = command.config, command.run
-  before, number = _devices_before(options)
+  about = folders.find_run(options.output_dir).about if options.resume else {}
+  before, number = about.get("environment", {}).get("platform"), about.get("num_devices")
   if command.distributed:
     processes.join()
   else:

@@ -28,8 +28,7 @@ class Pieces:
     cells: lines by hands of one player that are taken at once in the last round of a spot.
     apart: whether each such piece is a program of its own, by a branch that is always taken.
     dense: entries of matrices of showdowns, at most; beyond it hands are sorted.
-    dense_of_few: likewise where hands are few.
-    dense_of_rows: likewise where each row has a matrix of its own.
+    dense_of_few: likewise where hands are few and no row has a matrix of its own.
     of_all_lanes: whether these count the matrices of all trees that are solved side by side.
     nodes: of a board that are taken at once where hands are sorted; None for all, of all boards.
     call: leaves and subgames that an agent searches in one call, at most.
@@ -47,7 +46,6 @@ class Pieces:
   apart: bool
   dense: int
   dense_of_few: int
-  dense_of_rows: int
   of_all_lanes: bool
   nodes: int | None
   call: tuple[int, int]
@@ -75,7 +73,6 @@ ON_CPU = Pieces(
   apart=True,
   dense=2**20,
   dense_of_few=2**22,
-  dense_of_rows=2**20,
   of_all_lanes=False,
   nodes=16,
   call=(512, 256),
@@ -95,7 +92,6 @@ ON_ACCELERATOR = Pieces(
   apart=False,
   dense=2**27,
   dense_of_few=2**27,
-  dense_of_rows=2**27,
   of_all_lanes=True,
   nodes=None,
   call=(16_384, 4_096),

@@ -30,7 +30,7 @@ def memory_of(program: jax.stages.Compiled) -> tuple[float, float, float] | None
   """
   sizes, device = program.memory_analysis(), jax.local_devices()[0]
   limit = (device.memory_stats() or {}).get("bytes_limit")
-  if device.platform == "cpu" and hasattr(os, "sysconf"):
+  if device.platform == "cpu" and sys.platform != "win32":
     limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
   if sizes is None or limit is None:
     return None

@@ -125,9 +125,9 @@ def make_showdowns(
   """
   if dense is None:
     pieces, num_hands = tuning.pieces(), strengths.shape[-1]
-    most = pieces.dense_of_few if num_hands <= _FEW_HANDS else pieces.dense
+    few = num_hands <= _FEW_HANDS and not by_row
     entries = strengths.size * num_hands * (lanes if pieces.of_all_lanes else 1)
-    dense = entries <= (pieces.dense_of_rows if by_row else most)
+    dense = entries <= (pieces.dense_of_few if few else pieces.dense)
   if dense:
     return dense_showdowns(strengths, dtype, hands)
   return sorted_showdowns(strengths, hands)

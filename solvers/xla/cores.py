@@ -77,8 +77,7 @@ def run_ahead(
 ) -> Iterator[tuple[Item, Result]]:
   """Yields each item with `function(item)`, in order, while the next are computed on other cores.
 
-  On several accelerators each item has one of them as its default device, in turn; on one they
-  follow each other.
+  On accelerators each item has one of them as its default device, in turn.
 
   Args:
     function: calls a compiled program and waits for its result.
@@ -89,10 +88,6 @@ def run_ahead(
   """
   devices = [None] if tuning.on_cpu() else jax.local_devices()
   count = num_cores() if tuning.on_cpu() and cores else len(devices)
-  if count == 1:
-    for item in items:
-      yield item, function(item)
-    return
   x64 = jax.config.read("jax_enable_x64")  # threads start with the process's own setting
 
   def run(item: Item, device: jax.Device | None) -> Result:

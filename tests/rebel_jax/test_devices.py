@@ -12,6 +12,7 @@ import pytest
 from rebel_jax import train
 from rebel_jax.config.presets import ACCELERATOR_LANES, get_preset, on_this_device
 from rebel_jax.devices import cpu_devices
+from rebel_jax.runs import folders
 from rebel_jax.runs.options import RunOptions
 from solvers import tuning
 from tests.tiny import with_devices
@@ -133,7 +134,9 @@ def test_lanes_of_accelerators_fit_their_presets(monkeypatch):
 def test_a_run_goes_on_with_as_many_accelerators(before, asked, expected, monkeypatch):
   monkeypatch.setattr(tuning, "platform", lambda: "gpu")
   monkeypatch.setattr(jax, "device_count", lambda: 4)
-  monkeypatch.setattr(train, "_devices_before", lambda options: before)
+  about = {"environment": {"platform": before[0]}, "num_devices": before[1]}
+  run = folders.Resumable(Path(), Path(), about)
+  monkeypatch.setattr(folders, "find_run", lambda output_dir: run)
   options = RunOptions(resume=True, num_devices=asked)
   _, found = train._settle([], train.Command(get_preset("kuhn_poker"), options))
   assert found.num_devices == expected

@@ -179,7 +179,8 @@ def test_one_command_starts_and_resumes(tmp_path, capsys):
   folder = tmp_path / "run"
   again = [*as_flags(), "--requeue", "--output-dir", str(folder)]
   folder.mkdir()
-  (folder / "config.json").write_text('{"commands": []}')  # killed before its first checkpoint
+  left = {"config": {}, "num_devices": 1, "environment": {}}  # killed before its first checkpoint
+  (folder / "config.json").write_text(json.dumps(left | {"commands": [{"step": 0, **left}]}))
   assert cli.main([*again, "--max-seconds", "0.001"]) == 0
   short = rows(folder)[-1]["step"]
   assert cli.main(again) == 0
