@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gc
 import math
 import time
 from collections.abc import Callable
@@ -35,6 +36,7 @@ from rebel_jax.runs.pace import Pace
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
+from solvers.xla import return_memory
 
 
 class Result(NamedTuple):
@@ -344,6 +346,8 @@ class _Run:
       self._save()
     if due:
       self._draw()
+      gc.collect()  # a figure is in cycles
+      return_memory()
     return not stops
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
