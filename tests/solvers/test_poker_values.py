@@ -46,7 +46,8 @@ def case(request):
   for board in boards:
     alive = ~np.isin(hands, board).any(axis=1)
     shown = np.array([[*hand, *board] for hand in hands.tolist()])
-    strengths.append(np.where(alive, evaluate(deck, shown), -1))
+    strengths.append(np.full(len(hands), -1))
+    strengths[-1][alive] = evaluate(deck, shown[alive])
     x = rng.exponential(size=(3, len(hands))) * alive * (rng.random((3, len(hands))) < 0.7)
     reach.append(x)
     values = np.zeros((2, 3, len(hands)))
