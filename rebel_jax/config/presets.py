@@ -14,6 +14,7 @@ iterations, exploration 0.25. What it leaves open is set here so:
 - Lanes, rows and chunks are how this program runs and have no part in the paper.
 """
 
+import re
 from typing import Any
 
 from games import LiarsDice
@@ -309,7 +310,7 @@ _SMALL_HOLDEM_4_ROUNDS = Config().replace(
   # Few games that end as they may come to a river, and all values rest on those of rivers.
   play_on=1.0,
   late_iterations=128,
-  showdown_inputs=True,
+  architecture="showdowns",
   hidden_layers=4,
   width=192,
   buffer_size=524_288,
@@ -424,9 +425,15 @@ def get_preset(name: str) -> Config:
   return PRESETS[name]
 
 
+def name_of(config: Config) -> str:
+  """Returns the preset's name, or the game's where that is another than the preset's."""
+  preset = PRESETS.get(config.preset, config)
+  return config.preset if preset.game == config.game else re.sub(r"[^\w.-]", "_", config.game)
+
+
 def on_this_device(config: Config) -> Config:
   """Returns the configuration with its preset's lanes for the kind of device at hand."""
-  lanes = config.self_play.lanes if tuning.on_cpu() else ACCELERATOR_LANES.get(config.preset)
+  lanes = config.self_play.lanes if tuning.on_cpu() else ACCELERATOR_LANES.get(name_of(config))
   return config if lanes is None else config.replace(lanes=lanes)
 
 
