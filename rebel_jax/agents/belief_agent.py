@@ -161,7 +161,7 @@ class Searcher:
       policy=self._network,
       # One game at a time gains nothing from narrower programs, and waits for each to compile.
       num_buckets=1 if self.num_games == 1 else 3,
-      rows_per_call=1 if self.num_games == 1 else 512,
+      rows_per_call=1 if self.num_games == 1 else None,
       max_lanes=self.num_games,
     )
     self._number_of: Callable[[np.ndarray], np.ndarray] = agent.stage_of

@@ -205,7 +205,8 @@ def sample_playthroughs(
     return int(agent.stage_of(item[0].root[:1])[0])
 
   def search(item: tuple[Frontier, np.ndarray]) -> tuple[SubgameTable, tuple]:
-    return _search_chunk(agent, *item, params, num_iterations, unsafe)
+    here = jax.device_put(params, jax.config.jax_default_device)
+    return _search_chunk(agent, *item, here, num_iterations, unsafe)
 
   if done >= num_playthroughs:
     yield start

@@ -1,5 +1,6 @@
 """Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from games.poker.lines import (
 from games.poker.lines.boards import alike_on_river, suit_permutations
 from games.poker.lines.rounding import bucket
 from games.poker.notation.ranges import beliefs_of
+from solvers import tuning
 from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards
 from solvers.half import from_half, to_half
@@ -70,6 +72,18 @@ def test_a_turn_is_solved_as_on_the_tree(turn):
   assert_solved_as_on_the_tree(*turn[1:])
 
 
+def test_a_turn_is_solved_in_one_piece_on_an_accelerator(turn, accelerator):
+  name, game, gap, policy, _ = turn
+  if name == "alike":
+    return
+  with jax.enable_x64(True):
+    lines, _ = make_lines(game)
+    assert [part.num_chunks for part in parts.make_parted_problem(lines).parts] == [1]
+    found, other, _ = solve(game, 4)
+  assert found == pytest.approx(float(gap), abs=1e-12)
+  np.testing.assert_allclose(other, policy, atol=1e-9)
+
+
 def test_suits_are_found_alike_or_not(turn):
   name, game, *_ = turn
   found = suit_permutations(game, game.prior())
@@ -107,7 +121,7 @@ def flop():
   whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
   game = whole.only(beliefs_of(("AA,KQ", "TT,AJ:0.5,QTs"), whole))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
-    patch.setattr(parts, "_CELLS", 700)
+    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
     found = game, *solve(game, 4)
     problem = parts.make_parted_problem(make_lines(game)[0])
   boards = [(part.boards, part.strength[0].shape[:2]) for part in problem.parts]
@@ -342,14 +356,16 @@ from jax import lax
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_enable_x64", True)
 
+import dataclasses
 import solvers
+from solvers import tuning
 from solvers.algorithms import by_boards
 from solvers.sweeps.lines import parts
 from tests.solvers.test_lines import APART, make
 from games.poker.lines import make_lines
 
 lines, _ = make_lines(make("TsJh9hAs", APART))
-parts._CELLS = 1_000
+tuning.ON_CPU = dataclasses.replace(tuning.ON_CPU, cells=1_000)
 (part,) = parts.make_parted_problem(lines, 2).parts
 assert (part.boards, part.num_chunks, part.num_boards) == (20, 8, 3)  # filled up
 
