@@ -19,7 +19,7 @@ from games.rules.matrix_game import MatrixGame
 from games.rules.rock_paper_scissors import RockPaperScissors
 from games.rules.scotland_yard import ScotlandYard
 from games.rules.tic_tac_toe import TicTacToe
-from games.stack import stack_trees
+from games.stack import stack_trees, take
 from games.tabulate import Tabulated, tabulate
 
 # A game registers itself, so a new one is a new file and nothing else.
@@ -57,4 +57,5 @@ __all__ = [
   "registered_games",
   "stack_trees",
   "tabulate",
+  "take",
 ]

@@ -11,6 +11,13 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
+from games.arguments import check_fields, checked, integers, is_whole, kind_of, short
+
+__all__ = [
+  "Rows", "check_fields", "check_rows", "checked", "integers", "is_finite", "is_whole", "kind_of",
+  "lookup", "one", "short", "whole_numbers", "with_columns",
+]  # fmt: skip
+
 Rows = TypeVar("Rows", np.ndarray, jax.Array)  # a function takes and returns one of the two
 
 
@@ -40,8 +47,8 @@ def whole_numbers(name: str, numbers: Sequence[int]) -> tuple[int, ...]:
   Raises:
     ValueError: one is not.
   """
-  if any(isinstance(x, bool) or not isinstance(x, int | np.integer) for x in numbers):
-    raise ValueError(f"{name}={tuple(numbers)} must be whole numbers")
+  if not kind_of(Sequence[int])[0](numbers):
+    raise ValueError(f"{name}={short(numbers)} must be whole numbers")
   return tuple(int(x) for x in numbers)
 
 
@@ -55,7 +62,7 @@ def lookup(table: Any, *index: Any) -> Any:
 
 
 def one(rule: Callable[..., Any], *row: Any) -> Any:
-  """Returns what a rule of rows `[n, ...]` says of one, arrays of its kind."""
+  """Returns a rule's answer for one state from that for rows `[n, ...]`, arrays of its kind."""
   return jax.tree.map(lambda x: x[0], rule(*(x[None] for x in row)))
 
 

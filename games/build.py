@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
+from games.arguments import is_whole, short
 from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.kinds import LEAF
 from games.origin import origin_of
@@ -99,7 +100,7 @@ def build_from_state(
   prior: np.ndarray | None = None,
   depth: int | str | None = None,
 ) -> PublicTree:
-  """Builds the public tree below a public state, whatever led there.
+  """Builds the public tree below a public state.
 
   Args:
     game: the rules.
@@ -145,22 +146,25 @@ def _check_root(root) -> tuple[int, ...]:
     return tuple(operator.index(action) for action in root)
   except TypeError:
     raise ValueError(
-      f"root={root!r} must be a sequence of public actions, each an integer"
+      f"root={short(root)} must be a sequence of public actions, each an integer"
     ) from None
 
 
 def _check_depth(depth) -> int | str | None:
-  number = isinstance(depth, int | np.integer) or (isinstance(depth, float) and depth.is_integer())
-  whole = depth is None or (number and not isinstance(depth, bool) and depth >= 1)
-  if not whole and not (isinstance(depth, str) and depth == "stage"):
+  whole = int(depth) if isinstance(depth, float) and depth.is_integer() else depth
+  if (
+    depth is not None
+    and not is_whole(whole, 1)
+    and not (isinstance(depth, str) and depth == "stage")
+  ):
     raise ValueError(
-      f"depth={depth!r} must be a positive integer, 'stage', or None for the whole game"
+      f"depth={short(depth)} must be a positive integer, 'stage', or None for the whole game"
     )
   return depth if depth is None or isinstance(depth, str) else int(depth)
 
 
 def _limit(game: Game, state: np.ndarray, depth: int | str | None) -> tuple[int | None, int | None]:
-  """Returns where a tree below `state` is cut off: its depth, and the stage that it is of."""
+  """Returns the cut of a tree below `state`: its depth, and its stage."""
   if isinstance(depth, str):
     return None, int(game.stages(state[None])[0])
   return depth, None

@@ -35,24 +35,24 @@ class MoverMoves(NamedTuple):
 
 
 class Words:
-  """What people at a table read of a game; a game says better what it can."""
+  """Readable words for a game's states and actions, with defaults that games replace."""
 
   def action_name(self, action: int) -> str:
     """Returns a short name of a public action for people to read."""
     return str(action)
 
   def describe(self, history: Sequence[int], action: int) -> str:
-    """Returns what `action` is after `history`, for people to read; its name if that says all."""
+    """Returns a readable description of `action` after `history`; by default its name."""
     del history
     return self.action_name(action)
 
   def situation(self, history: Sequence[int]) -> str:
-    """Returns what lies on the table after `history`; empty if the actions so far say it all."""
+    """Returns a readable description of the state after `history`; empty if actions suffice."""
     del history
     return ""
 
   def explain(self) -> str:
-    """Returns what the moves mean and who wins, for people who play; empty if nobody wrote it."""
+    """Returns the rules in a few lines, for human players; empty by default."""
     return ""
 
   def infostate_name(self, player: int, infostate: int) -> str:
@@ -142,7 +142,7 @@ class Game(Words, abc.ABC):
 
   @functools.cached_property
   def largest_payoff(self) -> float:
-    """The most that a player can win; by default in all terminal states, whatever is held there."""
+    """The largest payoff of a player; by default over all terminal states and infostates."""
     pairs, most = self.pairs(), 0.0
     for level in walk(self, self.initial_state(), merge="game"):
       ends = level.states[level.kind == TERMINAL]
@@ -236,7 +236,7 @@ class Game(Words, abc.ABC):
     return possible
 
   def hidden_moves(self, states: Rows) -> MoverMoves:
-    """Returns what movers can do unseen, M moves of each infostate; meaningless for chance.
+    """Returns the mover's hidden moves, M for each infostate; meaningless for chance.
 
     For games with `num_hidden`; `games.tabulate` reads those of others off `infostate_parents`.
     Several infostates may lead to one where the game does not remember.
@@ -244,7 +244,7 @@ class Game(Words, abc.ABC):
     raise NotImplementedError(f"{self.name} has hidden moves but does not define hidden_moves()")
 
   def moves_of(self, states: Rows, possible: Rows | None = None) -> MoverMoves:
-    """Returns what movers can do, seen or not, with infostates `possible` `[n, P, H]`; None: all.
+    """Returns the mover's moves, hidden or not, with infostates `possible` `[n, P, H]`; None: all.
 
     Where all moves are seen, move m is public action m and leaves the infostate as it was.
 
@@ -335,7 +335,7 @@ class Game(Words, abc.ABC):
   # One play of the game.
 
   def deal(self, rng: np.random.Generator) -> list[int]:
-    """Returns what both players hold at the start, drawn from the prior."""
+    """Returns both players' infostates at the root, drawn from the prior."""
     table = int(self.pair_index(self.initial_state()[None])[0])
     return list(self.pairs().deal(np.asarray(self.prior(), float), table, rng))
 
@@ -355,7 +355,7 @@ class Game(Words, abc.ABC):
     return found
 
   def payoff(self, state: np.ndarray, infostates: Sequence[Any]) -> Any:
-    """Returns what player 0 wins in a terminal `state` `[S]` where players hold `infostates`.
+    """Returns the payoff of player 0 in a terminal `state` `[S]` for a pair of `infostates`.
 
     A number, or an array where each player's is an array `[n]` of several; a pair that excludes
     each other may give anything.

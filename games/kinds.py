@@ -1,4 +1,4 @@
-"""The kinds of public states, and of nodes of public trees: who moves, or why nobody does."""
+"""The kinds of public states and of nodes of public trees: the mover, or none."""
 
 PLAYER_0 = 0
 PLAYER_1 = 1

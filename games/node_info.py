@@ -12,7 +12,7 @@ from games.public_tree import PADDING, Array, PublicTree
 
 
 class NodeInfo(NamedTuple):
-  """What the rules say of every node, of which the tree itself keeps some for its leaves alone.
+  """The rules' answers at every node, some of which a tree keeps for its leaves alone.
 
   A move has a number below `M`, by the infostate from which it is made: that of its public action
   where all moves are seen, else its place among the infostate's moves by action and infostate.

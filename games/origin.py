@@ -46,7 +46,7 @@ def check_tree_of(game: Game, tree: PublicTree) -> None:
 
 
 def _difference(game: Game, tree: PublicTree) -> str | None:
-  """Returns what differs between a game and that of a tree, or None."""
+  """Returns the name of a part in which a game differs from a tree's game, or None."""
   if tree.state.shape[-1] != len(game.initial_state()):
     return "public states"
   if tree.num_infostates != game.num_infostates:
@@ -59,7 +59,7 @@ def _difference(game: Game, tree: PublicTree) -> str | None:
 
 
 def _different_rules(game: Game, tree: PublicTree) -> str | None:
-  """Returns what the rules say otherwise at a tree's own nodes, or None; stacks are one batch."""
+  """Returns a difference of a tree to the rules at its own nodes, or None; stacks are one batch."""
   n = tree.num_nodes
   state = np.asarray(tree.state).reshape(-1, n, tree.state.shape[-1])
   columns = tree.kind, tree.parent, tree.action

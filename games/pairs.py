@@ -64,7 +64,7 @@ class Pairs(abc.ABC):
 
   @abc.abstractmethod
   def values(self, payoff_index: Rows, pair_index: Rows, reach: Rows, player: int) -> Rows:
-    """Returns what `player`'s infostates win of the opponent's `reach`: `[n, H]` both."""
+    """Returns `player`'s counterfactual values against the opponent's `reach`: `[n, H]` both."""
 
   @abc.abstractmethod
   def most(self, payoff_index: np.ndarray) -> np.ndarray:
@@ -72,7 +72,7 @@ class Pairs(abc.ABC):
 
   @abc.abstractmethod
   def used(self, payoff_index: np.ndarray, pair_index: np.ndarray) -> "tuple[Pairs, np.ndarray]":
-    """Returns what a tree keeps, and which of its payoff tables terminal nodes have: `[T]`.
+    """Returns the payoff tables of a tree, and the table of each terminal node: `[T]`.
 
     Args:
       payoff_index: `[T]` the game's.

@@ -44,7 +44,7 @@ class PerfectInformation(Game):
 
   @abc.abstractmethod
   def outcome(self, state: jax.Array) -> Any:
-    """Returns what player 0 wins in a terminal state: a scalar."""
+    """Returns the payoff of player 0 in a terminal state: a scalar."""
 
   @abc.abstractmethod
   def seen(self, state: jax.Array, player: int) -> jax.Array:
@@ -84,7 +84,7 @@ def _mapped(game: PerfectInformation, rule: str, *rows: Any, **player: int) -> j
 
 
 def _of_each(game: PerfectInformation, rule: str, *rows: Any, **player: int) -> Any:
-  """Returns what a rule says of each of `rows` `[n, ...]`, in arrays of their kind."""
+  """Returns a rule's answers for `rows` `[n, ...]`, in arrays of their kind."""
   if not isinstance(rows[0], np.ndarray):
     return _mapped(game, rule, *rows, **player)
   number = len(rows[0])
@@ -97,7 +97,7 @@ def _of_each(game: PerfectInformation, rule: str, *rows: Any, **player: int) -> 
 
 
 class Stones(PerfectInformation):
-  """A game of stones on a board of squares, and what people read of it.
+  """A game of stones on a board of squares, and its readable words.
 
   A public state begins with the board, row by row from above: 0 for none, 1 for player 0's stone
   and 2 for player 1's.
@@ -147,5 +147,5 @@ def has_line(board: jax.Array, lines: np.ndarray, stone: int) -> jax.Array:
 
 
 def planes(board: jax.Array, player: int) -> jax.Array:
-  """Returns where `player`'s stones are (0's are 1, 1's are 2), then the other's: `[2 * n]`."""
+  """Returns masks of `player`'s stones (0's are 1, 1's are 2), then of the other's: `[2 * n]`."""
   return jnp.concatenate([board == player + 1, board == 2 - player]).astype(float)

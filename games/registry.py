@@ -4,6 +4,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterable
 
+from games.arguments import short
 from games.game import Game
 
 _REGISTRY: dict[str, Callable[..., Game]] = {}
@@ -14,7 +15,7 @@ def unknown_name(field: str, value: object, known: Iterable[str]) -> str:
   known = list(known)
   close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
   hint = f" (did you mean {close[0]!r}?)" if close else ""
-  return f"{field}={value!r} is unknown{hint}; known: {', '.join(known) or 'none'}"
+  return f"{field}={short(value)} is unknown{hint}; known: {', '.join(known) or 'none'}"
 
 
 def register(name: str, constructor: Callable[..., Game]) -> None:
@@ -32,7 +33,7 @@ def register(name: str, constructor: Callable[..., Game]) -> None:
 
 
 def registered_games() -> tuple[str, ...]:
-  """Returns the names that `make` knows, sorted."""
+  """Returns the names of registered games, sorted."""
   return tuple(sorted(_REGISTRY))
 
 

@@ -4,12 +4,21 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from games.build import add_payoff_runs, find_runs
 from games.kinds import LEAF, PADDING, TERMINAL
 from games.pairs import most_hands_per_card
-from games.public_tree import Level, PublicTree, TreeStructure, note_changes, plan_sweeps
+from games.public_tree import (
+  Level,
+  PublicTree,
+  TreeStructure,
+  check_is_tree,
+  note_changes,
+  plan_sweeps,
+)
 
 # What an array holds where a stacked tree has no node, leaf or terminal node. A padded
 # infostate counts as possible so that beliefs stay finite; its reach is zero all the same.
@@ -88,6 +97,25 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     num_cards=max(tree.num_cards for tree in trees),
     hands_per_card=_hands_per_card(trees),
   )
+
+
+def take(stack: PublicTree, which: Any) -> PublicTree:
+  """Returns one tree of a stack, for an integer, or the stack of several.
+
+  Args:
+    stack: `B` trees, as `stack_trees` returns them.
+    which: an integer below `B`, or integers or a mask as arrays are indexed with; may be traced.
+
+  Raises:
+    TypeError: `stack` is no tree.
+    ValueError: it is one tree.
+    IndexError: there is no such tree.
+  """
+  check_is_tree(stack, "stack")
+  if np.ndim(stack.prior) != 3:
+    raise ValueError("stack is one tree; take chooses from those of games.stack_trees")
+  xp: Any = jnp if isinstance(which, jax.Array) else np
+  return jax.tree.map(lambda x: (x if hasattr(x, "at") else xp.asarray(x))[which], stack)
 
 
 def _hands_per_card(trees: Sequence[PublicTree]) -> int:

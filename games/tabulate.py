@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arrays import lookup
+from games.arrays import is_whole, lookup, short
 from games.game import CHANCE, TERMINAL, Game, MoverMoves, check_is_game
 from games.node_info import NodeInfo, info_of
 from games.origin import check_tree_of, origin_of
@@ -37,8 +37,8 @@ def tabulate(
       is cut off, padded or of another game.
   """
   check_is_game(game)
-  if isinstance(max_states, bool) or not isinstance(max_states, int) or max_states < 1:
-    raise ValueError(f"max_states={max_states!r} must be a positive integer")
+  if not is_whole(max_states, 1):
+    raise ValueError(f"max_states={short(max_states)} must be a positive integer")
   if tree is not None:
     return _of_tree(game, tree)
   levels = []
@@ -67,7 +67,7 @@ def _of_tree(game: Game, tree: PublicTree) -> "Tabulated":
 
 
 class StateTables(NamedTuple):
-  """What rules say of `N` public states and of the `E` moves from them.
+  """The rules' answers for `N` public states and the `E` moves from them.
 
   Attributes:
     states: `[N, S]` the game's.

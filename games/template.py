@@ -132,7 +132,7 @@ class Templates(Protocol):
     ...
 
   def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
-    """Returns what `Pairs.columns` does, but for `dealt`, for a root and its ends `[T, S]`."""
+    """Returns `Pairs.columns`, without `dealt`, for a root and its ends `[T, S]`."""
     ...
 
 

@@ -43,3 +43,4 @@ __all__ = [
   "load_pretrained",
   "pretrained",
 ]
+__version__ = "0.1.0"

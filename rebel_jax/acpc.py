@@ -7,6 +7,7 @@ argument is not allowed or the run cannot be read; 130 it was interrupted.
 import dataclasses
 import json
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -72,8 +73,12 @@ class Options:
 _SETTINGS = ("iterations", "algorithm", "depth", "seconds", "simulations", "per_update")
 
 
-def play(options: Options) -> list[int]:
-  """Plays the match that the command is about, and returns the chips won in each hand.
+def play(options: Options, log: Callable[[int], None] = lambda chips: None) -> list[int]:
+  """Plays the command's match and returns the chips won in each hand.
+
+  Args:
+    options: of the command.
+    log: as of `play_acpc`.
 
   Raises:
     ConfigError: an option is not allowed or the run cannot be read.
@@ -99,13 +104,20 @@ def play(options: Options) -> list[int]:
     options.port,
     timeout=options.timeout,
     connect_timeout=options.connect_timeout,
+    log=log,
   )
 
 
 def _run(options: Options) -> None:
-  chips = play(options)
-  found = json.dumps({"hands": len(chips), "chips": sum(chips)})
-  print(found if options.json else f"{len(chips)} hands, {sum(chips):+} chips")
+  chips: list[int] = []
+  ended = False
+  try:
+    play(options, chips.append)
+    ended = True
+  finally:
+    if ended or chips:  # of a match that broke, the hands before
+      found = json.dumps({"hands": len(chips), "chips": sum(chips)})
+      print(found if options.json else f"{len(chips)} hands, {sum(chips):+} chips")
 
 
 main = flags.entry(

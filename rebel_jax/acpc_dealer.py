@@ -13,6 +13,7 @@ from rebel_jax import flags
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.acpc import MatchDealer
+from rebel_jax.tables.peers import MOST_HANDS
 from rebel_jax.tables.players import rules_of
 
 
@@ -40,7 +41,7 @@ class Options:
 
   first_port: Annotated[int, allowed.integer(0, 65_535)] = 18_790
   second_port: Annotated[int, allowed.integer(0, 65_535)] = 18_791
-  hands: Annotated[int, allowed.integer(1, 2**24)] = 1_000
+  hands: Annotated[int, allowed.integer(1, MOST_HANDS)] = 1_000
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   duplicate: bool = True
   first_name: Annotated[str, allowed.text("NAME")] = "first"

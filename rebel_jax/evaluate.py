@@ -78,7 +78,7 @@ class Options:
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
-  """Returns what the command prints.
+  """Returns the command's result, by JSON key.
 
   Raises:
     ConfigError: an option is not allowed or the checkpoint cannot be read.
@@ -114,7 +114,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
 
 
 def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[str, Any]]:
-  """Returns what the options change of the configuration, and options of its evaluator.
+  """Returns the options that change the configuration, and those of its evaluator.
 
   Raises:
     ConfigError: an option is about exploitability, which is not measured.
@@ -149,7 +149,7 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
 def _local_best_response(
   options: Options, policy: checkpoint.Policy, shown: Display
 ) -> dict[str, Any]:
-  """Returns what local best response wins from the agent, by ReBeL's rules (table 1)."""
+  """Returns the payoff of local best response against the agent, by ReBeL's rules (table 1)."""
   agent, shadow = (
     StreetSearcher(policy, iterations=options.iterations, average=average, seed=options.seed)
     for average in (False, True)

@@ -20,7 +20,7 @@ from rebel_jax.config.search import KINDS, Search
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.stopping import CLOSED_PIPE
-from rebel_jax.tables.acpc import TableError
+from rebel_jax.tables.peers import TableError
 
 T = TypeVar("T")
 
@@ -162,6 +162,8 @@ def entry(
   """
 
   def main(argv: Sequence[str] | None = None, **more: Any) -> int:
+    """Runs the command and returns its exit code."""
+
     def run() -> int | None:
       own = sys.argv[1:] if argv is None else argv
       known: dict[str, Any] = {kind: listed() for kind, listed in names.items()}
@@ -176,7 +178,7 @@ def entry(
 
 
 def say(result: Any, as_json: bool, title: str, rows: list[tuple[str, str]]) -> None:
-  """Prints what a command found on standard output, as JSON or as a table."""
+  """Prints a command's result on standard output, as JSON or as a table."""
   display = Display()
   if as_json:
     print(json.dumps(result))
@@ -199,7 +201,7 @@ def fail(error: Exception | str) -> int:
 
 
 def _sentence(printed: str) -> str:
-  """Returns what tyro prints in a box, its title and its last line left out, as one line."""
+  """Returns the message in tyro's box as one line, without title and last line."""
   lines = [line.strip("│╭╮╰╯─+|- ") for line in printed.splitlines()]
   said = " ".join([line for line in lines if line][1:])
   return said.partition("For full helptext")[0].rstrip(" .")

@@ -64,7 +64,7 @@ class Options:
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
-  """Returns what the command prints.
+  """Returns the command's result, by JSON key.
 
   Raises:
     ConfigError: an option is not allowed, a checkpoint cannot be read, or the players do not know
@@ -154,7 +154,7 @@ def _game_of(options: Options, searchers: dict[str, Any]) -> Game:
 
 
 def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], match.Player]:
-  """Returns what makes a player of one game, given a seed.
+  """Returns a function from a seed to a player of one game.
 
   Raises:
     ConfigError: the player is for another game.

@@ -123,7 +123,7 @@ class Terminal:
     return self.in_suits(self.game.describe(self.dealer.history, action))
 
   def show_table(self) -> None:
-    """Says what lies on the table, where the moves so far do not say it all."""
+    """Prints the public state, where the moves so far do not imply it."""
     if situation := self.game.situation(self.dealer.history):
       self.say(f"  {self.in_suits(situation)}")
 
@@ -144,7 +144,7 @@ class Terminal:
     return self.in_suits(name)
 
   def answer(self, prompt: str) -> str:
-    """Returns what the person types; raises QuitError where that is quit, or nothing any more."""
+    """Returns the line typed; raises QuitError for quit, or at the end of the input."""
     try:
       typed = self.ask(prompt).strip().lower()
     except EOFError:
@@ -174,7 +174,7 @@ class Terminal:
         self.say(f"{answer!r} is not a move here; type one of: {' '.join(moves)}")
 
   def move_name(self, seat: int, move: Move) -> str:
-    """Returns what a person types for a move."""
+    """Returns the text to type for a move."""
     name = self.game.describe(self.dealer.history, move.action).split(" (")[0]
     if move.infostate != self.dealer.infostates[seat]:
       name = self.game.hidden_move_name(seat, move.action, move.infostate)
@@ -209,7 +209,7 @@ class Terminal:
 
 
 def run(table: Terminal, options: Options) -> None:
-  """Plays games until the person or `options.games` says stop."""
+  """Plays games until a request to quit, or `options.games` of them."""
   played = 0
   try:
     while options.games is None or played < options.games:

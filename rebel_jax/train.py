@@ -49,7 +49,7 @@ class Command:
 
 
 def parse(argv: Sequence[str]) -> Command:
-  """Returns what a command line asks for.
+  """Returns the parsed command line.
 
   Defaults are those of `--preset`; with `--resume` they are the resumed run's own settings.
 
@@ -117,7 +117,7 @@ def _cpu_devices_before(options: RunOptions) -> int | None:
 
 @functools.cache
 def _quiet_libraries() -> None:
-  """Leaves it to us to say what went wrong.
+  """Silences the libraries' own messages about errors.
 
   Where a checkpoint cannot be written, Orbax logs tracebacks, threads of its own that are left
   without a listener complain, and so does asyncio of writes that failed after the first or were

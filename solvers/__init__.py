@@ -54,7 +54,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-  """Imports `solvers.contrib` when it is asked for, and says where names that moved stand."""
+  """Imports `solvers.contrib` at its first use, and names the new place of names that moved."""
   if name == "contrib":
     return importlib.import_module("solvers.contrib")
   doors = ("contrib", "metrics", "resolving", "growing", "search", "sweeps", "xla")

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import PADDING, Game, PublicTree, stack_trees
+from games import PADDING, Game, PublicTree, stack_trees, take
 from games.build import build_from_state
 from games.game import check_is_game
 from games.origin import check_tree_of
@@ -61,7 +61,7 @@ class SolveBelow:
   def values(
     self, params: Any, policies: list[jax.Array], beliefs: jax.Array, player: int
   ) -> jax.Array:
-    """Returns what `player` expects at the leaves, `[L, H]`, under the subgames' policies.
+    """Returns `player`'s expected values at the leaves, `[L, H]`, under the subgames' policies.
 
     `beliefs` are `[L, P, H]` at the leaves.
     """
@@ -121,11 +121,11 @@ def _rows(trees: PublicTree, which) -> tuple[PublicTree, int | None]:
   """Returns a group's subgames, and their axis for `jax.vmap` if each leaf has its own."""
   if which is None:
     return trees, None
-  return jax.tree.map(lambda x: jnp.asarray(x)[which], trees), 0
+  return take(trees, which), 0
 
 
 def _value(tree: PublicTree, policy: jax.Array, beliefs: jax.Array, player: int) -> jax.Array:
-  """Returns what `player` expects in a subgame under a policy `[n, H]`: `[H]`."""
+  """Returns `player`'s expected values in a subgame under a policy `[n, H]`: `[H]`."""
   problem = make_problem(tree, beliefs)
   return policy_values(problem, problem.split(policy))[player]
 

@@ -1,11 +1,17 @@
 """Queries about the leaves of depth-limited trees, and the PBSs in them."""
 
+import dataclasses
+import functools
+import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
+from games.public_tree import PublicTree
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem
 
@@ -39,7 +45,7 @@ LeafValues = Callable[[Any, LeafQuery], jax.Array]
 def encode_for_both(
   leaf_values: LeafValues, params: Any, features: tuple[jax.Array, jax.Array]
 ) -> tuple[Any, Any]:
-  """Returns what each player's queries carry as `encoded`, by `leaf_values` where it has a way.
+  """Returns the encoding of each player's queries, by `leaf_values` if it has one.
 
   That is `encode_both(params, features)`, or `encode(params, features)` of each player's own.
 
@@ -53,6 +59,62 @@ def encode_for_both(
   if hasattr(leaf_values, "encode"):
     return leaf_values.encode(params, features[0]), leaf_values.encode(params, features[1])
   return None, None
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedLeafValues:
+  """A leaf function as its programs for either traverser; equal where these are the same.
+
+  So closures made anew, as by a notebook's cell, share compiled solvers.
+  """
+
+  key: tuple[Any, ...]
+  programs: tuple[Callable, ...] = dataclasses.field(compare=False)
+
+  def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
+    """Returns the traverser's expected values at the leaves, `[L, H]`."""
+    arrays = jax.tree.leaves((params, query.features, query.beliefs, query.value_beliefs))
+    return self.programs[query.traverser](*arrays)[0]
+
+
+def shared_by_program(
+  leaf_values: LeafValues, params: Any, tree: PublicTree, two_beliefs: bool
+) -> LeafValues:
+  """Returns a leaf function that equals those of the same program, where this one equals itself.
+
+  Args:
+    leaf_values, params: as of a solve; concrete.
+    tree: one, or a stack.
+    two_beliefs: whether queries have `value_beliefs`.
+  """
+  extras = ("encode", "encode_both", "solves_trees")
+  if type(leaf_values).__eq__ is not object.__eq__ or any(hasattr(leaf_values, x) for x in extras):
+    return leaf_values
+  like, (players, width) = jnp.zeros((), tree.dtype), tree.prior.shape[-2:]
+  features = jax.ShapeDtypeStruct(np.shape(tree.leaf_features)[-2:], like.dtype)
+  beliefs = jax.ShapeDtypeStruct((tree.num_leaves, players, width), like.dtype)
+  query = params, features, beliefs, beliefs if two_beliefs else None
+  traced = [_answer.trace(*query, leaf_values, player) for player in (0, 1)]
+  inputs = len(jax.tree.leaves(query))
+  if any(len(x.jaxpr.in_avals) != inputs for x in traced):  # more are tracers closed over
+    return leaf_values
+  digests = tuple(_digest(x.jaxpr) for x in traced)
+  if None in digests or any(isinstance(x.out_info, tuple | list | dict) for x in traced):
+    return leaf_values
+  programs = tuple(jaxpr_as_fun(x.jaxpr) for x in traced)
+  return TracedLeafValues((jax.tree.structure(params), *digests), programs)
+
+
+@functools.partial(jax.jit, static_argnames=("leaf_values", "player"))
+def _answer(params, features, beliefs, value_beliefs, leaf_values, player):
+  return leaf_values(params, LeafQuery(features, player, beliefs, value_beliefs))
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(jaxpr: Any) -> str | None:
+  """Returns a digest of a program with its constants; None if it calls Python back."""
+  text = jax.jit(jaxpr_as_fun(jaxpr)).lower(*jaxpr.in_avals).as_text()
+  return None if "callback" in text else hashlib.sha256(text.encode()).hexdigest()
 
 
 def normalise_beliefs(reach: jax.Array, possible: jax.Array | None) -> jax.Array:

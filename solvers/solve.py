@@ -11,11 +11,12 @@ from jax import lax
 
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree
+from games.stack import take
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.by_boards import ByBoards
 from solvers.algorithms.cfr import CFR
-from solvers.leaf_values import LeafQuery, LeafValues
+from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.expected_values import policy_values
 from solvers.metrics.exploitability import exploitability_of
 from solvers.solve_boards import boards_on
@@ -23,7 +24,7 @@ from solvers.sweeps.constraints import Alternatives, Lock, make_lock
 from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem
 from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Programs, work_of_solving
+from solvers.xla.compiler_options import Programs, Work, work_of_solving
 from solvers.xla.cores import map_over_cores
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
@@ -69,7 +70,7 @@ def solve(
   tree: PublicTree | Lines,
   *,
   algorithm: Algorithm,
-  num_iterations: int,
+  num_iterations: int | jax.Array,
   target: float | None = None,
   beliefs: Array | None = None,
   leaf_values: LeafValues | None = None,
@@ -84,23 +85,25 @@ def solve(
   """Approximates an equilibrium of the (sub)game that `tree` represents.
 
   Without a target it works under `jax.jit`, `jax.vmap` (over beliefs, params and stacked trees) and
-  inside `lax.scan`; it is compiled once for each tree structure, algorithm and number of
-  iterations. With a target the algorithm goes on where it was after each look at the
-  exploitability, by one compiled program. Looks are after 32 iterations, and then after a quarter
-  more each time, at least 32.
+  inside `lax.scan`; it is compiled once for each tree structure, algorithm and `leaf_values`. With
+  a target the algorithm goes on where it was after each look at the exploitability, by one compiled
+  program. Looks are after 32 iterations, and then after a quarter more each time, at least 32.
 
   Args:
     tree: one tree, from `games.build_public_tree`, or a spot of hold'em as lines of betting
       (`games.poker.lines.make_lines`), which hold beliefs of their own and have no leaves.
     algorithm: such as `solvers.linear_cfr()`; static.
-    num_iterations: static. One player's update is one iteration, so 1,024 iterations update
-      each player 512 times; player 0 is first. With a target the most, and even.
+    num_iterations: one player's update is one iteration, so 1,024 iterations update each player
+      512 times; player 0 is first. With a target the most, and even. A number inside a `jit` of
+      your own, an odd one, and one on an accelerator are static, where a `jax.Array`, which is
+      even, is traced: a program for all numbers, without derivatives.
     target: exploitability to stop at, in the game's units, at least 0; None for no stop.
     beliefs: `[P, H]` at the root, each row a distribution; None for the tree's own prior. The
       joint prior of a pair of infostates is the product of the two rows and the pair's weight,
       renormalised.
     leaf_values: function of `(params, query)` that returns the traverser's expected values
-      `[L, H]` at the leaves, see `LeafQuery`; required if the tree is depth-limited; static.
+      `[L, H]` at the leaves, see `LeafQuery`; required if the tree is depth-limited; static. Two
+      functions of one program are compiled once.
     params: passed on to `leaf_values`.
     initial_policy: `[N, H]` the first policy; None for uniform. With a warm-started algorithm
       (`solvers.warm_started`) the policy to start from.
@@ -154,6 +157,7 @@ def solve(
     leaf_values, params = None, None
   elif (bind := getattr(leaf_values, "bind", None)) is not None:
     leaf_values, params = bind(tree)
+  leaf_values = _shared(leaf_values, params, tree, algorithm)
   how: Any = (params, algorithm, number, target, leaf_values, progress)
   return _find((tree, _as_given(tree, *given), None), None, *how)
 
@@ -162,7 +166,7 @@ def solve_batch(
   trees: PublicTree | Sequence[Lines],
   *,
   algorithm: Algorithm,
-  num_iterations: int,
+  num_iterations: int | jax.Array,
   target: float | None = None,
   beliefs: Array | None = None,
   leaf_values: LeafValues | None = None,
@@ -181,7 +185,7 @@ def solve_batch(
     trees: `B` trees of different roots, stacked by `games.stack_trees`, or one tree that is
       solved at `B` beliefs. Or a list of lines of one round of betting, with shapes made alike by
       `games.poker.lines.share_shapes`.
-    algorithm, num_iterations: as for `solve`; static.
+    algorithm, num_iterations: as for `solve`.
     target: exploitability that each stops at, when `solve` would look at it; None for no stop.
     beliefs: `[B, P, H]` at the roots; None, for stacked trees, for each tree's own prior.
     leaf_values, params: as for `solve`, shared by all subgames.
@@ -217,6 +221,7 @@ def solve_batch(
       function, params, own = function.bind_stacked(trees)
     elif hasattr(function, "bind"):
       function, params = function.bind(trees)
+    function = _shared(function, params, trees, algorithm)
     arrays = _as_given(trees, *given)
   else:
     raise TypeError(
@@ -235,10 +240,10 @@ def solve_batch(
     piece = -(-size // -(-size // batch_size))
     return _find(rows, shared, params, algorithm, number, target, function, piece=piece)
 
-  if jax.default_backend() != "cpu" or not validation.is_concrete(rows, params):
+  if jax.default_backend() != "cpu" or not validation.is_concrete(rows, params, number):
     return find(rows)
   shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
-  key = (shapes, algorithm, number, target is None, function, batch_size)
+  key = (shapes, algorithm, number % 2 and number, target is None, function, batch_size)
   return map_over_cores(find, rows, most=-(-size // batch_size), key=key)
 
 
@@ -260,10 +265,13 @@ def _find(
 ) -> Solution:
   """Solves one row, or rows `[B]`, `piece` side by side."""
   game = rows[0] if shared is None else shared
-  work = work_of_solving(game, leaf_values, rows[1:], params)
+  work = work_of_solving(game, leaf_values, rows[1:], params, number)
   if target is None:
+    # Outside of any `jit` on a CPU: on an accelerator the host would have to read the number.
+    traced = isinstance(number, jax.Array) or (work is not Work.PLAIN and number % 2 == 0)
     return _wholes[work](
-      rows, shared, params, algorithm=algorithm, leaf_values=leaf_values, num_iterations=number,
+      rows, shared, params, number if traced else None, algorithm=algorithm,
+      leaf_values=leaf_values, num_iterations=None if traced else number,
       scored=isinstance(game, Lines), piece=piece,
     )  # fmt: skip
   rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
@@ -327,12 +335,14 @@ def _pick(rows: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
 
 
 def _whole(
-  rows, shared, params, *, algorithm, leaf_values, num_iterations, scored, piece
+  rows, shared, params, traced, *, algorithm, leaf_values, num_iterations, scored, piece
 ) -> Solution:
+  number = num_iterations if traced is None else traced
+
   def one(row):
     problem, evaluate, policy = _problem(row, shared, params, leaf_values)
-    state = loop.run(problem, algorithm, evaluate, num_iterations, policy=policy).state
-    return _read(problem, algorithm, state, evaluate, num_iterations if scored else None)
+    state = loop.run(problem, algorithm, evaluate, number, policy=policy).state
+    return _read(problem, algorithm, state, evaluate, number if scored else None)
 
   return _over(one, rows, piece)
 
@@ -411,7 +421,7 @@ _static = ("algorithm", "piece")
 _wholes = Programs(_whole, static_argnames=(*_static, "leaf_values", "num_iterations", "scored"))
 _begins = Programs(_begin_rows, static_argnames=_static)
 _looks = Programs(_look, static_argnames=_static)
-_targets = Programs(_to_target, static_argnames=(*_static, "most"))
+_targets = Programs(_to_target, static_argnames=_static)
 
 
 # Arguments.
@@ -427,14 +437,28 @@ def _as_given(trees: PublicTree, beliefs, policy, locked, alternatives) -> Given
   return Given(beliefs, policy, make_lock(locked, policy, trees.dtype), alternatives)
 
 
-def _check_settings(algorithm: Algorithm, num_iterations: int, target: float | None) -> int:
+def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | None) -> Any:
+  """Returns the checked number of iterations, as it was if that is a traced or an even array."""
   validation.check_algorithm(algorithm)
+  if not validation.is_concrete(num_iterations) and target is None:
+    if num_iterations.shape or not jnp.issubdtype(num_iterations.dtype, jnp.integer):
+      raise ValueError(f"num_iterations={num_iterations!r} must be an integer")
+    return num_iterations
   number = validation.check_num_iterations(num_iterations, algorithm.alternating)
+  if target is None and isinstance(num_iterations, jax.Array) and number % 2 == 0:
+    return num_iterations
   if target is not None and (number % 2 or validation.check_number("target", target) < 0):
     raise ValueError(
       f"num_iterations={num_iterations!r} must be even, and target={target!r} at least 0, or None"
     )
   return number
+
+
+def _shared(leaf_values: Any, params: Any, trees: PublicTree, algorithm: Algorithm) -> Any:
+  """Returns a leaf function that is compiled once with others of its program."""
+  if leaf_values is None or not validation.is_concrete(trees, params):
+    return leaf_values
+  return shared_by_program(leaf_values, params, trees, getattr(algorithm, "sound", False))
 
 
 def _check_lines_alone(*others: Any) -> None:
@@ -490,7 +514,7 @@ def _check_rows(
       validation.check_alternatives(trees, algorithm, None)
       rows = _suspects(trees, stacked, given[0])
   for i in rows:
-    tree = jax.tree.map(lambda x, i=i: x[i], trees) if stacked else trees
+    tree = take(trees, i) if stacked else trees
     try:
       validation.check_given(tree, algorithm, *jax.tree.map(lambda x, i=i: x[i], given))
     except (ValueError, IndexError) as error:
@@ -503,13 +527,14 @@ def _root_masses(trees: PublicTree, beliefs: jax.Array, stacked: bool) -> jax.Ar
 
 
 def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int]:
-  """Returns the subgames whose beliefs must be looked at one by one, found all at once."""
+  """Returns the subgames whose beliefs need a check of their own, by one batched test."""
   with np.errstate(invalid="ignore"):
     wrong = ~np.isfinite(beliefs) | (beliefs < 0)
     wrong |= np.abs(beliefs.sum(axis=-1, keepdims=True) - 1) > validation.TOLERANCE
     if trees.possible is not None:
       possible = np.asarray(trees.possible)
       wrong |= (beliefs > 0) & ~(possible[:, 0] if stacked else possible[0])
-  mass = _root_masses(trees, beliefs, stacked)
+  with jax.ensure_compile_time_eval():  # inside a `jit` of others, too
+    mass = _root_masses(trees, beliefs, stacked)
   together = (beliefs[:, 0] * np.asarray(mass)[:, 0]).sum(axis=-1)
   return np.flatnonzero(wrong.any(axis=(1, 2)) | ~(together > 0)).tolist()

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arrays import is_finite
+from games.arrays import integers, is_finite, is_whole, short
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree
 from solvers.sweeps.constraints import Alternatives, Lock, make_lock
@@ -38,7 +38,7 @@ def check_algorithm(algorithm) -> None:
   """Checks that `algorithm` has what `solvers.Algorithm` asks for."""
   if isinstance(algorithm, type) or not hasattr(algorithm, "current_policy"):
     raise TypeError(
-      f"algorithm={algorithm!r} must be an algorithm, such as solvers.linear_cfr() or "
+      f"algorithm={short(algorithm)} must be an algorithm, such as solvers.linear_cfr() or "
       "solvers.make_algorithm('linear_cfr')"
     )
 
@@ -46,7 +46,9 @@ def check_algorithm(algorithm) -> None:
 def check_gadget(gadget, searcher: int | None = None) -> None:
   """Checks that `gadget` has what a `Gadget` has, and is for `searcher` if given."""
   if isinstance(gadget, type) or not hasattr(gadget, "entry"):
-    raise TypeError(f"gadget={gadget!r} must be a gadget, such as solvers.Maxmargin(searcher=1)")
+    raise TypeError(
+      f"gadget={short(gadget)} must be a gadget, such as solvers.Maxmargin(searcher=1)"
+    )
   check_player(gadget.searcher, "searcher")
   if searcher is not None and gadget.searcher != searcher:
     raise ValueError(f"searcher={searcher}, but gadget is for player {gadget.searcher}")
@@ -58,21 +60,13 @@ def check_history(history) -> tuple[int, ...]:
     return tuple(operator.index(action) for action in history)
   except TypeError:
     raise TypeError(
-      f"history={history!r} must be a sequence of public actions, each an integer"
+      f"history={short(history)} must be a sequence of public actions, each an integer"
     ) from None
 
 
 def check_places(name: str, places, size: int) -> np.ndarray:
   """Returns `places`, integers from 0 to below `size`, as an array `[n]`."""
-  try:
-    array = np.asarray(places)
-  except ValueError:
-    array = np.zeros(0, object)
-  if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
-    raise TypeError(f"{name}={places!r} must be a list of integers")
-  if ((array < 0) | (array >= size)).any():
-    raise ValueError(f"{name}={places!r} must hold integers from 0 to {size - 1}")
-  return array.astype(int)
+  return np.asarray(integers(name, places, 0, size - 1, ndim=1)).astype(int)
 
 
 def check_num_iterations(num_iterations: int, alternating: bool) -> int:
@@ -81,10 +75,10 @@ def check_num_iterations(num_iterations: int, alternating: bool) -> int:
     number = operator.index(num_iterations)
   except TypeError:
     raise ValueError(
-      f"num_iterations={num_iterations!r} must be a positive integer, known before tracing"
+      f"num_iterations={short(num_iterations)} must be a positive integer, known before tracing"
     ) from None
   if isinstance(num_iterations, bool) or number < 1:
-    raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
+    raise ValueError(f"num_iterations={short(num_iterations)} must be a positive integer")
   if number > MAX_COUNT:
     raise ValueError(f"num_iterations={number} must be at most {MAX_COUNT}")
   if not alternating and number % 2:
@@ -97,11 +91,10 @@ def check_num_iterations(num_iterations: int, alternating: bool) -> int:
 
 def check_integer(name: str, value, *, least: int = 1) -> int:
   """Returns `value` if it is an integer of at least `least`."""
-  whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-  if not whole or value < least:
-    raise ValueError(f"{name}={value!r} must be an integer of at least {least}")
+  if not is_whole(value, least):
+    raise ValueError(f"{name}={short(value)} must be an integer of at least {least}")
   if value > MAX_COUNT:
-    raise ValueError(f"{name}={value!r} must be at most {MAX_COUNT}")
+    raise ValueError(f"{name}={short(value)} must be at most {MAX_COUNT}")
   return int(value)
 
 
@@ -116,27 +109,27 @@ def check_even(name: str, value, *, least: int = 2) -> int:
 def check_bool(name: str, value) -> bool:
   """Returns `value` if it is True or False; a string would count as true."""
   if not isinstance(value, bool | np.bool_):
-    raise ValueError(f"{name}={value!r} must be True or False")
+    raise ValueError(f"{name}={short(value)} must be True or False")
   return bool(value)
 
 
 def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
   """Returns `value` as a float if it is a real number and not NaN."""
   if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-    raise ValueError(f"{name}={value!r} must be a number")
+    raise ValueError(f"{name}={short(value)} must be a number")
   if isinstance(value, int) and not is_finite(value):
     raise ValueError(f"{name} must be a number of at most 308 digits")
   if math.isnan(value):
-    raise ValueError(f"{name}={value!r} must be a number, not NaN")
+    raise ValueError(f"{name}={short(value)} must be a number, not NaN")
   if not allow_infinite and math.isinf(value):
-    raise ValueError(f"{name}={value!r} must be finite")
+    raise ValueError(f"{name}={short(value)} must be finite")
   return float(value)
 
 
 def check_player(player: int, name: str = "player") -> None:
   """Checks that `player` is 0 or 1."""
-  if isinstance(player, bool) or not isinstance(player, int | np.integer) or player not in (0, 1):
-    raise ValueError(f"{name}={player!r} must be 0 or 1")
+  if not is_whole(player, 0, 1):
+    raise ValueError(f"{name}={short(player)} must be 0 or 1")
 
 
 def check_shape(name: str, array, expected: tuple[int, ...], letters: str) -> None:
@@ -211,7 +204,7 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
 
 
 def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
-  """Returns what players are held to, given a `Lock` or which parts of `policy` are kept."""
+  """Returns the locked policy, from a `Lock` or a mask of the kept parts of `policy`."""
   shape = (tree.num_nodes, tree.num_infostates)
   if locked is None:
     return None
@@ -330,8 +323,8 @@ def check_leaves(tree: PublicTree, leaf_values, target: float | None = None) -> 
   """Checks that a depth-limited tree comes with a function for its leaves, and without a target."""
   if tree.depth_limited and target is not None:
     raise ValueError(
-      f"target={target!r} needs a whole tree, whose policies have an exploitability; build the "
-      "tree without a depth"
+      f"target={short(target)} needs a whole tree, whose policies have an exploitability; "
+      "build the tree without a depth"
     )
   if tree.depth_limited and leaf_values is None:
     raise ValueError(
@@ -339,7 +332,9 @@ def check_leaves(tree: PublicTree, leaf_values, target: float | None = None) -> 
       "of (params, query), or build the tree without a depth"
     )
   if leaf_values is not None and not callable(leaf_values):
-    raise ValueError(f"leaf_values={leaf_values!r} must be a function of (params, query) or None")
+    raise ValueError(
+      f"leaf_values={short(leaf_values)} must be a function of (params, query) or None"
+    )
 
 
 def check_leaf_answer(num_leaves: int, num_infostates: int, values) -> None:

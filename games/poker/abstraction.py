@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from games.arrays import Rows, lookup
+from games.arrays import Rows, check_fields, checked, is_whole, lookup, short
 from games.poker import betting
 from games.poker.betting import Betting
 from games.poker.notation.bets import (
@@ -71,19 +71,23 @@ class BetSizes:
     limit, near = self.max_raises, self.near_all_in
     for name in ("max_raises", "all_in_after"):
       most = getattr(self, name)
-      if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 0):
-        raise ValueError(f"{name}={most!r} must be a whole number, or None for any number")
-    if near is not None and (isinstance(near, bool) or not 0 < near <= 1):
-      raise ValueError(f"near_all_in={near!r} must be a share of the chips, above 0 and at most 1")
+      if most is not None and not is_whole(most, 0):
+        raise ValueError(f"{name}={short(most)} must be a whole number, or None for any number")
+    check_fields(self)
+    if near is not None and not 0 < near <= 1:
+      raise ValueError(
+        f"near_all_in={short(near)} must be a share of the chips, above 0 and at most 1"
+      )
     table, _ = self._table
     sized = all(map(len, self._players)) and table[:, :, 0].any(axis=(0, 2)).all()
     if (not sized and not self.all_in) or limit == 0:
       raise ValueError(
-        f"fractions={self.fractions!r} with all_in={self.all_in} and max_raises={limit} leave a "
-        "round without any bet; give each a fraction of the pot, or allow all-in"
+        f"fractions={short(self.fractions)} with all_in={self.all_in} and max_raises={limit} "
+        "leave a round without any bet; give each a fraction of the pot, or allow all-in"
       )
 
   @classmethod
+  @checked
   def parse(
     cls, text: str, second: str | None = None, *, rounds: int = 1, donk: str | None = None
   ) -> "BetSizes":
@@ -157,6 +161,7 @@ class BetSizes:
     kinds, amounts = self._table
     return np.where(kinds == _POT, amounts, 0)
 
+  @checked
   def apart(self, rounds: int) -> "BetSizes":
     """Returns the same sizes listed for each player, each of `rounds` and each number of raises.
 
@@ -176,7 +181,7 @@ class BetSizes:
     return dataclasses.replace(self, fractions=first, second=second)
 
   def amounts(self, rules: Betting, states: Rows, fractions: Rows | None = None) -> Rows:
-    """Returns what each size raises to: `[n, num_slots + 1]` chips, all-in last, -1 where none.
+    """Returns the amount of each size: `[n, num_slots + 1]` chips, all-in last, -1 where none.
 
     The bets of a row differ, and each is legal.
 
@@ -266,7 +271,7 @@ def _check_sizes(rounds: Any) -> None:
   )
   if not nested:
     raise ValueError(
-      f"fractions={rounds!r} must be tuples: of rounds, of numbers of raises, of pot fractions"
+      f"fractions={short(rounds)} must be tuples: of rounds, of numbers of raises, of pot fractions"
     )
   for size in (size for counts in rounds for sizes in counts for size in sizes):
     if isinstance(size, Times | Geometric):
@@ -274,7 +279,8 @@ def _check_sizes(rounds: Any) -> None:
     number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
     if not number or not (0.0005 <= size <= _MAX_FRACTION or size == ALL_IN):
       raise ValueError(
-        f"fractions hold {size!r}; a bet is a fraction of the pot from 0.001 to {_MAX_FRACTION}"
+        f"fractions hold {short(size)}; a bet is a fraction of the pot from 0.001 to "
+        f"{_MAX_FRACTION}"
       )
 
 
@@ -301,7 +307,7 @@ def _of_pot(rules: Betting, states: Rows, thousandths: Rows, most: Rows) -> Rows
 
 @functools.lru_cache(maxsize=64)
 def _geometric(stack: int, dead: int, bets: int) -> np.ndarray:
-  """Returns what a geometric bet raises to, by `highest` from 0 to the stack: `[stack + 1]`."""
+  """Returns the amount of a geometric bet, by `highest` from 0 to the stack: `[stack + 1]`."""
   if stack > _MOST_CHIPS:
     raise ValueError(
       f"stacks of {stack} chips are too many for geometric sizes, which go up to {_MOST_CHIPS}; "
@@ -347,17 +353,20 @@ def make_bet_sizes(sizes: "str | Sequence | BetSizes", *, rounds: int = 1) -> Be
       return PRESETS[sizes]
     if re.fullmatch(r"[A-Za-z]\w+", sizes):
       raise ValueError(
-        f"bets={sizes!r} is unknown; known: {', '.join(PRESETS)}, sizes such as "
+        f"bets={short(sizes)} is unknown; known: {', '.join(PRESETS)}, sizes such as "
         "'33%,75%,a / 2.5x', or fractions"
       )
     return BetSizes.parse(sizes, rounds=rounds)
   if not isinstance(sizes, tuple | list):
-    raise ValueError(f"bets={sizes!r} must be a preset's name, fractions of the pot, or BetSizes")
+    raise ValueError(
+      f"bets={short(sizes)} must be a preset's name, fractions of the pot, or BetSizes"
+    )
   if len(sizes) == 2 and all(isinstance(x, str) for x in sizes):
     return BetSizes.parse(*sizes, rounds=rounds)
   return BetSizes(((tuple(sizes),),))
 
 
+@checked
 def map_bet(fraction: float, sizes: Sequence[float]) -> np.ndarray:
   """Maps a bet that the tree does not hold to those it does, at random.
 
@@ -374,13 +383,16 @@ def map_bet(fraction: float, sizes: Sequence[float]) -> np.ndarray:
     `[len(sizes)]` probabilities.
 
   Raises:
-    ValueError: `sizes` is empty or not increasing, or the bet is negative.
+    ValueError: `sizes` is empty, not increasing or not finite, or the bet is negative.
   """
   known = np.asarray(sizes, float)
-  if known.size == 0 or (np.diff(known) <= 0).any() or (known < 0).any():
-    raise ValueError(f"sizes={list(sizes)!r} must be increasing fractions of the pot, at least one")
+  if known.size == 0 or not ((np.diff(known) > 0).all() and 0 <= known[0] <= known[-1] < np.inf):
+    raise ValueError(
+      f"sizes={short(sizes)} must be increasing finite fractions of the pot, at least one; all-in "
+      "is the fraction that the chips behind are"
+    )
   if not fraction >= 0:
-    raise ValueError(f"fraction={fraction!r} of the pot must not be negative")
+    raise ValueError(f"fraction={short(fraction)} of the pot must not be negative")
   chances = np.zeros(len(known))
   above = int(np.searchsorted(known, fraction))
   if above == 0 or above == len(known):

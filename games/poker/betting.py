@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from games.arrays import Rows, lookup, with_columns
+from games.arrays import Rows, check_fields, is_whole, lookup, short, with_columns
 
 # Columns of a state of the betting.
 (
@@ -66,13 +66,16 @@ class Betting:
     for field in ("stacks", "paid"):
       value = getattr(self, field)
       if not isinstance(value, tuple) or len(value) != 2:
-        raise ValueError(f"{field}={value!r} must be two numbers of chips, one for each player")
+        raise ValueError(
+          f"{field}={short(value)} must be two numbers of chips, one for each player"
+        )
       for chips in value:
         check_chips(field, chips, at_least=1 if field == "stacks" else 0)
     check_chips("big_blind", self.big_blind, at_least=1)
     check_chips("dead", self.dead, at_least=0)
-    if isinstance(self.rake, bool) or not 0 <= self.rake <= 0.5:
-      raise ValueError(f"rake={self.rake!r} must be a share of the pot from 0 to 0.5")
+    check_fields(self)
+    if not 0 <= self.rake <= 0.5:
+      raise ValueError(f"rake={short(self.rake)} must be a share of the pot from 0 to 0.5")
     if self.rake_cap is not None:
       check_chips("rake_cap", self.rake_cap, at_least=0)
     if max(self.paid) > self.stack:
@@ -81,7 +84,9 @@ class Betting:
         f"{self.stack} can be in"
       )
     if not self.first_to_act or any(p not in (0, 1) for p in self.first_to_act):
-      raise ValueError(f"first_to_act={self.first_to_act!r} must be 0s and 1s, one for each round")
+      raise ValueError(
+        f"first_to_act={short(self.first_to_act)} must be 0s and 1s, one for each round"
+      )
 
   @property
   def stack(self) -> int:
@@ -107,7 +112,7 @@ class Betting:
     return state
 
   def stakes(self, states: Rows) -> Rows:
-    """Returns what the end of a hand is worth to player 0 if it wins, rake left out: `[n]` chips.
+    """Returns the payoff of player 0 if it wins the hand, without rake: `[n]` chips.
 
     Half of the pot without a bet that nobody called, negative where player 0 folded; in units of
     `stack`, for states with another.
@@ -119,7 +124,7 @@ class Betting:
     return xp.where(states[:, STATUS] == FOLDED_0, -paid, paid)
 
   def raked(self, pots: np.ndarray) -> np.ndarray:
-    """Returns what the house takes of pots, in chips."""
+    """Returns the rake of pots, in chips."""
     most = np.inf if self.rake_cap is None else self.rake_cap
     return np.minimum(self.rake * pots, most)
 
@@ -242,8 +247,7 @@ def check_chips(field: str, value, *, at_least: int) -> None:
   Raises:
     ValueError: it is not, or it is less than `at_least` or more than a state holds.
   """
-  whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-  if not whole or value < at_least:
-    raise ValueError(f"{field}={value!r} must be a whole number of chips, at least {at_least}")
+  if not is_whole(value, at_least):
+    raise ValueError(f"{field}={short(value)} must be a whole number of chips, at least {at_least}")
   if value > _MAX_CHIPS:
-    raise ValueError(f"{field}={value!r} must be at most {_MAX_CHIPS} chips")
+    raise ValueError(f"{field}={short(value)} must be at most {_MAX_CHIPS} chips")

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from games.arguments import checked, is_whole, short
+
 RANKS = "23456789TJQKA"
 SUITS = "shdc"
 NUM_HOLE_CARDS = 2
@@ -41,7 +43,7 @@ class Deck:
       if min(places, default=-1) < 0 or len(set(places)) < max(len(places), least) or not ordered:
         order = ", lowest first" if name == "ranks" else ""
         raise ValueError(
-          f"{name}={value!r} must be {least} or more different letters of {known!r}{order}"
+          f"{name}={short(value)} must be {least} or more different letters of {known!r}{order}"
         )
 
   @property
@@ -50,7 +52,7 @@ class Deck:
 
   @functools.cached_property
   def rank_of(self) -> np.ndarray:
-    """`[num_cards]` rank of each card, 0 for a deuce to 12 for an ace, whatever the deck."""
+    """`[num_cards]` rank of each card, 0 for a deuce to 12 for an ace, in every deck."""
     ranks = [RANKS.index(r) for r in self.ranks]
     return np.repeat(ranks, len(self.suits))
 
@@ -60,9 +62,16 @@ class Deck:
     return np.tile(np.arange(len(self.suits)), len(self.ranks))
 
   def name(self, card: int) -> str:
-    """Returns a card's name, such as `Ks`."""
+    """Returns a card's name, such as `Ks`.
+
+    Raises:
+      ValueError: the deck has no card of that number.
+    """
+    if not is_whole(card, 0, self.num_cards - 1):
+      raise ValueError(f"card={short(card)} must be an integer from 0 to {self.num_cards - 1}")
     return RANKS[self.rank_of[card]] + self.suits[self.suit_of[card]]
 
+  @checked
   def names(self, cards: Iterable[int]) -> str:
     """Returns the names of several cards, such as `3s7hTdKs`."""
     return "".join(self.name(card) for card in cards)
@@ -74,7 +83,7 @@ class Deck:
       ValueError: a card is not in the deck or is named twice; `field` names it.
     """
     if not isinstance(text, str):
-      raise ValueError(f"{field}={text!r} must be a string of cards such as {self._example!r}")
+      raise ValueError(f"{field}={short(text)} must be a string of cards such as {self._example!r}")
     plain = text.translate(_SYMBOLS).replace("10", "T").replace(" ", "").replace(",", "")
     known = {self.name(card): card for card in range(self.num_cards)}
     cards = []
@@ -83,11 +92,11 @@ class Deck:
       name = name[:1].upper() + name[1:].lower()
       if name not in known:
         raise ValueError(
-          f"{field}={text!r} names {name!r}, which is not in the deck of ranks {self.ranks!r} and "
-          f"suits {self.suits!r}"
+          f"{field}={short(text)} names {name!r}, which is not in the deck of ranks "
+          f"{self.ranks!r} and suits {self.suits!r}"
         )
       if known[name] in cards:
-        raise ValueError(f"{field}={text!r} names {name!r} twice; a deck holds each card once")
+        raise ValueError(f"{field}={short(text)} names {name!r} twice; a deck holds each card once")
       cards.append(known[name])
     return tuple(cards)
 
@@ -95,18 +104,23 @@ class Deck:
   def _example(self) -> str:
     return self.names(range(min(3, self.num_cards)))
 
-  def hole_cards(self, dead: Iterable[int] = ()) -> np.ndarray:
+  @checked
+  def hole_cards(self, dead: Iterable[int] | str = ()) -> np.ndarray:
     """Returns all pairs of cards without those of `dead`: `[H, 2]`, lower card first, in order.
 
     In the whole deck these are 1,326 pairs: 2s2h, 2s2d, 2s2c, 2s3s, ..., AdAc.
+
+    Raises:
+      ValueError: the deck lacks a card of `dead`, numbers or names such as `AhKd`.
     """
-    dead = set(dead)
+    dead = set(self.parse(dead if isinstance(dead, str) else self.names(dead), field="dead"))
     live = [card for card in range(self.num_cards) if card not in dead]
     return np.array(list(itertools.combinations(live, NUM_HOLE_CARDS)), np.int32).reshape(-1, 2)
 
+  @checked
   def hand_name(self, hand: Iterable[int]) -> str:
     """Returns the name of a pair of hole cards, higher card first, such as `AsKd`."""
-    return self.names(sorted((int(card) for card in hand), reverse=True))
+    return self.names(sorted(hand, reverse=True))
 
 
 def shares_card(hands: np.ndarray, others: np.ndarray) -> np.ndarray:

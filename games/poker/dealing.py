@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import Rows, lookup
+from games.arrays import Rows, is_whole, lookup, short
 from games.card_removal import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck
@@ -156,7 +156,7 @@ class Dealing:
 
 
 def place_among(sets: np.ndarray, cards: Rows) -> Rows:
-  """Returns which of `sets` `[N, k]`, in order, sets of cards `[n, k]` in order are: `[n]`."""
+  """Returns the index among sorted `sets` `[N, k]` of sorted sets of cards `[n, k]`: `[n]`."""
   xp: Any = cards.__array_namespace__()
   base = (1 + int(sets.max(initial=0))) ** np.arange(sets.shape[1])[::-1]
   numbers = (cards * xp.asarray(base.astype(cards.dtype))[None]).sum(axis=1, dtype=cards.dtype)
@@ -235,10 +235,10 @@ def check_flops(dealing: Dealing, flops: int | None) -> None:
       f"deals={dealing.deals} with {len(dealing.board)} cards on the board"
     )
   most = len(flop_classes(dealing.deck)[0])
-  if isinstance(flops, bool) or not isinstance(flops, int) or not 1 <= flops <= most:
+  if not is_whole(flops, 1, most):
     raise ValueError(
-      f"flops={flops!r} must be a whole number from 1 to {most}, the suit classes of this deck, or "
-      "0 for all flops"
+      f"flops={short(flops)} must be a whole number from 1 to {most}, the suit classes of this "
+      "deck, or 0 for all flops"
     )
 
 

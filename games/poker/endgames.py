@@ -1,4 +1,4 @@
-"""The hold'em games that `games.make` knows by name."""
+"""The hold'em games of `games.make`, by name."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from games.arrays import Rows, checked, integers, short
 from games.poker.cards import RANKS, Deck
 
 HIGH_CARD, PAIR, TWO_PAIR, THREE, STRAIGHT, FLUSH, FULL_HOUSE, FOUR, STRAIGHT_FLUSH = range(9)
@@ -69,7 +70,8 @@ def _of_masks() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 _OF_RANKS, _OF_SUIT, _OF_PAIRS = _of_masks()
 
 
-def strengths(suit_masks: Any) -> Any:
+@checked
+def strengths(suit_masks: Rows) -> Any:
   """Computes hand strengths; higher wins, equal splits.
 
   Straights run over consecutive ranks, the ace also below the deuce. The categories rank as in
@@ -84,6 +86,7 @@ def strengths(suit_masks: Any) -> Any:
     `[...]` int32 of less than 2**19, so that what is sorted by strength can have its number in the
     same integer.
   """
+  suit_masks = integers("suit_masks", suit_masks, 0, _BITS - 1)
   xp: Any = suit_masks.__array_namespace__()
   one = two = three = four = best = xp.zeros(suit_masks.shape[:-1], np.int32)
   of_suit, top, kickers = (xp.asarray(t) for t in (_OF_SUIT, _TOP, _KICKERS))
@@ -112,14 +115,16 @@ def strengths(suit_masks: Any) -> Any:
   return xp.maximum(best, xp.where(four > 0, quads, 0))
 
 
-def suit_masks(deck: Deck, cards: Any) -> Any:
+@checked
+def suit_masks(deck: Deck, cards: Rows) -> Any:
   """Returns the masks that `strengths` takes, of hands: `[..., k]` cards to `[..., suits]`.
 
   A card that is there twice counts once.
 
   Raises:
-    ValueError: there are more than seven cards.
+    ValueError: there are more than seven cards, or one is not of the deck.
   """
+  cards = integers("cards", cards, 0, deck.num_cards - 1)
   if cards.shape[-1] > MAX_CARDS:
     raise ValueError(f"cards={cards.shape[-1]} a hand are too many; at most {MAX_CARDS}")
   xp: Any = cards.__array_namespace__()
@@ -133,8 +138,14 @@ def suit_masks(deck: Deck, cards: Any) -> Any:
   return masks.astype(np.int32)
 
 
-def evaluate(deck: Deck, cards: Any) -> Any:
-  """Returns the strengths of hands of up to seven different cards: `[..., k]` to `[...]`."""
+def evaluate(deck: Deck, cards: Rows) -> Any:
+  """Returns the strengths of hands of up to seven different cards: `[..., k]` to `[...]`.
+
+  Raises:
+    ValueError: as `suit_masks`, or a hand holds a card twice.
+  """
+  if isinstance(cards, np.ndarray) and not (np.diff(np.sort(cards)) != 0).all():
+    raise ValueError(f"cards={short(cards)} hold a card twice; those of a hand must differ")
   return strengths(suit_masks(deck, cards))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import Rows, check_rows, whole_numbers, with_columns
+from games.arrays import Rows, check_rows, short, whole_numbers, with_columns
 from games.card_removal import compatible_mass, holds
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards
@@ -146,7 +146,7 @@ class Holdem(Game):
     return same & betting_goes_on & (self.actor(states) == CHANCE)
 
   def amounts(self, states: Rows) -> Rows:
-    """Returns what each betting action raises to, -1 where it is not legal: `[n, bets]` chips."""
+    """Returns the amount of each betting action, -1 where it is not legal: `[n, bets]` chips."""
     xp: Any = states.__array_namespace__()
     sizes = states[:, self.size_columns] if self.fresh.bets is not None else None
     columns = [self.bets.amounts(self.rules, states, sizes)]
@@ -226,7 +226,7 @@ class Holdem(Game):
     return Holdem(**(self.parameters() | changes))
 
   def parameters(self) -> dict[str, Any]:
-    """Returns what `Holdem` is made from."""
+    """Returns the arguments of `Holdem`."""
     names = ("deck", "board", "deals", "rules", "bets", "fresh", "flops", "every_hand", "ranges")
     return {name: getattr(self, name) for name in names} | {"added_bets": self._added_bets}
 
@@ -307,11 +307,11 @@ class Holdem(Game):
     """
     cards = sorted(self.deck.parse(hand, field="hand"))
     if len(cards) != NUM_HOLE_CARDS:
-      raise ValueError(f"hand={hand!r} must be {NUM_HOLE_CARDS} cards")
+      raise ValueError(f"hand={short(hand)} must be {NUM_HOLE_CARDS} cards")
     found = np.flatnonzero((self.hole_cards == cards).all(axis=1))
     if not len(found) or self._blocked[found[0]]:
       reason = f"blocked by the board {self.deck.names(self.board)!r}, or in neither range"
-      raise ValueError(f"hand={hand!r} is {reason}")
+      raise ValueError(f"hand={short(hand)} is {reason}")
     return int(found[0])
 
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:

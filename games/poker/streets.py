@@ -211,7 +211,7 @@ class Streets:
     return node
 
   def _closed(self, number: int) -> Node:
-    """Returns what follows when round `number` is closed."""
+    """Returns the node after the end of round `number`."""
     if number == len(self.game.deals):
       return Node(TERMINAL, _SHOWDOWN_TABLE)
     return Node(LEAF)

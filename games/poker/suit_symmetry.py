@@ -340,7 +340,7 @@ class MergedSuits(Game):
     return self.whole.features(states, player)
 
   def describe(self, history: Sequence[int], action: int) -> str:
-    """Returns what `action` is after `history`; of a deal, all the cards that it stands for."""
+    """Returns a description of `action` after `history`; of a deal, all the cards of its class."""
     if action < self.whole.first_deal:
       return self.whole.describe(history, action)
     state = self.state_after(history)[None]

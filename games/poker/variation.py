@@ -39,7 +39,7 @@ FIXED = Fresh()
 
 
 def read_fresh(game: Any, how: dict[str, Any]) -> Fresh:
-  """Returns what `Holdem.vary` is told.
+  """Returns the arguments of `Holdem.vary`.
 
   Args:
     game: the game.
@@ -117,7 +117,7 @@ def draw_states(game: Any, key: jax.Array, number: int) -> jax.Array:
 
 
 def size_columns_at(game: Any, state: np.ndarray) -> dict[int, int]:
-  """Returns where a public state `[S]` holds the bet sizes of the decision there: columns by slot.
+  """Returns the columns of a public state `[S]` with the bet sizes of its decision, by slot.
 
   Of a game whose states hold them (`Fresh.bets`).
   """

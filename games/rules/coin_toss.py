@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from games.arrays import is_finite
+from games.arrays import is_finite, is_whole, short
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 from games.registry import register
 
@@ -32,14 +32,13 @@ class CoinToss(Game):
   def __init__(self, sell: tuple[float, float] = (0.5, -0.5), num_subgames: int = 1):
     values = tuple(sell) if isinstance(sell, (tuple, list)) else ()
     if len(values) != 2 or not all(is_finite(x) for x in values):
-      raise ValueError(f"sell={sell!r} must be two finite numbers: for heads and for tails")
-    whole = isinstance(num_subgames, int) and not isinstance(num_subgames, bool)
-    if not whole or not 1 <= num_subgames <= _MAX_SUBGAMES:
+      raise ValueError(f"sell={short(sell)} must be two finite numbers: for heads and for tails")
+    if not is_whole(num_subgames, 1, _MAX_SUBGAMES):
       raise ValueError(
-        f"num_subgames={num_subgames!r} must be a positive integer, at most {_MAX_SUBGAMES}"
+        f"num_subgames={short(num_subgames)} must be a positive integer, at most {_MAX_SUBGAMES}"
       )
     self.sell = (float(values[0]), float(values[1]))
-    self.num_subgames = num_subgames
+    self.num_subgames = num_subgames = int(num_subgames)
     self.num_actions = _FIRST_SUBGAME + (num_subgames if num_subgames > 1 else 0)
     self._sold = 2 + num_subgames  # the first state of the end
 

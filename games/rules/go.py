@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from games.arguments import is_whole, kind_of, short
 from games.kinds import TERMINAL
 from games.perfect_information import Stones, by_letters, planes
 from games.registry import register
@@ -34,14 +35,14 @@ class Go(Stones):
   name = "go"
 
   def __init__(self, size: int = 5, komi: float = 7.5, max_moves: int | None = None):
-    if isinstance(size, bool) or not isinstance(size, int) or not 2 <= size <= 19:
-      raise ValueError(f"size={size!r} must be an integer from 2 to 19")
-    if isinstance(komi, bool) or not isinstance(komi, int | float) or not abs(komi) <= size**2:
-      raise ValueError(f"komi={komi!r} must be a number, at most the points of the board")
+    if not is_whole(size, 2, 19):
+      raise ValueError(f"size={short(size)} must be an integer from 2 to 19")
+    if not kind_of(float)[0](komi) or abs(komi) > size**2:
+      raise ValueError(f"komi={short(komi)} must be a number, at most the points of the board")
     most = 2 * size**2 if max_moves is None else max_moves
-    if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most < 2**31:
-      raise ValueError(f"max_moves={max_moves!r} must be a positive integer, or None")
-    self.size, self.komi, self.max_moves = size, komi, most
+    if not is_whole(most, 1, 2**31 - 1):
+      raise ValueError(f"max_moves={short(max_moves)} must be a positive integer, or None")
+    self.size, self.komi, self.max_moves = int(size), komi, int(most)
     self.num_points = size**2
     self.num_actions = self.num_points + 1
     self._next_to = _next_to(size)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from games.arrays import is_finite, lookup, with_columns
+from games.arrays import is_finite, lookup, short, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.registry import register
 
@@ -70,7 +70,7 @@ class LeducPoker(Game):
     self._unit = 1 if whole else _PARTS
     self._most = _ANTE + _MAX_RAISES * sum(map(max, sizes))  # chips that a player may put in
     if self._most * self._unit >= 2**31:
-      raise ValueError(f"bets={bets!r} are too large: in a pot of theirs chips would not fit")
+      raise ValueError(f"bets={short(bets)} are too large: in a pot of theirs chips would not fit")
     self._num_sizes = max(map(len, sizes))
     # [round, action]: what a raise adds, 0 where the round has no such size.
     self._adds = np.zeros((2, RAISE + self._num_sizes + _NUM_CARDS), np.int32)
@@ -204,12 +204,12 @@ class LeducPoker(Game):
 def _check_bets(bets) -> tuple[tuple[float, ...], ...]:
   listed = isinstance(bets, (tuple, list)) and all(isinstance(x, (tuple, list)) for x in bets)
   if not listed or len(bets) != 2 or not all(bets):
-    raise ValueError(f"bets={bets!r} must be two lists of sizes, one for each round")
+    raise ValueError(f"bets={short(bets)} must be two lists of sizes, one for each round")
   for size in (size for sizes in bets for size in sizes):
     if not is_finite(size) or round(size * _PARTS) < 1:
-      raise ValueError(f"bets hold {size!r}; a size is a positive number of chips")
+      raise ValueError(f"bets hold {short(size)}; a size is a positive number of chips")
   if any(len({round(size * _PARTS) for size in sizes}) < len(sizes) for sizes in bets):
-    raise ValueError(f"bets={bets!r} hold a size twice in one round")
+    raise ValueError(f"bets={short(bets)} hold a size twice in one round")
   return tuple(tuple(sizes) for sizes in bets)
 
 

@@ -1,4 +1,4 @@
-"""Scotland Yard: a player whose moves nobody sees, and detectives who look for it."""
+"""Scotland Yard: a player with hidden moves, and detectives who search for it."""
 
 import functools
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import lookup
+from games.arrays import is_whole, lookup, short
 from games.game import CHANCE, TERMINAL, Game
 from games.registry import unknown_name
 from games.rules.scotland_yard_maps import MAPS, Map
@@ -38,11 +38,11 @@ class Board(Game):
   ):
     if not isinstance(map_name, Map) and (not isinstance(map_name, str) or map_name not in MAPS):
       raise ValueError(unknown_name("map_name", map_name, MAPS))
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-      raise ValueError(f"rounds={rounds!r} must be a positive integer")
+    if not is_whole(rounds, 1):
+      raise ValueError(f"rounds={short(rounds)} must be a positive integer")
     shown = tuple(reveals) if isinstance(reveals, tuple | list) else (None,)
-    if any(isinstance(x, bool) or not isinstance(x, int) or not 1 <= x <= rounds for x in shown):
-      raise ValueError(f"reveals={reveals!r} must be integers from 1 to rounds={rounds}")
+    if any(not is_whole(x, 1, rounds) for x in shown):
+      raise ValueError(f"reveals={short(reveals)} must be integers from 1 to rounds={rounds}")
     self.map = map_name if isinstance(map_name, Map) else MAPS[map_name]
     self.rounds, self.reveals = rounds, shown
     self.edge_table = edge_table(self.map)
@@ -165,7 +165,7 @@ class Board(Game):
     return xp.concat([head, stations, cards, maybe], axis=1).astype(states.dtype)
 
   def _mister_x(self, at: Columns):
-    """Returns what Mr. X may do: the stations without a detective `[n, stations]`, how many
+    """Returns Mr. X's options: the stations without a detective `[n, stations]`, how many
     stations lead to each by each kind `[n, kinds, stations]`, and from where it cannot move."""
     xp = at.maybe.__array_namespace__()
     occupied = at.stations[:, :, None] == xp.arange(self._num_stations)

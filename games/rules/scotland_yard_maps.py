@@ -9,6 +9,8 @@ of the board game.
 
 import dataclasses
 
+from games.arguments import is_whole, short
+
 # A station, then those with a larger number that it is connected to.
 _CONNECTIONS = {
   "taxi": """
@@ -94,26 +96,30 @@ class Map:
     named = {station for a, b, _ in self.edges for station in (a, b)}
     if not named or named != set(range(1, len(named) + 1)):
       raise ValueError(
-        f"edges={self.edges!r} must connect stations 1, 2, 3, ... and leave out none"
+        f"edges={short(self.edges)} must connect stations 1, 2, 3, ... and leave out none"
       )
     if any(a == b for a, b, _ in self.edges) or len(set(self.edges)) < len(self.edges):
-      raise ValueError(f"edges={self.edges!r} must be different and join two stations each")
+      raise ValueError(f"edges={short(self.edges)} must be different and join two stations each")
     kinds = {kind for *_, kind in self.edges}
     if kinds != {kind for kind, _ in self.cards} or len(kinds) < len(self.cards):
-      raise ValueError(f"cards={self.cards!r} must give a number for each kind of edge: {kinds}")
+      raise ValueError(
+        f"cards={short(self.cards)} must give a number for each kind of edge: {kinds}"
+      )
     own = self.cards if self.mister_x_cards is None else self.mister_x_cards
     if [kind for kind, _ in own] != [kind for kind, _ in self.cards]:
-      raise ValueError(f"mister_x_cards={own!r} must be of the kinds of cards={self.cards!r}")
+      raise ValueError(
+        f"mister_x_cards={short(own)} must be of the kinds of cards={short(self.cards)}"
+      )
     pairs = [(x, y) for (_, x), (_, y) in zip(self.cards, own)]
-    if any(not isinstance(n, int) or n < 0 for pair in pairs for n in pair) or (0, 0) in pairs:
-      raise ValueError(f"cards={self.cards!r} must be positive numbers, or of Mr. X alone")
-    if isinstance(self.doubles, bool) or not isinstance(self.doubles, int) or self.doubles < 0:
-      raise ValueError(f"doubles={self.doubles!r} must be an integer, at least 0")
+    if any(not is_whole(n, 0) for pair in pairs for n in pair) or (0, 0) in pairs:
+      raise ValueError(f"cards={short(self.cards)} must be positive numbers, or of Mr. X alone")
+    if not is_whole(self.doubles, 0):
+      raise ValueError(f"doubles={short(self.doubles)} must be an integer, at least 0")
     starts = (self.mister_x, *self.detectives)
     if not self.detectives or len(set(starts)) < len(starts) or not set(starts) <= named:
       raise ValueError(
-        f"mister_x={self.mister_x!r} and detectives={self.detectives!r} must be different stations "
-        "of the map, and at least one detective"
+        f"mister_x={short(self.mister_x)} and detectives={short(self.detectives)} must be "
+        "different stations of the map, and at least one detective"
       )
 
   @property

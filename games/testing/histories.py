@@ -202,7 +202,7 @@ def _feature_shape(game: Game) -> tuple[int, ...]:
 
 
 def _follow(game: Game, node: PublicHistory) -> list[PublicHistory]:
-  """Returns what follows `node` and notes the actions that lead there."""
+  """Returns the children of `node` and notes the actions that lead to them."""
   legal = np.asarray(game.legal_actions(node.state[None].copy()))
   require(
     legal.shape == (1, game.num_actions) and legal.dtype == bool,
@@ -267,7 +267,7 @@ def _check_mass(node: PublicHistory, arrived, what: str) -> None:
 
 
 class _Step:
-  """One public action and what the rules say about it."""
+  """One public action and the rules' answers about it."""
 
   def __init__(self, game: Game, node: PublicHistory, action: int):
     self.history = (*node.history, action)

@@ -269,7 +269,7 @@ def _questions(game: Game, states: np.ndarray) -> list[_Question]:
 
 
 def _answers(way: str, questions: list[_Question]) -> list[Any]:
-  """Returns what JAX answers, compiled: to all rows of each question, or to each row of its own."""
+  """Returns JAX's compiled answers: to all rows of each question, or to each row of its own."""
 
   def answer(question: _Question, rows: tuple[jax.Array, ...]) -> Any:
     single = jax.vmap(functools.partial(one, question.ask))

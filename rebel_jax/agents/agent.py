@@ -27,7 +27,7 @@ def searcher_of(policy: Policy) -> type[Any]:
 
 
 def make_searcher(policy: Policy, **settings: Any) -> Any:
-  """Returns what agents of a trained network share; `settings` are those of its kind."""
+  """Returns the searcher that agents of a network share; `settings` are those of its kind."""
   return searcher_of(policy)(policy, **settings)
 
 

@@ -276,7 +276,7 @@ class Agent(SearchingSeat):
 
   @property
   def beliefs(self) -> np.ndarray:
-    """The PBS's beliefs, `[P, H]`: what an observer who knows both policies thinks."""
+    """The beliefs of the PBS, `[P, H]`: an observer's, from public actions and both policies."""
     if self.searcher.only_deals(self._root):
       return self._root_beliefs
     return self._as_played(self._found().beliefs[self._node])
@@ -298,7 +298,7 @@ class Agent(SearchingSeat):
     return super().act()
 
   def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, of whoever's move it was.
+    """Takes note of a public action, of either player or chance.
 
     Args:
       action: the public action.

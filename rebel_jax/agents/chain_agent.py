@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import Game
-from games.arrays import one
+from games.arrays import one, short
 from rebel_jax.agents.belief_agent import MOST_GAMES
 from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -157,7 +157,7 @@ class ChainAgent(SearchingSeat):
     return float(self._found().values[self.player, self.infostate])
 
   def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, of whoever's move it was.
+    """Takes note of a public action, of either player or chance.
 
     Args:
       action: the public action.
@@ -169,7 +169,7 @@ class ChainAgent(SearchingSeat):
     rules = self.searcher.rules
     legal = np.flatnonzero(one(rules.legal_actions, self._here.state)).tolist()
     if action not in legal:
-      raise ValueError(f"action={action!r} is not legal here; legal: {legal}")
+      raise ValueError(f"action={short(action)} is not legal here; legal: {legal}")
     if self._mover == self.player:
       self._left, self._since = self._found().left, []
     self._here = follow_action(rules, self._here, np.asarray(action))

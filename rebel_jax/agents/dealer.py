@@ -22,7 +22,7 @@ class Move(NamedTuple):
 
 
 class Dealer:
-  """The table that one game is played at; it alone knows both players' infostates.
+  """One game in progress on the host, with both players' infostates.
 
   Attributes:
     game: the rules.
@@ -95,7 +95,7 @@ class Dealer:
     self.history.append(int(move.action))
 
   def payoff(self) -> float:
-    """Returns what player 0 wins in a game that has ended; player 1 loses as much."""
+    """Returns the payoff of player 0 in a finished game; player 1 loses as much."""
     assert self.actor == TERMINAL
     return self.game.payoff(self.state, self.infostates)
 
@@ -105,7 +105,7 @@ class Dealer:
 
 
 def same_rules(one: Game, other: Game) -> bool:
-  """Says whether two games are the same, as far as can be told without playing them."""
+  """Returns whether two games have the same mark, without a walk over their states."""
   return bool((origin_of(one) == origin_of(other)).all())
 
 
@@ -211,7 +211,7 @@ class SearchingSeat(Seat):
     self._begin()
 
   def _found(self) -> Any:
-    """Returns the agent's search, made now if need be."""
+    """Returns the agent's search, made at its first use."""
     if self._search is None:
       self.searcher.search_for([self])
     return self._search

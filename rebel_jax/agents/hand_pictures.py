@@ -38,7 +38,7 @@ class Decision:
 
 
 def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list[Decision]:
-  """Returns what an agent believes and would do at every decision along a line of play.
+  """Returns an agent's beliefs and policy at every decision along a line of play.
 
   Args:
     searcher: what the agent searches with.

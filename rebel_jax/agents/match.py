@@ -61,7 +61,7 @@ class UniformPlayer:
 
 
 class SimplePlayer(UniformPlayer):
-  """Plays hold'em as one of `OPPONENTS` does, by the moves of the game.
+  """Player of hold'em by one of `OPPONENTS`, in the moves of the game.
 
   A raise becomes the nearest in chips that the game has, all-in among them; of two as near the
   smaller.

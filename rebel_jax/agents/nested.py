@@ -80,7 +80,7 @@ class NestedAgent(Seat):
     }
 
   def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, numbered as in the match, of whoever's move it was."""
+    """Takes note of a public action, numbered as in the match, of either player or chance."""
     del infostate
     played = self.game if self._played is None else self._played
     if FIRST_BET <= action < played.burn:

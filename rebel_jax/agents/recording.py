@@ -38,7 +38,7 @@ class Estimator(NamedTuple):
   def estimates(
     self, played: Sequence[PlayedGame], known: Sequence[int], progress: Progress | None = None
   ) -> list[float]:
-    """Returns what the match's first player won in each game, by `solvers.metrics.aivat`.
+    """Returns the first player's payoff in each game, estimated by `solvers.metrics.aivat`.
 
     Args:
       played: games.

@@ -129,7 +129,7 @@ def read_about(path: Path) -> dict[str, Any]:
 
 
 def line(reason: object) -> str:
-  """Returns the first line of what an error says, or its type's name if it says nothing."""
+  """Returns the first line of an error's message, or its type's name if that is empty."""
   return str(reason).strip().split("\n")[0] or type(reason).__name__
 
 

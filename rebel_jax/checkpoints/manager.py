@@ -155,6 +155,6 @@ def _exploitability(metrics: dict[str, float | None]) -> float:
 
 
 def _sealed(about: dict[str, Any]) -> dict[str, Any]:
-  """Returns what is said about a checkpoint as JSON holds it, with a sum over all of it."""
+  """Returns the description of a checkpoint as JSON, with a checksum over all of it."""
   about = json.loads(json.dumps(about | {"format": FORMAT}))
   return about | {"about_checksum": sum_of_json(about)}

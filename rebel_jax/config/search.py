@@ -138,7 +138,7 @@ class GrowingSearch:
 
   @property
   def solves_per_lane(self) -> float:
-    """States learned for each search of play, if nobody resigns."""
+    """States learned for each search of play, without resignation."""
     return self.questions_per_lane
 
   def describe(self, number: int | None) -> tuple[str, str]:
@@ -183,7 +183,7 @@ class PerfectSearch(GrowingSearch):
 
   @property
   def solves_per_lane(self) -> float:
-    """States learned for each search of play, if nobody resigns."""
+    """States learned for each search of play, without resignation."""
     return self.questions_per_lane + self.td1_share
 
 

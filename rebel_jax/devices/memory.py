@@ -1,4 +1,4 @@
-"""The memory of devices: what is in use, and which errors say that there is no more."""
+"""The memory of devices: bytes in use, and the errors of its exhaustion."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ def device_memory() -> int | None:
 
 
 def resident_memory() -> int | None:
-  """Returns the bytes of memory that this process has resident; its peak where that is not told.
+  """Returns this process's resident memory in bytes; its peak where the system has no other figure.
 
   None on Windows, which says neither.
   """

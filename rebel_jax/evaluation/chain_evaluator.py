@@ -116,7 +116,7 @@ class ChainEvaluator:
   def of_seeds(
     self, params: Any, seeds: Sequence[int], progress: Progress = lambda done, total: None
   ) -> dict[str, list[float]]:
-    """Returns what was measured of the agent of each seed.
+    """Returns one measurement for each seed's agent.
 
     Where all public histories can be written out, that is `exploitability`, in the game's units: an
     agent of one seed has one policy, found by searching at every decision from what the same

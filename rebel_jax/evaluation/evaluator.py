@@ -131,7 +131,7 @@ class Evaluator:
     return Measurement(row, course)
 
   def _what(self, params: Any, seed: int, iterations: int) -> dict[str, Any]:
-    """Returns what tells playthroughs from those of another agent, search or seed."""
+    """Returns the identity of playthroughs: their agent, search and seed."""
     return {
       "game": [self._config.game, self._config.game_params],
       "network": sum_of_arrays(params),
@@ -218,7 +218,7 @@ class KeptPlaythroughs:
     self.what = json.loads(json.dumps(what))  # as it will be read
 
   def load(self, shape: tuple[int, ...]) -> Sampled | None:
-    """Returns what is kept, sums of `shape`, or None if there is no file yet.
+    """Returns the sums in the file, of `shape`, or None if there is no file yet.
 
     Raises:
       ConfigError: the file holds something else, or cannot be written.
@@ -246,7 +246,7 @@ class KeptPlaythroughs:
     return sampled
 
   def _try_to_write(self) -> None:
-    """Finds out before hours of searching whether what comes of it can be kept."""
+    """Checks before hours of searching that the result can be written."""
     with in_config_errors(f"keep={str(self.path)!r} must be a file that can be written", OSError):
       self._partial.touch()
       self._partial.unlink()

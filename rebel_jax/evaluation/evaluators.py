@@ -11,7 +11,7 @@ from rebel_jax.training.setup import Setup, made_on_device
 
 
 def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:
-  """Returns what measures the agent of a configuration.
+  """Returns the evaluator of a configuration's agent.
 
   Args:
     config: of the run.

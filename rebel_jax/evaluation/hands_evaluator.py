@@ -95,7 +95,7 @@ def play_round(
   params: Any,
   key: jax.Array,
 ) -> Tables:
-  """Plays the games that stand at a stage to its end; where chance alone decides it has no leaf.
+  """Plays the games at a stage to its end; a stage that chance alone decides has no leaf.
 
   Args:
     stage: of the game's templates.
@@ -188,7 +188,7 @@ def favourites(tree: PublicTree, liked: jax.Array) -> Levels:
 
 
 def ended_value(problem: Problem, policy: Levels, player: jax.Array) -> jax.Array:
-  """Returns what `player` wins on average at the terminal nodes, those not reached as zero."""
+  """Returns `player`'s mean payoff at the terminal nodes, zero where they are not reached."""
   own = problem.both_reach(policy)
   values = problem.pairs.terminal_values(problem.tree, own[1], 0)
   won = jnp.zeros((), policy[0].dtype)
@@ -266,7 +266,7 @@ class HandsEvaluator:
     return Measurement(row | {"iterations": search.final_iterations})
 
   def _play(self, params: Any, opponent: jax.Array, key: jax.Array) -> jax.Array:
-    """Returns what the agent won in each of a batch of hands, in chips."""
+    """Returns the agent's payoff in each of a batch of hands, in chips."""
     keys = iter(jax.random.split(key, 2 * len(self.game.deals) + 2))
     roots = jnp.tile(jnp.asarray(self.game.initial_state(), jnp.int32), (_AT_ONCE, 1))
     if self.game.flops is not None:  # others in every hand

@@ -60,7 +60,7 @@ def equity(here: HoldemDecision, rng: np.random.Generator, *, samples: int = 200
 
 
 def _pot_raise(here: HoldemDecision, rng: np.random.Generator) -> Wish:
-  """Raises by the pot, to the nearest legal size; calls where nobody may raise."""
+  """Raises by the pot, to the nearest legal size; calls where no raise is legal."""
   raises = here.rules.raises(here.state)
   return np.clip(3 * max(here.paid) + here.rules.dead, *raises).item() if raises else "call"
 

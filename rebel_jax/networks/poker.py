@@ -40,7 +40,7 @@ class HandOrder(NamedTuple):
 
 
 def order_hands(deck: Deck, hands: np.ndarray, shown: jax.Array) -> HandOrder:
-  """Returns how hands `[H, 2]` rank on boards; `shown` `[R, cards]` says which cards lie there."""
+  """Returns the ranks of hands `[H, 2]` on boards of the cards `shown` `[R, cards]`."""
   rows, num_suits = len(shown), len(deck.suits)
   bits = np.zeros((deck.num_cards, num_suits), np.int32)
   bits[np.arange(deck.num_cards), deck.suit_of] = 1 << deck.rank_of
@@ -181,7 +181,7 @@ class CardNetwork(ValueNetwork):
     }
 
   def encode(self, features: jax.Array) -> EncodedHands:
-    """Returns what the public features `[R, F]` say."""
+    """Returns the encoding of public features `[R, F]`."""
     return self._encode(features, self._board(features))
 
   def encode_both(self, features: tuple[jax.Array, jax.Array]) -> tuple[EncodedHands, EncodedHands]:

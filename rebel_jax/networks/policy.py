@@ -24,7 +24,7 @@ class PolicyNetwork(nn.Module):
   num_actions: int
 
   def __call__(self, features: jax.Array, beliefs: jax.Array, legal: jax.Array) -> jax.Array:
-    """Returns probabilities `[R, A, H]`, zero for actions that `legal` `[R, A]` says do not exist.
+    """Returns probabilities `[R, A, H]`, zero for actions outside of `legal` `[R, A]`.
 
     Args:
       features: `[R, F]`.
@@ -79,7 +79,7 @@ class ValuePolicyNetwork(nn.Module):
     return self.trunk.encode(features)
 
   def decode(self, encoded: Any, beliefs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Returns what `__call__` returns, from `encode`'s result."""
+    """Returns the result of `__call__` from that of `encode`."""
     outputs = self.trunk.decode(encoded, beliefs)
     rows = outputs.reshape(len(outputs), 2 + self.num_actions, -1)
     return rows[:, :2], rows[:, 2:]
@@ -103,6 +103,6 @@ class NetworkStates:
     return StateAnswer(*(jnp.asarray(x, beliefs.dtype) for x in answers))
 
   def encode(self, params: Any, features: jax.Array) -> Any:
-    """Returns what queries with `features` `[R, F]` may carry as `encoded`, rows `[R, ...]`."""
+    """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
     features = in_type_of(params["value_policy"], features)
     return self.network.apply(params["value_policy"], features, method="encode")

@@ -76,7 +76,7 @@ class Layer(nn.Module):
 
   @nn.compact
   def weights(self, inputs: int) -> tuple[jax.Array, jax.Array | None]:
-    """Returns what rows are multiplied by, `[inputs, width]`, and the biases, if any."""
+    """Returns the kernel `[inputs, width]` of a dense layer, and its biases, if any."""
     kernel = self.param("kernel", nn.initializers.lecun_normal(), (inputs, self.width))
     if self.centred:
       kernel = kernel - kernel.mean(axis=-1, keepdims=True)
@@ -127,7 +127,7 @@ class Norm(nn.Module):
 
   @nn.compact
   def weights(self, width: int) -> tuple[jax.Array, jax.Array]:
-    """Returns what normalised rows are multiplied by and what is added then, `[width]` each."""
+    """Returns the scale and the bias of a normalisation, `[width]` each."""
     scale = self.param("scale", nn.initializers.ones, (width,))
     return scale, self.param("bias", nn.initializers.zeros, (width,))
 
@@ -202,7 +202,7 @@ class ValueNetwork(nn.Module):
   def layers(
     self, public: jax.Array, inputs: jax.Array, *, kernel: Literal["gpu", "interpret"] | None = None
   ) -> jax.Array:
-    """Returns what the layers make of their inputs.
+    """Returns the output of the layers.
 
     Args:
       public: `[R, width]` the first layer's share of the public features.
@@ -245,7 +245,7 @@ class ValueNetwork(nn.Module):
     return self.decode(self.encode(features), beliefs)
 
   def unit(self, features: jax.Array) -> jax.Array | None:
-    """Returns what the loss measures values in, `[R, 1]`; None for the game's own units."""
+    """Returns the unit of values in the loss, `[R, 1]`; None for the game's own units."""
     del features
     return None
 
@@ -291,7 +291,7 @@ class NetworkLeafValues:
     return values.astype(own.dtype)
 
   def encode(self, params: Any, features: jax.Array) -> Any:
-    """Returns what queries with `features` `[R, F]` may carry as `encoded`, rows `[R, ...]`."""
+    """Returns queries' field `encoded`, rows `[R, ...]`, from their `features` `[R, F]`."""
     features = in_type_of(params["value"], features)
     return self.network.apply(params["value"], features, method="encode")
 
@@ -329,7 +329,7 @@ class OrderedNetwork(ValueNetwork):
   places: int = 0
 
   def encode(self, features: jax.Array) -> Any:
-    """Returns what the public features `[R, F]` say."""
+    """Returns the encoding of public features `[R, F]`."""
     order = features[:, -self.places :].astype(jnp.int32)
     hidden = super().encode(features[:, : -self.places])
     return Encoded(hidden, order, jnp.argsort(order, axis=1))

@@ -72,7 +72,7 @@ AnyTranslation = Translation | BoardTranslation
 
 
 def translate(game: Game) -> AnyTranslation:
-  """Returns how OpenSpiel says what happens in a game.
+  """Returns the correspondence of a game's actions to OpenSpiel's.
 
   Raises:
     ValueError: it has no counterpart in OpenSpiel.
@@ -243,7 +243,7 @@ class ChipBot(_FollowingBot):
   def __init__(self, player: ChipPlayer, rules: TableRules, game: pyspiel.Game, player_id: int):
     super().__init__(player_id)
     if player_id not in (0, 1):
-      raise ValueError(f"player_id={player_id!r} must be 0 or 1")
+      raise ValueError(f"player_id={validation.short(player_id)} must be 0 or 1")
     _check_game(game, rules)
     self._at_table, self._rules = player, rules
 
@@ -291,7 +291,7 @@ def _move(action: int) -> Event:
 
 
 def _check_game(game: pyspiel.Game, rules: TableRules) -> None:
-  """Checks that a game of OpenSpiel's has the rules that a player knows.
+  """Checks that a game of OpenSpiel's has the rules of a player's game.
 
   Raises:
     ValueError: it has not.
@@ -317,7 +317,9 @@ def _check_game(game: pyspiel.Game, rules: TableRules) -> None:
   known = game.get_parameters()
   for name, value in expected.items():
     if known[name] != value:
-      raise ValueError(f"{name}={known[name]!r} must be {value!r}, which is what the player plays")
+      raise ValueError(
+        f"{name}={validation.short(known[name])} must be {value!r}, which is what the player plays"
+      )
   if rules.deck.num_cards != Deck().num_cards:
     raise ValueError(f"numRanks={len(rules.deck.ranks)} must be 13 with 4 suits: the whole deck")
 

@@ -12,6 +12,7 @@ import pyspiel
 from games import CHANCE, TERMINAL, Game, LiarsDice, PublicTree
 from games.game import check_is_game
 from games.origin import check_tree_of
+from games.public_tree import Array
 from games.rules.leduc_poker import FIRST_CARD
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
@@ -236,7 +237,7 @@ def _mismatch(game: Game, spiel_game: pyspiel.Game, what: str) -> ValueError:
   return ValueError(f"game={game!r} and OpenSpiel's {spiel_game} differ: {what}")
 
 
-def to_tabular_policy(game: Game, tree: PublicTree, policy) -> pyspiel.TabularPolicy:
+def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.TabularPolicy:
   """Turns a policy of ours into one of the same game in OpenSpiel.
 
   Where OpenSpiel takes several infostates of ours to be one (Liar's Dice: it sorts dice), their
@@ -289,7 +290,7 @@ def _own_reach(tree: PublicTree, policy: np.ndarray) -> np.ndarray:
   return reach
 
 
-def from_tabular_policy(game: Game, tree: PublicTree, policy) -> np.ndarray:
+def from_tabular_policy(game: Game, tree: PublicTree, policy: pyspiel.Policy) -> np.ndarray:
   """Turns a policy of OpenSpiel into one of ours: the inverse of `to_tabular_policy`.
 
   Args:
@@ -324,7 +325,7 @@ def from_tabular_policy(game: Game, tree: PublicTree, policy) -> np.ndarray:
 
 
 def _default_policy(tree: PublicTree) -> np.ndarray:
-  """Returns probabilities `[N, H]` for the infostates that OpenSpiel says nothing of.
+  """Returns probabilities `[N, H]` for infostates without a row of OpenSpiel's.
 
   Where infostates never change these are the impossible ones (a card that lies on the board),
   which move at random. Where they do, impossible ones come from nowhere, and others that are

@@ -93,7 +93,7 @@ class Timeline:
     return steps
 
   def keys(self, history: int, moment: int) -> Keys:
-    """Returns what the players know at a history; its end is known at any time."""
+    """Returns the players' observations at a history; its end is observed at any time."""
     acts = self._time[history] <= moment
     return (self._known[0][acts][history], PASS), (self._known[1][acts][history], PASS)
 

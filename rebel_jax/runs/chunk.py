@@ -59,7 +59,7 @@ class Chunk:
 
 
 def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
-  """Returns what a row of metrics says of a chunk that ends in `state`, but for `seconds`."""
+  """Returns the row of metrics of a chunk that ends in `state`, without `seconds`."""
   means, taken = chunk.means(), gradient_steps(state)
   step, solves = int(state.step), int(state.solves)
   made = int(state.replay[target_of_values(state.replay)].added.sum())

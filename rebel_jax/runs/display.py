@@ -196,7 +196,7 @@ def summary(
 
 
 def plan_text(config: Config, subgames: int | None) -> str:
-  """Returns what a run will do, in a line."""
+  """Returns the plan of a run, in a line."""
   lanes = f"{config.self_play.lanes} lanes"
   where, searches = config.search.describe(subgames)
   return f"{where}, {lanes}, {searches}"

@@ -35,7 +35,7 @@ CHANGEABLE = frozenset(
 
 
 class Resumable(NamedTuple):
-  """A run that can go on: its folder, newest checkpoint and what that says about itself."""
+  """A run that can be resumed: its folder, newest checkpoint and that checkpoint's description."""
 
   folder: Path
   checkpoint: Path

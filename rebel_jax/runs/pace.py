@@ -16,7 +16,7 @@ _CAREFULLY = 0.9
 
 
 def work(config: Config, step: int) -> float:
-  """Returns what a run's first `step` steps cost, in steps with searches of `iterations`."""
+  """Returns the cost of a run's first `step` steps, in steps with searches of `iterations`."""
   late = max(step - config.late_step, 0)
   return step + late * (config.rebel.late_iterations / config.rebel.iterations - 1 if late else 0)
 
@@ -45,7 +45,7 @@ class Pace:
     return work(self.config, step) / work(self.config, self.config.num_steps)
 
   def left(self, step: int, config: Config | None = None) -> float:
-    """Returns how many seconds the rest after `step` takes, infinite if nothing is known yet.
+    """Returns the seconds of the rest after `step`, infinite before the first measurement.
 
     Compilation and the last evaluation are apart. `config` is another run's, of the same pace.
     """

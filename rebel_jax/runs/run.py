@@ -169,7 +169,7 @@ class _Run:
     return time.monotonic() - self.started
 
   def go(self) -> Result:
-    """Trains until the examples or the time are used up, or someone says stop."""
+    """Trains until the examples or the time are used up, or a request to stop."""
     config, devices = self.config, self.setup.mesh.devices
     metrics.write_commands(self.folder, self.commands)
     kind = devices.flat[0].device_kind
@@ -299,7 +299,7 @@ class _Run:
     return max(self.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
 
   def _close_chunk(self, over: bool) -> bool:
-    """Evaluates if it is time to and writes the row; returns whether nobody said stop."""
+    """Evaluates if due and writes the row; returns False after a request to stop."""
     if self.manager.empty:
       # Rows without a checkpoint are of a run whose checkpoints were lost, which no other may
       # write over.
@@ -331,7 +331,7 @@ class _Run:
     return not stops
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
-    """Returns what an evaluation adds to the row.
+    """Returns the columns that an evaluation adds to the row.
 
     The first process measures; however that ends, it ends so for all.
 
@@ -354,7 +354,7 @@ class _Run:
     return row
 
   def _measure(self, final: bool) -> dict[str, Any]:
-    """Evaluates, and says what came of it."""
+    """Evaluates and prints the result."""
     began = time.monotonic()
 
     def show(what: str, done: int, total: int, unit: str, more: str) -> None:

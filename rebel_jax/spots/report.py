@@ -21,7 +21,7 @@ _TOGETHER = 64  # rivers that are solved between two reports of progress
 
 @dataclasses.dataclass(frozen=True)
 class BoardRow:
-  """What was found on a board.
+  """The results of one board.
 
   Attributes:
     board: its cards.
@@ -64,7 +64,7 @@ def solve_boards(
   max_iterations: int = 10_000,
   progress: Callable[[int, str, float], None] | None = None,
 ) -> Iterator[BoardRow]:
-  """Yields what is found on each board in turn.
+  """Yields the results of each board in turn.
 
   Boards are rounded up to few shapes (`games.poker.lines.share_shapes`), each of which is compiled
   once. Rivers of a shape are solved together, turns one on each core, and flops one after another,

@@ -169,7 +169,7 @@ class SolvedSpot:
 
   @property
   def symmetry(self) -> str:
-    """A sentence that says which suits were found to be alike."""
+    """A sentence about the suits that are alike."""
     return self.columns.sentence()
 
   @property
@@ -179,7 +179,7 @@ class SolvedSpot:
 
   @functools.cached_property
   def follower(self) -> Follower:
-    """Finds where nodes stand among the lines."""
+    """The places of nodes among the lines."""
     return Follower(self.lines, self.columns)
 
   @property
@@ -192,7 +192,7 @@ class SolvedSpot:
     return self.game.state_after(node)
 
   def mover(self, node: Node) -> int:
-    """Returns who acts at a node: a player, chance or nobody (`games.TERMINAL`)."""
+    """Returns the mover at a node: a player, chance or none (`games.TERMINAL`)."""
     return int(self.game.actor(self.state(node)[None])[0])
 
   def children(self, node: Node) -> dict[str, Node]:

@@ -43,7 +43,7 @@ class _Values(NamedTuple):
 
 
 def _values_on(lines: Lines, policy: Sequence[Any], street: int, board: int) -> _Values:
-  """Returns what a policy, `[n, W]` for each level, is worth on a board of a street."""
+  """Returns the values of a policy, `[n, W]` for each level, on a board of a street."""
   levels = tuple(jnp.asarray(level) for level in policy)
   last = len(lines.streets) - 1
   if last == 0:
@@ -141,7 +141,7 @@ class HandTable(NamedTuple):
   mass: np.ndarray
 
   def mean(self, values: np.ndarray) -> np.ndarray:
-    """Returns what each player's range has on average of `ev` or `equity`: `[P]`.
+    """Returns the mean of `ev` or `equity` over each player's range: `[P]`.
 
     Hands count by how often both players hold what they hold, so shared cards are left out.
     """
@@ -151,7 +151,7 @@ class HandTable(NamedTuple):
 
 
 def hand_table(solved: SolvedSpot, node: Node = ()) -> HandTable:
-  """Returns what every hand does, and is worth, at a node of a solved spot."""
+  """Returns the policy and the values of every hand at a node of a solved spot."""
   game, follower = solved.game, solved.follower
   place = follower.follow(node)
   found = _values_on(solved.lines, solved.policy, place.street, place.board)

@@ -1,1 +1,1 @@
-"""Two-player no-limit hold'em against other people's programs, in chips and cards."""
+"""Two-player no-limit hold'em against other programs, in chips and cards."""

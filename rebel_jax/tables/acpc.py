@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import re
+import selectors
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -28,10 +29,10 @@ from rebel_jax.tables.chips import (
   hands_of,
   next_deal,
 )
+from rebel_jax.tables.peers import MOST_HANDS, Lines, TableError, quoted, within
 
 VERSION = "VERSION:2.0.0"
-MAX_LINE = 10_000  # characters; a hand with every raise of the smallest size takes fewer
-_TOKEN = re.compile(r"f|c|r\d{1,10}|/")
+_TOKEN = re.compile(r"f|c|r\d{1,10}|/", re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +64,7 @@ def parse_line(line: str) -> MatchState:
   found = re.fullmatch(r"MATCHSTATE:([01]):(\d{1,18}):([^:]*):([^:]*)", line, re.ASCII)
   if found is None:
     raise ValueError(
-      f"line={short(line)!r} must be MATCHSTATE:position:hand:betting:cards, the position 0 or 1"
+      f"line={quoted(line)} must be MATCHSTATE:position:hand:betting:cards, the position 0 or 1"
     )
   return MatchState(int(found[1]), int(found[2]), found[3], found[4])
 
@@ -76,7 +77,7 @@ def parse_answer(line: str) -> tuple[MatchState, str]:
   """
   state, _, action = line.rpartition(":")
   if line.count(":") != 5:
-    raise ValueError(f"line={short(line)!r} must be the state, a colon and an action")
+    raise ValueError(f"line={quoted(line)} must be the state, a colon and an action")
   return parse_line(state), action
 
 
@@ -89,26 +90,26 @@ def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   hands, *boards = state.cards.split("/")
   held = hands.split("|")
   if len(held) != 2:
-    raise ValueError(f"cards={short(state.cards)!r} must begin with both hands, | between them")
+    raise ValueError(f"cards={quoted(state.cards)} must begin with both hands, | between them")
   deck, table = rules.deck, ChipTable(rules)
   for position, text in enumerate(held):
     table.show(rules.seat_of(position), deck.parse(text) if text else None)
   reads = rules.seat_of(state.position)
   if table.hole_cards[reads] is None:
-    raise ValueError(f"cards={short(state.cards)!r} lack the hand of position {state.position}")
+    raise ValueError(f"cards={quoted(state.cards)} lack the hand of position {state.position}")
   for token in split_actions("betting", state.betting, _TOKEN, "f, c, rN and /"):
     if token == "/":
       if not table.due:
-        raise ValueError(f"betting={short(state.betting)!r} has a / where a round is not over")
+        raise ValueError(f"betting={quoted(state.betting)} has a / where a round is not over")
       if table.round >= len(boards):
-        raise ValueError(f"cards={short(state.cards)!r} lack those after round {table.round + 1}")
+        raise ValueError(f"cards={quoted(state.cards)} lack those after round {table.round + 1}")
       table.apply(Deal(deck.parse(boards[table.round])))
     else:
       table.apply(read_action(token))
   if table.due:
-    raise ValueError(f"betting={short(state.betting)!r} must end with / where cards are due")
+    raise ValueError(f"betting={quoted(state.betting)} must end with / where cards are due")
   if len(boards) > table.round:
-    raise ValueError(f"cards={short(state.cards)!r} are more than the betting has rounds")
+    raise ValueError(f"cards={quoted(state.cards)} are more than the betting has rounds")
   return table
 
 
@@ -124,7 +125,7 @@ def read_action(text: str) -> Move:
     return Call()
   if re.fullmatch(r"r\d{1,10}", text, re.ASCII):
     return RaiseTo(int(text[1:]))
-  raise ValueError(f"action={short(text)!r} must be f, c or rN with N chips of the whole hand")
+  raise ValueError(f"action={quoted(text)} must be f, c or rN with N chips of the whole hand")
 
 
 def write_action(move: Move) -> str:
@@ -168,20 +169,11 @@ def split_actions(field: str, text: str, token: re.Pattern[str], of: str) -> lis
   """Returns the actions of a text, which must be of nothing else; `of` is what they are."""
   tokens = token.findall(text)
   if "".join(tokens) != text:
-    raise ValueError(f"{field}={short(text)!r} must be of {of}")
+    raise ValueError(f"{field}={quoted(text)} must be of {of}")
   return tokens
 
 
-def short(text: str) -> str:
-  """Returns what an error shows of a text from outside."""
-  return text if len(text) <= 80 else text[:77] + "..."
-
-
 _PAUSE = 0.1  # seconds between attempts to connect
-
-
-class TableError(ValueError):
-  """The other program is not there, has gone, is too slow, or says what the protocol has not."""
 
 
 class HandFollower:
@@ -189,14 +181,13 @@ class HandFollower:
 
   Attributes:
     table: the hand so far; None before the first.
-    ended: whether the last state followed was the first that said how its hand ended.
   """
 
   def __init__(self, player: ChipPlayer, rules: TableRules):
     self.player, self.rules = player, rules
     self.table: ChipTable | None = None
-    self.ended = False
     self._hand: object = None
+    self._awaited: list[Event] = []  # the player's own move, where it has made one
 
   def follow(self, hand: object, seat: int, table: ChipTable) -> bool:
     """Takes the state of a hand, and returns whether it is the player's turn.
@@ -212,19 +203,26 @@ class HandFollower:
     seen: list[Event] = []
     if self.table is not None and hand == self._hand:
       seen, held = self.table.events, self.table.hole_cards[seat]
-      if table.events[: len(seen)] != seen or table.hole_cards[seat] != held:
-        raise ValueError(f"hand={hand!r} does not go on from where it was")
+      after = [*seen, *self._awaited]
+      goes_on = table.events[: len(after)] == after and len(table.events) > len(seen)
+      if not goes_on or table.hole_cards[seat] != held:
+        raise ValueError(f"hand={quoted(hand)} does not go on from where it was")
     elif self.table is not None and not self.table.is_over:
-      raise ValueError(f"hand={hand!r} begins before the one before has ended")
+      raise ValueError(f"hand={quoted(hand)} begins before the one before has ended")
     else:
       held = table.hole_cards[seat]
       assert held is not None
       self.player.start(seat, held)
-    self.ended = table.is_over and not (hand == self._hand and len(seen) == len(table.events))
-    self.table, self._hand = table, hand
+    self.table, self._hand, self._awaited = table, hand, []
     for event in table.events[len(seen) :]:
       self.player.observe(event)
     return table.actor == seat
+
+  def act(self) -> Move:
+    """Returns the player's move, with which the hand must go on."""
+    move = self.player.act()
+    self._awaited = [move]
+    return move
 
 
 def play_acpc(
@@ -235,8 +233,11 @@ def play_acpc(
   *,
   timeout: float = 600.0,
   connect_timeout: float = 10.0,
+  log: Callable[[int], None] = lambda chips: None,
 ) -> list[int]:
   """Plays a match until the dealer closes the connection; returns the chips won in each hand.
+
+  Not more than `MOST_HANDS` are played.
 
   Args:
     player: who decides.
@@ -244,20 +245,24 @@ def play_acpc(
     host, port: where it listens.
     timeout: seconds to wait for a line of the dealer's.
     connect_timeout: seconds to wait for the dealer to come.
+    log: called with the chips won in each hand when it has ended.
 
   Raises:
-    TableError: there is no dealer, it is too slow, goes away in a hand, or sends what is no state
-      of a hand by these rules.
+    TableError: there is no dealer, it is too slow, goes away in a hand, or sends what is no new
+      state of a hand by these rules.
   """
   where = f"{host}:{port}"
   connection = _connect(host, port, where, connect_timeout)
   chips: list[int] = []
   follower = HandFollower(player, rules)
   with connection:
-    lines = _Lines(connection, f"the dealer at {where}", timeout)
+    lines = Lines(connection, f"the dealer at {where}", timeout)
     lines.send(VERSION)
-    while (line := lines.read()) is not None:
-      answer = _answer(line, follower, rules, chips)
+    while len(chips) < MOST_HANDS and (line := lines.read()) is not None:
+      answer, ended = _answer(line, follower, rules)
+      for won in ended:
+        chips.append(won)
+        log(won)
       if answer is not None:
         lines.send(f"{line}:{answer}")
   if follower.table is not None and not follower.table.is_over:
@@ -268,11 +273,12 @@ def play_acpc(
 
 
 def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
-  """Returns a connection, tried again while nobody listens yet."""
+  """Returns a connection, tried again until the other program listens."""
   end = time.monotonic() + timeout
   while True:
+    left = max(end - time.monotonic(), 1e-3)
     try:
-      return socket.create_connection((host, port), timeout=timeout)
+      return within(left, functools.partial(socket.create_connection, (host, port), left))
     except ConnectionRefusedError as error:
       if time.monotonic() + _PAUSE > end:
         raise TableError(f"no dealer answers at {where}: {error}") from None
@@ -281,60 +287,17 @@ def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
       raise TableError(f"no dealer answers at {where}: {error}") from None
 
 
-def _answer(line: str, follower: HandFollower, rules: TableRules, chips: list[int]) -> str | None:
-  """Returns the action that a line of the dealer's asks for, or None; adds what an end pays."""
+def _answer(line: str, follower: HandFollower, rules: TableRules) -> tuple[str | None, list[int]]:
+  """Returns the action that a line of the dealer's asks for, or None, and what an end pays."""
   try:
     state = parse_line(line)
     table = read_table(state, rules)
     seat = rules.seat_of(state.position)
     turn = follower.follow(state.hand, seat, table)
-    if follower.ended:
-      chips.append(table.payoffs()[seat])
+    won = [table.payoffs()[seat]] if table.is_over else []
   except ValueError as error:
-    raise TableError(f"the dealer sent {short(line)!r}: {error}") from None
-  return write_action(follower.player.act()) if turn else None
-
-
-class _Lines:
-  """Lines to and from the program at the other end of a connection, called `name` in errors."""
-
-  def __init__(self, connection: socket.socket, name: str, timeout: float):
-    self.name, self._connection, self._timeout = name, connection, timeout
-    self._rest = b""
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-  def send(self, line: str) -> None:
-    self._connection.settimeout(self._timeout)
-    try:
-      self._connection.sendall(line.encode("ascii") + b"\r\n")
-    except OSError as error:
-      raise TableError(f"{self.name} does not take what it is sent: {error}") from None
-
-  def read(self) -> str | None:
-    """Returns the next line that is no comment, without space at its end; None where none comes."""
-    end = time.monotonic() + self._timeout
-    while True:
-      while b"\n" not in self._rest and len(self._rest) <= MAX_LINE:
-        self._connection.settimeout(max(end - time.monotonic(), 1e-3))
-        try:
-          more = self._connection.recv(65_536)
-        except TimeoutError:
-          raise TableError(
-            f"{self.name} said nothing for timeout={self._timeout:g} seconds"
-          ) from None
-        except OSError as error:
-          raise TableError(f"the connection to {self.name} broke: {error}") from None
-        if not more:
-          if self._rest.strip():
-            raise TableError(f"{self.name} closed the connection within a line")
-          return None
-        self._rest += more
-      line, _, self._rest = self._rest.partition(b"\n")
-      if len(line) > MAX_LINE:
-        raise TableError(f"{self.name} sent a line of more than {MAX_LINE} characters")
-      text = line.decode("ascii", errors="backslashreplace").rstrip()
-      if text and text[0] not in "#;":
-        return text
+    raise TableError(f"the dealer sent {quoted(line)}: {error}") from None
+  return write_action(follower.act()) if turn else None, won
 
 
 class MatchDealer:
@@ -390,7 +353,7 @@ class MatchDealer:
     self._servers: list[socket.socket] = []
 
   def __enter__(self) -> "MatchDealer":
-    """Begins to listen; a TableError says which port cannot be had."""
+    """Begins to listen; raises a TableError with the port if that is not free."""
     for port in self.ports:
       try:
         server = socket.create_server((self._host, port))
@@ -412,21 +375,8 @@ class MatchDealer:
       TableError: a player does not come, goes away, takes too long, or makes no legal move; hands
         that ended before are in the log.
     """
-    players = []
-    for name, port, server in zip(self.names, self.ports, self._servers):
-      server.settimeout(self._start_timeout)
-      try:
-        connection = self._open.enter_context(server.accept()[0])
-      except TimeoutError:
-        raise TableError(
-          f"player {name!r} did not come to port {port} in start_timeout={self._start_timeout:g} "
-          "seconds"
-        ) from None
-      players.append(_Lines(connection, f"player {name!r}", self._timeout))
-    for player in players:
-      greeting = _must_read(player, "greeted")
-      if not greeting.startswith("VERSION:2."):
-        raise TableError(f"{player.name} sent {short(greeting)!r}, must be {VERSION} first")
+    end = time.monotonic() + self._start_timeout
+    players = [self._greeted(number, end) for number in (0, 1)]
     self._log(f"# players {' '.join(self.names)}")
     self._log(self._log_head)
     chips = []
@@ -438,7 +388,36 @@ class MatchDealer:
     self._log(f"SCORE:{sum(chips)}|{-sum(chips)}:{'|'.join(self.names)}")
     return ChipMatchResult(tuple(chips), self.rules.rules.big_blind, self._duplicate)
 
-  def _play_hand(self, players: Sequence[_Lines], hand: Hand) -> ChipTable:
+  def _greeted(self, number: int, end: float) -> Lines:
+    """Returns the first connection to a player's port that greets; others are closed."""
+    server, name, said = self._servers[number], self.names[number], ""
+    with selectors.DefaultSelector() as waiting:
+      waiting.register(server, selectors.EVENT_READ)
+      while (left := end - time.monotonic()) > 0:
+        for key, _ in waiting.select(left):
+          if key.data is None:
+            connection = self._open.enter_context(server.accept()[0])
+            lines = Lines(connection, f"player {name!r}", self._timeout)
+            waiting.register(connection, selectors.EVENT_READ, (connection, lines))
+            continue
+          connection, lines = key.data
+          try:
+            goes_on, greeting = lines.receive(end), lines.next()
+            if greeting is not None and greeting.startswith("VERSION:2."):
+              return lines
+            if greeting is not None:
+              raise TableError(f"{lines.name} sent {quoted(greeting)}, must be {VERSION} first")
+          except TableError as error:
+            goes_on, said = False, f"; {error}"
+          if not goes_on:
+            waiting.unregister(connection)
+            connection.close()
+    raise TableError(
+      f"player {name!r} did not come to port {self.ports[number]} in "
+      f"start_timeout={self._start_timeout:g} seconds{said}"
+    )
+
+  def _play_hand(self, players: Sequence[Lines], hand: Hand) -> ChipTable:
     """Plays a hand between the players of seats 0 and 1."""
     table = ChipTable(self.rules, hand.hole_cards)
     while True:
@@ -454,15 +433,15 @@ class MatchDealer:
       try:
         said, action = parse_answer(answer)
         if str(said) != state:
-          raise ValueError(f"it must begin with {short(state)!r}")
+          raise ValueError(f"it must begin with {quoted(state)}")
         table.apply(read_action(action), seat=table.actor)
       except ValueError as error:
         raise TableError(
-          f"{player.name} answered {short(answer)!r} in hand {hand.number}: {error}"
+          f"{player.name} answered {quoted(answer)} in hand {hand.number}: {error}"
         ) from None
 
 
-def _must_read(player: _Lines, what: str) -> str:
+def _must_read(player: Lines, what: str) -> str:
   """Returns a line of a player's; `what` it had to do is said in errors."""
   try:
     line = player.read()

@@ -22,11 +22,13 @@ from solvers import validation
 Cards = tuple[int, ...]
 
 
-class Fold(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Fold:
   """The player to act gives up the pot; only where there is a bet to call."""
 
 
-class Call(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Call:
   """The player to act calls, or checks."""
 
 
@@ -130,13 +132,13 @@ def make_rules(
   if small_blind > big_blind:
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):
-    deals = [int(digit) for digit in str(deals).removeprefix("-")]
+    deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
   rules = Betting((stack, stack), blinds, big_blind, (0, 1))
   return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
 
 
 class ChipTable:
-  """One hand: takes events, checks each, and says what may come next.
+  """One hand: checks each event and lists the legal next ones.
 
   Attributes:
     rules: what is played.
@@ -184,7 +186,7 @@ class ChipTable:
 
   @property
   def due(self) -> tuple[int, ...]:
-    """How many cards come now, round by round: of all rounds left where nobody can bet."""
+    """The cards of the next deal, round by round: of all further rounds once betting is over."""
     if self.state[betting.STATUS] != betting.CLOSED:
       return ()
     left = self.rules.deals[self.round :]
@@ -222,7 +224,7 @@ class ChipTable:
 
   @property
   def raises(self) -> tuple[int, int] | None:
-    """The least and the most that a raise may be to; None where nobody may raise."""
+    """The least and the most that a raise may be to; None where no raise is legal."""
     return self.rules.rules.raises(self.state)
 
   @property
@@ -272,7 +274,7 @@ class ChipTable:
   def _check_cards(
     self, field: str, cards: Cards, number: int | None, but: int | None = None
   ) -> str:
-    """Checks that so many cards are of the deck, and lie with nobody but seat `but`; names them."""
+    """Checks that cards are of the deck, and not elsewhere than with seat `but`; names them."""
     size = self.rules.deck.num_cards
     if not all(isinstance(card, int | np.integer) and 0 <= card < size for card in cards):
       raise ValueError(f"cards={cards!r} must be numbers from 0 to {size - 1}")

@@ -77,7 +77,7 @@ class Seating:
 
 @in_config_errors("game_params")
 def rules_of(game_params: dict[str, Any]) -> TableRules:
-  """Returns what `make_rules` makes of parameters of a command line.
+  """Returns the rules that a command line's parameters name, by `make_rules`.
 
   Raises:
     ConfigError: one is not allowed.
@@ -227,13 +227,13 @@ class TreePlayer(Seated):
     return self.game.legal_actions(self._state[None])[0]
 
   def _tree_bets(self) -> dict[int, int]:
-    """Returns what the tree's bets here raise to, by action, smallest first."""
+    """Returns the amounts of the tree's bets at this node, by action, smallest first."""
     amounts = self.game.amounts(self._state[None])[0]
     found = [(int(to), FIRST_BET + slot) for slot, to in enumerate(amounts) if to >= 0]
     return {action: to for to, action in sorted(found)}
 
   def _highest(self) -> int:
-    """Returns what a call puts in, at least one chip: half the pot after it."""
+    """Returns the chips of a player after a call, at least one: half the pot after it."""
     return max(int(self._state[[betting.PAID_0, betting.PAID_1]].max()), 1)
 
   # From one hand to the other.

@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from rebel_jax.tables.acpc import HandFollower, TableError, short, split_actions
+from rebel_jax.tables.acpc import HandFollower, split_actions
 from rebel_jax.tables.chips import (
   Call,
   ChipPlayer,
@@ -23,8 +23,9 @@ from rebel_jax.tables.chips import (
   make_rules,
   next_deal,
 )
+from rebel_jax.tables.peers import TableError, quoted, within
 
-_TOKEN = re.compile(r"k|c|f|b\d{1,10}|/")
+_TOKEN = re.compile(r"k|c|f|b\d{1,10}|/", re.ASCII)
 _MAX_REPLY = 1_000_000  # bytes
 
 
@@ -53,7 +54,7 @@ def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
   for token in split_actions("action", text, _TOKEN, "k, c, f, bN and /"):
     if token == "/":
       if not table.due:
-        raise ValueError(f"action={short(text)!r} has a / where a round is not over")
+        raise ValueError(f"action={quoted(text)} has a / where a round is not over")
       table.apply(next_deal(table, board))
     else:
       table.apply(_read_move(table, token))
@@ -61,9 +62,9 @@ def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
   while len(table.board) < len(board) and table.due:
     table.apply(next_deal(table, board))
   if table.due:
-    raise ValueError(f"board={shown!r} lacks cards that are due after action={short(text)!r}")
+    raise ValueError(f"board={shown!r} lacks cards that are due after action={quoted(text)}")
   if len(table.board) < len(board):
-    raise ValueError(f"board={shown!r} has more cards than action={short(text)!r} has rounds")
+    raise ValueError(f"board={shown!r} has more cards than action={quoted(text)} has rounds")
 
 
 def _read_move(table: ChipTable, token: str) -> Move:
@@ -84,13 +85,13 @@ def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, ChipTable
   """
   position = _field(reply, "client_pos", int)
   if position not in (0, 1):
-    raise ValueError(f"client_pos={position!r} must be 0 or 1")
+    raise ValueError(f"client_pos={quoted(position)} must be 0 or 1")
   seat, deck = rules.seat_of(position), rules.deck
   table = ChipTable(rules)
   table.show(seat, deck.parse("".join(_field(reply, "hole_cards", list)), field="hole_cards"))
-  other = reply.get("bot_hole_cards")
-  if other:
-    table.show(1 - seat, deck.parse("".join(other), field="bot_hole_cards"))
+  if reply.get("bot_hole_cards"):
+    other = "".join(_field(reply, "bot_hole_cards", list))
+    table.show(1 - seat, deck.parse(other, field="bot_hole_cards"))
   board = deck.parse("".join(_field(reply, "board", list)), field="board")
   read_actions(table, _field(reply, "action", str), board)
   return seat, table
@@ -100,12 +101,13 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
   value = reply.get(name)
   texts = not isinstance(value, list) or all(isinstance(x, str) for x in value)
   if not isinstance(value, kind) or isinstance(value, bool) or not texts:
-    raise ValueError(f"{name}={value!r} must be {'a list of texts' if kind is list else kind}")
+    kinds = {list: "a list of texts", str: "a text", int: "an integer"}
+    raise ValueError(f"{name}={quoted(value)} must be {kinds[kind]}")
   return value
 
 
 def check_winnings(table: ChipTable, seat: int, winnings: Any) -> int:
-  """Returns what a server says that `seat` won, if the hand can have ended so.
+  """Returns the server's winnings of `seat`, if the hand can have ended so.
 
   Raises:
     ValueError: it cannot.
@@ -115,7 +117,9 @@ def check_winnings(table: ChipTable, seat: int, winnings: Any) -> int:
   if table.folded is not None or None not in table.hole_cards:
     possible = {table.payoffs()[seat]}
   if isinstance(winnings, bool) or not isinstance(winnings, int) or winnings not in possible:
-    raise ValueError(f"winnings={winnings!r} must be one of {sorted(possible)} after this hand")
+    raise ValueError(
+      f"winnings={quoted(winnings)} must be one of {sorted(possible)} after this hand"
+    )
   return winnings
 
 
@@ -167,10 +171,10 @@ class SlumbotClient:
         if table.is_over:
           return check_winnings(table, seat, reply.get("winnings"))
         if not turn:
-          raise ValueError(f"action={reply['action']!r} leaves the move to the server")
+          raise ValueError(f"action={quoted(reply['action'])} leaves the move to the server")
       except ValueError as error:
-        raise TableError(f"the server sent {short(json.dumps(reply))}: {error}") from None
-      incr = write_move(table, self.player.act())
+        raise TableError(f"the server sent {quoted(reply)}: {error}") from None
+      incr = write_move(table, follower.act())
       reply = self._post("/api/act", {"token": self.token, "incr": incr})
 
   def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -180,26 +184,30 @@ class SlumbotClient:
       headers={"Content-Type": "application/json"},
       method="POST",
     )
-    try:
+
+    def exchange() -> bytes:
       with urllib.request.urlopen(request, timeout=self._timeout) as response:
-        text = response.read(_MAX_REPLY)
+        return response.read(_MAX_REPLY)
+
+    try:
+      text = within(self._timeout, exchange)
     except urllib.error.HTTPError as error:
       raise TableError(f"{self.host}{path} answered with status {error.code}") from None
     except TimeoutError:
       raise TableError(
-        f"{self.host}{path} said nothing for timeout={self._timeout:g} seconds"
+        f"{self.host}{path} gave no answer in timeout={self._timeout:g} seconds"
       ) from None
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
       reason = getattr(error, "reason", error)
       raise TableError(f"{self.host}{path} cannot be reached: {reason}") from None
     try:
       reply = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
       reply = None
     if not isinstance(reply, dict):
-      raise TableError(f"{self.host}{path} sent no JSON object: {short(repr(text))}")
+      raise TableError(f"{self.host}{path} sent no JSON object: {quoted(text)}")
     if reply.get("error_msg"):
-      raise TableError(f"{self.host}{path} refused: {short(str(reply['error_msg']))}")
+      raise TableError(f"{self.host}{path} refused: {quoted(reply['error_msg'])}")
     if isinstance(reply.get("token"), str):
       self.token = reply["token"]
     return reply

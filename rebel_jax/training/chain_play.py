@@ -230,7 +230,7 @@ class ChainPlay:
   def _play(
     self, table: Ground, lanes: ChainLanes, played: Found, key: jax.Array, learn_key: jax.Array
   ) -> tuple[ChainLanes, tuple[Solved, jax.Array] | None]:
-    """Makes the moves that searches found; games that end begin anew. Returns also outcomes."""
+    """Makes the moves of searches; games that end begin anew. Returns also outcomes."""
     rules, number = table.rules, self.num_lanes
     move_key, new_key = jax.random.split(key)
     mover = rules.actor(lanes.standing.here.state)
@@ -276,7 +276,7 @@ class ChainPlay:
     return jax.vmap(go)(lanes.standing, policy, keys, exploration)
 
   def _plays_on(self, key: jax.Array) -> jax.Array:
-    """Draws the games in which nobody resigns: `[B]`."""
+    """Draws the games without resignation: `[B]`."""
     return jax.random.uniform(key, (self.num_lanes,)) < self.never_resign
 
   def _note(self, lanes: ChainLanes, policy: jax.Array) -> Trail:

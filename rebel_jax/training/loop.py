@@ -74,7 +74,7 @@ class Play(Protocol):
     """Searches once in every lane, and goes on."""
 
   def work(self, table: Any) -> Work:
-    """Returns what a step spends its time on, on a CPU."""
+    """Returns the kind of work that dominates a step on a CPU."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Trainer:
   def run(
     self, table: Any, state: TrainState, num_steps: int, mesh: Mesh
   ) -> tuple[TrainState, Report]:
-    """Takes `num_steps` steps; `state` is donated. Compiled once, whatever their number.
+    """Takes `num_steps` steps; `state` is donated. One program serves every number.
 
     Raises:
       ValueError: they are more than `MOST_STEPS`.
@@ -121,7 +121,7 @@ class Trainer:
     return _runs[work](self, mesh, np.int32(num_steps), table, state)
 
   def work(self, table: Any, mesh: Mesh) -> Work:
-    """Returns what self-play spends its time on, which decides how it is compiled."""
+    """Returns the kind of work that dominates self-play; it decides how that is compiled."""
     on_cpu = mesh.devices.flat[0].platform == "cpu"
     return self.self_play.work(table) if on_cpu else Work.PLAIN
 
@@ -132,7 +132,7 @@ def place(table: Any, mesh: Mesh) -> Any:
 
 
 def specs() -> Any:
-  """Returns how each part of the state lies over the devices, as a `TrainState` of specs."""
+  """Returns the sharding of each part of the state, as a `TrainState` of specs."""
   return TrainState._make(P(DEVICES) if name in PER_DEVICE else P() for name in TrainState._fields)
 
 
@@ -300,7 +300,7 @@ def saved_like(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
 
 
 def redistribute(state: dict[str, Any], num_devices: int) -> dict[str, Any]:
-  """Deals a state out over `num_devices`: lanes, keys and every buffer, whatever it is called."""
+  """Shards a state over `num_devices`: lanes, keys and every buffer."""
   kinds: dict[type, Callable[[Any, int], Any]] = {
     Lanes: redistribute_lanes,
     ChainLanes: redistribute_growing,

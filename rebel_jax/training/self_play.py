@@ -344,7 +344,7 @@ def _put_back(lanes: Any, rows: Any, chosen: jax.Array, active: jax.Array) -> An
 
 
 def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: jax.Array) -> Starts:
-  """Returns where each lane stands if it begins a new game; see `SelfPlay.step`."""
+  """Returns the root of each lane's new game; see `SelfPlay.step`."""
   stage = subgames.stages[0]
   if not settings.share_start or not stage.depth_limited:
     lanes = settings.init(subgames, jax.random.fold_in(key, len(subgames.stages)))

@@ -183,7 +183,7 @@ def made_on_device(config: Config, game: Game) -> bool:
 
 
 def make_targets(config: Config, game: Game) -> tuple[Target, ...]:
-  """Returns what a configuration trains, as `training.targets` lists it.
+  """Returns the targets that a configuration trains, as `training.targets` lists them.
 
   Raises:
     ConfigError: the game has hidden moves, and there is a policy network.

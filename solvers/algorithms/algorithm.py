@@ -49,10 +49,10 @@ class Algorithm(Protocol):
     """Returns the state before the first update, with `policy` (uniform if None) as the first."""
 
   def leaf_query(self, problem: Problem, state: Any, player: int) -> LeafQuery:
-    """Returns what the next update of `player` must know about the leaves."""
+    """Returns the leaf query of `player`'s next update."""
 
   def prime(self, problem: Problem, state: Any, values: jax.Array | None, player: int) -> Any:
-    """Takes in the leaf values at the first policy, of players in `primed`."""
+    """Updates with the leaf values at the first policy, of players in `primed`."""
     del problem, values, player
     return state
 

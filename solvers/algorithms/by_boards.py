@@ -125,7 +125,7 @@ class ByBoards:
     return state.top.updates[player].astype(state.top.policy[0].dtype)
 
   def _decay(self, state: BoardsState, player: int) -> jax.Array:
-    """Returns what the average is multiplied by before the newest policy is counted."""
+    """Returns the factor of the average before the newest policy is added."""
     k = self._count(state, player)
     return (k / (k + 1.0)) ** self.averaging
 
@@ -159,7 +159,7 @@ class ByBoards:
   # What was found.
 
   def exploitability(self, problem: PartedProblem, state: BoardsState) -> jax.Array:
-    """Returns what best responses to both average policies win on average, in chips.
+    """Returns the exploitability of the average policies, in chips.
 
     With a rake, what they win more than the policies do.
     """
@@ -172,7 +172,7 @@ class ByBoards:
   def _worth(
     self, problem: PartedProblem, state: BoardsState, policy: Levels, *, best: bool
   ) -> jax.Array:
-    """Returns what both players win together, each against the other's average policy."""
+    """Returns the sum of both players' payoffs, each against the other's average policy."""
     reach = problem.top.both_reach(policy)
     newest = problem.arrivals(state.top.reach[1])
     worth = []

@@ -99,7 +99,7 @@ class CFR(Algorithm):
   def learn(
     self, problem: Problem, state: CFRState, sweep: Sweep, player: int, k: jax.Array
   ) -> CFRState:
-    """Takes in a sweep's instantaneous regrets, `player`'s k-th, and matches the next policy."""
+    """Adds a sweep's instantaneous regrets, `player`'s k-th, and matches the next policy."""
     regret, policy = list(state.regret), list(state.policy)
     for i in range(1, len(policy)):
       advantages = problem.advantages(sweep, i, player)

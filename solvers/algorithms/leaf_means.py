@@ -60,9 +60,9 @@ class LeafMeans(Holder):
     )
 
   def means(self, state: LeafMeansState) -> jax.Array:
-    """Returns what each player expected at the leaves, `[P, L, H]`; zero where nobody got to."""
+    """Returns each player's mean leaf values, `[P, L, H]`; zero at leaves without reach."""
     return per_unit_of_mass(jnp.stack(state.values), jnp.stack(state.mass))
 
   def known(self, state: LeafMeansState) -> jax.Array:
-    """Returns whether `means` knows anything of a player's infostates at a leaf: `[P, L]` bool."""
+    """Returns whether `means` has data on a player's infostates at a leaf: `[P, L]` bool."""
     return (jnp.stack(state.mass) > 0).any(axis=-1)

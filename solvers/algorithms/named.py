@@ -12,7 +12,7 @@ from solvers.algorithms.gadgets.gadget import Gadget
 from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus, RegretRule
 from solvers.algorithms.warm_start import WarmStarted
 from solvers.algorithms.with_gadget import WithGadget
-from solvers.validation import check_bool, check_gadget, check_number
+from solvers.validation import check_bool, check_gadget, check_integer, check_number, short
 
 
 def _averaging(value: float, name: str = "averaging") -> float:
@@ -140,8 +140,7 @@ def warm_started(algorithm: Algorithm, *, num_iterations: int = 15) -> WarmStart
 
 def started(start: type[WarmStarted], algorithm: Algorithm, num_iterations: int) -> WarmStarted:
   """Returns an algorithm of the CFR family with a kind of warm start."""
-  if isinstance(num_iterations, bool) or not isinstance(num_iterations, int) or num_iterations < 1:
-    raise ValueError(f"num_iterations={num_iterations!r} must be a positive integer")
+  num_iterations = check_integer("num_iterations", num_iterations)
   if isinstance(algorithm, WarmStarted):
     algorithm = algorithm.algorithm
   return start(
@@ -151,5 +150,5 @@ def started(start: type[WarmStarted], algorithm: Algorithm, num_iterations: int)
 
 def _check_cfr(algorithm: Any) -> Any:
   if not isinstance(algorithm, (CFR, WithGadget)):
-    raise ValueError(f"algorithm={algorithm!r} must be of the CFR family, as linear_cfr() is")
+    raise ValueError(f"algorithm={short(algorithm)} must be of the CFR family, as linear_cfr() is")
   return algorithm

@@ -38,7 +38,7 @@ _FORM = re.compile(r"(\w+)(?:\((.*)\))?")
 
 
 def registered_algorithms() -> tuple[str, ...]:
-  """Returns the names that `make_algorithm` knows."""
+  """Returns the names of registered algorithms."""
   return tuple(_REGISTRY)
 
 

@@ -51,7 +51,7 @@ class WarmStarted(Wrapper):
     return state if player == 0 else self._begin(problem, state)
 
   def _learn(self, problem: Problem, state: Any, sweep: Sweep, player: int) -> Any:
-    """Takes in a sweep's regrets as if they had come in each of the iterations."""
+    """Adds a sweep's regrets once for each of the iterations."""
     dtype = problem.tree.dtype
 
     def step(k, state):

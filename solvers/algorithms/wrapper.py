@@ -1,4 +1,4 @@
-"""An algorithm around another: whatever a subclass leaves alone is the other's."""
+"""An algorithm around another, with the other's methods as defaults."""
 
 import dataclasses
 from typing import Any

@@ -38,7 +38,7 @@ class _Bets:
     return {a - self.game.burn: n for a, n in self.children[node].items() if a > self.game.burn}
 
   def next_deal(self, node: int) -> int:
-    """Returns the deal that follows if nobody bets any more, or where the game ends."""
+    """Returns the next deal without further bets, or the end of the game."""
     while self.children[node] and not self.dealt(node):
       moves = self.children[node]
       node = moves[self.game.burn] if self.game.burn in moves else moves[CALL]

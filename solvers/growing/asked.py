@@ -25,7 +25,7 @@ class Asked(NamedTuple):
 
   @classmethod
   def nothing(cls, problem: Any) -> "Asked":
-    """Returns what is known before the first question."""
+    """Returns the empty record of questions."""
     zero = jnp.zeros((), jnp.int32)
     return cls(zero, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), zero)
 

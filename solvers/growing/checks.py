@@ -30,7 +30,9 @@ def check_key(key: Any) -> None:
 def check_function(name: str, function: Any) -> None:
   """Checks that leaves are valued by a function, or by none."""
   if function is not None and not callable(function):
-    raise TypeError(f"{name}={function!r} must be a function of (params, query), or None")
+    raise TypeError(
+      f"{name}={validation.short(function)} must be a function of (params, query), or None"
+    )
 
 
 def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
@@ -41,11 +43,13 @@ def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
     number = validation.check_integer(name, node if isinstance(node, int) else node.item(), least=0)
     if number < tree.num_nodes:
       return jnp.asarray(number)
-  raise ValueError(f"{name}={node!r} must be a node of the tree, 0 to {tree.num_nodes - 1}")
+  raise ValueError(
+    f"{name}={validation.short(node)} must be a node of the tree, 0 to {tree.num_nodes - 1}"
+  )
 
 
 def check_seeds(seeds: Any) -> tuple[int, ...]:
   """Returns seeds as integers, one at least."""
   if not isinstance(seeds, Sequence) or isinstance(seeds, str) or not len(seeds):
-    raise TypeError(f"seeds={seeds!r} must be a list of integers, one at least")
+    raise TypeError(f"seeds={validation.short(seeds)} must be a list of integers, one at least")
   return tuple(validation.check_integer("seeds", seed, least=0) for seed in seeds)

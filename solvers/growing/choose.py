@@ -32,7 +32,7 @@ class Rules(NamedTuple):
 
 
 class MoveOptions(NamedTuple):
-  """What the mover may do, and what the last update says of it: `[K]` of each.
+  """The mover's options with values and counts of the last update: `[K]` of each.
 
   Attributes:
     open: whether there is such a move.
@@ -112,7 +112,7 @@ def in_rounds(
 
 
 def choose_move(numbers: jax.Array, options: MoveOptions, rules: Rules) -> jax.Array:
-  """Returns which option a simulation takes: PUCT's, or one sampled from the policy.
+  """Returns a simulation's option: PUCT's, or one sampled from the policy.
 
   Args:
     numbers: `[2]` random ones.

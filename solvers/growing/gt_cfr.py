@@ -178,7 +178,7 @@ def grow(
   leaf_values: LeafValues | None = None,
   network: StateFunction | None = None,
 ) -> Grown:
-  """Does what `gt_cfr` says, unchecked; `rounds` is traced, so that one program serves them all."""
+  """Runs `gt_cfr` without checks; `rounds` is traced, so that one program serves every number."""
   beliefs, promises = jnp.asarray(start.beliefs), start.promises
   inner: Any = cfr_plus(averaging=1.0, alternating=search.alternating)
   if promises is not None:

@@ -53,7 +53,7 @@ class PlacesProblem(Problem):
     return self
 
   def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
-    """Returns what each move is worth beyond its parent, zero for moves that are not there."""
+    """Returns the advantage of each move over its parent, zero for moves that do not exist."""
     advantages = super().advantages(sweep, index, player)
     assert self.exists is not None
     return None if advantages is None else jnp.where(self.exists[index] > 0, advantages, 0.0)

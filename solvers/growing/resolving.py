@@ -13,7 +13,7 @@ from solvers.sweeps.problem import Problem
 
 
 class Promises(NamedTuple):
-  """What players are promised instead of a search's root; at most one of them, or nobody.
+  """Alternative payoffs of a search's root, of at most one player.
 
   Attributes:
     values: `[P, H]` expected payoffs, for the opponent of the searcher.

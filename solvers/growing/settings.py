@@ -47,14 +47,17 @@ class GTCFR:
     validation.check_integer("simulations", self.simulations, least=0)
     ratio = validation.check_number("per_update", self.per_update, allow_infinite=False)
     if ratio <= 0 or not _whole(max(ratio, 1 / ratio)):
-      raise ValueError(f"per_update={self.per_update!r} must be a whole number, or one over one")
+      raise ValueError(
+        f"per_update={validation.short(self.per_update)} must be a whole number, or one over one"
+      )
     if self.simulations % self.per_round:
       raise ValueError(
         f"simulations={self.simulations} must be a multiple of per_update={self.per_update}"
       )
     if (self.updates is None) != (self.simulations > 0):
       raise ValueError(
-        f"updates={self.updates!r} must be a number if simulations=0, and None otherwise"
+        f"updates={validation.short(self.updates)} must be a number if simulations=0, and None "
+        "otherwise"
       )
     validation.check_bool("whole", self.whole)
     validation.check_bool("alternating", self.alternating)
@@ -63,12 +66,14 @@ class GTCFR:
     if self.children is not None:
       validation.check_integer("children", self.children)
     if not 0 <= validation.check_number("mix", self.mix) <= 1:
-      raise ValueError(f"mix={self.mix!r} must be a share, from 0 to 1")
+      raise ValueError(f"mix={validation.short(self.mix)} must be a share, from 0 to 1")
     validation.check_number("puct", self.puct, allow_infinite=False)
     if validation.check_number("temperature", self.temperature, allow_infinite=False) <= 0:
-      raise ValueError(f"temperature={self.temperature!r} must be above 0")
+      raise ValueError(f"temperature={validation.short(self.temperature)} must be above 0")
     if self.selection not in ("current", "average"):
-      raise ValueError(f"selection={self.selection!r} must be 'current' or 'average'")
+      raise ValueError(
+        f"selection={validation.short(self.selection)} must be 'current' or 'average'"
+      )
 
   @property
   def per_round(self) -> int:
@@ -95,7 +100,7 @@ class GTCFR:
 def check_search(search: Any) -> None:
   """Checks that `search` is settings of a search."""
   if not isinstance(search, GTCFR):
-    raise TypeError(f"search={search!r} must be solvers.GTCFR")
+    raise TypeError(f"search={validation.short(search)} must be solvers.GTCFR")
 
 
 def _whole(number: float) -> bool:

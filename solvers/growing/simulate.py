@@ -39,7 +39,7 @@ class View(NamedTuple):
   visits: jax.Array
 
   def expected(self, player: jax.Array, value: Any, mass: Any) -> jax.Array:
-    """Returns what `player` expects, by places of the value and of the mass that it meets."""
+    """Returns `player`'s expected payoff, by places of its value and of the mass that it meets."""
     first, second = (x[value] for x in self.values)
     met_first, met_second = (x[mass] for x in self.mass)
     worth, met = (
@@ -169,7 +169,7 @@ def _joining(store: Store, leaf: jax.Array, hands: jax.Array, rules: Rules) -> j
 
 
 def _options(view: View, growth: Growth, found: Moves, node, held, player) -> MoveOptions:
-  """Returns what `player` may do at `node`, holding `held`: `[M]`."""
+  """Returns the legal moves of `player` at `node` with infostate `held`: `[M]`."""
   below = view.expected(player, (found.row, found.column), (found.met_row, found.met_column))
   here = view.expected(player, (node, held), (found.here, held))
   visits = growth.visits[node, :, held]

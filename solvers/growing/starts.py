@@ -29,7 +29,7 @@ class Start(Protocol):
     ...
 
   def steps(self, store: Any) -> int:
-    """Returns how many steps a simulation takes at most."""
+    """Returns the most steps of a simulation."""
     ...
 
 
@@ -95,20 +95,20 @@ class ByRules:
 
 
 def children_at_once(game: Game, search: GTCFR) -> int:
-  """Returns how many children a simulation adds at most."""
+  """Returns the most children that a simulation adds."""
   if search.children is None or game.has_chance:
     return game.num_children
   return min(search.children, game.num_children)
 
 
 def most_nodes(game: Game, search: GTCFR, length: int) -> int:
-  """Returns how many nodes a search has at most whose path is of `length` actions."""
+  """Returns the most nodes of a search whose path is of `length` actions."""
   most = search.simulations * children_at_once(game, search)
   return 1 + game.num_children * (length + 1) + most
 
 
 def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs: Any) -> OnTree:
-  """Returns what `gt_cfr` starts from in a tree; arguments as there."""
+  """Returns the start of `gt_cfr` in a tree; arguments as for `gt_cfr`."""
   validation.check_unstacked(tree)
   check_nodes(tree, nodes)
   beliefs = tree.prior if beliefs is None else beliefs
@@ -122,7 +122,7 @@ def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs
 def start_by_rules(
   game: Game, search: GTCFR, state: Any, possible: Any, path: Any, beliefs: Any, capacity: Any
 ) -> ByRules:
-  """Returns what `gt_cfr` starts from in a game by its rules; arguments as there."""
+  """Returns the start of `gt_cfr` in a game by its rules; arguments as for `gt_cfr`."""
   if game.renumbers:
     raise ValueError(
       f"infostates of {game.name} change by others' moves, which rules do not follow"

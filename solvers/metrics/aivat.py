@@ -130,7 +130,8 @@ def aivat(record: HandRecord) -> float:
   """
   if not isinstance(record, HandRecord):
     raise TypeError(
-      f"record={record!r} must be a HandRecord, as solvers.metrics.HandRecorder makes it"
+      f"record={validation.short(record)} must be a HandRecord, as "
+      "solvers.metrics.HandRecorder makes it"
     )
   masses = record.joint.sum(axis=1)
   known = np.flatnonzero(masses > 0)
@@ -162,7 +163,8 @@ class HandRecorder:
     check_is_game(game)
     if not isinstance(values, ValueFunction):
       raise TypeError(
-        f"values={values!r} must be a solvers.metrics.ValueFunction, such as zero_values makes"
+        f"values={validation.short(values)} must be a solvers.metrics.ValueFunction, such as "
+        "zero_values makes"
       )
     self._game, self._values = game, values
     self._begin = functools.cache(self._at_start)
@@ -196,7 +198,7 @@ class HandRecorder:
     if game.actor(game.state_after(history)[None])[0] != TERMINAL:
       raise ValueError(f"history={history} must lead to where the game is over")
     if not isinstance(policy, Mapping):
-      raise TypeError(f"policy={policy!r} must hold rows [H] by history")
+      raise TypeError(f"policy={validation.short(policy)} must hold rows [H] by history")
     seat, held = _check_infostates(infostates, game.num_infostates)
     sign = -1.0 if seat == 1 else 1.0
     grid, joint, root_values = self._begin(seat)
@@ -270,10 +272,12 @@ def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
     TypeError, ValueError: `infostates` are not two, None for who is known, below `size`.
   """
   if not isinstance(infostates, tuple | list) or len(infostates) != 2:
-    raise TypeError(f"infostates={infostates!r} must be two, None for who is known")
+    raise TypeError(f"infostates={validation.short(infostates)} must be two, None for who is known")
   known = [player for player in (0, 1) if infostates[player] is None]
   if not known:
-    raise ValueError(f"infostates={infostates!r} must hold None for a player whose policy is known")
+    raise ValueError(
+      f"infostates={validation.short(infostates)} must hold None for a player whose policy is known"
+    )
   if len(known) == 2:
     return None, 0
   place = validation.check_places("infostates", [infostates[1 - known[0]]], size)
@@ -284,7 +288,7 @@ def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
 
 
 def zero_values(tree: PublicTree) -> ValueFunction:
-  """Returns the value function that knows nothing: zero everywhere."""
+  """Returns the value function that is zero everywhere."""
   validation.check_unstacked(tree)
   nothing = np.zeros((tree.num_infostates,) * 2)
   return TreeValues(tree, lambda node: nothing)

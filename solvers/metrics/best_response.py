@@ -3,16 +3,15 @@
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.algorithms.fictitious_play import best_moves
-from solvers.metrics.expected_values import check_whole
+from solvers.metrics.expected_values import each_row, measure
 from solvers.sweeps.constraints import Lock
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import choose, make_problem, per_unit_of_mass
-from solvers.xla.compiler_options import Programs, work_of_solving
+from solvers.xla.compiler_options import Programs
 
 
 class BestResponse(NamedTuple):
@@ -38,28 +37,25 @@ def best_response(
   """Computes `player`'s best response to the other player's part of `policy`.
 
   Args:
-    tree: a tree without leaves.
-    policy: `[N, H]`, as `solve` returns it.
+    tree: a tree without leaves, or a stack of them.
+    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
     player: who responds, 0 or 1; static.
-    beliefs: `[P, H]` at the root; None for the tree's own prior.
+    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
     locked: where `player` keeps to `policy` too, as for `solvers.solve`.
 
   Returns:
     Values and policy. The values average over the root beliefs (`root_marginals`) to the
-    best-response value. Moves of equal value are equally likely.
+    best-response value. Moves of equal value are equally likely. Arrays have a leading axis `[B]`
+    where an argument has one.
 
   Raises:
     ValueError: as `expected_values`, or `player` is not 0 or 1.
   """
   validation.check_player(player)
-  beliefs = check_whole(tree, policy, beliefs)
-  policy = jnp.asarray(policy, tree.dtype)
-  lock = validation.check_lock(tree, policy, locked)
-  work = work_of_solving(tree, None, policy, beliefs)
-  return _programs[work](tree, policy, int(player), beliefs, lock)
+  return measure(_programs, tree, policy, beliefs, locked, player=int(player))
 
 
-def _best_response(tree, policy, player, beliefs, lock):
+def _best_response(tree, policy, beliefs, lock, *, player):
   problem = make_problem(tree, beliefs, lock=lock)
   levels = problem.split(policy)
   opponent = problem.own_reach(levels, 1 - player)
@@ -71,4 +67,4 @@ def _best_response(tree, policy, player, beliefs, lock):
   return BestResponse(values, join_levels(tuple(response)))
 
 
-_programs = Programs(_best_response, static_argnames="player")
+_programs = Programs(each_row(_best_response), static_argnames="player")

@@ -1,4 +1,4 @@
-"""Shares of the pot at the showdown if nobody bets any more: against a range, and for AIVAT."""
+"""Shares of the pot at the showdown without further bets: against a range, and for AIVAT."""
 
 import functools
 import itertools
@@ -34,7 +34,7 @@ class _Boards(NamedTuple):
 
 
 class Equity:
-  """Shares of the pot that hands win where the rest of the board is dealt and nobody bets.
+  """Shares of the pot that hands win over the rest of the board, without further bets.
 
   Args:
     game: hold'em.
@@ -94,7 +94,7 @@ class Equity:
 
 @functools.lru_cache(maxsize=16)
 def _programs(deck: Deck, cards: bytes, number: int) -> tuple[Callable, Callable]:
-  """Returns what prepares boards, from strengths `[B, H]`, and what sums over their showdowns.
+  """Returns two programs: boards prepared from strengths `[B, H]`, and sums over their showdowns.
 
   The second returns what each hand wins, ties as half, and against how much of `reach` `[H]`.
   """
@@ -158,7 +158,7 @@ _BOARDS_AT_ONCE = 1_024
 
 
 class PotShares(ValueFunction):
-  """Shares of the pot if nobody bet any more, times the chips.
+  """Shares of the pot without further bets, times the chips.
 
   Where the ways to deal the rest of the board are at most `max_runouts`, shares are means over all
   of them. Where they are more before the first deal, as before a flop, a hand counts as much as its

@@ -1,15 +1,20 @@
 """Expected values of a fixed policy on whole and depth-limited trees."""
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from games.public_tree import Array, PublicTree
+from games.public_tree import Array, PublicTree, check_is_tree
+from games.stack import take
 from solvers import leaf_values as leaves
 from solvers import validation
 from solvers.loop import Evaluate
 from solvers.sweeps import pairs
+from solvers.sweeps.constraints import Lock, make_lock
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, make_problem, per_unit_of_mass
 from solvers.xla.compiler_options import Programs, work_of_solving
@@ -40,6 +45,11 @@ def values_given_leaves(
 
 def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
   """Checks the arguments that metrics share; returns the beliefs `[P, H]`."""
+  _check_row(tree, policy, beliefs)
+  return jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
+
+
+def _check_row(tree: PublicTree, policy: Any, beliefs: Any) -> None:
   validation.check_unstacked(tree)
   if tree.depth_limited:
     raise ValueError(
@@ -47,39 +57,87 @@ def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
       "tree without a depth"
     )
   validation.check_policy("policy", tree, policy)
-  if beliefs is None:
-    return jnp.asarray(tree.prior)
-  validation.check_beliefs(tree, beliefs)
-  return jnp.asarray(beliefs, tree.dtype)
+  if beliefs is not None:
+    validation.check_beliefs(tree, beliefs)
+
+
+def measure(
+  programs: Programs, tree: PublicTree, policy: Any, beliefs: Any, locked: Any = None, **static: Any
+) -> Any:
+  """Returns the measure of a policy, or of each of a batch, that `programs` of `each_row` compute.
+
+  Trees may be stacked, policies `[B, N, H]` and beliefs `[B, P, H]`; others serve all rows.
+  """
+  check_is_tree(tree)
+  kept = isinstance(locked, Lock)
+  rows = tree, policy, beliefs, locked
+  arrays = tree.prior, policy, beliefs, locked.least if kept else policy
+  stacked = [x is not None and np.ndim(x) == 3 for x in arrays[:3]]
+  stacked.append(locked is not None and np.ndim(arrays[3]) == 3)
+  sizes = {np.shape(x)[0] for x, is_stacked in zip(arrays, stacked) if is_stacked}
+  if len(sizes) > 1:
+    raise ValueError(f"trees, policies and beliefs are of different numbers of rows: {sizes}")
+  concrete = validation.is_concrete(rows)
+  for i in range(max(sizes, default=1) if concrete else 1):
+    try:
+      one = [_row(x, i) if is_stacked else x for x, is_stacked in zip(rows, stacked)]
+      _check_row(one[0], one[1], one[2])
+      validation.check_lock(one[0], one[1], one[3])
+    except ValueError as error:
+      raise ValueError(f"row {i}: {error}" if sizes else str(error)) from None
+  beliefs = tree.prior if beliefs is None else beliefs
+  # Arrays become JAX's inside the program: outside, that is a program of its own.
+  policy, beliefs = (x if hasattr(x, "dtype") else np.asarray(x) for x in (policy, beliefs))
+  lock = make_lock(locked, policy, tree.dtype)
+  work = work_of_solving(tree, None, policy, beliefs, lock)
+  return programs[work](tree, policy, beliefs, lock, **static)
+
+
+def _row(rows: Any, i: int) -> Any:
+  return take(rows, i) if isinstance(rows, PublicTree) else jax.tree.map(lambda x: x[i], rows)
+
+
+def each_row(function: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns `function` of a tree, a policy, beliefs and a lock, over rows where one has them."""
+
+  @functools.wraps(function)
+  def mapped(tree, policy, beliefs, lock, **static):
+    policy, beliefs = (jnp.asarray(x, tree.dtype) for x in (policy, beliefs))
+    firsts = tree.prior, policy, beliefs, None if lock is None else lock.least
+    axes = tuple(0 if x is not None and x.ndim == 3 else None for x in firsts)
+    one = functools.partial(function, **static)
+    return (jax.vmap(one, axes) if 0 in axes else one)(tree, policy, beliefs, lock)
+
+  return mapped
 
 
 def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = None) -> jax.Array:
   """Computes what each player expects under `policy`, for each of its root infostates.
 
   Args:
-    tree: a tree without leaves.
-    policy: `[N, H]`, as `solve` returns it.
-    beliefs: `[P, H]` at the root; None for the tree's own prior.
+    tree: a tree without leaves, or a stack of them.
+    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
+    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
 
   Returns:
     `[P, H]` payoffs, the other's infostate drawn from the root beliefs conditioned on the
-    player's. Zero where no infostate of the other is compatible.
+    player's. Zero where no infostate of the other is compatible. `[B, P, H]` where there are `B` of
+    one argument; one of another serves all.
 
   Raises:
-    ValueError: the tree is depth-limited or stacked, or `policy` or `beliefs` has the wrong
-      shape or is concrete and not a distribution.
+    ValueError: the tree is depth-limited, or `policy` or `beliefs` has the wrong shape or is
+      concrete and not a distribution, or batches differ in size.
   """
-  beliefs = check_whole(tree, policy, beliefs)
-  policy = jnp.asarray(policy, tree.dtype)
-  return _programs[work_of_solving(tree, None, policy, beliefs)](tree, policy, beliefs)
+  return measure(_programs, tree, policy, beliefs)
 
 
-def _expected_values(tree, policy, beliefs):
+def _expected_values(tree, policy, beliefs, lock):
+  del lock
   problem = make_problem(tree, beliefs)
   return policy_values(problem, problem.split(policy))
 
 
-_programs = Programs(_expected_values)
+_programs = Programs(each_row(_expected_values))
 
 
 def infostate_values(
@@ -113,7 +171,7 @@ def infostate_values(
   validation.check_player(player)
   validation.check_beliefs(tree, beliefs)
   if not callable(value):
-    raise TypeError(f"value={value!r} must be a function of beliefs [P, H]")
+    raise TypeError(f"value={validation.short(value)} must be a function of beliefs [P, H]")
   beliefs = jnp.asarray(beliefs, tree.dtype)
   mass = pairs.root_mass(tree, beliefs)[player]
 

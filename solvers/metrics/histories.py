@@ -99,7 +99,7 @@ def public_histories(game: Game, *, max_histories: int = 100_000) -> Histories:
 
 
 def best_response_worth(histories: Histories, policy: np.ndarray, player: int) -> float:
-  """Returns what `player` wins on average by a best response to the other's policy.
+  """Returns the expected payoff of `player`'s best response to the other's policy.
 
   Args:
     histories: of the game.
@@ -149,7 +149,7 @@ def _reach(histories: Histories, policy: np.ndarray, player: int) -> np.ndarray:
 
 
 def _after(histories: Histories, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-  """Returns where each move of the movers at `nodes` leads and which there are, `[n, M, H]`."""
+  """Returns infostates after the movers' moves at `nodes`, and the legal moves: `[n, M, H]`."""
   moves = histories.moves[nodes]
   after = histories.child[nodes[:, None, None], np.maximum(moves, 0)]
   there = (moves >= 0) & (after >= 0)

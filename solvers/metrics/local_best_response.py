@@ -40,11 +40,11 @@ class Strategy(abc.ABC):
 
   @abc.abstractmethod
   def observe(self, action: int) -> None:
-    """Takes note of a public action, of whoever's move it was, chance's too."""
+    """Takes note of a public action, of either player or chance."""
 
   @abc.abstractmethod
   def rows(self, ahead: tuple[int, ...] = ()) -> Array:
-    """Returns the average policy of whoever acts after further public actions `ahead`.
+    """Returns the average policy of the mover after further public actions `ahead`.
 
     Args:
       ahead: none for the present public state; LBR asks one bet ahead how often it is folded to.
@@ -122,12 +122,14 @@ class LBRRules:
   def __post_init__(self):
     known = isinstance(self.rounds, tuple | list) and all(isinstance(x, str) for x in self.rounds)
     if not known or not self.rounds:
-      raise ValueError(f"rounds={self.rounds!r} must be strings such as 'FCPA', one for each round")
+      raise ValueError(
+        f"rounds={validation.short(self.rounds)} must be strings such as 'FCPA', one for each round"
+      )
     for moves in self.rounds:
       if set(moves) - set(_MOVES) or len(set(moves)) < len(moves) or "C" not in moves:
         raise ValueError(
-          f"rounds={self.rounds!r} holds {moves!r}; each must be different letters of {_MOVES!r}, "
-          "C among them"
+          f"rounds={validation.short(self.rounds)} holds {moves!r}; each must be different "
+          f"letters of {_MOVES!r}, C among them"
         )
 
   def moves(self, game: Holdem, state: np.ndarray) -> list[int]:
@@ -206,7 +208,7 @@ def move_values(
 
 
 def best_actions(game: Holdem, values: np.ndarray) -> np.ndarray:
-  """Returns which row of `values` `[M, H]` is the best for each hand, `[H]`; the first of ties."""
+  """Returns the row of `values` `[M, H]` that is best for each hand, `[H]`; the first of ties."""
   return (values > values.max(axis=0) - _TIE * game.rules.stack).argmax(axis=0)
 
 
@@ -383,7 +385,8 @@ def local_best_response(
     hasattr(strategy, name) for name in ("start", "observe", "rows", "act")
   ):
     raise TypeError(
-      f"strategy={strategy!r} must be a solvers.metrics.Strategy, such as TreeStrategy"
+      f"strategy={validation.short(strategy)} must be a solvers.metrics.Strategy, such as "
+      "TreeStrategy"
     )
   num_hands = validation.check_even("num_hands", num_hands, least=4)
   equity = _make_equity(game, max_runouts, seed)
@@ -457,7 +460,9 @@ def _check_rules(rules: Any) -> LBRRules:
   if rules is None:
     return LBRRules()
   if not isinstance(rules, LBRRules):
-    raise TypeError(f"rules={rules!r} must be solvers.metrics.LBRRules, or None for LBRRules()")
+    raise TypeError(
+      f"rules={validation.short(rules)} must be solvers.metrics.LBRRules, or None for LBRRules()"
+    )
   return rules
 
 

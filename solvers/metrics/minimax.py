@@ -74,7 +74,7 @@ def check_perfect(game: Game) -> None:
 
 
 def payoff_of(game: Game, states: Any) -> Any:
-  """Returns what player 0 gets in public states where the game is over: `[n, S]` to `[n]`."""
+  """Returns the payoff of player 0 in terminal public states: `[n, S]` to `[n]`."""
   xp = states.__array_namespace__()
   return game.terminal_values(states, xp.ones((len(states), 1)), 0)[:, 0]
 

@@ -1,4 +1,4 @@
-"""Re-solving of subgames: what it must know, and what comes of it."""
+"""Re-solving of subgames: beliefs, alternative payoffs, and the refined policies."""
 
 from solvers.resolving.blueprint_values import BlueprintValues
 from solvers.resolving.graft import Placer, graft

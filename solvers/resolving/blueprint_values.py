@@ -43,7 +43,7 @@ class BlueprintValues(NamedTuple):
   spread: Array | None = None
 
   def alternatives(self, nodes: int | np.ndarray, *, gifts: float = 0.0) -> Alternatives:
-    """Returns what the opponent is promised at `nodes`: `[H]`, or `[B, H]` for several.
+    """Returns the opponent's alternative payoffs at `nodes`: `[H]`, or `[B, H]` for several.
 
     `gifts` scales the gifts that are added (Reach): 0 for none; with 1, the sum over all subgames
     below a gift stays within it (thesis, equation 5.2), and above that nothing is guaranteed.
@@ -88,7 +88,7 @@ def blueprint_values(
   """
   validation.check_player(searcher, "searcher")
   if gift_actions not in ("terminal", "all"):
-    raise ValueError(f"gift_actions={gift_actions!r} must be 'terminal' or 'all'")
+    raise ValueError(f"gift_actions={validation.short(gift_actions)} must be 'terminal' or 'all'")
   beliefs = check_whole(tree, policy, beliefs)
   policy = jnp.asarray(policy, tree.dtype)
   info = node_info(game, tree)

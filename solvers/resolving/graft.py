@@ -12,7 +12,7 @@ from solvers import validation
 
 
 class Placer:
-  """Finds the nodes of trees of parts of a game among those of the whole game's tree.
+  """Places of the nodes of subgame trees among those of the whole game's tree.
 
   Nodes are the same if the same actions lead to them, or, `by_state`, the same public states: games
   that differ in what their actions are numbered, as hold'em with one bet more, share those.
@@ -45,7 +45,7 @@ class Placer:
     return node
 
   def places(self, part: PublicTree, root: int = 0) -> np.ndarray:
-    """Returns where the nodes of `part`, whose root is node `root` of the whole, are: `[n]`.
+    """Returns the nodes of the whole tree at those of `part`, whose root is node `root`: `[n]`.
 
     -1 for padding.
 

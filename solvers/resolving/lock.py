@@ -62,7 +62,9 @@ def lock(
 def _bounds(actions: list[int], frequencies: Mapping[int, float | tuple[float, float]]):
   """Returns the least frequency of each move, what is free, and which moves that may go to."""
   if not isinstance(frequencies, Mapping):
-    raise TypeError(f"frequencies={frequencies!r} must be a mapping from actions to frequencies")
+    raise TypeError(
+      f"frequencies={validation.short(frequencies)} must be a mapping from actions to frequencies"
+    )
   least, most = np.zeros(len(actions)), np.ones(len(actions))
   for action, wanted in frequencies.items():
     if action not in actions:

@@ -21,7 +21,7 @@ from solvers.solve import solve
 
 
 class Widened(NamedTuple):
-  """A game with one bet more, its whole tree, and a policy `[N, H]` that knows an answer to it."""
+  """A game with one more bet, its whole tree, and a policy `[N, H]` with a response to that bet."""
 
   game: Holdem
   tree: PublicTree
@@ -83,7 +83,9 @@ def answer_bet(
   if gadget is not None:
     validation.check_gadget(gadget)
   if gadget is not None and gadget.searcher != searcher:
-    raise ValueError(f"gadget={gadget!r} is player {bettor}'s, who bets; it must be the other's")
+    raise ValueError(
+      f"gadget={validation.short(gadget)} is player {bettor}'s, who bets; it must be the other's"
+    )
   if gadget is None and not whole_decision:
     raise ValueError("gadget=None needs whole_decision=True: the blueprint never makes this bet")
   whole = build_public_tree(wider).astype(tree.dtype)

@@ -145,15 +145,19 @@ def _cut_nodes(game: Game, tree: PublicTree, cut, placer: Placer) -> np.ndarray:
   else:
     nodes = validation.check_places("cut", cut, tree.num_nodes)
   if not len(nodes):
-    raise ValueError(f"cut={cut!r} leaves no subgames: the game ends before")
+    raise ValueError(f"cut={validation.short(cut)} leaves no subgames: the game ends before")
   if (np.asarray(tree.kind)[nodes] > CHANCE).any():
-    raise ValueError(f"cut={cut!r} holds nodes where the game is over; subgames start at moves")
+    raise ValueError(
+      f"cut={validation.short(cut)} holds nodes where the game is over; subgames start at moves"
+    )
   parent, above = np.asarray(tree.parent), np.zeros(tree.num_nodes, bool)
   above[nodes] = True
   for node in nodes:
     while (node := parent[node]) >= 0:
       if above[node]:
-        raise ValueError(f"cut={cut!r} holds a node below node {node}, another of them")
+        raise ValueError(
+          f"cut={validation.short(cut)} holds a node below node {node}, another of them"
+        )
   return nodes
 
 

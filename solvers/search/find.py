@@ -25,7 +25,7 @@ class FoundSubgames(NamedTuple):
 
 
 def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
-  """Finds all subgames of `game` that reach `depth` public actions down.
+  """Enumerates the subgames of `game` that reach `depth` public actions down.
 
   Args:
     game: the rules. Its public states must say all that matters below them: two histories with

@@ -56,7 +56,7 @@ class Frontier(NamedTuple):
 def draw_stops(
   agent: SearchingAgent, frontier: Frontier, num_iterations: int, key: jax.Array
 ) -> np.ndarray:
-  """Returns where each subgame's search stops, `[M]`, independently."""
+  """Returns each subgame's last iteration, `[M]`, drawn independently."""
   count = len(frontier.node)
   # Frontiers are of any length, and each length would be compiled.
   shape = (1 << max(count - 1, 0).bit_length(),)
@@ -149,7 +149,7 @@ def searching_policy(
 
 
 def no_playthroughs(agent: SearchingAgent, key: jax.Array) -> Sampled:
-  """Returns what `sample_playthroughs` starts from; `key` is consumed."""
+  """Returns the start of `sample_playthroughs`; `key` is consumed."""
   return Sampled(np.zeros((agent.tree.num_nodes, agent.tree.num_infostates)), 0, key)
 
 
@@ -387,7 +387,7 @@ def _descend(
 
 
 def _places(stage: SubgameTable, rows, nodes, children) -> np.ndarray:
-  """Returns where the nodes of subgames at `nodes` lie in the whole tree, -1 for padding."""
+  """Returns the nodes of the whole tree at those of subgames at `nodes`, -1 for padding."""
   parent = np.asarray(stage.trees.parent)[rows]  # [m, n]
   action = np.asarray(stage.trees.action)[rows]
   places = np.full(parent.shape, -1)

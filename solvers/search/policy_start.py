@@ -115,7 +115,7 @@ def policy_from_network(
 def policy_targets(
   problem: TreeProblem, features: jax.Array, policy: Levels, num_actions: int
 ) -> PolicyTargets:
-  """Returns what a network should have answered on one tree, and to which questions.
+  """Returns the queries of one tree and a network's targets for them.
 
   Args:
     problem, features, num_actions: as for `policy_from_network`.

@@ -76,7 +76,7 @@ class Subgames(Protocol):
 
   @property
   def num_subgames(self) -> int | None:
-    """Number of different subgames; None where nobody counts them."""
+    """Number of different subgames; None where they are not counted."""
 
   @property
   def one_start(self) -> bool:

@@ -1,4 +1,4 @@
-"""Pairs of infostates by tables `[H, H]`: dice, Kuhn, Leduc and whatever has few infostates."""
+"""Pairs of infostates by tables `[H, H]`: dice, Kuhn, Leduc and other games of few infostates."""
 
 import functools
 import itertools

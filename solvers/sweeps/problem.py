@@ -215,7 +215,7 @@ class Problem:
     """
 
   def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
-    """Returns what each move to level `index` is worth beyond its parent: `[n, H]`.
+    """Returns the advantage of each move to level `index` over its parent: `[n, H]`.
 
     None at levels that `player`, the traverser, did not move to. These are CFR's instantaneous
     regrets, of the free part of the policy under a floor.
@@ -422,7 +422,7 @@ class TreeProblem(Problem):
     return jnp.where(kind == player, best, self._over_children(index, player, values))
 
   def _answer(self, index: int, player: int, values: jax.Array) -> jax.Array:
-    """Returns what each of `player`'s choices is worth, given its moves' `values` `[n, H]`."""
+    """Returns the value of each of `player`'s choices from its moves' `values` `[n, H]`."""
     return self._over_children(index, player, values, maximum=True)
 
 

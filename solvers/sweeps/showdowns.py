@@ -240,7 +240,7 @@ def _blocks(hands: Hands, num_hands: int) -> tuple[int, int]:
 
 
 def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
-  """Returns what each hand wins less what it loses against the opponent's `reach`.
+  """Returns the showdown values of hands against the opponent's `reach`, wins less losses.
 
   Args:
     showdowns: of `K` boards.

@@ -79,6 +79,11 @@ def test_bets_off_the_tree_are_mapped_to_neighbours():
   np.testing.assert_allclose(map_bet(0.1, [0.5, 1.0]), [1, 0])
   # (1 - 0.75)(1 + 0.5) / ((1 - 0.5)(1 + 0.75)) = 3/7
   np.testing.assert_allclose(map_bet(0.75, [0.5, 1.0]), [3 / 7, 4 / 7])
+  for sizes in ([0.5, np.inf], [1.0, 0.5], [-1.0], []):
+    with pytest.raises(ValueError, match="sizes=.* must be increasing finite fractions"):
+      map_bet(0.7, sizes)
+  with pytest.raises(TypeError, match="fraction=nan must be a number, not NaN"):
+    map_bet(np.nan, [0.5])
 
 
 @pytest.mark.parametrize(

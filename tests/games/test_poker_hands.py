@@ -116,9 +116,21 @@ def test_small_decks_rank_as_the_whole_deck_does():
     (lambda: DECK.parse("1s"), "names '1s', which is not in the deck"),
     (lambda: DECK.parse(7), "cards=7 must be a string of cards"),
     (lambda: evaluate(DECK, np.arange(8)), "cards=8 a hand are too many"),
+    (lambda: evaluate(DECK, np.array([[99, 1]])), r"cards=.*99.* must hold integers from 0 to 51"),
+    (lambda: evaluate(DECK, [[-1, 1]]), r"cards=\[\[-1, 1\]\] must hold integers from 0 to 51"),
+    (lambda: evaluate(DECK, np.array([[3, 4, 3]])), "hold a card twice"),
+    (lambda: hands.strengths([[9000, 0, 0, 0]]), "suit_masks=.*must hold integers from 0 to 8191"),
+    (lambda: DECK.name(-1), "card=-1 must be an integer from 0 to 51"),
+    (lambda: DECK.hole_cards([52]), "card=52 must be an integer"),
+    (lambda: DECK.hole_cards("AhKx"), "dead='AhKx' names 'Kx'"),
   ],
 )
 def test_bad_cards_get_one_sentence(make, message):
   with pytest.raises(ValueError, match=message) as error:
     make()
   assert "\n" not in str(error.value)
+
+
+def test_dead_cards_may_be_named():
+  np.testing.assert_array_equal(DECK.hole_cards("AhKd"), DECK.hole_cards(DECK.parse("AhKd")))
+  assert len(DECK.hole_cards("AhKd")) == 50 * 49 // 2

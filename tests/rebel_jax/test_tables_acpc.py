@@ -1,8 +1,10 @@
 """ACPC's match protocol: its text, and matches over TCP against the same in one process."""
 
+import contextlib
 import re
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -134,15 +136,14 @@ HELLO = b"VERSION:2.0.0\r\n"
   ("lines", "last", "message"),
   [
     ([HELLO], "leave", "player 'first' left before it moved in hand 0"),
-    ([b"# hello\r\n", b"hello\r\n"], None, "sent 'hello', must be VERSION:2.0.0 first"),
-    ([HELLO], None, "said nothing for timeout=0.8 seconds before it moved in hand 0"),
+    ([HELLO], None, "gave no answer in timeout=0.8 seconds before it moved in hand 0"),
     ([HELLO], lambda text: b"what\r\n", "answered 'what' in hand 0: line='what' must be the state"),
     ([HELLO], lambda text: b"x" * 20_000 + b"\r\n", "sent a line of more than 10000 characters"),
   ],
 )
 def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message):
   rules, log = make_rules(**SMALL), []
-  timeout = 0.8 if "said nothing" in message else 20
+  timeout = 0.8 if "gave no answer" in message else 20
   settings = dict(num_hands=4, timeout=timeout, start_timeout=20, log=log.append)
   with ThreadPoolExecutor() as pool, MatchDealer(rules, **settings) as dealer:
     Client(dealer.ports[0], lines, last)
@@ -153,10 +154,35 @@ def test_a_player_that_fails_ends_the_match_in_one_sentence(lines, last, message
   assert not [line for line in log if line.startswith("STATE:")]
 
 
-class FakeDealer:
-  """Listens, greets nobody, sends lines, and closes or waits."""
+def test_a_probe_of_a_port_does_not_end_the_match():
+  rules, settings = make_rules(**SMALL), dict(num_hands=4, start_timeout=20, timeout=20)
+  alone = play_chip_match([AlwaysCall(rules), AlwaysCall(rules)], rules, num_hands=4)
+  probes = (b"", b"GET / HTTP/1.1\r\n\r\n", b"x" * 20_000, b"VERSION", b"# hello\r\nhello\r\n")
+  with ThreadPoolExecutor() as pool, MatchDealer(rules, **settings) as dealer:
+    silent = socket.create_connection(("127.0.0.1", dealer.ports[0]))
+    for said in probes:
+      with socket.create_connection(("127.0.0.1", dealer.ports[0])) as probe:
+        probe.sendall(said)
+    reset = socket.create_connection(("127.0.0.1", dealer.ports[1]))
+    reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    reset.close()
+    clients = [client(pool, AlwaysCall(rules), port) for port in dealer.ports]
+    assert dealer.play() == alone
+    silent.close()
+  assert tuple(clients[0].result()) == alone.chips
+  with MatchDealer(rules, num_hands=4, start_timeout=0.3) as dealer:
+    Client(dealer.ports[0], [b"hello\r\n"], "gone")
+    with pytest.raises(
+      TableError, match=r"=0\.3 seconds; player 'first' sent 'hello', must be VER"
+    ):
+      dealer.play()
 
-  def __init__(self, sent, wait=False):
+
+class FakeDealer:
+  """Listens, greets nobody, sends lines, some of them slowly, and closes or waits."""
+
+  def __init__(self, sent, wait=False, slowly=()):
+    self.slowly = slowly
     self.server = socket.create_server(("127.0.0.1", 0))
     self.port = self.server.getsockname()[1]
     self.sent, self.wait, self.heard = sent, wait, b""
@@ -166,13 +192,16 @@ class FakeDealer:
 
   def run(self):
     connection, _ = self.server.accept()
-    with connection:
+    with connection, contextlib.suppress(OSError):
       connection.sendall(self.sent)
+      for piece in self.slowly:
+        connection.sendall(piece)
+        time.sleep(0.02)
       if self.wait:
         self.done.wait(10)
       else:
         connection.shutdown(socket.SHUT_WR)
-      connection.settimeout(5)
+      connection.settimeout(1)
       while more := connection.recv(1_000):
         self.heard += more
 
@@ -192,9 +221,14 @@ FIRST = b"MATCHSTATE:0:0::9s8h|\r\n"
   ("sent", "wait", "message"),
   [
     (FIRST, False, "closed the connection in the hand after 0 others"),
-    (FIRST, True, "said nothing for timeout=0.3 seconds"),
+    (FIRST, True, "gave no answer in timeout=0.3 seconds"),
     (FIRST + b"MATCHSTATE:0:1::9s8h|\r\n", False, "begins before the one before has ended"),
     (FIRST + b"MATCHSTATE:0:0:c:9s8h|\r\nMATCHSTATE:0:0:r300:9s8h|\r\n", False, "go on from"),
+    (FIRST + FIRST, False, "go on from"),
+    (2 * b"MATCHSTATE:0:0:c:9s8h|\r\n", False, "go on from"),
+    (b"MATCHSTATE:0:0:r300:9s8h|\r\nMATCHSTATE:0:0:r300f:9s8h|\r\n", False, "go on from"),
+    (b"\x1b[2J\r\n", False, r"sent '\\x1b\[2J': line="),
+    ("MATCHSTATE:0:0:r\u0663\u0660\u0660:9s8h|\r\n".encode(), False, "must be of f, c, rN and /"),
   ],
 )
 def test_a_dealer_that_fails_ends_the_match_in_one_sentence(sent, wait, message):
@@ -202,6 +236,25 @@ def test_a_dealer_that_fails_ends_the_match_in_one_sentence(sent, wait, message)
   with FakeDealer(sent, wait) as dealer, pytest.raises(TableError, match=message) as error:
     play_acpc(AlwaysCall(rules), rules, "127.0.0.1", dealer.port, timeout=0.3 if wait else 5)
   assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("piece", [b"M", b"# still here\r\n"])
+def test_the_time_for_an_answer_counts_for_all_of_it(piece):
+  rules, began = make_rules(**SMALL), time.monotonic()
+  with FakeDealer(FIRST, slowly=[piece] * 100) as dealer:
+    with pytest.raises(TableError, match=r"gave no answer in timeout=0\.3 seconds"):
+      play_acpc(AlwaysCall(rules), rules, "127.0.0.1", dealer.port, timeout=0.3)
+    assert time.monotonic() - began < 1.5
+
+
+def test_a_match_that_breaks_leaves_the_hands_before(capsys):
+  hand = b"MATCHSTATE:0:0::9s8h|\r\nMATCHSTATE:0:0:f:9s8h|\r\nMATCHSTATE:0:1::9s8h|\r\n"
+  with FakeDealer(hand) as dealer:
+    argv = ["always_call", "127.0.0.1", str(dealer.port), "--json"]
+    assert command.main(argv) == 1
+  printed = capsys.readouterr()
+  assert printed.out == '{"hands": 1, "chips": 50}\n'
+  assert "closed the connection in the hand after 1 others" in printed.err
 
 
 # Both no-limit hands of the protocol's examples, and what the player answers in them.

@@ -13,6 +13,7 @@ from rebel_jax.tables import slumbot
 from rebel_jax.tables.acpc import TableError
 from rebel_jax.tables.chips import ChipTable, make_rules
 from tests.chip_hands import AlwaysCall, AlwaysFold, PotManiac, Uniform
+from tests.rebel_jax.test_tables_acpc import FakeDealer
 
 pokerkit = pytest.importorskip("pokerkit")
 A = pokerkit.Automation
@@ -168,6 +169,10 @@ BOARD = ["2c", "3c", "4c"]
     (dict(action="ck"), "lacks cards that are due"),
     (dict(action=""), "leaves the move to the server"),
     (dict(action="f", winnings=100), "winnings=100 must be one of [50]"),
+    (dict(action="f", winnings=50, bot_hole_cards=5), "bot_hole_cards=5 must be a list of texts"),
+    (dict(action="b\u0663\u0660\u0660"), "must be of k, c, f, bN and /"),
+    (dict(action="b300"), "does not go on from where it was"),  # whatever the player answers
+    (dict(action=["\x1b" * 1_000]), "action=['\\x1b"),
   ],
 )
 def test_what_a_server_cannot_say_is_refused(change, message):
@@ -184,21 +189,45 @@ def test_what_a_server_cannot_say_is_refused(change, message):
   [
     ((500, b""), "/api/new_hand answered with status 500"),
     ((200, b"<html>"), "sent no JSON object: b'<html>'"),
-    ({"error_msg": "too busy"}, "refused: too busy"),
+    ({"error_msg": "too \x1b[2Jbusy"}, "refused: 'too \\x1b[2Jbusy'"),
+    ((200, b"[" * 100_000), "sent no JSON object: b'[[["),
+    ((200, b'{"action": ' + b"[" * 900 + b"]" * 900 + b"}"), "the server sent {'action': [["),
   ],
 )
 def test_a_server_that_fails_is_named(reply, message):
   with Server(change=lambda _: reply) as server:
     client = slumbot.SlumbotClient(server.host, AlwaysCall(make_rules()))
+    with pytest.raises(TableError, match=re.escape(message)) as error:
+      client.play_hand()
+  assert str(error.value).isprintable()
+  assert len(str(error.value)) <= 600
+
+
+@pytest.mark.parametrize(
+  ("sent", "slowly", "message"),
+  [
+    (b"HTTP/1.1 200 OK\r\n", b"x", "gave no answer in timeout=0.3 seconds"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n", b" ", "gave no answer in timeout=0.3"),
+    (b"\x1b[2Jhello\r\n\r\n", b"", "cannot be reached: \\x1b[2Jhello"),
+    (b"HTTP/1.1 302 \r\nLocation: http://[x\r\n\r\n", b"", "cannot be reached: Invalid IPv6"),
+  ],
+)
+def test_bytes_that_are_no_answer(sent, slowly, message):
+  began = time.monotonic()
+  with FakeDealer(sent, slowly=[slowly] * 30 if slowly else ()) as server:
+    client = slumbot.SlumbotClient(
+      f"http://127.0.0.1:{server.port}", AlwaysCall(make_rules()), timeout=0.3
+    )
     with pytest.raises(TableError, match=re.escape(message)):
       client.play_hand()
+    assert time.monotonic() - began < 1.5
 
 
 def test_a_server_that_is_slow_or_away_is_named():
   player = AlwaysCall(make_rules())
   with Server(change=lambda reply: time.sleep(0.4) or reply) as server:
     client = slumbot.SlumbotClient(server.host, player, timeout=0.1)
-    with pytest.raises(TableError, match=r"said nothing for timeout=0\.1 seconds"):
+    with pytest.raises(TableError, match=r"gave no answer in timeout=0\.1 seconds"):
       client.play_hand()
     time.sleep(0.5)
   with pytest.raises(TableError, match="cannot be reached"):

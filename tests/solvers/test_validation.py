@@ -92,6 +92,10 @@ BAD = [
   (lambda: solve_batch([TREE, TREE]), "trees=list .*stack_trees"),
   (lambda: solve(tree="kuhn_poker"), "tree=str must be a PublicTree"),
   (lambda: games.make("liars_dice", num_die=2), "num_die.*num_dice"),
+  # What is shown of a value is short.
+  (lambda: solve(algorithm="x" * 9999), r"^.{,300}$"),
+  (lambda: solve(algorithm=DICE), r"^algorithm=PublicTree.{,300}$"),
+  (lambda: solvers.make_algorithm(list(range(9999))), r"^algorithm=\[0, 1, .{,700}$"),
 ]
 
 
@@ -114,6 +118,14 @@ def test_one_sentence(call, message):
 def test_legal_exponents(exponents, same_as):
   """Infinite ones too: other members of the family are settings of discounted CFR."""
   assert solvers.discounted_cfr(*exponents) == getattr(solvers, same_as)()
+
+
+def test_numpys_integers_are_integers():
+  three = np.int64(3)
+  start = solvers.warm_started
+  assert start(AT_ONCE, num_iterations=three) == start(AT_ONCE, num_iterations=3)
+  for name, field in (("go", "size"), ("liars_dice", "num_faces"), ("coin_toss", "num_subgames")):
+    assert repr(games.make(name, **{field: three})) == repr(games.make(name, **{field: 3}))
 
 
 def test_algorithms_by_name_take_their_parameters():

@@ -32,7 +32,7 @@ class Place:
 
 
 class Follower:
-  """Finds the places of public states of a spot, move by move."""
+  """Places of public states of a spot among its lines, move by move."""
 
   def __init__(self, lines: Lines, spot: LineMap):
     self.lines, self.spot = lines, spot
@@ -56,7 +56,7 @@ class Follower:
     return int(np.searchsorted(np.cumsum(counts), place.row, "right"))
 
   def mover(self, place: Place) -> int | None:
-    """Returns who decides there; None if nobody does."""
+    """Returns the player who decides at a place, or None."""
     decides = self.kind(place) == DECISION
     return self.lines.levels[place.level + 1].mover if decides else None
 

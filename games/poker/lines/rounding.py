@@ -52,7 +52,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
-  """Returns how wide lines are, numbers of hands rounded by `to` and all others by `bucket`."""
+  """Returns the widths of lines, numbers of hands rounded by `to` and all others by `bucket`."""
   boards: Any = []
   hands: Any = []
   holders: Any = []
@@ -77,7 +77,7 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
 def round_up(
   lines: Lines, to: Callable[[int], int] = bucket, *, shape: Shape | None = None
 ) -> tuple[Lines, Columns]:
-  """Fills up hands and boards with some that nobody holds; a few per cent more columns.
+  """Pads hands and boards with some of no reach; a few per cent more columns.
 
   Args:
     lines: from `make_lines`.

@@ -4,6 +4,8 @@ import dataclasses
 import math
 import re
 
+from games.arguments import check_fields, is_whole, short
+
 ALL_IN = math.inf  # as a fraction of the pot: all one's chips
 _FORMS = "'33%' of the pot, '2.5x' the bet faced, 'e' or '2e' (all chips in over so many bets), 'a'"
 _NUMBER = r"(\d+\.?\d*|\.\d+)"
@@ -23,8 +25,9 @@ class Times:
   factor: float
 
   def __post_init__(self):
+    check_fields(self)
     if not 1 < self.factor <= 1000:
-      raise ValueError(f"factor={self.factor!r} of a raise must be above 1 and at most 1000")
+      raise ValueError(f"factor={short(self.factor)} of a raise must be above 1 and at most 1000")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +44,10 @@ class Geometric:
   bets: int
 
   def __post_init__(self):
-    if isinstance(self.bets, bool) or self.bets not in range(1, 10):
-      raise ValueError(f"bets={self.bets!r} of a geometric size must be a whole number from 1 to 9")
+    if not is_whole(self.bets, 1, 9):
+      raise ValueError(
+        f"bets={short(self.bets)} of a geometric size must be a whole number from 1 to 9"
+      )
 
 
 Size = float | Times | Geometric
@@ -64,11 +69,11 @@ def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
     ValueError: a size is not understood, or is a multiple of a bet where nobody has bet.
   """
   if not isinstance(text, str):
-    raise ValueError(f"{field}={text!r} must be a string of bet sizes: {_FORMS}")
+    raise ValueError(f"{field}={short(text)} must be a string of bet sizes: {_FORMS}")
   given = text.lower().split("|")
   if len(given) > rounds:
     raise ValueError(
-      f"{field}={text!r} is of {len(given)} rounds of betting, and the game has {rounds}"
+      f"{field}={short(text)} is of {len(given)} rounds of betting, and the game has {rounds}"
     )
   found = []
   for index in range(rounds if re.search(r"(?<!\d)e", text.lower()) else len(given)):
@@ -76,8 +81,8 @@ def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
     row = tuple(_sizes(part, rounds - index, field, text) for part in counts)
     if any(isinstance(size, Times) for size in row[0]):
       raise ValueError(
-        f"{field}={text!r} has a multiple of the bet faced before '/', where nobody has bet; write "
-        "the first bet as '33%', 'e' or 'a'"
+        f"{field}={short(text)} has a multiple of the bet faced before '/', where nobody has "
+        "bet; write the first bet as '33%', 'e' or 'a'"
       )
     found.append(row)
   return tuple(found)
@@ -90,9 +95,9 @@ def parse_donk(text: str, rounds: int, *, field: str = "donk") -> tuple[tuple[Si
     ValueError: a size is not understood, or there are raises, or no round after the first.
   """
   if rounds < 2:
-    raise ValueError(f"{field}={text!r} is about rounds after the first, and the game has one")
+    raise ValueError(f"{field}={short(text)} is about rounds after the first, and the game has one")
   if isinstance(text, str) and "/" in text:
-    raise ValueError(f"{field}={text!r} must hold first bets only, without '/'")
+    raise ValueError(f"{field}={short(text)} must hold first bets only, without '/'")
   # Geometric sizes count the rounds left from the second on, which are one fewer.
   return tuple(counts[0] for counts in parse_sizes(text, rounds - 1, field=field))
 
@@ -105,7 +110,9 @@ def _sizes(part: str, left: int, field: str, text: str) -> tuple[Size, ...]:
 def _size(name: str, left: int, field: str, text: str) -> Size:
   found = re.fullmatch(_NUMBER + r"\s*([%x])|([1-9]?)e|(a|all-?in)", name)
   if found is None:
-    raise ValueError(f"{field}={text!r} holds {name!r}; a size must be {_FORMS} (all-in), or '-'")
+    raise ValueError(
+      f"{field}={short(text)} holds {short(name)}; a size must be {_FORMS} (all-in), or '-'"
+    )
   number, unit, bets, all_in = found.groups()
   if all_in:
     return ALL_IN
@@ -115,12 +122,12 @@ def _size(name: str, left: int, field: str, text: str) -> Size:
   if unit == "x":
     if not 1 < value <= 1000:
       raise ValueError(
-        f"{field}={text!r} holds {name!r}; a multiple of the bet faced must be above 1x and at "
-        "most 1000x"
+        f"{field}={short(text)} holds {short(name)}; a multiple of the bet faced must be above "
+        "1x and at most 1000x"
       )
     return Times(value)
   if not 0.1 <= value <= 100_000:
     raise ValueError(
-      f"{field}={text!r} holds {name!r}; a share of the pot must be from 0.1% to 100000%"
+      f"{field}={short(text)} holds {short(name)}; a share of the pot must be from 0.1% to 100000%"
     )
   return value / 100

@@ -3,11 +3,13 @@
 import itertools
 import math
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from games.arguments import checked, short
 from games.poker.cards import Deck
 
 _HAND = re.compile(r"(.)(.)([so]?)(\+?)", re.IGNORECASE)
@@ -20,13 +22,16 @@ _SUITED, _OFFSUIT = "s", "o"
 Cell = tuple[int, int, str]
 
 
+@checked
 def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") -> np.ndarray:
   """Returns the weights of all pairs of hole cards that a range gives them.
 
   Hands are separated by commas or spaces: `AA`, `AKs` (suited), `AKo` (offsuit), `AK` (both), and
-  `AhKd` (two cards). `JJ+` holds all higher pairs too, `KTo+` all kickers up to the queen. `JJ-88`
-  and `A5s-A2s` hold what lies between, and so does `T9s-65s`, step by step. `random` is every hand.
-  `:0.5` after a hand is its weight, else it is 1. What is named again takes the later weight.
+  `AhKd` (two cards). `JJ+` holds all higher pairs too, `KTo+` all kickers up to the queen, and
+  `T9s+`, of neighbours, the same hands of higher ranks: `T9s`, `JTs`, `QJs`, `KQs` and `AKs`.
+  `JJ-88` and `A5s-A2s` hold what lies between, and so does `T9s-65s`, step by step. `random` is
+  every hand. `:0.5` after a hand is its weight, else it is 1. What is named again takes the later
+  weight, and a warning says so where it had another: some programs take the earlier.
 
   Args:
     text: the range.
@@ -41,13 +46,11 @@ def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") ->
       number from 0 to 1; or there is no part.
   """
   deck = Deck() if deck is None else deck
-  if not isinstance(text, str):
-    raise ValueError(f"{field}={text!r} must be a string of hands such as 'QQ+,AKs,T9o:0.5'")
   parts = [part for part in re.split(r"[,;\s]+", text) if part]
   if not parts:
-    raise ValueError(f"{field}={text!r} names no hand; write hands such as 'QQ+,AKs,T9o:0.5'")
+    raise ValueError(f"{field}={short(text)} names no hand; write hands such as 'QQ+,AKs,T9o:0.5'")
   every = deck.hole_cards()
-  weights = np.zeros(len(every))
+  weights = np.full(len(every), math.nan)  # until a part names the hand
   cells = _cells_of(deck, every)
   for part in parts:
     hands, colon, weight = part.partition(":")
@@ -57,10 +60,18 @@ def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") ->
         f"{field} holds {part!r}, which names no hand of the deck of ranks {deck.ranks!r} and "
         f"suits {deck.suits!r}"
       )
-    weights[held] = _weight(weight, field, part) if colon else 1.0
-  return weights
+    new = _weight(weight, field, part) if colon else 1.0
+    if (twice := held & (weights != new) & ~np.isnan(weights)).any():
+      warnings.warn(
+        f"{field} holds {short(part)}, and before it another weight of "
+        f"{deck.hand_name(every[twice][0])}; the later one counts",
+        stacklevel=3,
+      )
+    weights[held] = new
+  return np.nan_to_num(weights)
 
 
+@checked
 def format_range(weights: np.ndarray, deck: Deck | None = None) -> str:
   """Returns the shortest string for a range that `parse_range` reads as the same weights.
 
@@ -170,12 +181,14 @@ def _in_suits(high: int, low: int, letter: str) -> set[Cell]:
 
 
 def _upward(cell: Cell, plus: bool, num_ranks: int) -> set[Cell]:
-  """Returns the cells of a hand, and with a plus those above: pairs, or kickers."""
+  """Returns the cells of a hand, and with a plus those above: pairs, neighbours, or kickers."""
   high, low, letter = cell
   if not plus:
     return _in_suits(high, low, letter)
   if high == low:
     return {(rank, rank, "") for rank in range(low, num_ranks)}
+  if high == low + 1:
+    return set().union(*(_in_suits(x, x - 1, letter) for x in range(high, num_ranks)))
   return set().union(*(_in_suits(high, kicker, letter) for kicker in range(low, high)))
 
 

@@ -36,4 +36,4 @@ class Gadget(abc.ABC):
 
   @abc.abstractmethod
   def update(self, problem: Problem, state: Any, values: jax.Array, k: jax.Array) -> Any:
-    """Takes in the opponent's k-th values of entering, `[H]`, expected payoffs."""
+    """Updates with the opponent's k-th values of entering, `[H]`, expected payoffs."""

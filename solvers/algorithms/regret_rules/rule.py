@@ -40,7 +40,7 @@ class RegretRule(Protocol):
     """Returns the state before the first update, a pytree of arrays of the shape of `zeros`."""
 
   def update(self, state: Any, regret: jax.Array, k: jax.Array) -> Any:
-    """Takes in a player's k-th instantaneous regrets (k = 1, 2, ...)."""
+    """Updates with a player's k-th instantaneous regrets (k = 1, 2, ...)."""
 
   def match(self, state: Any, siblings: Siblings, k: jax.Array) -> jax.Array:
     """Returns the policy after k updates, `[n, H]`: a distribution over each row's siblings."""

@@ -28,7 +28,7 @@ class Extended:
   num_infostates: int
 
   def of_top(self, policy: Array) -> np.ndarray:
-    """Returns what a policy `[N, H']` of `tree` says about the depth-limited tree: `[n, H]`."""
+    """Returns the part of a policy `[N, H']` of `tree` on the depth-limited tree: `[n, H]`."""
     return np.asarray(policy)[self.places][:, : self.num_infostates]
 
   def to_whole(self, rows: Array, fill: float = 1.0) -> np.ndarray:

@@ -45,7 +45,7 @@ def biased_policy(tree: PublicTree, policy: Array, factors: Mapping[int, float])
   validation.check_unstacked(tree)
   validation.check_policy("policy", tree, policy)
   if not isinstance(factors, Mapping):
-    raise TypeError(f"factors={factors!r} must be a mapping of actions to numbers")
+    raise TypeError(f"factors={validation.short(factors)} must be a mapping of actions to numbers")
   for action, factor in factors.items():
     if not (np.isfinite(factor) and factor >= 0):
       raise ValueError(f"factors say {factor} for action {action}; a factor is zero or positive")
@@ -67,7 +67,7 @@ def of_players(tree: PublicTree, first: Array, second: Array) -> np.ndarray:
 
 
 def _movers(tree: PublicTree) -> np.ndarray:
-  """Returns who moved to get to each node, `CHANCE` at the root: `[N]`."""
+  """Returns the mover of each node's parent, `CHANCE` at the root: `[N]`."""
   parent = np.asarray(tree.parent)
   return np.where(parent >= 0, np.asarray(tree.kind)[np.maximum(parent, 0)], CHANCE)
 

@@ -113,7 +113,7 @@ class Rounds:
       self.policy[self.children[node]] = 1 / len(self.children[node])
 
   def _bounds_of_rounds(self) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first decisions of rounds, whatever chance did before, and where rounds end."""
+    """Returns the first decisions of rounds, after every chance outcome, and the rounds' ends."""
     searched, starts, ends = np.zeros(self.tree.num_nodes, bool), [], []
     for node, (parent, kind) in enumerate(zip(self.parent, self.kind)):
       going_on = not self.begins[node] and searched[parent]
@@ -198,7 +198,7 @@ class Rounds:
     return np.asarray(solved.average_policy)
 
   def _take(self, search: Search, solved: np.ndarray, decision: int, hands: np.ndarray) -> None:
-    """Puts what a search says about a decision into the policy."""
+    """Writes a search's policy at a decision into the whole policy."""
     rows = search.extended.of_top(solved)
     for child in self.children[decision]:
       self.policy[child, hands] = rows[np.flatnonzero(search.places == child)[0], hands]
@@ -209,7 +209,7 @@ class Rounds:
     return [node for node in inside if node == search.root or not self.begins[node]]
 
   def _past(self, search: Search, decision: int) -> list[int]:
-    """Returns where the same player moved before in the round, on the way to a decision."""
+    """Returns the same player's earlier decisions in the round, on the path to a decision."""
     found, node = [], decision
     while node != search.root:
       node = int(self.parent[node])
@@ -218,7 +218,7 @@ class Rounds:
     return found
 
   def locks(self, asked: Sequence[Frozen]) -> Lock:
-    """Returns what each search's player keeps to: `[B, N', H']` each."""
+    """Returns the locked policy of each search's player: `[B, N', H']` each."""
     kept = []
     for frozen in asked:
       mask = np.zeros(self.policy.shape, self.policy.dtype)

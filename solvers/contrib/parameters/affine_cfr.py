@@ -23,7 +23,7 @@ from solvers.sweeps.problem import Problem, Sweep, TreeProblem, choose, make_pro
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AffineProblem(TreeProblem):
-  """A problem of one theta that knows the payoffs of all.
+  """A problem of one theta with the payoffs of all.
 
   Attributes:
     trees: the family.
@@ -88,7 +88,7 @@ class AffineCFR(CFR):
   def learn(
     self, problem: Any, state: CFRState, sweep: Sweep, player: int, k: jax.Array
   ) -> CFRState:
-    """Takes in regrets `[1 + D, n, H]` and matches the next policy to their sum at this theta."""
+    """Adds regrets `[1 + D, n, H]` and matches the next policy to their sum at this theta."""
     regret = list(state.regret)
     for i, old in enumerate(regret):
       if old is None or sweep.parents[i] is None:

@@ -50,7 +50,7 @@ class AffineTrees:
 
 
 def affine_trees(build: Callable[..., PublicTree], start: Sequence[float]) -> AffineTrees:
-  """Finds how payoffs depend on parameters, from trees built at a few of them.
+  """Fits payoffs as affine functions of parameters, from trees built at a few of them.
 
   Args:
     build: returns the whole tree of a game, given each parameter as an argument, as in

@@ -132,7 +132,7 @@ def value_gradient(trees: AffineTrees, policy: Levels, player: int) -> jax.Array
 
 
 def _value(tree: PublicTree, policy: Levels, player: int) -> jax.Array:
-  """Returns what `player` expects under `policy`: a scalar."""
+  """Returns the expected payoff of `player` under `policy`: a scalar."""
   problem = make_problem(tree, tree.prior)
   values = policy_values(problem, policy)[player]
   return (root_marginals(tree, jnp.asarray(tree.prior))[player] * values).sum()

@@ -72,8 +72,8 @@ def solve_affine(
   rule = algorithm.rule if type(algorithm) is CFR else None
   if not isinstance(rule, DiscountedRegret) or rule.alpha != rule.beta:
     raise ValueError(
-      f"algorithm={algorithm!r} must be vanilla_cfr() or linear_cfr(), whose sums of regret are "
-      "linear"
+      f"algorithm={validation.short(algorithm)} must be vanilla_cfr() or linear_cfr(), whose "
+      "sums of regret are linear"
     )
   num_iterations = validation.check_num_iterations(num_iterations, algorithm.alternating)
   if num_iterations % 2:
@@ -83,7 +83,9 @@ def solve_affine(
     raise ValueError(f"parameters of shape {theta.shape} must have shape {np.shape(trees.start)}")
   known = weight in _WEIGHTS if isinstance(weight, str) else 0 <= float(weight) < np.inf
   if not known or isinstance(weight, bool):
-    raise ValueError(f"weight={weight!r} must be one of {', '.join(_WEIGHTS)}, or a number from 0")
+    raise ValueError(
+      f"weight={validation.short(weight)} must be one of {', '.join(_WEIGHTS)}, or a number from 0"
+    )
   if start is not None:
     _check_start(start)
   affine = AffineCFR(rule, algorithm.averaging, algorithm.alternating)
@@ -165,7 +167,7 @@ def _weight(old: AffineProblem, new: AffineProblem, start: Transferable, player:
 
 
 def _mean_payoff(problem: AffineProblem, policy: Levels) -> jax.Array:
-  """Returns what changes hands on average under `policy`, whoever wins it: a scalar."""
+  """Returns the mean absolute payoff under `policy`: a scalar."""
   tree = problem.tree
   if tree.hands is None:
     tree = dataclasses.replace(tree, payoffs=jnp.abs(tree.payoffs))

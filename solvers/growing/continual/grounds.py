@@ -101,7 +101,7 @@ class TreeGround:
     return OnTree(tree, nodes, self.scale, root, current, row.start.beliefs, row.start.promises)
 
   def found(self, row: ChainSearch, grown: Grown) -> Found:
-    """Returns what a search found by the nodes of the whole tree."""
+    """Returns the result of a search by the nodes of the whole tree."""
     node = row.here.state[0].astype(jnp.int32)
     left = Left(node, row.here, None, grown.values, grown.reach, grown.known)
     here, asked = grown.asked.node, grown.asked
@@ -159,7 +159,7 @@ class RulesGround:
 
   @classmethod
   def of(cls, rules: Game, search: GTCFR) -> "RulesGround":
-    """Returns that of a capacity with which searches lose nothing, whatever their ways."""
+    """Returns a ground of a capacity that no search exceeds."""
     return cls(rules, most_nodes(rules, search, longest_wait(rules)))
 
   def nothing(self) -> Left:

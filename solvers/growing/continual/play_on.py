@@ -87,7 +87,7 @@ def _take(
   action: jax.Array,
   moved: tuple[jax.Array, jax.Array] | None = None,
 ) -> Standing:
-  """Returns where a game stands after a public action.
+  """Returns the state of a game after a public action.
 
   Args:
     rules, standing, action: before and of the action.

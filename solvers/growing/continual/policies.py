@@ -66,7 +66,7 @@ def resolved_policies(
     ValueError: `chain` or `batch_size` is not allowed, or `tree` is of another game or cut off.
   """
   if chain not in _CHAINS:
-    raise ValueError(f"chain={chain!r} must be one of: {', '.join(_CHAINS)}")
+    raise ValueError(f"chain={validation.short(chain)} must be one of: {', '.join(_CHAINS)}")
   check_search(search)
   validation.check_unstacked(tree)
   if tree.depth_limited:
@@ -142,7 +142,7 @@ def _policies(
   batch_size: int,
   progress: Progress | None,
 ) -> np.ndarray:
-  """Does what `history_policies` says; `ground_of` is of the number of histories ahead."""
+  """Computes `history_policies`; `ground_of` is of the number of histories ahead."""
   check_function("network", network)
   batch_size = validation.check_integer("batch_size", batch_size)
   seeds = check_seeds(seeds)

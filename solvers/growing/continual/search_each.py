@@ -40,7 +40,7 @@ class AskedState(NamedTuple):
 
 
 class Found(NamedTuple):
-  """What a search found.
+  """The result of a search.
 
   Attributes:
     policy: `[M, H]` the average policy where it was for, as `moves_of` numbers moves.
@@ -86,7 +86,7 @@ class Ground(Protocol):
   def child(self) -> jax.Array | None: ...
 
   def nothing(self) -> Left:
-    """Returns what there is before the first search of a game."""
+    """Returns the empty result, before the first search of a game."""
     ...
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
@@ -108,7 +108,7 @@ def search_each(
   rounds: int | jax.Array,
   params: Any = None,
 ) -> Found:
-  """Makes those of `B` searches that `active` marks; what the others found is meaningless.
+  """Runs those of `B` searches that `active` marks; the results of the others are meaningless.
 
   Args:
     ground: of the game.

@@ -60,7 +60,7 @@ class ChainStart(NamedTuple):
 
 
 def beginning(rules: Game) -> PublicState:
-  """Returns where a game begins; infostates that are never dealt are not possible."""
+  """Returns the start of a game; infostates of no prior are not possible."""
   return PublicState(jnp.asarray(rules.initial_state()), jnp.asarray(rules.prior()) > 0)
 
 
@@ -99,7 +99,7 @@ def decision_key(key: jax.Array, state: jax.Array) -> jax.Array:
 def next_start(
   rules: Game, left: Left, child: jax.Array, since: jax.Array, searcher: jax.Array
 ) -> ChainStart:
-  """Returns what a search starts from after another of the same player, or after none.
+  """Returns the start of a search after another of the same player, or after none.
 
   It starts at the last state on the way at which that search knows what the opponent may be
   promised: of a state that has just joined its tree it knows nothing. The searcher's range

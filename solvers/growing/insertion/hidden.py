@@ -176,7 +176,7 @@ class HiddenProblem(InsertedProblem):
     return rows.max(axis=1) if maximum else rows.sum(axis=1)
 
   def _widened(self, rows: jax.Array) -> jax.Array:
-    """Returns rows `[n, K]` in all infostates, zero in those that nobody holds: `[n, H]`."""
+    """Returns rows `[n, K]` over all infostates, zero in those that are not present: `[n, H]`."""
     return jnp.pad(rows, ((0, 0), (0, self.num_infostates - rows.shape[1])))
 
   @property

@@ -345,7 +345,7 @@ def _put_children(
 
 
 def _put(tree: InsertedTree, places: jax.Array, rows: dict[str, jax.Array]) -> InsertedTree:
-  """Writes nodes and what the rules say of them to `places` `[K]`; those beyond are dropped."""
+  """Writes nodes and the rules' answers for them to `places` `[K]`; those beyond are dropped."""
   game, state = tree.game, rows["state"]
   kind = game.actor(state)
   over = kind == TERMINAL

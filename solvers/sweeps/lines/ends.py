@@ -142,7 +142,7 @@ def _signs(ours: jax.Array, theirs: jax.Array) -> jax.Array:
 
 
 def sort(group: Group, final: Final, player: int) -> SortedShowdowns:
-  """Returns what `player` wins from the other's hands, board by board."""
+  """Returns `player`'s values against the other's hands, board by board."""
   other = 1 - player
   size = None if group.plain else jnp.asarray(group.size[other])
   cards = jnp.asarray(group.cards[player])
@@ -184,7 +184,7 @@ def _twins(twin: jax.Array, rows: jax.Array) -> jax.Array:
 
 
 def showdown_values(ends: Ends, reach: jax.Array, player: int) -> jax.Array:
-  """Returns what each hand of `player` wins less what it loses: as `fold_values`."""
+  """Returns the showdown values of `player`'s hands, wins less losses: as `fold_values`."""
   rows = jnp.swapaxes(reach, 0, 1)
   if isinstance(ends, Dense):
     assert ends.showdowns is not None

@@ -154,7 +154,7 @@ def join_parts(problem: PartedProblem, tables: Any) -> tuple[np.ndarray, ...]:
 
 
 def layout(problem: PartedProblem) -> PartedProblem:
-  """Returns how a problem is laid out over devices: chunks are shared, all else is everywhere."""
+  """Returns the sharding of a problem: chunks are split over devices, all else is replicated."""
   shared: Any = PartitionSpec(AXIS)
   same: Any = PartitionSpec()
   parts = tuple(

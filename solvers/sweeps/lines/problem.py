@@ -172,7 +172,7 @@ class LinesProblem(Problem):
     return found
 
   def _ends(self, street: int, reach: jax.Array, player: int, values: Any) -> jax.Array:
-    """Returns what lines that end are worth, `[T, W of the other]` to `[T, W]`."""
+    """Returns the values of terminal lines, `[T, W of the other]` to `[T, W]`."""
     parts, start = [], 0
     for group, ends in zip(self.lines.streets[street].groups, self.ends[street]):
       width = group.width(1 - player)

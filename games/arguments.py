@@ -1,0 +1,148 @@
+"""Kinds of arguments, by a function's own annotations, and what errors show of a value."""
+
+import functools
+import inspect
+import reprlib
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_REPR = reprlib.Repr()
+vars(_REPR).update(maxlist=20, maxtuple=20, maxdict=20, maxstring=100, maxother=100)
+_REAL = (np.floating, np.integer, np.bool_)
+_LISTS = (list, tuple, range, set, frozenset, np.ndarray)
+_NUMBER = (int, float, np.floating, np.integer)
+
+
+def short(value: Any) -> str:
+  """Returns what an error shows of a value: one line, at most some two hundred characters."""
+  line = " ".join(_REPR.repr(value).split())
+  return line if len(line) <= 200 else f"{line[:98]}...{line[-98:]}"
+
+
+def is_whole(value: Any, least: float = -np.inf, most: float = np.inf) -> bool:
+  """Says whether `value` is an integer, Python's or numpy's, from `least` to `most`."""
+  whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+  return whole and least <= value <= most
+
+
+def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None = None) -> Any:
+  """Returns `values` as an array, of numpy or as it was of JAX; traced ones are not looked at.
+
+  Raises:
+    TypeError: they are no integers, or have not `ndim` axes.
+    ValueError: one is below `least` or above `most`.
+  """
+  array = _as_array(values)
+  array = array if array.size or isinstance(array, jax.Array) else array.astype(int)
+  if not jax.dtypes.issubdtype(array.dtype, np.integer) or ndim not in (None, array.ndim):
+    raise TypeError(f"{name}={short(values)} must be a list of integers")
+  concrete = array.size and not isinstance(array, jax.core.Tracer)
+  if concrete and not least <= array.min() <= array.max() <= most:
+    raise ValueError(f"{name}={short(values)} must hold integers from {least} to {most}")
+  return array
+
+
+def _as_array(values: Any) -> Any:
+  try:
+    return values if isinstance(values, jax.Array) else np.asarray(values)
+  except (TypeError, ValueError, OverflowError):  # rows that differ in length, say
+    return np.array([None])
+
+
+def _is_array(value: Any) -> bool:
+  """Says whether a value is an array of real numbers, or lists that make one."""
+  array = isinstance(value, list | tuple | np.number | np.ndarray | jax.Array)
+  dtype = _as_array(value).dtype
+  return array and any(jax.dtypes.issubdtype(dtype, real) for real in _REAL)
+
+
+Kind = tuple[Callable[[Any], bool], str]  # whether a value is of it, and words for it
+_KINDS: dict[Any, Kind] = {
+  int: (is_whole, "an integer"),
+  float: (
+    lambda x: isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x,
+    "a number, not NaN",
+  ),
+  str: (lambda x: isinstance(x, str), "a string"),
+  bool: (lambda x: isinstance(x, bool | np.bool_), "True or False"),
+  type(None): (lambda x: x is None, "None"),
+  np.ndarray: (_is_array, "an array of real numbers"),
+  jax.Array: (_is_array, "an array of real numbers"),
+  Callable: (callable, "a function"),
+  Mapping: (lambda x: isinstance(x, Mapping), "a mapping"),
+  dict: (lambda x: isinstance(x, Mapping), "a mapping"),
+}
+
+
+@functools.cache
+def kind_of(annotation: Any) -> Kind:
+  """Returns the kind that an annotation names.
+
+  Numbers may be numpy's, lists and tuples stand for each other and for arrays of numbers, and a
+  protocol is had by whatever has its methods. Annotations of other sorts take anything.
+  """
+  origin, parts = typing.get_origin(annotation) or annotation, typing.get_args(annotation)
+  if isinstance(annotation, TypeVar):
+    origin, parts = typing.Union, annotation.__constraints__
+  tests = [kind_of(part)[0] for part in parts if part is not ... and origin is not Callable]
+  if origin in (typing.Union, type(int | str)):
+    ways = dict.fromkeys(kind_of(part)[1] for part in parts)
+    return lambda x: not tests or any(test(x) for test in tests), " or ".join(ways)
+  if origin in (list, tuple, Sequence, Iterable):
+    fixed = len(tests) if origin is tuple and ... not in parts else 0
+    words = " and ".join(kind_of(part)[1] for part in parts if part is not ...)
+
+    def is_list(x: Any) -> bool:
+      if not isinstance(x, _LISTS):
+        return origin is Iterable and isinstance(x, Iterator)
+      right = getattr(x, "ndim", 1) > 0 and len(x) == (fixed or len(x))
+      return right and all(test(y) for y, test in zip(x, tests if fixed else tests * len(x)))
+
+    return is_list, f"a list of {words}" if fixed else f"a list, each {words or 'anything'}"
+  if origin in _KINDS:
+    return _KINDS[origin]
+  if getattr(origin, "_is_protocol", False):
+    names = [name for name in vars(origin) if not name.startswith("_")]
+    return lambda x: all(hasattr(x, name) for name in names), f"a {origin.__name__}"
+  if not isinstance(origin, type):
+    return lambda x: True, "anything"
+  return lambda x: isinstance(x, origin), f"a {origin.__name__}"
+
+
+def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
+  """Checks that arguments, by name, are of the kinds that annotations name.
+
+  Raises:
+    TypeError: one is not.
+  """
+  for name in arguments.keys() & annotations.keys():
+    is_right, words = kind_of(annotations[name])
+    if not is_right(arguments[name]):
+      named = arguments.get("field", name) if name == "text" else name
+      raise TypeError(f"{named}={short(arguments[name])} must be {words}")
+
+
+def checked(function: F) -> F:
+  """Makes a function refuse, in one sentence, arguments of other kinds than its annotations name.
+
+  For functions that are called on the host; others are compiled, and check what they must.
+  """
+  signature, annotations = inspect.signature(function), functools.cache(typing.get_type_hints)
+
+  @functools.wraps(function)
+  def call(*args, **options):
+    check_kinds(signature.bind(*args, **options).arguments, annotations(function))
+    return function(*args, **options)
+
+  return typing.cast(F, call)
+
+
+def check_fields(record: Any) -> None:
+  """Checks that the fields of a dataclass are of the kinds that it names."""
+  check_kinds(vars(record), typing.get_type_hints(type(record)))
