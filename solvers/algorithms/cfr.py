@@ -7,7 +7,13 @@ import jax
 import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.algorithm import Algorithm, Pair, RunningValues, pick_players, replace_player
+from solvers.algorithms.algorithm import (
+  Algorithm,
+  Pair,
+  RunningValues,
+  pick_players,
+  replace_player,
+)
 from solvers.algorithms.regret_rules import RegretRule, Siblings
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
