@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rebel_jax.checkpoints.files import save_picture
+
 # By name, where the points lie along both axes.
 Lines = dict[str, tuple[list[int], list[float]]]
 ITERATIONS = "iterations (one player's update each)"
@@ -34,7 +36,7 @@ def picture(path: Path, size: tuple[float, float] = (7, 4.5)) -> Iterator[Any]:
   yield axes
   axes.grid(True, which="both", alpha=0.3)
   path.parent.mkdir(parents=True, exist_ok=True)
-  figure.savefig(path, dpi=100)
+  save_picture(figure, path, dpi=100)
 
 
 def draw_lines(

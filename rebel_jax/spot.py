@@ -12,12 +12,23 @@ import numpy as np
 
 from rebel_jax import flags
 from rebel_jax.agents import range_grids
+from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.devices import cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.spots import report as board_report
-from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot, Spot, check_fits, load, solve
+from rebel_jax.spots.solved import (
+  PLAYERS,
+  Node,
+  SolvedSpot,
+  Spot,
+  check_fits,
+  check_output,
+  load,
+  prepare,
+  solve,
+)
 from rebel_jax.spots.tables import HandTable, hand_table
 from solvers.xla import num_cores
 
@@ -64,8 +75,8 @@ class Options:
   board: Annotated[str | None, _TEXT] = None
   oop: Annotated[str | None, _TEXT] = None
   ip: Annotated[str | None, _TEXT] = None
-  pot: Annotated[int | None, allowed.optional(allowed.integer(2, 10**6))] = None
-  stack: Annotated[int | None, allowed.optional(allowed.integer(1, 10**6))] = None
+  pot: Annotated[int | None, allowed.optional(allowed.integer(2))] = None
+  stack: Annotated[int | None, allowed.optional(allowed.integer(1))] = None
   bets: Annotated[str, allowed.text("SIZES")] = "33%,75%,a / 2.5x,a"
   oop_bets: Annotated[str | None, _TEXT] = None
   ip_bets: Annotated[str | None, _TEXT] = None
@@ -88,13 +99,21 @@ def find(options: Options, display: Display) -> SolvedSpot:
   """Returns the spot that the options name, loaded or solved.
 
   Raises:
-    ConfigError: an option is not allowed, or the tree does not fit in memory.
+    ConfigError: an option is not allowed, a file cannot be written, or the tree does not fit in
+      memory.
   """
+  if options.output is not None:
+    check_output(options.output)
+  if options.picture is not None:
+    files.check_picture("picture", options.picture)
   if options.load is not None:
-    return load(options.load)
+    return load(options.load, options.memory)
   spot = spot_of(options)
-  game = spot.game()
-  fits = check_fits(game, options.memory)
+  fits = check_fits(spot.game(), options.memory)
+  made = prepare(spot)
+  node = made.find(options.node)
+  if options.picture is not None:
+    check_acts(made, node)
   first: list[float] = []
 
   def progress(iterations: int, percent: float) -> None:
@@ -107,7 +126,7 @@ def find(options: Options, display: Display) -> SolvedSpot:
   with display:
     display.show("compiling", 0.0, fits.sentence())
     return solve(
-      spot, target=options.target, max_iterations=options.max_iterations, progress=progress
+      made, target=options.target, max_iterations=options.max_iterations, progress=progress
     )
 
 
@@ -158,7 +177,7 @@ def report_boards(options: Options, display: Display) -> str:
       )
     )
   worst = max(row.percent for row in rows)
-  head = f"solved to {worst:.2f}% of the pot or better on each of {len(rows)} boards"
+  head = f"exploitable by {worst:.2f}% of the pot or less on each of {len(rows)} boards"
   return f"{head}\n{board_report.summary(rows, spot.pot)}"
 
 
@@ -169,7 +188,8 @@ def report(solved: SolvedSpot, node: Node = (), *, hands: bool = False) -> str:
   pot = int(state[2] + state[3]) + game.rules.dead
   lines = [
     game.situation(node),
-    f"solved to {solved.percent:.2f}% of the pot in {solved.iterations:,} iterations",
+    f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations"
+    + ("" if solved.sealed else ", says a file without a checksum"),
     solved.symmetry,
   ]
   moves = list(solved.children(node))
@@ -190,16 +210,29 @@ def report(solved: SolvedSpot, node: Node = (), *, hands: bool = False) -> str:
   return "\n".join(lines)
 
 
+def check_acts(solved: SolvedSpot, node: Node) -> int:
+  """Returns the player to move at a node.
+
+  Raises:
+    ConfigError: nobody moves there.
+  """
+  mover = solved.mover(node)
+  if mover not in (0, 1):
+    raise ConfigError(f"node={solved.line(node)!r} has no strategy: nobody acts there")
+  return mover
+
+
 def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.RangeGrid:
   """Returns the range grid of the player to move, with moves named as on the command line.
 
   Raises:
     ConfigError: nobody moves there, or the player never comes there.
   """
-  mover = solved.mover(node)
-  if mover not in (0, 1) or not table.reach[mover].any():
-    why = "nobody acts there" if mover not in (0, 1) else f"{PLAYERS[mover]} never comes there"
-    raise ConfigError(f"node={solved.line(node)!r} has no strategy: {why}")
+  mover = check_acts(solved, node)
+  if not table.reach[mover].any():
+    raise ConfigError(
+      f"node={solved.line(node)!r} has no strategy: {PLAYERS[mover]} never comes there"
+    )
   moves = tuple(solved.children(node))
   return range_grids.make_range_grid(solved.game, table.reach[mover], table.frequency, moves)
 
@@ -210,16 +243,14 @@ def _run(options: Options) -> None:
     print(report_boards(options, Display(stderr=True)))
     return
   solved = find(options, Display(stderr=True))
+  if options.output is not None:  # saved before anything else can go wrong
+    solved.save(options.output)
   node = solved.find(options.node)
-  text = report(solved, node, hands=options.hands)
+  print(report(solved, node, hands=options.hands), flush=True)
   if options.picture is not None:
     grid = grid_of(solved, node, hand_table(solved, node))
-    kinds = OSError, ValueError, ImportError
-    with in_config_errors(f"picture={options.picture!r} cannot be drawn", kinds):
+    with in_config_errors(f"picture={options.picture!r} cannot be drawn", (OSError, ValueError)):
       range_grids.plot_range_grid(grid, options.picture, title=options.node)
-  if options.output is not None:
-    solved.save(options.output)
-  print(text)
 
 
 main = flags.entry("spot", Options, _run)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rebel_jax.checkpoints.files import save_picture
+
 # ReBeL, Table 2, the full-game rows: exploitability after 1,024 iterations.
 TABLE_2 = {
   "liars_dice_1x4f": {"linear FP": 0.012, "Linear CFR": 0.001},
@@ -97,4 +99,4 @@ def draw(rows: Sequence[dict[str, Any]], path: Path, *, columns: int = 2) -> Non
       labelled.setdefault(label, line)
   lines, labels = list(labelled.values()), list(labelled)
   figure.legend(lines, labels, loc="outside lower center", ncols=3 * columns // 2, fontsize=8)
-  figure.savefig(path, dpi=80, pil_kwargs={"optimize": True})
+  save_picture(figure, path, dpi=80, pil_kwargs={"optimize": True})

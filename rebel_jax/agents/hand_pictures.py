@@ -12,6 +12,7 @@ import numpy as np
 
 from games import CHANCE, Game
 from rebel_jax.agents.belief_agent import Agent, Searcher
+from rebel_jax.checkpoints import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,4 +112,4 @@ def draw(decisions: Sequence[Decision], path: str | Path, *, title: str = "") ->
         chart.text(move, h, f"{probability:.2f}", ha="center", va="center", fontsize=7, color=color)
   if title:
     figure.suptitle(title)
-  figure.savefig(path, dpi=110)
+  files.save_picture(figure, path, dpi=110)

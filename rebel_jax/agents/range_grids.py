@@ -13,6 +13,7 @@ import numpy as np
 from games import PublicTree
 from games.poker import Deck, Holdem
 from games.public_tree import Array
+from rebel_jax.checkpoints import files
 
 _FOLD, _PASSIVE = "#4878a8", "#7fb77e"  # fold; check or call
 _BETS = ("#f2c14e", "#e8853d", "#d1495b", "#8c2f51", "#5b1e4a", "#2f0f2e")  # small to all-in
@@ -190,7 +191,7 @@ def plot_range_grid(grid: RangeGrid, path: str | Path, *, title: str = "") -> No
     bottom += share
   bars.set(xlim=(-0.6, 0.6), ylim=(0, 1), xticks=[], ylabel="share of the range")
   bars.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
-  figure.savefig(path, dpi=100)
+  files.save_picture(figure, path, dpi=100)
 
 
 def _draw_cell(axes: Any, grid: RangeGrid, row: int, column: int, palette, height: float) -> None:

@@ -15,7 +15,6 @@ import functools
 import json
 import os
 import re
-import zipfile
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh
 
+from rebel_jax.checkpoints import files
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.devices import memory
@@ -38,7 +38,7 @@ FORMAT = 8
 # would be half a checkpoint for a while, and for good after a kill.
 PRUNED = ".pruned"
 _PRETRAINED = Path(__file__).parents[1] / "pretrained"
-_REAL = {np.dtype(np.float32), np.dtype(np.float64)}
+_WHAT = "the network that about.json says"
 
 
 class Policy(NamedTuple):
@@ -94,7 +94,8 @@ def checkpoints_of(output_dir: str | Path) -> list[Path]:
     return []
   with in_config_errors(f"checkpoints={str(folder)!r} cannot be read", OSError):
     found = [path for path in folder.iterdir() if re.fullmatch("[0-9]{8,}", path.name)]
-  return sorted((path for path in found if path.is_dir()), key=lambda path: int(path.name))
+  plain = (path for path in found if path.is_dir() and not path.is_symlink())
+  return sorted(plain, key=lambda path: int(path.name))
 
 
 def is_unfinished(path: Path) -> bool:
@@ -117,8 +118,9 @@ def read_about(path: Path) -> dict[str, Any]:
   """
   try:
     # Orbax's JSON item is one file; reading it so takes no start of Orbax.
-    about = json.loads((path / "about" / "metadata").read_text())
-  except (OSError, ValueError) as error:
+    files.check_folder(path)  # Orbax would wait for a FIFO, and writes where a link leads
+    about = json.loads(files.read_bytes(path / "about" / "metadata"))
+  except (OSError, ValueError, RecursionError) as error:
     raise _damaged(path, error) from None
   if not isinstance(about, dict) or about.get("format") != FORMAT:
     found = about.get("format") if isinstance(about, dict) else None
@@ -319,9 +321,9 @@ def export(policy: Policy, folder: str | Path, about: dict[str, Any] | None = No
   path.mkdir(parents=True, exist_ok=True)
   flat = traverse_util.flatten_dict(policy.params, sep="/")
   arrays: dict[str, Any] = {name: np.asarray(value) for name, value in flat.items()}
-  np.savez_compressed(path / "params.npz", **arrays)
-  text = json.dumps(policy.about | {"config": policy.config.to_dict()} | (about or {}), indent=2)
-  (path / "about.json").write_text(text + "\n")
+  said = policy.about | {"config": policy.config.to_dict()} | (about or {})
+  files.save_arrays(path / "params.npz", arrays)
+  files.replace_text(path / "about.json", json.dumps(files.sealed(said, arrays), indent=2) + "\n")
   return path
 
 
@@ -342,23 +344,20 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
       f"checkpoint={name!r} is neither a folder nor a network that comes with the package; those "
       f"are: {known}"
     )
+  # Installers may make links of files.
   path = _PRETRAINED / name if folder is None else Path(folder)
-  try:
-    about = json.loads((path / "about.json").read_text())
-    with np.load(path / "params.npz") as arrays:
-      flat = {key: arrays[key] for key in arrays.files}
-  except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-    raise _damaged(path, error) from None
-  config = config_of(path, about)
-  types = {array.dtype for array in flat.values()}
-  expected = traverse_util.flatten_dict(abstract_params(config), sep="/")
-  found = {key: array.shape for key, array in flat.items()}
-  if found != {key: x.shape for key, x in expected.items()} or not _REAL.issuperset(types):
-    raise ConfigError(f"checkpoint={str(path)!r} does not hold the network that about.json says")
-  double = np.dtype(np.float64) in types
+  said, arrays = (Path(os.path.realpath(path / x)) for x in ("about.json", "params.npz"))
+  shown = f"checkpoint={str(path)!r}"
+  with files.reading(shown, _WHAT):
+    about = json.loads(files.read_bytes(said))
+    config = config_of(path, about)
+  like = traverse_util.flatten_dict(abstract_params(config), sep="/")
+  expected = {key: (x.shape, "f") for key, x in like.items()}
+  flat = files.read_arrays(arrays, shown, _WHAT, about, expected)
+  double = any(array.dtype == np.float64 for array in flat.values())
   _check_precision(path, double, double and jnp.result_type(float) == np.float64)
   params = traverse_util.unflatten_dict(jax.tree.map(jnp.asarray, flat), sep="/")
-  return _checked(path, Policy(config, params, about | {"checkpoint": name}))
+  return Policy(config, params, about | {"checkpoint": name})
 
 
 def sum_of_arrays(tree: Any) -> int:

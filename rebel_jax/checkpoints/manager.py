@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import jax
 import orbax.checkpoint as ocp
 
+from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import (
   FORMAT,
   PRUNED,
@@ -133,8 +133,7 @@ class CheckpointManager:
     if jax.process_index() == 0:
       said = {"about/metadata": _sealed(about | before), "metrics/metrics": metrics}
       for name, value in said.items():
-        (path / f"{name}.new").write_text(json.dumps(value))
-        os.replace(path / f"{name}.new", path / name)
+        files.replace_text(path / name, json.dumps(value))
     agree(True)  # the others read what the first process has written
     self._manager.reload()
 

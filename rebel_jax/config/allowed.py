@@ -40,7 +40,7 @@ def in_config_errors(
   try:
     yield
   except kinds as error:
-    said = str(getattr(error, "strerror", None) or error)
+    said = (str(getattr(error, "strerror", None) or error).splitlines() or [""])[0]
     raise ConfigError(": ".join(filter(None, [head, said * reason]))) from None
 
 

@@ -3,7 +3,6 @@
 import functools
 import json
 import os
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 
 import solvers
 from games import Game
+from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
@@ -30,6 +30,8 @@ from solvers.search import (
   no_playthroughs,
   sample_playthroughs,
 )
+
+_KIND = "kept playthroughs", "network"  # in words, and what their file says something of
 
 
 class Evaluator:
@@ -212,53 +214,41 @@ class KeptPlaythroughs:
     what: names and values that tell one agent, search and seed from another.
   """
 
-  def __init__(self, path: str | Path, what: dict[str, Any]):
-    self.path = Path(path)
-    self._partial = self.path.with_name(self.path.name + ".partial")
+  def __init__(self, path: str, what: dict[str, Any]):
+    self.path, self._name = Path(os.path.realpath(path)), f"keep={path!r}"
     self.what = json.loads(json.dumps(what))  # as it will be read
 
   def load(self, shape: tuple[int, ...]) -> Sampled | None:
-    """Returns the sums in the file, of `shape`, or None if there is no file yet.
+    """Returns what is kept, sums of `shape`, or None if there is no file yet.
 
     Raises:
       ConfigError: the file holds something else, or cannot be written.
     """
+    files.check_replaceable(self.path, self._name, *_KIND)
     if not self.path.exists():
-      if not self.path.absolute().parent.is_dir():
-        raise ConfigError(f"keep={str(self.path)!r} must lie in a folder that exists")
-      self._try_to_write()
       return None
-    kinds = OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile
-    head = f"keep={str(self.path)!r} is no file of kept playthroughs; choose another name"
-    with in_config_errors(head, kinds, reason=False), np.load(self.path) as kept:
-      what = json.loads(str(kept["what"]))
-      key = jax.random.wrap_key_data(kept["key"])
-      sampled = Sampled(kept["sums"], int(kept["count"]), key)
+    what = files.read_about(self.path, self._name, *_KIND)
     for name, value in self.what.items():
       if what.get(name) != value:
         raise ConfigError(
-          f"keep={str(self.path)!r} holds playthroughs of {name}={what.get(name)!r}, not {value!r};"
+          f"{self._name} holds playthroughs of {name}={what.get(name)!r}, not {value!r};"
           " choose another file"
         )
-    if sampled.sums.shape != shape:
-      raise ConfigError(f"keep={str(self.path)!r} holds playthroughs of another game")
-    self._try_to_write()
-    return sampled
-
-  def _try_to_write(self) -> None:
-    """Checks before hours of searching that the result can be written."""
-    with in_config_errors(f"keep={str(self.path)!r} must be a file that can be written", OSError):
-      self._partial.touch()
-      self._partial.unlink()
+    key = jax.random.key_data(jax.random.key(0)).shape
+    expected = {"sums": (shape, "f"), "count": ((), "iu"), "key": (key, "u")}
+    found = files.read_arrays(self.path, self._name, _KIND[0], what, expected)
+    count = int(found["count"])
+    if count < 1 or not ((found["sums"] >= 0) & (found["sums"] <= 1.001 * count)).all():
+      raise ConfigError(f"{self._name} holds sums that {count} playthroughs cannot have")
+    return Sampled(found["sums"], count, jax.random.wrap_key_data(jnp.asarray(found["key"])))
 
   def save(self, sampled: Sampled) -> None:
-    """Replaces the file, all or nothing."""
-    with open(self._partial, "wb") as file:
-      np.savez(
-        file,
-        what=json.dumps(self.what),
-        sums=sampled.sums,
-        count=sampled.count,
-        key=np.asarray(jax.random.key_data(sampled.key)),
-      )
-    os.replace(self._partial, self.path)
+    """Replaces the file, all or nothing.
+
+    Raises:
+      ConfigError: it cannot be written.
+    """
+    key = np.asarray(jax.random.key_data(sampled.key))
+    arrays = {"sums": sampled.sums, "count": np.asarray(sampled.count), "key": key}
+    with in_config_errors(f"{self._name} cannot be written", OSError):
+      files.save_arrays(self.path, arrays, self.what, pack=np.savez)

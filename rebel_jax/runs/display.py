@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from rich.text import Text
 
+from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import checkpoints_of
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import paper_exploitability
@@ -247,4 +248,4 @@ def plot_exploitability(
   axes.set_title(title)
   axes.grid(True, which="both", alpha=0.3)
   axes.legend()
-  figure.savefig(path, dpi=120)
+  files.save_picture(figure, path, dpi=120)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from rebel_jax.checkpoints.checkpoint import checkpoints_of, is_unfinished, read_about
+from rebel_jax.checkpoints import files
+from rebel_jax.checkpoints.checkpoint import PRUNED, checkpoints_of, is_unfinished, read_about
 from rebel_jax.config import groups
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
@@ -18,9 +19,11 @@ from rebel_jax.config.config import Config, ConfigError
 RUNS = "runs"
 # What a run writes into its folder.
 _FILES = (
-  ".lock", "config.json", ".config.json.new", "metrics.jsonl", "checkpoints", "exploitability.png",
-  "tensorboard",
+  ".lock", "config.json", "metrics.jsonl", "checkpoints", f"checkpoints/{PRUNED}",
+  "exploitability.png", "tensorboard",
 )  # fmt: skip
+
+_FOLDERS = ("checkpoints", PRUNED, "tensorboard")
 
 # What may differ between a run and its resumption: nothing of this changes what is trained,
 # except that more examples stretch a cosine decay of the learning rate, and that a run may go on
@@ -49,8 +52,12 @@ def check_free(output_dir: str) -> None:
     ConfigError: it holds a run or what another program wrote, or is not a folder.
   """
   path = Path(output_dir)
-  if os.path.exists(path) and not path.is_dir():  # unlike Path's, it takes names of any length
-    raise ConfigError(f"output_dir={output_dir!r} must be a folder, and it is a file")
+  # Unlike Path's, these take names of any length.
+  there = next(p for p in (path, *path.absolute().parents) if os.path.lexists(p))
+  if not os.path.isdir(there):
+    raise ConfigError(
+      f"output_dir={output_dir!r} must be a folder, and {str(there)!r} is a file, or a link to none"
+    )
   if checkpoints_of(path):
     raise ConfigError(
       f"output_dir={output_dir!r} holds another run's checkpoint; choose another folder, or "
@@ -67,14 +74,14 @@ def check_files(folder: Path, *, fresh: bool) -> None:
     fresh: whether it is a run that has written nothing yet.
 
   Raises:
-    ConfigError: there is a symbolic link, or a file that was written before the run.
+    ConfigError: there is a link, a FIFO or a device, or a file that was written before the run.
   """
-  for name in _FILES:
-    path = folder / name
-    if os.path.islink(path) or (fresh and os.path.exists(path) and not _is_left_over(path)):
+  for path in filter(os.path.lexists, map(folder.joinpath, _FILES)):
+    usual = os.path.isdir(path) if path.name in _FOLDERS else os.path.isfile(path)
+    if path.is_symlink() or not usual or (fresh and not _is_left_over(path)):
       raise ConfigError(
-        f"output_dir={str(folder)!r} holds {name!r}, which a run would write over; choose another "
-        "folder"
+        f"output_dir={str(folder)!r} holds {path.name!r}, which a run would write over; choose "
+        "another folder"
       )
 
 
@@ -84,9 +91,10 @@ def _is_left_over(path: Path) -> bool:
     if path.name == "checkpoints":
       return path.is_dir() and all(map(is_unfinished, path.iterdir()))
     if path.name == "config.json":
-      return "commands" in json.loads(path.read_text())
-    return path.name in (".lock", ".config.json.new") or path.read_bytes() == b""
-  except (OSError, ValueError, TypeError):
+      commands = (about := json.loads(files.read_bytes(path))).pop("commands")
+      return len(about) == 3 and commands == [{"step": 0, **about}]
+    return path.name in (".lock", PRUNED) or (path.is_file() and path.stat().st_size == 0)
+  except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
     return False
 
 
@@ -174,7 +182,7 @@ def lock(folder: Path) -> Iterator[None]:
     yield
     return
   with _written(folder):
-    file = open(folder / ".lock", "a")  # noqa: SIM115 - closed below
+    file = files.open_file(folder / ".lock", "a")
   used = f"output_dir={str(folder)!r} is in use by another run; choose another folder"
   with file:
     # Some file systems are without locks.

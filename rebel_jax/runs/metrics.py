@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from rebel_jax.checkpoints import files
 from rebel_jax.config.config import Config, ConfigError
 
 Commands = list[dict[str, Any]]
@@ -32,16 +33,19 @@ class MetricsLog:
       ConfigError: they are not there or are others.
     """
     self.position, self.checksum = position, checksum
-    self._file = None
+    self._file: Any = None
     if jax.process_index() == 0:
       path = Path(output_dir) / "metrics.jsonl"
-      found = path.read_bytes()[:position] if path.is_file() else b""
+      found = b""
+      with contextlib.suppress(FileNotFoundError):  # a run that goes on makes none
+        self._file = files.open_file(path, "r+b" if position else "a+b")
+        self._file.seek(0)
+        found = self._file.read(position)
       if (len(found), zlib.crc32(found)) != (position, checksum):
         raise ConfigError(
           f"metrics={str(path)!r} does not begin with the {position} bytes that were written when "
           "the checkpoint was saved; put the file back to resume"
         )
-      self._file = open(path, "ab")  # noqa: SIM115 - closed by close()
       self._file.truncate(position)
 
   def write(self, row: dict[str, Any]) -> None:
@@ -68,7 +72,7 @@ def read_metrics(output_dir: str | Path) -> list[dict[str, Any]]:
   path = Path(output_dir) / "metrics.jsonl"
   if not path.is_file():
     return []
-  return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+  return [json.loads(line) for line in files.read_bytes(path).splitlines() if line.strip()]
 
 
 def check_tensorboard() -> None:
@@ -143,9 +147,8 @@ def write_commands(folder: Path, commands: Commands) -> None:
   """Writes `config.json`, whole or not at all; only the first process of a run does."""
   if jax.process_index() == 0:
     about = {name: value for name, value in commands[-1].items() if name != "step"}
-    path = folder / ".config.json.new"
-    path.write_text(json.dumps(about | {"commands": commands}, indent=2) + "\n")
-    path.replace(folder / "config.json")
+    text = json.dumps(about | {"commands": commands}, indent=2) + "\n"
+    files.replace_text(folder / "config.json", text)
 
 
 def describe_environment() -> dict[str, Any]:

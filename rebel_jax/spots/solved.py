@@ -2,11 +2,9 @@
 
 import dataclasses
 import functools
-import json
 import math
 import os
 import re
-import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,12 +19,13 @@ from games.poker.betting import check_chips
 from games.poker.cards import shares_card
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
-from games.poker.lines.betting_lines import betting_lines
+from games.poker.lines.betting_lines import DECISION, betting_lines
 from games.poker.lines.boards import enumerate_boards, hand_classes, moved_hands
 from games.poker.lines.rounding import Columns, Shape
 from games.poker.lines.symmetry import suit_permutations
 from games.poker.notation.bets import parse_donk, parse_sizes
 from games.poker.notation.ranges import parse_range
+from rebel_jax.checkpoints import files
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 
 _BOARDS = (3, 4, 5)  # cards
@@ -125,6 +124,7 @@ def _weights(text: str, deck: Deck, field: str) -> np.ndarray:
 
 ALGORITHM = solvers.discounted_cfr()
 _FORMAT = 2
+_KIND = "a solved spot", "spot"  # in words, and what its file says something of
 Node = tuple[int, ...]  # public actions since the start
 
 
@@ -141,6 +141,7 @@ class SolvedSpot:
     policy: `[n, W]` for each level of lines, as `solvers.solve` returns it.
     iterations: how many there were; one player's update is one.
     exploitability: in chips.
+    sealed: whether a checksum binds the numbers to each other; files of earlier versions have none.
   """
 
   spot: Spot
@@ -150,6 +151,7 @@ class SolvedSpot:
   policy: tuple[np.ndarray, ...] = ()
   iterations: int = 0
   exploitability: float = math.inf
+  sealed: bool = True
 
   def with_policy(
     self,
@@ -262,12 +264,13 @@ class SolvedSpot:
     """Writes the spot and the policy to a file that `load` reads.
 
     It is a NumPy archive: the policy of each level of lines, and `about`, JSON text of the spot's
-    fields, `iterations` and `exploitability`. Levels are those of
+    fields, `iterations`, `exploitability`, and a checksum over all of it. Levels are those of
     `games.poker.lines.make_lines(spot.game())`.
 
     Raises:
-      ConfigError: it cannot be written.
+      ConfigError: it cannot be written, or is there and of another kind.
     """
+    where, name = check_output(path)
     about = {
       "format": _FORMAT,
       "spot": dataclasses.asdict(self.spot),
@@ -279,40 +282,50 @@ class SolvedSpot:
       for i, (rows, level) in enumerate(zip(self.policy, self.lines.levels))
       if level.mover is not None
     }
-    with (
-      in_config_errors(f"output={str(path)!r} cannot be written", OSError),
-      open(path, "wb") as file,
-    ):
-      np.savez_compressed(file, about=np.array(json.dumps(about)), **levels)
+    with in_config_errors(f"{name} cannot be written", OSError):
+      files.save_arrays(where, levels, about)
 
 
-def load(path: str | Path) -> SolvedSpot:
-  """Returns a spot that `SolvedSpot.save` wrote; nothing is solved.
+def check_output(path: str | Path) -> tuple[Path, str]:
+  """Returns where `SolvedSpot.save` writes a file, which is free or holds a solved spot, its name.
 
   Raises:
-    ConfigError: the file is not there, or is not such a file.
+    ConfigError: it cannot be written, or is there and of another kind.
   """
-  head = f"load={str(path)!r} is not a file of a solved spot"
-  kinds = ValueError, KeyError, TypeError, AttributeError, IndexError, zipfile.BadZipFile
-  with (
-    in_config_errors(f"load={str(path)!r} cannot be read", OSError),
-    in_config_errors(head, kinds, reason=False),
-  ):
-    with np.load(path, allow_pickle=False) as file:
-      about = json.loads(str(file["about"]))
-      levels = {name: file[name] for name in file.files if name != "about"}
+  where, name = Path(os.path.realpath(path)), f"output={str(path)!r}"
+  files.check_replaceable(where, name, *_KIND)
+  return where, name
+
+
+def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
+  """Returns a spot that `SolvedSpot.save` wrote; nothing is solved.
+
+  Args:
+    path: the file.
+    gigabytes: how large it may be, as of `check_fits`.
+
+  Raises:
+    ConfigError: the file is not there, is not such a file, was altered or is too large.
+  """
+  where, name = Path(os.path.realpath(path)), f"load={str(path)!r}"
+  about = files.read_about(where, name, *_KIND)
+  with files.reading(name, _KIND[0]):
     if about["format"] != _FORMAT:
-      raise ValueError
+      raise ValueError(f"it has format {about['format']!r}; this version reads {_FORMAT}")
     spot = Spot(**about["spot"])
     numbers = int(about["iterations"]), float(about["exploitability"])
-  made, policy = prepare(spot), []
-  for i, level in enumerate(made.lines.levels):
-    shape = level.size, made.lines.streets[level.street].width(level.mover or 0)
-    rows = np.ones((1, 1)) if level.mover is None else levels.get(f"level_{i}", np.zeros(()))
-    if level.mover is not None and rows.shape != shape:
-      raise ConfigError(f"load={str(path)!r} holds a policy of other lines than its spot's")
-    policy.append(np.broadcast_to(rows, shape))
-  return made.with_policy(policy, *numbers)
+  check_fits(spot.game(), gigabytes)  # before anything of its size is made
+  made = prepare(spot)
+  rows = [(x.size, made.lines.streets[x.street].width(x.mover or 0)) for x in made.lines.levels]
+  moved = {f"level_{i}": i for i, x in enumerate(made.lines.levels) if x.mover is not None}
+  shapes = {key: (rows[i], "f") for key, i in moved.items()}
+  levels = files.read_arrays(where, name, _KIND[0], about, shapes)
+  for key, i in moved.items():  # of each decision above, probabilities of its moves
+    total = levels[key].sum(axis=0) / made.lines.levels[i - 1].counts[DECISION]
+    if (levels[key] < 0).any() or not np.allclose(total, 1, atol=1e-3):
+      raise ConfigError(f"{name} holds no policy: probabilities do not add up to one")
+  policy = [levels.get(f"level_{i}", np.broadcast_to(1.0, x)) for i, x in enumerate(rows)]
+  return dataclasses.replace(made.with_policy(policy, *numbers), sealed="checksum" in about)
 
 
 def prepare(spot: Spot) -> SolvedSpot:

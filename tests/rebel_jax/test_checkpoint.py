@@ -291,11 +291,11 @@ def test_pretrained_networks(tmp_path, monkeypatch):
     rebel_jax.load("smal")
   wider = policy._replace(config=policy.config.replace(width=16))
   checkpoint.export(wider, tmp_path / "wrong")
-  with pytest.raises(ConfigError, match="wrong' does not hold the network"):
+  with pytest.raises(ConfigError, match="wrong' cannot be read .* other arrays"):
     rebel_jax.load_pretrained("wrong")
   spoilt = jax.tree.map(lambda x: np.where(x == x.max(), np.inf, x), policy.params)
   checkpoint.export(policy._replace(params=spoilt), tmp_path)
-  with pytest.raises(ConfigError, match=r"^checkpoint=.* holds parameters that are not finite"):
+  with pytest.raises(ConfigError, match=r"^checkpoint=.* holds numbers that are not finite"):
     checkpoint.load_pretrained("spoilt", tmp_path)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import rebel_jax
 from rebel_jax import train as cli
-from rebel_jax.checkpoints import checkpoint
+from rebel_jax.checkpoints import checkpoint, files
 from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
@@ -299,3 +299,59 @@ def test_exit_codes(ends, code, tmp_path, monkeypatch, capsys):
   assert cli.main(as_flags()) == code
   said = isinstance(ends, BaseException) or ends == CLOSED_PIPE
   assert capsys.readouterr().err.count("\n") == said
+
+
+@pytest.mark.parametrize(
+  "name", [".lock", "config.json", "metrics.jsonl", "checkpoints", "exploitability.png"]
+)
+@pytest.mark.parametrize("resume", [False, True])
+def test_nothing_waits_for_a_fifo_in_a_run_folder(copy, tmp_path, name, resume):
+  folder = copy if resume else tmp_path / "run"
+  folder.mkdir(exist_ok=True)
+  if (folder / name).exists():
+    (folder / name).rename(tmp_path / "before")
+  os.mkfifo(folder / name)
+  said = "holds no checkpoint" if resume and name == "checkpoints" else f"holds '{name}'"
+  refuses(folder, rf"^output_dir=.* {said}", resume=resume)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link"])
+@pytest.mark.parametrize("where", ["about/metadata", "about/metadata.new", "params/more", "more"])
+def test_checkpoints_hold_plain_files_alone(copy, tmp_path, kind, where):
+  path = checkpoint.checkpoints_of(copy)[-1] / where
+  path.unlink(missing_ok=True)
+  (tmp_path / "elsewhere").write_text("precious")
+  if kind == "fifo":
+    os.mkfifo(path)
+  else:
+    path.symlink_to(tmp_path / "elsewhere")
+  with pytest.raises(ConfigError, match="is no plain file"):
+    rebel_jax.load(copy)
+  refuses(copy, "is no plain file", resume=True, examples=128)
+  assert (tmp_path / "elsewhere").read_text() == "precious"
+
+
+def test_what_a_checkpoint_says_anew_follows_no_link(copy, tmp_path):
+  """A link that was planted while the run is under way, at any name that can be guessed."""
+  newest = checkpoint.checkpoints_of(copy)[-1]
+  files.replace_text(newest / "about" / "metadata", "{}")
+  elsewhere = tmp_path / "elsewhere"
+  elsewhere.write_text("precious")
+  for name in ("metadata.new", "metadata.tmp", ".metadata.new"):
+    (newest / "about" / name).symlink_to(elsewhere)
+  files.replace_text(newest / "about" / "metadata", "{}")
+  assert elsewhere.read_text() == "precious"
+  (newest / "about" / "metadata").unlink()
+  (newest / "about" / "metadata").symlink_to(elsewhere)
+  with pytest.raises(OSError, match="no plain file"):
+    files.replace_text(newest / "about" / "metadata", "{}")
+  assert elsewhere.read_text() == "precious"
+
+
+def test_a_configuration_of_another_program_is_not_the_runs(tmp_path):
+  (tmp_path / "config.json").write_text('{"commands": ["build", "test"], "lr": 0.1}')
+  refuses(tmp_path, "holds 'config.json', which a run would write over")
+  (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+  for name in ("nowhere", "nowhere/run", "config.json/run"):
+    with pytest.raises(ConfigError, match="is a file, or a link to none"):
+      train(*tiny(tmp_path / name))

@@ -1,5 +1,7 @@
 """The spot command: against the root's own values, subtrees of the same policy, and its errors."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import games
 import solvers
 from games.poker.lines import expand_policy
 from rebel_jax import spot
+from rebel_jax.config.config import ConfigError
 from rebel_jax.spots import report
 
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
@@ -170,8 +173,72 @@ def test_the_report_command(tmp_path, capsys):
   given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
   assert spot.main([*given, "--target", "5", "--boards", str(listed)]) == 0
   printed = capsys.readouterr().out
-  assert "of the pot or better on each of 2 boards" in printed
+  assert "of the pot or less on each of 2 boards" in printed
   assert spot.main([*given, "--boards", "TdJdQhKc2s,TdJdQh"]) == 2
   assert "must be boards of as many cards each" in capsys.readouterr().err
   assert spot.main([*SMALL, "--boards", str(listed)]) == 2
   assert "is for one board, not for --boards" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+  ("more", "message"),
+  [
+    (["--node", "bet 7"], "node='bet 7' holds 'bet 7', and possible there is: check, bet 66"),
+    (["--picture", "missing/grid.png"], "picture='missing/grid.png' cannot be drawn"),
+    (["--picture", "grid.png", "--node", "bet 66, fold"], "nobody acts there"),
+    (["--output", "notes.txt"], "output='notes.txt' is there and cannot be read as"),
+    (["--output", "missing/kept"], "output='missing/kept' must be a file that can"),
+    (["--output", "/"], "output='/' must be a file that can"),
+  ],
+)
+def test_mistakes_are_found_before_the_solve(more, message, tmp_path, capsys, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setattr(spot, "solve", None)
+  (tmp_path / "notes.txt").write_text("precious")
+  assert spot.main([*SMALL, *more]) == 2
+  said = capsys.readouterr().err
+  assert message in said
+  assert said.count("\n") == 1
+  assert [x.name for x in tmp_path.iterdir()] == ["notes.txt"]
+  assert (tmp_path / "notes.txt").read_text() == "precious"
+
+
+def test_results_are_saved_before_they_are_shown(solved, tmp_path, monkeypatch, capsys):
+  output = str(tmp_path / "kept")
+  monkeypatch.setattr(spot, "solve", lambda *_, **__: solved)
+  monkeypatch.setattr(spot, "report", None)  # anything may go wrong there
+  with pytest.raises(TypeError):
+    spot.main([*SMALL, "--output", output])
+  monkeypatch.undo()
+  assert spot.load(output).percent == solved.percent
+
+
+def test_altered_solutions_are_refused(solved, tmp_path):
+  solved.save(tmp_path / "kept")
+  with np.load(tmp_path / "kept") as archive:
+    good = {name: archive[name] for name in archive.files}
+  about = json.loads(str(good["about"]))
+
+  def written(about, **levels):
+    members = good | levels | {"about": np.array(json.dumps(about))}
+    np.savez(tmp_path / "kept.npz", **members)
+    return spot.load(tmp_path / "kept.npz")
+
+  first = next(name for name in good if name != "about")
+  assert written(about).sealed
+  for name, value in (("pot", 203), ("oop", "QQ+,A2s,42")):
+    with pytest.raises(ConfigError, match="was altered"):
+      written(about | {"spot": about["spot"] | {name: value}})
+  with pytest.raises(ConfigError, match="was altered"):
+    written(about | {"exploitability": 0.1})
+  # Files of earlier versions have no checksum.
+  old = {name: value for name, value in about.items() if name != "checksum"}
+  loaded = written(old)
+  assert not loaded.sealed
+  assert "says a file without a checksum" in spot.report(loaded)
+  for level in (-good[first], good[first] / 2):
+    with pytest.raises(ConfigError, match="holds no policy"):
+      written(old, **{first: level})
+  wide = {"board": "TdJdQh", "oop": "random", "ip": "random", "bets": "33%,66%,a"}
+  with pytest.raises(ConfigError, match="are allowed; take fewer"):
+    written(old | {"spot": about["spot"] | wide})
