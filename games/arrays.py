@@ -61,6 +61,11 @@ def lookup(table: Any, *index: Any) -> Any:
   return xp.asarray(table.astype(dtype, copy=False))[index]
 
 
+def may_hold(rows: Any) -> bool:
+  """Says whether any of `rows` `[n]` of bool holds; true of arrays of JAX, which may be traced."""
+  return isinstance(rows, jax.Array) or bool(rows.any())
+
+
 def one(rule: Callable[..., Any], *row: Any) -> Any:
   """Returns a rule's answer for one state from that for rows `[n, ...]`, arrays of its kind."""
   return jax.tree.map(lambda x: x[0], rule(*(x[None] for x in row)))

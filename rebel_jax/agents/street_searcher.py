@@ -219,7 +219,9 @@ def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
   Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "network")
 )
 def _iterates(stage, roots, params, algorithm, num_iterations, leaf_values, network):
-  return search_starts(stage, roots, algorithm, num_iterations, leaf_values, params, network)
+  trees = stage.trees_at(roots)
+  features = stage.features_at(roots, trees)
+  return search_starts(trees, features, algorithm, num_iterations, leaf_values, params, network)
 
 
 @Programs

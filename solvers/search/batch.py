@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from games import PADDING, PublicTree
-from solvers import loop, validation
+from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.leaf_means import LeafMeans
 from solvers.algorithms.wrapper import Wrapper
@@ -103,15 +103,16 @@ class SearchResult(NamedTuple):
   leaf_values: jax.Array | None = None
 
 
-# A CPU evaluates this many leaves at a time, and no more pieces than hold leaves: the room that is
-# left costs nothing there. An accelerator would wait for the number of pieces. Weights for the
-# beliefs of many infostates fit no cache, so that each reading of them has to serve more leaves.
-_ROWS_AT_A_TIME, _ROWS_OF_MANY, _MANY_INFOSTATES = 64, 128, 512
+_MANY_INFOSTATES = 512
 
 
-def rows_at_a_time(num_infostates: int) -> int:
-  """Returns how many leaves a CPU evaluates at a time."""
-  return _ROWS_OF_MANY if num_infostates >= _MANY_INFOSTATES else _ROWS_AT_A_TIME
+def rows_at_a_time(num_infostates: int) -> int | None:
+  """Returns how many leaves a network is asked about at a time; None for all.
+
+  No more pieces are evaluated than hold leaves: the room that is left costs nothing on a CPU.
+  """
+  leaves = tuning.pieces().leaves
+  return None if leaves is None else leaves[num_infostates >= _MANY_INFOSTATES]
 
 
 class Packing(NamedTuple):
@@ -142,7 +143,7 @@ def search_batch(
   stop: jax.Array,
   num_iterations: jax.Array | int,
   *,
-  algorithm: Algorithm,
+  algorithm: Algorithm | None,
   leaf_values: LeafValues,
   params: Any,
   num_rows: int,
@@ -163,7 +164,7 @@ def search_batch(
     stop: `[B]` number of updates of each player before the sampled policy, less than
       `num_iterations // 2`.
     num_iterations: one player's update is one iteration; even, may be traced.
-    algorithm: static.
+    algorithm: static; None where no player decides: then the leaves are asked about once.
     leaf_values: static; if it has `encode(params, features)`, that is called once before the
       loop, and queries carry its result.
     params: passed on to `leaf_values`.
@@ -185,9 +186,25 @@ def search_batch(
     live &= active[:, None]
 
   def problem_of(tree, beliefs, alternatives) -> Problem:
-    return make_problem(tree, beliefs, alternatives=alternatives)
+    return make_problem(tree, beliefs, alternatives=alternatives, lanes=len(stop))
 
   problems = jax.vmap(problem_of)(trees, beliefs, alternatives)
+  evaluate = None
+  if trees.depth_limited:
+    evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)
+
+  def values_of(policy: Levels) -> jax.Array:
+    """Returns what policies are worth at the roots: `[B, P, H]`."""
+    answers = None
+    if evaluate is not None:
+      below = jax.vmap(beliefs_at_leaves)(problems, policy)
+      answers = (ask_at(problems, below, evaluate, 0), ask_at(problems, below, evaluate, 1))
+    return jax.vmap(values_given_leaves)(problems, policy, answers)
+
+  if algorithm is None:
+    policy = jax.vmap(Problem.uniform_policy)(problems)
+    below = jax.vmap(beliefs_at_leaves)(problems, policy)
+    return SearchResult(values_of(policy), policy, policy, below)
   if keep_leaf_values:
     if not hasattr(algorithm, "core"):
       raise ValueError(
@@ -195,9 +212,6 @@ def search_batch(
       )
     algorithm = LeafMeans(algorithm)
   batched: Any = Batched(algorithm)
-  evaluate = None
-  if trees.depth_limited:
-    evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)
 
   def keep(problems, state) -> tuple[Levels, ...]:
     """Returns the iteration's policy, and the one that sets beliefs where play goes on."""
@@ -223,11 +237,7 @@ def search_batch(
   average = batched.average_policy(problems, end.state)
   root_values = batched.root_values(problems, end.state)
   if algorithm.uses_average or levelled:
-    answers = None
-    if evaluate is not None:
-      below = jax.vmap(beliefs_at_leaves)(problems, average)
-      answers = (ask_at(problems, below, evaluate, 0), ask_at(problems, below, evaluate, 1))
-    of_average = jax.vmap(values_given_leaves)(problems, average, answers)
+    of_average = values_of(average)
     if algorithm.uses_average:
       root_values = of_average
     if levelled:
@@ -254,9 +264,7 @@ def packed_leaf_values(
   rows = features.reshape(2, -1, features.shape[-1])[:, packing.source]
   encoded = encode_for_both(leaf_values, params, (rows[0], rows[1]))
 
-  piece = num_rows
-  if jax.default_backend() == "cpu":
-    piece = min(num_rows, rows_at_a_time(trees.num_infostates))
+  piece = min(num_rows, rows_at_a_time(trees.num_infostates) or num_rows)
   pieces = -(-live.sum() // piece)
 
   def evaluate(query: LeafQuery) -> jax.Array:

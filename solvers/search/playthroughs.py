@@ -24,10 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PADDING, PublicTree
+from games.node_info import children_of
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
 from solvers.search.searching_agent import SearchingAgent, searches_from
 from solvers.search.shared_start import search_starts
-from solvers.search.tables import SubgameTable
+from solvers.search.subgames import SubgameTable
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, work_of_solving
@@ -189,7 +190,7 @@ def sample_playthroughs(
     raise ValueError(f"num_playthroughs={num_playthroughs} must be a positive integer")
   if num_iterations < 2 or num_iterations % 2:
     raise ValueError(f"num_iterations={num_iterations} must be a positive even number")
-  children = child_table(agent.tree, agent.game.num_actions)
+  children = children_of(agent.tree, agent.game.num_actions)
   sums, done, key = start.sums.copy(), start.count, start.key
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
   costs = searches_from(agent)
@@ -204,7 +205,8 @@ def sample_playthroughs(
     return int(agent.stage_of(item[0].root[:1])[0])
 
   def search(item: tuple[Frontier, np.ndarray]) -> tuple[SubgameTable, tuple]:
-    return _search_chunk(agent, *item, params, num_iterations, unsafe)
+    here = jax.device_put(params, jax.config.jax_default_device)
+    return _search_chunk(agent, *item, here, num_iterations, unsafe)
 
   if done >= num_playthroughs:
     yield start
@@ -241,34 +243,24 @@ def sample_playthroughs(
 _MAX_FRONTIER = 1 << 17
 
 
-def child_table(tree: PublicTree, num_actions: int) -> np.ndarray:
-  """Returns the child of each node by action, -1 where there is none: `[N, A]`."""
-  table = np.full((tree.num_nodes, num_actions), -1)
-  parent, action = np.asarray(tree.parent), np.asarray(tree.action)
-  table[parent[1:], action[1:]] = np.arange(1, tree.num_nodes)
-  return table
-
-
 def _search_tables(
     stage, roots, beliefs, reach, stop, active, num_iterations, params, algorithm, leaf_values,
     policy, num_rows, average, decides,
 ):  # fmt: skip
   trees = stage.trees_at(roots)
-  if decides:
-    initial = None
-    if policy is not None:
-      initial = policy.start(trees, stage.features_at(roots, trees), beliefs, params)
-    result = search_batch(
-        trees, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
-        params=params, num_rows=num_rows, active=active, initial_policy=initial,
-    )  # fmt: skip
-    played = result.average_policy if average else result.policy
-  else:  # chance alone moves, so there is nothing to search for
-    played = jax.vmap(lambda t, b: make_problem(t, b).uniform_policy())(trees, beliefs)
+  initial = None
+  if decides and policy is not None:
+    initial = policy.start(trees, stage.features_at(roots, trees), beliefs, params)
+  result = search_batch(
+    trees, beliefs, stop, num_iterations, algorithm=algorithm if decides else None,
+    leaf_values=leaf_values, params=params, num_rows=num_rows, active=active,
+    initial_policy=initial,
+  )  # fmt: skip
+  played = result.average_policy if average else result.policy
   own = jax.vmap(_own_reach)(trees, beliefs, played, reach)
   if not stage.depth_limited:
     return own, None
-  if decides and not average:
+  if not average:
     return own, result.leaf_beliefs
   return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
 
@@ -301,9 +293,10 @@ def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, p
   Returns:
     Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
   """
-  found = search_starts(
-    stage, jnp.zeros(1, jnp.int32), algorithm, num_iterations, leaf_values, params, policy
-  )
+  first = jnp.zeros(1, jnp.int32)
+  trees = stage.trees_at(first)
+  features = stage.features_at(first, trees)
+  found = search_starts(trees, features, algorithm, num_iterations, leaf_values, params, policy)
   return found.policies[0], found.believed[0]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from games.public_tree import PublicTree
-from solvers import validation
+from solvers import tuning, validation
 
 
 class Work(enum.Enum):
@@ -112,7 +112,7 @@ def work_on_trees() -> Work:
   Those of growing searches, whatever their size, the older emitters compile in two thirds of the
   time.
   """
-  return Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
+  return Work.TREES if tuning.on_cpu() else Work.PLAIN
 
 
 def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
@@ -123,7 +123,7 @@ def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
     leaf_values: what values its leaves, if it has any.
     *arguments: whatever else is traced where the caller is inside a `jit` of its own.
   """
-  if jax.default_backend() != "cpu" or not validation.is_concrete(tree, *arguments):
+  if not tuning.on_cpu() or not validation.is_concrete(tree, *arguments):
     return Work.PLAIN
   if not isinstance(tree, PublicTree):
     return Work.TREES

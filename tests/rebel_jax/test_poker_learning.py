@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 
 import games
-import solvers
 from games.poker import betting
 from rebel_jax.config.config import Config
 from rebel_jax.networks.poker import PokerValueNetwork, Table
 from rebel_jax.training.setup import make_setup
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
-from solvers.search.tables import stack_stages, stack_subgames
+from solvers.search.subgames import stack_stages, stack_subgames
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
 GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)
@@ -84,7 +83,7 @@ def deal_values(card_probability=None):
 
   result = search_batch(
     table.trees, jnp.asarray(beliefs)[None], jnp.zeros(1, int), 2,
-    algorithm=solvers.vanilla_cfr(), leaf_values=leaf_values, params=None,
+    algorithm=None, leaf_values=leaf_values, params=None,
     num_rows=tree.num_leaves,
   )  # fmt: skip
   cards = game.hole_cards
