@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from games.public_tree import PublicTree
-from solvers import validation
+from solvers import tuning, validation
 
 
 class Work(enum.Enum):
@@ -120,7 +120,7 @@ def work_on_trees() -> Work:
   Those of growing searches, whatever their size, the older emitters compile in two thirds of the
   time.
   """
-  return Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
+  return Work.TREES if tuning.on_cpu() else Work.PLAIN
 
 
 def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
@@ -136,7 +136,7 @@ def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
   is_tree = isinstance(tree, PublicTree)
   asks = is_tree and tree.depth_limited and leaf_values is not None
   network = asks and not getattr(leaf_values, "solves_trees", False)
-  if jax.default_backend() != "cpu":
+  if not tuning.on_cpu():
     return Work.LOOPS if is_tree and not network else Work.PLAIN
   return Work.NETWORKS if network else Work.TREES
 
