@@ -12,12 +12,14 @@ import inspect
 import io
 import re
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import games.registry
 import rebel_jax
 from docs.cells import as_markdown
+from rebel_jax.config import own
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import targets
 
@@ -92,9 +94,12 @@ def pictures(monkeypatch):
 
 @pytest.fixture
 def own_registry(monkeypatch):
-  """Keeps games and targets that a page adds from other tests."""
-  monkeypatch.setattr(games.registry, "_REGISTRY", dict(games.registry._REGISTRY))
+  """Keeps parts of its own that a page adds from other tests."""
   monkeypatch.setattr(targets, "TARGETS", targets.TARGETS)
+  with contextlib.ExitStack() as stack:
+    for known in (games.registry._REGISTRY, *own._KINDS.values()):
+      stack.enter_context(mock.patch.dict(known))
+    yield
 
 
 @pytest.mark.parametrize(

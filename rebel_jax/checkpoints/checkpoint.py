@@ -216,9 +216,7 @@ def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
   if now == then:
     fields = _read(path, about, "state", jax.tree.map(_abstract, fields, layout))
   else:
-    with jax.default_device(jax.local_devices(backend="cpu")[0]):
-      fields = _read(path, about, "state", saved_like(fields, then))
-      fields = redistribute(fields, now)
+    fields = redistribute(_read(path, about, "state", saved_like(fields, then)), now)
     # Every process holds all of the arrays, and puts their parts where they belong.
     fields = jax.tree.map(
       lambda x, s: jax.make_array_from_callback(np.shape(x), s, lambda at: np.asarray(x)[at]),
@@ -287,9 +285,10 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
   """
   try:
     config = Config.from_dict(about["config"])
-    config.validate()
   except (KeyError, TypeError, AttributeError, ConfigError) as error:
     raise _damaged(path, error) from None
+  with in_config_errors(f"checkpoint={str(path)!r} needs what is not there (--module imports it)"):
+    config.validate()
   return config
 
 

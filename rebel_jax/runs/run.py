@@ -5,7 +5,7 @@ import dataclasses
 import gc
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,12 +13,13 @@ import jax
 
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.manager import CheckpointManager
-from rebel_jax.config import groups
+from rebel_jax.config import groups, own
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import paper_exploitability
+from rebel_jax.config.presets import name_of, paper_exploitability
+from rebel_jax.devices import memory
 from rebel_jax.devices.processes import agree, share
 from rebel_jax.evaluation.evaluators import make_evaluator
-from rebel_jax.evaluation.measurement import Measurement
+from rebel_jax.evaluation.measurement import Measurement, Measures, OwnMeasures
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import (
@@ -59,6 +60,8 @@ def train(
   started: float | None = None,
   display: Display | None = None,
   stop: Callable[[int], bool] = lambda step: False,
+  writers: Sequence[Callable[[dict[str, Any]], None]] = (),
+  evaluate: Callable[[Any, bool], Mapping[str, Any]] | None = None,
 ) -> Result:
   """Trains as `config` says and leaves configuration, metrics, checkpoints and a figure.
 
@@ -73,6 +76,9 @@ def train(
     display: where to show progress; None for nowhere.
     stop: called with the number of steps after each row of metrics; if it returns True, the run
       saves and returns there, to be resumed later.
+    writers: called with each row of metrics, beside those that `options` name.
+    evaluate: function of the parameters, by target's name, and of whether the run is over, that
+      returns numbers by name, measured instead of exploitability.
 
   Returns:
     How it ended.
@@ -90,7 +96,7 @@ def train(
     signals = stack.enter_context(Signals())
     about: dict[str, Any] = {}
     groups.check(options)
-    if options.tensorboard:
+    if options.tensorboard or "tensorboard" in options.writers:
       metrics.check_tensorboard()
     if options.resume:
       config.validate()
@@ -103,7 +109,7 @@ def train(
       stack.enter_context(jax.enable_x64(checkpoint.is_double(resumed.checkpoint)))
     elif options.output_dir is not None:
       folders.check_free(options.output_dir)
-    with in_sentences(config):
+    with in_sentences(config), signals.raising():
       setup = make_setup(config, options.num_devices)
       if options.resume:
         like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
@@ -115,11 +121,13 @@ def train(
     if signals.received:
       raise Interrupted(signals.received)
     if not options.resume:
-      folder = folders.make_folder(config.preset, options.output_dir)
+      folder = folders.make_folder(name_of(config), options.output_dir)
       stack.enter_context(folders.lock(folder))
       folders.check_free(str(folder))  # another run may have come and gone meanwhile
     stack.enter_context(in_sentences(config, folder))
     run = _Run(setup, state, options, folder, about, started, shown, signals, stop)
+    run.writers += writers if jax.process_index() == 0 else ()
+    run.evaluator = run.evaluator if evaluate is None else OwnMeasures(evaluate)
     return stack.enter_context(contextlib.closing(run)).go()
 
 
@@ -152,9 +160,11 @@ class _Run:
     self.log = metrics.MetricsLog(
       folder, about.get("metrics_bytes", 0), about.get("metrics_checksum", 0)
     )
-    self.events = metrics.EventFiles(folder, self.step) if options.tensorboard else None
+    names = dict.fromkeys((*options.writers, *["tensorboard"] * options.tensorboard))
+    first = jax.process_index() == 0
+    self.writers: list[Any] = [own.WRITERS[x](folder, self.step) for x in names if first]
     self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
-    self.evaluator = make_evaluator(self.config, setup)
+    self.evaluator: Measures = make_evaluator(self.config, setup)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
@@ -175,7 +185,7 @@ class _Run:
     config, devices = self.config, self.setup.mesh.devices
     metrics.write_commands(self.folder, self.commands)
     kind = devices.flat[0].device_kind
-    self.display.say(f"{config.preset} on {devices.size} {kind} device(s), in {self.folder}")
+    self.display.say(f"{name_of(config)} on {devices.size} {kind} device(s), in {self.folder}")
     if self.finished:
       self.display.say("nothing left to do: raise --examples to go on")
     else:
@@ -184,14 +194,16 @@ class _Run:
       )
     goes_on = True
     while goes_on and not self.finished:
-      goes_on = self._advance()
-    self.manager.wait()
-    if not goes_on:
-      self.display.say(f"saved at step {self.step}; go on with: {resume_command(self.folder)}")
-    else:
+      try:
+        goes_on = self._advance()
+      except Interrupted:
+        goes_on = self._leave()
+    if goes_on:
+      self.manager.wait()
       self.display.clear()
       seconds, rows = self.seconds_before + self.elapsed(), metrics.read_metrics(self.folder)
-      self.display.table("done", summary(config, self.folder, rows, self.row, seconds))
+      about = summary(config, self.folder, rows, self.row, seconds, self.options.module)
+      self.display.table("done", about)
     return Result(self.folder, self.row, self.signals.received)
 
   def close(self) -> None:
@@ -199,8 +211,8 @@ class _Run:
     with contextlib.suppress(RunError):  # if this is the first, it was raised before
       self.manager.close()
     self.log.close()
-    if self.events:
-      self.events.close()
+    for writer in self.writers:
+      getattr(writer, "close", lambda: None)()
 
   def _new_chunk(self) -> Chunk:
     return Chunk(self.examples, gradient_steps(self.state))
@@ -240,6 +252,10 @@ class _Run:
     self._save()
     if self.chunk.steps:
       self.log.write(self.row)
+    self.manager.wait()
+    self.display.__exit__()
+    how = resume_command(self.folder, self.options.module)
+    self.display.say(f"saved at step {self.step}; go on with: {how}")
     return False
 
   def _row_at(self) -> int:
@@ -259,7 +275,10 @@ class _Run:
       self.display.show("training", self._fraction(), "compiling")
     ends = [end - self.step for end in (self._row_at(), setup.config.late_step) if end > self.step]
     num_steps = share(min(self.num_steps, MOST_STEPS, *ends))
-    self.state, report = trainer.run(self.table, self.state, num_steps, setup.mesh)
+    with self.signals.raising(self._leave, self._whole):
+      if compiles:
+        self._count_memory(trainer)
+      self.state, report = trainer.run(self.table, self.state, num_steps, setup.mesh)
     # An error of the device is raised here; asking for a number that was not computed may hang.
     jax.block_until_ready((self.state, report))
     self.step = int(self.state.step)
@@ -279,6 +298,24 @@ class _Run:
       left = min(left, limit - self.elapsed())
     text = progress_text(self.row, self.exploitability, left)
     self.display.show("training", self._fraction(), text)
+
+  def _whole(self) -> bool:
+    """Says whether the state is whole, not donated to a program that computes the next."""
+    return not any(x.is_deleted() for x in jax.tree.leaves(self.state))
+
+  def _count_memory(self, trainer: Trainer) -> None:
+    """Says how much memory steps take on each device, and stops before they fail for lack of it."""
+    sizes = memory.memory_of(trainer.compiled(self.table, self.state, self.setup.mesh))
+    if sizes is None:
+      return
+    held, beside, limit = sizes
+    text = f"{held:.2g} GB of games, networks and examples, {beside:.2g} GB beside them in a step"
+    self.display.say(f"memory of each device: {text}, of {limit:.3g} GB")
+    if held + beside > limit:
+      raise RunError(
+        f"lanes={self.config.self_play.lanes} and buffer_size={self.config.learning.buffer_size} "
+        f"take {text}, and a device has {limit:.3g} GB; fewer lanes take less"
+      )
 
   def _check_finite(self, row: dict[str, Any], when: str = "") -> None:
     """Checks the numbers of a row, measured `when`, and the networks' parameters."""
@@ -307,32 +344,28 @@ class _Run:
       # write over.
       self._save()
       self.manager.wait()
-    every, evaluated_at = self.config.schedule.evaluate_every, self.evaluated_at
+    every = self.config.schedule.evaluate_every
     due = over or (every > 0 and self.examples - self.evaluated_at >= every)
-    try:
-      if due:
-        self.row |= self._evaluate(final=over)
-        if not over:
-          self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
-        if not over and self._over():  # time ran out meanwhile
-          over = True
-          self.row |= self._evaluate(final=True)
-    except Interrupted:
-      self.evaluated_at = evaluated_at
-      return self._leave()
+    if due:
+      self.row |= self._evaluate(final=over)
+      if not over:
+        self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
+      if not over and self._over():  # time ran out meanwhile
+        over = True
+        self.row |= self._evaluate(final=True)
+      self.evaluated_at = self.examples
     self.finished = over
     self.log.write(self.row)
-    if self.events:
-      self.events.write(self.row)
+    for writer in self.writers:
+      writer(self.row)
     self.chunk = self._new_chunk()
     stops = not over and self.stop(self.step)
-    if due or stops:
-      self._save()
     if due:
+      self._save()
       self._draw()
       gc.collect()  # a figure is in cycles
       return_memory()
-    return not stops
+    return not stops or self._leave()
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
     """Returns the columns that an evaluation adds to the row.
@@ -343,12 +376,12 @@ class _Run:
       Interrupted: a signal was received meanwhile.
       RunError: what was measured is not finite.
     """
-    self.evaluated_at = self.examples
     row: dict[str, Any] = {}
     ended: Exception | None = None
     if jax.process_index() == 0:
       try:
-        row = self._measure(final)
+        with self.signals.raising(self._leave):
+          row = self._measure(final)
       except (Interrupted, RunError) as error:
         ended = error
     if agree(isinstance(ended, Interrupted)):
@@ -376,10 +409,11 @@ class _Run:
     self.exploitability = measured.exploitability
     self.display.clear()
     average = measured.row.get("exploitability_average_policy")
+    about = f"; average policy {average:.4f}" if average is not None else ""
     self.display.say(
       f"{measured.sentence} after {self.examples:,} examples and "
-      f"{duration(self.seconds_before + self.elapsed())} ({measured.conditions}"
-      + (f"; average policy {average:.4f})" if average is not None else ")")
+      f"{duration(self.seconds_before + self.elapsed())}"
+      + (f" ({measured.conditions}{about})" if measured.conditions else "")
     )
     return measured.row | {"evaluation_seconds": round(time.monotonic() - began, 3)}
 
@@ -409,7 +443,7 @@ class _Run:
     if jax.process_index() != 0:
       return
     path = self.folder / "exploitability.png"
-    title = f"{self.config.preset}: exploitability of the searching agent"
+    title = f"{name_of(self.config)}: exploitability of the searching agent"
     paper = paper_exploitability(self.config)
     try:
       plot_exploitability(metrics.read_metrics(self.folder), path, title=title, paper=paper)
