@@ -23,12 +23,14 @@ import solvers
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import groups
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config
 from rebel_jax.config.presets import PRESETS, get_preset
 from rebel_jax.config.search import check_kind
 from rebel_jax.devices import compile_cache, cpu_devices, processes
 from rebel_jax.runs import folders
+from rebel_jax.runs.display import Display, resume_command
 from rebel_jax.runs.options import RunOptions
+from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _cpu_devices_before(options: RunOptions) -> int | None:
   if not options.resume:
     return None
   about = folders.find_run(options.output_dir).about
-  return about["num_devices"] if about["environment"]["platform"] == "cpu" else None
+  return about["num_devices"] if about["environment"].get("platform") == "cpu" else None
 
 
 @functools.cache
@@ -144,14 +146,15 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
   """
   started = time.monotonic() if started is None else started
   argv = sys.argv[1:] if argv is None else argv
-  flags.take_any_text()
-  from rebel_jax.runs.display import Display, resume_command
+  return flags.command(functools.partial(_run, argv, started), is_process=False)
+
+
+def _run(argv: Sequence[str], started: float) -> int:
+  command = parse(argv)
+  config, options = command.config, command.run
   from rebel_jax.runs.run import train
-  from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError
 
   try:
-    command = parse(argv)
-    config, options = command.config, command.run
     if command.distributed:
       processes.join()
     config.validate()
@@ -162,11 +165,6 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     _quiet_libraries()
     quiet = command.distributed and jax.process_index() > 0
     result = train(config, options, started=started, display=Display(quiet=quiet))
-  except ConfigError as error:
-    return flags.fail(error)
-  except RunError as error:
-    flags.complain(f"error: {error}")
-    return 1
   except (Interrupted, KeyboardInterrupt) as error:
     flags.complain("interrupted before a checkpoint could be saved")
     return 128 + getattr(error, "signal", signal.SIGINT)
