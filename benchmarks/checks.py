@@ -19,6 +19,7 @@ import numpy as np
 import games
 import solvers
 from benchmarks import timing
+from games.card_removal import compatible_mass
 from games.poker import BetSizes, RiverEndgame
 from rebel_jax import get_preset
 from rebel_jax.networks.optimizers import orthogonalised
@@ -89,7 +90,7 @@ def _showdowns() -> dict[str, Any]:
   strength = jnp.asarray(rng.integers(0, 400, size=(4, 1081)), jnp.int32)
   tables = showdowns.dense_showdowns(strength, jnp.float32), showdowns.sorted_showdowns(strength)
   dense, by_order = (jax.jit(showdowns.showdown_values)(table, reach) for table in tables)
-  mass = jax.jit(showdowns.compatible_mass)(reach)
+  mass = jax.jit(compatible_mass)(reach)
   return {"mass": mass, "dense": dense, "sorted": by_order}
 
 

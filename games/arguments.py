@@ -38,7 +38,7 @@ def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None 
     TypeError: they are no integers, or have not `ndim` axes.
     ValueError: one is below `least` or above `most`.
   """
-  array = _as_array(values)
+  array = as_array(values)
   array = array if array.size or isinstance(array, jax.Array) else array.astype(int)
   if not jax.dtypes.issubdtype(array.dtype, np.integer) or ndim not in (None, array.ndim):
     raise TypeError(f"{name}={short(values)} must be a list of integers")
@@ -48,7 +48,8 @@ def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None 
   return array
 
 
-def _as_array(values: Any) -> Any:
+def as_array(values: Any) -> Any:
+  """Returns values as an array, of JAX if they are one; `[None]` where they are none."""
   try:
     return values if isinstance(values, jax.Array) else np.asarray(values)
   except (TypeError, ValueError, OverflowError):  # rows that differ in length, say
@@ -58,7 +59,7 @@ def _as_array(values: Any) -> Any:
 def _is_array(value: Any) -> bool:
   """Says whether a value is an array of real numbers, or lists that make one."""
   array = isinstance(value, list | tuple | np.number | np.ndarray | jax.Array)
-  dtype = _as_array(value).dtype
+  dtype = as_array(value).dtype
   return array and any(jax.dtypes.issubdtype(dtype, real) for real in _REAL)
 
 

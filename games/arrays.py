@@ -11,11 +11,11 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from games.arguments import check_fields, checked, integers, is_whole, kind_of, short
+from games.arguments import as_array, check_fields, checked, integers, is_whole, kind_of, short
 
 __all__ = [
-  "Rows", "check_fields", "check_rows", "checked", "integers", "is_finite", "is_whole", "kind_of",
-  "lookup", "one", "short", "whole_numbers", "with_columns",
+  "Rows", "as_array", "check_fields", "check_rows", "checked", "integers", "is_finite", "is_whole",
+  "kind_of", "lookup", "one", "short", "whole_numbers", "with_columns",
 ]  # fmt: skip
 
 Rows = TypeVar("Rows", np.ndarray, jax.Array)  # a function takes and returns one of the two
@@ -59,6 +59,11 @@ def lookup(table: Any, *index: Any) -> Any:
   # Whole numbers are of the states' type, which JAX's own is not under `jax.enable_x64`.
   dtype = index[0].dtype if table.dtype.kind in "iu" else table.dtype
   return xp.asarray(table.astype(dtype, copy=False))[index]
+
+
+def may_hold(rows: Any) -> bool:
+  """Says whether any of `rows` `[n]` of bool holds; true of arrays of JAX, which may be traced."""
+  return isinstance(rows, jax.Array) or bool(rows.any())
 
 
 def one(rule: Callable[..., Any], *row: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import Rows
+from games.arrays import Rows, checked, short
 from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs, HoleCards, Pairs
 from games.walk import walk
@@ -415,23 +415,32 @@ class Game(Words, abc.ABC):
     """
     return None
 
-  def state_after(self, history: Sequence[int]) -> np.ndarray:
+  @checked
+  def state_after(
+    self, history: Sequence[int], *, start: np.ndarray | None = None, field: str = "root"
+  ) -> np.ndarray:
     """Returns the public state `[S]` after the public actions in `history`.
+
+    Args:
+      history: the actions.
+      start: `[S]` the public state before them; None for the first.
+      field: what errors call them.
 
     Raises:
       ValueError: an action is not legal where it is taken, or the game is over before it.
     """
-    states = self.initial_state()[None]
+    states = (self.initial_state() if start is None else start)[None]
     for depth, action in enumerate(history):
       if self.actor(states)[0] == TERMINAL:
         raise ValueError(
-          f"root={tuple(history)} goes on after the game has ended: its first {depth} "
+          f"{field}={short(tuple(history))} goes on after the game has ended: its first {depth} "
           f"actions reach a terminal state of {self.name}"
         )
       legal = np.flatnonzero(self.legal_actions(states)[0])
       if action not in legal:
         raise ValueError(
-          f"root={tuple(history)} takes action {action} where {self.name} allows {legal.tolist()}"
+          f"{field}={short(tuple(history))} takes action {short(action)} where {self.name} allows "
+          f"{short(legal.tolist())}"
         )
       states = self.next_states(states, np.array([action]))
     return states[0]
@@ -447,4 +456,4 @@ def check_is_game(game) -> None:
     TypeError: it is something else.
   """
   if not isinstance(game, Game):
-    raise TypeError(f"game={game!r} must be a games.Game, as games.make returns it")
+    raise TypeError(f"game={short(game)} must be a games.Game, as games.make returns it")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import zlib
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,25 @@ def check_tree_of(game: Game, tree: PublicTree) -> None:
   different = _difference(game, tree)
   if different is not None:
     raise ValueError(f"tree is not of {game!r}: its {different} differ from that game's")
+
+
+def check_same_game(name: str, mark: Any, tree: PublicTree, *, first: int = 0) -> None:
+  """Checks that what was made of a tree with a `mark` is of the game of `tree`.
+
+  Args:
+    name: what it is.
+    mark: `[3]`, or None if that is not known.
+    tree: with a mark or without.
+    first: part of the mark that is the first to count.
+
+  Raises:
+    ValueError: it is of another game; the message says what differs.
+  """
+  if mark is None or tree.origin is None:
+    return
+  different = np.flatnonzero(np.asarray(mark) != np.asarray(tree.origin))
+  if (different >= first).any():
+    raise ValueError(f"{name} is of another game than tree: {_PARTS[different[-1]]} differ")
 
 
 def _difference(game: Game, tree: PublicTree) -> str | None:

@@ -1,14 +1,16 @@
-"""Pairs of infostates on the host: which are compatible, and each pair's payoff.
+"""Pairs of infostates: which are compatible, and each pair's payoff.
 
 Two kinds behind the same operations: tables of all pairs, and hands of two cards. `Game.pairs`
-returns those of a game and `of_tree` those of a tree.
+returns those of a game and `of_tree` those of a tree; sums over reach run in numpy and in JAX,
+deals and tables of all pairs on the host.
 """
 
 import abc
 import dataclasses
-import functools
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from games.arrays import Rows, lookup
@@ -17,6 +19,8 @@ from games.public_tree import PublicTree
 
 _LARGE_TABLE = 64  # with more infostates than this a table for each node would not fit in memory
 _ROUNDING = 1e-12  # what sums that cancel leave of nothing
+# How many units in the last place a sum over hands may be off that ought to be zero.
+_CANCELLED = 16.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,12 +38,11 @@ class Pairs(abc.ABC):
 
   def matched(self, possible: np.ndarray, pair_index: int) -> np.ndarray:
     """Returns which infostates some possible one of the other goes with: `[P, H]` to `[P, H]`."""
-    table, rows = np.array([pair_index]), possible[::-1, None].astype(float)
-    return np.concatenate([self.mass(table, rows[p], p) for p in (0, 1)]) > _ROUNDING
+    return self.root_mass(pair_index, possible.astype(float)) > _ROUNDING
 
   def joint_mass(self, beliefs: np.ndarray, pair_index: int) -> float:
     """Returns the sum over pairs of both beliefs `[P, H]` and the pair's weight."""
-    together = float(beliefs[0] @ self.mass(np.array([pair_index]), beliefs[1:], 0)[0])
+    together = float(beliefs[0] @ self.root_mass(pair_index, beliefs)[0])
     return together if together > _ROUNDING else 0.0
 
   @abc.abstractmethod
@@ -61,6 +64,12 @@ class Pairs(abc.ABC):
   @abc.abstractmethod
   def mass(self, pair_index: Rows, reach: Rows, player: int) -> Rows:
     """Returns the mass of the opponent's `reach` that `player`'s infostates meet: `[n, H]` both."""
+
+  def root_mass(self, pair_index: Any, beliefs: Rows) -> Rows:
+    """Returns the mass of the other's beliefs that infostates meet at one node: `[P, H]` both."""
+    xp: Any = beliefs.__array_namespace__()
+    row, other = xp.asarray(pair_index).reshape(1), beliefs[::-1]
+    return xp.concatenate([self.mass(row, other[p : p + 1], p) for p in (0, 1)])
 
   @abc.abstractmethod
   def values(self, payoff_index: Rows, pair_index: Rows, reach: Rows, player: int) -> Rows:
@@ -88,6 +97,7 @@ class Pairs(abc.ABC):
     """
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class DensePairs(Pairs):
   """Pairs of infostates in tables.
@@ -95,10 +105,16 @@ class DensePairs(Pairs):
   Attributes:
     weights: `[C, H, H]`.
     payoffs: `[K, H, H]`.
+    compatible: whether every pair weighs one; static.
   """
 
-  weights: np.ndarray
-  payoffs: np.ndarray
+  weights: Any
+  payoffs: Any
+  compatible: bool = dataclasses.field(default=False, metadata={"static": True})
+
+  def __post_init__(self):
+    if isinstance(self.weights, np.ndarray):
+      object.__setattr__(self, "compatible", bool((self.weights == 1).all()))
 
   @property
   def gathered(self):
@@ -119,11 +135,14 @@ class DensePairs(Pairs):
     return self.payoffs[payoff_index][infostates]
 
   def mass(self, pair_index, reach, player):
-    return _product(reach, player, (self.weights, pair_index))
+    return _product(reach, player, *self._weighed(pair_index))
 
   def values(self, payoff_index, pair_index, reach, player):
-    won = _product(reach, player, (self.payoffs, payoff_index), (self.weights, pair_index))
+    won = _product(reach, player, (self.payoffs, payoff_index), *self._weighed(pair_index))
     return won if player == 0 else -won
+
+  def _weighed(self, pair_index: Any) -> list[tuple[Any, Any]]:
+    return [] if self.compatible else [(self.weights, pair_index)]
 
   def most(self, payoff_index):
     possible = (self.weights > 0).any(axis=0)
@@ -140,10 +159,11 @@ class DensePairs(Pairs):
 
   def columns(self, dealt):
     del dealt
-    one = len(self.weights) == 1 and bool((self.weights == self.weights.flat[0]).all())
-    return {"pair_weights": self.weights, "payoffs": self.payoffs, "compatible": one}
+    compatible = self.compatible and len(self.weights) == 1
+    return {"pair_weights": self.weights, "payoffs": self.payoffs, "compatible": compatible}
 
 
+@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, eq=False)
 class HoleCards(Pairs):
   """Hands of two cards: those that share a card exclude each other, all other pairs weigh one.
@@ -154,25 +174,26 @@ class HoleCards(Pairs):
     hands: `[H, 2]` all pairs of some cards or a list of such pairs, in the order of
       `itertools.combinations`.
     strengths: `[K, H]` of each hand at each showdown, higher wins, -1 where impossible.
+    held: `[H, C]` 1 where the hand holds the card; found for hands of numpy, which are checked.
+      None of JAX's for all pairs of some cards.
 
   Raises:
     ValueError: a hand is no pair, or the hands are in another order.
   """
 
-  hands: np.ndarray
-  strengths: np.ndarray
+  hands: Any
+  strengths: Any
+  held: Any = None
 
   def __post_init__(self):
+    if not isinstance(self.hands, np.ndarray):
+      return
     low, high = np.asarray(self.hands, np.int64).T
     if not (low < high).all() or not (np.diff(low * (1 + self.hands.max()) + high) > 0).all():
       raise ValueError(
         "hands() must be pairs of cards, each once, in the order of itertools.combinations"
       )
-
-  @functools.cached_property
-  def _held(self) -> np.ndarray:
-    """`[H, cards]` 1 where the hand holds the card."""
-    return holds(self.hands, int(self.hands.max()) + 1)
+    object.__setattr__(self, "held", holds(self.hands, int(self.hands.max()) + 1))
 
   @property
   def hands_per_card(self) -> int:
@@ -187,15 +208,15 @@ class HoleCards(Pairs):
 
   def deal(self, beliefs, pair_index, rng):
     del pair_index
-    mass = compatible_mass(beliefs[1], self._held)
+    mass = compatible_mass(beliefs[1], self.held)
     first = beliefs[0] * np.where(mass > _ROUNDING, mass, 0.0)
     own = int(rng.choice(len(first), p=first / first.sum()))
-    second = np.where(self._held[:, self.hands[own]].any(axis=1), 0.0, beliefs[1])
+    second = np.where(self.held[:, self.hands[own]].any(axis=1), 0.0, beliefs[1])
     return own, int(rng.choice(len(second), p=second / second.sum()))
 
   def weight_table(self, pair_index):
     del pair_index
-    return 1.0 - (self._held @ self._held.T > 0)
+    return 1.0 - (self.held @ self.held.T > 0)
 
   def payoff_table(self, payoff_index):
     if payoff_index == 0:
@@ -211,7 +232,14 @@ class HoleCards(Pairs):
 
   def mass(self, pair_index, reach, player):
     del pair_index, player
-    return compatible_mass(reach, self._held)
+    return compatible_mass(reach, self.held)
+
+  def root_mass(self, pair_index, beliefs):
+    xp: Any = beliefs.__array_namespace__()
+    mass = self.mass(pair_index, beliefs[::-1], 0)
+    # What sums that cancel leave of nothing is rounding, and values are divided by it.
+    rounding = _CANCELLED * xp.finfo(mass.dtype).eps * beliefs[::-1].sum(axis=-1, keepdims=True)
+    return xp.where(mass > rounding, mass, 0.0)
 
   def values(self, payoff_index, pair_index, reach, player):
     xp: Any = reach.__array_namespace__()
@@ -239,12 +267,12 @@ class HoleCards(Pairs):
       "hands": np.asarray(self.hands, np.int32),
       "strengths": np.asarray(self.strengths, np.int32),
       "dealt": dealt.astype(np.int32),
-      "num_cards": self._held.shape[1],
+      "num_cards": self.held.shape[1],
       "hands_per_card": self.hands_per_card,
     }
 
 
-def _product(reach: Any, player: int, *parts: tuple[np.ndarray, Any]) -> Any:
+def _product(reach: Any, player: int, *parts: tuple[Any, Any]) -> Any:
   """Returns rows `[n, H]` times each one's table, which is the product of `parts`.
 
   Each is tables `[K, H, H]` and which of them a row has, `[n]`.
@@ -252,8 +280,10 @@ def _product(reach: Any, player: int, *parts: tuple[np.ndarray, Any]) -> Any:
   xp: Any = reach.__array_namespace__()
   table: Any = 1.0
   for tables, index in parts:
-    alike = len(tables) == 1 and (tables == tables.flat[0]).all()
-    table = table * (float(tables.flat[0]) if alike else lookup(tables, index))
+    if isinstance(tables, np.ndarray) and len(tables) == 1 and (tables == tables.flat[0]).all():
+      table = table * float(tables.flat[0])
+    else:
+      table = table * (lookup(tables, index) if len(tables) > 1 else xp.asarray(tables))
   if isinstance(table, float):
     return xp.broadcast_to(reach.sum(axis=1, keepdims=True) * table, reach.shape)
   table = table if player == 0 else table.swapaxes(1, 2)
@@ -266,13 +296,15 @@ def most_hands_per_card(hands: np.ndarray) -> int:
   return int(np.bincount(np.asarray(hands).reshape(-1)).max())
 
 
-def kind_of(tree: PublicTree) -> type[Pairs]:
-  """Returns the class of a tree's pairs, also while the tree is traced."""
-  return DensePairs if tree.hands is None else HoleCards
+def of_tree(tree: PublicTree, dtype: Any = None) -> Pairs:
+  """Returns the pairs of an unstacked tree; `columns` is the way back.
 
-
-def of_tree(tree: PublicTree) -> Pairs:
-  """Returns the pairs of an unstacked tree; `columns` is the way back."""
-  if kind_of(tree) is DensePairs:
-    return DensePairs(np.asarray(tree.pair_weights), np.asarray(tree.payoffs))
-  return HoleCards(np.asarray(tree.hands), np.asarray(tree.strengths))
+  On the host, or, with the `dtype` of sums, as arrays of JAX, also while the tree is traced.
+  """
+  as_array: Any = np.asarray if dtype is None else jnp.asarray
+  if tree.hands is None:
+    return DensePairs(as_array(tree.pair_weights), as_array(tree.payoffs), tree.compatible)
+  hands, held = as_array(tree.hands), None
+  if dtype is not None and tree.hands_per_card:
+    held = holds(hands, tree.num_cards, dtype)
+  return HoleCards(hands, as_array(tree.strengths), held)

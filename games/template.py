@@ -158,14 +158,16 @@ def fill_states(
   for i, level in enumerate(structure.levels[1:], start=1):
     first, last = structure.offsets[i : i + 2]
     above = states[-1][level.parents]
-    action, weight = jnp.asarray(template.action[first:last]), jnp.ones(level.size)
+    # Of numpy: rules leave out the moves that a level has none of.
+    action: Any = np.array(template.action[first:last])
+    weight = jnp.ones(level.size)
     if template.action[first] < 0:
       action, weight = rules.outcomes(i, above)
     there = exists[-1][level.parents] & rules.is_legal(above, action)
     moved = rules.next_states(above, action)
     states.append(jnp.where(there[:, None], moved, above))
     exists.append(there)
-    actions.append(action)
+    actions.append(jnp.asarray(action))
     stands_for.append(weight)
   joined = (jnp.concatenate(part) for part in (states, exists, actions, stands_for))
   return tuple(joined)  # type: ignore[return-value]
@@ -194,8 +196,8 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   leaves, ends = structure.leaf_nodes, structure.terminal_nodes
   by_chance = np.flatnonzero((parent >= 0) & (kind[np.maximum(parent, 0)] == CHANCE))
   probability = None
-  cards = game.dealt_cards(state[None], jnp.full(1, -1))
-  dealt = jnp.full((structure.num_nodes, cards.shape[1]), -1)
+  nothing: Any = np.full(1, -1)
+  dealt = jnp.full((structure.num_nodes, game.dealt_cards(state[None], nothing).shape[1]), -1)
   possible = jnp.broadcast_to(
     rules.possible(state[None]), (structure.num_nodes, 2, game.num_infostates)
   )

@@ -31,6 +31,7 @@ _check_packages()
 
 from rebel_jax.checkpoints.checkpoint import Policy, load, load_pretrained, pretrained  # noqa: E402
 from rebel_jax.config.config import Config, ConfigError  # noqa: E402
+from rebel_jax.config.own import register  # noqa: E402
 from rebel_jax.config.presets import PRESETS, get_preset  # noqa: E402
 
 __all__ = [
@@ -42,5 +43,6 @@ __all__ = [
   "load",
   "load_pretrained",
   "pretrained",
+  "register",
 ]
 __version__ = "0.1.0"

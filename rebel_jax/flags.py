@@ -1,5 +1,6 @@
 """Command lines: tyro parses them, and what it refuses becomes one sentence."""
 
+import argparse
 import contextlib
 import dataclasses
 import difflib
@@ -18,6 +19,7 @@ import tyro
 
 from rebel_jax.config import groups
 from rebel_jax.config.allowed import ConfigError, RunError
+from rebel_jax.config.own import import_module
 from rebel_jax.config.search import KINDS, Search
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
@@ -54,6 +56,8 @@ def parse(
   """
   about = inspect.cleandoc(cls.__doc__ or "").partition("\n\nAttributes:")[0].split("\n\n")
   about += [f"{kind}: {', '.join(known)}" for kind, known in names.items()]
+  if not hasattr(default, "run"):  # of which it is no option
+    about.append("--module NAME imports a module, or a .py file, that registers parts of your own.")
   width = max(shutil.get_terminal_size().columns, _LEAST_WIDTH)
   if width == _LEAST_WIDTH:
     os.environ["COLUMNS"] = str(width)
@@ -80,6 +84,26 @@ def parse(
   if unknown:
     raise _unknown(unknown, parsed, check)
   return parsed
+
+
+def import_own(argv: Sequence[str]) -> tuple[str | None, list[str]]:
+  """Imports the module that `--module` names, before names are looked up.
+
+  Returns:
+    Its name, None without one, and the other arguments.
+
+  Raises:
+    ConfigError: there is no such module.
+  """
+  reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+  reader.add_argument("--module")
+  try:
+    asked, others = reader.parse_known_args(argv)
+  except argparse.ArgumentError as error:
+    raise ConfigError(f"command line: {error}") from None
+  if asked.module is not None:
+    import_module(asked.module)
+  return asked.module, others
 
 
 def check_kind(options: Any, search: Search) -> None:
@@ -172,7 +196,7 @@ def entry(
     """Runs the command and returns its exit code."""
 
     def run() -> int | None:
-      own = sys.argv[1:] if argv is None else argv
+      own = import_own(sys.argv[1:] if argv is None else argv)[1]
       known: dict[str, Any] = {kind: listed() for kind, listed in names.items()}
       options = parse(cls, own, prog=f"python -m rebel_jax.{name}", **known)
       groups.check(options)

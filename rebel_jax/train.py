@@ -58,6 +58,7 @@ def parse(argv: Sequence[str]) -> Command:
   Raises:
     ConfigError: the command line is wrong.
   """
+  flags.import_own(argv)
   default = _default(argv)
   config = default.config
   command = flags.parse(
@@ -169,7 +170,7 @@ def _run(argv: Sequence[str], started: float) -> int:
     flags.complain("interrupted before a checkpoint could be saved")
     return 128 + getattr(error, "signal", signal.SIGINT)
   if result.signal == CLOSED_PIPE:
-    how = resume_command(result.output_dir)
+    how = resume_command(result.output_dir, options.module)
     flags.complain(f"standard output was closed, so training stopped; go on with: {how}")
   return 128 + result.signal if result.signal else 0
 

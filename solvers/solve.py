@@ -521,7 +521,7 @@ def _check_rows(
       raise ValueError(f"subgame {i}: {error}") from None
 
 
-@functools.partial(jax.jit, static_argnames="stacked")
+@functools.partial(Programs, static_argnames="stacked")
 def _root_masses(trees: PublicTree, beliefs: jax.Array, stacked: bool) -> jax.Array:
   return jax.vmap(root_mass, (0 if stacked else None, 0))(trees, beliefs)
 
@@ -530,7 +530,8 @@ def _suspects(trees: PublicTree, stacked: bool, beliefs: np.ndarray) -> list[int
   """Returns the subgames whose beliefs need a check of their own, by one batched test."""
   with np.errstate(invalid="ignore"):
     wrong = ~np.isfinite(beliefs) | (beliefs < 0)
-    wrong |= np.abs(beliefs.sum(axis=-1, keepdims=True) - 1) > validation.TOLERANCE
+    off = np.abs(beliefs.astype(float).sum(axis=-1, keepdims=True) - 1)
+    wrong |= off > validation.tolerance(beliefs)
     if trees.possible is not None:
       possible = np.asarray(trees.possible)
       wrong |= (beliefs > 0) & ~(possible[:, 0] if stacked else possible[0])

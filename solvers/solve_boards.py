@@ -82,7 +82,7 @@ def _read_boards(problem, algorithm, mesh, average, state):
 
 
 _static: Any = {"static_argnames": ("algorithm", "mesh")}
-_part_boards = jax.jit(make_parted_problem, static_argnames="shares")
+_part_boards = Programs(make_parted_problem, static_argnames="shares")
 _begin = Programs(_begin_boards, **_static)
 _run = Programs(_run_boards, donate_argnames="state", **_static)
 _read = Programs(_read_boards, donate_argnames="average", **_static)

@@ -57,11 +57,14 @@ def check_gadget(gadget, searcher: int | None = None) -> None:
 def check_history(history) -> tuple[int, ...]:
   """Returns public actions as a tuple of integers."""
   try:
-    return tuple(operator.index(action) for action in history)
+    actions = tuple(operator.index(action) for action in history)
   except TypeError:
     raise TypeError(
       f"history={short(history)} must be a sequence of public actions, each an integer"
     ) from None
+  if max(map(abs, actions), default=0) > MAX_COUNT:
+    raise ValueError(f"history={short(history)} must hold integers of at most {MAX_COUNT}")
+  return actions
 
 
 def check_places(name: str, places, size: int) -> np.ndarray:
@@ -148,29 +151,42 @@ def check_shape(name: str, array, expected: tuple[int, ...], letters: str) -> No
     raise ValueError(f"{name} of type {array.dtype} must hold real numbers")
 
 
+def tolerance(array: Any) -> float:
+  """Returns how far sums of probabilities may be off in an array's type."""
+  real = jax.dtypes.issubdtype(array.dtype, np.floating)
+  return max(TOLERANCE, float(jnp.finfo(array.dtype).eps) if real else 0.0)
+
+
 def check_beliefs(tree: PublicTree, beliefs) -> None:
   """Checks root beliefs `[P, H]`: shape always, contents where concrete."""
   check_shape("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
-  if not is_concrete(beliefs, tree):
-    return
+  if is_concrete(beliefs, tree):
+    possible = None if tree.possible is None else np.asarray(tree.possible)[0]
+    check_distributions(beliefs, possible, pairs.of_tree(tree), int(tree.root_pair_index))
+
+
+def check_distributions(
+  beliefs: Any, possible: np.ndarray | None, weights: pairs.Pairs, pair_index: int
+) -> None:
+  """Checks concrete beliefs `[P, H]` at a state, of its possible infostates and pair weights."""
+  beliefs = beliefs if hasattr(beliefs, "dtype") else np.asarray(beliefs)
   values = np.asarray(beliefs, float)
   if not np.isfinite(values).all():
     raise ValueError("beliefs hold NaN or infinite entries; each row must be a distribution")
   if (values < 0).any():
     raise ValueError(f"beliefs hold {values.min():g}; each row must be a distribution, >= 0")
   sums = values.sum(axis=1)
-  if (np.abs(sums - 1) > TOLERANCE).any():
+  if (np.abs(sums - 1) > tolerance(beliefs)).any():
     raise ValueError(f"beliefs rows sum to {sums.tolist()}; each row must sum to one")
-  if tree.possible is not None:
-    impossible = (values > 0) & ~np.asarray(tree.possible)[0]
+  if possible is not None:
+    impossible = (values > 0) & ~possible
     if impossible.any():
       player, infostate = np.argwhere(impossible)[0].tolist()
       raise ValueError(
         f"beliefs give player {player}'s infostate {infostate} weight, which the rules make "
         "impossible at the root; its belief must be 0"
       )
-  together = pairs.of_tree(tree).joint_mass(values, int(tree.root_pair_index))
-  if together <= 0:
+  if weights.joint_mass(values, pair_index) <= 0:
     raise ValueError("beliefs leave no compatible pair of infostates; some pair must be possible")
 
 
@@ -180,6 +196,7 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
   if not is_concrete(policy, tree):
     return
   values = np.asarray(policy)
+  most = tolerance(values)
   if values.dtype not in (np.float32, np.float64):
     values = values.astype(float)
   least = values.min(axis=1)  # NaN where the row holds one
@@ -187,14 +204,14 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
     raise ValueError(f"{name} holds NaN or infinite entries; it must be a distribution")
   parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
   least = least[(parent >= 0) & (kind[np.maximum(parent, 0)] < CHANCE)]
-  if (least < -TOLERANCE).any():
+  if (least < -most).any():
     raise ValueError(f"{name} holds {least.min():g}; probabilities must be >= 0")
   sums = sum_choices(tree, values)
   off = np.abs(sums - 1)
-  wrong = (off.max(axis=1) > TOLERANCE) & (kind < CHANCE)
+  wrong = (off.max(axis=1) > most) & (kind < CHANCE)
   if not wrong.any():
     return
-  found = np.argwhere((off > TOLERANCE) & wrong[:, None] & _has_moves(tree))
+  found = np.argwhere((off > most) & wrong[:, None] & _has_moves(tree))
   if len(found):
     node, infostate = found[0].tolist()
     raise ValueError(
@@ -264,8 +281,8 @@ def _has_moves(tree: PublicTree) -> np.ndarray:
   return sum_choices(tree, np.ones((tree.num_nodes, tree.num_infostates))) > 0
 
 
-def check_alternatives(tree: PublicTree, algorithm, alternatives) -> Alternatives | None:
-  """Returns the alternatives of one tree as arrays `[H]`, or None if there is no gadget."""
+def check_alternatives(tree: PublicTree, algorithm, alternatives) -> None:
+  """Checks what an algorithm's gadget promises in one tree."""
   gadget = getattr(algorithm, "gadget", None)
   if (gadget is None) != (alternatives is None):
     raise ValueError(
@@ -273,40 +290,44 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> Alternative
       if gadget is None
       else f"alternatives=None, but {gadget} needs what the opponent is promised, [H]"
     )
-  if alternatives is None or gadget is None:
-    return None
+  if gadget is None:
+    return
+  most = None
+  if not isinstance(alternatives, Alternatives) and not tree.depth_limited and is_concrete(tree):
+    scale = np.abs(np.asarray(tree.payoff_scale)).max(initial=0.0)
+    most = float(np.abs(np.asarray(tree.payoffs)).max() * max(scale, 1.0))
+  check_promises(alternatives, gadget.searcher, tree.num_infostates, most)
+
+
+def check_promises(
+  alternatives: Any, searcher: Any, num_infostates: int, most: float | None
+) -> Alternatives:
+  """Returns what the opponent of `searcher` is promised, `[H]`: shapes always, contents where
+  concrete; at most what the game can pay, None for any number."""
   if not isinstance(alternatives, Alternatives):
     alternatives = Alternatives(alternatives)
-    _check_promised(tree, alternatives.value)
-  if alternatives.player == gadget.searcher:
+  if is_concrete(searcher) and alternatives.player == searcher:
     raise ValueError(
       f"alternatives are player {alternatives.player}'s, who searches; give those of player "
-      f"{1 - gadget.searcher}, the opponent"
+      f"{1 - searcher}, the opponent"
     )
   for name in ("value", "spread", "beliefs"):
     row = getattr(alternatives, name)
     if row is None:
       continue
-    check_shape(f"alternatives.{name}", row, (tree.num_infostates,), "(H,)")
+    check_shape(f"alternatives.{name}", row, (num_infostates,), "(H,)")
     if is_concrete(row) and not np.isfinite(np.asarray(row)).all():
       raise ValueError(f"alternatives.{name} holds NaN or infinite entries")
-    if name == "spread" and is_concrete(row) and (np.asarray(row) < 0).any():
-      raise ValueError(f"alternatives.spread holds {np.min(row):g}; deviations are >= 0")
-  return jax.tree.map(lambda x: jnp.asarray(x, tree.dtype), alternatives)
-
-
-def _check_promised(tree: PublicTree, value) -> None:
-  """Checks that the game can pay what is promised: values of another unit often exceed it."""
-  if not is_concrete(value, tree) or np.shape(value) != (tree.num_infostates,):
-    return
-  scale = np.abs(np.asarray(tree.payoff_scale)).max(initial=0.0)
-  most = float(np.abs(np.asarray(tree.payoffs)).max() * max(scale, 1.0))
-  largest = float(np.abs(np.asarray(value, float)).max(initial=0.0))
-  if not tree.depth_limited and largest > most * (1 + TOLERANCE):
-    raise ValueError(
-      f"alternatives hold {largest:g}, but the subgame pays {most:g} at most: give expected "
-      "payoffs, or solvers.Alternatives for promises beyond them"
-    )
+    if name != "value" and is_concrete(row) and (np.asarray(row) < 0).any():
+      raise ValueError(f"alternatives.{name} holds {np.min(row):g}; it must be >= 0")
+  if most is not None and is_concrete(alternatives):
+    largest = float(np.abs(np.asarray(alternatives.value, float)).max(initial=0.0))
+    if largest > most * (1 + TOLERANCE):  # values of another unit often are
+      raise ValueError(
+        f"alternatives hold {largest:g}, but the subgame pays {most:g} at most: give expected "
+        "payoffs, or solvers.Alternatives to solvers.solve for promises beyond them"
+      )
+  return alternatives
 
 
 def check_given(tree: PublicTree, algorithm, beliefs, policy, locked, alternatives) -> None:

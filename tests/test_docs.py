@@ -12,11 +12,13 @@ import inspect
 import io
 import re
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 import games.registry
 import rebel_jax
+from rebel_jax.config import own
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import targets
 
@@ -65,9 +67,12 @@ def assert_same_output(printed: str, shown: str) -> None:
 
 @pytest.fixture
 def own_registry(monkeypatch):
-  """Keeps games and targets that a page adds from other tests."""
-  monkeypatch.setattr(games.registry, "_REGISTRY", dict(games.registry._REGISTRY))
+  """Keeps parts of its own that a page adds from other tests."""
   monkeypatch.setattr(targets, "TARGETS", targets.TARGETS)
+  with contextlib.ExitStack() as stack:
+    for known in (games.registry._REGISTRY, *own._KINDS.values()):
+      stack.enter_context(mock.patch.dict(known))
+    yield
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ class Betting:
     unblinded = cls(stacks, (0, 0), big_blind, first_to_act)
     for chips in blinds:
       check_chips("blinds", chips, at_least=0)
-    return dataclasses.replace(unblinded, paid=tuple(min(x, unblinded.stack) for x in blinds))
+    first, second = (min(x, unblinded.stack) for x in blinds)
+    return dataclasses.replace(unblinded, paid=(first, second))
 
   @property
   def stack(self) -> int:

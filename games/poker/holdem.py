@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import Rows, check_rows, short, whole_numbers, with_columns
+from games.arrays import Rows, check_rows, may_hold, short, whole_numbers, with_columns
 from games.card_removal import compatible_mass, holds
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards
@@ -173,20 +173,25 @@ class Holdem(Game):
 
   def next_states(self, states, actions):
     xp = states.__array_namespace__()
-    amounts = self.amounts(states)
-    slot = xp.clip(actions - FIRST_BET, 0, amounts.shape[1] - 1)
-    to = xp.take_along_axis(amounts, slot[:, None], axis=1)[:, 0]
     new = with_columns(states, {betting.ACTOR: 1 - states[:, betting.ACTOR]})  # after a burn
-    for rows, moved in (
-      (actions == FOLD, self.rules.fold(states)),
-      (actions == CALL, self.rules.call(states)),
-      ((actions >= FIRST_BET) & (actions < self.burn), self.rules.raise_to(states, to)),
-      (actions >= self.first_deal, self._deal(states, actions)),
+    for rows, move in (
+      (actions == FOLD, self.rules.fold),
+      (actions == CALL, self.rules.call),
+      ((actions >= FIRST_BET) & (actions < self.burn), functools.partial(self._raise, actions)),
+      (actions >= self.first_deal, functools.partial(self._deal, actions)),
     ):
-      new = xp.where(rows[:, None], moved, new)
+      if may_hold(rows):
+        new = xp.where(rows[:, None], move(states), new)
     return new
 
-  def _deal(self, states: Rows, actions: Rows) -> Rows:
+  def _raise(self, actions: Rows, states: Rows) -> Rows:
+    """Returns the states after `actions` bet or raise."""
+    xp: Any = states.__array_namespace__()
+    amounts = self.amounts(states)
+    slot = xp.clip(actions - FIRST_BET, 0, amounts.shape[1] - 1)
+    return self.rules.raise_to(states, xp.take_along_axis(amounts, slot[:, None], axis=1)[:, 0])
+
+  def _deal(self, actions: Rows, states: Rows) -> Rows:
     """Returns the states after `actions` deal cards."""
     xp: Any = states.__array_namespace__()
     cards = self.dealt_cards(states, actions)

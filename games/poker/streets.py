@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import with_columns
+from games.arrays import may_hold, with_columns
 from games.game import CHANCE
 from games.kinds import LEAF, TERMINAL
 from games.poker import betting
@@ -87,13 +87,18 @@ class Streets:
 
   def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
     """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
-    game, legal = self.game, self.game.legal_moves(states)
-    chosen = jnp.minimum(actions, legal.shape[1] - 1)[:, None]
-    moves = jnp.take_along_axis(legal, chosen, axis=1)[:, 0]
-    cards = game.dealt_cards(states, actions)
-    on_board = (cards[:, :, None] == game.on_board(states)[:, None]) & (cards >= 0)[:, :, None]
-    deals = (game.actor(states) == CHANCE) & ~on_board.any(axis=(1, 2))
-    return jnp.where(actions >= game.first_deal, deals, moves)
+    game, legal = self.game, jnp.zeros(len(states), bool)
+    deals = actions >= game.first_deal
+    if may_hold(~deals):
+      moves = game.legal_moves(states)
+      chosen = jnp.minimum(actions, moves.shape[1] - 1)[:, None]
+      legal = jnp.take_along_axis(moves, chosen, axis=1)[:, 0]
+    if may_hold(deals):
+      cards = game.dealt_cards(states, actions)
+      on_board = (cards[:, :, None] == game.on_board(states)[:, None]) & (cards >= 0)[:, :, None]
+      dealt = (game.actor(states) == CHANCE) & ~on_board.any(axis=(1, 2))
+      legal = jnp.where(deals, dealt, legal)
+    return legal
 
   def next_states(self, states: jax.Array, actions: jax.Array) -> jax.Array:
     """Returns the states after `actions` `[n]`, and after the card that may have to be burned.

@@ -89,7 +89,7 @@ searches = Programs(
 )
 
 
-@jax.jit
+@Programs
 def made(stage: Stage, roots: Any) -> tuple[PublicTree, Any, Any]:
   """Returns trees, features of their decisions, and successors of subgames at `roots`."""
   trees = stage.trees_at(roots)

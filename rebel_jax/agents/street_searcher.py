@@ -19,6 +19,7 @@ from rebel_jax.config.allowed import ConfigError
 from solvers.leaf_values import normalise_beliefs
 from solvers.search import Room, TemplateStage, TemplateSubgames, search_starts, spread_stops
 from solvers.sweeps import split_levels
+from solvers.xla import Programs
 
 # Ways in which the first search of a hand may end, which all hands choose from.
 _KEPT_STARTS = 32
@@ -215,12 +216,14 @@ def _one_of_each(stages: Sequence[TemplateStage], root: Any) -> list[Any]:
 
 
 @functools.partial(
-  jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values", "network")
+  Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "network")
 )
 def _iterates(stage, roots, params, algorithm, num_iterations, leaf_values, network):
-  return search_starts(stage, roots, algorithm, num_iterations, leaf_values, params, network)
+  trees = stage.trees_at(roots)
+  features = stage.features_at(roots, trees)
+  return search_starts(trees, features, algorithm, num_iterations, leaf_values, params, network)
 
 
-@jax.jit
+@Programs
 def _described(tree, policy: jax.Array):
   return describe(tree, tree.prior, split_levels(tree, policy))

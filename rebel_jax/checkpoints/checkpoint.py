@@ -296,9 +296,10 @@ def config_of(path: Path, about: dict[str, Any]) -> Config:
   """
   try:
     config = Config.from_dict(about["config"])
-    config.validate()
   except (KeyError, TypeError, AttributeError, ConfigError) as error:
     raise _damaged(path, error) from None
+  with in_config_errors(f"checkpoint={str(path)!r} needs what is not there (--module imports it)"):
+    config.validate()
   return config
 
 

@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import tyro
@@ -122,15 +122,32 @@ def number(high: float | None = None, *, zero: bool = False) -> Allowed:
   return _allowed(metavar, float, check)
 
 
-def one_of(known: Iterable[str]) -> Allowed:
-  """Allows the names `known`."""
-  names = tuple(known)
+def one_of(known: Collection[str]) -> Allowed:
+  """Allows the names `known`; those of a registry, a dict, also that are registered later."""
 
   def check(field: str, value: Any) -> None:
-    if not isinstance(value, str) or value not in names:
-      raise unknown(field, value, names)
+    if not isinstance(value, str) or value not in known:
+      raise unknown(field, value, known)
 
-  return _allowed(f"{{{','.join(names)}}}", str, check)
+  return _allowed(f"{{{','.join(known)}}}", str, check)
+
+
+def several(known: Collection[str]) -> Allowed:
+  """Allows any of the names `known`, those of a registry also that are registered later."""
+  one = one_of(known)
+
+  def check(field: str, value: Any) -> None:
+    for name in value:
+      one.check(field, name)
+
+  return dataclasses.replace(
+    one,
+    nargs="*",
+    metavar=f"[{one.metavar} ...]",
+    instance_from_str=tuple,
+    str_from_instance=lambda value: list(value),
+    check=check,
+  )
 
 
 def text(

@@ -18,6 +18,7 @@ from rebel_jax.config.search import (
 )
 from rebel_jax.networks.fused_layers import MAX_WIDTH
 from rebel_jax.networks.optimizers import OPTIMIZERS
+from rebel_jax.networks.registry import NETWORKS
 from rebel_jax.networks.value import ACTIVATIONS, PRECISIONS
 
 _MAX_COUNT = 2**31 - 1
@@ -51,8 +52,9 @@ class NetworkSettings:
     activation: Activation of the hidden layers; gelu in its tanh form.
     belief_roots: Successive square roots of the beliefs that are inputs beside them; networks for
       hold'em start from a root, not from the beliefs.
-    showdown_inputs: Networks for hold'em also see what each hand wins of the opponent's range on
-      the cards shown, and how much of that range it leaves possible.
+    architecture: mlp; showdowns, an MLP for hold'em that also sees what each hand wins of the
+      opponent's range on the cards shown, and how much of that range it leaves possible; or one
+      that was registered.
     precision: What the factors of products are rounded to: default is the device's own (float32 on
       CPUs, TensorFloat-32 on NVIDIA's GPUs, bfloat16 on TPUs); bfloat16_activations also keeps in
       bfloat16 what hidden layers pass on. Sums are float32.
@@ -62,7 +64,7 @@ class NetworkSettings:
   width: Annotated[int, allowed.integer(1, 2**16)] = 256
   activation: Annotated[str, allowed.one_of(ACTIVATIONS)] = "gelu"
   belief_roots: Annotated[int, allowed.integer(0, 8)] = 0
-  showdown_inputs: bool = False
+  architecture: Annotated[str, allowed.one_of(NETWORKS)] = "mlp"
   precision: Annotated[str, allowed.one_of(PRECISIONS)] = "default"
 
 
@@ -71,7 +73,8 @@ class LearningSettings:
   """How the networks learn from examples.
 
   Attributes:
-    optimizer: adam, or muon: momentum made orthogonal for matrices, Adam for the rest.
+    optimizer: adam; muon, momentum made orthogonal for matrices, Adam for the rest; or one that was
+      registered.
     learning_rate: Learning rate at the start.
     halve_every: Gradient steps after which the learning rate halves, as in the ReBeL paper, with
       gradients as they are; 0 for a cosine decay to zero over the run, with gradients clipped to a
@@ -251,8 +254,8 @@ class Config:
       f"{_MAX_COUNT} are the most": max(self.learn_steps, self.gradient_steps) > _MAX_COUNT,
       f"width={width} must be at most {MAX_WIDTH} where fused_network is on: wider layers do not "
       "fit one kernel": self.search.fused_network and width > MAX_WIDTH,
-      f"showdown_inputs=True needs a game of hold'em, not game={self.game!r}: others have no "
-      "showdowns": self.network.showdown_inputs and not isinstance(rules, Holdem),
+      f"architecture='showdowns' needs a game of hold'em, not game={self.game!r}: others have no "
+      "showdowns": self.network.architecture == "showdowns" and not isinstance(rules, Holdem),
     }
     for sentence, holds in refused.items():
       if holds:
@@ -315,6 +318,8 @@ def _read(default: Any, fields: Any) -> Any:
       value.
   """
   settings = _ungrouped(fields, "config")
+  if "showdown_inputs" in settings:  # of earlier versions
+    settings["architecture"] = "showdowns" if settings.pop("showdown_inputs") else "mlp"
   kind: Any = ReBeLSearch
   if settings.get("simulations"):
     # Earlier versions saved settings of all kinds, at zero where they had no part.

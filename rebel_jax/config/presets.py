@@ -14,6 +14,7 @@ iterations, exploration 0.25. What it leaves open is set here so:
 - Lanes, rows and chunks are how this program runs and have no part in the paper.
 """
 
+import re
 from typing import Any
 
 from games import LiarsDice
@@ -308,7 +309,7 @@ _SMALL_HOLDEM_4_ROUNDS = Config().replace(
   # Few games that end as they may come to a river, and all values rest on those of rivers.
   play_on=1.0,
   late_iterations=128,
-  showdown_inputs=True,
+  architecture="showdowns",
   hidden_layers=4,
   width=192,
   buffer_size=524_288,
@@ -411,6 +412,12 @@ def get_preset(name: str) -> Config:
   if not isinstance(name, str) or name not in PRESETS:
     raise unknown("preset", name, PRESETS)
   return PRESETS[name]
+
+
+def name_of(config: Config) -> str:
+  """Returns the preset's name, or the game's where that is another than the preset's."""
+  preset = PRESETS.get(config.preset, config)
+  return config.preset if preset.game == config.game else re.sub(r"[^\w.-]", "_", config.game)
 
 
 def paper_exploitability(config: Config) -> float | None:

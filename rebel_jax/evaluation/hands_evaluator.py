@@ -36,7 +36,7 @@ from solvers.search import (
   sample_stop,
   search_batch,
 )
-from solvers.sweeps import Levels, Problem, choose, make_problem, split_levels
+from solvers.sweeps import Levels, TreeProblem, choose, make_problem, split_levels
 
 # Draws public outcomes: (key, states [B, S], reach [B, P, H]) -> states after chance [B, S].
 Deal = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
@@ -187,7 +187,7 @@ def favourites(tree: PublicTree, liked: jax.Array) -> Levels:
   return split_levels(tree, (chosen / jnp.maximum(count[above], 1))[:, None])
 
 
-def ended_value(problem: Problem, policy: Levels, player: jax.Array) -> jax.Array:
+def ended_value(problem: TreeProblem, policy: Levels, player: jax.Array) -> jax.Array:
   """Returns `player`'s mean payoff at the terminal nodes, zero where they are not reached."""
   own = problem.both_reach(policy)
   values = problem.pairs.terminal_values(problem.tree, own[1], 0)

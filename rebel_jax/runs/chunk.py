@@ -113,9 +113,10 @@ def buffer_age(in_buffer: int, examples: int, step: int) -> float:
 
 
 def gradient_steps(state: TrainState) -> int:
-  """Returns how many gradient steps were taken: the optimizers count them."""
-  counts = optax.tree_utils.tree_get_all_with_path(state.optimizer_state, "count")
-  return int(counts[0][1])
+  """Returns how many gradient steps were taken: a decay of the learning rate counts them."""
+  find = optax.tree_utils.tree_get_all_with_path
+  counts = [find(state.optimizer_state, name) for name in ("taken", "count")]
+  return int((counts[0] or counts[1])[0][1])
 
 
 @jax.jit

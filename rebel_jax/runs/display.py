@@ -140,7 +140,12 @@ Rows = list[tuple[str, str]]
 
 
 def summary(
-  config: Config, folder: Path, rows: list[dict[str, Any]], last: dict[str, Any], seconds: float
+  config: Config,
+  folder: Path,
+  rows: list[dict[str, Any]],
+  last: dict[str, Any],
+  seconds: float,
+  module: str | None = None,
 ) -> Rows:
   """Returns names and values for a person to read.
 
@@ -149,6 +154,7 @@ def summary(
     rows: its metrics, as far as this process has them.
     last: the last of them.
     seconds: wall clock of the whole run.
+    module: which commands about it must import.
   """
   # The first chunk's rate is mostly compilation.
   rates = [row["examples_per_second"] for row in rows[1:] or rows]
@@ -190,8 +196,11 @@ def summary(
     ),
     ("folder", str(folder)),
     ("checkpoint", str(checkpoints_of(folder)[-1])),
-    ("measure it again", f"python -m rebel_jax.evaluate {shlex.quote(str(folder))}"),
-    ("train longer", f"{resume_command(folder)} --examples {2 * config.self_play.examples}"),
+    ("measure it again", f"python -m rebel_jax.evaluate {_about(folder, module)}"),
+    (
+      "train longer",
+      f"{resume_command(folder, module)} --examples {2 * config.self_play.examples}",
+    ),
   ]
   return [(name, text) for name, text in shown if text]
 
@@ -203,9 +212,13 @@ def plan_text(config: Config, subgames: int | None) -> str:
   return f"{where}, {lanes}, {searches}"
 
 
-def resume_command(folder: Path) -> str:
-  """Returns the command that goes on with a run."""
-  return f"python train.py --resume --output-dir {shlex.quote(str(folder))}"
+def resume_command(folder: Path, module: str | None = None) -> str:
+  """Returns the command that goes on with a run, which may need a module of one's own."""
+  return f"python train.py --resume --output-dir {_about(folder, module)}"
+
+
+def _about(folder: Path, module: str | None) -> str:
+  return shlex.quote(str(folder)) + (f" --module {shlex.quote(module)}" if module else "")
 
 
 def plot_exploitability(

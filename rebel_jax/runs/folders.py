@@ -19,7 +19,7 @@ from rebel_jax.config.config import Config, ConfigError
 RUNS = "runs"
 # What a run writes into its folder.
 _FILES = (
-  ".lock", "config.json", "metrics.jsonl", "checkpoints", f"checkpoints/{PRUNED}",
+  ".lock", "config.json", "metrics.jsonl", "metrics.csv", "checkpoints", f"checkpoints/{PRUNED}",
   "exploitability.png", "tensorboard",
 )  # fmt: skip
 

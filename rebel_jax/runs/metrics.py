@@ -1,12 +1,14 @@
 """The record of a run: `metrics.jsonl` and event files, a row a chunk, and `config.json`."""
 
 import contextlib
+import csv
 import importlib.util
 import json
 import os
 import platform
 import subprocess
 import zlib
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import jax
 
 from rebel_jax.checkpoints import files
+from rebel_jax.config import own
 from rebel_jax.config.config import Config, ConfigError
 
 Commands = list[dict[str, Any]]
@@ -88,8 +91,22 @@ def check_tensorboard() -> None:
     )
 
 
+def csv_file(folder: Path, step: int) -> Callable[[dict[str, Any]], None]:
+  """Returns a writer of `metrics.csv`, whole at each row: later rows have other columns too."""
+  del step
+
+  def write(row: dict[str, Any]) -> None:
+    rows = read_metrics(folder)
+    with open(folder / "metrics.csv", "w", newline="") as file:
+      table = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+      table.writeheader()
+      table.writerows(rows)
+
+  return write
+
+
 class EventFiles:
-  """Writes rows to `OUTPUT_DIR/tensorboard`; only the first process of a run does."""
+  """Writer of rows to `OUTPUT_DIR/tensorboard`."""
 
   def __init__(self, output_dir: str | Path, step: int):
     """Prepares to write a new file.
@@ -101,10 +118,8 @@ class EventFiles:
     self._folder, self._step = str(Path(output_dir) / "tensorboard"), step
     self._writer: Any = None
 
-  def write(self, row: dict[str, Any]) -> None:
+  def __call__(self, row: dict[str, Any]) -> None:
     """Writes every number of a row at its `step`."""
-    if jax.process_index() != 0:
-      return
     if self._writer is None:
       from tensorboardX import SummaryWriter
 
@@ -120,6 +135,9 @@ class EventFiles:
     """Closes the file."""
     if self._writer:
       self._writer.close()
+
+
+own.WRITERS.update(csv=csv_file, tensorboard=EventFiles)
 
 
 def commands_of(about: dict[str, Any], config: Config, num_devices: int) -> Commands:

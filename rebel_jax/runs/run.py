@@ -2,9 +2,10 @@
 
 import contextlib
 import dataclasses
+import gc
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,13 +13,13 @@ import jax
 
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.manager import CheckpointManager
-from rebel_jax.config import groups
+from rebel_jax.config import groups, own
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import paper_exploitability
+from rebel_jax.config.presets import name_of, paper_exploitability
 from rebel_jax.devices.processes import agree, share
 from rebel_jax.evaluation.evaluators import make_evaluator
-from rebel_jax.evaluation.measurement import Measurement
+from rebel_jax.evaluation.measurement import Measurement, Measures, OwnMeasures
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import (
@@ -35,6 +36,7 @@ from rebel_jax.runs.pace import Pace
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
+from solvers.xla import return_memory
 
 
 class Result(NamedTuple):
@@ -58,6 +60,8 @@ def train(
   started: float | None = None,
   display: Display | None = None,
   stop: Callable[[int], bool] = lambda step: False,
+  writers: Sequence[Callable[[dict[str, Any]], None]] = (),
+  evaluate: Callable[[Any, bool], Mapping[str, Any]] | None = None,
 ) -> Result:
   """Trains as `config` says and leaves configuration, metrics, checkpoints and a figure.
 
@@ -72,6 +76,9 @@ def train(
     display: where to show progress; None for nowhere.
     stop: called with the number of steps after each row of metrics; if it returns True, the run
       saves and returns there, to be resumed later.
+    writers: called with each row of metrics, beside those that `options` name.
+    evaluate: function of the parameters, by target's name, and of whether the run is over, that
+      returns numbers by name, measured instead of exploitability.
 
   Returns:
     How it ended.
@@ -89,7 +96,7 @@ def train(
     signals = stack.enter_context(Signals())
     about: dict[str, Any] = {}
     groups.check(options)
-    if options.tensorboard:
+    if options.tensorboard or "tensorboard" in options.writers:
       metrics.check_tensorboard()
     if options.resume:
       config.validate()
@@ -114,11 +121,13 @@ def train(
     if signals.received:
       raise Interrupted(signals.received)
     if not options.resume:
-      folder = folders.make_folder(config.preset, options.output_dir)
+      folder = folders.make_folder(name_of(config), options.output_dir)
       stack.enter_context(folders.lock(folder))
       folders.check_free(str(folder))  # another run may have come and gone meanwhile
     stack.enter_context(in_sentences(config, folder))
     run = _Run(setup, state, options, folder, about, started, shown, signals, stop)
+    run.writers += writers if jax.process_index() == 0 else ()
+    run.evaluator = run.evaluator if evaluate is None else OwnMeasures(evaluate)
     return stack.enter_context(contextlib.closing(run)).go()
 
 
@@ -151,13 +160,15 @@ class _Run:
     self.log = metrics.MetricsLog(
       folder, about.get("metrics_bytes", 0), about.get("metrics_checksum", 0)
     )
-    self.events = metrics.EventFiles(folder, self.step) if options.tensorboard else None
+    names = dict.fromkeys((*options.writers, *["tensorboard"] * options.tensorboard))
+    first = jax.process_index() == 0
+    self.writers: list[Any] = [own.WRITERS[x](folder, self.step) for x in names if first]
     forged = f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk"
     kinds = AttributeError, KeyError, TypeError
     with in_config_errors(forged, kinds, reason=False):
       self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
       self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
-    self.evaluator = make_evaluator(self.config, setup)
+    self.evaluator: Measures = make_evaluator(self.config, setup)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
@@ -177,7 +188,7 @@ class _Run:
     config, devices = self.config, self.setup.mesh.devices
     metrics.write_commands(self.folder, self.commands)
     kind = devices.flat[0].device_kind
-    self.display.say(f"{config.preset} on {devices.size} {kind} device(s), in {self.folder}")
+    self.display.say(f"{name_of(config)} on {devices.size} {kind} device(s), in {self.folder}")
     if self.finished:
       self.display.say("nothing left to do: raise --examples to go on")
     else:
@@ -189,14 +200,16 @@ class _Run:
       goes_on = self._advance()
     self.manager.wait()
     if not goes_on:
-      self.display.say(f"saved at step {self.step}; go on with: {resume_command(self.folder)}")
+      how = resume_command(self.folder, self.options.module)
+      self.display.say(f"saved at step {self.step}; go on with: {how}")
     else:
       self.display.clear()
       seconds, rows = self.seconds_before + self.elapsed(), metrics.read_metrics(self.folder)
       limit, planned_steps = config.schedule.max_seconds, self.pace.config.num_steps
       title = f"max_seconds={limit} went by after {self.step:,} of {planned_steps:,} steps"
       title = "done" if self.step >= planned_steps else title
-      self.display.table(title, summary(config, self.folder, rows, self.row, seconds))
+      about = summary(config, self.folder, rows, self.row, seconds, self.options.module)
+      self.display.table(title, about)
     return Result(self.folder, self.row, self.signals.received)
 
   def close(self) -> None:
@@ -204,8 +217,8 @@ class _Run:
     with contextlib.suppress(RunError):  # if this is the first, it was raised before
       self.manager.close()
     self.log.close()
-    if self.events:
-      self.events.close()
+    for writer in self.writers:
+      getattr(writer, "close", lambda: None)()
 
   def _new_chunk(self) -> Chunk:
     return Chunk(self.examples, gradient_steps(self.state))
@@ -327,14 +340,16 @@ class _Run:
       return self._leave()
     self.finished = over
     self.log.write(self.row)
-    if self.events:
-      self.events.write(self.row)
+    for writer in self.writers:
+      writer(self.row)
     self.chunk = self._new_chunk()
     stops = not over and self.stop(self.step)
     if due or stops:
       self._save()
     if due:
       self._draw()
+      gc.collect()  # a figure is in cycles
+      return_memory()
     return not stops
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
@@ -379,10 +394,11 @@ class _Run:
     self.exploitability = measured.exploitability
     self.display.clear()
     average = measured.row.get("exploitability_average_policy")
+    about = f"; average policy {average:.4f}" if average is not None else ""
     self.display.say(
       f"{measured.sentence} after {self.examples:,} examples and "
-      f"{duration(self.seconds_before + self.elapsed())} ({measured.conditions}"
-      + (f"; average policy {average:.4f})" if average is not None else ")")
+      f"{duration(self.seconds_before + self.elapsed())}"
+      + (f" ({measured.conditions}{about})" if measured.conditions else "")
     )
     return measured.row | {"evaluation_seconds": round(time.monotonic() - began, 3)}
 
@@ -412,7 +428,7 @@ class _Run:
     if jax.process_index() != 0:
       return
     path = self.folder / "exploitability.png"
-    title = f"{self.config.preset}: exploitability of the searching agent"
+    title = f"{name_of(self.config)}: exploitability of the searching agent"
     paper = paper_exploitability(self.config)
     try:
       plot_exploitability(metrics.read_metrics(self.folder), path, title=title, paper=paper)

@@ -353,8 +353,8 @@ def solve(
   """Solves a spot by discounted CFR until its exploitability is small enough.
 
   Each player has a list of its own hands, and of hands and cards that suits take to each other
-  there is one (`games.poker.lines.make_lines`). Shapes are rounded up, so that spots of a kind with
-  other boards or ranges share compiled programs.
+  there is one (`games.poker.lines.make_lines`). Shapes are rounded up, so that most spots
+  of a kind with other boards share compiled programs, rivers two in three.
 
   Args:
     spot: what to solve.

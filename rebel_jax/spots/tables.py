@@ -1,5 +1,6 @@
 """Policy and values of every hand of a solved spot at any node."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from games.card_removal import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import shares_card
-from games.poker.lines import Lines
+from games.poker.lines import Lines, round_up
 from games.poker.lines.boards import NONE
 from rebel_jax.spots.solved import Node, SolvedSpot
 from solvers.sweeps import (
@@ -21,6 +22,7 @@ from solvers.sweeps import (
   make_lines_problem,
   make_parted_problem,
 )
+from solvers.xla import Programs
 
 
 class _Values(NamedTuple):
@@ -47,7 +49,7 @@ def _values_on(lines: Lines, policy: Sequence[Any], street: int, board: int) -> 
   levels = tuple(jnp.asarray(level) for level in policy)
   last = len(lines.streets) - 1
   if last == 0:
-    return _Values(*jax.tree.map(np.asarray, _one_round(lines, levels)))
+    return _Values(*jax.tree.map(np.asarray, _one_round(*_rounded(lines, policy))))
   problem = _prepare(lines)
   first = len(levels) - len(problem.levels)
   rows, number, place = _cut(problem, levels[first:]), 0, board
@@ -62,14 +64,22 @@ def _values_on(lines: Lines, policy: Sequence[Any], street: int, board: int) -> 
   return _Values._make([*jax.tree.map(np.asarray, below), first, starts])
 
 
-@jax.jit
+def _rounded(lines: Lines, policy: Sequence[Any]) -> tuple[Lines, Levels]:
+  """Returns a river's lines and policy with columns added at the end, as `round_up` does."""
+  wide = round_up(lines)[0]
+  spare = [wide.streets[0].width(p) - lines.streets[0].width(p) for p in (0, 1)]
+  pairs = zip(lines.levels, policy)
+  return wide, tuple(np.pad(x, ((0, 0), (0, spare[own.mover or 0]))) for own, x in pairs)
+
+
+@Programs
 def _one_round(lines: Lines, policy: Levels) -> Any:
   problem = make_lines_problem(lines)
   reach = problem.both_reach(policy)
   return reach, tuple(problem.values_up(policy, reach[1 - p], None, p).nodes for p in (0, 1))
 
 
-_prepare = jax.jit(make_parted_problem)
+_prepare = Programs(make_parted_problem)
 
 
 def _cut(problem: PartedProblem, policy: Levels) -> tuple[Levels, ...]:
@@ -88,7 +98,7 @@ def _cut(problem: PartedProblem, policy: Levels) -> tuple[Levels, ...]:
   return tuple(parts)
 
 
-@jax.jit(static_argnames="number")
+@functools.partial(Programs, static_argnames="number")
 def _in_parts(
   problem: PartedProblem, policy: Levels, rows: tuple[Levels, ...], number: int, index: Any
 ) -> Any:

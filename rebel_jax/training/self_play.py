@@ -11,7 +11,7 @@ from jax import lax
 
 from games import PADDING, PublicTree
 from games.public_tree import Array
-from solvers import LeafValues, vanilla_cfr
+from solvers import LeafValues
 from solvers.algorithms.algorithm import Algorithm
 from solvers.search import (
   Roots,
@@ -246,10 +246,8 @@ def _serve(
   chosen, active = choose_lanes(stage, layer, lanes)
   here, new = (jax.tree.map(lambda x: x[chosen], (x.roots, x.beliefs)) for x in (lanes, starts))
   shape = (layer.capacity,)
-  algorithm: Algorithm
-  algorithm, num_iterations = settings.algorithm, settings.num_iterations
-  if not layer.decides:
-    algorithm, num_iterations = vanilla_cfr(), 2
+  algorithm = settings.algorithm
+  num_iterations = settings.num_iterations if layer.decides else 2  # one question about each player
   stop = sample_stop(stop_key, shape, num_iterations, settings.stop_exponent, algorithm.head_start)
   explorer = jax.random.bernoulli(explorer_key, shape=shape).astype(jnp.int32)
   keys = jax.random.split(leaf_key, layer.capacity), jax.random.split(belief_key, layer.capacity)
@@ -270,12 +268,12 @@ def _serve(
       beliefs,
       stop,
       num_iterations,
-      algorithm=algorithm,
+      algorithm=algorithm if layer.decides else None,
       leaf_values=settings.leaf_values,
       params=params,
       num_rows=rows,
       active=active,
-      levelled=settings.level_values and layer.decides,
+      levelled=settings.level_values,
       initial_policy=initial,
     )
 
@@ -323,13 +321,14 @@ def choose_lanes(stage: Stage, layer: ServedStage, lanes: Lanes) -> tuple[jax.Ar
   Returns:
     Which lanes `[C]`, and whether they were chosen or fill up the capacity `[C]`.
   """
-  here = stage.holds(lanes.roots)
+  active = here = stage.holds(lanes.roots)
   num_lanes = len(here)
 
   def ahead(counts):
     return jnp.roll(jnp.cumsum(jnp.roll(counts, -lanes.turn)), lanes.turn)
 
-  active = here & (ahead(jnp.where(here, stage.live_leaves(lanes.roots), 0)) <= layer.num_rows)
+  if layer.num_rows < layer.capacity * stage.num_leaves:  # else there is room for any lanes
+    active &= ahead(jnp.where(here, stage.live_leaves(lanes.roots), 0)) <= layer.num_rows
   if layer.in_place(num_lanes):
     return jnp.arange(num_lanes), active
   active &= ahead(here.astype(jnp.int32)) <= layer.capacity
@@ -352,9 +351,11 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
   key = jax.random.split(key, 5)[4]
   number = 1 if subgames.one_start else settings.num_starts
   chosen = subgames.starts(jax.random.fold_in(key, 4), number)
+  trees = stage.trees_at(chosen)
+  features = stage.features_at(chosen, trees)
   iterates = shared_start.search_starts(
-    stage,
-    chosen,
+    trees,
+    features,
     settings.algorithm,
     settings.num_iterations,
     settings.leaf_values,
@@ -364,6 +365,7 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
   roots, beliefs = shared_start.sample_starts(
     stage,
     chosen,
+    trees,
     iterates,
     key,
     settings.num_lanes,
@@ -371,10 +373,9 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
     exploration=settings.exploration,
     warm_start=settings.algorithm.head_start,
   )
-  trees = stage.trees_at(chosen)
   searched = Searched(
     trees=trees,
-    node_features=stage.features_at(chosen, trees),
+    node_features=features,
     beliefs=trees.prior,
     active=jnp.ones(number, bool),
     average_policy=jax.vmap(split_levels)(trees, iterates.average_policy),

@@ -22,6 +22,7 @@ from rebel_jax.networks.policy import (
   PolicyNetwork,
   ValuePolicyNetwork,
 )
+from rebel_jax.networks.registry import NETWORKS, OwnNetwork
 from rebel_jax.networks.value import NetworkLeafValues, OrderedNetwork, ValueNetwork
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
@@ -54,8 +55,11 @@ _LANES_A_START, _MOST_STARTS = 16, 8
 def _trunk(
   config: Config, game: Game, answers: int = 1, cards: type[CardNetwork] = CardNetwork
 ) -> ValueNetwork:
-  """Returns an MLP with so many answers for each infostate; hold'em has its own kind, `cards`."""
-  network = config.network
+  """Returns a network with so many answers for each infostate; hold'em's MLPs are `cards`."""
+  network: Any = config.network
+  if (make := NETWORKS[network.architecture]) is not None:
+    own: Any = OwnNetwork(make(config, game, answers * game.num_infostates))
+    return own
   sizes: dict[str, Any] = dict(
     num_infostates=answers * game.num_infostates,
     hidden_layers=network.hidden_layers,
@@ -66,7 +70,7 @@ def _trunk(
     fused=config.search.fused_network,
   )
   if isinstance(game, Holdem):
-    return cards(table=Table.of(game), showdown_inputs=network.showdown_inputs, **sizes)
+    return cards(table=Table.of(game), showdown_inputs=network.architecture == "showdowns", **sizes)
   if game.orders_infostates:
     return OrderedNetwork(places=game.num_infostates, **sizes)
   return ValueNetwork(**sizes)

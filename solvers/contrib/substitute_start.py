@@ -160,7 +160,7 @@ class SubstituteProblem(TreeProblem):
     return dataclasses.replace(self, slack=(self._most(reach, 0), self._most(reach, 1)))
 
   def _most(self, reach: tuple[Levels, Levels], player: int) -> Levels:
-    other, belief = 1 - player, self.pairs.nature[player][0]
+    other, belief = 1 - player, self.nature[player][0]
     fixed = len(self.tree.pair_weights) == 1  # else they count as part of the payoffs
     total = (belief[0] * self.root_mass[player]).sum() if fixed else 1.0
     slack: list[jax.Array] = []
@@ -206,7 +206,7 @@ def substitute_values(
   """
   reach = problem.both_reach(policy)
   most = SubstituteProblem(**vars(problem), slack=((), ())).with_most_slack(reach)
-  beliefs = [problem.pairs.nature[player][0][0] for player in (0, 1)]
+  beliefs = [problem.nature[player][0][0] for player in (0, 1)]
 
   def respond(root: jax.Array) -> tuple[Sweep, Sweep]:
     """Answers with lambda = `root` squared."""

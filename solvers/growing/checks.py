@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.node_info import NodeInfo
+from games.node_info import NodeInfo, children_of
 from games.public_tree import PublicTree
 from solvers import validation
 
@@ -18,6 +18,10 @@ def check_nodes(tree: PublicTree, nodes: Any) -> None:
     raise TypeError(f"nodes={type(nodes).__name__} must be what solvers.node_info returned")
   if len(nodes.pair_index) != tree.num_nodes:
     raise ValueError(f"nodes are those of {len(nodes.pair_index)}, but tree has {tree.num_nodes}")
+  if validation.is_concrete(tree, nodes):
+    number = nodes.child.shape[1]
+    if tree.action.max() >= number or (children_of(tree, number) != nodes.child).any():
+      raise ValueError("nodes are those of another tree; solvers.node_info(game, tree) makes them")
 
 
 def check_key(key: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from games.game import CHANCE, check_is_game
@@ -34,6 +35,7 @@ from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
+from solvers.xla.compiler_options import Programs
 
 _LAST = 2**31 - 1  # no round has this number
 
@@ -131,7 +133,9 @@ def gt_cfr(
 
   Raises:
     TypeError: an argument is of another kind.
-    ValueError: a static argument is out of range or a shape is wrong.
+    ValueError: a static argument is out of range, or a shape is wrong; or what is not traced is not
+      allowed: beliefs that are no distributions, promises beyond what the game pays, a root where
+      the game is over, or a path that is not legal.
   """
   check_search(search)
   check_key(key)
@@ -141,8 +145,8 @@ def gt_cfr(
     raise ValueError("leaves are valued by leaf_values or by network: give one of them")
   if (alternatives is None) != (searcher is None):
     raise ValueError("alternatives belong to a searcher: give both, or neither")
-  if isinstance(searcher, int):
-    validation.check_player(searcher, "searcher")
+  if searcher is not None and validation.is_concrete(searcher):
+    validation.check_player(np.asarray(searcher)[()], "searcher")
   on_tree = isinstance(rules, PublicTree)
   foreign: dict[str, Any] = {
     "possible": possible,
@@ -158,9 +162,13 @@ def gt_cfr(
       raise ValueError(f"{name} is not for {'trees' if on_tree else 'games by their rules'}")
   if on_tree:
     given: Any = start_on_tree(rules, nodes, root, current, beliefs)
+    most = None if rules.depth_limited else given.scale
   else:
     given = start_by_rules(rules, search, root, possible, path, beliefs, capacity)
+    most = rules.largest_payoff
   if alternatives is not None and searcher is not None:
+    most = most if validation.is_concrete(most) else None
+    alternatives = validation.check_promises(alternatives, searcher, given.beliefs.shape[1], most)
     own = given.beliefs[1 - searcher]
     known = own if alternatives.beliefs is None else alternatives.beliefs
     promised = Promises.to_opponent(searcher, alternatives.value, known)
@@ -168,7 +176,7 @@ def gt_cfr(
   return grow(given, key, params, search.rounds, search.of_any_length(), leaf_values, network)
 
 
-@functools.partial(jax.jit, static_argnames=("search", "leaf_values", "network"))
+@functools.partial(Programs, static_argnames=("search", "leaf_values", "network"))
 def grow(
   start: Start,
   key: jax.Array,

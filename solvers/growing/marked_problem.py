@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,45 +11,16 @@ import numpy as np
 from games.node_info import NodeInfo
 from games.public_tree import PADDING, Array, PublicTree, TreeStructure
 from solvers.growing.places import PlacesProblem
-from solvers.sweeps.hole_cards import HoleCardPairs
 from solvers.sweeps.levels import (
   Levels,
-  chance_reach,
   join_levels,
   lift,
   lower,
   reduce_gathered,
   split_levels,
 )
-from solvers.sweeps.pairs import Pairs, make_pairs
+from solvers.sweeps.pairs import TreePairs, make_pairs
 from solvers.sweeps.problem import Sweep
-
-
-class PairsByPlace(NamedTuple):
-  """Pairs of a tree's nodes, whose rows are by place; see `solvers.sweeps.pairs.Pairs`.
-
-  Attributes:
-    by_level: the tree's own, `nature` of the problem's root.
-    nature: for each player `[1, H]` and `[N - 1, H]`.
-    root_mass: `[P, H]`.
-  """
-
-  by_level: Pairs
-  nature: tuple[Levels, Levels]
-  root_mass: jax.Array
-
-  def possible_rows(self, index: int, player: int) -> jax.Array | None:
-    rows = [
-      self.by_level.possible_rows(i, player) for i in range(len(self.by_level.nature[player]))
-    ]
-    there = [x for x in rows if x is not None]  # all of them or none
-    return (there[0] if index == 0 else jnp.concatenate(there[1:])) if there else None
-
-  def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
-    return self.by_level.compatible_mass(reach, player)
-
-  def at_leaf(self, row: jax.Array) -> Pairs:
-    return self.by_level.at_leaf(row)
 
 
 @jax.tree_util.register_dataclass
@@ -58,12 +29,13 @@ class MarkedProblem(PlacesProblem):
   """The problem of a tree's marked nodes; its `L` leaves are all inner nodes and leaves.
 
   Attributes:
-    pairs: `PairsByPlace`.
+    pairs: of the tree, by level.
     root: `[]` the node at which it starts.
     frontier: `[L]` bool, see `PlacesProblem`.
     features: `[P, L, F]` see `NodeInfo`.
   """
 
+  pairs: TreePairs
   root: jax.Array
   frontier: jax.Array
   features: jax.Array
@@ -84,6 +56,13 @@ class MarkedProblem(PlacesProblem):
   def is_frontier(self) -> jax.Array:
     return self.frontier
 
+  def possible_rows(self, index: int, player: int) -> jax.Array | None:
+    there = [x for x in self.pairs.possible[player] if x is not None]  # all of them or none
+    return None if not there else jnp.concatenate(there[1:]) if index else there[0]
+
+  def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
+    return self.pairs.compatible_mass(reach, player, row)
+
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
     start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
     nodes = jnp.arange(self.tree.num_nodes, dtype=jnp.int32)
@@ -92,7 +71,7 @@ class MarkedProblem(PlacesProblem):
     for i, a, b in self._levels():
       above = reach[-1][self.tree.structure.levels[i].parents]
       below = lift(self.tree, i, player, above) * taken[a:b]
-      below = self.pairs.by_level.mask_reach(i, player, below)
+      below = self.pairs.mask_reach(i, player, below)
       # Means of a node are over the updates since it joined: nobody reaches it before.
       reach.append(jnp.where(at_root[a:b], start, below))
     return reach[0], jnp.concatenate(reach[1:])
@@ -106,7 +85,7 @@ class MarkedProblem(PlacesProblem):
   ) -> Sweep:
     assert policy is not None
     assert leaf_values is not None
-    tree, pairs, taken = self.tree, self.pairs.by_level, self._taken(policy, player)
+    tree, pairs, taken = self.tree, self.pairs, self._taken(policy, player)
     by_level = split_levels(tree, join_levels(opponent_reach))
     ends = pairs.terminal_values(tree, by_level, player)
     levels, stop = tree.structure.levels, len(leaf_values)
@@ -185,42 +164,21 @@ def marked_problem(
   )
   tree, given = jax.tree.map(jnp.asarray, tree), jnp.asarray(beliefs, tree.dtype)
   root = jnp.asarray(root, jnp.int32)
-  chance = join_levels(chance_reach(tree, given.dtype))
-  before = chance[root, 0]
-  by_level: Any = make_pairs(tree, given)
-  nature = [_nature(tree, by_level, root, chance / before, given, p) for p in (0, 1)]
-  by_level = by_level._replace(nature=tuple(nature))
-  if isinstance(by_level, HoleCardPairs):
-    by_level = by_level._replace(stakes=tuple(x / before for x in by_level.stakes))
-  rows = [(x[0], jnp.concatenate(x[1:])) for x in nature]
-  pairs: Any = PairsByPlace(by_level, (rows[0], rows[1]), by_level.root_mass)
+  pairs = make_pairs(tree, given, root)
+  rows = [(x[0], jnp.concatenate(x[1:])) for x in pairs.nature]
+  at_root = jnp.asarray(places, jnp.int32) == root
+  mass = [pairs.compatible_mass(given[1 - p][None], p, jnp.argmax(at_root))[0] for p in (0, 1)]
   problem = MarkedProblem(
     tree=tree,
     pairs=pairs,
+    nature=(rows[0], rows[1]),
+    root_mass=jnp.stack(mass) * at_root.any(),
     beliefs=given,
     root=root,
     frontier=jnp.zeros(len(places), bool),
     features=jnp.asarray(info.features)[:, places],
   )
-  is_root = (jnp.asarray(places, jnp.int32) == root).astype(given.dtype)[:, None]
-  mass = [
-    (pairs.compatible_mass(is_root * given[1 - p][None], p) * is_root).sum(axis=0) for p in (0, 1)
-  ]
-  pairs = pairs._replace(root_mass=jnp.stack(mass))
-  return with_nodes(dataclasses.replace(problem, pairs=pairs), present)
-
-
-def _nature(tree, pairs: Pairs, root, chance, beliefs, player: int) -> Levels:
-  """Returns the root belief times public chance since, and whether it is possible, by level."""
-  nature, belief = list[jax.Array](), jnp.zeros((1, tree.num_infostates), beliefs.dtype)
-  for i, (start, stop) in enumerate(itertools.pairwise(tree.structure.offsets)):
-    if i:
-      belief = lift(tree, i, player, belief[tree.structure.levels[i].parents])
-    at_root = jnp.arange(start, stop, dtype=jnp.int32)[:, None] == root
-    belief = jnp.where(at_root, beliefs[player][None], belief)
-    possible = pairs.possible_rows(i, player)
-    nature.append(belief * chance[start:stop] * (1.0 if possible is None else possible))
-  return tuple(nature)
+  return with_nodes(problem, present)
 
 
 def with_nodes(problem: MarkedProblem, present: Array) -> MarkedProblem:

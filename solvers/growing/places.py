@@ -27,7 +27,8 @@ class PlacesProblem(Problem):
   """
 
   tree: Any
-  pairs: Any
+  nature: tuple[Levels, Levels]
+  root_mass: jax.Array
   exists: Levels | None = None
   alternatives: Alternatives | None = None
   beliefs: jax.Array

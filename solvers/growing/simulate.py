@@ -74,10 +74,9 @@ def sample_pair(problem: Any, reach: Any, node: jax.Array, numbers: Any) -> jax.
   """
   row = jnp.argmax(jnp.asarray(problem.rows, jnp.int32) == jnp.asarray(node, jnp.int32))
   own = [problem.leaf_reach(reach[p], p)[row] for p in (0, 1)]
-  pairs = problem.pairs.at_leaf(row)
-  first = sample_index(numbers[0], own[0] * pairs.compatible_mass(own[1][None], 0)[0])
+  first = sample_index(numbers[0], own[0] * problem.compatible_mass(own[1][None], 0, row)[0])
   held = jax.nn.one_hot(first, problem.num_infostates, dtype=own[0].dtype)
-  second = own[1] * pairs.compatible_mass(held[None], 1)[0]
+  second = own[1] * problem.compatible_mass(held[None], 1, row)[0]
   return jnp.stack([first, sample_index(numbers[1], second)])
 
 

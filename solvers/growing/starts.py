@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games import Game
+from games import CHANCE, Game, pairs
 from games.node_info import NodeInfo
 from games.public_tree import Array, PublicTree, largest_payoff
 from solvers import validation
@@ -115,6 +115,18 @@ def start_on_tree(tree: PublicTree, nodes: Any, root: Any, current: Any, beliefs
   validation.check_shape("beliefs", beliefs, (2, tree.num_infostates), "(P, H)")
   root = check_node("root", tree, 0 if root is None else root)
   current = root if current is None else check_node("current", tree, current)
+  if validation.is_concrete(tree, nodes, root, current):
+    above = int(current)
+    while above > int(root):  # a node's number is larger than those above it
+      above = int(tree.parent[above])
+    if above != int(root) or tree.kind[int(current)] > CHANCE:
+      raise ValueError(
+        f"current={int(current)} must be a node where the game goes on, root={int(root)} or below"
+      )
+    if validation.is_concrete(beliefs):
+      possible = None if tree.possible is None else np.asarray(tree.possible)[int(root)]
+      table = int(nodes.pair_index[int(root)])
+      validation.check_distributions(beliefs, possible, pairs.of_tree(tree), table)
   beliefs = jnp.asarray(beliefs, tree.dtype)
   return OnTree(tree, nodes, largest_payoff(tree), root, current, beliefs, None)
 
@@ -144,6 +156,13 @@ def start_by_rules(
   if not isinstance(path, jax.Array):
     path = jnp.asarray(validation.check_history(path), jnp.int32)
   validation.check_shape("path", path, (path.size,), "(D,)")
+  if validation.is_concrete(state, possible, path, beliefs):
+    followed = [action for action in path.tolist() if action >= 0]
+    last = game.state_after(followed, start=np.asarray(state), field="path")
+    if game.actor(last[None])[0] > CHANCE:
+      raise ValueError(f"root and path={followed} lead to where the game is over")
+    table = int(game.pair_index(np.asarray(state)[None])[0])
+    validation.check_distributions(beliefs, np.asarray(possible) > 0, game.pairs(), table)
   most = most_nodes(game, search, path.size)
   if capacity is None:
     capacity = most

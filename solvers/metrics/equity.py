@@ -19,7 +19,6 @@ from games.poker.hands import strengths_on
 from solvers import validation
 from solvers.metrics.aivat import HandPairs, History, LuckyMove, ValueFunction, chance_of
 from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
-from solvers.sweeps.showdowns import compatible_mass as masses
 
 NOTHING = 1e-12  # what sums that cancel leave of nothing, as a share of the whole
 _MOST_LISTED = 2**20  # ways to deal the rest of a board
@@ -111,7 +110,7 @@ def _programs(deck: Deck, cards: bytes, number: int) -> tuple[Callable, Callable
   def showdowns(boards: _Boards, reach: jax.Array) -> tuple[jax.Array, jax.Array]:
     live = jnp.where(boards.live, reach, 0.0)
     won = showdown_values(boards.showdowns, live[:, None])[:, 0]  # less what is lost
-    mass = masses(live, hands.held(live.dtype))
+    mass = compatible_mass(live, holds(hands.cards, hands.num_cards, live.dtype))
     won, mass = (jnp.where(boards.live, x, 0.0).sum(axis=0) for x in (won, mass))
     return (won + mass) / 2, mass
 

@@ -19,6 +19,7 @@ from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.pairs import make_pairs
 from solvers.sweeps.problem import Problem, choose, make_problem, per_unit_of_mass
+from solvers.xla.compiler_options import Programs
 
 _NOTHING = -1e30  # a value below any other; infinity times zero would not be a number
 
@@ -34,6 +35,7 @@ class BlueprintValues(NamedTuple):
       what nature alone made likely, as if it had tried to get there.
     searcher: whose blueprint it is, 0 or 1.
     spread: `[N, H]` standard deviation of `value`; None if it is exact.
+    origin: `[3]` mark of the tree's game; None if that is not known.
   """
 
   value: Array
@@ -41,6 +43,7 @@ class BlueprintValues(NamedTuple):
   beliefs: Array
   searcher: int
   spread: Array | None = None
+  origin: Array | None = None
 
   def alternatives(self, nodes: int | np.ndarray, *, gifts: float = 0.0) -> Alternatives:
     """Returns the opponent's alternative payoffs at `nodes`: `[H]`, or `[B, H]` for several.
@@ -95,10 +98,10 @@ def blueprint_values(
   all_gifts = gift_actions == "all"
   found = _blueprint_values(tree, info, policy, beliefs, searcher=searcher, all_gifts=all_gifts)
   value, gift, root_beliefs = found
-  return BlueprintValues(value, gift, root_beliefs, searcher)
+  return BlueprintValues(value, gift, root_beliefs, searcher, origin=tree.origin)
 
 
-@functools.partial(jax.jit, static_argnames=("searcher", "all_gifts"))
+@functools.partial(Programs, static_argnames=("searcher", "all_gifts"))
 def _blueprint_values(tree, info, policy, beliefs, *, searcher: int, all_gifts: bool):
   problem = make_problem(tree, beliefs)
   opponent = 1 - searcher

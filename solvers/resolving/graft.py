@@ -6,9 +6,17 @@ from typing import Any
 import numpy as np
 
 from games import PublicTree
+from games.arrays import integers
 from games.kinds import CHANCE
+from games.origin import check_same_game
 from games.public_tree import Array, check_is_tree
 from solvers import validation
+
+
+class Places(np.ndarray):
+  """Places of a part's nodes among those of a whole tree, `[n]`, with the mark of its game."""
+
+  origin: Any = None
 
 
 class Placer:
@@ -21,6 +29,7 @@ class Placer:
   def __init__(self, whole: PublicTree, *, by_state: bool = False):
     check_is_tree(whole, "whole")
     self._by_state = validation.check_bool("by_state", by_state)
+    self._whole = whole
     self._child = {move: node for node, move in enumerate(self._moves(whole))}
 
   def _moves(self, tree: PublicTree) -> list[tuple[int, Any]]:
@@ -50,11 +59,14 @@ class Placer:
     -1 for padding.
 
     Raises:
-      ValueError: a move of `part` is not there in the whole tree.
+      ValueError: a move of `part` is not there in the whole tree, or `part` is of another game.
     """
     check_is_tree(part, "part")
-    root = validation.check_integer("root", root, least=0)
-    places = np.full(part.num_nodes, -1)
+    # Games that share states may differ in their parameters.
+    check_same_game("part", part.origin, self._whole, first=int(self._by_state))
+    (root,) = validation.check_places("root", [root], self._whole.num_nodes)
+    places = np.full(part.num_nodes, -1).view(Places)
+    places.origin = self._whole.origin
     places[0] = root
     for node, (parent, name) in enumerate(self._moves(part)):
       if parent < 0:  # the root, or padding
@@ -86,7 +98,7 @@ def graft(
 
   Raises:
     TypeError: an argument is of another kind.
-    ValueError: an array has the wrong shape.
+    ValueError: an array has the wrong shape, or places are of another tree.
   """
   check_is_tree(whole, "whole")
   validation.check_shape("policy", policy, (whole.num_nodes, whole.num_infostates), "(N, H)")
@@ -100,6 +112,9 @@ def graft(
   replaced = mover < CHANCE if player is None else mover == player
   result = np.array(policy)
   for places, rows in parts:
+    check_same_game("parts", getattr(places, "origin", None), whole)
+    places = integers("parts", places, -1, whole.num_nodes - 1, ndim=1)
+    validation.check_shape("parts", rows, (len(places), whole.num_infostates), "(n, H)")
     own = np.flatnonzero((places >= 0) & replaced[np.maximum(places, 0)])
     own = own[own > 0]  # the root's row is the move to it, which belongs to what is above
     result[places[own]] = np.asarray(rows)[own]

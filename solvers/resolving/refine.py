@@ -9,7 +9,7 @@ import numpy as np
 from games import Game, PublicTree, stack_trees
 from games.build import build_from_state
 from games.kinds import CHANCE
-from games.origin import check_tree_of
+from games.origin import check_same_game, check_tree_of
 from games.public_tree import Array
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
@@ -21,6 +21,7 @@ from solvers.resolving.graft import Placer, graft
 from solvers.search.batch import node_beliefs
 from solvers.solve import solve_batch
 from solvers.sweeps.problem import make_problem
+from solvers.xla.compiler_options import Programs
 
 _FEW = 1 << 20  # nodes times infostates: padding below this costs less than one more program
 _PADDED = 2  # at most so many places for each node that there is
@@ -109,6 +110,10 @@ def refine(
     raise TypeError(f"known={type(known).__name__} must be what solvers.blueprint_values returns")
   if known is not None and known.searcher != searcher:
     raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
+  if known is not None:
+    check_same_game("known", known.origin, tree)
+    for name, shape in (("value", np.shape(policy)), ("gift", np.shape(policy))):
+      validation.check_shape(f"known.{name}", getattr(known, name), shape, "(N, H)")
   gifts = validation.check_number("gifts", gifts, allow_infinite=False)
   placer = Placer(tree)
   nodes = _cut_nodes(game, tree, cut, placer)
@@ -172,7 +177,7 @@ def subtree(
   return build_from_state(game, state, possible=possible, depth=depth).astype(tree.dtype)
 
 
-@jax.jit
+@Programs
 def posteriors(tree: PublicTree, policy: Array, beliefs: Array | None = None) -> jax.Array:
   """Returns both players' beliefs at every node under a policy, `[N, P, H]`."""
   problem = make_problem(tree, tree.prior if beliefs is None else beliefs)

@@ -142,7 +142,7 @@ def search_batch(
   stop: jax.Array,
   num_iterations: jax.Array | int,
   *,
-  algorithm: Algorithm,
+  algorithm: Algorithm | None,
   leaf_values: LeafValues,
   params: Any,
   num_rows: int,
@@ -163,7 +163,7 @@ def search_batch(
     stop: `[B]` number of updates of each player before the sampled policy, less than
       `num_iterations // 2`.
     num_iterations: one player's update is one iteration; even, may be traced.
-    algorithm: static.
+    algorithm: static; None where no player decides: then the leaves are asked about once.
     leaf_values: static; if it has `encode(params, features)`, that is called once before the
       loop, and queries carry its result.
     params: passed on to `leaf_values`.
@@ -188,6 +188,22 @@ def search_batch(
     return make_problem(tree, beliefs, alternatives=alternatives)
 
   problems = jax.vmap(problem_of)(trees, beliefs, alternatives)
+  evaluate = None
+  if trees.depth_limited:
+    evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)
+
+  def values_of(policy: Levels) -> jax.Array:
+    """Returns what policies are worth at the roots: `[B, P, H]`."""
+    answers = None
+    if evaluate is not None:
+      below = jax.vmap(beliefs_at_leaves)(problems, policy)
+      answers = (ask_at(problems, below, evaluate, 0), ask_at(problems, below, evaluate, 1))
+    return jax.vmap(values_given_leaves)(problems, policy, answers)
+
+  if algorithm is None:
+    policy = jax.vmap(Problem.uniform_policy)(problems)
+    below = jax.vmap(beliefs_at_leaves)(problems, policy)
+    return SearchResult(values_of(policy), policy, policy, below)
   if keep_leaf_values:
     if not hasattr(algorithm, "core"):
       raise ValueError(
@@ -195,9 +211,6 @@ def search_batch(
       )
     algorithm = LeafMeans(algorithm)
   batched: Any = Batched(algorithm)
-  evaluate = None
-  if trees.depth_limited:
-    evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)
 
   def keep(problems, state) -> tuple[Levels, ...]:
     """Returns the iteration's policy, and the one that sets beliefs where play goes on."""
@@ -223,11 +236,7 @@ def search_batch(
   average = batched.average_policy(problems, end.state)
   root_values = batched.root_values(problems, end.state)
   if algorithm.uses_average or levelled:
-    answers = None
-    if evaluate is not None:
-      below = jax.vmap(beliefs_at_leaves)(problems, average)
-      answers = (ask_at(problems, below, evaluate, 0), ask_at(problems, below, evaluate, 1))
-    of_average = jax.vmap(values_given_leaves)(problems, average, answers)
+    of_average = values_of(average)
     if algorithm.uses_average:
       root_values = of_average
     if levelled:

@@ -254,21 +254,19 @@ def _search_tables(
     policy, num_rows, average, decides,
 ):  # fmt: skip
   trees = stage.trees_at(roots)
-  if decides:
-    initial = None
-    if policy is not None:
-      initial = policy.start(trees, stage.features_at(roots, trees), beliefs, params)
-    result = search_batch(
-        trees, beliefs, stop, num_iterations, algorithm=algorithm, leaf_values=leaf_values,
-        params=params, num_rows=num_rows, active=active, initial_policy=initial,
-    )  # fmt: skip
-    played = result.average_policy if average else result.policy
-  else:  # chance alone moves, so there is nothing to search for
-    played = jax.vmap(lambda t, b: make_problem(t, b).uniform_policy())(trees, beliefs)
+  initial = None
+  if decides and policy is not None:
+    initial = policy.start(trees, stage.features_at(roots, trees), beliefs, params)
+  result = search_batch(
+    trees, beliefs, stop, num_iterations, algorithm=algorithm if decides else None,
+    leaf_values=leaf_values, params=params, num_rows=num_rows, active=active,
+    initial_policy=initial,
+  )  # fmt: skip
+  played = result.average_policy if average else result.policy
   own = jax.vmap(_own_reach)(trees, beliefs, played, reach)
   if not stage.depth_limited:
     return own, None
-  if decides and not average:
+  if not average:
     return own, result.leaf_beliefs
   return own, jax.vmap(_leaf_beliefs)(trees, beliefs, played)
 
@@ -291,7 +289,7 @@ def _leaf_beliefs(tree, beliefs, policy):
 
 
 @functools.partial(
-  jax.jit, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
+  Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
 )
 def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, policy, params):
   """Searches the start of the game once for all playthroughs.
@@ -301,13 +299,14 @@ def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, p
   Returns:
     Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
   """
-  found = search_starts(
-    stage, jnp.zeros(1, jnp.int32), algorithm, num_iterations, leaf_values, params, policy
-  )
+  first = jnp.zeros(1, jnp.int32)
+  trees = stage.trees_at(first)
+  features = stage.features_at(first, trees)
+  found = search_starts(trees, features, algorithm, num_iterations, leaf_values, params, policy)
   return found.policies[0], found.believed[0]
 
 
-@jax.jit
+@Programs
 def _follow(tree: PublicTree, reach: jax.Array, policies: jax.Array, believed: jax.Array):
   """Plays policies `[M, n, H]` of the start.
 
@@ -411,7 +410,7 @@ def _accumulate(tree: PublicTree, own: np.ndarray, places: np.ndarray, sums: np.
   sums[place] += own[row, mover, column + 1]
 
 
-@jax.jit
+@Programs
 def _normalise(tree: PublicTree, sums: jax.Array) -> jax.Array:
   problem = make_problem(tree, tree.prior)
   return join_levels(problem.normalise(problem.split(sums)))

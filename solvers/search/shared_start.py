@@ -89,19 +89,19 @@ def search_iterates(
 
 
 def search_starts(
-  stage: Stage,
-  roots: Roots,
+  trees: PublicTree,
+  features: jax.Array | None,
   algorithm: Algorithm,
   num_iterations: int,
   leaf_values: LeafValues,
   params: Any,
   policy: SearchPolicy | None = None,
 ) -> Iterates:
-  """Searches the subgames at `roots` `[S]`, each as `search_iterates` does.
+  """Searches stacked subgames `[S]`, each as `search_iterates` does.
 
   Args:
-    stage: that they stand at.
-    roots: of the subgames.
+    trees: of the subgames.
+    features: see `Stage.features_at`.
     algorithm, num_iterations, leaf_values, params: as for `search_iterates`.
     policy: a policy network that searches start from, static; None for uniform.
 
@@ -115,8 +115,6 @@ def search_starts(
       initial = policy.start_one(tree, features, tree.prior, params)
     return search_iterates(tree, algorithm, num_iterations, leaf_values, params, initial)
 
-  trees = stage.trees_at(roots)
-  features = stage.features_at(roots, trees)
   if len(trees.prior) == 1:  # a batch of one would gain nothing
     first = jax.tree.map(lambda x: x[0], (trees, features))
     return jax.tree.map(lambda x: x[None], search(*first))
@@ -126,6 +124,7 @@ def search_starts(
 def sample_starts(
   stage: Stage,
   roots: Roots,
+  trees: PublicTree,
   iterates: Iterates,
   key: jax.Array,
   num_starts: int,
@@ -139,6 +138,7 @@ def sample_starts(
   Args:
     stage: at which games start.
     roots: `[S]` which starts were searched; each new game begins in one of them at random.
+    trees: their subgames.
     iterates: from `search_starts`.
     key: consumed.
     num_starts: how many to sample.
@@ -163,7 +163,6 @@ def sample_starts(
     return leaf, beliefs_at_leaves(problem, problem.split(believed))[leaf]
 
   keys = jax.random.split(leaf_key, num_starts)
-  trees = stage.trees_at(roots)
   if searched == 1:  # one tree for all: nothing is copied
     tree = jax.tree.map(lambda x: x[0], trees)
     which = jnp.zeros(num_starts, jnp.int32)

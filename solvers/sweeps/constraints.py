@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from games.arrays import as_array
 from games.public_tree import Array, PublicTree
 from solvers.sweeps.levels import Levels, split_levels
 
@@ -28,6 +29,10 @@ class Alternatives:
   spread: Array | None = None
   player: int | None = dataclasses.field(default=None, metadata={"static": True})
   beliefs: Array | None = None
+
+  def __post_init__(self):
+    rows = {x: y for x, y in vars(self).items() if isinstance(y, list | tuple)}
+    vars(self).update({name: as_array(row) for name, row in rows.items()})
 
 
 class Lock(NamedTuple):

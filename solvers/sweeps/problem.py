@@ -25,7 +25,7 @@ from solvers.sweeps.levels import (
   split_levels,
   to_children,
 )
-from solvers.sweeps.pairs import Pairs, make_pairs
+from solvers.sweeps.pairs import TreePairs, make_pairs
 
 Moves = bool | jax.Array  # whether a player moved to the nodes of a level: static, or `[n, 1]`
 T = TypeVar("T")
@@ -58,14 +58,16 @@ class Problem:
 
   Attributes:
     tree: the nodes.
-    pairs: which infostates go together, and what they are worth at terminal nodes.
+    nature: for each player, for each level of nodes `[n or 1, H]`: root belief times public chance.
+    root_mass: `[P, H]` the opponent's mass at the root that is compatible with an infostate.
     exists: for each level `[n, 1]`, 0 for nodes that are not there, or None if all are.
     floor: what players are held to, or None where they are free.
     alternatives: what gadgets weigh the root's values against, or None.
   """
 
   tree: Any
-  pairs: Any
+  nature: Any
+  root_mass: Any
   exists: Levels | None = None
   floor: Floor | None = None
   alternatives: Alternatives | None = None
@@ -107,14 +109,9 @@ class Problem:
 
   # The root.
 
-  @property
-  def root_mass(self) -> jax.Array:
-    """The opponent's mass at the root that is compatible with an infostate: `[P, H]`."""
-    return self.pairs.root_mass
-
   def root_beliefs(self, player: int) -> jax.Array:
     """Returns the beliefs that the problem is solved from: `[H]`."""
-    return self.pairs.nature[player][0][0]
+    return self.nature[player][0][0]
 
   def root_hands(self, player: int) -> jax.Array:
     """Returns the beliefs, each as often as an infostate stands for others: `[H]`."""
@@ -144,11 +141,11 @@ class Problem:
 
   def with_nature(self, index: int, own: jax.Array, player: int) -> jax.Array:
     """Multiplies `player`'s own reach `[n, H]` of a level by root beliefs and public chance."""
-    return own * jnp.broadcast_to(self.pairs.nature[player][index], own.shape)
+    return own * jnp.broadcast_to(self.nature[player][index], own.shape)
 
   def full_reach(self, own: Levels, player: int) -> Levels:
     """Returns `with_nature` of all levels of nodes."""
-    numbers = range(len(self.pairs.nature[player]))
+    numbers = range(len(self.nature[player]))
     return tuple(self.with_nature(i, x, player) for i, x in zip(numbers, own))
 
   def node_reach(self, own: tuple[Levels, Levels]) -> jax.Array:
@@ -178,13 +175,21 @@ class Problem:
       return None
     return jnp.asarray(self.tree.possible)[self.tree.structure.leaf_nodes]
 
+  def possible_rows(self, index: int, player: int) -> jax.Array | None:
+    """Returns 1 where an infostate of level `index` is possible, `[n, H]`; None for everywhere."""
+    del index, player
+    return None
+
   def leaf_reach(self, own: Levels, player: int) -> jax.Array:
     """Returns `player`'s reach at the leaves with root beliefs and chance: `[L, H]`."""
     return self.leaf_rows(self.full_reach(own, player))
 
-  def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
-    """Returns the mass of the opponent's `reach` `[L, H]` compatible with `player`'s infostates."""
-    return self.pairs.compatible_mass(reach, player)
+  def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
+    """Returns the mass of the opponent's `reach` compatible with `player`'s infostates.
+
+    Both are `[L, H]` at all leaves, or `[1, H]` at the leaf `row`; lines have none.
+    """
+    raise NotImplementedError
 
   def weigh_leaf_values(self, values: jax.Array, opponent_reach: Levels, player: int) -> jax.Array:
     """Turns expected values at the leaves `[L, H]` into counterfactual values `[L, H]`."""
@@ -269,7 +274,7 @@ class Problem:
     """
     # A column is enough where a node is there for all infostates or for none.
     real = exists = self._existing(index, weights if self.hides else weights[:, :1])
-    if self.hides and (possible := self.pairs.possible_rows(index, player)) is not None:
+    if self.hides and (possible := self.possible_rows(index, player)) is not None:
       real = exists * possible
     is_open = real
     if self.floor is not None and self.floor.open is not None:
@@ -332,19 +337,34 @@ class TreeProblem(Problem):
 
   Attributes:
     tree: the public tree.
+    pairs: which infostates go together, and what they are worth at terminal nodes.
     mover: for each level `[n, 1]`, who moved to get there, or None if that is static.
   """
 
   tree: PublicTree
-  pairs: Pairs
+  pairs: TreePairs
   exists: Levels | None = None
   mover: tuple[jax.Array | None, ...]
   floor: Floor | None = None
   alternatives: Alternatives | None = None
 
   @property
+  def nature(self) -> tuple[Levels, Levels]:
+    return self.pairs.nature
+
+  @property
+  def root_mass(self) -> jax.Array:
+    return self.pairs.root_mass
+
+  @property
   def shapes(self) -> list[tuple[int, int]]:
     return [(level.size, self.num_infostates) for level in self.tree.structure.levels]
+
+  def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
+    return self.pairs.compatible_mass(reach, player, row)
+
+  def possible_rows(self, index: int, player: int) -> jax.Array | None:
+    return self.pairs.possible[player][index]
 
   def moves_at(self, index: int, player: int) -> Moves:
     level = self.tree.structure.levels[index]

@@ -8,7 +8,6 @@ a node and is a matrix product; sorted costs a few passes over `H`.
 """
 
 import functools
-import itertools
 import math
 import operator
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from games import card_removal
+from games.card_removal import all_pairs, holds, num_live_cards
 
 _MAX_DENSE_ON_CPU = 2**20  # entries of all boards' matrices
 _FEW_HANDS, _MAX_DENSE_OF_FEW = 128, 2**22  # sorting so few takes longer than their products
@@ -47,24 +46,6 @@ class SortedShowdowns(NamedTuple):
 Showdowns = SortedShowdowns | jax.Array  # sorted, or dense [K, H, H]: signs of who wins
 
 
-def num_live_cards(num_hands: int) -> int:
-  """Returns how many cards make so many pairs.
-
-  Raises:
-    ValueError: no number of cards does.
-  """
-  cards = (1 + math.isqrt(1 + 8 * num_hands)) // 2
-  if cards * (cards - 1) // 2 != num_hands:
-    raise ValueError(f"hands={num_hands} must be all pairs of some number of cards")
-  return cards
-
-
-@functools.cache
-def all_pairs(num_hands: int) -> np.ndarray:
-  """Returns the two cards of each hand, cards numbered by their order: `[H, 2]`."""
-  return np.array(list(itertools.combinations(range(num_live_cards(num_hands)), 2)), np.int32)
-
-
 class Hands(NamedTuple):
   """The hands that players may hold: all pairs of some cards, or a list of them.
 
@@ -86,31 +67,17 @@ class Hands(NamedTuple):
     cards = num_live_cards(num_hands)
     return cls(all_pairs(num_hands), cards, cards - 1, True)
 
-  def held(self, dtype: Any) -> jax.Array:
-    """Returns 1 where the hand holds the card: `[H, C]`."""
-    return jnp.asarray(card_removal.holds(self.cards, self.num_cards), dtype)
-
   def of_card(self) -> tuple[Any, Any]:
     """Returns the hands that hold each card, `[C, M]`, and where a hand stands there, `[2, H]`.
 
     The second is for a hand's first and second card. Hand `H` fills up.
     """
     xp: Any = self.cards.__array_namespace__()
-    held = card_removal.holds(self.cards, self.num_cards, bool)
+    held = holds(self.cards, self.num_cards, bool)
     listed = xp.argsort(~held, axis=0, stable=True)[: self.most].T
     there = xp.arange(listed.shape[1]) < held.sum(axis=0)[:, None]
     place = xp.take_along_axis(held.cumsum(axis=0) - 1, self.cards, axis=1).T
     return xp.where(there, listed, len(held)), place
-
-
-def compatible_mass(reach: jax.Array, held: jax.Array | None = None) -> jax.Array:
-  """Returns for each hand the sum of `reach` over hands that share no card: `[..., H]`.
-
-  `held` `[H, C]` is 1 where the hand holds the card; None stands for all pairs of some cards.
-  """
-  if held is None:
-    held = Hands.all_pairs(reach.shape[-1]).held(reach.dtype)
-  return card_removal.compatible_mass(reach, held)
 
 
 def make_showdowns(

@@ -4,6 +4,8 @@ XLA's options are no promise: releases drop some. A program asks only for those 
 XLA takes; without them it compiles more slowly and computes the same.
 """
 
+import contextlib
+import ctypes
 import enum
 import functools
 import os
@@ -53,20 +55,45 @@ def keep_loops_rolled() -> None:
     os.environ["XLA_FLAGS"] = f"{flags} {_ROLLED}".strip()
 
 
+MOST_PROGRAMS = 32  # of one function and kind of work; each holds 5 to 25 MB
+
+
 class Programs(dict[Work, Callable]):
   """`jax.jit(function, **arguments)` by kind of work, each made when it is first asked for.
 
-  XLA takes options for a whole program only: inside another `jit`, call that of `Work.PLAIN`.
+  XLA takes options for a whole program only: inside another `jit`, call that of `Work.PLAIN`, as a
+  call of the whole does. More than `MOST_PROGRAMS` are let go together, so that memory is bounded
+  however many shapes come.
   """
 
   def __init__(self, function: Callable, **arguments: Any):
     super().__init__()
     self._jit = functools.partial(jax.jit, function, **arguments)
+    self._numbers: dict[Work, int] = {}
 
   def __missing__(self, work: Work) -> Callable:
     options = {name: value for name, value in _WISHES[work].items() if _is_taken(name, value)}
     self[work] = self._jit(compiler_options=options or None)
     return self[work]
+
+  def __getitem__(self, work: Work) -> Any:
+    program = super().__getitem__(work)
+    number = program._cache_size()
+    if number > MOST_PROGRAMS:
+      program.clear_cache()
+    if number > self._numbers.get(work, 0) and number % 8 == 1:  # it takes 30 ms
+      return_memory()
+    self._numbers[work] = number
+    return program
+
+  def __call__(self, *arguments: Any, **options: Any) -> Any:
+    return self[Work.PLAIN](*arguments, **options)
+
+
+def return_memory() -> None:
+  """Returns free memory to the system; after a compilation glibc keeps hundreds of megabytes."""
+  with contextlib.suppress(OSError, AttributeError, TypeError):  # another C library
+    ctypes.CDLL(None).malloc_trim(0)
 
 
 @functools.cache

@@ -231,8 +231,8 @@ def test_all_networks_of_holdem_see_it_and_no_others():
   config = get_preset("small_holdem_4_rounds").replace(policy_network=True)
   game = config.make_game()
   for on in (True, False):
-    chosen = config.replace(showdown_inputs=on)
+    chosen = config.replace(architecture="showdowns" if on else "mlp")
     value, policy = make_network(chosen, game), make_policy_network(chosen, game)
     assert (value.showdown_inputs, policy.trunk.showdown_inputs) == (on, on)
-  with pytest.raises(ConfigError, match=r"showdown_inputs=True needs .* game='liars_dice'"):
-    Config().replace(showdown_inputs=True).validate()
+  with pytest.raises(ConfigError, match=r"architecture='showdowns' needs .* game='liars_dice'"):
+    Config().replace(architecture="showdowns").validate()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import games
-import solvers
 from games.poker import betting
 from rebel_jax.config.config import Config
 from rebel_jax.networks.poker import PokerValueNetwork, Table
@@ -84,7 +83,7 @@ def deal_values(card_probability=None):
 
   result = search_batch(
     table.trees, jnp.asarray(beliefs)[None], jnp.zeros(1, int), 2,
-    algorithm=solvers.vanilla_cfr(), leaf_values=leaf_values, params=None,
+    algorithm=None, leaf_values=leaf_values, params=None,
     num_rows=tree.num_leaves,
   )  # fmt: skip
   cards = game.hole_cards

@@ -244,7 +244,7 @@ class WeighsRootValuesByBelief(solvers.CFR):
   """Own reach starts at the root belief rather than at one: 0 / 0 where that is zero."""
 
   def root_values(self, problem, state):
-    own = jnp.stack([problem.pairs.nature[player][0][0] for player in (0, 1)])
+    own = jnp.stack([problem.nature[player][0][0] for player in (0, 1)])
     total, weight = state.values.total * own, state.values.weight[:, None] * problem.root_mass * own
     return jnp.where(weight > 0, total / jnp.where(weight > 0, weight, 1.0), 0.0)
 

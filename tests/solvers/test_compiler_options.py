@@ -33,6 +33,19 @@ def test_an_xla_that_refuses_every_option_solves(monkeypatch):
   compiler_options._is_taken.cache_clear()
 
 
+def test_programs_are_bounded_and_return_what_compiling_took(monkeypatch):
+  returned, programs = [], Programs(lambda x: 2 * x)
+  monkeypatch.setattr(compiler_options, "MOST_PROGRAMS", 16)
+  monkeypatch.setattr(compiler_options, "return_memory", lambda: returned.append(1))
+  numbers = []
+  for size in range(1, 26):
+    np.testing.assert_array_equal(programs(np.ones(size)), 2)
+    numbers.append(programs.get(Work.PLAIN)._cache_size())
+  assert numbers == [*range(1, 18), *range(1, 9)]
+  assert len(returned) == 3  # after the first program, the ninth, and as all are let go
+  compiler_options.return_memory()
+
+
 def test_inside_a_jit_there_are_no_options():
   """XLA takes them for a whole program only, so `solve` inside one must not ask for any."""
   tree, seen = game_tree(5), []

@@ -20,6 +20,7 @@ from games.poker.lines import (
   share_shapes,
   symmetry,
 )
+from games.poker.lines.rounding import bucket
 from games.poker.lines.symmetry import alike_on_river, suit_permutations
 from games.poker.notation.ranges import beliefs_of
 from solvers.algorithms import by_boards
@@ -296,6 +297,21 @@ def test_shapes_that_spots_share():
   first = [k for k, shape in enumerate(shared) if shape == shared[0]]
   made = [round_up(spots[k], shape=shared[0])[0] for k in first]
   assert len({str(jax.tree.map(np.shape, lines)) for lines in made}) == 1
+
+
+def test_rivers_of_a_spot_share_shapes():
+  """Of sixteen boards with other pairs and suits; each shape is a program."""
+  cards = np.random.default_rng(0)
+  deck = [rank + suit for rank in "9TJQKA" for suit in "shdc"]
+  shapes = set[str](), set[str](), set[str]()
+  for _ in range(16):
+    lines, _ = make_lines(make("".join(cards.choice(deck, 5, replace=False)), ALIKE))
+    for found, to in zip(shapes, (lambda n: n, bucket, None)):
+      wide, columns = round_up(lines, to)
+      found.add(str(jax.tree.map(np.shape, wide)))
+      # Its own columns stay in front (`rebel_jax.spots.tables`).
+      assert all((x == np.arange(len(x))).all() for x in columns[0])
+  assert [len(found) for found in shapes] == [15, 13, 8]  # as they are, with four digits, and two
 
 
 @pytest.mark.parametrize("dense", [True, False])

@@ -13,6 +13,7 @@ from games.origin import check_tree_of
 from rebel_jax import open_spiel
 from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
 from solvers.exact_leaf_values import _same_leaves
+from solvers.resolving import graft
 from tests.games.test_games import broken
 from tests.trees import uniform_policy
 
@@ -49,6 +50,40 @@ def solve_batch(game, trees):
 def test_a_tree_of_another_game_of_the_same_shape_is_refused(use):
   with pytest.raises(ValueError, match=r"tree is not of .*num_dice=1.*: its payoffs"):
     use(GAME)
+
+
+def test_what_is_made_of_a_tree_is_of_its_game():
+  """Places and promises of a game of the same shape."""
+  own = games.build_public_tree(GAME)
+  for call in (
+    lambda: solvers.Placer(own).places(TREE),
+    lambda: graft(own, UNIFORM, [(solvers.Placer(TREE).places(TREE), UNIFORM)]),
+    lambda: refine(own, solvers.blueprint_values(OTHER, TREE, UNIFORM, searcher=0)),
+  ):
+    with pytest.raises(ValueError, match="is of another game than tree: payoffs .* differ"):
+      call()
+  known = solvers.blueprint_values(GAME, own, UNIFORM, searcher=0)
+  np.testing.assert_array_equal(refine(own, known), refine(own, None))
+  with pytest.raises(ValueError, match="known.value of shape"):
+    refine(own, known._replace(value=known.value[:-1]))
+
+
+def refine(tree, known):
+  gadget = solvers.Maxmargin(0)
+  return solvers.refine(
+    GAME, tree, UNIFORM, searcher=0, cut=3, gadget=gadget, num_iterations=2, known=known
+  )
+
+
+def test_grafted_places_are_of_the_tree():
+  places = solvers.Placer(TREE).places(TREE)
+  np.testing.assert_array_equal(graft(TREE, UNIFORM, [(places, UNIFORM)]), UNIFORM)
+  for parts, message in (
+    ([(places + TREE.num_nodes, UNIFORM)], "parts=.* must hold integers from -1"),
+    ([(places, UNIFORM[1:])], "parts of shape"),
+  ):
+    with pytest.raises(ValueError, match=message):
+      graft(TREE, UNIFORM, parts)
 
 
 LARGE = {"flop_holdem", "no_limit_holdem"}  # no tree of them is made

@@ -7,6 +7,7 @@ import pytest
 
 import games
 import solvers
+from games.card_removal import compatible_mass
 from games.poker import Deck, evaluate
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import value
@@ -66,7 +67,7 @@ def test_showdowns_equal_sums_over_pairs(case, form):
 
 def test_folds_equal_sums_over_pairs(case):
   _, reach, truth, live = case
-  values = showdowns.compatible_mass(jnp.asarray(reach, jnp.float32))
+  values = compatible_mass(jnp.asarray(reach, jnp.float32))
   np.testing.assert_allclose(values * live, truth[0], atol=1e-4 * reach.sum(axis=2).max())
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import games
 from games.public_tree import TreeStructure
-from solvers.sweeps import dense_pairs, levels
+from solvers.sweeps import levels, table_ends
 from solvers.sweeps.problem import make_problem
 
 TREES = {
@@ -41,7 +41,7 @@ def ours(tree, reach, beliefs, player):
 def expected(tree, reach, beliefs, player):
   """One product for each terminal node, nothing shared."""
   sizes = [(level.size, tree.num_infostates) for level in tree.structure.levels]
-  nature = jax.jit(make_problem)(tree, beliefs).pairs.nature[1 - player]
+  nature = jax.jit(make_problem)(tree, beliefs).nature[1 - player]
   nature = np.concatenate([np.broadcast_to(x, size) for x, size in zip(nature, sizes)])
   rows = []
   for k, node in enumerate(tree.terminal_nodes):
@@ -55,10 +55,10 @@ def expected(tree, reach, beliefs, player):
 @pytest.mark.parametrize("route", ROUTES)
 def test_every_route_gives_the_product_of_each_node(name, route, player, x64, monkeypatch):
   small, few, loop, runs = ROUTES[route]
-  monkeypatch.setattr(dense_pairs, "_SMALL_LEVEL", small)
-  monkeypatch.setattr(dense_pairs, "_FEW_INFOSTATES", few)
-  monkeypatch.setattr(dense_pairs, "_LOOP_SIZE", loop)
-  monkeypatch.setattr(dense_pairs, "_MANY_RUNS", runs)
+  monkeypatch.setattr(table_ends, "_SMALL_LEVEL", small)
+  monkeypatch.setattr(table_ends, "_FEW_INFOSTATES", few)
+  monkeypatch.setattr(table_ends, "_LOOP_SIZE", loop)
+  monkeypatch.setattr(table_ends, "_MANY_RUNS", runs)
   tree = jax.tree.map(
     lambda x: np.asarray(x, float) if np.asarray(x).dtype.kind == "f" else np.asarray(x),
     TREES[name],

@@ -7,12 +7,13 @@ import pytest
 
 import games
 import solvers
-from solvers import validation
+from solvers import contrib, validation
 
 KUHN = games.make("kuhn_poker")
 TREE = games.build_public_tree(KUHN)
 CUT = games.build_public_tree(KUHN, depth=1)
 DICE = games.build_public_tree(games.make("liars_dice"))
+AFFINE = contrib.affine_trees(lambda x: TREE, (1.0,))
 INF = float("inf")
 AT_ONCE = solvers.linear_cfr(alternating=False)
 POLICY = np.asarray(solvers.solve(TREE, algorithm=solvers.linear_cfr(), num_iterations=2)[0])
@@ -44,6 +45,72 @@ def with_entry(value):
 def after_a_king(beliefs):
   """Solves what follows a king on the board, which nobody may hold then."""
   solve(games.build_public_tree(games.make("leduc_poker"), root=(1, 1, 8)), beliefs=beliefs)
+
+
+NODES = solvers.node_info(KUHN, TREE)
+GROWING = {
+  "tree": lambda **given: grow(TREE, nodes=NODES, **given),
+  "rules": lambda **given: grow(KUHN, **given),
+}
+
+
+def grow(rules, **given):
+  return solvers.gt_cfr(rules, search=solvers.GTCFR(simulations=8), key=jax.random.key(0), **given)
+
+
+def promised(value, **fields):
+  return dict(searcher=0, alternatives=solvers.Alternatives(np.array(value), **fields))
+
+
+# What `solve` refuses too, in searches that grow trees: by a tree, and by rules.
+GROWN = [
+  (dict(beliefs=beliefs(3 * [np.nan], 3 * [1 / 3])), "beliefs hold NaN"),
+  (dict(beliefs=beliefs([-0.5, 1, 0.5], 3 * [1 / 3])), "beliefs hold -0.5"),
+  (dict(beliefs=np.zeros((2, 3))), r"beliefs rows sum to \[0.0, 0.0\]"),
+  (dict(beliefs=2 * TREE.prior), "beliefs rows sum to"),
+  (dict(beliefs=beliefs([1, 0, 0], [1, 0, 0])), "beliefs leave no compatible pair"),
+  (dict(beliefs=np.ones((2, 4)) / 4), r"beliefs of shape \(2, 4\)"),
+  (promised([np.nan, 0, 0]), "alternatives.value holds NaN"),
+  (promised([0, 0, 0], player=0), "alternatives are player 0's, who searches"),
+  (promised([100.0, 0, 0]), "alternatives hold 100, but the subgame pays 2 at most"),
+  (promised([0.0, 0, 0, 0]), r"alternatives.value of shape \(4,\)"),
+  (promised([0, 0, 0], beliefs=[-1, 1, 1]), "alternatives.beliefs holds -1"),
+  (dict(alternatives="x", searcher=0), "alternatives.value=str must be an array"),
+  (promised([0, 0, 0]) | dict(searcher=np.int64(2)), "searcher=.*2.* must be 0 or 1"),
+]
+
+
+@pytest.mark.parametrize("kind", GROWING)
+@pytest.mark.parametrize(("given", "message"), GROWN, ids=[message for _, message in GROWN])
+def test_growing_searches_refuse_what_solve_does(kind, given, message):
+  with pytest.raises((ValueError, TypeError), match=message) as caught:
+    GROWING[kind](**given)
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("kind", "given", "message"),
+  [
+    ("tree", dict(root=1, current=2), "current=2 must be a node where .* root=1 or below"),
+    ("tree", dict(root=TREE.num_nodes - 1), "current=8 must be a node where the game goes on"),
+    ("rules", dict(path=(10**9,)), r"path=\(1000000000,\) takes action .* allows \[0, 1\]"),
+    ("rules", dict(path=(10**30,)), "history=.* must hold integers of at most"),
+    ("rules", dict(path=(0, 0)), "lead to where the game is over"),
+    ("rules", dict(path=(0, 0, 0)), "path=.* goes on after the game has ended"),
+  ],
+)
+def test_growing_searches_start_where_the_game_goes_on(kind, given, message):
+  with pytest.raises(ValueError, match=message):
+    GROWING[kind](**given)
+
+
+def test_promises_and_beliefs_may_be_lists_and_searchers_numpys():
+  start = dict(beliefs=TREE.prior, alternatives=solvers.Alternatives(np.zeros(3)), searcher=0)
+  given = dict(beliefs=TREE.prior.tolist(), alternatives=[0.0, 0, 0], searcher=np.int64(0))
+  found, again = (grow(TREE, nodes=NODES, **x).root_values for x in (start, given))
+  np.testing.assert_array_equal(found, again)
+  less = grow(TREE, nodes=NODES, **(start | promised([-2.0, -2, -2]))).root_values
+  assert np.abs(less - found).max() > 1e-3  # promises count
 
 
 THIRD = [1 / 3, 1 / 3, 1 / 3]
@@ -92,6 +159,9 @@ BAD = [
   (lambda: solve_batch([TREE, TREE]), "trees=list .*stack_trees"),
   (lambda: solve(tree="kuhn_poker"), "tree=str must be a PublicTree"),
   (lambda: games.make("liars_dice", num_die=2), "num_die.*num_dice"),
+  (lambda: AFFINE.at((np.nan,)), r"theta=\(nan,\) must be a list of finite numbers"),
+  (lambda: AFFINE.at((1.0, 2.0)), r"theta of shape \(2,\) must have shape \(1,\)"),
+  (lambda: contrib.solve_affine(AFFINE, (np.nan,), num_iterations=2), "parameters=.*nan"),
   # What is shown of a value is short.
   (lambda: solve(algorithm="x" * 9999), r"^.{,300}$"),
   (lambda: solve(algorithm=DICE), r"^algorithm=PublicTree.{,300}$"),
@@ -197,6 +267,20 @@ def test_transformations_take_what_they_cannot_check():
 
   total, _ = jax.lax.scan(step, jnp.zeros((2, 3)), many)
   np.testing.assert_allclose(total, batched.root_values.sum(axis=0), atol=1e-4)
+
+
+def test_types_of_few_digits_may_sum_to_nearly_one():
+  """In half of the digits beliefs cannot sum to one; traced ones were always taken."""
+  short = jnp.asarray([[0.334, 0.333, 0.333], [0.3, 0.4, 0.302]], jnp.bfloat16)
+  assert float(short.astype(float).sum(axis=1).max()) > 1.002
+  outside = solve(beliefs=short).root_values
+  np.testing.assert_allclose(outside, jax.jit(lambda x: solve(beliefs=x).root_values)(short))
+  many = solvers.solve_batch(
+    TREE, algorithm=solvers.linear_cfr(), num_iterations=2, beliefs=short[None]
+  )
+  np.testing.assert_allclose(many.root_values[0], outside, atol=1e-6)
+  with pytest.raises(ValueError, match="beliefs rows sum to"):
+    solve(beliefs=short.astype(np.float32))
 
 
 def test_export():

@@ -1,6 +1,7 @@
 """Lines with numbers of hands and boards rounded up, so that spots of a kind share a program."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,9 +16,9 @@ _MOST_WASTE = 1.5
 Columns = list[tuple[np.ndarray, np.ndarray]]
 
 
-def bucket(number: int) -> int:
-  """Returns the least number not below `number` of those that have four binary digits."""
-  step = 1 << max(0, int(number).bit_length() - 4)
+def bucket(number: int, digits: int = 4) -> int:
+  """Returns the least number not below `number` of those that have so many binary digits."""
+  step = 1 << max(0, int(number).bit_length() - digits)
   return -(-number // step) * step
 
 
@@ -63,7 +64,7 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
     hands.append(tuple((to(group.width(0)), to(group.width(1))) for group in groups))
     holders.append(
       tuple(
-        (0, 0) if x.final is None else tuple(bucket(rows.shape[2]) for rows in x.final.member)
+        (0, 0) if x.final is None else tuple(to(rows.shape[2]) for rows in x.final.member)
         for x in groups
       )
     )
@@ -75,19 +76,24 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
 
 
 def round_up(
-  lines: Lines, to: Callable[[int], int] = bucket, *, shape: Shape | None = None
+  lines: Lines, to: Callable[[int], int] | None = None, *, shape: Shape | None = None
 ) -> tuple[Lines, Columns]:
   """Pads hands and boards with some of no reach; a few per cent more columns.
 
+  Of a river, which takes longer to compile than to solve, a fifth more, so that most boards share a
+  program.
+
   Args:
     lines: from `make_lines`.
-    to: what numbers of hands are rounded to.
+    to: what numbers of hands are rounded to; None for so many binary digits, of a river two.
     shape: how wide to make them; None for `shape_of(lines, to)`.
 
   Returns:
     The lines, and for each round and player the column there of each column `[W]`.
   """
-  shape = shape_of(lines, to) if shape is None else shape
+  if shape is None:
+    digits = 2 if len(lines.streets) == 1 else 4
+    shape = shape_of(lines, to or functools.partial(bucket, digits=digits))
   streets: list[Street] = []
   columns: Columns = []
   totals: list[int] = []

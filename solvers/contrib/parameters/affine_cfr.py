@@ -16,7 +16,7 @@ from games.public_tree import Array
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
 from solvers.contrib.parameters.affine_trees import AffineTrees
-from solvers.sweeps.pairs import Pairs, make_pairs
+from solvers.sweeps.pairs import TreePairs, make_pairs
 from solvers.sweeps.problem import Problem, Sweep, TreeProblem, choose, make_problem
 
 
@@ -32,10 +32,10 @@ class AffineProblem(TreeProblem):
   """
 
   mix: jax.Array
-  parts: tuple[jax.Array, Pairs]
+  parts: tuple[jax.Array, TreePairs]
   trees: AffineTrees
 
-  def with_part(self, payoffs: jax.Array, pairs: Pairs) -> Problem:
+  def with_part(self, payoffs: jax.Array, pairs: TreePairs) -> Problem:
     """Returns the problem with one of `parts` in place of its payoffs."""
     tree = jax.tree.map(jnp.asarray, self.trees.with_payoffs(payoffs))
     return dataclasses.replace(self, tree=tree, pairs=pairs)

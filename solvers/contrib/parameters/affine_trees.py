@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from games.public_tree import Array, PublicTree
+from solvers import validation
 
 _PAYOFFS = ("payoff_scale", "payoffs")
 # What may differ between trees of one family: what nodes are called, not what they are worth.
@@ -38,10 +39,19 @@ class AffineTrees:
 
   def at(self, theta: Sequence[float] | Array) -> PublicTree:
     """Returns the tree at `theta` `[D]`, which may be traced."""
-    away = jnp.asarray(theta, self.tree.dtype) - self.start
+    away = self.parameters("theta", theta) - self.start
     slopes = jnp.asarray(self.slopes)
     change = jnp.tensordot(away, slopes, axes=1, precision=lax.Precision.HIGHEST)
     return self.with_payoffs(getattr(self.tree, self.field) + change)
+
+  def parameters(self, name: str, theta: Any) -> jax.Array:
+    """Returns `theta` `[D]` as an array, checked where it is not traced."""
+    found = _parameters(name, theta) if validation.is_concrete(theta, self) else theta
+    if np.shape(found) != np.shape(self.start):
+      raise ValueError(
+        f"{name} of shape {np.shape(found)} must have shape {np.shape(self.start)} (D,)"
+      )
+    return jnp.asarray(found, self.tree.dtype)
 
   def with_payoffs(self, payoffs: Array) -> PublicTree:
     """Returns a tree of the family's shape with any array in place of `field`."""
@@ -62,10 +72,14 @@ def affine_trees(build: Callable[..., PublicTree], start: Sequence[float]) -> Af
       off by a stack, or there is no parameter.
   """
   if not callable(build):
-    raise TypeError(f"build={build!r} must be a function of the parameters that returns a tree")
+    raise TypeError(
+      f"build={validation.short(build)} must be a function of the parameters that returns a tree"
+    )
   origin = _parameters("start", start)
   if not origin.size:
-    raise ValueError(f"start={start!r} must hold a number for each parameter, one at least")
+    raise ValueError(
+      f"start={validation.short(start)} must hold a number for each parameter, one at least"
+    )
   steps = np.where(origin == 0, 1.0, origin / 2)
   base = build(*origin)
   ends = [build(*(origin + steps * unit)) for unit in np.eye(origin.size)]
@@ -102,7 +116,9 @@ def _parameters(name: str, values: Any) -> np.ndarray:
   except (TypeError, ValueError, OverflowError):
     found = np.zeros(())
   if found.ndim != 1 or not np.isfinite(found).all():
-    raise ValueError(f"{name}={values!r} must be a list of finite numbers, one for each parameter")
+    raise ValueError(
+      f"{name}={validation.short(values)} must be a list of finite numbers, one for each parameter"
+    )
   return found
 
 

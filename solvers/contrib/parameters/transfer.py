@@ -78,9 +78,7 @@ def solve_affine(
   num_iterations = validation.check_num_iterations(num_iterations, algorithm.alternating)
   if num_iterations % 2:
     raise ValueError(f"num_iterations={num_iterations} must be even: both players are updated")
-  theta = jnp.asarray(parameters, trees.tree.dtype)
-  if theta.shape != np.shape(trees.start):
-    raise ValueError(f"parameters of shape {theta.shape} must have shape {np.shape(trees.start)}")
+  theta = trees.parameters("parameters", parameters)
   known = weight in _WEIGHTS if isinstance(weight, str) else 0 <= float(weight) < np.inf
   if not known or isinstance(weight, bool):
     raise ValueError(
@@ -100,7 +98,7 @@ def transfer_weight(
   """Returns how much the iterations of `start` count at other `parameters`: (4.52), a scalar."""
   check_family(trees)
   _check_start(start)
-  return _bound(trees, jnp.asarray(parameters, trees.tree.dtype), start)
+  return _bound(trees, trees.parameters("parameters", parameters), start)
 
 
 def _check_start(start: Transferable) -> None:

@@ -126,8 +126,7 @@ class HiddenProblem(InsertedProblem):
     assert leaf_values is not None
     tree, after = self._inserted, self.going[player]
     size = after.shape[2]
-    (ends,) = self.pairs.terminal_values(self.tree, opponent_reach[:2], player)
-    assert ends is not None
+    ends = self._ended_values(opponent_reach, player)
     possible = tree.possible[:, player, :size].astype(leaf_values.dtype)
     nowhere = tree.capacity * size
     taken = None if policy is None else policy[2].reshape(self.after.shape)[:, :, :size]
@@ -235,11 +234,10 @@ def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:
   order = jnp.argsort(jnp.where(tree.present, tree.depth, deepest), stable=True)
   # The root's beliefs are in the players' own reach.
   nature = [jnp.where(tree.possible[:, p], tree.chance[:, None], 0.0) for p in (0, 1)]
-  pairs: Any = problem.pairs
-  pairs = dataclasses.replace(pairs, nature=tuple((x[:1], x[1:]) for x in nature))
-  given = vars(problem) | {"exists": (*problem.exists, moves), "pairs": pairs}
+  given = vars(problem) | {"exists": (*problem.exists, moves)}
+  given |= {"nature": tuple((x[:1], x[1:]) for x in nature)}
   going = []
-  for held in pairs.game.num_held:
+  for held in tree.game.num_held:
     few = node[:, :, :held]
     to = few * held + tree.leads_to[:, :, :held]
     going.append(jnp.where(few >= 0, to, tree.capacity * held))

@@ -7,58 +7,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games import TERMINAL, Game
+from games import TERMINAL
 from solvers.growing.places import PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Sweep
 
 _FEW_ACTIONS = 8  # whose children are gathered; more are scattered
-
-
-@dataclasses.dataclass(frozen=True)
-class DevicePairs:
-  """Pairs of infostates by the rules of a `Game`; see `solvers.sweeps.pairs.Pairs`.
-
-  Attributes:
-    game, tree: the rules and the states.
-    nature: for each player, root beliefs times public chance, `[1, H]` and `[C - 1, H]`.
-    root_mass: `[P, H]`.
-  """
-
-  game: Game
-  tree: Any
-  nature: tuple[Levels, Levels]
-  root_mass: jax.Array
-
-  def mask_reach(self, index: int, player: int, rows: jax.Array) -> jax.Array:
-    del index, player
-    return rows
-
-  def mask_values(self, index: int, player: int, rows: jax.Array) -> jax.Array:
-    possible = self.possible_rows(index, player)
-    return rows if possible is None else rows * possible
-
-  def possible_rows(self, index: int, player: int) -> jax.Array | None:
-    if index > 1:
-      return None  # hidden moves say themselves where they are
-    rows = self.tree.possible[:, player]
-    return (rows[1:] if index else rows[:1]).astype(self.tree.dtype)
-
-  def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
-    return self.game.compatible_mass(self.tree.state, reach, player)
-
-  def at_leaf(self, row: jax.Array) -> "DevicePairs":
-    here = dataclasses.replace(self.tree, state=self.tree.state[row][None])
-    return dataclasses.replace(self, tree=here)
-
-  def terminal_values(
-    self, tree: Any, opponent_reach: Levels, player: int
-  ) -> tuple[jax.Array | None, ...]:
-    """Returns `player`'s counterfactual values where the game is over, elsewhere anything."""
-    full = join_levels(tuple(x * y for x, y in zip(opponent_reach, self.nature[1 - player])))
-    if tree.num_infostates == 1:
-      return (tree.values[:, player, None] * full,)
-    return (self.game.terminal_values(tree.state, full, player),)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,6 +46,23 @@ class InsertedProblem(PlacesProblem):
   def leaf_possible(self) -> jax.Array | None:
     return self._inserted.possible
 
+  def possible_rows(self, index: int, player: int) -> jax.Array | None:
+    if index > 1:
+      return None  # hidden moves say themselves where they are
+    rows = self._inserted.possible[:, player]
+    return (rows[1:] if index else rows[:1]).astype(self.dtype)
+
+  def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
+    states = jnp.atleast_2d(self._inserted.state[row])
+    return self._inserted.game.compatible_mass(states, reach, player)
+
+  def _ended_values(self, opponent_reach: Levels, player: int) -> jax.Array:
+    """Returns `player`'s counterfactual values where the game is over, elsewhere anything."""
+    tree, full = self._inserted, join_levels(self.full_reach(opponent_reach, 1 - player))
+    if tree.num_infostates == 1:
+      return tree.values[:, player, None] * full
+    return tree.game.terminal_values(tree.state, full, player)
+
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
     tree = self._inserted
     start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
@@ -113,11 +84,10 @@ class InsertedProblem(PlacesProblem):
     assert policy is not None
     assert leaf_values is not None
     tree = self._inserted
-    (ends,) = self.pairs.terminal_values(self.tree, opponent_reach, player)
+    ends = self._ended_values(opponent_reach, player)
     possible = tree.possible[:, player].astype(leaf_values.dtype)
     taken = self._taken(policy, player) * possible
     values = jnp.where(tree.frontier[:, None], leaf_values, 0.0)
-    assert ends is not None
     values = jnp.where((tree.kind == TERMINAL)[:, None], ends, values)
 
     def rise(i, values):
@@ -173,10 +143,10 @@ def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
   ]
   mass = [game.compatible_mass(tree.state[:1], beliefs[1 - p][None], p)[0] for p in (0, 1)]
   rows = tuple((x[:1], x[1:]) for x in nature)
-  pairs: Any = DevicePairs(game, tree, (rows[0], rows[1]), jnp.stack(mass))
   return InsertedProblem(
     tree=tree,
-    pairs=pairs,
+    nature=(rows[0], rows[1]),
+    root_mass=jnp.stack(mass),
     exists=(exists[:1], exists[1:]),
     beliefs=beliefs,
     interior=tree.interior,

@@ -1,9 +1,10 @@
-"""Pairs of infostates by tables `[H, H]`: dice, Kuhn, Leduc and other games of few infostates."""
+"""Terminal values by tables `[H, H]`: dice, Kuhn, Leduc and other games of few infostates."""
 
 import functools
 import itertools
 import operator
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,6 @@ import numpy as np
 from jax import lax
 
 from games.public_tree import PublicTree
-from solvers.sweeps.levels import Levels, lift, split_levels, to_children
 
 # Below this many entries a level's payoff tables are multiplied node by node in one fused
 # loop; above it, one product for each run of nodes that share a table.
@@ -28,104 +28,36 @@ _MANY_RUNS = 256
 _LOOP_SIZE = 8192
 
 
-class DensePairs(NamedTuple):
-  """Tables of pair weights and payoffs; see `Pairs`.
+class TableEnds(NamedTuple):
+  """Payoffs of terminal nodes by tables.
 
   Attributes:
-    nature: for each player, for each level `[n or 1, H]`: the root belief that led to the
-      infostate times the probabilities of public chance and whether the infostate is possible.
-    possible: for each player and level, 1 where the infostate is possible, or None.
     tables: for each player, for each level `[H, T, H]`: at `[j, t, h]` the payoff to the player
       holding h when the other holds j. None where `payoff_runs` are used.
-    scale: for each level `[T, 1]`.
-    leaf_weights: `[L or 1, H, H]` pair weights at the leaves, or None if all are one.
-    root_mass: `[P, H]`.
   """
 
-  nature: tuple[Levels, Levels]
-  possible: tuple[Levels, Levels] | None
   tables: tuple[tuple[jax.Array | None, ...], tuple[jax.Array | None, ...]]
-  scale: Levels
-  leaf_weights: jax.Array | None
-  root_mass: jax.Array
 
   @classmethod
-  def make(cls, tree: PublicTree, beliefs: jax.Array) -> "DensePairs":
-    """Computes what stays fixed while `tree` is solved from `beliefs` `[P, H]`."""
-    possible = None
-    if tree.possible is not None:
-      by_level = split_levels(tree, tree.possible.astype(beliefs.dtype))
-      possible = (tuple(x[:, 0] for x in by_level), tuple(x[:, 1] for x in by_level))
+  def make(cls, tree: PublicTree, dtype: Any) -> "TableEnds":
+    """Computes what stays fixed while `tree` is solved."""
+    del dtype
     tables: tuple[list[jax.Array | None], ...] = ([], [])
-    scale: list[jax.Array] = []
-    payoffs, payoff_scale = jnp.asarray(tree.payoffs), jnp.asarray(tree.payoff_scale)
-    h = tree.num_infostates
+    payoffs, h = jnp.asarray(tree.payoffs), tree.num_infostates
     for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
       rows = slice(start, start + level.num_terminals)
       gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
       table = payoffs[tree.payoff_index[rows]] if gathered else None  # [T, H, H]
       tables[0].append(None if table is None else jnp.moveaxis(table, 2, 0))
       tables[1].append(None if table is None else -jnp.moveaxis(table, 1, 0))
-      scale.append(payoff_scale[rows, None])
-    leaf_weights = None
-    if not tree.compatible:
-      leaf_weights = jnp.asarray(tree.pair_weights)
-      if len(leaf_weights) > 1:
-        leaf_weights = leaf_weights[tree.leaf_pair_index]
-    return cls(
-      nature=(_nature(tree, beliefs, 0, possible), _nature(tree, beliefs, 1, possible)),
-      possible=possible,
-      tables=(tuple(tables[0]), tuple(tables[1])),
-      scale=tuple(scale),
-      leaf_weights=leaf_weights,
-      root_mass=cls.mass_at_root(tree, beliefs),
-    )
+    return cls((tuple(tables[0]), tuple(tables[1])))
 
-  @staticmethod
-  def mass_at_root(tree: PublicTree, beliefs: jax.Array) -> jax.Array:
-    weights = jnp.asarray(tree.pair_weights[tree.root_pair_index])
-    exactly = functools.partial(jnp.einsum, precision=lax.Precision.HIGHEST)
-    return jnp.stack(
-      [exactly("ij,j->i", weights, beliefs[1]), exactly("ij,i->j", weights, beliefs[0])]
-    )
-
-  def mask_reach(self, index: int, player: int, rows: jax.Array) -> jax.Array:
-    del index, player
-    return rows
-
-  def mask_values(self, index: int, player: int, rows: jax.Array) -> jax.Array:
-    return rows if self.possible is None else rows * self.possible[player][index]
-
-  def possible_rows(self, index: int, player: int) -> jax.Array | None:
-    return None if self.possible is None else self.possible[player][index]
-
-  def compatible_mass(self, reach: jax.Array, player: int) -> jax.Array:
-    if self.leaf_weights is None:
-      return jnp.broadcast_to(reach.sum(axis=-1, keepdims=True), reach.shape)
-    weights = self.leaf_weights if player == 0 else self.leaf_weights.swapaxes(-1, -2)
-    if len(weights) == 1:
-      return jnp.matmul(reach, weights[0].T, precision=lax.Precision.HIGHEST)
-    return jnp.einsum("lij,lj->li", weights, reach, precision=lax.Precision.HIGHEST)
-
-  def at_leaf(self, row: jax.Array) -> "DensePairs":
-    if self.leaf_weights is None or len(self.leaf_weights) == 1:
-      return self
-    return self._replace(leaf_weights=self.leaf_weights[row][None])
-
-  def terminal_values(
-    self, tree: PublicTree, opponent_reach: Levels, player: int
+  def values(
+    self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
   ) -> tuple[jax.Array | None, ...]:
-    """Returns `player`'s counterfactual values at each level's terminal nodes, `[T, H]`.
-
-    `opponent_reach` is the opponent's own; levels without terminal nodes hold None.
-    """
+    """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
+    del pairs
     levels = tree.structure.levels
-    reach: list[jax.Array] = []
-    for i, level in enumerate(levels):
-      rows = slice(level.size - level.num_terminals, level.size)
-      nature = self.nature[1 - player][i]
-      own = opponent_reach[i][rows] * (nature[rows] if len(nature) > 1 else nature)
-      reach.append(own * self.scale[i])
     # payoffs[table][j, h]: to the player holding h when the other holds j
     payoffs = tree.payoffs.swapaxes(1, 2) if player == 0 else -tree.payoffs
     few = tree.num_infostates <= _FEW_INFOSTATES
@@ -145,25 +77,6 @@ class DensePairs(NamedTuple):
       for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
         values[i] = product
     return tuple(values)
-
-
-def _nature(tree: PublicTree, beliefs: jax.Array, player: int, possible) -> Levels:
-  levels = tree.structure.levels
-  unchanging = possible is None and tree.infostate_parent is None
-  if unchanging and tree.chance_probability is None:
-    return (beliefs[None, player],) * len(levels)
-  reach = [beliefs[None, player]]
-  probabilities = None
-  if tree.chance_probability is not None:
-    probabilities = split_levels(tree, tree.chance_probability)
-  for i, level in enumerate(levels[1:], start=1):
-    below = lift(tree, i, player, to_children(level, reach[-1]))
-    if probabilities is not None:
-      below = below * probabilities[i][:, None]
-    if possible is not None:
-      below = below * possible[player][i]
-    reach.append(below)
-  return tuple(reach)
 
 
 def _product(tables: jax.Array, reach: jax.Array) -> jax.Array:

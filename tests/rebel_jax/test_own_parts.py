@@ -1,0 +1,132 @@
+"""Parts of one's own: a module registers them, flags name them, and later commands know them."""
+
+import contextlib
+import json
+import re
+import shlex
+from unittest import mock
+
+import pytest
+
+import games.registry
+import rebel_jax
+from rebel_jax import evaluate
+from rebel_jax import train as cli
+from rebel_jax.config import own
+from rebel_jax.config.config import ConfigError
+from rebel_jax.runs.run import train
+from tests.tiny import TINY, as_flags, tiny
+
+MODULE = """
+import flax.linen as nn
+import jax.numpy as jnp
+import optax
+
+import games
+import rebel_jax
+from games import KuhnPoker
+
+
+class Residual(nn.Module):
+  outputs: int
+
+  @nn.compact
+  def __call__(self, features, beliefs):
+    x = jnp.concatenate([features, beliefs], axis=-1)
+    return nn.Dense(self.outputs)(nn.relu(nn.Dense(8)(x)))
+
+
+class ThreeHands(KuhnPoker):
+  name = "three_hands"
+
+
+def rows_to(folder, step):
+  def write(row):
+    with open(folder / "mine.txt", "a") as file:
+      file.write(f"{step} {row['step']}\\n")
+  return write
+
+
+games.register("three_hands", ThreeHands)
+rebel_jax.register("network", "residual", lambda config, game, outputs: Residual(outputs))
+rebel_jax.register("optimizer", "lion", optax.lion)
+rebel_jax.register("writer", "mine", rows_to)
+"""
+OWN = {"game": "three_hands", "architecture": "residual", "optimizer": "lion"}
+
+
+@pytest.fixture
+def registries():
+  """Keeps what is registered from other tests."""
+  with contextlib.ExitStack() as stack:
+    for known in (games.registry._REGISTRY, *own._KINDS.values()):
+      stack.enter_context(mock.patch.dict(known))
+    yield
+
+
+def test_a_module_s_parts_and_the_commands_that_the_run_prints(
+  tmp_path, monkeypatch, capsys, registries
+):
+  (tmp_path / "my_parts.py").write_text(MODULE)
+  monkeypatch.chdir(tmp_path)
+  flags = as_flags(**OWN)
+  assert cli.main(flags) == 2  # nobody has imported them
+  capsys.readouterr()
+  names = ["--module", "my_parts", "--writers", "csv", "mine"]
+  assert cli.main([*flags, *names]) == 0
+  out = capsys.readouterr().out
+  folder = tmp_path / "runs" / "three_hands-1"
+  assert out.startswith("three_hands on ")
+  steps = [json.loads(x)["step"] for x in (folder / "metrics.jsonl").read_text().splitlines()]
+  assert (folder / "mine.txt").read_text().splitlines() == [f"0 {step}" for step in steps]
+  table = (folder / "metrics.csv").read_text().splitlines()
+  assert len(table) == 1 + len(steps)
+  assert "exploitability" in table[0].split(",")
+  again, longer = (
+    shlex.split(re.search(rf"{name} +(python.*)", out)[1])
+    for name in ("measure it again", "train longer")
+  )
+  assert evaluate.main([*again[3:], "--playthroughs", "2", "--iterations", "4", "--json"]) == 0
+  assert json.loads(capsys.readouterr().out)["exploitability"] > 0
+  assert cli.main([*longer[2:-1], "72", "--writers", "mine"]) == 0
+  assert (folder / "mine.txt").read_text().splitlines()[-1] == "8 9"
+  # The control: where nothing was imported, a good checkpoint is not called damaged.
+  capsys.readouterr()
+  own.NETWORKS.pop("residual")
+  assert evaluate.main([str(folder)]) == 2
+  error = capsys.readouterr().err
+  assert "architecture='residual' is unknown; known: mlp, showdowns" in error
+  assert "--module" in error
+  assert "damaged" not in error
+
+
+def test_what_cannot_be_imported_or_registered(tmp_path, monkeypatch, capsys):
+  monkeypatch.chdir(tmp_path)
+  for command in (cli.main, evaluate.main):
+    assert command(["liars_dice_1x4f", "--module", "nowhere.py"]) == 2
+    assert "module='nowhere.py' is neither a module" in capsys.readouterr().err
+  assert cli.main(["--writers", "cvs"]) == 2
+  assert "writers='cvs' is unknown (did you mean 'csv'?)" in capsys.readouterr().err
+  with pytest.raises(ValueError, match="kind='game' is unknown; known: network"):
+    rebel_jax.register("game", "mine", dict)
+  with pytest.raises(ValueError, match="already registered"):
+    rebel_jax.register("optimizer", "adam", dict)
+  with pytest.raises(TypeError, match="make=3"):
+    rebel_jax.register("optimizer", "mine", 3)
+  with pytest.raises(ConfigError, match="architecture='mine' is unknown"):
+    TINY.replace(architecture="mine").validate()
+
+
+def test_rows_and_evaluations_of_one_s_own(tmp_path):
+  written, asked = [], []
+
+  def measure(params, final):
+    asked.append(final)
+    return {"largest_weight": max(abs(x).max() for x in params["value"]["params"]["out"].values())}
+
+  result = train(*tiny(tmp_path), writers=[written.append], evaluate=measure)
+  assert asked == [False, True]
+  assert [row["step"] for row in written] == [2, 4, 6, 8]
+  assert [row["step"] for row in written if "largest_weight" in row] == [4, 8]
+  assert written[-1] == result.row
+  assert "exploitability" not in result.row
