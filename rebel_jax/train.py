@@ -8,6 +8,7 @@ import argparse
 import dataclasses
 import functools
 import logging
+import os
 import signal
 import sys
 import time
@@ -23,14 +24,15 @@ import solvers
 from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import groups
-from rebel_jax.config.config import Config
-from rebel_jax.config.presets import PRESETS, get_preset
+from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
 from rebel_jax.config.search import check_kind
 from rebel_jax.devices import compile_cache, cpu_devices, processes
 from rebel_jax.runs import folders
 from rebel_jax.runs.display import Display, resume_command
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted
+from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, say_lost
+from solvers import tuning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +45,14 @@ class Command:
     distributed: Train together with the other processes of the job, as SLURM, Open MPI, Kubernetes
       or a TPU pod start them; elsewhere JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
       JAX_PROCESS_ID name them. Needs output_dir, on a file system that all share.
+    requeue: Start the run in output_dir, or resume it once it holds a checkpoint: the one command
+      of a job that is put back into its queue.
   """
 
   config: Annotated[Config, tyro.conf.arg(name="")]
   run: RunOptions = dataclasses.field(default_factory=RunOptions)
   distributed: bool = False
+  requeue: bool = False
 
 
 def parse(argv: Sequence[str]) -> Command:
@@ -92,30 +97,47 @@ def _default(argv: Sequence[str]) -> Command:
   for flag in ("--preset", "--game"):
     before.add_argument(flag, nargs="?")
   before.add_argument("--output-dir", "--output_dir", nargs="?")
-  before.add_argument("--resume", action=argparse.BooleanOptionalAction)
+  for flag in ("--resume", "--requeue"):
+    before.add_argument(flag, action=argparse.BooleanOptionalAction)
   before.add_argument("--help", "-h", action="store_true")
   try:
     asked = before.parse_known_args(argv)[0]
   except argparse.ArgumentError:  # tyro says what is wrong
     return Command(Config())
   config, options = get_preset(asked.preset or Config.preset), RunOptions()
-  if asked.resume and not asked.help:
+  if asked.requeue and not (asked.output_dir or asked.help):
+    raise ConfigError("requeue=True needs output_dir, the folder of the run")
+  resume = asked.resume or bool(asked.requeue and checkpoint.checkpoints_of(asked.output_dir))
+  if resume and not asked.help:
     run = folders.find_run(asked.output_dir, None if asked.output_dir else asked.preset)
     # Where and for how long is this command's business, not the run's.
     config = checkpoint.config_of(run.checkpoint, run.about).replace(max_seconds=None)
-    options = RunOptions(output_dir=str(run.folder))
+    options = RunOptions(output_dir=str(run.folder), resume=resume)
   if asked.game not in (None, config.game):  # what belongs to another game
     mine = {"game_params", "vary"} & groups.flat(config).keys()
     config = config.replace(**dict.fromkeys(mine, ()))
   return Command(config, options)
 
 
-def _cpu_devices_before(options: RunOptions) -> int | None:
-  """Returns on how many devices of a CPU the run to resume was trained last, None if on none."""
-  if not options.resume:
-    return None
-  about = folders.find_run(options.output_dir).about
-  return about["num_devices"] if about["environment"].get("platform") == "cpu" else None
+def _settle(argv: Sequence[str], command: Command) -> tuple[Config, RunOptions]:
+  """Returns the command's settings for its devices, which are joined or made here.
+
+  A run goes on with as many devices as before where there are so many. The lanes of a new run are
+  those of its preset on this kind of device, unless the command line says how many.
+  """
+  config, options = command.config, command.run
+  about = folders.find_run(options.output_dir).about if options.resume else {}
+  before, number = about.get("environment", {}).get("platform"), about.get("num_devices")
+  if command.distributed:
+    processes.join()
+  else:
+    cpu_devices.share_cores(config, options.num_devices, number if before == "cpu" else None)
+    same = before == tuning.platform() != "cpu"
+    if same and number is not None and number <= jax.device_count():
+      options = dataclasses.replace(options, num_devices=options.num_devices or number)
+  if not options.resume and not any(word.partition("=")[0] == "--lanes" for word in argv):
+    config = on_this_device(config)
+  return config, options
 
 
 @functools.cache
@@ -146,29 +168,29 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     started: `time.monotonic()` when the command began.
   """
   started = time.monotonic() if started is None else started
+  is_process = argv is None
   argv = sys.argv[1:] if argv is None else argv
-  return flags.command(functools.partial(_run, argv, started), is_process=False)
+  return flags.command(functools.partial(_run, argv, started, is_process), is_process=is_process)
 
 
-def _run(argv: Sequence[str], started: float) -> int:
-  command = parse(argv)
-  config, options = command.config, command.run
+def _run(argv: Sequence[str], started: float, is_process: bool) -> int:
   from rebel_jax.runs.run import train
 
   try:
-    if command.distributed:
-      processes.join()
-    config.validate()
-    groups.check(options)
-    if not command.distributed:
-      cpu_devices.share_cores(config, options.num_devices, _cpu_devices_before(options))
+    command = parse(argv)
+    command.config.validate()
+    groups.check(command.run)
+    config, options = _settle(argv, command)
     compile_cache.enable()
     _quiet_libraries()
     quiet = command.distributed and jax.process_index() > 0
     result = train(config, options, started=started, display=Display(quiet=quiet))
   except (Interrupted, KeyboardInterrupt) as error:
-    flags.complain("interrupted before a checkpoint could be saved")
-    return 128 + getattr(error, "signal", signal.SIGINT)
+    say_lost()
+    code = 128 + getattr(error, "signal", signal.SIGINT)
+    if is_process:  # where Python unloads itself while devices still compute, it crashes
+      os._exit(code)
+    return code
   if result.signal == CLOSED_PIPE:
     how = resume_command(result.output_dir, options.module)
     flags.complain(f"standard output was closed, so training stopped; go on with: {how}")
