@@ -123,7 +123,9 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     display.show("solving", done, said)
     return signals.received != 0
 
-  with display:
+  # Before the first look there is nothing to keep.
+  nothing = signals.raising(lambda: flags.complain("\ninterrupted"), lambda: not first)
+  with display, nothing:
     display.show("counting lines of betting", 0.0)
     fits = check_fits(spot.game(), options.memory)
     made = prepare(spot)

@@ -278,6 +278,11 @@ def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
     yield from rows_of_two
     raise KeyboardInterrupt
 
+  monkeypatch.setattr(spot.Display, "show", lambda *_: signal.raise_signal(signal.SIGTERM))
+  assert spot.main(given) == 128 + signal.SIGTERM  # before there is anything to keep
+  assert capsys.readouterr().err.endswith("interrupted\n")
+  monkeypatch.setattr(spot.Display, "show", look)
+
   rows_of_two = list(report.solve_boards(spot.load(output).spot, BOARDS[:1] * 2, target=20.0))
   monkeypatch.setattr(report, "solve_boards", two_rows)
   given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
