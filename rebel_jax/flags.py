@@ -21,7 +21,7 @@ from rebel_jax.config.own import import_module
 from rebel_jax.config.search import KINDS, Search
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
-from rebel_jax.runs.stopping import CLOSED_PIPE
+from rebel_jax.runs.stopping import CLOSED_PIPE, watch
 from rebel_jax.tables.peers import TableError
 
 T = TypeVar("T")
@@ -144,6 +144,8 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
   take_any_text()
   if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while it was loaded
     signal.signal(signal.SIGINT, signal.default_int_handler)
+  if is_process:
+    watch()
   try:
     code = body() or 0
     if sys.stdout is not None:

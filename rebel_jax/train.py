@@ -8,6 +8,7 @@ import argparse
 import dataclasses
 import functools
 import logging
+import os
 import signal
 import sys
 import time
@@ -165,12 +166,15 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     started: `time.monotonic()` when the command began.
   """
   started = time.monotonic() if started is None else started
+  is_process = argv is None
   argv = sys.argv[1:] if argv is None else argv
   flags.take_any_text()
   from rebel_jax.runs.display import Display, resume_command
   from rebel_jax.runs.run import train
-  from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError
+  from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, say_lost, watch
 
+  if is_process:
+    watch()
   try:
     command = parse(argv)
     command.config.validate()
@@ -186,8 +190,11 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     flags.complain(f"error: {error}")
     return 1
   except (Interrupted, KeyboardInterrupt) as error:
-    flags.complain("interrupted before a checkpoint could be saved")
-    return 128 + getattr(error, "signal", signal.SIGINT)
+    say_lost()
+    code = 128 + getattr(error, "signal", signal.SIGINT)
+    if is_process:  # where Python unloads itself while devices still compute, it crashes
+      os._exit(code)
+    return code
   if result.signal == CLOSED_PIPE:
     how = resume_command(result.output_dir, options.module)
     flags.complain(f"standard output was closed, so training stopped; go on with: {how}")

@@ -109,7 +109,7 @@ def train(
       stack.enter_context(jax.enable_x64(checkpoint.is_double(resumed.checkpoint)))
     elif options.output_dir is not None:
       folders.check_free(options.output_dir)
-    with in_sentences(config):
+    with in_sentences(config), signals.raising():
       setup = make_setup(config, options.num_devices)
       if options.resume:
         like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
@@ -194,12 +194,12 @@ class _Run:
       )
     goes_on = True
     while goes_on and not self.finished:
-      goes_on = self._advance()
-    self.manager.wait()
-    if not goes_on:
-      how = resume_command(self.folder, self.options.module)
-      self.display.say(f"saved at step {self.step}; go on with: {how}")
-    else:
+      try:
+        goes_on = self._advance()
+      except Interrupted:
+        goes_on = self._leave()
+    if goes_on:
+      self.manager.wait()
       self.display.clear()
       seconds, rows = self.seconds_before + self.elapsed(), metrics.read_metrics(self.folder)
       about = summary(config, self.folder, rows, self.row, seconds, self.options.module)
@@ -252,6 +252,10 @@ class _Run:
     self._save()
     if self.chunk.steps:
       self.log.write(self.row)
+    self.manager.wait()
+    self.display.__exit__()
+    how = resume_command(self.folder, self.options.module)
+    self.display.say(f"saved at step {self.step}; go on with: {how}")
     return False
 
   def _row_at(self) -> int:
@@ -269,10 +273,12 @@ class _Run:
         number = setup.config.rebel.late_iterations
         self.display.say(f"from here on searches take {number} iterations")
       self.display.show("training", self._fraction(), "compiling")
-      self._count_memory(trainer)
     ends = [end - self.step for end in (self._row_at(), setup.config.late_step) if end > self.step]
     num_steps = share(min(self.num_steps, MOST_STEPS, *ends))
-    self.state, report = trainer.run(self.table, self.state, num_steps, setup.mesh)
+    with self.signals.raising(self._leave, self._whole):
+      if compiles:
+        self._count_memory(trainer)
+      self.state, report = trainer.run(self.table, self.state, num_steps, setup.mesh)
     # An error of the device is raised here; asking for a number that was not computed may hang.
     jax.block_until_ready((self.state, report))
     self.step = int(self.state.step)
@@ -292,6 +298,10 @@ class _Run:
       left = min(left, limit - self.elapsed())
     text = progress_text(self.row, self.exploitability, left)
     self.display.show("training", self._fraction(), text)
+
+  def _whole(self) -> bool:
+    """Says whether the state is whole, not donated to a program that computes the next."""
+    return not any(x.is_deleted() for x in jax.tree.leaves(self.state))
 
   def _count_memory(self, trainer: Trainer) -> None:
     """Says how much memory steps take on each device, and stops before they fail for lack of it."""
@@ -334,32 +344,28 @@ class _Run:
       # write over.
       self._save()
       self.manager.wait()
-    every, evaluated_at = self.config.schedule.evaluate_every, self.evaluated_at
+    every = self.config.schedule.evaluate_every
     due = over or (every > 0 and self.examples - self.evaluated_at >= every)
-    try:
-      if due:
-        self.row |= self._evaluate(final=over)
-        if not over:
-          self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
-        if not over and self._over():  # time ran out meanwhile
-          over = True
-          self.row |= self._evaluate(final=True)
-    except Interrupted:
-      self.evaluated_at = evaluated_at
-      return self._leave()
+    if due:
+      self.row |= self._evaluate(final=over)
+      if not over:
+        self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
+      if not over and self._over():  # time ran out meanwhile
+        over = True
+        self.row |= self._evaluate(final=True)
+      self.evaluated_at = self.examples
     self.finished = over
     self.log.write(self.row)
     for writer in self.writers:
       writer(self.row)
     self.chunk = self._new_chunk()
     stops = not over and self.stop(self.step)
-    if due or stops:
-      self._save()
     if due:
+      self._save()
       self._draw()
       gc.collect()  # a figure is in cycles
       return_memory()
-    return not stops
+    return not stops or self._leave()
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
     """Returns the columns that an evaluation adds to the row.
@@ -370,12 +376,12 @@ class _Run:
       Interrupted: a signal was received meanwhile.
       RunError: what was measured is not finite.
     """
-    self.evaluated_at = self.examples
     row: dict[str, Any] = {}
     ended: Exception | None = None
     if jax.process_index() == 0:
       try:
-        row = self._measure(final)
+        with self.signals.raising(self._leave):
+          row = self._measure(final)
       except (Interrupted, RunError) as error:
         ended = error
     if agree(isinstance(ended, Interrupted)):

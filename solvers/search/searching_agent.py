@@ -13,7 +13,7 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafValues
 from solvers.search.find import FoundSubgames, bucket_subgames
 from solvers.search.policy_start import SearchPolicy
-from solvers.search.tables import SubgameTable, SubgameTables, add_node_features, stack_subgames
+from solvers.search.subgames import SubgameTable, SubgameTables, add_node_features, stack_subgames
 
 _SPARE_LANES = 1.25  # lanes for each that the rows of a call fill on average
 

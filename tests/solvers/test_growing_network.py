@@ -10,10 +10,10 @@ import pytest
 import games
 import solvers
 from solvers import StateAnswer, StateQuery
-from solvers.growing.asked import Asked, note
 from solvers.growing.continual.grounds import tree_ground
 from solvers.growing.continual.play_on import deal, play_on
-from solvers.growing.marked_problem import marked_problem
+from solvers.growing.gt_cfr import Asked, note
+from solvers.growing.marked import marked_problem
 from solvers.growing.states import ask_some
 
 KEY = jax.random.key(0)

@@ -14,15 +14,15 @@ import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
 from games.poker.lines import (
+  boards,
   expand_policy,
   make_lines,
   round_up,
   shape_of,
   share_shapes,
-  symmetry,
 )
+from games.poker.lines.boards import alike_on_river, suit_permutations
 from games.poker.lines.rounding import bucket
-from games.poker.lines.symmetry import alike_on_river, suit_permutations
 from games.poker.notation.ranges import beliefs_of
 from solvers import tuning
 from solvers.algorithms import by_boards
@@ -251,7 +251,7 @@ def test_ranges_that_tell_cards_apart_are_not_merged(rivers):
 
 def test_cards_that_may_flush_merged_would_be_found(rivers, monkeypatch):
   game = rivers[0][1]  # three diamonds lie there
-  monkeypatch.setattr(symmetry, "card_groups", lambda game: np.arange(24) // 4 * 4)
+  monkeypatch.setattr(boards, "card_groups", lambda game: np.arange(24) // 4 * 4)
   with jax.enable_x64(True):
     lines, columns = make_lines(game)
     found = solvers.solve_batch([lines], algorithm=solvers.linear_cfr(), num_iterations=6)

@@ -13,7 +13,6 @@ import numpy as np
 
 from games import CHANCE, Game, PublicTree
 from solvers import tuning, validation
-from solvers.growing.checks import check_function, check_seeds
 from solvers.growing.continual.grounds import RulesGround, tree_ground
 from solvers.growing.continual.search_each import ChainSearch, Found, How, next_starts, search_each
 from solvers.growing.continual.start import (
@@ -24,6 +23,7 @@ from solvers.growing.continual.start import (
   longest_wait,
 )
 from solvers.growing.settings import GTCFR, check_search
+from solvers.growing.starts import check_function, check_seeds
 from solvers.growing.states import StateFunction
 from solvers.metrics.histories import Histories, public_histories
 from solvers.xla.compiler_options import Programs, work_on_trees
