@@ -1,5 +1,6 @@
 """Approximates equilibria: of one game or many, for a number of iterations or to a target."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
 from games.poker.lines import Lines
-from games.public_tree import Array, PublicTree, check_is_tree
+from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from games.stack import take
 from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
@@ -153,7 +154,10 @@ def solve(
     leaf_values, params = bind(tree)
   leaf_values = _shared(leaf_values, params, tree, algorithm)
   how: Any = (params, algorithm, number, target, leaf_values, progress)
-  return _find((tree, _as_given(tree, *given), None), None, *how)
+  given = _as_given(tree, *given)
+  if not tuning.on_cpu():
+    tree = dataclasses.replace(tree, structure=gathered(tree.structure))
+  return _find((tree, given, None), None, *how)
 
 
 def solve_batch(
@@ -264,7 +268,8 @@ def _find(
   work = work_of_solving(game, leaf_values, rows[1:], params, number)
   if target is None:
     # Outside of any `jit` on a CPU: on an accelerator the host would have to read the number.
-    traced = isinstance(number, jax.Array) or (work is not Work.PLAIN and number % 2 == 0)
+    cpu = work in (Work.TREES, Work.NETWORKS)
+    traced = isinstance(number, jax.Array) or (cpu and number % 2 == 0)
     return _wholes[work](
       rows, shared, params, number if traced else None, algorithm=algorithm,
       leaf_values=leaf_values, num_iterations=None if traced else number,
