@@ -94,8 +94,11 @@ class Spot:
     )
     bets = self._bet_sizes(len(deals) + 1)
     whole = Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
-    ranges = [_weights(text, deck, field) for field, text in (("oop", self.oop), ("ip", self.ip))]
-    beliefs = whole.beliefs(np.stack(ranges))
+    ranges = {"oop": _weights(self.oop, deck, "oop"), "ip": _weights(self.ip, deck, "ip")}
+    free = ~np.isin(deck.hole_cards(), board).any(axis=1)
+    for field in (x for x, weights in ranges.items() if not weights[free].any()):
+      raise ValueError(f"{field}={getattr(self, field)!r} holds no hand that the board leaves")
+    beliefs = whole.beliefs(np.stack([*ranges.values()]))
     if not (~shares_card(*(whole.hole_cards[row > 0] for row in beliefs))).any():
       raise ValueError(
         f"oop={self.oop!r} and ip={self.ip!r} cannot both be held: all their hands share cards"
@@ -186,7 +189,7 @@ class SolvedSpot:
   @property
   def percent(self) -> float:
     """The exploitability in percent of the pot."""
-    return 100 * self.exploitability / self.spot.pot
+    return 100 * max(self.exploitability, 0.0) / self.spot.pot
 
   def state(self, node: Node) -> np.ndarray:
     """Returns the public state at a node."""

@@ -8,7 +8,7 @@ import pytest
 import games
 import solvers
 from games.poker.lines import expand_policy
-from rebel_jax import spot
+from rebel_jax import flags, spot
 from rebel_jax.config.config import ConfigError
 from rebel_jax.spots import report
 
@@ -242,3 +242,14 @@ def test_altered_solutions_are_refused(solved, tmp_path):
   wide = {"board": "TdJdQh", "oop": "random", "ip": "random", "bets": "33%,66%,a"}
   with pytest.raises(ConfigError, match="are allowed; take fewer"):
     written(old | {"spot": about["spot"] | wide})
+
+
+def test_words_of_the_command_itself(capsys):
+  """Errors name flags, and lists of any length are read."""
+  given = [*SMALL, "--oop", "TdTh"]
+  assert spot.main(given) == 2
+  assert "oop='TdTh' holds no hand that the board leaves" in capsys.readouterr().err
+  assert len(report.read_boards(",".join(["TdJdQhKc2s"] * 500))) == 500
+  large = spot.Spot("TdJdQhKc2s", "AA", "KK", 2 * 10**6, 10**7, "a")
+  assert large.game().rules.stack == 11 * 10**6
+  flags.groups.check(spot.Options(pot=large.pot, stack=large.stack))
