@@ -29,7 +29,9 @@ from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
 from rebel_jax.config.search import check_kind
 from rebel_jax.devices import compile_cache, cpu_devices, processes
 from rebel_jax.runs import folders
+from rebel_jax.runs.display import Display, resume_command
 from rebel_jax.runs.options import RunOptions
+from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, say_lost
 from solvers import tuning
 
 
@@ -168,13 +170,12 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
   started = time.monotonic() if started is None else started
   is_process = argv is None
   argv = sys.argv[1:] if argv is None else argv
-  flags.take_any_text()
-  from rebel_jax.runs.display import Display, resume_command
-  from rebel_jax.runs.run import train
-  from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, say_lost, watch
+  return flags.command(functools.partial(_run, argv, started, is_process), is_process=is_process)
 
-  if is_process:
-    watch()
+
+def _run(argv: Sequence[str], started: float, is_process: bool) -> int:
+  from rebel_jax.runs.run import train
+
   try:
     command = parse(argv)
     command.config.validate()
@@ -184,11 +185,6 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     _quiet_libraries()
     quiet = command.distributed and jax.process_index() > 0
     result = train(config, options, started=started, display=Display(quiet=quiet))
-  except ConfigError as error:
-    return flags.fail(error)
-  except RunError as error:
-    flags.complain(f"error: {error}")
-    return 1
   except (Interrupted, KeyboardInterrupt) as error:
     say_lost()
     code = 128 + getattr(error, "signal", signal.SIGINT)

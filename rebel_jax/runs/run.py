@@ -14,6 +14,7 @@ import jax
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config import groups, own
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import name_of, paper_exploitability
 from rebel_jax.devices import memory
@@ -163,13 +164,16 @@ class _Run:
     names = dict.fromkeys((*options.writers, *["tensorboard"] * options.tensorboard))
     first = jax.process_index() == 0
     self.writers: list[Any] = [own.WRITERS[x](folder, self.step) for x in names if first]
-    self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
+    forged = f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk"
+    kinds = AttributeError, KeyError, TypeError
+    with in_config_errors(forged, kinds, reason=False):
+      self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
+      self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
     self.evaluator: Measures = make_evaluator(self.config, setup)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
     self.row: dict[str, Any] = about.get("row", {})
-    self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
     self.finished = self.step >= self.config.num_steps and not self.chunk.steps
     self.saved_at = time.monotonic()
     self.num_steps = 1  # that take about a second: so often signals and the clock are looked at
@@ -202,8 +206,11 @@ class _Run:
       self.manager.wait()
       self.display.clear()
       seconds, rows = self.seconds_before + self.elapsed(), metrics.read_metrics(self.folder)
+      limit, planned_steps = config.schedule.max_seconds, self.pace.config.num_steps
+      title = f"max_seconds={limit} went by after {self.step:,} of {planned_steps:,} steps"
+      title = "done" if self.step >= planned_steps else title
       about = summary(config, self.folder, rows, self.row, seconds, self.options.module)
-      self.display.table("done", about)
+      self.display.table(title, about)
     return Result(self.folder, self.row, self.signals.received)
 
   def close(self) -> None:

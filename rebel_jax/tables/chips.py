@@ -137,7 +137,7 @@ def make_rules(
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):
     deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
-  rules = Betting((stack, stack), blinds, big_blind, (0, 1))
+  rules = Betting.with_blinds((stack, stack), blinds, big_blind, (0, 1))
   return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
 
 
