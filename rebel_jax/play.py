@@ -23,7 +23,7 @@ from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, make_searcher
 from rebel_jax.agents.chain_agent import ChainAgent
-from rebel_jax.agents.dealer import Dealer, Move, Seat
+from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.nested import NestedAgent
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
@@ -84,12 +84,12 @@ class ChipSeat:
     seat: the agent's hand in chips, in whose searches the table's bets are.
   """
 
-  dealer: Dealer
+  dealer: Any  # of a game of hold'em
 
   def __init__(self, searcher: StreetSearcher, seed: int):
     self.game = searcher.game
-    agent = searcher.agent(seed=seed)
-    self.seat = TreePlayer(searcher.with_sizes, agent, off_tree="add", seed=seed)
+    self.agent: Any = searcher.agent(seed=seed)
+    self.seat = TreePlayer(searcher.with_sizes, self.agent, off_tree="add", seed=seed)
 
   @property
   def player(self) -> int:
@@ -99,7 +99,7 @@ class ChipSeat:
   @property
   def beliefs(self) -> np.ndarray:
     """The beliefs of the PBS, `[P, H]`."""
-    return self.seat.player.beliefs
+    return self.agent.beliefs
 
   def start(self, player: int, infostate: int) -> None:
     """Begins a game."""
@@ -137,7 +137,7 @@ class ChipSeat:
     """Returns the probability of each of the agent's moves."""
     if self.seat.lost or self.seat.table.actor != self.player:
       return {}
-    found = self.seat.player.choices()
+    found = self.agent.choices()
     return {self._move(self.seat.at_table(move.action)): p for move, p in found.items()}
 
 
@@ -398,7 +398,7 @@ def _run(
   seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
   rng = np.random.default_rng(seed)
   own = int(rng.integers(2**31))
-  agent: Seat
+  agent: Any
   if options.checkpoint in games.registered_games():
     flags.check_kind(options, REBEL)
     agent = solve_spot(options, own, say)

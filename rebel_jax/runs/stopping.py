@@ -74,7 +74,7 @@ class Signals:
       when: says whether there is something whole to save.
     """
     self._leave = leave
-    self._double = jax.dtypes.canonicalize_dtype(float) == float  # which threads do not share
+    self._double = jax.dtypes.canonicalize_dtype(float).itemsize == 8  # which threads do not share
     self._raises = when if jax.process_count() == 1 else _never
     try:
       if self.received and self._raises():
