@@ -80,6 +80,7 @@ class ChipSeat:
 
   Attributes:
     game: the table's rules before any bet is added.
+    player: its number.
     dealer: of the table, once it has one.
     seat: the agent's hand in chips, in whose searches the table's bets are.
   """
@@ -91,22 +92,10 @@ class ChipSeat:
     self.agent: Any = searcher.agent(seed=seed)
     self.seat = TreePlayer(searcher.with_sizes, self.agent, off_tree="add", seed=seed)
 
-  @property
-  def player(self) -> int:
-    """The agent's number."""
-    return self.seat.seat
-
-  @property
-  def beliefs(self) -> np.ndarray:
-    """The beliefs of the PBS, `[P, H]`."""
-    return self.agent.beliefs
-
   def start(self, player: int, infostate: int) -> None:
     """Begins a game."""
+    self.player = player
     self.seat.start(player, tuple(self.game.hole_cards[infostate].tolist()))
-
-  def widen_match(self, game: Game) -> None:
-    """Takes note that the rules are others; the dealer has them."""
 
   def observe(self, action: int, infostate: int | None = None) -> None:
     """Follows the dealer's last move."""
@@ -163,7 +152,7 @@ class Terminal:
     """Plays one game with the person in `seat` and returns what the person won."""
     dealer, agent, self.seat = self.dealer, self.agent, seat
     dealer.game = self._spot
-    if self._any_bet:
+    if isinstance(agent, NestedAgent):
       agent.widen_match(self._spot)
     dealer.deal(self.rng)
     with self.patience():
@@ -283,7 +272,8 @@ class Terminal:
         except ValueError as error:
           self.say(f"{error}.")
           continue
-        self.agent.widen_match(self.game)
+        if isinstance(self.agent, NestedAgent):
+          self.agent.widen_match(self.game)
         return move
       else:
         self.say(f"{answer!r} is not a move here; type one of: {' '.join(moves)}")
@@ -305,9 +295,9 @@ class Terminal:
   def note(self) -> None:
     """Keeps what the agent believes and wants to do, to be shown after the game."""
     agent, thinks = self.agent, ""
-    if isinstance(agent, Agent | ChipSeat):
+    if isinstance(believes := getattr(agent, "agent", agent), Agent):
       person = 1 - agent.player
-      belief = agent.beliefs[person]
+      belief = believes.beliefs[person]
       likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > belief.max() / 20]
       hands = (f"{self.game.infostate_name(person, h)} {100 * belief[h]:.2g}%" for h in likely)
       thinks = f"you hold {self.in_suits(', '.join(hands))}; "
