@@ -317,8 +317,9 @@ def _share(rows, shared, params, target, algorithm, number, *how) -> Solution:
 @functools.partial(jax.jit, static_argnums=range(2, 7))
 def _find_on_mesh(rows, given, mesh, algorithm, number, *how) -> Solution:
   def find(rows, given):
-    *others, traced = given
-    return _find_pieces(rows, *others, algorithm, number if traced is None else traced, *how)
+    shared, params, target, traced = given
+    count = number if traced is None else traced
+    return _find_pieces(rows, shared, params, target, algorithm, count, *how)
 
   own, same = PartitionSpec("rows"), PartitionSpec()
   # Devices do nothing together, which the checker cannot see through loops.
