@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import operator
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -13,15 +14,21 @@ from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.kinds import LEAF
 from games.origin import origin_of
 from games.pairs import Pairs
-from games.public_tree import Level, PublicTree, TreeStructure, note_changes, plan_sweeps
+from games.public_tree import (
+  Level,
+  PublicTree,
+  TreeStructure,
+  group_of,
+  note_changes,
+  plan_sweeps,
+)
 from games.size import MAX_BYTES, check_max_bytes, check_size
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
 
 
-@dataclasses.dataclass
-class _Nodes:
-  """The nodes of one level, in any order until `take` sorts them."""
+class _Nodes(NamedTuple):
+  """The nodes of one level."""
 
   parent: np.ndarray  # [n] position in the level above
   action: np.ndarray  # [n]
@@ -32,20 +39,6 @@ class _Nodes:
   possible: np.ndarray  # [n, P, H]
   infostate_parent: np.ndarray | None  # [n, P, H]
   dealt: np.ndarray  # [n, k]
-
-  def take(self, order: np.ndarray) -> "_Nodes":
-    infostate_parent = self.infostate_parent
-    return _Nodes(
-      parent=self.parent[order],
-      action=self.action[order],
-      state=self.state[order],
-      kind=self.kind[order],
-      actor=self.actor[order],
-      probability=self.probability[order],
-      possible=self.possible[order],
-      infostate_parent=None if infostate_parent is None else infostate_parent[order],
-      dealt=self.dealt[order],
-    )
 
 
 def build_public_tree(
@@ -186,16 +179,12 @@ def _root_level(game: Game, state: np.ndarray, possible: np.ndarray) -> _Nodes:
   )
 
 
-def _is_inner(kind: np.ndarray) -> np.ndarray:
-  return kind <= CHANCE
-
-
 def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> _Nodes | None:
   """Returns the level below, sorted, or None if nothing above has children.
 
   Its nodes become leaves at the depth limit, or where their stage is not `stage`.
   """
-  inner = np.flatnonzero(_is_inner(above.kind))
+  inner = np.flatnonzero(above.kind <= CHANCE)
   if inner.size == 0:
     return None
   # Transposing makes the order action-major.
@@ -221,9 +210,8 @@ def _expand(game: Game, above: _Nodes, *, at_limit: bool, stage: int | None) -> 
   kind = np.where(actor == TERMINAL, TERMINAL, np.where(cut, LEAF, actor))
   dealt = game.dealt_cards(parent_state, action)
   nodes = _Nodes(parent, action, state, kind, actor, probability, possible, infostate_parent, dealt)
-  # Inner nodes, leaves, terminal nodes; stable, so each stays action-major.
-  group = np.where(_is_inner(kind), 0, np.where(kind == LEAF, 1, 2))
-  return nodes.take(np.argsort(group, kind="stable"))
+  order = np.argsort(group_of(kind), kind="stable")  # so each group stays action-major
+  return jax.tree.map(lambda x: x[order], nodes)
 
 
 def find_runs(parents: np.ndarray) -> tuple[tuple[int, int], ...]:
@@ -244,14 +232,9 @@ def level_shape(kind: np.ndarray, parents: np.ndarray, above: np.ndarray | None)
   """
   runs = () if above is None else find_runs(parents)
   actors = [] if above is None else np.unique(above[parents]).tolist()
-  return Level(
-    num_inner=int(_is_inner(kind).sum()),
-    num_leaves=int((kind == LEAF).sum()),
-    num_terminals=int((kind == TERMINAL).sum()),
-    runs=runs,
-    parent_actor=actors[0] if len(actors) == 1 else None,
-    movers=tuple(actors),
-  )
+  inner, leaves, ends = np.bincount(group_of(kind), minlength=3).tolist()
+  actor = actors[0] if len(actors) == 1 else None
+  return Level(inner, leaves, ends, runs, actor, movers=tuple(actors))
 
 
 def _push_prior(game: Game, pairs: Pairs, root: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

@@ -78,11 +78,15 @@ def info_of(
   return NodeInfo(features, pair_index, child, by_action, leads_to)
 
 
-def children_of(tree: PublicTree, num_actions: int) -> np.ndarray:
-  """Returns the node after each action, -1 where there is none: `[N, A]`."""
+def children_of(tree: PublicTree, num_actions: int | None = None) -> np.ndarray:
+  """Returns the node after each action, -1 where there is none: `[N, A]`.
+
+  `num_actions` is None for those that the tree has.
+  """
   nodes = 1 + np.flatnonzero(np.asarray(tree.kind)[1:] != PADDING)
   parent, action = (np.asarray(x)[nodes] for x in (tree.parent, tree.action))
-  return _child(len(tree.kind), num_actions, parent, action, nodes)
+  number = 1 + action.max(initial=0) if num_actions is None else num_actions
+  return _child(len(tree.kind), number, parent, action, nodes)
 
 
 def _child(number: int, num_actions: int, parent: Any, action: Any, after: Any) -> np.ndarray:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.kinds import CHANCE, LEAF, PADDING
+from games.kinds import CHANCE, LEAF, PADDING, TERMINAL
 
 __all__ = [
   "LEAF",
@@ -26,6 +26,7 @@ __all__ = [
   "PublicTree",
   "TreeStructure",
   "check_is_tree",
+  "group_of",
   "largest_payoff",
   "note_changes",
   "plan_sweeps",
@@ -75,6 +76,11 @@ class Level:
     if not self.runs:
       return np.zeros(0, np.int32)
     return np.concatenate([np.arange(*run) for run in self.runs]).astype(np.int32)
+
+
+def group_of(kind: np.ndarray) -> np.ndarray:
+  """Returns the group of nodes of each `kind`, in their order: 0 inner, 1 leaf, 2 terminal."""
+  return np.where(kind == LEAF, 1, np.where(kind == TERMINAL, 2, 0))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,6 +159,16 @@ def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
     most = 2 if small else (_MAX_RUNS_DEALT if dealt else _MAX_RUNS)
     planned.append(dataclasses.replace(level, sliced=len(level.runs) <= most))
   return TreeStructure(tuple(planned))
+
+
+def gathered(structure: TreeStructure) -> TreeStructure:
+  """Returns `structure` with no level sliced.
+
+  For one tree on an accelerator: there an index costs less than a kernel does, and a row that is
+  gathered is computed where it is needed.
+  """
+  levels = (dataclasses.replace(level, sliced=False) for level in structure.levels)
+  return TreeStructure(tuple(levels))
 
 
 def note_changes(

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.build import add_payoff_runs, find_runs
-from games.kinds import LEAF, PADDING, TERMINAL
+from games.kinds import PADDING
 from games.pairs import most_hands_per_card
 from games.public_tree import (
   Level,
   PublicTree,
   TreeStructure,
   check_is_tree,
+  group_of,
   note_changes,
   plan_sweeps,
 )
@@ -125,10 +126,6 @@ def _hands_per_card(trees: Sequence[PublicTree]) -> int:
   return max(most_hands_per_card(np.asarray(tree.hands)) for tree in trees)
 
 
-def _group(kind: np.ndarray) -> np.ndarray:
-  return np.where(kind == LEAF, 1, np.where(kind == TERMINAL, 2, 0))
-
-
 def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[np.ndarray]]:
   """Returns the union of the trees' shapes and each tree's nodes' places in it."""
   if all(tree.structure == trees[0].structure for tree in trees):
@@ -149,24 +146,17 @@ def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[
       local = tree.structure.levels[depth].parents
       first_above = tree.structure.offsets[depth - 1]
       kind, action = np.asarray(tree.kind[start:stop]), np.asarray(tree.action[start:stop])
-      keys.append(np.stack([_group(kind), action, above[i][local]], axis=1))
+      keys.append(np.stack([group_of(kind), action, above[i][local]], axis=1))
       owners.append(i)
       parent_kinds.append(np.asarray(tree.kind)[first_above + local])
     # Sorted by group, then action, then parent: the order that trees are built in.
     union, inverse = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     place_of = np.split(inverse.reshape(-1), np.cumsum([len(k) for k in keys])[:-1])
     actors = np.unique(np.concatenate(parent_kinds)).tolist()
-    counts = np.bincount(union[:, 0], minlength=3)
-    levels.append(
-      Level(
-        num_inner=int(counts[0]),
-        num_leaves=int(counts[1]),
-        num_terminals=int(counts[2]),
-        runs=find_runs(union[:, 2]),
-        parent_actor=actors[0] if len(actors) == 1 else None,
-        movers=tuple(actors),
-      )
-    )
+    inner, leaves, ends = np.bincount(union[:, 0], minlength=3).tolist()
+    actor = actors[0] if len(actors) == 1 else None
+    runs = find_runs(union[:, 2])
+    levels.append(Level(inner, leaves, ends, runs, actor, movers=tuple(actors)))
     for owner, place in zip(owners, place_of):
       above[owner] = place
       places[owner].append(place + offset)

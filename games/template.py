@@ -16,8 +16,10 @@ import numpy as np
 
 from games.build import add_payoff_runs, level_shape
 from games.game import Game
-from games.kinds import CHANCE, LEAF, PADDING, TERMINAL
-from games.public_tree import PublicTree, TreeStructure
+from games.kinds import CHANCE, PADDING, TERMINAL
+from games.public_tree import PublicTree, TreeStructure, group_of
+
+_MOST_UNROLLED = 2  # levels that are filled one by one; of more a loop is compiled once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +78,8 @@ def make_template(root: Node) -> Template:
       for number, (node, _, _) in enumerate(level)
       for move, child in node.children
     ]
-    # As `build_public_tree` has them: inner nodes, leaves, terminal nodes, and each by action.
-    group = {LEAF: 1, TERMINAL: 2}
-    below.sort(key=lambda entry: (group.get(entry[0].kind, 0), entry[1], entry[2]))
+    # As `build_public_tree` has them: by group, and each by action.
+    below.sort(key=lambda entry: (int(group_of(np.array(entry[0].kind))), entry[1], entry[2]))
     level, above = below, kinds
   structure = add_payoff_runs(TreeStructure(tuple(levels)), np.array(payoff, int), gathered=False)
   return Template(structure, tuple(action), tuple(kind), tuple(payoff))
@@ -153,6 +154,9 @@ def fill_states(
   """
   template = rules.templates[number]
   structure = template.structure
+  if structure.depth > _MOST_UNROLLED and min(template.action[1:]) >= 0:
+    filled = _fill_by_loop(rules, template, state)
+    return *filled, jnp.asarray(template.action), jnp.ones(structure.num_nodes)
   states, exists = [state[None]], [jnp.ones(1, bool)]
   actions, stands_for = [jnp.full(1, -1)], [jnp.ones(1)]
   for i, level in enumerate(structure.levels[1:], start=1):
@@ -171,6 +175,30 @@ def fill_states(
     stands_for.append(weight)
   joined = (jnp.concatenate(part) for part in (states, exists, actions, stands_for))
   return tuple(joined)  # type: ignore[return-value]
+
+
+def _fill_by_loop(
+  rules: Templates, template: Template, state: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """Returns states `[N, S]` and whether nodes exist `[N]`, by one program for all levels."""
+  structure, number = template.structure, template.structure.num_nodes
+  levels = list(zip(structure.offsets, structure.offsets[1:], structure.levels[1:]))
+  place = np.full((len(levels), max(level.size for _, _, level in levels)), number)
+  parent, action = np.zeros(number + 1, np.int32), jnp.array([*template.action, 0])
+  for row, (above, start, level) in zip(place, levels):
+    row[: level.size] = np.arange(start, start + level.size)
+    parent[start : start + level.size] = above + level.parents
+
+  def fill_level(nodes, here):
+    states, exists = nodes
+    above, chosen = jnp.asarray(parent)[here], action[here]
+    before = states[above]
+    there = exists[above] & rules.is_legal(before, chosen)
+    moved = jnp.where(there[:, None], rules.next_states(before, chosen), before)
+    return (states.at[here].set(moved, mode="drop"), exists.at[here].set(there, mode="drop")), None
+
+  nodes = jnp.tile(state, (number, 1)), jnp.arange(number) == 0
+  return jax.lax.scan(fill_level, nodes, jnp.asarray(place))[0]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))

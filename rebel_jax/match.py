@@ -20,7 +20,7 @@ from games.poker import Holdem
 from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import Searcher, make_searcher
-from rebel_jax.agents.dealer import same_rules
+from rebel_jax.agents.dealer import Seat, same_rules
 from rebel_jax.agents.recording import make_estimator
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
@@ -153,7 +153,7 @@ def _game_of(options: Options, searchers: dict[str, Any]) -> Game:
   return known[0]
 
 
-def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], match.Player]:
+def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], Seat]:
   """Returns a function from a seed to a player of one game.
 
   Raises:

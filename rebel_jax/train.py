@@ -24,11 +24,12 @@ from rebel_jax import flags
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.presets import PRESETS, get_preset
+from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
 from rebel_jax.config.search import check_kind
 from rebel_jax.devices import compile_cache, cpu_devices, processes
 from rebel_jax.runs import folders
 from rebel_jax.runs.options import RunOptions
+from solvers import tuning
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,11 +42,14 @@ class Command:
     distributed: Train together with the other processes of the job, as SLURM, Open MPI, Kubernetes
       or a TPU pod start them; elsewhere JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and
       JAX_PROCESS_ID name them. Needs output_dir, on a file system that all share.
+    requeue: Start the run in output_dir, or resume it once it holds a checkpoint: the one command
+      of a job that is put back into its queue.
   """
 
   config: Annotated[Config, tyro.conf.arg(name="")]
   run: RunOptions = dataclasses.field(default_factory=RunOptions)
   distributed: bool = False
+  requeue: bool = False
 
 
 def parse(argv: Sequence[str]) -> Command:
@@ -90,30 +94,47 @@ def _default(argv: Sequence[str]) -> Command:
   for flag in ("--preset", "--game"):
     before.add_argument(flag, nargs="?")
   before.add_argument("--output-dir", "--output_dir", nargs="?")
-  before.add_argument("--resume", action=argparse.BooleanOptionalAction)
+  for flag in ("--resume", "--requeue"):
+    before.add_argument(flag, action=argparse.BooleanOptionalAction)
   before.add_argument("--help", "-h", action="store_true")
   try:
     asked = before.parse_known_args(argv)[0]
   except argparse.ArgumentError:  # tyro says what is wrong
     return Command(Config())
   config, options = get_preset(asked.preset or Config.preset), RunOptions()
-  if asked.resume and not asked.help:
+  if asked.requeue and not (asked.output_dir or asked.help):
+    raise ConfigError("requeue=True needs output_dir, the folder of the run")
+  resume = asked.resume or bool(asked.requeue and checkpoint.checkpoints_of(asked.output_dir))
+  if resume and not asked.help:
     run = folders.find_run(asked.output_dir, None if asked.output_dir else asked.preset)
     # Where and for how long is this command's business, not the run's.
     config = checkpoint.config_of(run.checkpoint, run.about).replace(max_seconds=None)
-    options = RunOptions(output_dir=str(run.folder))
+    options = RunOptions(output_dir=str(run.folder), resume=resume)
   if asked.game not in (None, config.game):  # what belongs to another game
     mine = {"game_params", "vary"} & groups.flat(config).keys()
     config = config.replace(**dict.fromkeys(mine, ()))
   return Command(config, options)
 
 
-def _cpu_devices_before(options: RunOptions) -> int | None:
-  """Returns on how many devices of a CPU the run to resume was trained last, None if on none."""
-  if not options.resume:
-    return None
-  about = folders.find_run(options.output_dir).about
-  return about["num_devices"] if about["environment"]["platform"] == "cpu" else None
+def _settle(argv: Sequence[str], command: Command) -> tuple[Config, RunOptions]:
+  """Returns the command's settings for its devices, which are joined or made here.
+
+  A run goes on with as many devices as before where there are so many. The lanes of a new run are
+  those of its preset on this kind of device, unless the command line says how many.
+  """
+  config, options = command.config, command.run
+  about = folders.find_run(options.output_dir).about if options.resume else {}
+  before, number = about.get("environment", {}).get("platform"), about.get("num_devices")
+  if command.distributed:
+    processes.join()
+  else:
+    cpu_devices.share_cores(config, options.num_devices, number if before == "cpu" else None)
+    same = before == tuning.platform() != "cpu"
+    if same and number is not None and number <= jax.device_count():
+      options = dataclasses.replace(options, num_devices=options.num_devices or number)
+  if not options.resume and not any(word.partition("=")[0] == "--lanes" for word in argv):
+    config = on_this_device(config)
+  return config, options
 
 
 @functools.cache
@@ -152,13 +173,9 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
 
   try:
     command = parse(argv)
-    config, options = command.config, command.run
-    if command.distributed:
-      processes.join()
-    config.validate()
-    groups.check(options)
-    if not command.distributed:
-      cpu_devices.share_cores(config, options.num_devices, _cpu_devices_before(options))
+    command.config.validate()
+    groups.check(command.run)
+    config, options = _settle(argv, command)
     compile_cache.enable()
     _quiet_libraries()
     quiet = command.distributed and jax.process_index() > 0

@@ -30,9 +30,13 @@ from solvers.growing.gt_cfr import gt_cfr
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
-from solvers.metrics.best_response import best_response
 from solvers.metrics.expected_values import expected_values, infostate_values
-from solvers.metrics.exploitability import best_response_values, exploitability, root_marginals
+from solvers.metrics.exploitability import (
+  best_response,
+  best_response_values,
+  exploitability,
+  root_marginals,
+)
 from solvers.resolving.blueprint_values import blueprint_values
 from solvers.resolving.graft import Placer
 from solvers.resolving.lock import lock

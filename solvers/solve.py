@@ -1,5 +1,6 @@
 """Approximates equilibria: of one game or many, for a number of iterations or to a target."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -8,11 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import Mesh, PartitionSpec
 
 from games.poker.lines import Lines
-from games.public_tree import Array, PublicTree, check_is_tree
+from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from games.stack import take
-from solvers import loop, validation
+from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.by_boards import ByBoards
 from solvers.algorithms.cfr import CFR
@@ -21,20 +23,13 @@ from solvers.metrics.expected_values import policy_values
 from solvers.metrics.exploitability import exploitability_of
 from solvers.solve_boards import boards_on
 from solvers.sweeps.constraints import Alternatives, Lock, make_lock
-from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem
+from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem
 from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, Work, work_of_solving
 from solvers.xla.cores import map_over_cores
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
-# A solver reads and writes some eight tables `[N, H]` at each update. On a CPU they should stay
-# in the cache nearest to the core: `python -m benchmarks.tabular --pieces` shows that throughput
-# falls beyond this many bytes for one table of all subgames of a piece. An accelerator wants all
-# the work there is, as long as it fits.
-_CPU_TABLE_BYTES = 16 * 1024
-_ACCELERATOR_TABLE_BYTES = 64 * 1024 * 1024
-_SPOTS_ON_CPU = 4  # with 16 side by side an update of each takes a fifth longer
 
 
 class Solution(NamedTuple):
@@ -159,7 +154,10 @@ def solve(
     leaf_values, params = bind(tree)
   leaf_values = _shared(leaf_values, params, tree, algorithm)
   how: Any = (params, algorithm, number, target, leaf_values, progress)
-  return _find((tree, _as_given(tree, *given), None), None, *how)
+  given = _as_given(tree, *given)
+  if not tuning.on_cpu():
+    tree = dataclasses.replace(tree, structure=gathered(tree.structure))
+  return _find((tree, given, None), None, *how)
 
 
 def solve_batch(
@@ -179,7 +177,7 @@ def solve_batch(
   """Solves `B` subgames as `solve` would one at a time.
 
   Batching is the point here: `batch_size` subgames are solved side by side under `jax.vmap`, and
-  one such piece after another; the cores of a CPU share the pieces.
+  one such piece after another; a CPU's cores, or this process's accelerators, share the pieces.
 
   Args:
     trees: `B` trees of different roots, stacked by `games.stack_trees`, or one tree that is
@@ -232,16 +230,15 @@ def solve_batch(
     batch_size = default_batch_size(game)
   batch_size = validation.check_integer("batch_size", batch_size)
   rows, shared = (game if stacked else None, arrays, own), None if stacked else game
-  size = len(jax.tree.leaves(rows)[0])
+  size, how = len(jax.tree.leaves(rows)[0]), (algorithm, number, function, batch_size)
 
   def find(rows: Any) -> Solution:
-    # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
-    size = len(jax.tree.leaves(rows)[0])
-    piece = -(-size // -(-size // batch_size))
-    return _find(rows, shared, params, algorithm, number, target, function, piece=piece)
+    return _find_pieces(rows, shared, params, target, *how)
 
-  if jax.default_backend() != "cpu" or not validation.is_concrete(rows, params, number):
+  if not validation.is_concrete(rows, params, number):
     return find(rows)
+  if not tuning.on_cpu():
+    return _share(rows, shared, params, target, *how)
   shapes = () if stacked else (game.structure, *(x.shape for x in jax.tree.leaves(game)))
   key = (shapes, algorithm, number % 2 and number, target is None, function, batch_size)
   return map_over_cores(find, rows, most=-(-size // batch_size), key=key)
@@ -249,12 +246,15 @@ def solve_batch(
 
 def default_batch_size(tree: PublicTree | Lines) -> int:
   """Returns how many subgames of the shape of `tree` to solve side by side on this device."""
-  cpu = jax.default_backend() == "cpu"
+  pieces = tuning.pieces()
   if isinstance(tree, Lines):
-    return _SPOTS_ON_CPU if cpu else validation.MAX_COUNT
-  check_is_tree(tree)
-  table = tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
-  return max(1, (_CPU_TABLE_BYTES if cpu else _ACCELERATOR_TABLE_BYTES) // table)
+    if pieces.spots is not None:
+      return pieces.spots
+    table = largest_table(tree)
+  else:
+    check_is_tree(tree)
+    table = tree.num_nodes * tree.num_infostates * np.dtype(tree.dtype).itemsize
+  return max(1, pieces.table_bytes // table)
 
 
 # Programs. A row is a game (None where all share one), its arguments, and params of its own.
@@ -268,7 +268,8 @@ def _find(
   work = work_of_solving(game, leaf_values, rows[1:], params, number)
   if target is None:
     # Outside of any `jit` on a CPU: on an accelerator the host would have to read the number.
-    traced = isinstance(number, jax.Array) or (work is not Work.PLAIN and number % 2 == 0)
+    cpu = work in (Work.TREES, Work.NETWORKS)
+    traced = isinstance(number, jax.Array) or (cpu and number % 2 == 0)
     return _wholes[work](
       rows, shared, params, number if traced else None, algorithm=algorithm,
       leaf_values=leaf_values, num_iterations=None if traced else number,
@@ -285,6 +286,44 @@ def _find(
     return found
 
   return _until(run, target, number, progress)
+
+
+def _find_pieces(
+  rows, shared, params, target, algorithm, number, leaf_values, batch_size
+) -> Solution:
+  """Solves rows `[B]`, `batch_size` side by side at most."""
+  # As many pieces as needed, of sizes as equal as can be: little of the last one is padding.
+  size = len(jax.tree.leaves(rows)[0])
+  piece = -(-size // -(-size // batch_size))
+  return _find(rows, shared, params, algorithm, number, target, leaf_values, piece=piece)
+
+
+def _share(rows, shared, params, target, algorithm, number, *how) -> Solution:
+  """Solves rows `[B]`, an equal part on each device of this process."""
+  size, devices = len(jax.tree.leaves(rows)[0]), jax.local_devices()
+  if len(devices) == 1 or size == 1:
+    return _find_pieces(rows, shared, params, target, algorithm, number, *how)
+  mesh = Mesh(np.array(devices[:size]), ("rows",))
+  # The last part is filled up with the last row.
+  places = np.minimum(np.arange(-(-size // mesh.size) * mesh.size), size - 1)
+  rows = jax.tree.map(lambda x: jnp.asarray(x)[places], rows)
+  given = shared, params, target, number if isinstance(number, jax.Array) else None
+  number = None if isinstance(number, jax.Array) else number
+  found = _find_on_mesh(rows, given, mesh, algorithm, number, *how)
+  return jax.tree.map(lambda x: x[:size], found)
+
+
+@functools.partial(jax.jit, static_argnums=range(2, 7))
+def _find_on_mesh(rows, given, mesh, algorithm, number, *how) -> Solution:
+  def find(rows, given):
+    *others, traced = given
+    return _find_pieces(rows, *others, algorithm, number if traced is None else traced, *how)
+
+  own, same = PartitionSpec("rows"), PartitionSpec()
+  # Devices do nothing together, which the checker cannot see through loops.
+  return jax.shard_map(find, mesh=mesh, in_specs=(own, same), out_specs=own, check_vma=False)(
+    rows, given
+  )
 
 
 def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solution:
@@ -340,7 +379,7 @@ def _whole(
   number = num_iterations if traced is None else traced
 
   def one(row):
-    problem, evaluate, policy = _problem(row, shared, params, leaf_values)
+    problem, evaluate, policy = _problem(row, shared, piece, params, leaf_values)
     state = loop.run(problem, algorithm, evaluate, number, policy=policy).state
     return _read(problem, algorithm, state, evaluate, number if scored else None)
 
@@ -349,7 +388,7 @@ def _whole(
 
 def _begin_rows(rows, shared, *, algorithm, piece):
   def one(row):
-    problem, _, policy = _problem(row, shared)
+    problem, _, policy = _problem(row, shared, piece)
     return problem, loop.begin(problem, algorithm, policy=policy)
 
   return _over(one, rows, piece)
@@ -364,13 +403,16 @@ def _look(problem, state, number, *, algorithm, piece):
   return _over(one, (problem, state), piece)
 
 
-def _problem(row, shared, params=None, leaf_values=None):
+def _problem(row, shared, piece, params=None, leaf_values=None):
   """Returns the problem of a row, the values of its leaves, and its first policy."""
   game, given, own = row
+  lanes = 1 if game is None else piece or 1
   game = shared if game is None else game
   if isinstance(game, Lines):
     return make_lines_problem(game), None, None
-  problem = make_problem(game, given.beliefs, lock=given.lock, alternatives=given.alternatives)
+  problem = make_problem(
+    game, given.beliefs, lock=given.lock, alternatives=given.alternatives, lanes=lanes
+  )
   policy = None if given.initial_policy is None else problem.split(given.initial_policy)
   if leaf_values is None:
     return problem, None, policy

@@ -27,11 +27,15 @@ def _takes(*flags: str) -> bool:
   return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
 
 
+# Several processes share a GPU, where there is one: each takes what it needs.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
 if "XLA_FLAGS" not in os.environ:
   _known = _FLAGS if _takes(*_FLAGS) else [flag for flag in _FLAGS if _takes(flag)]
   os.environ["XLA_FLAGS"] = " ".join(_known)
 
 from rebel_jax.devices import compile_cache  # noqa: E402  # adds a flag to those above
+from solvers import tuning  # noqa: E402
 
 # Tracing makes so many objects that looking for cycles among all of them takes an eighth of the
 # time.
@@ -55,6 +59,11 @@ for _name in ("SIGINT", "SIGTERM", "SIGHUP"):
 # Commands that tests call in this process would else make devices of the cores. XLA reads its flags
 # here.
 jax.devices()
+
+
+def pytest_xdist_auto_num_workers():
+  """Returns one worker where tests run on an accelerator, whose memory they would share."""
+  return None if tuning.on_cpu() else 1
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -83,6 +92,15 @@ def x64():
   """Runs the test in float64: trees that are built inside it hold doubles."""
   with jax.enable_x64(True):
     yield
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+  """Has a CPU trace what an accelerator would be given."""
+  monkeypatch.setattr(tuning, "platform", lambda: "gpu")
+  jax.clear_caches()
+  yield
+  jax.clear_caches()
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from jax import lax
 
 import solvers
 from solvers import loop
-from solvers.growing.insertion.hidden import with_hidden_moves
-from solvers.growing.insertion.problem import inserted_problem
+from solvers.growing.insertion.problem import inserted_problem, with_hidden_moves
 from solvers.growing.insertion.tree import insert, plant
 from solvers.sweeps.levels import join_levels
 from tests import harness

@@ -1,6 +1,5 @@
 """Trees of a game against its histories, and its rules on JAX's arrays against numpy's."""
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,8 +13,8 @@ from games.arrays import one
 from games.build import build_public_tree
 from games.game import CHANCE, TERMINAL, Game
 from games.kinds import LEAF, PADDING
-from games.public_tree import PublicTree
-from games.stack import stack_trees
+from games.public_tree import PublicTree, group_of
+from games.stack import stack_trees, take
 from games.testing.histories import PublicHistory, enumerate_histories, require
 
 _TOLERANCE = 1e-5  # trees hold float32
@@ -96,7 +95,7 @@ def _check_layout(tree: PublicTree) -> None:
     start, stop = structure.offsets[depth : depth + 2]
     group = np.repeat([0, 1, 2], [level.num_inner, level.num_leaves, level.num_terminals])
     real = start + np.flatnonzero(kinds[start:stop] != PADDING)
-    own = np.where(kinds[real] == LEAF, 1, np.where(kinds[real] == TERMINAL, 2, 0))
+    own = group_of(kinds[real])
     same = np.array_equal(own, group[real - start])
     require(same, f"level {depth} mixes inner nodes, leaves and terminal nodes")
     order = list(zip(own.tolist(), tree.action[real].tolist(), tree.parent[real].tolist()))
@@ -362,15 +361,5 @@ def check_game(game: Game, *, max_histories: int = 300_000) -> None:
     stacked = stack_trees(trees)
     for i, (root, tree) in enumerate(zip(roots, trees)):
       check_public_tree(game, tree, histories, root=root, depth=depth)
-      check_public_tree(game, unstack(stacked, i), histories, root=root, depth=depth)
+      check_public_tree(game, take(stacked, i), histories, root=root, depth=depth)
   check_rules(game, np.unique([node.state for node in histories.values()], axis=0))
-
-
-def unstack(stacked: PublicTree, index: int) -> PublicTree:
-  """Returns one tree of a stack, padding and all."""
-  arrays = {
-    field.name: value[index]
-    for field in dataclasses.fields(stacked)
-    if isinstance(value := getattr(stacked, field.name), np.ndarray)
-  }
-  return dataclasses.replace(stacked, **arrays)

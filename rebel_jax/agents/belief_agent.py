@@ -161,7 +161,7 @@ class Searcher:
       policy=self._network,
       # One game at a time gains nothing from narrower programs, and waits for each to compile.
       num_buckets=1 if self.num_games == 1 else 3,
-      rows_per_call=1 if self.num_games == 1 else 512,
+      rows_per_call=1 if self.num_games == 1 else None,
       max_lanes=self.num_games,
     )
     self._number_of: Callable[[np.ndarray], np.ndarray] = agent.stage_of
@@ -297,25 +297,14 @@ class Agent(SearchingSeat):
       self.rows[*self._history, int(search.tree.action[child])] = search.policy[child]
     return super().act()
 
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, of either player or chance.
-
-    Args:
-      action: the public action.
-      infostate: what the agent holds afterwards; None where that has not changed.
-
-    Raises:
-      ValueError: the action is not legal.
-    """
+  def _follow(self, action: int) -> None:
     if self.searcher.only_deals(self._root):
       self._root, self._root_beliefs = self.searcher.deal(self._root, self._root_beliefs, action)
-      self._history = (*self._history, int(action))
+      self._history = (*self._history, action)
       return
     search = self._found()
     self._node = child_after(search.tree, self._node, action)
-    self._history = (*self._history, int(action))
-    if infostate is not None:
-      self.infostate = int(infostate)
+    self._history = (*self._history, action)
     nodes = search.tree.leaf_nodes
     leaf = np.flatnonzero((nodes == self._node) & (search.tree.leaf_actor != PADDING))
     if leaf.size:

@@ -156,16 +156,7 @@ class ChainAgent(SearchingSeat):
     """
     return float(self._found().values[self.player, self.infostate])
 
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, of either player or chance.
-
-    Args:
-      action: the public action.
-      infostate: what the agent holds afterwards; None where that has not changed.
-
-    Raises:
-      ValueError: the action is not legal.
-    """
+  def _follow(self, action: int) -> None:
     rules = self.searcher.rules
     legal = np.flatnonzero(one(rules.legal_actions, self._here.state)).tolist()
     if action not in legal:
@@ -173,10 +164,8 @@ class ChainAgent(SearchingSeat):
     if self._mover == self.player:
       self._left, self._since = self._found().left, []
     self._here = follow_action(rules, self._here, np.asarray(action))
-    self._since.append(int(action))
+    self._since.append(action)
     self._search = None
-    if infostate is not None:
-      self.infostate = int(infostate)
 
   @property
   def _mover(self) -> int:

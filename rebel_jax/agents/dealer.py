@@ -159,6 +159,33 @@ class Seat(abc.ABC):
     self.player = self.infostate = 0
     self._rng = np.random.default_rng(seed)
 
+  def start(self, player: int, infostate: int) -> None:
+    """Begins a game in seat `player`, holding `infostate`."""
+    self.player, self.infostate = player, infostate
+    self._begin()
+
+  def observe(self, action: int, infostate: int | None = None) -> None:
+    """Takes note of a public action, of either player or chance.
+
+    Args:
+      action: the public action.
+      infostate: what the player holds afterwards; None where that has not changed.
+
+    Raises:
+      ValueError: the action is not legal.
+    """
+    self._follow(int(action))
+    if infostate is not None:
+      self.infostate = int(infostate)
+
+  @abc.abstractmethod
+  def _begin(self) -> None:
+    """Forgets the game before."""
+
+  @abc.abstractmethod
+  def _follow(self, action: int) -> None:
+    """Takes note of a public action."""
+
   @abc.abstractmethod
   def choices(self) -> dict[Move, float]:
     """Returns the moves of the player, whose turn it is, and their probabilities."""
@@ -188,10 +215,6 @@ class SearchingSeat(Seat):
     self._search: Any = None
     self._begin()
 
-  @abc.abstractmethod
-  def _begin(self) -> None:
-    """Forgets the game before."""
-
   @property
   @abc.abstractmethod
   def pending(self) -> bool:
@@ -207,8 +230,7 @@ class SearchingSeat(Seat):
       raise ValueError(f"player={player!r} must be 0 or 1")
     if not 0 <= infostate < self._prior.shape[1] or self._prior[player, infostate] == 0:
       raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
-    self.player, self.infostate = player, infostate
-    self._begin()
+    super().start(player, infostate)
 
   def _found(self) -> Any:
     """Returns the agent's search, made at its first use."""

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,39 +24,26 @@ from solvers import validation
 from solvers.metrics import check_whole
 
 
-class Player(Protocol):
-  """Anyone who can sit at the table; every `Seat` is one."""
-
-  def start(self, player: int, infostate: int) -> None:
-    """Begins a game in seat `player`, holding `infostate`."""
-
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, and of what the player then holds."""
-
-  def act(self) -> Move:
-    """Returns a move; called when it is the player's turn."""
-
-
-class UniformPlayer:
+class UniformPlayer(Seat):
   """Moves at random, each legal move as likely as any other."""
 
   def __init__(self, game: Game, *, seed: int = 0):
-    self._dealer, self._rng = Dealer(game), np.random.default_rng(seed)
-    self._player = 0
+    super().__init__(seed)
+    self._game: Any = game
+    self._begin()
 
-  def start(self, player: int, infostate: int) -> None:
-    self._player = player
-    self._dealer.state, self._dealer.history = self._dealer.game.initial_state(), []
-    self._dealer.infostates[player] = infostate
+  def _begin(self) -> None:
+    self._state = self._game.initial_state()
 
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    game, state = self._dealer.game, self._dealer.state
-    self._dealer.state = game.next_states(state[None], np.array([action]))[0]
-    if infostate is not None:
-      self._dealer.infostates[self._player] = infostate
+  def _follow(self, action: int) -> None:
+    self._state = self._game.next_states(self._state[None], np.array([action]))[0]
+
+  def choices(self) -> dict[Move, float]:
+    moves = self._game.moves(self._state, self.player, self.infostate)
+    return {Move(*move): 1.0 / len(moves) for move in moves}
 
   def act(self) -> Move:
-    moves = self._dealer.legal_moves()
+    moves = list(self.choices())
     return moves[self._rng.integers(len(moves))]
 
 
@@ -74,10 +61,10 @@ class SimplePlayer(UniformPlayer):
     if not isinstance(game, Holdem):
       raise ValueError(f"{name!r} plays hold'em, and not {game!r}")
     super().__init__(game, seed=seed)
-    self._game, self._wish = game, OPPONENTS[name].wish
+    self._wish = OPPONENTS[name].wish
 
   def act(self) -> Move:
-    game, state, held = self._game, self._dealer.state, self._dealer.infostates[self._player]
+    game, state, held = self._game, self._state, self.infostate
     board = game.on_board(state[None])[0].tolist()
     shown = tuple(card for card in board if card >= 0)
     hand = tuple(game.hole_cards[held].tolist())
@@ -108,13 +95,11 @@ class PolicyPlayer(Seat):
     self.tree, self.policy = tree, policy
     self._rows, self._node = np.asarray(policy, float), 0
 
-  def start(self, player: int, infostate: int) -> None:
-    self.player, self.infostate, self._node = player, infostate, 0
+  def _begin(self) -> None:
+    self._node = 0
 
-  def observe(self, action: int, infostate: int | None = None) -> None:
+  def _follow(self, action: int) -> None:
     self._node = child_after(self.tree, self._node, action)
-    if infostate is not None:
-      self.infostate = infostate
 
   def choices(self) -> dict[Move, float]:
     moves = moves_at(self.tree, self._node, self.player, self.infostate)
@@ -166,8 +151,8 @@ def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) 
 
 def play_match(
   game: Game,
-  first: Callable[[int], Player],
-  second: Callable[[int], Player],
+  first: Callable[[int], Seat],
+  second: Callable[[int], Seat],
   *,
   num_games: int,
   seed: int = 0,
@@ -205,7 +190,7 @@ class PlayedGame:
 
   seat: int
   dealer: Dealer
-  players: list[Player]
+  players: list[Seat]
   luck: tuple[int, ...] | None
   chances: int = 0
 
@@ -247,8 +232,8 @@ class PlayedGame:
 
 def play_games(
   game: Game,
-  first: Callable[[int], Player],
-  second: Callable[[int], Player],
+  first: Callable[[int], Seat],
+  second: Callable[[int], Seat],
   *,
   num_games: int,
   seed: int = 0,
@@ -271,7 +256,7 @@ def play_games(
   tables: list[PlayedGame] = []
   for number, (one, other) in enumerate(seeds):
     seat, dealer = number % 2, Dealer(game)
-    players: list[Player] = [first(one), second(other)]
+    players: list[Seat] = [first(one), second(other)]
     players = players[::-1] if seat else players
     dealer.deal(rng)
     if duplicate and seat:
@@ -295,7 +280,7 @@ def play_games(
   return tables
 
 
-def _check_players(game: Game, players: Sequence[Player]) -> None:
+def _check_players(game: Game, players: Sequence[Seat]) -> None:
   """Checks that players who know rules or a tree know those of `game`, and policies; once each."""
   policies = {(id(x.tree), id(x.policy)): x for x in players if isinstance(x, PolicyPlayer)}
   for known in policies.values():

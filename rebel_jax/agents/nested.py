@@ -19,7 +19,7 @@ class NestedAgent(Seat):
   A bet off the tree is added to it, and what follows is solved so that the other gets no more than
   its best response to the blueprint gets at that decision (thesis, section 5.1.7); the solution
   becomes part of the blueprint, so further bets are answered in the same way. Its own bets are
-  those of its tree. A `Player` of matches, whose game may have other bets than the blueprint's.
+  those of its tree. A `Seat` of matches, whose game may have other bets than the blueprint's.
 
   Attributes:
     game: as it was widened so far in this hand.
@@ -53,11 +53,9 @@ class NestedAgent(Seat):
     self._num_iterations = num_iterations
     self._answers: Answers = {} if answers is None else answers
     super().__init__(seed)
-    self.start(0, 0)
+    self._begin()
 
-  def start(self, player: int, infostate: int) -> None:
-    """Begins a hand in seat `player`, holding `infostate`."""
-    self.player, self.infostate = player, infostate
+  def _begin(self) -> None:
     self._added: Bets = ()
     self._use(self._blueprint, 0)
     self._state = (self._played or self.game).initial_state()
@@ -79,9 +77,8 @@ class NestedAgent(Seat):
       for (action, _), child in moves_at(self._tree, self._node, self.player, held)
     }
 
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """Takes note of a public action, numbered as in the match, of either player or chance."""
-    del infostate
+  def _follow(self, action: int) -> None:
+    """Takes note of a public action, numbered as in the match."""
     played = self.game if self._played is None else self._played
     if FIRST_BET <= action < played.burn:
       self.observe_bet(int(played.amounts(self._state[None])[0, action - FIRST_BET]))

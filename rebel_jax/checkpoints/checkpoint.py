@@ -216,9 +216,7 @@ def restore(path: Path, like: TrainState, mesh: Mesh) -> TrainState:
   if now == then:
     fields = _read(path, about, "state", jax.tree.map(_abstract, fields, layout))
   else:
-    with jax.default_device(jax.local_devices(backend="cpu")[0]):
-      fields = _read(path, about, "state", saved_like(fields, then))
-      fields = redistribute(fields, now)
+    fields = redistribute(_read(path, about, "state", saved_like(fields, then)), now)
     # Every process holds all of the arrays, and puts their parts where they belong.
     fields = jax.tree.map(
       lambda x, s: jax.make_array_from_callback(np.shape(x), s, lambda at: np.asarray(x)[at]),

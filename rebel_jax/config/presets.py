@@ -21,6 +21,7 @@ from games import LiarsDice
 from rebel_jax.config.allowed import unknown
 from rebel_jax.config.config import Config
 from rebel_jax.config.search import GrowingSearch, PerfectSearch
+from solvers import tuning
 
 # An optimizer that learns several times more of each step and pays for it with time, and inputs
 # that tell small beliefs apart (docs/results/recipe.md).
@@ -399,6 +400,16 @@ _ALL = (
 
 PRESETS: dict[str, Config] = {config.preset: config for config in _ALL}
 
+# Lanes on an accelerator, where an update of a CPU's 64 is nothing but launches: arithmetic, and
+# what more lanes do to learning (docs/results/training.md#lanes). Others keep a CPU's.
+ACCELERATOR_LANES: dict[str, int] = {
+  "liars_dice_1x4f": 512,
+  **dict.fromkeys(("liars_dice_1x5f", "liars_dice_1x6f", "liars_dice_2x3f"), 512),
+  **{f"liars_dice_{game}_paper": 4_096 for game in ("1x4f", "1x5f", "1x6f", "2x3f")},
+  "turn_endgame_holdem_paper": 2_048,
+  "hunl_paper": 2_048,
+}
+
 # Exploitability of ReBeL with CFR-D in Table 2 of the paper, by dice and faces of Liar's Dice.
 PAPER_EXPLOITABILITY = {(1, 4): 0.017, (1, 5): 0.015, (1, 6): 0.024, (2, 3): 0.017}
 
@@ -418,6 +429,12 @@ def name_of(config: Config) -> str:
   """Returns the preset's name, or the game's where that is another than the preset's."""
   preset = PRESETS.get(config.preset, config)
   return config.preset if preset.game == config.game else re.sub(r"[^\w.-]", "_", config.game)
+
+
+def on_this_device(config: Config) -> Config:
+  """Returns the configuration with its preset's lanes for the kind of device at hand."""
+  lanes = config.self_play.lanes if tuning.on_cpu() else ACCELERATOR_LANES.get(name_of(config))
+  return config if lanes is None else config.replace(lanes=lanes)
 
 
 def paper_exploitability(config: Config) -> float | None:

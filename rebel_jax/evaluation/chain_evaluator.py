@@ -20,7 +20,7 @@ from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.training.chain_play import search_decisions, won_by
 from rebel_jax.training.self_play import where_lanes
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
-from solvers import GTCFR
+from solvers import GTCFR, tuning
 from solvers.growing import (
   ChainSearch,
   How,
@@ -42,8 +42,6 @@ _MOST_HISTORIES = 50_000
 _MOST_STATES = 20_000
 # Games from each seat that a seed plays where they are too many.
 _GAMES = 32
-# Searches for moves of games of perfect information at a time.
-_BLOCK = 256
 
 Progress = Callable[[int, int], None]
 
@@ -156,12 +154,13 @@ class ChainEvaluator:
   def likeliest_moves(self, params: Any, states: np.ndarray, seeds: np.ndarray) -> np.ndarray:
     """Returns the moves of agents of `seeds` `[n]` in `states` `[n, S]` that all see: `[n]`."""
     found, how = [np.zeros(0, int)], How(self.search.of_any_length(), self.network)
-    for start in range(0, len(states), _BLOCK):
-      some = np.minimum(np.arange(start, start + _BLOCK), len(states) - 1)
-      here = PublicState(jnp.asarray(states[some]), jnp.ones((_BLOCK, 2, 1), bool))
+    size = tuning.pieces().states
+    for start in range(0, len(states), size):
+      some = np.minimum(np.arange(start, start + size), len(states) - 1)
+      here = PublicState(jnp.asarray(states[some]), jnp.ones((size, 2, 1), bool))
       searched = search_decisions[work_on_trees()](
         self.ground, None, here, None,
-        np.zeros(_BLOCK, np.int32), _keys(seeds[some]), np.ones(_BLOCK, bool), self.search.rounds,
+        np.zeros(size, np.int32), _keys(seeds[some]), np.ones(size, bool), self.search.rounds,
         params, how=how,
       )  # fmt: skip
       found.append(np.asarray(searched.policy)[:, :, 0].argmax(axis=1))

@@ -26,6 +26,7 @@ from rebel_jax.evaluation.measurement import Measurement, Show
 from rebel_jax.evaluation.opponents import OPPONENTS, likes
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy
+from solvers import tuning
 from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafValues, normalise_beliefs
 from solvers.search import (
@@ -37,6 +38,7 @@ from solvers.search import (
   search_batch,
 )
 from solvers.sweeps import Levels, TreeProblem, choose, make_problem, split_levels
+from solvers.xla import run_ahead
 
 # Draws public outcomes: (key, states [B, S], reach [B, P, H]) -> states after chance [B, S].
 Deal = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
@@ -130,7 +132,7 @@ def play_round(
     policies = jax.vmap(lambda t, x: make_problem(t, x).uniform_policy())(trees, tables.reach)
 
   def settle(tree, reach, policy, seat):
-    problem = make_problem(tree, reach)
+    problem = make_problem(tree, reach, lanes=number)
     other = favourites(tree, likes(tree)[opponent])
     played = [policy[0]]
     for i in range(1, len(policy)):
@@ -201,7 +203,6 @@ def ended_value(problem: TreeProblem, policy: Levels, player: jax.Array) -> jax.
 
 
 MEASURED = ("always_call", "uniform", "pot_maniac")
-_AT_ONCE = 64  # hands
 _INTERVAL = 1.96  # standard errors, 95 %
 
 
@@ -245,40 +246,46 @@ class HandsEvaluator:
     """Measures against each of `opponents`, of those in `OPPONENTS` that look at no cards.
 
     The row has `won_mbb_OPPONENT` and `won_mbb_OPPONENT_interval`, half the width of its 95 %
-    interval, and `hands`, against each: as many as playthroughs are asked for, in batches of 64.
-    For `params`, `seed`, `final` and `show` see `Measures`.
+    interval, and `hands`, against each: as many as playthroughs are asked for, in batches of 64, on
+    an accelerator 512. For `params`, `seed`, `final` and `show` see `Measures`.
     """
     search = self._config.rebel
     hands = search.final_playthroughs if final else search.eval_playthroughs
-    batches = -(-hands // _AT_ONCE)
-    row: dict[str, float] = {"hands": batches * _AT_ONCE}
+    size = tuning.pieces().hands
+    batches = -(-hands // size)
+    row: dict[str, float] = {"hands": batches * size}
     for place, name in enumerate(opponents):
       opponent = jnp.asarray(list(OPPONENTS).index(name))
       won: list[np.ndarray] = []
-      for batch in range(batches):
+
+      def play(batch: int, opponent: jax.Array = opponent) -> np.ndarray:
         key = jax.random.fold_in(jax.random.key(seed), batch)  # the same hands for every opponent
-        won.append(np.asarray(self._play(params, opponent, key)))
+        here = jax.device_put(params, jax.config.jax_default_device)
+        return np.asarray(self._play(here, opponent, key, size))
+
+      for batch, found in run_ahead(play, range(batches), kind=type, cores=False):
+        won.append(found)
         done = place * batches + batch + 1
-        show("playing", done * _AT_ONCE, len(opponents) * batches * _AT_ONCE, "hands", "")
+        show("playing", done * size, len(opponents) * batches * size, "hands", "")
       mbb = 1000 * np.concatenate(won) / self.game.rules.big_blind
       row[f"won_mbb_{name}"] = float(mbb.mean())
       row[f"won_mbb_{name}_interval"] = float(_INTERVAL * mbb.std(ddof=1) / np.sqrt(len(mbb)))
     return Measurement(row | {"iterations": search.final_iterations})
 
-  def _play(self, params: Any, opponent: jax.Array, key: jax.Array) -> jax.Array:
-    """Returns the agent's payoff in each of a batch of hands, in chips."""
+  def _play(self, params: Any, opponent: jax.Array, key: jax.Array, number: int) -> jax.Array:
+    """Returns the agent's payoff in each of a batch of hands, in chips: `[number]`."""
     keys = iter(jax.random.split(key, 2 * len(self.game.deals) + 2))
-    roots = jnp.tile(jnp.asarray(self.game.initial_state(), jnp.int32), (_AT_ONCE, 1))
+    roots = jnp.tile(jnp.asarray(self.game.initial_state(), jnp.int32), (number, 1))
     if self.game.flops is not None:  # others in every hand
-      draw = jax.random.randint(next(keys), (_AT_ONCE,), 0, np.iinfo(np.int32).max)
+      draw = jax.random.randint(next(keys), (number,), 0, np.iinfo(np.int32).max)
       roots = roots.at[:, -1].set(draw)
     tables: Tables = sit_down(self._rules, roots)
     play = functools.partial(play_round, search=self._search, likes=likes)
-    for number in range(len(self.game.deals) + 1):
-      stage = self._stages[self._rules.stage_template(number)]
+    for street in range(len(self.game.deals) + 1):
+      stage = self._stages[self._rules.stage_template(street)]
       tables = play(stage, tables=tables, opponent=opponent, params=params, key=next(keys))
-      if number < len(self.game.deals):
-        if (runout := self._rules.runout_template(number)) is not None:
+      if street < len(self.game.deals):
+        if (runout := self._rules.runout_template(street)) is not None:
           stage = self._stages[runout]
           tables = play(stage, tables=tables, opponent=opponent, params=params, key=key)
         tables = play_chance(self._rules, self._deal, tables, next(keys))

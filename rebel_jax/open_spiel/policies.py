@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyspiel
 
-from games import CHANCE, TERMINAL, Game, LiarsDice, PublicTree
+from games import CHANCE, Game, LiarsDice, PublicTree
 from games.game import check_is_game
 from games.origin import check_tree_of
 from games.public_tree import Array
 from games.rules.leduc_poker import FIRST_CARD
 from rebel_jax.open_spiel import histories
+from rebel_jax.open_spiel.comparison import Comparison, Held
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
 
@@ -28,6 +29,7 @@ class Correspondence:
   action: Callable[[Game, int, bool], int]
 
 
+_FEW = 2**16  # nodes by private deals: below it every end is compared of every deal
 _REGISTRY: dict[str, Correspondence] = {}
 
 
@@ -40,6 +42,7 @@ def register_open_spiel(
 ) -> None:
   """Declares the OpenSpiel game equal to games whose `name` is `name`.
 
+  Where a game is used, both are played side by side: turns, moves, chance and payoffs must agree.
   It is for games whose private information is dealt before the first public action and never
   changes; whatever OpenSpiel deals before that is taken to be private.
 
@@ -81,23 +84,19 @@ def load_game(game: Game) -> pyspiel.Game:
 
   Raises:
     TypeError: `game` is not a game of ours.
-    ValueError: it has no counterpart in OpenSpiel.
+    ValueError: it has no counterpart in OpenSpiel, or their rules differ.
   """
+  return _compared(game)[0]
+
+
+def _compared(game: Game) -> tuple[pyspiel.Game, Comparison | None]:
+  """Returns the OpenSpiel game, and its comparison with `game` unless that is made from it."""
   check_is_game(game)
   if isinstance(game, OpenSpielGame):
-    return game.open_spiel_game
-  return histories.load(find_correspondence(game).load(game))
-
-
-def private_deals(game: pyspiel.Game) -> Iterator[tuple[tuple[int, ...], pyspiel.State]]:
-  """Yields the outcomes of chance before the first move, and the state that they lead to."""
-  stack = [game.new_initial_state()]
-  while stack:
-    state = stack.pop()
-    if state.is_chance_node():
-      stack += [state.child(a) for a, p in reversed(state.chance_outcomes()) if p > 0]
-    else:
-      yield tuple(state.history()), state
+    return game.open_spiel_game, None
+  correspondence = find_correspondence(game)
+  spiel_game = histories.load(correspondence.load(game))
+  return spiel_game, Comparison(game, spiel_game, correspondence)
 
 
 def _liars_dice_infostates(game: Game, deal: Sequence[int], player: int) -> list[int]:
@@ -159,7 +158,7 @@ def find_moves(game: Game, tree: PublicTree) -> Iterator[SpielMove]:
   Raises:
     ValueError: `tree` is not the whole public tree of `game`, or the game has no counterpart.
   """
-  spiel_game = load_game(game)
+  spiel_game, comparison = _compared(game)
   check_tree_of(game, tree)
   state = np.asarray(tree.state)
   whole = state.ndim == 2 and not tree.depth_limited
@@ -169,12 +168,12 @@ def find_moves(game: Game, tree: PublicTree) -> Iterator[SpielMove]:
     )
   if not spiel_game.get_type().provides_information_state_string:
     raise ValueError(f"game={spiel_game} has no information states in OpenSpiel")
-  if isinstance(game, OpenSpielGame):
+  if comparison is None:
     return _own_moves(game, tree)
-  return _corresponding_moves(game, tree, spiel_game, find_correspondence(game))
+  return _corresponding_moves(game, tree, comparison)
 
 
-def _own_moves(game: OpenSpielGame, tree: PublicTree) -> Iterator[SpielMove]:
+def _own_moves(game: Any, tree: PublicTree) -> Iterator[SpielMove]:
   """The moves of a game that was made from OpenSpiel's."""
   state, parent = np.asarray(tree.state)[:, 0].tolist(), np.asarray(tree.parent).tolist()
   for node in range(1, tree.num_nodes):
@@ -189,7 +188,7 @@ def _own_moves(game: OpenSpielGame, tree: PublicTree) -> Iterator[SpielMove]:
 
 
 def _corresponding_moves(
-  game: Game, tree: PublicTree, spiel_game: pyspiel.Game, correspondence: Correspondence
+  game: Game, tree: PublicTree, comparison: Comparison
 ) -> Iterator[SpielMove]:
   """Walks the tree and the OpenSpiel game side by side.
 
@@ -202,28 +201,23 @@ def _corresponding_moves(
   children: list[dict[int, int]] = [{} for _ in range(tree.num_nodes)]
   for node in range(1, tree.num_nodes):
     children[parent[node]][action[node]] = node
-  held: dict[tuple[int, ...], tuple[tuple[int, ...], ...]] = {}
+  held: dict[tuple[int, ...], Held] = {}
   first: dict[tuple[int, ...], pyspiel.State] = {}
-  for deal, state in private_deals(spiel_game):
-    own = tuple(tuple(correspondence.infostates(game, deal, p)) for p in (0, 1))
-    if CHANCE in kind or any(own[p] not in {x[p] for x in held.values()} for p in (0, 1)):
+  every = CHANCE in kind or len(comparison.deals) * tree.num_nodes <= _FEW
+  for deal, state, own in comparison.deals:
+    if every or any(own[p] not in {x[p] for x in held.values()} for p in (0, 1)):
       held[deal], first[deal] = own, state
-  turns = {CHANCE: pyspiel.PlayerId.CHANCE, TERMINAL: pyspiel.PlayerId.TERMINAL}
   stack = [(0, first)]
   while stack:
     node, states = stack.pop()
-    mover, seen = kind[node], set[str]()
+    mover, seen, here = kind[node], set[str](), np.asarray(tree.state)[node]
     after: dict[int, int] = {}
     below: dict[int, dict[tuple[int, ...], pyspiel.State]] = {}
     for deal, state in states.items():
-      if state.current_player() != turns.get(mover, mover):
-        raise _mismatch(game, spiel_game, f"whose turn it is after {state.history()}")
+      moves = comparison.moves(here, state, held[deal])
       string = state.information_state_string(mover) if mover < CHANCE else ""
-      for spiel_action in state.legal_actions():
+      for spiel_action, ours in moves.items():
         if spiel_action not in after:
-          ours = correspondence.action(game, spiel_action, mover == CHANCE)
-          if ours not in children[node]:
-            raise _mismatch(game, spiel_game, f"action {spiel_action} after {state.history()}")
           after[spiel_action] = children[node][ours]
           below[after[spiel_action]] = {}
         if mover < CHANCE and string not in seen:
@@ -231,10 +225,6 @@ def _corresponding_moves(
         below[after[spiel_action]][deal] = state.child(spiel_action)
       seen.add(string)
     stack += below.items()
-
-
-def _mismatch(game: Game, spiel_game: pyspiel.Game, what: str) -> ValueError:
-  return ValueError(f"game={game!r} and OpenSpiel's {spiel_game} differ: {what}")
 
 
 def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.TabularPolicy:
@@ -272,8 +262,11 @@ def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.Ta
     weight = weight if weight.sum() > 0 else np.ones(len(infostates))
     table[string][action] = float(rows @ weight / weight.sum())
   totals = {string: sum(row.values()) for string, row in table.items()}
+  # Chance may have outcomes of probability zero, below which OpenSpiel wants rows as well.
+  every = pyspiel.UniformRandomPolicy(load_game(game)).policy_table()
   return pyspiel.TabularPolicy(
-    {string: [(a, p / totals[string]) for a, p in row.items()] for string, row in table.items()}
+    every
+    | {string: [(a, p / totals[string]) for a, p in row.items()] for string, row in table.items()}
   )
 
 

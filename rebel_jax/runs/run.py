@@ -16,6 +16,7 @@ from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config import groups, own
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import name_of, paper_exploitability
+from rebel_jax.devices import memory
 from rebel_jax.devices.processes import agree, share
 from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, OwnMeasures
@@ -268,6 +269,7 @@ class _Run:
         number = setup.config.rebel.late_iterations
         self.display.say(f"from here on searches take {number} iterations")
       self.display.show("training", self._fraction(), "compiling")
+      self._count_memory(trainer)
     ends = [end - self.step for end in (self._row_at(), setup.config.late_step) if end > self.step]
     num_steps = share(min(self.num_steps, MOST_STEPS, *ends))
     self.state, report = trainer.run(self.table, self.state, num_steps, setup.mesh)
@@ -290,6 +292,20 @@ class _Run:
       left = min(left, limit - self.elapsed())
     text = progress_text(self.row, self.exploitability, left)
     self.display.show("training", self._fraction(), text)
+
+  def _count_memory(self, trainer: Trainer) -> None:
+    """Says how much memory steps take on each device, and stops before they fail for lack of it."""
+    sizes = memory.memory_of(trainer.compiled(self.table, self.state, self.setup.mesh))
+    if sizes is None:
+      return
+    held, beside, limit = sizes
+    text = f"{held:.2g} GB of games, networks and examples, {beside:.2g} GB beside them in a step"
+    self.display.say(f"memory of each device: {text}, of {limit:.3g} GB")
+    if held + beside > limit:
+      raise RunError(
+        f"lanes={self.config.self_play.lanes} and buffer_size={self.config.learning.buffer_size} "
+        f"take {text}, and a device has {limit:.3g} GB; fewer lanes take less"
+      )
 
   def _check_finite(self, row: dict[str, Any], when: str = "") -> None:
     """Checks the numbers of a row, measured `when`, and the networks' parameters."""

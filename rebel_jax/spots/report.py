@@ -99,7 +99,7 @@ def solve_boards(
 
   def find(item: tuple[SolvedSpot, Shape]) -> BoardRow:
     own, shape = item
-    alone = jax.local_devices()[:1]
+    alone = [jax.config.jax_default_device or jax.local_devices()[0]]
     return _row(
       solve(own, target=target, max_iterations=max_iterations, shape=shape, devices=alone)
     )

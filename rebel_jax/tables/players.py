@@ -11,7 +11,7 @@ from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.poker.variation import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
-from rebel_jax.agents.match import Player
+from rebel_jax.agents.dealer import Seat
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -160,7 +160,7 @@ OFF_TREE = ("add", "nearest", "map")
 
 
 class TreePlayer(Seated):
-  """Lets a `Player` of a hold'em game from the blinds play in chips.
+  """Lets a `Seat` of a hold'em game from the blinds play in chips.
 
   A bet that the tree lacks is taken for one that it has. Where the tree's hand has ended or is not
   the player's turn any more, as after a bet taken for all-in, the player checks and calls: it has
@@ -171,7 +171,7 @@ class TreePlayer(Seated):
     lost: whether the tree's hand no longer follows the one at the table.
   """
 
-  def __init__(self, game: Holdem, player: Player, *, off_tree: str = "nearest", seed: int = 0):
+  def __init__(self, game: Holdem, player: Seat, *, off_tree: str = "nearest", seed: int = 0):
     """Sits down.
 
     Args:

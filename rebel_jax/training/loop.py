@@ -16,6 +16,7 @@ from rebel_jax.training.chain_play import ChainLanes
 from rebel_jax.training.replay import Replay
 from rebel_jax.training.self_play import Lanes, Played
 from rebel_jax.training.targets.target import LearnerStats, Target, init_params, with_decay_steps
+from solvers import tuning
 from solvers.validation import is_concrete
 from solvers.xla import Programs, Work
 
@@ -120,10 +121,14 @@ class Trainer:
     work = self.work(table, mesh) if is_concrete(state) else Work.PLAIN
     return _runs[work](self, mesh, np.int32(num_steps), table, state)
 
+  def compiled(self, table: Any, state: TrainState, mesh: Mesh) -> jax.stages.Compiled:
+    """Returns the program of `run`, which that need not compile again."""
+    program: Any = _runs[self.work(table, mesh)]
+    return program.lower(self, mesh, np.int32(1), table, state).compile()
+
   def work(self, table: Any, mesh: Mesh) -> Work:
     """Returns the kind of work that dominates self-play; it decides how that is compiled."""
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
-    return self.self_play.work(table) if on_cpu else Work.PLAIN
+    return self.self_play.work(table) if tuning.on_cpu() else Work.PLAIN
 
 
 def place(table: Any, mesh: Mesh) -> Any:
@@ -244,7 +249,12 @@ def _step(trainer: Trainer, table: Any, state: TrainState, _):
     counts = (state.solves, solves)
     before, now = (jnp.floor(x.astype(float) * trainer.per_solve) for x in counts)
     turns = jnp.where(ready, now - before, 0.0).astype(jnp.int32)
-  learned = jax.lax.fori_loop(0, turns, learn_all, learned)
+  old = learned
+  if trainer.per_solve or tuning.on_cpu():
+    learned = jax.lax.fori_loop(0, turns, learn_all, old)
+  else:  # an accelerator would wait for the host to read the number of turns
+    learned = jax.lax.fori_loop(0, trainer.learn_steps, learn_all, old)
+    learned = jax.tree.map(lambda x, y: jnp.where(ready, x, y), learned, old)
   params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))
   state = TrainState(
     params=params,

@@ -5,7 +5,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 from jax.sharding import Mesh
 
 import solvers
@@ -318,9 +317,10 @@ def _self_play(config: Config, game: Game, subgames: Subgames, num_devices: int)
 
 def _piece(stage: Stage, num_infostates: int) -> int | None:
   """Returns how many lanes of a stage a CPU searches at once: as many as a network is asked of."""
-  if jax.default_backend() != "cpu" or stage.table_entries < LARGE:
+  rows = rows_at_a_time(num_infostates)
+  if rows is None or stage.table_entries < LARGE:
     return None
-  return max(1, rows_at_a_time(num_infostates) // stage.most_live) if stage.most_live else 1
+  return max(1, rows // stage.most_live) if stage.most_live else 1
 
 
 @dataclasses.dataclass(frozen=True)

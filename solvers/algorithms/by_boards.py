@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from solvers import tuning
 from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
@@ -299,8 +300,10 @@ def _apart(k: jax.Array, function: Any, arguments: Any) -> Any:
   """Returns `function(*arguments)`, computed in a program of its own; `k` is at least one.
 
   Otherwise XLA reads a row of a table while the next is computed that is to stand in its place, and
-  copies the whole table for it, once a row.
+  copies the whole table for it, once a row. An accelerator takes all rows at once.
   """
+  if not tuning.pieces().apart:
+    return function(*arguments)
   found = jax.eval_shape(function, *arguments)
   nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), found)
   return lax.cond(k > 0, function, lambda *_: nothing, *arguments)

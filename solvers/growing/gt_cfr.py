@@ -2,7 +2,7 @@
 
 Regrets are updated on the nodes that a search has added, the leaves among them valued from outside,
 and simulations add more. The nodes are in a `Store`: those of a written-out tree are marked, those
-of a game by its rules inserted.
+of a game by its rules inserted. A network is asked about leaves, and its answers are priors too.
 """
 
 import dataclasses
@@ -22,20 +22,96 @@ from solvers import loop, validation
 from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
 from solvers.algorithms.leaf_means import LeafMeans
 from solvers.algorithms.named import cfr_plus
-from solvers.growing.asked import Asked, answer, note
-from solvers.growing.checks import check_function, check_key
 from solvers.growing.choose import Rules, in_rounds
 from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.resolving import Promises, Resolving
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.simulate import Growth, View, sample_pair, simulate
-from solvers.growing.starts import Start, start_by_rules, start_on_tree
-from solvers.growing.states import StateFunction, StateQuery
+from solvers.growing.starts import Start, check_function, check_key, start_by_rules, start_on_tree
+from solvers.growing.states import StateFunction, StateQuery, ask_some, seat_of
 from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
 from solvers.xla.compiler_options import Programs
+
+
+class Asked(NamedTuple):
+  """One of a search's questions, each as likely as any other.
+
+  Attributes:
+    node: `[]` a leaf of that moment, as the store places it.
+    beliefs: `[P, H]` there, player 0's first.
+    total: `[]` how many questions there were.
+  """
+
+  node: jax.Array
+  beliefs: jax.Array
+  total: jax.Array
+
+  @classmethod
+  def nothing(cls, problem: Any) -> "Asked":
+    """Returns the empty record of questions."""
+    zero = jnp.zeros((), jnp.int32)
+    return cls(zero, jnp.zeros((2, problem.num_infostates), problem.tree.dtype), zero)
+
+
+def answer(
+  network: StateFunction,
+  params: Any,
+  store: Store,
+  query: StateQuery,
+  temperature: float,
+  wanted: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array]:
+  """Returns both players' values `[L, P, H]` and priors `[L, M, H]` of a store's leaves.
+
+  Args:
+    network, params: a function of (params, query), and its first argument.
+    store: which states there are.
+    query: `beliefs` player 0's first.
+    temperature: see `GTCFR`.
+    wanted: `[L]` whose answers count; None for all.
+  """
+  movers = store.movers
+  query = query._replace(beliefs=seat_of(movers, query.beliefs))
+  found = network(params, query) if wanted is None else ask_some(network, params, query, wanted)
+  dtype = store.prior.dtype
+  values = seat_of(movers, found.values).astype(dtype)
+  return values, prior_of(store, (found.logits / temperature).astype(dtype))
+
+
+def prior_of(store: Store, logits: jax.Array) -> jax.Array:
+  """Returns the softmax of logits `[L, M, H]` over open moves; uniform where chance moves.
+
+  Logits of more moves than the store's are left out: those of chance's outcomes.
+  """
+  legal = store.open
+  logits = jnp.where((store.movers < CHANCE)[:, None, None], logits[:, : legal.shape[1]], 0.0)
+  most = jnp.where(legal, logits, -jnp.inf).max(axis=1, keepdims=True)
+  weights = jnp.where(legal, jnp.exp(logits - jnp.where(jnp.isfinite(most), most, 0.0)), 0.0)
+  total = weights.sum(axis=1, keepdims=True)
+  return weights / jnp.maximum(total, jnp.finfo(logits.dtype).tiny)
+
+
+def note(asked: Asked, problem: Any, beliefs: jax.Array, numbers: jax.Array) -> Asked:
+  """Draws between what was asked before and the questions about the leaves of one update.
+
+  Args:
+    asked: what was drawn so far.
+    problem: whose leaves are asked about.
+    beliefs: `[L, P, H]` at all rows.
+    numbers: `[2]` random ones.
+  """
+  wanted = problem.is_frontier()
+  seen = jnp.cumsum(wanted, dtype=jnp.int32)
+  number = seen[-1]
+  row = jnp.argmax(seen.astype(numbers.dtype) > numbers[0] * number.astype(numbers.dtype))
+  total = asked.total + number
+  is_new = numbers[1] * total.astype(numbers.dtype) < number.astype(numbers.dtype)
+  new = Asked(problem.rows[row].astype(jnp.int32), beliefs[row], total)
+  return jax.tree.map(lambda x, y: jnp.where(is_new, x, y), new, asked._replace(total=total))
+
 
 _LAST = 2**31 - 1  # no round has this number
 
@@ -196,7 +272,11 @@ def grow(
   problem = store.problem(beliefs)
   state = algorithm.init(problem)
   asks = network is not None and not store.asks_once
-  seen = _seen(store, network, params) if asks else None
+  seen = None  # a question's part about states, where they are known beforehand
+  if network is not None and asks and not store.grows:
+    encode, seen = getattr(network, "encode", None), StateQuery(store.seen(), jnp.zeros(()))
+    if encode is not None:
+      seen = seen._replace(features=None, encoded=encode(params, seen.features))
 
   def ask(store, beliefs, wanted):
     assert network is not None
@@ -286,18 +366,8 @@ def grow(
     visits=visits,
     current=current,
     asked=asked,
-    tree=store if isinstance(store, InsertedTree) else None,
+    tree=store if store.grows else None,
   )
-
-
-def _seen(store: Store, network: Any, params: Any) -> StateQuery | None:
-  """Returns a question's part about states, if they are known beforehand, as the network has it."""
-  if isinstance(store, InsertedTree):
-    return None
-  features, encode = store.seen(), getattr(network, "encode", None)
-  if encode is None:
-    return StateQuery(features, jnp.zeros(()))
-  return StateQuery(None, jnp.zeros(()), encode(params, features))
 
 
 def _ask_joined(

@@ -1,6 +1,10 @@
-"""The store whose places are the nodes of a written-out tree: a search marks those that it adds."""
+"""The store whose places are the nodes of a written-out tree: a search marks those that it adds.
+
+Its problem is that of the marked nodes below any root.
+"""
 
 import dataclasses
+import itertools
 from typing import Any
 
 import jax
@@ -8,9 +12,178 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.node_info import NodeInfo, infostates_after
-from games.public_tree import Array, PublicTree, TreeStructure
-from solvers.growing.marked_problem import MarkedProblem, leaf_places, marked_problem, with_nodes
+from games.public_tree import PADDING, Array, PublicTree, TreeStructure
+from solvers.growing.places import PlacesProblem
 from solvers.growing.store import Moves
+from solvers.sweeps.levels import Levels, join_levels, lift, lower, reduce_gathered, split_levels
+from solvers.sweeps.pairs import TreePairs, make_pairs
+from solvers.sweeps.problem import Sweep
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MarkedProblem(PlacesProblem):
+  """The problem of a tree's marked nodes; its `L` leaves are all inner nodes and leaves.
+
+  Attributes:
+    pairs: of the tree, by level.
+    root: `[]` the node at which it starts.
+    frontier: `[L]` bool, see `PlacesProblem`.
+    features: `[P, L, F]` see `NodeInfo`.
+  """
+
+  pairs: TreePairs
+  root: jax.Array
+  frontier: jax.Array
+  features: jax.Array
+
+  @property
+  def rows(self) -> jax.Array:
+    return jnp.asarray(leaf_places(self.tree.structure))
+
+  def leaf_rows(self, levels: Levels) -> jax.Array:
+    return join_levels(levels)[leaf_places(self.tree.structure)]
+
+  def leaf_features(self, player: int) -> jax.Array:
+    return self.features[player]
+
+  def leaf_possible(self) -> jax.Array | None:
+    return None if self.tree.possible is None else jnp.asarray(self.tree.possible)[self.rows]
+
+  def is_frontier(self) -> jax.Array:
+    return self.frontier
+
+  def possible_rows(self, index: int, player: int) -> jax.Array | None:
+    there = [x for x in self.pairs.possible[player] if x is not None]  # all of them or none
+    return None if not there else jnp.concatenate(there[1:]) if index else there[0]
+
+  def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
+    return self.pairs.compatible_mass(reach, player, row)
+
+  def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
+    start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
+    nodes = jnp.arange(self.tree.num_nodes, dtype=jnp.int32)
+    taken, at_root = self._taken(policy, player), nodes[:, None] == self.root
+    reach = [jnp.where(at_root[:1], start, 0.0)]
+    for i, a, b in self._levels():
+      above = reach[-1][self.tree.structure.levels[i].parents]
+      below = lift(self.tree, i, player, above) * taken[a:b]
+      below = self.pairs.mask_reach(i, player, below)
+      # Means of a node are over the updates since it joined: nobody reaches it before.
+      reach.append(jnp.where(at_root[a:b], start, below))
+    return reach[0], jnp.concatenate(reach[1:])
+
+  def values_up(
+    self,
+    policy: Any,
+    opponent_reach: Levels,
+    leaf_values: Any,
+    player: int,
+  ) -> Sweep:
+    tree, pairs, taken = self.tree, self.pairs, self._taken(policy, player)
+    by_level = split_levels(tree, join_levels(opponent_reach))
+    ends = pairs.terminal_values(tree, by_level, player)
+    levels, stop = tree.structure.levels, len(leaf_values)
+    nodes, inner = list[jax.Array](), jnp.zeros((0, self.num_infostates), leaf_values.dtype)
+    for i in reversed(range(len(levels))):
+      start = stop - levels[i].num_inner - levels[i].num_leaves
+      asked = leaf_values[start:stop]
+      frontier = self.frontier[start : start + len(inner), None]
+      parts = [jnp.where(frontier, asked[: len(inner)], inner), asked[len(inner) :]]
+      parts += [] if ends[i] is None else [ends[i]]
+      nodes.append(pairs.mask_values(i, player, jnp.concatenate(parts)))
+      stop = start
+      if i:
+        a, b = tree.structure.offsets[i : i + 2]
+        below = lower(tree, i, player, taken[a:b] * nodes[-1])
+        inner = reduce_gathered(levels[i].parents, below, levels[i - 1].num_inner)
+    values = jnp.concatenate(nodes[::-1])
+    root = values[self.root]
+    return Sweep(self.split(values), root, (None, self.from_parents(1, player, values)))
+
+  def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
+    """Returns the parents' rows `[N, H]` for all nodes but the first, in their own infostates."""
+    del index
+    rows = above[_parents(self.tree.structure)]
+    if self.tree.infostate_parent is None:
+      return rows
+    return jnp.concatenate(
+      [lift(self.tree, i, player, rows[a - 1 : b - 1]) for i, a, b in self._levels()]
+    )
+
+  def _over_children(
+    self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
+  ) -> jax.Array:
+    rows = jnp.where(self.exists[index] > 0, rows, -jnp.inf if maximum else 0.0)
+    if self.tree.infostate_parent is not None:
+      pieces = [(i, rows[a - 1 : b - 1]) for i, a, b in self._levels()]
+      rows = jnp.concatenate([lower(self.tree, i, player, x, maximum=maximum) for i, x in pieces])
+    parents = _parents(self.tree.structure)
+    return reduce_gathered(parents, rows, self.tree.num_nodes, maximum=maximum)
+
+  def _levels(self) -> list[tuple[int, int, int]]:
+    """Returns the number of each level but the first, and where its nodes begin and end."""
+    bounds = itertools.pairwise(self.tree.structure.offsets)
+    return [(i, a, b) for i, (a, b) in enumerate(bounds) if i]
+
+
+def leaf_places(structure: TreeStructure) -> np.ndarray:
+  """Returns the places of a marked problem's leaves among the nodes: `[L]`."""
+  levels = zip(structure.offsets, structure.levels)
+  return np.concatenate([x + np.arange(level.num_inner + level.num_leaves) for x, level in levels])
+
+
+def _parents(structure: TreeStructure) -> np.ndarray:
+  """Returns the parent of each node but the first: `[N - 1]`."""
+  levels = zip(structure.offsets, structure.levels[1:])
+  return np.concatenate([start + level.parents for start, level in levels])
+
+
+def marked_problem(
+  tree: PublicTree, info: NodeInfo, root: jax.Array, beliefs: Array, present: Array
+) -> MarkedProblem:
+  """Returns the problem of the nodes that `present` `[N]` marks, below `root`.
+
+  Args:
+    tree: whole or depth-limited.
+    info: from `node_info`.
+    root: a node; may be traced.
+    beliefs: `[P, H]` there, in its infostates.
+    present: of nodes below `root`, it included; the parent of every other one must be present.
+  """
+  places = leaf_places(tree.structure)
+  # Pair weights are looked up at the leaves, which here are inner nodes too.
+  tree = dataclasses.replace(
+    tree, leaf_pair_index=jnp.asarray(info.pair_index)[places], leaf_nodes=places
+  )
+  tree, given = jax.tree.map(jnp.asarray, tree), jnp.asarray(beliefs, tree.dtype)
+  root = jnp.asarray(root, jnp.int32)
+  pairs = make_pairs(tree, given, root)
+  rows = [(x[0], jnp.concatenate(x[1:])) for x in pairs.nature]
+  at_root = jnp.asarray(places, jnp.int32) == root
+  mass = [pairs.compatible_mass(given[1 - p][None], p, jnp.argmax(at_root))[0] for p in (0, 1)]
+  problem = MarkedProblem(
+    tree=tree,
+    pairs=pairs,
+    nature=(rows[0], rows[1]),
+    root_mass=jnp.stack(mass) * at_root.any(),
+    beliefs=given,
+    root=root,
+    frontier=jnp.zeros(len(places), bool),
+    features=jnp.asarray(info.features)[:, places],
+  )
+  return with_nodes(problem, present)
+
+
+def with_nodes(problem: MarkedProblem, present: Array) -> MarkedProblem:
+  """Returns `problem` with the nodes that `present` `[N]` marks; works while traced."""
+  tree, places = problem.tree, problem.rows
+  there = jnp.asarray(present) & (jnp.asarray(tree.kind) != PADDING)
+  exists = there[:, None].astype(tree.dtype)
+  parents = _parents(tree.structure)
+  below = reduce_gathered(parents, exists[1:], tree.num_nodes, maximum=True)
+  frontier = (exists[places] > 0) & (below[places] <= 0)
+  return dataclasses.replace(problem, exists=(exists[:1], exists[1:]), frontier=frontier[:, 0])
 
 
 @jax.tree_util.register_dataclass
@@ -35,6 +208,7 @@ class Marked:
   prior: jax.Array
 
   asks_once = False
+  grows = False
   deals = True
 
   @property

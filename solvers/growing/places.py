@@ -29,7 +29,7 @@ class PlacesProblem(Problem):
   tree: Any
   nature: tuple[Levels, Levels]
   root_mass: jax.Array
-  exists: Levels | None = None
+  exists: Any = None
   alternatives: Alternatives | None = None
   beliefs: jax.Array
 
@@ -56,18 +56,15 @@ class PlacesProblem(Problem):
   def advantages(self, sweep: Sweep, index: int, player: int) -> jax.Array | None:
     """Returns the advantage of each move over its parent, zero for moves that do not exist."""
     advantages = super().advantages(sweep, index, player)
-    assert self.exists is not None
     return None if advantages is None else jnp.where(self.exists[index] > 0, advantages, 0.0)
 
   def _taken(self, policy: Levels, player: int) -> jax.Array:
     """Returns how likely `player` takes the move to each node, 1 if it is another's: `[C, H]`."""
-    assert self.exists is not None
     rows = jnp.where(self._moved(player), join_levels(policy), 1.0)
     return rows * join_levels(self.exists)
 
   def _moved(self, player: int) -> jax.Array:
     """Says which nodes `player` moved to: `[C, 1]`."""
     kind, parent = jnp.asarray(self.tree.kind), jnp.maximum(self.tree.parent, 0)
-    assert self.exists is not None
     there = jnp.concatenate([jnp.zeros_like(self.exists[0]), self.exists[1]])[:, 0] > 0
     return (there & (kind[parent] == player))[:, None]

@@ -6,7 +6,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_batching import custom_vmap
+
+from solvers import tuning
 
 
 class StateQuery(NamedTuple):
@@ -43,10 +46,6 @@ class StateAnswer(NamedTuple):
 StateFunction = Callable[[Any, StateQuery], StateAnswer]
 
 
-# Rows that are answered at a time: a share of all that may be asked, so that a block is neither
-# mostly empty nor too small for matrix products.
-_BLOCKS = 24
-_LEAST_ROWS = 64
 # Up to so many rows it is faster to compare a rank with all others than to halve them.
 _FEW_ROWS = 4096
 
@@ -56,8 +55,8 @@ def ask_some(
 ) -> StateAnswer:
   """Answers those rows of a query that `wanted` `[R]` marks; the others are zero.
 
-  The rows are packed, so that a row nobody wants costs nothing. Under `jax.vmap` those of all lanes
-  are packed together.
+  On a CPU the rows are packed, so that a row nobody wants costs nothing. Under `jax.vmap` those of
+  all lanes are packed together.
   """
 
   @custom_vmap
@@ -89,8 +88,17 @@ def _answer_packed(
   function: StateFunction, params: Any, query: StateQuery, wanted: jax.Array, period: int
 ) -> StateAnswer:
   """Answers the wanted ones of `M` rows; arrays of `period` rows are the same for each lane."""
-  number = len(wanted)
-  block = min(number, max(_LEAST_ROWS, -(-number // _BLOCKS)))
+  number, pieces = len(wanted), tuning.pieces().questions
+
+  def mark(x: jax.Array) -> jax.Array:
+    return jnp.where(wanted.reshape(-1, *[1] * (x.ndim - 1)), x, 0.0)
+
+  if pieces is None:
+    places = np.arange(number) % period
+    rows = jax.tree.map(lambda x: x if len(x) == number else x[places], query)
+    return jax.tree.map(mark, function(params, rows))
+  least, blocks = pieces
+  block = min(number, max(least, -(-number // blocks)))
   padded = -(-number // block) * block
   # Gathers alone: XLA makes loops of scatters on CPUs.
   rank = jnp.cumsum(wanted, dtype=jnp.int32)
@@ -113,10 +121,7 @@ def _answer_packed(
 
   found = jax.lax.fori_loop(0, -(-rank[-1] // block), answer_block, empty)
 
-  def unpack(x: jax.Array) -> jax.Array:
-    return jnp.where(wanted.reshape(-1, *[1] * (x.ndim - 1)), x[jnp.maximum(rank - 1, 0)], 0.0)
-
-  return jax.tree.map(unpack, found)
+  return jax.tree.map(lambda x: mark(x[jnp.maximum(rank - 1, 0)]), found)
 
 
 def seat_of(movers: jax.Array, rows: jax.Array) -> jax.Array:

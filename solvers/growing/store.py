@@ -52,6 +52,7 @@ class Store(Protocol):
     scale: the largest payoff.
     deals: whether chance may move.
     asks_once: whether the network is asked when a node joins and never again.
+    grows: whether places are made as nodes join; else all are known beforehand.
   """
 
   kind: Any
@@ -63,6 +64,7 @@ class Store(Protocol):
   scale: Any
   deals: bool
   asks_once: bool
+  grows: bool
 
   def problem(self, beliefs: jax.Array, like: Any = None) -> Any:
     """Returns the problem of the present nodes from root beliefs `[P, H]`.

@@ -9,9 +9,9 @@ from solvers.metrics.aivat import (
   node_values,
   zero_values,
 )  # fmt: skip
-from solvers.metrics.best_response import BestResponse
 from solvers.metrics.equity import PotShares
 from solvers.metrics.expected_values import check_whole
+from solvers.metrics.exploitability import BestResponse
 from solvers.metrics.histories import exploitability_in, public_histories
 from solvers.metrics.local_best_response import (
   LBRResult,

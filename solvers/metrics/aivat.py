@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.game import CHANCE, TERMINAL, Game, check_is_game
+from games.node_info import children_of
 from games.public_tree import Array, PublicTree
 from solvers import validation
 from solvers.metrics.expected_values import check_whole
@@ -96,18 +97,8 @@ class TreeValues(ValueFunction):
 
   def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
     """See `ValueFunction`."""
-    node = functools.reduce(lambda node, action: self._children[node][action], history, 0)
+    node = functools.reduce(lambda node, action: int(self._children[node, action]), history, 0)
     return np.asarray(self._table(node), float)[hands]
-
-
-def children_of(tree: PublicTree) -> list[dict[int, int]]:
-  """Returns the child that each action leads to, for every node."""
-  found: list[dict[int, int]] = [{} for _ in range(tree.num_nodes)]
-  parents, actions = np.asarray(tree.parent).tolist(), np.asarray(tree.action).tolist()
-  for node, (parent, action) in enumerate(zip(parents, actions)):
-    if parent >= 0:
-      found[parent][action] = node
-  return found
 
 
 def chance_of(game: Game, state: np.ndarray, actions: np.ndarray, hands: HandPairs) -> np.ndarray:

@@ -8,22 +8,23 @@ like any other; what it wins an exact best response wins at least.
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from games.game import CHANCE, Game
+from games.node_info import children_of
 from games.origin import check_tree_of
 from games.poker import Holdem, betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.public_tree import Array, PublicTree
 from solvers import validation
-from solvers.metrics.aivat import HandRecorder, aivat, children_of
-from solvers.metrics.best_response import BestResponse
-from solvers.metrics.equity import NOTHING, Equity, PotShares
+from solvers.metrics.aivat import HandRecorder, aivat
+from solvers.metrics.equity import MAX_RUNOUTS, NOTHING, Equity, PotShares
 from solvers.metrics.expected_values import check_whole, expected_values
+from solvers.metrics.exploitability import BestResponse
 from solvers.sweeps import pairs
 
 
@@ -76,7 +77,6 @@ class TreeStrategy(Strategy):
     self.tree = tree
     self._policy = np.asarray(policy, float)
     self._children = children_of(tree)
-    self._num_actions = int(np.asarray(tree.action).max()) + 1
     self._node = 0
 
   def start(self) -> None:
@@ -85,17 +85,15 @@ class TreeStrategy(Strategy):
 
   def observe(self, action: int) -> None:
     """See `Strategy`."""
-    self._node = self._children[self._node][int(action)]
+    self._node = int(self._children[self._node, action])
 
   def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
     """See `Strategy`."""
     node = self._node
     for action in ahead:
-      node = self._children[node][int(action)]
-    found = np.zeros((self._num_actions, self._policy.shape[1]))
-    for action, child in self._children[node].items():
-      found[action] = self._policy[child]
-    return found
+      node = self._children[node, action]
+    child = self._children[node]
+    return np.where((child >= 0)[:, None], self._policy[child], 0.0)
 
 
 _MOVES = "FCPA"
@@ -212,9 +210,6 @@ def best_actions(game: Holdem, values: np.ndarray) -> np.ndarray:
   return (values > values.max(axis=0) - _TIE * game.rules.stack).argmax(axis=0)
 
 
-MAX_RUNOUTS = 2_000
-
-
 class LBRResult(NamedTuple):
   """What LBR won in hands that were played, in thousandths of a big blind a hand.
 
@@ -291,17 +286,16 @@ def local_best_response_policy(
   result = np.array(policy, float)
   state, children = np.asarray(tree.state), children_of(tree)
   for node in np.flatnonzero(np.asarray(tree.kind) == player).tolist():
-    below = children[node]
 
-    def folds(action: int, below: Mapping[int, int] = below) -> np.ndarray:
-      return np.asarray(policy, float)[children[below[action]][FOLD]]
+    def folds(action: int, below: np.ndarray = children[node]) -> np.ndarray:
+      return np.asarray(policy, float)[children[below[action], FOLD]]
 
     actions = rules.moves(game, state[node])
     reach, free = ranges[0][node], ranges[1][node]
     values = move_values(game, state[node], reach, free, folds, equity, actions)
     chosen = best_actions(game, values)
-    for action, child in below.items():
-      result[child] = np.array(actions)[chosen] == action
+    for action in np.flatnonzero(children[node] >= 0):
+      result[children[node, action]] = np.array(actions)[chosen] == action
   return result
 
 

@@ -19,9 +19,15 @@ from solvers.search.policy_start import PolicyQuery, SearchPolicy, policy_target
 from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
 from solvers.search.searching_agent import Room, SearchingAgent, make_searching_agent
 from solvers.search.shared_start import search_starts
-from solvers.search.subgames import Roots, Stage, Subgames, after
-from solvers.search.tables import stack_stages
-from solvers.search.templates import TemplateStage, TemplateSubgames
+from solvers.search.subgames import (
+  Roots,
+  Stage,
+  Subgames,
+  TemplateStage,
+  TemplateSubgames,
+  after,
+  stack_stages,
+)
 
 __all__ = [
   "FoundSubgames", "PolicyQuery", "Room", "Roots", "Sampled", "SearchPolicy", "SearchResult",

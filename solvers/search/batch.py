@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from games import PADDING, PublicTree
-from solvers import loop, validation
+from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.leaf_means import LeafMeans
 from solvers.algorithms.wrapper import Wrapper
@@ -103,15 +103,16 @@ class SearchResult(NamedTuple):
   leaf_values: jax.Array | None = None
 
 
-# A CPU evaluates this many leaves at a time, and no more pieces than hold leaves: the room that is
-# left costs nothing there. An accelerator would wait for the number of pieces. Weights for the
-# beliefs of many infostates fit no cache, so that each reading of them has to serve more leaves.
-_ROWS_AT_A_TIME, _ROWS_OF_MANY, _MANY_INFOSTATES = 64, 128, 512
+_MANY_INFOSTATES = 512
 
 
-def rows_at_a_time(num_infostates: int) -> int:
-  """Returns how many leaves a CPU evaluates at a time."""
-  return _ROWS_OF_MANY if num_infostates >= _MANY_INFOSTATES else _ROWS_AT_A_TIME
+def rows_at_a_time(num_infostates: int) -> int | None:
+  """Returns how many leaves a network is asked about at a time; None for all.
+
+  No more pieces are evaluated than hold leaves: the room that is left costs nothing on a CPU.
+  """
+  leaves = tuning.pieces().leaves
+  return None if leaves is None else leaves[num_infostates >= _MANY_INFOSTATES]
 
 
 class Packing(NamedTuple):
@@ -185,7 +186,7 @@ def search_batch(
     live &= active[:, None]
 
   def problem_of(tree, beliefs, alternatives) -> Problem:
-    return make_problem(tree, beliefs, alternatives=alternatives)
+    return make_problem(tree, beliefs, alternatives=alternatives, lanes=len(stop))
 
   problems = jax.vmap(problem_of)(trees, beliefs, alternatives)
   evaluate = None
@@ -263,9 +264,7 @@ def packed_leaf_values(
   rows = features.reshape(2, -1, features.shape[-1])[:, packing.source]
   encoded = encode_for_both(leaf_values, params, (rows[0], rows[1]))
 
-  piece = num_rows
-  if jax.default_backend() == "cpu":
-    piece = min(num_rows, rows_at_a_time(trees.num_infostates))
+  piece = min(num_rows, rows_at_a_time(trees.num_infostates) or num_rows)
   pieces = -(-live.sum() // piece)
 
   def evaluate(query: LeafQuery) -> jax.Array:

@@ -24,10 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PADDING, PublicTree
+from games.node_info import children_of
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
 from solvers.search.searching_agent import SearchingAgent, searches_from
 from solvers.search.shared_start import search_starts
-from solvers.search.tables import SubgameTable
+from solvers.search.subgames import SubgameTable
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, work_of_solving
@@ -189,7 +190,7 @@ def sample_playthroughs(
     raise ValueError(f"num_playthroughs={num_playthroughs} must be a positive integer")
   if num_iterations < 2 or num_iterations % 2:
     raise ValueError(f"num_iterations={num_iterations} must be a positive even number")
-  children = child_table(agent.tree, agent.game.num_actions)
+  children = children_of(agent.tree, agent.game.num_actions)
   sums, done, key = start.sums.copy(), start.count, start.key
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
   costs = searches_from(agent)
@@ -204,7 +205,8 @@ def sample_playthroughs(
     return int(agent.stage_of(item[0].root[:1])[0])
 
   def search(item: tuple[Frontier, np.ndarray]) -> tuple[SubgameTable, tuple]:
-    return _search_chunk(agent, *item, params, num_iterations, unsafe)
+    here = jax.device_put(params, jax.config.jax_default_device)
+    return _search_chunk(agent, *item, here, num_iterations, unsafe)
 
   if done >= num_playthroughs:
     yield start
@@ -239,14 +241,6 @@ def sample_playthroughs(
 
 
 _MAX_FRONTIER = 1 << 17
-
-
-def child_table(tree: PublicTree, num_actions: int) -> np.ndarray:
-  """Returns the child of each node by action, -1 where there is none: `[N, A]`."""
-  table = np.full((tree.num_nodes, num_actions), -1)
-  parent, action = np.asarray(tree.parent), np.asarray(tree.action)
-  table[parent[1:], action[1:]] = np.arange(1, tree.num_nodes)
-  return table
 
 
 def _search_tables(

@@ -8,11 +8,12 @@ import numpy as np
 
 from games import Game, PublicTree, build_public_tree
 from games.origin import check_tree_of
+from solvers import tuning
 from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafValues
 from solvers.search.find import FoundSubgames, bucket_subgames
 from solvers.search.policy_start import SearchPolicy
-from solvers.search.tables import SubgameTable, SubgameTables, add_node_features, stack_subgames
+from solvers.search.subgames import SubgameTable, SubgameTables, add_node_features, stack_subgames
 
 _SPARE_LANES = 1.25  # lanes for each that the rows of a call fill on average
 
@@ -79,8 +80,8 @@ def make_searching_agent(
   policy: SearchPolicy | None = None,
   average_last: bool = False,
   num_buckets: int = 4,
-  rows_per_call: int = 512,
-  max_lanes: int = 256,
+  rows_per_call: int | None = None,
+  max_lanes: int | None = None,
 ) -> SearchingAgent:
   """Prepares the tables of an agent.
 
@@ -96,9 +97,11 @@ def make_searching_agent(
       average over playthroughs is as good with fewer.
     num_buckets: into how many programs subgames are grouped by size.
     rows_per_call, max_lanes: how many leaves and subgames one call searches at most (more
-      leaves if a single subgame has more).
+      leaves if a single subgame has more); None for what suits the device.
   """
   check_tree_of(game, subgames.trees[0])
+  default_rows, default_lanes = tuning.pieces().call
+  rows_per_call, max_lanes = rows_per_call or default_rows, max_lanes or default_lanes
   times = visits(subgames)
   stages, rooms = [], []
   for entries in bucket_subgames(subgames, num_buckets):

@@ -1,17 +1,24 @@
 """The protocol of a game's subgames: their roots, trees and successors.
 
 Lanes of self-play, agents and evaluations hold *roots*, pytrees of integers that say which subgame
-comes next, and ask a `Subgames` for everything else. Tables of subgames written out beforehand
-(`tables.SubgameTables`) are one implementation, templates that are filled where they are needed
-(`templates.TemplateSubgames`) another.
+comes next, and ask a `Subgames` for everything else. Tables of subgames written out and stacked
+beforehand (`SubgameTables`), for games with few of them, are one implementation, templates that are
+filled at public states where they are needed (`TemplateSubgames`) another.
 """
 
+import dataclasses
+import functools
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from games import PublicTree
+from games import CHANCE, PADDING, Game, PublicTree, stack_trees
+from games.public_tree import Array
+from games.template import Templates, fill, fill_states, node_features
+from solvers.search.find import FoundSubgames
 
 Roots = Any  # a pytree of integers `[B, ...]`
 
@@ -91,3 +98,274 @@ class Subgames(Protocol):
 
   def prior(self, roots: Roots) -> jax.Array:
     """Returns the beliefs at roots that start a game: `[B, P, H]`."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SubgameTable:
+  """The subgames of one stage; a root is a subgame's number among all of the game's.
+
+  Public states that are equal share an entry: in Liar's Dice there is one for each last bid and
+  player to act, however the bidding got there.
+
+  Attributes:
+    trees: stacked depth-limited trees, leading axis `[M]`.
+    successor: `[M, L]` the root that each leaf is, -1 for padding.
+    num_live: `[M]` how many leaves of the common shape each row has.
+    row_of: `[R]` the row of each root, -1 for those of other stages.
+    node_features: `[M, N, F]` see `Stage.features_at`; None unless `add_node_features` made them.
+  """
+
+  trees: PublicTree  # [M, ...]
+  successor: Array  # [M, L]
+  num_live: Array  # [M]
+  row_of: Array  # [R]
+  node_features: Array | None = None  # [M, N, F]
+
+  @property
+  def num_subgames(self) -> int:
+    return self.num_live.shape[0]
+
+  @property
+  def table_entries(self) -> int:
+    return self.trees.num_nodes * self.trees.num_infostates
+
+  @property
+  def depth_limited(self) -> bool:
+    return self.trees.depth_limited
+
+  @property
+  def num_leaves(self) -> int:
+    return self.trees.num_leaves
+
+  @property
+  def decides(self) -> bool:
+    return bool((np.asarray(self.trees.kind) < CHANCE).any())
+
+  @property
+  def most_live(self) -> int:
+    return int(np.asarray(self.num_live).max())
+
+  @property
+  def most_decisions(self) -> int:
+    return int((np.asarray(self.trees.kind) < CHANCE).sum(axis=-1).max())
+
+  def rows(self, roots: jax.Array) -> jax.Array:
+    """Returns the rows of `roots` `[B]`, the first for those of other stages."""
+    return jnp.maximum(jnp.asarray(self.row_of)[roots], 0)
+
+  def holds(self, roots: jax.Array) -> jax.Array:
+    return jnp.asarray(self.row_of)[roots] >= 0
+
+  def trees_at(self, roots: jax.Array) -> PublicTree:
+    rows = self.rows(roots)
+    return jax.tree.map(lambda x: jnp.asarray(x)[rows], self.trees)
+
+  def live_leaves(self, roots: jax.Array) -> jax.Array:
+    return jnp.asarray(self.num_live)[self.rows(roots)]
+
+  def features_at(self, roots: jax.Array, trees: PublicTree) -> jax.Array | None:
+    del trees
+    if self.node_features is None:
+      return None
+    return jnp.asarray(self.node_features)[self.rows(roots)]
+
+  def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
+    del trees
+    return jnp.asarray(self.successor)[self.rows(roots)]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class SubgameTables:
+  """The subgames of a game in one table a stage; see `Subgames`.
+
+  Games start at root 0.
+
+  Attributes:
+    stages: the tables; root 0 is in the first.
+  """
+
+  stages: tuple[SubgameTable, ...]
+
+  @property
+  def num_subgames(self) -> int:
+    return sum(stage.num_subgames for stage in self.stages)
+
+  @property
+  def one_start(self) -> bool:
+    return True
+
+  @property
+  def starts_apart(self) -> bool:
+    return self.stages[0].num_subgames == 1
+
+  def starts(self, key: jax.Array, number: int) -> jax.Array:
+    del key
+    return jnp.zeros(number, jnp.int32)
+
+  def prior(self, roots: jax.Array) -> jax.Array:
+    first = self.stages[0]
+    return jnp.asarray(first.trees.prior)[first.rows(roots)]
+
+
+def stack_subgames(subgames: FoundSubgames, entries: Sequence[int] | None = None) -> SubgameTable:
+  """Stacks the given entries of `subgames` (all by default) into a table.
+
+  Roots keep the numbering of `subgames`.
+  """
+  entries = list(range(len(subgames.trees)) if entries is None else entries)
+  stacked = stack_trees([subgames.trees[i] for i in entries])
+  live = np.asarray(stacked.leaf_actor) != PADDING
+  successor = np.full(live.shape, -1, np.int32)
+  for row, mask, i in zip(successor, live, entries):
+    # Stacking keeps the order of a tree's leaves: both are sorted by action, then parent.
+    row[mask] = subgames.successors[i]
+  row_of = np.full(len(subgames.trees), -1, np.int32)
+  row_of[entries] = np.arange(len(entries))
+  return SubgameTable(stacked, successor, live.sum(axis=1).astype(np.int32), row_of)
+
+
+def stack_stages(
+  game: Game, subgames: FoundSubgames, *, by_stage: bool, node_features: bool = False
+) -> SubgameTables:
+  """Stacks the subgames of a game: all in one table, or one for each stage of the game.
+
+  Args:
+    game: the rules.
+    subgames: all of them.
+    by_stage: whether each stage has a table of its own, earliest first.
+    node_features: whether tables hold them.
+  """
+  groups = [list(range(len(subgames.trees)))]
+  if by_stage:
+    stage = game.stages(np.stack(subgames.states))
+    groups = [np.flatnonzero(stage == number).tolist() for number in np.unique(stage)]
+  stages = [stack_subgames(subgames, group) for group in groups]
+  if node_features:
+    stages = [add_node_features(game, stage) for stage in stages]
+  return SubgameTables(tuple(stages))
+
+
+def decision_features(game: Game, trees: PublicTree) -> np.ndarray:
+  """Returns each decision's public state as the player who moves sees it: `[M, N, F]`.
+
+  Zero at other nodes of the stacked `trees`.
+  """
+  kind, state = np.asarray(trees.kind), np.asarray(trees.state)
+  features = np.zeros((*kind.shape, np.asarray(trees.root_features).shape[-1]), trees.dtype)
+  for player in (0, 1):
+    moves = kind == player
+    if moves.any():
+      features[moves] = game.features(state[moves], player)
+  return features
+
+
+def add_node_features(game: Game, table: SubgameTable) -> SubgameTable:
+  """Returns `table` with `node_features`, for a network that answers at every decision."""
+  return dataclasses.replace(table, node_features=decision_features(game, table.trees))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TemplateStage:
+  """The subgames of one template; a root is its public state `[S]`. See `Stage`.
+
+  Attributes:
+    rules: the templates of the game, static.
+    number: which of them, static.
+    node_features: whether `features_at` answers, static.
+  """
+
+  rules: Templates = dataclasses.field(metadata={"static": True})
+  number: int = dataclasses.field(metadata={"static": True})
+  node_features: bool = dataclasses.field(default=False, metadata={"static": True})
+
+  @property
+  def _template(self):
+    return self.rules.templates[self.number]
+
+  @property
+  def depth_limited(self) -> bool:
+    return self.num_leaves > 0
+
+  @property
+  def num_leaves(self) -> int:
+    return self._template.structure.num_leaves
+
+  @property
+  def decides(self) -> bool:
+    return self._template.decides
+
+  @property
+  def most_live(self) -> int:
+    return self.num_leaves
+
+  @property
+  def most_decisions(self) -> int:
+    return self._template.num_decisions
+
+  @property
+  def table_entries(self) -> int:
+    return self._template.structure.num_nodes * self.rules.game.num_infostates
+
+  def holds(self, roots: jax.Array) -> jax.Array:
+    return self.rules.number_of(roots) == self.number
+
+  def trees_at(self, roots: jax.Array) -> PublicTree:
+    return jax.vmap(lambda state: fill(self.rules, self.number, state))(roots)
+
+  def live_leaves(self, roots: jax.Array) -> jax.Array:
+    leaves = self._template.structure.leaf_nodes
+    return jax.vmap(lambda state: fill_states(self.rules, self.number, state)[1][leaves].sum())(
+      roots
+    )
+
+  def features_at(self, roots: jax.Array, trees: PublicTree) -> jax.Array | None:
+    del roots
+    if not self.node_features:
+      return None
+    return jax.vmap(functools.partial(node_features, self.rules.game))(trees)
+
+  def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
+    del roots
+    return jnp.asarray(trees.state)[:, self._template.structure.leaf_nodes]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TemplateSubgames:
+  """The subgames of a game by its templates; see `Subgames`.
+
+  Attributes:
+    rules: the templates, static.
+    node_features: whether stages answer `features_at`, static.
+  """
+
+  rules: Templates = dataclasses.field(metadata={"static": True})
+  node_features: bool = dataclasses.field(default=False, metadata={"static": True})
+
+  @property
+  def stages(self) -> tuple[TemplateStage, ...]:
+    numbers = range(len(self.rules.templates))
+    return tuple(TemplateStage(self.rules, number, self.node_features) for number in numbers)
+
+  @property
+  def num_subgames(self) -> None:
+    """Nobody counts them."""
+    return None
+
+  @property
+  def one_start(self) -> bool:
+    return self.rules.one_start
+
+  @property
+  def starts_apart(self) -> bool:
+    return True
+
+  def starts(self, key: jax.Array, number: int) -> jax.Array:
+    return self.rules.starts(key, number)
+
+  def prior(self, roots: jax.Array) -> jax.Array:
+    possible = self.rules.possible(roots).astype(jnp.result_type(float))
+    return possible / possible.sum(axis=-1, keepdims=True)

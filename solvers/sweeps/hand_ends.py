@@ -12,7 +12,6 @@ from games.card_removal import compatible_mass
 from games.public_tree import Level, PublicTree
 from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
 
-_MAX_DENSE_BY_ROW = 2**20  # entries of all rows' matrices
 Mass = Callable[[jax.Array], jax.Array]  # what of reach [n, H] shares no card with each hand
 
 
@@ -26,22 +25,22 @@ class HandEnds(NamedTuple):
   showdowns: tuple[Showdowns | None, ...]
 
   @classmethod
-  def make(cls, tree: PublicTree, dtype: Any) -> "HandEnds":
-    """Computes what stays fixed while `tree` is solved."""
-    strengths, hands = jnp.asarray(tree.strengths), hands_of(tree)
+  def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "HandEnds":
+    """Computes what stays fixed while `tree` is solved; see `make_pairs`."""
+    strengths, settings = jnp.asarray(tree.strengths), {"hands": hands_of(tree), "lanes": lanes}
     showdowns: list[Showdowns | None] = []
     made: dict[tuple[int, ...], Showdowns] = {}
     for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
       rows = terminal_rows(level)
       if rows is None:
         index = tree.payoff_index[start : start + level.num_terminals]
-        showdowns.append(_showdowns_by_row(strengths, index, dtype, hands))
+        showdowns.append(_showdowns_by_row(strengths, index, dtype, settings))
       elif not len(rows.boards):
         showdowns.append(None)
       else:
         key = tuple(rows.boards.tolist())
         if key not in made:
-          made[key] = make_showdowns(strengths[rows.boards], dtype, hands=hands)
+          made[key] = make_showdowns(strengths[rows.boards], dtype, **settings)
         showdowns.append(made[key])
     return cls(tuple(showdowns))
 
@@ -86,16 +85,15 @@ def terminal_rows(level: Level) -> Rows | None:
   return Rows(np.flatnonzero(tables == 0), grid, boards.astype(int) - 1)
 
 
-def _showdowns_by_row(strengths, index, dtype, hands: Hands) -> Showdowns | None:
+def _showdowns_by_row(strengths, index, dtype, settings: Any) -> Showdowns | None:
   """Makes the showdowns of rows whose kind is not static: one for all, or one for each row."""
   if not len(index) or not len(strengths):
     return None
   if len(strengths) == 1:
-    return make_showdowns(strengths, dtype, hands=hands)
-  boards = strengths[jnp.maximum(index - 1, 0)]
+    return make_showdowns(strengths, dtype, **settings)
   # A matrix for each row of each of many trees solved together would be too much to hold.
-  dense = boards.size * boards.shape[-1] <= _MAX_DENSE_BY_ROW
-  return make_showdowns(boards, dtype, hands=hands, dense=dense)
+  boards = strengths[jnp.maximum(index - 1, 0)]
+  return make_showdowns(boards, dtype, by_row=True, **settings)
 
 
 def hands_of(tree: PublicTree) -> Hands:

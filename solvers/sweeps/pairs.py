@@ -76,11 +76,13 @@ class TreePairs:
     return self.ends.values(tree, self.pairs, reach, player)
 
 
-def make_pairs(tree: PublicTree, beliefs: jax.Array, root: jax.Array | None = None) -> TreePairs:
+def make_pairs(
+  tree: PublicTree, beliefs: jax.Array, root: jax.Array | None = None, lanes: int = 1
+) -> TreePairs:
   """Computes what stays fixed about pairs while `tree` is solved from `beliefs` `[P, H]`.
 
   They are those of the node `root`, which may be traced, and nothing else is reached; None for the
-  first.
+  first. `lanes` is the number of trees of this shape that are solved side by side, by `jax.vmap`.
   """
   dtype, structure = beliefs.dtype, tree.structure
   kind = TableEnds if tree.hands is None else HandEnds
@@ -102,7 +104,7 @@ def make_pairs(tree: PublicTree, beliefs: jax.Array, root: jax.Array | None = No
     root_mass=pairs.root_mass(tree.root_pair_index, beliefs),
     leaf_index=jnp.asarray(tree.leaf_pair_index),
     scale=tuple(scale[start : start + level.num_terminals] for level, start in starts),
-    ends=kind.make(tree, dtype),
+    ends=kind.make(tree, dtype, lanes),
     blocked=tree.hands is not None,
   )
 

@@ -452,6 +452,7 @@ def make_problem(
   *,
   lock: Lock | None = None,
   alternatives: Alternatives | None = None,
+  lanes: int = 1,
 ) -> TreeProblem:
   """Returns the problem of `tree` from root `beliefs` `[P, H]`.
 
@@ -460,6 +461,7 @@ def make_problem(
     beliefs: each row a distribution.
     lock: what players are held to, or None.
     alternatives: for algorithms with a gadget.
+    lanes: how many trees of this shape are solved side by side, each with its own arrays.
   """
   tree = jax.tree.map(jnp.asarray, tree)
   beliefs = jnp.asarray(beliefs)
@@ -474,7 +476,7 @@ def make_problem(
   floor = None if lock is None else make_floor(tree, lock)
   return TreeProblem(
     tree=tree,
-    pairs=make_pairs(tree, beliefs),
+    pairs=make_pairs(tree, beliefs, lanes=lanes),
     exists=exists,
     mover=tuple(mover),
     floor=floor,

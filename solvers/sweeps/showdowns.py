@@ -18,14 +18,10 @@ import numpy as np
 from jax import lax
 
 from games.card_removal import all_pairs, holds, num_live_cards
+from solvers import tuning
 
-_MAX_DENSE_ON_CPU = 2**20  # entries of all boards' matrices
-_FEW_HANDS, _MAX_DENSE_OF_FEW = 128, 2**22  # sorting so few takes longer than their products
-_MAX_DENSE = 2**27
-# Nodes of a board that are taken at once in sorted form, filled up to a multiple of the second:
-# whole registers, within a core's cache. A CPU takes 0.5 ms a node at 16, 0.7 at 8, 1.1 at 48, and
-# two or three times as long at 18 or 37 (48 boards of 1,128 hands).
-_MOST_NODES, _REGISTER = 16, 8
+_FEW_HANDS = 128
+_REGISTER = 8  # nodes of a board in sorted form are filled up to a multiple of it
 
 
 class SortedShowdowns(NamedTuple):
@@ -81,14 +77,24 @@ class Hands(NamedTuple):
 
 
 def make_showdowns(
-  strengths: jax.Array, dtype, *, hands: Hands | None = None, dense: bool | None = None
+  strengths: jax.Array,
+  dtype,
+  *,
+  hands: Hands | None = None,
+  dense: bool | None = None,
+  lanes: int = 1,
+  by_row: bool = False,
 ) -> Showdowns:
-  """Prepares the showdowns of boards with `strengths` `[K, H]`; `dense=None` chooses the form."""
-  entries = strengths.size * strengths.shape[-1]
+  """Prepares the showdowns of boards with `strengths` `[K, H]`; `dense=None` chooses the form.
+
+  `lanes` trees do so side by side, each with boards of its own; `by_row` says that each row of a
+  tree has its own.
+  """
   if dense is None:
-    few = strengths.shape[-1] <= _FEW_HANDS
-    most = _MAX_DENSE_OF_FEW if few else _MAX_DENSE_ON_CPU
-    dense = entries <= (most if jax.default_backend() == "cpu" else _MAX_DENSE)
+    pieces, num_hands = tuning.pieces(), strengths.shape[-1]
+    few = num_hands <= _FEW_HANDS and not by_row
+    entries = strengths.size * num_hands * (lanes if pieces.of_all_lanes else 1)
+    dense = entries <= (pieces.dense_of_few if few else pieces.dense)
   if dense:
     return dense_showdowns(strengths, dtype, hands)
   return sorted_showdowns(strengths, hands)
@@ -219,7 +225,7 @@ def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
   if not isinstance(showdowns, SortedShowdowns):
     return _product("knj,kjh->knh", reach, showdowns)
   # Board by board, and not too many nodes at once, it stays within a core's cache.
-  if reach.shape[1] == 1:
+  if reach.shape[1] == 1 or tuning.pieces().nodes is None:
     return jax.vmap(_board_values)(showdowns, reach)
   if len(reach) == 1:
     return _board_values(jax.tree.map(lambda x: x[0], showdowns), reach[0])[None]
@@ -228,11 +234,11 @@ def showdown_values(showdowns: Showdowns, reach: jax.Array) -> jax.Array:
 
 def _board_values(showdowns: SortedShowdowns, reach: jax.Array) -> jax.Array:
   """Returns `showdown_values` of one board, `[n, H]`."""
-  n, h = reach.shape
-  if n > _MOST_NODES:
-    parts = jnp.split(reach, list(range(_MOST_NODES, n, _MOST_NODES)))
+  (n, h), most_nodes = reach.shape, tuning.pieces().nodes
+  if most_nodes is not None and n > most_nodes:
+    parts = jnp.split(reach, list(range(most_nodes, n, most_nodes)))
     return jnp.concatenate([_board_values(showdowns, x) for x in parts])
-  if n > _REGISTER // 2 and n % _REGISTER:
+  if most_nodes is not None and n > _REGISTER // 2 and n % _REGISTER:
     filled = jnp.pad(reach, ((0, -n % _REGISTER), (0, 0)))
     return _board_values(showdowns, filled)[:n]
   length, blocks = showdowns.order.shape
@@ -260,7 +266,10 @@ def settle(rows: jax.Array) -> jax.Array:
 
   Multiplying by one does it. XLA would move a transpose into each gather next to it, or a gather
   into a transpose, and read memory in the wrong order; an optimization barrier does not hold it.
+  On an accelerator the product would take longer than what it saves.
   """
+  if not tuning.on_cpu():
+    return rows
   return _product("xn,nm->xm", rows, jnp.eye(rows.shape[1], dtype=rows.dtype))
 
 

@@ -39,9 +39,9 @@ class TableEnds(NamedTuple):
   tables: tuple[tuple[jax.Array | None, ...], tuple[jax.Array | None, ...]]
 
   @classmethod
-  def make(cls, tree: PublicTree, dtype: Any) -> "TableEnds":
+  def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "TableEnds":
     """Computes what stays fixed while `tree` is solved."""
-    del dtype
+    del dtype, lanes
     tables: tuple[list[jax.Array | None], ...] = ([], [])
     payoffs, h = jnp.asarray(tree.payoffs), tree.num_infostates
     for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):

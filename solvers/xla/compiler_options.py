@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from games.public_tree import PublicTree
-from solvers import validation
+from solvers import tuning, validation
 
 
 class Work(enum.Enum):
@@ -24,6 +24,7 @@ class Work(enum.Enum):
   PLAIN = "anything else, or compiled for no CPU or inside another program"
   TREES = "trees"
   NETWORKS = "a network at the leaves"
+  LOOPS = "loops of small kernels on an accelerator"
 
 
 _WISHES: dict[Work, dict[str, Any]] = {
@@ -35,6 +36,9 @@ _WISHES: dict[Work, dict[str, Any]] = {
   # Normalisation and activations use whole registers where they are of 512 bits; XLA's own choice
   # is half of one. CPUs with narrower ones compile to the same as without.
   Work.NETWORKS: {"xla_cpu_prefer_vector_width": 512},
+  # Two turns of a loop become one, so that no turn copies its results to where the next reads them:
+  # a third of the kernels of a small game. The other turn is as quick to compile as the copies.
+  Work.LOOPS: {"xla_gpu_enable_while_loop_double_buffering": True},
 }
 
 # LLVM unrolls the small loops of a sweep, which costs two thirds of the compilation of a tree and
@@ -72,8 +76,7 @@ class Programs(dict[Work, Callable]):
     self._numbers: dict[Work, int] = {}
 
   def __missing__(self, work: Work) -> Callable:
-    options = {name: value for name, value in _WISHES[work].items() if _is_taken(name, value)}
-    self[work] = self._jit(compiler_options=options or None)
+    self[work] = self._jit(compiler_options=options_for(work))
     return self[work]
 
   def __getitem__(self, work: Work) -> Any:
@@ -96,6 +99,11 @@ def return_memory() -> None:
     ctypes.CDLL(None).malloc_trim(0)
 
 
+def options_for(work: Work) -> dict[str, Any] | None:
+  """Returns those options for a kind of work that the installed XLA takes, None without any."""
+  return {name: x for name, x in _WISHES[work].items() if _is_taken(name, x)} or None
+
+
 @functools.cache
 def _is_taken(name: str, value: Any) -> bool:
   """Says whether the installed XLA takes an option, by compiling a program of one constant."""
@@ -112,7 +120,7 @@ def work_on_trees() -> Work:
   Those of growing searches, whatever their size, the older emitters compile in two thirds of the
   time.
   """
-  return Work.TREES if jax.default_backend() == "cpu" else Work.PLAIN
+  return Work.TREES if tuning.on_cpu() else Work.PLAIN
 
 
 def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
@@ -123,14 +131,14 @@ def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
     leaf_values: what values its leaves, if it has any.
     *arguments: whatever else is traced where the caller is inside a `jit` of its own.
   """
-  if jax.default_backend() != "cpu" or not validation.is_concrete(tree, *arguments):
+  if not validation.is_concrete(tree, *arguments):
     return Work.PLAIN
-  if not isinstance(tree, PublicTree):
-    return Work.TREES
-  asks = tree.depth_limited and leaf_values is not None
-  if asks and not getattr(leaf_values, "solves_trees", False):
-    return Work.NETWORKS
-  return Work.TREES
+  is_tree = isinstance(tree, PublicTree)
+  asks = is_tree and tree.depth_limited and leaf_values is not None
+  network = asks and not getattr(leaf_values, "solves_trees", False)
+  if not tuning.on_cpu():
+    return Work.LOOPS if is_tree and not network else Work.PLAIN
+  return Work.NETWORKS if network else Work.TREES
 
 
 keep_loops_rolled()

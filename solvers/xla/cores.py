@@ -1,6 +1,7 @@
 """Threads over a CPU's cores for work that XLA runs on one of them."""
 
 import concurrent.futures
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -9,6 +10,8 @@ from typing import TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from solvers import tuning
 
 Item = TypeVar("Item")
 Rows = TypeVar("Rows")
@@ -66,34 +69,36 @@ def map_over_cores(
 
 
 def run_ahead(
-  function: Callable[[Item], Result], items: Iterable[Item], *, kind: Callable[[Item], Hashable]
+  function: Callable[[Item], Result],
+  items: Iterable[Item],
+  *,
+  kind: Callable[[Item], Hashable],
+  cores: bool = True,
 ) -> Iterator[tuple[Item, Result]]:
   """Yields each item with `function(item)`, in order, while the next are computed on other cores.
 
-  On an accelerator one follows the other: its programs would only wait for each other.
+  On accelerators each item has one of them as its default device, in turn.
 
   Args:
     function: calls a compiled program and waits for its result.
     items: what to call it with.
     kind: what decides which program an item needs. The first of each kind is done before others
       of it begin, so that it is compiled once.
+    cores: whether a CPU's cores take part.
   """
-  count = num_cores() if jax.default_backend() == "cpu" else 1
-  if count == 1:
-    for item in items:
-      yield item, function(item)
-    return
+  devices = [None] if tuning.on_cpu() else jax.local_devices()
+  count = num_cores() if tuning.on_cpu() and cores else len(devices)
   x64 = jax.config.read("jax_enable_x64")  # threads start with the process's own setting
 
-  def run(item: Item) -> Result:
-    with jax.enable_x64(x64):
+  def run(item: Item, device: jax.Device | None) -> Result:
+    with jax.enable_x64(x64), jax.default_device(device):
       return function(item)
 
   seen: set[Hashable] = set()
   pending: deque[tuple[Item, concurrent.futures.Future[Result]]] = deque()
   with concurrent.futures.ThreadPoolExecutor(count) as threads:
-    for item in items:
-      pending.append((item, threads.submit(run, item)))
+    for item, device in zip(items, itertools.cycle(devices)):
+      pending.append((item, threads.submit(run, item, device)))
       if kind(item) not in seen:
         seen.add(kind(item))
         concurrent.futures.wait([pending[-1][1]])

@@ -14,9 +14,8 @@ from games.poker import betting
 from games.template import fill
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
+from solvers.search.subgames import TemplateSubgames, stack_stages
 from solvers.search.subgames import after as after_leaf
-from solvers.search.tables import stack_stages
-from solvers.search.templates import TemplateSubgames
 from solvers.sweeps.levels import join_levels
 from tests import harness
 from tests.own_games import Hedge, by_path, own_game, own_state, own_tree, some_leaf_values

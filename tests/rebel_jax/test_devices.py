@@ -6,10 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
-from rebel_jax.config.presets import get_preset
+from rebel_jax import train
+from rebel_jax.config.presets import ACCELERATOR_LANES, get_preset, on_this_device
 from rebel_jax.devices import cpu_devices
+from rebel_jax.runs import folders
+from rebel_jax.runs.options import RunOptions
+from solvers import tuning
 from tests.tiny import with_devices
 
 ROOT = Path(__file__).parents[2]
@@ -94,6 +99,126 @@ def test_number_of_devices(cores, changes, before, expected):
   number = changes.pop("num_devices", None)
   config = get_preset("liars_dice_1x4f").replace(**changes)
   assert cpu_devices.choose_number(config, cores, number, before=before) == expected
+
+
+@pytest.mark.parametrize(
+  ("platform", "flags", "lanes"),
+  [
+    ("cpu", "", 64),
+    ("gpu", "", 4_096),
+    ("gpu", "--lanes 64", 64),
+    ("gpu", "--lanes=128", 128),
+    ("gpu", "--preset leduc_poker", 32),
+  ],
+)
+def test_lanes_are_those_of_the_device_unless_said(platform, flags, lanes, monkeypatch):
+  monkeypatch.setattr(tuning, "platform", lambda: platform)
+  argv = ["--preset", "liars_dice_1x4f_paper", *flags.split()]
+  config, _ = train._settle(argv, train.parse(argv))
+  assert config.self_play.lanes == lanes
+  config.validate()
+
+
+def test_lanes_of_accelerators_fit_their_presets(monkeypatch):
+  monkeypatch.setattr(tuning, "platform", lambda: "gpu")
+  for name in ACCELERATOR_LANES:
+    config = on_this_device(get_preset(name))
+    assert config.self_play.lanes > get_preset(name).self_play.lanes
+    config.validate()
+
+
+@pytest.mark.parametrize(
+  ("before", "asked", "expected"),
+  [(("gpu", 2), None, 2), (("gpu", 2), 1, 1), (("gpu", 8), None, None), (("cpu", 2), None, None)],
+)
+def test_a_run_goes_on_with_as_many_accelerators(before, asked, expected, monkeypatch):
+  monkeypatch.setattr(tuning, "platform", lambda: "gpu")
+  monkeypatch.setattr(jax, "device_count", lambda: 4)
+  about = {"environment": {"platform": before[0]}, "num_devices": before[1]}
+  run = folders.Resumable(Path(), Path(), about)
+  monkeypatch.setattr(folders, "find_run", lambda output_dir: run)
+  options = RunOptions(resume=True, num_devices=asked)
+  _, found = train._settle([], train.Command(get_preset("kuhn_poker"), options))
+  assert found.num_devices == expected
+
+
+def test_accelerators_have_one_worker(request, accelerator):
+  ask = request.config.hook.pytest_xdist_auto_num_workers
+  assert ask(config=request.config) == 1
+  assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+
+
+# Every device of this process solves some of a batch, or makes some of an agent's searches.
+_SHARED = """
+import json
+import jax, numpy as np
+import games, solvers
+from solvers import tuning
+from solvers.search import find_subgames, make_searching_agent
+from solvers.search.playthroughs import searching_policy
+from solvers.xla import run_ahead
+
+jax.config.update("jax_enable_x64", True)
+game = games.make("liars_dice", num_dice=1, num_faces=2)
+tree = games.build_public_tree(game).astype(float)
+beliefs = np.random.default_rng(0).dirichlet(np.ones(2), size=(6, 2))
+used = []
+
+def found():
+  settings = {"beliefs": beliefs, "algorithm": solvers.linear_cfr(), "num_iterations": 64}
+  solved = [solvers.solve_batch(tree, **settings, target=x) for x in (None, 0.05)]
+  agent = make_searching_agent(
+    game, find_subgames(game, depth=1), algorithm=solvers.linear_cfr(), max_lanes=2,
+    leaf_values=lambda params, query: query.beliefs[:, query.traverser] * params)
+  settings = {"num_playthroughs": 16, "num_iterations": 8, "key": jax.random.key(0)}
+  policy = searching_policy(agent, params=jax.device_put(2.0, jax.devices()[0]), **settings)
+  return [*jax.tree.leaves(solved), policy]
+
+alone = found()
+tuning.platform = lambda: "gpu"
+shared = found()
+pairs = zip(alone, shared, strict=True)
+apart = max(float(np.abs(np.asarray(x, float) - y).max()) for x, y in pairs)
+calls = run_ahead(lambda i: jax.numpy.zeros(1).device.id, range(6), kind=int)
+print(json.dumps([apart, len(shared[0].sharding.device_set), [device for _, device in calls]]))
+"""
+
+
+@pytest.mark.slow
+def test_all_devices_of_a_process_solve_and_search():
+  apart, devices, calls = run(_SHARED, 4)
+  assert apart < 1e-9
+  assert devices == 4
+  assert calls == [0, 1, 2, 3, 0, 1]
+
+
+# Searches that grow trees, and hold'em whose subgames are made on the device.
+_SELF_PLAY = """
+import json
+import jax, numpy as np
+from rebel_jax.config.presets import get_preset
+from rebel_jax.training.setup import make_setup
+from tests.tiny import TINY_GROWING
+
+small = dict(lanes=8, iterations=4, width=16, hidden_layers=1, batch_size=8, buffer_size=512)
+endgame = get_preset("small_turn_endgame_holdem").replace(**small)
+found = []
+for config in (TINY_GROWING.replace(simulations=4), endgame):
+  setup = make_setup(config)
+  state = setup.trainer.init(setup.table, 0, setup.mesh)
+  state, report = setup.trainer.run(setup.table, state, 4, setup.mesh)
+  shards = [x.addressable_shards for x in jax.tree.leaves(state.params)]
+  alike = all((np.asarray(x.data) == np.asarray(own[0].data)).all() for own in shards for x in own)
+  found.append([setup.mesh.devices.size, alike, int(state.solves)])
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+def test_all_kinds_of_self_play_run_on_four_devices():
+  for devices, alike, solves in run(_SELF_PLAY, 4):
+    assert (devices, alike) == (4, True)
+    assert solves > 8
 
 
 _SCRIPT = """

@@ -11,7 +11,7 @@ from open_spiel.python import policy as spiel_policy
 import games
 import solvers
 from rebel_jax import open_spiel
-from rebel_jax.open_spiel import policies
+from rebel_jax.open_spiel import bots, comparison, policies
 from tests.harness import run
 from tests.trees import random_policy
 
@@ -93,13 +93,100 @@ def test_wrong_correspondences_are_found_out(monkeypatch):
   replace()
   assert referee(game, tree, policy) == pytest.approx(ours, abs=1e-6)
   replace(infostates=lambda game, deal, player: [2 - deal[player]])
-  assert abs(referee(game, tree, policy) - ours) > 1e-3
+  with pytest.raises(ValueError, match="differ: player 0 wins -?[12] and -?[12] after"):
+    open_spiel.load_game(game)
+  replace(infostates=lambda game, deal, player: [0])
+  with pytest.raises(
+    ValueError, match=r"differ: how likely infostates \(\(0,\), \(0,\)\) are dealt"
+  ):
+    open_spiel.load_game(game)
+  replace(infostates=lambda game, deal, player: [7])
+  with pytest.raises(ValueError, match=r"infostates=\[7\] must hold integers from 0 to 2"):
+    open_spiel.load_game(game)
   replace(action=lambda game, action, chance: 1 - action)
-  with pytest.raises(ValueError, match="differ: whose turn it is after"):
-    open_spiel.to_tabular_policy(game, tree, policy)
-  replace(load=lambda game: "leduc_poker")
   with pytest.raises(ValueError, match="differ: "):
     open_spiel.to_tabular_policy(game, tree, policy)
+  replace(
+    load=lambda game: "leduc_poker", infostates=lambda game, deal, player: [deal[player] // 2]
+  )
+  with pytest.raises(ValueError, match="differ: how likely"):
+    open_spiel.to_tabular_policy(game, tree, policy)
+
+
+OTHERS = {
+  "payoffs": ("leduc_poker", dict(bets=((1,), (2,))), "player 0 wins .* after"),
+  "moves": ("leduc_poker", dict(bets=((2,), (4, 8))), ".* after"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_game_that_pays_or_deals_otherwise_is_refused_everywhere(kind):
+  """Leduc poker of other bets has the shape of OpenSpiel's."""
+  name, parameters, message = OTHERS[kind]
+  game = games.make(name, **parameters)
+  tree = games.build_public_tree(game)
+  policy = policies._default_policy(tree)
+  theirs = pyspiel.UniformRandomPolicy(pyspiel.load_game(name))
+  for call in (
+    lambda: open_spiel.load_game(game),
+    lambda: open_spiel.to_tabular_policy(game, tree, policy),
+    lambda: open_spiel.from_tabular_policy(game, tree, theirs),
+    lambda: bots.translate(game),
+  ):
+    with pytest.raises(ValueError, match=f"differ: .*{message}"):
+      call()
+
+
+def test_each_end_is_compared_also_where_lines_at_random_miss_it(monkeypatch):
+  """Kuhn poker that pays one fold otherwise, and Leduc poker that deals some cards more often."""
+  fold = type("Fold", (games.KuhnPoker,), {})
+  fold.payoff_scale = lambda self, x: games.KuhnPoker.payoff_scale(self, x) * (1 + (x[:, 0] == 8))
+  game = fold()
+  monkeypatch.setattr(comparison, "_LINES", 0)
+  with pytest.raises(ValueError, match="differ: player 0 wins"):
+    list(policies.find_moves(game, games.build_public_tree(game)))
+  deals = type("Deals", (games.LeducPoker,), {})
+
+  def chance(self, states, actions):
+    probability, mask = games.LeducPoker.chance(self, states, actions)
+    return probability * np.where(actions % 2, 1.5, 0.5), mask
+
+  deals.chance = chance
+  game = deals()
+  with pytest.raises(ValueError, match="differ: how likely chance's outcomes are after"):
+    list(policies.find_moves(game, games.build_public_tree(game)))
+
+
+def test_boards_are_compared_move_by_move():
+  for game in (games.TicTacToe(), games.make("connect_four", width=4, height=4, in_a_row=3)):
+    assert bots.translate(game).open_spiel_game.num_players() == 2
+  wide = games.make("connect_four", width=5, height=4, in_a_row=3)
+  wide.in_a_row = 4  # of OpenSpiel's game alone
+  with pytest.raises(ValueError, match="differ: whose turn it is after"):
+    open_spiel.load_game(wide)
+
+
+ZERO = """EFG 2 R "zero" { "A" "B" } ""
+c "" 1 "" { "l" 1/1 "r" 0/1 } 0
+p "" 1 1 "a" { "x" "y" } 0
+t "" 1 "" { 1, -1 }
+t "" 2 "" { -1, 1 }
+p "" 1 2 "b" { "x" "y" } 0
+t "" 3 "" { 1, -1 }
+t "" 4 "" { -1, 1 }
+"""
+
+
+def test_states_that_chance_never_deals_have_a_row():
+  game, tree = open_spiel.from_game(pyspiel.load_efg_game(ZERO))
+  policy = np.array([[1.0], [0.75], [0.25]])
+  exported = open_spiel.to_tabular_policy(game, tree, policy)
+  assert exported.policy_table() == {
+    "0-0-1-a": [(0, 0.75), (1, 0.25)],
+    "0-0-2-b": [(0, 0.5), (1, 0.5)],
+  }
+  found = pyspiel.exploitability(game.open_spiel_game, exported)
+  assert found == pytest.approx(float(solvers.exploitability(tree, policy)))
 
 
 def test_without_openspiel_the_rest_works_and_the_bridge_says_what_to_install(monkeypatch):

@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -171,6 +173,56 @@ def test_a_job_that_is_named_wrongly(monkeypatch):
   monkeypatch.setenv("JAX_NUM_PROCESSES", "2")
   with pytest.raises(ConfigError, match="JAX_PROCESS_ID='2': they must be"):
     processes.join()
+
+
+def test_one_command_starts_and_resumes(tmp_path, capsys):
+  folder = tmp_path / "run"
+  again = [*as_flags(), "--requeue", "--output-dir", str(folder)]
+  folder.mkdir()
+  left = {"config": {}, "num_devices": 1, "environment": {}}  # killed before its first checkpoint
+  (folder / "config.json").write_text(json.dumps(left | {"commands": [{"step": 0, **left}]}))
+  assert cli.main([*again, "--max-seconds", "0.001"]) == 0
+  short = rows(folder)[-1]["step"]
+  assert cli.main(again) == 0
+  assert "memory of each device:" in capsys.readouterr().out
+  assert rows(folder)[-1]["step"] > short
+  assert cli.main([*as_flags(), "--requeue"]) == 2
+  assert "requeue=True needs output_dir" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_job_of_two_processes_is_requeued(tmp_path):
+  """As SLURM starts them, ends them early and starts them again, all by one command."""
+  folder = tmp_path / "run"
+  flags = as_flags(examples=20_000, buffer_size=2_048, evaluate_every=0)
+  command = [sys.executable, ROOT / "train.py", *flags, "--output-dir", folder]
+  job = {"SLURM_JOB_ID": str(os.getpid()), "SLURM_STEP_NODELIST": "localhost", "SLURM_NTASKS": "2"}
+
+  def start():
+    return [
+      subprocess.Popen(
+        [*command, "--requeue", "--distributed", "--max-seconds", "25"],
+        env=os.environ | job | {"SLURM_PROCID": rank, "SLURM_LOCALID": rank},
+        stdout=subprocess.PIPE,
+        text=True,
+      )
+      for rank in ("0", "1")
+    ]
+
+  first = start()
+  while not (folder / "metrics.jsonl").exists() or not rows(folder):
+    assert first[0].poll() is None
+    time.sleep(0.2)
+  for process in first:
+    process.send_signal(signal.SIGTERM)
+  assert [process.wait() for process in first] == [143, 143]
+  step = rows(folder)[-1]["step"]
+  second = start()
+  assert "exploitability" in second[0].communicate()[0]
+  assert [process.wait() for process in second] == [0, 0]
+  assert rows(folder)[-1]["step"] > step
+  about = json.loads((folder / "config.json").read_text())
+  assert [c["environment"]["num_processes"] for c in about["commands"]] == [2]
 
 
 @pytest.mark.slow

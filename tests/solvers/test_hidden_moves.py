@@ -7,7 +7,7 @@ import pytest
 
 import games
 import solvers
-from games.rules.scotland_yard_board import Board
+from games.rules.scotland_yard import Board
 from games.rules.scotland_yard_maps import GLASSES, GLASSES_HEXAGONS
 from solvers import loop
 from solvers.sweeps.levels import join_levels

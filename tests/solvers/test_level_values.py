@@ -12,7 +12,7 @@ import solvers
 from solvers.metrics.exploitability import root_marginals
 from solvers.search.batch import search_batch
 from solvers.search.find import find_subgames
-from solvers.search.tables import stack_subgames
+from solvers.search.subgames import stack_subgames
 from tests import harness
 
 ITERATIONS = 32

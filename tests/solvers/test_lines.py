@@ -1,5 +1,6 @@
 """Spots as lines of betting against the tree of all hands and cards, and sums over all pairs."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -13,16 +14,17 @@ import games
 import solvers
 from games.poker import BetSizes, Betting, Deck, Holdem, evaluate
 from games.poker.lines import (
+  boards,
   expand_policy,
   make_lines,
   round_up,
   shape_of,
   share_shapes,
-  symmetry,
 )
+from games.poker.lines.boards import alike_on_river, suit_permutations
 from games.poker.lines.rounding import bucket
-from games.poker.lines.symmetry import alike_on_river, suit_permutations
 from games.poker.notation.ranges import beliefs_of
+from solvers import tuning
 from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards
 from solvers.half import from_half, to_half
@@ -70,6 +72,18 @@ def test_a_turn_is_solved_as_on_the_tree(turn):
   assert_solved_as_on_the_tree(*turn[1:])
 
 
+def test_a_turn_is_solved_in_one_piece_on_an_accelerator(turn, accelerator):
+  name, game, gap, policy, _ = turn
+  if name == "alike":
+    return
+  with jax.enable_x64(True):
+    lines, _ = make_lines(game)
+    assert [part.num_chunks for part in parts.make_parted_problem(lines).parts] == [1]
+    found, other, _ = solve(game, 4)
+  assert found == pytest.approx(float(gap), abs=1e-12)
+  np.testing.assert_allclose(other, policy, atol=1e-9)
+
+
 def test_suits_are_found_alike_or_not(turn):
   name, game, *_ = turn
   found = suit_permutations(game, game.prior())
@@ -107,7 +121,7 @@ def flop():
   whole = Holdem(deck=deck, board=board, deals=(1, 1), rules=rules, bets=ONE_BET)
   game = whole.only(beliefs_of(("AA,KQ", "TT,AJ:0.5,QTs"), whole))
   with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
-    patch.setattr(parts, "_CELLS", 700)
+    patch.setattr(tuning, "ON_CPU", dataclasses.replace(tuning.ON_CPU, cells=700))
     found = game, *solve(game, 4)
     problem = parts.make_parted_problem(make_lines(game)[0])
   boards = [(part.boards, part.strength[0].shape[:2]) for part in problem.parts]
@@ -237,7 +251,7 @@ def test_ranges_that_tell_cards_apart_are_not_merged(rivers):
 
 def test_cards_that_may_flush_merged_would_be_found(rivers, monkeypatch):
   game = rivers[0][1]  # three diamonds lie there
-  monkeypatch.setattr(symmetry, "card_groups", lambda game: np.arange(24) // 4 * 4)
+  monkeypatch.setattr(boards, "card_groups", lambda game: np.arange(24) // 4 * 4)
   with jax.enable_x64(True):
     lines, columns = make_lines(game)
     found = solvers.solve_batch([lines], algorithm=solvers.linear_cfr(), num_iterations=6)
@@ -342,14 +356,16 @@ from jax import lax
 jax.config.update("jax_num_cpu_devices", 2)
 jax.config.update("jax_enable_x64", True)
 
+import dataclasses
 import solvers
+from solvers import tuning
 from solvers.algorithms import by_boards
 from solvers.sweeps.lines import parts
 from tests.solvers.test_lines import APART, make
 from games.poker.lines import make_lines
 
 lines, _ = make_lines(make("TsJh9hAs", APART))
-parts._CELLS = 1_000
+tuning.ON_CPU = dataclasses.replace(tuning.ON_CPU, cells=1_000)
 (part,) = parts.make_parted_problem(lines, 2).parts
 assert (part.boards, part.num_chunks, part.num_boards) == (20, 8, 3)  # filled up
 

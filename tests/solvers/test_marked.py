@@ -11,7 +11,7 @@ import games
 import solvers
 from games.node_info import node_info
 from solvers import loop
-from solvers.growing.marked_problem import marked_problem
+from solvers.growing.marked import marked_problem
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness

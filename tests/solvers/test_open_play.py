@@ -18,7 +18,7 @@ from rebel_jax.evaluation.hands_evaluator import (
   play_round,
   sit_down,
 )
-from solvers.search.templates import TemplateSubgames
+from solvers.search.subgames import TemplateSubgames
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem

@@ -1,5 +1,7 @@
 """Folds and showdowns between hands that block each other, against sums over all pairs."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from games.card_removal import compatible_mass
 from games.poker import Deck, evaluate
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import value
+from solvers import tuning
 from solvers.search.batch import SearchResult
 from solvers.sweeps import showdowns
 from solvers.sweeps.levels import join_levels, split_levels
@@ -43,7 +46,8 @@ def case(request):
   for board in boards:
     alive = ~np.isin(hands, board).any(axis=1)
     shown = np.array([[*hand, *board] for hand in hands.tolist()])
-    strengths.append(np.where(alive, evaluate(deck, shown), -1))
+    strengths.append(np.full(len(hands), -1))
+    strengths[-1][alive] = evaluate(deck, shown[alive])
     x = rng.exponential(size=(3, len(hands))) * alive * (rng.random((3, len(hands))) < 0.7)
     reach.append(x)
     values = np.zeros((2, 3, len(hands)))
@@ -63,6 +67,16 @@ def test_showdowns_equal_sums_over_pairs(case, form):
   assert values.dtype == dtype
   tolerance = 1e-4 if dtype == np.float32 else 1e-12
   np.testing.assert_allclose(values * live, truth[1], atol=tolerance * reach.sum(axis=2).max())
+
+
+def test_an_accelerator_sorts_where_matrices_of_all_lanes_are_too_large(case, accelerator):
+  strengths, reach, truth, live = case
+  boards, reach = jnp.asarray(strengths), jnp.asarray(np.tile(reach, (1, 7, 1)), jnp.float32)
+  tables = [showdowns.make_showdowns(boards, jnp.float32, lanes=lanes) for lanes in (1, 2**14)]
+  dense, many = (np.asarray(showdowns.showdown_values(x, reach)) * live for x in tables)
+  assert [isinstance(x, showdowns.SortedShowdowns) for x in tables] == [False, True]
+  for values in (dense, many):  # all 21 nodes of all boards at once
+    np.testing.assert_allclose(values, np.tile(truth[1], (1, 7, 1)), atol=3e-4 * reach.max())
 
 
 def test_folds_equal_sums_over_pairs(case):
@@ -118,8 +132,8 @@ def small_case():
 
 @pytest.mark.parametrize("entries", harness.slow([0, 2**30], 2**30), ids=["sorted", "dense"])
 def test_a_tree_of_hands_has_the_values_of_tables_of_pairs(small_case, entries, monkeypatch):
-  for most in ("_MAX_DENSE_ON_CPU", "_MAX_DENSE_OF_FEW"):
-    monkeypatch.setattr(showdowns, most, entries)
+  most = dataclasses.replace(tuning.ON_CPU, dense=entries, dense_of_few=entries)
+  monkeypatch.setattr(tuning, "ON_CPU", most)
   (tree, dense), beliefs, policy = small_case
   assert tree.payoffs.size == 1
   assert dense.payoffs.shape[1:] == (66, 66)

@@ -1,7 +1,6 @@
 """Hold'em as lines of betting, with the boards and hands of each round in columns."""
 
-from games.poker.lines.expansion import Follower, expand_policy
-from games.poker.lines.lines import LineMap, Lines, make_lines
+from games.poker.lines.lines import Follower, LineMap, Lines, expand_policy, make_lines
 from games.poker.lines.rounding import round_up, shape_of, share_shapes
 
 __all__ = [

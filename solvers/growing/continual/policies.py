@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, Game, PublicTree
-from solvers import validation
-from solvers.growing.checks import check_function, check_seeds
+from solvers import tuning, validation
 from solvers.growing.continual.grounds import RulesGround, tree_ground
 from solvers.growing.continual.search_each import ChainSearch, Found, How, next_starts, search_each
 from solvers.growing.continual.start import (
@@ -24,6 +23,7 @@ from solvers.growing.continual.start import (
   longest_wait,
 )
 from solvers.growing.settings import GTCFR, check_search
+from solvers.growing.starts import check_function, check_seeds
 from solvers.growing.states import StateFunction
 from solvers.metrics.histories import Histories, public_histories
 from solvers.xla.compiler_options import Programs, work_on_trees
@@ -32,8 +32,6 @@ _CHAINS = ("own", "single")
 # Room of the trees of searches of which no more than so many nodes are ahead: most are near the
 # end of the game, and what they find does not depend on their room.
 _ROOM = (48, 384)
-# Starts that are computed at a time.
-_BLOCK = 64
 Progress = Callable[[int, int], None]
 
 
@@ -46,7 +44,7 @@ def resolved_policies(
   network: StateFunction | None = None,
   params: Any = None,
   chain: str = "own",
-  batch_size: int = 32,
+  batch_size: int | None = None,
   progress: Progress | None = None,
 ) -> np.ndarray:
   """Returns the policy of an agent that searches at every decision, for each seed: `[S, N, H]`.
@@ -59,7 +57,7 @@ def resolved_policies(
     chain: which search the next starts from: `"own"`, the same player's last, or `"single"`, the
       last of either player. Values found under a gadget of the other player's are promises of
       nobody, so a single chain is not sound; it is here to show that.
-    batch_size: searches made side by side.
+    batch_size: searches made side by side; None for what suits the device.
     progress: called with how many searches are done, and of how many.
 
   Raises:
@@ -99,7 +97,7 @@ def history_policies(
   seeds: Sequence[int] = (0,),
   network: StateFunction | None = None,
   params: Any = None,
-  batch_size: int = 32,
+  batch_size: int | None = None,
   progress: Progress | None = None,
 ) -> np.ndarray:
   """Returns the policy of an agent that searches at every decision, for each seed.
@@ -139,12 +137,14 @@ def _policies(
   chain: str,
   network: StateFunction | None,
   params: Any,
-  batch_size: int,
+  batch_size: int | None,
   progress: Progress | None,
 ) -> np.ndarray:
   """Computes `history_policies`; `ground_of` is of the number of histories ahead."""
   check_function("network", network)
-  batch_size = validation.check_integer("batch_size", batch_size)
+  batch_size = validation.check_integer(
+    "batch_size", tuning.pieces().chains if batch_size is None else batch_size
+  )
   seeds = check_seeds(seeds)
   sizes, how = histories.sizes, How(search.of_any_length(), network)
   decisions = np.flatnonzero(histories.kind < CHANCE)
@@ -199,10 +199,10 @@ def _starts(
 ) -> dict[tuple[int, int], ChainStart]:
   """Returns starts by row of `left` `[B, ...]` and decision; jobs also say the last decision."""
   found: dict[tuple[int, int], ChainStart] = {}
-  longest = longest_wait(histories.game)
-  for start in range(0, len(jobs), _BLOCK):
-    some = jobs[start : start + _BLOCK]
-    filled = [*some, *[some[-1]] * (_BLOCK - len(some) if len(jobs) > _BLOCK else 0)]
+  longest, size = longest_wait(histories.game), 2 * tuning.pieces().chains
+  for start in range(0, len(jobs), size):
+    some = jobs[start : start + size]
+    filled = [*some, *[some[-1]] * (size - len(some) if len(jobs) > size else 0)]
     since = np.full((len(filled), longest), -1, np.int32)
     for row, (_, node, above) in enumerate(filled):
       actions = histories.since(node, above)

@@ -8,13 +8,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from games import Game
+from solvers import tuning
 from solvers.growing.continual.start import ChainStart, Left, PublicState, alone, next_start
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateFunction
 
-# Searches at a time: a share of all, so that few places of the last block stay empty.
-_BLOCKS = 4
-_LEAST = 8
 T = TypeVar("T")
 
 
@@ -150,8 +148,14 @@ def next_starts(
 
 def in_blocks(search: Any, about: Any, keys: Any, active: jax.Array, found: T) -> T:
   """Makes the active searches, so many at a time, and puts what they find in their places."""
-  number = len(active)
-  block = min(number, max(_LEAST, -(-number // _BLOCKS)))
+  number, pieces = len(active), tuning.pieces().searches
+  if pieces is None:
+    new = jax.vmap(search)(about, keys)
+    return jax.tree.map(
+      lambda x, y: jnp.where(active.reshape(-1, *[1] * (x.ndim - 1)), y, x), found, new
+    )
+  least, blocks = pieces
+  block = min(number, max(least, -(-number // blocks)))
   padded = -(-number // block) * block
   places = jnp.nonzero(active, size=padded, fill_value=number)[0]
 
@@ -161,5 +165,5 @@ def in_blocks(search: Any, about: Any, keys: Any, active: jax.Array, found: T) -
     new = jax.vmap(search)(*jax.tree.map(lambda x: x[rows], (about, keys)))
     return jax.tree.map(lambda x, y: x.at[some].set(y, mode="drop"), found, new)
 
-  blocks = -(-active.sum(dtype=jnp.int32) // block)
-  return lax.fori_loop(0, blocks, search_block, found)
+  turns = -(-active.sum(dtype=jnp.int32) // block)
+  return lax.fori_loop(0, turns, search_block, found)

@@ -1,16 +1,20 @@
-"""The problem of an inserted tree: sweeps by depth over nodes of any order (store B)."""
+"""The problem of an inserted tree: sweeps by depth over nodes of any order (store B).
+
+With hidden moves it has rows for moves beside those for nodes.
+"""
 
 import dataclasses
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from games import TERMINAL
+from games.game import CHANCE, TERMINAL
 from solvers.growing.places import PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.problem import Sweep
+from solvers.sweeps.problem import Moves, Sweep
 
 _FEW_ACTIONS = 8  # whose children are gathered; more are scattered
 
@@ -33,7 +37,7 @@ class InsertedProblem(PlacesProblem):
     return jnp.arange(self.tree.num_nodes)
 
   def is_frontier(self) -> jax.Array:
-    return self._inserted.frontier
+    return self.tree.frontier
 
   def leaf_rows(self, levels: Levels) -> jax.Array:
     return join_levels(levels)
@@ -41,30 +45,30 @@ class InsertedProblem(PlacesProblem):
   def leaf_features(self, player: int) -> jax.Array:
     """Returns the public states as their movers see them: `[L, F]`."""
     del player
-    return self._inserted.features
+    return self.tree.features
 
   def leaf_possible(self) -> jax.Array | None:
-    return self._inserted.possible
+    return self.tree.possible
 
   def possible_rows(self, index: int, player: int) -> jax.Array | None:
     if index > 1:
       return None  # hidden moves say themselves where they are
-    rows = self._inserted.possible[:, player]
+    rows = self.tree.possible[:, player]
     return (rows[1:] if index else rows[:1]).astype(self.dtype)
 
   def compatible_mass(self, reach: jax.Array, player: int, row: Any = slice(None)) -> jax.Array:
-    states = jnp.atleast_2d(self._inserted.state[row])
-    return self._inserted.game.compatible_mass(states, reach, player)
+    states = jnp.atleast_2d(self.tree.state[row])
+    return self.tree.game.compatible_mass(states, reach, player)
 
   def _ended_values(self, opponent_reach: Levels, player: int) -> jax.Array:
     """Returns `player`'s counterfactual values where the game is over, elsewhere anything."""
-    tree, full = self._inserted, join_levels(self.full_reach(opponent_reach, 1 - player))
+    tree, full = self.tree, join_levels(self.full_reach(opponent_reach, 1 - player))
     if tree.num_infostates == 1:
       return tree.values[:, player, None] * full
     return tree.game.terminal_values(tree.state, full, player)
 
   def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
-    tree = self._inserted
+    tree = self.tree
     start = jnp.ones(self.num_infostates, policy[0].dtype) if root is None else root
     taken = self._taken(policy, player)
 
@@ -76,14 +80,12 @@ class InsertedProblem(PlacesProblem):
 
   def values_up(
     self,
-    policy: Levels | None,
+    policy: Any,
     opponent_reach: Levels,
-    leaf_values: jax.Array | None,
+    leaf_values: Any,
     player: int,
   ) -> Sweep:
-    assert policy is not None
-    assert leaf_values is not None
-    tree = self._inserted
+    tree = self.tree
     ends = self._ended_values(opponent_reach, player)
     possible = tree.possible[:, player].astype(leaf_values.dtype)
     taken = self._taken(policy, player) * possible
@@ -102,27 +104,22 @@ class InsertedProblem(PlacesProblem):
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the parents' rows `[C, H]` for all nodes but the root: `[C - 1, H]`."""
     del index, player
-    return above[self._inserted.parent[1:]]
+    return above[self.tree.parent[1:]]
 
   def _over_children(
     self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
   ) -> jax.Array:
     del index, player
-    assert self.exists is not None
     if maximum:
       rows = jnp.where(self.exists[1] > 0, rows, -jnp.inf)
       most = jnp.full((self.tree.num_nodes, rows.shape[1]), -jnp.inf, rows.dtype)
-      return most.at[self._inserted.parent[1:]].max(rows)
+      return most.at[self.tree.parent[1:]].max(rows)
     rows = jnp.where(self.exists[1] > 0, rows, 0.0)
     return self._sum_children(jnp.concatenate([jnp.zeros_like(rows[:1]), rows]))
 
-  @property
-  def _inserted(self) -> Any:
-    return self.tree
-
   def _sum_children(self, rows: jax.Array) -> jax.Array:
     """Sums `rows` `[C, H]`, zero where no node is, over each node's children."""
-    tree = self._inserted
+    tree = self.tree
     if tree.child.shape[1] > _FEW_ACTIONS:
       return jnp.zeros_like(rows).at[tree.parent].add(rows)
     # A gather is the same on every device, digit by digit.
@@ -152,3 +149,231 @@ def inserted_problem(tree: Any, beliefs: jax.Array) -> InsertedProblem:
     interior=tree.interior,
     deepest=tree.depth.max(),
   )
+
+
+# Nodes of one depth that a sweep takes together, and those of trees of little room: most of a block
+# that is wider than a depth is empty.
+_BLOCK, _FEW = 32, 8
+_LITTLE = 512
+# What any infostate weighs at the root beside its belief: an average policy must say something of
+# those that nobody believes in, and where they meet others their share is beyond float64.
+_LEAST = 1e-20
+
+
+class _Block(NamedTuple):
+  """Nodes of one depth, `[W]` of each, as the player sees them whose sweep it is.
+
+  Attributes:
+    nodes: their places; the capacity where there is none.
+    above: their parents.
+    seen: whether somebody else moved to them, so that infostates stayed as they were.
+    moves: whether the player moves there.
+  """
+
+  nodes: jax.Array
+  above: jax.Array
+  seen: jax.Array
+  moves: jax.Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HiddenProblem(InsertedProblem):
+  """As `InsertedProblem`, for games with hidden moves: infostates change, and may merge.
+
+  Levels are three: the root's row `[1, H]`, the other nodes' `[C - 1, H]`, and the moves'
+  `[C * M, H]`, `M` for each node, in the infostates from which they are made. So all moves of an
+  infostate are siblings, whatever is seen of them. Nobody moves to the second level.
+
+  An own reach includes the root's beliefs: where infostates meet, policies are averaged by how
+  likely each of them was. Infostates of an inner node of whose moves none is in the tree are worth
+  what the network says, and lead nowhere.
+
+  A player who never holds more than a few of the infostates, the first ones, has no more of them
+  in its sweeps: `K` of the `H`.
+
+  Attributes:
+    after: `[C, M, H]` row times `H` plus infostate to which a move leads, `C * H` for none.
+    going: for each player `[C, M, K]` the same with `K` for `H`.
+    order: `[C]` places by depth, free ones last.
+    until: None, or the depth `[]` below which nobody asks for a reach from other than one at the
+      root, which is what remains of a search's last update once its tree has grown.
+  """
+
+  after: jax.Array
+  going: tuple[jax.Array, jax.Array]
+  order: jax.Array
+  until: jax.Array | None = None
+
+  @property
+  def shapes(self) -> list[tuple[int, int]]:
+    width = self.num_infostates
+    return [*super().shapes, (self.after.size // width, width)]
+
+  def moves_at(self, index: int, player: int) -> Moves:
+    if index < 2:
+      return False
+    return jnp.repeat(self.tree.kind == player, self.after.shape[1])[:, None]
+
+  def until_update(self, current: jax.Array) -> "HiddenProblem":
+    """Returns the problem for the last update of a round, from which walks start at `current`.
+
+    They ask for reach where they start, and what comes after them computes it anew. Who responds to
+    what the other has just learned would ask for all of it.
+    """
+    return dataclasses.replace(self, until=self.tree.depth[current])
+
+  def is_frontier(self) -> jax.Array:
+    tree = self.tree
+    left = (tree.open.any(axis=1) & ~self._there.any(axis=1)).any(axis=1)
+    return tree.frontier | (self.interior & left)
+
+  def leaf_rows(self, levels: Levels) -> jax.Array:
+    return join_levels(levels[:2])
+
+  def own_reach(self, policy: Levels, player: int, root: jax.Array | None = None) -> Levels:
+    tree, after = self.tree, self.going[player]
+    taken = policy[2].reshape(self.after.shape)
+    size = after.shape[2]
+    width = tree.capacity * size
+    possible = tree.possible[0, player].astype(taken.dtype)
+    start = self.beliefs[player] + _LEAST * possible
+    start = (start if root is None else start * root)[:size]
+    few = taken[:, :, :size]
+
+    def lower(block: _Block, reach):
+      rows = reach.reshape(-1, size)
+      own = jnp.where(block.seen[:, None], rows[block.above], rows[block.nodes])
+      reach = rows.at[block.nodes].set(own, mode="drop").reshape(-1)
+      going = own[:, None] * few[block.nodes]
+      to = jnp.where(block.moves[:, None, None], after[block.nodes], width)
+      return reach.at[to].add(going, mode="drop")
+
+    reach = jnp.zeros(width, taken.dtype).at[:size].set(start)
+    until = None if root is None else self.until
+    reach = self._over_blocks(player, lower, reach, until=until).reshape(-1, size)
+    reach = self._widened(reach)
+    return *self.split(reach), (reach[:, None] * taken).reshape(policy[2].shape)
+
+  def values_up(
+    self,
+    policy: Any,
+    opponent_reach: Levels,
+    leaf_values: Any,
+    player: int,
+  ) -> Sweep:
+    tree, after = self.tree, self.going[player]
+    size = after.shape[2]
+    ends = self._ended_values(opponent_reach, player)
+    possible = tree.possible[:, player, :size].astype(leaf_values.dtype)
+    nowhere = tree.capacity * size
+    taken = None if policy is None else policy[2].reshape(self.after.shape)[:, :, :size]
+
+    def below(nodes, values):
+      to = after[nodes]
+      there = to < nowhere
+      return jnp.where(there, values.reshape(-1)[jnp.minimum(to, nowhere - 1)], 0.0), there
+
+    def rise(block: _Block, values):
+      moves, there = below(block.nodes, values)
+      if taken is None:
+        best = jnp.where(there, moves, -jnp.inf).max(axis=1)
+      else:
+        best = (taken[block.nodes] * moves).sum(axis=1)
+      inner = block.moves[:, None] & there.any(axis=1)
+      found = jnp.where(inner, best, values[block.nodes]) * possible[block.nodes]
+      values = values.at[block.nodes].set(found, mode="drop")
+      above = jnp.where(block.seen, block.above, tree.capacity)
+      return values.at[above].add(found, mode="drop")
+
+    asked = (tree.kind <= CHANCE) & (~self.interior | (tree.kind == player))
+    values = jnp.where(asked[:, None], leaf_values[:, :size], 0.0)
+    values = jnp.where((tree.kind == TERMINAL)[:, None], ends[:, :size], values)
+    values = self._over_blocks(player, rise, values, up=True)
+    moves, _ = below(jnp.arange(tree.capacity), values)
+    moves = self._widened(moves.reshape(-1, size))
+    values = self._widened(values)
+    parents = jnp.repeat(values, self.after.shape[1], axis=0)
+    nodes = (*self.split(values), moves)
+    return Sweep(nodes, values[0], (None, None, parents))
+
+  def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
+    """Returns the movers' rows `[C, H]` for all moves: `[C * M, H]`."""
+    del index, player
+    return jnp.repeat(above, self.after.shape[1], axis=0)
+
+  def _over_children(
+    self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
+  ) -> jax.Array:
+    del player
+    if maximum:
+      rows = jnp.where(self.exists[index] > 0, rows, -jnp.inf)
+    rows = rows.reshape(self.after.shape)
+    return rows.max(axis=1) if maximum else rows.sum(axis=1)
+
+  def _widened(self, rows: jax.Array) -> jax.Array:
+    """Returns rows `[n, K]` over all infostates, zero in those that are not present: `[n, H]`."""
+    return jnp.pad(rows, ((0, 0), (0, self.num_infostates - rows.shape[1])))
+
+  @property
+  def _there(self) -> jax.Array:
+    """Which moves are in the tree: `[C, M, H]`."""
+    return self.after < self.tree.num_nodes * self.num_infostates
+
+  def _over_blocks(
+    self,
+    player: int,
+    take: Callable[[_Block, jax.Array], jax.Array],
+    rows: jax.Array,
+    *,
+    up: bool = False,
+    until: jax.Array | None = None,
+  ) -> jax.Array:
+    """Takes nodes of one depth together, from the top down, at most `until`, or `up`."""
+    tree = self.tree
+    number = (
+      tree.count
+      if until is None
+      else (tree.present & (tree.depth <= until)).sum(dtype=tree.count.dtype)
+    )
+    width = _FEW if tree.capacity <= _LITTLE else _BLOCK
+
+    def step(carry):
+      first, rows = carry
+      at = first + jnp.arange(width, dtype=first.dtype) - (width - 1 if up else 0)
+      nodes = self.order[jnp.clip(at, 0, tree.capacity - 1)]
+      same = tree.depth[nodes] == tree.depth[self.order[first]]
+      there = (at >= 0) & (at < tree.count) & same
+      above, kind = tree.parent[nodes], tree.kind[nodes]
+      seen = there & (tree.kind[above] != player) & (tree.depth[nodes] > 0)
+      moves = there & (kind == player)
+      block = _Block(jnp.where(there, nodes, tree.capacity), above, seen, moves)
+      number = there.sum(dtype=first.dtype)
+      return first - number if up else first + number, take(block, rows)
+
+    def goes_on(carry):
+      return (carry[0] >= 0) & (carry[0] < number)
+
+    return lax.while_loop(
+      goes_on, step, (tree.count - 1 if up else jnp.zeros_like(tree.count), rows)
+    )[1]
+
+
+def with_hidden_moves(problem: InsertedProblem) -> HiddenProblem:
+  """Returns the problem with rows for moves."""
+  tree: Any = problem.tree
+  size = tree.num_infostates
+  node = tree.after
+  after = jnp.where(node >= 0, node * size + tree.leads_to, tree.capacity * size)
+  moves = (node >= 0).reshape(-1, size).astype(tree.dtype)
+  deepest = jnp.iinfo(tree.depth.dtype).max
+  order = jnp.argsort(jnp.where(tree.present, tree.depth, deepest), stable=True)
+  # The root's beliefs are in the players' own reach.
+  nature = [jnp.where(tree.possible[:, p], tree.chance[:, None], 0.0) for p in (0, 1)]
+  given = vars(problem) | {"exists": (*problem.exists, moves)}
+  given |= {"nature": tuple((x[:1], x[1:]) for x in nature)}
+  going = []
+  for held in tree.game.num_held:
+    few = node[:, :, :held]
+    to = few * held + tree.leads_to[:, :, :held]
+    going.append(jnp.where(few >= 0, to, tree.capacity * held))
+  return HiddenProblem(**given, after=after, going=(going[0], going[1]), order=order)

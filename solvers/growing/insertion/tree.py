@@ -12,8 +12,7 @@ from jax import lax
 
 from games import CHANCE, TERMINAL, Game
 from games.public_tree import PADDING, Array
-from solvers.growing.insertion.hidden import with_hidden_moves
-from solvers.growing.insertion.problem import InsertedProblem, inserted_problem
+from solvers.growing.insertion.problem import InsertedProblem, inserted_problem, with_hidden_moves
 from solvers.growing.store import Moves
 
 # Children that are written at once. Few states have as many as the rules allow, such as one for
@@ -80,6 +79,8 @@ class InsertedTree:
   @property
   def num_infostates(self) -> int:
     return self.possible.shape[-1]
+
+  grows = True
 
   # What algorithms ask of a tree's arrays.
 

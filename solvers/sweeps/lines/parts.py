@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec
 
 from games.poker.lines.betting_lines import LineLevel
 from games.poker.lines.lines import Group, Lines, Street
+from solvers import tuning
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import (
   Dense,
@@ -31,9 +32,6 @@ from solvers.sweeps.lines.ends import (
 from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem, undeal
 from solvers.sweeps.showdowns import SortedShowdowns
 
-# Lines by hands of one player that are taken at once. A core's cache holds what one board of two
-# hundred hands needs; several of those at once took a third longer.
-_CELLS = 2**13
 AXIS = "boards"  # of a mesh of devices that share the chunks of each part
 _STATIC = {"static": True}
 
@@ -200,7 +198,7 @@ def _part(street: Street, group: Group, start: list[int], rows: int, shares: int
   assert group.final is not None
   assert street.parent is not None
   widths = [group.width(p) for p in (0, 1)]
-  number = max(1, min(group.boards, _CELLS // (max(widths) * rows)))
+  number = max(1, min(group.boards, tuning.pieces().cells // (max(widths) * rows)))
   chunks = -(-group.boards // (number * shares)) * shares
   number = -(-group.boards // chunks)
   spare = chunks * number - group.boards

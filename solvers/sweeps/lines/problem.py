@@ -17,7 +17,13 @@ from games.poker.lines.betting_lines import CLOSED, DECISION, FOLD, SHOWDOWN
 from games.poker.lines.lines import Lines, Street
 from solvers.sweeps import showdowns
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.lines.ends import Ends, fold_values, make_ends, showdown_values
+from solvers.sweeps.lines.ends import (
+  Ends,
+  fold_values,
+  is_dense,
+  make_ends,
+  showdown_values,
+)
 from solvers.sweeps.problem import Problem, Sweep
 
 
@@ -226,6 +232,17 @@ def _take(rows: jax.Array, order: Any) -> jax.Array:
   if (np.diff(order) == 1).all():
     return rows
   return rows.at[np.asarray(order)].get(mode="promise_in_bounds")
+
+
+def largest_table(lines: Lines) -> int:
+  """Returns the bytes of the largest table that solving one spot holds: a player's, or of pairs."""
+  rows = [0, 0]
+  for level in lines.levels:
+    for p in (0, 1):
+      rows[p] += level.size * lines.streets[level.street].width(p)
+  groups = [group for street in lines.streets for group in street.groups if is_dense(group)]
+  dense = sum(group.boards * group.width(0) * group.width(1) for group in groups)
+  return max(*rows, dense) * np.dtype(lines.dtype).itemsize
 
 
 def make_lines_problem(lines: Lines) -> LinesProblem:
