@@ -38,6 +38,16 @@ from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
 from solvers.xla import return_memory
 
+_compiled: list[float] = []  # seconds of each program that this process compiled
+
+
+def _note_program(event: str, seconds: float, **_: Any) -> None:
+  if event.endswith("backend_compile_duration"):
+    _compiled.append(seconds)
+
+
+jax.monitoring.register_event_duration_secs_listener(_note_program)
+
 
 class Result(NamedTuple):
   """How a run ended.
@@ -109,6 +119,7 @@ def train(
       stack.enter_context(jax.enable_x64(checkpoint.is_double(resumed.checkpoint)))
     elif options.output_dir is not None:
       folders.check_free(options.output_dir)
+    shown.say(f"{name_of(config)}: preparing games, searches and networks")
     with in_sentences(config):
       setup = make_setup(config, options.num_devices)
       if options.resume:
@@ -262,6 +273,7 @@ class _Run:
   def _take_steps(self) -> None:
     """Takes as many steps as take about a second, at most those that the chunk lacks."""
     first, began, setup = self.step + 1, time.monotonic(), self.setup
+    known = len(_compiled)
     trainer = setup.trainer_at(self.step)
     compiles = trainer != self.trainer
     if compiles:
@@ -279,7 +291,8 @@ class _Run:
     self.examples = 2 * int(self.state.solves)
     seconds = time.monotonic() - began
     if compiles:
-      self.display.say(f"compiled, and took {num_steps} step(s): {seconds:.0f} s")
+      made = len(_compiled) - known
+      self.display.say(f"compiled {made} programs, and took {num_steps} step(s): {seconds:.0f} s")
     self.pace.add(first - 1, self.step, seconds, compiled=compiles)
     self.num_steps = max(1, min(2 * self.num_steps, int(num_steps / max(seconds, 1e-6))))
     self.trainer = trainer

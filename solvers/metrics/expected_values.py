@@ -18,6 +18,7 @@ from solvers.sweeps.constraints import Lock, make_lock
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, make_problem, per_unit_of_mass
 from solvers.xla.compiler_options import Programs, work_of_solving
+from solvers.xla.meshes import on_mesh_of
 
 
 def policy_values(problem: Problem, policy: Levels, evaluate: Evaluate | None = None) -> jax.Array:
@@ -90,7 +91,8 @@ def measure(
   policy, beliefs = (x if hasattr(x, "dtype") else np.asarray(x) for x in (policy, beliefs))
   lock = make_lock(locked, policy, tree.dtype)
   work = work_of_solving(tree, None, policy, beliefs, lock)
-  return programs[work](tree, policy, beliefs, lock, **static)
+  with on_mesh_of(tree, policy, beliefs):
+    return programs[work](tree, policy, beliefs, lock, **static)
 
 
 def _row(rows: Any, i: int) -> Any:

@@ -76,7 +76,7 @@ def test_a_module_s_parts_and_the_commands_that_the_run_prints(
   assert cli.main([*flags, *names]) == 0
   out = capsys.readouterr().out
   folder = tmp_path / "runs" / "three_hands-1"
-  assert out.startswith("three_hands on ")
+  assert out.startswith("three_hands: preparing")
   steps = [json.loads(x)["step"] for x in (folder / "metrics.jsonl").read_text().splitlines()]
   assert (folder / "mine.txt").read_text().splitlines() == [f"0 {step}" for step in steps]
   table = (folder / "metrics.csv").read_text().splitlines()
