@@ -203,7 +203,7 @@ class _Run:
       self.display.say(
         f"compiling self-play and learning: {plan_text(config, self.setup.table.num_subgames)}"
       )
-    goes_on = True
+    goes_on = self._measure_untrained()
     while goes_on and not self.finished:
       goes_on = self._advance()
     self.manager.wait()
@@ -340,6 +340,27 @@ class _Run:
     limit = self.config.schedule.max_seconds
     return max(self.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
 
+  def _measure_untrained(self) -> bool:
+    """Writes a row of what there is before training, so that exploitability falls from there."""
+    if self.step or self.log.position or not self.config.schedule.evaluate_every:
+      return True
+    self._save()
+    self.manager.wait()
+    nothing = {"step": 0, "solves": 0, "examples": 0, "loss": None}
+    seconds = round(self.seconds_before + self.elapsed(), 3)
+    try:
+      self.row = nothing | {"seconds": seconds} | self._evaluate(final=False)
+    except Interrupted:
+      return self._leave()
+    self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
+    self._write_row()
+    return True
+
+  def _write_row(self) -> None:
+    self.log.write(self.row)
+    for writer in self.writers:
+      writer(self.row)
+
   def _close_chunk(self, over: bool) -> bool:
     """Evaluates if due and writes the row; returns False after a request to stop."""
     if self.manager.empty:
@@ -361,9 +382,7 @@ class _Run:
       self.evaluated_at = evaluated_at
       return self._leave()
     self.finished = over
-    self.log.write(self.row)
-    for writer in self.writers:
-      writer(self.row)
+    self._write_row()
     self.chunk = self._new_chunk()
     stops = not over and self.stop(self.step)
     if due or stops:
