@@ -13,7 +13,6 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree, gathered
-from games.stack import take
 from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.by_boards import ByBoards
@@ -571,26 +570,12 @@ def _check_rows(
     validation.check_given(tree, algorithm, *given)
 
   rows: Sequence[int] = range(batch)
-  shapes = None
-  if not validation.is_concrete(trees, given):
-    rows = range(1)  # shapes are the same for all
-    shapes = jax.tree.map(
-      lambda x: jax.ShapeDtypeStruct(np.shape(x), jnp.result_type(x)), (trees, given)
-    )
-  else:
+  if validation.is_concrete(trees, given):
     trees, given = jax.tree.map(np.asarray, (trees, given))  # rows of numpy's arrays cost nothing
     if policy is None and locked is None and alternatives is None:
       validation.check_alternatives(trees, algorithm, None)
       rows = _suspects(trees, stacked, given[0])
-  for i in rows:
-    try:
-      if shapes is not None:
-        jax.eval_shape(jax.vmap(check, (0 if stacked else None, 0)), *shapes)
-      else:
-        one = jax.tree.map(lambda x, i=i: x[i], given)
-        check(take(trees, i) if stacked else trees, one)
-    except (ValueError, IndexError) as error:
-      raise ValueError(f"subgame {i}: {error}") from None
+  validation.check_rows(check, (trees, given), (0 if stacked else None, 0), rows, "subgame")
 
 
 @functools.partial(Programs, static_argnames="stacked")

@@ -236,7 +236,7 @@ def test_killed_at_any_moment(tmp_path):
 
 
 def test_newest_and_best_are_kept(tmp_path, monkeypatch):
-  scores = {4: 0.5, 8: 0.1, 12: 0.3, 16: 0.2, 20: 0.4, 24: 0.6}
+  scores = {0: 0.9, 4: 0.5, 8: 0.1, 12: 0.3, 16: 0.2, 20: 0.4, 24: 0.6}
   monkeypatch.setattr(Evaluator, "exploitability", lambda self, *_, seed, **__: scores[seed])
 
   def kept() -> list[int]:
