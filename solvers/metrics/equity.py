@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.card_removal import compatible_mass, holds
 from games.game import Game
-from games.pairs import most_hands_per_card
+from games.pairs import compatible_mass, holds, most_hands_per_card
 from games.poker import Holdem, betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck
 from games.poker.hands import strengths_on

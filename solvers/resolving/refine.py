@@ -145,6 +145,8 @@ def refine(
 def _cut_nodes(game: Game, tree: PublicTree, cut, placer: Placer) -> np.ndarray:
   """Returns the nodes that subgames start at."""
   if isinstance(cut, int | str):
+    if cut != "stage":
+      validation.check_integer("cut", cut)
     top = subtree(game, tree, 0, depth=cut)
     nodes = placer.places(top)[np.asarray(top.leaf_nodes)]
   else:

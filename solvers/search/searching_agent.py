@@ -11,9 +11,15 @@ from games.origin import check_tree_of
 from solvers import tuning
 from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafValues
-from solvers.search.find import FoundSubgames, bucket_subgames
 from solvers.search.policy_start import SearchPolicy
-from solvers.search.subgames import SubgameTable, SubgameTables, add_node_features, stack_subgames
+from solvers.search.subgames import (
+  FoundSubgames,
+  SubgameTable,
+  SubgameTables,
+  add_node_features,
+  bucket_subgames,
+  stack_subgames,
+)
 
 _SPARE_LANES = 1.25  # lanes for each that the rows of a call fill on average
 
