@@ -367,7 +367,7 @@ class _Run:
     seconds = round(self.seconds_before + self.elapsed(), 3)
     row = {"step": 0, "solves": 0, "examples": 0, "seconds": seconds, "loss": None}
     self.row = row | self._evaluate(final=False)
-    self.pace.evaluation = self.row["evaluation_seconds"]
+    self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
     self._write_row()
 
   def _write_row(self) -> None:
