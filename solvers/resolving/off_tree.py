@@ -11,7 +11,7 @@ from games.poker.holdem import Holdem
 from games.public_tree import Array
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.gadgets.gadget import Gadget
+from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
 from solvers.metrics.expected_values import check_whole
 from solvers.resolving.blueprint_values import blueprint_values

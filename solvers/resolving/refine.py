@@ -13,7 +13,7 @@ from games.origin import check_same_game, check_tree_of
 from games.public_tree import Array
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.gadgets.gadget import Gadget
+from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
 from solvers.metrics.expected_values import check_whole
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
