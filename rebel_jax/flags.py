@@ -23,7 +23,7 @@ from rebel_jax.config.own import import_module
 from rebel_jax.config.search import KINDS, Search
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
-from rebel_jax.runs.stopping import CLOSED_PIPE, watch
+from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, watch
 from rebel_jax.tables.peers import TableError
 
 T = TypeVar("T")
@@ -169,11 +169,12 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     if isinstance(end.code, str):  # a sentence about what was asked for
       return fail(end.code)
     raise
-  except KeyboardInterrupt:
+  except (KeyboardInterrupt, Interrupted) as stopped:
     complain("\ninterrupted")
+    code = 128 + getattr(stopped, "signal", signal.SIGINT)
     if is_process:
-      os._exit(128 + signal.SIGINT)
-    return 128 + signal.SIGINT
+      os._exit(code)
+    return code
   except OSError as error:
     closed = isinstance(error, BrokenPipeError)
     complain("standard output was closed" if closed else f"error: {error}")

@@ -119,6 +119,7 @@ def _solve_rivers(
   tell: Callable[[int, str, float], None],
 ) -> Iterator[BoardRow]:
   rows: dict[int, BoardRow] = {}
+  given = 0  # rows are given in order, as soon as they are there
   pot = made[0].spot.pot
   alike: dict[Shape, list[int]] = {}
   for i, shape in enumerate(shapes):
@@ -144,8 +145,9 @@ def _solve_rivers(
         rows[i] = _row(own)
       worst = max((rows[i] for i in part), key=lambda row: row.percent)
       tell(len(rows), worst.board, worst.percent)
-  for i in range(len(made)):
-    yield rows[i]
+      while given in rows:
+        yield rows[given]
+        given += 1
 
 
 def _row(solved: SolvedSpot) -> BoardRow:

@@ -345,7 +345,7 @@ def solve(
   *,
   target: float = 0.5,
   max_iterations: int = 10_000,
-  progress: Callable[[int, float], None] | None = None,
+  progress: Callable[[int, float], bool | None] | None = None,
   shape: Shape | None = None,
   devices: Sequence[jax.Device] | None = None,
 ) -> SolvedSpot:
@@ -359,7 +359,8 @@ def solve(
     spot: what to solve.
     target: exploitability to stop at, in percent of the pot.
     max_iterations: to stop at in any case, an even number; one player's update is one.
-    progress: called with the iterations and the exploitability in percent of the pot.
+    progress: called with the iterations and the exploitability in percent of the pot; the solve
+      ends where it returns True.
     shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more
       than they have.
     devices: as of `solvers.solve`.
@@ -370,9 +371,8 @@ def solve(
   made = prepare(spot) if isinstance(spot, Spot) else spot
   pot = made.spot.pot
 
-  def look(found: solvers.Solution) -> None:
-    if progress is not None:
-      progress(found.iterations, 100 * found.exploitability / pot)
+  def look(found: solvers.Solution) -> bool | None:
+    return progress and progress(found.iterations, 100 * found.exploitability / pot)
 
   rounded, places = round_up(made.lines, shape=shape)
   found = solvers.solve(
