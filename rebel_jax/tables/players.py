@@ -12,7 +12,6 @@ from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.poker.variation import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
-from rebel_jax.agents.dealer import Seat
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
@@ -176,12 +175,12 @@ class TreePlayer(Seated):
   """
 
   @checked
-  def __init__(self, game: Holdem, player: Seat, *, off_tree: str = "nearest", seed: int = 0):
+  def __init__(self, game: Holdem, player: Any, *, off_tree: str = "nearest", seed: int = 0):
     """Sits down.
 
     Args:
       game: the tree's rules, from the blinds.
-      player: plays them.
+      player: a `Seat` that plays them.
       off_tree: how the other's bets are answered that the tree lacks. `add` puts the bet in the
         place of the closest of the tree as a share of the pot, and searches the round again; for
         players that search rounds made where play leads (`StreetSearcher.with_sizes` is `game`).
