@@ -260,6 +260,7 @@ class Terminal:
     moves = {self.move_name(seat, move): move for move in self.dealer.legal_moves()}
     while True:
       answer = self.answer(f"Your move [{' '.join(moves)}, help, quit]: ")
+      answer = next((name for name in moves if name.endswith(f"-to-{answer}")), answer)
       if answer in ("help", "h", "?"):
         self.explain()
       elif answer == "why":

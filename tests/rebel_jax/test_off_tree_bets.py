@@ -91,7 +91,7 @@ def test_own_moves_keep_the_probabilities_they_were_made_with():
 def test_a_person_bets_any_size_in_the_terminal(monkeypatch):
   monkeypatch.setattr(checkpoint, "load", lambda name: policy())
   monkeypatch.setattr(play, "make_searcher", lambda policy, **settings: searcher())
-  waiting, printed = iter(["333", "why", *["call", "check"] * 5, "why", "", "250", "fold"]), []
+  waiting, printed = iter(["333", "why", *["call", "check"] * 5, "why", "", "300", "fold"]), []
 
   def ask(prompt):
     return next(waiting, "quit")
@@ -103,5 +103,5 @@ def test_a_person_bets_any_size_in_the_terminal(monkeypatch):
   assert re.search(r"after bet to 333|after raise to 333", text)
   assert re.search(r"you hold \w+.*%; its policy: .*%", text)
   assert "'333'" not in text
-  assert "'250'" not in text
+  assert "in the abstraction" not in text
   assert "added" not in text
