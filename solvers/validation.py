@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arrays import integers, is_finite, is_whole, short
+from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree
 from solvers.sweeps.constraints import Alternatives, Lock, make_lock

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
+from games.arguments import checked
 from rebel_jax.tables.chips import (
   Call,
   ChipMatchResult,
@@ -55,6 +56,7 @@ class MatchState:
     return f"MATCHSTATE:{self.position}:{self.hand}:{self.betting}:{self.cards}"
 
 
+@checked
 def parse_line(line: str) -> MatchState:
   """Splits a line of the dealer's, without its end.
 
@@ -69,6 +71,7 @@ def parse_line(line: str) -> MatchState:
   return MatchState(int(found[1]), int(found[2]), found[3], found[4])
 
 
+@checked
 def parse_answer(line: str) -> tuple[MatchState, str]:
   """Splits a player's answer, a state and `:` and an action, without its end.
 
@@ -81,6 +84,7 @@ def parse_answer(line: str) -> tuple[MatchState, str]:
   return parse_line(state), action
 
 
+@checked
 def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   """Returns the hand that a state is of, every event checked.
 
@@ -113,6 +117,7 @@ def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   return table
 
 
+@checked
 def read_action(text: str) -> Move:
   """Reads an action: `f`, `c` or `rN`.
 
@@ -128,6 +133,7 @@ def read_action(text: str) -> Move:
   raise ValueError(f"action={quoted(text)} must be f, c or rN with N chips of the whole hand")
 
 
+@checked
 def write_action(move: Move) -> str:
   """Returns an action as text."""
   if isinstance(move, RaiseTo):
@@ -135,11 +141,13 @@ def write_action(move: Move) -> str:
   return "f" if isinstance(move, Fold) else "c"
 
 
+@checked
 def write_betting(events: list[Event]) -> str:
   """Returns the betting of a hand as text; a deal begins a round."""
   return "".join("/" if isinstance(event, Deal) else write_action(event) for event in events)
 
 
+@checked
 def write_cards(table: ChipTable, position: int | None = None) -> str:
   """Returns the cards that a position sees: the other's hand at a showdown alone; None: all."""
   rules, hands = table.rules, []
@@ -151,11 +159,13 @@ def write_cards(table: ChipTable, position: int | None = None) -> str:
   return "/".join(["|".join(hands), *deals])
 
 
+@checked
 def write_state(table: ChipTable, hand: int, position: int) -> MatchState:
   """Returns the state of a hand, where no cards are due, as a position sees it."""
   return MatchState(position, hand, write_betting(table.events), write_cards(table, position))
 
 
+@checked
 def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   """Returns a finished hand as a line of a match's log; `names` are those of seats 0 and 1."""
   rules, payoffs = table.rules, table.payoffs()

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from games.arguments import check_fields, checked, is_whole, short
 from games.poker import betting
 from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck
@@ -75,7 +76,8 @@ class TableRules:
   rules: Betting
 
   def __post_init__(self):
-    if any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in self.deals):
+    check_fields(self)
+    if any(k < 1 for k in self.deals):
       raise ValueError(f"deals={self.deals} must be positive numbers of cards")
     most = min(MAX_CARDS - NUM_HOLE_CARDS, self.deck.num_cards - 2 * NUM_HOLE_CARDS)
     if sum(self.deals) > most:
@@ -84,6 +86,7 @@ class TableRules:
       raise ValueError(f"dead={self.rules.dead} must be 0: a hand begins with the blinds alone")
 
   @classmethod
+  @checked
   def of(cls, game: Holdem) -> "TableRules":
     """Returns the rules of a game of hold'em from the blinds.
 
@@ -100,18 +103,20 @@ class TableRules:
     """The seat with the larger blind; 0 where both are equal."""
     return int(self.rules.paid[1] > self.rules.paid[0])
 
+  @checked
   def seat_of(self, position: int) -> int:
     """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
     return position if self.big_blind_seat == 0 else 1 - position
 
 
+@checked
 def make_rules(
   *,
   stack: int = 20_000,
   small_blind: int = 50,
   big_blind: int = 100,
   deals: int | Sequence[int] = (3, 1, 1),
-  ranks: str = RANKS,
+  ranks: str | int = RANKS,
   suits: str = SUITS,
 ) -> TableRules:
   """Returns the rules of hold'em from the blinds; seat 0 has the button and the small blind.
@@ -148,6 +153,7 @@ class ChipTable:
     hole_cards: of both seats; None where they are not known.
   """
 
+  @checked
   def __init__(self, rules: TableRules, hole_cards: Sequence[Cards | None] = (None, None)):
     """Begins a hand.
 
@@ -162,6 +168,7 @@ class ChipTable:
     for seat in (0, 1):
       self.show(seat, hole_cards[seat])
 
+  @checked
   def show(self, seat: int, cards: Cards | None) -> None:
     """Takes note of a seat's hole cards.
 
@@ -234,6 +241,7 @@ class ChipTable:
 
   # What comes.
 
+  @checked
   def apply(self, event: Event, *, seat: int | None = None) -> None:
     """Takes an event.
 
@@ -276,8 +284,8 @@ class ChipTable:
   ) -> str:
     """Checks that cards are of the deck, and not elsewhere than with seat `but`; names them."""
     size = self.rules.deck.num_cards
-    if not all(isinstance(card, int | np.integer) and 0 <= card < size for card in cards):
-      raise ValueError(f"cards={cards!r} must be numbers from 0 to {size - 1}")
+    if not all(is_whole(card, 0, size - 1) for card in cards):
+      raise ValueError(f"cards={short(cards)} must be numbers from 0 to {size - 1}")
     named = f"{field}={self.rules.deck.names(cards)!r}"
     if number is None:
       raise ValueError(f"{named} are dealt where none are due")
@@ -419,6 +427,7 @@ class ChipMatchResult:
     )
 
 
+@checked
 def hands_of(
   rules: TableRules, *, num_hands: int, seed: int = 0, duplicate: bool = False
 ) -> Iterator[Hand]:
@@ -465,6 +474,7 @@ def play_hand(players: Sequence[ChipPlayer], rules: TableRules, hand: Hand) -> C
   return table
 
 
+@checked
 def play_chip_match(
   players: Sequence[ChipPlayer],
   rules: TableRules,

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 
 from games import CHANCE, TERMINAL
+from games.arguments import checked
 from games.poker import betting
 from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.poker.variation import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
-from rebel_jax.agents.dealer import Seat
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
+from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent
 from rebel_jax.tables.chips import (
   Call,
   Cards,
@@ -37,9 +37,10 @@ from rebel_jax.tables.chips import (
 class SimpleSeat(Seated):
   """One of `OPPONENTS`, by name."""
 
+  @checked
   def __init__(self, name: str, rules: TableRules, *, seed: int = 0):
     super().__init__(rules, seed=seed)
-    self._wish = OPPONENTS[name].wish
+    self._wish = opponent(name).wish
 
   @property
   def decision(self) -> HoldemDecision:
@@ -76,6 +77,7 @@ class Seating:
 
 
 @in_config_errors("game_params")
+@checked
 def rules_of(game_params: dict[str, Any]) -> TableRules:
   """Returns the rules that a command line's parameters name, by `make_rules`.
 
@@ -85,6 +87,7 @@ def rules_of(game_params: dict[str, Any]) -> TableRules:
   return make_rules(**game_params)
 
 
+@checked
 def make_chip_player(
   name_or_run: str,
   *,
@@ -123,6 +126,7 @@ def make_chip_player(
   return seat_agent(policy, name_or_run, off_tree=off_tree, seed=seed, **settings)
 
 
+@checked
 def seat_agent(
   policy: Policy, name: str, *, off_tree: str | None = None, seed: int = 0, **settings: Any
 ) -> Seating:
@@ -171,7 +175,8 @@ class TreePlayer(Seated):
     lost: whether the tree's hand no longer follows the one at the table.
   """
 
-  def __init__(self, game: Holdem, player: Seat, *, off_tree: str = "nearest", seed: int = 0):
+  @checked
+  def __init__(self, game: Holdem, player: Any, *, off_tree: str = "nearest", seed: int = 0):
     """Sits down.
 
     Args:

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+from games.arguments import checked
 from rebel_jax.tables.acpc import HandFollower, split_actions
 from rebel_jax.tables.chips import (
   Call,
@@ -29,6 +30,7 @@ _TOKEN = re.compile(r"k|c|f|b\d{1,10}|/", re.ASCII)
 _MAX_REPLY = 1_000_000  # bytes
 
 
+@checked
 def write_move(table: ChipTable, move: Move) -> str:
   """Returns a move at a table as text."""
   if isinstance(move, RaiseTo):
@@ -38,6 +40,7 @@ def write_move(table: ChipTable, move: Move) -> str:
   return "c" if table.may_fold else "k"
 
 
+@checked
 def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
   """Applies the actions of a string to a table at the start of its hand.
 
@@ -77,6 +80,7 @@ def _read_move(table: ChipTable, token: str) -> Move:
   return RaiseTo(table.round_began_at + int(token[1:]))
 
 
+@checked
 def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, ChipTable]:
   """Returns the player's seat and the hand that a reply of the server's is of.
 
@@ -106,6 +110,7 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
   return value
 
 
+@checked
 def check_winnings(table: ChipTable, seat: int, winnings: Any) -> int:
   """Returns the server's winnings of `seat`, if the hand can have ended so.
 

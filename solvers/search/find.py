@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game, PublicTree, build_public_tree
+from games.arguments import checked
 from games.walk import walk
 
 _MAX_SUBGAMES = 4096
@@ -24,6 +25,7 @@ class FoundSubgames(NamedTuple):
   states: list[np.ndarray]
 
 
+@checked
 def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
   """Enumerates the subgames of `game` that reach `depth` public actions down.
 
@@ -66,6 +68,7 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
   return FoundSubgames(trees, successors, states)
 
 
+@checked
 def stages_fit(game: Game) -> bool:
   """Says whether a table may hold the subgames of a game's stages; counts them without trees."""
   roots, before = 1, game.stages(game.initial_state()[None])  # before: where each state came from
