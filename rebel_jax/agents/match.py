@@ -214,7 +214,7 @@ class PlayedGame:
   @property
   def payoff(self) -> float:
     """Payoff of the match's first player."""
-    return self.dealer.payoff() * (1 - 2 * self.seat)
+    return self.dealer.payoff() * (1 - 2 * self.seat) + 0.0  # no negative zeros
 
   def settle_chance(self, rng: np.random.Generator) -> None:
     """Makes the moves that are chance's.

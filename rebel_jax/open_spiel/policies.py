@@ -287,7 +287,7 @@ def _own_reach(tree: PublicTree, policy: np.ndarray) -> np.ndarray:
 
 
 @checked
-def from_tabular_policy(game: Game, tree: PublicTree, policy: pyspiel.Policy) -> np.ndarray:
+def from_tabular_policy(game: Game, tree: PublicTree, policy: Any) -> np.ndarray:
   """Turns a policy of OpenSpiel into one of ours: the inverse of `to_tabular_policy`.
 
   Args:

@@ -431,7 +431,7 @@ def _play(
     state = game.next_states(state[None], np.array([action]))[0]
   told = (None, infostates[1]) if seat == 0 else (infostates[0], None)
   better = aivat(recorder.record(history, told, rows))
-  return game.payoff(state, infostates) * (1 - 2 * seat), better
+  return game.payoff(state, infostates) * (1 - 2 * seat) + 0.0, better
 
 
 @validation.checked
