@@ -156,11 +156,11 @@ def default_run(seconds: float) -> dict[str, Any]:
     )
     rows = read_metrics(folder)
   good = (row["seconds"] for row in rows if (row.get("exploitability") or math.inf) < 0.01)
-  rate = statistics.median(row["examples_per_second"] for row in rows)
+  rate = statistics.median(row["examples_per_second"] for row in rows if row["step"])
   return {
     "figure": rate,
     "unit": "examples/s",
-    "floor": 26_000,
+    "floor": 200_000,
     "exploitability": rows[-1].get("exploitability"),
     "seconds": rows[-1]["seconds"],
     "seconds_to_0.01": next(good, None),

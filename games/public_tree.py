@@ -162,6 +162,16 @@ def plan_sweeps(levels: Iterable[Level]) -> TreeStructure:
   return TreeStructure(tuple(planned))
 
 
+def gathered(structure: TreeStructure) -> TreeStructure:
+  """Returns `structure` with no level sliced.
+
+  For one tree on an accelerator: there an index costs less than a kernel does, and a row that is
+  gathered is computed where it is needed.
+  """
+  levels = (dataclasses.replace(level, sliced=False) for level in structure.levels)
+  return TreeStructure(tuple(levels))
+
+
 def note_changes(
   structure: TreeStructure, infostate_parent: np.ndarray, possible: np.ndarray | None
 ) -> TreeStructure:

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,11 +42,18 @@ def _muon(learning_rate: optax.ScalarOrSchedule) -> optax.GradientTransformation
   """Momentum with each matrix replaced by its nearest orthogonal one; vectors by Adam."""
   # Without steps of its own Optax's leaves the direction of momentum, as long as the update is.
   direction = contrib.muon(learning_rate, ns_steps=0)
-  return optax.chain(direction, optax.stateless_with_tree_map(lambda x, _: _orthogonal_matrix(x)))
+  return optax.chain(direction, optax.stateless(lambda updates, _: _orthogonal_matrices(updates)))
 
 
-def _orthogonal_matrix(x: jax.Array) -> jax.Array:
-  return orthogonalised(x) if x.ndim == 2 else x
+def _orthogonal_matrices(updates: Any) -> Any:
+  """Returns `updates` with each matrix orthogonalised, those of one shape together."""
+  arrays, structure = jax.tree.flatten(updates)
+  for shape in {x.shape: None for x in arrays if x.ndim == 2}:
+    places = [i for i, x in enumerate(arrays) if x.shape == shape]
+    found = jax.vmap(orthogonalised)(jnp.stack([arrays[i] for i in places]))
+    for i, x in zip(places, found, strict=True):
+      arrays[i] = x
+  return structure.unflatten(arrays)
 
 
 OPTIMIZERS: dict[str, Callable[[optax.ScalarOrSchedule], optax.GradientTransformation]] = {

@@ -106,6 +106,7 @@ class TableRules:
   @checked
   def seat_of(self, position: int) -> int:
     """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
+    validation.check_player(position, "position")
     return position if self.big_blind_seat == 0 else 1 - position
 
 
@@ -138,7 +139,7 @@ def make_rules(
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):
     deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
-  rules = Betting((stack, stack), blinds, big_blind, (0, 1))
+  rules = Betting.with_blinds((stack, stack), blinds, big_blind, (0, 1))
   return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
 
 
@@ -350,11 +351,13 @@ class Seated(abc.ABC):
     table: the hand so far, the other's cards unknown.
   """
 
+  @checked
   def __init__(self, rules: TableRules, *, seed: int = 0):
     self.rules, self.seat = rules, 0
     self.table = ChipTable(rules)
     self.rng = np.random.default_rng(seed)
 
+  @checked
   def start(self, seat: int, hole_cards: Cards) -> None:
     if seat not in (0, 1):
       raise ValueError(f"seat={seat!r} must be 0 or 1")
@@ -450,13 +453,17 @@ def hands_of(
     yield Hand(number, number % 2, (tuple(cards[:2]), tuple(cards[2:4])), tuple(cards[4:]))
 
 
+@checked
 def next_deal(table: ChipTable, board: Cards) -> Deal:
   """Returns the cards that come next of all those of a hand's board."""
+  if not table.due:
+    raise ValueError(f"board={short(board)} is not looked at where no cards are due")
   start = len(table.board)
   return Deal(tuple(board[start : start + table.due[0]]))
 
 
-def play_hand(players: Sequence[ChipPlayer], rules: TableRules, hand: Hand) -> ChipTable:
+@checked
+def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: TableRules, hand: Hand) -> ChipTable:
   """Plays one hand between the players of seats 0 and 1, and returns it.
 
   Raises:
@@ -476,7 +483,7 @@ def play_hand(players: Sequence[ChipPlayer], rules: TableRules, hand: Hand) -> C
 
 @checked
 def play_chip_match(
-  players: Sequence[ChipPlayer],
+  players: tuple[ChipPlayer, ChipPlayer],
   rules: TableRules,
   *,
   num_hands: int,

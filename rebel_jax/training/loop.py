@@ -249,7 +249,12 @@ def _step(trainer: Trainer, table: Any, state: TrainState, _):
     counts = (state.solves, solves)
     before, now = (jnp.floor(x.astype(float) * trainer.per_solve) for x in counts)
     turns = jnp.where(ready, now - before, 0.0).astype(jnp.int32)
-  learned = jax.lax.fori_loop(0, turns, learn_all, learned)
+  old = learned
+  if trainer.per_solve or tuning.on_cpu():
+    learned = jax.lax.fori_loop(0, turns, learn_all, old)
+  else:  # an accelerator would wait for the host to read the number of turns
+    learned = jax.lax.fori_loop(0, trainer.learn_steps, learn_all, old)
+    learned = jax.tree.map(lambda x, y: jnp.where(ready, x, y), learned, old)
   params, optimizer_state, means = ({n: x[i] for n, x in learned.items()} for i in range(3))
   state = TrainState(
     params=params,

@@ -9,6 +9,8 @@ from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, per_unit_of_mass
 
+Pair = tuple[jax.Array, jax.Array]  # of each player
+
 
 class Algorithm(Protocol):
   """An iterative algorithm; implementations are frozen dataclasses and thus static arguments.
@@ -80,23 +82,28 @@ class Algorithm(Protocol):
 
 
 class RunningValues(NamedTuple):
-  """Weighted sums of a player's root values over its updates."""
+  """Weighted sums of each player's root values over its updates.
 
-  total: jax.Array  # [P, H] counterfactual values
-  weight: jax.Array  # [P]
+  What an update leaves alone is an array of its own: a GPU would copy rows of `[P, ...]`.
+  """
+
+  total: Pair  # [H] each, counterfactual values
+  weight: Pair  # [] each
 
   @classmethod
   def zeros(cls, problem: Problem, dtype: Any) -> "RunningValues":
-    return cls(jnp.zeros((2, problem.num_infostates), dtype), jnp.zeros(2, dtype))
+    total, weight = jnp.zeros(problem.num_infostates, dtype), jnp.zeros((), dtype)
+    return cls((total, total), (weight, weight))
 
   def add(self, player: int, values: jax.Array, decay: jax.Array) -> "RunningValues":
-    total = self.total.at[player].set(self.total[player] * decay + values)
-    weight = self.weight.at[player].set(self.weight[player] * decay + 1.0)
-    return RunningValues(total, weight)
+    return RunningValues(
+      replace_player(self.total, player, self.total[player] * decay + values),
+      replace_player(self.weight, player, self.weight[player] * decay + 1.0),
+    )
 
   def mean(self, root_mass: jax.Array) -> jax.Array:
-    """Returns expected values: per unit of the opponent's compatible mass, zero without any."""
-    return per_unit_of_mass(self.total, self.weight[:, None] * root_mass)
+    """Returns expected values `[P, H]`: per unit of the opponent's compatible mass, else zero."""
+    return per_unit_of_mass(jnp.stack(self.total), jnp.stack(self.weight)[:, None] * root_mass)
 
   def merge(self, other: "RunningValues") -> "RunningValues":
     """Takes player 0's sums from here and player 1's from `other`."""
@@ -105,9 +112,9 @@ class RunningValues(NamedTuple):
     )
 
 
-def pick_players(first: jax.Array, second: jax.Array) -> jax.Array:
-  """Joins row 0 of `first` with row 1 of `second`, both `[P, ...]`."""
-  return jnp.stack([first[0], second[1]])
+def pick_players(first: Pair, second: Pair) -> Pair:
+  """Joins player 0's part of `first` with player 1's of `second`."""
+  return first[0], second[1]
 
 
 def replace_player(pair: tuple[Any, Any], player: int, value: Any) -> tuple[Any, Any]:

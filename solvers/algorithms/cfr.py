@@ -7,7 +7,13 @@ import jax
 import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.algorithm import Algorithm, RunningValues, pick_players, replace_player
+from solvers.algorithms.algorithm import (
+  Algorithm,
+  Pair,
+  RunningValues,
+  pick_players,
+  replace_player,
+)
 from solvers.algorithms.regret_rules import RegretRule, Siblings
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
@@ -22,7 +28,7 @@ class CFRState(NamedTuple):
   average: tuple[jax.Array | None, ...]  # [n, H] a level: sum of policies weighted by own reach
   reach: tuple[Levels, Levels]  # each player's own reach under `policy`
   values: RunningValues
-  updates: jax.Array  # [P] how often each player was updated
+  updates: Pair  # [] each, how often each player was updated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +67,7 @@ class CFR(Algorithm):
       average=tuple(average),
       reach=reach,
       values=RunningValues.zeros(problem, policy[0].dtype),
-      updates=jnp.zeros(2, jnp.int32),
+      updates=(jnp.zeros((), jnp.int32),) * 2,
     )
 
   def leaf_query(self, problem: Problem, state: CFRState, player: int) -> LeafQuery:
@@ -93,7 +99,7 @@ class CFR(Algorithm):
     return state._replace(
       reach=replace_player(state.reach, player, reach),
       values=state.values.add(player, root, value_decay),
-      updates=state.updates.at[player].add(1),
+      updates=replace_player(state.updates, player, state.updates[player] + 1),
     )
 
   def learn(

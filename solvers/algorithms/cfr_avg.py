@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.algorithm import pick_players
+from solvers.algorithms.algorithm import Pair, pick_players, replace_player
 from solvers.algorithms.wrapper import Holder
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
@@ -19,15 +19,15 @@ class CFRAvgState(NamedTuple):
 
   Attributes:
     inner: that of CFR, which a gadget may be around.
-    sums: `[P, L, H]` each player's reach at the leaves, summed with the averaging weights.
-    memory: `[P, L, H]` each player's counterfactual values at the other's last sum.
-    known: `[P]` whether there are such values yet.
+    sums: `[L, H]` of each player, its reach at the leaves, summed with the averaging weights.
+    memory: `[L, H]` of each player, its counterfactual values at the other's last sum.
+    known: `[]` of each player, whether there are such values yet.
   """
 
   inner: Any
-  sums: jax.Array
-  memory: jax.Array
-  known: jax.Array
+  sums: Pair
+  memory: Pair
+  known: Pair
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,8 +58,9 @@ class CFRAvg(Holder):
   def init(self, problem: Problem, policy: Levels | None = None) -> CFRAvgState:
     inner = self.algorithm.init(problem, policy)
     reach = self.algorithm.core(inner).reach
-    sums = jnp.stack([problem.leaf_reach(reach[player], player) for player in (0, 1)])
-    return CFRAvgState(inner, sums, jnp.zeros_like(sums), jnp.zeros(2, bool))
+    sums = problem.leaf_reach(reach[0], 0), problem.leaf_reach(reach[1], 1)
+    nothing, unknown = jnp.zeros_like(sums[0]), jnp.zeros((), bool)
+    return CFRAvgState(inner, sums, (nothing, nothing), (unknown, unknown))
 
   def leaf_query(self, problem: Problem, state: CFRAvgState, player: int) -> LeafQuery:
     at_averages = leaves.beliefs_of(problem, state.sums)
@@ -78,7 +79,7 @@ class CFRAvg(Holder):
   ) -> tuple[CFRAvgState, Sweep]:
     if values is not None:
       state, values = self._weigh(problem, state, values, player)
-    before = self.core(state).updates[player].astype(state.sums.dtype) + 1.0
+    before = self.core(state).updates[player].astype(state.sums[player].dtype) + 1.0
     inner, sweep = self.algorithm.update_weighed(problem, state.inner, values, player)
     state = state._replace(inner=inner)
     reach = self.core(state).reach[player]
@@ -108,14 +109,16 @@ class CFRAvg(Holder):
 
   def _remember(self, state: CFRAvgState, total: jax.Array, player: int) -> CFRAvgState:
     return state._replace(
-      memory=state.memory.at[player].set(total), known=state.known.at[player].set(True)
+      memory=replace_player(state.memory, player, total),
+      known=replace_player(state.known, player, jnp.ones((), bool)),
     )
 
   def _add(
     self, problem: Problem, state: CFRAvgState, reach: Levels, player: int, decay: Any
   ) -> CFRAvgState:
     at_leaves = problem.leaf_reach(reach, player)
-    return state._replace(sums=state.sums.at[player].set(state.sums[player] * decay + at_leaves))
+    total = state.sums[player] * decay + at_leaves
+    return state._replace(sums=replace_player(state.sums, player, total))
 
   def count(
     self, problem: Problem, state: CFRAvgState, reach: Levels, player: int, decay: Any

@@ -7,7 +7,13 @@ import jax
 import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.algorithm import Algorithm, RunningValues, pick_players, replace_player
+from solvers.algorithms.algorithm import (
+  Algorithm,
+  Pair,
+  RunningValues,
+  pick_players,
+  replace_player,
+)
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, choose
@@ -23,10 +29,10 @@ class FictitiousPlayState(NamedTuple):
   """
 
   sums: tuple[Levels, Levels]  # [n, H] a level: each player's summed own reach
-  weight: jax.Array  # [P] total weight of the sums
+  weight: Pair  # [] each, total weight of the sums
   response: tuple[Levels, Levels]  # [n, H] a level: own reach of each player's last response
   values: RunningValues
-  updates: jax.Array  # [P]
+  updates: Pair  # [] each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,10 +61,10 @@ class FictitiousPlay(Algorithm):
     dtype = reach[0][0].dtype
     return FictitiousPlayState(
       sums=reach,
-      weight=jnp.ones(2, dtype),
+      weight=(jnp.ones((), dtype),) * 2,
       response=reach,
       values=RunningValues.zeros(problem, dtype),
-      updates=jnp.zeros(2, jnp.int32),
+      updates=(jnp.zeros((), jnp.int32),) * 2,
     )
 
   def _target(self, state: FictitiousPlayState, player: int) -> Levels:
@@ -76,7 +82,7 @@ class FictitiousPlay(Algorithm):
   def update(
     self, problem: Problem, state: FictitiousPlayState, values: jax.Array | None, player: int
   ) -> tuple[FictitiousPlayState, Sweep]:
-    k = (state.updates[player] + 1).astype(state.weight.dtype)
+    k = (state.updates[player] + 1).astype(state.weight[player].dtype)
     opponent = self._target(state, 1 - player)
     if values is not None:
       values = problem.weigh_leaf_values(values, opponent, player)
@@ -86,10 +92,10 @@ class FictitiousPlay(Algorithm):
     sums = tuple((x + y) * decay for x, y in zip(state.sums[player], response))
     state = FictitiousPlayState(
       sums=replace_player(state.sums, player, sums),
-      weight=state.weight.at[player].set((state.weight[player] + 1.0) * decay),
+      weight=replace_player(state.weight, player, (state.weight[player] + 1.0) * decay),
       response=replace_player(state.response, player, response),
       values=state.values.add(player, sweep.root, decay),
-      updates=state.updates.at[player].add(1),
+      updates=replace_player(state.updates, player, state.updates[player] + 1),
     )
     return state, sweep
 
@@ -106,14 +112,14 @@ class FictitiousPlay(Algorithm):
     )
 
   def extend(self, problem: Problem, state: FictitiousPlayState) -> FictitiousPlayState:
-    def spread(reach: tuple[Levels, Levels], weight: jax.Array) -> tuple[Levels, Levels]:
+    def spread(reach: tuple[Levels, Levels], weight: Pair) -> tuple[Levels, Levels]:
       policy = _policy_of(problem, reach)
       first, second = problem.both_reach(policy)
       return tuple(x * weight[0] for x in first), tuple(x * weight[1] for x in second)
 
-    once = jnp.ones_like(state.weight)
+    once = jnp.ones_like(state.weight[0])
     return state._replace(
-      sums=spread(state.sums, state.weight), response=spread(state.response, once)
+      sums=spread(state.sums, state.weight), response=spread(state.response, (once, once))
     )
 
   def current_policy(self, problem: Problem, state: FictitiousPlayState) -> Levels:

@@ -68,5 +68,5 @@ class WarmStarted(Wrapper):
     for p in (0, 1):
       state = cfr.count(problem, state, reach[p], p, decay)
     core = cfr.core(state)
-    updates = jnp.full_like(core.updates, iterations)
-    return cfr.with_core(problem, state, core._replace(reach=reach, updates=updates))
+    done = jnp.full_like(core.updates[0], iterations)
+    return cfr.with_core(problem, state, core._replace(reach=reach, updates=(done, done)))

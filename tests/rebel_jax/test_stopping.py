@@ -14,7 +14,7 @@ from rebel_jax import train as cli
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import run as run_module
-from rebel_jax.runs.pace import Pace
+from rebel_jax.runs.chunk import Pace
 from rebel_jax.runs.run import _Run, train
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals
 from rebel_jax.training.loop import Trainer
@@ -75,8 +75,8 @@ def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch):
   with monkeypatch.context() as patch:
     call_sizes(patch, 1, interrupt)
     result = train(*tiny(tmp_path, report_every=1_000))
-  assert (result.signal, result.row["step"]) == (signal.SIGHUP, 4)
-  assert [row["step"] for row in rows(tmp_path)] == [4]  # until the resumed run writes it anew
+  assert (result.signal, result.row["step"]) == (signal.SIGHUP, 3)
+  assert [row["step"] for row in rows(tmp_path)] == [3]  # until the resumed run writes it anew
   train(*tiny(tmp_path, report_every=1_000, resume=True))
   assert_same_run(tmp_path, whole, report_every=1_000)
 
@@ -115,7 +115,8 @@ def test_standard_output_that_is_closed(tmp_path):
     [sys.executable, ROOT / "train.py", *as_flags(), "--output-dir", tmp_path / "run"],
     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
   ) as process:  # fmt: skip
-    assert "kuhn_poker on" in process.stdout.readline()
+    for said in ("kuhn_poker: preparing", "kuhn_poker on"):
+      assert said in process.stdout.readline()
     process.stdout.close()
     err = process.stderr.read()
   assert process.returncode == 128 + CLOSED_PIPE
@@ -138,7 +139,7 @@ def test_all_processes_leave_an_evaluation_alike(ends, monkeypatch):
   def evaluate():
     """Returns what one process's evaluation comes to."""
     run = object.__new__(_Run)
-    run.examples = 8
+    run.examples, run.signals = 8, Signals()
     try:
       return run._evaluate(final=True)
     except (Interrupted, RunError) as error:
@@ -201,7 +202,7 @@ def test_a_run_whose_time_does_not_suffice_is_made_shorter(
 
 
 def test_evaluations_are_planned_with(tmp_path, monkeypatch):
-  """Of 600 s 400 are gone after step 20: a run of 30 steps saves the evaluation there."""
+  """Of 700 s 500 are gone after step 20: a run of 30 steps saves the evaluation there."""
   clock = Clock(monkeypatch)
   measure = Evaluator.measure
 
@@ -210,7 +211,7 @@ def test_evaluations_are_planned_with(tmp_path, monkeypatch):
     return measure(*arguments, **keywords)
 
   monkeypatch.setattr(Evaluator, "measure", timed)
-  config, options = tiny(tmp_path, examples=320, max_seconds=600.0, evaluate_every=80)
+  config, options = tiny(tmp_path, examples=320, max_seconds=700.0, evaluate_every=80)
   assert train(config, options, started=0.0).row["step"] == 30
   assert clock.decay_steps == 30 * config.learn_steps
 
@@ -232,3 +233,62 @@ def test_evaluations_take_time_too():
   assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
   assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
   assert pace.affordable(30, 20.5) == 128 * 50
+
+
+STUCK = """
+import ctypes, os, sys, threading
+from rebel_jax import flags
+from rebel_jax.runs import stopping
+
+lock = ctypes.create_string_buffer(64)
+stopping.PATIENCE = 0.2
+
+
+def compiles():
+  libc = ctypes.CDLL(None)  # a call that no signal ends, without the interpreter's lock
+  libc.pthread_mutex_init(lock, None)
+  libc.pthread_mutex_lock(lock)
+  threading.Timer(0.3, lambda: os.kill(os.getpid(), int(sys.argv[2]))).start()
+  exec(compile("libc.pthread_mutex_lock(lock)", "jax/_src/compiler.py", "exec"), dict(
+    libc=libc, lock=lock))
+
+
+def trains(whole):
+  stopping.watch()
+  with stopping.Signals() as signals, signals.raising(lambda: print("left", flush=True), whole):
+    compiles()
+
+
+{"command": lambda: flags.command(compiles), "train": lambda: trains(lambda: True)}[sys.argv[1]]()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a lock of the C library")
+@pytest.mark.parametrize(
+  ("what", "number", "out", "err"),
+  [
+    ("command", signal.SIGINT, "", "\ninterrupted\n"),
+    ("train", signal.SIGTERM, "left\n", ""),
+  ],
+)
+def test_a_signal_while_xla_compiles(what, number, out, err):
+  """The main thread sees none, so another one ends the process."""
+  done = subprocess.run(
+    [sys.executable, "-c", STUCK, what, str(int(number))],
+    cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    timeout=30, check=False,
+  )  # fmt: skip
+  assert (done.returncode, done.stdout, done.stderr) == (128 + number, out, err)
+
+
+def test_a_signal_in_a_block_that_can_be_left():
+  left = []
+  with Signals() as signals, pytest.raises(Interrupted), signals.raising(lambda: left.append(1)):
+    os.kill(os.getpid(), signal.SIGTERM)
+  with Signals() as signals:
+    os.kill(os.getpid(), signal.SIGTERM)  # before the block
+    with pytest.raises(Interrupted), signals.raising():
+      left.append(2)
+  with Signals() as signals, signals.raising(when=lambda: False):
+    os.kill(os.getpid(), signal.SIGTERM)
+  assert (signals.received, left) == (signal.SIGTERM, [])

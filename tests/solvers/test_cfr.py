@@ -245,7 +245,8 @@ class WeighsRootValuesByBelief(solvers.CFR):
 
   def root_values(self, problem, state):
     own = jnp.stack([problem.nature[player][0][0] for player in (0, 1)])
-    total, weight = state.values.total * own, state.values.weight[:, None] * problem.root_mass * own
+    total, weight = (jnp.stack(x) for x in state.values)
+    total, weight = total * own, weight[:, None] * problem.root_mass * own
     return jnp.where(weight > 0, total / jnp.where(weight > 0, weight, 1.0), 0.0)
 
 

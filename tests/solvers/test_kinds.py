@@ -103,13 +103,70 @@ FREE = {"params", "progress", "devices", "field", "softmax"}
 FOREIGN = ("object is not", "unhashable", "unsupported operand", "literal", "unexpected", "has no")
 
 
-# Poker, tables, spots and agents: for each the arguments that are replaced in turn.
-DECK = poker.Deck()
+def assert_refused(call, right, name, junk):
+  """Checks that a call with `junk` in place of one argument raises one sentence."""
+  with pytest.raises((TypeError, ValueError)) as caught:
+    call(**(right | {name: junk}))
+  said = str(caught.value)
+  assert said.strip()
+  assert "\n" not in said
+  assert not any(words in said for words in FOREIGN), said
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: getattr(call, "__qualname__", str(call)))
+def test_another_kind_of_object_gets_a_sentence(call):
+  """In place of each argument in turn, but where it may be anything."""
+  for name, junk in itertools.product(CALLS[call].keys() - FREE, JUNK):
+    assert_refused(call, CALLS[call], name, junk)
+
+
 RULES = chips.make_rules()
-TABLE = chips.ChipTable(RULES, ((0, 1), (2, 3)))
+SEAT = players.SimpleSeat("always_call", RULES)
+HAND = next(chips.hands_of(RULES, num_hands=1))
+TABLE = chips.ChipTable(RULES, HAND.hole_cards)
+LINE = acpc.write_state(TABLE, 0, 1)
+# Right arguments of hold'em at tables, by name; a line and an answer are strings as well.
+AT_TABLES = dict(
+  board=HAND.board, deals=311, events=[], hand=0, hole_cards=HAND.hole_cards, host="127.0.0.1",
+  line=str(LINE), move=chips.Call(), name="uniform", name_or_run="uniform", names=("A", "B"),
+  num_hands=2, player=SEAT, players=[SEAT, SEAT], port=9, position=0, reply={}, rules=RULES,
+  seat=0, state=LINE, table=TABLE, text="c", winnings=0, off_tree="nearest",
+)  # fmt: skip
+TABLES = (
+  acpc.parse_line, acpc.parse_answer, acpc.read_table, acpc.read_action, acpc.write_action,
+  acpc.write_betting, acpc.write_cards, acpc.write_state, acpc.write_log, acpc.HandFollower,
+  acpc.play_acpc, acpc.MatchDealer, slumbot.write_move, slumbot.read_actions, slumbot.read_reply,
+  slumbot.check_winnings, slumbot.SlumbotClient, chips.make_rules, chips.ChipTable,
+  chips.next_deal, chips.play_hand, chips.play_chip_match, history.check_writable,
+  history.write_history, players.SimpleSeat, players.make_chip_player, TABLE.show, SEAT.start,
+)  # fmt: skip
+OF_HANDS = {
+  chips.play_hand: dict(hand=HAND),
+  TABLE.show: dict(cards=HAND.hole_cards[0]),
+  SEAT.start: dict(hole_cards=HAND.hole_cards[0]),
+  players.make_chip_player: dict(rules={}),
+  history.write_history: dict(
+    table=chips.play_hand([SEAT, players.SimpleSeat("always_call", RULES)], RULES, HAND)
+  ),
+}
+
+
+@pytest.mark.parametrize("call", TABLES, ids=lambda call: call.__qualname__)
+def test_another_kind_of_object_at_a_table(call):
+  right = right_of(call)
+  right |= {name: AT_TABLES[name] for name in right if name in AT_TABLES} | OF_HANDS.get(call, {})
+  for name, junk in itertools.product(right.keys() & AT_TABLES.keys(), (*JUNK, [object()], -7)):
+    if (name, junk) == ("hand", -7):
+      continue  # any number will do
+    if not isinstance(junk, str) or not isinstance(right[name], str):
+      assert_refused(call, right, name, junk)
+
+
+# Poker, spots and agents: for each the arguments that are replaced in turn.
+DECK = poker.Deck()
 SPOT = solved.Spot("9s9h9dTsTh", "AA", "QQ", 20, 60, "a")
 MADE = solved.prepare(SPOT)
-TABLES = {
+OTHERS = {
   poker.map_bet: dict(fraction=0.7, sizes=[0.5, 1.0]),
   poker.parse_range: dict(text="AA", deck=DECK),
   poker.format_range: dict(weights=np.zeros(1326), deck=DECK),
@@ -129,17 +186,9 @@ TABLES = {
   HOLDEM.with_bet: dict(history=(), chips=1500),
   HOLDEM.state_after: dict(history=()),
   make_lines: dict(spot=SPOT.game()),
-  chips.make_rules: dict(stack=100, small_blind=1, deals=(1,), suits="s"),
-  chips.ChipTable: dict(rules=RULES, hole_cards=(None, None)),
   chips.TableRules: dict(deck=DECK, deals=(1,), rules=poker.Betting()),
   chips.hands_of: dict(rules=RULES, num_hands=2, seed=0, duplicate=False),
-  TABLE.show: dict(seat=0, cards=(0, 1)),
   TABLE.apply: dict(event=chips.Call(), seat=1),
-  acpc.parse_line: dict(line="MATCHSTATE:0:1::|"),
-  acpc.write_state: dict(table=TABLE, hand=1, position=0),
-  history.check_writable: dict(rules=RULES),
-  players.SimpleSeat: dict(name="uniform", rules=RULES, seed=0),
-  slumbot.read_reply: dict(reply={}, rules=RULES),
   solved.prepare: dict(spot=SPOT),
   solved.measure: dict(game=SPOT.game()),
   MADE.find: dict(line=""),
@@ -161,13 +210,12 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("call", TABLES, ids=lambda call: getattr(call, "__qualname__", str(call)))
+@pytest.mark.parametrize("call", OTHERS, ids=lambda call: getattr(call, "__qualname__", str(call)))
 def test_poker_and_play_say_what_they_take(call):
   """Also of numbers: NaN, and integers as strings."""
-  right = TABLES[call]
+  right = OTHERS[call]
   for name, junk in itertools.product(right, (*JUNK, float("nan"), {1: 2})):
-    if not (isinstance(junk, dict) and name == "reply"):
-      assert_refused(lambda **x: listed(call(**x)), right, name, junk)
+    assert_refused(lambda **x: listed(call(**x)), right, name, junk)
 
 
 def listed(found):
@@ -178,28 +226,11 @@ def listed(found):
 @pytest.mark.parametrize("given", ["False", 0, None, 1.0])
 def test_whether_deals_are_duplicate_is_true_or_false(given):
   for call, right in (
-    (chips.hands_of, TABLES[chips.hands_of]),
+    (chips.hands_of, OTHERS[chips.hands_of]),
     (match.summarise, dict(payoffs=[])),
   ):
     with pytest.raises(TypeError, match=f"duplicate={given!r} must be True or False"):
       call(**(right | dict(duplicate=given)))
-
-
-def assert_refused(call, right, name, junk):
-  """Checks that a call with `junk` in place of one argument raises one sentence."""
-  with pytest.raises((TypeError, ValueError)) as caught:
-    call(**(right | {name: junk}))
-  said = str(caught.value)
-  assert said.strip()
-  assert "\n" not in said
-  assert not any(words in said for words in FOREIGN), said
-
-
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: getattr(call, "__qualname__", str(call)))
-def test_another_kind_of_object_gets_a_sentence(call):
-  """In place of each argument in turn, but where it may be anything."""
-  for name, junk in itertools.product(CALLS[call].keys() - FREE, JUNK):
-    assert_refused(call, CALLS[call], name, junk)
 
 
 def test_what_is_registered_is_a_function_by_name():

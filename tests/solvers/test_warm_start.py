@@ -178,7 +178,7 @@ class StartsAtOne(WarmStarted):
 
   def prime(self, problem, state, values, player):
     state = super().prime(problem, state, values, player)
-    return state._replace(updates=jnp.zeros_like(state.updates))
+    return state._replace(updates=jax.tree.map(jnp.zeros_like, state.updates))
 
 
 def test_control_a_mistake_is_seen(x64):

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from games.arguments import checked
-from games.card_removal import holds
+from games.pairs import holds
 from games.poker.cards import shares_card
 from games.poker.hands import strengths_on
 from games.poker.holdem import Holdem
