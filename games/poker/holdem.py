@@ -499,7 +499,7 @@ class Chips(NamedTuple):
 
 
 @checked
-def in_units(game: Holdem, chips: float) -> Chips:
+def in_units(game: Holdem, chips: Any) -> Chips:
   """Returns payoffs of `game`, chips of a hand with its own stack, in all units."""
   value = float(chips)
   pot = game.rules.pot

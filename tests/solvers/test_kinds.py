@@ -172,7 +172,7 @@ OTHERS = {
   poker.format_range: dict(weights=np.zeros(1326), deck=DECK),
   poker.evaluate: dict(deck=DECK, cards=np.arange(5)),
   poker.strengths: dict(suit_masks=np.array([[1, 2, 4, 8]])),
-  poker.in_units: dict(game=HOLDEM, chips=3),
+  poker.in_units: dict(game=HOLDEM),
   poker.BetSizes.parse: dict(text="a", second="a", rounds=1, donk=None),
   poker.BetSizes: dict(fractions=(((0.5,),),), all_in=True, max_raises=1, near_all_in=0.5),
   poker.Betting: dict(stacks=(200, 200), paid=(1, 1), rake=0.1, first_to_act=(0,)),
