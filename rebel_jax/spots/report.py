@@ -15,6 +15,7 @@ from games.poker.lines.rounding import Shape
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
 from rebel_jax.spots.tables import hand_table
+from solvers import tuning
 from solvers.xla import run_ahead
 
 _TOGETHER = 64  # rivers that are solved between two reports of progress
@@ -100,7 +101,7 @@ def solve_boards(
 
   def find(item: tuple[SolvedSpot, Shape]) -> BoardRow:
     own, shape = item
-    alone = [jax.config.jax_default_device or jax.local_devices()[0]]
+    alone = [tuning.chosen_device() or jax.local_devices()[0]]
     return _row(
       solve(own, target=target, max_iterations=max_iterations, shape=shape, devices=alone)
     )

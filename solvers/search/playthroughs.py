@@ -25,6 +25,7 @@ import numpy as np
 
 from games import CHANCE, PADDING, PublicTree
 from games.node_info import children_of
+from solvers import tuning
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
 from solvers.search.searching_agent import SearchingAgent, searches_from
 from solvers.search.shared_start import search_starts
@@ -61,8 +62,9 @@ def draw_stops(
   count = len(frontier.node)
   # Frontiers are of any length, and each length would be compiled.
   shape = (1 << max(count - 1, 0).bit_length(),)
-  warm = agent.algorithm.head_start
-  return np.asarray(sample_stop(key, shape, num_iterations, agent.stop_exponent, warm))[:count]
+  algorithm = agent.algorithm
+  stops = sample_stop(key, shape, num_iterations, algorithm.averaging, algorithm.head_start)
+  return np.asarray(stops)[:count]
 
 
 def cut_into_calls(
@@ -205,7 +207,7 @@ def sample_playthroughs(
     return int(agent.stage_of(item[0].root[:1])[0])
 
   def search(item: tuple[Frontier, np.ndarray]) -> tuple[SubgameTable, tuple]:
-    here = jax.device_put(params, jax.config.jax_default_device)
+    here = jax.device_put(params, tuning.chosen_device())
     return _search_chunk(agent, *item, here, num_iterations, unsafe)
 
   if done >= num_playthroughs:
@@ -218,7 +220,7 @@ def sample_playthroughs(
       key, start_key = jax.random.split(key)
       # All playthroughs of a batch meet the same first search.
       stops = spread_stops(
-        start_key, count, num_iterations, agent.stop_exponent, agent.algorithm.head_start
+        start_key, count, num_iterations, agent.algorithm.averaging, agent.algorithm.head_start
       )
       policies, believed = (x[stops] for x in iterates)
       reached = _follow(agent.subgames.trees[0], frontier.reach, policies, believed)
