@@ -184,7 +184,7 @@ class Terminal:
       dealer.apply(move, self.rng)
       with self.patience():
         agent.observe(move.action, dealer.infostates[1 - seat])
-    won = dealer.payoff() * (1 - 2 * seat)
+    won = dealer.payoff() * (1 - 2 * seat) + 0.0
     self.score += won
     if self.game.num_infostates > 1:
       self.say(f"The agent held {self.holding(1 - seat, dealer.infostates[1 - seat])}.")

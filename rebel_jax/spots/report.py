@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 import solvers
+from games.arguments import checked
 from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
@@ -44,6 +45,7 @@ class BoardRow:
   iterations: int
 
 
+@checked
 def textures(board: str, deck: Deck) -> tuple[str, str, str]:
   """Returns a board's suits, its pairs and its highest card.
 
@@ -58,6 +60,7 @@ def textures(board: str, deck: Deck) -> tuple[str, str, str]:
   return suits, pairs, f"{deck.ranks[rank.max()]} high"
 
 
+@checked
 def solve_boards(
   spot: Spot,
   boards: Sequence[str],
@@ -169,6 +172,7 @@ def _row(solved: SolvedSpot) -> BoardRow:
   )
 
 
+@checked
 def read_boards(text: str) -> list[str]:
   """Returns the boards that a list such as `Td9d6h,AsKd2c`, or a file of one a line, names.
 
@@ -187,6 +191,7 @@ def read_boards(text: str) -> list[str]:
   return boards
 
 
+@checked
 def summary(rows: Sequence[BoardRow], pot: int) -> str:
   """Returns a table: every board, then means by texture and of all, each board counting once."""
   moves: list[str] = []

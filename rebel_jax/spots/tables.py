@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.arguments import checked
 from games.pairs import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import shares_card
@@ -160,6 +161,7 @@ class HandTable(NamedTuple):
     return np.where(joint > 0, joint * values, 0).sum(axis=1) / np.where(total > 0, total, 1)
 
 
+@checked
 def hand_table(solved: SolvedSpot, node: Node = ()) -> HandTable:
   """Returns the policy and the values of every hand at a node of a solved spot."""
   game, follower = solved.game, solved.follower

@@ -16,7 +16,7 @@ from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
+from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent
 from rebel_jax.tables.chips import (
   Call,
   Cards,
@@ -40,7 +40,7 @@ class SimpleSeat(Seated):
   @checked
   def __init__(self, name: str, rules: TableRules, *, seed: int = 0):
     super().__init__(rules, seed=seed)
-    self._wish = OPPONENTS[name].wish
+    self._wish = opponent(name).wish
 
   @property
   def decision(self) -> HoldemDecision:
@@ -77,6 +77,7 @@ class Seating:
 
 
 @in_config_errors("game_params")
+@checked
 def rules_of(game_params: dict[str, Any]) -> TableRules:
   """Returns the rules that a command line's parameters name, by `make_rules`.
 
