@@ -168,7 +168,6 @@ def build_from_state(
   state: np.ndarray,
   *,
   possible: np.ndarray | None = None,
-  prior: np.ndarray | None = None,
   depth: int | str | None = None,
 ) -> PublicTree:
   """Builds the public tree below a public state.
@@ -177,7 +176,6 @@ def build_from_state(
     game: the rules.
     state: `[S]` public state of the root, not terminal.
     possible: `[P, H]` infostates that the rules allow there; None for all.
-    prior: `[P, H]` the tree's own beliefs, rows sum to one; None for uniform over `possible`.
     depth: as for `build_public_tree`.
 
   Returns:
@@ -186,12 +184,9 @@ def build_from_state(
   state = np.asarray(state)
   limit = _limit(game, state, _check_depth(depth))
   check_size(game, state, *limit)
-  if possible is None:
-    possible = np.ones((2, game.num_infostates), bool)
-  if prior is None:
-    prior = possible / possible.sum(axis=1, keepdims=True)
-  prior, possible = np.asarray(prior, float), np.asarray(possible, bool)
-  return _build(game, game.pairs(), state, prior, possible, limit)
+  allowed = np.ones((2, game.num_infostates), bool) if possible is None else np.asarray(possible)
+  prior = allowed / allowed.sum(axis=1, keepdims=True)
+  return _build(game, game.pairs(), state, prior, allowed.astype(bool), limit)
 
 
 def _build(

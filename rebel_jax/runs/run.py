@@ -22,7 +22,7 @@ from rebel_jax.devices.processes import agree, share
 from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, OwnMeasures
 from rebel_jax.runs import folders, metrics
-from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
+from rebel_jax.runs.chunk import Chunk, Pace, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import (
   Display,
   duration,
@@ -33,7 +33,6 @@ from rebel_jax.runs.display import (
   summary,
 )
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.pace import Pace
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned

@@ -261,7 +261,6 @@ def _serve(
       beliefs = jax.vmap(random_beliefs)(belief_keys, jnp.asarray(trees.prior))
     initial = None
     if layer.decides and settings.policy is not None:
-      assert node_features is not None
       initial = settings.policy.start(trees, node_features, beliefs, params)
     result = search_batch(
       trees,

@@ -176,7 +176,9 @@ class PotShares(ValueFunction):
       raise TypeError(f"game={game!r} must be hold'em; zero_values is for any game")
     self._game = game
     self._max_runouts = validation.check_integer("max_runouts", max_runouts)
-    self._runouts = functools.lru_cache(maxsize=16)(self._list_runouts)
+    self._runouts = functools.lru_cache(maxsize=16)(
+      lambda dealt: strengths_where(game, final_boards(game, dealt))  # `[B, H]`
+    )
     self._root_shares: np.ndarray | None = None
 
   def prepare(self, progress: Callable[[int, int], None] | None = None) -> np.ndarray:
@@ -232,10 +234,6 @@ class PotShares(ValueFunction):
 
   def _dealt(self, state: np.ndarray) -> tuple[int, ...]:
     return tuple(int(card) for card in self._game.dealt(state[None])[0] if card >= 0)
-
-  def _list_runouts(self, dealt: tuple[int, ...]) -> np.ndarray:
-    """Returns strengths on all final boards: `[B, H]`."""
-    return strengths_where(self._game, final_boards(self._game, dealt))
 
   # Where boards are too many.
 

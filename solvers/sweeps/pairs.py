@@ -167,7 +167,8 @@ class HandEnds(NamedTuple):
   @classmethod
   def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "HandEnds":
     """Computes what stays fixed while `tree` is solved; see `make_pairs`."""
-    strengths, settings = jnp.asarray(tree.strengths), {"hands": hands_of(tree), "lanes": lanes}
+    strengths = jnp.asarray(tree.strengths)
+    settings: Any = {"hands": hands_of(tree), "lanes": lanes}
     showdowns: list[Showdowns | None] = []
     made: dict[tuple[int, ...], Showdowns] = {}
     for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
