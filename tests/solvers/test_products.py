@@ -21,7 +21,7 @@ CFR = solvers.linear_cfr()
 KEY = jax.random.key(0)
 KUHN = games.make("kuhn_poker")
 WHOLE, CUT = games.build_public_tree(KUHN), games.build_public_tree(KUHN, depth=1)
-DICE = games.make("liars_dice", num_dice=1, num_faces=13)  # tables too large for sums
+DICE = games.make("liars_dice", num_dice=1, num_faces=17)  # tables too large for sums
 RIVER = games.make("river_endgame_holdem", ranks="QKA", suits="shd", board="QsKsAsAhAd")
 
 

@@ -15,12 +15,15 @@ LINEAR = solvers.linear_cfr()
 
 
 @pytest.fixture
-def compiled(monkeypatch):
+def compiled():
   """Returns a function that says how many programs were compiled since its last call."""
   seen = []
-  jax.monitoring.register_event_duration_secs_listener(
-    lambda name, *_, **__: seen.append(name) if name.endswith("backend_compile_duration") else None
-  )
+
+  def listen(name, *_, **__):
+    if name.endswith("backend_compile_duration"):
+      seen.append(name)
+
+  jax.monitoring.register_event_duration_secs_listener(listen)
 
   def count():
     number = len(seen)
@@ -28,7 +31,7 @@ def compiled(monkeypatch):
     return number
 
   yield count
-  jax.monitoring.clear_event_listeners()
+  jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def solve(number, tree=TREE, **options):
@@ -92,6 +95,23 @@ def test_closures_of_one_program_share_it(compiled):
   callbacks = [values(scale, call_back=True) for scale in (1.0, 2.0)]
   np.testing.assert_allclose(callbacks[0], first, atol=1e-6)
   assert np.abs(callbacks[1] - callbacks[0]).max() > 0.01
+
+
+def test_a_closure_is_asked_with_and_without_beliefs_of_values():
+  """Sound CFR-AVG's search asks at two beliefs, its root values at one."""
+  sound, steps = solvers.cfr_avg(LINEAR, sound=True), np.linspace(-1, 1, CUT.num_infostates)
+
+  def leaf_values(scale, query):
+    at = query.beliefs if query.value_beliefs is None else query.value_beliefs
+    return scale * at[:, query.traverser] * steps + query.beliefs[:, 1 - query.traverser]
+
+  def values(scale):
+    options = {"leaf_values": lambda *asked: leaf_values(*asked), "params": scale}
+    return solvers.solve(CUT, algorithm=sound, num_iterations=8, **options).root_values
+
+  # Inside of `jit` parameters are traced: the closure itself is called.
+  np.testing.assert_allclose(values(jnp.asarray(2.0)), jax.jit(values)(2.0), atol=1e-6)
+  assert np.abs(values(jnp.asarray(2.0)) - jax.jit(values)(1.0)).max() > 0.01
 
 
 def test_a_closure_over_what_is_traced_still_works():
