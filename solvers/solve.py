@@ -331,8 +331,9 @@ def _on_layout(rows, others, layout: NamedSharding, algorithm, number, *how) -> 
 @functools.partial(jax.jit, static_argnums=range(2, 7))
 def _find_on_mesh(rows, given, layout, algorithm, number, *how) -> Solution:
   def find(rows, given):
-    *others, traced = given
-    return _find_pieces(rows, *others, algorithm, number if traced is None else traced, *how)
+    shared, params, target, traced = given
+    now = number if traced is None else traced
+    return _find_pieces(rows, shared, params, target, algorithm, now, *how)
 
   mesh, own, same = layout.mesh, layout.spec, PartitionSpec()
   if AxisType.Explicit in mesh.axis_types:
