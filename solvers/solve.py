@@ -332,8 +332,8 @@ def _on_layout(rows, others, layout: NamedSharding, algorithm, number, *how) -> 
 def _find_on_mesh(rows, given, layout, algorithm, number, *how) -> Solution:
   def find(rows, given):
     shared, params, target, traced = given
-    now = number if traced is None else traced
-    return _find_pieces(rows, shared, params, target, algorithm, now, *how)
+    count = number if traced is None else traced
+    return _find_pieces(rows, shared, params, target, algorithm, count, *how)
 
   mesh, own, same = layout.mesh, layout.spec, PartitionSpec()
   if AxisType.Explicit in mesh.axis_types:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arrays import integers, is_finite, is_whole, short
+from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree
 from solvers.sweeps.constraints import Alternatives, Lock, make_lock
@@ -130,7 +130,7 @@ def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
   return float(value)
 
 
-def check_player(player: int, name: str = "player") -> None:
+def check_player(player: Any, name: str = "player") -> None:
   """Checks that `player` is 0 or 1."""
   if not is_whole(player, 0, 1):
     raise ValueError(f"{name}={short(player)} must be 0 or 1")
@@ -355,10 +355,10 @@ def check_rows(
     return
   arrays = jax.tree.map(np.asarray, arguments)
   for i in rows:
-    row = [
-      jax.tree.map(lambda x, i=i: x[i], x) if axis == 0 else x for x, axis in zip(arrays, axes)
-    ]
     try:
+      row = [
+        jax.tree.map(lambda x, i=i: x[i], x) if axis == 0 else x for x, axis in zip(arrays, axes)
+      ]
       check(*row)
     except (ValueError, IndexError) as error:
       raise ValueError(f"{what} {i}: {error}") from None
