@@ -19,7 +19,7 @@ import numpy as np
 import games
 import solvers
 from benchmarks import timing
-from games.card_removal import compatible_mass
+from games.pairs import compatible_mass
 from games.poker import BetSizes, RiverEndgame
 from rebel_jax import get_preset
 from rebel_jax.networks.optimizers import orthogonalised

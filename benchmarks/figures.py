@@ -16,7 +16,7 @@ ITERATIONS = "iterations (one player's update each)"
 def read_rows(files: Sequence[Path], *benchmarks: str) -> list[dict[str, Any]]:
   """Returns the lines of `benchmarks`; a command ends with a sentence if files hold none."""
   rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-  found = [row for row in rows if row["benchmark"] in benchmarks]
+  found = [x for x in rows if isinstance(x, dict) and x.get("benchmark") in benchmarks]
   if not found:
     raise SystemExit(f"--lines {[str(file) for file in files]} hold no {' or '.join(benchmarks)}")
   return found
@@ -35,7 +35,6 @@ def picture(path: Path, size: tuple[float, float] = (7, 4.5)) -> Iterator[Any]:
   axes = figure.add_subplot()
   yield axes
   axes.grid(True, which="both", alpha=0.3)
-  path.parent.mkdir(parents=True, exist_ok=True)
   save_picture(figure, path, dpi=100)
 
 

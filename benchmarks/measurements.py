@@ -72,8 +72,20 @@ def rates(small: bool = False) -> dict[str, Rate]:
     prepare = functools.partial(solve_subgames, 8 if small else size)
     return Rate(prepare, "solved/s", floor, accelerator=size > 1024 and not small)
 
+  def ceiling(program: Callable, size: int, each: float, unit: str, floor: float) -> Rate:
+    size = size // 1_024 if small else size
+    prepare = functools.partial(run_plain, program, size, lambda s: each * size / s)
+    return Rate(prepare, unit, floor)
+
   paper, large = "liars_dice_1x4f_paper", "liars_dice_2x3f_paper"
   return {
+    # The card's own, beside which the others are read: 20 µs a turn say that CUDA graphs are off.
+    "copy": ceiling(lambda x: x + 1, 2**26, 8e-12, "TB/s", 3.0),
+    "products of 256, default": ceiling(products("default"), 2**22, _CHAIN, "TFLOP/s", 400),
+    "products of 256, highest": ceiling(products("highest"), 2**22, _CHAIN, "TFLOP/s", 50),
+    "turn of two small kernels": Rate(
+      functools.partial(run_plain, small_turns, 64, lambda s: 1e6 * s / _TURNS), "µs", 3.0
+    ),
     "generation 1x4f_paper, 64 lanes": play(paper, 64, 4_500),
     "generation 1x4f_paper, 4,096 lanes": play(paper, 4096, 41_000),
     "batch of 16,384 subgames": subgames(16_384, 500_000),
@@ -97,6 +109,33 @@ def rates(small: bool = False) -> dict[str, Rate]:
     "generation 1x4f_paper, 4,096 lanes, fused": play(paper, 4096, 90_000, fused_network=True),
     "generation 1x4f_paper, 64 lanes, fused": play(paper, 64, 4_900, fused_network=True),
   }
+
+
+_TURNS, _PRODUCTS = 1_000, 20
+_CHAIN = 2e-12 * 256 * _PRODUCTS  # operations of a number in a chain of products, in 10**12
+
+
+def products(precision: str) -> Callable[[jax.Array], jax.Array]:
+  """Returns a chain of products `[R, 256] x [256, 256]` of numbers `[256 R]`."""
+
+  def chain(numbers: jax.Array) -> jax.Array:
+    product = functools.partial(jnp.matmul, b=jnp.eye(256), precision=precision)
+    return jax.lax.fori_loop(0, _PRODUCTS, lambda _, x: product(x), numbers.reshape(-1, 256))
+
+  return chain
+
+
+def small_turns(numbers: jax.Array) -> jax.Array:
+  """Returns what a loop makes of a few numbers whose turn is a product and a sort."""
+  turn = lambda _, x: jnp.sort(x @ x * 1e-2, axis=0) + x  # noqa: E731
+  return jax.lax.fori_loop(0, _TURNS, turn, numbers.reshape(8, 8))
+
+
+def run_plain(program: Callable, size: int, figure: Callable[[float], float]) -> Prepared:
+  """Prepares a program of `size` ones."""
+  run, numbers = jax.jit(program), jnp.ones(size)
+  jax.block_until_ready(run(numbers))
+  return Prepared(lambda: run(numbers), figure)
 
 
 class Run:

@@ -4,11 +4,13 @@
 solve's time divided by its iterations, an iteration being one player's update: everything that a
 caller of `solvers.solve` waits for once it is compiled. `microseconds_per_update_batched` is the
 same for each game of a batch that differ in their beliefs (`solvers.solve_batch`). Where OpenSpiel
-is installed its C++ `CFRSolver` runs beside it; one of its iterations updates both players.
+is installed its C++ `CFRSolver` runs beside it; one of its iterations updates both players, and
+`open_spiel_ratio` is its time beside that of two updates.
 `--pieces 1 2 4` adds a line for each number of games that are solved side by side.
 """
 
 import dataclasses
+import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -42,23 +44,48 @@ class Options(timing.Solves):
   """Wall-clock time, or the processor time of all threads, which a busy machine disturbs less."""
   open_spiel: bool = True
   """Whether to time OpenSpiel's solver as well, if it is installed."""
+  lite_efg: str | None = None
+  """Also time LiteEFG's, in the environment of this interpreter, as it asks for an older JAX."""
 
 
-def open_spiel_seconds(game: games.Game, seconds: float) -> float | None:
-  """Returns the time of an iteration of OpenSpiel's CFR in C++, or None if not installed."""
+# Prints the seconds of an iteration of LiteEFG's CFR; the arguments are a game and for how long.
+_LITE_EFG = """
+import sys, time
+import LiteEFG, pyspiel
+from LiteEFG.baselines import CFR
+
+graph = CFR.graph()
+environment = LiteEFG.OpenSpielEnv(pyspiel.load_game(sys.argv[1]), traverse_type="Enumerate")
+environment.set_graph(graph)
+start, count = time.process_time(), -1
+while count < 1 or time.process_time() - start < float(sys.argv[2]):
+  graph.update_graph(environment)
+  environment.update_strategy(graph.current_strategy())
+  count += 1
+  start = start if count else time.process_time()
+print((time.process_time() - start) / count)
+"""
+
+
+def other_seconds(game: games.Game, options: Options) -> dict[str, float]:
+  """Returns the processor seconds of an iteration of other programs' CFR, of those installed."""
   try:
     import pyspiel
 
     from rebel_jax.open_spiel import load_game
   except ImportError:
-    return None
+    return {}
   solver = pyspiel.CFRSolver(load_game(game))
   solver.evaluate_and_update_policy()  # builds its tables
-  start, count = time.perf_counter(), 0
-  while count == 0 or time.perf_counter() - start < seconds:
+  start, count = time.process_time(), 0
+  while count == 0 or time.process_time() - start < options.seconds:
     solver.evaluate_and_update_policy()
     count += 1
-  return (time.perf_counter() - start) / count
+  taken = {"open_spiel": (time.process_time() - start) / count}
+  if options.lite_efg is not None:
+    command = [options.lite_efg, "-c", _LITE_EFG, str(load_game(game)), str(options.seconds)]
+    taken["lite_efg"] = float(subprocess.check_output(command, text=True).split()[-1])
+  return taken
 
 
 def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
@@ -83,9 +110,9 @@ def measure(name: str, options: Options) -> Iterator[dict[str, Any]]:
       "microseconds_per_update_batched": together,
       "compile_seconds_batched": compilation,
     }
-  seconds = open_spiel_seconds(game, options.seconds) if options.open_spiel else None
-  if seconds is not None:
-    row["open_spiel_microseconds_per_iteration"] = timing.significant(1e6 * seconds)
+  for other, seconds in (other_seconds(game, options) if options.open_spiel else {}).items():
+    row[f"{other}_microseconds_per_iteration"] = timing.significant(1e6 * seconds)
+    row[f"{other}_ratio"] = timing.significant(1e6 * seconds / (2 * alone), 3)
   yield row
   for piece in options.pieces:
     whole = max(options.pieces) // piece * piece

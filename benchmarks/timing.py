@@ -1,13 +1,16 @@
 """Helpers of the benchmarks: commands, games by short name, versions, synchronised timing."""
 
+import contextlib
 import dataclasses
 import functools
+import inspect
 import json
 import math
+import re
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from typing import Any, NamedTuple, NoReturn
 
@@ -19,6 +22,8 @@ import games
 import solvers
 from games import Game, PublicTree
 from rebel_jax import flags
+from rebel_jax.checkpoints.files import check_picture
+from rebel_jax.config.allowed import ConfigError, in_config_errors
 from solvers.algorithms.algorithm import Algorithm
 
 GAMES: dict[str, Callable[[], Game]] = {
@@ -34,11 +39,47 @@ GAMES: dict[str, Callable[[], Game]] = {
 def command(main: Callable[..., int | None], options: type | None = None) -> NoReturn:
   """Runs `main` on what a command line sets, and ends the process with its exit code.
 
+  Numbers below zero, and pictures that cannot be drawn, are refused before the work.
+
   Args:
     main: the command.
     options: a dataclass that `main` takes; None where the flags are the arguments of `main`.
   """
-  sys.exit(flags.command(lambda: main(tyro.cli(options)) if options else tyro.cli(main)))
+
+  @functools.wraps(main)
+  def checked(*given: Any, **named: Any) -> int | None:
+    values = inspect.signature(main).bind(*given, **named).arguments
+    check(vars(values["options"]) if options else values)
+    with in_sentences():
+      return main(*given, **named)
+
+  sys.exit(flags.command(lambda: checked(tyro.cli(options)) if options else tyro.cli(checked)))
+
+
+def check(values: dict[str, Any]) -> None:
+  """Checks the values of flags by themselves.
+
+  Raises:
+    ConfigError: a number is below zero, or a picture cannot be drawn.
+  """
+  for name, value in values.items():
+    numbers = value if isinstance(value, tuple) else (value,)
+    if any(isinstance(x, int | float) and not x >= 0 for x in numbers):
+      raise ConfigError(f"{name}={value!r} must be at least 0")
+    if name in ("figure", "picture", "draw") and value is not None:
+      check_picture(name, value)
+
+
+@contextlib.contextmanager
+def in_sentences() -> Iterator[None]:
+  """Raises a ConfigError for a file, a package or, in a sentence that names it, a setting."""
+  try:
+    with in_config_errors(kinds=(OSError, ImportError)):
+      yield
+  except ValueError as error:
+    if not re.match(r"\w+=", str(error)):
+      raise
+    raise ConfigError(str(error)) from None
 
 
 def look_up(field: str, name: str, known: dict[str, Any]) -> Any:
@@ -122,7 +163,7 @@ def time_calls(
   first = once()
   once()
   times = [once() for _ in range(repeats)]
-  while sum(times) < seconds:
+  while not times or sum(times) < seconds:
     times.append(once())
   return Timing(first, statistics.median(times), min(times))
 

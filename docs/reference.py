@@ -1,10 +1,12 @@
-"""Makes the site's pages of public names: one a module of `nav`, from `__all__` and docstrings.
+"""Makes those of the site's pages that are no Markdown: notebooks, the changelog, public names.
 
-`mkdocs build` calls this hook, which fails where a public name is not on its page.
+Public names are those of `__all__`, a page for each module of `nav`. `mkdocs build` calls this
+hook, which fails where one is not on its page.
 """
 
 from pathlib import Path
 
+import cells
 import griffe
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
@@ -27,16 +29,24 @@ def modules(config):
 
 
 def on_files(files, config):
-  """Adds the page of each module, and the changelog."""
+  """Adds the pages of modules and of notebooks, and the changelog."""
   config.plugins["mkdocstrings"].config.handlers["python"]["paths"] = [str(ROOT)]
   head = "{members: false, show_root_heading: false, show_root_toc_entry: false}"
   for module in modules(config):
     text = f"# `{module}`\n\n::: {module}\n    options: {head}\n\n"
     text += "\n".join(f"::: {path}\n" for path in public(module))
     files.append(File.generated(config, f"reference/{module}.md", content=text))
+  for path in ROOT.glob("docs/notebooks/*.ipynb"):
+    text = cells.as_markdown(path, pictures=True)
+    files.append(File.generated(config, f"notebooks/{path.stem}.md", content=text))
   changes = (ROOT / "CHANGELOG.md").read_text()
   files.append(File.generated(config, "changelog.md", content=changes))
   return files
+
+
+def on_page_markdown(markdown, **_):
+  """Links to notebooks lead to their pages."""
+  return markdown.replace(".ipynb)", ".md)")
 
 
 def on_post_build(config):

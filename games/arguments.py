@@ -111,7 +111,7 @@ def kind_of(annotation: Any) -> Kind:
   if getattr(origin, "_is_protocol", False):
     names = [name for name in vars(origin) if not name.startswith("_")]
     return lambda x: all(hasattr(x, name) for name in names), f"a {origin.__name__}"
-  if not isinstance(origin, type):
+  if origin is Any or not isinstance(origin, type):
     return lambda x: True, "anything"
   return lambda x: isinstance(x, origin), f"a {origin.__name__}"
 

@@ -1,10 +1,13 @@
-"""Builds the public tree of a game or of a depth-limited subgame, level by level."""
+"""Builds the public tree of a game or of a depth-limited subgame, level by level.
+
+Its size is counted first.
+"""
 
 import dataclasses
 import itertools
 import operator
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,15 +17,90 @@ from games.game import CHANCE, TERMINAL, Game, check_is_game
 from games.kinds import LEAF
 from games.origin import origin_of
 from games.pairs import Pairs
-from games.public_tree import (
-  Level,
-  PublicTree,
-  TreeStructure,
-  group_of,
-  note_changes,
-  plan_sweeps,
-)
-from games.size import MAX_BYTES, check_max_bytes, check_size
+from games.public_tree import Level, PublicTree, TreeStructure, group_of, note_changes, plan_sweeps
+from games.walk import walk
+
+MAX_BYTES = 2**32
+_MAX_DEPTH = 10_000  # levels; programs of so many are never compiled
+_MAX_EDGES = 2**18  # that are looked at to tell how much too large a tree is
+_TABLE_BYTES = 2**31  # of a level's legal actions, whatever a tree may take
+_COLUMNS = 6  # numbers of a node, such as its parent, beside its public state
+
+
+def check_max_bytes(max_bytes) -> int:
+  """Returns `max_bytes` if it is a positive number of bytes."""
+  number = isinstance(max_bytes, int | float | np.number) and not isinstance(max_bytes, bool)
+  if not number or not max_bytes >= 1:
+    raise ValueError(f"max_bytes={max_bytes!r} must be a positive number of bytes")
+  return max_bytes
+
+
+def check_size(
+  game: Game,
+  state: np.ndarray,
+  depth: int | None = None,
+  stage: int | None = None,
+  *,
+  max_bytes: float = MAX_BYTES,
+) -> None:
+  """Counts what a public tree would take, level by level, and refuses what is too much.
+
+  Equal public states of a level have the same future, so each is followed once.
+
+  Args:
+    game: the rules.
+    state: `[S]` public state of the root.
+    depth: after how many public actions the tree is cut off; None for never.
+    stage: nodes of other stages have no children; None if stages do not matter.
+    max_bytes: of the nodes, each with a row of `[N, H]` and what building needs.
+
+  Raises:
+    ValueError: the tree would take more, or has no end.
+  """
+
+  def goes_on(states: np.ndarray) -> np.ndarray:
+    here = np.ones(len(states), bool) if stage is None else game.stages(states) == stage
+    table = here.sum() * game.num_actions * np.dtype(int).itemsize
+    if table > max(max_bytes, _TABLE_BYTES):
+      raise ValueError(
+        f"game={game!r} has {game.num_actions} actions, too many to list at {here.sum()} nodes; "
+        f"max_bytes={max_bytes:.12g} must be raised to {table}"
+      )
+    return here
+
+  times: Any = np.ones(1)
+  nodes, width, edges, counted = 1.0, 0, 0, True
+  levels = walk(game, state, merge="level", goes_on=goes_on)
+  most = _MAX_DEPTH + 1 if depth is None else min(depth, _MAX_DEPTH + 1)
+  for number, level in enumerate(itertools.islice(levels, most)):
+    if not len(level.action):
+      break
+    if number == _MAX_DEPTH:
+      raise ValueError(
+        f"game={game!r} has not ended after {_MAX_DEPTH} public actions; a tree needs a depth"
+      )
+    width = width or _node_bytes(game, level.states[level.parent[:1]], level.action[:1])
+    each = times[level.parent]
+    nodes, edges, times = nodes + each.sum(), edges + len(each), np.bincount(level.child, each)
+    if nodes * width > max_bytes and (edges > _MAX_EDGES or nodes > 1e300):
+      counted = False
+      break
+  if not counted or nodes * width > max_bytes:
+    raise ValueError(
+      f"game={game!r} has a public tree of {'' if counted else 'more than '}{nodes:.12g} nodes, "
+      f"or {nodes * width:.3g} bytes; max_bytes={max_bytes:.12g} must be raised, or the tree cut "
+      "off at a depth"
+    )
+
+
+def _node_bytes(game: Game, states: np.ndarray, actions: np.ndarray) -> int:
+  """Returns the bytes of a node: its numbers, a row of `[N, H]`, what is possible there."""
+  h, number = game.num_infostates, np.dtype(int).itemsize
+  size = number * (states.shape[1] + _COLUMNS) + 2 * h
+  size += h * jax.dtypes.canonicalize_dtype(float).itemsize
+  changes = game.infostate_parents(states, actions) is not None
+  return size + 2 * h * number * changes
+
 
 _MAX_PAYOFF_RUNS = 64  # beyond this a level's tables are gathered node by node
 
@@ -90,7 +168,6 @@ def build_from_state(
   state: np.ndarray,
   *,
   possible: np.ndarray | None = None,
-  prior: np.ndarray | None = None,
   depth: int | str | None = None,
 ) -> PublicTree:
   """Builds the public tree below a public state.
@@ -99,7 +176,6 @@ def build_from_state(
     game: the rules.
     state: `[S]` public state of the root, not terminal.
     possible: `[P, H]` infostates that the rules allow there; None for all.
-    prior: `[P, H]` the tree's own beliefs, rows sum to one; None for uniform over `possible`.
     depth: as for `build_public_tree`.
 
   Returns:
@@ -108,12 +184,9 @@ def build_from_state(
   state = np.asarray(state)
   limit = _limit(game, state, _check_depth(depth))
   check_size(game, state, *limit)
-  if possible is None:
-    possible = np.ones((2, game.num_infostates), bool)
-  if prior is None:
-    prior = possible / possible.sum(axis=1, keepdims=True)
-  prior, possible = np.asarray(prior, float), np.asarray(possible, bool)
-  return _build(game, game.pairs(), state, prior, possible, limit)
+  allowed = np.ones((2, game.num_infostates), bool) if possible is None else np.asarray(possible)
+  prior = allowed / allowed.sum(axis=1, keepdims=True)
+  return _build(game, game.pairs(), state, prior, allowed.astype(bool), limit)
 
 
 def _build(

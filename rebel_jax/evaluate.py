@@ -1,10 +1,11 @@
 """The command `python -m rebel_jax.evaluate`: how exploitable a trained agent is.
 
 Exit codes: 0 it was measured; 2 an argument is not allowed or the checkpoint cannot be read; 130
-it was interrupted.
+it was interrupted, and the playthroughs so far are measured.
 """
 
 import dataclasses
+import signal
 import sys
 import time
 from typing import Annotated, Any
@@ -92,7 +93,12 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
   with shown:
     shown.show("compiling", 0.0)
     evaluator = make_evaluator(config, **settings)
-    measured = evaluator.measure(policy.params, options.seed, show=shown.count)
+    try:
+      measured = evaluator.measure(policy.params, options.seed, show=shown.count)
+    except KeyboardInterrupt as stopped:
+      if not stopped.args:
+        raise
+      (measured,) = stopped.args  # of the playthroughs so far
     row = measured.row
     if "hands" in row and options.lbr_hands:
       shown.show("local best response", 0.0)
@@ -171,7 +177,7 @@ def _local_best_response(
   }
 
 
-def _run(options: Options) -> None:
+def _run(options: Options) -> int:
   result = measure(options, Display(stderr=True))
   rows = [
     (key.replace("_", " "), f"{value:.5f}" if key.startswith("exploitability") else str(value))
@@ -180,6 +186,8 @@ def _run(options: Options) -> None:
   ]
   titles = "exploitability of the searching agent", "what the searching agent wins"
   flags.say(result, options.json, titles["hands" in result], rows)
+  whole = result.get("playthroughs", options.playthroughs) >= options.playthroughs
+  return 0 if whole else 128 + signal.SIGINT
 
 
 main = flags.entry(

@@ -8,8 +8,10 @@ import inspect
 import io
 import json
 import os
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -21,10 +23,11 @@ from rebel_jax.config.own import import_module
 from rebel_jax.config.search import KINDS, Search
 from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
-from rebel_jax.runs.stopping import CLOSED_PIPE
+from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, watch
 from rebel_jax.tables.peers import TableError
 
 T = TypeVar("T")
+_LEAST_WIDTH = 40  # of a terminal: with much less, tyro does not end
 
 
 def parse(
@@ -51,10 +54,15 @@ def parse(
   Raises:
     ConfigError: a flag is unknown or lacks its value, or an argument belongs to no flag.
   """
-  about = inspect.cleandoc(cls.__doc__ or "").partition("\n\nAttributes:")[0]
-  lists = [f"{kind}: {', '.join(known)}" for kind, known in names.items()]
+  about = inspect.cleandoc(cls.__doc__ or "").partition("\n\nAttributes:")[0].split("\n\n")
+  about += [f"{kind}: {', '.join(known)}" for kind, known in names.items()]
   if not hasattr(default, "run"):  # of which it is no option
-    lists.append("--module NAME imports a module, or a .py file, that registers parts of your own.")
+    about.append("--module NAME imports a module, or a .py file, that registers parts of your own.")
+  width = max(shutil.get_terminal_size().columns, _LEAST_WIDTH)
+  if width == _LEAST_WIDTH:
+    os.environ["COLUMNS"] = str(width)
+  # tyro joins lines, but those that begin with a space.
+  wrap = textwrap.TextWrapper(width, subsequent_indent="  ", break_on_hyphens=False)
   options: dict[str, Any] = {} if default is None else {"default": default}
   printed = io.StringIO()
   try:
@@ -63,7 +71,7 @@ def parse(
         cls,
         args=list(argv),
         prog=prog,
-        description="\n\n".join([about, *lists]),
+        description="\n\n".join(map(wrap.fill, about)),
         return_unknown_args=True,
         config=(tyro.conf.OmitArgPrefixes,),
         **options,
@@ -134,7 +142,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
   """Runs what a command does and returns its exit code.
 
   What a terminal cannot show is written as escapes. Refused settings, Ctrl-C and a standard output
-  that is closed end it with one sentence on standard error.
+  that is closed, or cannot be written, end it with one sentence on standard error.
 
   Args:
     body: the command; None counts as 0.
@@ -144,11 +152,14 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
   take_any_text()
   if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while it was loaded
     signal.signal(signal.SIGINT, signal.default_int_handler)
+  if is_process:
+    watch()
   try:
-    code = body() or 0
-    if sys.stdout is not None:
-      sys.stdout.flush()
-    return code
+    try:
+      return body() or 0
+    finally:
+      if sys.stdout is not None:
+        sys.stdout.flush()
   except ConfigError as error:
     return fail(error)
   except (RunError, TableError) as error:
@@ -158,19 +169,18 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     if isinstance(end.code, str):  # a sentence about what was asked for
       return fail(end.code)
     raise
-  except KeyboardInterrupt:
+  except (KeyboardInterrupt, Interrupted) as stopped:
     complain("\ninterrupted")
+    code = 128 + getattr(stopped, "signal", signal.SIGINT)
     if is_process:
-      if sys.stdout is not None:
-        with contextlib.suppress(OSError):
-          sys.stdout.flush()
-      os._exit(128 + signal.SIGINT)
-    return 128 + signal.SIGINT
-  except BrokenPipeError:
-    complain("standard output was closed")
+      os._exit(code)
+    return code
+  except OSError as error:
+    closed = isinstance(error, BrokenPipeError)
+    complain("standard output was closed" if closed else f"error: {error}")
     if isinstance(sys.stdout, io.TextIOWrapper):  # or Python complains as it ends
       os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 128 + CLOSED_PIPE
+    return 128 + CLOSED_PIPE if closed else 1
 
 
 def entry(

@@ -1,11 +1,13 @@
 """The command `python -m rebel_jax.match`: two players, many hands, and who wins.
 
 Exit codes: 0 it was played; 2 an argument is not allowed or a checkpoint cannot be read; 130 it was
-interrupted.
+interrupted, and the parts that were played are printed.
 """
 
+import contextlib
 import dataclasses
 import functools
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -102,15 +104,18 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     def progress(what: str) -> Callable[[int, int], None]:
       return lambda done, _: shown.count(what, len(won) + done, options.hands, "hands")
 
-    for seed, part in zip(seeds, parts):
-      played = match.play_games(
-        game, makers[0], makers[1], num_games=2 * len(part), seed=seed,
-        duplicate=options.duplicate, progress=progress(f"{options.hands:,} hands"),
-      )  # fmt: skip
-      if estimator is not None:
-        estimates = estimator.estimates(played, known, progress("AIVAT"))
-        better += [(x.seat, scale * estimate) for x, estimate in zip(played, estimates)]
-      won += [(x.seat, scale * x.payoff) for x in played]
+    with contextlib.suppress(KeyboardInterrupt):  # the parts before count
+      for seed, part in zip(seeds, parts):
+        played = match.play_games(
+          game, makers[0], makers[1], num_games=2 * len(part), seed=seed,
+          duplicate=options.duplicate, progress=progress(f"{options.hands:,} hands"),
+        )  # fmt: skip
+        if estimator is not None:
+          estimates = estimator.estimates(played, known, progress("AIVAT"))
+          better += [(x.seat, scale * estimate) for x, estimate in zip(played, estimates)]
+        won += [(x.seat, scale * x.payoff) for x in played]
+  if not won:
+    raise KeyboardInterrupt
   raw = match.summarise(won, duplicate=options.duplicate)
   by_aivat = match.summarise(better, duplicate=options.duplicate) if better else None
   return {
@@ -123,7 +128,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     "aivat": by_aivat and by_aivat.mean,
     "aivat_half_width": by_aivat and by_aivat.half_width,
     "aivat_values": estimator and estimator.values,
-    "hands": options.hands,
+    "hands": len(won),
     "iterations": options.iterations,
     "duplicate": options.duplicate,
     "seed": options.seed,
@@ -168,7 +173,7 @@ def _maker(name: str, searcher: Any, game: Game) -> Callable[[int], Seat]:
   return lambda seed: match.SimplePlayer(game, name, seed=seed)
 
 
-def _run(options: Options) -> None:
+def _run(options: Options) -> int:
   result = measure(options, Display(stderr=True))
   digits = 1 if result["unit"].startswith("mbb") else 4
   first = f"{result['mean']:+.{digits}f} ± {result['half_width']:.{digits}f} {result['unit']}"
@@ -180,6 +185,7 @@ def _run(options: Options) -> None:
   said = ("a", "b", "hands", "iterations", "duplicate", "seed", "game", "seconds", "device")
   rows += [(name, str(result[name])) for name in said]
   flags.say(result, options.json, "match", rows)
+  return 0 if result["hands"] == options.hands else 128 + signal.SIGINT
 
 
 main = flags.entry(

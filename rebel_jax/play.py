@@ -1,10 +1,14 @@
 """`python -m rebel_jax.play`: a person plays the agent in a terminal."""
 
+import contextlib
 import dataclasses
 import os
 import re
+import shutil
 import sys
-from collections.abc import Callable
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,7 +17,8 @@ import tyro
 import games
 import solvers
 from games import Game, LiarsDice
-from games.poker import Holdem
+from games.poker import Holdem, betting
+from games.poker.hands import category, evaluate
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, make_searcher
 from rebel_jax.agents.chain_agent import ChainAgent
@@ -24,6 +29,7 @@ from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.config.search import REBEL
 
+_SILENCE = 2.0  # seconds
 _DIE = "⚀⚁⚂⚃⚄⚅"
 _PLAIN = str.maketrans("♠♥♦♣" + _DIE, "shdc123456")  # for terminals without these
 _SUITS = str.maketrans({"s": "♠", "h": "♥", "d": "♦", "c": "♣"})
@@ -72,7 +78,7 @@ class Terminal:
     self._any_bet = isinstance(agent, NestedAgent)
     self._spot: Game = agent.game if self._any_bet else agent.searcher.game
     self.dealer = Dealer(self._spot)
-    self.score = 0.0
+    self.score, self.seat = 0.0, 0
     self.record: list[str] = []
 
   @property
@@ -82,14 +88,18 @@ class Terminal:
 
   def play(self, seat: int) -> float:
     """Plays one game with the person in `seat` and returns what the person won."""
-    dealer, agent = self.dealer, self.agent
+    dealer, agent, self.seat = self.dealer, self.agent, seat
     dealer.game = self._spot
     if self._any_bet:
       agent.widen_match(self._spot)
     dealer.deal(self.rng)
-    agent.start(1 - seat, dealer.infostates[1 - seat])
+    with self.patience():
+      agent.start(1 - seat, dealer.infostates[1 - seat])
     self.record = []
     self.say(f"You {'begin' if seat == 0 else 'go second'}.")
+    if isinstance(self.game, Holdem) and not self.game.board:
+      blinds = self.game.rules.paid
+      self.say(f"The blinds: you put in {blinds[seat]}, the agent {blinds[1 - seat]}.")
     held = dealer.infostates[seat]
     if self.game.num_infostates > 1:
       self.say(f"You hold {self.holding(seat, held)}.")
@@ -101,20 +111,24 @@ class Terminal:
           self.say(f"  You hold {self.holding(seat, held)} now.")
         move = self.choose(seat)
       elif dealer.actor == 1 - seat:
-        self.note()
-        move = agent.act()
+        with self.patience():
+          self.note()
+          move = agent.act()
         self.say(f"The agent: {self.describe(move.action)}")
       else:
         move = Move(dealer.sample_chance(self.rng), -1)
-        self.say(f"Chance: {self.describe(move.action)}")
+        if (said := self.describe(move.action)) != "burn":  # which nobody sees
+          self.say(f"Chance: {said}")
       dealer.apply(move, self.rng)
-      agent.observe(move.action, dealer.infostates[1 - seat])
+      with self.patience():
+        agent.observe(move.action, dealer.infostates[1 - seat])
     won = dealer.payoff() * (1 - 2 * seat)
     self.score += won
     if self.game.num_infostates > 1:
       self.say(f"The agent held {self.holding(1 - seat, dealer.infostates[1 - seat])}.")
-    else:
+    if self.game.num_infostates == 1 or isinstance(self.game, Holdem):
       self.show_table()
+      self.show_hands()
     self.say(f"You {'win' if won > 0 else 'lose' if won < 0 else 'draw'} ({won:+g}).")
     return won
 
@@ -125,7 +139,33 @@ class Terminal:
   def show_table(self) -> None:
     """Prints the public state, where the moves so far do not imply it."""
     if situation := self.game.situation(self.dealer.history):
-      self.say(f"  {self.in_suits(situation)}")
+      whose = rf"your stack \{1 + self.seat}, the agent's \{2 - self.seat}"
+      self.say(f"  {self.in_suits(re.sub(r'stacks ([0-9]+) and ([0-9]+)', whose, situation))}")
+
+  def show_hands(self) -> None:
+    """Prints the categories of both hands at a showdown of hold'em."""
+    game, state = self.game, self.dealer.state
+    if not isinstance(game, Holdem) or state[betting.STATUS] in (
+      betting.FOLDED_0,
+      betting.FOLDED_1,
+    ):
+      return
+    board = game.on_board(state[None])[0]
+    if (board >= 0).all():
+      cards = [[*game.hole_cards[held], *board] for held in self.dealer.infostates]
+      names = [category(int(x)) for x in evaluate(game.deck, np.array(cards))]
+      self.say(f"  You have {names[self.seat]}, the agent {names[1 - self.seat]}.")
+
+  @contextlib.contextmanager
+  def patience(self) -> Iterator[None]:
+    """Says what the agent does in the block, if that takes a while."""
+    words = "The agent thinks; where it compiles a search that takes up to two minutes, once."
+    timer = threading.Timer(_SILENCE, self.say, [words])
+    timer.start()
+    try:
+      yield
+    finally:
+      timer.cancel()
 
   def in_suits(self, text: str) -> str:
     """Returns a text with the cards in it, such as `Ks`, in symbols: `K♠`."""
@@ -160,9 +200,11 @@ class Terminal:
       answer = self.answer(f"Your move [{' '.join(moves)}, help, quit]: ")
       if answer in ("help", "h", "?"):
         self.explain()
+      elif answer == "why":
+        self.say("That is for after the game: it would tell what the agent holds.")
       elif answer in moves:
         return moves[answer]
-      elif self._any_bet and re.fullmatch(r"[1-9]\d{0,11}", answer):
+      elif self._any_bet and re.fullmatch(r"[1-9][0-9]{0,11}", answer):
         try:
           move = self.dealer.widen(int(answer))
         except ValueError as error:
@@ -193,8 +235,8 @@ class Terminal:
     if isinstance(agent, Agent):
       person = 1 - agent.player
       belief = agent.beliefs[person]
-      likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > 0.005]
-      hands = (f"{self.game.infostate_name(person, h)} {belief[h]:.0%}" for h in likely)
+      likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > belief.max() / 20]
+      hands = (f"{self.game.infostate_name(person, h)} {100 * belief[h]:.2g}%" for h in likely)
       thinks = f"you hold {self.in_suits(', '.join(hands))}; "
     elif isinstance(agent, ChainAgent):
       thinks = f"it expects {agent.value:+.2f}; "
@@ -272,7 +314,9 @@ def _ask(prompt: str) -> str:
 
 
 def _say(text: str) -> None:
-  print(_plain(text))
+  width = shutil.get_terminal_size().columns
+  for line in _plain(text).split("\n"):
+    print(line if len(line) <= width else textwrap.fill(line, width))
 
 
 def _run(
@@ -290,7 +334,6 @@ def _run(
     flags.check_kind(options, policy.config.search)
     settings = flags.agent_settings(options, policy.config.search)
     searcher = make_searcher(policy, **settings, seed=own)
-    say("The agent compiles its search, which takes up to two minutes the first time.")
     agent = searcher.agent(seed=own)
   run(Terminal(agent, ask, say, rng), options)
 

@@ -1,10 +1,13 @@
 """The command `python -m rebel_jax.spot`: solves a spot of hold'em and shows what to do there.
 
-Exit codes: 0 it was solved or loaded; 2 an argument is not allowed; 130 it was interrupted.
+Exit codes: 0 it was solved or loaded; 2 an argument is not allowed; 128 and the signal's number,
+it was interrupted, and what there was is printed and kept.
 """
 
+import contextlib
 import dataclasses
 import math
+import signal
 import sys
 from typing import Annotated
 
@@ -17,6 +20,7 @@ from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.devices import cpu_devices
 from rebel_jax.runs.display import Display
+from rebel_jax.runs.stopping import Signals
 from rebel_jax.spots import report as board_report
 from rebel_jax.spots.solved import (
   PLAYERS,
@@ -95,8 +99,8 @@ class Options:
   load: Annotated[str | None, allowed.optional(allowed.path("file"))] = None
 
 
-def find(options: Options, display: Display) -> SolvedSpot:
-  """Returns the spot that the options name, loaded or solved.
+def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
+  """Returns the spot that the options name, loaded or solved; a signal ends the solve early.
 
   Raises:
     ConfigError: an option is not allowed, a file cannot be written, or the tree does not fit in
@@ -109,21 +113,25 @@ def find(options: Options, display: Display) -> SolvedSpot:
   if options.load is not None:
     return load(options.load, options.memory)
   spot = spot_of(options)
-  fits = check_fits(spot.game(), options.memory)
-  made = prepare(spot)
-  node = made.find(options.node)
-  if options.picture is not None:
-    check_acts(made, node)
   first: list[float] = []
 
-  def progress(iterations: int, percent: float) -> None:
+  def progress(iterations: int, percent: float) -> bool:
     first.append(max(percent, options.target))
     span = math.log(first[0] / options.target)
     done = 1 - math.log(first[-1] / options.target) / span if span else 1.0
     said = f"{iterations:,} iterations, exploitable by {percent:.2f}% of the pot"
     display.show("solving", done, said)
+    return signals.received != 0
 
-  with display:
+  # Before the first look there is nothing to keep.
+  nothing = signals.raising(lambda: flags.complain("\ninterrupted"), lambda: not first)
+  with display, nothing:
+    display.show("counting lines of betting", 0.0)
+    fits = check_fits(spot.game(), options.memory)
+    made = prepare(spot)
+    node = made.find(options.node)
+    if options.picture is not None:
+      check_acts(made, node)
     display.show("compiling", 0.0, fits.sentence())
     return solve(
       made, target=options.target, max_iterations=options.max_iterations, progress=progress
@@ -143,8 +151,8 @@ def spot_of(options: Options) -> Spot:
   return Spot(**{k: v for k, v in vars(options).items() if k in fields})
 
 
-def report_boards(options: Options, display: Display) -> str:
-  """Returns a table of the spot on all boards as text.
+def report_boards(options: Options, display: Display) -> tuple[str, bool]:
+  """Returns a table of the spot on boards as text, and whether it is of all; Ctrl-C ends it early.
 
   Raises:
     ConfigError: an option is not allowed, or belongs to one board.
@@ -167,18 +175,21 @@ def report_boards(options: Options, display: Display) -> str:
 
   with display:
     display.show("compiling", 0.0, f"{len(boards)} boards")
-    rows = list(
-      board_report.solve_boards(
-        spot,
-        boards,
-        target=options.target,
-        max_iterations=options.max_iterations,
-        progress=progress,
-      )
+    solved = board_report.solve_boards(
+      spot,
+      boards,
+      target=options.target,
+      max_iterations=options.max_iterations,
+      progress=progress,
     )
+    rows: list[board_report.BoardRow] = []
+    with contextlib.suppress(KeyboardInterrupt):  # what there is counts
+      rows.extend(solved)
+  if not rows:
+    raise KeyboardInterrupt
   worst = max(row.percent for row in rows)
   head = f"exploitable by {worst:.2f}% of the pot or less on each of {len(rows)} boards"
-  return f"{head}\n{board_report.summary(rows, spot.pot)}"
+  return f"{head}\n{board_report.summary(rows, spot.pot)}", len(rows) == len(boards)
 
 
 def report(solved: SolvedSpot, node: Node = (), *, hands: bool = False) -> str:
@@ -237,12 +248,14 @@ def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.Ran
   return range_grids.make_range_grid(solved.game, table.reach[mover], table.frequency, moves)
 
 
-def _run(options: Options) -> None:
+def _run(options: Options) -> int | None:
   cpu_devices.make_devices(num_cores())
   if options.boards is not None:
-    print(report_boards(options, Display(stderr=True)))
-    return
-  solved = find(options, Display(stderr=True))
+    text, whole = report_boards(options, Display(stderr=True))
+    print(text)
+    return 0 if whole else 128 + signal.SIGINT
+  with Signals() as signals:
+    solved = find(options, Display(stderr=True), signals)
   if options.output is not None:  # saved before anything else can go wrong
     solved.save(options.output)
   node = solved.find(options.node)
@@ -251,6 +264,7 @@ def _run(options: Options) -> None:
     grid = grid_of(solved, node, hand_table(solved, node))
     with in_config_errors(f"picture={options.picture!r} cannot be drawn", (OSError, ValueError)):
       range_grids.plot_range_grid(grid, options.picture, title=options.node)
+  return signals.received and 128 + signals.received
 
 
 main = flags.entry("spot", Options, _run)

@@ -8,6 +8,7 @@ import argparse
 import dataclasses
 import functools
 import logging
+import os
 import signal
 import sys
 import time
@@ -28,7 +29,9 @@ from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
 from rebel_jax.config.search import check_kind
 from rebel_jax.devices import compile_cache, cpu_devices, processes
 from rebel_jax.runs import folders
+from rebel_jax.runs.display import Display, resume_command
 from rebel_jax.runs.options import RunOptions
+from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, say_lost
 from solvers import tuning
 
 
@@ -165,11 +168,13 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     started: `time.monotonic()` when the command began.
   """
   started = time.monotonic() if started is None else started
+  is_process = argv is None
   argv = sys.argv[1:] if argv is None else argv
-  flags.take_any_text()
-  from rebel_jax.runs.display import Display, resume_command
+  return flags.command(functools.partial(_run, argv, started, is_process), is_process=is_process)
+
+
+def _run(argv: Sequence[str], started: float, is_process: bool) -> int:
   from rebel_jax.runs.run import train
-  from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError
 
   try:
     command = parse(argv)
@@ -180,14 +185,12 @@ def main(argv: Sequence[str] | None = None, *, started: float | None = None) -> 
     _quiet_libraries()
     quiet = command.distributed and jax.process_index() > 0
     result = train(config, options, started=started, display=Display(quiet=quiet))
-  except ConfigError as error:
-    return flags.fail(error)
-  except RunError as error:
-    flags.complain(f"error: {error}")
-    return 1
   except (Interrupted, KeyboardInterrupt) as error:
-    flags.complain("interrupted before a checkpoint could be saved")
-    return 128 + getattr(error, "signal", signal.SIGINT)
+    say_lost()
+    code = 128 + getattr(error, "signal", signal.SIGINT)
+    if is_process:  # where Python unloads itself while devices still compute, it crashes
+      os._exit(code)
+    return code
   if result.signal == CLOSED_PIPE:
     how = resume_command(result.output_dir, options.module)
     flags.complain(f"standard output was closed, so training stopped; go on with: {how}")

@@ -6,10 +6,7 @@ from typing import Any
 from games.node_info import node_info
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.cfr import CFR
-from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
-from solvers.algorithms.gadgets.distributional import Distributional
-from solvers.algorithms.gadgets.maxmargin import Maxmargin
-from solvers.algorithms.gadgets.resolve import Resolve
+from solvers.algorithms.gadgets import ContinualResolve, Distributional, Maxmargin, Resolve
 from solvers.algorithms.named import (
   cfr_avg,
   cfr_plus,

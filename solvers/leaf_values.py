@@ -69,11 +69,14 @@ class TracedLeafValues:
   """
 
   key: tuple[Any, ...]
+  two_beliefs: bool
   programs: tuple[Callable, ...] = dataclasses.field(compare=False)
 
   def __call__(self, params: Any, query: LeafQuery) -> jax.Array:
     """Returns the traverser's expected values at the leaves, `[L, H]`."""
-    arrays = jax.tree.leaves((params, query.features, query.beliefs, query.value_beliefs))
+    values = query.beliefs if query.value_beliefs is None else query.value_beliefs
+    beliefs = (query.beliefs, values) if self.two_beliefs else query.beliefs
+    arrays = jax.tree.leaves((params, query.features, beliefs))
     return self.programs[query.traverser](*arrays)[0]
 
 
@@ -102,7 +105,7 @@ def shared_by_program(
   if None in digests or any(isinstance(x.out_info, tuple | list | dict) for x in traced):
     return leaf_values
   programs = tuple(jaxpr_as_fun(x.jaxpr) for x in traced)
-  return TracedLeafValues((jax.tree.structure(params), *digests), programs)
+  return TracedLeafValues((jax.tree.structure(params), *digests), two_beliefs, programs)
 
 
 @functools.partial(jax.jit, static_argnames=("leaf_values", "player"))

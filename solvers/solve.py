@@ -73,7 +73,7 @@ def solve(
   initial_policy: Array | None = None,
   locked: Lock | Array | None = None,
   alternatives: Alternatives | Array | None = None,
-  progress: Callable[[Solution], None] | None = None,
+  progress: Callable[[Solution], bool | None] | None = None,
   tables: str | None = None,
   devices: Sequence[jax.Device] | None = None,
 ) -> Solution:
@@ -106,8 +106,9 @@ def solve(
       moves keeps to `initial_policy`, and both know. Or a `Lock`, such as `solvers.lock` makes,
       which says itself what is kept to.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
-    progress: called after each look, with a target; policies are None where the last round of
-      lines is solved board by board, as CFR solves those of more than one round.
+    progress: called after each look, with a target; if it returns True, the solve ends there.
+      Policies are None where the last round of lines is solved board by board, as CFR solves those
+      of more than one round.
     tables: of such lines: `float16` to keep sums of the last round in 16 bits, with a scale for
       each line and board; None for the lines' own type.
     devices: they share the boards of such lines' last round, and meet once an update; None for all
@@ -334,8 +335,8 @@ def _until(run: Callable[[int], Solution], target, most: int, progress) -> Solut
     done, found = done + number, run(number)
     gap = float(found.exploitability)
     found = found._replace(exploitability=gap, iterations=done)
-    if progress is not None:
-      progress(found)
+    if progress is not None and progress(found):
+      break
   return found
 
 

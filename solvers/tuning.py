@@ -9,6 +9,7 @@ sampled measures take other samples where more are drawn at a time.
 """
 
 import dataclasses
+from typing import Any
 
 import jax
 
@@ -102,8 +103,9 @@ ON_ACCELERATOR = Pieces(
 
 
 def platform() -> str:
-  """Returns the platform that programs are compiled for, such as `cpu` or `gpu`."""
-  return jax.default_backend()
+  """Returns the platform that programs are compiled for, `cpu` or another."""
+  device: Any = jax.config.jax_default_device
+  return jax.default_backend() if device is None else getattr(device, "platform", device)
 
 
 def on_cpu() -> bool:

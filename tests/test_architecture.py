@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import solvers
+from docs.cells import as_markdown
 from rebel_jax.config import groups
 from rebel_jax.config.config import Config
 from rebel_jax.config.search import KINDS
@@ -159,6 +160,8 @@ def sizes() -> dict[str, int]:
     node.name for tree in trees.values() for node in tree.body if isinstance(node, ast.ClassDef)
   )
   pages = {*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")}
+  texts = [path.read_text() for path in pages]
+  texts += [as_markdown(path, code=False) for path in (ROOT / "docs").rglob("*.ipynb")]
   return {
     "statements of the packages without solvers.contrib": sum(map(statements_in, core.values())),
     "statements of solvers.contrib": sum(map(statements_in, contrib.values())),
@@ -166,7 +169,7 @@ def sizes() -> dict[str, int]:
     "lines of the packages without solvers.contrib": sum(x.count("\n") for x in core.values()),
     "lines of tests": sum(x.count("\n") for x in sources["tests"].values()),
     "lines of the longest module": max(x.count("\n") for x in ours.values()),
-    "words of pages": sum(len(path.read_text().split()) for path in pages),
+    "words of pages": sum(len(text.split()) for text in texts),
     "public names of solvers": len(solvers.__all__),
     "public names of solvers.contrib": len(contrib_names),
     "fields of a configuration": len(

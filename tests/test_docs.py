@@ -1,4 +1,4 @@
-"""Runs every Python block of the README and of docs/, and looks up the code that they name.
+"""Runs every Python block of the README, docs/ and notebooks, and looks up the code they name.
 
 The blocks of a page run in order in one namespace. A block marked `text` right after one marked
 `python` is what the latter prints, numbers to the digits shown give or take one in the last.
@@ -18,15 +18,20 @@ import pytest
 
 import games.registry
 import rebel_jax
+from docs.cells import as_markdown
 from rebel_jax.config import own
 from rebel_jax.config.presets import PRESETS
 from rebel_jax.training import targets
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *NOTEBOOKS]
 # Whose programs take longest to compile.
 _SLOW = ("agent", "contributing", "poker", "resolving", "safe_search", "subgame_solving")
-SLOW_PAGES = [ROOT / "docs" / f"{name}.md" for name in (*_SLOW, "transformations")]
+SLOW_PAGES = [
+  *(ROOT / "docs" / f"{name}.md" for name in (*_SLOW, "transformations")),
+  *(path for path in NOTEBOOKS if path.stem != "poker_spot"),
+]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"python\s+-m\s+((?:benchmarks|rebel_jax)[\w.]*)((?:(?!python )[^`|])*)")
 _FILE = re.compile(r"\b(?:games|solvers|rebel_jax|tests|benchmarks|docs)/[\w/]+\.py\b")
@@ -65,6 +70,28 @@ def assert_same_output(printed: str, shown: str) -> None:
     assert abs(float(ours) - float(theirs)) <= 1.001 * unit, f"prints {ours}, not {theirs}"
 
 
+def text_of(page: Path) -> str:
+  """Returns a page as Markdown."""
+  return as_markdown(page) if page in NOTEBOOKS else page.read_text()
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+  """Draws nowhere; returns the numbers of lines, bars and points of what a page shows."""
+  plt = pytest.importorskip("matplotlib.pyplot")
+  plt.switch_backend("agg")
+  shown = []
+
+  def show():
+    (axes, *_) = plt.gcf().axes
+    shown.append(len(axes.get_children()))
+    plt.gcf().canvas.draw()
+    plt.close("all")
+
+  monkeypatch.setattr(plt, "show", show)
+  return shown
+
+
 @pytest.fixture
 def own_registry(monkeypatch):
   """Keeps parts of its own that a page adds from other tests."""
@@ -80,9 +107,10 @@ def own_registry(monkeypatch):
   [pytest.param(p, marks=[pytest.mark.slow] * (p in SLOW_PAGES)) for p in PAGES],
   ids=lambda page: str(page.relative_to(ROOT)),
 )
-def test_page_runs_and_prints_what_it_shows(page, own_registry):
-  text = page.read_text()
+def test_page_runs_and_prints_what_it_shows(page, own_registry, pictures):
+  text = text_of(page)
   compared = run_page(text)
+  assert (len(pictures) > 1) == (page in NOTEBOOKS)
   assert compared == len(re.findall(r"^```text$", text, re.MULTILINE))
 
 
@@ -95,7 +123,7 @@ def test_all_presets_are_listed():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
-  for target, heading in _LINK.findall(page.read_text()):
+  for target, heading in _LINK.findall(text_of(page)):
     there = page.parent / target if target else page
     assert there.exists(), target
     assert not heading or heading in anchors(there.read_text()), (target, heading)
@@ -133,7 +161,7 @@ def wrong_commands(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_exist(page):
-  assert not wrong_commands(page.read_text())
+  assert not wrong_commands(text_of(page))
 
 
 def test_a_command_that_does_not_exist_is_found():
@@ -167,7 +195,7 @@ def defines(path: Path, name: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_named_code_exists(page):
-  assert not missing_names(page.read_text())
+  assert not missing_names(text_of(page))
 
 
 def test_a_name_that_does_not_exist_is_found():

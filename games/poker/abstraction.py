@@ -52,7 +52,7 @@ class BetSizes:
       others.
 
   Raises:
-    ValueError: a fraction is not a number from 0.001 to 1000, or there is no bet at all.
+    ValueError: a fraction is not a number from 0.001 to 1000.
   """
 
   fractions: Sizes
@@ -68,7 +68,7 @@ class BetSizes:
       _check_sizes(rounds)
     if self.donk is not None:
       _check_sizes((self.donk,))
-    limit, near = self.max_raises, self.near_all_in
+    near = self.near_all_in
     for name in ("max_raises", "all_in_after"):
       most = getattr(self, name)
       if most is not None and not is_whole(most, 0):
@@ -77,13 +77,6 @@ class BetSizes:
     if near is not None and not 0 < near <= 1:
       raise ValueError(
         f"near_all_in={short(near)} must be a share of the chips, above 0 and at most 1"
-      )
-    table, _ = self._table
-    sized = all(map(len, self._players)) and table[:, :, 0].any(axis=(0, 2)).all()
-    if (not sized and not self.all_in) or limit == 0:
-      raise ValueError(
-        f"fractions={short(self.fractions)} with all_in={self.all_in} and max_raises={limit} "
-        "leave a round without any bet; give each a fraction of the pot, or allow all-in"
       )
 
   @classmethod
@@ -104,7 +97,7 @@ class BetSizes:
         as others.
 
     Raises:
-      ValueError: a size is not understood, or a round has no bet at all.
+      ValueError: a size is not understood.
     """
     sizes = [None if x is None else parse_sizes(x, rounds) for x in (text, second)]
     assert sizes[0] is not None

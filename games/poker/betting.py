@@ -88,6 +88,25 @@ class Betting:
         f"first_to_act={short(self.first_to_act)} must be 0s and 1s, one for each round"
       )
 
+  @classmethod
+  def with_blinds(
+    cls,
+    stacks: tuple[int, int],
+    blinds: tuple[int, int],
+    big_blind: int,
+    first_to_act: tuple[int, ...],
+  ) -> "Betting":
+    """Returns the rules of a hand whose players put in blinds, or what they have if that is less.
+
+    Raises:
+      ValueError: as of the class.
+    """
+    unblinded = cls(stacks, (0, 0), big_blind, first_to_act)
+    for chips in blinds:
+      check_chips("blinds", chips, at_least=0)
+    first, second = (min(x, unblinded.stack) for x in blinds)
+    return dataclasses.replace(unblinded, paid=(first, second))
+
   @property
   def stack(self) -> int:
     """The chips that can be lost at the start: the smaller stack."""

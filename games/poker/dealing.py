@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.arrays import Rows, is_whole, lookup, short
-from games.card_removal import compatible_mass, holds
+from games.pairs import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck
 from games.poker.hands import MAX_CARDS, strengths_on

@@ -109,7 +109,7 @@ class SmallHoldem(Holdem):
     super().__init__(
       deck=Deck(ranks, suits),
       deals=_each(deals),
-      rules=Betting(_both("stack", stack), both, least, _each(first_to_act)),
+      rules=Betting.with_blinds(_both("stack", stack), both, least, _each(first_to_act)),
       bets=make_bet_sizes(bets, rounds=1 + len(_each(deals))),
       flops=flops or None,
     )

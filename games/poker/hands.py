@@ -12,6 +12,10 @@ from games.arrays import Rows, checked, integers, short
 from games.poker.cards import RANKS, Deck
 
 HIGH_CARD, PAIR, TWO_PAIR, THREE, STRAIGHT, FLUSH, FULL_HOUSE, FOUR, STRAIGHT_FLUSH = range(9)
+_CATEGORIES = (
+  "high card", "a pair", "two pair", "three of a kind", "a straight", "a flush", "a full house",
+  "four of a kind", "a straight flush",
+)  # fmt: skip
 _NUM_RANKS = len(RANKS)
 _BITS = 1 << _NUM_RANKS
 HAND_SIZE = 5
@@ -147,6 +151,12 @@ def evaluate(deck: Deck, cards: Rows) -> Any:
   if isinstance(cards, np.ndarray) and not (np.diff(np.sort(cards)) != 0).all():
     raise ValueError(f"cards={short(cards)} hold a card twice; those of a hand must differ")
   return strengths(suit_masks(deck, cards))
+
+
+def category(strength: int) -> str:
+  """Returns the name of the category of a hand's strength, such as `two pair`."""
+  place = np.searchsorted(_GROUPS_BELOW, strength // _NUM_KICKERS, side="right") - 1
+  return _CATEGORIES[int(place)]
 
 
 def strengths_on(deck: Deck, hands: Any, board: Any) -> Any:

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games.arrays import Rows, check_rows, may_hold, short, whole_numbers, with_columns
-from games.card_removal import compatible_mass, holds
 from games.game import CHANCE, TERMINAL, Game
-from games.pairs import HoleCards
+from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting

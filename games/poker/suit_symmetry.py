@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from games.arrays import Rows, check_rows, lookup
-from games.card_removal import holds
 from games.game import CHANCE, Game
+from games.pairs import holds
 from games.poker import betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
 from games.poker.hands import HAND_SIZE, evaluate

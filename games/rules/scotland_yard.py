@@ -233,10 +233,7 @@ class Board(Game):
 
   def _after(self, history: Sequence[int]) -> Columns:
     """Returns the columns of the one public state after `history`."""
-    states = self.initial_state()[None]
-    for action in history:
-      states = self.next_states(states, np.array([action]))
-    return self.read(states)
+    return self.read(self.state_after(history)[None])
 
   def describe(self, history: Sequence[int], action: int) -> str:
     turn = int(self._after(history).turn[0])

@@ -37,6 +37,12 @@ FORMAT = 8
 # Where checkpoints are moved that are no longer kept, whole and at once: deleted in place, a folder
 # would be half a checkpoint for a while, and for good after a kill.
 PRUNED = ".pruned"
+# Of a checkpoint's description, what is read of it, and as what.
+_ABOUT: dict[str, Any] = {
+  **dict.fromkeys(("step", "examples", "metrics_bytes", "metrics_checksum", "num_devices"), int),
+  **dict.fromkeys(("config", "row", "chunk", "environment", "checksums"), dict),
+  **{"seconds": float | int, "evaluated_at": int, "commands": list},
+}
 _PRETRAINED = Path(__file__).parents[1] / "pretrained"
 _WHAT = "the network that about.json says"
 
@@ -127,6 +133,9 @@ def read_about(path: Path) -> dict[str, Any]:
     raise ConfigError(f"checkpoint={str(path)!r} has format {found!r}; this version reads {FORMAT}")
   if about.pop("about_checksum", None) != sum_of_json(about):
     raise _damaged(path, "what it says about itself was changed")
+  for name, kind in _ABOUT.items():
+    if not isinstance(about.get(name), kind):
+      raise _damaged(path, f"its {name} is {about.get(name)!r}")
   return about
 
 

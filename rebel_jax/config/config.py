@@ -89,7 +89,7 @@ class LearningSettings:
   learning_rate: Annotated[float, allowed.number()] = 1e-3
   halve_every: Annotated[int, allowed.integer(0, _MAX_COUNT)] = 0
   batch_size: Annotated[int, allowed.integer(1, 2**24)] = 256
-  uses_per_example: Annotated[float, allowed.number()] = 8.0
+  uses_per_example: Annotated[float, allowed.number(1e9)] = 8.0
   buffer_size: Annotated[int, allowed.integer(1, _MAX_COUNT)] = 65_536
 
   @property
@@ -250,6 +250,8 @@ class Config:
       ),
       f"buffer_size={learning.buffer_size} must be at least {2 * lanes}, two examples for each of "
       f"lanes={lanes}": 2 * lanes > learning.buffer_size,
+      f"uses_per_example={learning.uses_per_example} makes {self.gradient_steps} gradient steps; "
+      f"{_MAX_COUNT} are the most": max(self.learn_steps, self.gradient_steps) > _MAX_COUNT,
       f"width={width} must be at most {MAX_WIDTH} where fused_network is on: wider layers do not "
       "fit one kernel": self.search.fused_network and width > MAX_WIDTH,
       f"architecture='showdowns' needs a game of hold'em, not game={self.game!r}: others have no "

@@ -401,13 +401,11 @@ _ALL = (
 PRESETS: dict[str, Config] = {config.preset: config for config in _ALL}
 
 # Lanes on an accelerator, where an update of a CPU's 64 is nothing but launches: arithmetic, and
-# what more lanes do to learning (docs/results/training.md#lanes). Others keep a CPU's.
+# what more lanes do to learning (docs/results/training.md#more-lanes). Others keep a CPU's.
 ACCELERATOR_LANES: dict[str, int] = {
-  "liars_dice_1x4f": 512,
-  **dict.fromkeys(("liars_dice_1x5f", "liars_dice_1x6f", "liars_dice_2x3f"), 512),
+  **{f"liars_dice_{game}": 2_048 for game in ("1x4f", "1x5f", "1x6f", "2x3f")},
   **{f"liars_dice_{game}_paper": 4_096 for game in ("1x4f", "1x5f", "1x6f", "2x3f")},
   "turn_endgame_holdem_paper": 2_048,
-  "hunl_paper": 2_048,
 }
 
 # Exploitability of ReBeL with CFR-D in Table 2 of the paper, by dice and faces of Liar's Dice.

@@ -13,9 +13,10 @@ def enable() -> None:
 
   `JAX_COMPILATION_CACHE_DIR` chooses another folder; `JAX_ENABLE_COMPILATION_CACHE=0` none.
   """
-  if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    jax.config.update("jax_compilation_cache_dir", str(base / "rebel-jax" / _machine()))
+  base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+  # Where nobody knows the user, as in some containers, there is no home.
+  if not os.environ.get("JAX_COMPILATION_CACHE_DIR") and os.path.isabs(base):
+    jax.config.update("jax_compilation_cache_dir", os.path.join(base, "rebel-jax", _machine()))
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
   jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

@@ -114,13 +114,17 @@ class Evaluator:
       show(f"{playthroughs} playthroughs", done, total, "searches", so_far)
 
     settings: dict[str, Any] = dict(iterations=iterations, seed=seed)
-    for sampled, value in self.course(
-      params, playthroughs=playthroughs, start=start, progress=progress, **settings
-    ):
-      course.append((sampled.count, value))
-      if kept is not None:
-        kept.save(sampled)
-    row = {"exploitability": value, "playthroughs": sampled.count, "iterations": iterations}
+    row: dict[str, Any] = {}
+    try:
+      for sampled, value in self.course(
+        params, playthroughs=playthroughs, start=start, progress=progress, **settings
+      ):
+        if kept is not None:
+          kept.save(sampled)
+        course.append((sampled.count, value))
+        row = {"exploitability": value, "playthroughs": sampled.count, "iterations": iterations}
+    except KeyboardInterrupt:
+      raise KeyboardInterrupt(*[Measurement(row, course)] * bool(row)) from None
     if self._unsafe:
       average = self.exploitability(
         params,

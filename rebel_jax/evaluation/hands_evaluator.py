@@ -113,23 +113,18 @@ def play_round(
   here = stage.holds(tables.roots) & (tables.weight > 0)
   trees = stage.trees_at(tables.roots)
   features = stage.features_at(tables.roots, trees)
-  if stage.decides:
-    initial = None
-    if search.network is not None:
-      assert features is not None
-      initial = search.network.start(trees, features, tables.beliefs, params)
-    algorithm = search.algorithm
-    stops = sample_stop(
-      stop_key, (number,), search.num_iterations, algorithm.averaging, algorithm.head_start
-    )
-    found = search_batch(
-      trees, tables.beliefs, stops, search.num_iterations, algorithm=algorithm,
-      leaf_values=search.leaf_values, params=params, num_rows=max(number * stage.num_leaves, 1),
-      active=here, initial_policy=initial,
-    )  # fmt: skip
-    policies = found.policy
-  else:
-    policies = jax.vmap(lambda t, x: make_problem(t, x).uniform_policy())(trees, tables.reach)
+  algorithm, initial = search.algorithm, None
+  if stage.decides and search.network is not None:
+    initial = search.network.start(trees, features, tables.beliefs, params)
+  stops = sample_stop(
+    stop_key, (number,), search.num_iterations, algorithm.averaging, algorithm.head_start
+  )
+  found = search_batch(
+    trees, tables.beliefs, stops, search.num_iterations,
+    algorithm=algorithm if stage.decides else None,
+    leaf_values=search.leaf_values, params=params, num_rows=max(number * stage.num_leaves, 1),
+    active=here, initial_policy=initial,
+  )  # fmt: skip
 
   def settle(tree, reach, policy, seat):
     problem = make_problem(tree, reach, lanes=number)
@@ -144,7 +139,7 @@ def play_round(
     below = jnp.stack([problem.leaf_reach(own[p], p) for p in (0, 1)], axis=1)
     return won, shares, normalise_beliefs(below, problem.leaf_possible())
 
-  won, shares, below = jax.vmap(settle)(trees, tables.reach, policies, tables.seat)
+  won, shares, below = jax.vmap(settle)(trees, tables.reach, found.policy, tables.seat)
   won = tables.won + jnp.where(here, tables.weight * won, 0.0)
   if not stage.num_leaves:
     return tables._replace(won=won, weight=jnp.where(here, 0.0, tables.weight))

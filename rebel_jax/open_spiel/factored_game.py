@@ -8,8 +8,8 @@ import numpy as np
 import pyspiel
 
 from games import PublicTree, build_public_tree
+from games.build import MAX_BYTES, check_max_bytes
 from games.game import CHANCE, Game
-from games.size import MAX_BYTES, check_max_bytes
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.histories import Budget, find_public_states
 from rebel_jax.open_spiel.public_nodes import (

@@ -14,6 +14,7 @@ import jax
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.manager import CheckpointManager
 from rebel_jax.config import groups, own
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import name_of, paper_exploitability
 from rebel_jax.devices import memory
@@ -21,7 +22,7 @@ from rebel_jax.devices.processes import agree, share
 from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, OwnMeasures
 from rebel_jax.runs import folders, metrics
-from rebel_jax.runs.chunk import Chunk, all_finite, gradient_steps, make_row
+from rebel_jax.runs.chunk import Chunk, Pace, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import (
   Display,
   duration,
@@ -32,7 +33,6 @@ from rebel_jax.runs.display import (
   summary,
 )
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.pace import Pace
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
@@ -109,7 +109,7 @@ def train(
       stack.enter_context(jax.enable_x64(checkpoint.is_double(resumed.checkpoint)))
     elif options.output_dir is not None:
       folders.check_free(options.output_dir)
-    with in_sentences(config):
+    with in_sentences(config), signals.raising():
       setup = make_setup(config, options.num_devices)
       if options.resume:
         like = jax.eval_shape(lambda: setup.trainer.init(setup.table, config.seed, setup.mesh))
@@ -163,13 +163,16 @@ class _Run:
     names = dict.fromkeys((*options.writers, *["tensorboard"] * options.tensorboard))
     first = jax.process_index() == 0
     self.writers: list[Any] = [own.WRITERS[x](folder, self.step) for x in names if first]
-    self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
+    forged = f"checkpoint of step {self.step} in {str(folder)!r} says nothing of its chunk"
+    kinds = AttributeError, KeyError, TypeError
+    with in_config_errors(forged, kinds, reason=False):
+      self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
+      self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
     self.evaluator: Measures = make_evaluator(self.config, setup)
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
     self.row: dict[str, Any] = about.get("row", {})
-    self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
     self.finished = self.step >= self.config.num_steps and not self.chunk.steps
     self.saved_at = time.monotonic()
     self.num_steps = 1  # that take about a second: so often signals and the clock are looked at
@@ -194,16 +197,19 @@ class _Run:
       )
     goes_on = True
     while goes_on and not self.finished:
-      goes_on = self._advance()
-    self.manager.wait()
-    if not goes_on:
-      how = resume_command(self.folder, self.options.module)
-      self.display.say(f"saved at step {self.step}; go on with: {how}")
-    else:
+      try:
+        goes_on = self._advance()
+      except Interrupted:
+        goes_on = self._leave()
+    if goes_on:
+      self.manager.wait()
       self.display.clear()
       seconds, rows = self.seconds_before + self.elapsed(), metrics.read_metrics(self.folder)
+      limit, planned_steps = config.schedule.max_seconds, self.pace.config.num_steps
+      title = f"max_seconds={limit} went by after {self.step:,} of {planned_steps:,} steps"
+      title = "done" if self.step >= planned_steps else title
       about = summary(config, self.folder, rows, self.row, seconds, self.options.module)
-      self.display.table("done", about)
+      self.display.table(title, about)
     return Result(self.folder, self.row, self.signals.received)
 
   def close(self) -> None:
@@ -252,6 +258,10 @@ class _Run:
     self._save()
     if self.chunk.steps:
       self.log.write(self.row)
+    self.manager.wait()
+    self.display.__exit__()
+    how = resume_command(self.folder, self.options.module)
+    self.display.say(f"saved at step {self.step}; go on with: {how}")
     return False
 
   def _row_at(self) -> int:
@@ -269,10 +279,12 @@ class _Run:
         number = setup.config.rebel.late_iterations
         self.display.say(f"from here on searches take {number} iterations")
       self.display.show("training", self._fraction(), "compiling")
-      self._count_memory(trainer)
     ends = [end - self.step for end in (self._row_at(), setup.config.late_step) if end > self.step]
     num_steps = share(min(self.num_steps, MOST_STEPS, *ends))
-    self.state, report = trainer.run(self.table, self.state, num_steps, setup.mesh)
+    with self.signals.raising(self._leave, self._whole):
+      if compiles:
+        self._count_memory(trainer)
+      self.state, report = trainer.run(self.table, self.state, num_steps, setup.mesh)
     # An error of the device is raised here; asking for a number that was not computed may hang.
     jax.block_until_ready((self.state, report))
     self.step = int(self.state.step)
@@ -292,6 +304,10 @@ class _Run:
       left = min(left, limit - self.elapsed())
     text = progress_text(self.row, self.exploitability, left)
     self.display.show("training", self._fraction(), text)
+
+  def _whole(self) -> bool:
+    """Says whether the state is whole, not donated to a program that computes the next."""
+    return not any(x.is_deleted() for x in jax.tree.leaves(self.state))
 
   def _count_memory(self, trainer: Trainer) -> None:
     """Says how much memory steps take on each device, and stops before they fail for lack of it."""
@@ -334,32 +350,28 @@ class _Run:
       # write over.
       self._save()
       self.manager.wait()
-    every, evaluated_at = self.config.schedule.evaluate_every, self.evaluated_at
+    every = self.config.schedule.evaluate_every
     due = over or (every > 0 and self.examples - self.evaluated_at >= every)
-    try:
-      if due:
-        self.row |= self._evaluate(final=over)
-        if not over:
-          self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
-        if not over and self._over():  # time ran out meanwhile
-          over = True
-          self.row |= self._evaluate(final=True)
-    except Interrupted:
-      self.evaluated_at = evaluated_at
-      return self._leave()
+    if due:
+      self.row |= self._evaluate(final=over)
+      if not over:
+        self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
+      if not over and self._over():  # time ran out meanwhile
+        over = True
+        self.row |= self._evaluate(final=True)
+      self.evaluated_at = self.examples
     self.finished = over
     self.log.write(self.row)
     for writer in self.writers:
       writer(self.row)
     self.chunk = self._new_chunk()
     stops = not over and self.stop(self.step)
-    if due or stops:
-      self._save()
     if due:
+      self._save()
       self._draw()
       gc.collect()  # a figure is in cycles
       return_memory()
-    return not stops
+    return not stops or self._leave()
 
   def _evaluate(self, *, final: bool) -> dict[str, Any]:
     """Returns the columns that an evaluation adds to the row.
@@ -370,12 +382,12 @@ class _Run:
       Interrupted: a signal was received meanwhile.
       RunError: what was measured is not finite.
     """
-    self.evaluated_at = self.examples
     row: dict[str, Any] = {}
     ended: Exception | None = None
     if jax.process_index() == 0:
       try:
-        row = self._measure(final)
+        with self.signals.raising(self._leave):
+          row = self._measure(final)
       except (Interrupted, RunError) as error:
         ended = error
     if agree(isinstance(ended, Interrupted)):

@@ -1,9 +1,12 @@
 """Ends of a run from outside: signals, and a folder or a device without room."""
 
 import contextlib
+import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -14,6 +17,7 @@ from rebel_jax.config.config import Config
 from rebel_jax.devices import memory
 
 CLOSED_PIPE = 13  # the number of SIGPIPE, where the system has it
+PATIENCE = 1.0  # seconds
 _NOTED = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
 
 
@@ -29,6 +33,15 @@ class Interrupted(Exception):  # noqa: N818 - not an error
     self.signal = number
 
 
+def _never() -> bool:
+  return False
+
+
+def say_lost() -> None:
+  """Says that a run ended with nothing saved."""
+  print("interrupted before a checkpoint could be saved", file=sys.stderr, flush=True)
+
+
 class Signals:
   """Notes SIGINT, SIGTERM and SIGHUP inside a `with` block instead of dying of them.
 
@@ -38,13 +51,47 @@ class Signals:
 
   Attributes:
     received: the signal's number, 0 for none yet.
+    current: those of the innermost block.
   """
+
+  current: "Signals | None" = None
 
   def __init__(self):
     self.received = 0
     self._before: dict[int, object] = {}
+    self._raises: Callable[[], bool] = _never
+    self._leave: Callable[[], object] = say_lost
+    self._double = False
+
+  @contextlib.contextmanager
+  def raising(
+    self, leave: Callable[[], object] = say_lost, when: Callable[[], bool] = lambda: True
+  ) -> Iterator[None]:
+    """Raises Interrupted at a signal inside the block, in a run of one process.
+
+    Args:
+      leave: saves what there is, from any thread, where the process ends while it compiles.
+      when: says whether there is something whole to save.
+    """
+    self._leave, self._double = leave, jax.config.jax_enable_x64  # which threads do not share
+    self._raises = when if jax.process_count() == 1 else _never
+    try:
+      if self.received and self._raises():
+        raise Interrupted(self.received)
+      yield
+    finally:
+      self._raises = _never
+
+  def end_compiling(self, number: int) -> None:
+    """Ends the process from another thread while its main one compiles."""
+    if self._raises():
+      self.received = number
+      with jax.enable_x64(self._double):
+        self._leave()
+      os._exit(128 + number)
 
   def __enter__(self) -> "Signals":
+    Signals.current = self
     if threading.current_thread() is threading.main_thread():
       for number in _NOTED:
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -52,17 +99,49 @@ class Signals:
     return self
 
   def __exit__(self, *_) -> None:
+    Signals.current = None
     self._restore(*self._before)
 
   def _note(self, number: int, frame: FrameType | None) -> None:
     del frame
+    first = not self.received
     self.received = self.received or number
     self._restore(signal.SIGINT, signal.SIGTERM)
+    if first and self._raises():
+      raise Interrupted(number)
 
   def _restore(self, *numbers: int) -> None:
     for number in numbers:
       if number in self._before:
         signal.signal(number, self._before.pop(number))  # type: ignore[arg-type]
+
+
+def watch() -> None:
+  """Ends this process `PATIENCE` seconds after a signal that comes while its main thread compiles.
+
+  That takes XLA many seconds in which Python runs no handler. Outside of `Signals` the end is that
+  of an interrupt.
+  """
+  reader, writer = os.pipe()
+  os.set_blocking(writer, False)
+  signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+  def place() -> tuple[FrameType, int]:
+    frame = sys._current_frames()[threading.main_thread().ident or 0]
+    return frame, frame.f_lasti
+
+  def wait() -> None:
+    while True:
+      number, before = os.read(reader, 1)[0], place()
+      time.sleep(PATIENCE)
+      if place() == before and before[0].f_code.co_filename.endswith("jax/_src/compiler.py"):
+        if Signals.current is not None:
+          Signals.current.end_compiling(number)
+        elif number == signal.SIGINT:
+          print("\ninterrupted", file=sys.stderr, flush=True)
+          os._exit(128 + number)
+
+  threading.Thread(target=wait, daemon=True).start()
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """One spot on many boards: what it is worth and what is done there, by texture of the board."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -118,6 +119,7 @@ def _solve_rivers(
   tell: Callable[[int, str, float], None],
 ) -> Iterator[BoardRow]:
   rows: dict[int, BoardRow] = {}
+  given = 0  # rows are given in order, as soon as they are there
   pot = made[0].spot.pot
   alike: dict[Shape, list[int]] = {}
   for i, shape in enumerate(shapes):
@@ -143,8 +145,9 @@ def _solve_rivers(
         rows[i] = _row(own)
       worst = max((rows[i] for i in part), key=lambda row: row.percent)
       tell(len(rows), worst.board, worst.percent)
-  for i in range(len(made)):
-    yield rows[i]
+      while given in rows:
+        yield rows[given]
+        given += 1
 
 
 def _row(solved: SolvedSpot) -> BoardRow:
@@ -171,9 +174,9 @@ def read_boards(text: str) -> list[str]:
   Raises:
     ConfigError: there is none, or they have different numbers of cards.
   """
-  path = Path(text)
   with in_config_errors(f"boards={text!r} cannot be read", (OSError, UnicodeDecodeError)):
-    listed = path.read_text().split() if path.is_file() else text.split(",")
+    is_file = os.path.isfile(text)  # unlike Path's, it takes lists of any length
+    listed = Path(text).read_text().split() if is_file else text.split(",")
   boards = [board.strip() for board in listed if board.strip()]
   if not boards or len({len(board) for board in boards}) > 1:
     raise ConfigError(

@@ -94,8 +94,11 @@ class Spot:
     )
     bets = self._bet_sizes(len(deals) + 1)
     whole = Holdem(deck=deck, board=board, deals=deals, rules=rules, bets=bets)
-    ranges = [_weights(text, deck, field) for field, text in (("oop", self.oop), ("ip", self.ip))]
-    beliefs = whole.beliefs(np.stack(ranges))
+    ranges = {"oop": _weights(self.oop, deck, "oop"), "ip": _weights(self.ip, deck, "ip")}
+    free = ~np.isin(deck.hole_cards(), board).any(axis=1)
+    for field in (x for x, weights in ranges.items() if not weights[free].any()):
+      raise ValueError(f"{field}={getattr(self, field)!r} holds no hand that the board leaves")
+    beliefs = whole.beliefs(np.stack([*ranges.values()]))
     if not (~shares_card(*(whole.hole_cards[row > 0] for row in beliefs))).any():
       raise ValueError(
         f"oop={self.oop!r} and ip={self.ip!r} cannot both be held: all their hands share cards"
@@ -186,7 +189,7 @@ class SolvedSpot:
   @property
   def percent(self) -> float:
     """The exploitability in percent of the pot."""
-    return 100 * self.exploitability / self.spot.pot
+    return 100 * max(self.exploitability, 0.0) / self.spot.pot
 
   def state(self, node: Node) -> np.ndarray:
     """Returns the public state at a node."""
@@ -342,7 +345,7 @@ def solve(
   *,
   target: float = 0.5,
   max_iterations: int = 10_000,
-  progress: Callable[[int, float], None] | None = None,
+  progress: Callable[[int, float], bool | None] | None = None,
   shape: Shape | None = None,
   devices: Sequence[jax.Device] | None = None,
 ) -> SolvedSpot:
@@ -356,7 +359,8 @@ def solve(
     spot: what to solve.
     target: exploitability to stop at, in percent of the pot.
     max_iterations: to stop at in any case, an even number; one player's update is one.
-    progress: called with the iterations and the exploitability in percent of the pot.
+    progress: called with the iterations and the exploitability in percent of the pot; the solve
+      ends where it returns True.
     shape: what lines are rounded up to (`games.poker.lines.share_shapes`); None for a little more
       than they have.
     devices: as of `solvers.solve`.
@@ -367,9 +371,8 @@ def solve(
   made = prepare(spot) if isinstance(spot, Spot) else spot
   pot = made.spot.pot
 
-  def look(found: solvers.Solution) -> None:
-    if progress is not None:
-      progress(found.iterations, 100 * found.exploitability / pot)
+  def look(found: solvers.Solution) -> bool | None:
+    return progress and progress(found.iterations, 100 * found.exploitability / pot)
 
   rounded, places = round_up(made.lines, shape=shape)
   found = solvers.solve(

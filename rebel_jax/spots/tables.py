@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.card_removal import compatible_mass, holds
+from games.pairs import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import shares_card
 from games.poker.lines import Lines, round_up

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 
+from games.arguments import checked, short
 from rebel_jax.tables.chips import (
   Call,
   ChipMatchResult,
@@ -29,7 +30,8 @@ from rebel_jax.tables.chips import (
   hands_of,
   next_deal,
 )
-from rebel_jax.tables.peers import MOST_HANDS, Lines, TableError, quoted, within
+from rebel_jax.tables.peers import MOST_HANDS, Lines, TableError, within
+from solvers import validation
 
 VERSION = "VERSION:2.0.0"
 _TOKEN = re.compile(r"f|c|r\d{1,10}|/", re.ASCII)
@@ -55,6 +57,7 @@ class MatchState:
     return f"MATCHSTATE:{self.position}:{self.hand}:{self.betting}:{self.cards}"
 
 
+@checked
 def parse_line(line: str) -> MatchState:
   """Splits a line of the dealer's, without its end.
 
@@ -64,11 +67,12 @@ def parse_line(line: str) -> MatchState:
   found = re.fullmatch(r"MATCHSTATE:([01]):(\d{1,18}):([^:]*):([^:]*)", line, re.ASCII)
   if found is None:
     raise ValueError(
-      f"line={quoted(line)} must be MATCHSTATE:position:hand:betting:cards, the position 0 or 1"
+      f"line={short(line)} must be MATCHSTATE:position:hand:betting:cards, the position 0 or 1"
     )
   return MatchState(int(found[1]), int(found[2]), found[3], found[4])
 
 
+@checked
 def parse_answer(line: str) -> tuple[MatchState, str]:
   """Splits a player's answer, a state and `:` and an action, without its end.
 
@@ -77,10 +81,11 @@ def parse_answer(line: str) -> tuple[MatchState, str]:
   """
   state, _, action = line.rpartition(":")
   if line.count(":") != 5:
-    raise ValueError(f"line={quoted(line)} must be the state, a colon and an action")
+    raise ValueError(f"line={short(line)} must be the state, a colon and an action")
   return parse_line(state), action
 
 
+@checked
 def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   """Returns the hand that a state is of, every event checked.
 
@@ -90,29 +95,30 @@ def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   hands, *boards = state.cards.split("/")
   held = hands.split("|")
   if len(held) != 2:
-    raise ValueError(f"cards={quoted(state.cards)} must begin with both hands, | between them")
+    raise ValueError(f"cards={short(state.cards)} must begin with both hands, | between them")
   deck, table = rules.deck, ChipTable(rules)
   for position, text in enumerate(held):
     table.show(rules.seat_of(position), deck.parse(text) if text else None)
   reads = rules.seat_of(state.position)
   if table.hole_cards[reads] is None:
-    raise ValueError(f"cards={quoted(state.cards)} lack the hand of position {state.position}")
+    raise ValueError(f"cards={short(state.cards)} lack the hand of position {state.position}")
   for token in split_actions("betting", state.betting, _TOKEN, "f, c, rN and /"):
     if token == "/":
       if not table.due:
-        raise ValueError(f"betting={quoted(state.betting)} has a / where a round is not over")
+        raise ValueError(f"betting={short(state.betting)} has a / where a round is not over")
       if table.round >= len(boards):
-        raise ValueError(f"cards={quoted(state.cards)} lack those after round {table.round + 1}")
+        raise ValueError(f"cards={short(state.cards)} lack those after round {table.round + 1}")
       table.apply(Deal(deck.parse(boards[table.round])))
     else:
       table.apply(read_action(token))
   if table.due:
-    raise ValueError(f"betting={quoted(state.betting)} must end with / where cards are due")
+    raise ValueError(f"betting={short(state.betting)} must end with / where cards are due")
   if len(boards) > table.round:
-    raise ValueError(f"cards={quoted(state.cards)} are more than the betting has rounds")
+    raise ValueError(f"cards={short(state.cards)} are more than the betting has rounds")
   return table
 
 
+@checked
 def read_action(text: str) -> Move:
   """Reads an action: `f`, `c` or `rN`.
 
@@ -125,9 +131,10 @@ def read_action(text: str) -> Move:
     return Call()
   if re.fullmatch(r"r\d{1,10}", text, re.ASCII):
     return RaiseTo(int(text[1:]))
-  raise ValueError(f"action={quoted(text)} must be f, c or rN with N chips of the whole hand")
+  raise ValueError(f"action={short(text)} must be f, c or rN with N chips of the whole hand")
 
 
+@checked
 def write_action(move: Move) -> str:
   """Returns an action as text."""
   if isinstance(move, RaiseTo):
@@ -135,14 +142,18 @@ def write_action(move: Move) -> str:
   return "f" if isinstance(move, Fold) else "c"
 
 
+@checked
 def write_betting(events: list[Event]) -> str:
   """Returns the betting of a hand as text; a deal begins a round."""
   return "".join("/" if isinstance(event, Deal) else write_action(event) for event in events)
 
 
+@checked
 def write_cards(table: ChipTable, position: int | None = None) -> str:
   """Returns the cards that a position sees: the other's hand at a showdown alone; None: all."""
   rules, hands = table.rules, []
+  if position is not None:
+    validation.check_player(position, "position")
   for place in (0, 1):
     held = table.hole_cards[rules.seat_of(place)]
     shown = position in (None, place) or (table.is_over and table.folded is None)
@@ -151,11 +162,13 @@ def write_cards(table: ChipTable, position: int | None = None) -> str:
   return "/".join(["|".join(hands), *deals])
 
 
+@checked
 def write_state(table: ChipTable, hand: int, position: int) -> MatchState:
   """Returns the state of a hand, where no cards are due, as a position sees it."""
   return MatchState(position, hand, write_betting(table.events), write_cards(table, position))
 
 
+@checked
 def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   """Returns a finished hand as a line of a match's log; `names` are those of seats 0 and 1."""
   rules, payoffs = table.rules, table.payoffs()
@@ -169,7 +182,7 @@ def split_actions(field: str, text: str, token: re.Pattern[str], of: str) -> lis
   """Returns the actions of a text, which must be of nothing else; `of` is what they are."""
   tokens = token.findall(text)
   if "".join(tokens) != text:
-    raise ValueError(f"{field}={quoted(text)} must be of {of}")
+    raise ValueError(f"{field}={short(text)} must be of {of}")
   return tokens
 
 
@@ -183,6 +196,7 @@ class HandFollower:
     table: the hand so far; None before the first.
   """
 
+  @checked
   def __init__(self, player: ChipPlayer, rules: TableRules):
     self.player, self.rules = player, rules
     self.table: ChipTable | None = None
@@ -206,9 +220,9 @@ class HandFollower:
       after = [*seen, *self._awaited]
       goes_on = table.events[: len(after)] == after and len(table.events) > len(seen)
       if not goes_on or table.hole_cards[seat] != held:
-        raise ValueError(f"hand={quoted(hand)} does not go on from where it was")
+        raise ValueError(f"hand={short(hand)} does not go on from where it was")
     elif self.table is not None and not self.table.is_over:
-      raise ValueError(f"hand={quoted(hand)} begins before the one before has ended")
+      raise ValueError(f"hand={short(hand)} begins before the one before has ended")
     else:
       held = table.hole_cards[seat]
       assert held is not None
@@ -225,6 +239,7 @@ class HandFollower:
     return move
 
 
+@checked
 def play_acpc(
   player: ChipPlayer,
   rules: TableRules,
@@ -296,7 +311,7 @@ def _answer(line: str, follower: HandFollower, rules: TableRules) -> tuple[str |
     turn = follower.follow(state.hand, seat, table)
     won = [table.payoffs()[seat]] if table.is_over else []
   except ValueError as error:
-    raise TableError(f"the dealer sent {quoted(line)}: {error}") from None
+    raise TableError(f"the dealer sent {short(line)}: {error}") from None
   return write_action(follower.act()) if turn else None, won
 
 
@@ -309,6 +324,7 @@ class MatchDealer:
     ports: where each of them is to connect, once it is open.
   """
 
+  @checked
   def __init__(
     self,
     rules: TableRules,
@@ -406,7 +422,7 @@ class MatchDealer:
             if greeting is not None and greeting.startswith("VERSION:2."):
               return lines
             if greeting is not None:
-              raise TableError(f"{lines.name} sent {quoted(greeting)}, must be {VERSION} first")
+              raise TableError(f"{lines.name} sent {short(greeting)}, must be {VERSION} first")
           except TableError as error:
             goes_on, said = False, f"; {error}"
           if not goes_on:
@@ -433,11 +449,11 @@ class MatchDealer:
       try:
         said, action = parse_answer(answer)
         if str(said) != state:
-          raise ValueError(f"it must begin with {quoted(state)}")
+          raise ValueError(f"it must begin with {short(state)}")
         table.apply(read_action(action), seat=table.actor)
       except ValueError as error:
         raise TableError(
-          f"{player.name} answered {quoted(answer)} in hand {hand.number}: {error}"
+          f"{player.name} answered {short(answer)} in hand {hand.number}: {error}"
         ) from None
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from games.arguments import check_fields, checked, short
 from games.poker import betting
 from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck
@@ -75,7 +76,8 @@ class TableRules:
   rules: Betting
 
   def __post_init__(self):
-    if any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in self.deals):
+    check_fields(self)
+    if any(k < 1 for k in self.deals):
       raise ValueError(f"deals={self.deals} must be positive numbers of cards")
     most = min(MAX_CARDS - NUM_HOLE_CARDS, self.deck.num_cards - 2 * NUM_HOLE_CARDS)
     if sum(self.deals) > most:
@@ -102,16 +104,18 @@ class TableRules:
 
   def seat_of(self, position: int) -> int:
     """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
+    validation.check_player(position, "position")
     return position if self.big_blind_seat == 0 else 1 - position
 
 
+@checked
 def make_rules(
   *,
   stack: int = 20_000,
   small_blind: int = 50,
   big_blind: int = 100,
   deals: int | Sequence[int] = (3, 1, 1),
-  ranks: str = RANKS,
+  ranks: str | int = RANKS,
   suits: str = SUITS,
 ) -> TableRules:
   """Returns the rules of hold'em from the blinds; seat 0 has the button and the small blind.
@@ -133,7 +137,7 @@ def make_rules(
     raise ValueError(f"small_blind={small_blind} must be at most big_blind={big_blind}")
   if isinstance(deals, int):
     deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
-  rules = Betting((stack, stack), blinds, big_blind, (0, 1))
+  rules = Betting.with_blinds((stack, stack), blinds, big_blind, (0, 1))
   return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
 
 
@@ -148,6 +152,7 @@ class ChipTable:
     hole_cards: of both seats; None where they are not known.
   """
 
+  @checked
   def __init__(self, rules: TableRules, hole_cards: Sequence[Cards | None] = (None, None)):
     """Begins a hand.
 
@@ -162,6 +167,7 @@ class ChipTable:
     for seat in (0, 1):
       self.show(seat, hole_cards[seat])
 
+  @checked
   def show(self, seat: int, cards: Cards | None) -> None:
     """Takes note of a seat's hole cards.
 
@@ -342,11 +348,13 @@ class Seated(abc.ABC):
     table: the hand so far, the other's cards unknown.
   """
 
+  @checked
   def __init__(self, rules: TableRules, *, seed: int = 0):
     self.rules, self.seat = rules, 0
     self.table = ChipTable(rules)
     self.rng = np.random.default_rng(seed)
 
+  @checked
   def start(self, seat: int, hole_cards: Cards) -> None:
     if seat not in (0, 1):
       raise ValueError(f"seat={seat!r} must be 0 or 1")
@@ -419,6 +427,7 @@ class ChipMatchResult:
     )
 
 
+@checked
 def hands_of(
   rules: TableRules, *, num_hands: int, seed: int = 0, duplicate: bool = False
 ) -> Iterator[Hand]:
@@ -441,13 +450,17 @@ def hands_of(
     yield Hand(number, number % 2, (tuple(cards[:2]), tuple(cards[2:4])), tuple(cards[4:]))
 
 
+@checked
 def next_deal(table: ChipTable, board: Cards) -> Deal:
   """Returns the cards that come next of all those of a hand's board."""
+  if not table.due:
+    raise ValueError(f"board={short(board)} is not looked at where no cards are due")
   start = len(table.board)
   return Deal(tuple(board[start : start + table.due[0]]))
 
 
-def play_hand(players: Sequence[ChipPlayer], rules: TableRules, hand: Hand) -> ChipTable:
+@checked
+def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: TableRules, hand: Hand) -> ChipTable:
   """Plays one hand between the players of seats 0 and 1, and returns it.
 
   Raises:
@@ -465,8 +478,9 @@ def play_hand(players: Sequence[ChipPlayer], rules: TableRules, hand: Hand) -> C
   return table
 
 
+@checked
 def play_chip_match(
-  players: Sequence[ChipPlayer],
+  players: tuple[ChipPlayer, ChipPlayer],
   rules: TableRules,
   *,
   num_hands: int,

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from games.arguments import checked
 from games.poker.cards import RANKS, SUITS
 from rebel_jax.tables.chips import ChipTable, Deal, Fold, RaiseTo, TableRules
 
 
+@checked
 def check_writable(rules: TableRules) -> None:
   """Checks that PHH has a name for what is played.
 
@@ -30,6 +32,7 @@ def check_writable(rules: TableRules) -> None:
     )
 
 
+@checked
 def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
   """Returns a hand that has ended as the text of a `.phh` file.
 

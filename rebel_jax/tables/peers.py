@@ -1,9 +1,8 @@
 """Deadlines and bounds of exchanges with other programs over a network.
 
-Errors show a peer's words shortened and in printable characters.
+Errors hold a peer's words in printable characters.
 """
 
-import reprlib
 import socket
 import threading
 import time
@@ -16,11 +15,6 @@ T = TypeVar("T")
 MAX_LINE = 10_000  # characters; a hand with every raise of the smallest size takes fewer
 MOST_HANDS = 2**24  # of a match
 _MAX_SENTENCE = 600  # characters
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
-_SHORT.maxlevel = 2
-quoted = _SHORT.repr  # a value as errors show it
 
 
 class TableError(ValueError):

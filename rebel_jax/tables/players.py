@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from games import CHANCE, TERMINAL
+from games.arguments import checked
 from games.poker import betting
 from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
@@ -37,6 +38,7 @@ from rebel_jax.tables.chips import (
 class SimpleSeat(Seated):
   """One of `OPPONENTS`, by name."""
 
+  @checked
   def __init__(self, name: str, rules: TableRules, *, seed: int = 0):
     super().__init__(rules, seed=seed)
     self._wish = OPPONENTS[name].wish
@@ -85,6 +87,7 @@ def rules_of(game_params: dict[str, Any]) -> TableRules:
   return make_rules(**game_params)
 
 
+@checked
 def make_chip_player(
   name_or_run: str,
   *,
@@ -123,6 +126,7 @@ def make_chip_player(
   return seat_agent(policy, name_or_run, off_tree=off_tree, seed=seed, **settings)
 
 
+@checked
 def seat_agent(
   policy: Policy, name: str, *, off_tree: str | None = None, seed: int = 0, **settings: Any
 ) -> Seating:
@@ -171,6 +175,7 @@ class TreePlayer(Seated):
     lost: whether the tree's hand no longer follows the one at the table.
   """
 
+  @checked
   def __init__(self, game: Holdem, player: Seat, *, off_tree: str = "nearest", seed: int = 0):
     """Sits down.
 

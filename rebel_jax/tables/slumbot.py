@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+from games.arguments import checked, short
 from rebel_jax.tables.acpc import HandFollower, split_actions
 from rebel_jax.tables.chips import (
   Call,
@@ -23,12 +24,13 @@ from rebel_jax.tables.chips import (
   make_rules,
   next_deal,
 )
-from rebel_jax.tables.peers import TableError, quoted, within
+from rebel_jax.tables.peers import TableError, within
 
 _TOKEN = re.compile(r"k|c|f|b\d{1,10}|/", re.ASCII)
 _MAX_REPLY = 1_000_000  # bytes
 
 
+@checked
 def write_move(table: ChipTable, move: Move) -> str:
   """Returns a move at a table as text."""
   if isinstance(move, RaiseTo):
@@ -38,6 +40,7 @@ def write_move(table: ChipTable, move: Move) -> str:
   return "c" if table.may_fold else "k"
 
 
+@checked
 def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
   """Applies the actions of a string to a table at the start of its hand.
 
@@ -54,7 +57,7 @@ def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
   for token in split_actions("action", text, _TOKEN, "k, c, f, bN and /"):
     if token == "/":
       if not table.due:
-        raise ValueError(f"action={quoted(text)} has a / where a round is not over")
+        raise ValueError(f"action={short(text)} has a / where a round is not over")
       table.apply(next_deal(table, board))
     else:
       table.apply(_read_move(table, token))
@@ -62,9 +65,9 @@ def read_actions(table: ChipTable, text: str, board: tuple[int, ...]) -> None:
   while len(table.board) < len(board) and table.due:
     table.apply(next_deal(table, board))
   if table.due:
-    raise ValueError(f"board={shown!r} lacks cards that are due after action={quoted(text)}")
+    raise ValueError(f"board={shown!r} lacks cards that are due after action={short(text)}")
   if len(table.board) < len(board):
-    raise ValueError(f"board={shown!r} has more cards than action={quoted(text)} has rounds")
+    raise ValueError(f"board={shown!r} has more cards than action={short(text)} has rounds")
 
 
 def _read_move(table: ChipTable, token: str) -> Move:
@@ -77,6 +80,7 @@ def _read_move(table: ChipTable, token: str) -> Move:
   return RaiseTo(table.round_began_at + int(token[1:]))
 
 
+@checked
 def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, ChipTable]:
   """Returns the player's seat and the hand that a reply of the server's is of.
 
@@ -85,7 +89,7 @@ def read_reply(reply: dict[str, Any], rules: TableRules) -> tuple[int, ChipTable
   """
   position = _field(reply, "client_pos", int)
   if position not in (0, 1):
-    raise ValueError(f"client_pos={quoted(position)} must be 0 or 1")
+    raise ValueError(f"client_pos={short(position)} must be 0 or 1")
   seat, deck = rules.seat_of(position), rules.deck
   table = ChipTable(rules)
   table.show(seat, deck.parse("".join(_field(reply, "hole_cards", list)), field="hole_cards"))
@@ -102,10 +106,11 @@ def _field(reply: dict[str, Any], name: str, kind: type) -> Any:
   texts = not isinstance(value, list) or all(isinstance(x, str) for x in value)
   if not isinstance(value, kind) or isinstance(value, bool) or not texts:
     kinds = {list: "a list of texts", str: "a text", int: "an integer"}
-    raise ValueError(f"{name}={quoted(value)} must be {kinds[kind]}")
+    raise ValueError(f"{name}={short(value)} must be {kinds[kind]}")
   return value
 
 
+@checked
 def check_winnings(table: ChipTable, seat: int, winnings: Any) -> int:
   """Returns the server's winnings of `seat`, if the hand can have ended so.
 
@@ -118,7 +123,7 @@ def check_winnings(table: ChipTable, seat: int, winnings: Any) -> int:
     possible = {table.payoffs()[seat]}
   if isinstance(winnings, bool) or not isinstance(winnings, int) or winnings not in possible:
     raise ValueError(
-      f"winnings={quoted(winnings)} must be one of {sorted(possible)} after this hand"
+      f"winnings={short(winnings)} must be one of {sorted(possible)} after this hand"
     )
   return winnings
 
@@ -131,6 +136,7 @@ class SlumbotClient:
     token: of the session; the server gives one, and later ones replace it.
   """
 
+  @checked
   def __init__(
     self,
     host: str,
@@ -147,6 +153,7 @@ class SlumbotClient:
     self._timeout = timeout
     self._hand = 0
 
+  @checked
   def play(self, num_hands: int) -> list[int]:
     """Plays hands, and returns the chips won in each.
 
@@ -171,9 +178,9 @@ class SlumbotClient:
         if table.is_over:
           return check_winnings(table, seat, reply.get("winnings"))
         if not turn:
-          raise ValueError(f"action={quoted(reply['action'])} leaves the move to the server")
+          raise ValueError(f"action={short(reply['action'])} leaves the move to the server")
       except ValueError as error:
-        raise TableError(f"the server sent {quoted(reply)}: {error}") from None
+        raise TableError(f"the server sent {short(reply)}: {error}") from None
       incr = write_move(table, follower.act())
       reply = self._post("/api/act", {"token": self.token, "incr": incr})
 
@@ -205,9 +212,9 @@ class SlumbotClient:
     except (ValueError, RecursionError):
       reply = None
     if not isinstance(reply, dict):
-      raise TableError(f"{self.host}{path} sent no JSON object: {quoted(text)}")
+      raise TableError(f"{self.host}{path} sent no JSON object: {short(text)}")
     if reply.get("error_msg"):
-      raise TableError(f"{self.host}{path} refused: {quoted(reply['error_msg'])}")
+      raise TableError(f"{self.host}{path} refused: {short(reply['error_msg'])}")
     if isinstance(reply.get("token"), str):
       self.token = reply["token"]
     return reply

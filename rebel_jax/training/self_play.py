@@ -282,7 +282,6 @@ def _serve(
       beliefs, active, stop = map(jnp.concatenate, zip((beliefs, active, stop), behind))
     initial = None
     if layer.decides and settings.policy is not None:
-      assert node_features is not None
       initial = settings.policy.start(trees, node_features, beliefs, params)
     result = search_batch(
       trees,

@@ -9,8 +9,8 @@ from jax.sharding import Mesh
 
 import solvers
 from games import Game, build_public_tree, tabulate
+from games.build import check_size
 from games.poker import Holdem
-from games.size import check_size
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.search import PerfectSearch

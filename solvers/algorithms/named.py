@@ -8,7 +8,7 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.cfr import CFR
 from solvers.algorithms.cfr_avg import CFRAvg
 from solvers.algorithms.fictitious_play import FictitiousPlay
-from solvers.algorithms.gadgets.gadget import Gadget
+from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus, RegretRule
 from solvers.algorithms.warm_start import WarmStarted
 from solvers.algorithms.with_gadget import WithGadget

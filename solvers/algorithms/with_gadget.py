@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.cfr import CFR, CFRState
-from solvers.algorithms.gadgets.gadget import Gadget
+from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.wrapper import Holder
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, per_unit_of_mass

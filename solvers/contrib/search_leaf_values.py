@@ -18,8 +18,7 @@ from games.public_tree import Array
 from solvers.algorithms.algorithm import Algorithm
 from solvers.exact_leaf_values import SolveBelow, exact_leaf_values
 from solvers.leaf_values import LeafQuery
-from solvers.search.find import FoundSubgames
-from solvers.search.subgames import stack_subgames
+from solvers.search.subgames import FoundSubgames, stack_subgames
 
 
 class SearchLeafParams(NamedTuple):

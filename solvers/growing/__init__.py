@@ -1,17 +1,10 @@
 """Growing-tree CFR: searches that add nodes, chains of them, and their stores."""
 
-from solvers.growing.continual.grounds import RulesGround, TreeGround, tree_ground
-from solvers.growing.continual.play_on import Standing, deal, play_on
-from solvers.growing.continual.policies import history_policies
-from solvers.growing.continual.search_each import (
+from solvers.growing.continual.chain import (
   ChainSearch,
   Found,
   Ground,
   How,
-  next_starts,
-  search_each,
-)  # fmt: skip
-from solvers.growing.continual.start import (
   Left,
   PublicState,
   alone,
@@ -19,7 +12,12 @@ from solvers.growing.continual.start import (
   decision_key,
   follow_action,
   longest_wait,
-)  # fmt: skip
+  next_starts,
+  search_each,
+)  # fmt: skip  # fmt: skip
+from solvers.growing.continual.grounds import RulesGround, TreeGround, tree_ground
+from solvers.growing.continual.play_on import Standing, deal, play_on
+from solvers.growing.continual.policies import history_policies
 from solvers.growing.states import seat_of
 
 __all__ = [

@@ -19,7 +19,7 @@ from games.game import CHANCE, check_is_game
 from games.node_info import NodeInfo
 from games.public_tree import Array, PublicTree
 from solvers import loop, validation
-from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
+from solvers.algorithms.gadgets import ContinualResolve
 from solvers.algorithms.leaf_means import LeafMeans
 from solvers.algorithms.named import cfr_plus
 from solvers.growing.choose import Rules, in_rounds

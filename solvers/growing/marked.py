@@ -13,8 +13,7 @@ import numpy as np
 
 from games.node_info import NodeInfo, infostates_after
 from games.public_tree import PADDING, Array, PublicTree, TreeStructure
-from solvers.growing.places import PlacesProblem
-from solvers.growing.store import Moves
+from solvers.growing.store import Moves, PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels, lift, lower, reduce_gathered, split_levels
 from solvers.sweeps.pairs import TreePairs, make_pairs
 from solvers.sweeps.problem import Sweep

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from solvers.algorithms.gadgets.continual_resolve import ContinualResolve
+from solvers.algorithms.gadgets import ContinualResolve
 from solvers.algorithms.with_gadget import WithGadget
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.problem import Problem

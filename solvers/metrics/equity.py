@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.card_removal import compatible_mass, holds
 from games.game import Game
-from games.pairs import most_hands_per_card
+from games.pairs import compatible_mass, holds, most_hands_per_card
 from games.poker import Holdem, betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck
 from games.poker.hands import strengths_on
@@ -177,7 +176,9 @@ class PotShares(ValueFunction):
       raise TypeError(f"game={game!r} must be hold'em; zero_values is for any game")
     self._game = game
     self._max_runouts = validation.check_integer("max_runouts", max_runouts)
-    self._runouts = functools.lru_cache(maxsize=16)(self._list_runouts)
+    self._runouts = functools.lru_cache(maxsize=16)(
+      lambda dealt: strengths_where(game, final_boards(game, dealt))  # `[B, H]`
+    )
     self._root_shares: np.ndarray | None = None
 
   def prepare(self, progress: Callable[[int, int], None] | None = None) -> np.ndarray:
@@ -233,10 +234,6 @@ class PotShares(ValueFunction):
 
   def _dealt(self, state: np.ndarray) -> tuple[int, ...]:
     return tuple(int(card) for card in self._game.dealt(state[None])[0] if card >= 0)
-
-  def _list_runouts(self, dealt: tuple[int, ...]) -> np.ndarray:
-    """Returns strengths on all final boards: `[B, H]`."""
-    return strengths_where(self._game, final_boards(self._game, dealt))
 
   # Where boards are too many.
 

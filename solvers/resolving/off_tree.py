@@ -6,17 +6,16 @@ from typing import NamedTuple
 import numpy as np
 
 from games import PublicTree, build_public_tree
+from games.node_info import children_of
 from games.origin import check_tree_of
 from games.poker.holdem import Holdem
 from games.public_tree import Array
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.gadgets.gadget import Gadget
-from solvers.algorithms.named import cfr_plus, with_gadget
+from solvers.algorithms.gadgets import Gadget
 from solvers.metrics.expected_values import check_whole
-from solvers.resolving.blueprint_values import blueprint_values
 from solvers.resolving.graft import Placer, graft
-from solvers.resolving.refine import posteriors, subtree
+from solvers.resolving.refine import entered, subtree
 from solvers.solve import solve
 
 
@@ -96,16 +95,11 @@ def answer_bet(
   widened[places] = policy
   root = int(places[node])
   if not whole_decision:
-    kids = np.flatnonzero(np.asarray(whole.parent) == root)
-    root = int(kids[np.asarray(whole.action)[kids] == game.burn][0])
+    root = int(children_of(whole)[root, game.burn])
   below = subtree(wider, whole, root)
-  algorithm = cfr_plus() if algorithm is None else algorithm
-  if gadget is None:
-    beliefs_there, alternatives = posteriors(tree, policy, beliefs)[node], None
-  else:
-    known = blueprint_values(game, tree, policy, searcher=searcher, beliefs=beliefs)
-    beliefs_there, alternatives = known.beliefs[node], known.alternatives(node)
-    algorithm = with_gadget(algorithm, gadget)
+  algorithm, beliefs_there, alternatives = entered(
+    game, tree, policy, beliefs, node, algorithm, gadget, searcher=searcher
+  )
   solved = solve(
     below,
     algorithm=algorithm,

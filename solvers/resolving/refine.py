@@ -1,6 +1,7 @@
 """Re-solves every subgame at a cut of a game, and puts the solutions into the blueprint."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from games.origin import check_same_game, check_tree_of
 from games.public_tree import Array
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.gadgets.gadget import Gadget
+from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
 from solvers.metrics.expected_values import check_whole
 from solvers.resolving.blueprint_values import BlueprintValues, blueprint_values
@@ -118,14 +119,10 @@ def refine(
   placer = Placer(tree)
   nodes = _cut_nodes(game, tree, cut, placer)
   below = [subtree(game, tree, int(node)) for node in nodes]
-  algorithm = cfr_plus() if algorithm is None else algorithm
-  if gadget is None:
-    below_beliefs, alternatives = posteriors(tree, policy, beliefs)[nodes], None
-  else:
-    if known is None:
-      known = blueprint_values(game, tree, policy, searcher=searcher, beliefs=beliefs)
-    algorithm = with_gadget(algorithm, gadget)
-    below_beliefs, alternatives = known.beliefs[nodes], known.alternatives(nodes, gifts=gifts)
+  settings: Any = {"known": known, "gifts": gifts, "searcher": searcher}
+  algorithm, below_beliefs, alternatives = entered(
+    game, tree, policy, beliefs, nodes, algorithm, gadget, **settings
+  )
   parts = []
   for group in like_shapes(below):
     stacked = stack_trees([below[i] for i in group])
@@ -142,9 +139,34 @@ def refine(
   return graft(tree, policy, parts, player=searcher)
 
 
+def entered(
+  game: Game,
+  tree: PublicTree,
+  policy: Array,
+  beliefs: Array,
+  nodes: Any,
+  algorithm: Algorithm | None,
+  gadget: Gadget | None,
+  *,
+  searcher: int,
+  known: BlueprintValues | None = None,
+  gifts: float = 0.0,
+) -> tuple[Algorithm, Any, Any]:
+  """Returns the algorithm, beliefs and alternatives of solves from `nodes`; see `refine`."""
+  algorithm = cfr_plus() if algorithm is None else algorithm
+  if gadget is None:
+    return algorithm, posteriors(tree, policy, beliefs)[nodes], None
+  if known is None:
+    known = blueprint_values(game, tree, policy, searcher=searcher, beliefs=beliefs)
+  promised = known.alternatives(nodes, gifts=gifts)
+  return with_gadget(algorithm, gadget), known.beliefs[nodes], promised
+
+
 def _cut_nodes(game: Game, tree: PublicTree, cut, placer: Placer) -> np.ndarray:
   """Returns the nodes that subgames start at."""
   if isinstance(cut, int | str):
+    if cut != "stage":
+      validation.check_integer("cut", cut)
     top = subtree(game, tree, 0, depth=cut)
     nodes = placer.places(top)[np.asarray(top.leaf_nodes)]
   else:

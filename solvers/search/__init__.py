@@ -8,7 +8,6 @@ from solvers.search.batch import (
   search_batch,
   spread_stops,
 )  # fmt: skip
-from solvers.search.find import FoundSubgames, find_subgames, stages_fit
 from solvers.search.playthroughs import (
   Sampled,
   average_policy,
@@ -20,13 +19,16 @@ from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
 from solvers.search.searching_agent import Room, SearchingAgent, make_searching_agent
 from solvers.search.shared_start import search_starts
 from solvers.search.subgames import (
+  FoundSubgames,
   Roots,
   Stage,
   Subgames,
   TemplateStage,
   TemplateSubgames,
   after,
+  find_subgames,
   stack_stages,
+  stages_fit,
 )
 
 __all__ = [

@@ -61,8 +61,9 @@ def draw_stops(
   count = len(frontier.node)
   # Frontiers are of any length, and each length would be compiled.
   shape = (1 << max(count - 1, 0).bit_length(),)
-  warm = agent.algorithm.head_start
-  return np.asarray(sample_stop(key, shape, num_iterations, agent.stop_exponent, warm))[:count]
+  algorithm = agent.algorithm
+  stops = sample_stop(key, shape, num_iterations, algorithm.averaging, algorithm.head_start)
+  return np.asarray(stops)[:count]
 
 
 def cut_into_calls(
@@ -218,7 +219,7 @@ def sample_playthroughs(
       key, start_key = jax.random.split(key)
       # All playthroughs of a batch meet the same first search.
       stops = spread_stops(
-        start_key, count, num_iterations, agent.stop_exponent, agent.algorithm.head_start
+        start_key, count, num_iterations, agent.algorithm.averaging, agent.algorithm.head_start
       )
       policies, believed = (x[stops] for x in iterates)
       reached = _follow(agent.subgames.trees[0], frontier.reach, policies, believed)

@@ -70,7 +70,7 @@ class SearchPolicy:
     problem = make_problem(tree, beliefs)
     return policy_from_network(problem, features, self.network, params, self.num_actions)
 
-  def start(self, trees: PublicTree, features: jax.Array, beliefs: Any, params: Any) -> Levels:
+  def start(self, trees: PublicTree, features: Any, beliefs: Any, params: Any) -> Levels:
     """Returns the network's policies on `B` stacked trees, by level `[B, n, H]`."""
     start = functools.partial(self.start_one, params=params)
     return jax.vmap(start)(trees, features, beliefs)

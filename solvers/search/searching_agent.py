@@ -11,9 +11,15 @@ from games.origin import check_tree_of
 from solvers import tuning
 from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafValues
-from solvers.search.find import FoundSubgames, bucket_subgames
 from solvers.search.policy_start import SearchPolicy
-from solvers.search.subgames import SubgameTable, SubgameTables, add_node_features, stack_subgames
+from solvers.search.subgames import (
+  FoundSubgames,
+  SubgameTable,
+  SubgameTables,
+  add_node_features,
+  bucket_subgames,
+  stack_subgames,
+)
 
 _SPARE_LANES = 1.25  # lanes for each that the rows of a call fill on average
 
@@ -43,7 +49,6 @@ class SearchingAgent:
     tree: the whole game's public tree.
     algorithm: what the agent searches with.
     leaf_values: values of leaves, each row by itself; None if the subgames have no leaves.
-    stop_exponent: the stopping iteration's weights, `(j + 1) ** stop_exponent`.
     subgames: from `find_subgames`.
     policy: a policy network that searches start from, or None.
     average_last: whether the average policy is played in subgames without leaves.
@@ -56,7 +61,6 @@ class SearchingAgent:
   tree: PublicTree
   algorithm: Algorithm
   leaf_values: LeafValues | None
-  stop_exponent: float
   subgames: FoundSubgames
   policy: SearchPolicy | None
   average_last: bool
@@ -76,7 +80,6 @@ def make_searching_agent(
   *,
   algorithm: Algorithm,
   leaf_values: LeafValues | None,
-  stop_exponent: float | None = None,
   policy: SearchPolicy | None = None,
   average_last: bool = False,
   num_buckets: int = 4,
@@ -90,7 +93,6 @@ def make_searching_agent(
     subgames: from `find_subgames`; its depth is the depth of the agent's search.
     algorithm: such as `linear_cfr()`.
     leaf_values: function of `(params, query)` that treats each row of a query by itself.
-    stop_exponent: None for the algorithm's averaging weights, as Theorem 3 asks.
     policy: a policy network that every search starts from; None for uniform policies.
     average_last: play the average policy of subgames that end the game rather than a random
       iteration's. In expectation that is the same, since nothing is searched below them, and the
@@ -113,13 +115,11 @@ def make_searching_agent(
     lanes = int(np.clip(_SPARE_LANES * num_rows / mean_live, 1, max_lanes))
     stages.append(stage)
     rooms.append(Room(lanes, min(num_rows, lanes * stage.most_live)))
-  exponent = algorithm.averaging if stop_exponent is None else stop_exponent
   return SearchingAgent(
     game=game,
     tree=build_public_tree(game),
     algorithm=algorithm,
     leaf_values=leaf_values,
-    stop_exponent=float(exponent),
     subgames=subgames,
     policy=policy,
     average_last=average_last,

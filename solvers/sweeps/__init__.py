@@ -1,6 +1,6 @@
 """Problems, and the sweeps of reach and values that algorithms are made of."""
 
-from games.card_removal import compatible_mass
+from games.pairs import compatible_mass
 from solvers.sweeps.levels import Levels, join_levels, split_levels
 from solvers.sweeps.lines.parts import Part, PartedProblem, make_parted_problem
 from solvers.sweeps.lines.problem import LinesProblem, make_lines_problem

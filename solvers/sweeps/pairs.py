@@ -1,20 +1,290 @@
-"""Pairs of a tree's infostates at given root beliefs, and their values at terminal nodes."""
+"""Pairs of a tree's infostates at given root beliefs, and their values at terminal nodes.
+
+These are by tables `[H, H]` for dice, Kuhn, Leduc and other games of few infostates, and without a
+table of pairs for hands of two cards.
+"""
 
 import dataclasses
+import functools
 import itertools
-from typing import Any
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
 
 from games.game import CHANCE
-from games.pairs import Pairs, of_tree
-from games.public_tree import Array, PublicTree
-from solvers.sweeps.hand_ends import HandEnds
+from games.pairs import Pairs, compatible_mass, of_tree
+from games.public_tree import Array, Level, PublicTree
 from solvers.sweeps.levels import Levels, chance_reach, join_levels, lift, split_levels, to_children
-from solvers.sweeps.table_ends import TableEnds
+from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values
 
-Rows = tuple[jax.Array | None, ...]  # for each level `[n or 1, H]`, None for all ones
+# Below this many entries a level's payoff tables are multiplied node by node in one fused
+# loop; above it, one product for each run of nodes that share a table.
+_SMALL_LEVEL = 8192
+# With at most so many infostates a product with a payoff table is spelled out, infostate by
+# infostate, and XLA makes one loop of it. On a CPU its own products and sums of matrices this small
+# are calls into a library and cost ten times as much. With 16, Liar's Dice 2x4f takes more than
+# 9 GB to compile.
+_FEW_INFOSTATES = 12
+# With more runs of nodes that share a table than this, rows are put in order of their tables first.
+_MANY_RUNS = 256
+# Multiplications in one such loop. XLA hands a longer one to several threads, which takes more time
+# to arrange than the loop itself.
+_LOOP_SIZE = 8192
+
+
+class TableEnds(NamedTuple):
+  """Payoffs of terminal nodes by tables.
+
+  Attributes:
+    tables: for each player, for each level `[H, T, H]`: at `[j, t, h]` the payoff to the player
+      holding h when the other holds j. None where `payoff_runs` are used.
+  """
+
+  tables: tuple[tuple[jax.Array | None, ...], tuple[jax.Array | None, ...]]
+
+  @classmethod
+  def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "TableEnds":
+    """Computes what stays fixed while `tree` is solved."""
+    del dtype, lanes
+    tables: tuple[list[jax.Array | None], ...] = ([], [])
+    payoffs, h = jnp.asarray(tree.payoffs), tree.num_infostates
+    for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
+      rows = slice(start, start + level.num_terminals)
+      gathered = level.payoff_runs is None or level.num_terminals * h * h <= _SMALL_LEVEL
+      table = payoffs[tree.payoff_index[rows]] if gathered else None  # [T, H, H]
+      tables[0].append(None if table is None else jnp.moveaxis(table, 2, 0))
+      tables[1].append(None if table is None else -jnp.moveaxis(table, 1, 0))
+    return cls((tuple(tables[0]), tuple(tables[1])))
+
+  def values(
+    self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
+  ) -> tuple[jax.Array | None, ...]:
+    """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
+    del pairs
+    levels = tree.structure.levels
+    # payoffs[table][j, h]: to the player holding h when the other holds j
+    payoffs = tree.payoffs.swapaxes(1, 2) if player == 0 else -tree.payoffs
+    few = tree.num_infostates <= _FEW_INFOSTATES
+    values: list[jax.Array | None] = [None] * len(levels)
+    large = []
+    for i, level in enumerate(levels):
+      tables = self.tables[player][i]
+      if not level.num_terminals:
+        continue
+      if tables is not None:
+        values[i] = _product(tables, reach[i])
+      elif few:
+        values[i] = _products_of_runs(payoffs, reach[i], level.payoff_runs or ())
+      else:
+        large.append(i)
+    if large:
+      for i, product in zip(large, _products_of_tables(tree, payoffs, reach, large)):
+        values[i] = product
+    return tuple(values)
+
+
+def _product(tables: jax.Array, reach: jax.Array) -> jax.Array:
+  """Multiplies reach `[T, H]` by each node's own table `[H, T, H]`, or a common one `[H, 1, H]`."""
+  if len(tables) > _FEW_INFOSTATES:
+    return (tables * reach.T[:, :, None]).sum(axis=0)
+  terms = (table * reach[:, j : j + 1] for j, table in enumerate(tables))
+  return functools.reduce(operator.add, terms)
+
+
+def _matmul(reach: jax.Array, table: jax.Array) -> jax.Array:
+  # Accelerators would otherwise round the reach to a few digits first.
+  return jnp.matmul(reach, table, precision=lax.Precision.HIGHEST)
+
+
+def _products_of_runs(payoffs, reach: jax.Array, runs) -> jax.Array:
+  """Multiplies a level's reach `[T, H]`, a loop for each run of nodes that share a table."""
+  longest = max(1, _LOOP_SIZE // reach.shape[-1] ** 2)
+  pieces = []
+  for table, start, stop in runs:
+    for low in range(start, stop, longest):
+      pieces.append(_product(payoffs[table][:, None], reach[low : min(low + longest, stop)]))
+  return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
+
+
+def _products_of_tables(tree: PublicTree, payoffs, reach, large: list[int]) -> list[jax.Array]:
+  """Multiplies the reach of the levels `large`, one matrix product for each table.
+
+  A product for each run is slower, and compiling hundreds of them took a gigabyte.
+  """
+  levels = tree.structure.levels
+  if sum(len(levels[i].payoff_runs or ()) for i in large) > _MANY_RUNS:
+    return _products_in_order(levels, payoffs, reach, large)
+  by_table: dict[int, list[tuple[int, int, int]]] = {}
+  for i in large:
+    for table, start, stop in levels[i].payoff_runs or ():
+      by_table.setdefault(table, []).append((i, start, stop))
+  pieces: dict[tuple[int, int], jax.Array] = {}
+  for table, runs in by_table.items():
+    stacked = [reach[i][start:stop] for i, start, stop in runs]
+    product = _matmul(stacked[0] if len(runs) == 1 else jnp.concatenate(stacked), payoffs[table])
+    end = 0
+    for i, start, stop in runs:
+      pieces[i, start] = product[end : end + stop - start]
+      end += stop - start
+  values = []
+  for i in large:
+    parts = [pieces[i, start] for _, start, _ in levels[i].payoff_runs or ()]
+    values.append(parts[0] if len(parts) == 1 else jnp.concatenate(parts))
+  return values
+
+
+def _products_in_order(levels, payoffs, reach, large: list[int]) -> list[jax.Array]:
+  """As `_products_of_tables`, where runs are too many to cut out and join one by one."""
+  runs = [run for i in large for run in levels[i].payoff_runs or ()]
+  tables = np.repeat([table for table, _, _ in runs], [stop - start for _, start, stop in runs])
+  order = np.argsort(tables, kind="stable")
+  rows = jnp.concatenate([reach[i] for i in large])[order]
+  used, starts = np.unique(tables[order], return_index=True)
+  bounds = itertools.pairwise([*starts.tolist(), len(tables)])
+  products = [_matmul(rows[a:b], payoffs[table]) for table, (a, b) in zip(used.tolist(), bounds)]
+  joined = jnp.concatenate(products)
+  ends = np.cumsum([levels[i].num_terminals for i in large])[:-1]
+  return [joined[places] for places in np.split(np.argsort(order), ends)]
+
+
+Mass = Callable[[jax.Array], jax.Array]  # what of reach [n, H] shares no card with each hand
+
+
+class HandEnds(NamedTuple):
+  """Folds and showdowns of hands that block each other.
+
+  Attributes:
+    showdowns: for each level, of its boards; None without.
+  """
+
+  showdowns: tuple[Showdowns | None, ...]
+
+  @classmethod
+  def make(cls, tree: PublicTree, dtype: Any, lanes: int = 1) -> "HandEnds":
+    """Computes what stays fixed while `tree` is solved; see `make_pairs`."""
+    strengths = jnp.asarray(tree.strengths)
+    settings: Any = {"hands": hands_of(tree), "lanes": lanes}
+    showdowns: list[Showdowns | None] = []
+    made: dict[tuple[int, ...], Showdowns] = {}
+    for level, start in zip(tree.structure.levels, tree.structure.terminal_offsets):
+      rows = terminal_rows(level)
+      if rows is None:
+        index = tree.payoff_index[start : start + level.num_terminals]
+        showdowns.append(_showdowns_by_row(strengths, index, dtype, settings))
+      elif not len(rows.boards):
+        showdowns.append(None)
+      else:
+        key = tuple(rows.boards.tolist())
+        if key not in made:
+          made[key] = make_showdowns(strengths[rows.boards], dtype, **settings)
+        showdowns.append(made[key])
+    return cls(tuple(showdowns))
+
+  def values(
+    self, tree: PublicTree, pairs: Any, reach: Sequence[jax.Array], player: int
+  ) -> tuple[jax.Array | None, ...]:
+    """Returns `player`'s values against `reach` `[T, H]` of each level's terminal nodes."""
+    values: list[jax.Array | None] = []
+    boards, mass = len(pairs.strengths), functools.partial(compatible_mass, held=pairs.held)
+    for i, level in enumerate(tree.structure.levels):
+      start = tree.structure.terminal_offsets[i]
+      index = tree.payoff_index[start : start + level.num_terminals]
+      ends = level, self.showdowns[i], reach[i], index, player, boards, mass
+      values.append(_level_values(*ends) if level.num_terminals else None)
+    return tuple(values)
+
+
+class Rows(NamedTuple):
+  """A level's terminal rows by kind, counted from the first of them; static.
+
+  Attributes:
+    folds: `[F]` rows.
+    showdowns: `[K, n]` rows of each board, -1 to fill up.
+    boards: `[K]` whose strengths hold.
+  """
+
+  folds: np.ndarray
+  showdowns: np.ndarray
+  boards: np.ndarray
+
+
+def terminal_rows(level: Level) -> Rows | None:
+  """Returns which rows are folds and which showdowns, or None if that is not static."""
+  if level.payoff_runs is None:
+    return None
+  tables = np.repeat([r[0] for r in level.payoff_runs], [r[2] - r[1] for r in level.payoff_runs])
+  boards = np.unique(tables[tables > 0])
+  rows = [np.flatnonzero(tables == board) for board in boards]
+  grid = np.full((len(rows), max(map(len, rows), default=0)), -1)
+  for filled, places in zip(grid, rows):
+    filled[: len(places)] = places
+  return Rows(np.flatnonzero(tables == 0), grid, boards.astype(int) - 1)
+
+
+def _showdowns_by_row(strengths, index, dtype, settings: Any) -> Showdowns | None:
+  """Makes the showdowns of rows whose kind is not static: one for all, or one for each row."""
+  if not len(index) or not len(strengths):
+    return None
+  if len(strengths) == 1:
+    return make_showdowns(strengths, dtype, **settings)
+  # A matrix for each row of each of many trees solved together would be too much to hold.
+  boards = strengths[jnp.maximum(index - 1, 0)]
+  return make_showdowns(boards, dtype, by_row=True, **settings)
+
+
+def hands_of(tree: PublicTree) -> Hands:
+  """Returns the hands of a tree."""
+  assert tree.hands is not None
+  if not tree.hands_per_card:
+    return Hands.all_pairs(tree.num_infostates)
+  return Hands(jnp.asarray(tree.hands), tree.num_cards, tree.hands_per_card, False)
+
+
+def _level_values(
+  level: Level, showdowns, reach: jax.Array, index, player: int, num_boards: int, mass: Mass
+) -> jax.Array:
+  rows = terminal_rows(level)
+  sign = 1 if player == 0 else -1  # a fold's stake is player 0's, a showdown's is the winner's
+  if rows is None:
+    fold = sign * mass(reach)
+    if showdowns is None:
+      return fold
+    if num_boards == 1:
+      apart = showdown_values(showdowns, reach[None])[0]
+    else:
+      apart = showdown_values(showdowns, reach[:, None])[:, 0]
+    return jnp.where(jnp.asarray(index)[:, None] > 0, apart, fold)
+  folds, grid, _ = rows
+  parts = []
+  if len(folds):
+    parts.append(sign * mass(_take(reach, folds)))
+  if grid.size:
+    flat = _take(reach, grid.reshape(-1)).reshape(*grid.shape, -1)
+    flat = showdown_values(showdowns, flat).reshape(grid.size, -1)
+    parts.append(flat)
+  joined = parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+  # Where each row has gone.
+  source = np.concatenate([folds, grid.reshape(-1)])
+  places = np.flatnonzero(source >= 0)
+  order = np.empty(level.num_terminals, int)
+  order[source[places]] = places
+  return _take(joined, order)
+
+
+def _take(rows: jax.Array, places: np.ndarray) -> jax.Array:
+  """Takes rows by static places; -1 takes a row of zeros."""
+  if len(places) and (np.diff(places) == 1).all() and places[0] >= 0:
+    return rows[places[0] : places[0] + len(places)]
+  taken = rows.at[np.maximum(places, 0)].get(mode="promise_in_bounds")
+  return taken if (places >= 0).all() else jnp.where((places >= 0)[:, None], taken, 0)
+
+
+Masks = tuple[jax.Array | None, ...]  # for each level `[n or 1, H]`, None for all ones
 
 
 @jax.tree_util.register_dataclass
@@ -40,7 +310,7 @@ class TreePairs:
 
   pairs: Pairs
   nature: tuple[Levels, Levels]
-  possible: tuple[Rows, Rows]
+  possible: tuple[Masks, Masks]
   root_mass: jax.Array
   leaf_index: jax.Array
   scale: Levels
@@ -109,7 +379,7 @@ def make_pairs(
   )
 
 
-def _possible(tree: PublicTree, dtype: Any) -> tuple[Rows, Rows]:
+def _possible(tree: PublicTree, dtype: Any) -> tuple[Masks, Masks]:
   """Returns `TreePairs.possible` of infostates in tables."""
   if tree.possible is None:
     nothing = (None,) * len(tree.structure.levels)
@@ -118,7 +388,7 @@ def _possible(tree: PublicTree, dtype: Any) -> tuple[Rows, Rows]:
   return tuple(x[:, 0] for x in by_level), tuple(x[:, 1] for x in by_level)
 
 
-def _live_hands(tree: PublicTree, dtype: Any) -> tuple[Rows, Rows]:
+def _live_hands(tree: PublicTree, dtype: Any) -> tuple[Masks, Masks]:
   """Returns `TreePairs.possible` of hands."""
   hands = jnp.asarray(tree.hands)[None, :, None, :]
   live: list[jax.Array | None] = []
@@ -133,7 +403,7 @@ def _live_hands(tree: PublicTree, dtype: Any) -> tuple[Rows, Rows]:
 
 
 def _nature(
-  tree: PublicTree, belief: jax.Array, player: int, chance: Any, possible: Rows, root: Any
+  tree: PublicTree, belief: jax.Array, player: int, chance: Any, possible: Masks, root: Any
 ) -> Levels:
   """Returns the root belief times public chance since, zero where impossible, by level."""
   nature, own = list[jax.Array](), belief[None]

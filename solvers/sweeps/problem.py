@@ -2,7 +2,7 @@
 
 A sweep down gives reach probabilities, a sweep up counterfactual values. Algorithms call these
 operations of `Problem` and know neither how children are stored nor which nodes are there:
-`TreeProblem` takes the levels of a tree as slices, `solvers.growing.places.PlacesProblem` a set of
+`TreeProblem` takes the levels of a tree as slices, `solvers.growing.store.PlacesProblem` a set of
 nodes that may change, `solvers.sweeps.lines.problem.LinesProblem` rows of lines of betting.
 """
 

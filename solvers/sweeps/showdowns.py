@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from games.card_removal import all_pairs, holds, num_live_cards
+from games.pairs import all_pairs, holds, num_live_cards
 from solvers import tuning
 
 _FEW_HANDS = 128

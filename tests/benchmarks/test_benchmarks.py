@@ -17,6 +17,7 @@ from benchmarks.studies import poker as poker_study
 from games.poker import Deck
 from rebel_jax import evaluate, flags
 from rebel_jax.checkpoints import checkpoint
+from rebel_jax.config.config import ConfigError
 from tests.tiny import trained
 
 ENVIRONMENT = {"benchmark", "device", "devices", "versions"}
@@ -52,6 +53,23 @@ def test_unknown_names_end_the_command_with_a_sentence(field):
   wrong = ("chess",) if field == "games" else "chess"
   with pytest.raises(SystemExit, match=f"{field}='chess' is unknown; known: {next(iter(known))}"):
     tabular.main(tabular.Options(**{"games": ("kuhn",), field: wrong}, **QUICK))
+
+
+def test_flags_are_checked_before_the_work(tmp_path):
+  for values, sentence in (
+    ({"iterations": -1}, "iterations=-1 must be at least 0"),
+    ({"sizes": (1, -2)}, r"sizes=\(1, -2\) must be at least 0"),
+    ({"seconds": float("nan")}, "seconds=nan must be at least 0"),
+    ({"figure": tmp_path / "missing" / "x.png"}, "figure=.* cannot be drawn"),
+  ):
+    with pytest.raises(ConfigError, match=sentence):
+      timing.check(values)
+  timing.check({"figure": None, "seed": 0, "games": ("kuhn",)})
+  with pytest.raises(ConfigError, match="num_iterations=0 must be"), timing.in_sentences():
+    batch_solve.main(batch_solve.Options(game="kuhn", root_depth=1, sizes=(1,), iterations=0))
+  with pytest.raises(ValueError, match="no sentence") as caught, timing.in_sentences():
+    raise ValueError("no sentence")
+  assert not isinstance(caught.value, ConfigError)
 
 
 def test_batch_solve(capsys, tmp_path):

@@ -86,6 +86,27 @@ def test_bets_off_the_tree_are_mapped_to_neighbours():
     map_bet(np.nan, [0.5])
 
 
+def test_stacks_below_the_blinds_are_all_in():
+  short = games.make("small_holdem", blinds=(50, 100), first_to_act=(0, 1), stack=80)
+  assert short.rules.paid == (50, 80)
+  assert moves(short) == ["fold", "call"]
+  closed = games.make("small_holdem", blinds=(50, 100), stack=40)
+  assert closed.rules.paid == (40, 40)
+  tree = games.build_public_tree(closed)
+  assert set(np.asarray(tree.kind).tolist()) == {games.CHANCE, games.TERMINAL}
+  with pytest.raises(ValueError, match="blinds=-5 must be a whole number of chips"):
+    games.make("small_holdem", blinds=(-5, 100))
+
+
+def test_rounds_may_be_without_bets():
+  """In spots of other programs too, the last round or all of them."""
+  for bets, raises in (("-|50%", [False, True]), ("50%|-", [True, False]), ("-", [False, False])):
+    game = games.make("turn_endgame_holdem", board="3s7hTdKs", bets=bets)
+    lines = (), ("check", "check", "burn", "deal 2c")
+    found = [any("bet" in move for move in moves(game, *line)) for line in lines]
+    assert found == raises
+
+
 @pytest.mark.parametrize(
   ("make", "message"),
   [
@@ -93,7 +114,6 @@ def test_bets_off_the_tree_are_mapped_to_neighbours():
     (lambda: Betting((500, 400), (450, 100)), r"paid=\(450, 100\) is more than the smaller"),
     (lambda: Betting().check_raise(Betting().start(), 1_050), "bet=1050 is below the minimum"),
     (lambda: Betting().check_raise(Betting().start(), 20_001), "more than the smaller stack"),
-    (lambda: BetSizes((((0.5,),), ((),)), all_in=False), "without any bet"),
     (lambda: BetSizes((((-0.5,),),)), "fractions hold -0.5"),
     (lambda: make_bet_sizes("huge"), "bets='huge' is unknown; known: teh"),
     (lambda: make_bet_sizes("33%,75"), "bets='33%,75' holds '75'; a size must be '33%' of the pot"),

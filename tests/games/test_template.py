@@ -13,8 +13,7 @@ from games import PADDING
 from games.poker import betting
 from games.template import fill
 from solvers.search.batch import search_batch
-from solvers.search.find import find_subgames
-from solvers.search.subgames import TemplateSubgames, stack_stages
+from solvers.search.subgames import TemplateSubgames, find_subgames, stack_stages
 from solvers.search.subgames import after as after_leaf
 from solvers.sweeps.levels import join_levels
 from tests import harness

@@ -11,7 +11,7 @@ import games
 import solvers
 from rebel_jax.training import chain_play, loop
 from rebel_jax.training.setup import make_setup
-from solvers.growing.continual.search_each import AskedState, Found
+from solvers.growing.continual.chain import AskedState, Found
 from tests.harness import fast_to_compile
 from tests.tiny import TINY_GROWING as TINY
 

@@ -7,6 +7,7 @@ import pytest
 
 from rebel_jax import evaluate
 from rebel_jax.checkpoints.checkpoint import checkpoints_of
+from rebel_jax.evaluation.evaluator import Evaluator
 from solvers.search import playthroughs
 from tests.tiny import TINY, rows, trained
 
@@ -109,3 +110,20 @@ def test_files_that_cannot_keep_playthroughs(capsys, tmp_path):
     assert not out
     assert err.count("keep=") == 1
   assert (tmp_path / "notes.txt").read_text() == "not numbers"
+
+
+def test_ctrl_c_prints_the_playthroughs_so_far(capsys, monkeypatch):
+  monkeypatch.setattr(playthroughs, "_MAX_FRONTIER", 4)  # batches of two
+  few = [trained(), "--iterations", 8, "--seed", 3, "--json"]
+  course = Evaluator.course
+
+  def interrupted(self, *arguments, **settings):
+    yield next(course(self, *arguments, **settings))
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(Evaluator, "course", interrupted)
+  out, _, code = run(capsys, *few, "--playthroughs", 6)
+  found = json.loads(out)
+  assert code == 130
+  assert found["playthroughs"] == 2
+  assert found["course"] == [[2, found["exploitability"]]]

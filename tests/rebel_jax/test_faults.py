@@ -162,6 +162,17 @@ def about(change):
   return edit
 
 
+def forged(**fields):
+  """Returns a change of what a checkpoint says about itself that its checksum is made for."""
+
+  def change(text):
+    said = json.loads(text) | fields
+    del said["about_checksum"]
+    return json.dumps(said | {"about_checksum": checkpoint.sum_of_json(said)})
+
+  return change
+
+
 def metrics(change):
   def edit(newest):
     path = newest.parents[1] / "metrics.jsonl"
@@ -183,6 +194,9 @@ METRICS = r"^metrics=.*' does not begin with the \d+ bytes that were"
     (about(lambda text: IN_JSON(json.loads(text) | {"step": 6})), "about itself was changed"),
     (about(lambda text: IN_JSON(json.loads(text) | {"format": 2})), "has format 2; this version r"),
     (about(lambda text: text.replace('"lanes": 4', '"lanes": -1')), "."),
+    (about(lambda _: "[" * 100_000), "."),
+    (about(forged(checksums=None)), "its checksums is None"),
+    (about(forged(step="8")), "its step is '8'"),
     (lambda newest: (newest.parents[1] / "metrics.jsonl").unlink(), METRICS),
     (metrics(lambda data: data[:-9]), METRICS),
     (metrics(lambda data: data.replace(b'"loss": 0.', b'"loss": 9.', 1)), METRICS),
@@ -355,3 +369,13 @@ def test_a_configuration_of_another_program_is_not_the_runs(tmp_path):
   for name in ("nowhere", "nowhere/run", "config.json/run"):
     with pytest.raises(ConfigError, match="is a file, or a link to none"):
       train(*tiny(tmp_path / name))
+
+
+@pytest.mark.parametrize("fields", [{"chunk": {}}, {"commands": [5]}, {"environment": {}}])
+def test_forged_descriptions_get_a_sentence(copy, fields):
+  about(forged(**fields))(checkpoint.checkpoints_of(copy)[-1])
+  if "environment" in fields:
+    assert cli._cpu_devices_before(tiny(copy, resume=True)[1]) is None
+  else:
+    with pytest.raises(ConfigError, match="says nothing of its chunk"):
+      train(*tiny(copy, resume=True, examples=128))

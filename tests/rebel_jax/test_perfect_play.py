@@ -17,8 +17,8 @@ from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training import chain_play
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.setup import make_setup
+from solvers.growing.continual.chain import AskedState, Found
 from solvers.growing.continual.grounds import RulesGround
-from solvers.growing.continual.search_each import AskedState, Found
 from tests.tiny import TINY_PERFECT, rows, trained
 
 GAME = games.TicTacToe()

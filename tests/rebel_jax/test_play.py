@@ -1,8 +1,10 @@
 """`python -m rebel_jax.play`: a person at the table, played by a script."""
 
 import re
+import time
 
 from rebel_jax import play
+from rebel_jax.agents.agent import make_searcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.training.setup import make_setup
@@ -33,11 +35,12 @@ def test_a_session():
     trained(),
     *COMMAND,
     *("--games", 3),
-    answers=["raise", "help", "bet", "bet", "why", "what", "", *["bet", "bet", ""] * 6],
+    answers=["raise", "help", "why", "bet", "bet", "why", "what", "", *["bet", "bet", ""] * 6],
   )
   assert code == 0
   assert "'raise' is not a move here" in text
   assert "type why" in text  # help
+  assert "That is for after the game" in text
   assert "'what' is not understood" in text
   # Its beliefs and its policy, in per cent, after the game.
   assert re.search(r"after bet: you hold .*%.*its policy: .*\d%", text)
@@ -77,7 +80,13 @@ def test_poker_is_played_in_chips_and_cards(monkeypatch):
   assert code == 0
   assert "'call' is not a move here; type one of: check bet-to-" in text
   assert re.search(r"You hold [2-9TJQKA][♠♥♦♣] [2-9TJQKA][♠♥♦♣]\.", text)
-  assert re.search(r"board .[♠♥♦♣]( .[♠♥♦♣]){3,4}, pot \d+, stacks \d+ and \d+", text)
+  table = r"board .[♠♥♦♣]( .[♠♥♦♣]){3,4}, pot (\d+), your stack (\d+), the agent's (\d+)"
+  assert {int(pot) + int(own) + int(other) for _, pot, own, other in re.findall(table, text)} == {
+    sum(TINY_POKER.make_game().rules.stacks)
+  }
+  assert "Chance: burn" not in text
+  assert "The blinds" not in text  # of an endgame there are none
+  assert re.search(r"  You have (a |two |three |four |high )", text)
   assert re.search(r"Chance: deal [2-9TJQKA][♠♥♦♣]", text)
   # What is won was paid by the other player, and nobody wins more than a stack.
   won = [float(x) for x in re.findall(r"You (?:win|lose|draw) \(([-+\d.]+)\)", text)]
@@ -101,3 +110,17 @@ def test_a_solved_spot_answers_bets_of_any_size():
   assert at_the_table("kuhn_poker_no", answers=[])[1] == 2
   assert at_the_table("rock_paper_scissors", answers=[])[1] == 2
   assert at_the_table("river_endgame_holdem", "--game-params", "pot", -1, answers=[])[1] == 2
+
+
+def test_silence_is_broken_and_long_lines_are_wrapped_between_words(capsys, monkeypatch):
+  monkeypatch.setattr(play, "_SILENCE", 0.05)
+  said = []
+  table = play.Terminal(make_searcher(checkpoint.load(trained())).agent(), input, said.append, None)
+  with table.patience():
+    time.sleep(0.2)
+  with table.patience():
+    pass
+  assert [words.split(";")[0] for words in said] == ["The agent thinks"]
+  play._say("word " * 40 + "\nshort")
+  lines = capsys.readouterr().out.splitlines()
+  assert [len(line) for line in lines] == [79, 79, 39, 5]

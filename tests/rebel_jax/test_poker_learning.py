@@ -13,8 +13,7 @@ from rebel_jax.config.config import Config
 from rebel_jax.networks.poker import PokerValueNetwork, Table
 from rebel_jax.training.setup import make_setup
 from solvers.search.batch import search_batch
-from solvers.search.find import find_subgames
-from solvers.search.subgames import stack_stages, stack_subgames
+from solvers.search.subgames import find_subgames, stack_stages, stack_subgames
 
 # Nine cards: five hole cards are left to make ten hands, and three of them may come on the river.
 GAME = dict(ranks="QKA", suits="shd", board="QsKhAdQh", pot=200, stack=300, big_blind=100)

@@ -1,6 +1,7 @@
 """The spot command: against the root's own values, subtrees of the same policy, and its errors."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import games
 import solvers
 from games.poker.lines import expand_policy
-from rebel_jax import spot
+from rebel_jax import flags, spot
 from rebel_jax.config.config import ConfigError
 from rebel_jax.spots import report
 
@@ -128,9 +129,10 @@ def test_what_is_refused_writes_nothing(changes, message, tmp_path, capsys):
   output = tmp_path / "spot.npz"
   given = [*SMALL, "--memory", "1", "--output", str(output), *changes]
   assert spot.main(given) == 2
-  said = capsys.readouterr().err
-  assert message in said
-  assert said.count("\n") == 1
+  said = capsys.readouterr().err.splitlines()
+  assert said[-1].startswith("error: ")
+  assert message in said[-1]
+  assert len(said) <= 2  # lines of betting are counted first
   assert not output.exists()
 
 
@@ -196,9 +198,10 @@ def test_mistakes_are_found_before_the_solve(more, message, tmp_path, capsys, mo
   monkeypatch.setattr(spot, "solve", None)
   (tmp_path / "notes.txt").write_text("precious")
   assert spot.main([*SMALL, *more]) == 2
-  said = capsys.readouterr().err
-  assert message in said
-  assert said.count("\n") == 1
+  said = capsys.readouterr().err.splitlines()
+  assert said[-1].startswith("error: ")
+  assert message in said[-1]
+  assert len(said) <= 2  # lines of betting are counted first
   assert [x.name for x in tmp_path.iterdir()] == ["notes.txt"]
   assert (tmp_path / "notes.txt").read_text() == "precious"
 
@@ -242,3 +245,46 @@ def test_altered_solutions_are_refused(solved, tmp_path):
   wide = {"board": "TdJdQh", "oop": "random", "ip": "random", "bets": "33%,66%,a"}
   with pytest.raises(ConfigError, match="are allowed; take fewer"):
     written(old | {"spot": about["spot"] | wide})
+
+
+def test_words_of_the_command_itself(capsys):
+  """Errors name flags, and lists of any length are read."""
+  given = [*SMALL, "--oop", "TdTh"]
+  assert spot.main(given) == 2
+  assert "oop='TdTh' holds no hand that the board leaves" in capsys.readouterr().err
+  assert len(report.read_boards(",".join(["TdJdQhKc2s"] * 500))) == 500
+  large = spot.Spot("TdJdQhKc2s", "AA", "KK", 2 * 10**6, 10**7, "a")
+  assert large.game().rules.stack == 11 * 10**6
+  flags.groups.check(spot.Options(pot=large.pot, stack=large.stack))
+
+
+def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
+  """A solution that ends at a look, and rows of the boards before."""
+  look = spot.Display.show
+
+  def show(self, what, *rest):
+    if what == "solving":
+      signal.raise_signal(signal.SIGTERM)
+    look(self, what, *rest)
+
+  monkeypatch.setattr(spot.Display, "show", show)
+  output = str(tmp_path / "kept")
+  given = [*SMALL, "--target", "0.001", "--output", output]
+  assert spot.main(given) == 128 + signal.SIGTERM
+  assert "after 32 iterations" in capsys.readouterr().out
+  assert spot.load(output).iterations == 32
+
+  def two_rows(*_, **__):
+    yield from rows_of_two
+    raise KeyboardInterrupt
+
+  monkeypatch.setattr(spot.Display, "show", lambda *_: signal.raise_signal(signal.SIGTERM))
+  assert spot.main(given) == 128 + signal.SIGTERM  # before there is anything to keep
+  assert capsys.readouterr().err.endswith("interrupted\n")
+  monkeypatch.setattr(spot.Display, "show", look)
+
+  rows_of_two = list(report.solve_boards(spot.load(output).spot, BOARDS[:1] * 2, target=20.0))
+  monkeypatch.setattr(report, "solve_boards", two_rows)
+  given = [x for x in SMALL if x not in ("--board", "TdJdQhKc2s")]
+  assert spot.main([*given, "--boards", ",".join(BOARDS)]) == 130
+  assert "on each of 2 boards" in capsys.readouterr().out

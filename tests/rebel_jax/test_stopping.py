@@ -14,7 +14,7 @@ from rebel_jax import train as cli
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import run as run_module
-from rebel_jax.runs.pace import Pace
+from rebel_jax.runs.chunk import Pace
 from rebel_jax.runs.run import _Run, train
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals
 from rebel_jax.training.loop import Trainer
@@ -75,8 +75,8 @@ def test_a_signal_in_the_middle_of_a_chunk(tmp_path, whole, monkeypatch):
   with monkeypatch.context() as patch:
     call_sizes(patch, 1, interrupt)
     result = train(*tiny(tmp_path, report_every=1_000))
-  assert (result.signal, result.row["step"]) == (signal.SIGHUP, 4)
-  assert [row["step"] for row in rows(tmp_path)] == [4]  # until the resumed run writes it anew
+  assert (result.signal, result.row["step"]) == (signal.SIGHUP, 3)
+  assert [row["step"] for row in rows(tmp_path)] == [3]  # until the resumed run writes it anew
   train(*tiny(tmp_path, report_every=1_000, resume=True))
   assert_same_run(tmp_path, whole, report_every=1_000)
 
@@ -138,7 +138,7 @@ def test_all_processes_leave_an_evaluation_alike(ends, monkeypatch):
   def evaluate():
     """Returns what one process's evaluation comes to."""
     run = object.__new__(_Run)
-    run.examples = 8
+    run.examples, run.signals = 8, Signals()
     try:
       return run._evaluate(final=True)
     except (Interrupted, RunError) as error:
@@ -232,3 +232,62 @@ def test_evaluations_take_time_too():
   assert pace.affordable(30, 60.0) == 128 * 70  # 40 steps and an evaluation
   assert pace.affordable(30, 39.0) == 128 * 50  # up to where the first one would be
   assert pace.affordable(30, 20.5) == 128 * 50
+
+
+STUCK = """
+import ctypes, os, sys, threading
+from rebel_jax import flags
+from rebel_jax.runs import stopping
+
+lock = ctypes.create_string_buffer(64)
+stopping.PATIENCE = 0.2
+
+
+def compiles():
+  libc = ctypes.CDLL(None)  # a call that no signal ends, without the interpreter's lock
+  libc.pthread_mutex_init(lock, None)
+  libc.pthread_mutex_lock(lock)
+  threading.Timer(0.3, lambda: os.kill(os.getpid(), int(sys.argv[2]))).start()
+  exec(compile("libc.pthread_mutex_lock(lock)", "jax/_src/compiler.py", "exec"), dict(
+    libc=libc, lock=lock))
+
+
+def trains(whole):
+  stopping.watch()
+  with stopping.Signals() as signals, signals.raising(lambda: print("left", flush=True), whole):
+    compiles()
+
+
+{"command": lambda: flags.command(compiles), "train": lambda: trains(lambda: True)}[sys.argv[1]]()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a lock of the C library")
+@pytest.mark.parametrize(
+  ("what", "number", "out", "err"),
+  [
+    ("command", signal.SIGINT, "", "\ninterrupted\n"),
+    ("train", signal.SIGTERM, "left\n", ""),
+  ],
+)
+def test_a_signal_while_xla_compiles(what, number, out, err):
+  """The main thread sees none, so another one ends the process."""
+  done = subprocess.run(
+    [sys.executable, "-c", STUCK, what, str(int(number))],
+    cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    timeout=30, check=False,
+  )  # fmt: skip
+  assert (done.returncode, done.stdout, done.stderr) == (128 + number, out, err)
+
+
+def test_a_signal_in_a_block_that_can_be_left():
+  left = []
+  with Signals() as signals, pytest.raises(Interrupted), signals.raising(lambda: left.append(1)):
+    os.kill(os.getpid(), signal.SIGTERM)
+  with Signals() as signals:
+    os.kill(os.getpid(), signal.SIGTERM)  # before the block
+    with pytest.raises(Interrupted), signals.raising():
+      left.append(2)
+  with Signals() as signals, signals.raising(when=lambda: False):
+    os.kill(os.getpid(), signal.SIGTERM)
+  assert (signals.received, left) == (signal.SIGTERM, [])

@@ -2,15 +2,18 @@
 
 import io
 import os
+import pwd
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import jax
 import pytest
 
-from rebel_jax import flags, play
+from rebel_jax import acpc, acpc_dealer, evaluate, flags, match, play, spot, train
+from rebel_jax.devices import compile_cache
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,6 +57,50 @@ def test_standard_output_that_is_closed(monkeypatch, capsys):
   monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
   assert flags.command(lambda: print("nobody reads this")) == 141
   assert capsys.readouterr().err == "standard output was closed\n"
+
+
+def test_a_disk_that_is_full(monkeypatch, capsys):
+  with open("/dev/full", "w") as full:
+    monkeypatch.setattr(sys, "stdout", full)
+    assert flags.command(lambda: print("no room for this")) == 1
+  assert capsys.readouterr().err.endswith("No space left on device\n")
+
+
+COMMANDS = (acpc, acpc_dealer, evaluate, match, play, spot, train)
+
+
+@pytest.mark.parametrize("module", COMMANDS)
+def test_help_on_terminals_of_any_width(module, monkeypatch, capsys):
+  """tyro never ends on a terminal of one column."""
+  for columns, most in (("80", 80), ("1", 40), ("wide", 80)):
+    monkeypatch.setenv("COLUMNS", columns)
+    with pytest.raises(SystemExit):
+      module.main(["--help"])
+    usage, *lines = capsys.readouterr().out.splitlines()
+    assert usage.startswith("usage: ")
+    assert max(map(len, lines)) <= most
+
+
+def test_help_that_nobody_reads(monkeypatch, capsys):
+  reader, writer = os.pipe()
+  os.close(reader)
+  monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
+  assert train.main(["--help"]) == 141
+  assert capsys.readouterr().err == "standard output was closed\n"
+
+
+def test_a_user_without_a_home(monkeypatch):
+  """As in containers, whose users have no entry in a list of them."""
+
+  def unknown(_):
+    raise KeyError
+
+  monkeypatch.setattr(pwd, "getpwuid", unknown)
+  for name in ("HOME", "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR"):
+    monkeypatch.delenv(name, raising=False)
+  before = jax.config.jax_compilation_cache_dir
+  compile_cache.enable()
+  assert jax.config.jax_compilation_cache_dir == before
 
 
 def test_ctrl_c_while_a_device_computes(tmp_path):

@@ -36,6 +36,8 @@ BAD = [
   ("--game-params num_dice 3 num_faces 6", "a public tree of 137438953471 nodes, or 1.88e+14"),
   ("--game-params num_dice 1000000000", "num_dice=1000000000 with num_faces=4 has 4**1000000000"),
   ("--game turn_endgame_holdem --game-params board 3s", "board='3s' holds 1 cards"),
+  ("--uses-per-example 1e18", "uses_per_example=1e+18 must be a finite number above 0 and at most"),
+  ("--uses-per-example 1e9", "uses_per_example=1000000000.0 makes"),
   ("--lanes 0", "lanes=0 must be at least 1"),
   ("--lanes 1e3", "lanes='1e3' must be an integer"),
   ("--lanes --seed 3", "Missing value for argument '--lanes'"),

@@ -14,8 +14,7 @@ from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.training.self_play import Lanes, ServedStage, choose_lanes
 from rebel_jax.training.setup import make_setup
-from solvers.search.find import find_subgames
-from solvers.search.subgames import stack_subgames
+from solvers.search.subgames import find_subgames, stack_subgames
 from tests.tiny import TINY
 
 KUHN = TINY.replace(

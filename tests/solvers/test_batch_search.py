@@ -15,10 +15,9 @@ from solvers.search.batch import (
   search_batch,
   spread_stops,
 )
-from solvers.search.find import find_subgames
 from solvers.search.sampling import explore, leaf_probabilities, sample_leaf
 from solvers.search.shared_start import search_iterates
-from solvers.search.subgames import stack_subgames
+from solvers.search.subgames import find_subgames, stack_subgames
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
 from tests import harness

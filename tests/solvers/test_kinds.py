@@ -10,6 +10,7 @@ import pytest
 import games
 import rebel_jax
 import solvers
+from rebel_jax.tables import acpc, chips, history, players, slumbot
 from solvers import contrib, metrics
 
 JUNK = ("a string", object())
@@ -113,6 +114,48 @@ def test_another_kind_of_object_gets_a_sentence(call):
   """In place of each argument in turn, but where it may be anything."""
   for name, junk in itertools.product(CALLS[call].keys() - FREE, JUNK):
     assert_refused(call, CALLS[call], name, junk)
+
+
+RULES = chips.make_rules()
+SEAT = players.SimpleSeat("always_call", RULES)
+HAND = next(chips.hands_of(RULES, num_hands=1))
+TABLE = chips.ChipTable(RULES, HAND.hole_cards)
+LINE = acpc.write_state(TABLE, 0, 1)
+# Right arguments of hold'em at tables, by name; a line and an answer are strings as well.
+AT_TABLES = dict(
+  board=HAND.board, deals=311, events=[], hand=0, hole_cards=HAND.hole_cards, host="127.0.0.1",
+  line=str(LINE), move=chips.Call(), name="uniform", name_or_run="uniform", names=("A", "B"),
+  num_hands=2, player=SEAT, players=[SEAT, SEAT], port=9, position=0, reply={}, rules=RULES,
+  seat=0, state=LINE, table=TABLE, text="c", winnings=0, off_tree="nearest",
+)  # fmt: skip
+TABLES = (
+  acpc.parse_line, acpc.parse_answer, acpc.read_table, acpc.read_action, acpc.write_action,
+  acpc.write_betting, acpc.write_cards, acpc.write_state, acpc.write_log, acpc.HandFollower,
+  acpc.play_acpc, acpc.MatchDealer, slumbot.write_move, slumbot.read_actions, slumbot.read_reply,
+  slumbot.check_winnings, slumbot.SlumbotClient, chips.make_rules, chips.ChipTable,
+  chips.next_deal, chips.play_hand, chips.play_chip_match, history.check_writable,
+  history.write_history, players.SimpleSeat, players.make_chip_player, TABLE.show, SEAT.start,
+)  # fmt: skip
+OF_HANDS = {
+  chips.play_hand: dict(hand=HAND),
+  TABLE.show: dict(cards=HAND.hole_cards[0]),
+  SEAT.start: dict(hole_cards=HAND.hole_cards[0]),
+  players.make_chip_player: dict(rules={}),
+  history.write_history: dict(
+    table=chips.play_hand([SEAT, players.SimpleSeat("always_call", RULES)], RULES, HAND)
+  ),
+}
+
+
+@pytest.mark.parametrize("call", TABLES, ids=lambda call: call.__qualname__)
+def test_another_kind_of_object_at_a_table(call):
+  right = right_of(call)
+  right |= {name: AT_TABLES[name] for name in right if name in AT_TABLES} | OF_HANDS.get(call, {})
+  for name, junk in itertools.product(right.keys() & AT_TABLES.keys(), (*JUNK, [object()], -7)):
+    if (name, junk) == ("hand", -7):
+      continue  # any number will do
+    if not isinstance(junk, str) or not isinstance(right[name], str):
+      assert_refused(call, right, name, junk)
 
 
 def test_what_is_registered_is_a_function_by_name():

@@ -11,8 +11,7 @@ import games
 import solvers
 from solvers.metrics.exploitability import root_marginals
 from solvers.search.batch import search_batch
-from solvers.search.find import find_subgames
-from solvers.search.subgames import stack_subgames
+from solvers.search.subgames import find_subgames, stack_subgames
 from tests import harness
 
 ITERATIONS = 32

@@ -9,7 +9,7 @@ import pytest
 
 import games
 import solvers
-from games.card_removal import compatible_mass
+from games.pairs import compatible_mass
 from games.poker import Deck, evaluate
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import value

@@ -6,7 +6,7 @@ import pytest
 
 import games
 import solvers
-from solvers.sweeps import table_ends
+from solvers.sweeps import pairs
 from tests import harness
 
 ITERATIONS = 16
@@ -51,7 +51,7 @@ def test_one_tree_at_many_beliefs(size, batch_size, x64):
 )
 def test_stacked_trees(roots, small_level, x64, monkeypatch):
   """Trees of one shape and of several, with payoffs taken node by node and run by run."""
-  monkeypatch.setattr(table_ends, "_SMALL_LEVEL", small_level)
+  monkeypatch.setattr(pairs, "_SMALL_LEVEL", small_level)
   jax.clear_caches()
   game = games.make("leduc_poker")
   trees = [games.build_public_tree(game, root=root) for root in roots]

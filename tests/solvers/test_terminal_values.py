@@ -9,7 +9,7 @@ import pytest
 
 import games
 from games.public_tree import TreeStructure
-from solvers.sweeps import levels, table_ends
+from solvers.sweeps import levels, pairs
 from solvers.sweeps.problem import make_problem
 
 TREES = {
@@ -55,10 +55,10 @@ def expected(tree, reach, beliefs, player):
 @pytest.mark.parametrize("route", ROUTES)
 def test_every_route_gives_the_product_of_each_node(name, route, player, x64, monkeypatch):
   small, few, loop, runs = ROUTES[route]
-  monkeypatch.setattr(table_ends, "_SMALL_LEVEL", small)
-  monkeypatch.setattr(table_ends, "_FEW_INFOSTATES", few)
-  monkeypatch.setattr(table_ends, "_LOOP_SIZE", loop)
-  monkeypatch.setattr(table_ends, "_MANY_RUNS", runs)
+  monkeypatch.setattr(pairs, "_SMALL_LEVEL", small)
+  monkeypatch.setattr(pairs, "_FEW_INFOSTATES", few)
+  monkeypatch.setattr(pairs, "_LOOP_SIZE", loop)
+  monkeypatch.setattr(pairs, "_MANY_RUNS", runs)
   tree = jax.tree.map(
     lambda x: np.asarray(x, float) if np.asarray(x).dtype.kind == "f" else np.asarray(x),
     TREES[name],

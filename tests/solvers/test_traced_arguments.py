@@ -94,6 +94,23 @@ def test_closures_of_one_program_share_it(compiled):
   assert np.abs(callbacks[1] - callbacks[0]).max() > 0.01
 
 
+def test_a_closure_is_asked_with_and_without_beliefs_of_values():
+  """Sound CFR-AVG's search asks at two beliefs, its root values at one."""
+  sound, steps = solvers.cfr_avg(LINEAR, sound=True), np.linspace(-1, 1, CUT.num_infostates)
+
+  def leaf_values(scale, query):
+    at = query.beliefs if query.value_beliefs is None else query.value_beliefs
+    return scale * at[:, query.traverser] * steps + query.beliefs[:, 1 - query.traverser]
+
+  def values(scale):
+    options = {"leaf_values": lambda *asked: leaf_values(*asked), "params": scale}
+    return solvers.solve(CUT, algorithm=sound, num_iterations=8, **options).root_values
+
+  # Inside of `jit` parameters are traced: the closure itself is called.
+  np.testing.assert_allclose(values(jnp.asarray(2.0)), jax.jit(values)(2.0), atol=1e-6)
+  assert np.abs(values(jnp.asarray(2.0)) - jax.jit(values)(1.0)).max() > 0.01
+
+
 def test_a_closure_over_what_is_traced_still_works():
   params = {"w": jnp.linspace(-1, 1, CUT.leaf_features.shape[-1])}
   outside = solve(8, CUT, leaf_values=made_anew(1.0), params=params).root_values

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.card_removal import holds
+from games.pairs import holds
 from games.poker.cards import shares_card
 from games.poker.hands import strengths_on
 from games.poker.holdem import Holdem

@@ -117,7 +117,7 @@ class Target:
       such searches say nothing about the target.
     errors: (network, predicted, examples) -> errors and their weights, of one shape `[E, ...]`.
     most_examples: (stage, shared) -> how many valid examples one search of the stage makes at most,
-      `shared` for that of a start that lanes share.
+      `shared` for that of a start that lanes share; None where searches are not by stage.
     node_features: whether `make_examples` needs `Searched.node_features`.
     held_out: whether the loss on each step's own examples is reported, as `NAME_error`, before they
       enter the buffer.
@@ -129,7 +129,7 @@ class Target:
   example: Any
   make_examples: Callable[[Any, Any], tuple[Any, jax.Array] | None]
   errors: Callable[[Any, Any, Any], tuple[jax.Array, jax.Array]]
-  most_examples: Callable[[Stage, bool], int]
+  most_examples: Callable[[Stage, bool], int] | None = None
   node_features: bool = False
   held_out: bool = False
 

@@ -1,7 +1,5 @@
 """Targets of value-and-policy networks: searches of PBSs that others queried (section 3.4)."""
 
-from typing import Any
-
 import chex
 import jax
 import jax.numpy as jnp
@@ -60,11 +58,6 @@ def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> j
   return jnp.where(there, summed + mass * total, 0.0)
 
 
-def most_examples(stage: Any, shared: bool) -> int:
-  """Returns one: of each question that is solved."""
-  return 1
-
-
 def make_target(config: Config, game: Game, networks: Networks, learner: Learner) -> Target | None:
   """Returns the target of searches in trees that grow, None for ReBeL's."""
   if networks.value_policy is None:
@@ -86,6 +79,5 @@ def make_target(config: Config, game: Game, networks: Networks, learner: Learner
     ),
     make_examples=make_examples,
     errors=errors,
-    most_examples=most_examples,
     held_out=True,
   )

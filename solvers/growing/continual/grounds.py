@@ -22,8 +22,16 @@ from games import (
 )
 from games.node_info import NodeInfo, children_of
 from games.public_tree import Array, largest_payoff
-from solvers.growing.continual.search_each import AskedState, ChainSearch, Found, How
-from solvers.growing.continual.start import Left, PublicState, beginning, longest_wait
+from solvers.growing.continual.chain import (
+  AskedState,
+  ChainSearch,
+  Found,
+  How,
+  Left,
+  PublicState,
+  beginning,
+  longest_wait,
+)
 from solvers.growing.gt_cfr import Grown, grow
 from solvers.growing.settings import GTCFR
 from solvers.growing.starts import ByRules, OnTree, most_nodes

@@ -9,7 +9,7 @@ from jax import lax
 from games import CHANCE, TERMINAL, Game
 from games.arrays import one
 from solvers.growing.choose import draw, sample_index
-from solvers.growing.continual.start import PublicState, beginning, follow_action, longest_wait
+from solvers.growing.continual.chain import PublicState, beginning, follow_action, longest_wait
 
 
 class Standing(NamedTuple):

@@ -13,15 +13,19 @@ import numpy as np
 
 from games import CHANCE, Game, PublicTree
 from solvers import tuning, validation
-from solvers.growing.continual.grounds import RulesGround, tree_ground
-from solvers.growing.continual.search_each import ChainSearch, Found, How, next_starts, search_each
-from solvers.growing.continual.start import (
+from solvers.growing.continual.chain import (
+  ChainSearch,
   ChainStart,
+  Found,
+  How,
   Left,
   PublicState,
   decision_key,
   longest_wait,
+  next_starts,
+  search_each,
 )
+from solvers.growing.continual.grounds import RulesGround, tree_ground
 from solvers.growing.settings import GTCFR, check_search
 from solvers.growing.starts import check_function, check_seeds
 from solvers.growing.states import StateFunction

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from games.game import CHANCE, TERMINAL
-from solvers.growing.places import PlacesProblem
+from solvers.growing.store import PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Moves, Sweep
 

@@ -1,0 +1,241 @@
+"""Gadgets: how the opponent chooses between a subgame and what it is promised."""
+
+import abc
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy.stats import norm
+
+from solvers.sweeps.problem import Problem
+from solvers.validation import check_number, check_player
+
+
+@dataclasses.dataclass(frozen=True)
+class Gadget(abc.ABC):
+  """How the opponent chooses between a subgame and what it is promised instead.
+
+  No tree is changed: the opponent's own reach at the root is not one but how often it enters, an
+  `[H]` that is updated with what entering is worth.
+
+  Attributes:
+    searcher: whose policy is wanted, 0 or 1; the other player enters or does not.
+  """
+
+  searcher: int
+
+  def __post_init__(self) -> None:
+    check_player(self.searcher, "searcher")
+
+  @abc.abstractmethod
+  def init(self, problem: Problem) -> Any:
+    """Returns the state before the first update."""
+
+  @abc.abstractmethod
+  def entry(self, problem: Problem, state: Any) -> jax.Array:
+    """Returns the opponent's own reach at the root, `[H]`."""
+
+  @abc.abstractmethod
+  def update(self, problem: Problem, state: Any, values: jax.Array, k: jax.Array) -> Any:
+    """Updates with the opponent's k-th values of entering, `[H]`, expected payoffs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Maxmargin(Gadget):
+  """One choice among all root infostates, payoffs less what each is promised (section 5.1.10).
+
+  The smallest margin over infostates is what its equilibria maximise. The choice is by regret
+  matching+. With gifts added to the alternatives this is Reach-Maxmargin.
+
+  Attributes:
+    searcher: whose policy is wanted.
+  """
+
+  def init(self, problem: Problem) -> jax.Array:
+    return jnp.zeros(problem.num_infostates, problem.tree.dtype)
+
+  def _picks(self, problem: Problem, state: jax.Array) -> jax.Array:
+    """Returns how often each infostate is picked, `[H]`, of those that can be met."""
+    real = (self._weight(problem) > 0).astype(state.dtype)
+    weights = state * real
+    total = weights.sum()
+    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), real / real.sum())
+
+  def _weight(self, problem: Problem) -> jax.Array:
+    """Returns the joint prior of the opponent's infostates, up to a constant: `[H]`."""
+    opponent = 1 - self.searcher
+    return problem.root_beliefs(opponent) * problem.root_mass[opponent]
+
+  def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
+    # The opponent picks, and nature then deals the searcher's infostate. The root's beliefs have
+    # dealt both, so their weight is taken out.
+    weight = self._weight(problem)
+    return self._picks(problem, state) / jnp.where(weight > 0, weight, 1.0)
+
+  def update(
+    self, problem: Problem, state: jax.Array, values: jax.Array, k: jax.Array
+  ) -> jax.Array:
+    del k
+    assert problem.alternatives is not None
+    gain = values - problem.alternatives.value
+    return jnp.maximum(state + gain - (self._picks(problem, state) * gain).sum(), 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Resolve(Gadget):
+  """Two choices for each root infostate, by regret matching+ (thesis, section 5.1.2).
+
+  With estimates as alternatives this is Estimate, with gifts added to them Reach-Resolve.
+
+  Attributes:
+    searcher: whose policy is wanted.
+  """
+
+  def init(self, problem: Problem) -> jax.Array:
+    return jnp.zeros((2, problem.num_infostates), problem.tree.dtype)
+
+  def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
+    del problem
+    return self.follows(state)
+
+  def follows(self, state: jax.Array) -> jax.Array:
+    """Returns how often each infostate prefers the subgame to its promise, `[H]`."""
+    total = state.sum(axis=0)
+    return jnp.where(total > 0, state[0] / jnp.where(total > 0, total, 1.0), 0.5)
+
+  def update(
+    self, problem: Problem, state: jax.Array, values: jax.Array, k: jax.Array
+  ) -> jax.Array:
+    del k
+    assert problem.alternatives is not None
+    gain = values - problem.alternatives.value
+    follow = self.follows(state)
+    return jnp.maximum(state + jnp.stack([(1.0 - follow) * gain, -follow * gain]), 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ContinualResolve(Resolve):
+  """`Resolve`, entered by a mixture of who follows and of who was believed to (section B.1.1).
+
+  Each root infostate chooses by regret matching+ between following and what it is promised. The
+  frequencies of following are normalised to a distribution before they are mixed: the raw ones
+  would drown in the beliefs, and the search would be unsafe (Player of Games, appendix B.1.1).
+
+  Attributes:
+    searcher: whose policy is wanted.
+    mix: share of those who follow. 1 trusts no beliefs, 0 nothing else, which is unsafe.
+  """
+
+  mix: float = 0.2
+
+  def __post_init__(self):
+    super().__post_init__()
+    if not 0 <= check_number("mix", self.mix) <= 1:
+      raise ValueError(f"mix={self.mix!r} must be a share, from 0 to 1")
+
+  def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
+    opponent = 1 - self.searcher
+    assert problem.alternatives is not None
+    root = problem.root_beliefs(opponent)
+    known = problem.alternatives.beliefs
+    believed = root if known is None else jnp.asarray(known)
+    met = (root > 0) & (problem.root_mass[opponent] > 0)
+    follow = self._normalised(jnp.where(met, self.follows(state), 0.0), believed)
+    mixed = self.mix * follow + (1.0 - self.mix) * self._normalised(believed, root)
+    # The root's beliefs have dealt it already.
+    return jnp.where(met, mixed / jnp.where(met, root, 1.0), 0.0)
+
+  def _normalised(self, weights: jax.Array, fallback: jax.Array) -> jax.Array:
+    total = weights.sum()
+    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), fallback)
+
+
+_STEP = 0.75  # of the quadrature
+
+
+class Observed(NamedTuple):
+  """What entering was worth, `[H]` each: the last value, the sum and the sum of squares."""
+
+  last: jax.Array
+  total: jax.Array
+  squares: jax.Array
+  updates: jax.Array  # []
+
+
+@dataclasses.dataclass(frozen=True)
+class Distributional(Gadget):
+  """Alternatives that are normally distributed around a value (thesis, sections 5.1.5 and 5.1.6).
+
+  The opponent sees which alternative was drawn, so in an infostate it enters as often as that is
+  less than what entering is worth: with probability P(X <= v) (Theorem 22), or with Hedge over
+  every X at once (equation 5.3). As spreads go to zero the second is Resolve by Hedge; as they
+  grow both maximise the sum of margins.
+
+  Attributes:
+    searcher: whose policy is wanted.
+    softmax: whether to use Hedge, which the thesis found better in practice.
+  """
+
+  softmax: bool = True
+
+  def init(self, problem: Problem) -> Observed:
+    if problem.alternatives is None or problem.alternatives.spread is None:
+      raise ValueError("spread=None, but Distributional needs it: give Alternatives(value, spread)")
+    zeros = jnp.zeros(problem.num_infostates, problem.tree.dtype)
+    return Observed(zeros, zeros, zeros, jnp.zeros((), zeros.dtype))
+
+  def entry(self, problem: Problem, state: Observed) -> jax.Array:
+    assert problem.alternatives is not None
+    mean = jnp.asarray(problem.alternatives.value, state.last.dtype)
+    spread = jnp.asarray(problem.alternatives.spread, state.last.dtype)
+    if self.softmax:
+      rate = hedge_rate(state)
+      entry = mean_sigmoid(
+        rate * (state.total - state.updates * mean), rate * state.updates * spread
+      )
+    else:
+      gain = state.last - mean
+      entry = norm.cdf(gain / jnp.where(spread > 0, spread, 1.0))
+      entry = jnp.where(spread > 0, entry, (gain >= 0).astype(gain.dtype))
+    return jnp.where(state.updates > 0, entry, 0.5)
+
+  def update(self, problem: Problem, state: Observed, values: jax.Array, k: jax.Array) -> Observed:
+    del problem
+    return Observed(values, state.total + values, state.squares + values**2, k)
+
+
+def hedge_rate(observed: Observed) -> jax.Array:
+  """Returns Hedge's tuning parameter for two actions, `[H]` (thesis, section 5.1.6).
+
+  It is sqrt(ln 2) / (3 sqrt(variance) sqrt(t)), the variance that of the values so far; before
+  there is any, values are taken to vary by their own size.
+  """
+  count = jnp.maximum(observed.updates, 1.0)
+  mean = observed.total / count
+  variance = jnp.maximum(observed.squares / count - mean**2, 0.0)
+  tiny = jnp.finfo(variance.dtype).eps * observed.squares / count
+  variance = jnp.where(variance > tiny, variance, observed.squares / count)
+  return jnp.sqrt(jnp.log(2.0) / (9.0 * jnp.where(variance > 0, variance, 1.0) * count))
+
+
+def mean_sigmoid(centre: jax.Array, width: jax.Array) -> jax.Array:
+  """Returns the mean of sigmoid(centre - width Z) over a standard normal Z, to 1e-7.
+
+  The trapezoidal rule converges exponentially in its step if the integrand is smooth over a step.
+  That holds over Z where the width is at most one. Elsewhere the integral is the mean of the
+  normal distribution function over a logistic variable, which is smooth in turn.
+  """
+  narrow = jnp.minimum(width, 1.0)
+  z = _STEP * np.arange(-8, 9)
+  weights = jnp.asarray(np.exp(-(z**2) / 2) / np.exp(-(z**2) / 2).sum(), centre.dtype)
+  sigmoid = jax.nn.sigmoid(centre[None] - narrow[None] * z[:, None].astype(centre.dtype))
+  over_normal = jnp.matmul(weights, sigmoid, precision=lax.Precision.HIGHEST)
+  wide = jnp.maximum(width, 1.0)
+  x = _STEP * np.arange(-27, 28)
+  logistic = jnp.asarray(_STEP / (4.0 * np.cosh(x / 2) ** 2), centre.dtype)
+  cdf = norm.cdf((centre[None] - x[:, None].astype(centre.dtype)) / wide[None])
+  over_logistic = jnp.matmul(logistic, cdf, precision=lax.Precision.HIGHEST)
+  return jnp.where(width <= 1.0, over_normal, over_logistic)

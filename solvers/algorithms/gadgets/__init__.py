@@ -1,1 +1,0 @@
-"""Gadgets of safe subgame solving: what the opponent may have instead of the subgame."""
