@@ -300,7 +300,7 @@ def _serve(
     begun: tuple[Searched, ...] = ()
     if more:
       last = jax.tree.map(lambda x: x[size:], (trees, node_features))
-      made = new_games(stage, settings, begins, *last, result.iterates, start_key)
+      made = new_games(stage, settings, begins, last, result.iterates, start_key)
       begun, new = made.searched, (made.roots, made.beliefs)
       roots, trees, node_features, beliefs, active, result = jax.tree.map(
         lambda x: x[:size],
@@ -401,19 +401,22 @@ def sample_new_games(
     settings.policy,
   )
   key = jax.random.split(key, 5)[4]
-  return new_games(stage, settings, chosen, trees, features, iterates, key)
+  return new_games(stage, settings, chosen, (trees, features), iterates, key)
 
 
 def new_games(
   stage: Stage,
   settings: SelfPlay,
   chosen: Roots,
-  trees: PublicTree,
-  features: jax.Array | None,
-  iterates: shared_start.Iterates,
+  given: tuple[PublicTree, jax.Array | None],
+  iterates: Any,
   key: jax.Array,
 ) -> Starts:
-  """Returns each lane's state in a new game, from the iterates of the starts `chosen` `[S]`."""
+  """Returns each lane's state in a new game, from the iterates of the starts `chosen` `[S]`.
+
+  `given` are the trees and the features there.
+  """
+  trees, features = given
   roots, beliefs = shared_start.sample_starts(
     stage,
     chosen,

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from benchmarks import compiled
 from rebel_jax.networks import optimizers
+from solvers.xla import gpu_compiler
 
 
 def rows(*programs):
@@ -36,7 +36,7 @@ def test_kernels_of_a_turn_of_small_games():
   ("program", "kernels", "waits"),
   [
     ("solve liars_dice_1x4f", 32, 0),
-    ("batch of 1,024 subgames", 40, 0),
+    ("batch of 1,024", 40, 0),
     ("self-play liars_dice_1x4f_paper", None, 0),
     ("training liars_dice_1x4f", 1_800, 1),  # the number of steps is the host's
     ("training hunl_small", None, 1),
@@ -72,7 +72,7 @@ ENTRY %main (a: f32[2], p: pred[]) -> f32[2] {
 
 def test_what_is_counted():
   """Three turns of two kernels, a loop of unknown length, and the longer of two branches."""
-  assert compiled.count(_TEXT) == (3 * 2 + 1 + 2, (3 * 2 + 1 + 2) * 16, 2)
+  assert gpu_compiler.count(_TEXT) == (3 * 2 + 1 + 2, (3 * 2 + 1 + 2) * 16, 2)
 
 
 def test_muons_products_are_not_rounded(monkeypatch):
@@ -82,7 +82,7 @@ def test_muons_products_are_not_rounded(monkeypatch):
   def rounded():
     optimizer = optimizers.OPTIMIZERS["muon"](1.0)
     lowered = jax.jit(lambda x: optimizer.update(x, optimizer.init(x), x)[0]).trace(matrix).lower()
-    return compiled.rounded_products(lowered.as_text())
+    return gpu_compiler.rounded_products(lowered.as_text())
 
   assert rounded() == 0
   monkeypatch.setattr(optimizers, "_product", jnp.matmul)
