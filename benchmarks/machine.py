@@ -156,7 +156,7 @@ def default_run(seconds: float) -> dict[str, Any]:
     )
     rows = read_metrics(folder)
   good = (row["seconds"] for row in rows if (row.get("exploitability") or math.inf) < 0.01)
-  rate = statistics.median(row["examples_per_second"] for row in rows)
+  rate = statistics.median(row["examples_per_second"] for row in rows if row["step"])
   return {
     "figure": rate,
     "unit": "examples/s",

@@ -95,7 +95,7 @@ def rates(small: bool = False) -> dict[str, Rate]:
     "solve leduc": solve("leduc", 44),
     "solve liars_dice_1x4f": solve("liars_dice_1x4f", 35),
     "PoG(100, 1) on Leduc, 512 lanes": play("pog_leduc", 512, 5_000, "searches/s"),
-    "turn of two ranges": Rate(turn, "ms an update"),
+    "turn of two ranges": Rate(turn, "ms an update", 0.034),
     "batch of 65,536 subgames": subgames(65_536, 500_000),
     "batch of 1,024 subgames": subgames(1_024, 124_000),
     "hunl_small, 256 lanes": play("hunl_small", 256),

@@ -58,27 +58,36 @@ def as_array(values: Any) -> Any:
 
 def _is_array(value: Any) -> bool:
   """Says whether a value is an array of real numbers, or lists that make one."""
-  array = isinstance(value, list | tuple | np.number | np.ndarray | jax.Array)
+  array = isinstance(value, list | tuple | np.ndarray | jax.Array)
   dtype = as_array(value).dtype
   return array and any(jax.dtypes.issubdtype(dtype, real) for real in _REAL)
+
+
+def _is_scalar(value: Any) -> bool:
+  """Says whether a value is an array of one real number, which may be traced."""
+  return getattr(value, "ndim", None) == 0 and _is_array(value)
 
 
 Kind = tuple[Callable[[Any], bool], str]  # whether a value is of it, and words for it
 _KINDS: dict[Any, Kind] = {
   int: (is_whole, "an integer"),
   float: (
-    lambda x: isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x,
+    lambda x: (isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x) or _is_scalar(x),
     "a number, not NaN",
   ),
   str: (lambda x: isinstance(x, str), "a string"),
   bool: (lambda x: isinstance(x, bool | np.bool_), "True or False"),
   type(None): (lambda x: x is None, "None"),
   np.ndarray: (_is_array, "an array of real numbers"),
-  jax.Array: (_is_array, "an array of real numbers"),
+  jax.Array: (lambda x: isinstance(x, jax.Array) or _is_array(x), "an array of real numbers"),
   Callable: (callable, "a function"),
   Mapping: (lambda x: isinstance(x, Mapping), "a mapping"),
   dict: (lambda x: isinstance(x, Mapping), "a mapping"),
 }
+
+
+def _a(name: str) -> str:
+  return f"a{'n' * (name[0] in 'AEIO')} {name}"
 
 
 @functools.cache
@@ -110,10 +119,10 @@ def kind_of(annotation: Any) -> Kind:
     return _KINDS[origin]
   if getattr(origin, "_is_protocol", False):
     names = [name for name in vars(origin) if not name.startswith("_")]
-    return lambda x: all(hasattr(x, name) for name in names), f"a {origin.__name__}"
+    return lambda x: all(hasattr(x, name) for name in names), _a(origin.__name__)
   if origin is Any or not isinstance(origin, type):
     return lambda x: True, "anything"
-  return lambda x: isinstance(x, origin), f"a {origin.__name__}"
+  return lambda x: isinstance(x, origin), _a(origin.__name__)
 
 
 def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
@@ -121,12 +130,15 @@ def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) ->
 
   Raises:
     TypeError: one is not.
+    ValueError: a seed is negative.
   """
   for name in arguments.keys() & annotations.keys():
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
       named = arguments.get("field", name) if name == "text" else name
       raise TypeError(f"{named}={short(arguments[name])} must be {words}")
+    if name == "seed" and np.min(arguments[name]) < 0:
+      raise ValueError(f"seed={arguments[name]} must be at least 0")
 
 
 def checked(function: F) -> F:

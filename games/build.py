@@ -64,7 +64,7 @@ def check_size(
     if table > max(max_bytes, _TABLE_BYTES):
       raise ValueError(
         f"game={game!r} has {game.num_actions} actions, too many to list at {here.sum()} nodes; "
-        f"max_bytes={max_bytes:.12g} must be raised to {table}"
+        f"they take {table} bytes, and {max_bytes:.12g} are allowed (max_bytes, in code)"
       )
     return here
 
@@ -88,8 +88,8 @@ def check_size(
   if not counted or nodes * width > max_bytes:
     raise ValueError(
       f"game={game!r} has a public tree of {'' if counted else 'more than '}{nodes:.12g} nodes, "
-      f"or {nodes * width:.3g} bytes; max_bytes={max_bytes:.12g} must be raised, or the tree cut "
-      "off at a depth"
+      f"or {nodes * width:.3g} bytes, and {max_bytes:.12g} are allowed: take a smaller game, cut "
+      "its tree off at a depth, or raise max_bytes in code"
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from games.arguments import checked
 from games.kinds import CHANCE, LEAF, PADDING, TERMINAL
 
 __all__ = [
@@ -291,8 +292,11 @@ class PublicTree:
   def dtype(self):
     return self.prior.dtype
 
+  @checked
   def history(self, node: int) -> tuple[int, ...]:
     """Returns the public actions from this tree's root to `node` (unstacked trees only)."""
+    if not 0 <= node < self.num_nodes:
+      raise ValueError(f"node={node} must be from 0 to {self.num_nodes - 1}")
     parent, action = np.asarray(self.parent), np.asarray(self.action)
     actions = []
     while parent[node] >= 0:
@@ -300,7 +304,8 @@ class PublicTree:
       node = parent[node]
     return tuple(reversed(actions))
 
-  def astype(self, dtype) -> "PublicTree":
+  @checked
+  def astype(self, dtype: type | np.dtype | str) -> "PublicTree":
     """Returns the tree with its real-valued arrays in `dtype`."""
 
     def convert(x):

@@ -10,6 +10,7 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep
+from solvers.xla.meshes import varying_alike
 
 # Answers a query with the traverser's expected values at the leaves, `[L, H]`.
 Evaluate = Callable[[LeafQuery], jax.Array]
@@ -92,10 +93,13 @@ def run(
 
   def step(j, loop):
     carry = loop.carry if observe is None else observe(j, problem, loop.state, loop.carry)
-    return Run(update_both(problem, algorithm, loop.state, answer)[0], carry)
+    return varying_alike(
+      Run(update_both(problem, algorithm, loop.state, answer)[0], carry), problem
+    )
 
   state = begin(problem, algorithm, evaluate, policy) if state is None else state
-  end = lax.fori_loop(0, num_iterations // 2, step, Run(state, carry))
+  start = varying_alike(Run(state, carry), problem)
+  end = lax.fori_loop(0, num_iterations // 2, step, start)
   if isinstance(num_iterations, int) and num_iterations % 2:
     state, _ = algorithm.update(problem, end.state, answer(end.state, 0), 0)
     end = end._replace(state=state)

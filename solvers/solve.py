@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree, gathered
-from games.stack import take
 from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.by_boards import ByBoards
@@ -28,6 +27,7 @@ from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import make_problem
 from solvers.xla.compiler_options import Programs, Work, work_of_solving
 from solvers.xla.cores import map_over_cores
+from solvers.xla.meshes import layout_of_rows, on_mesh_of, varying_alike
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 
@@ -153,7 +153,7 @@ def solve(
     leaf_values, params = None, None
   elif (bind := getattr(leaf_values, "bind", None)) is not None:
     leaf_values, params = bind(tree)
-  leaf_values = _shared(leaf_values, params, tree, algorithm)
+  leaf_values = _shared(leaf_values, params, (tree, given), tree, algorithm)
   how: Any = (params, algorithm, number, target, leaf_values, progress)
   given = _as_given(tree, *given)
   if not tuning.on_cpu():
@@ -220,7 +220,7 @@ def solve_batch(
       function, params, own = function.bind_stacked(trees)
     elif hasattr(function, "bind"):
       function, params = function.bind(trees)
-    function = _shared(function, params, trees, algorithm)
+    function = _shared(function, params, (trees, given), trees, algorithm)
     arrays = _as_given(trees, *given)
   else:
     raise TypeError(
@@ -236,6 +236,8 @@ def solve_batch(
   def find(rows: Any) -> Solution:
     return _find_pieces(rows, shared, params, target, *how)
 
+  if (layout := layout_of_rows(rows)) is not None:
+    return _on_layout(rows, (shared, params, target), layout, *how)
   if not validation.is_concrete(rows, params, number):
     return find(rows)
   if not tuning.on_cpu():
@@ -261,7 +263,13 @@ def default_batch_size(tree: PublicTree | Lines) -> int:
 # Programs. A row is a game (None where all share one), its arguments, and params of its own.
 
 
-def _find(
+def _find(*arguments, **options) -> Solution:
+  """Solves one row, or rows `[B]`, where their arrays are laid out."""
+  with on_mesh_of(arguments[:3]):
+    return _find_there(*arguments, **options)
+
+
+def _find_there(
   rows, shared, params, algorithm, number, target, leaf_values, progress=None, piece=None
 ) -> Solution:
   """Solves one row, or rows `[B]`, `piece` side by side."""
@@ -308,19 +316,28 @@ def _share(rows, shared, params, target, algorithm, number, *how) -> Solution:
   # The last part is filled up with the last row.
   places = np.minimum(np.arange(-(-size // mesh.size) * mesh.size), size - 1)
   rows = jax.tree.map(lambda x: jnp.asarray(x)[places], rows)
-  given = shared, params, target, number if isinstance(number, jax.Array) else None
-  number = None if isinstance(number, jax.Array) else number
-  found = _find_on_mesh(rows, given, mesh, algorithm, number, *how)
+  layout, others = NamedSharding(mesh, PartitionSpec("rows")), (shared, params, target)
+  found = _on_layout(rows, others, layout, algorithm, number, *how)
   return jax.tree.map(lambda x: x[:size], found)
 
 
-@functools.partial(jax.jit, static_argnums=range(2, 7))
-def _find_on_mesh(rows, given, mesh, algorithm, number, *how) -> Solution:
-  def find(rows, given):
-    *others, traced = given
-    return _find_pieces(rows, *others, algorithm, number if traced is None else traced, *how)
+def _on_layout(rows, others, layout: NamedSharding, algorithm, number, *how) -> Solution:
+  """Solves rows `[B]` where they are, or are to be: each device its own."""
+  given = (*others, number if isinstance(number, jax.Array) else None)
+  number = None if isinstance(number, jax.Array) else number
+  return _find_on_mesh(rows, given, layout, algorithm, number, *how)
 
-  own, same = PartitionSpec("rows"), PartitionSpec()
+
+@functools.partial(jax.jit, static_argnums=range(2, 7))
+def _find_on_mesh(rows, given, layout, algorithm, number, *how) -> Solution:
+  def find(rows, given):
+    shared, params, target, traced = given
+    count = number if traced is None else traced
+    return _find_pieces(rows, shared, params, target, algorithm, count, *how)
+
+  mesh, own, same = layout.mesh, layout.spec, PartitionSpec()
+  if AxisType.Explicit in mesh.axis_types:
+    rows, given = (jax.reshard(x, NamedSharding(mesh, y)) for x, y in ((rows, own), (given, same)))
   # Devices do nothing together, which the checker cannot see through loops.
   return jax.shard_map(find, mesh=mesh, in_specs=(own, same), out_specs=own, check_vma=False)(
     rows, given
@@ -365,7 +382,8 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
 
     like = jax.eval_shape(go_on, state, 2)[1]
     found = jax.tree.map(lambda x: jnp.full(x.shape, jnp.inf).astype(x.dtype), like)
-    return lax.while_loop(goes_on, look, (state, jnp.asarray(0), found))[2]
+    start = varying_alike((state, jnp.asarray(0), found), rows)
+    return lax.while_loop(goes_on, lambda x: varying_alike(look(x), rows), start)[2]
 
   return _in_pieces(together, rows, piece)
 
@@ -378,6 +396,7 @@ def _whole(
   rows, shared, params, traced, *, algorithm, leaf_values, num_iterations, scored, piece
 ) -> Solution:
   number = num_iterations if traced is None else traced
+  rows, shared, params = varying_alike((rows, shared, params))
 
   def one(row):
     problem, evaluate, policy = _problem(row, shared, piece, params, leaf_values)
@@ -497,9 +516,9 @@ def _check_settings(algorithm: Algorithm, num_iterations: Any, target: float | N
   return number
 
 
-def _shared(leaf_values: Any, params: Any, trees: PublicTree, algorithm: Algorithm) -> Any:
+def _shared(leaf_values, params, arguments, trees: PublicTree, algorithm: Algorithm) -> Any:
   """Returns a leaf function that is compiled once with others of its program."""
-  if leaf_values is None or not validation.is_concrete(trees, params):
+  if leaf_values is None or not validation.is_concrete(arguments, params):
     return leaf_values
   return shared_by_program(leaf_values, params, trees, getattr(algorithm, "sound", False))
 
@@ -548,20 +567,17 @@ def _check_rows(
       f"locked of shape {np.shape(locked)} must have shape {(batch, *shape)} (B, N, H), or (B, N)"
     )
   given = (beliefs, policy, locked, alternatives)
+
+  def check(tree, given):
+    validation.check_given(tree, algorithm, *given)
+
   rows: Sequence[int] = range(batch)
-  if not validation.is_concrete(trees, given):
-    rows = range(1)  # shapes are the same for all
-  else:
+  if validation.is_concrete(trees, given):
     trees, given = jax.tree.map(np.asarray, (trees, given))  # rows of numpy's arrays cost nothing
     if policy is None and locked is None and alternatives is None:
       validation.check_alternatives(trees, algorithm, None)
       rows = _suspects(trees, stacked, given[0])
-  for i in rows:
-    tree = take(trees, i) if stacked else trees
-    try:
-      validation.check_given(tree, algorithm, *jax.tree.map(lambda x, i=i: x[i], given))
-    except (ValueError, IndexError) as error:
-      raise ValueError(f"subgame {i}: {error}") from None
+  validation.check_rows(check, (trees, given), (0 if stacked else None, 0), rows, "subgame")
 
 
 @functools.partial(Programs, static_argnames="stacked")

@@ -104,8 +104,14 @@ ON_ACCELERATOR = Pieces(
 
 def platform() -> str:
   """Returns the platform that programs are compiled for, `cpu` or another."""
-  device: Any = jax.config.jax_default_device
+  device = chosen_device()
   return jax.default_backend() if device is None else getattr(device, "platform", device)
+
+
+def chosen_device() -> Any:
+  """Returns this thread's `jax.default_device`; None for JAX's own."""
+  config: Any = jax.config
+  return config.jax_default_device
 
 
 def on_cpu() -> bool:

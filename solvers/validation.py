@@ -2,6 +2,7 @@
 
 import math
 import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arrays import integers, is_finite, is_whole, short
+from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree
 from solvers.sweeps.constraints import Alternatives, Lock, make_lock
@@ -129,7 +130,7 @@ def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
   return float(value)
 
 
-def check_player(player: int, name: str = "player") -> None:
+def check_player(player: Any, name: str = "player") -> None:
   """Checks that `player` is 0 or 1."""
   if not is_whole(player, 0, 1):
     raise ValueError(f"{name}={short(player)} must be 0 or 1")
@@ -338,6 +339,29 @@ def check_given(tree: PublicTree, algorithm, beliefs, policy, locked, alternativ
     check_policy("initial_policy", tree, policy)
   check_lock(tree, policy, locked)
   check_alternatives(tree, algorithm, alternatives)
+
+
+def check_rows(
+  check: Callable[..., None],
+  arguments: tuple[Any, ...],
+  axes: tuple[int | None, ...],
+  rows: Iterable[int],
+  what: str,
+) -> None:
+  """Calls `check` with rows of arguments `[B, ...]`, those whose axis is 0; once where traced."""
+  if not is_concrete(arguments):
+    like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(np.shape(x), jnp.result_type(x)), arguments)
+    jax.eval_shape(jax.vmap(check, axes), *like)
+    return
+  arrays = jax.tree.map(np.asarray, arguments)
+  for i in rows:
+    try:
+      row = [
+        jax.tree.map(lambda x, i=i: x[i], x) if axis == 0 else x for x, axis in zip(arrays, axes)
+      ]
+      check(*row)
+    except (ValueError, IndexError) as error:
+      raise ValueError(f"{what} {i}: {error}") from None
 
 
 def check_leaves(tree: PublicTree, leaf_values, target: float | None = None) -> None:

@@ -218,6 +218,12 @@ def test_the_site_lists_every_package_that_has_public_names():
   assert {".".join(path.relative_to(ROOT).parts) for path in public} <= public_names().keys()
 
 
+def test_the_site_lists_every_page():
+  listed = (ROOT / "mkdocs.yml").read_text()
+  pages = [p.relative_to(ROOT / "docs") for p in PAGES if p.is_relative_to(ROOT / "docs")]
+  assert [p for p in pages if not re.search(rf"[ \[]{p.with_suffix('.md')}[,\]\n]", listed)] == []
+
+
 @pytest.mark.parametrize("module", public_names())
 def test_every_public_name_says_what_it_is(module):
   found = importlib.import_module(module)

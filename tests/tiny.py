@@ -131,7 +131,8 @@ def with_devices(count: int) -> dict[str, str]:
 
 
 def rows(folder) -> list[dict]:
-  """Returns the rows of a run's metrics without what the clock and the machine decide."""
+  """Returns the rows of a run's chunks without what the clock and the machine decide."""
   timing = ("seconds", "examples_per_second", "evaluation_seconds", "device_memory_bytes")
   lines = (Path(folder) / "metrics.jsonl").read_text().splitlines()
-  return [{k: v for k, v in json.loads(line).items() if k not in timing} for line in lines]
+  found = [{k: v for k, v in json.loads(line).items() if k not in timing} for line in lines]
+  return [row for row in found if row["step"]]  # without what was measured before training

@@ -173,6 +173,7 @@ class BetSizes:
     first, second = listed(self._players[0]), listed(self._players[-1])
     return dataclasses.replace(self, fractions=first, second=second)
 
+  @checked
   def amounts(self, rules: Betting, states: Rows, fractions: Rows | None = None) -> Rows:
     """Returns the amount of each size: `[n, num_slots + 1]` chips, all-in last, -1 where none.
 

@@ -129,8 +129,8 @@ def suit_masks(deck: Deck, cards: Rows) -> Any:
     ValueError: there are more than seven cards, or one is not of the deck.
   """
   cards = integers("cards", cards, 0, deck.num_cards - 1)
-  if cards.shape[-1] > MAX_CARDS:
-    raise ValueError(f"cards={cards.shape[-1]} a hand are too many; at most {MAX_CARDS}")
+  if not 1 <= cards.shape[-1] <= MAX_CARDS:
+    raise ValueError(f"cards={cards.shape[-1]} a hand must be from 1 to {MAX_CARDS}")
   xp: Any = cards.__array_namespace__()
   bit = xp.asarray(1 << deck.rank_of)[cards]
   suit = xp.asarray(deck.suit_of)[cards]
@@ -159,7 +159,8 @@ def category(strength: int) -> str:
   return _CATEGORIES[int(place)]
 
 
-def strengths_on(deck: Deck, hands: Any, board: Any) -> Any:
+@checked
+def strengths_on(deck: Deck, hands: Rows, board: Rows) -> Any:
   """Returns how strong `hands` `[H, 2]` are on a `board` `[k]`: `[H]`, -1 for those it blocks."""
   xp: Any = board.__array_namespace__()
   blocked = (hands[:, :, None] == board[None, None]).any(axis=(1, 2))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import Rows, check_rows, may_hold, short, whole_numbers, with_columns
+from games.arrays import Rows, check_rows, checked, may_hold, short, whole_numbers, with_columns
 from games.game import CHANCE, TERMINAL, Game
 from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
@@ -73,6 +73,7 @@ class Holdem(Game):
 
   name = "holdem"
 
+  @checked
   def __init__(
     self,
     *,
@@ -202,6 +203,7 @@ class Holdem(Game):
         columns[column] = xp.where(here, cards[:, k], states[:, column])
     return with_columns(self.rules.next_round(states), columns)
 
+  @checked
   def with_bet(self, history: Sequence[int], chips: int) -> "Holdem":
     """Returns this game with one more bet after `history`: a bet off the tree, added to it.
 
@@ -234,6 +236,7 @@ class Holdem(Game):
     names = ("deck", "board", "deals", "rules", "bets", "fresh", "flops", "every_hand", "ranges")
     return {name: getattr(self, name) for name in names} | {"added_bets": self._added_bets}
 
+  @checked
   def only(self, beliefs: np.ndarray) -> "Holdem":
     """Returns the game in which players are dealt the hands of their ranges and no others.
 
@@ -303,6 +306,7 @@ class Holdem(Game):
   def hands(self):
     return self.hole_cards
 
+  @checked
   def infostate(self, hand: str) -> int:
     """Returns the infostate of a hand such as `AsKd`, cards in either order.
 
@@ -318,6 +322,7 @@ class Holdem(Game):
       raise ValueError(f"hand={short(hand)} is {reason}")
     return int(found[0])
 
+  @checked
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
     """Turns two ranges into beliefs at the start; see `games.poker.notation.ranges`.
 
@@ -493,7 +498,8 @@ class Chips(NamedTuple):
   mbb: float
 
 
-def in_units(game: Holdem, chips) -> Chips:
+@checked
+def in_units(game: Holdem, chips: Any) -> Chips:
   """Returns payoffs of `game`, chips of a hand with its own stack, in all units."""
   value = float(chips)
   pot = game.rules.pot

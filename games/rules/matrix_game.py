@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from games.arguments import short
 from games.game import TERMINAL, Game, MoverMoves
 from games.registry import register
 
@@ -28,7 +29,9 @@ class MatrixGame(Game):
     except (TypeError, ValueError, OverflowError):
       matrix = np.zeros(0)
     if matrix.ndim != 2 or 0 in matrix.shape or not np.isfinite(matrix).all():
-      raise ValueError(f"payoffs={payoffs!r} must be a matrix of finite numbers, a row for a move")
+      raise ValueError(
+        f"payoffs={short(payoffs)} must be a matrix of finite numbers, a row for a move"
+      )
     self.matrix = matrix
     self.num_infostates, columns = matrix.shape
     self.num_actions = columns + 1

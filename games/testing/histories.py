@@ -5,6 +5,7 @@ from collections import defaultdict
 
 import numpy as np
 
+from games.arguments import checked
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 
 TOLERANCE = 1e-6
@@ -50,6 +51,7 @@ def require(condition, message: str) -> None:
     raise AssertionError(message)
 
 
+@checked
 def enumerate_histories(
   game: Game, max_histories: int = 300_000
 ) -> dict[tuple[int, ...], PublicHistory]:

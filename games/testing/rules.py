@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arrays import one
+from games.arrays import checked, one
 from games.build import build_public_tree
 from games.game import CHANCE, TERMINAL, Game
 from games.kinds import LEAF, PADDING
@@ -20,6 +20,7 @@ from games.testing.histories import PublicHistory, enumerate_histories, require
 _TOLERANCE = 1e-5  # trees hold float32
 
 
+@checked
 def check_public_tree(
   game: Game,
   tree: PublicTree,
@@ -176,6 +177,7 @@ class _Question(NamedTuple):
   rows: tuple[np.ndarray, ...]
 
 
+@checked
 def check_rules(
   game: Game, states: np.ndarray | None = None, *, num_playouts: int = 32, seed: int = 0
 ) -> None:
@@ -324,6 +326,7 @@ _NUM_ROOTS = 6
 _DEPTHS = (1, 2, None)
 
 
+@checked
 def check_game(game: Game, *, max_histories: int = 300_000) -> None:
   """Checks an implementation of `Game` against an enumeration of its histories.
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from games.arguments import checked
 from rebel_jax.agents.belief_agent import Agent, Searcher
 from rebel_jax.agents.chain_agent import ChainSearcher
 from rebel_jax.agents.dealer import SearchingSeat, prepare
@@ -19,6 +20,7 @@ __all__ = [
 ]
 
 
+@checked
 def searcher_of(policy: Policy) -> type[Any]:
   """Returns the kind of searcher that agents of a trained network share."""
   if policy.config.grows:
@@ -26,11 +28,13 @@ def searcher_of(policy: Policy) -> type[Any]:
   return StreetSearcher if made_on_device(policy.config, policy.config.make_game()) else Searcher
 
 
+@checked
 def make_searcher(policy: Policy, **settings: Any) -> Any:
   """Returns the searcher that agents of a network share; `settings` are those of its kind."""
   return searcher_of(policy)(policy, **settings)
 
 
+@checked
 def make_agent(policy: Policy, *, seed: int = 0, **settings: Any) -> SearchingSeat:
   """Returns an agent that plays with a trained network; `settings` as for `make_searcher`."""
   return make_searcher(policy, seed=seed, **settings).agent(seed=seed)

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import PADDING, PublicTree
+from games.arguments import checked
 from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn, child_after, moves_at
-from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.config.allowed import check_algorithm
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
@@ -109,6 +110,7 @@ class Searcher:
   first_root: Any = 0
   most_games: int | None = None
 
+  @checked
   def __init__(
     self,
     policy: Policy,
@@ -136,7 +138,7 @@ class Searcher:
       ConfigError: the depth is not allowed, or the network's searches grow trees.
       ValueError: a number or the algorithm is not allowed.
     """
-    config = policy.config
+    config = checked_numbers(policy).config
     name = config.rebel.eval_algorithm if algorithm is None else algorithm
     self.num_iterations = validation.check_even("iterations", iterations)
     self.num_games = validation.check_integer("num_games", num_games)
@@ -168,6 +170,7 @@ class Searcher:
     self._live_leaves = [np.asarray(x.num_live)[x.row_of] for x in agent.tables.stages]
     return jax.tree.map(jnp.asarray, agent.tables.stages), agent.rooms
 
+  @checked
   def agent(self, *, seed: int = 0) -> "Agent":
     """Returns an agent that searches so."""
     return Agent(self, seed=seed)

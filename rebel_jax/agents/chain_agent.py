@@ -14,10 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import Game
-from games.arrays import one, short
+from games.arrays import checked, one, short
 from rebel_jax.agents.belief_agent import MOST_GAMES
 from rebel_jax.agents.dealer import Move, SearchingSeat, check_turn
-from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
 from rebel_jax.networks.policy import NetworkStates
 from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import make_ground, make_search, make_state_network
@@ -36,6 +36,7 @@ class ChainSearcher:
     most_games: see `Searcher`.
   """
 
+  @checked
   def __init__(
     self,
     policy: Policy,
@@ -61,7 +62,10 @@ class ChainSearcher:
     """
     del seed
     self._room = validation.check_integer("num_games", num_games)
-    config, given = policy.config, dict(simulations=simulations, per_update=per_update)
+    config, given = (
+      checked_numbers(policy).config,
+      dict(simulations=simulations, per_update=per_update),
+    )
     self.game = game = config.make_game()
     self.settings: GTCFR = make_search(config, evaluation=True, **given)
     network = NetworkStates(make_state_network(config, game))
@@ -75,6 +79,7 @@ class ChainSearcher:
     self._ground = jax.tree.map(jnp.asarray, ground)
     self._how, self._params = How(self.settings.of_any_length(), network), policy.params
 
+  @checked
   def agent(self, *, seed: int = 0) -> "ChainAgent":
     """Returns an agent that searches so."""
     return ChainAgent(self, seed=seed)

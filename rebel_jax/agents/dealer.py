@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game, PublicTree
+from games.arguments import checked
 from games.origin import origin_of
 from games.poker.holdem import Holdem
+from solvers import validation
 
 
 class Move(NamedTuple):
@@ -31,6 +33,7 @@ class Dealer:
     infostates: what each player holds.
   """
 
+  @checked
   def __init__(self, game: Game):
     self.game = game
     self.history: list[int] = []
@@ -74,6 +77,7 @@ class Dealer:
     """Returns a public outcome of chance, given what the players hold."""
     return self.game.sample_chance(self.state, self.infostates, rng)
 
+  @checked
   def apply(self, move: Move, rng: np.random.Generator) -> None:
     """Makes a move of the player whose turn it is, or of chance (its infostate is not looked at).
 
@@ -104,6 +108,7 @@ class Dealer:
     return self.actor == TERMINAL
 
 
+@checked
 def same_rules(one: Game, other: Game) -> bool:
   """Returns whether two games have the same mark, without a walk over their states."""
   return bool((origin_of(one) == origin_of(other)).all())
@@ -120,6 +125,7 @@ def check_turn(player: int, mover: int) -> None:
     raise ValueError(f"player={player} is not to move here, {name} is")
 
 
+@checked
 def moves_at(tree: PublicTree, node: int, player: int, infostate: int) -> list[tuple[Move, int]]:
   """Returns the moves of `player`, who holds `infostate` at `node`, and the child of each."""
   found = []
@@ -134,6 +140,7 @@ def moves_at(tree: PublicTree, node: int, player: int, infostate: int) -> list[t
   return found
 
 
+@checked
 def child_after(tree: PublicTree, node: int, action: int) -> int:
   """Returns the child of `node` that a public action leads to.
 
@@ -143,7 +150,9 @@ def child_after(tree: PublicTree, node: int, action: int) -> int:
   children = np.flatnonzero(np.asarray(tree.parent) == node)
   actions = np.asarray(tree.action)[children].tolist()
   if action not in actions:
-    raise ValueError(f"action={action!r} is not legal here; legal: {sorted(actions)}")
+    raise ValueError(
+      f"action={validation.short(action)} is not legal here; legal: {sorted(actions)}"
+    )
   return int(children[actions.index(action)])
 
 
@@ -159,11 +168,19 @@ class Seat(abc.ABC):
     self.player = self.infostate = 0
     self._rng = np.random.default_rng(seed)
 
+  @checked
   def start(self, player: int, infostate: int) -> None:
-    """Begins a game in seat `player`, holding `infostate`."""
+    """Begins a game in seat `player`, holding `infostate`.
+
+    Raises:
+      ValueError: there is no such seat or infostate.
+    """
+    validation.check_player(player)
+    validation.check_integer("infostate", infostate, least=0)
     self.player, self.infostate = player, infostate
     self._begin()
 
+  @checked
   def observe(self, action: int, infostate: int | None = None) -> None:
     """Takes note of a public action, of either player or chance.
 
@@ -220,14 +237,14 @@ class SearchingSeat(Seat):
   def pending(self) -> bool:
     """Whether the agent must search before it can act or observe."""
 
+  @checked
   def start(self, player: int, infostate: int) -> None:
     """Begins a new game in seat `player`, holding `infostate`.
 
     Raises:
       ValueError: there is no such seat or infostate.
     """
-    if player not in (0, 1):
-      raise ValueError(f"player={player!r} must be 0 or 1")
+    validation.check_player(player)
     if not 0 <= infostate < self._prior.shape[1] or self._prior[player, infostate] == 0:
       raise ValueError(f"infostate={infostate!r} must be one that player {player} can be dealt")
     super().start(player, infostate)

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from games import CHANCE, Game
+from games.arguments import checked
 from rebel_jax.agents.belief_agent import Agent, Searcher
 from rebel_jax.checkpoints import files
 
@@ -38,6 +39,7 @@ class Decision:
   infostates: tuple[tuple[str, ...], ...]
 
 
+@checked
 def follow(searcher: Searcher, actions: Sequence[int], *, seed: int = 0) -> list[Decision]:
   """Returns an agent's beliefs and policy at every decision along a line of play.
 
@@ -79,6 +81,7 @@ def _actor(game: Game, actions: Sequence[int]) -> int:
   return int(game.actor(game.state_after(actions)[None])[0])
 
 
+@checked
 def draw(decisions: Sequence[Decision], path: str | Path, *, title: str = "") -> None:
   """Draws a row for each decision: both players' beliefs, and the mover's policy.
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import CHANCE, Game, PublicTree
+from games.arguments import checked
 from games.origin import check_tree_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from rebel_jax.agents.dealer import (
@@ -19,7 +20,7 @@ from rebel_jax.agents.dealer import (
   prepare,
   same_rules,
 )
-from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
+from rebel_jax.evaluation.opponents import HoldemDecision, opponent
 from solvers import validation
 from solvers.metrics import check_whole
 
@@ -27,6 +28,7 @@ from solvers.metrics import check_whole
 class UniformPlayer(Seat):
   """Moves at random, each legal move as likely as any other."""
 
+  @checked
   def __init__(self, game: Game, *, seed: int = 0):
     super().__init__(seed)
     self._game: Any = game
@@ -57,11 +59,12 @@ class SimplePlayer(UniformPlayer):
     ValueError: the game is another.
   """
 
+  @checked
   def __init__(self, game: Game, name: str, *, seed: int = 0):
     if not isinstance(game, Holdem):
       raise ValueError(f"{name!r} plays hold'em, and not {game!r}")
     super().__init__(game, seed=seed)
-    self._wish = OPPONENTS[name].wish
+    self._wish = opponent(name).wish
 
   def act(self) -> Move:
     game, state, held = self._game, self._state, self.infostate
@@ -90,6 +93,7 @@ class PolicyPlayer(Seat):
     seed: of the player's moves.
   """
 
+  @checked
   def __init__(self, tree: PublicTree, policy, *, seed: int = 0):
     super().__init__(seed)
     self.tree, self.policy = tree, policy
@@ -128,6 +132,7 @@ class MatchResult(NamedTuple):
     )
 
 
+@checked
 def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) -> MatchResult:
   """Turns pairs of the first player's seat and payoff into a result.
 
@@ -149,6 +154,7 @@ def summarise(payoffs: Sequence[tuple[int, float]], *, duplicate: bool = False) 
   )
 
 
+@checked
 def play_match(
   game: Game,
   first: Callable[[int], Seat],
@@ -208,7 +214,7 @@ class PlayedGame:
   @property
   def payoff(self) -> float:
     """Payoff of the match's first player."""
-    return self.dealer.payoff() * (1 - 2 * self.seat)
+    return self.dealer.payoff() * (1 - 2 * self.seat) + 0.0  # no negative zeros
 
   def settle_chance(self, rng: np.random.Generator) -> None:
     """Makes the moves that are chance's.
@@ -230,6 +236,7 @@ class PlayedGame:
       self.players[player].observe(move.action, self.dealer.infostates[player])
 
 
+@checked
 def play_games(
   game: Game,
   first: Callable[[int], Seat],

@@ -3,6 +3,7 @@
 import numpy as np
 
 from games import Game, PublicTree
+from games.arguments import checked
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array
 from rebel_jax.agents.dealer import Move, Seat, child_after, moves_at
@@ -27,6 +28,7 @@ class NestedAgent(Seat):
     infostate: what the agent holds.
   """
 
+  @checked
   def __init__(
     self,
     game: Holdem,

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from games import PublicTree
+from games.arguments import checked
 from games.poker import Deck, Holdem
 from games.public_tree import Array
 from rebel_jax.checkpoints import files
+from solvers import validation
 
 _FOLD, _PASSIVE = "#4878a8", "#7fb77e"  # fold; check or call
 _BETS = ("#f2c14e", "#e8853d", "#d1495b", "#8c2f51", "#5b1e4a", "#2f0f2e")  # small to all-in
@@ -46,6 +48,7 @@ class RangeGrid:
     return "\n".join(f"{self.moves[i]:<{width}} {self.summary[i]:6.1%}" for i in order)
 
 
+@checked
 def cells(deck: Deck, hole_cards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   """Returns row and column of each hand of `hole_cards` `[H, 2]` in the grid, each `[H]`."""
   count = len(deck.suits)
@@ -55,6 +58,7 @@ def cells(deck: Deck, hole_cards: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
   return np.where(suited, high, low), np.where(suited, low, high)
 
 
+@checked
 def cell_names(deck: Deck) -> tuple[tuple[str, ...], ...]:
   """Returns the names of the grid's cells: `AA`, `AKs` for suited, `AKo` for offsuit hands."""
   ranks = deck.ranks[::-1]
@@ -67,6 +71,7 @@ def cell_names(deck: Deck) -> tuple[tuple[str, ...], ...]:
   return tuple(tuple(name(r, c) for c in range(len(ranks))) for r in range(len(ranks)))
 
 
+@checked
 def own_range(tree: PublicTree, policy: Array, node: int, beliefs: Array) -> np.ndarray:
   """Returns how likely the player to move at `node` holds each hand there: `[H]`, sums to one.
 
@@ -75,6 +80,9 @@ def own_range(tree: PublicTree, policy: Array, node: int, beliefs: Array) -> np.
   Raises:
     ValueError: no player moves at `node`, or the player never comes there.
   """
+  validation.check_unstacked(tree)
+  validation.check_policy("policy", tree, policy)
+  validation.check_beliefs(tree, beliefs)
   kind, parent = np.asarray(tree.kind), np.asarray(tree.parent)
   if not 0 <= node < len(kind) or kind[node] not in (0, 1):
     raise ValueError(f"node={node} must be one where a player moves")
@@ -93,6 +101,7 @@ def own_range(tree: PublicTree, policy: Array, node: int, beliefs: Array) -> np.
   return reach / reach.sum()
 
 
+@checked
 def range_grid(
   game: Holdem,
   tree: PublicTree,
@@ -130,6 +139,7 @@ def range_grid(
   return make_range_grid(game, weights, rows, names)
 
 
+@checked
 def make_range_grid(
   game: Holdem, weights: np.ndarray, rows: np.ndarray, moves: tuple[str, ...]
 ) -> RangeGrid:

@@ -25,6 +25,7 @@ import numpy as np
 from flax import traverse_util
 from jax.sharding import Mesh
 
+from games.arguments import checked, short
 from rebel_jax.checkpoints import files
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
@@ -251,7 +252,7 @@ def load(name: str | Path) -> Policy:
       session has not.
   """
   if not isinstance(name, str | Path):
-    raise TypeError(f"checkpoint={name!r} must be a folder's path or a network's name")
+    raise TypeError(f"checkpoint={short(name)} must be a folder's path or a network's name")
   path = Path(name)
   if name in pretrained() and os.path.isdir(path):
     raise ConfigError(
@@ -277,13 +278,20 @@ def load(name: str | Path) -> Policy:
     lambda x: jax.ShapeDtypeStruct(x.shape, kind, sharding=device), abstract_params(config)
   )
   params = _read(path, about, "params", like)
-  return _checked(path, Policy(config, params, about | {"checkpoint": str(path)}))
+  return checked_numbers(Policy(config, params, about | {"checkpoint": str(path)}))
 
 
-def _checked(path: Path, policy: Policy) -> Policy:
+def checked_numbers(policy: Policy) -> Policy:
+  """Returns a policy whose parameters are finite; with others searches play uniformly.
+
+  Raises:
+    ConfigError: one is not.
+  """
   if all(np.isfinite(x).all() for x in jax.tree.leaves(policy.params)):
     return policy
-  raise ConfigError(f"checkpoint={str(path)!r} holds parameters that are not finite numbers")
+  raise ConfigError(
+    f"checkpoint={policy.about.get('checkpoint')!r} holds parameters that are not finite numbers"
+  )
 
 
 def config_of(path: Path, about: dict[str, Any]) -> Config:
@@ -335,6 +343,7 @@ def export(policy: Policy, folder: str | Path, about: dict[str, Any] | None = No
   return path
 
 
+@checked
 def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   """Loads a network that comes with the package.
 
@@ -349,8 +358,8 @@ def load_pretrained(name: str, folder: str | Path | None = None) -> Policy:
   if folder is None and name not in pretrained():
     known = ", ".join(pretrained()) or "none"
     raise ConfigError(
-      f"checkpoint={name!r} is neither a folder nor a network that comes with the package; those "
-      f"are: {known}"
+      f"checkpoint={short(name)} is neither a folder nor a network that comes with the "
+      f"package; those are: {known}"
     )
   # Installers may make links of files.
   path = _PRETRAINED / name if folder is None else Path(folder)

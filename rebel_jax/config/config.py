@@ -128,7 +128,7 @@ class Config:
     preset: Preset that the defaults of all other settings come from.
     game: Name of the game.
     game_params: Parameters of the game that differ from its usual ones, such as num_dice 2.
-    seed: Seed of all randomness; on one kind of device it decides the run.
+    seed: Seed of all randomness; on one kind of device it decides the run, on GPUs to rounding.
   """
 
   preset: Annotated[str, allowed.name()] = "liars_dice_1x4f"

@@ -18,6 +18,7 @@ import re
 from typing import Any
 
 from games import LiarsDice
+from games.arguments import checked
 from rebel_jax.config.allowed import unknown
 from rebel_jax.config.config import Config
 from rebel_jax.config.search import GrowingSearch, PerfectSearch
@@ -412,6 +413,7 @@ ACCELERATOR_LANES: dict[str, int] = {
 PAPER_EXPLOITABILITY = {(1, 4): 0.017, (1, 5): 0.015, (1, 6): 0.024, (2, 3): 0.017}
 
 
+@checked
 def get_preset(name: str) -> Config:
   """Returns the preset called `name`.
 

@@ -255,7 +255,7 @@ class HandsEvaluator:
 
       def play(batch: int, opponent: jax.Array = opponent) -> np.ndarray:
         key = jax.random.fold_in(jax.random.key(seed), batch)  # the same hands for every opponent
-        here = jax.device_put(params, jax.config.jax_default_device)
+        here = jax.device_put(params, tuning.chosen_device())
         return np.asarray(self._play(here, opponent, key, size))
 
       for batch, found in run_ahead(play, range(batches), kind=type, cores=False):

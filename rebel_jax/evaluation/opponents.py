@@ -12,6 +12,7 @@ from games.poker import betting
 from games.poker.betting import CALL, FOLD, Betting
 from games.poker.cards import Deck
 from games.poker.hands import evaluate
+from games.registry import unknown_name
 
 Wish = str | int  # "fold", "call" (or check), or the chips that a raise is to
 _BET_ABOVE = 0.65  # share of the pot
@@ -109,6 +110,17 @@ OPPONENTS: dict[str, Opponent] = {
   ),
   "equity_threshold": Opponent(_by_equity, None),
 }
+
+
+def opponent(name: str) -> Opponent:
+  """Returns one of `OPPONENTS` by name.
+
+  Raises:
+    ValueError: there is none of that name.
+  """
+  if name not in OPPONENTS:
+    raise ValueError(unknown_name("name", name, OPPONENTS))
+  return OPPONENTS[name]
 
 
 def likes(tree: PublicTree) -> jax.Array:

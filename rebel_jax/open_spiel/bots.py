@@ -71,6 +71,7 @@ class BoardTranslation:
 AnyTranslation = Translation | BoardTranslation
 
 
+@validation.checked
 def translate(game: Game) -> AnyTranslation:
   """Returns the correspondence of a game's actions to OpenSpiel's.
 

@@ -82,7 +82,8 @@ class Comparison:
     if theirs.current_player() != _TURNS.get(actor, actor):
       raise self._mismatch("whose turn it is", theirs)
     if actor == TERMINAL:
-      won, paid = self._pairs.payoff(legal, np.ix_(*held)) * more, theirs.returns()[0]
+      first, second = np.ix_(*held)
+      won, paid = self._pairs.payoff(legal, (first, second)) * more, theirs.returns()[0]
       if not np.min(won) - 1e-6 <= paid <= np.max(won) + 1e-6:
         raise self._mismatch(f"player 0 wins {np.mean(won):g} and {paid:g}", theirs)
       return {}

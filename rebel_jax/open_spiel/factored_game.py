@@ -19,6 +19,7 @@ from rebel_jax.open_spiel.public_nodes import (
   SpielNode,
   Timeline,
 )
+from solvers import validation
 
 _MAX_TABLE_ENTRIES = 2**26
 _MAX_ONE_HOT = 512
@@ -278,8 +279,7 @@ def from_game(
       players, is not zero-sum, samples its chance outcomes, lacks information states or perfect
       recall, has no order in time that its information states respect, or is too large.
   """
-  if isinstance(max_histories, bool) or not isinstance(max_histories, int) or max_histories < 1:
-    raise ValueError(f"max_histories={max_histories!r} must be a positive integer")
+  validation.check_integer("max_histories", max_histories)
   check_max_bytes(max_bytes)
   with _no_garbage_collection():
     made = _import(histories.load(game), max_histories, max_bytes)

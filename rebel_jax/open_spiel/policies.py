@@ -10,6 +10,7 @@ import numpy as np
 import pyspiel
 
 from games import CHANCE, Game, LiarsDice, PublicTree
+from games.arguments import checked
 from games.game import check_is_game
 from games.origin import check_tree_of
 from games.public_tree import Array
@@ -33,6 +34,7 @@ _FEW = 2**16  # nodes by private deals: below it every end is compared of every 
 _REGISTRY: dict[str, Correspondence] = {}
 
 
+@checked
 def register_open_spiel(
   name: str,
   *,
@@ -227,6 +229,7 @@ def _corresponding_moves(
     stack += below.items()
 
 
+@checked
 def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.TabularPolicy:
   """Turns a policy of ours into one of the same game in OpenSpiel.
 
@@ -283,7 +286,8 @@ def _own_reach(tree: PublicTree, policy: np.ndarray) -> np.ndarray:
   return reach
 
 
-def from_tabular_policy(game: Game, tree: PublicTree, policy: pyspiel.Policy) -> np.ndarray:
+@checked
+def from_tabular_policy(game: Game, tree: PublicTree, policy: Any) -> np.ndarray:
   """Turns a policy of OpenSpiel into one of ours: the inverse of `to_tabular_policy`.
 
   Args:
@@ -301,8 +305,9 @@ def from_tabular_policy(game: Game, tree: PublicTree, policy: pyspiel.Policy) ->
   """
   if hasattr(policy, "to_dict"):  # OpenSpiel's Python policies
     policy = pyspiel.TabularPolicy(policy.to_dict())
+  moves = find_moves(game, tree)
   array = _default_policy(tree)
-  for string, action, node, infostates in find_moves(game, tree):
+  for string, action, node, infostates in moves:
     try:
       probabilities = policy.action_probabilities(string)
     except (AttributeError, TypeError):

@@ -157,7 +157,8 @@ def summary(
     module: which commands about it must import.
   """
   # The first chunk's rate is mostly compilation.
-  rates = [row["examples_per_second"] for row in rows[1:] or rows]
+  made = [row for row in rows if row["step"]]
+  rates = [row["examples_per_second"] for row in made[1:] or made]
   loss, memory = last["loss"], last["device_memory_bytes"]
   held_out = last.get("value_error", last.get("value_policy_error"))
   measured, average = Measurement(last), last.get("exploitability_average_policy")
@@ -221,6 +222,12 @@ def _about(folder: Path, module: str | None) -> str:
   return shlex.quote(str(folder)) + (f" --module {shlex.quote(module)}" if module else "")
 
 
+def _amount(row: dict[str, Any]) -> list[Any]:
+  """Returns by how many searches, and how long ones, a row's exploitability was measured."""
+  names = ("playthroughs", "iterations", "seeds", "simulations", "per_update")
+  return [row.get(name) for name in names]
+
+
 def plot_exploitability(
   rows: list[dict[str, Any]], path: str | Path, *, title: str, paper: float | None = None
 ) -> None:
@@ -243,10 +250,17 @@ def plot_exploitability(
     ("exploitability_average_policy", "average policy (unsafe search)", "s:"),
     ("exploitability_mean", "mean of agents of several seeds", "o-"),
   )
+  course = next((_amount(row) for row in rows if Measurement(row).exploitability is not None), None)
   for key, label, style in measures:
-    points = [(r["seconds"], r[key]) for r in rows if r.get(key) is not None and r[key] > 0]
-    if points:
-      axes.plot(*zip(*points), style, label=label, markersize=4)
+    for at_end in (False, True):  # by more searches, which is another measure
+      points = [
+        (row["seconds"], row[key])
+        for row in rows
+        if row.get(key) is not None and row[key] > 0 and (_amount(row) != course) == at_end
+      ]
+      if points:
+        form, name = ("*", f"{label}, at the end") if at_end else (style, label)
+        axes.plot(*zip(*points), form, label=name, markersize=10 if at_end else 4)
   if not axes.lines:
     return
   ribbon = [row for row in rows if row.get("exploitability_mean") is not None]

@@ -38,6 +38,16 @@ from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
 from rebel_jax.training.setup import Setup, make_setup, planned
 from solvers.xla import return_memory
 
+_compiled: list[float] = []  # seconds of each program that this process compiled
+
+
+def _note_program(event: str, seconds: float, **_: Any) -> None:
+  if event.endswith("backend_compile_duration"):
+    _compiled.append(seconds)
+
+
+jax.monitoring.register_event_duration_secs_listener(_note_program)
+
 
 class Result(NamedTuple):
   """How a run ended.
@@ -109,6 +119,7 @@ def train(
       stack.enter_context(jax.enable_x64(checkpoint.is_double(resumed.checkpoint)))
     elif options.output_dir is not None:
       folders.check_free(options.output_dir)
+    shown.say(f"{name_of(config)}: preparing games, searches and networks")
     with in_sentences(config), signals.raising():
       setup = make_setup(config, options.num_devices)
       if options.resume:
@@ -198,6 +209,7 @@ class _Run:
     goes_on = True
     while goes_on and not self.finished:
       try:
+        self._measure_untrained()
         goes_on = self._advance()
       except Interrupted:
         goes_on = self._leave()
@@ -272,6 +284,7 @@ class _Run:
   def _take_steps(self) -> None:
     """Takes as many steps as take about a second, at most those that the chunk lacks."""
     first, began, setup = self.step + 1, time.monotonic(), self.setup
+    known = len(_compiled)
     trainer = setup.trainer_at(self.step)
     compiles = trainer != self.trainer
     if compiles:
@@ -291,7 +304,8 @@ class _Run:
     self.examples = 2 * int(self.state.solves)
     seconds = time.monotonic() - began
     if compiles:
-      self.display.say(f"compiled, and took {num_steps} step(s): {seconds:.0f} s")
+      made = len(_compiled) - known
+      self.display.say(f"compiled {made} programs, and took {num_steps} step(s): {seconds:.0f} s")
     self.pace.add(first - 1, self.step, seconds, compiled=compiles)
     self.num_steps = max(1, min(2 * self.num_steps, int(num_steps / max(seconds, 1e-6))))
     self.trainer = trainer
@@ -343,6 +357,23 @@ class _Run:
     limit = self.config.schedule.max_seconds
     return max(self.pace.done(self.step), self.elapsed() / limit if limit else 0.0)
 
+  def _measure_untrained(self) -> None:
+    """Writes a row of what there is before training, once, so that exploitability falls from it."""
+    if self.step or self.log.position or not self.config.schedule.evaluate_every:
+      return
+    self._save()
+    self.manager.wait()
+    seconds = round(self.seconds_before + self.elapsed(), 3)
+    row = {"step": 0, "solves": 0, "examples": 0, "seconds": seconds, "loss": None}
+    self.row = row | self._evaluate(final=False)
+    self.pace.evaluation = self.row.get("evaluation_seconds", 0.0)
+    self._write_row()
+
+  def _write_row(self) -> None:
+    self.log.write(self.row)
+    for writer in self.writers:
+      writer(self.row)
+
   def _close_chunk(self, over: bool) -> bool:
     """Evaluates if due and writes the row; returns False after a request to stop."""
     if self.manager.empty:
@@ -361,9 +392,7 @@ class _Run:
         self.row |= self._evaluate(final=True)
       self.evaluated_at = self.examples
     self.finished = over
-    self.log.write(self.row)
-    for writer in self.writers:
-      writer(self.row)
+    self._write_row()
     self.chunk = self._new_chunk()
     stops = not over and self.stop(self.step)
     if due:

@@ -9,12 +9,14 @@ import jax
 import numpy as np
 
 import solvers
+from games.arguments import checked
 from games.poker import Deck
 from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
 from rebel_jax.spots.tables import hand_table
+from solvers import tuning
 from solvers.xla import run_ahead
 
 _TOGETHER = 64  # rivers that are solved between two reports of progress
@@ -43,6 +45,7 @@ class BoardRow:
   iterations: int
 
 
+@checked
 def textures(board: str, deck: Deck) -> tuple[str, str, str]:
   """Returns a board's suits, its pairs and its highest card.
 
@@ -57,6 +60,7 @@ def textures(board: str, deck: Deck) -> tuple[str, str, str]:
   return suits, pairs, f"{deck.ranks[rank.max()]} high"
 
 
+@checked
 def solve_boards(
   spot: Spot,
   boards: Sequence[str],
@@ -100,7 +104,7 @@ def solve_boards(
 
   def find(item: tuple[SolvedSpot, Shape]) -> BoardRow:
     own, shape = item
-    alone = [jax.config.jax_default_device or jax.local_devices()[0]]
+    alone = [tuning.chosen_device() or jax.local_devices()[0]]
     return _row(
       solve(own, target=target, max_iterations=max_iterations, shape=shape, devices=alone)
     )
@@ -168,6 +172,7 @@ def _row(solved: SolvedSpot) -> BoardRow:
   )
 
 
+@checked
 def read_boards(text: str) -> list[str]:
   """Returns the boards that a list such as `Td9d6h,AsKd2c`, or a file of one a line, names.
 
@@ -186,6 +191,7 @@ def read_boards(text: str) -> list[str]:
   return boards
 
 
+@checked
 def summary(rows: Sequence[BoardRow], pot: int) -> str:
   """Returns a table: every board, then means by texture and of all, each board counting once."""
   moves: list[str] = []

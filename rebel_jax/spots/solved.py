@@ -14,6 +14,7 @@ import numpy as np
 
 import solvers
 from games import CHANCE
+from games.arguments import checked
 from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, betting
 from games.poker.betting import check_chips
 from games.poker.cards import shares_card
@@ -155,6 +156,7 @@ class SolvedSpot:
   exploitability: float = math.inf
   sealed: bool = True
 
+  @checked
   def with_policy(
     self,
     policy: Sequence[Any],
@@ -191,14 +193,17 @@ class SolvedSpot:
     """The exploitability in percent of the pot."""
     return 100 * max(self.exploitability, 0.0) / self.spot.pot
 
+  @checked
   def state(self, node: Node) -> np.ndarray:
     """Returns the public state at a node."""
     return self.game.state_after(node)
 
+  @checked
   def mover(self, node: Node) -> int:
     """Returns the mover at a node: a player, chance or none (`games.TERMINAL`)."""
     return int(self.game.actor(self.state(node)[None])[0])
 
+  @checked
   def children(self, node: Node) -> dict[str, Node]:
     """Returns the nodes below one, by the names of the moves or cards that lead there.
 
@@ -227,11 +232,12 @@ class SolvedSpot:
       return self.game.action_name(action).removeprefix("deal ")
     return f"{'raise' if facing else 'bet'} {to - int(state[betting.START])}"
 
+  @checked
   def find(self, line: str) -> Node:
     """Returns the node after a line of play, such as `bet 66, call, 2c, check`.
 
     Args:
-      line: moves and cards, separated by commas; empty for the start. `all-in` is the largest bet.
+      line: moves and cards, separated by commas; empty for the start. `all-in` bets all chips.
 
     Raises:
       ConfigError: a move or card is not there.
@@ -241,7 +247,9 @@ class SolvedSpot:
       below = self.children(node)
       wanted = re.sub(r"\s+", " ", word.lower().replace(" to ", " "))
       names = {name.lower(): name for name in below}
-      if wanted in ("all-in", "allin", "a") and self.mover(node) < CHANCE:
+      state = self.state(node)[None]
+      most = self.game.amounts(state).max() == state[0, betting.STACK]
+      if wanted in ("all-in", "allin", "a") and self.mover(node) < CHANCE and most:
         wanted = list(names)[-1]  # the largest
       if wanted not in names:
         there = ", ".join(below) if len(below) else "nothing, as the hand is over"
@@ -254,6 +262,7 @@ class SolvedSpot:
     below = self.children(node)
     return below["burn"] if list(below) == ["burn"] else node
 
+  @checked
   def line(self, node: Node) -> str:
     """Returns the moves and cards that lead to a node."""
     words: list[str] = []
@@ -299,6 +308,7 @@ def check_output(path: str | Path) -> tuple[Path, str]:
   return where, name
 
 
+@checked
 def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
   """Returns a spot that `SolvedSpot.save` wrote; nothing is solved.
 
@@ -330,6 +340,7 @@ def load(path: str | Path, gigabytes: float | None = None) -> SolvedSpot:
   return dataclasses.replace(made.with_policy(policy, *numbers), sealed="checksum" in about)
 
 
+@checked
 def prepare(spot: Spot) -> SolvedSpot:
   """Writes a spot out as lines of betting, not solved yet.
 
@@ -340,6 +351,7 @@ def prepare(spot: Spot) -> SolvedSpot:
   return SolvedSpot(spot, game, *make_lines(game))
 
 
+@checked
 def solve(
   spot: Spot | SolvedSpot,
   *,
@@ -417,6 +429,7 @@ class Size(NamedTuple):
 
 
 @in_config_errors()
+@checked
 def measure(game: Holdem) -> Size:
   """Returns how large a spot is with the ranges of its prior; nothing of that size is made.
 
@@ -438,6 +451,7 @@ def measure(game: Holdem) -> Size:
   return Size(lines, len(boards[last].cards), edges, (needed + _OF_PROGRAM) / 1e9)
 
 
+@checked
 def check_fits(game: Holdem, gigabytes: float | None = None) -> Size:
   """Returns how large a spot is.
 

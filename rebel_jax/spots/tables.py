@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from games.arguments import checked
 from games.pairs import compatible_mass, holds
 from games.poker import betting
 from games.poker.cards import shares_card
@@ -64,7 +65,7 @@ def _values_on(lines: Lines, policy: Sequence[Any], street: int, board: int) -> 
   return _Values._make([*jax.tree.map(np.asarray, below), first, starts])
 
 
-def _rounded(lines: Lines, policy: Sequence[Any]) -> tuple[Lines, Levels]:
+def _rounded(lines: Lines, policy: Sequence[Any]) -> tuple[Lines, Any]:
   """Returns a river's lines and policy with columns added at the end, as `round_up` does."""
   wide = round_up(lines)[0]
   spare = [wide.streets[0].width(p) - lines.streets[0].width(p) for p in (0, 1)]
@@ -160,6 +161,7 @@ class HandTable(NamedTuple):
     return np.where(joint > 0, joint * values, 0).sum(axis=1) / np.where(total > 0, total, 1)
 
 
+@checked
 def hand_table(solved: SolvedSpot, node: Node = ()) -> HandTable:
   """Returns the policy and the values of every hand at a node of a solved spot."""
   game, follower = solved.game, solved.follower

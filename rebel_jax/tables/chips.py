@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from games.arguments import check_fields, checked, short
+from games.arguments import check_fields, checked, is_whole, short
 from games.poker import betting
 from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck
@@ -86,6 +86,7 @@ class TableRules:
       raise ValueError(f"dead={self.rules.dead} must be 0: a hand begins with the blinds alone")
 
   @classmethod
+  @checked
   def of(cls, game: Holdem) -> "TableRules":
     """Returns the rules of a game of hold'em from the blinds.
 
@@ -102,6 +103,7 @@ class TableRules:
     """The seat with the larger blind; 0 where both are equal."""
     return int(self.rules.paid[1] > self.rules.paid[0])
 
+  @checked
   def seat_of(self, position: int) -> int:
     """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
     validation.check_player(position, "position")
@@ -240,6 +242,7 @@ class ChipTable:
 
   # What comes.
 
+  @checked
   def apply(self, event: Event, *, seat: int | None = None) -> None:
     """Takes an event.
 
@@ -282,8 +285,8 @@ class ChipTable:
   ) -> str:
     """Checks that cards are of the deck, and not elsewhere than with seat `but`; names them."""
     size = self.rules.deck.num_cards
-    if not all(isinstance(card, int | np.integer) and 0 <= card < size for card in cards):
-      raise ValueError(f"cards={cards!r} must be numbers from 0 to {size - 1}")
+    if not all(is_whole(card, 0, size - 1) for card in cards):
+      raise ValueError(f"cards={short(cards)} must be numbers from 0 to {size - 1}")
     named = f"{field}={self.rules.deck.names(cards)!r}"
     if number is None:
       raise ValueError(f"{named} are dealt where none are due")

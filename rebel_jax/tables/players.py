@@ -12,12 +12,11 @@ from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.poker.variation import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
-from rebel_jax.agents.dealer import Seat
 from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision
+from rebel_jax.evaluation.opponents import OPPONENTS, HoldemDecision, opponent
 from rebel_jax.tables.chips import (
   Call,
   Cards,
@@ -41,7 +40,7 @@ class SimpleSeat(Seated):
   @checked
   def __init__(self, name: str, rules: TableRules, *, seed: int = 0):
     super().__init__(rules, seed=seed)
-    self._wish = OPPONENTS[name].wish
+    self._wish = opponent(name).wish
 
   @property
   def decision(self) -> HoldemDecision:
@@ -74,10 +73,11 @@ class Seating:
   def warm_up(self) -> None:
     """Lets a player that searches compile before anyone waits for it, by two hands of its own."""
     if self.searches:
-      play_chip_match([self.player, SimpleSeat("always_call", self.rules)], self.rules, num_hands=2)
+      play_chip_match((self.player, SimpleSeat("always_call", self.rules)), self.rules, num_hands=2)
 
 
 @in_config_errors("game_params")
+@checked
 def rules_of(game_params: dict[str, Any]) -> TableRules:
   """Returns the rules that a command line's parameters name, by `make_rules`.
 
@@ -176,12 +176,12 @@ class TreePlayer(Seated):
   """
 
   @checked
-  def __init__(self, game: Holdem, player: Seat, *, off_tree: str = "nearest", seed: int = 0):
+  def __init__(self, game: Holdem, player: Any, *, off_tree: str = "nearest", seed: int = 0):
     """Sits down.
 
     Args:
       game: the tree's rules, from the blinds.
-      player: plays them.
+      player: a `Seat` that plays them.
       off_tree: how the other's bets are answered that the tree lacks. `add` puts the bet in the
         place of the closest of the tree as a share of the pot, and searches the round again; for
         players that search rounds made where play leads (`StreetSearcher.with_sizes` is `game`).
@@ -220,7 +220,7 @@ class TreePlayer(Seated):
     if self.lost or self._actor() != self.seat:
       return Call()
     action = int(self.player.act().action)
-    self._answer = self._at_table(action), action
+    self._answer = self.at_table(action), action
     return self._answer[0]
 
   # The tree's hand.
@@ -308,7 +308,7 @@ class TreePlayer(Seated):
     player: Any = self.player
     player.search_again(change)
 
-  def _at_table(self, action: int) -> Move:
+  def at_table(self, action: int) -> Move:
     """Returns the move at the table that stands for the tree's action."""
     if action == FOLD and self.table.may_fold:
       return Fold()

@@ -25,9 +25,9 @@ from solvers.algorithms.named import cfr_plus
 from solvers.growing.choose import Rules, in_rounds
 from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.resolving import Promises, Resolving
-from solvers.growing.settings import GTCFR, check_search
+from solvers.growing.settings import GTCFR
 from solvers.growing.simulate import Growth, View, sample_pair, simulate
-from solvers.growing.starts import Start, check_function, check_key, start_by_rules, start_on_tree
+from solvers.growing.starts import Start, check_key, start_by_rules, start_on_tree
 from solvers.growing.states import StateFunction, StateQuery, ask_some, seat_of
 from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues
@@ -157,6 +157,7 @@ class Grown(NamedTuple):
   tree: InsertedTree | None
 
 
+@validation.checked
 def gt_cfr(
   rules: Any,
   nodes: NodeInfo | None = None,
@@ -171,7 +172,7 @@ def gt_cfr(
   possible: Array | None = None,
   path: Array | Sequence[int] = (),
   beliefs: Array | None = None,
-  alternatives: Alternatives | None = None,
+  alternatives: Alternatives | Array | None = None,
   searcher: int | jax.Array | None = None,
   capacity: int | None = None,
 ) -> Grown:
@@ -213,10 +214,7 @@ def gt_cfr(
       allowed: beliefs that are no distributions, promises beyond what the game pays, a root where
       the game is over, or a path that is not legal.
   """
-  check_search(search)
   check_key(key)
-  check_function("leaf_values", leaf_values)
-  check_function("network", network)
   if leaf_values is not None and network is not None:
     raise ValueError("leaves are valued by leaf_values or by network: give one of them")
   if (alternatives is None) != (searcher is None):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from typing import Any
 
 from solvers import validation
 
@@ -95,12 +94,6 @@ class GTCFR:
     if self.simulations:
       return dataclasses.replace(self, simulations=self.per_round)
     return dataclasses.replace(self, updates=1)
-
-
-def check_search(search: Any) -> None:
-  """Checks that `search` is settings of a search."""
-  if not isinstance(search, GTCFR):
-    raise TypeError(f"search={validation.short(search)} must be solvers.GTCFR")
 
 
 def _whole(number: float) -> bool:

@@ -40,14 +40,6 @@ def check_key(key: Any) -> None:
     raise TypeError(f"key={type(key).__name__} must be one key, such as jax.random.key(0)")
 
 
-def check_function(name: str, function: Any) -> None:
-  """Checks that leaves are valued by a function, or by none."""
-  if function is not None and not callable(function):
-    raise TypeError(
-      f"{name}={validation.short(function)} must be a function of (params, query), or None"
-    )
-
-
 def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
   """Returns one node, which may be traced."""
   if isinstance(node, jax.core.Tracer):

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.game import CHANCE, TERMINAL, Game, check_is_game
+from games.game import CHANCE, TERMINAL, Game
 from games.node_info import children_of
 from games.public_tree import Array, PublicTree
 from solvers import validation
@@ -107,6 +107,7 @@ def chance_of(game: Game, state: np.ndarray, actions: np.ndarray, hands: HandPai
   return probability[:, None] * (possible[:, 0, hands[0]] & possible[:, 1, hands[1]])
 
 
+@validation.checked
 def aivat(record: HandRecord) -> float:
   """Computes the estimate of what the known player wins in a hand (Burch et al., 2018).
 
@@ -119,11 +120,6 @@ def aivat(record: HandRecord) -> float:
     TypeError: `record` is something else.
     ValueError: by its policy the known player, or chance, never makes a move that was made.
   """
-  if not isinstance(record, HandRecord):
-    raise TypeError(
-      f"record={validation.short(record)} must be a HandRecord, as "
-      "solvers.metrics.HandRecorder makes it"
-    )
   masses = record.joint.sum(axis=1)
   known = np.flatnonzero(masses > 0)
   dealt = (record.joint * record.root_values)[known].sum(axis=1) / masses[known]
@@ -150,17 +146,13 @@ class HandRecorder:
     TypeError: an argument is of another kind.
   """
 
+  @validation.checked
   def __init__(self, game: Game, values: ValueFunction):
-    check_is_game(game)
-    if not isinstance(values, ValueFunction):
-      raise TypeError(
-        f"values={validation.short(values)} must be a solvers.metrics.ValueFunction, such as "
-        "zero_values makes"
-      )
     self._game, self._values = game, values
     self._begin = functools.cache(self._at_start)
     self._state = functools.lru_cache(maxsize=2048)(self._state_after)
 
+  @validation.checked
   def record(
     self,
     history: Sequence[int],
@@ -188,8 +180,6 @@ class HandRecorder:
     game, history = self._game, validation.check_history(history)
     if game.actor(game.state_after(history)[None])[0] != TERMINAL:
       raise ValueError(f"history={history} must lead to where the game is over")
-    if not isinstance(policy, Mapping):
-      raise TypeError(f"policy={validation.short(policy)} must hold rows [H] by history")
     seat, held = _check_infostates(infostates, game.num_infostates)
     sign = -1.0 if seat == 1 else 1.0
     grid, joint, root_values = self._begin(seat)
@@ -262,8 +252,6 @@ def _check_infostates(infostates: Any, size: int) -> tuple[int | None, int]:
   Raises:
     TypeError, ValueError: `infostates` are not two, None for who is known, below `size`.
   """
-  if not isinstance(infostates, tuple | list) or len(infostates) != 2:
-    raise TypeError(f"infostates={validation.short(infostates)} must be two, None for who is known")
   known = [player for player in (0, 1) if infostates[player] is None]
   if not known:
     raise ValueError(

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.public_tree import Array, PublicTree, check_is_tree
-from games.stack import take
 from solvers import leaf_values as leaves
 from solvers import validation
 from solvers.loop import Evaluate
@@ -18,6 +17,7 @@ from solvers.sweeps.constraints import Lock, make_lock
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, make_problem, per_unit_of_mass
 from solvers.xla.compiler_options import Programs, work_of_solving
+from solvers.xla.meshes import on_mesh_of
 
 
 def policy_values(problem: Problem, policy: Levels, evaluate: Evaluate | None = None) -> jax.Array:
@@ -69,32 +69,30 @@ def measure(
   Trees may be stacked, policies `[B, N, H]` and beliefs `[B, P, H]`; others serve all rows.
   """
   check_is_tree(tree)
-  kept = isinstance(locked, Lock)
-  rows = tree, policy, beliefs, locked
-  arrays = tree.prior, policy, beliefs, locked.least if kept else policy
-  stacked = [x is not None and np.ndim(x) == 3 for x in arrays[:3]]
-  stacked.append(locked is not None and np.ndim(arrays[3]) == 3)
-  sizes = {np.shape(x)[0] for x, is_stacked in zip(arrays, stacked) if is_stacked}
+  # Arrays become JAX's inside the program: outside, that is a program of its own.
+  policy, beliefs = (
+    x if x is None or hasattr(x, "dtype") else np.asarray(x) for x in (policy, beliefs)
+  )
+  lock = locked.least if isinstance(locked, Lock) else None if locked is None else policy
+  firsts = tree.prior, policy, beliefs, lock
+  axes = tuple(0 if x is not None and np.ndim(x) == 3 else None for x in firsts)
+  sizes = {np.shape(x)[0] for x, axis in zip(firsts, axes) if axis == 0}
   if len(sizes) > 1:
     raise ValueError(f"trees, policies and beliefs are of different numbers of rows: {sizes}")
-  concrete = validation.is_concrete(rows)
-  for i in range(max(sizes, default=1) if concrete else 1):
-    try:
-      one = [_row(x, i) if is_stacked else x for x, is_stacked in zip(rows, stacked)]
-      _check_row(one[0], one[1], one[2])
-      validation.check_lock(one[0], one[1], one[3])
-    except ValueError as error:
-      raise ValueError(f"row {i}: {error}" if sizes else str(error)) from None
+
+  def check(tree: PublicTree, policy: Any, beliefs: Any, locked: Any) -> None:
+    _check_row(tree, policy, beliefs)
+    validation.check_lock(tree, policy, locked)
+
+  if sizes:
+    validation.check_rows(check, (tree, policy, beliefs, locked), axes, range(*sizes), "row")
+  else:
+    check(tree, policy, beliefs, locked)
   beliefs = tree.prior if beliefs is None else beliefs
-  # Arrays become JAX's inside the program: outside, that is a program of its own.
-  policy, beliefs = (x if hasattr(x, "dtype") else np.asarray(x) for x in (policy, beliefs))
   lock = make_lock(locked, policy, tree.dtype)
   work = work_of_solving(tree, None, policy, beliefs, lock)
-  return programs[work](tree, policy, beliefs, lock, **static)
-
-
-def _row(rows: Any, i: int) -> Any:
-  return take(rows, i) if isinstance(rows, PublicTree) else jax.tree.map(lambda x: x[i], rows)
+  with on_mesh_of(tree, policy, beliefs):
+    return programs[work](tree, policy, beliefs, lock, **static)
 
 
 def each_row(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,12 +9,12 @@ like any other; what it wins an exact best response wins at least.
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from games.game import CHANCE, Game
+from games.game import CHANCE
 from games.node_info import children_of
 from games.origin import check_tree_of
 from games.poker import Holdem, betting
@@ -299,8 +299,9 @@ def local_best_response_policy(
   return result
 
 
+@validation.checked
 def local_best_response_value(
-  game: Game,
+  game: Holdem,
   tree: PublicTree,
   policy: Array,
   rules: LBRRules | None = None,
@@ -328,7 +329,7 @@ def local_best_response_value(
     ValueError: the tree is depth-limited or stacked or of another game, or `policy` or `beliefs`
       are not allowed.
   """
-  game, rules = _check_game(game), _check_rules(rules)
+  rules = LBRRules() if rules is None else rules
   beliefs = check_whole(tree, policy, beliefs)
   check_tree_of(game, tree)
   equity = _make_equity(game, max_runouts, seed)
@@ -345,8 +346,9 @@ def local_best_response_value(
   return LBRValue(np.array(values), mean, (responses[0], responses[1]))
 
 
+@validation.checked
 def local_best_response(
-  game: Game,
+  game: Holdem,
   strategy: Strategy,
   rules: LBRRules | None = None,
   *,
@@ -374,14 +376,7 @@ def local_best_response(
     TypeError: `game` is not hold'em, or an argument is of another kind.
     ValueError: a number is not allowed.
   """
-  game, rules = _check_game(game), _check_rules(rules)
-  if isinstance(strategy, type) or not all(
-    hasattr(strategy, name) for name in ("start", "observe", "rows", "act")
-  ):
-    raise TypeError(
-      f"strategy={validation.short(strategy)} must be a solvers.metrics.Strategy, such as "
-      "TreeStrategy"
-    )
+  rules = LBRRules() if rules is None else rules
   num_hands = validation.check_even("num_hands", num_hands, least=4)
   equity = _make_equity(game, max_runouts, seed)
   if isinstance(strategy, TreeStrategy):
@@ -436,28 +431,13 @@ def _play(
     state = game.next_states(state[None], np.array([action]))[0]
   told = (None, infostates[1]) if seat == 0 else (infostates[0], None)
   better = aivat(recorder.record(history, told, rows))
-  return game.payoff(state, infostates) * (1 - 2 * seat), better
+  return game.payoff(state, infostates) * (1 - 2 * seat) + 0.0, better
 
 
+@validation.checked
 def milli_big_blinds(game: Holdem) -> float:
   """Returns how many thousandths of a big blind one unit of the game's payoffs is."""
   return 1000 / game.rules.big_blind
-
-
-def _check_game(game: Any) -> Holdem:
-  if not isinstance(game, Holdem):
-    raise TypeError(f"game={game!r} must be hold'em, such as games.make('small_holdem')")
-  return game
-
-
-def _check_rules(rules: Any) -> LBRRules:
-  if rules is None:
-    return LBRRules()
-  if not isinstance(rules, LBRRules):
-    raise TypeError(
-      f"rules={validation.short(rules)} must be solvers.metrics.LBRRules, or None for LBRRules()"
-    )
-  return rules
 
 
 def _make_equity(game: Holdem, max_runouts: int, seed: int) -> Equity:

@@ -25,6 +25,7 @@ import numpy as np
 
 from games import CHANCE, PADDING, PublicTree
 from games.node_info import children_of
+from solvers import tuning
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
 from solvers.search.searching_agent import SearchingAgent, searches_from
 from solvers.search.shared_start import search_starts
@@ -206,7 +207,7 @@ def sample_playthroughs(
     return int(agent.stage_of(item[0].root[:1])[0])
 
   def search(item: tuple[Frontier, np.ndarray]) -> tuple[SubgameTable, tuple]:
-    here = jax.device_put(params, jax.config.jax_default_device)
+    here = jax.device_put(params, tuning.chosen_device())
     return _search_chunk(agent, *item, here, num_iterations, unsafe)
 
   if done >= num_playthroughs:

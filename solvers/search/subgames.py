@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PADDING, TERMINAL, Game, PublicTree, build_public_tree, stack_trees
+from games.arguments import checked
 from games.public_tree import Array
 from games.template import Templates, fill, fill_states, node_features
 from games.walk import walk
@@ -36,6 +37,7 @@ class FoundSubgames(NamedTuple):
   states: list[np.ndarray]
 
 
+@checked
 def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
   """Enumerates the subgames of `game` that reach `depth` public actions down.
 
@@ -78,6 +80,7 @@ def find_subgames(game: Game, *, depth: int | str) -> FoundSubgames:
   return FoundSubgames(trees, successors, states)
 
 
+@checked
 def stages_fit(game: Game) -> bool:
   """Says whether a table may hold the subgames of a game's stages; counts them without trees."""
   roots, before = 1, game.stages(game.initial_state()[None])  # before: where each state came from

@@ -51,10 +51,11 @@ def map_over_cores(
   count = -(-size // share)
   # The last part is filled up with the last row, so that one program serves all parts.
   places = [np.minimum(np.arange(i * share, (i + 1) * share), size - 1) for i in range(count)]
-  x64 = jax.config.read("jax_enable_x64")  # threads start with the process's own setting
+  # Threads start with the process's own settings.
+  x64, device = jax.config.read("jax_enable_x64"), tuning.chosen_device()
 
   def run(part: np.ndarray):
-    with jax.enable_x64(x64):
+    with jax.enable_x64(x64), jax.default_device(device):
       return jax.block_until_ready(function(jax.tree.map(lambda x: x[part], rows)))
 
   leaves, structure = jax.tree.flatten(rows)
@@ -86,7 +87,7 @@ def run_ahead(
       of it begin, so that it is compiled once.
     cores: whether a CPU's cores take part.
   """
-  devices = [None] if tuning.on_cpu() else jax.local_devices()
+  devices = [tuning.chosen_device()] if tuning.on_cpu() else jax.local_devices()
   count = num_cores() if tuning.on_cpu() and cores else len(devices)
   x64 = jax.config.read("jax_enable_x64")  # threads start with the process's own setting
 

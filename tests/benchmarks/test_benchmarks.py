@@ -47,6 +47,22 @@ def test_tabular(capsys):
   assert [(row["batch"], row["batch_size"]) for row in pieces] == [(2, 1), (2, 2)]
 
 
+def test_tabular_beside_other_programs(capsys, tmp_path):
+  pytest.importorskip("pyspiel")
+  other = tmp_path / "python"
+  other.write_text("#!/bin/sh\necho said before\necho 0.5\n")
+  other.chmod(0o755)
+  options = tabular.Options(
+    games=("kuhn",), iterations=8, batch=0, lite_efg=str(other), **QUICK | {"seconds": 0.0}
+  )
+  (row,) = printed(capsys, tabular.main, options)
+  for program in ("open_spiel", "lite_efg"):
+    seconds = row[f"{program}_microseconds_per_iteration"] / 1e6
+    ratio = 1e6 * seconds / (2 * row["microseconds_per_update"])
+    assert row[f"{program}_ratio"] == pytest.approx(ratio, rel=0.01)
+  assert seconds == 0.5
+
+
 @pytest.mark.parametrize("field", ["games", "algorithm"])
 def test_unknown_names_end_the_command_with_a_sentence(field):
   known = {"games": timing.GAMES, "algorithm": solvers.registered_algorithms()}[field]

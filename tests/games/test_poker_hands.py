@@ -115,7 +115,7 @@ def test_small_decks_rank_as_the_whole_deck_does():
     (lambda: DECK.parse("AsAs"), "names 'As' twice"),
     (lambda: DECK.parse("1s"), "names '1s', which is not in the deck"),
     (lambda: DECK.parse(7), "cards=7 must be a string of cards"),
-    (lambda: evaluate(DECK, np.arange(8)), "cards=8 a hand are too many"),
+    (lambda: evaluate(DECK, np.arange(8)), "cards=8 a hand must be from 1 to 7"),
     (lambda: evaluate(DECK, np.array([[99, 1]])), r"cards=.*99.* must hold integers from 0 to 51"),
     (lambda: evaluate(DECK, [[-1, 1]]), r"cards=\[\[-1, 1\]\] must hold integers from 0 to 51"),
     (lambda: evaluate(DECK, np.array([[3, 4, 3]])), "hold a card twice"),

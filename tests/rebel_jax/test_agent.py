@@ -11,8 +11,10 @@ import pytest
 import games
 import solvers
 from rebel_jax.agents.agent import Agent, Searcher, prepare
-from rebel_jax.agents.match import PolicyPlayer, play_match
+from rebel_jax.agents.dealer import Move
+from rebel_jax.agents.match import PolicyPlayer, UniformPlayer, play_match
 from rebel_jax.checkpoints.checkpoint import Policy
+from rebel_jax.config.config import ConfigError
 from rebel_jax.networks.value import NetworkLeafValues
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_network, make_setup
@@ -129,6 +131,27 @@ def test_agents_side_by_side_search_in_one_call(monkeypatch):
   prepare(agents)
   assert len(calls) == 1
   assert not any(agent.pending for agent in agents)
+
+
+def test_an_agent_of_a_network_of_nan_is_refused():
+  """It would play uniformly, and nothing would look amiss."""
+  policy = untrained("kuhn_poker")
+  broken = policy._replace(params=jax.tree.map(lambda x: x * np.nan, policy.params))
+  with pytest.raises(ConfigError, match="holds parameters that are not finite numbers"):
+    Searcher(broken, iterations=ITERATIONS)
+
+
+def test_a_game_that_nobody_wins_is_worth_zero_and_not_less_than_zero():
+  result = play_match(games.TicTacToe(), by_turns, by_turns, num_games=4)
+  assert str(result).startswith("+0.0000 ± 0.0000 a game over 4 games (seat 0: +0.0000, seat 1: +")
+
+
+def by_turns(seed):
+  """Returns a player who fills the board so that nobody has a line."""
+  player = UniformPlayer(games.TicTacToe())
+  order = [0, 1, 2, 4, 3, 5, 7, 6, 8]
+  player.act = lambda: Move(next(x for x in order if not player._state[x]), 0)
+  return player
 
 
 def test_mistakes_are_named():

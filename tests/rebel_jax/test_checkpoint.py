@@ -57,7 +57,14 @@ def test_a_run_leaves_what_it_says():
   assert 0 < last["value_error"] < 10
   assert 0 < last["gradient_norm"] < 100
   lines = (folder / "metrics.jsonl").read_text().splitlines()
-  assert all(json.loads(line)["device_memory_bytes"] > 2**20 for line in lines)
+  before, *others = map(json.loads, lines)
+  assert all(line["device_memory_bytes"] > 2**20 for line in others)
+  # What there was before training is measured as it is meanwhile.
+  measured = next(line for line in others if "exploitability" in line)
+  same = ("playthroughs", "iterations")
+  assert [before[name] for name in same] == [measured[name] for name in same]
+  assert before["step"] == 0
+  assert before["exploitability"] > 0
   about = json.loads((folder / "config.json").read_text())
   assert about["num_devices"] == about["environment"]["devices"] == len(jax.devices())
   assert about["environment"]["versions"]["jax"] == jax.__version__
@@ -229,7 +236,7 @@ def test_killed_at_any_moment(tmp_path):
 
 
 def test_newest_and_best_are_kept(tmp_path, monkeypatch):
-  scores = {4: 0.5, 8: 0.1, 12: 0.3, 16: 0.2, 20: 0.4, 24: 0.6}
+  scores = {0: 0.9, 4: 0.5, 8: 0.1, 12: 0.3, 16: 0.2, 20: 0.4, 24: 0.6}
   monkeypatch.setattr(Evaluator, "exploitability", lambda self, *_, seed, **__: scores[seed])
 
   def kept() -> list[int]:
@@ -323,6 +330,7 @@ def test_event_files_hold_the_rows(tmp_path):
   for event in events(tmp_path):
     for value in event.summary.value:
       said.setdefault(event.step, {})[value.tag] = value.simple_value
+  assert said.pop(0)["exploitability"] > 0
   expected = {row["step"]: row for row in rows(tmp_path)}
   assert said.keys() == expected.keys() == {2, 4, 6, 8}
   for step, row in expected.items():

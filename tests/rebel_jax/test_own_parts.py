@@ -76,7 +76,7 @@ def test_a_module_s_parts_and_the_commands_that_the_run_prints(
   assert cli.main([*flags, *names]) == 0
   out = capsys.readouterr().out
   folder = tmp_path / "runs" / "three_hands-1"
-  assert out.startswith("three_hands on ")
+  assert out.startswith("three_hands: preparing")
   steps = [json.loads(x)["step"] for x in (folder / "metrics.jsonl").read_text().splitlines()]
   assert (folder / "mine.txt").read_text().splitlines() == [f"0 {step}" for step in steps]
   table = (folder / "metrics.csv").read_text().splitlines()
@@ -125,8 +125,8 @@ def test_rows_and_evaluations_of_one_s_own(tmp_path):
     return {"largest_weight": max(abs(x).max() for x in params["value"]["params"]["out"].values())}
 
   result = train(*tiny(tmp_path), writers=[written.append], evaluate=measure)
-  assert asked == [False, True]
-  assert [row["step"] for row in written] == [2, 4, 6, 8]
-  assert [row["step"] for row in written if "largest_weight" in row] == [4, 8]
+  assert asked == [False, False, True]
+  assert [row["step"] for row in written] == [0, 2, 4, 6, 8]
+  assert [row["step"] for row in written if "largest_weight" in row] == [0, 4, 8]
   assert written[-1] == result.row
   assert "exploitability" not in result.row

@@ -59,7 +59,8 @@ def test_nodes_without_a_range_are_refused(case):
       range_grids.range_grid(game, tree, policy, node)
   never = policy.copy()
   bet = int(np.flatnonzero((tree.parent == 0) & (tree.action == FIRST_BET))[0])
-  never[bet] = 0
+  call = int(np.flatnonzero((tree.parent == 0) & (tree.action == CALL))[0])
+  never[call], never[bet] = never[call] + never[bet], 0
   raised = int(np.flatnonzero((tree.parent == bet) & (tree.action == FIRST_BET))[0])
   with pytest.raises(ValueError, match="is never reached by player 0"):
     range_grids.range_grid(game, tree, never, raised)

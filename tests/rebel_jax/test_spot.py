@@ -78,6 +78,16 @@ def test_the_policy_is_as_exploitable_as_it_says(solved):
   assert solved.exploitability == pytest.approx(float(exact), rel=1e-3)
 
 
+def test_all_in_is_a_bet_of_all_chips_or_no_move():
+  """Where nobody may bet so much it was taken for a check, a call or another bet."""
+  made = spot.prepare(spot.Spot("9s9h9dTsTh", "AA,KK", "QQ,AQ", 20, 60, "50%"))
+  for line in ("all-in", "bet 10, all-in", "bet 10, a"):
+    with pytest.raises(ConfigError, match="holds 'a.*', and possible there is: "):
+      made.find(line)
+  made = spot.prepare(spot.Spot("9s9h9dTsTh", "AA,KK", "QQ,AQ", 20, 60, "50%,a"))
+  assert made.line(made.find("bet 10, all-in")) == made.line(made.find("bet 10, raise 60"))
+
+
 def test_equity_by_hand():
   """A set of queens against kings and a broadway straight on the river."""
   made = spot.solve(
@@ -271,8 +281,10 @@ def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
   output = str(tmp_path / "kept")
   given = [*SMALL, "--target", "0.001", "--output", output]
   assert spot.main(given) == 128 + signal.SIGTERM
-  assert "after 32 iterations" in capsys.readouterr().out
+  assert f"--load {output} shows" in capsys.readouterr().err
   assert spot.load(output).iterations == 32
+  assert spot.main(given[:-2]) == 128 + signal.SIGTERM
+  assert "after 32 iterations" in capsys.readouterr().out
 
   def two_rows(*_, **__):
     yield from rows_of_two

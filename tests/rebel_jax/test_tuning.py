@@ -101,3 +101,10 @@ def test_a_training_step_is_lowered_for_a_gpu(kind):
     with on(platform):
       loops[platform] = lowered(CONFIGS[kind]).count("stablehlo.while")
   assert loops["gpu"] < loops["cpu"] or kind == "endgame"
+
+
+def test_a_default_device_of_a_thread_says_the_platform(monkeypatch):
+  monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+  assert tuning.pieces() == tuning.ON_ACCELERATOR
+  with jax.default_device(jax.devices("cpu")[0]):
+    assert tuning.pieces() == tuning.ON_CPU

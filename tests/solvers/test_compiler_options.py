@@ -9,6 +9,7 @@ import pytest
 
 import games
 import solvers
+from solvers import tuning
 from solvers.xla import compiler_options, cores
 from solvers.xla.compiler_options import Programs, Work, work_of_solving
 
@@ -101,6 +102,17 @@ def test_the_first_of_each_kind_is_done_before_the_others_begin(count):
   done.clear()
   list(cores.run_ahead(compile_or_run, reversed(items), kind=lambda item: item))
   assert len(too_early) == 14
+
+
+def test_threads_keep_the_default_device(count):
+  (cpu,) = jax.devices("cpu")[:1]
+  with jax.default_device(cpu):
+    ahead = cores.run_ahead(lambda item: tuning.chosen_device(), range(3), kind=int)
+    assert [device for _, device in ahead] == [cpu] * 3
+    seen = set()
+    look = lambda rows: (seen.add(tuning.chosen_device()), rows)[1]  # noqa: E731
+    cores.map_over_cores(look, jnp.zeros(4), most=4, key="default device")
+    assert seen == {cpu}
 
 
 def test_failures_reach_the_caller(count):

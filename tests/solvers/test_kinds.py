@@ -10,6 +10,10 @@ import pytest
 import games
 import rebel_jax
 import solvers
+from games import poker
+from games.poker.lines import make_lines
+from rebel_jax.agents import agent, chain_agent, dealer, match, range_grids
+from rebel_jax.spots import report, solved
 from rebel_jax.tables import acpc, chips, history, players, slumbot
 from solvers import contrib, metrics
 
@@ -156,6 +160,77 @@ def test_another_kind_of_object_at_a_table(call):
       continue  # any number will do
     if not isinstance(junk, str) or not isinstance(right[name], str):
       assert_refused(call, right, name, junk)
+
+
+# Poker, spots and agents: for each the arguments that are replaced in turn.
+DECK = poker.Deck()
+SPOT = solved.Spot("9s9h9dTsTh", "AA", "QQ", 20, 60, "a")
+MADE = solved.prepare(SPOT)
+OTHERS = {
+  poker.map_bet: dict(fraction=0.7, sizes=[0.5, 1.0]),
+  poker.parse_range: dict(text="AA", deck=DECK),
+  poker.format_range: dict(weights=np.zeros(1326), deck=DECK),
+  poker.evaluate: dict(deck=DECK, cards=np.arange(5)),
+  poker.strengths: dict(suit_masks=np.array([[1, 2, 4, 8]])),
+  poker.in_units: dict(game=HOLDEM),
+  poker.BetSizes.parse: dict(text="a", second="a", rounds=1, donk=None),
+  poker.BetSizes: dict(fractions=(((0.5,),),), all_in=True, max_raises=1, near_all_in=0.5),
+  poker.Betting: dict(stacks=(200, 200), paid=(1, 1), rake=0.1, first_to_act=(0,)),
+  poker.Times: dict(factor=2.0),
+  poker.Geometric: dict(bets=2),
+  poker.Deck: dict(ranks="QK", suits="s"),
+  DECK.hole_cards: dict(dead=(1,)),
+  DECK.names: dict(cards=(1,)),
+  DECK.name: dict(card=1),
+  HOLDEM.beliefs: dict(ranges=("AA", "QQ")),
+  HOLDEM.with_bet: dict(history=(), chips=1500),
+  HOLDEM.state_after: dict(history=()),
+  make_lines: dict(spot=SPOT.game()),
+  chips.TableRules: dict(deck=DECK, deals=(1,), rules=poker.Betting()),
+  chips.hands_of: dict(rules=RULES, num_hands=2, seed=0, duplicate=False),
+  TABLE.apply: dict(event=chips.Call(), seat=1),
+  solved.prepare: dict(spot=SPOT),
+  solved.measure: dict(game=SPOT.game()),
+  MADE.find: dict(line=""),
+  MADE.children: dict(node=()),
+  report.textures: dict(board="AhKdQs", deck=DECK),
+  report.solve_boards: dict(spot=SPOT, boards=["9s9h9dTsTh"], target=5.0, max_iterations=2),
+  agent.make_searcher: dict(policy=None),
+  chain_agent.ChainSearcher: dict(policy=None),
+  match.play_match: dict(game=GAME, first=len, second=len, num_games=4, duplicate=False),
+  match.UniformPlayer: dict(game=GAME, seed=0),
+  match.SimplePlayer: dict(game=HOLDEM, name="uniform"),
+  match.PolicyPlayer(TREE, POLICY).start: dict(player=0, infostate=0),
+  match.PolicyPlayer(TREE, POLICY).observe: dict(action=0),
+  match.summarise: dict(payoffs=[(0, 1.0), (1, 1.0)] * 2, duplicate=False),
+  dealer.Dealer: dict(game=GAME),
+  dealer.same_rules: dict(one=GAME, other=GAME),
+  dealer.child_after: dict(tree=TREE, node=0, action=0),
+  range_grids.own_range: dict(tree=BET_TREE, policy=BET_POLICY, node=0, beliefs=BET_TREE.prior),
+}
+
+
+@pytest.mark.parametrize("call", OTHERS, ids=lambda call: getattr(call, "__qualname__", str(call)))
+def test_poker_and_play_say_what_they_take(call):
+  """Also of numbers: NaN, and integers as strings."""
+  right = OTHERS[call]
+  for name, junk in itertools.product(right, (*JUNK, float("nan"), {1: 2})):
+    assert_refused(lambda **x: listed(call(**x)), right, name, junk)
+
+
+def listed(found):
+  """Runs what is a generator."""
+  return list(found) if inspect.isgenerator(found) else found
+
+
+@pytest.mark.parametrize("given", ["False", 0, None, 1.0])
+def test_whether_deals_are_duplicate_is_true_or_false(given):
+  for call, right in (
+    (chips.hands_of, OTHERS[chips.hands_of]),
+    (match.summarise, dict(payoffs=[])),
+  ):
+    with pytest.raises(TypeError, match=f"duplicate={given!r} must be True or False"):
+      call(**(right | dict(duplicate=given)))
 
 
 def test_what_is_registered_is_a_function_by_name():

@@ -28,7 +28,9 @@ from solvers import tuning
 from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards
 from solvers.half import from_half, to_half
+from solvers.solve import default_batch_size
 from solvers.sweeps.lines import ends, parts
+from solvers.sweeps.lines.problem import largest_table
 
 ONE_BET = BetSizes((((1.0,), ()),), all_in=False)
 ALIKE = ("AA,KQ,J9s:0.3,99", "TT,AJ,K9s,QJo:0.7")
@@ -209,6 +211,15 @@ def rivers():
       [x for x, _ in rounded], algorithm=solvers.linear_cfr(), num_iterations=6
     )
   return made, lines, [places for _, places in rounded], found
+
+
+def test_an_accelerator_takes_as_many_rivers_as_its_memory(rivers, monkeypatch):
+  lines = rivers[1][0][0]
+  assert default_batch_size(lines) == tuning.ON_CPU.spots
+  monkeypatch.setattr(tuning, "platform", lambda: "gpu")
+  size, table = default_batch_size(lines), largest_table(lines)
+  assert table >= lines.streets[0].belief[0].nbytes * sum(level.size for level in lines.levels)
+  assert size * table <= tuning.ON_ACCELERATOR.table_bytes < (size + 1) * table
 
 
 def test_rivers_at_once_are_as_exploitable_on_their_trees(rivers):

@@ -210,7 +210,7 @@ def test_hands_that_are_played_win_what_the_policy_is_worth():
 def test_what_is_refused():
   game, tree = small()
   policy = random_policy(tree, np.random.default_rng(0), 0.3)
-  with pytest.raises(TypeError, match="must be hold'em"):
+  with pytest.raises(TypeError, match="must be a Holdem"):
     metrics.local_best_response_value(games.make("leduc_poker"), tree, policy)
   with pytest.raises(ValueError, match="num_hands=5 must be even"):
     metrics.local_best_response(game, metrics.TreeStrategy(tree, policy), num_hands=5)

@@ -15,12 +15,15 @@ LINEAR = solvers.linear_cfr()
 
 
 @pytest.fixture
-def compiled(monkeypatch):
+def compiled():
   """Returns a function that says how many programs were compiled since its last call."""
   seen = []
-  jax.monitoring.register_event_duration_secs_listener(
-    lambda name, *_, **__: seen.append(name) if name.endswith("backend_compile_duration") else None
-  )
+
+  def listen(name, *_, **__):
+    if name.endswith("backend_compile_duration"):
+      seen.append(name)
+
+  jax.monitoring.register_event_duration_secs_listener(listen)
 
   def count():
     number = len(seen)
@@ -28,7 +31,7 @@ def compiled(monkeypatch):
     return number
 
   yield count
-  jax.monitoring.clear_event_listeners()
+  jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def solve(number, tree=TREE, **options):

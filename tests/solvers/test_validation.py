@@ -75,7 +75,7 @@ GROWN = [
   (promised([100.0, 0, 0]), "alternatives hold 100, but the subgame pays 2 at most"),
   (promised([0.0, 0, 0, 0]), r"alternatives.value of shape \(4,\)"),
   (promised([0, 0, 0], beliefs=[-1, 1, 1]), "alternatives.beliefs holds -1"),
-  (dict(alternatives="x", searcher=0), "alternatives.value=str must be an array"),
+  (dict(alternatives="x", searcher=0), "alternatives='x' must be an Alternatives or an array"),
   (promised([0, 0, 0]) | dict(searcher=np.int64(2)), "searcher=.*2.* must be 0 or 1"),
 ]
 

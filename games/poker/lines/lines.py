@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from games.arguments import checked
 from games.pairs import holds
 from games.poker.cards import shares_card
 from games.poker.hands import strengths_on
@@ -173,6 +174,7 @@ class Lines:
     return sum(level.size for level in self.levels)
 
 
+@checked
 def make_lines(game: Holdem, *, permutations: np.ndarray | None = None) -> tuple[Lines, LineMap]:
   """Writes a spot out as lines of betting, and returns what they stand for.
 
@@ -366,6 +368,7 @@ class Follower:
       self.spot.permutations[by][place.cards],
     )
 
+  @checked
   def follow(self, history: Sequence[int]) -> Place:
     """Returns the place after public actions of the game."""
     place = self.start()

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from games.arguments import checked
 from games.poker.lines.lines import Final, Group, Lines, Street
 
 # A program takes seconds to compile, a river milliseconds to solve and a turn seconds.
@@ -52,6 +53,7 @@ class Shape(NamedTuple):
     return Shape._make([*sizes, self.kind])
 
 
+@checked
 def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
   """Returns the widths of lines, numbers of hands rounded by `to` and all others by `bucket`."""
   boards: Any = []
@@ -75,6 +77,7 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
   return Shape(tuple(boards), tuple(hands), tuple(holders), tuple(cards), kind)
 
 
+@checked
 def round_up(
   lines: Lines, to: Callable[[int], int] | None = None, *, shape: Shape | None = None
 ) -> tuple[Lines, Columns]:
@@ -107,6 +110,7 @@ def round_up(
   return dataclasses.replace(lines, streets=tuple(streets)), columns
 
 
+@checked
 def share_shapes(shapes: Sequence[Shape], most: float = _MOST_WASTE) -> list[Shape]:
   """Returns shapes to round lines up to, so that as many as possible are solved by one program.
 

@@ -6,6 +6,7 @@ import zlib
 
 import numpy as np
 
+from games.arguments import checked
 from games.build import add_payoff_runs, level_shape
 from games.kinds import LEAF, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs
@@ -44,6 +45,7 @@ class Extended:
     return np.pad(np.asarray(beliefs), [(0, 0)] * (np.ndim(beliefs) - 1) + [(0, more)])
 
 
+@checked
 def with_continuations(top: PublicTree, tables: Array) -> Extended:
   """Lets players choose, at every leaf of a depth-limited tree, how they play from there on.
 
@@ -98,8 +100,6 @@ def with_continuations(top: PublicTree, tables: Array) -> Extended:
 
 
 def _check_top(top: PublicTree) -> None:
-  if not isinstance(top, PublicTree):
-    raise TypeError(f"top={type(top).__name__} must be a games.PublicTree")
   if np.ndim(top.kind) != 1 or top.padded:
     raise ValueError("top is stacked or padded; continuations are added to one tree at a time")
   if top.hands is not None:

@@ -23,6 +23,7 @@ from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem
 
 
+@validation.checked
 def biased_policy(tree: PublicTree, policy: Array, factors: Mapping[int, float]) -> jax.Array:
   """Multiplies the probability of each move by its action's factor, and renormalises.
 
@@ -44,8 +45,6 @@ def biased_policy(tree: PublicTree, policy: Array, factors: Mapping[int, float])
   """
   validation.check_unstacked(tree)
   validation.check_policy("policy", tree, policy)
-  if not isinstance(factors, Mapping):
-    raise TypeError(f"factors={validation.short(factors)} must be a mapping of actions to numbers")
   for action, factor in factors.items():
     if not (np.isfinite(factor) and factor >= 0):
       raise ValueError(f"factors say {factor} for action {action}; a factor is zero or positive")
@@ -72,6 +71,7 @@ def _movers(tree: PublicTree) -> np.ndarray:
   return np.where(parent >= 0, np.asarray(tree.kind)[np.maximum(parent, 0)], CHANCE)
 
 
+@validation.checked
 def leaf_tables(
   tree: PublicTree,
   nodes: Sequence[int] | np.ndarray,
@@ -94,8 +94,6 @@ def leaf_tables(
   """
   check_pairs(tree)
   for name, policies in (("first", first), ("second", second)):
-    if not isinstance(policies, Sequence) or isinstance(policies, str):
-      raise TypeError(f"{name}={type(policies).__name__} must be a list of policies")
     if not policies:
       raise ValueError(f"{name} holds no policy; it must hold one at least")
   nodes = validation.check_places("nodes", nodes, tree.num_nodes)

@@ -59,6 +59,7 @@ class AffineTrees:
     return dataclasses.replace(self.tree, **changed)
 
 
+@validation.checked
 def affine_trees(build: Callable[..., PublicTree], start: Sequence[float]) -> AffineTrees:
   """Fits payoffs as affine functions of parameters, from trees built at a few of them.
 
@@ -71,10 +72,6 @@ def affine_trees(build: Callable[..., PublicTree], start: Sequence[float]) -> Af
     ValueError: trees differ in more than payoffs, or payoffs are not affine, as where a bet is cut
       off by a stack, or there is no parameter.
   """
-  if not callable(build):
-    raise TypeError(
-      f"build={validation.short(build)} must be a function of the parameters that returns a tree"
-    )
   origin = _parameters("start", start)
   if not origin.size:
     raise ValueError(
@@ -101,12 +98,6 @@ def affine_trees(build: Callable[..., PublicTree], start: Sequence[float]) -> Af
       f"{(origin + steps / 2).tolist()} they are not"
     )
   return AffineTrees(base, origin.astype(base.dtype), slopes.astype(base.dtype), field)
-
-
-def check_family(trees: AffineTrees) -> None:
-  """Checks that `trees` is what `affine_trees` returns."""
-  if not isinstance(trees, AffineTrees):
-    raise TypeError(f"trees={type(trees).__name__} must be what solvers.affine_trees returned")
 
 
 def _parameters(name: str, values: Any) -> np.ndarray:

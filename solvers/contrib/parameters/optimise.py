@@ -13,7 +13,7 @@ from games.public_tree import PublicTree
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.named import discounted_cfr
-from solvers.contrib.parameters.affine_trees import AffineTrees, check_family
+from solvers.contrib.parameters.affine_trees import AffineTrees
 from solvers.loop import run
 from solvers.metrics.expected_values import policy_values
 from solvers.sweeps.levels import Levels, join_levels
@@ -42,6 +42,7 @@ class Optimum(NamedTuple):
   path: jax.Array
 
 
+@validation.checked
 def optimise(
   trees: AffineTrees,
   *,
@@ -71,7 +72,6 @@ def optimise(
   Raises:
     ValueError: a shape or number is out of range, or `start` is not within `bounds`.
   """
-  check_family(trees)
   validation.check_player(player, "player")
   algorithm = discounted_cfr() if algorithm is None else algorithm
   validation.check_algorithm(algorithm)

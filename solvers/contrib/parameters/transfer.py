@@ -15,7 +15,7 @@ from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.named import vanilla_cfr
 from solvers.algorithms.regret_rules import DiscountedRegret
 from solvers.contrib.parameters.affine_cfr import AffineCFR, AffineProblem, affine_problem
-from solvers.contrib.parameters.affine_trees import AffineTrees, check_family
+from solvers.contrib.parameters.affine_trees import AffineTrees
 from solvers.loop import run
 from solvers.metrics.expected_values import policy_values
 from solvers.sweeps.levels import Levels, join_levels
@@ -43,6 +43,7 @@ class Transferable(NamedTuple):
   weight: jax.Array
 
 
+@validation.checked
 def solve_affine(
   trees: AffineTrees,
   parameters: Sequence[float] | Array,
@@ -67,7 +68,6 @@ def solve_affine(
   Raises:
     ValueError: the algorithm is another, or a shape or number is out of range.
   """
-  check_family(trees)
   algorithm = vanilla_cfr() if algorithm is None else algorithm
   rule = algorithm.rule if type(algorithm) is CFR else None
   if not isinstance(rule, DiscountedRegret) or rule.alpha != rule.beta:
@@ -84,26 +84,18 @@ def solve_affine(
     raise ValueError(
       f"weight={validation.short(weight)} must be one of {', '.join(_WEIGHTS)}, or a number from 0"
     )
-  if start is not None:
-    _check_start(start)
   affine = AffineCFR(rule, algorithm.averaging, algorithm.alternating)
   kind = weight if isinstance(weight, str) else "given"
   factor = 1.0 if isinstance(weight, str) else float(weight)
   return _solve(trees, theta, start, factor, affine, jnp.asarray(num_iterations), kind)
 
 
+@validation.checked
 def transfer_weight(
   trees: AffineTrees, parameters: Sequence[float] | Array, start: Transferable
 ) -> jax.Array:
   """Returns how much the iterations of `start` count at other `parameters`: (4.52), a scalar."""
-  check_family(trees)
-  _check_start(start)
   return _bound(trees, trees.parameters("parameters", parameters), start)
-
-
-def _check_start(start: Transferable) -> None:
-  if not isinstance(start, Transferable):
-    raise TypeError(f"start={type(start).__name__} must be what solvers.solve_affine returned")
 
 
 @jax.jit

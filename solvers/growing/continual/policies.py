@@ -26,8 +26,8 @@ from solvers.growing.continual.chain import (
   search_each,
 )
 from solvers.growing.continual.grounds import RulesGround, tree_ground
-from solvers.growing.settings import GTCFR, check_search
-from solvers.growing.starts import check_function, check_seeds
+from solvers.growing.settings import GTCFR
+from solvers.growing.starts import check_seeds
 from solvers.growing.states import StateFunction
 from solvers.metrics.histories import Histories, public_histories
 from solvers.xla.compiler_options import Programs, work_on_trees
@@ -39,6 +39,7 @@ _ROOM = (48, 384)
 Progress = Callable[[int, int], None]
 
 
+@validation.checked
 def resolved_policies(
   game: Game,
   tree: PublicTree,
@@ -69,7 +70,6 @@ def resolved_policies(
   """
   if chain not in _CHAINS:
     raise ValueError(f"chain={validation.short(chain)} must be one of: {', '.join(_CHAINS)}")
-  check_search(search)
   validation.check_unstacked(tree)
   if tree.depth_limited:
     raise ValueError(
@@ -94,6 +94,7 @@ def resolved_policies(
   return policies
 
 
+@validation.checked
 def history_policies(
   histories: Histories,
   *,
@@ -118,7 +119,6 @@ def history_policies(
   Raises:
     ValueError: `batch_size` is not allowed.
   """
-  check_search(search)
   game = histories.game
   most = min(RulesGround.of(game, search).capacity, int(histories.sizes[0]))
   rooms = [x for x in _ROOM if 2 * x < most] + [most]
@@ -145,7 +145,6 @@ def _policies(
   progress: Progress | None,
 ) -> np.ndarray:
   """Computes `history_policies`; `ground_of` is of the number of histories ahead."""
-  check_function("network", network)
   batch_size = validation.check_integer(
     "batch_size", tuning.pieces().chains if batch_size is None else batch_size
   )

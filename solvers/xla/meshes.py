@@ -1,0 +1,50 @@
+"""Arrays on meshes of devices: types that vary, and batches that are laid out over axes."""
+
+import contextlib
+from typing import Any
+
+import jax
+from jax import lax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+
+def varying_alike(arrays: Any, like: Any = None) -> Any:
+  """Returns arrays that all vary over those axes of a `jax.shard_map` that any of them varies over.
+
+  Loops carry what they were given, and constants do not vary. `like` counts too.
+  """
+
+  def axes_of(x: Any) -> frozenset:
+    return jax.typeof(x).manual_axis_type.varying
+
+  axes = frozenset().union(*map(axes_of, jax.tree.leaves((arrays, like))))
+  if not axes:
+    return arrays
+  return jax.tree.map(lambda x: lax.pcast(x, tuple(axes - axes_of(x)), to="varying"), arrays)
+
+
+def on_mesh_of(*arrays: Any) -> contextlib.AbstractContextManager:
+  """Returns a context in which operations know the explicit axes that arrays are laid out over."""
+  for x in jax.tree.leaves(arrays):
+    mesh = getattr(_layout(x), "mesh", None)
+    if mesh is not None and AxisType.Explicit in mesh.axis_types:
+      return jax.sharding.use_abstract_mesh(mesh.abstract_mesh)
+  return contextlib.nullcontext()
+
+
+def _layout(x: Any) -> Any:
+  """Returns the sharding of an array; of a traced one, what its type says."""
+  traced = isinstance(x, jax.core.Tracer)
+  return jax.typeof(x).sharding if traced else getattr(x, "sharding", None)
+
+
+def layout_of_rows(rows: Any) -> NamedSharding | None:
+  """Returns how rows `[B, ...]` are laid out over several devices, None where that is not known.
+
+  It is known of arrays, and of traced ones on explicit axes.
+  """
+  for x in jax.tree.leaves(rows):
+    layout = _layout(x)
+    if isinstance(layout, NamedSharding) and layout.spec and layout.spec[0] is not None:
+      return NamedSharding(layout.mesh, PartitionSpec(layout.spec[0]))
+  return None

@@ -1,0 +1,79 @@
+"""Batches laid out over two devices, in the ways of JAX: the same, and each device its own rows."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.tiny import with_devices
+
+PROGRAM = """
+import json
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+import games
+import solvers
+
+game = games.make("kuhn_poker")
+cut = games.build_public_tree(game, depth=2)
+trees = games.stack_trees([cut] * 4)
+options = {"algorithm": solvers.linear_cfr(), "num_iterations": 8}
+settings = options | {"params": cut.leaf_features[0, 0]}
+beliefs = np.random.default_rng(0).dirichlet(np.ones(3), size=(4, 2)).astype(np.float32)
+
+
+def leaf_values(params, query):
+  return (query.features @ params)[:, None] * query.beliefs[:, query.traverser]
+
+
+def one(beliefs, tree=cut):
+  return solvers.solve(tree, beliefs=beliefs, leaf_values=leaf_values, **settings).root_values
+
+
+def batch(beliefs):
+  return solvers.solve_batch(
+    cut, beliefs=beliefs, leaf_values=leaf_values, **settings
+  ).root_values
+
+
+alone = np.stack([one(row) for row in beliefs])
+for axis in (AxisType.Explicit, AxisType.Auto):
+  mesh = jax.make_mesh((2,), ("rows",), (axis,))
+  laid = jax.device_put(beliefs, NamedSharding(mesh, P("rows")))
+  ways = {
+    "solve_batch": batch,
+    "jit_vmap": jax.jit(jax.vmap(one)),
+    "jit_vmap_stack": lambda x: jax.jit(jax.vmap(one))(x, jax.device_put(trees, laid.sharding)),
+    "jit_solve_batch": jax.jit(batch),
+    "shard_map": jax.shard_map(jax.vmap(one), mesh=mesh, in_specs=P("rows"), out_specs=P("rows")),
+  }
+  for name, way in ways.items():
+    found = way(laid)
+    parts = {shard.device: shard.data.shape for shard in found.addressable_shards}
+    row = [axis.name, name, float(np.abs(found - alone).max()), sorted(parts.values())]
+    print(json.dumps(row), flush=True)
+whole = games.build_public_tree(game)
+solved = solvers.solve_batch(whole, beliefs=jax.device_put(beliefs, laid.sharding), **options)
+gaps = solvers.exploitability(whole, solved.average_policy, beliefs=beliefs)
+print(json.dumps(["", "measure", float(not (gaps > 0).all()), [[2, 2, 3], [2, 2, 3]]]))
+"""
+
+
+@pytest.fixture(scope="module")
+def rows():
+  done = subprocess.run(
+    [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=with_devices(2)
+  )
+  assert done.returncode == 0, done.stderr
+  return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_every_way_of_laying_out_a_batch_solves_it_where_it_is(rows):
+  assert len(rows) == 11
+  for axis, name, error, parts in rows:
+    assert error < 1e-5, (axis, name)
+    assert parts == [[2, 2, 3], [2, 2, 3]], (axis, name)
