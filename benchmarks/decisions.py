@@ -118,7 +118,7 @@ def measure(options: Options) -> dict[str, object]:
   started = time.monotonic() - began
   assert isinstance(seated.player, TreePlayer)
   timed = Timed(seated.player)
-  players: list[ChipPlayer] = [timed, AnyBet(seated.rules, seed=options.seed)]
+  players: tuple[ChipPlayer, ChipPlayer] = timed, AnyBet(seated.rules, seed=options.seed)
   play_chip_match(players, seated.rules, num_hands=options.hands, seed=options.seed)
   found = np.array(timed.seconds)
   median, late, last = (float(np.quantile(found, q)) for q in (0.5, 0.99, 1.0))

@@ -19,15 +19,20 @@ import solvers
 from games import Game, LiarsDice
 from games.poker import Holdem, betting
 from games.poker.hands import category, evaluate
+from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, make_searcher
 from rebel_jax.agents.chain_agent import ChainAgent
-from rebel_jax.agents.dealer import Dealer, Move, Seat
+from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.nested import NestedAgent
+from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.config.search import REBEL
+from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo
+from rebel_jax.tables.chips import Move as ChipMove
+from rebel_jax.tables.players import TreePlayer
 
 _SILENCE = 2.0  # seconds
 _DIE = "⚀⚁⚂⚃⚄⚅"
@@ -70,14 +75,71 @@ class QuitError(Exception):
   """The person has had enough."""
 
 
+class ChipSeat:
+  """An agent that searches rounds of hold'em from the blinds, at a table of bets of any size.
+
+  Attributes:
+    game: the table's rules before any bet is added.
+    player: its number.
+    dealer: of the table, once it has one.
+    seat: the agent's hand in chips, in whose searches the table's bets are.
+  """
+
+  dealer: Any  # of a game of hold'em
+
+  def __init__(self, searcher: StreetSearcher, seed: int):
+    self.game = searcher.game
+    self.agent: Any = searcher.agent(seed=seed)
+    self.seat = TreePlayer(searcher.with_sizes, self.agent, off_tree="add", seed=seed)
+
+  def start(self, player: int, infostate: int) -> None:
+    """Begins a game."""
+    self.player = player
+    self.seat.start(player, tuple(self.game.hole_cards[infostate].tolist()))
+
+  def observe(self, action: int, infostate: int | None = None) -> None:
+    """Follows the dealer's last move."""
+    game, (*before, _) = self.dealer.game, self.dealer.history
+    state = game.state_after(before)[None]
+    if action >= game.first_deal:
+      cards = game.dealing.sets[int(state[0, betting.ROUND])][action - game.first_deal]
+      self.seat.observe(Deal(tuple(cards.tolist())))
+    elif action != game.burn:
+      to = int(game.amounts(state)[0, action - FIRST_BET]) if action >= FIRST_BET else 0
+      self.seat.observe((Fold(), Call(), RaiseTo(to))[min(action, FIRST_BET)])
+
+  def _move(self, move: ChipMove) -> Move:
+    """Returns a move in chips as one of the dealer's game, to which its bet may be added."""
+    dealer, action = self.dealer, FOLD if isinstance(move, Fold) else CALL
+    if isinstance(move, RaiseTo):
+      amounts = dealer.game.amounts(dealer.state[None])[0]
+      if move.chips not in amounts:
+        return dealer.widen(move.chips)
+      action = FIRST_BET + int(np.argmax(amounts == move.chips))
+    return Move(action, dealer.infostates[self.player])
+
+  def act(self) -> Move:
+    """Returns the agent's move."""
+    return self._move(self.seat.act())
+
+  def choices(self) -> dict[Move, float]:
+    """Returns the probability of each of the agent's moves."""
+    if self.seat.lost or self.seat.table.actor != self.player:
+      return {}
+    found = self.agent.choices()
+    return {self._move(self.seat.at_table(move.action)): p for move, p in found.items()}
+
+
 class Terminal:
   """A person and an agent at one table; `ask` reads a line and `say` prints one."""
 
   def __init__(self, agent: Any, ask: Callable[[str], str], say: Callable[[str], None], rng):
     self.agent, self.ask, self.say, self.rng = agent, ask, say, rng
-    self._any_bet = isinstance(agent, NestedAgent)
+    self._any_bet = isinstance(agent, NestedAgent | ChipSeat)
     self._spot: Game = agent.game if self._any_bet else agent.searcher.game
     self.dealer = Dealer(self._spot)
+    if isinstance(agent, ChipSeat):
+      agent.dealer = self.dealer
     self.score, self.seat = 0.0, 0
     self.record: list[str] = []
 
@@ -90,7 +152,7 @@ class Terminal:
     """Plays one game with the person in `seat` and returns what the person won."""
     dealer, agent, self.seat = self.dealer, self.agent, seat
     dealer.game = self._spot
-    if self._any_bet:
+    if isinstance(agent, NestedAgent):
       agent.widen_match(self._spot)
     dealer.deal(self.rng)
     with self.patience():
@@ -198,6 +260,7 @@ class Terminal:
     moves = {self.move_name(seat, move): move for move in self.dealer.legal_moves()}
     while True:
       answer = self.answer(f"Your move [{' '.join(moves)}, help, quit]: ")
+      answer = next((name for name in moves if name.endswith(f"-to-{answer}")), answer)
       if answer in ("help", "h", "?"):
         self.explain()
       elif answer == "why":
@@ -210,7 +273,8 @@ class Terminal:
         except ValueError as error:
           self.say(f"{error}.")
           continue
-        self.agent.widen_match(self.game)
+        if isinstance(self.agent, NestedAgent):
+          self.agent.widen_match(self.game)
         return move
       else:
         self.say(f"{answer!r} is not a move here; type one of: {' '.join(moves)}")
@@ -232,9 +296,9 @@ class Terminal:
   def note(self) -> None:
     """Keeps what the agent believes and wants to do, to be shown after the game."""
     agent, thinks = self.agent, ""
-    if isinstance(agent, Agent):
+    if isinstance(believes := getattr(agent, "agent", agent), Agent):
       person = 1 - agent.player
-      belief = agent.beliefs[person]
+      belief = believes.beliefs[person]
       likely = [int(h) for h in np.argsort(-belief)[:6] if belief[h] > belief.max() / 20]
       hands = (f"{self.game.infostate_name(person, h)} {100 * belief[h]:.2g}%" for h in likely)
       thinks = f"you hold {self.in_suits(', '.join(hands))}; "
@@ -246,7 +310,7 @@ class Terminal:
     )
     history = self.dealer.history
     said = [self.in_suits(self.game.describe(history[:i], a)) for i, a in enumerate(history)]
-    after = ", ".join(said) or "nothing yet"
+    after = ", ".join(text for text in said if text != "burn") or "nothing yet"
     self.record.append(f"after {after}: {thinks}its policy: {wants}")
 
 
@@ -325,7 +389,7 @@ def _run(
   seed = np.random.SeedSequence().entropy if options.seed is None else options.seed
   rng = np.random.default_rng(seed)
   own = int(rng.integers(2**31))
-  agent: Seat
+  agent: Any
   if options.checkpoint in games.registered_games():
     flags.check_kind(options, REBEL)
     agent = solve_spot(options, own, say)
@@ -334,7 +398,8 @@ def _run(
     flags.check_kind(options, policy.config.search)
     settings = flags.agent_settings(options, policy.config.search)
     searcher = make_searcher(policy, **settings, seed=own)
-    agent = searcher.agent(seed=own)
+    any_bet = isinstance(searcher, StreetSearcher) and not searcher.game.board
+    agent = ChipSeat(searcher, own) if any_bet else searcher.agent(seed=own)
   run(Terminal(agent, ask, say, rng), options)
 
 

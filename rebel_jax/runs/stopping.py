@@ -73,7 +73,8 @@ class Signals:
       leave: saves what there is, from any thread, where the process ends while it compiles.
       when: says whether there is something whole to save.
     """
-    self._leave, self._double = leave, jax.config.jax_enable_x64  # which threads do not share
+    self._leave = leave
+    self._double = jax.dtypes.canonicalize_dtype(float).itemsize == 8  # which threads do not share
     self._raises = when if jax.process_count() == 1 else _never
     try:
       if self.received and self._raises():

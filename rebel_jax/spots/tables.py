@@ -65,7 +65,7 @@ def _values_on(lines: Lines, policy: Sequence[Any], street: int, board: int) -> 
   return _Values._make([*jax.tree.map(np.asarray, below), first, starts])
 
 
-def _rounded(lines: Lines, policy: Sequence[Any]) -> tuple[Lines, Levels]:
+def _rounded(lines: Lines, policy: Sequence[Any]) -> tuple[Lines, Any]:
   """Returns a river's lines and policy with columns added at the end, as `round_up` does."""
   wide = round_up(lines)[0]
   spare = [wide.streets[0].width(p) - lines.streets[0].width(p) for p in (0, 1)]

@@ -73,7 +73,7 @@ class Seating:
   def warm_up(self) -> None:
     """Lets a player that searches compile before anyone waits for it, by two hands of its own."""
     if self.searches:
-      play_chip_match([self.player, SimpleSeat("always_call", self.rules)], self.rules, num_hands=2)
+      play_chip_match((self.player, SimpleSeat("always_call", self.rules)), self.rules, num_hands=2)
 
 
 @in_config_errors("game_params")
@@ -181,7 +181,7 @@ class TreePlayer(Seated):
 
     Args:
       game: the tree's rules, from the blinds.
-      player: plays them.
+      player: a `Seat` that plays them.
       off_tree: how the other's bets are answered that the tree lacks. `add` puts the bet in the
         place of the closest of the tree as a share of the pot, and searches the round again; for
         players that search rounds made where play leads (`StreetSearcher.with_sizes` is `game`).
@@ -220,7 +220,7 @@ class TreePlayer(Seated):
     if self.lost or self._actor() != self.seat:
       return Call()
     action = int(self.player.act().action)
-    self._answer = self._at_table(action), action
+    self._answer = self.at_table(action), action
     return self._answer[0]
 
   # The tree's hand.
@@ -308,7 +308,7 @@ class TreePlayer(Seated):
     player: Any = self.player
     player.search_again(change)
 
-  def _at_table(self, action: int) -> Move:
+  def at_table(self, action: int) -> Move:
     """Returns the move at the table that stands for the tree's action."""
     if action == FOLD and self.table.may_fold:
       return Fold()

@@ -80,7 +80,7 @@ class Programs(dict[Work, Callable]):
     return self[work]
 
   def __getitem__(self, work: Work) -> Any:
-    program = super().__getitem__(work)
+    program: Any = super().__getitem__(work)
     number = program._cache_size()
     if number > MOST_PROGRAMS:
       program.clear_cache()

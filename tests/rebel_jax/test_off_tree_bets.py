@@ -1,6 +1,7 @@
 """Bets that a tree lacks, answered by searching the round again with the bet in it."""
 
 import functools
+import re
 
 import numpy as np
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from games.poker import betting
 from games.poker.holdem import CALL, FIRST_BET
 from games.poker.variation import size_columns_at
+from rebel_jax import play
 from rebel_jax.agents.street_searcher import StreetSearcher
+from rebel_jax.checkpoints import checkpoint
 from rebel_jax.tables.chips import RaiseTo
 from rebel_jax.tables.players import TreePlayer
 from tests.own_games import own_tree
@@ -83,3 +86,22 @@ def test_own_moves_keep_the_probabilities_they_were_made_with():
   expected = before * found.policy[below[0]]
 
   np.testing.assert_allclose(agent._root_beliefs[0], expected / expected.sum(), atol=1e-5)
+
+
+def test_a_person_bets_any_size_in_the_terminal(monkeypatch):
+  monkeypatch.setattr(checkpoint, "load", lambda name: policy())
+  monkeypatch.setattr(play, "make_searcher", lambda policy, **settings: searcher())
+  waiting, printed = iter(["333", "why", *["call", "check"] * 5, "why", "", "300", "fold"]), []
+
+  def ask(prompt):
+    return next(waiting, "quit")
+
+  argv = ["mine", "--iterations", "8", "--seed", "1", "--seat", "0", "--games", "2"]
+  assert play.main(argv, ask=ask, say=printed.append) == 0
+  text = "\n".join(printed)
+  assert "The blinds: you put in 50, the agent 100." in text
+  assert re.search(r"after bet to 333|after raise to 333", text)
+  assert re.search(r"you hold \w+.*%; its policy: .*%", text)
+  assert "'333'" not in text
+  assert "in the abstraction" not in text
+  assert "added" not in text
