@@ -1,7 +1,7 @@
 """The command `python -m rebel_jax.spot`: solves a spot of hold'em and shows what to do there.
 
 Exit codes: 0 it was solved or loaded; 2 an argument is not allowed; 128 and the signal's number,
-it was interrupted, and what there was is printed and kept.
+it was interrupted, and the strategy so far is kept, or printed without --output.
 """
 
 import contextlib
@@ -258,6 +258,9 @@ def _run(options: Options) -> int | None:
     solved = find(options, Display(stderr=True), signals)
   if options.output is not None:  # saved before anything else can go wrong
     solved.save(options.output)
+    if signals.received:  # the report may have to compile first
+      flags.complain(f"\ninterrupted; --load {options.output} shows the strategy so far")
+      return 128 + signals.received
   node = solved.find(options.node)
   print(report(solved, node, hands=options.hands), flush=True)
   if options.picture is not None:

@@ -53,7 +53,7 @@ def _orthogonal_matrices(updates: Any) -> Any:
     found = jax.vmap(orthogonalised)(jnp.stack([arrays[i] for i in places]))
     for i, x in zip(places, found, strict=True):
       arrays[i] = x
-  return structure.unflatten(arrays)
+  return jax.tree.unflatten(structure, arrays)
 
 
 OPTIMIZERS: dict[str, Callable[[optax.ScalarOrSchedule], optax.GradientTransformation]] = {

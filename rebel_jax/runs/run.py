@@ -41,9 +41,9 @@ from solvers.xla import return_memory
 _compiled: list[float] = []  # seconds of each program that this process compiled
 
 
-def _note_program(event: str, seconds: float, **_: Any) -> None:
+def _note_program(event: str, duration_secs: float, **_: Any) -> None:
   if event.endswith("backend_compile_duration"):
-    _compiled.append(seconds)
+    _compiled.append(duration_secs)
 
 
 jax.monitoring.register_event_duration_secs_listener(_note_program)

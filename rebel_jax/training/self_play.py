@@ -130,23 +130,31 @@ class SelfPlay:
       params: the networks' parameters.
       key: consumed.
     """
-    starts = sample_new_games(table, self, params, key)
-    if not self.layers[0].served:
+    begins = shared_starts(table, self, key)
+    beside = begins is not None and self._searches_starts_beside_lanes(table)
+    starts = None if beside else sample_new_games(table, self, begins, params, key)
+    if starts is not None and not self.layers[0].served:
       begins = table.stages[0].holds(lanes.roots)
       roots, beliefs = where_lanes(
         begins, (starts.roots, starts.beliefs), (lanes.roots, lanes.beliefs)
       )
       lanes = lanes._replace(roots=roots, beliefs=beliefs)
-    searched = [] if starts.searched is None else [starts.searched]
+    searched = [] if starts is None else list(starts.searched)
     counts = []
     for number, (stage, layer) in enumerate(zip(table.stages, self.layers)):
       if layer.served:
         layer_key = key if number == 0 else jax.random.fold_in(key, number)
-        played = _serve(stage, layer, self, lanes, starts, params, layer_key)
+        played = _serve(stage, layer, self, lanes, starts, begins, params, layer_key)
         lanes = played.lanes
         searched += played.searched
         counts.append(played.stats)
     return Played(lanes, tuple(searched), jax.tree.map(lambda *x: sum(x), *counts))
+
+  def _searches_starts_beside_lanes(self, table: Subgames) -> bool:
+    """Says whether one batch of searches holds the lanes and the starts that they share."""
+    first = self.layers[0]
+    alike = len(table.stages) == 1 and first.served and first.decides
+    return alike and first.in_place(self.num_lanes)
 
   def most_examples(self, table: Subgames, target: Any) -> int:
     """Returns how many examples of a target a step can make."""
@@ -224,12 +232,12 @@ class Starts(NamedTuple):
 
   Attributes:
     roots, beliefs: `[B]` and `[B, P, H]`.
-    searched: the searches that starts share, if there were any.
+    searched: the searches of starts that lanes share, if there were any.
   """
 
   roots: Roots
   beliefs: jax.Array
-  searched: Searched | None = None
+  searched: tuple[Searched, ...] = ()
 
 
 def _serve(
@@ -237,14 +245,20 @@ def _serve(
   layer: ServedStage,
   settings: SelfPlay,
   lanes: Lanes,
-  starts: Starts,
+  starts: Starts | None,
+  begins: Roots | None,
   params: Any,
   key: jax.Array,
 ) -> Played:
-  """Serves lanes that stand at one stage, as many as there is room for; see `SelfPlay.step`."""
-  stop_key, explorer_key, leaf_key, belief_key, _ = jax.random.split(key, 5)
+  """Serves lanes that stand at one stage, as many as there is room for; see `SelfPlay.step`.
+
+  Without `starts` the searches of `begins` `[S]` are in one batch with those of the lanes, behind
+  them: one loop to compile, and hardly more kernels than the lanes have alone.
+  """
+  stop_key, explorer_key, leaf_key, belief_key, start_key = jax.random.split(key, 5)
   chosen, active = choose_lanes(stage, layer, lanes)
-  here, new = (jax.tree.map(lambda x: x[chosen], (x.roots, x.beliefs)) for x in (lanes, starts))
+  at = lanes if starts is None else starts
+  here, new = (jax.tree.map(lambda x: x[chosen], (x.roots, x.beliefs)) for x in (lanes, at))
   shape = (layer.capacity,)
   algorithm = settings.algorithm
   num_iterations = settings.num_iterations if layer.decides else 2  # one question about each player
@@ -252,13 +266,20 @@ def _serve(
   explorer = jax.random.bernoulli(explorer_key, shape=shape).astype(jnp.int32)
   keys = jax.random.split(leaf_key, layer.capacity), jax.random.split(belief_key, layer.capacity)
 
-  def serve(rows: int, group: Any) -> tuple[Searched, Any]:
+  def serve(rows: int, group: Any) -> tuple[tuple[Searched, ...], Any]:
     """Returns the searches of a group of lanes, and where these lanes go."""
     (roots, beliefs), new, active, stop, explorer, (leaf_keys, belief_keys) = group
+    size, more = len(active), 0
+    if starts is None:
+      roots = jax.tree.map(lambda *x: jnp.concatenate(x), roots, begins)
+      more = len(jax.tree.leaves(begins)[0])
     trees = stage.trees_at(roots)
     node_features = stage.features_at(roots, trees)
     if settings.random_beliefs:
-      beliefs = jax.vmap(random_beliefs)(belief_keys, jnp.asarray(trees.prior))
+      beliefs = jax.vmap(random_beliefs)(belief_keys, jnp.asarray(trees.prior)[:size])
+    if more:
+      behind = jnp.asarray(trees.prior)[size:], jnp.ones(more, bool), jnp.zeros(more, stop.dtype)
+      beliefs, active, stop = map(jnp.concatenate, zip((beliefs, active, stop), behind))
     initial = None
     if layer.decides and settings.policy is not None:
       initial = settings.policy.start(trees, node_features, beliefs, params)
@@ -270,11 +291,21 @@ def _serve(
       algorithm=algorithm if layer.decides else None,
       leaf_values=settings.leaf_values,
       params=params,
-      num_rows=rows,
+      num_rows=rows + more * stage.num_leaves,
       active=active,
       levelled=settings.level_values,
       initial_policy=initial,
+      keep_iterates=more,
     )
+    begun: tuple[Searched, ...] = ()
+    if more:
+      last = jax.tree.map(lambda x: x[size:], (trees, node_features))
+      made = new_games(stage, settings, begins, last, result.iterates, start_key)
+      begun, new = made.searched, (made.roots, made.beliefs)
+      roots, trees, node_features, beliefs, active, result = jax.tree.map(
+        lambda x: x[:size],
+        (roots, trees, node_features, beliefs, active, result._replace(iterates=None)),
+      )
 
     def move(key, tree, beliefs, policy, explorer):
       problem = make_problem(tree, beliefs)
@@ -288,7 +319,8 @@ def _serve(
       below = result.leaf_beliefs[jnp.arange(len(leaf)), leaf]
       following = where_lanes(over, new, (after(stage, roots, trees, leaf), below))
     average = result.average_policy if layer.decides else None
-    return Searched(trees, node_features, beliefs, active, average, result), following
+    searched = Searched(trees, node_features, beliefs, active, average, result)
+    return (*begun, searched), following
 
   groups = here, new, active, stop, explorer, keys
   if layer.piece is None or layer.piece >= layer.capacity:
@@ -296,7 +328,7 @@ def _serve(
   else:
     rows = min(layer.num_rows, layer.piece * stage.most_live)
     searched, following = in_pieces(functools.partial(serve, rows), groups, active, layer.piece)
-  leaves = (jnp.asarray(searched.trees.leaf_actor) != PADDING).sum(axis=1, dtype=jnp.int32)
+  leaves = (jnp.asarray(searched[-1].trees.leaf_actor) != PADDING).sum(axis=1, dtype=jnp.int32)
   num_rows = jnp.where(active, leaves, 0).sum()
   next_roots, next_beliefs = where_lanes(active, following, here)
   if not layer.in_place(settings.num_lanes):
@@ -305,7 +337,7 @@ def _serve(
   turn = (lanes.turn + active.sum(dtype=jnp.int32)) % settings.num_lanes
   return Played(
     lanes=Lanes(next_roots, next_beliefs, turn),
-    searched=(searched,),
+    searched=searched,
     stats=SelfPlayStats(
       solves=active.sum(dtype=jnp.int32),
       rows=num_rows,
@@ -341,15 +373,22 @@ def _put_back(lanes: Any, rows: Any, chosen: jax.Array, active: jax.Array) -> An
   return jax.tree.map(lambda x, y: x.at[places].set(y, mode="drop"), lanes, rows)
 
 
-def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: jax.Array) -> Starts:
-  """Returns the root of each lane's new game; see `SelfPlay.step`."""
-  stage = subgames.stages[0]
-  if not settings.share_start or not stage.depth_limited:
+def shared_starts(subgames: Subgames, settings: SelfPlay, key: jax.Array) -> Roots | None:
+  """Returns the starts `[S]` whose searches the lanes share in a step, None if they share none."""
+  if not settings.share_start or not subgames.stages[0].depth_limited:
+    return None
+  number = 1 if subgames.one_start else settings.num_starts
+  return subgames.starts(jax.random.fold_in(jax.random.split(key, 5)[4], 4), number)
+
+
+def sample_new_games(
+  subgames: Subgames, settings: SelfPlay, chosen: Roots | None, params: Any, key: jax.Array
+) -> Starts:
+  """Returns the root of each lane's new game, of `chosen` if any; see `SelfPlay.step`."""
+  if chosen is None:
     lanes = settings.init(subgames, jax.random.fold_in(key, len(subgames.stages)))
     return Starts(lanes.roots, lanes.beliefs)
-  key = jax.random.split(key, 5)[4]
-  number = 1 if subgames.one_start else settings.num_starts
-  chosen = subgames.starts(jax.random.fold_in(key, 4), number)
+  stage = subgames.stages[0]
   trees = stage.trees_at(chosen)
   features = stage.features_at(chosen, trees)
   iterates = shared_start.search_starts(
@@ -361,6 +400,23 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
     params,
     settings.policy,
   )
+  key = jax.random.split(key, 5)[4]
+  return new_games(stage, settings, chosen, (trees, features), iterates, key)
+
+
+def new_games(
+  stage: Stage,
+  settings: SelfPlay,
+  chosen: Roots,
+  given: tuple[PublicTree, jax.Array | None],
+  iterates: Any,
+  key: jax.Array,
+) -> Starts:
+  """Returns each lane's state in a new game, from the iterates of the starts `chosen` `[S]`.
+
+  `given` are the trees and the features there.
+  """
+  trees, features = given
   roots, beliefs = shared_start.sample_starts(
     stage,
     chosen,
@@ -376,11 +432,11 @@ def sample_new_games(subgames: Subgames, settings: SelfPlay, params: Any, key: j
     trees=trees,
     node_features=features,
     beliefs=trees.prior,
-    active=jnp.ones(number, bool),
+    active=jnp.ones(len(iterates.policies), bool),
     average_policy=jax.vmap(split_levels)(trees, iterates.average_policy),
     result=None,
   )
-  return Starts(roots, beliefs, searched)
+  return Starts(roots, beliefs, (searched,))
 
 
 def random_beliefs(key: jax.Array, prior: Array) -> jax.Array:

@@ -82,6 +82,21 @@ def level_values(
   return values + (level - (weights * values).sum(axis=-1))[:, None]
 
 
+class Iterates(NamedTuple):
+  """All that `S` searches went through, at j after j updates of each player.
+
+  Attributes:
+    policies: `[S, num_iterations // 2, N, H]`.
+    believed: `[S, num_iterations // 2, N, H]` the policies that set beliefs where play goes on: the
+      same, or the averages until then (CFR-AVG; ReBeL, appendix I).
+    average_policy: `[S, N, H]` at the end.
+  """
+
+  policies: jax.Array
+  believed: jax.Array
+  average_policy: jax.Array
+
+
 class SearchResult(NamedTuple):
   """Results of a batch of `B` searches.
 
@@ -94,6 +109,7 @@ class SearchResult(NamedTuple):
     leaf_values: `[B, P, L, H]` what each player expected at the leaves, the mean over iterations:
       the opponent's row is what it is promised where the next search has a gadget. None unless
       `keep_leaf_values`.
+    iterates: of the last `keep_iterates` searches; None for none.
   """
 
   root_values: jax.Array
@@ -101,6 +117,7 @@ class SearchResult(NamedTuple):
   average_policy: Levels
   leaf_beliefs: jax.Array
   leaf_values: jax.Array | None = None
+  iterates: Iterates | None = None
 
 
 _MANY_INFOSTATES = 512
@@ -152,6 +169,7 @@ def search_batch(
   alternatives: Alternatives | None = None,
   levelled: bool = False,
   keep_leaf_values: bool = False,
+  keep_iterates: int = 0,
 ) -> SearchResult:
   """Searches `B` subgames of one shape from given beliefs.
 
@@ -177,6 +195,8 @@ def search_batch(
     levelled: whether to shift root values to the average policies' values of the PBS
       (`solvers.search.batch`), another evaluation of all leaves.
     keep_leaf_values: whether to return mean leaf values; for algorithms of the CFR family.
+    keep_iterates: of how many searches, the last ones, to return every iterate; then the number of
+      iterations is static.
 
   Returns:
     The results; see `SearchResult`.
@@ -220,11 +240,23 @@ def search_batch(
       return (policy,)
     return policy, batched.average_policy(problems, state)
 
-  def observe(j, problems, state, sampled):
-    now = (stop == j)[:, None, None]
-    return jax.tree.map(lambda x, y: jnp.where(now, x, y), keep(problems, state), sampled)
+  def last(levels: Levels) -> jax.Array:
+    return jnp.concatenate([x[-keep_iterates:] for x in levels], axis=1)
+
+  def observe(j, problems, state, carry):
+    sampled, seen = carry
+    kept, now = keep(problems, state), (stop == j)[:, None, None]
+    if seen:
+      rows = (last(y)[:, None] for y in kept)
+      seen = tuple(lax.dynamic_update_slice_in_dim(x, y, j, 1) for x, y in zip(seen, rows))
+    return jax.tree.map(lambda x, y: jnp.where(now, x, y), kept, sampled), seen
 
   like = jax.eval_shape(lambda: keep(problems, batched.init(problems, initial_policy)))
+  sampled = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
+  seen: tuple[jax.Array, ...] = ()
+  if keep_iterates:
+    shape = (keep_iterates, num_iterations // 2, trees.num_nodes, trees.num_infostates)
+    seen = (jnp.zeros(shape, trees.dtype),) * len(like)
   end = loop.run(
     problems,
     batched,
@@ -232,8 +264,9 @@ def search_batch(
     num_iterations,
     policy=initial_policy,
     observe=observe,
-    carry=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like),
+    carry=(sampled, seen),
   )
+  sampled, seen = end.carry
   average = batched.average_policy(problems, end.state)
   root_values = batched.root_values(problems, end.state)
   if algorithm.uses_average or levelled:
@@ -244,10 +277,11 @@ def search_batch(
       root_values = jax.vmap(level_values)(trees, beliefs, root_values, of_average)
   return SearchResult(
     root_values=root_values,
-    policy=end.carry[0],
+    policy=sampled[0],
     average_policy=average,
-    leaf_beliefs=jax.vmap(beliefs_at_leaves)(problems, end.carry[-1]),
+    leaf_beliefs=jax.vmap(beliefs_at_leaves)(problems, sampled[-1]),
     leaf_values=jax.vmap(algorithm.means)(end.state) if isinstance(algorithm, LeafMeans) else None,
+    iterates=Iterates(seen[0], seen[-1], last(average)) if seen else None,
   )
 
 

@@ -7,7 +7,7 @@ the distribution of PBSs that self-play meets as it was, and most of the work fo
 games start in many ways, some of them are searched so, others every step.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,27 +16,12 @@ from games import PADDING, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.leaf_values import LeafQuery, LeafValues, encode_for_both
-from solvers.search.batch import beliefs_at_leaves, sample_stop
+from solvers.search.batch import Iterates, beliefs_at_leaves, sample_stop
 from solvers.search.policy_start import SearchPolicy
 from solvers.search.sampling import explore, leaf_probabilities
 from solvers.search.subgames import Roots, Stage
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import make_problem
-
-
-class Iterates(NamedTuple):
-  """All that one search went through, at j after j updates of each player.
-
-  Attributes:
-    policies: `[num_iterations // 2, N, H]`.
-    believed: `[num_iterations // 2, N, H]` the policies that set beliefs where play goes on: the
-      same, or the averages until then (CFR-AVG; ReBeL, appendix I).
-    average_policy: `[N, H]` at the end.
-  """
-
-  policies: jax.Array
-  believed: jax.Array
-  average_policy: jax.Array
 
 
 def search_iterates(
@@ -56,7 +41,7 @@ def search_iterates(
     initial_policy: by level, as for `search_batch`; None for uniform.
 
   Returns:
-    The iterates; see `Iterates`.
+    The iterates, without the axis `[S]`.
   """
   problem = make_problem(tree, tree.prior)
   features = problem.leaf_features(0), problem.leaf_features(1)

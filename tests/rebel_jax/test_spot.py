@@ -281,8 +281,10 @@ def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
   output = str(tmp_path / "kept")
   given = [*SMALL, "--target", "0.001", "--output", output]
   assert spot.main(given) == 128 + signal.SIGTERM
-  assert "after 32 iterations" in capsys.readouterr().out
+  assert f"--load {output} shows" in capsys.readouterr().err
   assert spot.load(output).iterations == 32
+  assert spot.main(given[:-2]) == 128 + signal.SIGTERM
+  assert "after 32 iterations" in capsys.readouterr().out
 
   def two_rows(*_, **__):
     yield from rows_of_two

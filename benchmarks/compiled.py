@@ -1,0 +1,149 @@
+"""Kernels, bytes and waits of the main programs, compiled for a GPU that need not be there.
+
+XLA's GPU compiler runs on any machine (`pip install 'rebel-jax[gpu-compiler]'`); times it cannot
+say. `python -m benchmarks.compiled` prints a JSON line for each program: kernels and bytes of one
+call, of a solve of one turn, which updates each player; of a spot's of one turn and a look. To add
+a program, add it to `PROGRAMS`.
+"""
+
+import dataclasses
+import functools
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import games
+import solvers
+from benchmarks import timing
+from benchmarks.poker import FLOP
+from games.poker.lines import make_lines
+from rebel_jax.config.presets import PRESETS
+from rebel_jax.training import loop as training
+from rebel_jax.training.setup import make_setup
+from rebel_jax.training.targets.target import init_params
+from solvers import solve_boards
+from solvers.algorithms.by_boards import ByBoards
+from solvers.sweeps.lines.parts import layout, make_parted_problem
+from solvers.xla.compiler_options import Work, options_for
+from solvers.xla.gpu_compiler import absent_gpu, count, rounded_products
+
+_TURNS = 128  # of a solve
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """Compile the main programs for a GPU."""
+
+  device: Literal["h100"] = "h100"
+  """Which one."""
+  programs: tuple[str, ...] = ()
+  """Which ones; all by default."""
+  limit: int = 0
+  """Seconds after which a program is given up, each in a process of its own; 0 for no limit."""
+
+
+def _shapes(tree: Any, sharding: Any) -> Any:
+  shapes = jax.eval_shape(lambda x: x, tree)
+  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), shapes)
+
+
+def _solve(mesh: Mesh, name: str, batch: int = 0) -> Any:
+  tree = games.build_public_tree(timing.make_game(name))
+  run = timing.Solves(iterations=2 * _TURNS).solver(tree, batch=batch)
+  beliefs = timing.random_beliefs(tree, batch) if batch else tree.prior
+  shapes = _shapes(beliefs, NamedSharding(mesh, PartitionSpec()))
+  return jax.jit(lambda beliefs: run(beliefs=beliefs)).trace(shapes)
+
+
+def _play(mesh: Mesh, preset: str) -> Any:
+  setup, key = make_setup(PRESETS[preset], 1), jax.random.key(0)
+  play, targets = setup.trainer.self_play, setup.trainer.targets
+  params = jax.eval_shape(functools.partial(init_params, targets), key)
+  inputs = setup.table, jax.eval_shape(play.init, setup.table, key), params, key
+  return jax.jit(play.step).trace(*_shapes(inputs, NamedSharding(mesh, PartitionSpec())))
+
+
+def _train(mesh: Mesh, preset: str) -> Any:
+  mesh = Mesh(mesh.devices, (training.DEVICES,))
+  setup = make_setup(PRESETS[preset], 1)
+  init = functools.partial(training._init, setup.trainer, 1, setup.table)
+  states = zip(jax.eval_shape(init, jnp.uint32(0)), training.specs(), strict=True)
+  state = training.TrainState(*(_shapes(x, NamedSharding(mesh, spec)) for x, spec in states))
+  inputs = _shapes((np.int32(0), setup.table), NamedSharding(mesh, PartitionSpec()))
+  run = functools.partial(training._run_on_mesh, setup.trainer, mesh)
+  return jax.jit(run, donate_argnums=2).trace(*inputs, state)
+
+
+def _spot(mesh: Mesh, card: str) -> Any:
+  mesh = Mesh(mesh.devices, (solve_boards.AXIS,))
+  lines, _ = make_lines(dataclasses.replace(FLOP, board=FLOP.board + card).game())
+  problem = jax.eval_shape(functools.partial(make_parted_problem, shares=1), lines)
+  where = jax.tree.map(lambda x: NamedSharding(mesh, x), layout(problem))
+  problem = jax.tree.map(lambda sharding, x: _shapes(x, sharding), where, problem)
+  algorithm = ByBoards(solvers.discounted_cfr())
+  begin = functools.partial(solve_boards._begin_boards, algorithm=algorithm, mesh=mesh)
+  run = functools.partial(solve_boards._run_boards, algorithm=algorithm, mesh=mesh, number=2)
+  state = jax.eval_shape(begin, problem)
+  return jax.jit(lambda problem, state: run(problem, state=state)).trace(problem, state)
+
+
+# By name: what traces a program for a mesh of one device, and its arguments.
+PROGRAMS: dict[str, tuple[Any, ...]] = {
+  **{f"solve {name}": (_solve, name) for name in timing.GAMES},
+  "batch of 1,024": (_solve, "liars_dice_1x4f", 1024),
+  **{f"self-play {name}": (_play, name) for name in PRESETS},
+  **{f"training {name}": (_train, name) for name in PRESETS},
+  "turn": (_spot, "2c"),
+  "flop": (_spot, ""),
+}
+
+
+def measure(name: str, device: str) -> dict[str, Any]:
+  """Returns the figures of a program."""
+  trace, *arguments = timing.look_up("programs", name, PROGRAMS)
+  try:
+    gpu = absent_gpu((Path(__file__).parent / f"{device}.txtpb").read_text())
+  except NotImplementedError:
+    raise SystemExit("no GPU compiler: pip install 'rebel-jax[gpu-compiler]'") from None
+  lowered = trace(Mesh(np.array([gpu]), ("one",)), *arguments).lower(lowering_platforms=("cuda",))
+  begun, turns = time.perf_counter(), _TURNS if trace is _solve else 1
+  options = options_for(Work.LOOPS) if trace is _solve else None
+  compiled = lowered.compile(compiler_options=options)
+  seconds, found = time.perf_counter() - begun, count(compiled.as_text())
+  memory = compiled.memory_analysis()
+  held = memory.temp_size_in_bytes + memory.argument_size_in_bytes + memory.output_size_in_bytes
+  return {
+    "kernels": timing.significant(found.kernels / turns),
+    "megabytes": timing.significant(found.bytes / turns / 1e6),
+    "waits_for_the_host": found.waits,
+    "memory_megabytes": timing.significant((held - memory.alias_size_in_bytes) / 1e6),
+    "rounded_products": rounded_products(lowered.as_text()),
+    "compile_seconds": timing.significant(seconds, 3),
+  }
+
+
+def main(options: Options) -> None:
+  """Compiles the programs."""
+  for name in options.programs or PROGRAMS:
+    row: dict[str, Any] = {"benchmark": "compiled", "device": options.device, "program": name}
+    command = [sys.executable, "-m", "benchmarks.compiled", "--programs", name]
+    own = os.environ | {"JAX_PLATFORMS": "cpu"}
+    try:
+      if options.limit:
+        subprocess.run(command, timeout=options.limit, check=False, env=own)
+      else:
+        timing.say(row | measure(name, options.device))
+    except subprocess.TimeoutExpired:
+      timing.say(row | {"not_compiled_in_seconds": options.limit})
+
+
+if __name__ == "__main__":
+  timing.command(main, Options)

@@ -1,0 +1,89 @@
+"""Kernels, waits for the host and products of programs that are compiled for a GPU."""
+
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from rebel_jax.networks import optimizers
+from solvers.xla import gpu_compiler
+
+
+def rows(*programs):
+  """Returns the figures of programs, compiled in a process that may change what JAX is told."""
+  command = [sys.executable, "-m", "benchmarks.compiled", "--programs", *programs]
+  done = subprocess.run(
+    command, env=os.environ | {"JAX_PLATFORMS": "cpu"}, capture_output=True, text=True, check=False
+  )
+  if "no GPU compiler" in done.stderr + done.stdout:
+    pytest.skip("no GPU compiler: pip install 'rebel-jax[gpu-compiler]'")
+  assert done.returncode == 0, done.stderr[-2000:]
+  return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_kernels_of_a_turn_of_small_games():
+  for row, most in zip(rows("solve kuhn", "solve leduc"), (17, 40), strict=True):
+    assert 4 < row["kernels"] <= most
+    assert row["waits_for_the_host"] == row["rounded_products"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("program", "kernels", "waits"),
+  [
+    ("solve liars_dice_1x4f", 32, 0),
+    ("batch of 1,024", 40, 0),
+    ("self-play liars_dice_1x4f_paper", None, 0),
+    ("training liars_dice_1x4f", 1_800, 1),  # the number of steps is the host's
+    ("training hunl_small", None, 1),
+  ],
+)
+def test_main_loops(program, kernels, waits):
+  (row,) = rows(program)
+  assert kernels is None or row["kernels"] <= kernels
+  assert row["waits_for_the_host"] == waits
+
+
+_TEXT = """
+%body (x: f32[2]) -> f32[2] {
+  %x = f32[2]{0} parameter(0)
+  %fusion.1 = f32[2]{0} fusion(%x), kind=kLoop, calls=%f
+  ROOT %copy.1 = f32[2]{0} copy(%fusion.1)
+}
+
+%other (y: f32[2]) -> f32[2] {
+  %y = f32[2]{0} parameter(0)
+  ROOT %fusion.2 = f32[2]{0} fusion(%y), kind=kLoop, calls=%f
+}
+
+ENTRY %main (a: f32[2], p: pred[]) -> f32[2] {
+  %a = f32[2]{0} parameter(0)
+  %p = pred[] parameter(1)
+  %while.1 = f32[2]{0} while(%a), body=%body, backend_config={"known_trip_count":{"n":"3"}}
+  %while.2 = f32[2]{0} while(%while.1), condition=%c, body=%other
+  ROOT %if.1 = f32[2]{0} conditional(%p, %a, %a), true_computation=%body, false_computation=%other
+}
+"""
+
+
+def test_what_is_counted():
+  """Three turns of two kernels, a loop of unknown length, and the longer of two branches."""
+  assert gpu_compiler.count(_TEXT) == (3 * 2 + 1 + 2, (3 * 2 + 1 + 2) * 16, 2)
+
+
+def test_muons_products_are_not_rounded(monkeypatch):
+  """Control: the same optimizer whose products ask for nothing."""
+  matrix = jnp.ones((4, 6))
+
+  def rounded():
+    optimizer = optimizers.OPTIMIZERS["muon"](1.0)
+    lowered = jax.jit(lambda x: optimizer.update(x, optimizer.init(x), x)[0]).trace(matrix).lower()
+    return gpu_compiler.rounded_products(lowered.as_text())
+
+  assert rounded() == 0
+  monkeypatch.setattr(optimizers, "_product", jnp.matmul)
+  assert rounded() > 10
