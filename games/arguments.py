@@ -20,7 +20,7 @@ _NUMBER = (int, float, np.floating, np.integer)
 
 
 def short(value: Any) -> str:
-  """Returns what an error shows of a value: one line, at most some two hundred characters."""
+  """Returns a value as errors show it: one line, at most some two hundred characters."""
   line = " ".join(_REPR.repr(value).split())
   return line if len(line) <= 200 else f"{line[:98]}...{line[-98:]}"
 

@@ -303,7 +303,7 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> None:
 def check_promises(
   alternatives: Any, searcher: Any, num_infostates: int, most: float | None
 ) -> Alternatives:
-  """Returns what the opponent of `searcher` is promised, `[H]`: shapes always, contents where
+  """Returns the promises to the opponent of `searcher`, `[H]`, checked: shapes always, contents where
   concrete; at most what the game can pay, None for any number."""
   if not isinstance(alternatives, Alternatives):
     alternatives = Alternatives(alternatives)

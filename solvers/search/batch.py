@@ -214,7 +214,7 @@ def search_batch(
     evaluate = packed_leaf_values(trees, live, num_rows, leaf_values, params)
 
   def values_of(policy: Levels) -> jax.Array:
-    """Returns what policies are worth at the roots: `[B, P, H]`."""
+    """Returns the values of policies at the roots: `[B, P, H]`."""
     answers = None
     if evaluate is not None:
       below = jax.vmap(beliefs_at_leaves)(problems, policy)

@@ -43,7 +43,7 @@ class Counts(NamedTuple):
 
 
 def count(text: str) -> Counts:
-  """Returns what one call of a program launches, from its optimised HLO.
+  """Returns the kernels that one call of a program launches, from its optimised HLO.
 
   A loop whose turns are counted by the device counts once, and so does the longest branch. Bytes
   are all operands and results, more than what moves where caches hold them.
