@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from games.arguments import checked
 from games.poker.abstraction import BetSizes, make_bet_sizes
 from games.poker.betting import Betting, check_chips
 from games.poker.cards import RANKS, SUITS, Deck
@@ -92,6 +93,7 @@ class SmallHoldem(Holdem):
 
   name = "small_holdem"
 
+  @checked
   def __init__(
     self,
     ranks: str = "TJQKA",

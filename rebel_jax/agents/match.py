@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from games import CHANCE, Game, PublicTree
@@ -94,7 +95,7 @@ class PolicyPlayer(Seat):
   """
 
   @checked
-  def __init__(self, tree: PublicTree, policy, *, seed: int = 0):
+  def __init__(self, tree: PublicTree, policy: np.ndarray | jax.Array, *, seed: int = 0):
     super().__init__(seed)
     self.tree, self.policy = tree, policy
     self._rows, self._node = np.asarray(policy, float), 0

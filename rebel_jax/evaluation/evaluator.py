@@ -223,7 +223,7 @@ class KeptPlaythroughs:
     self.what = json.loads(json.dumps(what))  # as it will be read
 
   def load(self, shape: tuple[int, ...]) -> Sampled | None:
-    """Returns what is kept, sums of `shape`, or None if there is no file yet.
+    """Returns the playthroughs in the file, sums of `shape`, or None if there is no file yet.
 
     Raises:
       ConfigError: the file holds something else, or cannot be written.

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -123,9 +124,9 @@ def watch() -> None:
   That takes XLA many seconds in which Python runs no handler. Outside of `Signals` the end is that
   of an interrupt.
   """
-  reader, writer = os.pipe()
-  os.set_blocking(writer, False)
-  signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+  reader, writer = socket.socketpair()  # Windows has no other pipe that does not block
+  writer.setblocking(False)
+  signal.set_wakeup_fd(writer.detach(), warn_on_full_buffer=False)
 
   def place() -> tuple[FrameType, int]:
     frame = sys._current_frames()[threading.main_thread().ident or 0]
@@ -133,7 +134,7 @@ def watch() -> None:
 
   def wait() -> None:
     while True:
-      number, before = os.read(reader, 1)[0], place()
+      number, before = reader.recv(1)[0], place()
       time.sleep(PATIENCE)
       if place() == before and before[0].f_code.co_filename.endswith("jax/_src/compiler.py"):
         if Signals.current is not None:
