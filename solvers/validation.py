@@ -303,8 +303,11 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> None:
 def check_promises(
   alternatives: Any, searcher: Any, num_infostates: int, most: float | None
 ) -> Alternatives:
-  """Returns the promises to the opponent of `searcher`, `[H]`, checked: shapes always, contents where
-  concrete; at most what the game can pay, None for any number."""
+  """Returns the promises to the opponent of `searcher`, `[H]`, checked.
+
+  Shapes are checked always, contents where concrete: at most what the game can pay, `most`, None
+  for any number.
+  """
   if not isinstance(alternatives, Alternatives):
     alternatives = Alternatives(alternatives)
   if is_concrete(searcher) and alternatives.player == searcher:
