@@ -23,6 +23,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import games
 import solvers
 from benchmarks import timing
+from benchmarks.gpu_compiler import absent_gpu, count, rounded_products
 from benchmarks.poker import FLOP
 from games.poker.lines import make_lines
 from rebel_jax.config.presets import PRESETS
@@ -33,7 +34,6 @@ from solvers import solve_boards
 from solvers.algorithms.by_boards import ByBoards
 from solvers.sweeps.lines.parts import layout, make_parted_problem
 from solvers.xla.compiler_options import Work, options_for
-from solvers.xla.gpu_compiler import absent_gpu, count, rounded_products
 
 _TURNS = 128  # of a solve
 
