@@ -259,7 +259,15 @@ REFUSED = [
   (lambda: check_rules(GAME, num_playouts=-32), "num_playouts=-32 must be from 1 to 1000000"),
   (lambda: check_rules(GAME, num_playouts=10**9), "num_playouts=1000000000 must be from 1"),
   (lambda: check_rules(GAME, [[1, 2, 3, 4, 5]]), r"states of shape \(1, 5\) must have shape"),
-  (lambda: contrib.search_rounds(GAME, TREE, 3, 4), "first=3 must be a list"),
+  (
+    lambda: contrib.search_rounds(GAME, TREE, POLICY, [POLICY]),
+    r"first of shape \(9, 3\) must have shape \(9, 9, 3\) \(k, N, H\)",
+  ),
+  (
+    lambda: contrib.search_rounds(GAME, TREE, [POLICY], [POLICY[:2]]),
+    r"second of shape \(1, 2, 3\) must have shape \(1, 9, 3\)",
+  ),
+  (lambda: contrib.search_rounds(GAME, CUT, [POLICY], [POLICY]), "first of shape .* must have"),
   (lambda: contrib.search_rounds(GAME, TREE, [], [], start=LONG), "start='xxx.* 'decision'"),
   (lambda: contrib.affine_trees(lambda x: TREE, (1.0, 2.0)), r"start=\(1.0, 2.0\) .* argument"),
   (lambda: games.build_public_tree(GAME, max_bytes=LONG), "max_bytes='xxx.* positive number"),
