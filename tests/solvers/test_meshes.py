@@ -60,6 +60,37 @@ whole = games.build_public_tree(game)
 solved = solvers.solve_batch(whole, beliefs=jax.device_put(beliefs, laid.sharding), **options)
 gaps = solvers.exploitability(whole, solved.average_policy, beliefs=beliefs)
 print(json.dumps(["", "measure", float(not (gaps > 0).all()), [[2, 2, 3], [2, 2, 3]]]))
+nodes, search = solvers.node_info(game, whole), solvers.GTCFR(simulations=3)
+quick = {"xla_backend_optimization_level": 0}
+
+
+def network(params, query):
+  logits = query.features[:, :1, None] * jax.numpy.ones((game.num_moves, 3))
+  return solvers.StateAnswer(query.beliefs * params, logits)
+
+
+def marked(key):
+  found = solvers.gt_cfr(whole, nodes, search=search, key=key, network=network, params=1.5)
+  return found.root_values
+
+
+def inserted(key):
+  return solvers.gt_cfr(game, search=search, key=key, network=network, params=1.5).root_values
+
+
+mesh = jax.make_mesh((2,), ("rows",), (AxisType.Explicit,))
+keys = jax.random.split(jax.random.key(0), 4)
+laid = jax.device_put(keys, NamedSharding(mesh, P("rows")))
+for one in (marked, inserted):
+  each = jax.vmap(one)
+  alone = jax.jit(each, compiler_options=quick)(keys)
+  assert float(np.ptp(alone, axis=0).max()) > 1e-3  # keys count
+  split = jax.shard_map(each, mesh=mesh, in_specs=P("rows"), out_specs=P("rows"))
+  for name, way in {"jit_vmap": each, "shard_map": split}.items():
+    found = jax.jit(way, compiler_options=quick)(laid)
+    parts = [shard.data.shape for shard in found.addressable_shards]
+    error = float(np.abs(np.asarray(found) - alone).max())
+    print(json.dumps([one.__name__, name, error, parts]), flush=True)
 """
 
 
@@ -73,7 +104,7 @@ def rows():
 
 
 def test_every_way_of_laying_out_a_batch_solves_it_where_it_is(rows):
-  assert len(rows) == 11
+  assert len(rows) == 15
   for axis, name, error, parts in rows:
     assert error < 1e-5, (axis, name)
     assert parts == [[2, 2, 3], [2, 2, 3]], (axis, name)
