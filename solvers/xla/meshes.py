@@ -1,6 +1,8 @@
 """Arrays on meshes of devices: types that vary, and batches that are laid out over axes."""
 
 import contextlib
+import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -18,10 +20,19 @@ def varying_alike(arrays: Any, like: Any = None) -> Any:
   def axes_of(x: Any) -> frozenset:
     return jax.typeof(x).manual_axis_type.varying
 
-  axes = frozenset().union(*map(axes_of, jax.tree.leaves((arrays, like))))
+  axes = frozenset().union(*map(axes_of, _arrays((arrays, like))))
   if not axes:
     return arrays
   return jax.tree.map(lambda x: lax.pcast(x, tuple(axes - axes_of(x)), to="varying"), arrays)
+
+
+def _arrays(tree: Any) -> Iterator[jax.Array]:
+  """Yields the arrays of a tree, and of records in it that are no trees, as problems are."""
+  for x in jax.tree.leaves(tree):
+    if isinstance(x, jax.Array):
+      yield x
+    elif dataclasses.is_dataclass(x):
+      yield from _arrays(list(vars(x).values()))
 
 
 def on_mesh_of(*arrays: Any) -> contextlib.AbstractContextManager:
