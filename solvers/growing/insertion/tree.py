@@ -278,7 +278,7 @@ def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.A
     tree, _ = insert(tree, next_node, tree.legal[next_node] & (action >= 0), most)
     return (tree, next_node), None
 
-  start = tree, jnp.zeros((), tree.child.dtype)
+  start = tree, jnp.zeros_like(tree.count, tree.child.dtype)
   if not len(path):  # without compilation there is no loop of no turns
     return start
   return lax.scan(follow, start, path)[0]
