@@ -41,7 +41,7 @@ def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None 
   array = as_array(values)
   array = array if array.size or isinstance(array, jax.Array) else array.astype(int)
   if not jax.dtypes.issubdtype(array.dtype, np.integer) or ndim not in (None, array.ndim):
-    raise TypeError(f"{name}={short(values)} must be a list of integers")
+    raise TypeError(f"{name}={short(values)} must be a list of {'lists of ' * (ndim == 2)}integers")
   concrete = array.size and not isinstance(array, jax.core.Tracer)
   if concrete and not least <= array.min() <= array.max() <= most:
     raise ValueError(f"{name}={short(values)} must hold integers from {least} to {most}")
@@ -71,9 +71,12 @@ def _is_scalar(value: Any) -> bool:
 Kind = tuple[Callable[[Any], bool], str]  # whether a value is of it, and words for it
 _KINDS: dict[Any, Kind] = {
   int: (is_whole, "an integer"),
-  float: (
-    lambda x: (isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x) or _is_scalar(x),
-    "a number, not NaN",
+  **dict.fromkeys(
+    (float, typing.SupportsFloat),
+    (
+      lambda x: (isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x) or _is_scalar(x),
+      "a number, not NaN",
+    ),
   ),
   str: (lambda x: isinstance(x, str), "a string"),
   bool: (lambda x: isinstance(x, bool | np.bool_), "True or False"),

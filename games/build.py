@@ -31,7 +31,7 @@ def check_max_bytes(max_bytes) -> int:
   """Returns `max_bytes` if it is a positive number of bytes."""
   number = isinstance(max_bytes, int | float | np.number) and not isinstance(max_bytes, bool)
   if not number or not max_bytes >= 1:
-    raise ValueError(f"max_bytes={max_bytes!r} must be a positive number of bytes")
+    raise ValueError(f"max_bytes={short(max_bytes)} must be a positive number of bytes")
   return max_bytes
 
 

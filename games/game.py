@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arrays import Rows, checked, short
+from games.arrays import Rows, check_rows, checked, integers, short
 from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs, HoleCards, Pairs
 from games.walk import walk
@@ -427,9 +427,13 @@ class Game(Words, abc.ABC):
       field: what errors call them.
 
     Raises:
-      ValueError: an action is not legal where it is taken, or the game is over before it.
+      TypeError: `start` is not a list of integers.
+      ValueError: an action is not legal where it is taken, or the game is over before it; `start`
+        has another shape.
     """
-    states = (self.initial_state() if start is None else start)[None]
+    first = self.initial_state()
+    states = integers("start", first if start is None else start, -(2**31), 2**31 - 1, ndim=1)[None]
+    check_rows("start", states[0], np.shape(first), "(S,)")
     for depth, action in enumerate(history):
       if self.actor(states)[0] == TERMINAL:
         raise ValueError(

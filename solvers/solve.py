@@ -130,13 +130,13 @@ def solve(
   """
   number = _check_settings(algorithm, num_iterations, target)
   if progress is not None and not callable(progress):
-    raise TypeError(f"progress={progress!r} must be a function of a Solution, or None")
+    raise TypeError(f"progress={validation.short(progress)} must be a function, or None")
   boards = None
   if isinstance(tree, Lines) and len(tree.streets) > 1 and isinstance(algorithm, CFR):
     boards = ByBoards(algorithm, tables) if algorithm.alternating else None
   if tables is not None and boards is None:
     raise ValueError(
-      f"tables={tables!r} are for CFR with turns on lines of more than one round of betting"
+      f"tables={validation.short(tables)} are for CFR with turns on lines of several rounds"
     )
   given = (beliefs, initial_policy, locked, alternatives)
   if isinstance(tree, Lines):

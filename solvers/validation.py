@@ -93,18 +93,18 @@ def check_num_iterations(num_iterations: int, alternating: bool) -> int:
   return number
 
 
-def check_integer(name: str, value, *, least: int = 1) -> int:
-  """Returns `value` if it is an integer of at least `least`."""
+def check_integer(name: str, value, *, least: int = 1, most: int = MAX_COUNT) -> int:
+  """Returns `value` if it is an integer from `least` to `most`."""
   if not is_whole(value, least):
     raise ValueError(f"{name}={short(value)} must be an integer of at least {least}")
-  if value > MAX_COUNT:
-    raise ValueError(f"{name}={short(value)} must be at most {MAX_COUNT}")
+  if value > most:
+    raise ValueError(f"{name}={short(value)} must be at most {most}")
   return int(value)
 
 
-def check_even(name: str, value, *, least: int = 2) -> int:
-  """Returns `value` if it is an even integer of at least `least`."""
-  number = check_integer(name, value, least=least)
+def check_even(name: str, value, *, least: int = 2, most: int = MAX_COUNT) -> int:
+  """Returns `value` if it is an even integer from `least` to `most`."""
+  number = check_integer(name, value, least=least, most=most)
   if number % 2:
     raise ValueError(f"{name}={number} must be even")
   return number

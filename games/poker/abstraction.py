@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from games.arrays import Rows, check_fields, checked, is_whole, lookup, short
+from games.arrays import (
+  Rows,
+  check_fields,
+  check_rows,
+  checked,
+  integers,
+  is_whole,
+  lookup,
+  short,
+)
 from games.poker import betting
 from games.poker.betting import Betting
 from games.poker.notation.bets import (
@@ -159,9 +168,17 @@ class BetSizes:
     """Returns the same sizes listed for each player, each of `rounds` and each number of raises.
 
     Then each decision's `thousandths` are its own, and may be changed alone.
+
+    Raises:
+      ValueError: these are none, or too many.
     """
     limits = [most for most in (self.max_raises, self.all_in_after) if most is not None]
     raises = max(self.kinds.shape[2], min(limits, default=0))
+    if not 1 <= rounds * raises <= 100_000:
+      raise ValueError(
+        f"rounds={short(rounds)}, each of {raises} numbers of raises, must make 1 to 100000 "
+        "lists of sizes"
+      )
 
     def listed(sizes: Sizes) -> Sizes:
       counts = [sizes[min(row, len(sizes) - 1)] if sizes else () for row in range(rounds)]
@@ -184,7 +201,18 @@ class BetSizes:
       states: `[n, NUM_COLUMNS or more]`.
       fractions: `[n, size of thousandths]` for each state its own `thousandths`, flat; None for
         those of the abstraction.
+
+    Raises:
+      TypeError: states are not lists of integers.
+      ValueError: one is of another shape.
     """
+    states = integers("states", states, -(2**31), 2**31 - 1, ndim=2)
+    check_rows(
+      "states",
+      states[:, : betting.NUM_COLUMNS],
+      (len(states), betting.NUM_COLUMNS),
+      "(n, columns or more)",
+    )
     xp: Any = states.__array_namespace__()
     stack = states[:, betting.STACK]
     may = rules.may_raise(states)
@@ -199,9 +227,12 @@ class BetSizes:
     )
     kinds, sizes = lookup(all_kinds, *key), lookup(all_amounts, *key)
     if fractions is not None:
+      check_rows("fractions", fractions, (len(states), all_kinds.size), "(n, size of thousandths)")
       first = ((key[0] * rounds + key[1]) * raises + key[2]) * self.num_slots
       places = first[:, None] + xp.arange(self.num_slots, dtype=first.dtype)[None]
-      sizes = xp.where(kinds == _POT, xp.take_along_axis(fractions, places, axis=1), sizes)
+      sizes = xp.where(
+        kinds == _POT, xp.take_along_axis(xp.asarray(fractions), places, axis=1), sizes
+      )
     used, geometric = np.unique(all_kinds), all_amounts[all_kinds == _GEOMETRIC]
     if self.donk is not None:
       leads, (of_kind, of_amount) = rules.leads(states), self._donk_table

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
@@ -499,7 +499,7 @@ class Chips(NamedTuple):
 
 
 @checked
-def in_units(game: Holdem, chips: Any) -> Chips:
+def in_units(game: Holdem, chips: SupportsFloat) -> Chips:
   """Returns payoffs of `game`, chips of a hand with its own stack, in all units."""
   value = float(chips)
   pot = game.rules.pot

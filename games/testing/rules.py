@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arrays import checked, one
+from games.arrays import as_array, check_rows, checked, is_whole, one, short
 from games.build import build_public_tree
 from games.game import CHANCE, TERMINAL, Game
 from games.kinds import LEAF, PADDING
@@ -196,9 +196,12 @@ def check_rules(
 
   Raises:
     AssertionError: a method cannot be traced or answers otherwise; the message says which.
+    ValueError: `states` are of another shape, or `num_playouts` is not from 1 to a million.
   """
-  if states is None:
-    states = _play_at_random(game, num_playouts, seed)
+  if not is_whole(num_playouts, 1, 10**6):
+    raise ValueError(f"num_playouts={short(num_playouts)} must be from 1 to 1000000")
+  states = _play_at_random(game, num_playouts, seed) if states is None else as_array(states)
+  check_rows("states", states, (len(states), *np.shape(game.initial_state())), "(n, S)")
   require(
     (states == states.astype(np.int32)).all(),
     f"public states hold numbers up to {np.abs(states).max()}; they must fit into 32 bits",

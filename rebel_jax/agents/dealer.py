@@ -65,9 +65,10 @@ class Dealer:
     return int(self.game.actor(self.state[None])[0])
 
   def legal_moves(self) -> list[Move]:
-    """Returns the moves of the player whose turn it is."""
+    """Returns the moves of the player whose turn it is; none where it is no player's."""
     player = self.actor
-    return [Move(*x) for x in self.game.moves(self.state, player, self.infostates[player])]
+    found = self.game.moves(self.state, player, self.infostates[player]) if player < CHANCE else []
+    return [Move(*x) for x in found]
 
   def legal_actions(self) -> list[int]:
     """Returns the public actions that exist here."""
@@ -82,13 +83,19 @@ class Dealer:
     """Makes a move of the player whose turn it is, or of chance (its infostate is not looked at).
 
     Raises:
-      ValueError: the move is not legal.
+      ValueError: the move is not legal, or what the players hold excludes it.
     """
-    mover = self.actor
-    if mover in (0, 1) and move not in self.legal_moves():
-      legal = sorted({m.action for m in self.legal_moves()})
-      raise ValueError(f"action={move.action} is not legal; legal here: {legal}")
-    origin = self.game.infostate_parents(self.state[None], np.array([move.action]))
+    mover, edge = self.actor, (self.state[None], np.array([move.action]))
+    dealt = self.legal_actions() if mover == CHANCE else []
+    legal = [move._replace(action=x) for x in dealt] or self.legal_moves()
+    if move not in legal:
+      raise ValueError(
+        f"action={validation.short(move.action)} is not legal; legal here: "
+        f"{validation.short(sorted({m.action for m in legal}))}"
+      )
+    if mover == CHANCE and not self.game.chance(*edge)[1][0, (0, 1), self.infostates].all():
+      raise ValueError(f"action={move.action} is not possible where players hold {self.infostates}")
+    origin = self.game.infostate_parents(*edge)
     for player in (0, 1):
       if player == mover:
         self.infostates[player] = move.infostate

@@ -170,7 +170,7 @@ def play_match(
   Args:
     game: the rules.
     first, second: make a player of one game, given a seed.
-    num_games: half of them with the first player in seat 0; even, at least 4.
+    num_games: half of them with the first player in seat 0; even, from 4 to a million.
     seed: of deals, chance and players.
     duplicate: whether every deal is played twice, seats changed, with the same public chance; the
       interval is then over pairs of games. Luck that both seatings share cancels.
@@ -257,7 +257,7 @@ def play_games(
   Raises:
     ValueError: as `play_match`.
   """
-  num_games = validation.check_even("num_games", num_games, least=4)
+  num_games = validation.check_even("num_games", num_games, least=4, most=10**6)
   duplicate = validation.check_bool("duplicate", duplicate)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()

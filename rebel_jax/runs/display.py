@@ -3,6 +3,7 @@
 import datetime
 import math
 import shlex
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -215,7 +216,9 @@ def plan_text(config: Config, subgames: int | None) -> str:
 
 def resume_command(folder: Path, module: str | None = None) -> str:
   """Returns the command that goes on with a run, which may need a module of one's own."""
-  return f"python train.py --resume --output-dir {_about(folder, module)}"
+  installed = Path(sys.argv[0]).stem == "rebel-train"
+  command = "rebel-train" if installed else "python train.py"
+  return f"{command} --resume --output-dir {_about(folder, module)}"
 
 
 def _about(folder: Path, module: str | None) -> str:

@@ -196,7 +196,7 @@ class SolvedSpot:
   @checked
   def state(self, node: Node) -> np.ndarray:
     """Returns the public state at a node."""
-    return self.game.state_after(node)
+    return self.game.state_after(node, field="node")
 
   @checked
   def mover(self, node: Node) -> int:
@@ -264,7 +264,12 @@ class SolvedSpot:
 
   @checked
   def line(self, node: Node) -> str:
-    """Returns the moves and cards that lead to a node."""
+    """Returns the moves and cards that lead to a node.
+
+    Raises:
+      ValueError: one is not legal.
+    """
+    self.state(node)
     words: list[str] = []
     for depth in range(len(node)):
       below = self.children(node[:depth])

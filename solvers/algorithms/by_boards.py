@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from solvers import tuning
+from solvers import tuning, validation
 from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
@@ -53,8 +53,8 @@ class ByBoards:
   tables: str | None = None
 
   def __post_init__(self):
-    if self.tables not in (None, "float16"):
-      raise ValueError(f"tables={self.tables!r} must be None or 'float16'")
+    if not isinstance(self.tables, str | None) or self.tables not in (None, "float16"):
+      raise ValueError(f"tables={validation.short(self.tables)} must be None or 'float16'")
 
   alternating = True
   primed = ()

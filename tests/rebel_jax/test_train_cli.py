@@ -21,6 +21,7 @@ from rebel_jax.config import groups
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset
 from rebel_jax.devices import processes
+from rebel_jax.runs import display
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 from tests.tiny import TINY, as_flags, rows, tiny, trained
@@ -252,3 +253,11 @@ def test_from_one_process_to_two_and_back(tmp_path):
   assert [row["step"] for row in rows(folder)] == [2, 4, 6, 8, 10, 12, 14, 16]
   about = json.loads((folder / "config.json").read_text())
   assert [c["environment"]["num_processes"] for c in about["commands"]] == [1, 2, 1]
+
+
+@pytest.mark.parametrize(
+  ("command", "shown"), [("bin/rebel-train", "rebel-train"), ("train.py", "python train.py")]
+)
+def test_the_command_that_resumes_is_the_one_in_use(command, shown, monkeypatch, tmp_path):
+  monkeypatch.setattr(sys, "argv", [command])
+  assert display.resume_command(tmp_path) == f"{shown} --resume --output-dir {tmp_path}"

@@ -12,10 +12,13 @@ import rebel_jax
 import solvers
 from games import poker
 from games.poker.lines import make_lines
+from games.testing import check_rules
 from rebel_jax.agents import agent, chain_agent, dealer, match, range_grids
 from rebel_jax.spots import report, solved
 from rebel_jax.tables import acpc, chips, history, players, slumbot
 from solvers import contrib, metrics
+from solvers.algorithms.by_boards import ByBoards
+from solvers.growing.continual.grounds import tree_ground
 
 JUNK = ("a string", object())
 GAME = games.make("kuhn_poker")
@@ -221,6 +224,74 @@ def test_poker_and_play_say_what_they_take(call):
 def listed(found):
   """Runs what is a generator."""
   return list(found) if inspect.isgenerator(found) else found
+
+
+def at_chance(action):
+  """Makes a move of chance at a board card of Leduc poker, where player 0 holds the first."""
+  table = dealer.Dealer(games.make("leduc_poker"))
+  table.state, table.infostates = table.game.state_after((1, 1)), [0, 3]
+  table.apply(dealer.Move(action, 0), np.random.default_rng(0))
+
+
+def amounts(states, fractions=None):
+  return HOLDEM.bets.amounts(HOLDEM.rules, states, fractions)
+
+
+LONG, LINES = "x" * 9999, np.arange(999.0)
+ONE_ROW = HOLDEM.initial_state()[None]
+# What is of the right kind and not allowed, or of no end: the field, the value and what is allowed.
+REFUSED = [
+  (lambda: amounts([[1, 2]]), r"states of shape \(1, 2\) must have shape \(1, \d+\)"),
+  (lambda: amounts(ONE_ROW[0]), "states=.* must be a list of lists of integers"),
+  (lambda: amounts(ONE_ROW + 0.5), "states=.* must be a list of lists of integers"),
+  (lambda: amounts(ONE_ROW, np.zeros(3)), r"fractions of shape \(3,\) must have shape \(1, \d+\)"),
+  (lambda: amounts(ONE_ROW, [[1, 2]]), "fractions of shape .* must have shape"),
+  (lambda: HOLDEM.bets.apart(10**9), r"rounds=1000000000, each of \d+ .* 1 to 100000"),
+  (lambda: HOLDEM.bets.apart(-1), "rounds=-1, .* must make 1 to 100000"),
+  (lambda: poker.BetSizes((), max_raises=10**9).apart(1), "each of 1000000000 .* 1 to 100000"),
+  (lambda: GAME.state_after((), start=[0.5]), r"start=\[0.5\] must be a list of integers"),
+  (lambda: GAME.state_after((0,), start=np.array(3)), "start=.* must be a list of integers"),
+  (lambda: GAME.state_after((0,), start=[3] * 99), r"start of shape \(99,\) must have shape"),
+  (lambda: poker.in_units(HOLDEM, [1.0, 2.0]), r"chips=\[1.0, 2.0\] must be a number"),
+  (lambda: poker.in_units(HOLDEM, "3"), "chips='3' must be a number"),
+  (lambda: poker.in_units(HOLDEM, None), "chips=None must be a number"),
+  (lambda: tree_ground(GAME, TREE, share="all"), "share='all' must be a number"),
+  (lambda: check_rules(GAME, num_playouts=-32), "num_playouts=-32 must be from 1 to 1000000"),
+  (lambda: check_rules(GAME, num_playouts=10**9), "num_playouts=1000000000 must be from 1"),
+  (lambda: check_rules(GAME, [[1, 2, 3, 4, 5]]), r"states of shape \(1, 5\) must have shape"),
+  (
+    lambda: contrib.search_rounds(GAME, TREE, POLICY, [POLICY]),
+    r"first of shape \(9, 3\) must have shape \(9, 9, 3\) \(k, N, H\)",
+  ),
+  (
+    lambda: contrib.search_rounds(GAME, TREE, [POLICY], [POLICY[:2]]),
+    r"second of shape \(1, 2, 3\) must have shape \(1, 9, 3\)",
+  ),
+  (lambda: contrib.search_rounds(GAME, CUT, [POLICY], [POLICY]), "first of shape .* must have"),
+  (lambda: contrib.search_rounds(GAME, TREE, [], [], start=LONG), "start='xxx.* 'decision'"),
+  (lambda: contrib.affine_trees(lambda x: TREE, (1.0, 2.0)), r"start=\(1.0, 2.0\) .* argument"),
+  (lambda: games.build_public_tree(GAME, max_bytes=LONG), "max_bytes='xxx.* positive number"),
+  (lambda: games.build_public_tree(GAME, max_bytes=LINES), "max_bytes=array.* positive number"),
+  (
+    lambda: solvers.solve(TREE, algorithm=CFR, num_iterations=2, tables=LINES),
+    "tables=array.* are",
+  ),
+  (lambda: ByBoards(CFR, LINES), "tables=array.* must be None or 'float16'"),
+  (lambda: MADE.line((99,)), r"node=\(99,\) takes action 99 where .* allows"),
+  (lambda: MADE.children((99,)), r"node=\(99,\) takes action 99 where .* allows"),
+  (lambda: at_chance(99), "action=99 is not legal; legal here: "),
+  (lambda: at_chance(6), r"action=6 is not possible where players hold \[0, 3\]"),
+  (lambda: match.play_match(GAME, len, len, num_games=10**9), "num_games=.* at most 1000000"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message for _, message in REFUSED])
+def test_what_is_not_allowed_gets_one_short_sentence(call, message):
+  with pytest.raises((TypeError, ValueError), match=message) as caught:
+    call()
+  said = str(caught.value)
+  assert "\n" not in said
+  assert len(said) < 400
 
 
 @pytest.mark.parametrize("given", ["False", 0, None, 1.0])

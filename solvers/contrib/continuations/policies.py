@@ -90,12 +90,12 @@ def leaf_tables(
     `[L, k0, k1, H, H]` for the L nodes, as `with_continuations` takes them.
 
   Raises:
-    ValueError: as `pair_values`, or a player has no policy.
+    ValueError: as `pair_values`, a player has no policy, or one is of another shape.
   """
   check_pairs(tree)
   for name, policies in (("first", first), ("second", second)):
-    if not policies:
-      raise ValueError(f"{name} holds no policy; it must hold one at least")
+    shape = max(len(policies), 1), tree.num_nodes, tree.num_infostates
+    validation.check_shape(name, policies, shape, "(k, N, H), k at least 1")
   nodes = validation.check_places("nodes", nodes, tree.num_nodes)
   found = [
     np.asarray(pair_values(tree, of_players(tree, x, y), nodes=nodes))

@@ -9,6 +9,7 @@ from games import Game, PublicTree, stack_trees
 from games.kinds import CHANCE
 from games.origin import check_tree_of
 from games.public_tree import Array
+from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.named import cfr_plus
 from solvers.contrib.continuations.extended import Extended, with_continuations
@@ -37,6 +38,7 @@ class Frozen(NamedTuple):
   hands: np.ndarray  # that are kept to, and for which the answer counts
 
 
+@validation.checked
 def search_rounds(
   game: Game,
   tree: PublicTree,
@@ -82,7 +84,7 @@ def search_rounds(
     ("frozen", frozen, ("hand", "all")),
   ):
     if value not in allowed:
-      raise ValueError(f"{name}={value!r} must be {allowed[0]!r} or {allowed[1]!r}")
+      raise ValueError(f"{name}={validation.short(value)} must be {allowed[0]!r} or {allowed[1]!r}")
   if tree.infostate_parent is not None:
     raise ValueError("tree has hidden moves; searches of rounds start from public moves alone")
   algorithm = cfr_plus() if algorithm is None else algorithm

@@ -1,6 +1,7 @@
 """Public trees whose payoffs are affine in parameters, such as the sizes of bets."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,13 +71,19 @@ def affine_trees(build: Callable[..., PublicTree], start: Sequence[float]) -> Af
 
   Raises:
     ValueError: trees differ in more than payoffs, or payoffs are not affine, as where a bet is cut
-      off by a stack, or there is no parameter.
+      off by a stack, or there is no parameter, or `build` takes another number of them.
   """
   origin = _parameters("start", start)
   if not origin.size:
     raise ValueError(
       f"start={validation.short(start)} must hold a number for each parameter, one at least"
     )
+  try:
+    inspect.signature(build).bind(*origin)
+  except TypeError as error:
+    raise ValueError(
+      f"start={validation.short(start)} must hold a number for each argument of build: {error}"
+    ) from None
   steps = np.where(origin == 0, 1.0, origin / 2)
   base = build(*origin)
   ends = [build(*(origin + steps * unit)) for unit in np.eye(origin.size)]

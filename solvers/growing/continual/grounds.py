@@ -20,6 +20,7 @@ from games import (
   stack_trees,
   tabulate,
 )
+from games.arguments import checked
 from games.node_info import NodeInfo, children_of
 from games.public_tree import Array, largest_payoff
 from solvers.growing.continual.chain import (
@@ -201,6 +202,7 @@ def _allowed(beliefs: jax.Array, possible: jax.Array) -> jax.Array:
   return kept / jnp.maximum(kept.sum(axis=1, keepdims=True), jnp.finfo(beliefs.dtype).tiny)
 
 
+@checked
 def tree_ground(game: Game, tree: PublicTree, *, share: float = _SHARE) -> TreeGround:
   """Returns the ground of a game's whole tree.
 
