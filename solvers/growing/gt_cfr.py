@@ -34,6 +34,7 @@ from solvers.leaf_values import LeafValues
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
 from solvers.xla.compiler_options import Programs
+from solvers.xla.meshes import by_rows, varying_alike
 
 
 class Asked(NamedTuple):
@@ -247,7 +248,10 @@ def gt_cfr(
     known = own if alternatives.beliefs is None else alternatives.beliefs
     promised = Promises.to_opponent(searcher, alternatives.value, known)
     given = dataclasses.replace(given, promises=promised)
-  return grow(given, key, params, search.rounds, search.of_any_length(), leaf_values, network)
+  return by_rows(
+    lambda *x: grow(*x, search.rounds, search.of_any_length(), leaf_values, network),
+    given, key, params,
+  )  # fmt: skip
 
 
 @functools.partial(Programs, static_argnames=("search", "leaf_values", "network"))
@@ -261,6 +265,7 @@ def grow(
   network: StateFunction | None = None,
 ) -> Grown:
   """Runs `gt_cfr` without checks; `rounds` is traced, so that one program serves every number."""
+  start, key, params = varying_alike((start, key, params))
   beliefs, promises = jnp.asarray(start.beliefs), start.promises
   inner: Any = cfr_plus(averaging=1.0, alternating=search.alternating)
   if promises is not None:
@@ -337,7 +342,7 @@ def grow(
   elif network is not None:
     store = _ask_joined(store, problem.rows, network, params, search)
   zeros = jnp.zeros((len(store.kind), *store.prior.shape[1:]), beliefs.dtype)
-  carry = state, Growth(store, zeros), Asked.nothing(problem)
+  carry = varying_alike((state, Growth(store, zeros), Asked.nothing(problem)), beliefs)
   state, (store, visits), asked = in_rounds(
     round_of, carry, key, rounds, search, start.steps(store)
   )

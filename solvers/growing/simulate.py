@@ -9,6 +9,7 @@ from jax import lax
 from games.game import CHANCE
 from solvers.growing.choose import MoveOptions, Rules, best_moves, choose_move, sample_index
 from solvers.growing.store import Moves, Store
+from solvers.xla.meshes import varying_alike
 
 
 class Growth(NamedTuple):
@@ -139,7 +140,7 @@ def simulate(
   nothing = jnp.zeros(most, jnp.int32)
   start, hands, zero = (x.astype(jnp.int32) for x in (start, hands, jnp.zeros(())))
   first = _Walk(start, start, zero, hands, zero, nothing, nothing, nothing, nothing > 0)
-  end = lax.while_loop(goes_on, step, first)
+  end = lax.while_loop(goes_on, step, varying_alike(first))
   missing = end.node < 0
   above = jnp.where(missing, end.before, end.node)
   is_action = jnp.arange(store.legal.shape[-1], dtype=jnp.int32) == end.action

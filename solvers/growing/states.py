@@ -113,7 +113,10 @@ def _answer_packed(
     return function(params, rows)
 
   shapes = jax.eval_shape(answer, jnp.zeros((), jnp.int32))
-  empty = jax.tree.map(lambda x: jnp.zeros((padded, *x.shape[1:]), x.dtype), shapes)
+  # Like beliefs, so that they vary over the axes of a mesh as beliefs do.
+  empty = jax.tree.map(
+    lambda x: jnp.zeros_like(query.beliefs, x.dtype, (padded, *x.shape[1:])), shapes
+  )
 
   def answer_block(i: jax.Array, found: StateAnswer) -> StateAnswer:
     put = lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, i * block, 0)  # noqa: E731

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 from jax import lax
+from jax.custom_batching import custom_vmap
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 
@@ -45,8 +46,7 @@ def on_mesh_of(*arrays: Any) -> contextlib.AbstractContextManager:
 
 def _layout(x: Any) -> Any:
   """Returns the sharding of an array; of a traced one, what its type says."""
-  traced = isinstance(x, jax.core.Tracer)
-  return jax.typeof(x).sharding if traced else getattr(x, "sharding", None)
+  return getattr(jax.typeof(x) if isinstance(x, jax.core.Tracer) else x, "sharding", None)
 
 
 def layout_of_rows(rows: Any) -> NamedSharding | None:
@@ -59,3 +59,37 @@ def layout_of_rows(rows: Any) -> NamedSharding | None:
     if isinstance(layout, NamedSharding) and layout.spec and layout.spec[0] is not None:
       return NamedSharding(layout.mesh, PartitionSpec(layout.spec[0]))
   return None
+
+
+def by_rows(function: Any, *arrays: Any) -> Any:
+  """Returns `function(*arrays)`; under `jax.vmap` over explicit axes each device has its own rows.
+
+  Rows that index arrays which all of them share have no type on explicit axes.
+  """
+  if not any(
+    AxisType.Explicit in jax.typeof(x).sharding.mesh.axis_types for x in jax.tree.leaves(arrays)
+  ):
+    return function(*arrays)
+  each = custom_vmap(function)
+
+  @each.def_vmap
+  def on_rows(_, is_row, *arrays):
+    rows = next(
+      jax.typeof(x).sharding
+      for x, own in zip(jax.tree.leaves(arrays), jax.tree.leaves(is_row))
+      if own
+    )
+    every = jax.vmap(function, jax.tree.map(lambda own: 0 if own else None, tuple(is_row)))
+    found = (
+      by_rows(every, *arrays)
+      if rows.spec[0] is None
+      else jax.shard_map(
+        every,
+        mesh=rows.mesh,
+        in_specs=jax.tree.map(lambda own: PartitionSpec(*rows.spec[:own]), tuple(is_row)),
+        out_specs=PartitionSpec(rows.spec[0]),
+      )(*arrays)
+    )
+    return found, jax.tree.map(lambda _: True, found)
+
+  return each(*arrays)

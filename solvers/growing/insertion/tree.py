@@ -14,6 +14,7 @@ from games import CHANCE, TERMINAL, Game
 from games.public_tree import PADDING, Array
 from solvers.growing.insertion.problem import InsertedProblem, inserted_problem, with_hidden_moves
 from solvers.growing.store import Moves
+from solvers.xla.meshes import varying_alike
 
 # Children that are written at once. Few states have as many as the rules allow, such as one for
 # each station where a hidden player may show itself.
@@ -259,7 +260,7 @@ def plant(
     "possible": jnp.asarray(possible, bool)[None],
   }
   tree = _put(free, jnp.zeros(1, int), rows)
-  return dataclasses.replace(tree, count=jnp.ones_like(tree.count))
+  return varying_alike(dataclasses.replace(tree, count=jnp.ones_like(tree.count)))
 
 
 def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.Array]:
@@ -277,7 +278,7 @@ def plant_path(tree: InsertedTree, path: jax.Array) -> tuple[InsertedTree, jax.A
     tree, _ = insert(tree, next_node, tree.legal[next_node] & (action >= 0), most)
     return (tree, next_node), None
 
-  start = tree, jnp.zeros((), tree.child.dtype)
+  start = tree, jnp.zeros_like(tree.count, tree.child.dtype)
   if not len(path):  # without compilation there is no loop of no turns
     return start
   return lax.scan(follow, start, path)[0]
