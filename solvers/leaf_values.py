@@ -93,9 +93,9 @@ def shared_by_program(
   extras = ("encode", "encode_both", "solves_trees")
   if type(leaf_values).__eq__ is not object.__eq__ or any(hasattr(leaf_values, x) for x in extras):
     return leaf_values
-  like, (players, width) = jnp.zeros((), tree.dtype), tree.prior.shape[-2:]
-  features = jax.ShapeDtypeStruct(np.shape(tree.leaf_features)[-2:], like.dtype)
-  beliefs = jax.ShapeDtypeStruct((tree.num_leaves, players, width), like.dtype)
+  dtype, (players, width) = jax.dtypes.canonicalize_dtype(tree.dtype), tree.prior.shape[-2:]
+  features = jax.ShapeDtypeStruct(np.shape(tree.leaf_features)[-2:], dtype)
+  beliefs = jax.ShapeDtypeStruct((tree.num_leaves, players, width), dtype)
   query = params, features, beliefs, beliefs if two_beliefs else None
   traced = [_answer.trace(*query, leaf_values, player) for player in (0, 1)]
   inputs = len(jax.tree.leaves(query))

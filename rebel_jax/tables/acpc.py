@@ -30,7 +30,7 @@ from rebel_jax.tables.chips import (
   hands_of,
   next_deal,
 )
-from rebel_jax.tables.peers import MOST_HANDS, Lines, TableError, within
+from rebel_jax.tables.peers import MOST_HANDS, LineStream, TableError, within
 from solvers import validation
 
 VERSION = "VERSION:2.0.0"
@@ -271,7 +271,7 @@ def play_acpc(
   chips: list[int] = []
   follower = HandFollower(player, rules)
   with connection:
-    lines = Lines(connection, f"the dealer at {where}", timeout)
+    lines = LineStream(connection, f"the dealer at {where}", timeout)
     lines.send(VERSION)
     while len(chips) < MOST_HANDS and (line := lines.read()) is not None:
       answer, ended = _answer(line, follower, rules)
@@ -404,7 +404,7 @@ class MatchDealer:
     self._log(f"SCORE:{sum(chips)}|{-sum(chips)}:{'|'.join(self.names)}")
     return ChipMatchResult(tuple(chips), self.rules.rules.big_blind, self._duplicate)
 
-  def _greeted(self, number: int, end: float) -> Lines:
+  def _greeted(self, number: int, end: float) -> LineStream:
     """Returns the first connection to a player's port that greets; others are closed."""
     server, name, said = self._servers[number], self.names[number], ""
     with selectors.DefaultSelector() as waiting:
@@ -413,7 +413,7 @@ class MatchDealer:
         for key, _ in waiting.select(left):
           if key.data is None:
             connection = self._open.enter_context(server.accept()[0])
-            lines = Lines(connection, f"player {name!r}", self._timeout)
+            lines = LineStream(connection, f"player {name!r}", self._timeout)
             waiting.register(connection, selectors.EVENT_READ, (connection, lines))
             continue
           connection, lines = key.data
@@ -433,7 +433,7 @@ class MatchDealer:
       f"start_timeout={self._start_timeout:g} seconds{said}"
     )
 
-  def _play_hand(self, players: Sequence[Lines], hand: Hand) -> ChipTable:
+  def _play_hand(self, players: Sequence[LineStream], hand: Hand) -> ChipTable:
     """Plays a hand between the players of seats 0 and 1."""
     table = ChipTable(self.rules, hand.hole_cards)
     while True:
@@ -457,7 +457,7 @@ class MatchDealer:
         ) from None
 
 
-def _must_read(player: Lines, what: str) -> str:
+def _must_read(player: LineStream, what: str) -> str:
   """Returns a line of a player's; `what` it had to do is said in errors."""
   try:
     line = player.read()

@@ -43,7 +43,7 @@ def within(seconds: float, call: Callable[[], T]) -> T:
   return done.result(seconds)
 
 
-class Lines:
+class LineStream:
   """Lines to and from the program at the other end of a connection, called `name` in errors."""
 
   def __init__(self, connection: socket.socket, name: str, timeout: float):
