@@ -21,6 +21,7 @@ class OwnNetwork(nn.Module):
 
   module: nn.Module
   fused: bool = False
+  centre: bool = False
 
   def encode(self, features: jax.Array) -> jax.Array:
     """Returns the features, of which such a module makes nothing by themselves."""
