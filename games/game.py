@@ -43,12 +43,10 @@ class Words:
 
   def describe(self, history: Sequence[int], action: int) -> str:
     """Returns a readable description of `action` after `history`; by default its name."""
-    del history
     return self.action_name(action)
 
   def situation(self, history: Sequence[int]) -> str:
     """Returns a readable description of the state after `history`; empty if actions suffice."""
-    del history
     return ""
 
   def explain(self) -> str:
@@ -57,12 +55,10 @@ class Words:
 
   def infostate_name(self, player: int, infostate: int) -> str:
     """Returns a short name of an infostate for people to read."""
-    del player
     return str(infostate)
 
   def hidden_move_name(self, player: int, action: int, infostate: int) -> str:
     """Returns a short name of a move of which the other sees `action`, by what is held then."""
-    del action
     return self.infostate_name(player, infostate)
 
 

@@ -102,23 +102,18 @@ class Templates(Protocol):
   @property
   def one_start(self) -> bool:
     """Whether all games start in the same public state."""
-    ...
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
     """Returns public states that games start in: `[number, S]`; `key` is consumed."""
-    ...
 
   def number_of(self, states: jax.Array) -> jax.Array:
     """Returns which template subgames at `states` `[n, S]` have: `[n]`."""
-    ...
 
   def is_legal(self, states: jax.Array, actions: jax.Array) -> jax.Array:
     """Says which of `actions` `[n]` are legal in `states`: `[n]`."""
-    ...
 
   def next_states(self, states: jax.Array, actions: jax.Array) -> jax.Array:
     """Returns the states after `actions` `[n]`, and after what must follow: `[n, S]`."""
-    ...
 
   def outcomes(self, level: int, above: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Draws outcomes of chance `[n]`, and returns how many each stands for `[n]`.
@@ -126,15 +121,12 @@ class Templates(Protocol):
     Called where a template does not name them. `above` `[n, S]` are the states they are drawn at;
     at level 1 all are the root's.
     """
-    ...
 
   def possible(self, states: jax.Array) -> jax.Array:
     """Returns which infostates the rules allow in `states`: `[n, P, H]`."""
-    ...
 
   def pair_columns(self, template: int, state: jax.Array, ends: jax.Array) -> dict[str, Any]:
     """Returns `Pairs.columns`, without `dealt`, for a root and its ends `[T, S]`."""
-    ...
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))  # a program that asks twice traces it once

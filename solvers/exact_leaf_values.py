@@ -175,7 +175,6 @@ class ExactLeafValues:
     Raises:
       ValueError: the object was made without a tree, or for one of another number of leaves.
     """
-    del params
     if self._tree is None:
       raise ValueError(
         "exact_leaf_values was called with a query alone; pass tree= to exact_leaf_values"

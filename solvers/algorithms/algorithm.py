@@ -53,7 +53,6 @@ class Algorithm(Protocol):
 
   def prime(self, problem: Problem, state: Any, values: jax.Array | None, player: int) -> Any:
     """Updates with the leaf values at the first policy, of players in `primed`."""
-    del problem, values, player
     return state
 
   def update(

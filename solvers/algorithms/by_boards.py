@@ -79,7 +79,6 @@ class ByBoards:
   def update(
     self, problem: PartedProblem, state: BoardsState, values: Any, player: int
   ) -> tuple[BoardsState, Any]:
-    del values
     other = 1 - player
     k = self._count(state, player) + 1
     decay = self._decay(state, other)

@@ -134,7 +134,6 @@ class CFR(Algorithm):
 
   def with_core(self, problem: Problem, state: CFRState, core: CFRState) -> CFRState:
     """Returns `state` with that of CFR itself replaced."""
-    del problem, state
     return core
 
   def merge(self, problem: Problem, first: CFRState, second: CFRState) -> CFRState:
@@ -167,7 +166,6 @@ class CFR(Algorithm):
     return state._replace(policy=tuple(policy), reach=problem.both_reach(tuple(policy)))
 
   def current_policy(self, problem: Problem, state: CFRState) -> Levels:
-    del problem
     return state.policy
 
   def average_policy(self, problem: Problem, state: CFRState) -> Levels:

@@ -102,7 +102,6 @@ class FictitiousPlay(Algorithm):
   def merge(
     self, problem: Problem, first: FictitiousPlayState, second: FictitiousPlayState
   ) -> FictitiousPlayState:
-    del problem
     return FictitiousPlayState(
       sums=(first.sums[0], second.sums[1]),
       weight=pick_players(first.weight, second.weight),

@@ -78,7 +78,6 @@ class Maxmargin(Gadget):
   def update(
     self, problem: Problem, state: jax.Array, values: jax.Array, k: jax.Array
   ) -> jax.Array:
-    del k
     assert problem.alternatives is not None
     gain = values - problem.alternatives.value
     return jnp.maximum(state + gain - (self._picks(problem, state) * gain).sum(), 0.0)
@@ -98,7 +97,6 @@ class Resolve(Gadget):
     return jnp.zeros((2, problem.num_infostates), problem.tree.dtype)
 
   def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
-    del problem
     return self.follows(state)
 
   def follows(self, state: jax.Array) -> jax.Array:
@@ -109,7 +107,6 @@ class Resolve(Gadget):
   def update(
     self, problem: Problem, state: jax.Array, values: jax.Array, k: jax.Array
   ) -> jax.Array:
-    del k
     assert problem.alternatives is not None
     gain = values - problem.alternatives.value
     follow = self.follows(state)
@@ -203,7 +200,6 @@ class Distributional(Gadget):
     return jnp.where(state.updates > 0, entry, 0.5)
 
   def update(self, problem: Problem, state: Observed, values: jax.Array, k: jax.Array) -> Observed:
-    del problem
     return Observed(values, state.total + values, state.squares + values**2, k)
 
 

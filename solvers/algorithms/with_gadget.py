@@ -43,12 +43,10 @@ class WithGadget(Holder):
     return (1 - self.gadget.searcher,)
 
   def _gadget(self, opponent: int) -> Gadget:
-    del opponent
     return self.gadget
 
   def _promised(self, problem: Problem, opponent: int) -> Problem:
     """Returns the problem with the alternatives of an opponent."""
-    del opponent
     if problem.alternatives is None:
       raise ValueError(f"alternatives=None, but {self.gadget} needs them: give [H] values")
     return problem

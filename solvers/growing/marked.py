@@ -102,7 +102,6 @@ class MarkedProblem(PlacesProblem):
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the parents' rows `[N, H]` for all nodes but the first, in their own infostates."""
-    del index
     rows = above[_parents(self.tree.structure)]
     if self.tree.infostate_parent is None:
       return rows

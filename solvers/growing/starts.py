@@ -68,11 +68,9 @@ class Start(Protocol):
 
   def plant(self, search: GTCFR) -> tuple[Any, jax.Array]:
     """Returns the store before the first simulation, and the place at which simulations start."""
-    ...
 
   def steps(self, store: Any) -> int:
     """Returns the most steps of a simulation."""
-    ...
 
 
 @jax.tree_util.register_dataclass

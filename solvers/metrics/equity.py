@@ -198,7 +198,6 @@ class PotShares(ValueFunction):
 
   def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
     """See `ValueFunction`; where the hand is over, what player 0 wins."""
-    del history
     chips = float(self._game.payoff_scale(state[None])[0])  # negative where player 0 folded
     if state[betting.STATUS] in (betting.FOLDED_0, betting.FOLDED_1):
       return np.full(hands[0].shape, chips)

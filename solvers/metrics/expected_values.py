@@ -130,7 +130,6 @@ def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = 
 
 
 def _expected_values(tree, policy, beliefs, lock):
-  del lock
   problem = make_problem(tree, beliefs)
   return policy_values(problem, problem.split(policy))
 

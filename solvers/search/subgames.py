@@ -268,13 +268,11 @@ class SubgameTable:
     return jnp.asarray(self.num_live)[self.rows(roots)]
 
   def features_at(self, roots: jax.Array, trees: PublicTree) -> jax.Array | None:
-    del trees
     if self.node_features is None:
       return None
     return jnp.asarray(self.node_features)[self.rows(roots)]
 
   def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
-    del trees
     return jnp.asarray(self.successor)[self.rows(roots)]
 
 
@@ -304,7 +302,6 @@ class SubgameTables:
     return self.stages[0].num_subgames == 1
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
-    del key
     return jnp.zeros(number, jnp.int32)
 
   def prior(self, roots: jax.Array) -> jax.Array:
@@ -425,13 +422,11 @@ class TemplateStage:
     )
 
   def features_at(self, roots: jax.Array, trees: PublicTree) -> jax.Array | None:
-    del roots
     if not self.node_features:
       return None
     return jax.vmap(functools.partial(node_features, self.rules.game))(trees)
 
   def successors(self, roots: jax.Array, trees: PublicTree) -> jax.Array:
-    del roots
     return jnp.asarray(trees.state)[:, self._template.structure.leaf_nodes]
 
 

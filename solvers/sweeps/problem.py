@@ -177,7 +177,6 @@ class Problem:
 
   def possible_rows(self, index: int, player: int) -> jax.Array | None:
     """Returns 1 where an infostate of level `index` is possible, `[n, H]`; None for everywhere."""
-    del index, player
     return None
 
   def leaf_reach(self, own: Levels, player: int) -> jax.Array:

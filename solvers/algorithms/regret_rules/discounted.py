@@ -50,5 +50,4 @@ class DiscountedRegret:
     A choice without any gets exactly zero: a floor, however small, would let the other player
     collect regrets below it, and only their signs count.
     """
-    del k
     return siblings.normalise(jnp.maximum(state, 0.0))

@@ -21,12 +21,10 @@ class PredictiveRegretPlus:
   def update(
     self, state: tuple[jax.Array, jax.Array], regret: jax.Array, k: jax.Array
   ) -> tuple[jax.Array, jax.Array]:
-    del k
     return jnp.maximum(state[0] + regret, 0.0), regret
 
   def match(
     self, state: tuple[jax.Array, jax.Array], siblings: Siblings, k: jax.Array
   ) -> jax.Array:
-    del k
     total, last = state
     return siblings.normalise(jnp.maximum(total + last, 0.0))

@@ -241,15 +241,12 @@ class Ground(Protocol):
 
   def nothing(self) -> Left:
     """Returns the empty result, before the first search of a game."""
-    ...
 
   def kinds(self, roots: jax.Array) -> list[tuple[Any, jax.Array]]:
     """Returns the grounds for searches from states `roots` `[B, S]`, and which are theirs `[B]`."""
-    ...
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     """Makes one search, here or in a part."""
-    ...
 
 
 def search_each(

@@ -44,7 +44,6 @@ class InsertedProblem(PlacesProblem):
 
   def leaf_features(self, player: int) -> jax.Array:
     """Returns the public states as their movers see them: `[L, F]`."""
-    del player
     return self.tree.features
 
   def leaf_possible(self) -> jax.Array | None:
@@ -103,13 +102,11 @@ class InsertedProblem(PlacesProblem):
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the parents' rows `[C, H]` for all nodes but the root: `[C - 1, H]`."""
-    del index, player
     return above[self.tree.parent[1:]]
 
   def _over_children(
     self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
   ) -> jax.Array:
-    del index, player
     if maximum:
       rows = jnp.where(self.exists[1] > 0, rows, -jnp.inf)
       most = jnp.full((self.tree.num_nodes, rows.shape[1]), -jnp.inf, rows.dtype)
@@ -298,13 +295,11 @@ class HiddenProblem(InsertedProblem):
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
     """Returns the movers' rows `[C, H]` for all moves: `[C * M, H]`."""
-    del index, player
     return jnp.repeat(above, self.after.shape[1], axis=0)
 
   def _over_children(
     self, index: int, player: int, rows: jax.Array, *, maximum: bool = False
   ) -> jax.Array:
-    del player
     if maximum:
       rows = jnp.where(self.exists[index] > 0, rows, -jnp.inf)
     rows = rows.reshape(self.after.shape)

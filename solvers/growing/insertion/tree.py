@@ -149,7 +149,6 @@ class InsertedTree:
 
   def problem(self, beliefs: jax.Array, like: Any = None) -> InsertedProblem:
     """Returns the problem of the nodes from root beliefs `[P, H]`."""
-    del like
     problem = inserted_problem(self, beliefs)
     return with_hidden_moves(problem) if self.hides else problem
 
@@ -187,7 +186,6 @@ class InsertedTree:
 
   def turned(self, node: jax.Array, action: jax.Array, hands: jax.Array) -> jax.Array:
     """Returns the infostates `[P]` after a public action: those who did not move keep theirs."""
-    del node, action
     return hands
 
   @property
