@@ -18,8 +18,7 @@ from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.by_boards import ByBoards
 from solvers.algorithms.cfr import CFR
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
-from solvers.metrics.expected_values import policy_values
-from solvers.metrics.exploitability import exploitability_of
+from solvers.metrics.policies import exploitability_of, policy_values
 from solvers.solve_boards import boards_on
 from solvers.sweeps.constraints import Alternatives, Lock, make_lock
 from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem

@@ -23,7 +23,7 @@ from games.arrays import (
 )
 from games.poker import betting
 from games.poker.betting import Betting
-from games.poker.notation.bets import (
+from games.poker.notation import (
   ALL_IN,
   Geometric,
   Size,

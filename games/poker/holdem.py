@@ -17,7 +17,7 @@ from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
 from games.poker.dealing import NO_CARD, Dealing, check_flops
 from games.poker.hands import evaluate
-from games.poker.notation.ranges import beliefs_of
+from games.poker.notation import beliefs_of
 from games.poker.streets import Streets
 from games.poker.variation import FIXED, Fresh, read_fresh
 
@@ -324,7 +324,7 @@ class Holdem(Game):
 
   @checked
   def beliefs(self, ranges: np.ndarray | Sequence[str]) -> np.ndarray:
-    """Turns two ranges into beliefs at the start; see `games.poker.notation.ranges`.
+    """Turns two ranges into beliefs at the start; see `games.poker.notation`.
 
     Args:
       ranges: player 0's and player 1's: two strings for `parse_range`, or `[P, C(n, 2)]` weights,

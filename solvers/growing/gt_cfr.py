@@ -16,17 +16,15 @@ import numpy as np
 from jax import lax
 
 from games.game import CHANCE, check_is_game
-from games.node_info import NodeInfo
 from games.public_tree import Array, PublicTree
+from games.tabulate import NodeInfo
 from solvers import loop, validation
 from solvers.algorithms.gadgets import ContinualResolve
-from solvers.algorithms.leaf_means import LeafMeans
 from solvers.algorithms.named import cfr_plus
-from solvers.growing.choose import Rules, in_rounds
+from solvers.algorithms.wrappers import LeafMeans, Promises, Resolving
 from solvers.growing.insertion.tree import InsertedTree
-from solvers.growing.resolving import Promises, Resolving
 from solvers.growing.settings import GTCFR
-from solvers.growing.simulate import Growth, View, sample_pair, simulate
+from solvers.growing.simulate import Growth, Rules, View, in_rounds, sample_pair, simulate
 from solvers.growing.starts import Start, check_key, start_by_rules, start_on_tree
 from solvers.growing.states import StateFunction, StateQuery, ask_some, seat_of
 from solvers.growing.store import Store

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.node_info import NodeInfo, infostates_after
 from games.public_tree import PADDING, Array, PublicTree, TreeStructure
+from games.tabulate import NodeInfo, infostates_after
 from solvers.growing.store import Moves, PlacesProblem
 from solvers.sweeps.levels import Levels, join_levels, lift, lower, reduce_gathered, split_levels
 from solvers.sweeps.pairs import TreePairs, make_pairs

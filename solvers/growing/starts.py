@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, Game, pairs
-from games.node_info import NodeInfo, children_of
 from games.public_tree import Array, PublicTree, largest_payoff
+from games.tabulate import NodeInfo, children_of
 from solvers import validation
+from solvers.algorithms.wrappers import Promises
 from solvers.growing.insertion.tree import InsertedTree, plant, plant_path
 from solvers.growing.marked import Marked, plant_marked
-from solvers.growing.resolving import Promises
 from solvers.growing.settings import GTCFR
 
 

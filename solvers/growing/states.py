@@ -35,7 +35,7 @@ class StateAnswer(NamedTuple):
     values: `[R, P, H]` expected payoffs of both players' infostates, the mover's first.
     logits: `[R, M, H]` of the mover's policy: for each move, by the infostate from which it is
       made, whose moves share a softmax. A move is a public action, or in a game with hidden moves
-      has its number among the infostate's (`Game.moves_of`, `games.node_info`).
+      has its number among the infostate's (`Game.moves_of`, `games.tabulate`).
   """
 
   values: jax.Array  # [R, P, H]

@@ -15,16 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.game import CHANCE
-from games.node_info import children_of
 from games.origin import check_tree_of
 from games.poker import Holdem, betting
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.public_tree import Array, PublicTree
+from games.tabulate import children_of
 from solvers import validation
 from solvers.metrics.aivat import HandRecorder, aivat
 from solvers.metrics.equity import MAX_RUNOUTS, NOTHING, Equity, PotShares
-from solvers.metrics.expected_values import check_whole, expected_values
-from solvers.metrics.exploitability import BestResponse
+from solvers.metrics.policies import BestResponse, check_whole, expected_values
 from solvers.sweeps import pairs
 
 

@@ -16,8 +16,7 @@ from jax import lax
 from games import PADDING, PublicTree
 from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.leaf_means import LeafMeans
-from solvers.algorithms.wrapper import Wrapper
+from solvers.algorithms.wrappers import LeafMeans, Wrapper
 from solvers.leaf_values import (
   LeafQuery,
   LeafValues,
@@ -26,7 +25,7 @@ from solvers.leaf_values import (
   normalise_beliefs,
 )
 from solvers.loop import Evaluate
-from solvers.metrics.expected_values import values_given_leaves
+from solvers.metrics.policies import values_given_leaves
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.pairs import root_marginals

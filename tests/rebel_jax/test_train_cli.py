@@ -131,7 +131,7 @@ def test_help_names_what_is_registered(command, capsys, monkeypatch):
     known = {*solvers.registered_algorithms(), *games.registered_games(), *PRESETS}
   assert known <= named()
   assert "cfr_of_tomorrow" not in named()
-  registry = solvers.algorithms.registry._REGISTRY
+  registry = solvers.algorithms.named._REGISTRY
   monkeypatch.setitem(registry, "cfr_of_tomorrow", solvers.linear_cfr)
   assert "cfr_of_tomorrow" in named()
 

@@ -33,7 +33,7 @@ def solve_batch(game, trees):
 @pytest.mark.parametrize(
   "use",
   [
-    lambda game: solvers.exact_leaf_values(game, CUT),
+    lambda game: solvers.exact_leaf_values(game).bind(CUT),
     lambda game: solve_batch(game, games.stack_trees([CUT, CUT])),
     lambda game: solvers.blueprint_values(game, TREE, UNIFORM, searcher=0),
     lambda game: solvers.refine(game, TREE, UNIFORM, searcher=0, cut=3, num_iterations=2),

@@ -21,8 +21,8 @@ from games import (
   tabulate,
 )
 from games.arguments import checked
-from games.node_info import NodeInfo, children_of
 from games.public_tree import Array, largest_payoff
+from games.tabulate import NodeInfo, children_of
 from solvers.growing.continual.chain import (
   AskedState,
   ChainSearch,

@@ -1,0 +1,114 @@
+"""Regret minimisers for one infostate: triples of pure functions over the edges of a level."""
+
+import dataclasses
+import math
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from solvers.sweeps.problem import Problem
+
+
+@dataclasses.dataclass(frozen=True)
+class Siblings:
+  """The choices that the edges of a level belong to, for rules that must see them together.
+
+  Attributes:
+    problem, index, player: `player`'s moves to level `index`.
+  """
+
+  problem: Problem
+  index: int
+  player: int
+
+  def normalise(self, weights: jax.Array) -> jax.Array:
+    """Divides weights `[n, H]` by their sum over the choices; equal shares where all are zero."""
+    return self.problem.normalise_rows(self.index, self.player, weights)
+
+  def largest(self, rows: jax.Array) -> jax.Array:
+    """Returns the largest of `rows` `[n, H]` over the choices that each edge belongs to."""
+    return self.problem.largest_of_siblings(self.index, self.player, rows)
+
+
+class RegretRule(Protocol):
+  """A regret minimiser as three pure functions over the edges `[n, H]` of a level.
+
+  Implementations are frozen dataclasses: equal settings are equal rules, so a jitted solver
+  is compiled once for them.
+  """
+
+  def init(self, zeros: jax.Array) -> Any:
+    """Returns the state before the first update, a pytree of arrays of the shape of `zeros`."""
+
+  def update(self, state: Any, regret: jax.Array, k: jax.Array) -> Any:
+    """Updates with a player's k-th instantaneous regrets (k = 1, 2, ...)."""
+
+  def match(self, state: Any, siblings: Siblings, k: jax.Array) -> jax.Array:
+    """Returns the policy after k updates, `[n, H]`: a distribution over each row's siblings."""
+
+
+def discount(k: jax.Array, exponent: float) -> jax.Array | float:
+  """Returns `k**e / (k**e + 1)`; 1 for e = inf and 0 for e = -inf."""
+  if exponent == math.inf:
+    return 1.0
+  if exponent == -math.inf:
+    return 0.0
+  # Written so that large k and |e| do not overflow float32.
+  return 1.0 / (1.0 + k ** (-exponent))
+
+
+@dataclasses.dataclass(frozen=True)
+class DiscountedRegret:
+  """Regret matching with discounted regrets (Brown's thesis, section 3.1, DCFR).
+
+  After the k-th instantaneous regrets are added, positive sums are multiplied by
+  `k**alpha / (k**alpha + 1)` and negative ones by `k**beta / (k**beta + 1)`.
+  (inf, inf) is vanilla CFR, (inf, -inf) regret matching+, (1, 1) Linear CFR.
+  """
+
+  alpha: float
+  beta: float
+
+  def init(self, zeros: jax.Array) -> jax.Array:
+    return zeros
+
+  def update(self, state: jax.Array, regret: jax.Array, k: jax.Array) -> jax.Array:
+    # Sums are kept before their discount, since matching does not depend on it.
+    return self._discounted(state, k - 1) + regret
+
+  def _discounted(self, total: jax.Array, k: jax.Array) -> jax.Array:
+    positive, negative = discount(k, self.alpha), discount(k, self.beta)
+    if self.alpha == self.beta:
+      return total * positive
+    return jnp.where(total > 0, total * positive, total * negative)
+
+  def match(self, state: jax.Array, siblings: Siblings, k: jax.Array) -> jax.Array:
+    """Matches regrets: choices are as likely as their positive sums.
+
+    A choice without any gets exactly zero: a floor, however small, would let the other player
+    collect regrets below it, and only their signs count.
+    """
+    return siblings.normalise(jnp.maximum(state, 0.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictiveRegretPlus:
+  """Regret matching+ that expects the last instantaneous regrets to come again.
+
+  Sums are floored at zero, and the next policy is matched to the sums plus the last regrets.
+  """
+
+  def init(self, zeros: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return zeros, zeros
+
+  def update(
+    self, state: tuple[jax.Array, jax.Array], regret: jax.Array, k: jax.Array
+  ) -> tuple[jax.Array, jax.Array]:
+    return jnp.maximum(state[0] + regret, 0.0), regret
+
+  def match(
+    self, state: tuple[jax.Array, jax.Array], siblings: Siblings, k: jax.Array
+  ) -> jax.Array:
+    total, last = state
+    return siblings.normalise(jnp.maximum(total + last, 0.0))
