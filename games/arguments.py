@@ -138,7 +138,7 @@ def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) ->
   for name in arguments.keys() & annotations.keys():
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
-      named = arguments.get("field", name) if name == "text" else name
+      named = arguments.get("field", name) if name in ("text", "history") else name
       raise TypeError(f"{named}={short(arguments[name])} must be {words}")
     if name == "seed" and np.min(arguments[name]) < 0:
       raise ValueError(f"seed={arguments[name]} must be at least 0")

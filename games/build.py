@@ -5,7 +5,6 @@ Its size is counted first.
 
 import dataclasses
 import itertools
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -152,7 +151,6 @@ def build_public_tree(
   if not game.remembers:
     raise ValueError(f"infostates of {game!r} forget how they were reached, and trees ask for it")
   depth, max_bytes = _check_depth(depth), check_max_bytes(max_bytes)
-  root = _check_root(root)
   state = game.state_after(root)
   if game.actor(state[None])[0] == TERMINAL:
     raise ValueError(f"root={root} ends the game: there is nothing left to solve")
@@ -205,15 +203,6 @@ def _build(
       break
     levels.append(children)
   return _assemble(game, pairs, levels, prior)
-
-
-def _check_root(root) -> tuple[int, ...]:
-  try:
-    return tuple(operator.index(action) for action in root)
-  except TypeError:
-    raise ValueError(
-      f"root={short(root)} must be a sequence of public actions, each an integer"
-    ) from None
 
 
 def _check_depth(depth) -> int | str | None:
@@ -295,19 +284,19 @@ def find_runs(parents: np.ndarray) -> tuple[tuple[int, int], ...]:
   return tuple((int(parents[a]), int(parents[b - 1]) + 1) for a, b in zip(starts, stops))
 
 
-def level_shape(kind: np.ndarray, parents: np.ndarray, above: np.ndarray | None) -> Level:
+def level_shape(group: np.ndarray, parents: np.ndarray, actors: np.ndarray) -> Level:
   """Returns the shape of a level.
 
   Args:
-    kind: `[n]` of its nodes, in their order.
+    group: `[n]` of its nodes, in their order; see `group_of`.
     parents: `[n]` positions in the level above.
-    above: kind of the nodes there; None at the root.
+    actors: kinds of the nodes there that are parents; none at the root.
   """
-  runs = () if above is None else find_runs(parents)
-  actors = [] if above is None else np.unique(above[parents]).tolist()
-  inner, leaves, ends = np.bincount(group_of(kind), minlength=3).tolist()
-  actor = actors[0] if len(actors) == 1 else None
-  return Level(inner, leaves, ends, runs, actor, movers=tuple(actors))
+  movers = np.unique(actors).tolist()
+  inner, leaves, ends = np.bincount(group, minlength=3).tolist()
+  actor = movers[0] if len(movers) == 1 else None
+  runs = find_runs(parents) if movers else ()
+  return Level(inner, leaves, ends, runs, actor, movers=tuple(movers))
 
 
 def _push_prior(game: Game, pairs: Pairs, root: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -332,8 +321,8 @@ def _push_prior(game: Game, pairs: Pairs, root: tuple[int, ...]) -> tuple[np.nda
 
 
 def _assemble(game: Game, pairs: Pairs, levels: list[_Nodes], prior: np.ndarray) -> PublicTree:
-  above = [None, *(nodes.kind for nodes in levels)]
-  shapes = [level_shape(n.kind, n.parent, kinds) for n, kinds in zip(levels, above)]
+  actors = [[], *(above.kind[nodes.parent] for above, nodes in itertools.pairwise(levels))]
+  shapes = [level_shape(group_of(n.kind), n.parent, np.array(x)) for n, x in zip(levels, actors)]
   structure = TreeStructure(tuple(shapes))
   offsets = structure.offsets
   state = np.concatenate([nodes.state for nodes in levels])

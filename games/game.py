@@ -35,7 +35,13 @@ class MoverMoves(NamedTuple):
 
 
 class Words:
-  """Readable words for a game's states and actions, with defaults that games replace."""
+  """Readable words for a game's states and actions, with defaults that games replace.
+
+  Attributes:
+    text: the rules in a few lines, for human players; empty by default.
+  """
+
+  text: str = ""
 
   def action_name(self, action: int) -> str:
     """Returns a short name of a public action for people to read."""
@@ -50,8 +56,8 @@ class Words:
     return ""
 
   def explain(self) -> str:
-    """Returns the rules in a few lines, for human players; empty by default."""
-    return ""
+    """Returns the rules in a few lines, for human players; by default `text`."""
+    return self.text
 
   def infostate_name(self, player: int, infostate: int) -> str:
     """Returns a short name of an infostate for people to read."""

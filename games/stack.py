@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.build import add_payoff_runs, find_runs
+from games.build import add_payoff_runs, level_shape
 from games.kinds import PADDING
 from games.pairs import most_hands_per_card
 from games.public_tree import (
@@ -152,11 +152,7 @@ def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[
     # Sorted by group, then action, then parent: the order that trees are built in.
     union, inverse = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
     place_of = np.split(inverse.reshape(-1), np.cumsum([len(k) for k in keys])[:-1])
-    actors = np.unique(np.concatenate(parent_kinds)).tolist()
-    inner, leaves, ends = np.bincount(union[:, 0], minlength=3).tolist()
-    actor = actors[0] if len(actors) == 1 else None
-    runs = find_runs(union[:, 2])
-    levels.append(Level(inner, leaves, ends, runs, actor, movers=tuple(actors)))
+    levels.append(level_shape(union[:, 0], union[:, 2], np.concatenate(parent_kinds)))
     for owner, place in zip(owners, place_of):
       above[owner] = place
       places[owner].append(place + offset)

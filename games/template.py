@@ -66,10 +66,10 @@ class Node:
 def make_template(root: Node) -> Template:
   """Returns the template of the tree below `root`, its nodes in the order of `PublicTree`."""
   level, levels, action, kind, payoff = [(root, -1, 0)], [], [], [], []
-  above: np.ndarray | None = None
+  above = np.zeros(0, int)
   while level:
-    kinds = np.array([node.kind for node, _, _ in level])
-    levels.append(level_shape(kinds, np.array([parent for _, _, parent in level]), above))
+    kinds, parents = (np.array(x) for x in zip(*((node.kind, place) for node, _, place in level)))
+    levels.append(level_shape(group_of(kinds), parents, above[parents] if len(above) else above))
     action += [move for _, move, _ in level]
     kind += kinds.tolist()
     payoff += [node.payoff for node, _, _ in level if node.kind == TERMINAL]

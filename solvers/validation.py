@@ -1,7 +1,6 @@
 """Checks of arguments: static mistakes always, contents of arrays where they are concrete."""
 
 import math
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -57,15 +56,7 @@ def check_gadget(gadget, searcher: int | None = None) -> None:
 
 def check_history(history) -> tuple[int, ...]:
   """Returns public actions as a tuple of integers."""
-  try:
-    actions = tuple(operator.index(action) for action in history)
-  except TypeError:
-    raise TypeError(
-      f"history={short(history)} must be a sequence of public actions, each an integer"
-    ) from None
-  if max(map(abs, actions), default=0) > MAX_COUNT:
-    raise ValueError(f"history={short(history)} must hold integers of at most {MAX_COUNT}")
-  return actions
+  return tuple(integers("history", history, -MAX_COUNT, MAX_COUNT, ndim=1).tolist())
 
 
 def check_places(name: str, places, size: int) -> np.ndarray:
@@ -75,16 +66,9 @@ def check_places(name: str, places, size: int) -> np.ndarray:
 
 def check_num_iterations(num_iterations: int, alternating: bool) -> int:
   """Returns `num_iterations` if it is a positive integer, even where updates come in pairs."""
-  try:
-    number = operator.index(num_iterations)
-  except TypeError:
-    raise ValueError(
-      f"num_iterations={short(num_iterations)} must be a positive integer, known before tracing"
-    ) from None
-  if isinstance(num_iterations, bool) or number < 1:
-    raise ValueError(f"num_iterations={short(num_iterations)} must be a positive integer")
-  if number > MAX_COUNT:
-    raise ValueError(f"num_iterations={number} must be at most {MAX_COUNT}")
+  if isinstance(num_iterations, jax.Array) and is_concrete(num_iterations):
+    num_iterations = np.asarray(num_iterations)[()]
+  number = check_integer("num_iterations", num_iterations)
   if not alternating and number % 2:
     raise ValueError(
       f"num_iterations={number} must be even under simultaneous updates: an iteration is one "
@@ -95,10 +79,8 @@ def check_num_iterations(num_iterations: int, alternating: bool) -> int:
 
 def check_integer(name: str, value, *, least: int = 1, most: int = MAX_COUNT) -> int:
   """Returns `value` if it is an integer from `least` to `most`."""
-  if not is_whole(value, least):
-    raise ValueError(f"{name}={short(value)} must be an integer of at least {least}")
-  if value > most:
-    raise ValueError(f"{name}={short(value)} must be at most {most}")
+  if not is_whole(value, least, most):
+    raise ValueError(f"{name}={short(value)} must be an integer, at least {least}, at most {most}")
   return int(value)
 
 
@@ -118,15 +100,11 @@ def check_bool(name: str, value) -> bool:
 
 
 def check_number(name: str, value, *, allow_infinite: bool = True) -> float:
-  """Returns `value` as a float if it is a real number and not NaN."""
-  if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-    raise ValueError(f"{name}={short(value)} must be a number")
-  if isinstance(value, int) and not is_finite(value):
-    raise ValueError(f"{name} must be a number of at most 308 digits")
-  if math.isnan(value):
-    raise ValueError(f"{name}={short(value)} must be a number, not NaN")
-  if not allow_infinite and math.isinf(value):
-    raise ValueError(f"{name}={short(value)} must be finite")
+  """Returns `value` as a float if it is a real number, not NaN, or a finite one."""
+  infinite = isinstance(value, float | np.floating) and math.isinf(value)
+  if not (is_finite(value) or (infinite and allow_infinite)):
+    what = "a number, not NaN" if allow_infinite else "a number, and finite"
+    raise ValueError(f"{name}={short(value)} must be {what}")
   return float(value)
 
 

@@ -130,27 +130,13 @@ class BetSizes:
     Both `[players or 1, rounds, raises, num_slots]`. Amounts are thousandths, of a geometric size
     the number of bets.
     """
-    players = self._players
-    rounds = max(1, *map(len, players))
-    raises = max((len(counts) for sizes in players for counts in sizes), default=0)
-    kinds = np.zeros((len(players), rounds, max(raises, 1), self.num_slots), int)
-    amounts = np.zeros_like(kinds)
-    for player, row, count in np.ndindex(kinds.shape[:3]):
-      counts = players[player][min(row, len(players[player]) - 1)] if players[player] else ()
-      sizes = counts[min(count, len(counts) - 1)] if counts else ()
-      for slot, size in enumerate(sizes):
-        kinds[player, row, count, slot], amounts[player, row, count, slot] = _kind_of(size)
-    return kinds, amounts
+    return _tabulated(self._players, self.num_slots)
 
   @functools.cached_property
   def _donk_table(self) -> tuple[np.ndarray, np.ndarray]:
     """As `_table`, `[rounds after the first, num_slots]`."""
-    kinds = np.zeros((max(1, len(self.donk or ())), self.num_slots), int)
-    amounts = np.zeros_like(kinds)
-    for row, sizes in enumerate(self.donk or ()):
-      for slot, size in enumerate(sizes):
-        kinds[row, slot], amounts[row, slot] = _kind_of(size)
-    return kinds, amounts
+    kinds, amounts = _tabulated([tuple((sizes,) for sizes in self.donk or ())], self.num_slots)
+    return kinds[0, :, 0], amounts[0, :, 0]
 
   @property
   def kinds(self) -> np.ndarray:
@@ -307,6 +293,20 @@ def _check_sizes(rounds: Any) -> None:
         f"fractions hold {short(size)}; a bet is a fraction of the pot from 0.001 to "
         f"{_MAX_FRACTION}"
       )
+
+
+def _tabulated(players: Sequence[Sizes], num_slots: int) -> tuple[np.ndarray, np.ndarray]:
+  """Returns kinds and amounts of players' sizes, `[players, rounds, raises, num_slots]` each."""
+  rounds = max(1, *map(len, players))
+  raises = max((len(counts) for sizes in players for counts in sizes), default=0)
+  kinds = np.zeros((len(players), rounds, max(raises, 1), num_slots), int)
+  amounts = np.zeros_like(kinds)
+  for player, row, count in np.ndindex(kinds.shape[:3]):
+    counts = players[player][min(row, len(players[player]) - 1)] if players[player] else ()
+    sizes = counts[min(count, len(counts) - 1)] if counts else ()
+    for slot, size in enumerate(sizes):
+      kinds[player, row, count, slot], amounts[player, row, count, slot] = _kind_of(size)
+  return kinds, amounts
 
 
 def _kind_of(size: Size) -> tuple[int, int]:

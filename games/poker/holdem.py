@@ -72,6 +72,7 @@ class Holdem(Game):
   """
 
   name = "holdem"
+  text = EXPLAINED
 
   @checked
   def __init__(
@@ -470,9 +471,6 @@ class Holdem(Game):
     behind = [int(state[betting.STACK]) - chips for chips in paid]
     board = f"board {self.deck.names(shown)}, " if shown else ""
     return f"{board}pot {sum(paid) + self.rules.dead}, stacks {behind[0]} and {behind[1]}"
-
-  def explain(self):
-    return EXPLAINED
 
   def infostate_name(self, player, infostate):
     return self.deck.hand_name(self.hole_cards[infostate])

@@ -17,6 +17,7 @@ from games.game import CHANCE, Game
 from games.pairs import holds
 from games.poker import betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
+from games.poker.dealing import place_among
 from games.poker.hands import HAND_SIZE, evaluate
 from games.poker.holdem import Holdem
 from games.public_tree import PublicTree
@@ -206,9 +207,7 @@ class MergedSuits(Game):
   def _find(self, sets: np.ndarray, states: Rows) -> Rows:
     """Returns which of `sets` is the set of cards dealt in each state: `[n]`."""
     xp: Any = states.__array_namespace__()
-    base = (self.whole.deck.num_cards + 1) ** np.arange(sets.shape[1])[::-1]
-    dealt = (xp.sort(self.whole.dealt(states), axis=1) + 1) * xp.asarray(base)
-    return xp.searchsorted(xp.asarray((sets + 1) @ base), dealt.sum(axis=1))
+    return place_among(sets + 1, xp.sort(self.whole.dealt(states), axis=1) + 1)
 
   def chance(self, states, actions):
     xp = states.__array_namespace__()

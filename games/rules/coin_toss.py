@@ -27,6 +27,10 @@ class CoinToss(Game):
   """
 
   name = "coin_toss"
+  text = (
+    "Who begins sees a coin and sells it, which ends the game, or plays. Then the other, who has "
+    "not seen it, guesses heads or tails, or forfeits: a right guess wins one, else it loses."
+  )
   num_infostates = 2
 
   def __init__(self, sell: tuple[float, float] = (0.5, -0.5), num_subgames: int = 1):
@@ -101,12 +105,6 @@ class CoinToss(Game):
     if action >= _FIRST_SUBGAME:
       return f"subgame {action - _FIRST_SUBGAME}"
     return ("heads", "tails", "forfeit", "sell", "play")[action]
-
-  def explain(self):
-    return (
-      "Who begins sees a coin and sells it, which ends the game, or plays. Then the other, who has "
-      "not seen it, guesses heads or tails, or forfeits: a right guess wins one, else it loses."
-    )
 
   def infostate_name(self, player, infostate):
     return ("heads", "tails")[infostate] if player == 0 else "-"

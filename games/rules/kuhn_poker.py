@@ -28,6 +28,10 @@ class KuhnPoker(Game):
   """
 
   name = "kuhn_poker"
+  text = (
+    "Each has put in one chip and holds one of three cards, Jack, Queen or King. Pass checks, or "
+    "folds to a bet; bet puts in one chip more, or calls. The higher card wins the pot."
+  )
   num_infostates = 3
   num_actions = 2
 
@@ -64,12 +68,6 @@ class KuhnPoker(Game):
 
   def action_name(self, action):
     return ("pass", "bet")[action]
-
-  def explain(self):
-    return (
-      "Each has put in one chip and holds one of three cards, Jack, Queen or King. Pass checks, or "
-      "folds to a bet; bet puts in one chip more, or calls. The higher card wins the pot."
-    )
 
   def infostate_name(self, player, infostate):
     return "JQK"[infostate]

@@ -61,6 +61,11 @@ class LeducPoker(Game):
   """
 
   name = "leduc_poker"
+  text = (
+    "Each has put in one chip and holds one of six cards: Jacks, Queens and Kings, two of each. "
+    "Call also checks, and raise also bets; a round has two raises at most. Between its two "
+    "rounds a card is dealt to both: who pairs it wins, or else the higher card."
+  )
   num_infostates = _NUM_CARDS
   orders_infostates = True
 
@@ -189,13 +194,6 @@ class LeducPoker(Game):
       return self.action_name(action)
     second = any(taken >= self._first_card for taken in history)
     return f"raise {self.bets[second][action - RAISE]:g}"
-
-  def explain(self):
-    return (
-      "Each has put in one chip and holds one of six cards: Jacks, Queens and Kings, two of each. "
-      "Call also checks, and raise also bets; a round has two raises at most. Between its two "
-      "rounds a card is dealt to both: who pairs it wins, or else the higher card."
-    )
 
   def infostate_name(self, player, infostate):
     return "JQK"[infostate // _NUM_SUITS] + "♠♥"[infostate % _NUM_SUITS]

@@ -44,6 +44,11 @@ class LiarsDice(Game):
         f"player: its payoff tables may hold at most {_MAX_TABLE_ENTRIES} entries"
       )
     self.num_infostates = num_faces**num_dice
+    self.text = (
+      "A bid such as 1x3 claims that at least one die of both players together shows a 3; the "
+      f"highest face, {num_faces}, counts as any. Bid higher, or call the last bid with liar: "
+      "whoever is wrong loses."
+    )
 
   @property
   def liar(self) -> int:
@@ -101,13 +106,6 @@ class LiarsDice(Game):
       return "liar"
     quantity, face = divmod(int(action), self.num_faces)
     return f"{quantity + 1}x{face + 1}"
-
-  def explain(self):
-    return (
-      "A bid such as 1x3 claims that at least one die of both players together shows a 3; the "
-      f"highest face, {self.num_faces}, counts as any. Bid higher, or call the last bid with liar: "
-      "whoever is wrong loses."
-    )
 
   def infostate_name(self, player, infostate):
     return "".join(str(face + 1) for face in self.dice()[infostate])

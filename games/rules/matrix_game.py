@@ -22,6 +22,10 @@ class MatrixGame(Game):
   """
 
   name = "matrix_game"
+  text = (
+    "Who begins picks a row of a table unseen, and the other a column; the number there is what "
+    "the one wins and the other loses."
+  )
 
   def __init__(self, payoffs: Sequence[Sequence[float]] = ((1, -1), (-1, 1))):
     try:
@@ -90,12 +94,6 @@ class MatrixGame(Game):
 
   def action_name(self, action):
     return "hidden move" if action == self.num_actions - 1 else f"column {action}"
-
-  def explain(self):
-    return (
-      "Who begins picks a row of a table unseen, and the other a column; the number there is what "
-      "the one wins and the other loses."
-    )
 
   def infostate_name(self, player, infostate):
     return f"row {infostate}" if player == 0 else "-"

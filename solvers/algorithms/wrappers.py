@@ -231,7 +231,6 @@ class CFRAvg(Holder):
   def count(
     self, problem: Problem, state: CFRAvgState, reach: Levels, player: int, decay: Any
   ) -> CFRAvgState:
-    """Adds a policy to `player`'s averages; see `CFR.count`."""
     state = self._add(problem, state, reach, player, decay)
     return super().count(problem, state, reach, player, decay)
 
@@ -295,7 +294,6 @@ class WithGadget(Holder):
   def update_weighed(
     self, problem: Problem, state: GadgetState, values: jax.Array | None, player: int
   ) -> tuple[GadgetState, Sweep]:
-    """Updates `player` given counterfactual leaf values `[L, H]`; see `CFR.update`."""
     cfr, sweep = self.algorithm.update_weighed(problem, state.inner, values, player)
     if player not in self._opponents:
       return GadgetState(cfr, state.gadget), sweep
@@ -321,7 +319,6 @@ class WithGadget(Holder):
     return GadgetState(cfr._replace(reach=reach), states)
 
   def with_core(self, problem: Problem, state: GadgetState, core: CFRState) -> GadgetState:
-    """Returns `state` with that of CFR itself replaced."""
     return self._entered(problem, core, state.gadget, self._opponents)
 
   def extend(self, problem: Problem, state: GadgetState) -> GadgetState:

@@ -20,7 +20,7 @@ from solvers.growing.continual.chain import (
 )  # fmt: skip  # fmt: skip
 from solvers.growing.continual.grounds import RulesGround, TreeGround, tree_ground
 from solvers.growing.continual.policies import history_policies
-from solvers.growing.states import seat_of
+from solvers.leaf_values import seat_of
 
 __all__ = [
   "ChainSearch", "Found", "Ground", "How", "Left", "PublicState", "RulesGround", "Standing",

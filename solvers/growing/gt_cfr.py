@@ -26,9 +26,9 @@ from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.settings import GTCFR
 from solvers.growing.simulate import Growth, Rules, View, in_rounds, sample_pair, simulate
 from solvers.growing.starts import Start, check_key, start_by_rules, start_on_tree
-from solvers.growing.states import StateFunction, StateQuery, ask_some, seat_of
+from solvers.growing.states import StateFunction, StateQuery, ask_some
 from solvers.growing.store import Store
-from solvers.leaf_values import LeafValues
+from solvers.leaf_values import LeafValues, seat_of
 from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import join_levels
 from solvers.xla.compiler_options import Programs

@@ -21,6 +21,7 @@ from solvers.xla.meshes import varying_alike
 NUMBERS = 3
 # Rounds whose numbers are drawn together: drawing takes as long for few numbers as for many.
 _AT_ONCE = 32
+_PUCT_SHARE = 0.5  # of moves; the others follow the policy
 # Scores this close are equal: sums that were taken in another order must not decide.
 _TIE = 1e-6
 Carry = TypeVar("Carry")
@@ -32,7 +33,6 @@ class Rules(NamedTuple):
   puct: float
   children: int | None
   scale: Array | float  # the largest payoff
-  puct_share: float = 0.5  # of PUCT's moves; the others follow the policy
 
 
 class MoveOptions(NamedTuple):
@@ -127,7 +127,7 @@ def choose_move(numbers: jax.Array, options: MoveOptions, rules: Rules) -> jax.A
   followed = jnp.where(followed.sum() > 0, followed, options.open.astype(followed.dtype))
   by_policy = sample_index(numbers[0], followed)
   by_puct = puct(options, rules)
-  return jnp.where(numbers[1] < rules.puct_share, by_puct, by_policy)
+  return jnp.where(numbers[1] < _PUCT_SHARE, by_puct, by_policy)
 
 
 def puct(options: MoveOptions, rules: Rules) -> jax.Array:

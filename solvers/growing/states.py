@@ -125,9 +125,3 @@ def _answer_packed(
   found = jax.lax.fori_loop(0, -(-rank[-1] // block), answer_block, empty)
 
   return jax.tree.map(lambda x: mark(x[jnp.maximum(rank - 1, 0)]), found)
-
-
-def seat_of(movers: jax.Array, rows: jax.Array) -> jax.Array:
-  """Swaps players in rows `[R, P, ...]` where player 1 moves: the mover's first, or back again."""
-  is_second = (movers == 1).reshape(-1, *[1] * (rows.ndim - 1))
-  return jnp.where(is_second, rows[:, ::-1], rows)

@@ -96,7 +96,6 @@ class TreeValues(ValueFunction):
     self._children, self._table = children_of(tree), table
 
   def at(self, history: History, state: np.ndarray, hands: HandPairs) -> np.ndarray:
-    """See `ValueFunction`."""
     node = functools.reduce(lambda node, action: int(self._children[node, action]), history, 0)
     return np.asarray(self._table(node), float)[hands]
 

@@ -79,15 +79,12 @@ class TreeStrategy(Strategy):
     self._node = 0
 
   def start(self) -> None:
-    """See `Strategy`."""
     self._node = 0
 
   def observe(self, action: int) -> None:
-    """See `Strategy`."""
     self._node = int(self._children[self._node, action])
 
   def rows(self, ahead: tuple[int, ...] = ()) -> np.ndarray:
-    """See `Strategy`."""
     node = self._node
     for action in ahead:
       node = self._children[node, action]

@@ -48,24 +48,16 @@ def map_over_cores(
   if count <= 1:
     return function(rows)
   share = -(-size // count)
-  count = -(-size // share)
   # The last part is filled up with the last row, so that one program serves all parts.
-  places = [np.minimum(np.arange(i * share, (i + 1) * share), size - 1) for i in range(count)]
-  # Threads start with the process's own settings.
-  x64, device = jax.config.read("jax_enable_x64"), tuning.chosen_device()
-
-  def run(part: np.ndarray):
-    with jax.enable_x64(x64), jax.default_device(device):
-      return jax.block_until_ready(function(jax.tree.map(lambda x: x[part], rows)))
-
+  places = [np.minimum(np.arange(i, i + share), size - 1) for i in range(0, size, share)]
   leaves, structure = jax.tree.flatten(rows)
+  x64 = jax.config.read("jax_enable_x64")
   key = (key, structure, share, x64, *((x.shape[1:], str(x.dtype)) for x in leaves))
-  parts = []
-  if key not in _compiled:
-    parts.append(run(places[0]))  # alone, so that it is compiled once
-    _compiled.add(key)
-  with concurrent.futures.ThreadPoolExecutor(count) as threads:
-    parts += threads.map(run, places[len(parts) :])
+
+  def run(part: np.ndarray) -> Result:
+    return jax.block_until_ready(function(jax.tree.map(lambda x: x[part], rows)))
+
+  parts = [found for _, found in run_ahead(run, places, kind=lambda _: key, seen=_compiled)]
   return jax.tree.map(lambda *x: jnp.concatenate(x)[:size], *parts)
 
 
@@ -75,6 +67,7 @@ def run_ahead(
   *,
   kind: Callable[[Item], Hashable],
   cores: bool = True,
+  seen: set[Hashable] | None = None,
 ) -> Iterator[tuple[Item, Result]]:
   """Yields each item with `function(item)`, in order, while the next are computed on other cores.
 
@@ -86,6 +79,7 @@ def run_ahead(
     kind: what decides which program an item needs. The first of each kind is done before others
       of it begin, so that it is compiled once.
     cores: whether a CPU's cores take part.
+    seen: kinds that are compiled, to which it adds those that it sees; None for none.
   """
   devices = [tuning.chosen_device()] if tuning.on_cpu() else jax.local_devices()
   count = num_cores() if tuning.on_cpu() and cores else len(devices)
@@ -95,7 +89,7 @@ def run_ahead(
     with jax.enable_x64(x64), jax.default_device(device):
       return function(item)
 
-  seen: set[Hashable] = set()
+  seen = set() if seen is None else seen
   pending: deque[tuple[Item, concurrent.futures.Future[Result]]] = deque()
   with concurrent.futures.ThreadPoolExecutor(count) as threads:
     for item, device in zip(items, itertools.cycle(devices)):

@@ -43,7 +43,6 @@ class InsertedProblem(PlacesProblem):
     return join_levels(levels)
 
   def leaf_features(self, player: int) -> jax.Array:
-    """Returns the public states as their movers see them: `[L, F]`."""
     return self.tree.features
 
   def leaf_possible(self) -> jax.Array | None:
@@ -101,7 +100,6 @@ class InsertedProblem(PlacesProblem):
     return Sweep(self.split(values), values[0], (None, values[tree.parent[1:]]))
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
-    """Returns the parents' rows `[C, H]` for all nodes but the root: `[C - 1, H]`."""
     return above[self.tree.parent[1:]]
 
   def _over_children(
@@ -212,11 +210,6 @@ class HiddenProblem(InsertedProblem):
     return jnp.repeat(self.tree.kind == player, self.after.shape[1])[:, None]
 
   def until_update(self, current: jax.Array) -> "HiddenProblem":
-    """Returns the problem for the last update of a round, from which walks start at `current`.
-
-    They ask for reach where they start, and what comes after them computes it anew. Who responds to
-    what the other has just learned would ask for all of it.
-    """
     return dataclasses.replace(self, until=self.tree.depth[current])
 
   def is_frontier(self) -> jax.Array:
@@ -294,7 +287,6 @@ class HiddenProblem(InsertedProblem):
     return Sweep(nodes, values[0], (None, None, parents))
 
   def from_parents(self, index: int, player: int, above: jax.Array) -> jax.Array:
-    """Returns the movers' rows `[C, H]` for all moves: `[C * M, H]`."""
     return jnp.repeat(above, self.after.shape[1], axis=0)
 
   def _over_children(

@@ -50,7 +50,6 @@ class InsertedTree:
       the network's where it was asked when the node joined; `[C, 0]` otherwise.
     game: the rules.
     width: how many children join at most in a simulation.
-    asks_once: whether the network is asked when a node joins and never again.
   """
 
   count: jax.Array  # []
@@ -71,7 +70,6 @@ class InsertedTree:
   values: jax.Array  # [C, P] or [C, 0]
   game: Game = dataclasses.field(metadata={"static": True})
   width: int = dataclasses.field(metadata={"static": True})
-  asks_once: bool = dataclasses.field(metadata={"static": True})
 
   @property
   def capacity(self) -> int:
@@ -82,6 +80,10 @@ class InsertedTree:
     return self.possible.shape[-1]
 
   grows = True
+
+  @property
+  def asks_once(self) -> bool:
+    return self.num_infostates == 1
 
   # What algorithms ask of a tree's arrays.
 
@@ -118,11 +120,9 @@ class InsertedTree:
     return jnp.where(self.by_action >= 0, found, -1)
 
   def by_move(self, rows: jax.Array) -> jax.Array:
-    """Returns the part of an array over rows that is about moves: `[C, H]`, or `[C, M, H]`."""
     return rows[self.capacity :].reshape(self.leads_to.shape) if self.hides else rows
 
   def at_places(self, rows: jax.Array) -> jax.Array:
-    """Returns rows `[P, C, ...]` with zero where the game is over."""
     over = (self.kind == TERMINAL).reshape(1, -1, *[1] * (rows.ndim - 2))
     return jnp.where(over, jnp.zeros_like(rows), rows)
 
@@ -130,38 +130,30 @@ class InsertedTree:
 
   @property
   def movers(self) -> jax.Array:
-    """Who moves at each leaf of the problem, of which every place is one."""
     return self.kind
 
   @property
   def scale(self) -> float:
-    """The largest payoff."""
     return self.game.largest_payoff
 
   @property
   def deals(self) -> bool:
-    """Whether chance ever moves."""
     return self.game.has_chance
 
   def seen(self) -> jax.Array:
-    """Returns the public states as their movers see them: `[C, F]`."""
     return self.features
 
   def problem(self, beliefs: jax.Array, like: Any = None) -> InsertedProblem:
-    """Returns the problem of the nodes from root beliefs `[P, H]`."""
     problem = inserted_problem(self, beliefs)
     return with_hidden_moves(problem) if self.hides else problem
 
   def join(self, node: jax.Array, joins: jax.Array) -> tuple["InsertedTree", jax.Array]:
-    """Adds children of a node after the actions `joins` `[A]`; returns also their places."""
     return insert(self, node, joins, self.width)
 
   def children(self, node: jax.Array) -> jax.Array:
-    """Returns the places after each action, -1 where there is none: `[A]`."""
     return self.child[node]
 
   def moves(self, node: jax.Array, held: jax.Array) -> Moves:
-    """Returns the moves at a node of its mover, who holds infostate `held`."""
     if self.hides:
       leads_to, action = self.leads_to[node, :, held], self.by_action[node, :, held]
       known, size = (action >= 0) & (self.child[node, action] >= 0), len(action)
@@ -179,7 +171,6 @@ class InsertedTree:
     return Moves(is_open, known, action, leads_to, *place, self.prior[node, :, held])
 
   def dealt(self, node: jax.Array, hands: jax.Array) -> jax.Array:
-    """Returns how likely chance takes each action to infostates `[P]`: `[A]`, not normalised."""
     kids = jnp.maximum(self.child[node], 0)
     possible = self.possible[kids, 0, hands[0]] & self.possible[kids, 1, hands[1]]
     return jnp.where((self.child[node] >= 0) & possible, self.chance[kids], 0.0)
@@ -190,7 +181,6 @@ class InsertedTree:
 
   @property
   def present(self) -> jax.Array:
-    """Which places hold a node: `[C]` bool."""
     return self.kind != PADDING
 
   @property
@@ -211,8 +201,6 @@ def plant(
   capacity: int,
   dtype: Any,
   width: int = 1,
-  *,
-  asks_once: bool = False,
 ) -> InsertedTree:
   """Returns the tree of one node, `state` `[S]`.
 
@@ -222,7 +210,7 @@ def plant(
     possible: `[P, H]` infostates there.
     capacity: of the arrays.
     dtype: of numbers that are not integers.
-    width, asks_once: see `InsertedTree`.
+    width: see `InsertedTree`.
   """
   state = jnp.asarray(state)
   num_actions, num_infostates = game.num_actions, game.num_infostates
@@ -247,7 +235,6 @@ def plant(
     values=jnp.zeros((capacity, 2 if num_infostates == 1 else 0), dtype),
     game=game,
     width=width,
-    asks_once=asks_once,
   )
   rows = {
     "state": state[None],
