@@ -16,6 +16,7 @@ _REPR = reprlib.Repr()
 vars(_REPR).update(maxlist=20, maxtuple=20, maxdict=20, maxstring=100, maxother=100)
 _REAL = (np.floating, np.integer, np.bool_)
 _LISTS = (list, tuple, range, set, frozenset, np.ndarray)
+MAX_COUNT = 2**31 - 1
 _NUMBER = (int, float, np.floating, np.integer)
 
 
@@ -29,6 +30,13 @@ def is_whole(value: Any, least: float = -np.inf, most: float = np.inf) -> bool:
   """Says whether `value` is an integer, Python's or numpy's, from `least` to `most`."""
   whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
   return whole and least <= value <= most
+
+
+def check_integer(name: str, value: Any, *, least: int = 1, most: int = MAX_COUNT) -> int:
+  """Returns `value` if it is an integer from `least` to `most`."""
+  if not is_whole(value, least, most):
+    raise ValueError(f"{name}={short(value)} must be an integer, at least {least}, at most {most}")
+  return int(value)
 
 
 def integers(name: str, values: Any, least: int, most: int, *, ndim: int | None = None) -> Any:

@@ -64,8 +64,7 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
   if not trees:
     raise ValueError("stack_trees needs at least one tree, got none")
   for tree in trees:
-    if not isinstance(tree, PublicTree):
-      raise TypeError(f"trees hold {type(tree).__name__}; each must be a games.PublicTree")
+    check_is_tree(tree, "trees")
   for name, index in (("prior", -1), ("state", -1), ("root_features", -1)):
     sizes = {np.shape(getattr(tree, name))[index] for tree in trees}
     if len(sizes) > 1:

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arrays import is_whole, lookup, short
+from games.arguments import check_integer
+from games.arrays import lookup
 from games.game import CHANCE, TERMINAL, Game, MoverMoves, check_is_game
 from games.origin import check_tree_of, origin_of
 from games.public_tree import PADDING, Array, PublicTree
@@ -154,8 +155,7 @@ def tabulate(
       is cut off, padded or of another game.
   """
   check_is_game(game)
-  if not is_whole(max_states, 1):
-    raise ValueError(f"max_states={short(max_states)} must be a positive integer")
+  check_integer("max_states", max_states)
   if tree is not None:
     return _of_tree(game, tree)
   levels = []

@@ -262,38 +262,33 @@ def default_batch_size(tree: PublicTree | Lines) -> int:
 # Programs. A row is a game (None where all share one), its arguments, and params of its own.
 
 
-def _find(*arguments, **options) -> Solution:
-  """Solves one row, or rows `[B]`, where their arrays are laid out."""
-  with on_mesh_of(arguments[:3]):
-    return _find_there(*arguments, **options)
-
-
-def _find_there(
+def _find(
   rows, shared, params, algorithm, number, target, leaf_values, progress=None, piece=None
 ) -> Solution:
-  """Solves one row, or rows `[B]`, `piece` side by side."""
-  game = rows[0] if shared is None else shared
-  work = work_of_solving(game, leaf_values, rows[1:], params, number)
-  if target is None:
-    # Outside of any `jit` on a CPU: on an accelerator the host would have to read the number.
-    cpu = work in (Work.TREES, Work.NETWORKS)
-    traced = isinstance(number, jax.Array) or (cpu and number % 2 == 0)
-    return _wholes[work](
-      rows, shared, params, number if traced else None, algorithm=algorithm,
-      leaf_values=leaf_values, num_iterations=None if traced else number,
-      scored=isinstance(game, Lines), piece=piece,
-    )  # fmt: skip
-  rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
-  if piece is not None:
-    return _targets[work](rows, shared, target, algorithm=algorithm, most=number, piece=piece)
-  problem, state = _begins[work](rows, shared, algorithm=algorithm, piece=None)
+  """Solves one row, or rows `[B]`, `piece` side by side, where their arrays are laid out."""
+  with on_mesh_of(rows, shared, params):
+    game = rows[0] if shared is None else shared
+    work = work_of_solving(game, leaf_values, rows[1:], params, number)
+    if target is None:
+      # Outside of any `jit` on a CPU: on an accelerator the host would have to read the number.
+      cpu = work in (Work.TREES, Work.NETWORKS)
+      traced = isinstance(number, jax.Array) or (cpu and number % 2 == 0)
+      return _wholes[work](
+        rows, shared, params, number if traced else None, algorithm=algorithm,
+        leaf_values=leaf_values, num_iterations=None if traced else number,
+        scored=isinstance(game, Lines), piece=piece,
+      )  # fmt: skip
+    rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
+    if piece is not None:
+      return _targets[work](rows, shared, target, algorithm=algorithm, most=number, piece=piece)
+    problem, state = _begins[work](rows, shared, algorithm=algorithm, piece=None)
 
-  def run(number: int) -> Solution:
-    nonlocal state
-    state, found = _looks[work](problem, state, number, algorithm=algorithm, piece=None)
-    return found
+    def run(number: int) -> Solution:
+      nonlocal state
+      state, found = _looks[work](problem, state, number, algorithm=algorithm, piece=None)
+      return found
 
-  return _until(run, target, number, progress)
+    return _until(run, target, number, progress)
 
 
 def _find_pieces(

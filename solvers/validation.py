@@ -9,13 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
+from games.arguments import MAX_COUNT, check_integer
 from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree
 from solvers.sweeps.constraints import Alternatives, Lock, make_lock
 
 TOLERANCE = 1e-3
-MAX_COUNT = 2**31 - 1
 _REAL = (np.floating, np.integer, np.bool_)
 
 
@@ -75,13 +75,6 @@ def check_num_iterations(num_iterations: int, alternating: bool) -> int:
       "player's update"
     )
   return number
-
-
-def check_integer(name: str, value, *, least: int = 1, most: int = MAX_COUNT) -> int:
-  """Returns `value` if it is an integer from `least` to `most`."""
-  if not is_whole(value, least, most):
-    raise ValueError(f"{name}={short(value)} must be an integer, at least {least}, at most {most}")
-  return int(value)
 
 
 def check_even(name: str, value, *, least: int = 2, most: int = MAX_COUNT) -> int:

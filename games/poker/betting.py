@@ -266,7 +266,6 @@ def check_chips(field: str, value, *, at_least: int) -> None:
   Raises:
     ValueError: it is not, or it is less than `at_least` or more than a state holds.
   """
-  if not is_whole(value, at_least):
-    raise ValueError(f"{field}={short(value)} must be a whole number of chips, at least {at_least}")
-  if value > _MAX_CHIPS:
-    raise ValueError(f"{field}={short(value)} must be at most {_MAX_CHIPS} chips")
+  if not is_whole(value, at_least, _MAX_CHIPS):
+    allowed = f"a whole number of chips, at least {at_least} and at most {_MAX_CHIPS}"
+    raise ValueError(f"{field}={short(value)} must be {allowed}")

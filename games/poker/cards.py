@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from games.arguments import checked, is_whole, short
+from games.arguments import check_integer, checked, short
 
 RANKS = "23456789TJQKA"
 SUITS = "shdc"
@@ -67,8 +67,7 @@ class Deck:
     Raises:
       ValueError: the deck has no card of that number.
     """
-    if not is_whole(card, 0, self.num_cards - 1):
-      raise ValueError(f"card={short(card)} must be an integer from 0 to {self.num_cards - 1}")
+    check_integer("card", card, least=0, most=self.num_cards - 1)
     return RANKS[self.rank_of[card]] + self.suits[self.suit_of[card]]
 
   @checked

@@ -16,7 +16,7 @@ from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
 from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
 from games.poker.dealing import NO_CARD, Dealing, check_flops
-from games.poker.hands import evaluate
+from games.poker.hands import strengths_on
 from games.poker.notation import beliefs_of
 from games.poker.streets import Streets
 from games.poker.variation import FIXED, Fresh, read_fresh
@@ -107,17 +107,12 @@ class Holdem(Game):
       self.kept = np.flatnonzero(ranges.any(axis=0))
     self.hole_cards = every[self.kept]
     self.num_infostates = len(self.hole_cards)
-    self.burn = FIRST_BET + bets.num_slots + 1 + len(added_bets)
+    self.burn = self.num_player_actions = FIRST_BET + bets.num_slots + 1 + len(added_bets)
     self.first_deal = self.burn + 1
     self.num_actions = self.first_deal + self.dealing.num_deals
     # Columns of a state.
     self._first_dealt = betting.NUM_COLUMNS + len(self.board) * fresh.board
     self._first_size = self._first_dealt + sum(self.deals)
-
-  @property
-  def num_player_actions(self) -> int:
-    """Folding, calling and the bets; chance's actions follow."""
-    return self.burn
 
   # Public states.
 
@@ -369,14 +364,10 @@ class Holdem(Game):
     return HoleCards(self.hole_cards, np.zeros((0, self.num_infostates), np.int32))
 
   def payoff(self, state, infostates):
-    if not self.unlisted:
-      return super().payoff(state, infostates)
     won: Any = 1.0
     if state[betting.STATUS] == betting.CLOSED:
-      board = self.on_board(state[None])[0]
-      hands = self.hole_cards[np.array(infostates)]
-      cards = np.concatenate([hands, np.broadcast_to(board, (*hands.shape[:-1], len(board)))], -1)
-      won = np.sign(np.subtract(*evaluate(self.deck, cards).astype(float)))
+      strengths = strengths_on(self.deck, self.hole_cards, self.on_board(state[None])[0])
+      won = np.sign(np.subtract(*(strengths[x].astype(float) for x in infostates)))
     return won * float(self.payoff_scale(state[None])[0])
 
   def sample_chance(self, state, infostates, rng):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from games.arguments import check_fields, checked, is_whole, short
+from games.arguments import check_fields, check_integer, checked, short
 from games.poker.cards import Deck
 
 ALL_IN = math.inf  # as a fraction of the pot: all one's chips
@@ -54,10 +54,7 @@ class Geometric:
   bets: int
 
   def __post_init__(self):
-    if not is_whole(self.bets, 1, 9):
-      raise ValueError(
-        f"bets={short(self.bets)} of a geometric size must be a whole number from 1 to 9"
-      )
+    check_integer("bets", self.bets, most=9)
 
 
 Size = float | Times | Geometric

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from games.arrays import is_finite, is_whole, short
+from games.arguments import check_integer
+from games.arrays import is_finite, short
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 from games.registry import register
 
@@ -37,12 +38,9 @@ class CoinToss(Game):
     values = tuple(sell) if isinstance(sell, (tuple, list)) else ()
     if len(values) != 2 or not all(is_finite(x) for x in values):
       raise ValueError(f"sell={short(sell)} must be two finite numbers: for heads and for tails")
-    if not is_whole(num_subgames, 1, _MAX_SUBGAMES):
-      raise ValueError(
-        f"num_subgames={short(num_subgames)} must be a positive integer, at most {_MAX_SUBGAMES}"
-      )
     self.sell = (float(values[0]), float(values[1]))
-    self.num_subgames = num_subgames = int(num_subgames)
+    num_subgames = check_integer("num_subgames", num_subgames, most=_MAX_SUBGAMES)
+    self.num_subgames = num_subgames
     self.num_actions = _FIRST_SUBGAME + (num_subgames if num_subgames > 1 else 0)
     self._sold = 2 + num_subgames  # the first state of the end
 

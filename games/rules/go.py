@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from games.arguments import is_whole, kind_of, short
+from games.arguments import check_integer, kind_of, short
 from games.kinds import TERMINAL
 from games.perfect_information import Stones, by_letters, planes
 from games.registry import register
@@ -35,14 +35,11 @@ class Go(Stones):
   name = "go"
 
   def __init__(self, size: int = 5, komi: float = 7.5, max_moves: int | None = None):
-    if not is_whole(size, 2, 19):
-      raise ValueError(f"size={short(size)} must be an integer from 2 to 19")
+    self.size = size = check_integer("size", size, least=2, most=19)
     if not kind_of(float)[0](komi) or abs(komi) > size**2:
       raise ValueError(f"komi={short(komi)} must be a number, at most the points of the board")
     most = 2 * size**2 if max_moves is None else max_moves
-    if not is_whole(most, 1, 2**31 - 1):
-      raise ValueError(f"max_moves={short(max_moves)} must be a positive integer, or None")
-    self.size, self.komi, self.max_moves = int(size), komi, int(most)
+    self.komi, self.max_moves = komi, check_integer("max_moves", most)
     self.num_points = size**2
     self.num_actions = self.num_points + 1
     self._next_to = _next_to(size)

@@ -81,13 +81,9 @@ class LeducPoker(Game):
     self._adds = np.zeros((2, RAISE + self._num_sizes + _NUM_CARDS), np.int32)
     for row, sizes_of_round in zip(self._adds, sizes):
       row[RAISE : RAISE + len(sizes_of_round)] = np.round(np.multiply(sizes_of_round, self._unit))
-    self._first_card = RAISE + self._num_sizes
+    self._first_card = self.num_player_actions = RAISE + self._num_sizes
     self.bets = sizes
     self.num_actions = self._first_card + _NUM_CARDS
-
-  @property
-  def num_player_actions(self):
-    return self._first_card
 
   def initial_state(self):
     return np.array([0, 0, 0, 0, *[_ANTE * self._unit] * 2, _NONE, _GOING_ON])

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from games.arguments import is_whole, short
+from games.arguments import check_integer
 from games.game import TERMINAL, Game
 from games.registry import register
 
@@ -30,10 +30,8 @@ class LiarsDice(Game):
   name = "liars_dice"
 
   def __init__(self, num_dice: int = 1, num_faces: int = 4):
-    for field, value in (("num_dice", num_dice), ("num_faces", num_faces)):
-      if not is_whole(value, 1):
-        raise ValueError(f"{field}={short(value)} must be a positive integer")
-    self.num_dice, self.num_faces = num_dice, num_faces = int(num_dice), int(num_faces)
+    self.num_dice = num_dice = check_integer("num_dice", num_dice)
+    self.num_faces = num_faces = check_integer("num_faces", num_faces)
     self.num_bids = 2 * num_dice * num_faces
     self.num_actions = self.num_bids + 1
     # Bids first: a power of more dice than that would not be computed in a lifetime.

@@ -60,9 +60,7 @@ class Maxmargin(Gadget):
   def _picks(self, problem: Problem, state: jax.Array) -> jax.Array:
     """Returns how often each infostate is picked, `[H]`, of those that can be met."""
     real = (self._weight(problem) > 0).astype(state.dtype)
-    weights = state * real
-    total = weights.sum()
-    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), real / real.sum())
+    return _shares(state * real, real / real.sum())
 
   def _weight(self, problem: Problem) -> jax.Array:
     """Returns the joint prior of the opponent's infostates, up to a constant: `[H]`."""
@@ -140,14 +138,16 @@ class ContinualResolve(Resolve):
     known = problem.alternatives.beliefs
     believed = root if known is None else jnp.asarray(known)
     met = (root > 0) & (problem.root_mass[opponent] > 0)
-    follow = self._normalised(jnp.where(met, self.follows(state), 0.0), believed)
-    mixed = self.mix * follow + (1.0 - self.mix) * self._normalised(believed, root)
+    follow = _shares(jnp.where(met, self.follows(state), 0.0), believed)
+    mixed = self.mix * follow + (1.0 - self.mix) * _shares(believed, root)
     # The root's beliefs have dealt it already.
     return jnp.where(met, mixed / jnp.where(met, root, 1.0), 0.0)
 
-  def _normalised(self, weights: jax.Array, fallback: jax.Array) -> jax.Array:
-    total = weights.sum()
-    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), fallback)
+
+def _shares(weights: jax.Array, fallback: jax.Array) -> jax.Array:
+  """Returns weights as shares of their sum; `fallback` where that is zero."""
+  total = weights.sum()
+  return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), fallback)
 
 
 _STEP = 0.75  # of the quadrature

@@ -75,13 +75,9 @@ class DiscountedRegret:
 
   def update(self, state: jax.Array, regret: jax.Array, k: jax.Array) -> jax.Array:
     # Sums are kept before their discount, since matching does not depend on it.
-    return self._discounted(state, k - 1) + regret
-
-  def _discounted(self, total: jax.Array, k: jax.Array) -> jax.Array:
-    positive, negative = discount(k, self.alpha), discount(k, self.beta)
-    if self.alpha == self.beta:
-      return total * positive
-    return jnp.where(total > 0, total * positive, total * negative)
+    positive, negative = discount(k - 1, self.alpha), discount(k - 1, self.beta)
+    by_sign = positive if self.alpha == self.beta else jnp.where(state > 0, positive, negative)
+    return state * by_sign + regret
 
   def match(self, state: jax.Array, siblings: Siblings, k: jax.Array) -> jax.Array:
     """Matches regrets: choices are as likely as their positive sums.
