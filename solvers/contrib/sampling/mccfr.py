@@ -133,7 +133,7 @@ class MCCFR:
     return int(state.periods) * self._length + int(state.nodes)
 
 
-class Sampled(NamedTuple):
+class SampledSolution(NamedTuple):
   """A run of Monte Carlo CFR.
 
   Attributes:
@@ -155,7 +155,7 @@ def solve_sampled(
   key: jax.Array,
   algorithm: MCCFR = MCCFR(),
   state: MCCFRState | None = None,
-) -> Sampled:
+) -> SampledSolution:
   """Solves a game by traversals of samples of it.
 
   Args:
@@ -177,7 +177,7 @@ def solve_sampled(
   sampler = make_sampler(tree)
   state = algorithm.init(sampler) if state is None else state
   state, policy = _run(sampler, state, key, number // 2, algorithm=algorithm)
-  return Sampled(policy, algorithm.nodes_touched(state), state)
+  return SampledSolution(policy, algorithm.nodes_touched(state), state)
 
 
 @functools.partial(jax.jit, static_argnames="algorithm")

@@ -87,7 +87,7 @@ class Sampler:
 
 
 def make_sampler(tree: PublicTree) -> Sampler:
-  """Returns what traversals of `tree` look up.
+  """Makes the sampler of `tree`, on the host.
 
   Raises:
     ValueError: the tree is depth-limited or stacked, or players' moves are hidden in it.
@@ -155,66 +155,81 @@ def traverse(
   Returns:
     The visits.
   """
-  tree, (table, scale) = jax.tree.map(jnp.asarray, (sampler.tree, sampler.ends))
   hands, chance = _deal(sampler, draws[:2])
   sizes = sampler.sizes(player, explore)
-  places = np.cumsum((2, *sizes))
-  node, reach, taken_by_own, others = (jnp.zeros(1, jnp.int32), *[jnp.ones(1, draws.dtype)] * 3)
+  # Of a slot: the traverser's reach by its policy, that by which it is sampled, and all others'.
+  node, odds = jnp.zeros(1, jnp.int32), jnp.ones((1, 3), draws.dtype)
   levels = []
-  for i, size in enumerate(sizes):
-    draw = draws[places[i] : places[i + 1]]
-    kind = jnp.where(node >= 0, tree.kind[node], TERMINAL)
-    infostate = hands[jnp.clip(kind, 0, 1)]
-    moves = jnp.where((kind != TERMINAL)[:, None], jnp.asarray(sampler.child)[node], -1)
-    legal, by = moves >= 0, (kind == CHANCE)[:, None]
-    share = policy(node, infostate)
-    if tree.chance_probability is not None:
-      fits = legal
-      if tree.possible is not None:
-        fits &= tree.possible[moves, 0, hands[0]] & tree.possible[moves, 1, hands[1]]
-      share = jnp.where(by, tree.chance_probability[moves] * fits, share)
-    share = jnp.where(legal, share, 0.0)
-    mine = (kind == player)[:, None]
-    rate = share
-    if explore is not None:
-      even = legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1)
-      rate = jnp.where(mine, explore * even + (1 - explore) * share, share)
-    taken = _choose(rate, draw) & legal
-    if explore is None:
-      taken, rate = jnp.where(mine, legal, taken), jnp.where(mine, 1.0, rate)
-    levels.append((node, kind, infostate, moves, share, rate, taken, reach, taken_by_own, others))
+  for i, draw in enumerate(jnp.split(draws[2:], np.cumsum(sizes)[:-1])):
+    level = _frontier(sampler, policy, hands, node, draw, player, explore)
+    levels.append((level, odds))
     if i + 1 < len(sizes):
-      at = jnp.nonzero(taken.reshape(-1), size=sizes[i + 1], fill_value=-1)[0]
-      above, there = at // moves.shape[1], at >= 0
-      node = jnp.where(there, moves.reshape(-1)[at], -1)
-
-      def down(x, y, above=above, at=at):
-        return x[above] * y.reshape(-1)[at]
-
-      reach = down(reach, jnp.where(mine, share, 1.0))
-      taken_by_own = down(taken_by_own, jnp.where(mine, rate, 1.0))
-      others = down(others, jnp.where(mine, 1.0, share))
+      at = jnp.nonzero(level.taken.reshape(-1), size=sizes[i + 1], fill_value=-1)[0]
+      node = jnp.where(at >= 0, level.moves.reshape(-1)[at], -1)
+      own, all_own = jnp.stack([level.share, level.rate]), jnp.ones((2, *level.share.shape))
+      steps = jnp.where((level.kind == player)[:, None], own, all_own)
+      rest = jnp.where((level.kind == player)[:, None], 1.0, level.share)
+      steps = jnp.concatenate([steps, rest[None]]).reshape(3, -1)[:, at].T
+      odds = odds[at // level.moves.shape[1]] * steps
   visits, below = [], None
-  sign = 1.0 if player == 0 else -1.0
-  for node, kind, infostate, moves, share, rate, taken, reach, by_own, others in levels[::-1]:
-    guess = jnp.zeros_like(share)
-    if baseline is not None:
-      guess = jnp.where(moves >= 0, jnp.asarray(baseline)[moves, hands[player]], 0.0)
-    worth = guess
-    if below is not None:
-      slot = (jnp.cumsum(taken.reshape(-1)) - 1).reshape(taken.shape)
-      worth += jnp.where(taken, (below[slot] - guess) / jnp.where(taken, rate, 1.0), 0.0)
-    value = (share * worth).sum(axis=1)
-    ends = sign * scale[node] * _payoff(tree, table[node], hands)
-    below = jnp.where(kind == TERMINAL, jnp.where(node >= 0, ends, 0.0), value)
-    mine = (kind == player)[:, None] & (moves >= 0)
-    regret = jnp.where(mine, (worth - value[:, None]) / by_own[:, None], 0.0)
-    probability = chance * by_own * others
-    held = jnp.full_like(infostate, hands[player])
-    visits.append(
-      Visits(node, infostate, held, kind, moves, share, below, regret, reach, probability)
-    )
+  for level, odds in levels[::-1]:
+    visit = _values(sampler, level, odds, hands, below, player, baseline)
+    visits.append(visit._replace(probability=chance * visit.probability))
+    below = visit.value
   return jax.tree.map(lambda *rows: jnp.concatenate(rows), *visits[::-1])
+
+
+class _Frontier(NamedTuple):
+  """The nodes of one level that are visited, and which of their moves are taken at what rate."""
+
+  node: jax.Array  # [C]
+  kind: jax.Array
+  infostate: jax.Array
+  moves: jax.Array  # [C, A]
+  share: jax.Array
+  rate: jax.Array
+  taken: jax.Array
+
+
+def _frontier(sampler: Sampler, policy: Policy, hands, node, draw, player, explore) -> _Frontier:
+  tree = sampler.tree
+  kind = jnp.where(node >= 0, jnp.asarray(tree.kind)[node], TERMINAL)
+  infostate = hands[jnp.clip(kind, 0, 1)]
+  moves = jnp.where((kind != TERMINAL)[:, None], jnp.asarray(sampler.child)[node], -1)
+  legal, mine = moves >= 0, (kind == player)[:, None]
+  share = policy(node, infostate)
+  if tree.chance_probability is not None:
+    dealt = jnp.asarray(tree.chance_probability)[moves]
+    if tree.possible is not None:
+      fits = jnp.asarray(tree.possible)[moves[..., None], jnp.arange(2), hands].all(axis=-1)
+      dealt = dealt * fits
+    share = jnp.where((kind == CHANCE)[:, None], dealt, share)
+  share = jnp.where(legal, share, 0.0)
+  if explore is None:
+    taken = jnp.where(mine, legal, _choose(share, draw) & legal)
+    return _Frontier(node, kind, infostate, moves, share, jnp.where(mine, 1.0, share), taken)
+  even = legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1)
+  rate = jnp.where(mine, explore * even + (1 - explore) * share, share)
+  return _Frontier(node, kind, infostate, moves, share, rate, _choose(rate, draw) & legal)
+
+
+def _values(sampler: Sampler, level: _Frontier, odds, hands, below, player, baseline) -> Visits:
+  """Returns the visits of a level; `below` are the values of the level under it."""
+  node, kind, infostate, moves, share, rate, taken = level
+  worth = jnp.zeros_like(share)
+  if baseline is not None:
+    worth = jnp.where(moves >= 0, jnp.asarray(baseline)[moves, hands[player]], 0.0)
+  if below is not None:
+    slot = (jnp.cumsum(taken.reshape(-1)) - 1).reshape(taken.shape)
+    worth += jnp.where(taken, (below[slot] - worth) / jnp.where(taken, rate, 1.0), 0.0)
+  value = (share * worth).sum(axis=1)
+  table, scale = (jnp.asarray(x)[node] for x in sampler.ends)
+  ends = (1.0 if player == 0 else -1.0) * scale * _payoff(sampler.tree, table, hands)
+  mine = (kind == player)[:, None] & (moves >= 0)
+  regret = jnp.where(mine, (worth - value[:, None]) / odds[:, 1:2], 0.0)
+  value = jnp.where(kind == TERMINAL, jnp.where(node >= 0, ends, 0.0), value)
+  held, probability = jnp.full_like(infostate, hands[player]), odds[:, 1] * odds[:, 2]
+  return Visits(node, infostate, held, kind, moves, share, value, regret, odds[:, 0], probability)
 
 
 def _deal(sampler: Sampler, draws: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -236,10 +251,10 @@ def _choose(weights: jax.Array, draws: jax.Array) -> jax.Array:
 
 
 def _payoff(tree: PublicTree, table: jax.Array, hands: jax.Array) -> jax.Array:
-  """Returns what player 0 wins by each of the payoff tables, `[C]`, before their factors."""
+  """Returns payoffs to player 0 by payoff tables, `[C]`, before their factors."""
   if tree.hands is None:
     # Where pairs weigh something, tables hold payoffs times that, and deals had the root's.
-    weight = tree.pair_weights[tree.root_pair_index, hands[0], hands[1]]
-    return tree.payoffs[table, hands[0], hands[1]] / weight
-  first, second = (tree.strengths[table - 1, hand] for hand in hands)
+    weight = jnp.asarray(tree.pair_weights)[tree.root_pair_index, hands[0], hands[1]]
+    return jnp.asarray(tree.payoffs)[table, hands[0], hands[1]] / weight
+  first, second = jnp.asarray(tree.strengths)[table[:, None] - 1, hands].T
   return jnp.where(table == 0, 1.0, jnp.sign(first - second))
