@@ -13,15 +13,15 @@ from typing import Annotated
 
 import numpy as np
 
-from rebel_jax import flags
+from rebel_jax import devices, flags
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.devices import cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.stopping import Signals
 from rebel_jax.spots import report as board_report
+from rebel_jax.spots.report import HandTable, hand_table
 from rebel_jax.spots.solved import (
   PLAYERS,
   Node,
@@ -33,7 +33,6 @@ from rebel_jax.spots.solved import (
   prepare,
   solve,
 )
-from rebel_jax.spots.tables import HandTable, hand_table
 from solvers.xla import num_cores
 
 __all__ = ["HandTable", "SolvedSpot", "Spot", "hand_table", "load", "main", "solve"]
@@ -249,7 +248,7 @@ def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.Ran
 
 
 def _run(options: Options) -> int | None:
-  cpu_devices.make_devices(num_cores())
+  devices.make_devices(num_cores())
   if options.boards is not None:
     text, whole = report_boards(options, Display(stderr=True))
     print(text)
