@@ -25,7 +25,7 @@ from solvers.algorithms.wrappers import LeafMeans, Promises, Resolving
 from solvers.growing.insertion.tree import InsertedTree
 from solvers.growing.settings import GTCFR
 from solvers.growing.simulate import Growth, Rules, View, in_rounds, sample_pair, simulate
-from solvers.growing.starts import Start, check_key, start_by_rules, start_on_tree
+from solvers.growing.starts import ByRules, OnTree, check_key, start_by_rules, start_on_tree
 from solvers.growing.states import StateFunction, StateQuery, ask_some
 from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues, seat_of
@@ -254,7 +254,7 @@ def gt_cfr(
 
 @functools.partial(Programs, static_argnames=("search", "leaf_values", "network"))
 def grow(
-  start: Start,
+  start: OnTree | ByRules,
   key: jax.Array,
   params: Any,
   rounds: int | jax.Array,

@@ -142,21 +142,6 @@ def puct(options: MoveOptions, rules: Rules) -> jax.Array:
   return jnp.argmax(score >= score.max() - _TIE).astype(jnp.int32)
 
 
-def best_moves(likely: jax.Array, there: jax.Array, moves: jax.Array, rules: Rules) -> jax.Array:
-  """Returns which children of a leaf are added: `[A]` bool.
-
-  Args:
-    likely: `[A]` how likely the mover's infostate takes each move, negative where it cannot.
-    there: `[A]` which children there are.
-    moves: whether a player moves there; all of chance's outcomes are added.
-    rules: of which `children` counts.
-  """
-  if rules.children is None:
-    return there
-  rank = jnp.argsort(jnp.argsort(-likely, stable=True), stable=True)
-  return there & (~moves | (rank < rules.children))
-
-
 def sample_index(number: jax.Array, weights: jax.Array) -> jax.Array:
   """Returns the index that a random number stands for, by weights `[n]`; 0 where all are zero.
 
@@ -321,7 +306,8 @@ def _joining(store: Store, leaf: jax.Array, hands: jax.Array, rules: Rules) -> j
   mover = store.kind[leaf]
   found = store.moves(leaf, hands[jnp.minimum(mover, 1)])
   likely = jnp.where(found.open, found.prior, -1.0)
-  best = best_moves(likely, found.open, mover < CHANCE, rules)
+  rank = jnp.argsort(jnp.argsort(-likely, stable=True), stable=True)
+  best = found.open & (rank < rules.children)
   chosen = (
     jnp.zeros_like(legal).at[jnp.where(best, found.action, len(legal))].set(True, mode="drop")
   )

@@ -4,8 +4,7 @@ They are checked first.
 """
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -53,35 +52,16 @@ def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
   )
 
 
-def check_seeds(seeds: Any) -> tuple[int, ...]:
-  """Returns seeds as integers, one at least."""
-  if not isinstance(seeds, Sequence) or isinstance(seeds, str) or not len(seeds):
-    raise TypeError(f"seeds={validation.short(seeds)} must be a list of integers, one at least")
-  return tuple(validation.check_integer("seeds", seed, least=0) for seed in seeds)
-
-
-class Start(Protocol):
-  """The root of a search, the way to where simulations start, and what is known there."""
-
-  beliefs: Any  # [P, H] at the root
-  promises: Any  # `Promises` there, which may be to nobody; None for never to anybody
-
-  def plant(self, search: GTCFR) -> tuple[Any, jax.Array]:
-    """Returns the store before the first simulation, and the place at which simulations start."""
-
-  def steps(self, store: Any) -> int:
-    """Returns the most steps of a simulation."""
-
-
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class OnTree:
-  """A `Start` on a written-out tree.
+  """The start of a search on a written-out tree.
 
   Attributes:
     tree, nodes, scale: see `Marked`.
-    root, current: nodes.
-    beliefs, promises: see `Start`.
+    root, current: nodes, where it and its simulations start.
+    beliefs: `[P, H]` at the root.
+    promises: there, which may be to nobody; None for never to anybody.
   """
 
   tree: PublicTree
@@ -93,26 +73,29 @@ class OnTree:
   promises: Promises | None
 
   def plant(self, search: GTCFR) -> tuple[Marked, jax.Array]:
+    """Returns the store before the first simulation, and the place at which simulations start."""
     current = jnp.asarray(self.current)
     store = plant_marked(self.tree, self.nodes, self.root, current, self.scale, whole=search.whole)
     return store, current
 
   def steps(self, store: Marked) -> int:
+    """Returns the most steps of a simulation."""
     return store.tree.structure.depth
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ByRules:
-  """A `Start` of a game whose tree is made as it grows.
+  """The start of a search in a game whose tree is made as it grows.
 
   Attributes:
     state: `[S]` public state of the root.
     possible: `[P, H]` infostates that the rules allow there.
     path: `[D]` public actions from there, then -1.
-    beliefs, promises: see `Start`.
+    beliefs, promises: see `OnTree`.
     game: the rules; static.
     capacity: nodes that there is room for; static.
+    asks_once: see `InsertedTree`; static.
   """
 
   state: Array
@@ -122,10 +105,11 @@ class ByRules:
   promises: Promises | None
   game: Game = dataclasses.field(metadata={"static": True})
   capacity: int = dataclasses.field(metadata={"static": True})
+  asks_once: bool = dataclasses.field(metadata={"static": True})
 
   def plant(self, search: GTCFR) -> tuple[InsertedTree, jax.Array]:
     root = self.state, self.possible, self.capacity, jnp.asarray(self.beliefs).dtype
-    tree = plant(self.game, *root, children_at_once(self.game, search))
+    tree = plant(self.game, *root, children_at_once(self.game, search), asks_once=self.asks_once)
     return plant_path(tree, jnp.asarray(self.path))
 
   def steps(self, store: InsertedTree) -> int:
@@ -210,4 +194,5 @@ def start_by_rules(
       f"{1 + game.num_children * (path.size + 1)} nodes"
     )
   state, possible, beliefs = jnp.asarray(state), jnp.asarray(possible), jnp.asarray(beliefs, float)
-  return ByRules(state, possible, path, beliefs, None, game, min(capacity, most))
+  once = game.num_infostates == 1
+  return ByRules(state, possible, path, beliefs, None, game, min(capacity, most), once)

@@ -183,7 +183,7 @@ class RulesGround:
 
   def search(self, row: ChainSearch, key: jax.Array, how: How, rounds: Any, params: Any) -> Found:
     (root, path, beliefs, promises), rules = row.start, self.rules
-    start = ByRules(*root, path, beliefs, promises, rules, self.capacity)
+    start = ByRules(*root, path, beliefs, promises, rules, self.capacity, rules.num_infostates == 1)
     grown = grow(start, key, params, rounds, how.search, network=how.network)
     tree, place = grown.tree, grown.current.astype(jnp.int32)
     assert tree is not None

@@ -27,7 +27,6 @@ from solvers.growing.continual.chain import (
 )
 from solvers.growing.continual.grounds import RulesGround, tree_ground
 from solvers.growing.settings import GTCFR
-from solvers.growing.starts import check_seeds
 from solvers.growing.states import StateFunction
 from solvers.metrics.histories import Histories, public_histories
 from solvers.xla.compiler_options import Programs, work_on_trees
@@ -148,7 +147,7 @@ def _policies(
   batch_size = validation.check_integer(
     "batch_size", tuning.pieces().chains if batch_size is None else batch_size
   )
-  seeds = check_seeds(seeds)
+  seeds = validation.check_places("seeds", seeds, validation.MAX_COUNT).tolist()
   sizes, how = histories.sizes, How(search.of_any_length(), network)
   decisions = np.flatnonzero(histories.kind < CHANCE)
   above = {int(node): _last_decision(histories, int(node), chain) for node in decisions}
