@@ -13,10 +13,17 @@ import numpy as np
 
 from games.arguments import is_whole, short
 from games.game import CHANCE, TERMINAL, Game, check_is_game
-from games.kinds import LEAF
 from games.origin import origin_of
 from games.pairs import Pairs
-from games.public_tree import Level, PublicTree, TreeStructure, group_of, note_changes, plan_sweeps
+from games.public_tree import (
+  LEAF,
+  Level,
+  PublicTree,
+  TreeStructure,
+  group_of,
+  note_changes,
+  plan_sweeps,
+)
 from games.walk import walk
 
 MAX_BYTES = 2**32

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games.arrays import Rows, check_rows, checked, integers, short
-from games.kinds import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs, HoleCards, Pairs
+from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from games.walk import walk
 
 __all__ = ["CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Words"]

@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from games.arguments import checked
-from games.kinds import CHANCE, LEAF, PADDING, TERMINAL
 
 __all__ = [
   "LEAF",
@@ -32,6 +31,14 @@ __all__ = [
   "note_changes",
   "plan_sweeps",
 ]
+
+# Kinds of public states and of nodes: the mover, or none.
+PLAYER_0 = 0
+PLAYER_1 = 1
+CHANCE = 2
+TERMINAL = 3
+LEAF = 4  # a decision or chance state at the depth limit; its value comes from outside
+PADDING = 5  # a node of the common shape of stacked trees that this tree does not have
 
 Array = jax.Array | np.ndarray  # numpy in a built tree, JAX's own while traced
 

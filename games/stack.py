@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.build import add_payoff_runs, level_shape
-from games.kinds import PADDING
 from games.pairs import most_hands_per_card
 from games.public_tree import (
+  PADDING,
   Level,
   PublicTree,
   TreeStructure,

@@ -16,8 +16,7 @@ import numpy as np
 
 from games.build import add_payoff_runs, level_shape
 from games.game import Game
-from games.kinds import CHANCE, PADDING, TERMINAL
-from games.public_tree import PublicTree, TreeStructure, group_of
+from games.public_tree import CHANCE, PADDING, TERMINAL, PublicTree, TreeStructure, group_of
 
 _MOST_UNROLLED = 2  # levels that are filled one by one; of more a loop is compiled once
 

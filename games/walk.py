@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.kinds import TERMINAL
+from games.public_tree import TERMINAL
 
 
 class Depth(NamedTuple):

@@ -23,7 +23,7 @@ from solvers.algorithms.named import (
   with_gadget,
 )
 from solvers.exact_leaf_values import exact_leaf_values
-from solvers.growing.continual.policies import resolved_policies
+from solvers.growing.continual.grounds import resolved_policies
 from solvers.growing.gt_cfr import gt_cfr
 from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateAnswer, StateFunction, StateQuery
@@ -39,7 +39,7 @@ from solvers.metrics.policies import (
 from solvers.resolving.graft import Placer, lock
 from solvers.resolving.refine import answer_bet, blueprint_values, refine
 from solvers.solve import Solution, solve, solve_batch
-from solvers.sweeps.constraints import Alternatives
+from solvers.sweeps.problem import Alternatives
 
 __all__ = [
   "CFR", "GTCFR", "Algorithm", "Alternatives", "ContinualResolve", "Distributional", "LeafQuery",

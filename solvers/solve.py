@@ -20,10 +20,9 @@ from solvers.algorithms.cfr import CFR
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.policies import exploitability_of, policy_values
 from solvers.solve_boards import boards_on
-from solvers.sweeps.constraints import Alternatives, Lock, make_lock
 from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem
 from solvers.sweeps.pairs import root_mass
-from solvers.sweeps.problem import make_problem
+from solvers.sweeps.problem import Alternatives, Lock, make_lock, make_problem
 from solvers.xla.compiler_options import Programs, Work, work_of_solving
 from solvers.xla.cores import map_over_cores
 from solvers.xla.meshes import layout_of_rows, on_mesh_of, varying_alike

@@ -13,7 +13,7 @@ from games.arguments import MAX_COUNT, check_integer
 from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree
-from solvers.sweeps.constraints import Alternatives, Lock, make_lock
+from solvers.sweeps.problem import Alternatives, Lock, make_lock
 
 TOLERANCE = 1e-3
 _REAL = (np.floating, np.integer, np.bool_)

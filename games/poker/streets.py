@@ -10,12 +10,12 @@ import numpy as np
 
 from games.arrays import may_hold, with_columns
 from games.game import CHANCE
-from games.kinds import LEAF, TERMINAL
 from games.poker import betting
 from games.poker.betting import CALL, FIRST_BET, FOLD
 from games.poker.dealing import draw_flops
 from games.poker.hands import strengths_on
 from games.poker.variation import FIXED, draw_states
+from games.public_tree import LEAF, TERMINAL
 from games.template import Node, Template, make_template
 
 _FOLD_TABLE, _SHOWDOWN_TABLE = 0, 1

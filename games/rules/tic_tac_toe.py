@@ -3,8 +3,8 @@
 import jax.numpy as jnp
 import numpy as np
 
-from games.kinds import PLAYER_0, PLAYER_1, TERMINAL
 from games.perfect_information import Stones, by_letters, has_line, planes
+from games.public_tree import PLAYER_0, PLAYER_1, TERMINAL
 from games.registry import register
 
 _SIDE = 3

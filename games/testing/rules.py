@@ -13,8 +13,7 @@ from games.arguments import check_integer
 from games.arrays import as_array, check_rows, checked, one
 from games.build import build_public_tree
 from games.game import CHANCE, TERMINAL, Game
-from games.kinds import LEAF, PADDING
-from games.public_tree import PublicTree, group_of
+from games.public_tree import LEAF, PADDING, PublicTree, group_of
 from games.stack import stack_trees, take
 from games.tabulate import children_of
 from games.testing.histories import PublicHistory, enumerate_histories, require

@@ -12,9 +12,8 @@ from solvers.algorithms.algorithm import Pair, pick_players, replace_player
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.gadgets import ContinualResolve, Gadget
 from solvers.leaf_values import LeafQuery
-from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels
-from solvers.sweeps.problem import Problem, Sweep, per_unit_of_mass
+from solvers.sweeps.problem import Alternatives, Problem, Sweep, per_unit_of_mass
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,8 +18,7 @@ from solvers.growing.continual.chain import (
   play_on,
   search_each,
 )  # fmt: skip  # fmt: skip
-from solvers.growing.continual.grounds import RulesGround, TreeGround, tree_ground
-from solvers.growing.continual.policies import history_policies
+from solvers.growing.continual.grounds import RulesGround, TreeGround, history_policies, tree_ground
 from solvers.leaf_values import seat_of
 
 __all__ = [

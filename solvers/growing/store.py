@@ -16,9 +16,8 @@ import jax
 import jax.numpy as jnp
 
 from games.public_tree import Array
-from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.problem import Problem, Sweep
+from solvers.sweeps.problem import Alternatives, Problem, Sweep
 
 
 class Moves(NamedTuple):

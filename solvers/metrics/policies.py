@@ -14,9 +14,8 @@ from solvers import validation
 from solvers.algorithms.fictitious_play import best_moves
 from solvers.loop import Evaluate
 from solvers.sweeps import pairs
-from solvers.sweeps.constraints import Lock, make_lock
 from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.problem import Problem, choose, make_problem, per_unit_of_mass
+from solvers.sweeps.problem import Lock, Problem, choose, make_lock, make_problem, per_unit_of_mass
 from solvers.xla.compiler_options import Programs, work_of_solving
 from solvers.xla.meshes import on_mesh_of
 

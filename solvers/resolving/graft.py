@@ -7,11 +7,10 @@ import numpy as np
 
 from games import PublicTree
 from games.arrays import integers
-from games.kinds import CHANCE
 from games.origin import check_same_game
-from games.public_tree import Array, check_is_tree
+from games.public_tree import CHANCE, Array, check_is_tree
 from solvers import validation
-from solvers.sweeps.constraints import Lock
+from solvers.sweeps.problem import Lock
 
 
 class Places(np.ndarray):

@@ -11,10 +11,9 @@ import numpy as np
 
 from games import Game, PublicTree, build_public_tree, stack_trees
 from games.build import build_from_state
-from games.kinds import CHANCE, TERMINAL
 from games.origin import check_same_game, check_tree_of
 from games.poker.holdem import Holdem
-from games.public_tree import Array
+from games.public_tree import CHANCE, TERMINAL, Array
 from games.tabulate import NodeInfo, children_of, node_info
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
@@ -25,10 +24,9 @@ from solvers.metrics.policies import check_whole
 from solvers.resolving.graft import Placer, graft
 from solvers.search.batch import node_beliefs
 from solvers.solve import solve, solve_batch
-from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.pairs import make_pairs
-from solvers.sweeps.problem import Problem, choose, make_problem, per_unit_of_mass
+from solvers.sweeps.problem import Alternatives, Problem, choose, make_problem, per_unit_of_mass
 from solvers.xla.compiler_options import Programs
 
 _NOTHING = -1e30  # a value below any other; infinity times zero would not be a number

@@ -26,10 +26,9 @@ from solvers.leaf_values import (
 )
 from solvers.loop import Evaluate
 from solvers.metrics.policies import values_given_leaves
-from solvers.sweeps.constraints import Alternatives
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.pairs import root_marginals
-from solvers.sweeps.problem import Problem, make_problem
+from solvers.sweeps.problem import Alternatives, Problem, make_problem
 
 
 class Batched(Wrapper):

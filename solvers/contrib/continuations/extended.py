@@ -8,9 +8,17 @@ import numpy as np
 
 from games.arguments import checked
 from games.build import add_payoff_runs, level_shape
-from games.kinds import LEAF, PLAYER_0, PLAYER_1, TERMINAL
 from games.pairs import DensePairs
-from games.public_tree import Array, PublicTree, TreeStructure, group_of
+from games.public_tree import (
+  LEAF,
+  PLAYER_0,
+  PLAYER_1,
+  TERMINAL,
+  Array,
+  PublicTree,
+  TreeStructure,
+  group_of,
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import PublicTree
-from games.kinds import CHANCE
-from games.public_tree import Array
+from games.public_tree import CHANCE, Array
 from solvers import validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.named import cfr_plus
