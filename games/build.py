@@ -316,12 +316,8 @@ def _push_prior(game: Game, pairs: Pairs, root: tuple[int, ...]) -> tuple[np.nda
     actions = np.array([action])
     parents = game.infostate_parents(states, actions)
     if parents is not None:
-      source = np.maximum(parents[0], 0)
-      prior = np.where(parents[0] >= 0, np.take_along_axis(prior, source, 1), 0.0)
-      possible = np.take_along_axis(possible, source, 1) & (parents[0] >= 0)
-    if game.actor(states)[0] == CHANCE:
-      _, mask = game.chance(states, actions)
-      prior, possible = prior * mask[0], possible & mask[0].astype(bool)
+      prior = np.take_along_axis(prior, np.maximum(parents[0], 0), 1)
+    possible = game.possible_after(states, actions, possible[None])[0]
     states = game.next_states(states, actions)
   prior = np.where(possible, prior, 0.0)
   return prior / prior.sum(axis=1, keepdims=True), possible

@@ -343,3 +343,10 @@ def largest_payoff(tree: PublicTree) -> Array:
   # Payoffs are there times the weights of pairs, known where one table of weights is for all.
   least = xp.where(weights > 0, weights, weights.max()).min() if len(weights) == 1 else 1.0
   return xp.maximum(largest * xp.abs(tree.payoffs).max() / least, xp.finfo(tree.dtype).tiny)
+
+
+def payoff_bound(tree: PublicTree) -> Array:
+  """Returns a bound of what a player can win, once payoffs are multiplied by weights: a scalar."""
+  xp: Any = tree.payoffs.__array_namespace__()
+  scale = xp.abs(tree.payoff_scale).max() if tree.payoff_scale.shape[-1] else 1.0
+  return xp.abs(tree.payoffs).max() * xp.maximum(scale, 1.0)

@@ -48,11 +48,10 @@ def make(name: str, **parameters) -> Game:
     raise ValueError(unknown_name("game", name, registered_games()))
   constructor = _REGISTRY[name]
   declared = inspect.signature(constructor).parameters
-  several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-  allowed = [x for x, declaration in declared.items() if declaration.kind not in several]
-  takes_any = any(x.kind == inspect.Parameter.VAR_KEYWORD for x in declared.values())
+  several = [x for x, parameter in declared.items() if parameter.kind.name.startswith("VAR")]
+  allowed = [x for x in declared if x not in several]
   for parameter in parameters:
-    if parameter not in allowed and not takes_any:
+    if parameter not in allowed and not several:
       names = ", ".join(allowed) or "none"
       raise TypeError(f"{name} has no parameter {parameter!r}; it takes: {names}")
   # A deck of ranks 56789 is a number on the command line.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.build import add_payoff_runs, level_shape
-from games.pairs import most_hands_per_card
+from games.pairs import num_live_cards
 from games.public_tree import (
   PADDING,
   Level,
@@ -88,6 +88,9 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     structure = note_changes(structure, columns["infostate_parent"], columns["possible"])
   for name in ("payoffs", "strengths"):
     columns[name] = _stack_tables([getattr(tree, name) for tree in trees])
+  hands_per_card = [tree.hands_per_card for tree in trees]
+  if any(hands_per_card):  # all pairs of some cards beside a list are taken for one
+    hands_per_card = [x.hands_per_card or num_live_cards(x.num_infostates) - 1 for x in trees]
   return PublicTree(
     **columns,
     structure=structure,
@@ -95,7 +98,7 @@ def stack_trees(trees: Sequence[PublicTree]) -> PublicTree:
     compatible=all(tree.compatible for tree in trees),
     padded=any(tree.padded or tree.num_nodes < structure.num_nodes for tree in trees),
     num_cards=max(tree.num_cards for tree in trees),
-    hands_per_card=_hands_per_card(trees),
+    hands_per_card=max(hands_per_card),
   )
 
 
@@ -116,13 +119,6 @@ def take(stack: PublicTree, which: Any) -> PublicTree:
     raise ValueError("stack is one tree; take chooses from those of games.stack_trees")
   xp: Any = jnp if isinstance(which, jax.Array) else np
   return jax.tree.map(lambda x: (x if hasattr(x, "at") else xp.asarray(x))[which], stack)
-
-
-def _hands_per_card(trees: Sequence[PublicTree]) -> int:
-  """Returns the trees' common `hands_per_card`; all pairs beside a list are taken for one."""
-  if not any(tree.hands_per_card for tree in trees):
-    return 0
-  return max(most_hands_per_card(np.asarray(tree.hands)) for tree in trees)
 
 
 def _common_structure(trees: Sequence[PublicTree]) -> tuple[TreeStructure, list[np.ndarray]]:

@@ -185,10 +185,8 @@ class ExactLeafValues:
     subgames = []
     for leaf in np.asarray(leaves):
       root = np.asarray(state)[leaf]
-      allowed = np.ones((2, self.game.num_infostates), bool)
-      if possible is not None:
-        allowed = np.asarray(possible)[leaf]
-      key = (root.tobytes(), allowed.tobytes(), np.dtype(dtype))
+      allowed = None if possible is None else np.asarray(possible)[leaf]
+      key = (root.tobytes(), None if allowed is None else allowed.tobytes(), np.dtype(dtype))
       if key not in self._cache:
         subgame = build_from_state(self.game, root, possible=allowed)
         self._cache[key] = subgame.astype(dtype)

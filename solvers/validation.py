@@ -12,7 +12,7 @@ from games import pairs
 from games.arguments import MAX_COUNT, check_integer
 from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
-from games.public_tree import PADDING, PublicTree, check_is_tree
+from games.public_tree import PADDING, PublicTree, check_is_tree, payoff_bound
 from solvers.sweeps.problem import Alternatives, Lock, make_lock
 
 TOLERANCE = 1e-3
@@ -266,8 +266,7 @@ def check_alternatives(tree: PublicTree, algorithm, alternatives) -> None:
     return
   most = None
   if not isinstance(alternatives, Alternatives) and not tree.depth_limited and is_concrete(tree):
-    scale = np.abs(np.asarray(tree.payoff_scale)).max(initial=0.0)
-    most = float(np.abs(np.asarray(tree.payoffs)).max() * max(scale, 1.0))
+    most = float(payoff_bound(tree))
   check_promises(alternatives, gadget.searcher, tree.num_infostates, most)
 
 

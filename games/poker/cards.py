@@ -82,7 +82,7 @@ class Deck:
       ValueError: a card is not in the deck or is named twice; `field` names it.
     """
     if not isinstance(text, str):
-      raise ValueError(f"{field}={short(text)} must be a string of cards such as {self._example!r}")
+      raise ValueError(f"{field}={short(text)} must be a string of cards: {self.names(range(2))!r}")
     plain = text.translate(_SYMBOLS).replace("10", "T").replace(" ", "").replace(",", "")
     known = {self.name(card): card for card in range(self.num_cards)}
     cards = []
@@ -98,10 +98,6 @@ class Deck:
         raise ValueError(f"{field}={short(text)} names {name!r} twice; a deck holds each card once")
       cards.append(known[name])
     return tuple(cards)
-
-  @property
-  def _example(self) -> str:
-    return self.names(range(min(3, self.num_cards)))
 
   @checked
   def hole_cards(self, dead: Iterable[int] | str = ()) -> np.ndarray:

@@ -94,10 +94,6 @@ class Dealing:
     sets = list(itertools.combinations(live, total))
     return np.array(sets, int).reshape(len(sets), total)
 
-  def strengths(self, hole_cards: np.ndarray) -> np.ndarray:
-    """Returns how strong hands `[H, 2]` are on each board of `final`: `[K, H]`, -1 if blocked."""
-    return self.strengths_on(hole_cards, self.final)
-
   def strengths_on(self, hole_cards: np.ndarray, dealt: np.ndarray) -> np.ndarray:
     """Returns how strong hands `[H, 2]` are where `dealt` `[K, k]` are dealt: `[K, H]`."""
     result = np.empty((len(dealt), len(hole_cards)), np.int32)
@@ -214,7 +210,7 @@ def flop_classes(deck: Deck) -> tuple[np.ndarray, np.ndarray]:
     Cards `[C, 3]`, increasing, and sizes `[C]` that sum to all flops.
   """
   flops = _all_flops(deck)
-  renamed = np.stack([_renamed(deck, np.array(x), flops) for x in _permutations(deck)])
+  renamed = _first_of_rank(deck)[flops] + _permutations(deck)[:, deck.suit_of[flops]]
   numbers = place_among(flops, np.sort(renamed, axis=-1).reshape(-1, FLOP))
   codes = numbers.reshape(len(renamed), -1).min(axis=0)
   _, first, sizes = np.unique(codes, return_index=True, return_counts=True)
@@ -289,10 +285,6 @@ def _first_of_rank(deck: Deck) -> np.ndarray:
   """Returns the first card of each card's rank: cards of a rank are numbered by suit."""
   cards = np.arange(deck.num_cards)
   return cards - deck.suit_of
-
-
-def _renamed(deck: Deck, suits: np.ndarray, cards: np.ndarray) -> np.ndarray:
-  return _first_of_rank(deck)[cards] + suits[deck.suit_of[cards]]
 
 
 @functools.lru_cache(maxsize=8)

@@ -356,7 +356,7 @@ class Holdem(Game):
 
   @functools.cached_property
   def _strengths(self) -> np.ndarray:
-    return self.dealing.strengths(self.hole_cards)
+    return self.dealing.strengths_on(self.hole_cards, self.dealing.final)
 
   def pairs(self):
     if not self.unlisted:

@@ -211,11 +211,8 @@ def make_algorithm(text: str, field: str = "algorithm") -> Algorithm:
 
 
 def _read(value: str, kind: type, where: str, name: str) -> float | bool:
-  if kind is bool:
-    if value in ("True", "False"):
-      return value == "True"
-    raise ValueError(f"{where} has {name}={value}, which must be True or False")
   try:
-    return float(value)
-  except ValueError:
-    raise ValueError(f"{where} has {name}={value}, which must be a number") from None
+    return {"True": True, "False": False}[value] if kind is bool else float(value)
+  except (KeyError, ValueError):
+    allowed = "True or False" if kind is bool else "a number"
+    raise ValueError(f"{where} has {name}={value}, which must be {allowed}") from None

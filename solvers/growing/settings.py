@@ -45,7 +45,7 @@ class GTCFR:
   def __post_init__(self):
     validation.check_integer("simulations", self.simulations, least=0)
     ratio = validation.check_number("per_update", self.per_update, allow_infinite=False)
-    if ratio <= 0 or not _whole(max(ratio, 1 / ratio)):
+    if ratio <= 0 or not math.isclose(x := max(ratio, 1 / ratio), round(x), rel_tol=1e-6):
       raise ValueError(
         f"per_update={validation.short(self.per_update)} must be a whole number, or one over one"
       )
@@ -94,7 +94,3 @@ class GTCFR:
     if self.simulations:
       return dataclasses.replace(self, simulations=self.per_round)
     return dataclasses.replace(self, updates=1)
-
-
-def _whole(number: float) -> bool:
-  return math.isclose(number, round(number), rel_tol=1e-6)

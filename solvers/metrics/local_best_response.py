@@ -14,6 +14,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from games.arguments import check_fields
 from games.game import CHANCE
 from games.origin import check_tree_of
 from games.poker import Holdem, betting
@@ -114,12 +115,8 @@ class LBRRules:
   rounds: tuple[str, ...] = ("C", "C", "FCPA", "FCPA")
 
   def __post_init__(self):
-    known = isinstance(self.rounds, tuple | list) and all(isinstance(x, str) for x in self.rounds)
-    if not known or not self.rounds:
-      raise ValueError(
-        f"rounds={validation.short(self.rounds)} must be strings such as 'FCPA', one for each round"
-      )
-    for moves in self.rounds:
+    check_fields(self)
+    for moves in self.rounds or ("",):
       if set(moves) - set(_MOVES) or len(set(moves)) < len(moves) or "C" not in moves:
         raise ValueError(
           f"rounds={validation.short(self.rounds)} holds {moves!r}; each must be different "

@@ -240,11 +240,11 @@ def refine(
   validation.check_player(searcher, "searcher")
   if gadget is not None:
     validation.check_gadget(gadget, searcher)
-  if known is not None and not isinstance(known, BlueprintValues):
-    raise TypeError(f"known={type(known).__name__} must be what solvers.blueprint_values returns")
-  if known is not None and known.searcher != searcher:
-    raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
   if known is not None:
+    if not isinstance(known, BlueprintValues):
+      raise TypeError(f"known={type(known).__name__} must be what solvers.blueprint_values returns")
+    if known.searcher != searcher:
+      raise ValueError(f"searcher={searcher}, but known is for player {known.searcher}")
     check_same_game("known", known.origin, tree)
     for name, shape in (("value", np.shape(policy)), ("gift", np.shape(policy))):
       validation.check_shape(f"known.{name}", getattr(known, name), shape, "(N, H)")
@@ -395,14 +395,9 @@ def answer_bet(
   beliefs = check_whole(tree, policy, beliefs)
   whole_decision = validation.check_bool("whole_decision", whole_decision)
   wider = game.with_bet(history, chips)
-  bettor = int(game.actor(game.state_after(history)[None])[0])
-  searcher = 1 - bettor
+  searcher = 1 - int(game.actor(game.state_after(history)[None])[0])  # who does not bet
   if gadget is not None:
-    validation.check_gadget(gadget)
-  if gadget is not None and gadget.searcher != searcher:
-    raise ValueError(
-      f"gadget={validation.short(gadget)} is player {bettor}'s, who bets; it must be the other's"
-    )
+    validation.check_gadget(gadget, searcher)
   if gadget is None and not whole_decision:
     raise ValueError("gadget=None needs whole_decision=True: the blueprint never makes this bet")
   whole = build_public_tree(wider).astype(tree.dtype)
