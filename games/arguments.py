@@ -71,18 +71,16 @@ def _is_array(value: Any) -> bool:
   return array and any(jax.dtypes.issubdtype(dtype, real) for real in _REAL)
 
 
-def _is_scalar(value: Any) -> bool:
-  """Says whether a value is an array of one real number, which may be traced."""
-  return getattr(value, "ndim", None) == 0 and _is_array(value)
-
-
 Kind = tuple[Callable[[Any], bool], str]  # whether a value is of it, and words for it
 _KINDS: dict[Any, Kind] = {
   int: (is_whole, "an integer"),
   **dict.fromkeys(
     (float, typing.SupportsFloat),
     (
-      lambda x: (isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x) or _is_scalar(x),
+      lambda x: (
+        (isinstance(x, _NUMBER) and not isinstance(x, bool) and x == x)
+        or (getattr(x, "ndim", None) == 0 and _is_array(x))  # one real number, which may be traced
+      ),
       "a number, not NaN",
     ),
   ),

@@ -42,11 +42,6 @@ class Template:
     """Whether a player moves anywhere."""
     return min(self.kind) < CHANCE
 
-  @property
-  def num_decisions(self) -> int:
-    """How many nodes are a player's."""
-    return sum(kind < CHANCE for kind in self.kind)
-
 
 class Node:
   """A node of a template in the making.
@@ -260,9 +255,12 @@ def fill(rules: Templates, number: int, state: jax.Array) -> PublicTree:
   return tree.astype(dtype)
 
 
-def node_features(game: Game, tree: PublicTree) -> jax.Array:
-  """Returns each decision's public state as the player who moves sees it: `[N, F]`, else zero."""
-  kind = jnp.asarray(tree.kind)[:, None]
-  state = jnp.asarray(tree.state)
-  first, second = (game.features(state, player) for player in (0, 1))
-  return jnp.where(kind == 0, first, jnp.where(kind == 1, second, 0.0))
+def node_features(game: Game, tree: PublicTree) -> Any:
+  """Returns each decision's public state as the player who moves sees it: `[..., N, F]`, else zero.
+
+  `tree` is one or a stack; arrays are of the kind of its own.
+  """
+  xp: Any = tree.kind.__array_namespace__()
+  kind, rows = tree.kind[..., None], tree.state.reshape(-1, tree.state.shape[-1])
+  first, second = (game.features(rows, p).reshape(*kind.shape[:-1], -1) for p in (0, 1))
+  return xp.where(kind == 0, first, xp.where(kind == 1, second, 0.0)).astype(tree.dtype)

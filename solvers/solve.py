@@ -368,7 +368,10 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
       going = ~(found.exploitability <= target)
       state, new = go_on(state, number)
       new = new._replace(iterations=jnp.full_like(found.iterations, done + number))
-      return state, done + number, jax.tree.map(functools.partial(_pick, going), new, found)
+      picked = jax.tree.map(
+        lambda x, y: jnp.where(going.reshape(-1, *[1] * (x.ndim - 1)), x, y), new, found
+      )
+      return state, done + number, picked
 
     def goes_on(carry):
       return (carry[1] < most) & ~(carry[2].exploitability <= target).all()
@@ -379,10 +382,6 @@ def _to_target(rows, shared, target, *, algorithm, most, piece) -> Solution:
     return lax.while_loop(goes_on, lambda x: varying_alike(look(x), rows), start)[2]
 
   return _in_pieces(together, rows, piece)
-
-
-def _pick(rows: jax.Array, new: jax.Array, old: jax.Array) -> jax.Array:
-  return jnp.where(rows.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 def _whole(

@@ -147,18 +147,6 @@ class Betting:
     most = np.inf if self.rake_cap is None else self.rake_cap
     return np.minimum(self.rake * pots, most)
 
-  def check_zero_sum(self) -> None:
-    """Checks that no chips are taken.
-
-    Raises:
-      ValueError: there is a rake.
-    """
-    if self.rake:
-      raise ValueError(
-        f"rake={self.rake} makes a game that is not of zero sum, which trees must be; solve it as "
-        "lines of betting (games.poker.lines.make_lines)"
-      )
-
   def highest(self, states: Rows) -> Rows:
     """Returns the most that a player has put in: `[n]`; a call puts in as much."""
     return states.__array_namespace__().maximum(states[:, PAID_0], states[:, PAID_1])

@@ -390,7 +390,11 @@ class Holdem(Game):
     return xp.where(states[:, betting.STATUS] == betting.CLOSED, 1 + board, 0)
 
   def payoff_scale(self, states):
-    self.rules.check_zero_sum()
+    if self.rules.rake:
+      raise ValueError(
+        f"rake={self.rules.rake} makes a game that is not of zero sum, which trees must be; solve "
+        "it as lines of betting (games.poker.lines.make_lines)"
+      )
     return self.rules.stakes(states)
 
   def dealt(self, states: Rows) -> Rows:

@@ -79,10 +79,11 @@ class Go(Stones):
     board = self._boards(state)[0]
     label = self._groups(board)
     member = label[None] == jnp.arange(self.num_points)[:, None]  # [group, point]
-    own = [
-      (board == stone) | ((board == 0) & self._touched(member, board == stone)[label])
-      for stone in (BLACK, WHITE)
-    ]
+    own = []
+    for stone in (BLACK, WHITE):
+      near = (self._next_to & (board == stone)[None]).any(axis=1)
+      touched = (member & near[None]).any(axis=1)  # [group]
+      own.append((board == stone) | ((board == 0) & touched[label]))
     return jnp.stack([(own[0] & ~own[1]).sum(), (own[1] & ~own[0]).sum()])
 
   def outcome(self, state):
@@ -110,10 +111,6 @@ class Go(Stones):
       return new, (new != label).any()
 
     return lax.while_loop(lambda loop: loop[1], spread, (jnp.arange(self.num_points), True))[0]
-
-  def _touched(self, member: jax.Array, points: jax.Array) -> jax.Array:
-    """Returns which groups `[group, point]` are next to one of `points`: `[group]`."""
-    return (member & jnp.any(self._next_to & points[None], axis=1)[None]).any(axis=1)
 
   def _placed(self, board: jax.Array, stone: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Returns the board after a stone on each point, `[n, n]`, and where it may be put, `[n]`."""

@@ -280,13 +280,11 @@ class ScotlandYard(Game):
     found = "one of " * (len(maybe) > 1) + ", ".join(str(x + 1) for x in maybe)
     lines = [f"Mr. X at {found}"]
     lines += [f"detective {i + 1} at {x + 1}" for i, x in enumerate(at.stations[0])]
-    lines = [f"{line}: {self._cards(row)} left" for line, row in zip(lines, at.cards[0])]
+    held = [", ".join(map("{} {}".format, row, self.map.kinds)) for row in at.cards[0]]
+    lines = [f"{line}: {cards} left" for line, cards in zip(lines, held)]
     if self.map.doubles:
       lines[0] += f", double moves: {int(at.doubles[0])}"
     return "\n  ".join([f"round {now} of {self.rounds}, {mover} {does}{shows}", *lines])
-
-  def _cards(self, row: np.ndarray) -> str:
-    return ", ".join(f"{x} {kind}" for x, kind in zip(row, self.map.kinds))
 
   def explain(self) -> str:
     shown = ", ".join(str(x) for x in sorted(set(self.reveals)))

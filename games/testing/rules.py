@@ -11,10 +11,9 @@ import numpy as np
 from games import pairs
 from games.arguments import check_integer
 from games.arrays import as_array, check_rows, checked, one
-from games.build import build_public_tree
+from games.build import build_public_tree, stack_trees, take
 from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import LEAF, PADDING, PublicTree, group_of
-from games.stack import stack_trees, take
 from games.tabulate import children_of
 from games.testing.histories import PublicHistory, enumerate_histories, require
 

@@ -293,9 +293,7 @@ class SubgameTables:
   def num_subgames(self) -> int:
     return sum(stage.num_subgames for stage in self.stages)
 
-  @property
-  def one_start(self) -> bool:
-    return True
+  one_start = True
 
   @property
   def starts_apart(self) -> bool:
@@ -347,23 +345,10 @@ def stack_stages(
   return SubgameTables(tuple(stages))
 
 
-def decision_features(game: Game, trees: PublicTree) -> np.ndarray:
-  """Returns each decision's public state as the player who moves sees it: `[M, N, F]`.
-
-  Zero at other nodes of the stacked `trees`.
-  """
-  kind, state = np.asarray(trees.kind), np.asarray(trees.state)
-  features = np.zeros((*kind.shape, np.asarray(trees.root_features).shape[-1]), trees.dtype)
-  for player in (0, 1):
-    moves = kind == player
-    if moves.any():
-      features[moves] = game.features(state[moves], player)
-  return features
-
-
 def add_node_features(game: Game, table: SubgameTable) -> SubgameTable:
   """Returns `table` with `node_features`, for a network that answers at every decision."""
-  return dataclasses.replace(table, node_features=decision_features(game, table.trees))
+  with np.errstate(invalid="ignore"):  # of padding
+    return dataclasses.replace(table, node_features=node_features(game, table.trees))
 
 
 @jax.tree_util.register_dataclass
@@ -397,13 +382,11 @@ class TemplateStage:
   def decides(self) -> bool:
     return self._template.decides
 
-  @property
-  def most_live(self) -> int:
-    return self.num_leaves
+  most_live = num_leaves
 
   @property
   def most_decisions(self) -> int:
-    return self._template.num_decisions
+    return sum(kind < CHANCE for kind in self._template.kind)
 
   @property
   def table_entries(self) -> int:
@@ -448,18 +431,12 @@ class TemplateSubgames:
     numbers = range(len(self.rules.templates))
     return tuple(TemplateStage(self.rules, number, self.node_features) for number in numbers)
 
-  @property
-  def num_subgames(self) -> None:
-    """Nobody counts them."""
-    return None
+  num_subgames = None  # nobody counts them
+  starts_apart = True
 
   @property
   def one_start(self) -> bool:
     return self.rules.one_start
-
-  @property
-  def starts_apart(self) -> bool:
-    return True
 
   def starts(self, key: jax.Array, number: int) -> jax.Array:
     return self.rules.starts(key, number)
