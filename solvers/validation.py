@@ -201,26 +201,19 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
     for name, rows in zip(Lock._fields, locked):
       if rows is not None:
         check_shape(f"locked.{name}", rows, shape, "(N, H)")
-    if is_concrete(locked, tree):
-      _check_shares(tree, locked)
-    return make_lock(locked, policy, tree.dtype)
-  if policy is None:
-    raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
-  locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
-  if np.shape(locked) == shape[:1]:
-    locked = locked[:, None] * np.ones(shape[1], bool)
-  check_shape("locked", locked, shape, "(N, H), or (N,)")
-  if is_concrete(locked, tree):
-    share = np.asarray(locked, float)
-    if not ((share == 0) | (share == 1)).all():
+  else:
+    if policy is None:
+      raise ValueError("locked needs initial_policy [N, H], which holds what is kept to")
+    locked = locked if hasattr(locked, "dtype") else np.asarray(locked)
+    if np.shape(locked) == shape[:1]:
+      locked = locked[:, None] * np.ones(shape[1], bool)
+    check_shape("locked", locked, shape, "(N, H), or (N,)")
+    if is_concrete(locked) and not np.isin(locked, (0, 1)).all():
       raise ValueError("locked must hold true and false; solvers.lock makes bounds of frequencies")
-    found = _where_choices_differ(tree, share)
-    if found is not None:
-      raise ValueError(
-        f"locked holds some moves of a choice and not others at node {found[0]}, infostate "
-        f"{found[1]}; moves of one infostate are locked together"
-      )
-  return make_lock(locked, policy, tree.dtype)
+  lock = make_lock(locked, policy, tree.dtype)
+  if is_concrete(lock, tree):
+    _check_shares(tree, lock)
+  return lock
 
 
 def _check_shares(tree: PublicTree, lock: Lock) -> None:
@@ -232,18 +225,10 @@ def _check_shares(tree: PublicTree, lock: Lock) -> None:
   if (wrong & real).any():
     edge, infostate = np.argwhere(wrong & real)[0]
     raise ValueError(
-      f"locked.least and locked.free do not add up to one at node {nodes[edge]}, infostate "
-      f"{infostates[edge, infostate]}; solvers.lock makes those that do"
+      f"locked does not hold a whole choice at node {nodes[edge]}, infostate "
+      f"{infostates[edge, infostate]}: what is held and what is free must add up to one, and moves "
+      "of one infostate are locked together"
     )
-
-
-def _where_choices_differ(tree: PublicTree, share: np.ndarray) -> tuple[int, int] | None:
-  """Returns a node and an infostate of whose moves `share` `[N, H]`, 0 and 1, holds some only."""
-  sums = sum_choices(tree, share)
-  moves = sum_choices(tree, np.ones_like(share))
-  decides = (np.asarray(tree.kind) < CHANCE)[:, None]
-  wrong = np.argwhere((sums > 0) & (sums < moves) & decides)
-  return None if not len(wrong) else (int(wrong[0][0]), int(wrong[0][1]))
 
 
 def _has_moves(tree: PublicTree) -> np.ndarray:

@@ -108,10 +108,9 @@ class BetSizes:
     Raises:
       ValueError: a size is not understood.
     """
-    sizes = [None if x is None else parse_sizes(x, rounds) for x in (text, second)]
-    assert sizes[0] is not None
+    other = None if second is None else parse_sizes(second, rounds)
     leads = None if donk is None else parse_donk(donk, rounds)
-    return cls(sizes[0], all_in=False, second=sizes[1], donk=leads)
+    return cls(parse_sizes(text, rounds), all_in=False, second=other, donk=leads)
 
   @property
   def _players(self) -> list[Sizes]:

@@ -168,12 +168,10 @@ class ScotlandYard(Game):
     reached = reached & free & (there | ~seen[:, None])
     maybe = xp.where((is_mister_x & moves)[:, None], reached, at.maybe > 0)
     looks = steps & (maybe & there).any(axis=1)
-    missed = (at.stage == LOOKING)[:, None] & self.under_foot(at)
-    maybe = maybe & ~missed
+    maybe = maybe & ~((at.stage == LOOKING)[:, None] & self.under_foot(at))
 
-    detective = xp.arange(self._num_detectives) + 1 == at.turn[:, None]
-    stations = xp.where(detective & steps[:, None], station[:, None], at.stations)
     who = xp.arange(1 + self._num_detectives) == at.turn[:, None]
+    stations = xp.where(who[:, 1:] & steps[:, None], station[:, None], at.stations)
     what = xp.arange(self._num_kinds) == kind[:, None]
     used = who[:, :, None] & what[:, None] & moves[:, None, None]
     cards = at.cards - used

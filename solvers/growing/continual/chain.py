@@ -271,14 +271,13 @@ def search_each(
     rounds: of each search.
     params: passed on to what is asked.
   """
-  found = None
-  for part, here in ground.kinds(about.start.root.state):
-    one = functools.partial(part.search, how=how, rounds=rounds, params=params)
-    if found is None:
-      shapes = jax.eval_shape(jax.vmap(one), about, keys)
-      found = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-    found = in_blocks(one, about, keys, active & here, found)
-  assert found is not None
+  kinds = ground.kinds(about.start.root.state)
+  settings = dict(how=how, rounds=rounds, params=params)
+  searches = [functools.partial(part.search, **settings) for part, _ in kinds]
+  shapes = jax.eval_shape(jax.vmap(searches[0]), about, keys)
+  found = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+  for search, (_, here) in zip(searches, kinds):
+    found = in_blocks(search, about, keys, active & here, found)
   return found
 
 

@@ -479,9 +479,8 @@ def _last_decision(histories: Histories, node: int, chain: str) -> int | None:
   """Returns the decision before `node` from whose search the next starts, if there is one."""
   above = int(histories.parent[node])
   while above >= 0:
-    if histories.kind[above] == histories.kind[node]:
-      return above
-    if chain == "single" and histories.kind[above] < CHANCE:
+    kind = histories.kind[above]
+    if kind == histories.kind[node] or (chain == "single" and kind < CHANCE):
       return above
     above = int(histories.parent[above])
   return None

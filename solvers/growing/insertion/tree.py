@@ -77,6 +77,8 @@ class InsertedTree:
   def capacity(self) -> int:
     return self.kind.shape[-1]
 
+  num_nodes = capacity  # as algorithms ask for it
+
   @property
   def num_infostates(self) -> int:
     return self.possible.shape[-1]
@@ -84,10 +86,6 @@ class InsertedTree:
   grows = True
 
   # What algorithms ask of a tree's arrays.
-
-  @property
-  def num_nodes(self) -> int:
-    return self.capacity
 
   @property
   def dtype(self) -> Any:
