@@ -41,7 +41,7 @@ class PublicHistory:
   prior: np.ndarray
   weights: np.ndarray
   features: np.ndarray
-  payoffs: np.ndarray | None
+  payoffs: Any
   worlds: dict[Pair, float]
   children: list[int]
 

@@ -66,7 +66,6 @@ def check_public_tree(
     _check_infostates(tree, node, truth)
     if kind == TERMINAL:
       table = known.payoff_table(int(tree.payoff_index[terminal_of[node]]))
-      assert truth.payoffs is not None
       table = table * tree.payoff_scale[terminal_of[node]]
       _same(table, truth.payoffs * truth.weights, "payoff times pair weight", history)
     elif kind == LEAF:

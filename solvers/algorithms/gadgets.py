@@ -76,7 +76,6 @@ class Maxmargin(Gadget):
   def update(
     self, problem: Problem, state: jax.Array, values: jax.Array, k: jax.Array
   ) -> jax.Array:
-    assert problem.alternatives is not None
     gain = values - problem.alternatives.value
     return jnp.maximum(state + gain - (self._picks(problem, state) * gain).sum(), 0.0)
 
@@ -105,7 +104,6 @@ class Resolve(Gadget):
   def update(
     self, problem: Problem, state: jax.Array, values: jax.Array, k: jax.Array
   ) -> jax.Array:
-    assert problem.alternatives is not None
     gain = values - problem.alternatives.value
     follow = self.follows(state)
     return jnp.maximum(state + jnp.stack([(1.0 - follow) * gain, -follow * gain]), 0.0)
@@ -133,7 +131,6 @@ class ContinualResolve(Resolve):
 
   def entry(self, problem: Problem, state: jax.Array) -> jax.Array:
     opponent = 1 - self.searcher
-    assert problem.alternatives is not None
     root = problem.root_beliefs(opponent)
     known = problem.alternatives.beliefs
     believed = root if known is None else jnp.asarray(known)
@@ -185,7 +182,6 @@ class Distributional(Gadget):
     return Observed(zeros, zeros, zeros, jnp.zeros((), zeros.dtype))
 
   def entry(self, problem: Problem, state: Observed) -> jax.Array:
-    assert problem.alternatives is not None
     mean = jnp.asarray(problem.alternatives.value, state.last.dtype)
     spread = jnp.asarray(problem.alternatives.spread, state.last.dtype)
     if self.softmax:

@@ -10,7 +10,7 @@ from jax import lax
 from solvers import leaf_values as leaves
 from solvers.algorithms.algorithm import Pair, pick_players, replace_player
 from solvers.algorithms.cfr import CFR, CFRState
-from solvers.algorithms.gadgets import ContinualResolve, Gadget
+from solvers.algorithms.gadgets import Gadget
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Alternatives, Problem, Sweep, per_unit_of_mass
@@ -366,7 +366,6 @@ class Resolving(WithGadget):
     return (0, 1)
 
   def _gadget(self, opponent: int) -> Any:
-    assert isinstance(self.gadget, ContinualResolve)
     return dataclasses.replace(self.gadget, searcher=1 - opponent)
 
   def _promised(self, problem: Any, opponent: int) -> Problem:

@@ -332,7 +332,7 @@ class Grown(NamedTuple):
   visits: jax.Array
   current: jax.Array
   asked: Asked
-  tree: InsertedTree | None
+  tree: Any
 
 
 @validation.checked

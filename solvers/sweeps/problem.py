@@ -134,7 +134,7 @@ class Problem:
   root_mass: Any
   exists: Levels | None = None
   floor: Floor | None = None
-  alternatives: Alternatives | None = None
+  alternatives: Any = None  # `Alternatives`
 
   @property
   def zero_sum(self) -> bool:
@@ -409,7 +409,7 @@ class TreeProblem(Problem):
   exists: Levels | None = None
   mover: tuple[jax.Array | None, ...]
   floor: Floor | None = None
-  alternatives: Alternatives | None = None
+  alternatives: Any = None
 
   @property
   def nature(self) -> tuple[Levels, Levels]:

@@ -234,16 +234,15 @@ def _street(game, rows, boards, classes, before, moved, strengths) -> Street:
   belief: Any = tuple(
     np.where(own.hand == NONE, 0.0, row[own.hand]) for own, row in zip(classes, rows)
   )
-  parent: Any = None
-  children: Any = None
-  if before is not None:
-    above, of_above = before
-    found = [parent_columns(game, above, of_above[p], classes[p]) for p in (0, 1)]
-    parent = tuple(np.maximum(x, 0) for x in found)
-    children = tuple(dealt_columns(above, of_above[p], classes[p], moved) for p in (0, 1))
   groups = tuple(
     _group(game, boards, classes, moved, number, strengths) for number in range(len(boards.groups))
   )
+  if before is None:
+    return Street(belief, None, None, groups)
+  above, of_above = before
+  found = [parent_columns(game, above, of_above[p], classes[p]) for p in (0, 1)]
+  parent: Any = tuple(np.maximum(x, 0) for x in found)
+  children: Any = tuple(dealt_columns(above, of_above[p], classes[p], moved) for p in (0, 1))
   return Street(belief, parent, children, groups)
 
 

@@ -140,32 +140,29 @@ def _places(street: Street, sizes: Any, player: int) -> np.ndarray:
 
 
 def _street(
-  street: Street, shape: Shape, number: int, places: Any, totals: list[int], above: Any
+  street: Any, shape: Shape, number: int, places: Any, totals: list[int], above: Any
 ) -> Street:
   def spread(rows: Any, player: int) -> np.ndarray:
     filled = np.zeros(totals[player], np.asarray(rows).dtype)
     filled[places[player]] = rows
     return filled
 
-  belief: Any = tuple(spread(street.belief[p], p) for p in (0, 1))
-  parent: Any = None
-  children: Any = None
-  if above is not None:
-    assert street.parent is not None
-    assert street.children is not None
-    parent = tuple(spread(above[p][0][np.asarray(street.parent[p])], p) for p in (0, 1))
-    children = tuple(
-      _children(
-        np.asarray(street.children[p]),
-        places[p],
-        *above[p],
-        total=totals[p],
-        most=shape.cards[number][p],
-      )
-      for p in (0, 1)
-    )
   sizes = zip(shape.boards[number], shape.hands[number], shape.holders[number])
   groups = tuple(_group(group, *size) for group, size in zip(street.groups, sizes))
+  belief: Any = tuple(spread(street.belief[p], p) for p in (0, 1))
+  if above is None:
+    return Street(belief, None, None, groups)
+  parent: Any = tuple(spread(above[p][0][np.asarray(street.parent[p])], p) for p in (0, 1))
+  children: Any = tuple(
+    _children(
+      np.asarray(street.children[p]),
+      places[p],
+      *above[p],
+      total=totals[p],
+      most=shape.cards[number][p],
+    )
+    for p in (0, 1)
+  )
   return Street(belief, parent, children, groups)
 
 

@@ -198,7 +198,6 @@ class RulesGround:
     start = ByRules(*root, path, beliefs, promises, rules, self.capacity, rules.num_infostates == 1)
     grown = grow(start, key, params, rounds, how.search, network=how.network)
     tree, place = grown.tree, grown.current.astype(jnp.int32)
-    assert tree is not None
     left = Left(place, row.here, tree.child, grown.values, grown.reach, grown.known)
     node, asked = grown.asked.node, grown.asked
     here = PublicState(tree.state[node], tree.possible[node])
