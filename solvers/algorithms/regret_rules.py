@@ -9,6 +9,8 @@ import jax.numpy as jnp
 
 from solvers.sweeps.problem import Problem
 
+__all__ = ["DiscountedRegret", "PredictiveRegretPlus", "RegretRule", "Siblings"]
+
 
 @dataclasses.dataclass(frozen=True)
 class Siblings:

@@ -1,6 +1,5 @@
 """Re-solving: a blueprint's promises, every subgame at a cut anew, answers to bets off the tree."""
 
-import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -25,8 +24,14 @@ from solvers.resolving.graft import Placer, graft
 from solvers.search.batch import node_beliefs
 from solvers.solve import solve, solve_batch
 from solvers.sweeps.levels import Levels, join_levels
-from solvers.sweeps.pairs import make_pairs
-from solvers.sweeps.problem import Alternatives, Problem, choose, make_problem, per_unit_of_mass
+from solvers.sweeps.problem import (
+  Alternatives,
+  Problem,
+  TreeProblem,
+  choose,
+  make_problem,
+  per_unit_of_mass,
+)
 from solvers.xla.compiler_options import Programs
 
 _NOTHING = -1e30  # a value below any other; infinity times zero would not be a number
@@ -109,7 +114,7 @@ def _blueprint_values(tree, info, policy, beliefs, *, searcher: int):
   levels = problem.split(policy)
   reach = problem.own_reach(levels, searcher)
   sweep = problem.values_up(None, reach, None, opponent)
-  masses = problem.split(_masses(problem, info, reach, beliefs, searcher))
+  masses = problem.split(_masses(problem, info, reach, searcher))
   values = tuple(per_unit_of_mass(x, y) for x, y in zip(sweep.nodes, masses))
   gifts = _gifts(problem, sweep.nodes, masses, opponent)
   tried = tuple(jnp.ones_like(x) for x in levels)
@@ -120,19 +125,14 @@ def _blueprint_values(tree, info, policy, beliefs, *, searcher: int):
   return join_levels(values), join_levels(gifts), beliefs
 
 
-def _masses(
-  problem: Problem, info: NodeInfo, own: Levels, beliefs: jax.Array, searcher: int
-) -> jax.Array:
+def _masses(problem: TreeProblem, info: NodeInfo, own: Levels, searcher: int) -> jax.Array:
   """Returns the searcher's mass that the other meets at each node, `[N, H]`; zero at ends."""
   tree = problem.tree
   starts = zip(tree.structure.offsets, tree.structure.levels)
   inner = np.concatenate([start + np.arange(level.num_inner) for start, level in starts])
-  # Pair weights are looked up at the leaves: those of this problem are the inner nodes.
-  index = jnp.asarray(info.pair_index)[inner]
-  pairs = make_pairs(dataclasses.replace(tree, leaf_pair_index=index), beliefs)
   reach = problem.node_reach((own, own))[inner, searcher]
-  masses = jnp.zeros((tree.num_nodes, tree.num_infostates), reach.dtype)
-  return masses.at[inner].set(pairs.compatible_mass(reach, 1 - searcher))
+  found = problem.pairs.pairs.mass(jnp.asarray(info.pair_index)[inner], reach, 1 - searcher)
+  return jnp.zeros((tree.num_nodes, tree.num_infostates), reach.dtype).at[inner].set(found)
 
 
 def _gifts(problem: Problem, values: Levels, masses: Levels, opponent: int) -> Levels:
