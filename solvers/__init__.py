@@ -4,8 +4,7 @@ import importlib
 from typing import Any
 
 from games.tabulate import node_info
-from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.cfr import CFR
+from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.gadgets import ContinualResolve, Distributional, Maxmargin, Resolve
 from solvers.algorithms.named import (
   cfr_avg,

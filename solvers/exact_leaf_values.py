@@ -13,7 +13,7 @@ from games.build import build_from_state
 from games.game import check_is_game
 from games.origin import check_tree_of
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import discounted_cfr
 from solvers.leaf_values import LeafQuery
 from solvers.metrics.policies import policy_values

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 from jax import lax
 
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep

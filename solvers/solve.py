@@ -14,9 +14,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from games.poker.lines import Lines
 from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
-from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.by_boards import ByBoards
-from solvers.algorithms.cfr import CFR
+from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.policies import exploitability_of, policy_values
 from solvers.solve_boards import boards_on

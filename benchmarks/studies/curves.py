@@ -10,7 +10,7 @@ import numpy as np
 import solvers
 from games import PublicTree
 from games.public_tree import Array
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import make_problem

@@ -21,7 +21,7 @@ import games
 import solvers
 from games import PublicTree
 from games.public_tree import Array
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.exact_leaf_values import LeafGroup, SolveBelow
 from solvers.leaf_values import LeafQuery

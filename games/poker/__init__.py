@@ -9,7 +9,7 @@ from games.poker.abstraction import (
   map_bet,
 )
 from games.poker.betting import Betting
-from games.poker.cards import RANKS, SUITS, Deck
+from games.poker.cards import RANKS, SUITS, Deck, evaluate, strengths
 from games.poker.endgames import (
   FlopHoldem,
   NoLimitHoldem,
@@ -18,7 +18,6 @@ from games.poker.endgames import (
   SmallHoldem4Rounds,
   TurnEndgame,
 )
-from games.poker.hands import evaluate, strengths
 from games.poker.holdem import Chips, Holdem, in_units
 from games.poker.notation import ALL_IN, Geometric, Times, format_range, parse_range
 from games.poker.suit_symmetry import MergedSuits

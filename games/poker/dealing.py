@@ -13,8 +13,7 @@ import numpy as np
 from games.arrays import Rows, is_whole, lookup, short
 from games.pairs import compatible_mass, holds
 from games.poker import betting
-from games.poker.cards import NUM_HOLE_CARDS, Deck
-from games.poker.hands import MAX_CARDS, strengths_on
+from games.poker.cards import MAX_CARDS, NUM_HOLE_CARDS, Deck, strengths_on
 
 NO_CARD = -1
 _MAX_BOARDS = 100_000

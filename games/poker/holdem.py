@@ -14,9 +14,8 @@ from games.pairs import HoleCards, compatible_mass, holds
 from games.poker import betting
 from games.poker.abstraction import BetSizes
 from games.poker.betting import CALL, FIRST_BET, FOLD, Betting
-from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
+from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card, strengths_on
 from games.poker.dealing import NO_CARD, Dealing, check_flops
-from games.poker.hands import strengths_on
 from games.poker.notation import beliefs_of
 from games.poker.streets import Streets
 from games.poker.variation import FIXED, Fresh, read_fresh

@@ -12,8 +12,8 @@ from games.arrays import may_hold, with_columns
 from games.game import CHANCE
 from games.poker import betting
 from games.poker.betting import CALL, FIRST_BET, FOLD
+from games.poker.cards import strengths_on
 from games.poker.dealing import draw_flops
-from games.poker.hands import strengths_on
 from games.poker.variation import FIXED, draw_states
 from games.public_tree import LEAF, TERMINAL
 from games.template import Node, Template, make_template

@@ -16,9 +16,8 @@ from games.arrays import Rows, check_rows, lookup
 from games.game import CHANCE, Game
 from games.pairs import holds
 from games.poker import betting
-from games.poker.cards import NUM_HOLE_CARDS, Deck, shares_card
+from games.poker.cards import HAND_SIZE, NUM_HOLE_CARDS, Deck, evaluate, shares_card
 from games.poker.dealing import place_among
-from games.poker.hands import HAND_SIZE, evaluate
 from games.poker.holdem import Holdem
 from games.public_tree import PublicTree
 

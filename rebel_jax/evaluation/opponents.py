@@ -10,8 +10,7 @@ import numpy as np
 from games import PublicTree
 from games.poker import betting
 from games.poker.betting import CALL, FOLD, Betting
-from games.poker.cards import Deck
-from games.poker.hands import evaluate
+from games.poker.cards import Deck, evaluate
 from games.registry import unknown_name
 
 Wish = str | int  # "fold", "call" (or check), or the chips that a raise is to

@@ -15,8 +15,7 @@ import numpy as np
 from games.arguments import check_fields, checked, is_whole, short
 from games.poker import betting
 from games.poker.betting import Betting
-from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck
-from games.poker.hands import MAX_CARDS, evaluate
+from games.poker.cards import MAX_CARDS, NUM_HOLE_CARDS, RANKS, SUITS, Deck, evaluate
 from games.poker.holdem import Holdem
 from solvers import validation
 

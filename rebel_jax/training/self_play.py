@@ -12,7 +12,7 @@ from jax import lax
 from games import PADDING, PublicTree
 from games.public_tree import Array
 from solvers import LeafValues
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.search import (
   Roots,
   SearchPolicy,

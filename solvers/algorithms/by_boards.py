@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from solvers import tuning, validation
-from solvers.algorithms.algorithm import replace_player
-from solvers.algorithms.cfr import CFR, CFRState
+from solvers.algorithms.cfr import CFR, CFRState, replace_player
 from solvers.algorithms.regret_rules import Siblings
 from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from games.public_tree import payoff_bound
 from solvers import leaf_values as leaves
-from solvers.algorithms.algorithm import (
+from solvers.algorithms.cfr import (
   Algorithm,
   Pair,
   RunningValues,

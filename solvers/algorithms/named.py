@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from games.registry import unknown_name
-from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.cfr import CFR
+from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus, RegretRule

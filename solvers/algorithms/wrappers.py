@@ -8,8 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.algorithm import Pair, pick_players, replace_player
-from solvers.algorithms.cfr import CFR, CFRState
+from solvers.algorithms.cfr import CFR, CFRState, Pair, pick_players, replace_player
 from solvers.algorithms.gadgets import Gadget
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import started
 from solvers.algorithms.wrappers import WarmStarted
 from solvers.contrib.payoff_ranges import payoff_ranges

@@ -2,7 +2,7 @@
 
 from games.public_tree import Array, PublicTree
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.metrics.policies import exploitability
 from solvers.solve import solve
 

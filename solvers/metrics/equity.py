@@ -13,8 +13,7 @@ import numpy as np
 from games.game import Game
 from games.pairs import compatible_mass, holds, most_hands_per_card
 from games.poker import Holdem, betting
-from games.poker.cards import NUM_HOLE_CARDS, Deck
-from games.poker.hands import strengths_on
+from games.poker.cards import NUM_HOLE_CARDS, Deck, strengths_on
 from solvers import validation
 from solvers.metrics.aivat import HandPairs, History, LuckyMove, ValueFunction, chance_of
 from solvers.sweeps.showdowns import Hands, Showdowns, make_showdowns, showdown_values

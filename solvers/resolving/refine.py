@@ -15,7 +15,7 @@ from games.poker.holdem import Holdem
 from games.public_tree import CHANCE, TERMINAL, Array
 from games.tabulate import NodeInfo, children_of, node_info
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.gadgets import Gadget
 from solvers.algorithms.named import cfr_plus, with_gadget
 from solvers.leaf_values import normalise_beliefs

@@ -15,7 +15,7 @@ from jax import lax
 
 from games import PADDING, PublicTree
 from solvers import loop, tuning, validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.wrappers import LeafMeans, Wrapper
 from solvers.leaf_values import (
   LeafQuery,

@@ -27,7 +27,7 @@ from games import CHANCE, PADDING, Game, PublicTree, build_public_tree
 from games.origin import check_tree_of
 from games.tabulate import children_of
 from solvers import tuning
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafValues
 from solvers.search.batch import beliefs_at_leaves, sample_stop, search_batch, spread_stops
 from solvers.search.policy_start import SearchPolicy

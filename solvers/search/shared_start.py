@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from games import PublicTree
 from games.public_tree import PADDING, Array
 from solvers import loop, validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafQuery, LeafValues, encode_for_both
 from solvers.search.batch import Iterates, beliefs_at_leaves, sample_stop
 from solvers.search.policy_start import SearchPolicy

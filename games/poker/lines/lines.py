@@ -12,8 +12,7 @@ import numpy as np
 
 from games.arguments import checked
 from games.pairs import holds
-from games.poker.cards import shares_card
-from games.poker.hands import strengths_on
+from games.poker.cards import shares_card, strengths_on
 from games.poker.holdem import Holdem
 from games.poker.lines.betting_lines import (
   CLOSED,

@@ -10,7 +10,7 @@ import numpy as np
 from games import PublicTree
 from games.public_tree import CHANCE, Array
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import cfr_plus
 from solvers.contrib.continuations.extended import with_continuations
 from solvers.contrib.continuations.pair_values import check_pairs, pair_values

@@ -9,7 +9,7 @@ from games import Game, PublicTree, stack_trees
 from games.origin import check_tree_of
 from games.public_tree import CHANCE, Array
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import cfr_plus
 from solvers.contrib.continuations.extended import Extended, with_continuations
 from solvers.contrib.continuations.pair_values import check_pairs

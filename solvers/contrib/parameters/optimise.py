@@ -11,7 +11,7 @@ from jax import lax
 
 from games.public_tree import PublicTree
 from solvers import validation
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
 from solvers.algorithms.named import discounted_cfr
 from solvers.contrib.parameters.affine_trees import AffineTrees
 from solvers.loop import run
