@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.arguments import check_integer
-from games.arrays import lookup
+from games.arrays import check_integer, lookup
 from games.game import CHANCE, TERMINAL, Game, MoverMoves, check_is_game
 from games.origin import check_tree_of, origin_of
 from games.public_tree import PADDING, Array, PublicTree

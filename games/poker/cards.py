@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from games.arguments import check_integer, checked, short
-from games.arrays import Rows, checked, integers, short
+from games.arrays import Rows, check_integer, checked, integers, short
 
 RANKS = "23456789TJQKA"
 SUITS = "shdc"

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from games.arguments import check_integer
-from games.arrays import is_finite, short
+from games.arrays import check_integer, is_finite, short
 from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
 from games.registry import register
 

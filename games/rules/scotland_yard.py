@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from games.arguments import check_integer
-from games.arrays import is_whole, lookup, short
+from games.arrays import check_integer, is_whole, lookup, short
 from games.game import CHANCE, TERMINAL, Game, MoverMoves
 from games.registry import register, unknown_name
 from games.rules.scotland_yard_maps import MAPS, Map

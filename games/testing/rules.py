@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arguments import check_integer
-from games.arrays import as_array, check_rows, checked, one
+from games.arrays import as_array, check_integer, check_rows, checked, one
 from games.build import build_public_tree, stack_trees, take
 from games.game import CHANCE, TERMINAL, Game
 from games.public_tree import LEAF, PADDING, PublicTree, group_of

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from games.poker import Deck, evaluate, hands
+from games.poker import Deck, evaluate
 
 phevaluator = pytest.importorskip("phevaluator")
 
