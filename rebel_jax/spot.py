@@ -211,8 +211,8 @@ def open_explorer(study: Study, options: Options) -> None:
 
   def again(spot: Spot, progress) -> Study:
     check_fits(spot.game(), options.memory)
-    how = {"target": options.target, "max_iterations": options.max_iterations}
-    return Study(solve(spot, progress=progress, **how))
+    most = options.max_iterations
+    return Study(solve(spot, progress=progress, target=options.target, max_iterations=most))
 
   Explorer(study, again).run()
 

@@ -114,7 +114,7 @@ class Study:
     moves = tuple(self.moves) if own else ("holds",)
     return range_grids.make_range_grid(self.solved.game, reach, rows, moves)
 
-  def row(self, name: str, player: int, held: np.ndarray | slice = slice(None)) -> Row:
+  def row(self, name: str, player: int, held: np.ndarray | list[int] | slice = slice(None)) -> Row:
     """Returns the row of a player's hands `held` `[H]`, or of all."""
     table, chosen = self.table, np.zeros(self.table.reach.shape[1])
     chosen[held] = 1

@@ -68,5 +68,5 @@ class Trial:
         self.record.append(f"{PLAYERS[other]}: {name}")
       self._make(self.study.go(name))
     if dealer.is_over():
-      won = dealer.payoff() * (1 - 2 * self.seat) + dealer.game.rules.pot / 2
+      won = dealer.payoff() * (1 - 2 * self.seat) + self.study.solved.spot.pot / 2
       self.record.append(f"{PLAYERS[other]} held {self._hand(other)}; you get {won:g} of the pot.")
