@@ -11,12 +11,11 @@ import signal
 import sys
 from typing import Annotated
 
-from rebel_jax import flags
+from rebel_jax import devices, flags
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.devices import cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.stopping import Signals
 from rebel_jax.spots import report as board_report
@@ -218,7 +217,7 @@ def open_explorer(study: Study, options: Options) -> None:
 
 
 def _run(options: Options) -> int | None:
-  cpu_devices.make_devices(num_cores())
+  devices.make_devices(num_cores())
   if options.boards is not None:
     text, whole = report_boards(options, Display(stderr=True))
     print(text)

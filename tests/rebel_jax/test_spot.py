@@ -406,7 +406,7 @@ def test_words_of_the_command_itself(capsys):
   assert len(report.read_boards(",".join(["TdJdQhKc2s"] * 500))) == 500
   large = spot.Spot("TdJdQhKc2s", "AA", "KK", 2 * 10**6, 10**7, "a")
   assert large.game().rules.stack == 11 * 10**6
-  flags.groups.check(spot.Options(pot=large.pot, stack=large.stack))
+  flags.allowed.check(spot.Options(pot=large.pot, stack=large.stack))
 
 
 def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):
