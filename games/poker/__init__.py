@@ -19,7 +19,7 @@ from games.poker.endgames import (
   TurnEndgame,
 )
 from games.poker.holdem import Chips, Holdem, in_units
-from games.poker.notation import ALL_IN, Geometric, Times, format_range, parse_range
+from games.poker.notation import ALL_IN, Geometric, Plus, Times, format_range, parse_range
 from games.poker.suit_symmetry import MergedSuits
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
   "Holdem",
   "MergedSuits",
   "NoLimitHoldem",
+  "Plus",
   "RiverEndgame",
   "SmallHoldem",
   "SmallHoldem4Rounds",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from games.poker import Deck, evaluate
+from games.poker import cards as hands
 
 phevaluator = pytest.importorskip("phevaluator")
 
