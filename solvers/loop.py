@@ -10,7 +10,7 @@ from solvers.algorithms.cfr import Algorithm
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep
-from solvers.xla.meshes import varying_alike
+from solvers.xla import varying_alike
 
 # Answers a query with the traverser's expected values at the leaves, `[L, H]`.
 Evaluate = Callable[[LeafQuery], jax.Array]

@@ -22,9 +22,15 @@ from solvers.solve_boards import boards_on
 from solvers.sweeps.lines.problem import LinesProblem, largest_table, make_lines_problem
 from solvers.sweeps.pairs import root_mass
 from solvers.sweeps.problem import Alternatives, Lock, make_lock, make_problem
-from solvers.xla.compiler_options import Programs, Work, work_of_solving
-from solvers.xla.cores import map_over_cores
-from solvers.xla.meshes import layout_of_rows, on_mesh_of, varying_alike
+from solvers.xla import (
+  Programs,
+  Work,
+  layout_of_rows,
+  map_over_cores,
+  on_mesh_of,
+  varying_alike,
+  work_of_solving,
+)
 
 _FIRST = 32  # iterations before the first look; later ones are a quarter of those done
 

@@ -27,7 +27,7 @@ from solvers.exact_leaf_values import LeafGroup, SolveBelow
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Problem, choose, make_problem
-from solvers.xla.compiler_options import Programs, work_on_trees
+from solvers.xla import Programs, work_on_trees
 
 
 class Point(NamedTuple):

@@ -32,8 +32,7 @@ from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues, seat_of
 from solvers.sweeps.levels import join_levels
 from solvers.sweeps.problem import Alternatives
-from solvers.xla.compiler_options import Programs
-from solvers.xla.meshes import by_rows, varying_alike
+from solvers.xla import Programs, by_rows, varying_alike
 
 
 def check_nodes(tree: PublicTree, nodes: Any) -> None:

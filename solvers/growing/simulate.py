@@ -15,7 +15,7 @@ from games.game import CHANCE
 from games.public_tree import Array
 from solvers.growing.settings import GTCFR
 from solvers.growing.store import Moves, Store
-from solvers.xla.meshes import varying_alike
+from solvers.xla import varying_alike
 
 # Random numbers that a step of a simulation takes: two for a move, one for chance.
 NUMBERS = 3

@@ -16,8 +16,7 @@ from solvers.loop import Evaluate
 from solvers.sweeps import pairs
 from solvers.sweeps.levels import Levels, join_levels
 from solvers.sweeps.problem import Lock, Problem, choose, make_lock, make_problem, per_unit_of_mass
-from solvers.xla.compiler_options import Programs, work_of_solving
-from solvers.xla.meshes import on_mesh_of
+from solvers.xla import Programs, on_mesh_of, work_of_solving
 
 
 def policy_values(problem: Problem, policy: Levels, evaluate: Evaluate | None = None) -> jax.Array:

@@ -32,7 +32,7 @@ from solvers.sweeps.problem import (
   make_problem,
   per_unit_of_mass,
 )
-from solvers.xla.compiler_options import Programs
+from solvers.xla import Programs
 
 _NOTHING = -1e30  # a value below any other; infinity times zero would not be a number
 

@@ -42,8 +42,7 @@ from solvers.search.subgames import (
 )
 from solvers.sweeps.levels import join_levels, split_levels
 from solvers.sweeps.problem import make_problem
-from solvers.xla.compiler_options import Programs, work_of_solving
-from solvers.xla.cores import run_ahead
+from solvers.xla import Programs, run_ahead, work_of_solving
 
 _SPARE_LANES = 1.25  # lanes for each that the rows of a call fill on average
 

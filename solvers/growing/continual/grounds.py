@@ -48,7 +48,7 @@ from solvers.growing.settings import GTCFR
 from solvers.growing.states import StateFunction
 from solvers.metrics.histories import Histories, public_histories
 from solvers.resolving.graft import Placer
-from solvers.xla.compiler_options import Programs, work_on_trees
+from solvers.xla import Programs, work_on_trees
 
 # A part has at most this share of the nodes of the whole.
 _SHARE = 1 / 16

@@ -14,7 +14,7 @@ from games import CHANCE, TERMINAL, Game
 from games.public_tree import PADDING, Array
 from solvers.growing.insertion.problem import InsertedProblem, inserted_problem, with_hidden_moves
 from solvers.growing.store import Moves
-from solvers.xla.meshes import varying_alike
+from solvers.xla import varying_alike
 
 # Children that are written at once. Few states have as many as the rules allow, such as one for
 # each station where a hidden player may show itself.
