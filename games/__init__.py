@@ -5,10 +5,9 @@ import pkgutil
 
 from games import rules
 from games.build import build_public_tree, stack_trees, take
-from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
+from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, make, register, registered_games
 from games.poker.endgames import RiverEndgame, SmallHoldem, TurnEndgame
 from games.public_tree import LEAF, PADDING, Level, PublicTree, TreeStructure
-from games.registry import make, register, registered_games
 from games.rules.coin_toss import CoinToss
 from games.rules.connect_four import ConnectFour
 from games.rules.go import Go

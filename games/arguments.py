@@ -1,5 +1,6 @@
 """Kinds of arguments, by a function's own annotations, and what errors show of a value."""
 
+import difflib
 import functools
 import inspect
 import reprlib
@@ -24,6 +25,14 @@ def short(value: Any) -> str:
   """Returns a value as errors show it: one line, at most some two hundred characters."""
   line = " ".join(_REPR.repr(value).split())
   return line if len(line) <= 200 else f"{line[:98]}...{line[-98:]}"
+
+
+def unknown_name(field: str, value: object, known: Iterable[str]) -> str:
+  """Returns the sentence about a name that is not one of `known`, with the nearest as a hint."""
+  known = list(known)
+  close = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
+  hint = f" (did you mean {close[0]!r}?)" if close else ""
+  return f"{field}={short(value)} is unknown{hint}; known: {', '.join(known) or 'none'}"
 
 
 def is_whole(value: Any, least: float = -np.inf, most: float = np.inf) -> bool:

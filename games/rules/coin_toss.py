@@ -3,8 +3,7 @@
 import numpy as np
 
 from games.arrays import check_integer, is_finite, short
-from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game
-from games.registry import register
+from games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, Game, register
 
 HEADS, TAILS, FORFEIT = range(3)  # what player 1 answers
 SELL, PLAY = 3, 4

@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.arguments import check_integer
+from games.game import register
 from games.perfect_information import Stones, has_line, planes
 from games.public_tree import PLAYER_0, PLAYER_1, TERMINAL
-from games.registry import register
 
 
 class ConnectFour(Stones):

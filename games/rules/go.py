@@ -6,9 +6,9 @@ import numpy as np
 from jax import lax
 
 from games.arguments import check_integer, kind_of, short
+from games.game import register
 from games.perfect_information import Stones, by_letters, planes
 from games.public_tree import TERMINAL
-from games.registry import register
 
 BOARDS = 8  # kept: no move may bring one of them back
 _TO_MOVE, _PASSES, _MOVES = -3, -2, -1

@@ -3,8 +3,7 @@
 import numpy as np
 
 from games.arrays import lookup
-from games.game import TERMINAL, Game
-from games.registry import register
+from games.game import TERMINAL, Game, register
 
 PASS, BET = 0, 1
 _HISTORIES = ("", "p", "b", "pp", "pb", "bp", "bb", "pbp", "pbb")

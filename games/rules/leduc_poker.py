@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from games.arrays import is_finite, lookup, short, with_columns
-from games.game import CHANCE, TERMINAL, Game
-from games.registry import register
+from games.game import CHANCE, TERMINAL, Game, register
 
 FOLD, CALL, RAISE = 0, 1, 2
 FIRST_CARD = 3  # where each round has one size of bet

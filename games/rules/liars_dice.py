@@ -5,8 +5,7 @@ import math
 import numpy as np
 
 from games.arguments import check_integer
-from games.game import TERMINAL, Game
-from games.registry import register
+from games.game import TERMINAL, Game, register
 
 _MAX_TABLE_ENTRIES = 2**28
 NO_BID = -1

@@ -1,6 +1,6 @@
 """Modified rock-paper-scissors (ReBeL, Figure 1): the smallest game with a hidden move."""
 
-from games.registry import register
+from games.game import register
 from games.rules.matrix_game import MatrixGame
 
 _NAMES = ("rock", "paper", "scissors")

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from games.arguments import unknown_name
 from games.arrays import check_integer, is_whole, lookup, short
-from games.game import CHANCE, TERMINAL, Game, MoverMoves
-from games.registry import register, unknown_name
+from games.game import CHANCE, TERMINAL, Game, MoverMoves, register
 from games.rules.scotland_yard_maps import MAPS, Map
 
 # What happens in a public state. Mr. X has moved once and may go on in CHOOSING; it does in AGAIN.

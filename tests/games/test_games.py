@@ -158,13 +158,13 @@ def test_control_raises_beyond_the_players_and_a_game_without_end_are_refused():
 
 
 def test_games_that_take_any_parameter(monkeypatch):
-  monkeypatch.setattr(games.registry, "_REGISTRY", {})
+  monkeypatch.setattr(games.game, "_REGISTRY", {})
   games.register("any", lambda faces=2, **others: games.LiarsDice(num_faces=faces, **others))
   assert games.make("any", faces=3, num_dice=1).num_faces == 3
 
 
 NEW_FILE = """
-from games.registry import register
+from games.game import register
 from games.rules.kuhn_poker import KuhnPoker
 
 register("one_file_more", KuhnPoker)
