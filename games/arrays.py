@@ -22,7 +22,23 @@ from games.arguments import (
   short,
 )
 
-
+__all__ = [
+  "Rows",
+  "as_array",
+  "check_fields",
+  "check_integer",
+  "check_rows",
+  "checked",
+  "integers",
+  "is_finite",
+  "is_whole",
+  "kind_of",
+  "lookup",
+  "one",
+  "short",
+  "whole_numbers",
+  "with_columns",
+]  # fmt: skip
 
 Rows = TypeVar("Rows", np.ndarray, jax.Array)  # a function takes and returns one of the two
 

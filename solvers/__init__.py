@@ -24,8 +24,7 @@ from solvers.algorithms.named import (
 from solvers.exact_leaf_values import exact_leaf_values
 from solvers.growing.continual.grounds import resolved_policies
 from solvers.growing.gt_cfr import gt_cfr
-from solvers.growing.settings import GTCFR
-from solvers.growing.states import StateAnswer, StateFunction, StateQuery
+from solvers.growing.states import GTCFR, StateAnswer, StateFunction, StateQuery
 from solvers.leaf_values import LeafQuery, LeafValues
 from solvers.metrics.policies import (
   best_response,

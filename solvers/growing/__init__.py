@@ -17,7 +17,7 @@ from solvers.growing.continual.chain import (
   next_starts,
   play_on,
   search_each,
-)  # fmt: skip  # fmt: skip
+)  # fmt: skip
 from solvers.growing.continual.grounds import RulesGround, TreeGround, history_policies, tree_ground
 from solvers.leaf_values import seat_of
 

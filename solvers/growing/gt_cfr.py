@@ -25,9 +25,8 @@ from solvers.algorithms.named import cfr_plus
 from solvers.algorithms.wrappers import LeafMeans, Promises, Resolving
 from solvers.growing.insertion.tree import InsertedTree, plant, plant_path
 from solvers.growing.marked import Marked, plant_marked
-from solvers.growing.settings import GTCFR
 from solvers.growing.simulate import Growth, Rules, View, in_rounds, sample_pair, simulate
-from solvers.growing.states import StateFunction, StateQuery, ask_some
+from solvers.growing.states import GTCFR, StateFunction, StateQuery, ask_some
 from solvers.growing.store import Store
 from solvers.leaf_values import LeafValues, seat_of
 from solvers.sweeps.levels import join_levels

@@ -13,7 +13,7 @@ from jax import lax
 
 from games.game import CHANCE
 from games.public_tree import Array
-from solvers.growing.settings import GTCFR
+from solvers.growing.states import GTCFR
 from solvers.growing.store import Moves, Store
 from solvers.xla import varying_alike
 

@@ -17,9 +17,8 @@ from games.arrays import one
 from games.public_tree import Array
 from solvers import tuning
 from solvers.algorithms.wrappers import Promises
-from solvers.growing.settings import GTCFR
 from solvers.growing.simulate import draw, sample_index
-from solvers.growing.states import StateFunction
+from solvers.growing.states import GTCFR, StateFunction
 
 
 class PublicState(NamedTuple):

@@ -44,8 +44,7 @@ from solvers.growing.continual.chain import (
   search_each,
 )
 from solvers.growing.gt_cfr import ByRules, Grown, OnTree, grow, most_nodes
-from solvers.growing.settings import GTCFR
-from solvers.growing.states import StateFunction
+from solvers.growing.states import GTCFR, StateFunction
 from solvers.metrics.histories import Histories, public_histories
 from solvers.resolving.graft import Placer
 from solvers.xla import Programs, work_on_trees
