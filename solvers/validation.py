@@ -183,7 +183,8 @@ def check_policy(name: str, tree: PublicTree, policy) -> None:
   wrong = (off.max(axis=1) > most) & (kind < CHANCE)
   if not wrong.any():
     return
-  found = np.argwhere((off > most) & wrong[:, None] & _has_moves(tree))
+  moves_somewhere = sum_choices(tree, np.ones_like(values)) > 0
+  found = np.argwhere((off > most) & wrong[:, None] & moves_somewhere)
   if len(found):
     node, infostate = found[0].tolist()
     raise ValueError(
@@ -229,13 +230,6 @@ def _check_shares(tree: PublicTree, lock: Lock) -> None:
       f"{infostates[edge, infostate]}: what is held and what is free must add up to one, and moves "
       "of one infostate are locked together"
     )
-
-
-def _has_moves(tree: PublicTree) -> np.ndarray:
-  """Says which infostates move somewhere at nodes where a player moves: `[N or 1, H]`."""
-  if tree.infostate_parent is None:
-    return np.ones((1, tree.num_infostates), bool)
-  return sum_choices(tree, np.ones((tree.num_nodes, tree.num_infostates))) > 0
 
 
 def check_alternatives(tree: PublicTree, algorithm, alternatives) -> None:

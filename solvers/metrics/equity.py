@@ -41,7 +41,8 @@ class Equity:
   """
 
   def __init__(self, game: Holdem, *, max_runouts: int, seed: int):
-    self._max_runouts, self._seed = max_runouts, seed
+    self._max_runouts = validation.check_integer("max_runouts", max_runouts)
+    self._seed = validation.check_integer("seed", seed, least=0)
     self._game = game
     cards, number = np.asarray(game.hole_cards, np.int32), game.deck.num_cards
     self._held = holds(cards, number)
