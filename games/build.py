@@ -26,8 +26,8 @@ from games.public_tree import (
   group_of,
   note_changes,
   plan_sweeps,
+  walk,
 )
-from games.walk import walk
 
 MAX_BYTES = 2**32
 _MAX_DEPTH = 10_000  # levels; programs of so many are never compiled

@@ -18,8 +18,7 @@ import numpy as np
 from games.arguments import unknown_name
 from games.arrays import Rows, check_rows, checked, integers, short
 from games.pairs import DensePairs, HoleCards, Pairs
-from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
-from games.walk import walk
+from games.public_tree import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, walk
 
 __all__ = [
   "CHANCE", "PLAYER_0", "PLAYER_1", "TERMINAL", "Game", "Words", "make", "register",

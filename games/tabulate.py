@@ -12,8 +12,7 @@ import numpy as np
 from games.arrays import check_integer, lookup
 from games.game import CHANCE, TERMINAL, Game, MoverMoves, check_is_game
 from games.origin import check_tree_of, origin_of
-from games.public_tree import PADDING, Array, PublicTree
-from games.walk import walk
+from games.public_tree import PADDING, Array, PublicTree, walk
 
 
 class NodeInfo(NamedTuple):

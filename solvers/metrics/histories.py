@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games.game import CHANCE, TERMINAL, Game, check_is_game
-from games.walk import walk
+from games.public_tree import walk
 from solvers import validation
 
 
