@@ -366,6 +366,7 @@ def walk(
   *,
   merge: str = "",
   goes_on: Callable[[np.ndarray], np.ndarray] | None = None,
+  most: float = np.inf,
 ) -> Iterator[Depth]:
   """Yields the levels below a public state, itself the first.
 
@@ -375,6 +376,10 @@ def walk(
     merge: `"level"` for equal states of a level as one, whose numbers then begin at zero in each
       level; `"game"` for equal states as one wherever they are; else each history has its own.
     goes_on: says below which of `[n, S]` states, not terminal, there are more; None for all.
+    most: how many states there may be, histories where equal ones are not one.
+
+  Raises:
+    ValueError: there are more.
   """
   newest, first = np.asarray(state)[None], 0
   seen = {newest[0].tobytes(): 0}
@@ -395,5 +400,7 @@ def walk(
       child = np.array([seen.setdefault(key, len(seen)) for key in keys], int)
       numbers, rows = np.unique(child, return_index=True)
       following = after[rows[numbers >= last]]
+    if child.max(initial=0) >= most:
+      raise ValueError(f"{game!r} has more than {most} public states; allow more")
     yield Depth(first, newest, kind, parent, action, child, after)
     newest, first = following, last

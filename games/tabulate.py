@@ -3,6 +3,7 @@
 Searches on a device read a game's rules by them.
 """
 
+import operator
 from typing import Any, NamedTuple
 
 import jax
@@ -156,14 +157,7 @@ def tabulate(
   check_integer("max_states", max_states)
   if tree is not None:
     return _of_tree(game, tree)
-  levels = []
-  for level in walk(game, game.initial_state(), merge="game"):
-    if level.child.max(initial=0) >= max_states:
-      raise ValueError(
-        f"max_states={max_states}: {game!r} has more public states than that; allow more, or write "
-        "its rules over arrays"
-      )
-    levels.append(level)
+  levels = list(walk(game, game.initial_state(), merge="game", most=max_states))
   states = np.concatenate([level.states for level in levels])
   parent = np.concatenate([level.first + level.parent for level in levels])
   action = np.concatenate([level.action for level in levels])
@@ -207,6 +201,11 @@ class StateTables(NamedTuple):
   parents: tuple[Array, Array] | None
   probability: Array | None
   mask: tuple[Array, Array] | None
+
+
+def _of_states(table: str) -> Any:
+  """Returns a rule that reads a table `[N]`."""
+  return lambda self, states: lookup(operator.attrgetter(table)(self.tables), states[:, 0])
 
 
 @jax.tree_util.register_pytree_node_class
@@ -255,8 +254,9 @@ class Tabulated(Game):
   def initial_state(self):
     return np.zeros(1, np.int32)
 
-  def actor(self, states):
-    return lookup(self.tables.actor, states[:, 0])
+  actor, stages, payoff_index, payoff_scale, pair_index = map(
+    _of_states, ("actor", "stages", "payoff_index", "payoff_scale", "info.pair_index")
+  )
 
   def legal_actions(self, states):
     return lookup(self.tables.edge, states[:, 0]) >= 0
@@ -265,13 +265,7 @@ class Tabulated(Game):
     child = lookup(self.tables.info.child, states[:, 0], actions)
     return child[:, None].astype(states.dtype)
 
-  def stages(self, states):
-    return lookup(self.tables.stages, states[:, 0])
-
   # Private information.
-
-  def pair_index(self, states):
-    return lookup(self.tables.info.pair_index, states[:, 0])
 
   def chance(self, states, actions):
     edge, mask = self._edge(states, actions), self.tables.mask
@@ -295,12 +289,6 @@ class Tabulated(Game):
 
   def payoffs(self):
     return self.game.payoffs()
-
-  def payoff_index(self, states):
-    return lookup(self.tables.payoff_index, states[:, 0])
-
-  def payoff_scale(self, states):
-    return lookup(self.tables.payoff_scale, states[:, 0])
 
   def features(self, states, player):
     return lookup(self.tables.info.features[player], states[:, 0])

@@ -82,10 +82,7 @@ def public_histories(game: Game, *, max_histories: int = 100_000) -> Histories:
   possible = (np.asarray(game.prior()) > 0)[None]
   parent, action, chance = np.full(1, -1), np.full(1, -1), np.ones(1)
   levels: list[tuple[np.ndarray, ...]] = []
-  for level in walk(game, game.initial_state()):
-    first, states, kind, above, taken, below, _ = level
-    if first + len(states) > most:
-      raise ValueError(f"{game.name} has more than max_histories={most} public histories")
+  for first, states, kind, above, taken, below, _ in walk(game, game.initial_state(), most=most):
     child = np.full((len(states), game.num_actions), -1)
     child[above, taken] = below
     depth = np.full(len(states), len(levels))
@@ -191,11 +188,7 @@ def minimax(game: Game, *, max_states: int = 1_000_000) -> Minimax:
   """
   check_perfect(game)
   most = validation.check_integer("max_states", max_states)
-  levels = []
-  for level in walk(game, game.initial_state(), merge="game"):
-    if level.child.max(initial=0) >= most:
-      raise ValueError(f"{game.name} has more than max_states={most} states")
-    levels.append(level)
+  levels = list(walk(game, game.initial_state(), merge="game", most=most))
   states = np.concatenate([level.states for level in levels])
   values = np.zeros(len(states))
   for first, rows, kind, parent, _, child, _ in reversed(levels):
