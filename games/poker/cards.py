@@ -67,6 +67,12 @@ class Deck:
     """`[num_cards]` suit of each card, by its place in `suits`."""
     return np.tile(np.arange(len(self.suits)), len(self.ranks))
 
+  @functools.cached_property
+  def renamings(self) -> np.ndarray:
+    """`[suits!, num_cards]` the card that each becomes if suits are renamed, the identity first."""
+    orders = np.array(list(itertools.permutations(range(len(self.suits)))))
+    return np.arange(self.num_cards) - self.suit_of + orders[:, self.suit_of]
+
   def name(self, card: int) -> str:
     """Returns a card's name, such as `Ks`.
 

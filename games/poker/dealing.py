@@ -209,9 +209,8 @@ def flop_classes(deck: Deck) -> tuple[np.ndarray, np.ndarray]:
     Cards `[C, 3]`, increasing, and sizes `[C]` that sum to all flops.
   """
   flops = _all_flops(deck)
-  renamed = _first_of_rank(deck)[flops] + _permutations(deck)[:, deck.suit_of[flops]]
-  numbers = place_among(flops, np.sort(renamed, axis=-1).reshape(-1, FLOP))
-  codes = numbers.reshape(len(renamed), -1).min(axis=0)
+  renamed = np.sort(deck.renamings[:, flops], axis=-1)
+  codes = place_among(flops, renamed.reshape(-1, FLOP)).reshape(len(renamed), -1).min(axis=0)
   _, first, sizes = np.unique(codes, return_index=True, return_counts=True)
   return flops[first], sizes
 
@@ -255,10 +254,10 @@ def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax
   """
   flops, sizes = flop_classes(deck)
   class_key, suit_key = jax.random.split(jax.random.key(draw))
-  permutations = jnp.asarray(_permutations(deck))
+  renamings = jnp.asarray(deck.renamings)
   if number == len(flops):
     chosen, stand_for = jnp.asarray(flops), jnp.asarray(sizes, float)
-    suits = jax.random.choice(suit_key, permutations)[None]
+    cards = jax.random.choice(suit_key, renamings)[None]
   else:
     # One in each of equal strata of all flops, so that few of them are spread over the classes.
     quantiles = (
@@ -267,23 +266,10 @@ def draw_flops(deck: Deck, number: int, draw: jax.Array) -> tuple[jax.Array, jax
     below = jnp.asarray(np.cumsum(sizes) / sizes.sum())
     picked = jnp.minimum(jnp.searchsorted(below, quantiles, side="right"), len(flops) - 1)
     chosen, stand_for = jnp.asarray(flops)[picked], jnp.full(number, sizes.sum() / number)
-    suits = jax.random.choice(suit_key, permutations, (number,))
-  suit_of, first = jnp.asarray(deck.suit_of), jnp.asarray(_first_of_rank(deck))
-  renamed = first[chosen] + jnp.take_along_axis(
-    jnp.broadcast_to(suits, (len(chosen), suits.shape[-1])), suit_of[chosen], axis=1
-  )
+    cards = jax.random.choice(suit_key, renamings, (number,))
+  cards = jnp.broadcast_to(cards, (len(chosen), deck.num_cards))
+  renamed = jnp.take_along_axis(cards, chosen, axis=1)
   return place_among(_all_flops(deck), jnp.sort(renamed, axis=1)), stand_for
-
-
-def _permutations(deck: Deck) -> np.ndarray:
-  """Returns all renamings of suits: `[.., suits]`."""
-  return np.array(list(itertools.permutations(range(len(deck.suits)))))
-
-
-def _first_of_rank(deck: Deck) -> np.ndarray:
-  """Returns the first card of each card's rank: cards of a rank are numbered by suit."""
-  cards = np.arange(deck.num_cards)
-  return cards - deck.suit_of
 
 
 @functools.lru_cache(maxsize=8)

@@ -170,15 +170,12 @@ def suit_permutations(game: Holdem, beliefs: np.ndarray) -> np.ndarray:
     `with_bet` added a bet.
   """
   deck = game.deck
-  number = len(deck.suits)
   table = np.zeros((2, deck.num_cards, deck.num_cards))
   low, high = game.hole_cards.T
   table[:, low, high] = table[:, high, low] = beliefs
   board = np.isin(np.arange(deck.num_cards), game.board)
-  rank, suit = np.divmod(np.arange(deck.num_cards), number)
   found = []
-  for order in itertools.permutations(range(number)):
-    cards = rank * number + np.array(order)[suit]
+  for cards in deck.renamings:
     moved = table[:, cards[:, None], cards]
     if (board[cards] == board).all() and np.allclose(moved, table, rtol=_TOLERANCE, atol=0):
       found.append(cards)
