@@ -472,15 +472,14 @@ def check_is_game(game) -> None:
 _REGISTRY: dict[str, Callable[..., Game]] = {}  # games by name
 
 
+@checked
 def register(name: str, constructor: Callable[..., Game]) -> None:
   """Makes `games.make(name, **parameters)` call `constructor(**parameters)`.
 
   Raises:
-    TypeError: one of the two is of another kind.
+    TypeError: an argument is of another kind.
     ValueError: the name is taken.
   """
-  if not isinstance(name, str) or not callable(constructor):
-    raise TypeError(f"name={name!r} must be a string, and constructor={constructor!r} a function")
   if name in _REGISTRY:
     raise ValueError(f"name={name!r} is already registered; choose another")
   _REGISTRY[name] = constructor

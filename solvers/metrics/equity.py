@@ -168,12 +168,11 @@ class PotShares(ValueFunction):
     max_runouts: how many ways to deal the rest of the board may be looked at.
 
   Raises:
-    TypeError: the game is not hold'em.
+    TypeError: the game is not hold'em, or a number is none.
   """
 
+  @validation.checked
   def __init__(self, game: Holdem, *, max_runouts: int = MAX_RUNOUTS):
-    if not isinstance(game, Holdem):
-      raise TypeError(f"game={game!r} must be hold'em; zero_values is for any game")
     self._game = game
     self._max_runouts = validation.check_integer("max_runouts", max_runouts)
     self._runouts = functools.lru_cache(maxsize=16)(

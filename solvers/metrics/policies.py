@@ -136,6 +136,7 @@ def _expected_values(tree, policy, beliefs, lock):
 _payoffs = Programs(each_row(_expected_values))
 
 
+@validation.checked
 def infostate_values(
   tree: PublicTree,
   value: Callable[[jax.Array], jax.Array],
@@ -166,8 +167,6 @@ def infostate_values(
   validation.check_unstacked(tree)
   validation.check_player(player)
   validation.check_beliefs(tree, beliefs)
-  if not callable(value):
-    raise TypeError(f"value={validation.short(value)} must be a function of beliefs [P, H]")
   beliefs = jnp.asarray(beliefs, tree.dtype)
   mass = pairs.root_mass(tree, beliefs)[player]
 

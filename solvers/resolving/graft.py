@@ -81,6 +81,7 @@ class Placer:
     return places
 
 
+@validation.checked
 def graft(
   whole: PublicTree,
   policy: Array,
@@ -104,9 +105,6 @@ def graft(
   validation.check_shape("policy", policy, (whole.num_nodes, whole.num_infostates), "(N, H)")
   if player is not None:
     validation.check_player(player)
-  pairs = isinstance(parts, tuple | list) and all(isinstance(part, tuple | list) for part in parts)
-  if not pairs or any(len(part) != 2 for part in parts):
-    raise TypeError(f"parts={type(parts).__name__} must be a list of pairs: places, and a policy")
   kind, parent = np.asarray(whole.kind), np.asarray(whole.parent)
   mover = np.where(parent >= 0, kind[np.maximum(parent, 0)], CHANCE)
   replaced = mover < CHANCE if player is None else mover == player

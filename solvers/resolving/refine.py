@@ -345,6 +345,7 @@ class Widened(NamedTuple):
   policy: np.ndarray
 
 
+@validation.checked
 def answer_bet(
   game: Holdem,
   tree: PublicTree,
@@ -389,11 +390,8 @@ def answer_bet(
       there is none and `whole_decision` is false.
   """
   check_tree_of(game, tree)
-  if not isinstance(game, Holdem):
-    raise TypeError(f"game={game!r} must be hold'em: no other game has bets to add")
   history = validation.check_history(history)
   beliefs = check_whole(tree, policy, beliefs)
-  whole_decision = validation.check_bool("whole_decision", whole_decision)
   wider = game.with_bet(history, chips)
   searcher = 1 - int(game.actor(game.state_after(history)[None])[0])  # who does not bet
   if gadget is not None:

@@ -313,7 +313,7 @@ def test_whether_deals_are_duplicate_is_true_or_false(given):
 
 def test_what_is_registered_is_a_function_by_name():
   for name, constructor in ((None, games.KuhnPoker), ([], games.KuhnPoker), ("another", None)):
-    with pytest.raises(TypeError, match="must be a string, and constructor=.* a function"):
+    with pytest.raises(TypeError, match="must be a (string|function)"):
       games.register(name, constructor)
 
 
