@@ -187,8 +187,7 @@ def read_arrays(
     ConfigError: it cannot be read, holds other arrays, or was changed since it was written.
   """
   with reading(name, what), open_file(path) as file, zipfile.ZipFile(file) as archive:
-    names = {x.removesuffix(".npy") for x in archive.namelist()}.difference(_SAID)
-    if names != expected.keys():
+    if {x.removesuffix(".npy") for x in archive.namelist()}.difference(_SAID) != expected.keys():
       raise ValueError("it holds other arrays")
     found = {key: _member(archive, key, 8 * math.prod(x[0])) for key, x in expected.items()}
     for (shape, kinds), array in zip(expected.values(), found.values()):

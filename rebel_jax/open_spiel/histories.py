@@ -389,8 +389,7 @@ def find_public_states(
       links.join(index, (1, known[1][acts][index]))
     if moment + 1 < len(present):
       for index, state in levels[moment + 1].items():
-        before = index if arrivals[index] <= moment else parents[index]
-        links.join(before, (2, state))
+        links.join(index if arrivals[index] <= moment else parents[index], (2, state))
     levels[moment] = links.number(present[moment])
   return levels
 

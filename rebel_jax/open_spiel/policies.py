@@ -364,9 +364,8 @@ def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.Ta
     table[string][action] = float(rows @ weight / weight.sum())
   totals = {string: sum(row.values()) for string, row in table.items()}
   # Chance may have outcomes of probability zero, below which OpenSpiel wants rows as well.
-  every = pyspiel.UniformRandomPolicy(load_game(game)).policy_table()
   return pyspiel.TabularPolicy(
-    every
+    pyspiel.UniformRandomPolicy(load_game(game)).policy_table()
     | {string: [(a, p / totals[string]) for a, p in row.items()] for string, row in table.items()}
   )
 

@@ -294,8 +294,7 @@ class PublicNodes:
     if steps[0].target[0] == "end":
       return self._add(node, TERMINAL, steps, keys, mover)
     members = sorted({step.after for step in steps})
-    actor = self._timeline.first_actor(members, arrival)
-    child = self._add(node, actor, steps, keys, mover)
+    child = self._add(node, self._timeline.first_actor(members, arrival), steps, keys, mover)
     self._queue.append((child, arrival, members))
     return child
 

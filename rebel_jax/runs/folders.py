@@ -145,8 +145,7 @@ def find_run(output_dir: str | None, preset: str | None = None) -> Resumable:
     raise ConfigError(
       f"resume=True finds no {what} with a checkpoint in {RUNS}/; give its folder as output_dir"
     )
-  newest = max(folders, key=lambda p: checkpoints_of(p)[-1].stat().st_mtime)
-  return find_run(str(newest))
+  return find_run(str(max(folders, key=lambda p: checkpoints_of(p)[-1].stat().st_mtime)))
 
 
 def check_compatible(run: Resumable, saved: Config, config: Config) -> None:

@@ -4,6 +4,7 @@ A run that its time would cut off is made shorter: a learning rate that is still
 is cut off leaves a worse network than a shorter run whose learning rate has fallen.
 """
 
+import bisect
 import contextlib
 import csv
 import dataclasses
@@ -121,32 +122,28 @@ class EventFiles:
   """Writer of rows to `OUTPUT_DIR/tensorboard`."""
 
   def __init__(self, output_dir: str | Path, step: int):
-    """Prepares to write a new file.
+    """Begins a new file.
 
     Args:
       output_dir: the run's folder.
       step: rows beyond it, in files from before, are no longer valid.
     """
-    self._folder, self._step = str(Path(output_dir) / "tensorboard"), step
-    self._writer: Any = None
+    from tensorboardX import SummaryWriter
+
+    self._writer = SummaryWriter(
+      str(Path(output_dir) / "tensorboard"),
+      purge_step=step + 1 if step else None,
+      # Without a suffix, files that are begun in the same second have the same name.
+      filename_suffix=f".{step}",
+    )
+    self.close = self._writer.close
 
   def __call__(self, row: dict[str, Any]) -> None:
     """Writes every number of a row at its `step`."""
-    if self._writer is None:
-      from tensorboardX import SummaryWriter
-
-      # Without a suffix, files that are begun in the same second have the same name.
-      purge, suffix = self._step + 1 if self._step else None, f".{self._step}"
-      self._writer = SummaryWriter(self._folder, purge_step=purge, filename_suffix=suffix)
     for name, value in row.items():
       if name != "step" and isinstance(value, (int, float)):
         self._writer.add_scalar(name, value, row["step"])
     self._writer.flush()
-
-  def close(self) -> None:
-    """Closes the file."""
-    if self._writer:
-      self._writer.close()
 
 
 own.WRITERS.update(csv=csv_file, tensorboard=EventFiles)
@@ -379,12 +376,12 @@ class Pace:
     if self.left(step) <= seconds:
       return 0
     a_step = 2 * self.config.solves_per_step
-    low, high = step, self.config.num_steps  # the first fits, the second does not
-    while high - low > 1:
-      middle = (low + high) // 2
-      shorter = self.config.replace(examples=a_step * middle)
-      low, high = (middle, high) if self.left(step, shorter) <= seconds else (low, middle)
-    return a_step * low if low > step else 0
+    fitting = bisect.bisect_right(
+      range(step + 1, self.config.num_steps),
+      seconds,
+      key=lambda last: self.left(step, self.config.replace(examples=a_step * last)),
+    )
+    return a_step * (step + fitting) if fitting else 0
 
   def shorten(self, step: int, elapsed: float) -> bool:
     """Makes the run shorter if its time will not suffice; every process must make the same calls.

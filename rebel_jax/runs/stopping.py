@@ -34,10 +34,6 @@ class Interrupted(Exception):  # noqa: N818 - not an error
     self.signal = number
 
 
-def _never() -> bool:
-  return False
-
-
 def say_lost() -> None:
   """Says that a run ended with nothing saved."""
   print("interrupted before a checkpoint could be saved", file=sys.stderr, flush=True)
@@ -60,7 +56,7 @@ class Signals:
   def __init__(self):
     self.received = 0
     self._before: dict[int, object] = {}
-    self._raises: Callable[[], bool] = _never
+    self._raises: Callable[[], bool] = lambda: False
     self._leave: Callable[[], object] = say_lost
     self._double = False
 
@@ -76,13 +72,13 @@ class Signals:
     """
     self._leave = leave
     self._double = jax.dtypes.canonicalize_dtype(float).itemsize == 8  # which threads do not share
-    self._raises = when if jax.process_count() == 1 else _never
+    self._raises = lambda: jax.process_count() == 1 and when()
     try:
       if self.received and self._raises():
         raise Interrupted(self.received)
       yield
     finally:
-      self._raises = _never
+      self._raises = lambda: False
 
   def end_compiling(self, number: int) -> None:
     """Ends the process from another thread while its main one compiles."""

@@ -27,6 +27,7 @@ from games.poker.notation.bets import parse_donk, parse_sizes
 from games.poker.notation.ranges import parse_range
 from rebel_jax.checkpoints import files
 from rebel_jax.config.allowed import ConfigError, in_config_errors
+from rebel_jax.devices import memory_limit
 
 _BOARDS = (3, 4, 5)  # cards
 PLAYERS = ("OOP", "IP")
@@ -468,9 +469,7 @@ def check_fits(game: Holdem, gigabytes: float | None = None) -> Size:
     ConfigError: it takes more.
   """
   size = measure(game)
-  stats = jax.devices()[0].memory_stats() if jax.default_backend() != "cpu" else None
-  own = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-  allowed = 0.75e-9 * (stats or {}).get("bytes_limit", own) if gigabytes is None else gigabytes
+  allowed = 0.75e-9 * (memory_limit() or math.inf) if gigabytes is None else gigabytes
   if size.gigabytes > allowed:
     raise ConfigError(
       f"board of {len(game.board)} cards with these bets and ranges makes {size.sentence()}, which "

@@ -33,6 +33,7 @@ from rebel_jax.tables.chips import (
   TableRules,
   hands_of,
   next_deal,
+  summarise_chips,
 )
 from solvers import validation
 
@@ -184,8 +185,7 @@ def read_table(state: MatchState, rules: TableRules) -> ChipTable:
   deck, table = rules.deck, ChipTable(rules)
   for position, text in enumerate(held):
     table.show(rules.seat_of(position), deck.parse(text) if text else None)
-  reads = rules.seat_of(state.position)
-  if table.hole_cards[reads] is None:
+  if table.hole_cards[rules.seat_of(state.position)] is None:
     raise ValueError(f"cards={short(state.cards)} lack the hand of position {state.position}")
   for token in split_actions("betting", state.betting, _TOKEN, "f, c, rN and /"):
     if token == "/":
@@ -487,7 +487,7 @@ class MatchDealer:
       self._log(write_log(table, hand.number, (names[0], names[1])))
       chips.append(table.payoffs()[hand.first_seat])
     self._log(f"SCORE:{sum(chips)}|{-sum(chips)}:{'|'.join(self.names)}")
-    return ChipMatchResult(tuple(chips), self.rules.rules.big_blind, self._duplicate)
+    return summarise_chips(chips, self.rules, self._duplicate)
 
   def _greeted(self, number: int, end: float) -> LineStream:
     """Returns the first connection to a player's port that greets; others are closed."""

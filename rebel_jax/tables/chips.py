@@ -5,7 +5,6 @@ more than a small deck.
 """
 
 import abc
-import copy
 import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -290,10 +289,8 @@ class ChipTable:
     named = f"{field}={self.rules.deck.names(cards)!r}"
     if number is None:
       raise ValueError(f"{named} are dealt where none are due")
-    if len(cards) != number:
-      raise ValueError(f"{named} must be {number} cards")
-    if len(set(cards)) < number:
-      raise ValueError(f"{named} holds a card twice; cards must differ")
+    if not len(set(cards)) == len(cards) == number:
+      raise ValueError(f"{named} must be {number} cards that differ")
     others = [hand for seat, hand in enumerate(self.hole_cards) if seat != but and hand]
     for card in cards:
       if any(card in known for known in (self.board, *others)):
@@ -318,12 +315,6 @@ class ChipTable:
       first, second = evaluate(self.rules.deck, np.array(hands))
       loser = None if first == second else int(first > second)
     return (0, 0) if loser is None else (-lost, lost) if loser == 0 else (lost, -lost)
-
-  def copy(self) -> "ChipTable":
-    """Returns a table that goes its own way from here."""
-    new = copy.copy(self)
-    new.events, new.hole_cards = list(self.events), list(self.hole_cards)
-    return new
 
 
 class ChipPlayer(Protocol):
@@ -359,11 +350,9 @@ class Seated(abc.ABC):
 
   @checked
   def start(self, seat: int, hole_cards: Cards) -> None:
-    if seat not in (0, 1):
-      raise ValueError(f"seat={seat!r} must be 0 or 1")
+    validation.check_player(seat, "seat")
     self.seat = seat
-    held = (hole_cards, None) if seat == 0 else (None, hole_cards)
-    self.table = ChipTable(self.rules, held)
+    self.table = ChipTable(self.rules, (hole_cards, None) if seat == 0 else (None, hole_cards))
 
   def observe(self, event: Event) -> None:
     self.table.apply(event)
@@ -389,45 +378,34 @@ class Hand(NamedTuple):
   board: Cards
 
 
-@dataclasses.dataclass(frozen=True)
-class ChipMatchResult:
+class ChipMatchResult(NamedTuple):
   """Winnings of the first player.
 
   Attributes:
     chips: `[hands]` in each hand.
-    big_blind: chips.
-    duplicate: whether hands 2 k and 2 k + 1 had the same cards, seats exchanged; together they are
-      one sample then.
+    mean: thousandths of a big blind (mbb) a hand.
+    half_width: of the 95 % confidence interval around the mean; infinite for one sample.
+    pairs: ", in pairs" where hands 2 k and 2 k + 1 had the same cards, seats exchanged, and are one
+      sample together.
   """
 
   chips: tuple[int, ...]
-  big_blind: int
-  duplicate: bool
-
-  @property
-  def samples(self) -> np.ndarray:
-    """`[hands]` mbb, or `[hands / 2]` means of pairs."""
-    mbb = 1000 * np.array(self.chips, float) / self.big_blind
-    return mbb.reshape(-1, 2).mean(axis=1) if self.duplicate else mbb
-
-  @property
-  def mean(self) -> float:
-    """Thousandths of a big blind (mbb) a hand."""
-    return float(self.samples.mean())
-
-  @property
-  def half_width(self) -> float:
-    """Of the 95 % confidence interval around the mean; infinite for one sample."""
-    samples = self.samples
-    if len(samples) < 2:
-      return float("inf")
-    return float(1.96 * samples.std(ddof=1) / np.sqrt(len(samples)))
+  mean: float
+  half_width: float
+  pairs: str
 
   def __str__(self) -> str:
-    pairs = ", in pairs" if self.duplicate else ""
-    return (
-      f"{self.mean:+.1f} ± {self.half_width:.1f} mbb a hand over {len(self.chips):,} hands{pairs}"
-    )
+    interval = f"{self.mean:+.1f} ± {self.half_width:.1f} mbb a hand"
+    return f"{interval} over {len(self.chips):,} hands{self.pairs}"
+
+
+def summarise_chips(chips: Sequence[int], rules: TableRules, duplicate: bool) -> ChipMatchResult:
+  """Returns the result of a match from the chips that the first player won in each hand."""
+  samples = 1000 * np.array(chips, float).reshape(-1, 1 + duplicate) / rules.rules.big_blind
+  each = samples.mean(axis=1)
+  error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else np.inf
+  pairs = ", in pairs" if duplicate else ""
+  return ChipMatchResult(tuple(chips), float(each.mean()), float(1.96 * error), pairs)
 
 
 @checked
@@ -506,4 +484,98 @@ def play_chip_match(
   for hand in hands_of(rules, num_hands=num_hands, seed=seed, duplicate=duplicate):
     seated = players if hand.first_seat == 0 else players[::-1]
     chips.append(play_hand(seated, rules, hand).payoffs()[hand.first_seat])
-  return ChipMatchResult(tuple(chips), rules.rules.big_blind, duplicate)
+  return summarise_chips(chips, rules, duplicate)
+
+
+@checked
+def check_writable(rules: TableRules) -> None:
+  """Checks that PHH has a name for what is played.
+
+  Raises:
+    ValueError: it is not no-limit Texas hold'em with different blinds, the small blind first.
+  """
+  deck = rules.deck
+  whole = set(deck.ranks) == set(RANKS) and set(deck.suits) == set(SUITS)
+  if not whole or rules.deals != (3, 1, 1):
+    raise ValueError(
+      f"deals={rules.deals} from {deck.num_cards} cards must be (3, 1, 1) from 52: hand histories "
+      "are of Texas hold'em"
+    )
+  small, big = sorted(rules.rules.paid)
+  order = rules.rules.first_to_act
+  wanted = [1 - rules.big_blind_seat, *[rules.big_blind_seat] * len(rules.deals)]
+  orders = [order[min(index, len(order) - 1)] for index in range(len(wanted))]
+  if small == big or orders != wanted:
+    raise ValueError(
+      f"paid={rules.rules.paid} with first_to_act={order} must be different blinds, the smaller "
+      "first before the flop and the larger after it"
+    )
+
+
+@checked
+def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand: int | None = None):
+  """Returns a hand that has ended as the text of a `.phh` file.
+
+  Player p1 has the big blind, p2 the button.
+
+  Args:
+    table: the hand; all cards known.
+    names: of seats 0 and 1.
+    hand: its number.
+
+  Raises:
+    ValueError: PHH has no name for what is played, the hand goes on, or hole cards are unknown.
+  """
+  rules = table.rules
+  check_writable(rules)
+  if None in table.hole_cards:
+    raise ValueError(f"hole_cards of seat {table.hole_cards.index(None)} must be known")
+  payoffs = table.payoffs()
+  seats = [rules.seat_of(place) for place in (0, 1)]
+  stacks = [rules.rules.stacks[seat] for seat in seats]
+  lines = [
+    "variant = 'NT'",
+    "antes = [0, 0]",
+    f"blinds_or_straddles = {sorted(rules.rules.paid)}",
+    f"min_bet = {rules.rules.big_blind}",
+    f"starting_stacks = {stacks}",
+    f"actions = {_actions(table)}",
+  ]
+  if hand is not None:
+    lines.append(f"hand = {hand}")
+  if names is not None:
+    lines.append(f"players = [{', '.join(_quoted(names[seat]) for seat in seats)}]")
+  finishing = [stack + payoffs[seat] for stack, seat in zip(stacks, seats)]
+  lines.append(f"finishing_stacks = {finishing}")
+  return "\n".join(lines) + "\n"
+
+
+def _actions(table: ChipTable) -> list[str]:
+  """Returns the actions of a hand, played again from its start."""
+  rules, names, again = table.rules, table.rules.deck.names, ChipTable(table.rules)
+  seats = [rules.seat_of(place) for place in (0, 1)]
+  hands = [names(table.hole_cards[seat] or ()) for seat in seats]
+  shows = [f"p{place + 1} sm {hands[place]}" for place in (0, 1)]
+  actions, shown = [f"d dh p{place + 1} {hands[place]}" for place in (0, 1)], False
+  for event in table.events:
+    if isinstance(event, Deal):
+      # Where nobody can bet any more, hands are shown before the other cards come.
+      if not shown and again.highest == rules.rules.stack:
+        actions, shown = actions + shows, True
+      actions.append(f"d db {names(event.cards)}")
+    else:
+      assert again.actor is not None
+      player = f"p{rules.seat_of(again.actor) + 1}"
+      if isinstance(event, RaiseTo):
+        actions.append(f"{player} cbr {event.chips - again.round_began_at}")  # of the round alone
+      else:
+        actions.append(f"{player} {'f' if isinstance(event, Fold) else 'cc'}")
+    again.apply(event)
+  return actions if shown or table.folded is not None else actions + shows
+
+
+def _quoted(text: str) -> str:
+  """Returns a text as TOML writes it."""
+  if not text.isprintable():
+    raise ValueError(f"names={text!r} must be of characters that can be printed")
+  return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,5 +1,6 @@
 """Players at a table, by name: simple opponents, and agents of trained networks."""
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -208,7 +209,7 @@ class TreePlayer(Seated):
     self.player.start(seat, self.game.infostate(self.game.deck.names(hole_cards)))
 
   def observe(self, event: Event) -> None:
-    before = self.table.copy()
+    before = copy.copy(self.table)
     self.table.apply(event)
     if not self.lost:
       for action in self._in_tree(event, before):
@@ -228,9 +229,6 @@ class TreePlayer(Seated):
   def _actor(self) -> int:
     return int(self.game.actor(self._state[None])[0])
 
-  def _legal(self) -> np.ndarray:
-    return self.game.legal_actions(self._state[None])[0]
-
   def _tree_bets(self) -> dict[int, int]:
     """Returns the amounts of the tree's bets at this node, by action, smallest first."""
     amounts = self.game.amounts(self._state[None])[0]
@@ -248,7 +246,8 @@ class TreePlayer(Seated):
     actor = self._actor()
     if isinstance(event, Deal):
       if actor == CHANCE and int(self._state[betting.ROUND]) == before.round:
-        burns = [self.game.burn] if self._legal()[self.game.burn] else []
+        legal = self.game.legal_actions(self._state[None])[0]
+        burns = [self.game.burn] * bool(legal[self.game.burn])
         return [*burns, self.game.first_deal + self._number_of(event.cards)]
       self.lost = actor != TERMINAL
       return []

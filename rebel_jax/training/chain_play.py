@@ -96,11 +96,6 @@ class Solved(NamedTuple):
   comes_from: Any  # [E, M, H]
   policy_weight: Any  # [E, H]
 
-  @property
-  def inputs(self) -> tuple[Any, ...]:
-    """Inputs of the network."""
-    return self.features, self.beliefs
-
 
 @dataclasses.dataclass(frozen=True)
 class ChainPlay:
@@ -335,8 +330,7 @@ def examples(
   (state, possible), beliefs = asked
   mover = rules.actor(state)
   seen = [rules.features(state, player) for player in (0, 1)]
-  moves = rules.moves_of(state, possible).action
-  there = (moves >= 0) & (mover < 2)[:, None, None]
+  there = (rules.moves_of(state, possible).action >= 0) & (mover < 2)[:, None, None]
   infostates = jnp.arange(rules.num_infostates, dtype=jnp.int32)
   own_first = functools.partial(seat_of, mover)
   weight = own_first((possible & counts).astype(values.dtype))

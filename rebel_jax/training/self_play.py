@@ -159,9 +159,8 @@ class SelfPlay:
   def most_examples(self, table: Subgames, target: Any) -> int:
     """Returns how many examples of a target a step can make."""
     served = [(stage, x.capacity) for stage, x in zip(table.stages, self.layers) if x.served]
-    shared = self.num_starts if self.share_start else 0
     return sum(number * target.most_examples(stage, False) for stage, number in served) + (
-      shared * target.most_examples(table.stages[0], True)
+      self.num_starts * self.share_start * target.most_examples(table.stages[0], True)
     )
 
   def work(self, table: Subgames) -> Work:
@@ -319,8 +318,7 @@ def _serve(
       below = result.leaf_beliefs[jnp.arange(len(leaf)), leaf]
       following = where_lanes(over, new, (after(stage, roots, trees, leaf), below))
     average = result.average_policy if layer.decides else None
-    searched = Searched(trees, node_features, beliefs, active, average, result)
-    return (*begun, searched), following
+    return (*begun, Searched(trees, node_features, beliefs, active, average, result)), following
 
   groups = here, new, active, stop, explorer, keys
   if layer.piece is None or layer.piece >= layer.capacity:

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from rebel_jax.tables import acpc, history
+from rebel_jax.tables import acpc, chips
 from rebel_jax.tables.chips import (
   Call,
   ChipTable,
@@ -103,7 +103,7 @@ def test_a_small_blind_at_position_0_would_be_found():
 def compare_with_pokerkit(table, change=lambda text: text):
   """Reads a hand in pokerkit, compares legal raises and final stacks; returns what was compared."""
   rules = table.rules
-  text = change(history.write_history(table, names=("one", "the other"), hand=7))
+  text = change(chips.write_history(table, names=("one", "the other"), hand=7))
   again, moves = ChipTable(rules), [e for e in table.events if not isinstance(e, Deal)]
   ranges = []
   for event in table.events:
