@@ -8,6 +8,7 @@ dataclass share a name, so a setting is named without its group. What a field ma
 
 import contextlib
 import dataclasses
+import math
 import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -93,7 +94,7 @@ def _allowed(
 def integer(low: int, high: int | None = None) -> Allowed:
   """Allows integers from `low` to `high` (None for no limit)."""
   must_be = f"an integer, at least {low}" + (f" and at most {high}" if high is not None else "")
-  return _allowed(f"INT>={low}", int, must_be, lambda x: is_whole(x, low, high))
+  return _allowed(f"INT>={low}", int, must_be, lambda x: is_whole(x, low, high or math.inf))
 
 
 def iterations(low: int = 2) -> Allowed:
