@@ -244,10 +244,14 @@ class Searcher:
       average=self._average,
     )
     rows = jax.tree.map(np.asarray, (trees, successors, *results))
-    if (pace := self._paces.get(number)) is not None:
-      self._paces[number] = pace.after(time.monotonic() - began, num_iterations)
-      self._limits[number] = self._paces[number].iterations(self.num_iterations)
+    self._learn_pace(number, time.monotonic() - began, num_iterations)
     return [BeliefSearch(*jax.tree.map(lambda x, i=i: x[i], rows)) for i in range(size)]
+
+  def _learn_pace(self, number: int, took: float, iterations: int) -> None:
+    """Takes note of how long a search of one stage took, where searches keep to a time."""
+    if (pace := self._paces.get(number)) is not None:
+      self._paces[number] = pace.after(took, iterations)
+      self._limits[number] = self._paces[number].iterations(self.num_iterations)
 
 
 class Agent(SearchingSeat):
