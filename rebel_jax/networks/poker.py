@@ -187,9 +187,8 @@ class CardNetwork(ValueNetwork):
   def _board(self, features: jax.Array) -> tuple[HandOrder, Showdowns | None]:
     deck = Deck(self.table.ranks, self.table.suits)
     hands = order_hands(deck, deck.hole_cards(self.table.board), features[:, -deck.num_cards :])
-    if not self.showdown_inputs:
-      return hands, None
-    return hands, make_showdowns(hands.strength, features.dtype)
+    seen = make_showdowns(hands.strength, features.dtype) if self.showdown_inputs else None
+    return hands, seen
 
   def encode(
     self, features: jax.Array, board: tuple[HandOrder, Showdowns | None] | None = None

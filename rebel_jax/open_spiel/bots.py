@@ -243,8 +243,7 @@ class ChipBot(_FollowingBot):
 
   def __init__(self, player: ChipPlayer, rules: TableRules, game: pyspiel.Game, player_id: int):
     super().__init__(player_id)
-    if player_id not in (0, 1):
-      raise ValueError(f"player_id={validation.short(player_id)} must be 0 or 1")
+    validation.check_player(player_id, "player_id")
     _check_game(game, rules)
     self._at_table, self._rules = player, rules
 
@@ -252,9 +251,8 @@ class ChipBot(_FollowingBot):
     """Returns an action of OpenSpiel's."""
     self._catch_up(state)
     move = self._at_table.act()
-    if isinstance(move, RaiseTo):
-      return move.chips
-    return _FOLD if isinstance(move, Fold) else _CALL
+    passive = _FOLD if isinstance(move, Fold) else _CALL
+    return move.chips if isinstance(move, RaiseTo) else passive
 
   def _catch_up(self, state: pyspiel.State) -> None:
     history = state.history()
@@ -265,15 +263,17 @@ class ChipBot(_FollowingBot):
       self._seen = history[: 2 * NUM_HOLE_CARDS]
     dealt: list[int] = []
     board = list(self._rules.deals)
-    for number, (player, action) in enumerate(_moves(state)):
-      by_chance = player == pyspiel.PlayerId.CHANCE
-      if by_chance and number >= 2 * NUM_HOLE_CARDS:
-        dealt.append(self._card(action))
+    for number, step in enumerate(state.full_history()):
+      event: Event = Fold() if step.action == _FOLD else Call()
+      if step.player == pyspiel.PlayerId.CHANCE:
+        dealt += [self._card(step.action)] * (number >= 2 * NUM_HOLE_CARDS)
         if len(dealt) < board[0]:
           continue
         board, event, dealt = board[1:], Deal(tuple(dealt)), []
+      elif step.action > _CALL:
+        event = RaiseTo(step.action)
       if number >= len(self._seen):
-        self._at_table.observe(event if by_chance else _move(action))
+        self._at_table.observe(event)
     self._seen = history
 
   def _card(self, action: int) -> int:
@@ -281,14 +281,6 @@ class ChipBot(_FollowingBot):
     rank, suit = divmod(action, len(_SUITS))
     (card,) = self._rules.deck.parse(Deck().ranks[rank] + _SUITS[suit])
     return card
-
-
-def _moves(state: pyspiel.State) -> list[tuple[int, int]]:
-  return [(step.player, step.action) for step in state.full_history()]
-
-
-def _move(action: int) -> Event:
-  return RaiseTo(action) if action > _CALL else Call() if action == _CALL else Fold()
 
 
 def _check_game(game: pyspiel.Game, rules: TableRules) -> None:

@@ -19,6 +19,8 @@ from games.rules.leduc_poker import FIRST_CARD
 from rebel_jax.open_spiel import histories
 from rebel_jax.open_spiel.factored_game import OpenSpielGame
 from solvers import validation
+from solvers.search import node_beliefs
+from solvers.sweeps import make_problem, split_levels
 
 _LINES, _STEPS = 100, 400  # of play at random, and public actions in all
 _DEALS = 2**17  # of private information, all of which are compared
@@ -358,7 +360,8 @@ def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.Ta
       table[string][action] = float(rows[0])
       continue
     if weights is None:
-      weights = np.asarray(tree.prior, float) * _own_reach(tree, policy)
+      reached = node_beliefs(make_problem(tree, tree.prior), split_levels(tree, policy))
+      weights = np.asarray(reached, float)
     weight = weights[parent[node], kind[parent[node]], list(infostates)]
     weight = weight if weight.sum() > 0 else np.ones(len(infostates))
     table[string][action] = float(rows @ weight / weight.sum())
@@ -368,19 +371,6 @@ def to_tabular_policy(game: Game, tree: PublicTree, policy: Array) -> pyspiel.Ta
     pyspiel.UniformRandomPolicy(load_game(game)).policy_table()
     | {string: [(a, p / totals[string]) for a, p in row.items()] for string, row in table.items()}
   )
-
-
-def _own_reach(tree: PublicTree, policy: np.ndarray) -> np.ndarray:
-  """Returns each player's reach by its own moves, infostates never changing: `[N, P, H]`."""
-  parent, kind = np.asarray(tree.parent), np.asarray(tree.kind)
-  reach = np.ones((tree.num_nodes, 2, tree.num_infostates))
-  for start, stop in zip(tree.structure.offsets[1:-1], tree.structure.offsets[2:]):
-    above = parent[start:stop]
-    reach[start:stop] = reach[above]
-    for player in (0, 1):
-      moved = start + np.flatnonzero(kind[above] == player)
-      reach[moved, player] *= policy[moved]
-  return reach
 
 
 @checked

@@ -137,9 +137,8 @@ def seat_agent(
     ConfigError: its game is not hold'em from the blinds, or a setting is not for its searches.
   """
   game = policy.config.make_game()
-  known = policy.config.search.agent_options
-  if searcher_of(policy) is StreetSearcher:
-    known = (*known, "seconds")
+  timed = searcher_of(policy) is StreetSearcher
+  known = (*policy.config.search.agent_options, *["seconds"] * timed)
   for setting in settings:
     if setting not in known:
       raise ConfigError(
