@@ -19,7 +19,7 @@ import tyro
 
 from rebel_jax import devices
 from rebel_jax.config import allowed
-from rebel_jax.config.allowed import ConfigError, RunError
+from rebel_jax.config.allowed import ConfigError, RunError, in_config_errors
 from rebel_jax.config.config import KINDS, Search
 from rebel_jax.config.own import import_module
 from rebel_jax.runs.display import Display
@@ -97,10 +97,8 @@ def import_own(argv: Sequence[str]) -> tuple[str | None, list[str]]:
   """
   reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
   reader.add_argument("--module")
-  try:
+  with in_config_errors("command line", argparse.ArgumentError):
     asked, others = reader.parse_known_args(argv)
-  except argparse.ArgumentError as error:
-    raise ConfigError(f"command line: {error}") from None
   if asked.module is not None:
     import_module(asked.module)
   return asked.module, others

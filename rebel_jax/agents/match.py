@@ -408,5 +408,4 @@ class AgentStrategy(Strategy):
   def act(self, infostate: int, rng: np.random.Generator) -> int:
     search, node = self._agent.node()
     self._agent.player, self._agent.infostate = int(search.tree.kind[node]), int(infostate)
-    del rng  # the agent has its own
     return self._agent.act().action

@@ -32,20 +32,25 @@ class RunError(RuntimeError):
 
 @contextlib.contextmanager
 def in_config_errors(
-  head: str = "", kinds: Any = (TypeError, ValueError), *, reason: bool = True
+  head: str = "",
+  kinds: Any = (TypeError, ValueError),
+  *,
+  reason: bool = True,
+  raises: type[Exception] = ConfigError,
 ) -> Iterator[None]:
-  """Raises a ConfigError where something inside is refused.
+  """Raises a ConfigError, or another, where something inside is refused.
 
   Args:
     head: what it begins with, such as the setting's name.
     kinds: of errors, one or a tuple.
     reason: whether the error's own words follow.
+    raises: the kind of error raised.
   """
   try:
     yield
   except kinds as error:
     said = (str(getattr(error, "strerror", None) or error).splitlines() or [""])[0]
-    raise ConfigError(": ".join(filter(None, [head, said * reason]))) from None
+    raise raises(": ".join(filter(None, [head, said * reason]))) from None
 
 
 def unknown(field: str, value: Any, known: Iterable[str]) -> ConfigError:

@@ -88,7 +88,6 @@ class OwnMeasures:
     self, params: Any, seed: int, *, final: bool = True, show: Show = lambda *_: None
   ) -> Measurement:
     """Returns the numbers as Python's."""
-    del seed, show
     return Measurement({name: float(x) for name, x in self.evaluate(params, final).items()})
 
 

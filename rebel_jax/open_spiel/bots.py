@@ -61,7 +61,6 @@ class BoardTranslation:
     self.open_spiel_game = load_game(game)
 
   def read(self, state: pyspiel.State, player: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    del player
     return tuple(state.history()), (0,)
 
   def actions(self, state: pyspiel.State, player: int) -> dict[int, tuple[int, tuple[int, ...]]]:

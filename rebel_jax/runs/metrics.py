@@ -106,7 +106,6 @@ def check_tensorboard() -> None:
 
 def csv_file(folder: Path, step: int) -> Callable[[dict[str, Any]], None]:
   """Returns a writer of `metrics.csv`, whole at each row: later rows have other columns too."""
-  del step
 
   def write(row: dict[str, Any]) -> None:
     rows = read_metrics(folder)
@@ -283,13 +282,12 @@ def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
     report: means of the chunk, which count steps before learning began as zero.
     steps, learned: gradient steps that the chunk has room for, and those that were taken.
   """
-  share = steps / learned if learned else None
-  metrics: dict[str, float | None] = {}
-  of_values = target_of_values(report.learned)
-  for name, stats in report.learned.items():
-    prefix = "" if name == of_values else f"{name}_"
-    for statistic, mean in stats._asdict().items():
-      metrics[prefix + statistic] = float(mean) * share if share else None
+  share, of_values = steps / learned if learned else None, target_of_values(report.learned)
+  metrics = {
+    ("" if name == of_values else f"{name}_") + statistic: float(mean) * share if share else None
+    for name, stats in report.learned.items()
+    for statistic, mean in stats._asdict().items()
+  }
   return metrics | {f"{name}_error": float(error) for name, error in report.held_out.items()}
 
 

@@ -101,7 +101,6 @@ class Signals:
     self._restore(*self._before)
 
   def _note(self, number: int, frame: FrameType | None) -> None:
-    del frame
     first = not self.received
     self.received = self.received or number
     self._restore(signal.SIGINT, signal.SIGTERM)

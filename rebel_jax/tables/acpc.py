@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from games.arguments import checked, short
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.chips import (
   Call,
   ChipMatchResult,
@@ -80,10 +81,8 @@ class LineStream:
 
   def send(self, line: str) -> None:
     self._connection.settimeout(self._timeout)
-    try:
+    with in_config_errors(f"{self.name} does not take what it is sent", OSError, raises=TableError):
       self._connection.sendall(line.encode("ascii") + b"\r\n")
-    except OSError as error:
-      raise TableError(f"{self.name} does not take what it is sent: {error}") from None
 
   def read(self) -> str | None:
     """Returns the next line that is no comment, without space at its end; None where none comes."""
@@ -359,12 +358,16 @@ def play_acpc(
     lines = LineStream(connection, f"the dealer at {where}", timeout)
     lines.send(VERSION)
     while len(chips) < MOST_HANDS and (line := lines.read()) is not None:
-      answer, ended = _answer(line, follower, rules)
-      for won in ended:
-        chips.append(won)
-        log(won)
-      if answer is not None:
-        lines.send(f"{line}:{answer}")
+      with in_config_errors(f"the dealer sent {short(line)}", ValueError, raises=TableError):
+        state = parse_line(line)
+        seat, table = rules.seat_of(state.position), read_table(state, rules)
+        turn = follower.follow(state.hand, seat, table)
+        won = [table.payoffs()[seat]] if table.is_over else []
+      for number in won:
+        chips.append(number)
+        log(number)
+      if turn:
+        lines.send(f"{line}:{write_action(follower.act())}")
   if follower.table is not None and not follower.table.is_over:
     raise TableError(
       f"the dealer at {where} closed the connection in the hand after {len(chips)} others"
@@ -385,19 +388,6 @@ def _connect(host: str, port: int, where: str, timeout: float) -> socket.socket:
       time.sleep(_PAUSE)
     except (OSError, UnicodeError) as error:
       raise TableError(f"no dealer answers at {where}: {error}") from None
-
-
-def _answer(line: str, follower: HandFollower, rules: TableRules) -> tuple[str | None, list[int]]:
-  """Returns the action that a line of the dealer's asks for, or None, and what an end pays."""
-  try:
-    state = parse_line(line)
-    table = read_table(state, rules)
-    seat = rules.seat_of(state.position)
-    turn = follower.follow(state.hand, seat, table)
-    won = [table.payoffs()[seat]] if table.is_over else []
-  except ValueError as error:
-    raise TableError(f"the dealer sent {short(line)}: {error}") from None
-  return write_action(follower.act()) if turn else None, won
 
 
 class MatchDealer:
@@ -530,24 +520,13 @@ class MatchDealer:
       if table.actor is None:
         return table
       player, state = players[table.actor], states[table.actor]
-      answer = _must_read(player, f"moved in hand {hand.number}")
-      try:
+      with in_config_errors(f"in hand {hand.number}", TableError, raises=TableError):
+        answer = player.read()
+        if answer is None:
+          raise TableError(f"{player.name} left")
+      answered = f"{player.name} answered {short(answer)} in hand {hand.number}"
+      with in_config_errors(answered, ValueError, raises=TableError):
         said, action = parse_answer(answer)
         if str(said) != state:
           raise ValueError(f"it must begin with {short(state)}")
         table.apply(read_action(action), seat=table.actor)
-      except ValueError as error:
-        raise TableError(
-          f"{player.name} answered {short(answer)} in hand {hand.number}: {error}"
-        ) from None
-
-
-def _must_read(player: LineStream, what: str) -> str:
-  """Returns a line of a player's; `what` it had to do is said in errors."""
-  try:
-    line = player.read()
-  except TableError as error:
-    raise TableError(f"{error} before it {what}") from None
-  if line is None:
-    raise TableError(f"{player.name} left before it {what}")
-  return line

@@ -146,10 +146,8 @@ def seat_agent(
       )
   if not isinstance(game, Holdem):
     raise ConfigError(f"run={name!r} plays {game!r}; a table of hold'em needs hold'em")
-  try:
+  with in_config_errors(f"run={name!r} does not play from the blinds", ValueError):
     rules = TableRules.of(game)
-  except ValueError as error:
-    raise ConfigError(f"run={name!r} does not play from the blinds: {error}") from None
   searcher = make_searcher(policy, seed=seed, **settings)
   how = off_tree or "nearest"
   if isinstance(searcher, StreetSearcher):

@@ -12,6 +12,7 @@ import urllib.request
 from typing import Any
 
 from games.arguments import checked, short
+from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.acpc import HandFollower, TableError, split_actions, within
 from rebel_jax.tables.chips import (
   Call,
@@ -34,9 +35,8 @@ def write_move(table: ChipTable, move: Move) -> str:
   """Returns a move at a table as text."""
   if isinstance(move, RaiseTo):
     return f"b{move.chips - table.round_began_at}"
-  if isinstance(move, Fold):
-    return "f"
-  return "c" if table.may_fold else "k"
+  passive = "c" if table.may_fold else "k"
+  return "f" if isinstance(move, Fold) else passive
 
 
 @checked
@@ -171,15 +171,13 @@ class SlumbotClient:
     self._hand += 1
     reply = self._post("/api/new_hand", {} if self.token is None else {"token": self.token})
     while True:
-      try:
+      with in_config_errors(f"the server sent {short(reply)}", ValueError, raises=TableError):
         seat, table = read_reply(reply, self.rules)
         turn = follower.follow(self._hand, seat, table)
         if table.is_over:
           return check_winnings(table, seat, reply.get("winnings"))
         if not turn:
           raise ValueError(f"action={short(reply['action'])} leaves the move to the server")
-      except ValueError as error:
-        raise TableError(f"the server sent {short(reply)}: {error}") from None
       incr = write_move(table, follower.act())
       reply = self._post("/api/act", {"token": self.token, "incr": incr})
 

@@ -135,8 +135,8 @@ HELLO = b"VERSION:2.0.0\r\n"
 @pytest.mark.parametrize(
   ("lines", "last", "message"),
   [
-    ([HELLO], "leave", "player 'first' left before it moved in hand 0"),
-    ([HELLO], None, "gave no answer in timeout=0.8 seconds before it moved in hand 0"),
+    ([HELLO], "leave", "in hand 0: player 'first' left"),
+    ([HELLO], None, "in hand 0: player 'first' gave no answer in timeout=0.8 seconds"),
     ([HELLO], lambda text: b"what\r\n", "answered 'what' in hand 0: line='what' must be the state"),
     ([HELLO], lambda text: b"x" * 20_000 + b"\r\n", "sent a line of more than 10000 characters"),
   ],

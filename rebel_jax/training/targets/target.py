@@ -80,11 +80,9 @@ def _cosine_decay(steps: int) -> optax.GradientTransformation:
   """
 
   def init(params: Any) -> Decay:
-    del params
     return Decay(jnp.zeros((), jnp.int32), jnp.full((), max(steps, 1), jnp.int32))
 
   def update(updates: Any, state: Decay, params: Any = None) -> tuple[Any, Decay]:
-    del params
     done = jnp.minimum(state.taken / state.steps, 1.0)
     left = 0.5 * (1.0 + jnp.cos(jnp.pi * done))
     scaled = jax.tree.map(lambda x: x * left.astype(x.dtype), updates)
