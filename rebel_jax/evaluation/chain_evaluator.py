@@ -190,8 +190,8 @@ class ChainEvaluator:
 
 @functools.partial(jax.jit, static_argnames="how")
 def _play(
-  ground: Any, table: tuple[Standing, Left], seat: Any, over: Any, key: jax.Array, random: Any, rounds: Any,
-  params: Any, *, how: How,
+  ground: Any, table: tuple[Standing, Left], seat: Any, over: Any, key: jax.Array, random: Any,
+  rounds: Any, params: Any, *, how: How,
 ) -> tuple[tuple[Standing, Left], jax.Array]:  # fmt: skip
   """Makes a move in games that are not over; who sits in `seat` `[G]` searches with the network."""
   rules, (standing, left) = ground.rules, table
