@@ -45,8 +45,8 @@ class Spot:
     oop, ip: the players' ranges, strings for `games.poker.parse_range`.
     pot: chips in the pot.
     stack: chips that each player has left.
-    bets: Bet sizes, then after / raises: 33% of the pot, 2.5x the bet, e for geometric, a for
-      all-in, - for none; | separates streets (`BetSizes.parse`).
+    bets: Bet sizes, then after / raises: 33% of the pot, 2.5x the bet, 100c chips more, e (at most
+      half the pot: e50%) for geometric, a for all-in, - for none; | separates streets.
     oop_bets: Sizes of the player out of position, if they are others.
     ip_bets: Sizes of the player in position, if they are others.
     donk_bets: Sizes of a first bet into who bet last on the street before, with | between streets
