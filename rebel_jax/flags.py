@@ -136,7 +136,9 @@ def take_any_text() -> None:
       stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
 
 
-def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
+def command(
+  body: Callable[[], int | None], *, is_process: bool = True, interrupted: str = "\ninterrupted"
+) -> int:
   """Runs what a command does and returns its exit code.
 
   What a terminal cannot show is written as escapes. Refused settings, Ctrl-C and a standard output
@@ -146,6 +148,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     body: the command; None counts as 0.
     is_process: whether the process is for it alone. Ctrl-C then ends that at once: where Python
       unloads itself while devices still compute, it crashes.
+    interrupted: the sentence about Ctrl-C.
   """
   take_any_text()
   if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while it was loaded
@@ -168,7 +171,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
       return fail(end.code)
     raise
   except (KeyboardInterrupt, Interrupted) as stopped:
-    complain("\ninterrupted")
+    complain(interrupted)
     code = 128 + getattr(stopped, "signal", signal.SIGINT)
     if is_process:
       os._exit(code)

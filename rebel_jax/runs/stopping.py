@@ -19,6 +19,7 @@ from rebel_jax.config.config import Config
 
 CLOSED_PIPE = 13  # the number of SIGPIPE, where the system has it
 PATIENCE = 1.0  # seconds
+LOST = "interrupted before a checkpoint could be saved"
 _NOTED = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
 
 
@@ -36,7 +37,7 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 
 def say_lost() -> None:
   """Says that a run ended with nothing saved."""
-  print("interrupted before a checkpoint could be saved", file=sys.stderr, flush=True)
+  print(LOST, file=sys.stderr, flush=True)
 
 
 class Signals:
