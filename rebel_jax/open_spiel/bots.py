@@ -8,10 +8,11 @@ import pyspiel
 
 from games import Game, build_public_tree
 from games.poker.cards import NUM_HOLE_CARDS, Deck
+from games.poker.holdem import Holdem
 from rebel_jax.agents.dealer import Move, prepare
 from rebel_jax.agents.match import MatchResult, summarise
 from rebel_jax.open_spiel.policies import SpielMove, find_moves, load_game
-from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, TableRules
+from rebel_jax.tables.chips import Call, ChipPlayer, Deal, Event, Fold, RaiseTo, seat_of
 from solvers import validation
 
 
@@ -240,7 +241,7 @@ class ChipBot(_FollowingBot):
     ValueError: `game` is another one than `rules` are of, or `player_id` is no seat.
   """
 
-  def __init__(self, player: ChipPlayer, rules: TableRules, game: pyspiel.Game, player_id: int):
+  def __init__(self, player: ChipPlayer, rules: Holdem, game: pyspiel.Game, player_id: int):
     super().__init__(player_id)
     validation.check_player(player_id, "player_id")
     _check_game(game, rules)
@@ -258,7 +259,7 @@ class ChipBot(_FollowingBot):
     if not self._seen or history[: len(self._seen)] != self._seen:
       first = NUM_HOLE_CARDS * self._player
       hand = [self._card(action) for action in history[first : first + NUM_HOLE_CARDS]]
-      self._at_table.start(self._rules.seat_of(self._player), tuple(hand))
+      self._at_table.start(seat_of(self._rules, self._player), tuple(hand))
       self._seen = history[: 2 * NUM_HOLE_CARDS]
     dealt: list[int] = []
     board = list(self._rules.deals)
@@ -282,7 +283,7 @@ class ChipBot(_FollowingBot):
     return card
 
 
-def _check_game(game: pyspiel.Game, rules: TableRules) -> None:
+def _check_game(game: pyspiel.Game, rules: Holdem) -> None:
   """Checks that a game of OpenSpiel's has the rules of a player's game.
 
   Raises:
@@ -290,7 +291,7 @@ def _check_game(game: pyspiel.Game, rules: TableRules) -> None:
   """
   if game.get_type().short_name != "universal_poker":
     raise ValueError(f"game={game.get_type().short_name!r} must be universal_poker")
-  seats, betting = [rules.seat_of(position) for position in (0, 1)], rules.rules
+  seats, betting = [seat_of(rules, position) for position in (0, 1)], rules.rules
   rounds = range(len(rules.deals) + 1)
   first = [betting.first_to_act[min(k, len(betting.first_to_act) - 1)] for k in rounds]
   expected = {

@@ -19,6 +19,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from games.arguments import checked, short
+from games.poker.holdem import Holdem
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.tables.chips import (
   Call,
@@ -31,9 +32,9 @@ from rebel_jax.tables.chips import (
   Hand,
   Move,
   RaiseTo,
-  TableRules,
   hands_of,
   next_deal,
+  seat_of,
   summarise_chips,
 )
 from solvers import validation
@@ -171,7 +172,7 @@ def parse_answer(line: str) -> tuple[MatchState, str]:
 
 
 @checked
-def read_table(state: MatchState, rules: TableRules) -> ChipTable:
+def read_table(state: MatchState, rules: Holdem) -> ChipTable:
   """Returns the hand that a state is of, every event checked.
 
   Raises:
@@ -183,8 +184,8 @@ def read_table(state: MatchState, rules: TableRules) -> ChipTable:
     raise ValueError(f"cards={short(state.cards)} must begin with both hands, | between them")
   deck, table = rules.deck, ChipTable(rules)
   for position, text in enumerate(held):
-    table.show(rules.seat_of(position), deck.parse(text) if text else None)
-  if table.hole_cards[rules.seat_of(state.position)] is None:
+    table.show(seat_of(rules, position), deck.parse(text) if text else None)
+  if table.hole_cards[seat_of(rules, state.position)] is None:
     raise ValueError(f"cards={short(state.cards)} lack the hand of position {state.position}")
   for token in split_actions("betting", state.betting, _TOKEN, "f, c, rN and /"):
     if token == "/":
@@ -239,7 +240,7 @@ def write_cards(table: ChipTable, position: int | None = None) -> str:
   if position is not None:
     validation.check_player(position, "position")
   for place in (0, 1):
-    held = table.hole_cards[rules.seat_of(place)]
+    held = table.hole_cards[seat_of(rules, place)]
     shown = position in (None, place) or (table.is_over and table.folded is None)
     hands.append(rules.deck.names(held) if held is not None and shown else "")
   deals = [rules.deck.names(event.cards) for event in table.events if isinstance(event, Deal)]
@@ -256,7 +257,7 @@ def write_state(table: ChipTable, hand: int, position: int) -> MatchState:
 def write_log(table: ChipTable, hand: int, names: tuple[str, str]) -> str:
   """Returns a finished hand as a line of a match's log; `names` are those of seats 0 and 1."""
   rules, payoffs = table.rules, table.payoffs()
-  seats = [rules.seat_of(position) for position in (0, 1)]
+  seats = [seat_of(rules, position) for position in (0, 1)]
   values = "|".join(str(payoffs[seat]) for seat in seats)
   named = "|".join(names[seat] for seat in seats)
   return f"STATE:{hand}:{write_betting(table.events)}:{write_cards(table)}:{values}:{named}"
@@ -281,7 +282,7 @@ class HandFollower:
   """
 
   @checked
-  def __init__(self, player: ChipPlayer, rules: TableRules):
+  def __init__(self, player: ChipPlayer, rules: Holdem):
     self.player, self.rules = player, rules
     self.table: ChipTable | None = None
     self._hand: object = None
@@ -326,7 +327,7 @@ class HandFollower:
 @checked
 def play_acpc(
   player: ChipPlayer,
-  rules: TableRules,
+  rules: Holdem,
   host: str,
   port: int,
   *,
@@ -360,7 +361,7 @@ def play_acpc(
     while len(chips) < MOST_HANDS and (line := lines.read()) is not None:
       with in_config_errors(f"the dealer sent {short(line)}", ValueError, raises=TableError):
         state = parse_line(line)
-        seat, table = rules.seat_of(state.position), read_table(state, rules)
+        seat, table = seat_of(rules, state.position), read_table(state, rules)
         turn = follower.follow(state.hand, seat, table)
         won = [table.payoffs()[seat]] if table.is_over else []
       for number in won:
@@ -402,7 +403,7 @@ class MatchDealer:
   @checked
   def __init__(
     self,
-    rules: TableRules,
+    rules: Holdem,
     *,
     num_hands: int,
     seed: int = 0,
@@ -514,7 +515,7 @@ class MatchDealer:
     while True:
       while table.due:
         table.apply(next_deal(table, hand.board))
-      states = [str(write_state(table, hand.number, self.rules.seat_of(seat))) for seat in (0, 1)]
+      states = [str(write_state(table, hand.number, seat_of(self.rules, seat))) for seat in (0, 1)]
       for player, state in zip(players, states):
         player.send(state)
       if table.actor is None:

@@ -11,11 +11,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from games.arguments import check_fields, checked, is_whole, short
-from games.poker import betting
+from games.arguments import checked, is_whole, short
+from games.poker import BetSizes, betting
 from games.poker.betting import Betting
 from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck
-from games.poker.hands import MAX_CARDS, evaluate
+from games.poker.hands import evaluate
 from games.poker.holdem import Holdem
 from solvers import validation
 
@@ -56,57 +56,27 @@ Move = Fold | Call | RaiseTo
 Event = Move | Deal
 
 
-@dataclasses.dataclass(frozen=True)
-class TableRules:
-  """What is played: the same in every hand, stacks too.
-
-  Attributes:
-    deck: the cards there are.
-    deals: how many cards are dealt before each round of betting after the first.
-    rules: stacks, blinds (`paid`), the smallest bet and who acts first.
+@checked
+def from_blinds(game: Holdem) -> Holdem:
+  """Returns a game of hold'em whose hands begin with the blinds alone: what tables play.
 
   Raises:
-    ValueError: a deal is not a positive number of cards, there are more than are compared or than
-      the deck holds, or chips are in the pot that nobody paid.
+    ValueError: cards lie on its board at the start, or chips that nobody paid in its pot.
   """
+  if game.board:
+    names = game.deck.names(game.board)
+    raise ValueError(f"board={names!r} must be empty: a hand begins with the blinds")
+  if game.rules.dead:
+    raise ValueError(f"dead={game.rules.dead} must be 0: a hand begins with the blinds alone")
+  return game
 
-  deck: Deck
-  deals: tuple[int, ...]
-  rules: Betting
 
-  def __post_init__(self):
-    check_fields(self)
-    if any(k < 1 for k in self.deals):
-      raise ValueError(f"deals={self.deals} must be positive numbers of cards")
-    most = min(MAX_CARDS - NUM_HOLE_CARDS, self.deck.num_cards - 2 * NUM_HOLE_CARDS)
-    if sum(self.deals) > most:
-      raise ValueError(f"deals={self.deals} put too many cards on the board; at most {most} can be")
-    if self.rules.dead:
-      raise ValueError(f"dead={self.rules.dead} must be 0: a hand begins with the blinds alone")
-
-  @classmethod
-  @checked
-  def of(cls, game: Holdem) -> "TableRules":
-    """Returns the rules of a game of hold'em from the blinds.
-
-    Raises:
-      ValueError: cards lie on its board at the start, or chips that nobody paid in its pot.
-    """
-    if game.board:
-      names = game.deck.names(game.board)
-      raise ValueError(f"board={names!r} must be empty: a hand begins with the blinds")
-    return cls(game.deck, game.deals, game.rules)
-
-  @property
-  def big_blind_seat(self) -> int:
-    """The seat with the larger blind; 0 where both are equal."""
-    return int(self.rules.paid[1] > self.rules.paid[0])
-
-  @checked
-  def seat_of(self, position: int) -> int:
-    """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
-    validation.check_player(position, "position")
-    return position if self.big_blind_seat == 0 else 1 - position
+@checked
+def seat_of(rules: Holdem, position: int) -> int:
+  """Returns the seat at a position of ACPC and Slumbot, or back: 0 has the big blind."""
+  validation.check_player(position, "position")
+  small, big = rules.rules.paid
+  return 1 - position if big > small else position
 
 
 @checked
@@ -118,7 +88,7 @@ def make_rules(
   deals: int | Sequence[int] = (3, 1, 1),
   ranks: str | int = RANKS,
   suits: str = SUITS,
-) -> TableRules:
+) -> Holdem:
   """Returns the rules of hold'em from the blinds; seat 0 has the button and the small blind.
 
   Args:
@@ -139,7 +109,8 @@ def make_rules(
   if isinstance(deals, int):
     deals = [int(digit) for digit in str(validation.check_integer("deals", deals))]
   rules = Betting.with_blinds((stack, stack), blinds, big_blind, (0, 1))
-  return TableRules(Deck(str(ranks), suits), tuple(deals), rules)
+  deck, sizes = Deck(str(ranks), suits), BetSizes.parse("a")  # of trees; tables take any bet
+  return Holdem(deck=deck, deals=tuple(deals), rules=rules, bets=sizes)
 
 
 class ChipTable:
@@ -154,13 +125,13 @@ class ChipTable:
   """
 
   @checked
-  def __init__(self, rules: TableRules, hole_cards: Sequence[Cards | None] = (None, None)):
+  def __init__(self, rules: Holdem, hole_cards: Sequence[Cards | None] = (None, None)):
     """Begins a hand.
 
     Raises:
       ValueError: hole cards are not two different cards of the deck, or both have one.
     """
-    self.rules = rules
+    self.rules = from_blinds(rules)
     self.events: list[Event] = []
     self.board: Cards = ()
     self.hole_cards: list[Cards | None] = [None, None]
@@ -343,7 +314,7 @@ class Seated(abc.ABC):
   """
 
   @checked
-  def __init__(self, rules: TableRules, *, seed: int = 0):
+  def __init__(self, rules: Holdem, *, seed: int = 0):
     self.rules, self.seat = rules, 0
     self.table = ChipTable(rules)
     self.rng = np.random.default_rng(seed)
@@ -399,7 +370,7 @@ class ChipMatchResult(NamedTuple):
     return f"{interval} over {len(self.chips):,} hands{self.pairs}"
 
 
-def summarise_chips(chips: Sequence[int], rules: TableRules, duplicate: bool) -> ChipMatchResult:
+def summarise_chips(chips: Sequence[int], rules: Holdem, duplicate: bool) -> ChipMatchResult:
   """Returns the result of a match from the chips that the first player won in each hand."""
   samples = 1000 * np.array(chips, float).reshape(-1, 1 + duplicate) / rules.rules.big_blind
   each = samples.mean(axis=1)
@@ -410,7 +381,7 @@ def summarise_chips(chips: Sequence[int], rules: TableRules, duplicate: bool) ->
 
 @checked
 def hands_of(
-  rules: TableRules, *, num_hands: int, seed: int = 0, duplicate: bool = False
+  rules: Holdem, *, num_hands: int, seed: int = 0, duplicate: bool = False
 ) -> Iterator[Hand]:
   """Yields what the hands of a match are dealt; players change seats after every hand.
 
@@ -441,7 +412,7 @@ def next_deal(table: ChipTable, board: Cards) -> Deal:
 
 
 @checked
-def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: TableRules, hand: Hand) -> ChipTable:
+def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: Holdem, hand: Hand) -> ChipTable:
   """Plays one hand between the players of seats 0 and 1, and returns it.
 
   Raises:
@@ -462,7 +433,7 @@ def play_hand(players: tuple[ChipPlayer, ChipPlayer], rules: TableRules, hand: H
 @checked
 def play_chip_match(
   players: tuple[ChipPlayer, ChipPlayer],
-  rules: TableRules,
+  rules: Holdem,
   *,
   num_hands: int,
   seed: int = 0,
@@ -488,7 +459,7 @@ def play_chip_match(
 
 
 @checked
-def check_writable(rules: TableRules) -> None:
+def check_writable(rules: Holdem) -> None:
   """Checks that PHH has a name for what is played.
 
   Raises:
@@ -503,7 +474,7 @@ def check_writable(rules: TableRules) -> None:
     )
   small, big = sorted(rules.rules.paid)
   order = rules.rules.first_to_act
-  wanted = [1 - rules.big_blind_seat, *[rules.big_blind_seat] * len(rules.deals)]
+  wanted = [seat_of(rules, 1), *[seat_of(rules, 0)] * len(rules.deals)]
   orders = [order[min(index, len(order) - 1)] for index in range(len(wanted))]
   if small == big or orders != wanted:
     raise ValueError(
@@ -531,7 +502,7 @@ def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand:
   if None in table.hole_cards:
     raise ValueError(f"hole_cards of seat {table.hole_cards.index(None)} must be known")
   payoffs = table.payoffs()
-  seats = [rules.seat_of(place) for place in (0, 1)]
+  seats = [seat_of(rules, place) for place in (0, 1)]
   stacks = [rules.rules.stacks[seat] for seat in seats]
   lines = [
     "variant = 'NT'",
@@ -553,7 +524,7 @@ def write_history(table: ChipTable, *, names: Sequence[str] | None = None, hand:
 def _actions(table: ChipTable) -> list[str]:
   """Returns the actions of a hand, played again from its start."""
   rules, names, again = table.rules, table.rules.deck.names, ChipTable(table.rules)
-  seats = [rules.seat_of(place) for place in (0, 1)]
+  seats = [seat_of(rules, place) for place in (0, 1)]
   hands = [names(table.hole_cards[seat] or ()) for seat in seats]
   shows = [f"p{place + 1} sm {hands[place]}" for place in (0, 1)]
   actions, shown = [f"d dh p{place + 1} {hands[place]}" for place in (0, 1)], False
@@ -565,7 +536,7 @@ def _actions(table: ChipTable) -> list[str]:
       actions.append(f"d db {names(event.cards)}")
     else:
       assert again.actor is not None
-      player = f"p{rules.seat_of(again.actor) + 1}"
+      player = f"p{seat_of(rules, again.actor) + 1}"
       if isinstance(event, RaiseTo):
         actions.append(f"{player} cbr {event.chips - again.round_began_at}")  # of the round alone
       else:

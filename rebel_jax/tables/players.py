@@ -29,7 +29,7 @@ from rebel_jax.tables.chips import (
   Move,
   RaiseTo,
   Seated,
-  TableRules,
+  from_blinds,
   make_rules,
   play_chip_match,
 )
@@ -39,7 +39,7 @@ class SimpleSeat(Seated):
   """One of `OPPONENTS`, by name."""
 
   @checked
-  def __init__(self, name: str, rules: TableRules, *, seed: int = 0):
+  def __init__(self, name: str, rules: Holdem, *, seed: int = 0):
     super().__init__(rules, seed=seed)
     self._wish = opponent(name).wish
 
@@ -68,7 +68,7 @@ class Seating:
   """
 
   player: ChipPlayer
-  rules: TableRules
+  rules: Holdem
   searches: bool = False
 
   def warm_up(self) -> None:
@@ -79,7 +79,7 @@ class Seating:
 
 @in_config_errors("game_params")
 @checked
-def rules_of(game_params: dict[str, Any]) -> TableRules:
+def rules_of(game_params: dict[str, Any]) -> Holdem:
   """Returns the rules that a command line's parameters name, by `make_rules`.
 
   Raises:
@@ -147,7 +147,7 @@ def seat_agent(
   if not isinstance(game, Holdem):
     raise ConfigError(f"run={name!r} plays {game!r}; a table of hold'em needs hold'em")
   with in_config_errors(f"run={name!r} does not play from the blinds", ValueError):
-    rules = TableRules.of(game)
+    rules = from_blinds(game)
   searcher = make_searcher(policy, seed=seed, **settings)
   how = off_tree or "nearest"
   if isinstance(searcher, StreetSearcher):
@@ -190,7 +190,7 @@ class TreePlayer(Seated):
     Raises:
       ValueError: the game does not begin with the blinds, or `off_tree` is unknown.
     """
-    super().__init__(TableRules.of(game), seed=seed)
+    super().__init__(from_blinds(game), seed=seed)
     if off_tree not in OFF_TREE:
       raise ValueError(f"off_tree={off_tree!r} is unknown; known: {', '.join(OFF_TREE)}")
     if off_tree == "add" and not hasattr(player, "search_again"):

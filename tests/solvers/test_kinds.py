@@ -190,7 +190,6 @@ OTHERS = {
   HOLDEM.with_bet: dict(history=(), chips=1500),
   HOLDEM.state_after: dict(history=()),
   make_lines: dict(spot=SPOT.game()),
-  chips.TableRules: dict(deck=DECK, deals=(1,), rules=poker.Betting()),
   chips.hands_of: dict(rules=RULES, num_hands=2, seed=0, duplicate=False),
   TABLE.apply: dict(event=chips.Call(), seat=1),
   solved.prepare: dict(spot=SPOT),
