@@ -129,9 +129,9 @@ def read_about(path: Path) -> dict[str, Any]:
   try:
     # Orbax's JSON item is one file; reading it so takes no start of Orbax.
     # Orbax would wait for a FIFO, and writes where a link leads.
-    for found in path.rglob("*"):
-      if found.is_symlink() or not found.is_dir():
-        files.check_file(found)
+    for part in path.rglob("*"):
+      if part.is_symlink() or not part.is_dir():
+        files.check_file(part)
     about = json.loads(files.read_bytes(path / "about" / "metadata"))
   except (OSError, ValueError, RecursionError) as error:
     raise _damaged(path, error) from None

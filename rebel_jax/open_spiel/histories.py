@@ -398,7 +398,7 @@ def find_public_states(
 
 
 def root_of(above: dict[Any, Any], x: Any) -> Any:
-  """Returns what stands for `x` and all that is linked to it, of a union-find forest."""
+  """Returns the root of all that is linked to `x`, of a union-find forest."""
   while above.setdefault(x, x) != x:
     above[x] = x = above[above[x]]
   return x

@@ -20,7 +20,7 @@ from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import name_of, paper_exploitability
 from rebel_jax.devices import agree, share
 from rebel_jax.evaluation.evaluator import make_evaluator
-from rebel_jax.evaluation.measurement import Measurement, Measures, OwnMeasures
+from rebel_jax.evaluation.measurement import Measurement
 from rebel_jax.runs import folders, metrics
 from rebel_jax.runs.display import (
   Display,
@@ -138,7 +138,10 @@ def train(
     stack.enter_context(in_sentences(config, folder))
     run = _Run(setup, state, options, folder, about, started, shown, signals, stop)
     run.writers += writers if jax.process_index() == 0 else ()
-    run.evaluator = run.evaluator if evaluate is None else OwnMeasures(evaluate)
+    if evaluate is not None:
+      run.measure = lambda params, seed, final, show: Measurement(
+        {name: float(x) for name, x in evaluate(params, final).items()}
+      )
     return stack.enter_context(contextlib.closing(run)).go()
 
 
@@ -178,7 +181,7 @@ class _Run:
     with in_config_errors(forged, kinds, reason=False):
       self.commands = metrics.commands_of(about, self.config, setup.mesh.devices.size)
       self.chunk = Chunk.of(about["chunk"]) if about else self._new_chunk()
-    self.evaluator: Measures = make_evaluator(self.config, setup)
+    self.measure: Callable[..., Measurement] = make_evaluator(self.config, setup).measure
     self.seconds_before = about.get("seconds", 0.0)
     self.evaluated_at = about.get("evaluated_at", 0)  # examples at the last evaluation
     self.exploitability = about.get("last_exploitability")
@@ -434,7 +437,7 @@ class _Run:
 
     params = jax.tree.map(lambda x: x.addressable_data(0), self.state.params)
     try:
-      measured = self.evaluator.measure(
+      measured = self.measure(
         params, (self.config.seed + self.step) % 2**32, final=final, show=show
       )
     except ConfigError as error:
