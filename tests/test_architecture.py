@@ -24,6 +24,7 @@ LAYERS = ("games", "solvers", "rebel_jax")
 ROOMS = {
   "solvers": [
     "half",
+    "native",
     "tuning",
     "sweeps",
     "validation",

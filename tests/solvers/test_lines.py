@@ -346,7 +346,7 @@ def test_ends_are_sums_over_all_pairs(dense):
   assert len(columns.permutations) == 2
   with jax.enable_x64(True):
     (group,) = lines.streets[0].groups
-    prepared = ends.make_ends(group, jnp.float64, dense)
+    prepared = ends.make_ends(group, jnp.float64, ends.Dense if dense else ends.Sorted)
     prepared = prepared._replace(folds=ends.make_folds(group, jnp.float64, table=dense))
     for player in (0, 1):
       width = lines.streets[0].width(1 - player)
