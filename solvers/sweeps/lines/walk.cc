@@ -57,15 +57,19 @@ struct Board {
 };
 
 // Computes `values` [owns] of kLines lines from `reach` [others]; `shows` and `folds` are what wins
-// less losses, and all hands that share no card, are worth. `sums` [kCards] is scratch.
-void walk(const Board& b, const Row* reach, const Row& shows, const Row& folds, bool any_shows,
+// less losses, and all hands that share no card, are worth. `sums` [kCards] is scratch. Plain: every
+// class is one hand of two cards.
+template <bool plain>
+void walk(const Board b, const Row* reach, const Row shows, const Row folds, bool any_shows,
           Row* values, Row* sums) {
   Row all = {};
   std::fill_n(sums, kCards, all);
   auto count = [&](int64_t j) {
-    all += reach[j] * b.size[j];
-    for (int64_t k = j * b.most; k < (j + 1) * b.most && b.weight[k] != 0; ++k)
-      sums[b.held[k]] += reach[j] * b.weight[k];
+    const Row x = reach[j];
+    all += plain ? x : x * b.size[j];
+    const int64_t first = j * b.most;
+    for (int64_t k = first; k < first + (plain ? 2 : b.most); ++k)
+      sums[b.held[k]] += plain ? x : x * b.weight[k];
   };
   auto apart = [&](int64_t h) { return all - sums[b.cards[2 * h]] - sums[b.cards[2 * h + 1]]; };
   int64_t j = 0;
@@ -118,7 +122,7 @@ ffi::Error run(F32 reach, F32 shows, F32 folds, S32 order, S32 strength, S32 own
         const int64_t row = (lane * lines + first) * boards + b;
         turn(reach.typed_data() + row * others, boards * others, number, others,
              reinterpret_cast<float*>(in), kLines);
-        walk(board, in, show, fold, any_shows, out, sums);
+        (most == 2 ? walk<true> : walk<false>)(board, in, show, fold, any_shows, out, sums);
         turn(reinterpret_cast<float*>(out), kLines, owns, number,
              values->typed_data() + row * owns, boards * owns);
       }
