@@ -35,7 +35,7 @@ from games.poker import (
   in_units,
 )
 from games.poker.lines import Lines, make_lines, round_up
-from rebel_jax.devices import compile_cache, cpu_devices
+from rebel_jax import devices
 from rebel_jax.spots import solved as spot
 from solvers.xla.cores import num_cores
 
@@ -375,8 +375,8 @@ def main(options: Options) -> None:
   elif options.part == "ranges":
     timing.say(ranges(options.bets, options.iterations or 20))
   elif options.part == "flop":
-    cpu_devices.make_devices(num_cores())
-    compile_cache.enable()
+    devices.make_devices(num_cores())
+    devices.enable_cache()
     timing.say(flop(None if options.tables == "none" else options.tables))
   elif options.part == "spots":
     for figures in spots():

@@ -13,6 +13,7 @@ from games import PADDING, PublicTree
 from games.public_tree import Array
 from solvers import LeafValues
 from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.schedule import Exponent
 from solvers.search import (
   Roots,
   SearchPolicy,
@@ -102,7 +103,7 @@ class SelfPlay:
 
   algorithm: Algorithm
   num_iterations: int
-  stop_exponent: float
+  stop_exponent: Exponent
   exploration: float
   num_lanes: int
   layers: tuple[ServedStage, ...]
