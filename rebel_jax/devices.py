@@ -1,10 +1,7 @@
 """Devices, their memory and processes, and the cache of compiled programs."""
 
 import contextlib
-import hashlib
 import os
-import platform
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -12,6 +9,7 @@ import numpy as np
 import psutil
 
 from rebel_jax.config.config import Config, ConfigError
+from solvers import native
 from solvers.xla import num_cores
 
 
@@ -20,24 +18,11 @@ def enable_cache() -> None:
 
   `JAX_COMPILATION_CACHE_DIR` chooses another folder; `JAX_ENABLE_COMPILATION_CACHE=0` none.
   """
-  base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-  # Where nobody knows the user, as in some containers, there is no home.
-  if not os.environ.get("JAX_COMPILATION_CACHE_DIR") and os.path.isabs(base):
-    jax.config.update("jax_compilation_cache_dir", os.path.join(base, "rebel-jax", _machine()))
+  folder = native.cache_folder()
+  if not os.environ.get("JAX_COMPILATION_CACHE_DIR") and folder is not None:
+    jax.config.update("jax_compilation_cache_dir", str(folder))
   jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
   jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-def _machine() -> str:
-  """Returns a name for this kind of processor.
-
-  Programs compiled for one CPU may not run on another, and home folders are shared on clusters.
-  """
-  text = platform.machine() + platform.processor()
-  with contextlib.suppress(OSError):
-    info = Path("/proc/cpuinfo").read_text().splitlines()
-    text += next((line for line in info if line.startswith(("flags", "Features"))), "")
-  return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 _FLAG = "xla_force_host_platform_device_count"
