@@ -7,9 +7,10 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from solvers.algorithms.schedule import Exponent, Schedule
 from solvers.sweeps.problem import Problem
 
-__all__ = ["DiscountedRegret", "PredictiveRegretPlus", "RegretRule", "Siblings"]
+__all__ = ["DiscountedRegret", "MirrorDescent", "PredictiveRegretPlus", "RegretRule", "Siblings"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,8 +51,10 @@ class RegretRule(Protocol):
     """Returns the policy after k updates, `[n, H]`: a distribution over each row's siblings."""
 
 
-def discount(k: jax.Array, exponent: float) -> jax.Array | float:
+def discount(k: jax.Array, exponent: Exponent) -> jax.Array | float:
   """Returns `k**e / (k**e + 1)`; 1 for e = inf and 0 for e = -inf."""
+  if isinstance(exponent, Schedule):
+    return 1.0 / (1.0 + k ** (-exponent.at(k)))
   if exponent == math.inf:
     return 1.0
   if exponent == -math.inf:
@@ -66,11 +69,12 @@ class DiscountedRegret:
 
   After the k-th instantaneous regrets are added, positive sums are multiplied by
   `k**alpha / (k**alpha + 1)` and negative ones by `k**beta / (k**beta + 1)`.
-  (inf, inf) is vanilla CFR, (inf, -inf) regret matching+, (1, 1) Linear CFR.
+  (inf, inf) is vanilla CFR, (inf, -inf) regret matching+, (1, 1) Linear CFR. Schedules make
+  HS-DCFR.
   """
 
-  alpha: float
-  beta: float
+  alpha: Exponent
+  beta: Exponent
 
   def init(self, zeros: jax.Array) -> jax.Array:
     return zeros
@@ -95,7 +99,15 @@ class PredictiveRegretPlus:
   """Regret matching+ that expects the last instantaneous regrets to come again.
 
   Sums are floored at zero, and the next policy is matched to the sums plus the last regrets.
+
+  Attributes:
+    alpha: sums are multiplied by `k**alpha / (k**alpha + 1)` after the k-th update, and before the
+      next policy is matched (PDCFR+, Xu et al. 2024); inf for one.
+    share: of the last regrets that is expected again (SAPCFR+, Meng et al. 2025: 1/3).
   """
+
+  alpha: float = math.inf
+  share: float = 1.0
 
   def init(self, zeros: jax.Array) -> tuple[jax.Array, jax.Array]:
     return zeros, zeros
@@ -103,10 +115,33 @@ class PredictiveRegretPlus:
   def update(
     self, state: tuple[jax.Array, jax.Array], regret: jax.Array, k: jax.Array
   ) -> tuple[jax.Array, jax.Array]:
-    return jnp.maximum(state[0] + regret, 0.0), regret
+    return jnp.maximum(state[0] * discount(k - 1, self.alpha) + regret, 0.0), regret
 
   def match(
     self, state: tuple[jax.Array, jax.Array], siblings: Siblings, k: jax.Array
   ) -> jax.Array:
     total, last = state
-    return siblings.normalise(jnp.maximum(total + last, 0.0))
+    expected = total * discount(k, self.alpha) + last * self.share
+    return siblings.normalise(jnp.maximum(expected, 0.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class MirrorDescent:
+  """A step of mirror descent by entropy, pulled to the uniform policy (Sokota et al. 2022).
+
+  With regrets r, `log policy = (log policy + rate * r) / (1 + rate * pull)` up to a constant. Both
+  fade as `1 / sqrt(k)`: as the pull does, the last policy nears an equilibrium.
+  """
+
+  rate: float
+  pull: float
+
+  def init(self, zeros: jax.Array) -> jax.Array:
+    return zeros
+
+  def update(self, state: jax.Array, regret: jax.Array, k: jax.Array) -> jax.Array:
+    rate, pull = self.rate / jnp.sqrt(k), self.pull / jnp.sqrt(k)
+    return (state + rate * regret) / (1 + rate * pull)
+
+  def match(self, state: jax.Array, siblings: Siblings, k: jax.Array) -> jax.Array:
+    return siblings.normalise(jnp.exp(state - siblings.largest(state)))

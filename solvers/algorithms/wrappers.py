@@ -10,6 +10,7 @@ from jax import lax
 from solvers import leaf_values as leaves
 from solvers.algorithms.cfr import CFR, CFRState, Pair, pick_players, replace_player
 from solvers.algorithms.gadgets import Gadget
+from solvers.algorithms.schedule import decay
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Alternatives, Problem, Sweep, per_unit_of_mass
@@ -208,7 +209,7 @@ class CFRAvg(Holder):
     return self._remember(state, total, player), jnp.where(state.known[player], difference, now)
 
   def _decay(self, k: jax.Array) -> jax.Array:
-    return (k / (k + 1.0)) ** self.averaging
+    return decay(k, self.averaging)
 
   def _at_averages(self, problem: Problem, state: CFRAvgState, values: jax.Array, player: int):
     return values * problem.compatible_mass(state.sums[1 - player], player)
@@ -407,8 +408,8 @@ class LeafMeans(Holder):
     worth = problem.leaf_rows(sweep.nodes)
     mass = problem.weigh_leaf_values(jnp.ones_like(worth), core.reach[1 - player], player)
     k = core.updates[player].astype(worth.dtype) + 1.0
-    decay = ((k - 1.0) / k) ** self.averaging if self.averaging else 1.0
-    sums = [x[player] * decay for x in (state.values, state.mass)]
+    factor = decay(k - 1.0, self.averaging) if self.averaging else 1.0
+    sums = [x[player] * factor for x in (state.values, state.mass)]
     return LeafMeansState(
       inner,
       replace_player(state.values, player, sums[0] + worth),
