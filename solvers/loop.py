@@ -7,7 +7,7 @@ import jax
 from jax import lax
 
 from solvers.algorithms.cfr import Algorithm
-from solvers.algorithms.schedule import at_horizon
+from solvers.algorithms.regret_rules import at_horizon
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep

@@ -16,7 +16,7 @@ from games.public_tree import Array, PublicTree, check_is_tree, gathered
 from solvers import loop, tuning, validation
 from solvers.algorithms.by_boards import ByBoards
 from solvers.algorithms.cfr import CFR, Algorithm
-from solvers.algorithms.schedule import at_horizon
+from solvers.algorithms.regret_rules import at_horizon
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.policies import exploitability_of, policy_values
 from solvers.solve_boards import boards_on

@@ -13,7 +13,7 @@ from games import PADDING, PublicTree
 from games.public_tree import Array
 from solvers import LeafValues
 from solvers.algorithms.cfr import Algorithm
-from solvers.algorithms.schedule import Exponent
+from solvers.algorithms.regret_rules import Exponent
 from solvers.search import (
   Roots,
   SearchPolicy,

@@ -9,8 +9,7 @@ from jax import lax
 
 from solvers import tuning, validation
 from solvers.algorithms.cfr import CFR, CFRState, replace_player
-from solvers.algorithms.regret_rules import Siblings
-from solvers.algorithms.schedule import Exponent, decay
+from solvers.algorithms.regret_rules import Exponent, Siblings, decay
 from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.parts import AXIS, Part, PartedProblem

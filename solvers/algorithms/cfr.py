@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
-from solvers.algorithms.regret_rules import RegretRule, Siblings
-from solvers.algorithms.schedule import Exponent, decay
+from solvers.algorithms.regret_rules import Exponent, RegretRule, Siblings, decay
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, choose, per_unit_of_mass

@@ -17,8 +17,8 @@ from solvers.algorithms.regret_rules import (
   MirrorDescent,
   PredictiveRegretPlus,
   RegretRule,
+  Schedule,
 )
-from solvers.algorithms.schedule import Schedule
 from solvers.algorithms.wrappers import CFRAvg, WarmStarted, WithGadget
 from solvers.validation import check_bool, check_gadget, check_integer, check_number, short
 

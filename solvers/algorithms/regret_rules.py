@@ -1,4 +1,8 @@
-"""Regret minimisers for one infostate: triples of pure functions over the edges of a level."""
+"""Regret minimisers for one infostate, and exponents of discounts and of averaging weights.
+
+A rule is a triple of pure functions over the edges of a level. Exponents are fixed, or change over
+the length of a run.
+"""
 
 import dataclasses
 import math
@@ -7,10 +11,46 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from solvers.algorithms.schedule import Exponent, Schedule
 from solvers.sweeps.problem import Problem
 
 __all__ = ["DiscountedRegret", "MirrorDescent", "PredictiveRegretPlus", "RegretRule", "Siblings"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+  """Exponent `start + slope * k / horizon` at a player's k-th update (Zhang et al. 2024).
+
+  Attributes:
+    start, slope: of the line.
+    horizon: updates of each player in the run, which `at_horizon` sets; None: it stays at `start`.
+  """
+
+  start: float
+  slope: float
+  horizon: Any = None
+
+  def at(self, k: jax.Array) -> Any:
+    """Returns the exponent at the k-th update."""
+    return self.start if self.horizon is None else self.start + self.slope * k / self.horizon
+
+
+Exponent = float | Schedule
+
+
+def decay(k: jax.Array, averaging: Exponent) -> jax.Array:
+  """Returns `(k / (k + 1)) ** averaging`, the factor of an average before policy k + 1 is added."""
+  return (k / (k + 1.0)) ** (averaging.at(k) if isinstance(averaging, Schedule) else averaging)
+
+
+def at_horizon(part: Any, num_updates: Any) -> Any:
+  """Returns an algorithm, or a part of one, whose schedules end after so many updates a player."""
+  if not dataclasses.is_dataclass(part):
+    return part
+  if isinstance(part, Schedule):
+    return part if part.horizon is not None else dataclasses.replace(part, horizon=num_updates)
+  parts = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
+  changed = {name: at_horizon(value, num_updates) for name, value in parts.items()}
+  return dataclasses.replace(part, **changed)  # type: ignore[type-var]
 
 
 @dataclasses.dataclass(frozen=True)

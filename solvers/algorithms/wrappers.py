@@ -10,7 +10,7 @@ from jax import lax
 from solvers import leaf_values as leaves
 from solvers.algorithms.cfr import CFR, CFRState, Pair, pick_players, replace_player
 from solvers.algorithms.gadgets import Gadget
-from solvers.algorithms.schedule import decay
+from solvers.algorithms.regret_rules import decay
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Alternatives, Problem, Sweep, per_unit_of_mass
@@ -190,7 +190,7 @@ class CFRAvg(Holder):
     inner, sweep = self.algorithm.update_weighed(problem, state.inner, values, player)
     state = state._replace(inner=inner)
     reach = self.core(state).reach[player]
-    return self._add(problem, state, reach, player, self._decay(before)), sweep
+    return self._add(problem, state, reach, player, decay(before, self.averaging)), sweep
 
   def _weigh(self, problem: Problem, state: CFRAvgState, values: jax.Array, player: int):
     """Returns the state and the counterfactual leaf values `[L, H]` of this iteration."""
@@ -202,14 +202,11 @@ class CFRAvg(Holder):
     # equal to it where G is linear.
     total = self._at_averages(problem, state, values, player)
     j = self.core(state).updates[1 - player].astype(values.dtype)
-    decay = self._decay(j) if self.averaging else jnp.ones_like(j)
-    difference = total - decay * state.memory[player]
+    factor = decay(j, self.averaging) if self.averaging else jnp.ones_like(j)
+    difference = total - factor * state.memory[player]
     # Without a memory the values at the average stand in for this iteration's. On the very
     # first update the two are the same.
     return self._remember(state, total, player), jnp.where(state.known[player], difference, now)
-
-  def _decay(self, k: jax.Array) -> jax.Array:
-    return decay(k, self.averaging)
 
   def _at_averages(self, problem: Problem, state: CFRAvgState, values: jax.Array, player: int):
     return values * problem.compatible_mass(state.sums[1 - player], player)

@@ -17,7 +17,7 @@ from jax import lax
 from games import PADDING, PublicTree
 from solvers import loop, tuning, validation
 from solvers.algorithms.cfr import Algorithm
-from solvers.algorithms.schedule import Exponent, Schedule, at_horizon, decay
+from solvers.algorithms.regret_rules import Exponent, Schedule, at_horizon, decay
 from solvers.algorithms.wrappers import LeafMeans, Wrapper
 from solvers.leaf_values import (
   LeafQuery,

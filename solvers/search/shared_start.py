@@ -17,7 +17,7 @@ from games import PublicTree
 from games.public_tree import PADDING, Array
 from solvers import loop, validation
 from solvers.algorithms.cfr import Algorithm
-from solvers.algorithms.schedule import Exponent
+from solvers.algorithms.regret_rules import Exponent
 from solvers.leaf_values import LeafQuery, LeafValues, encode_for_both
 from solvers.search.batch import Iterates, beliefs_at_leaves, sample_stop
 from solvers.search.policy_start import SearchPolicy
