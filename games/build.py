@@ -309,7 +309,7 @@ def level_shape(group: np.ndarray, parents: np.ndarray, actors: np.ndarray) -> L
   return Level(inner, leaves, ends, runs, actor, movers=tuple(movers))
 
 
-def _push_prior(game: Game, pairs: Pairs, root: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _push_prior(game: Game, pairs: Pairs, root: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
   """Returns the prior and the possible infostates, both `[P, H]`, after the actions in root."""
   prior = np.array(game.prior(), float)
   states = game.initial_state()[None]

@@ -18,6 +18,20 @@ import numpy as np
 
 from games.arguments import checked
 
+__all__ = [
+  "LEAF",
+  "PADDING",
+  "Array",
+  "Level",
+  "PublicTree",
+  "TreeStructure",
+  "check_is_tree",
+  "group_of",
+  "largest_payoff",
+  "note_changes",
+  "plan_sweeps",
+]
+
 # Kinds of public states and of nodes: the mover, or none.
 PLAYER_0 = 0
 PLAYER_1 = 1

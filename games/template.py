@@ -261,6 +261,6 @@ def node_features(game: Game, tree: PublicTree) -> Any:
   `tree` is one or a stack; arrays are of the kind of its own.
   """
   xp: Any = tree.kind.__array_namespace__()
-  kind, rows = tree.kind[..., None], tree.state.reshape(-1, tree.state.shape[-1])
+  kind, rows = tree.kind[..., None], xp.reshape(tree.state, (-1, tree.state.shape[-1]))
   first, second = (game.features(rows, p).reshape(*kind.shape[:-1], -1) for p in (0, 1))
   return xp.where(kind == 0, first, xp.where(kind == 1, second, 0.0)).astype(tree.dtype)

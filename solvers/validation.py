@@ -212,7 +212,7 @@ def check_lock(tree: PublicTree, policy: Any, locked: Any) -> Lock | None:
     if is_concrete(locked) and not np.isin(locked, (0, 1)).all():
       raise ValueError("locked must hold true and false; solvers.lock makes bounds of frequencies")
   lock = make_lock(locked, policy, tree.dtype)
-  if is_concrete(lock, tree):
+  if lock is not None and is_concrete(lock, tree):
     _check_shares(tree, lock)
   return lock
 

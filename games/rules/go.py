@@ -81,7 +81,7 @@ class Go(Stones):
     member = label[None] == jnp.arange(self.num_points)[:, None]  # [group, point]
     own = []
     for stone in (BLACK, WHITE):
-      near = (self._next_to & (board == stone)[None]).any(axis=1)
+      near = jnp.any(self._next_to & (board == stone)[None], axis=1)
       touched = (member & near[None]).any(axis=1)  # [group]
       own.append((board == stone) | ((board == 0) & touched[label]))
     return jnp.stack([(own[0] & ~own[1]).sum(), (own[1] & ~own[0]).sum()])

@@ -92,7 +92,7 @@ class OnTree:
     store = plant_marked(self.tree, self.nodes, self.root, current, self.scale, whole=search.whole)
     return store, current
 
-  def steps(self, store: Marked) -> int:
+  def steps(self, store: Any) -> int:
     """Returns the most steps of a simulation."""
     return store.tree.structure.depth
 
@@ -126,7 +126,7 @@ class ByRules:
     tree = plant(self.game, *root, children_at_once(self.game, search), asks_once=self.asks_once)
     return plant_path(tree, jnp.asarray(self.path))
 
-  def steps(self, store: InsertedTree) -> int:
+  def steps(self, store: Any) -> int:
     return min(self.game.max_moves, store.capacity)
 
 
