@@ -124,7 +124,7 @@ def _check_tables(game: Game) -> None:
 def asked(
   name: str, value: Any, shape: tuple[int, ...], history: Any = (), kind: type = np.generic
 ) -> np.ndarray:
-  """Returns what the method `name` answers, checked to be finite, of a shape and of a kind."""
+  """Returns the answer of the method `name`, checked to be finite, of a shape and of a kind."""
   value = np.asarray(value)
   right = value.shape == shape and np.issubdtype(value.dtype, kind) and np.isfinite(value).all()
   require(

@@ -1,4 +1,4 @@
-"""What policies are worth on trees: expected values, exact best responses, exploitability."""
+"""Worth of policies on trees: expected values, exact best responses, exploitability."""
 
 import functools
 from collections.abc import Callable
