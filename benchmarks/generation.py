@@ -21,12 +21,12 @@ from jax.sharding import PartitionSpec as P
 
 from benchmarks import timing
 from rebel_jax.config.presets import get_preset
-from rebel_jax.devices.cpu_devices import share_cores
+from rebel_jax.devices import share_cores
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.loop import DEVICES
 from rebel_jax.training.self_play import SelfPlay
 from rebel_jax.training.setup import make_network, make_setup
-from solvers.xla.compiler_options import Programs
+from solvers.xla import Programs
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,12 +15,12 @@ import tyro
 
 import solvers
 from rebel_jax import flags
-from rebel_jax.agents.recording import AgentStrategy
-from rebel_jax.agents.street_searcher import StreetSearcher
+from rebel_jax.agents.belief_agent import StreetSearcher
+from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.evaluation.evaluators import make_evaluator
+from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
 
@@ -126,14 +126,13 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
     ConfigError: an option is about exploitability, which is not measured.
   """
   if config.grows:
-    at_once = False if options.at_once else None
     search = make_search(
       config,
       evaluation=True,
       simulations=options.simulations,
       per_update=options.per_update,
       mix=options.mix,
-      alternating=at_once,
+      alternating=False if options.at_once else None,
     )
     return {"final_playthroughs": options.seeds}, {"search": search}
   changes = {

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 
 import tyro
 
-from rebel_jax.config import groups
-from rebel_jax.config.allowed import ConfigError, RunError
+from rebel_jax import devices
+from rebel_jax.config import allowed
+from rebel_jax.config.allowed import ConfigError, RunError, in_config_errors
+from rebel_jax.config.config import KINDS, Search
 from rebel_jax.config.own import import_module
-from rebel_jax.config.search import KINDS, Search
-from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, watch
-from rebel_jax.tables.peers import TableError
+from rebel_jax.tables.acpc import TableError
 
 T = TypeVar("T")
 _LEAST_WIDTH = 40  # of a terminal: with much less, tyro does not end
@@ -97,10 +97,8 @@ def import_own(argv: Sequence[str]) -> tuple[str | None, list[str]]:
   """
   reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
   reader.add_argument("--module")
-  try:
+  with in_config_errors("command line", argparse.ArgumentError):
     asked, others = reader.parse_known_args(argv)
-  except argparse.ArgumentError as error:
-    raise ConfigError(f"command line: {error}") from None
   if asked.module is not None:
     import_module(asked.module)
   return asked.module, others
@@ -138,7 +136,9 @@ def take_any_text() -> None:
       stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
 
 
-def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
+def command(
+  body: Callable[[], int | None], *, is_process: bool = True, interrupted: str = "\ninterrupted"
+) -> int:
   """Runs what a command does and returns its exit code.
 
   What a terminal cannot show is written as escapes. Refused settings, Ctrl-C and a standard output
@@ -148,6 +148,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
     body: the command; None counts as 0.
     is_process: whether the process is for it alone. Ctrl-C then ends that at once: where Python
       unloads itself while devices still compute, it crashes.
+    interrupted: the sentence about Ctrl-C.
   """
   take_any_text()
   if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # while it was loaded
@@ -170,7 +171,7 @@ def command(body: Callable[[], int | None], *, is_process: bool = True) -> int:
       return fail(end.code)
     raise
   except (KeyboardInterrupt, Interrupted) as stopped:
-    complain("\ninterrupted")
+    complain(interrupted)
     code = 128 + getattr(stopped, "signal", signal.SIGINT)
     if is_process:
       os._exit(code)
@@ -202,8 +203,8 @@ def entry(
       own = import_own(sys.argv[1:] if argv is None else argv)[1]
       known: dict[str, Any] = {kind: listed() for kind, listed in names.items()}
       options = parse(cls, own, prog=f"python -m rebel_jax.{name}", **known)
-      groups.check(options)
-      compile_cache.enable()
+      allowed.check(options)
+      devices.enable_cache()
       return body(options, **more)
 
     return command(run, is_process=argv is None)
@@ -247,7 +248,7 @@ def _unknown(arguments: list[str], parsed: Any, check: Callable[[str], None]) ->
   if not flag.startswith("--") or len(flag) == 2:
     return ConfigError(f"argument {arguments[0]!r} belongs to no flag; --help lists the flags")
   check(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
-  known = [f"--{name.replace('_', '-')}" for name in groups.flat(parsed)]
+  known = [f"--{name.replace('_', '-')}" for name in allowed.flat(parsed)]
   close = difflib.get_close_matches(flag, known, n=1)
   hint = f" (did you mean {close[0]}?)" if close else ""
   return ConfigError(f"flag {flag!r} is unknown{hint}; --help lists the flags")

@@ -7,7 +7,7 @@ import pytest
 
 import games
 from games.poker import Deck
-from games.poker.hands import evaluate
+from games.poker.cards import evaluate
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import get_preset
 from rebel_jax.networks.poker import (
@@ -17,8 +17,7 @@ from rebel_jax.networks.poker import (
   order_hands,
   standing,
 )
-from rebel_jax.networks.policy import PolicyNetwork
-from rebel_jax.networks.value import OrderedNetwork, ValueNetwork
+from rebel_jax.networks.value import OrderedNetwork, PolicyNetwork, ValueNetwork
 from rebel_jax.training.setup import make_network, make_policy_network
 from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from games import Game
 from rebel_jax.config.config import Config
-from rebel_jax.networks.policy import PolicyNetwork
+from rebel_jax.networks.value import PolicyNetwork
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
 from solvers.search import Stage, policy_targets
@@ -32,11 +32,6 @@ class PolicyExamples(NamedTuple):
   beliefs: Any  # [E, 2 * H]
   legal: Any  # [E, A]
   policy: Any  # [E, A, H]
-
-  @property
-  def inputs(self) -> tuple[Any, ...]:
-    """Inputs of the network."""
-    return self.features, self.beliefs, self.legal
 
 
 def make_examples(
@@ -97,5 +92,6 @@ def make_target(config: Config, game: Game, networks: Networks, learner: Learner
     make_examples=make_examples,
     errors=errors,
     most_examples=most_examples,
+    num_inputs=3,
     node_features=True,
   )

@@ -7,7 +7,7 @@ import optax
 
 from games import Game
 from rebel_jax.config.config import Config
-from rebel_jax.networks.policy import ValuePolicyNetwork
+from rebel_jax.networks.value import ValuePolicyNetwork
 from rebel_jax.training.chain_play import Solved
 from rebel_jax.training.targets.target import Learner, Networks, Target, array, pbs_arrays
 
@@ -31,8 +31,7 @@ def errors(
   of_values = optax.huber_loss(values, examples.values)
   of_policy = divergence(logits, examples.policy, examples.comes_from)
   weights = [examples.value_weight, network.policy_weight * examples.policy_weight[:, None]]
-  found = jnp.concatenate([of_values, of_policy[:, None]], axis=1)
-  return found, jnp.concatenate(weights, axis=1)
+  return jnp.concatenate([of_values, of_policy[:, None]], axis=1), jnp.concatenate(weights, axis=1)
 
 
 def divergence(logits: jax.Array, target: jax.Array, comes_from: jax.Array) -> jax.Array:

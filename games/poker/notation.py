@@ -1,0 +1,427 @@
+"""Poker notation: bet sizes such as `33%,75%,a / 2.5x,a`, and ranges of hands.
+
+Ranges are written as poker players write them: `QQ+,AKs,A5s-A2s,T9o:0.5,AhKd`.
+"""
+
+import dataclasses
+import itertools
+import math
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from games.arguments import check_fields, check_integer, checked, short
+from games.poker.cards import Deck
+
+ALL_IN = math.inf  # as a fraction of the pot: all one's chips
+_FORMS = (
+  "'33%' of the pot, '2.5x' the bet faced, '100c' chips more, 'e' or '2e' (all chips in over so "
+  "many bets; '2e150%' at most so much of the pot), 'a'"
+)
+_NUMBER = r"(\d+\.?\d*|\.\d+)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+  """A raise to a multiple of the bet faced, both counted from the start of the round.
+
+  Attributes:
+    factor: the multiple, above 1, at most 1000.
+
+  Raises:
+    ValueError: it is not such a number.
+  """
+
+  factor: float
+
+  def __post_init__(self):
+    check_fields(self)
+    if not 1 < self.factor <= 1000:
+      raise ValueError(f"factor={short(self.factor)} of a raise must be above 1 and at most 1000")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plus:
+  """A number of chips beyond a call, from 1 to a million.
+
+  Raises:
+    ValueError: it is not such a number.
+  """
+
+  number: int
+
+  def __post_init__(self):
+    check_integer("number", self.number, most=1_000_000)
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometric:
+  """The fraction of the pot that, bet and called so many times in a row, gets all chips in.
+
+  Attributes:
+    bets: how many bets, this one included; from 1 to 9.
+    most: the largest fraction of the pot, from 0.01 to 1000; `ALL_IN` for any.
+
+  Raises:
+    ValueError: one is not such a number.
+  """
+
+  bets: int
+  most: float = ALL_IN
+
+  def __post_init__(self):
+    check_fields(self)
+    check_integer("bets", self.bets, most=9)
+    if not 0.01 <= self.most <= 1000 and self.most != ALL_IN:
+      raise ValueError(f"most={short(self.most)} of the pot must be from 0.01 to 1000")
+
+
+Size = float | Times | Plus | Geometric
+Sizes = tuple[tuple[tuple[Size, ...], ...], ...]
+
+
+def parse_sizes(text: str, rounds: int, *, field: str = "bets") -> Sizes:
+  """Returns the sizes that a string names, by round and by how many raises there have been.
+
+  Sizes are separated by commas, the first bet from raises, and these from later ones, by `/`, and
+  rounds by `|`; what stands last holds for what follows. `-` stands for no bet.
+
+  Args:
+    text: the sizes.
+    rounds: rounds of betting that the game has, for `e`: all chips in with the last of them.
+    field: what errors call the string.
+
+  Raises:
+    ValueError: a size is not understood, or is a multiple of a bet where nobody has bet.
+  """
+  if not isinstance(text, str):
+    raise ValueError(f"{field}={short(text)} must be a string of bet sizes: {_FORMS}")
+  given = text.lower().split("|")
+  if len(given) > rounds:
+    raise ValueError(
+      f"{field}={short(text)} is of {len(given)} rounds of betting, and the game has {rounds}"
+    )
+  found = []
+  for index in range(rounds if re.search(r"(?<!\d)e", text.lower()) else len(given)):
+    counts = given[min(index, len(given) - 1)].split("/")
+    row = tuple(_sizes(part, rounds - index, field, text) for part in counts)
+    if any(isinstance(size, Times) for size in row[0]):
+      raise ValueError(
+        f"{field}={short(text)} has a multiple of the bet faced before '/', where nobody has "
+        "bet; write the first bet as '33%', 'e' or 'a'"
+      )
+    found.append(row)
+  return tuple(found)
+
+
+def parse_donk(text: str, rounds: int, *, field: str = "donk") -> tuple[tuple[Size, ...], ...]:
+  """Returns the sizes of donk bets in each round after the first, from a string such as `33%|-`.
+
+  Raises:
+    ValueError: a size is not understood, or there are raises, or no round after the first.
+  """
+  if rounds < 2:
+    raise ValueError(f"{field}={short(text)} is about rounds after the first, and the game has one")
+  if isinstance(text, str) and "/" in text:
+    raise ValueError(f"{field}={short(text)} must hold first bets only, without '/'")
+  # Geometric sizes count the rounds left from the second on, which are one fewer.
+  return tuple(counts[0] for counts in parse_sizes(text, rounds - 1, field=field))
+
+
+def _sizes(part: str, left: int, field: str, text: str) -> tuple[Size, ...]:
+  names = [name.strip() for name in part.split(",")]
+  return () if names == ["-"] else tuple(_size(name, left, field, text) for name in names)
+
+
+def _size(name: str, left: int, field: str, text: str) -> Size:
+  found = re.fullmatch(
+    _NUMBER + r"\s*([%x])|([1-9]?)e(?:" + _NUMBER + r"%)?|(a|all-?in)|(\d{1,7})\s*c", name, re.ASCII
+  )
+  if found is None:
+    raise ValueError(
+      f"{field}={short(text)} holds {short(name)}; a size must be {_FORMS} (all-in), or '-'"
+    )
+  number, unit, bets, most, all_in, chips = found.groups()
+  if all_in:
+    return ALL_IN
+  try:
+    if chips:
+      return Plus(int(chips))
+    if unit is None:
+      return Geometric(int(bets or left), float(most) / 100 if most else ALL_IN)
+  except ValueError as error:
+    raise ValueError(f"{field}={short(text)} holds {short(name)}; {error}") from None
+  value = float(number)
+  if unit == "x":
+    if not 1 < value <= 1000:
+      raise ValueError(
+        f"{field}={short(text)} holds {short(name)}; a multiple of the bet faced must be above "
+        "1x and at most 1000x"
+      )
+    return Times(value)
+  if not 0.1 <= value <= 100_000:
+    raise ValueError(
+      f"{field}={short(text)} holds {short(name)}; a share of the pot must be from 0.1% to 100000%"
+    )
+  return value / 100
+
+
+_HAND = re.compile(r"(.)(.)([so]?)(\+?)", re.IGNORECASE)
+_CARDS = re.compile(r"(10|[2-9TJQKA])[shdc♠♥♦♣](10|[2-9TJQKA])[shdc♠♥♦♣]", re.IGNORECASE)
+_EVERYTHING = "random"
+_SUITED, _OFFSUIT = "s", "o"
+
+# A cell of the range grid: ranks by their place in the deck, higher first, then s, o or, of pairs,
+# nothing.
+Cell = tuple[int, int, str]
+
+
+@checked
+def parse_range(text: str, deck: Deck | None = None, *, field: str = "range") -> np.ndarray:
+  """Returns the weights of all pairs of hole cards that a range gives them.
+
+  Hands are separated by commas or spaces: `AA`, `AKs` (suited), `AKo` (offsuit), `AK` (both), and
+  `AhKd` (two cards). `JJ+` holds all higher pairs too, `KTo+` all kickers up to the queen, and
+  `T9s+`, of neighbours, the same hands of higher ranks: `T9s`, `JTs`, `QJs`, `KQs` and `AKs`.
+  `JJ-88` and `A5s-A2s` hold what lies between, and so does `T9s-65s`, step by step. `random` is
+  every hand. `:0.5` after a hand is its weight, else it is 1. What is named again takes the later
+  weight, and a warning says so where it had another: some programs take the earlier.
+
+  Args:
+    text: the range.
+    deck: the cards there are; the whole deck by default.
+    field: what errors call the range.
+
+  Returns:
+    `[C(n, 2)]` weights from 0 to 1, in the order of `deck.hole_cards()`.
+
+  Raises:
+    ValueError: a part is not understood, names no hand of the deck, or has a weight that is not a
+      number from 0 to 1; or there is no part.
+  """
+  deck = Deck() if deck is None else deck
+  parts = [part for part in re.split(r"[,;\s]+", text) if part]
+  if not parts:
+    raise ValueError(f"{field}={short(text)} names no hand; write hands such as 'QQ+,AKs,T9o:0.5'")
+  every = deck.hole_cards()
+  weights = np.full(len(every), math.nan)  # until a part names the hand
+  cells = _cells_of(deck, every)
+  for part in parts:
+    hands, colon, weight = part.partition(":")
+    held = _held(hands, deck, every, cells, field, part)
+    if not held.any():
+      raise ValueError(
+        f"{field} holds {part!r}, which names no hand of the deck of ranks {deck.ranks!r} and "
+        f"suits {deck.suits!r}"
+      )
+    new = _weight(weight, field, part) if colon else 1.0
+    if (twice := held & (weights != new) & ~np.isnan(weights)).any():
+      warnings.warn(
+        f"{field} holds {short(part)}, and before it another weight of "
+        f"{deck.hand_name(every[twice][0])}; the later one counts",
+        stacklevel=3,
+      )
+    weights[held] = new
+  return np.nan_to_num(weights)
+
+
+@checked
+def format_range(weights: np.ndarray, deck: Deck | None = None) -> str:
+  """Returns the shortest string for a range that `parse_range` reads as the same weights.
+
+  Hands of one weight stand together, the highest weight first; cells of which all hands have it
+  are joined to runs, other hands are named one by one. No hand at all gives an empty string.
+
+  Args:
+    weights: `[C(n, 2)]` from 0 to 1, in the order of `deck.hole_cards()`.
+    deck: the cards there are; the whole deck by default.
+
+  Raises:
+    ValueError: the shape is wrong, or a weight is not a number from 0 to 1.
+  """
+  deck = Deck() if deck is None else deck
+  every = deck.hole_cards()
+  weights = np.asarray(weights, float)
+  if weights.shape != (len(every),):
+    raise ValueError(f"weights of shape {weights.shape} must have shape ({len(every)},)")
+  wrong = weights[~((weights >= 0) & (weights <= 1))]
+  if len(wrong):
+    raise ValueError(f"weights hold {wrong[0]}; each must be a number from 0 to 1")
+  if (weights == weights[0]).all() and weights[0] > 0:
+    return _EVERYTHING + _suffix(weights[0])
+  cells = _cells_of(deck, every)
+  members: dict[Cell, list[int]] = {}
+  for hand, cell in enumerate(cells):
+    members.setdefault(cell, []).append(hand)
+  parts = []
+  for weight in sorted(set(weights[weights > 0].tolist()), reverse=True):
+    whole = {c for c, hands in members.items() if (weights[hands] == weight).all()}
+    alone = [h for h in np.flatnonzero(weights == weight) if cells[h] not in whole]
+    names = _runs_of(whole, deck) + [deck.hand_name(every[h]) for h in reversed(alone)]
+    parts += [name + _suffix(weight) for name in names]
+  return ",".join(parts)
+
+
+def _suffix(weight: float) -> str:
+  if weight == 1:
+    return ""
+  short = f"{weight:g}"
+  return f":{short}" if float(short) == weight else f":{float(weight)!r}"
+
+
+def _weight(text: str, field: str, part: str) -> float:
+  try:
+    weight = float(text)
+  except ValueError:
+    weight = math.nan
+  if not 0 <= weight <= 1:
+    raise ValueError(
+      f"{field} holds {part!r}; a weight must be a number from 0 to 1, as in 'AA:0.5'"
+    )
+  return weight
+
+
+def _cells_of(deck: Deck, hands: np.ndarray) -> list[Cell]:
+  """Returns the cell of each pair of cards."""
+  suits = len(deck.suits)
+
+  def cell(low: int, high: int) -> Cell:
+    ranks = high // suits, low // suits
+    alike = _SUITED if low % suits == high % suits else _OFFSUIT
+    return (*ranks, "" if ranks[0] == ranks[1] else alike)
+
+  return [cell(low, high) for low, high in hands.tolist()]
+
+
+def _held(
+  text: str, deck: Deck, every: np.ndarray, cells: list[Cell], field: str, part: str
+) -> np.ndarray:
+  """Says which pairs of cards a part without its weight names: `[C(n, 2)]`."""
+  if text.lower() == _EVERYTHING:
+    return np.ones(len(every), bool)
+  if _CARDS.fullmatch(text):
+    cards = sorted(deck.parse(text, field=field))
+    return (every == cards).all(axis=1)
+  first, dash, last = text.partition("-")
+  low = _read(first, deck)
+  high = _read(last, deck) if dash else low
+  named: set[Cell] | None = None
+  if low is not None and high is not None and not (dash and (low[1] or high[1])):
+    named = _between(low[0], high[0]) if dash else _upward(*low, len(deck.ranks))
+  if named is None:
+    raise ValueError(
+      f"{field} holds {part!r}, which is not understood; write hands of the ranks {deck.ranks!r} "
+      "as in 'QQ+', 'AKs', 'KTo+', 'JJ-88', 'A5s-A2s', 'AhKd', 'T9o:0.5' or 'random'"
+    )
+  return np.array([cell in named for cell in cells], bool)
+
+
+def _read(text: str, deck: Deck) -> tuple[Cell, bool] | None:
+  """Returns ranks, letter and whether there is a plus; None if it is not a hand."""
+  found = _HAND.fullmatch(text.replace("10", "T"))
+  if found is None:
+    return None
+  ranks = sorted((deck.ranks.find(found[i].upper()) for i in (1, 2)), reverse=True)
+  letter = found[3].lower()
+  if min(ranks) < 0 or (ranks[0] == ranks[1] and letter):
+    return None
+  return (ranks[0], ranks[1], letter), bool(found[4])
+
+
+def _in_suits(high: int, low: int, letter: str) -> set[Cell]:
+  if high == low:
+    return {(high, low, "")}
+  return {(high, low, x) for x in (letter or _SUITED + _OFFSUIT)}
+
+
+def _upward(cell: Cell, plus: bool, num_ranks: int) -> set[Cell]:
+  """Returns the cells of a hand, and with a plus those above: pairs, neighbours, or kickers."""
+  high, low, letter = cell
+  if not plus:
+    return _in_suits(high, low, letter)
+  if high == low:
+    return {(rank, rank, "") for rank in range(low, num_ranks)}
+  if high == low + 1:
+    return set().union(*(_in_suits(x, x - 1, letter) for x in range(high, num_ranks)))
+  return set().union(*(_in_suits(high, kicker, letter) for kicker in range(low, high)))
+
+
+def _between(one: Cell, other: Cell) -> set[Cell] | None:
+  """Returns the cells from one hand to another, both included; None if no line joins them."""
+  (high, low, letter), (high_2, low_2, letter_2) = max(one, other), min(one, other)
+  if letter != letter_2 or (high == low) != (high_2 == low_2):
+    return None
+  if high == high_2:
+    return set().union(*(_in_suits(high, kicker, letter) for kicker in range(low_2, low + 1)))
+  if high - low == high_2 - low_2:
+    steps = range(high - high_2 + 1)
+    return set().union(*(_in_suits(high - step, low - step, letter) for step in steps))
+  return None
+
+
+def _runs_of(cells: set[Cell], deck: Deck) -> list[str]:
+  """Returns names that together hold these cells and no others, pairs first."""
+  top = len(deck.ranks) - 1
+  names = [_run(run, top, "", deck) for run in _runs(high for high, low, _ in cells if high == low)]
+  for high in range(top, 0, -1):
+    kickers = {letter: {low for h, low, x in cells if h == high and x == letter} for letter in "so"}
+    both = kickers[_SUITED] & kickers[_OFFSUIT]
+    ways = []
+    for shared in (both, set()):
+      way = [_run(run, high - 1, "", deck, high) for run in _runs(shared)]
+      for letter in "so":
+        rest = _runs(kickers[letter] - shared)
+        way += [_run(run, high - 1, letter, deck, high) for run in rest]
+      ways.append(way)
+    names += min(ways, key=lambda way: len(",".join(way)))
+  return names
+
+
+def _runs(ranks: Iterable[int]) -> list[tuple[int, int]]:
+  """Returns the highest and the lowest rank of each run of neighbours, highest first."""
+  ordered = sorted(ranks, reverse=True)
+  groups = itertools.groupby(enumerate(ordered), key=lambda pair: pair[0] + pair[1])
+  runs = [[rank for _, rank in group] for _, group in groups]
+  return [(run[0], run[-1]) for run in runs]
+
+
+def _run(run: tuple[int, int], top: int, letter: str, deck: Deck, high: int | None = None) -> str:
+  """Returns the name of a run of pairs, or of kickers of a `high` card."""
+
+  def name(rank: int) -> str:
+    return deck.ranks[rank if high is None else high] + deck.ranks[rank] + letter
+
+  first, last = run
+  if first == last:
+    return name(first)
+  return f"{name(last)}+" if first == top else f"{name(first)}-{name(last)}"
+
+
+def beliefs_of(ranges: np.ndarray | Sequence[str], game: Any) -> np.ndarray:
+  """Returns two ranges as beliefs `[P, H]`, rows sum to one; see `Holdem.beliefs`, which is this.
+
+  Raises:
+    ValueError: the shape is wrong, a string is not understood, a weight is negative or not finite,
+      or the board leaves a player no hand.
+  """
+  every = game.deck.hole_cards()
+  if not isinstance(ranges, str) and all(isinstance(x, str) for x in ranges):
+    named = [parse_range(str(x), game.deck, field=f"ranges[{p}]") for p, x in enumerate(ranges)]
+    ranges = np.array(named)
+  weights = np.asarray(ranges, float)
+  if weights.shape != (2, len(every)):
+    raise ValueError(f"ranges of shape {weights.shape} must have shape (2, {len(every)})")
+  if not np.isfinite(weights).all() or (weights < 0).any():
+    raise ValueError("ranges hold negative or infinite weights; each must be at least 0")
+  free = ~np.isin(every, game.board).any(axis=1)
+  live = weights * free if game.every_hand else weights[:, free]
+  totals = live.sum(axis=1, keepdims=True)
+  if (totals == 0).any():
+    raise ValueError(
+      f"ranges give player {int(totals.argmin())} no hand that the board "
+      f"{game.deck.names(game.board)!r} leaves; some must have weight"
+    )
+  return live / totals

@@ -1,0 +1,319 @@
+"""Worth of policies on trees: expected values, exact best responses, exploitability."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games.public_tree import Array, PublicTree, check_is_tree
+from solvers import leaf_values as leaves
+from solvers import validation
+from solvers.algorithms.fictitious_play import best_moves
+from solvers.loop import Evaluate
+from solvers.sweeps import pairs
+from solvers.sweeps.levels import Levels, join_levels
+from solvers.sweeps.problem import Lock, Problem, choose, make_lock, make_problem, per_unit_of_mass
+from solvers.xla import Programs, on_mesh_of, work_of_solving
+
+
+def policy_values(problem: Problem, policy: Levels, evaluate: Evaluate | None = None) -> jax.Array:
+  """Returns both players' expected values per root infostate under `policy`: `[P, H]`."""
+  if evaluate is None:
+    return values_given_leaves(problem, policy, None)
+  beliefs = leaves.leaf_beliefs(problem, problem.both_reach(policy))
+  first, second = (evaluate(leaves.make_query(problem, p, beliefs)) for p in (0, 1))
+  return values_given_leaves(problem, policy, (first, second))
+
+
+def values_given_leaves(
+  problem: Problem, policy: Levels, answers: tuple[jax.Array, jax.Array] | None
+) -> jax.Array:
+  """Returns `policy_values` given both players' expected leaf values, each `[L, H]`."""
+  reach = problem.both_reach(policy)
+  totals = []
+  for player in (0, 1):
+    values, opponent = None, reach[1 - player]
+    if answers is not None:
+      values = problem.weigh_leaf_values(answers[player], opponent, player)
+    totals.append(problem.values_up(policy, opponent, values, player).root)
+  return per_unit_of_mass(jnp.stack(totals), problem.root_mass)
+
+
+def check_whole(tree: PublicTree, policy, beliefs) -> jax.Array:
+  """Checks the arguments that metrics share; returns the beliefs `[P, H]`."""
+  _check_row(tree, policy, beliefs)
+  return jnp.asarray(tree.prior if beliefs is None else beliefs, tree.dtype)
+
+
+def _check_row(tree: PublicTree, policy: Any, beliefs: Any) -> None:
+  validation.check_unstacked(tree)
+  if tree.depth_limited:
+    raise ValueError(
+      f"tree is cut off at {tree.num_leaves} leaves, so a policy on it has no value; build the "
+      "tree without a depth"
+    )
+  validation.check_policy("policy", tree, policy)
+  if beliefs is not None:
+    validation.check_beliefs(tree, beliefs)
+
+
+def measure(
+  programs: Programs, tree: PublicTree, policy: Any, beliefs: Any, locked: Any = None, **static: Any
+) -> Any:
+  """Returns the measure of a policy, or of each of a batch, that `programs` of `each_row` compute.
+
+  Trees may be stacked, policies `[B, N, H]` and beliefs `[B, P, H]`; others serve all rows.
+  """
+  check_is_tree(tree)
+  # Arrays become JAX's inside the program: outside, that is a program of its own.
+  policy, beliefs = (
+    x if x is None or hasattr(x, "dtype") else np.asarray(x) for x in (policy, beliefs)
+  )
+  lock = locked.least if isinstance(locked, Lock) else None if locked is None else policy
+  firsts = tree.prior, policy, beliefs, lock
+  axes = tuple(0 if x is not None and np.ndim(x) == 3 else None for x in firsts)
+  sizes = {np.shape(x)[0] for x, axis in zip(firsts, axes) if axis == 0}
+  if len(sizes) > 1:
+    raise ValueError(f"trees, policies and beliefs are of different numbers of rows: {sizes}")
+
+  def check(tree: PublicTree, policy: Any, beliefs: Any, locked: Any) -> None:
+    _check_row(tree, policy, beliefs)
+    validation.check_lock(tree, policy, locked)
+
+  if sizes:
+    validation.check_rows(check, (tree, policy, beliefs, locked), axes, range(*sizes), "row")
+  else:
+    check(tree, policy, beliefs, locked)
+  beliefs = tree.prior if beliefs is None else beliefs
+  lock = make_lock(locked, policy, tree.dtype)
+  work = work_of_solving(tree, None, policy, beliefs, lock)
+  with on_mesh_of(tree, policy, beliefs):
+    return programs[work](tree, policy, beliefs, lock, **static)
+
+
+def each_row(function: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns `function` of a tree, a policy, beliefs and a lock, over rows where one has them."""
+
+  @functools.wraps(function)
+  def mapped(tree, policy, beliefs, lock, **static):
+    policy, beliefs = (jnp.asarray(x, tree.dtype) for x in (policy, beliefs))
+    firsts = tree.prior, policy, beliefs, None if lock is None else lock.least
+    axes = tuple(0 if x is not None and x.ndim == 3 else None for x in firsts)
+    one = functools.partial(function, **static)
+    return (jax.vmap(one, axes) if 0 in axes else one)(tree, policy, beliefs, lock)
+
+  return mapped
+
+
+def expected_values(tree: PublicTree, policy: Array, *, beliefs: Array | None = None) -> jax.Array:
+  """Computes what each player expects under `policy`, for each of its root infostates.
+
+  Args:
+    tree: a tree without leaves, or a stack of them.
+    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
+    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
+
+  Returns:
+    `[P, H]` payoffs, the other's infostate drawn from the root beliefs conditioned on the
+    player's. Zero where no infostate of the other is compatible. `[B, P, H]` where there are `B` of
+    one argument; one of another serves all.
+
+  Raises:
+    ValueError: the tree is depth-limited, or `policy` or `beliefs` has the wrong shape or is
+      concrete and not a distribution, or batches differ in size.
+  """
+  return measure(_payoffs, tree, policy, beliefs)
+
+
+def _expected_values(tree, policy, beliefs, lock):
+  problem = make_problem(tree, beliefs)
+  return policy_values(problem, problem.split(policy))
+
+
+_payoffs = Programs(each_row(_expected_values))
+
+
+@validation.checked
+def infostate_values(
+  tree: PublicTree,
+  value: Callable[[jax.Array], jax.Array],
+  beliefs: Array,
+  *,
+  player: int,
+) -> jax.Array:
+  """Computes what each infostate is worth from how a PBS's value changes with its belief.
+
+  A value function of PBSs, such as a network of one output, thus knows all that a search needs:
+  where play is an equilibrium the values of infostates are a supergradient of it (ReBeL, theorem
+  1; of its extension to beliefs that do not sum to one). Infostates that exclude each other make
+  the value of a PBS a mean over pairs, whose weight is taken out here.
+
+  Args:
+    tree: whose root the PBSs are at.
+    value: of beliefs `[P, H]`, rows summing to one: what `player` expects, a scalar; differentiable
+      by JAX. At beliefs where it is not it has several supergradients, and JAX takes one.
+    beliefs: `[P, H]`.
+    player: 0 or 1.
+
+  Returns:
+    `[H]` expected payoffs to `player`; zero where no infostate of the other is compatible.
+
+  Raises:
+    ValueError: `player` or `beliefs` are not allowed.
+  """
+  validation.check_unstacked(tree)
+  validation.check_player(player)
+  validation.check_beliefs(tree, beliefs)
+  beliefs = jnp.asarray(beliefs, tree.dtype)
+  mass = pairs.root_mass(tree, beliefs)[player]
+
+  def total(own: jax.Array) -> jax.Array:
+    """Returns the sum over pairs, not their mean: linear in how much there is of everything."""
+    normalised = beliefs.at[player].set(own / own.sum())
+    return value(normalised) * (own * mass).sum()
+
+  slope = jax.grad(total)(beliefs[player])
+  return per_unit_of_mass(slope, mass)
+
+
+class BestResponse(NamedTuple):
+  """A best response.
+
+  Attributes:
+    values: `[H]` what the responding player expects given its root infostate.
+    policy: `[N, H]` its responses; the other player's rows are those of the policy answered.
+  """
+
+  values: jax.Array  # [H]
+  policy: jax.Array  # [N, H]
+
+
+def best_response(
+  tree: PublicTree,
+  policy: Array,
+  player: int,
+  *,
+  beliefs: Array | None = None,
+  locked: Lock | Array | None = None,
+) -> BestResponse:
+  """Computes `player`'s best response to the other player's part of `policy`.
+
+  Args:
+    tree: a tree without leaves, or a stack of them.
+    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
+    player: who responds, 0 or 1; static.
+    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
+    locked: where `player` keeps to `policy` too, as for `solvers.solve`.
+
+  Returns:
+    Values and policy. The values average over the root beliefs (`root_marginals`) to the
+    best-response value. Moves of equal value are equally likely. Arrays have a leading axis `[B]`
+    where an argument has one.
+
+  Raises:
+    ValueError: as `expected_values`, or `player` is not 0 or 1.
+  """
+  validation.check_player(player)
+  return measure(_responses, tree, policy, beliefs, locked, player=int(player))
+
+
+def _best_response(tree, policy, beliefs, lock, *, player):
+  problem = make_problem(tree, beliefs, lock=lock)
+  levels = problem.split(policy)
+  opponent = problem.own_reach(levels, 1 - player)
+  sweep = problem.values_up(None, opponent, None, player)
+  response = list(best_moves(problem, sweep, opponent, player))
+  for i in range(1, len(response)):
+    response[i] = choose(problem.moves_at(i, player), response[i], levels[i])
+  values = per_unit_of_mass(sweep.root, problem.root_mass[player])
+  return BestResponse(values, join_levels(tuple(response)))
+
+
+_responses = Programs(each_row(_best_response), static_argnames="player")
+
+
+def best_response_values(
+  tree: PublicTree,
+  policy: Array,
+  *,
+  beliefs: Array | None = None,
+  locked: Lock | Array | None = None,
+) -> jax.Array:
+  """Returns each player's expected payoff when it responds best to `policy`: `[P]`, or `[B, P]`."""
+  return measure(_best_worths, tree, policy, beliefs, locked)
+
+
+def _best_worth(tree, policy, beliefs, lock):
+  problem = make_problem(tree, beliefs, lock=lock)
+  return _worth(problem, None, problem.both_reach(problem.split(policy)))
+
+
+def _exploitability(tree, policy, beliefs, lock):
+  problem = make_problem(tree, beliefs, lock=lock)
+  return exploitability_of(problem, problem.split(policy))
+
+
+_best_worths = Programs(each_row(_best_worth))
+_exploitabilities = Programs(each_row(_exploitability))
+
+
+def _worth(problem: Any, own: Levels | None, reach: tuple[Levels, Levels]) -> jax.Array:
+  """Returns the payoff of each player `[P]` by its own policy, or a best response, at reach."""
+  roots = [problem.values_up(own, reach[1 - p], None, p).root for p in (0, 1)]
+  return jnp.stack([problem.worth(roots[p], p) for p in (0, 1)])
+
+
+def exploitability_of(problem: Any, policy: Levels) -> jax.Array:
+  """Returns the exploitability of a policy, by level, on a problem without leaves.
+
+  Where the house takes a rake, it is the gain of best responses beyond the policy's own payoffs.
+  """
+  reach = problem.both_reach(policy)
+  gain = _worth(problem, None, reach).sum()
+  if not problem.zero_sum:
+    gain = gain - _worth(problem, policy, reach).sum()
+  return gain / 2
+
+
+def exploitability(
+  tree: PublicTree,
+  policy: Array,
+  *,
+  beliefs: Array | None = None,
+  locked: Lock | Array | None = None,
+) -> jax.Array:
+  """Computes the exploitability of `policy` (ReBeL, section 7: NashConv / 2).
+
+  Args:
+    tree: a tree without leaves, or a stack of them.
+    policy: `[N, H]`, as `solve` returns it, or `[B, N, H]`.
+    beliefs: `[P, H]` at the root, or `[B, P, H]`; None for the tree's own prior.
+    locked: where both players keep to `policy` even as they respond, as for `solvers.solve`: the
+      exploitability within the game that is so constrained.
+
+  Returns:
+    A scalar, (best-response value of player 0 + best-response value of player 1) / 2, in the
+    game's units; zero exactly at an equilibrium. `[B]` where there are `B` of an argument; one of
+    another serves all.
+
+  Raises:
+    ValueError: as `expected_values`.
+  """
+  return measure(_exploitabilities, tree, policy, beliefs, locked)
+
+
+def root_marginals(tree: PublicTree, beliefs: Array) -> jax.Array:
+  """Returns each player's marginal of the joint prior at the root: `[P, H]`.
+
+  It is the beliefs themselves unless infostates exclude each other.
+
+  Raises:
+    ValueError: the tree is stacked, or `beliefs` `[P, H]` have the wrong shape or are concrete and
+      not distributions.
+  """
+  validation.check_unstacked(tree)
+  validation.check_beliefs(tree, beliefs)
+  return pairs.root_marginals(tree, jnp.asarray(beliefs, tree.dtype))
