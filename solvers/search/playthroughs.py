@@ -10,6 +10,10 @@ spread evenly over them (`spread_stops`), since chance would otherwise decide mo
 playthroughs say. A search whose random iteration is known is not run beyond it: those of a level
 are sorted by it, so that one call's end nearly together.
 
+CFR is chaotic: rounding, hence the machine and the compiler, decides where a long search goes, and
+all playthroughs share where the first one went. A jitter of the first search's beliefs by a few
+units in the last place draws another such trajectory; exploitability is a mean over several.
+
 *Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
 playthrough is all of it, and however long it searches it may stay exploitable.
 """
@@ -88,6 +92,25 @@ def concatenate(frontiers: list[Frontier]) -> Frontier:
   """Joins frontiers into one, sorted by node."""
   joined = Frontier(*map(np.concatenate, zip(*frontiers)))
   return joined.take(np.argsort(joined.node, kind="stable"))
+
+
+def thinned(frontier: Frontier, most: int, key: jax.Array) -> Frontier:
+  """Draws about `most` of the subgames at each node, where they are more, by their reach.
+
+  Reach is divided by the odds of being drawn, so that sums over subgames are right in expectation;
+  what neither player comes to in a playthrough is not searched for it.
+  """
+  _, first, group, counts = np.unique(
+    frontier.node, return_index=True, return_inverse=True, return_counts=True
+  )
+  odds = frontier.reach.sum(axis=(1, 2))
+  for _ in range(8):  # what is drawn for certain leaves more for the others
+    odds = np.minimum(odds * (most / np.add.reduceat(odds, first))[group], 1.0)
+  odds = np.where((counts <= most)[group], 1.0, odds)
+  upto = np.cumsum(odds) + float(jax.random.uniform(key))
+  drawn = np.floor(upto) > np.floor(upto - odds)
+  scaled = frontier.reach / odds[:, None, None]
+  return frontier._replace(reach=scaled).take(np.flatnonzero(drawn))
 
 
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
@@ -170,6 +193,8 @@ def sample_playthroughs(
   num_iterations: int,
   start: Sampled,
   unsafe: bool = False,
+  jitter: jax.Array | None = None,
+  most: int | None = None,
   progress: Progress | None = None,
 ) -> Iterator[Sampled]:
   """Samples playthroughs, as many at a time as fit.
@@ -178,6 +203,9 @@ def sample_playthroughs(
     start: what has been sampled, from `no_playthroughs` or an earlier call with the same agent,
       parameters and iterations; what follows does not depend on where calls began or ended, if
       none but the last ended within a batch.
+    jitter: key of a trajectory of the first search; None for that of unmoved beliefs.
+    most: searches at each node of the game below the start, about, for all playthroughs of a batch
+      (`thinned`); None for one of each playthrough.
     num_playthroughs: in all, those of `start` included.
     agent, params, num_iterations, unsafe, progress: see `searching_policy`; progress counts from
       `start`.
@@ -200,7 +228,13 @@ def sample_playthroughs(
   iterates = None
   if not unsafe and agent.start.depth_limited and agent.leaf_values is not None:
     iterates = _search_start(
-      agent.start, agent.algorithm, num_iterations, agent.leaf_values, agent.policy, params
+      agent.start,
+      jittered(agent.tree.prior, jitter),
+      agent.algorithm,
+      num_iterations,
+      agent.leaf_values,
+      agent.policy,
+      params,
     )
 
   def stage_of(item: tuple[Frontier, np.ndarray]) -> int:
@@ -228,6 +262,8 @@ def sample_playthroughs(
       left -= int(costs[0] * count - costs[frontier.root].sum())
     while len(frontier.node):
       key, level_key = jax.random.split(key)
+      if most is not None:
+        frontier = thinned(frontier, most, level_key)
       chunks = cut_into_calls(
         agent, frontier, draw_stops(agent, frontier, num_iterations, level_key)
       )
@@ -243,6 +279,14 @@ def sample_playthroughs(
 
 
 _MAX_FRONTIER = 1 << 17
+
+
+def jittered(beliefs: np.ndarray, key: jax.Array | None) -> np.ndarray:
+  """Returns beliefs `[P, H]` moved by at most two units of rounding each; None moves nothing."""
+  if key is None:
+    return beliefs
+  units = np.asarray(jax.random.randint(key, np.shape(beliefs), -2, 3))
+  return beliefs * (1 + units * np.finfo(beliefs.dtype).eps).astype(beliefs.dtype)
 
 
 def _search_tables(
@@ -287,7 +331,9 @@ def _leaf_beliefs(tree, beliefs, policy):
 @functools.partial(
   Programs, static_argnames=("algorithm", "num_iterations", "leaf_values", "policy")
 )
-def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, policy, params):
+def _search_start(
+  stage: SubgameTable, beliefs, algorithm, num_iterations, leaf_values, policy, params
+):
   """Searches the start of the game once for all playthroughs.
 
   All of them search it from the same beliefs and differ only in where they stop.
@@ -296,7 +342,7 @@ def _search_start(stage: SubgameTable, algorithm, num_iterations, leaf_values, p
     Every iterate `[j, n, H]`, and the policies that set beliefs below, `[j, n, H]`.
   """
   first = jnp.zeros(1, jnp.int32)
-  trees = stage.trees_at(first)
+  trees = dataclasses.replace(stage.trees_at(first), prior=beliefs[None])
   features = stage.features_at(first, trees)
   found = search_starts(trees, features, algorithm, num_iterations, leaf_values, params, policy)
   return found.policies[0], found.believed[0]
