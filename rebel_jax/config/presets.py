@@ -20,8 +20,7 @@ from typing import Any
 from games import LiarsDice
 from games.arguments import checked
 from rebel_jax.config.allowed import unknown
-from rebel_jax.config.config import Config
-from rebel_jax.config.search import GrowingSearch, PerfectSearch
+from rebel_jax.config.config import Config, GrowingSearch, PerfectSearch
 from solvers import tuning
 
 # An optimizer that learns several times more of each step and pays for it with time, and inputs
