@@ -12,7 +12,9 @@ are sorted by it, so that one call's end nearly together.
 
 CFR is chaotic: rounding, hence the machine and the compiler, decides where a long search goes, and
 all playthroughs share where the first one went. A jitter of the first search's beliefs by a few
-units in the last place draws another such trajectory; exploitability is a mean over several.
+units in the last place draws another such trajectory; exploitability is a mean over several. Below
+it, the subgames to search are then drawn by their reach (`thinned`): a tenth of the searches say as
+much.
 
 *Unsafe* search plays the average policy of each search and passes its beliefs down instead. One
 playthrough is all of it, and however long it searches it may stay exploitable.
@@ -94,23 +96,26 @@ def concatenate(frontiers: list[Frontier]) -> Frontier:
   return joined.take(np.argsort(joined.node, kind="stable"))
 
 
-def thinned(frontier: Frontier, most: int, key: jax.Array) -> Frontier:
-  """Draws about `most` of the subgames at each node, where they are more, by their reach.
+# What a node's searches leave of noise counts by its reach and falls with the root of their number:
+# for as many searches in all, it is least with numbers that grow with reach to this power.
+_POWER, _LEAST = 2 / 3, 4
 
-  Reach is divided by the odds of being drawn, so that sums over subgames are right in expectation;
-  what neither player comes to in a playthrough is not searched for it.
+
+def thinned(frontier: Frontier, count: int, key: jax.Array) -> Frontier:
+  """Draws some of the subgames of `count` playthroughs by their reach, fewer at rare nodes.
+
+  Reach is divided by the odds of being drawn, so that sums over subgames are right in expectation.
   """
-  _, first, group, counts = np.unique(
-    frontier.node, return_index=True, return_inverse=True, return_counts=True
-  )
-  odds = frontier.reach.sum(axis=(1, 2))
+  _, first, group = np.unique(frontier.node, return_index=True, return_inverse=True)
+  odds = frontier.reach.sum(axis=(1, 2), dtype=float)
+  share = np.add.reduceat(odds, first) / (count * frontier.reach[0].size)
+  number = np.maximum(count * share**_POWER, _LEAST)
   for _ in range(8):  # what is drawn for certain leaves more for the others
-    odds = np.minimum(odds * (most / np.add.reduceat(odds, first))[group], 1.0)
-  odds = np.where((counts <= most)[group], 1.0, odds)
+    odds = np.minimum(odds * (number / np.add.reduceat(odds, first))[group], 1.0)
   upto = np.cumsum(odds) + float(jax.random.uniform(key))
   drawn = np.floor(upto) > np.floor(upto - odds)
-  scaled = frontier.reach / odds[:, None, None]
-  return frontier._replace(reach=scaled).take(np.flatnonzero(drawn))
+  scaled = frontier._replace(reach=frontier.reach / odds[:, None, None])
+  return scaled.take(np.flatnonzero(drawn))
 
 
 Progress = Callable[[int, int], None]  # (searches done, searches in all)
@@ -194,7 +199,6 @@ def sample_playthroughs(
   start: Sampled,
   unsafe: bool = False,
   jitter: jax.Array | None = None,
-  most: int | None = None,
   progress: Progress | None = None,
 ) -> Iterator[Sampled]:
   """Samples playthroughs, as many at a time as fit.
@@ -203,9 +207,8 @@ def sample_playthroughs(
     start: what has been sampled, from `no_playthroughs` or an earlier call with the same agent,
       parameters and iterations; what follows does not depend on where calls began or ended, if
       none but the last ended within a batch.
-    jitter: key of a trajectory of the first search; None for that of unmoved beliefs.
-    most: searches at each node of the game below the start, about, for all playthroughs of a batch
-      (`thinned`); None for one of each playthrough.
+    jitter: key of a trajectory of the first search, below which not every playthrough is searched
+      for (`thinned`); None for the trajectory of unmoved beliefs, and all searches.
     num_playthroughs: in all, those of `start` included.
     agent, params, num_iterations, unsafe, progress: see `searching_policy`; progress counts from
       `start`.
@@ -223,6 +226,8 @@ def sample_playthroughs(
   children = children_of(agent.tree, agent.game.num_actions)
   sums, done, key = start.sums.copy(), start.count, start.key
   per_batch = max(1, min(num_playthroughs, _MAX_FRONTIER // max(agent.tree.num_nodes // 4, 1)))
+  if jitter is not None:
+    per_batch = min(num_playthroughs, _MAX_THINNED)
   costs = searches_from(agent)
   left = total = int(costs[0]) * max(num_playthroughs - done, 0)
   iterates = None
@@ -262,8 +267,10 @@ def sample_playthroughs(
       left -= int(costs[0] * count - costs[frontier.root].sum())
     while len(frontier.node):
       key, level_key = jax.random.split(key)
-      if most is not None:
-        frontier = thinned(frontier, most, level_key)
+      if jitter is not None:
+        drawn = thinned(frontier, count, level_key)
+        left -= int(costs[frontier.root].sum() - costs[drawn.root].sum())
+        frontier = drawn
       chunks = cut_into_calls(
         agent, frontier, draw_stops(agent, frontier, num_iterations, level_key)
       )
@@ -279,6 +286,7 @@ def sample_playthroughs(
 
 
 _MAX_FRONTIER = 1 << 17
+_MAX_THINNED = 2_048  # playthroughs
 
 
 def jittered(beliefs: np.ndarray, key: jax.Array | None) -> np.ndarray:
