@@ -283,7 +283,7 @@ class KeptPlaythroughs:
     expected = {"sums": (shape, "f"), "count": ((), "iu"), "key": (key, "u")}
     found = files.read_arrays(self.path, self._name, _KIND[0], what, expected)
     count = int(found["count"])
-    if count < 1 or not ((found["sums"] >= 0) & (found["sums"] <= 1.001 * count)).all():
+    if count < 1 or not ((found["sums"] >= 0) & (found["sums"] <= 2 * count)).all():
       raise ConfigError(f"{self._name} holds sums that {count} playthroughs cannot have")
     return Sampled(found["sums"], count, jax.random.wrap_key_data(jnp.asarray(found["key"])))
 
