@@ -24,7 +24,7 @@ from rebel_jax.config.config import Config, GrowingSearch, PerfectSearch
 from solvers import tuning
 
 # An optimizer that learns several times more of each step and pays for it with time, and inputs
-# that tell small beliefs apart (docs/results/recipe.md).
+# that tell small beliefs apart (docs/results/training.md).
 MUON: dict[str, Any] = {
   "belief_roots": 2,
   "optimizer": "muon",
@@ -177,7 +177,7 @@ def _paper(num_dice: int, num_faces: int) -> Config:
   return config.replace(preset=f"{config.preset}_paper")
 
 
-# Found by measuring, see docs/results/recipe.md: short searches whose start is shared, and whose
+# Found by measuring, see docs/results/training.md: short searches whose start is shared, and whose
 # values are levelled; a deep, narrow network, which learns more than the paper's with two fifths of
 # the multiplications; and a buffer that forgets slowly.
 _RECIPE: dict[str, Any] = MUON | {
