@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 import jax
 from jax import lax
 
-from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.cfr import Algorithm
+from solvers.algorithms.regret_rules import at_horizon
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep
-from solvers.xla.meshes import varying_alike
+from solvers.xla import varying_alike
 
 # Answers a query with the traverser's expected values at the leaves, `[L, H]`.
 Evaluate = Callable[[LeafQuery], jax.Array]
@@ -97,7 +98,9 @@ def run(
       Run(update_both(problem, algorithm, loop.state, answer)[0], carry), problem
     )
 
-  state = begin(problem, algorithm, evaluate, policy) if state is None else state
+  if state is None:
+    algorithm = at_horizon(algorithm, (num_iterations + 1) // 2)
+    state = begin(problem, algorithm, evaluate, policy)
   start = varying_alike(Run(state, carry), problem)
   end = lax.fori_loop(0, num_iterations // 2, step, start)
   if isinstance(num_iterations, int) and num_iterations % 2:

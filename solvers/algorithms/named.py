@@ -1,17 +1,25 @@
-"""The named algorithms: one-line compositions of regret rules, averaging and turns."""
+"""Algorithms by name: compositions of regret rules, averaging and turns, and by settings' text."""
 
 import dataclasses
+import functools
+import inspect
 import math
+import re
+from collections.abc import Callable
 from typing import Any
 
-from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.cfr import CFR
-from solvers.algorithms.cfr_avg import CFRAvg
+from games.arguments import unknown_name
+from solvers.algorithms.cfr import CFR, Algorithm
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets import Gadget
-from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus, RegretRule
-from solvers.algorithms.warm_start import WarmStarted
-from solvers.algorithms.with_gadget import WithGadget
+from solvers.algorithms.regret_rules import (
+  DiscountedRegret,
+  MirrorDescent,
+  PredictiveRegretPlus,
+  RegretRule,
+  Schedule,
+)
+from solvers.algorithms.wrappers import CFRAvg, WarmStarted, WithGadget
 from solvers.validation import check_bool, check_gadget, check_integer, check_number, short
 
 
@@ -24,6 +32,12 @@ def _averaging(value: float, name: str = "averaging") -> float:
 
 def _cfr(rule: RegretRule, averaging: float, alternating: bool, name: str = "averaging") -> CFR:
   return CFR(rule, _averaging(averaging, name), check_bool("alternating", alternating))
+
+
+def _falling(gamma: float) -> Schedule:
+  if _averaging(gamma, "gamma") < 5:
+    raise ValueError(f"gamma={gamma!r} must be at least 5: it falls by 5 on the way")
+  return Schedule(float(gamma), -5.0)
 
 
 def _fictitious_play(averaging: float, alternating: bool, *, optimistic: bool) -> FictitiousPlay:
@@ -66,6 +80,49 @@ def discounted_cfr(
 def predictive_cfr_plus(*, averaging: float = 2.0, alternating: bool = True) -> CFR:
   """PCFR+ (Farina, Kroer and Sandholm 2021): CFR+ that expects the last regrets again."""
   return _cfr(PredictiveRegretPlus(), averaging, alternating)
+
+
+def predictive_discounted_cfr_plus(
+  *, alpha: float = 2.3, averaging: float = 5.0, alternating: bool = True
+) -> CFR:
+  """PDCFR+ (Xu et al. 2024): PCFR+ with sums discounted as DCFR's are, and heavier late weights."""
+  return _cfr(PredictiveRegretPlus(check_number("alpha", alpha)), averaging, alternating)
+
+
+def asymmetric_predictive_cfr_plus(
+  *, share: float = 1 / 3, averaging: float = 2.0, alternating: bool = True
+) -> CFR:
+  """SAPCFR+ (Meng et al. 2025): PCFR+ that expects a share of the last regrets again."""
+  share = check_number("share", share, allow_infinite=False)
+  return _cfr(PredictiveRegretPlus(share=share), averaging, alternating)
+
+
+def scheduled_discounted_cfr(*, gamma: float = 30.0, alternating: bool = True) -> CFR:
+  """HS-DCFR (Zhang, McAleer and Sandholm 2024): DCFR whose exponents know a run's length.
+
+  At the k-th of a player's n updates they are 1 + 3k/n, -1 - 2k/n and gamma - 5k/n. The paper's
+  gamma is 30 or 15.
+  """
+  rule = DiscountedRegret(Schedule(1.0, 3.0), Schedule(-1.0, -2.0))
+  return dataclasses.replace(_cfr(rule, gamma, alternating, "gamma"), averaging=_falling(gamma))
+
+
+def scheduled_predictive_cfr_plus(*, gamma: float = 30.0, alternating: bool = True) -> CFR:
+  """HS-PCFR+ (Zhang, McAleer and Sandholm 2024): PCFR+ with the averaging weights of HS-DCFR."""
+  algorithm = predictive_cfr_plus(averaging=gamma, alternating=alternating)
+  return dataclasses.replace(algorithm, averaging=_falling(gamma))
+
+
+def magnetic_mirror_descent(
+  *, rate: float = 30.0, pull: float = 0.1, alternating: bool = True
+) -> CFR:
+  """Magnetic mirror descent (Sokota et al. 2022), whose last policy is its answer.
+
+  Its average policy is the last one. Rate and pull to the uniform policy fade as 1 / sqrt(k).
+  """
+  rates = (check_number(n, x, allow_infinite=False) for n, x in (("rate", rate), ("pull", pull)))
+  algorithm = _cfr(MirrorDescent(*rates), 0.0, alternating)
+  return dataclasses.replace(algorithm, averaging=math.inf)
 
 
 def fictitious_play(*, averaging: float = 0.0, alternating: bool = True) -> FictitiousPlay:
@@ -143,6 +200,8 @@ def started(start: type[WarmStarted], algorithm: Algorithm, num_iterations: int)
   num_iterations = check_integer("num_iterations", num_iterations)
   if isinstance(algorithm, WarmStarted):
     algorithm = algorithm.algorithm
+  if isinstance(getattr(algorithm, "averaging", None), Schedule):
+    raise ValueError(f"algorithm={short(algorithm)} must not know its length: a start adds to it")
   return start(
     algorithm if isinstance(algorithm, CFRAvg) else _check_cfr(algorithm), num_iterations
   )
@@ -152,3 +211,68 @@ def _check_cfr(algorithm: Any) -> Any:
   if not isinstance(algorithm, (CFR, WithGadget)):
     raise ValueError(f"algorithm={short(algorithm)} must be of the CFR family, as linear_cfr() is")
   return algorithm
+
+
+_CFR = (
+  vanilla_cfr, cfr_plus, linear_cfr, discounted_cfr, predictive_cfr_plus,
+  predictive_discounted_cfr_plus, asymmetric_predictive_cfr_plus, scheduled_discounted_cfr,
+  scheduled_predictive_cfr_plus, magnetic_mirror_descent,
+)  # fmt: skip
+_OTHERS = (fictitious_play, linear_fictitious_play, linear_optimistic_fictitious_play)
+
+
+def _averaged(make: Callable[..., CFR]) -> Callable[..., Algorithm]:
+  # The parameters are known by the function's own.
+  return functools.wraps(make)(lambda **parameters: cfr_avg(make(**parameters)))
+
+
+_REGISTRY: dict[str, Callable[..., Algorithm]] = {
+  **{make.__name__: make for make in (*_CFR, *_OTHERS)},
+  **{f"{make.__name__}_avg": _averaged(make) for make in _CFR},
+}
+_FORM = re.compile(r"(\w+)(?:\((.*)\))?")
+
+
+def registered_algorithms() -> tuple[str, ...]:
+  """Returns the names of registered algorithms."""
+  return tuple(_REGISTRY)
+
+
+def make_algorithm(text: str, field: str = "algorithm") -> Algorithm:
+  """Makes an algorithm from its name, and its parameters if others than the usual ones.
+
+  Args:
+    text: `linear_cfr`, or with parameters `discounted_cfr(beta=0.5, gamma=4)`; they are those of
+      the function of that name in `solvers`. A name that ends in `_avg` sets leaf beliefs by
+      average policies (`solvers.cfr_avg`).
+    field: what errors call the text.
+
+  Raises:
+    ValueError: the name or a parameter is unknown, or has a value that is not allowed.
+  """
+  found = _FORM.fullmatch(text) if isinstance(text, str) else None
+  if found is None or found[1] not in _REGISTRY:
+    raise ValueError(unknown_name(field, text, _REGISTRY))
+  make = _REGISTRY[found[1]]
+  allowed = inspect.signature(make).parameters
+  parameters = {}
+  for part in filter(str.strip, (found[2] or "").split(",")):
+    name, equals, value = (piece.strip() for piece in part.partition("="))
+    if not equals or name not in allowed or name in parameters:
+      raise ValueError(
+        f"{field}={text!r} has {part.strip()!r} where NAME=VALUE is expected, once for each of: "
+        f"{', '.join(allowed)}"
+      )
+    parameters[name] = _read(value, allowed[name].annotation, f"{field}={text!r}", name)
+  try:
+    return make(**parameters)
+  except ValueError as error:
+    raise ValueError(f"{field}={text!r} is not allowed: {error}") from None
+
+
+def _read(value: str, kind: type, where: str, name: str) -> float | bool:
+  try:
+    return {"True": True, "False": False}[value] if kind is bool else float(value)
+  except (KeyError, ValueError):
+    allowed = "True or False" if kind is bool else "a number"
+    raise ValueError(f"{where} has {name}={value}, which must be {allowed}") from None
