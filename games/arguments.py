@@ -148,15 +148,15 @@ def check_kinds(arguments: Mapping[str, Any], annotations: Mapping[str, Any]) ->
 
   Raises:
     TypeError: one is not.
-    ValueError: a seed is negative.
+    ValueError: a seed is negative or too large.
   """
   for name in arguments.keys() & annotations.keys():
     is_right, words = kind_of(annotations[name])
     if not is_right(arguments[name]):
       named = arguments.get("field", name) if name in ("text", "history") else name
       raise TypeError(f"{named}={short(arguments[name])} must be {words}")
-    if name == "seed" and np.min(arguments[name]) < 0:
-      raise ValueError(f"seed={arguments[name]} must be at least 0")
+    if name == "seed" and not 0 <= np.min(arguments[name]) <= np.max(arguments[name]) < 2**63:
+      raise ValueError(f"seed={short(arguments[name])} must be at least 0 and below 2**63")
 
 
 def checked(function: F) -> F:

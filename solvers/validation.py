@@ -1,5 +1,6 @@
 """Checks of arguments: static mistakes always, contents of arrays where they are concrete."""
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,14 +25,7 @@ def is_concrete(*arrays) -> bool:
   return not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(arrays))
 
 
-def check_unstacked(tree: PublicTree) -> None:
-  """Checks that `tree` is one public tree, not a stack of them or something else."""
-  check_is_tree(tree)
-  if tree.prior.ndim != 2:
-    raise ValueError(
-      f"tree is stacked (prior of shape {tuple(tree.prior.shape)}); use jax.vmap or "
-      "solvers.solve_batch"
-    )
+check_unstacked = functools.partial(check_is_tree, one=True)
 
 
 def check_algorithm(algorithm) -> None:

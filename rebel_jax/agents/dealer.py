@@ -108,8 +108,13 @@ class Dealer:
     self.history.append(int(move.action))
 
   def payoff(self) -> float:
-    """Returns the payoff of player 0 in a finished game; player 1 loses as much."""
-    assert self.actor == TERMINAL
+    """Returns the payoff of player 0 in a finished game; player 1 loses as much.
+
+    Raises:
+      ValueError: the game is not over.
+    """
+    if self.actor != TERMINAL:
+      raise ValueError(f"history={self.history} has no payoff: the game goes on")
     return self.game.payoff(self.state, self.infostates)
 
   def is_over(self) -> bool:

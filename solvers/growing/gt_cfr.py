@@ -57,7 +57,7 @@ def check_node(name: str, tree: PublicTree, node: Any) -> jax.Array:
   """Returns one node, which may be traced."""
   if isinstance(node, jax.core.Tracer):
     return node
-  if np.ndim(node) == 0 and isinstance(node, int | np.integer | np.ndarray | jax.Array):
+  if isinstance(node, int | np.integer | np.ndarray | jax.Array) and np.ndim(node) == 0:
     number = validation.check_integer(name, node if isinstance(node, int) else node.item(), least=0)
     if number < tree.num_nodes:
       return jnp.asarray(number)

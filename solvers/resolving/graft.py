@@ -27,7 +27,7 @@ class Placer:
   """
 
   def __init__(self, whole: PublicTree, *, by_state: bool = False):
-    check_is_tree(whole, "whole")
+    check_is_tree(whole, "whole", one=True)
     self._by_state = validation.check_bool("by_state", by_state)
     self._whole = whole
     self._child = {move: node for node, move in enumerate(self._moves(whole))}

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from games.arguments import checked
+from games.arguments import checked, integers
 from games.build import find_runs
 from games.game import CHANCE, TERMINAL
 from games.pairs import holds
@@ -308,7 +308,12 @@ def make_lines(game: Holdem, *, permutations: np.ndarray | None = None) -> tuple
     permutations = np.tile(np.arange(game.deck.num_cards), (2, 1))
     moved = np.stack([np.arange(game.num_infostates), alike])
   else:
-    permutations = suit_permutations(game, rows) if permutations is None else permutations
+    last = game.deck.num_cards - 1
+    permutations = (
+      suit_permutations(game, rows)
+      if permutations is None
+      else integers("permutations", permutations, 0, last, ndim=2)
+    )
     moved = moved_hands(game, permutations)
   boards = enumerate_boards(game, permutations)
   streets: list[Street] = []
@@ -482,6 +487,7 @@ class Follower:
   def follow(self, history: Sequence[int]) -> Place:
     """Returns the place after public actions of the game."""
     place = self.start()
+    self.spot.game.state_after(history, field="history")
     for move in history:
       place = self.step(place, int(move))
     return place
