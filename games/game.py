@@ -52,12 +52,12 @@ def _in_sentences(rule: Callable[..., Any]) -> Callable[..., Any]:
       return rule(self, *values, **options)
     except (IndexError, KeyError, TypeError, AttributeError) as error:
       given = dict(zip(names, values)) | options
-      named = any(f"{name}=" in str(error) for name in given)
-      if named or not given or any(isinstance(x, jax.Array) for x in given.values()):
+      ours = any(f"{name}=" in str(error) for name in given)
+      if ours or not given or any(isinstance(x, jax.Array) for x in given.values()):
         raise
-      said = ", ".join(f"{name}={short(x)}" for name, x in given.items())
       raise ValueError(
-        f"{said} must be what play of {self.name} comes to ({rule.__name__}: {short(str(error))})"
+        ", ".join(f"{name}={short(x)}" for name, x in given.items())
+        + f" must be what play of {self.name} comes to ({rule.__name__}: {short(str(error))})"
       ) from error
 
   return call

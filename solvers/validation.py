@@ -10,7 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import pairs
-from games.arguments import MAX_COUNT, check_integer
+from games.arguments import (  # noqa: F401
+  MAX_COUNT,
+  Player,
+  Positive,
+  check_fields,
+  check_integer,
+)
 from games.arrays import checked, integers, is_finite, is_whole, short  # noqa: F401
 from games.game import CHANCE
 from games.public_tree import PADDING, PublicTree, check_is_tree, payoff_bound
@@ -46,11 +52,6 @@ def check_gadget(gadget, searcher: int | None = None) -> None:
   check_player(gadget.searcher, "searcher")
   if searcher is not None and gadget.searcher != searcher:
     raise ValueError(f"searcher={searcher}, but gadget is for player {gadget.searcher}")
-
-
-def check_history(history) -> tuple[int, ...]:
-  """Returns public actions as a tuple of integers."""
-  return tuple(integers("history", history, -MAX_COUNT, MAX_COUNT, ndim=1).tolist())
 
 
 def check_places(name: str, places, size: int) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from games import CHANCE, TERMINAL, Game, PublicTree
-from games.arguments import checked
+from games.arguments import Count, Player, checked
 from games.origin import origin_of
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.public_tree import Array
@@ -183,14 +183,12 @@ class Seat(abc.ABC):
     self._rng = np.random.default_rng(seed)
 
   @checked
-  def start(self, player: int, infostate: int) -> None:
+  def start(self, player: Player, infostate: Count) -> None:
     """Begins a game in seat `player`, holding `infostate`.
 
     Raises:
       ValueError: there is no such seat or infostate.
     """
-    validation.check_player(player)
-    validation.check_integer("infostate", infostate, least=0)
     self.player, self.infostate = player, infostate
     self._begin()
 

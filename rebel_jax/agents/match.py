@@ -65,9 +65,7 @@ class SimplePlayer(UniformPlayer):
   """
 
   @checked
-  def __init__(self, game: Game, name: str, *, seed: int = 0):
-    if not isinstance(game, Holdem):
-      raise ValueError(f"{name!r} plays hold'em, and not {game!r}")
+  def __init__(self, game: Holdem, name: str, *, seed: int = 0):
     super().__init__(game, seed=seed)
     self._wish = opponent(name).wish
 
@@ -251,7 +249,6 @@ def play_games(
     ValueError: as `play_match`.
   """
   num_games = validation.check_even("num_games", num_games, least=4, most=10**6)
-  duplicate = validation.check_bool("duplicate", duplicate)
   rng = np.random.default_rng(seed)
   seeds = rng.integers(2**31, size=(num_games, 2)).tolist()
   tables: list[PlayedGame] = []

@@ -259,11 +259,11 @@ REFUSED = [
   (lambda: tree_ground(GAME, TREE, share="all"), "share='all' must be a number"),
   (
     lambda: check_rules(GAME, num_playouts=-32),
-    "num_playouts=-32 must be .* at most 1000000",
+    "num_playouts=-32 must be an integer from 1 to 1000000",
   ),
   (
     lambda: check_rules(GAME, num_playouts=10**9),
-    "num_playouts=1000000000 must be an integer",
+    "num_playouts=1000000000 must be an .* from 1",
   ),
   (lambda: check_rules(GAME, [[1, 2, 3, 4, 5]]), r"states of shape \(1, 5\) must have shape"),
   (
@@ -299,6 +299,9 @@ REFUSED = [
     lambda: match.play_match(HOLDEM, *[lambda seed: match.UniformPlayer(GAME)] * 2, num_games=4),
     "the agent plays .*kuhn.*, and the match is of .*river",
   ),
+  (lambda: solvers.GTCFR(temperature=0), "temperature=0 must be a number of at least"),
+  (lambda: solvers.GTCFR(selection="best"), "selection='best' must be 'current' or 'average'"),
+  (lambda: solvers.Maxmargin(True), "searcher=True must be 0 or 1"),
   (lambda: match.play_match(GAME, len, len, num_games=10**9), "num_games=.* at most 1000000"),
 ]
 
