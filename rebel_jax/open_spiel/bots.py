@@ -232,7 +232,7 @@ class ChipBot(_FollowingBot):
   Nothing is asked of OpenSpiel's game but its history, so no tree of it is made.
 
   Args:
-    player: such as `rebel_jax.tables.players.make_chip_player(...).player`.
+    player: such as `rebel_jax.tables.players.make_chip_player(...)`.
     rules: what it plays, as in `make_chip_player(...).rules`.
     game: what is played in OpenSpiel.
     player_id: the seat there.

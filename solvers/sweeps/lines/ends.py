@@ -136,7 +136,7 @@ def make_ends(group: Group, dtype: Any, form: type[Ends] | None = None) -> Ends:
 
 
 def make_showdowns(group: Group, final: Final, dtype: Any, form: type[Ends]) -> tuple[Any, Any]:
-  """Returns what `join_ends` takes: a pair of tables with an axis of boards, and one without."""
+  """Returns tables that `join_ends` takes, with an axis of boards and without."""
   if form is Sorted:
     return tuple(sort(group, final, p) for p in (0, 1)), None
   strength = jnp.asarray(final.strength[0]), jnp.asarray(final.strength[1])
