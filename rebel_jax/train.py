@@ -25,9 +25,8 @@ from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, ConfigError, check_kind
 from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
 from rebel_jax.runs import folders
-from rebel_jax.runs.display import Display, resume_command
+from rebel_jax.runs.display import CLOSED_PIPE, LOST, Display, resume_command
 from rebel_jax.runs.options import RunOptions
-from rebel_jax.runs.stopping import CLOSED_PIPE, LOST
 from solvers import tuning
 
 

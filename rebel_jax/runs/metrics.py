@@ -26,7 +26,7 @@ import optax
 
 from rebel_jax import devices
 from rebel_jax.checkpoints import files
-from rebel_jax.config import own
+from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.devices import share
 from rebel_jax.training.loop import Report, TrainState
@@ -145,7 +145,7 @@ class EventFiles:
     self._writer.flush()
 
 
-own.WRITERS.update(csv=csv_file, tensorboard=EventFiles)
+allowed.WRITERS.update(csv=csv_file, tensorboard=EventFiles)
 
 
 def commands_of(about: dict[str, Any], config: Config, num_devices: int) -> Commands:

@@ -15,7 +15,7 @@ from games.poker.lines import round_up, shape_of, share_shapes
 from games.poker.lines.rounding import Shape
 from rebel_jax.config.allowed import ConfigError, in_config_errors
 from rebel_jax.spots.solved import ALGORITHM, PLAYERS, SolvedSpot, Spot, prepare, solve
-from rebel_jax.spots.tables import hand_table
+from rebel_jax.spots.study import hand_table
 from solvers import tuning
 from solvers.xla import run_ahead
 
