@@ -212,7 +212,6 @@ class Display:
     """
     self.console = console or Console(quiet=quiet, stderr=stderr)
     self.closed = False
-    self._task: Any = None
     self._description = self._text = ""
     self._live: Live | None = None
     self._progress = Progress(
@@ -222,6 +221,7 @@ class Display:
       TextColumn("{task.percentage:3.0f}%"),
       console=self.console,
     )
+    self._task = self._progress.add_task("", total=1.0, visible=False)
     if self.console.is_terminal and not quiet:
       self._live = Live(get_renderable=self._render, console=self.console, transient=True)
     self._last_line = -math.inf
@@ -250,12 +250,8 @@ class Display:
   def show(self, description: str, fraction: float, text: str = "") -> None:
     """Shows how far something has come: a live bar, or a line now and then."""
     if self._live:
-      if description != self._description:
-        self.clear()
-        self._task = self._progress.add_task(description, total=1.0)
-        self._description = description
-      self._text = text
-      self._progress.update(self._task, completed=min(fraction, 1.0))
+      self._text, done = text, min(fraction, 1.0)
+      self._progress.update(self._task, description=description, completed=done, visible=True)
       self._write(self._live.refresh)
     elif (
       description != self._description
@@ -273,9 +269,8 @@ class Display:
 
   def clear(self) -> None:
     """Removes the live bar."""
-    if self._task is not None:
-      self._progress.remove_task(self._task)
-    self._task, self._description, self._text = None, "", ""
+    self._progress.update(self._task, visible=False)
+    self._description = self._text = ""
 
   def _render(self) -> Group:
     # Two lines, so that the figures are whole on a terminal of 80 columns.

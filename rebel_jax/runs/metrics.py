@@ -8,7 +8,6 @@ import bisect
 import contextlib
 import csv
 import dataclasses
-import importlib.util
 import json
 import math
 import os
@@ -89,19 +88,6 @@ def read_metrics(output_dir: str | Path) -> list[dict[str, Any]]:
   if not path.is_file():
     return []
   return [json.loads(line) for line in files.read_bytes(path).splitlines() if line.strip()]
-
-
-def check_tensorboard() -> None:
-  """Checks that event files can be written.
-
-  Raises:
-    ConfigError: tensorboardX is not installed.
-  """
-  if importlib.util.find_spec("tensorboardX") is None:
-    raise ConfigError(
-      "tensorboard=True needs the package tensorboardX, which is not installed: "
-      "pip install 'rebel-jax[tensorboard]'"
-    )
 
 
 def csv_file(folder: Path, step: int) -> Callable[[dict[str, Any]], None]:

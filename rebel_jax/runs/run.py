@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import gc
+import importlib.util
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -110,8 +111,12 @@ def train(
     signals = stack.enter_context(Signals())
     about: dict[str, Any] = {}
     allowed.check(options)
-    if options.tensorboard or "tensorboard" in options.writers:
-      metrics.check_tensorboard()
+    writes_events = options.tensorboard or "tensorboard" in options.writers
+    if writes_events and importlib.util.find_spec("tensorboardX") is None:
+      raise ConfigError(
+        "tensorboard=True needs the package tensorboardX, which is not installed: "
+        "pip install 'rebel-jax[tensorboard]'"
+      )
     if options.resume:
       config.validate()
       folder = folders.find_run(options.output_dir).folder
