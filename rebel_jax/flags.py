@@ -71,7 +71,7 @@ def parse(
         prog=prog,
         description="\n\n".join(map(wrap.fill, about)),
         return_unknown_args=True,
-        config=(tyro.conf.OmitArgPrefixes,),
+        config=(tyro.conf.OmitArgPrefixes, tyro.conf.AvoidSubcommands),
         **options,
       )
   except SystemExit as end:
