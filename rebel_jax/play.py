@@ -132,8 +132,7 @@ class Terminal:
     self._any_bet = isinstance(agent, NestedAgent | ChipSeat)
     self._spot: Game = agent.game if self._any_bet else agent.searcher.game
     self.dealer = Dealer(self._spot)
-    if isinstance(agent, ChipSeat):
-      agent.dealer = self.dealer
+    agent.dealer = self.dealer
     self.score, self.seat = 0.0, 0
     self.record: list[str] = []
 
@@ -146,8 +145,6 @@ class Terminal:
     """Plays one game with the person in `seat` and returns what the person won."""
     dealer, agent, self.seat = self.dealer, self.agent, seat
     dealer.game = self._spot
-    if isinstance(agent, NestedAgent):
-      agent.widen_match(self._spot)
     dealer.deal(self.rng)
     with self.patience():
       agent.start(1 - seat, dealer.infostates[1 - seat])
@@ -260,13 +257,9 @@ class Terminal:
         return moves[answer]
       elif self._any_bet and re.fullmatch(r"[1-9][0-9]{0,11}", answer):
         try:
-          move = self.dealer.widen(int(answer))
+          return self.dealer.widen(int(answer))
         except ValueError as error:
           self.say(f"{error}.")
-          continue
-        if isinstance(self.agent, NestedAgent):
-          self.agent.widen_match(self.game)
-        return move
       else:
         self.say(f"{answer!r} is not a move here; type one of: {' '.join(moves)}")
 
@@ -349,7 +342,7 @@ def solve_spot(options: Options, seed: int, say: Callable[[str], None]) -> Neste
   algorithm = solvers.make_algorithm(options.algorithm or "discounted_cfr")
   solved = solvers.solve(tree, algorithm=algorithm, num_iterations=options.iterations)
   return NestedAgent(
-    game, tree, solved.average_policy, played=game, num_iterations=options.iterations, seed=seed
+    game, tree, solved.average_policy, num_iterations=options.iterations, seed=seed
   )
 
 
