@@ -23,7 +23,7 @@ from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher
 from rebel_jax.agents.belief_agent import StreetSearcher
-from rebel_jax.agents.dealer import Dealer, Move, NestedAgent
+from rebel_jax.agents.dealer import Dealer, Move, NestedAgent, Seat
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
@@ -69,30 +69,25 @@ class Options:
   seed: Annotated[int | None, allowed.optional(allowed.integer(0))] = None
 
 
-class ChipSeat:
+class ChipSeat(Seat):
   """An agent that searches rounds of hold'em from the blinds, at a table of bets of any size.
 
   Attributes:
     game: the table's rules before any bet is added.
-    player: its number.
-    dealer: of the table, once it has one.
+    player, infostate, dealer: see `Seat`.
     seat: the agent's hand in chips, in whose searches the table's bets are.
   """
 
-  dealer: Any  # of a game of hold'em
-
   def __init__(self, searcher: StreetSearcher, seed: int):
+    super().__init__(seed)
     self.game = searcher.game
     self.agent: Any = searcher.agent(seed=seed)
     self.seat = TreePlayer(searcher.with_sizes, self.agent, off_tree="add", seed=seed)
 
-  def start(self, player: int, infostate: int) -> None:
-    """Begins a game."""
-    self.player = player
-    self.seat.start(player, tuple(self.game.hole_cards[infostate].tolist()))
+  def _begin(self) -> None:
+    self.seat.start(self.player, tuple(self.game.hole_cards[self.infostate].tolist()))
 
-  def observe(self, action: int, infostate: int | None = None) -> None:
-    """Follows the dealer's last move."""
+  def _follow(self, action: int) -> None:
     game, (*before, _) = self.dealer.game, self.dealer.history
     state = game.state_after(before)[None]
     if action >= game.first_deal:
@@ -113,11 +108,9 @@ class ChipSeat:
     return Move(action, dealer.infostates[self.player])
 
   def act(self) -> Move:
-    """Returns the agent's move."""
     return self._move(self.seat.act())
 
   def choices(self) -> dict[Move, float]:
-    """Returns the probability of each of the agent's moves."""
     if self.seat.lost or self.seat.table.actor != self.player:
       return {}
     found = self.agent.choices()

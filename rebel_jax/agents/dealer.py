@@ -278,7 +278,6 @@ def prepare(agents: Iterable[SearchingSeat]) -> None:
 
 
 Bets = tuple[tuple[tuple[int, ...], int], ...]  # histories, and chips that were bet after them
-Answers = dict[tuple[Bets, int], Widened]  # for all bets that were added, and the agent's seat
 
 
 class NestedAgent(Seat):
@@ -308,7 +307,8 @@ class NestedAgent(Seat):
     super().__init__(seed)
     self._blueprint = Widened(game, tree, np.asarray(policy, float))
     self._num_iterations = num_iterations
-    self._answers: Answers = {}
+    # For all bets that were added, and the agent's seat.
+    self._answers: dict[tuple[Bets, int], Widened] = {}
     self._begin()
 
   def _begin(self) -> None:
