@@ -239,7 +239,7 @@ def play_games(
   num_games: int,
   seed: int = 0,
   duplicate: bool = False,
-  progress: Callable[[int, int], None] | None = None,
+  progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[PlayedGame]:
   """Plays the games of a match; arguments as for `play_match`.
 
@@ -274,8 +274,7 @@ def play_games(
     for table in running:
       table.settle_chance(rng)
     running = [table for table in running if not table.dealer.is_over()]
-    if progress is not None:
-      progress(num_games - len(running), num_games)
+    progress(num_games - len(running), num_games)
     everyone = [player for table in running for player in table.players]
     prepare(player for player in everyone if isinstance(player, SearchingSeat))
     for table in running:
