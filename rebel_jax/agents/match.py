@@ -259,8 +259,8 @@ def play_games(
     seat, dealer = number % 2, Dealer(game)
     players: list[Seat] = [first(one), second(other)]
     players = players[::-1] if seat else players
-    for player in players:
-      player.dealer = dealer
+    for seated in players:
+      seated.dealer = dealer
     dealer.deal(rng)
     if duplicate and seat:
       dealer.infostates = list(tables[-1].dealer.infostates)
