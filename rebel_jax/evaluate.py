@@ -20,6 +20,7 @@ from rebel_jax.agents.street_searcher import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.search import DeepCFR
 from rebel_jax.evaluation.evaluators import make_evaluator
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
@@ -125,6 +126,8 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
   Raises:
     ConfigError: an option is about exploitability, which is not measured.
   """
+  if isinstance(config.search, DeepCFR):
+    return {}, {}
   if config.grows:
     at_once = False if options.at_once else None
     search = make_search(

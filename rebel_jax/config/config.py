@@ -11,6 +11,7 @@ from rebel_jax.config.allowed import ConfigError, in_config_errors, unknown
 from rebel_jax.config.search import (
   KINDS,
   REBEL,
+  DeepCFR,
   GrowingSearch,
   PerfectSearch,
   ReBeLSearch,
@@ -122,7 +123,7 @@ class ScheduleSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-  """The settings of a training run; `search` is of one of three kinds, each with its own settings.
+  """The settings of a training run; `search` is of one of four kinds, each with its own settings.
 
   Attributes:
     preset: Preset that the defaults of all other settings come from.
@@ -138,7 +139,7 @@ class Config:
     ("num_faces", 4),
   )
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
-  search: ReBeLSearch | GrowingSearch | PerfectSearch = REBEL
+  search: ReBeLSearch | GrowingSearch | PerfectSearch | DeepCFR = REBEL
   self_play: SelfPlaySettings = SelfPlaySettings()
   network: NetworkSettings = NetworkSettings()
   learning: LearningSettings = LearningSettings()
@@ -149,14 +150,14 @@ class Config:
     """The search, where it is ReBeL's; ConfigError where it is another kind."""
     if isinstance(self.search, ReBeLSearch):
       return self.search
-    raise ConfigError(f"the searches of preset={self.preset!r} grow trees, and are not ReBeL's")
+    raise ConfigError(f"preset={self.preset!r} has {self.search.kind}, and no searches of ReBeL")
 
   @property
   def growing(self) -> GrowingSearch:
     """The search, where it grows trees; ConfigError where it does not."""
     if isinstance(self.search, GrowingSearch):
       return self.search
-    raise ConfigError(f"the searches of preset={self.preset!r} are ReBeL's, and do not grow trees")
+    raise ConfigError(f"preset={self.preset!r} has {self.search.kind}, which do not grow trees")
 
   @property
   def grows(self) -> bool:
@@ -325,6 +326,8 @@ def _read(default: Any, fields: Any) -> Any:
     # Earlier versions saved settings of all kinds, at zero where they had no part.
     perfect = settings.get("td1_share") if "growing" in fields else "td1_share" in settings
     kind = PerfectSearch if perfect else GrowingSearch
+  elif "alternating" in settings and "iterations" not in settings:
+    kind = DeepCFR
   for before, now, factor in _RENAMED:
     value = settings.pop(before, None)
     if value is not None and kind is not ReBeLSearch:

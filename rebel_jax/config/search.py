@@ -1,4 +1,4 @@
-"""The kinds of search that a run trains with: ReBeL's, and two in trees that grow."""
+"""The kinds of search that a run trains with: ReBeL's, two in trees that grow, and Deep CFR."""
 
 import dataclasses
 from typing import Annotated, Any, ClassVar
@@ -187,9 +187,41 @@ class PerfectSearch(GrowingSearch):
     return self.questions_per_lane + self.td1_share
 
 
+@dataclasses.dataclass(frozen=True)
+class DeepCFR:
+  """Deep CFR: networks learn regrets of sampled traversals of the whole game; nothing is searched.
+
+  A lane is a traversal for each player in an iteration, which is a step; examples are traversals.
+
+  Attributes:
+    alternating: Let player 1 of an iteration respond to what player 0 has just learned, and not
+      both to what they played before.
+  """
+
+  alternating: bool = True
+
+  kind: ClassVar[str] = "the networks of Deep CFR"
+  options: ClassVar[tuple[str, ...]] = ()
+  agent_options: ClassVar[tuple[str, ...]] = ()
+  solves_per_lane: ClassVar[float] = 1.0
+  examples_per_solve: ClassVar[int] = 2
+  fused_network: ClassVar[bool] = False
+  late_iterations: ClassVar[int] = 0
+  vary: ClassVar[tuple[tuple[str, Any], ...]] = ()
+
+  def describe(self, number: int | None) -> tuple[str, str]:
+    """Returns the decisions, of which there are so many, and the kind of traversal, in words."""
+    return f"{number} public decisions", "external sampling"
+
+  def check(self, game: str, rules: Game) -> None:
+    """Checks that a tree of the `rules` of the game named `game` can be written out."""
+    if not rules.written:
+      raise ConfigError(f"game={game!r} has no tree that is made beforehand, which Deep CFR needs")
+
+
 REBEL = ReBeLSearch()
-Search = ReBeLSearch | GrowingSearch
-KINDS = (ReBeLSearch, GrowingSearch, PerfectSearch)
+Search = ReBeLSearch | GrowingSearch | DeepCFR
+KINDS = (ReBeLSearch, GrowingSearch, PerfectSearch, DeepCFR)
 
 
 def check_kind(name: str, search: Search, preset: str) -> None:

@@ -3,6 +3,8 @@
 from typing import Any
 
 from rebel_jax.config.config import Config
+from rebel_jax.config.search import DeepCFR
+from rebel_jax.evaluation.average_evaluator import AverageEvaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
@@ -22,6 +24,9 @@ def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -
   if config.grows:
     known = {} if made is None else {"game": made.game, "ground": made.table}
     return ChainEvaluator(config, **known, **options)
+  if isinstance(config.search, DeepCFR):
+    known = {} if made is None else {"game": made.game, "table": made.table}
+    return AverageEvaluator(config, **known, **options)
   game: Any = config.make_game() if made is None else made.game
   if made_on_device(config, game):
     return HandsEvaluator(config, game)

@@ -12,6 +12,7 @@ import optax
 
 from games import Game
 from rebel_jax.config.config import Config
+from rebel_jax.networks.moves import MoveNetwork
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.policy import PolicyNetwork, ValuePolicyNetwork
 from rebel_jax.networks.value import ValueNetwork
@@ -186,6 +187,7 @@ class Networks(NamedTuple):
   value: ValueNetwork | None
   policy: PolicyNetwork | None
   value_policy: ValuePolicyNetwork | None
+  moves: MoveNetwork | None = None
 
 
 # (config, game, networks, learner) -> the target, None where the configuration has none. `learner`
