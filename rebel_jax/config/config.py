@@ -326,7 +326,7 @@ def _read(default: Any, fields: Any) -> Any:
     # Earlier versions saved settings of all kinds, at zero where they had no part.
     perfect = settings.get("td1_share") if "growing" in fields else "td1_share" in settings
     kind = PerfectSearch if perfect else GrowingSearch
-  elif "alternating" in settings and "iterations" not in settings:
+  elif set(fields.get("search", ())) == {"alternating"}:
     kind = DeepCFR
   for before, now, factor in _RENAMED:
     value = settings.pop(before, None)
