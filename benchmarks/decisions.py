@@ -14,9 +14,9 @@ import jax
 import numpy as np
 
 from benchmarks import timing
+from rebel_jax import devices
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.presets import get_preset
-from rebel_jax.devices import compile_cache
 from rebel_jax.tables.chips import (
   Call,
   Cards,
@@ -140,7 +140,7 @@ def measure(options: Options) -> dict[str, object]:
 
 def main(options: Options) -> None:
   """Prints the line."""
-  compile_cache.enable()
+  devices.enable_cache()
   timing.say(measure(options))
 
 

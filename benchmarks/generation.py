@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 
 from benchmarks import timing
 from rebel_jax.config.presets import get_preset
-from rebel_jax.devices.cpu_devices import share_cores
+from rebel_jax.devices import share_cores
 from rebel_jax.networks.value import ValueNetwork
 from rebel_jax.training.loop import DEVICES
 from rebel_jax.training.self_play import SelfPlay

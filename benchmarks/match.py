@@ -15,11 +15,9 @@ import games
 import rebel_jax
 import solvers
 from benchmarks import timing
-from rebel_jax import flags
-from rebel_jax.agents.agent import make_searcher
-from rebel_jax.agents.chain_agent import ChainSearcher
+from rebel_jax import devices, flags
+from rebel_jax.agents.agent import ChainSearcher, make_searcher
 from rebel_jax.agents.match import MatchResult, PolicyPlayer, UniformPlayer, play_match
-from rebel_jax.devices import compile_cache
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +86,7 @@ OPPONENTS: dict[str, Callable[[Any, Options], MatchResult]] = {
 def main(options: Options) -> None:
   """Plays all matches."""
   chosen = [timing.look_up("opponents", name, OPPONENTS) for name in options.opponents]
-  compile_cache.enable()
+  devices.enable_cache()
   policy = rebel_jax.load(options.checkpoint)
   flags.check_kind(options, policy.config.search)
   settings = flags.agent_settings(options, policy.config.search)

@@ -32,7 +32,7 @@ from games.poker import (
   in_units,
 )
 from games.poker.lines import Lines, make_lines, round_up
-from rebel_jax.devices import compile_cache, cpu_devices
+from rebel_jax import devices
 from rebel_jax.spots import solved as spot
 from solvers.xla.cores import num_cores
 
@@ -330,8 +330,8 @@ def main(options: Options) -> None:
   elif options.part == "ranges":
     timing.say(ranges(options.bets, options.iterations or 20))
   elif options.part == "flop":
-    cpu_devices.make_devices(num_cores())
-    compile_cache.enable()
+    devices.make_devices(num_cores())
+    devices.enable_cache()
     timing.say(flop(None if options.tables == "none" else options.tables))
   else:
     solve = merged_rivers if options.suits == "merged" else rivers

@@ -17,10 +17,9 @@ from pathlib import Path
 import tyro
 
 from benchmarks import timing
-from rebel_jax import evaluate
+from rebel_jax import devices, evaluate
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config.presets import paper_exploitability
-from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
 
 
@@ -89,7 +88,7 @@ def measure(run: str, options: Options) -> dict[str, object]:
 
 def main(options: Options) -> None:
   """Measures and prints."""
-  compile_cache.enable()
+  devices.enable_cache()
   for run in options.runs:  # before hours of work
     last_checkpoints(run, options.checkpoints)
   if options.keep is not None:

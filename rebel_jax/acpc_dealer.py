@@ -12,8 +12,7 @@ from typing import Annotated
 from rebel_jax import flags
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.tables.acpc import MatchDealer
-from rebel_jax.tables.peers import MOST_HANDS
+from rebel_jax.tables.acpc import MOST_HANDS, MatchDealer
 from rebel_jax.tables.players import rules_of
 
 

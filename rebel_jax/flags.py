@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 
 import tyro
 
-from rebel_jax.config import groups
+from rebel_jax import devices
+from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, RunError
+from rebel_jax.config.config import KINDS, Search
 from rebel_jax.config.own import import_module
-from rebel_jax.config.search import KINDS, Search
-from rebel_jax.devices import compile_cache
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, watch
-from rebel_jax.tables.peers import TableError
+from rebel_jax.tables.acpc import TableError
 
 T = TypeVar("T")
 _LEAST_WIDTH = 40  # of a terminal: with much less, tyro does not end
@@ -202,8 +202,8 @@ def entry(
       own = import_own(sys.argv[1:] if argv is None else argv)[1]
       known: dict[str, Any] = {kind: listed() for kind, listed in names.items()}
       options = parse(cls, own, prog=f"python -m rebel_jax.{name}", **known)
-      groups.check(options)
-      compile_cache.enable()
+      allowed.check(options)
+      devices.enable_cache()
       return body(options, **more)
 
     return command(run, is_process=argv is None)
@@ -247,7 +247,7 @@ def _unknown(arguments: list[str], parsed: Any, check: Callable[[str], None]) ->
   if not flag.startswith("--") or len(flag) == 2:
     return ConfigError(f"argument {arguments[0]!r} belongs to no flag; --help lists the flags")
   check(flag.removeprefix("--").removeprefix("no-").replace("-", "_"))
-  known = [f"--{name.replace('_', '-')}" for name in groups.flat(parsed)]
+  known = [f"--{name.replace('_', '-')}" for name in allowed.flat(parsed)]
   close = difflib.get_close_matches(flag, known, n=1)
   hint = f" (did you mean {close[0]}?)" if close else ""
   return ConfigError(f"flag {flag!r} is unknown{hint}; --help lists the flags")

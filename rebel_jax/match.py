@@ -23,7 +23,7 @@ from rebel_jax import flags
 from rebel_jax.agents import match
 from rebel_jax.agents.agent import Searcher, make_searcher
 from rebel_jax.agents.dealer import Seat, same_rules
-from rebel_jax.agents.recording import make_estimator
+from rebel_jax.agents.match import make_estimator
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError

@@ -21,15 +21,13 @@ from games.poker import Holdem, betting
 from games.poker.hands import category, evaluate
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax import flags
-from rebel_jax.agents.agent import Agent, make_searcher
-from rebel_jax.agents.chain_agent import ChainAgent
-from rebel_jax.agents.dealer import Dealer, Move
-from rebel_jax.agents.nested import NestedAgent
-from rebel_jax.agents.street_searcher import StreetSearcher
+from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher
+from rebel_jax.agents.belief_agent import StreetSearcher
+from rebel_jax.agents.dealer import Dealer, Move, NestedAgent
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.config.search import REBEL
+from rebel_jax.config.config import REBEL
 from rebel_jax.tables.chips import Call, Deal, Fold, RaiseTo
 from rebel_jax.tables.chips import Move as ChipMove
 from rebel_jax.tables.players import TreePlayer

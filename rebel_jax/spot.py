@@ -11,20 +11,16 @@ import signal
 import sys
 from typing import Annotated
 
-import numpy as np
-
-from rebel_jax import flags
+from rebel_jax import devices, flags
 from rebel_jax.agents import range_grids
 from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors
-from rebel_jax.devices import cpu_devices
 from rebel_jax.runs.display import Display
 from rebel_jax.runs.stopping import Signals
 from rebel_jax.spots import report as board_report
 from rebel_jax.spots.solved import (
   PLAYERS,
-  Node,
   SolvedSpot,
   Spot,
   check_fits,
@@ -33,6 +29,7 @@ from rebel_jax.spots.solved import (
   prepare,
   solve,
 )
+from rebel_jax.spots.study import Study, check_acts, export
 from rebel_jax.spots.tables import HandTable, hand_table
 from solvers.xla import num_cores
 
@@ -55,8 +52,8 @@ class Options:
     ip: Range of the player in position.
     pot: Chips in the pot.
     stack: Chips that each player has left.
-    bets: Bet sizes, then after / raises: 33% of the pot, 2.5x the bet, e for geometric, a for
-      all-in, - for none; | separates streets.
+    bets: Bet sizes, then after / raises: 33% of the pot, 2.5x the bet, 100c chips more, e (at most
+      half the pot: e50%) for geometric, a for all-in, - for none; | separates streets.
     oop_bets: Sizes of the player out of position, if they are others.
     ip_bets: Sizes of the player in position, if they are others.
     donk_bets: Sizes of a first bet into who bet last on the street before, with | between streets
@@ -72,7 +69,11 @@ class Options:
     hands: Print every hand of the player to move too.
     picture: File to draw the range grid to.
     output: File to keep the solution in.
+    table: File to write the strategy from the node on to, a row for each hand and move: CSV, or
+      JSON lines if it ends in .jsonl.
     load: File that --output wrote, shown without solving.
+    open: Look at the solution on the screen: range grids, hands, kinds of hands and next cards at
+      every node, other sizes, a hand against it.
   """
 
   boards: Annotated[str | None, _TEXT] = None
@@ -96,7 +97,9 @@ class Options:
   hands: bool = False
   picture: Annotated[str | None, allowed.optional(allowed.path("picture"))] = None
   output: Annotated[str | None, allowed.optional(allowed.path("file"))] = None
+  table: Annotated[str | None, allowed.optional(allowed.path("file"))] = None
   load: Annotated[str | None, allowed.optional(allowed.path("file"))] = None
+  open: bool = False
 
 
 def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
@@ -131,7 +134,7 @@ def find(options: Options, display: Display, signals: Signals) -> SolvedSpot:
     made = prepare(spot)
     node = made.find(options.node)
     if options.picture is not None:
-      check_acts(made, node)
+      check_acts(Study(made, node))
     display.show("compiling", 0.0, fits.sentence())
     return solve(
       made, target=options.target, max_iterations=options.max_iterations, progress=progress
@@ -157,11 +160,11 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   Raises:
     ConfigError: an option is not allowed, or belongs to one board.
   """
-  for name in ("board", "load", "output", "picture"):
+  for name in ("board", "load", "output", "picture", "table"):
     if getattr(options, name) is not None:
       raise ConfigError(f"{name}={getattr(options, name)!r} is for one board, not for --boards")
-  if options.node or options.hands:
-    raise ConfigError("node and hands are for one board, not for --boards")
+  if options.node or options.hands or options.open:
+    raise ConfigError("node, hands and open are for one board, not for --boards")
   boards = board_report.read_boards(options.boards or "")
   spot = spot_of(dataclasses.replace(options, board=boards[0]))
   for board in boards:  # what is not allowed is refused before anything is solved
@@ -192,64 +195,29 @@ def report_boards(options: Options, display: Display) -> tuple[str, bool]:
   return f"{head}\n{board_report.summary(rows, spot.pot)}", len(rows) == len(boards)
 
 
-def report(solved: SolvedSpot, node: Node = (), *, hands: bool = False) -> str:
-  """Returns the strategy and the values at a node as text."""
-  game, table = solved.game, hand_table(solved, node)
-  state, mover = solved.state(node), solved.mover(node)
-  pot = int(state[2] + state[3]) + game.rules.dead
-  lines = [
-    game.situation(node),
-    f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations"
-    + ("" if solved.sealed else ", says a file without a checksum"),
-    solved.symmetry,
-  ]
-  moves = list(solved.children(node))
-  if mover in (0, 1):
-    lines += [f"{PLAYERS[mover]} to act", grid_of(solved, node, table).text()]
-  values, equities = (table.mean(x) for x in (table.ev, table.equity))
-  for p, name in enumerate(PLAYERS):
-    share = 100 * values[p] / pot
-    lines.append(
-      f"{name:<4} EV {values[p]:.1f} ({share:.1f}% of the pot), {equities[p]:.1%} equity"
-    )
-  if hands and mover in (0, 1):
-    lines.append("\t".join(["hand", "share", "EV", "equity", *moves]))
-    for h in np.flatnonzero(table.reach[mover] > 0)[::-1]:
-      row = [game.infostate_name(mover, int(h)), f"{table.reach[mover, h]:.4f}"]
-      row += [f"{table.ev[mover, h]:.1f}", f"{table.equity[mover, h]:.3f}"]
-      lines.append("\t".join([*row, *(f"{x:.3f}" for x in table.frequency[:, h])]))
-  return "\n".join(lines)
-
-
-def check_acts(solved: SolvedSpot, node: Node) -> int:
-  """Returns the player to move at a node.
+def open_explorer(study: Study, options: Options) -> None:
+  """Shows a spot on the screen until somebody leaves.
 
   Raises:
-    ConfigError: nobody moves there.
+    ConfigError: there is no terminal, or Textual is not installed.
   """
-  mover = solved.mover(node)
-  if mover not in (0, 1):
-    raise ConfigError(f"node={solved.line(node)!r} has no strategy: nobody acts there")
-  return mover
+  if not sys.stdout.isatty():
+    raise ConfigError("open=True needs a terminal; --node and --hands print to a pipe")
+  try:
+    from rebel_jax.spots.explorer import Explorer
+  except ImportError:
+    raise ConfigError("open=True needs Textual: pip install 'rebel-jax[explorer]'") from None
 
+  def again(spot: Spot, progress) -> Study:
+    check_fits(spot.game(), options.memory)
+    most = options.max_iterations
+    return Study(solve(spot, progress=progress, target=options.target, max_iterations=most))
 
-def grid_of(solved: SolvedSpot, node: Node, table: HandTable) -> range_grids.RangeGrid:
-  """Returns the range grid of the player to move, with moves named as on the command line.
-
-  Raises:
-    ConfigError: nobody moves there, or the player never comes there.
-  """
-  mover = check_acts(solved, node)
-  if not table.reach[mover].any():
-    raise ConfigError(
-      f"node={solved.line(node)!r} has no strategy: {PLAYERS[mover]} never comes there"
-    )
-  moves = tuple(solved.children(node))
-  return range_grids.make_range_grid(solved.game, table.reach[mover], table.frequency, moves)
+  Explorer(study, again).run()
 
 
 def _run(options: Options) -> int | None:
-  cpu_devices.make_devices(num_cores())
+  devices.make_devices(num_cores())
   if options.boards is not None:
     text, whole = report_boards(options, Display(stderr=True))
     print(text)
@@ -261,12 +229,21 @@ def _run(options: Options) -> int | None:
     if signals.received:  # the report may have to compile first
       flags.complain(f"\ninterrupted; --load {options.output} shows the strategy so far")
       return 128 + signals.received
-  node = solved.find(options.node)
-  print(report(solved, node, hands=options.hands), flush=True)
+  study = Study(solved, solved.find(options.node))
+  if options.open:
+    open_explorer(study, options)
+    return 0
+  print(study.summary(), flush=True)
+  if options.hands and study.acts:
+    print(study.listing(study.hands(study.mover)), flush=True)
+  if options.table is not None:
+    display = Display(stderr=True)
+    with display, in_config_errors(f"table={options.table!r} cannot be written", OSError):
+      export(study, options.table, lambda n: display.show("writing", 0.0, f"{n:,} records"))
   if options.picture is not None:
-    grid = grid_of(solved, node, hand_table(solved, node))
     with in_config_errors(f"picture={options.picture!r} cannot be drawn", (OSError, ValueError)):
-      range_grids.plot_range_grid(grid, options.picture, title=options.node)
+      title = f"{study.situation}\n{study.line or 'start'}: {PLAYERS[study.mover]}"
+      range_grids.plot_range_grid(study.grid(), options.picture, title=title)
   return signals.received and 128 + signals.received
 
 

@@ -21,13 +21,11 @@ import tyro
 
 import games
 import solvers
-from rebel_jax import flags
+from rebel_jax import devices, flags
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import groups
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config import allowed
+from rebel_jax.config.config import Config, ConfigError, check_kind
 from rebel_jax.config.presets import PRESETS, get_preset, on_this_device
-from rebel_jax.config.search import check_kind
-from rebel_jax.devices import compile_cache, cpu_devices, processes
 from rebel_jax.runs import folders
 from rebel_jax.runs.display import Display, resume_command
 from rebel_jax.runs.options import RunOptions
@@ -114,7 +112,7 @@ def _default(argv: Sequence[str]) -> Command:
     config = checkpoint.config_of(run.checkpoint, run.about).replace(max_seconds=None)
     options = RunOptions(output_dir=str(run.folder), resume=resume)
   if asked.game not in (None, config.game):  # what belongs to another game
-    mine = {"game_params", "vary"} & groups.flat(config).keys()
+    mine = {"game_params", "vary"} & allowed.flat(config).keys()
     config = config.replace(**dict.fromkeys(mine, ()))
   return Command(config, options)
 
@@ -129,9 +127,9 @@ def _settle(argv: Sequence[str], command: Command) -> tuple[Config, RunOptions]:
   about = folders.find_run(options.output_dir).about if options.resume else {}
   before, number = about.get("environment", {}).get("platform"), about.get("num_devices")
   if command.distributed:
-    processes.join()
+    devices.join()
   else:
-    cpu_devices.share_cores(config, options.num_devices, number if before == "cpu" else None)
+    devices.share_cores(config, options.num_devices, number if before == "cpu" else None)
     same = before == tuning.platform() != "cpu"
     if same and number is not None and number <= jax.device_count():
       options = dataclasses.replace(options, num_devices=options.num_devices or number)
@@ -179,9 +177,9 @@ def _run(argv: Sequence[str], started: float, is_process: bool) -> int:
   try:
     command = parse(argv)
     command.config.validate()
-    groups.check(command.run)
+    allowed.check(command.run)
     config, options = _settle(argv, command)
-    compile_cache.enable()
+    devices.enable_cache()
     _quiet_libraries()
     quiet = command.distributed and jax.process_index() > 0
     result = train(config, options, started=started, display=Display(quiet=quiet))

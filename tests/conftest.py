@@ -34,7 +34,7 @@ if "XLA_FLAGS" not in os.environ:
   _known = _FLAGS if _takes(*_FLAGS) else [flag for flag in _FLAGS if _takes(flag)]
   os.environ["XLA_FLAGS"] = " ".join(_known)
 
-from rebel_jax.devices import compile_cache  # noqa: E402  # adds a flag to those above
+from rebel_jax import devices  # noqa: E402  # adds a flag to those above
 from solvers import tuning  # noqa: E402
 
 # Tracing makes so many objects that looking for cycles among all of them takes an eighth of the
@@ -42,7 +42,7 @@ from solvers import tuning  # noqa: E402
 gc.set_threshold(200_000)
 
 # Where the tests were run before, most of what is left need not be compiled again.
-compile_cache.enable()
+devices.enable_cache()
 
 # Linux lets a process map memory some 65,000 times. XLA maps a few pieces for every program that it
 # compiles, and crashes where it gets no more; a thousand tests would come close.

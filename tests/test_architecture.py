@@ -11,9 +11,8 @@ import pytest
 
 import solvers
 from docs.cells import as_markdown
-from rebel_jax.config import groups
-from rebel_jax.config.config import Config
-from rebel_jax.config.search import KINDS
+from rebel_jax.config import allowed
+from rebel_jax.config.config import KINDS, Config
 from solvers.contrib import __all__ as contrib_names
 
 ROOT = Path(__file__).parent.parent
@@ -173,7 +172,7 @@ def sizes() -> dict[str, int]:
     "public names of solvers": len(solvers.__all__),
     "public names of solvers.contrib": len(contrib_names),
     "fields of a configuration": len(
-      {name for kind in KINDS for name in groups.flat(Config(search=kind()))}
+      {name for kind in KINDS for name in allowed.flat(Config(search=kind()))}
     ),
     "modules that begin with a question word": sum(w in QUESTIONS for w in first_words if w),
     "docstrings that begin like a story": sum(

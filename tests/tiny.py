@@ -11,9 +11,8 @@ from pathlib import Path
 import jax
 
 from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.config import groups
-from rebel_jax.config.config import Config
-from rebel_jax.config.search import GrowingSearch, PerfectSearch
+from rebel_jax.config import allowed
+from rebel_jax.config.config import Config, GrowingSearch, PerfectSearch
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
 from rebel_jax.training.setup import make_targets
@@ -92,7 +91,7 @@ def tiny(folder, **changes) -> tuple[Config, RunOptions]:
 def as_flags(**changes) -> list[str]:
   """Returns the tiny configuration as flags of `train.py`, without a folder."""
   flags = []
-  for name, value in (groups.flat(TINY) | changes).items():
+  for name, value in (allowed.flat(TINY) | changes).items():
     flag = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
       flags.append(flag if value else f"--no-{flag[2:]}")

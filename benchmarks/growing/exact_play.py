@@ -24,7 +24,7 @@ from benchmarks import timing
 from benchmarks.growing.look_ahead import look_ahead
 from games import TERMINAL, Game, TicTacToe
 from rebel_jax.checkpoints import checkpoint as checkpoints
-from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.setup import make_search, make_state_network
 from solvers.growing.states import StateFunction
 from solvers.metrics.minimax import minimax, payoff_of

@@ -18,8 +18,8 @@ import jax
 from benchmarks import timing
 from benchmarks.figures import picture, read_rows
 from benchmarks.measurements import Run
+from rebel_jax import devices
 from rebel_jax.config.presets import get_preset
-from rebel_jax.devices import compile_cache, cpu_devices
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training.loop import MOST_STEPS
 from rebel_jax.training.setup import make_search
@@ -91,8 +91,8 @@ def main(
     config = config.replace(examples=examples)
   if not config.grows:
     raise SystemExit(f"--preset {preset} must be one whose searches grow trees")
-  cpu_devices.share_cores(config)
-  compile_cache.enable()
+  devices.share_cores(config)
+  devices.enable_cache()
   run = Run(config)
   evaluators = []
   measured = config.replace(eval_playthroughs=seeds, final_playthroughs=final_seeds)

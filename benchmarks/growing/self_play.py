@@ -15,8 +15,8 @@ import jax
 
 from benchmarks import timing
 from benchmarks.measurements import play_only
+from rebel_jax import devices
 from rebel_jax.config.presets import get_preset
-from rebel_jax.devices import cpu_devices
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ def measure(options: Options) -> dict:
   if options.lanes is not None:
     config = config.replace(lanes=options.lanes)
   lanes = config.self_play.lanes
-  cpu_devices.share_cores(config)
+  devices.share_cores(config)
   play = play_only(config)
   held = sum(x.nbytes for x in jax.tree.leaves(play.state.lanes) if hasattr(x, "nbytes"))
   start = time.perf_counter()

@@ -17,12 +17,11 @@ import tyro
 
 import rebel_jax
 from benchmarks import timing
-from rebel_jax import evaluate
+from rebel_jax import devices, evaluate
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config import groups
+from rebel_jax.config import allowed
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import get_preset
-from rebel_jax.devices import compile_cache
 from rebel_jax.runs import metrics
 from rebel_jax.runs.display import Display
 
@@ -60,8 +59,8 @@ class Options:
 def command_of(config: Config) -> str:
   """Returns the command that trains with `config`."""
   preset, flags = get_preset(config.preset), []
-  usual = groups.flat(preset)
-  for name, value in groups.flat(config).items():
+  usual = allowed.flat(preset)
+  for name, value in allowed.flat(config).items():
     if name == "preset" or value == usual[name]:
       continue
     name = name.replace("_", "-")
@@ -93,7 +92,7 @@ def own_measure(run: str, policy: checkpoint.Policy) -> dict[str, Any]:
 
 def main(options: Options) -> None:
   """Measures, exports and prints."""
-  compile_cache.enable()
+  devices.enable_cache()
   policy = checkpoint.load(options.run)
   if options.algorithm is not None:
     if options.own:

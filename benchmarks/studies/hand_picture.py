@@ -12,9 +12,9 @@ import tyro
 
 import rebel_jax
 from benchmarks import timing
-from rebel_jax.agents import hand_pictures
+from rebel_jax import devices
+from rebel_jax.agents import range_grids
 from rebel_jax.agents.agent import Searcher
-from rebel_jax.devices import compile_cache
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Options:
 
 def main(options: Options) -> None:
   """Follows the line, prints and draws."""
-  compile_cache.enable()
+  devices.enable_cache()
   policy = rebel_jax.load(options.checkpoint)
   searcher = Searcher(policy, iterations=options.iterations, seed=options.seed)
   try:
-    decisions = hand_pictures.follow(searcher, options.actions, seed=options.seed)
+    decisions = range_grids.follow(searcher, options.actions, seed=options.seed)
   except ValueError as error:
     raise SystemExit(str(error)) from None
   for decision in decisions:
@@ -54,7 +54,7 @@ def main(options: Options) -> None:
     }
     timing.say(row)
   if options.figure is not None:
-    hand_pictures.draw(decisions, options.figure, title=f"{searcher.game!r}: one line of play")
+    range_grids.draw(decisions, options.figure, title=f"{searcher.game!r}: one line of play")
 
 
 if __name__ == "__main__":

@@ -25,11 +25,11 @@ from benchmarks import timing
 from benchmarks.figures import Lines, draw_lines, read_rows
 from benchmarks.measurements import Run
 from games.poker import Holdem, in_units
+from rebel_jax import devices
 from rebel_jax.config.config import Config
 from rebel_jax.config.presets import get_preset
-from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.evaluator import Evaluator
-from rebel_jax.runs.chunk import losses as losses_of
+from rebel_jax.runs.metrics import losses as losses_of
 from rebel_jax.training.setup import make_subgames
 from solvers.contrib.search_leaf_values import search_leaf_values
 from solvers.search.playthroughs import searching_policy
@@ -200,7 +200,7 @@ def main(
   if part == "draw":
     draw(lines, figure)
     return
-  compile_cache.enable()
+  devices.enable_cache()
   # All are measured by the algorithm that solves the whole game.
   config = get_preset(preset).replace(eval_algorithm="linear_cfr")
   if game:

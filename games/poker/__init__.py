@@ -20,7 +20,7 @@ from games.poker.endgames import (
 )
 from games.poker.hands import evaluate, strengths
 from games.poker.holdem import Chips, Holdem, in_units
-from games.poker.notation.bets import ALL_IN, Geometric, Times
+from games.poker.notation.bets import ALL_IN, Geometric, Plus, Times
 from games.poker.notation.ranges import format_range, parse_range
 from games.poker.suit_symmetry import MergedSuits
 
@@ -41,6 +41,7 @@ __all__ = [
   "Holdem",
   "MergedSuits",
   "NoLimitHoldem",
+  "Plus",
   "RiverEndgame",
   "SmallHoldem",
   "SmallHoldem4Rounds",

@@ -26,6 +26,7 @@ from games.poker.betting import Betting
 from games.poker.notation.bets import (
   ALL_IN,
   Geometric,
+  Plus,
   Size,
   Sizes,
   Times,
@@ -34,8 +35,8 @@ from games.poker.notation.bets import (
 )
 
 _MAX_FRACTION = 1000
-_POT, _TIMES, _GEOMETRIC, _ALL_IN = range(1, 5)  # kinds of sizes; 0 is none
-_MOST_CHIPS = 1_000_000  # that geometric sizes are tabulated for
+_POT, _TIMES, _GEOMETRIC, _PLUS, _ALL_IN = range(1, 6)  # kinds of sizes; 0 is none
+_MOST_PLUS = 1_000_000  # that geometric sizes are tabulated for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +51,7 @@ class BetSizes:
   Attributes:
     fractions: for each round, for each number of raises before, the fractions of the pot; the
       last entry holds for what follows. `(((0.5, 1.0), (0.75,)),)` says in every round: half the
-      pot or the pot at first, then three quarters. `ALL_IN`, `Times` and `Geometric` are sizes too.
+      pot or the pot at first, then three quarters. `ALL_IN`, `Times`, `Plus` and `Geometric` too.
     all_in: whether all one's chips may go in everywhere, as a move of its own after the others.
     max_raises: raises that a round may have; None for any number.
     all_in_after: raises in a round after which all-in is the only raise; None for any number.
@@ -96,9 +97,10 @@ class BetSizes:
     """Reads sizes such as `33%,75%,a / 2.5x,a`: first bets, then raises.
 
     Args:
-      text: sizes separated by commas: `33%` of the pot after calling, `2.5x` the bet faced, `e` (or
-        `2e`) for the fraction that gets all chips in with as many bets as there are rounds left (or
-        two), `a` for all-in, `-` for no bet. `/` stands between first bets, raises and later
+      text: sizes separated by commas: `33%` of the pot after calling, `2.5x` the bet faced, `100c`
+        chips beyond a call, `e` (or `2e`) for the fraction that gets all chips in with as many bets
+        as there are rounds left (or two), at most half the pot as `2e50%`, `a` for all-in, `-` for
+        no bet. `/` stands between first bets, raises and later
         raises, `|` between rounds; what stands last holds for what follows.
       second: player 1's sizes; None if they are the same.
       rounds: rounds of betting that the game has.
@@ -127,8 +129,8 @@ class BetSizes:
   def _table(self) -> tuple[np.ndarray, np.ndarray]:
     """Kinds of the sizes, 0 where there is none, and their amounts.
 
-    Both `[players or 1, rounds, raises, num_slots]`. Amounts are thousandths, of a geometric size
-    the number of bets.
+    Both `[players or 1, rounds, raises, num_slots]`. Amounts are thousandths or chips, of a
+    geometric size the number of bets and ten times the thousandths that it has at most.
     """
     players = self._players
     rounds = max(1, *map(len, players))
@@ -260,9 +262,15 @@ class BetSizes:
         multiple = states[:, betting.START] + _product(faced // 1000, faced % 1000, size, most)
         to = xp.where(kind == _TIMES, multiple, to)
       if _GEOMETRIC in used:
-        for bets in np.unique(geometric).tolist():
-          grown = lookup(_geometric(rules.stack, rules.dead, bets), rules.highest(states))
-          to = xp.where((kind == _GEOMETRIC) & (size == bets), grown, to)
+        for amount in np.unique(geometric).tolist():
+          grown = lookup(_geometric(rules.stack, rules.dead, amount % 10), rules.highest(states))
+          if capped := amount // 10:
+            cap = rules.stack * 1000 // capped + 1
+            grown = xp.minimum(grown, _of_pot(rules, states, capped, cap))
+          to = xp.where((kind == _GEOMETRIC) & (size == amount), grown, to)
+      if _PLUS in used:
+        more = xp.minimum(size, stack - rules.highest(states))
+        to = xp.where(kind == _PLUS, rules.highest(states) + more, to)
       to = self._rounded_up(states, xp.clip(to, least, stack))
       there &= (to < stack) | (not self.all_in)
       for other in amounts:
@@ -299,7 +307,7 @@ def _check_sizes(rounds: Any) -> None:
       f"fractions={short(rounds)} must be tuples: of rounds, of numbers of raises, of pot fractions"
     )
   for size in (size for counts in rounds for sizes in counts for size in sizes):
-    if isinstance(size, Times | Geometric):
+    if isinstance(size, Times | Plus | Geometric):
       continue
     number = isinstance(size, int | float | np.number) and not isinstance(size, bool)
     if not number or not (0.0005 <= size <= _MAX_FRACTION or size == ALL_IN):
@@ -311,7 +319,10 @@ def _check_sizes(rounds: Any) -> None:
 
 def _kind_of(size: Size) -> tuple[int, int]:
   if isinstance(size, Geometric):
-    return _GEOMETRIC, size.bets
+    capped = 0 if size.most == ALL_IN else int(np.floor(1000 * size.most + 0.5))
+    return _GEOMETRIC, size.bets + 10 * capped
+  if isinstance(size, Plus):
+    return _PLUS, size.number
   if isinstance(size, Times):
     return _TIMES, int(np.floor(1000 * size.factor + 0.5))
   return (_ALL_IN, 0) if size == ALL_IN else (_POT, int(np.floor(1000 * size + 0.5)))
@@ -333,9 +344,9 @@ def _of_pot(rules: Betting, states: Rows, thousandths: Rows, most: Rows) -> Rows
 @functools.lru_cache(maxsize=64)
 def _geometric(stack: int, dead: int, bets: int) -> np.ndarray:
   """Returns the amount of a geometric bet, by `highest` from 0 to the stack: `[stack + 1]`."""
-  if stack > _MOST_CHIPS:
+  if stack > _MOST_PLUS:
     raise ValueError(
-      f"stacks of {stack} chips are too many for geometric sizes, which go up to {_MOST_CHIPS}; "
+      f"stacks of {stack} chips are too many for geometric sizes, which go up to {_MOST_PLUS}; "
       "count in larger chips"
     )
   pot = np.maximum(2.0 * np.arange(stack + 1) + dead, 1.0)

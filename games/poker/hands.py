@@ -153,6 +153,11 @@ def evaluate(deck: Deck, cards: Rows) -> Any:
   return strengths(suit_masks(deck, cards))
 
 
+def makes_straight(masks: np.ndarray) -> np.ndarray:
+  """Says which masks of ranks hold a straight."""
+  return _STRAIGHT[masks] > 0
+
+
 def category(strength: int) -> str:
   """Returns the name of the category of a hand's strength, such as `two pair`."""
   place = np.searchsorted(_GROUPS_BELOW, strength // _NUM_KICKERS, side="right") - 1

@@ -1,14 +1,239 @@
-"""The agent of a trained network, by the kind of its search and the size of its game."""
+"""Agents of trained networks, and those that search in trees that grow (Player of Games, B.1).
 
+Each search starts from what the agent's own last one of the game left: at the deepest state on the
+way that its tree held, with the values that it found there for the opponent as promises. What the
+opponent holds it need not believe, and the opponent's searches it never makes. In games of perfect
+information each move is searched from where the game stands, and the likeliest is made.
+"""
+
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
-from games.arguments import checked
-from rebel_jax.agents.belief_agent import Agent, Searcher
-from rebel_jax.agents.chain_agent import ChainSearcher
-from rebel_jax.agents.dealer import SearchingSeat, prepare
-from rebel_jax.agents.street_searcher import StreetSearcher
-from rebel_jax.checkpoints.checkpoint import Policy
-from rebel_jax.training.setup import made_on_device
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from games import Game
+from games.arrays import checked, one, short
+from rebel_jax.agents.belief_agent import MOST_GAMES, Agent, Searcher, StreetSearcher
+from rebel_jax.agents.dealer import (
+  Move,
+  SearchingSeat,
+  check_turn,
+  child_after,
+  moves_at,
+  prepare,
+)
+from rebel_jax.checkpoints.checkpoint import Policy, checked_numbers
+from rebel_jax.config.config import DeepCFR
+from rebel_jax.evaluation.average_evaluator import AverageEvaluator
+from rebel_jax.networks.value import NetworkStates
+from rebel_jax.training.chain_play import search_decisions
+from rebel_jax.training.setup import made_on_device, make_ground, make_search, make_state_network
+from solvers import GTCFR, validation
+from solvers.growing import Found, How, PublicState, TreeGround, follow_action, longest_wait
+from solvers.xla import work_on_trees
+
+
+class ChainSearcher:
+  """Searches decisions with a trained network, several at a time; agents share one.
+
+  Attributes:
+    game: what the agents play, as a table deals it.
+    rules: the same by what searches read.
+    settings: of every search.
+    most_games: see `Searcher`.
+  """
+
+  @checked
+  def __init__(
+    self,
+    policy: Policy,
+    *,
+    simulations: int | None = None,
+    per_update: float | None = None,
+    num_games: int = 1,
+    seed: int = 0,
+  ):
+    """Prepares the searches; the first one compiles.
+
+    Args:
+      policy: from `rebel_jax.load`, of a run whose searches grow trees.
+      simulations: of each search; None for half of the run's `eval_iterations`.
+      per_update: simulations for each update of both players; None for one.
+      num_games: how many decisions one compiled call has room for.
+      seed: not looked at: agents have seeds of their own.
+
+    Raises:
+      ConfigError: the run's searches do not grow trees, settings do not go together, or the game's
+        tree is too large to be written out.
+      ValueError: a number is not allowed.
+    """
+    del seed
+    self._room = validation.check_integer("num_games", num_games)
+    config, given = (
+      checked_numbers(policy).config,
+      dict(simulations=simulations, per_update=per_update),
+    )
+    self.game = game = config.make_game()
+    self.settings: GTCFR = make_search(config, evaluation=True, **given)
+    network = NetworkStates(make_state_network(config, game))
+    ground = make_ground(config, game, self.settings)
+    if self._room == 1 and isinstance(ground, TreeGround):
+      # Small trees for small parts compile anew, and spare one game little.
+      ground = dataclasses.replace(ground, parts=None)
+    self.rules: Game = ground.rules
+    self.most_games = None if game.written else MOST_GAMES
+    self.nothing = jax.tree.map(np.asarray, ground.nothing())
+    self._ground = jax.tree.map(jnp.asarray, ground)
+    self._how, self._params = How(self.settings.of_any_length(), network), policy.params
+
+  @checked
+  def agent(self, *, seed: int = 0) -> "ChainAgent":
+    """Returns an agent that searches so."""
+    return ChainAgent(self, seed=seed)
+
+  def search_for(self, agents: Sequence["ChainAgent"]) -> None:
+    """Lets agents that must search do so, side by side."""
+    for first in range(0, len(agents), self._room):
+      some = agents[first : first + self._room]
+      for agent, search in zip(some, self._search(some)):
+        agent._search = search
+
+  def _search(self, agents: Sequence["ChainAgent"]) -> list[Found]:
+    """Searches for at most as many agents as there is room for."""
+    size, filled = len(agents), [*agents, *[agents[0]] * (self._room - len(agents))]
+    since = np.full((self._room, longest_wait(self.rules)), -1, np.int32)
+    for row, agent in zip(since, filled):
+      row[: len(agent._since)] = agent._since[: len(row)]
+    found = search_decisions[work_on_trees()](
+      self._ground,
+      jax.tree.map(lambda *x: np.stack(x), *[x._left for x in filled]),
+      jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *[x._here for x in filled]),
+      since,
+      np.array([x.player for x in filled], np.int32),
+      jnp.stack([x._key for x in filled]),
+      np.arange(self._room) < size,
+      self.settings.rounds,
+      self._params,
+      how=self._how,
+    )
+    found = jax.tree.map(np.asarray, found._replace(asked=None))
+    return [jax.tree.map(lambda x, i=i: x[i].copy(), found) for i in range(size)]
+
+
+class ChainAgent(SearchingSeat):
+  """Plays one game at a time from one seat.
+
+  It is used as `Agent` is: `start`, `observe` every public action, `act`. Its seed decides all its
+  searches, so that one agent has one policy, which is what `python -m rebel_jax.evaluate` scores
+  where all of the game can be written out.
+
+  Attributes:
+    searcher, player, infostate: see `SearchingSeat`.
+  """
+
+  def __init__(self, searcher: ChainSearcher, *, seed: int = 0):
+    super().__init__(searcher, seed=seed)
+    self._key = jax.random.key(seed)
+
+  def _begin(self) -> None:
+    rules, self._search = self.searcher.rules, None
+    first = rules.initial_state().astype(np.int32)
+    self._here: PublicState = PublicState(first, np.asarray(rules.prior()) > 0)
+    # What the last search left, and the public actions since.
+    self._left, self._since = self.searcher.nothing, list[int]()
+
+  def choices(self) -> dict[Move, float]:
+    policy, rules = self._found().policy[:, self.infostate], self.searcher.rules
+    if rules.num_infostates == 1:
+      policy = np.eye(len(policy))[policy.argmax()]
+    moves = one(rules.moves_of, *self._here)
+    leads_to, action = (x[:, self.infostate].tolist() for x in moves)
+    found = dict[Move, float]()
+    for number in (m for m, seen in enumerate(action) if seen >= 0):
+      move = Move(action[number], leads_to[number])
+      found[move] = found.get(move, 0.0) + float(policy[number])
+    return found
+
+  @property
+  def pending(self) -> bool:
+    """Whether the agent must search before it can act or observe."""
+    return self._mover == self.player and self._search is None
+
+  @property
+  def value(self) -> float:
+    """What the agent expects to win, by its search for this decision.
+
+    Raises:
+      ValueError: it is not the agent's turn.
+    """
+    return float(self._found().values[self.player, self.infostate])
+
+  def _follow(self, action: int) -> None:
+    rules = self.searcher.rules
+    legal = np.flatnonzero(one(rules.legal_actions, self._here.state)).tolist()
+    if action not in legal:
+      raise ValueError(f"action={short(action)} is not legal here; legal: {legal}")
+    if self._mover == self.player:
+      self._left, self._since = self._found().left, []
+    self._here = follow_action(rules, self._here, np.asarray(action))
+    self._since.append(action)
+    self._search = None
+
+  @property
+  def _mover(self) -> int:
+    return int(one(self.searcher.rules.actor, self._here.state))
+
+  def _found(self) -> Found:
+    check_turn(self.player, self._mover)
+    return super()._found()
+
+
+class AverageSearcher:
+  """The average policy of Deep CFR's network, of which agents share one: nothing is searched.
+
+  Attributes:
+    game, tree: what the agents play.
+    policy: `[N, H]`.
+    most_games: see `Searcher`.
+  """
+
+  most_games: int | None = None
+
+  @checked
+  def __init__(self, policy: Policy, *, num_games: int = 1, seed: int = 0):
+    """Computes the policy from what `rebel_jax.load` gave; the rest is not looked at."""
+    del num_games, seed
+    config = checked_numbers(policy).config
+    network = AverageEvaluator(config)
+    self.game, self.tree = config.make_game(), network.tree
+    self.policy = np.asarray(network.policy(policy.params))
+
+  @checked
+  def agent(self, *, seed: int = 0) -> "AverageAgent":
+    """Returns an agent that plays so."""
+    return AverageAgent(self, seed=seed)
+
+
+class AverageAgent(SearchingSeat):
+  """Plays one game at a time from one seat, as `Agent` is used."""
+
+  pending = False
+
+  def _begin(self) -> None:
+    self._node = 0
+
+  def choices(self) -> dict[Move, float]:
+    own = self.searcher
+    check_turn(self.player, int(own.tree.kind[self._node]))
+    moves = moves_at(own.tree, self._node, self.player, self.infostate)
+    return {move: float(own.policy[child, move.infostate]) for move, child in moves}
+
+  def _follow(self, action: int) -> None:
+    self._node = child_after(self.searcher.tree, self._node, action)
+
 
 __all__ = [
   "Agent",
@@ -25,6 +250,8 @@ def searcher_of(policy: Policy) -> type[Any]:
   """Returns the kind of searcher that agents of a trained network share."""
   if policy.config.grows:
     return ChainSearcher
+  if isinstance(policy.config.search, DeepCFR):
+    return AverageSearcher
   return StreetSearcher if made_on_device(policy.config, policy.config.make_game()) else Searcher
 
 

@@ -1,15 +1,18 @@
-"""Allowed values of settings: one object reads a value, names it in the help and checks it.
+"""Settings in groups, and their allowed values: one object reads a value, names it and checks it.
 
-The object is metadata of a field: `width: Annotated[int, integer(1)] = 256`. tyro reads the field
-by it from a command line, and `groups.check` checks the field by it, wherever its value is from.
+A group is a frozen dataclass whose fields are settings or groups of them; no two settings of one
+dataclass share a name, so a setting is named without its group. What a field may be is metadata:
+`width: Annotated[int, integer(1)] = 256`. tyro reads the field by it from a command line, and
+`check` checks the field by it, wherever its value is from.
 """
 
 import contextlib
 import dataclasses
 import os
 import re
+import typing
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import tyro
 
@@ -253,3 +256,62 @@ def pairs(*kinds: type) -> Allowed:
     str_from_instance=lambda value: [str(word) for pair in value for word in pair],
     check=check,
   )
+
+
+T = TypeVar("T")
+
+
+def flat(settings: Any) -> dict[str, Any]:
+  """Returns every setting's value by its name."""
+  values: dict[str, Any] = {}
+  for name, value in vars(settings).items():
+    values |= flat(value) if dataclasses.is_dataclass(value) else {name: value}
+  return values
+
+
+def replace(settings: T, **changes: Any) -> T:
+  """Returns the settings with some changed, each named without its group, or whole groups.
+
+  Raises:
+    ConfigError: there is no setting of a name.
+  """
+  new, left = {}, dict(changes)
+  for name, value in vars(settings).items():
+    value = left.pop(name, value)
+    if dataclasses.is_dataclass(value):
+      inside = {inner: left.pop(inner) for inner in flat(value) if inner in left}
+      value = replace(value, **inside)
+    new[name] = value
+  replaced = typing.cast(T, dataclasses.replace(typing.cast(Any, settings), **new))
+  if left:
+    raise unknown("field", next(iter(left)), flat(replaced))
+  return replaced
+
+
+def check(settings: Any) -> None:
+  """Checks every setting by itself, as its annotation says.
+
+  Raises:
+    ConfigError: a value is not allowed.
+  """
+  for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
+    value = getattr(settings, name)
+    if dataclasses.is_dataclass(value):
+      check(value)
+    elif hint is bool:
+      if not isinstance(value, bool):
+        raise ConfigError(f"{name}={value!r} must be True or False")
+    else:
+      for allowed in typing.get_args(hint)[1:]:
+        if isinstance(allowed, Allowed):
+          allowed.check(name, value)
+
+
+def to_dict(settings: Any) -> dict[str, Any]:
+  """Returns the settings as JSON can hold them: groups and pairs as dicts."""
+  as_dict = {}
+  for name, value in vars(settings).items():
+    if dataclasses.is_dataclass(value):
+      value = to_dict(value)
+    as_dict[name] = dict(value) if isinstance(value, tuple) else value
+  return as_dict

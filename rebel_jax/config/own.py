@@ -10,7 +10,7 @@ from typing import Any
 from games.registry import unknown_name
 from rebel_jax.config.allowed import ConfigError
 from rebel_jax.networks.optimizers import OPTIMIZERS
-from rebel_jax.networks.registry import NETWORKS
+from rebel_jax.networks.value import NETWORKS
 
 # (folder, step) -> a function of a row of metrics; rows beyond the step are no longer valid.
 WRITERS: dict[str, Callable[[Path, int], Callable[[dict[str, Any]], None]]] = {}

@@ -20,8 +20,7 @@ from typing import Any
 from games import LiarsDice
 from games.arguments import checked
 from rebel_jax.config.allowed import unknown
-from rebel_jax.config.config import Config
-from rebel_jax.config.search import DeepCFR, GrowingSearch, PerfectSearch
+from rebel_jax.config.config import Config, DeepCFR, GrowingSearch, PerfectSearch
 from solvers import tuning
 
 # An optimizer that learns several times more of each step and pays for it with time, and inputs
@@ -143,7 +142,7 @@ GROWING = (
 # Deep CFR (docs/results/growing.md): networks, memories and traversals are a small machine's. Each
 # traversal is used so often that an iteration takes 300 gradient steps for each network.
 _DEEP: dict[str, Any] = {
-  "search": DeepCFR(),
+  "search": DeepCFR(alternating=True),
   "lanes": 64,
   "hidden_layers": 3,
   "width": 64,

@@ -16,7 +16,7 @@ import solvers
 from games import TERMINAL, Game
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
-from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.chain_play import search_decisions, won_by
 from rebel_jax.training.self_play import where_lanes
 from rebel_jax.training.setup import make_ground, make_search, make_state_network

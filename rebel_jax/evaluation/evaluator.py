@@ -16,10 +16,20 @@ from games import Game
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import sum_of_arrays
 from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.evaluation.measurement import Measurement, Show, check_finite
+from rebel_jax.config.config import Config, ConfigError, DeepCFR
+from rebel_jax.evaluation.average_evaluator import AverageEvaluator
+from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
+from rebel_jax.evaluation.hands_evaluator import HandsEvaluator
+from rebel_jax.evaluation.measurement import Measurement, Measures, Show, check_finite
 from rebel_jax.networks.value import NetworkLeafValues
-from rebel_jax.training.setup import make_algorithm, make_network, make_search_policy, make_subgames
+from rebel_jax.training.setup import (
+  Setup,
+  made_on_device,
+  make_algorithm,
+  make_network,
+  make_search_policy,
+  make_subgames,
+)
 from solvers.leaf_values import LeafQuery
 from solvers.search import (
   FoundSubgames,
@@ -256,3 +266,24 @@ class KeptPlaythroughs:
     arrays = {"sums": sampled.sums, "count": np.asarray(sampled.count), "key": key}
     with in_config_errors(f"{self._name} cannot be written", OSError):
       files.save_arrays(self.path, arrays, self.what, pack=np.savez)
+
+
+def make_evaluator(config: Config, setup: Setup | None = None, **options: Any) -> Measures:
+  """Returns the evaluator of a configuration's agent.
+
+  Args:
+    config: of the run.
+    setup: of the run, if that is made already.
+    options: of the evaluator.
+  """
+  made: Any = setup
+  if config.grows:
+    known = {} if made is None else {"game": made.game, "ground": made.table}
+    return ChainEvaluator(config, **known, **options)
+  if isinstance(config.search, DeepCFR):
+    known = {} if made is None else {"game": made.game, "table": made.table}
+    return AverageEvaluator(config, **known, **options)
+  game: Any = config.make_game() if made is None else made.game
+  if made_on_device(config, game):
+    return HandsEvaluator(config, game)
+  return Evaluator(config, game=game, subgames=made and made.subgames, **options)

@@ -12,7 +12,7 @@ import jax
 
 from rebel_jax.checkpoints import files
 from rebel_jax.checkpoints.checkpoint import PRUNED, checkpoints_of, is_unfinished, read_about
-from rebel_jax.config import groups
+from rebel_jax.config import allowed
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 
@@ -155,8 +155,8 @@ def check_compatible(run: Resumable, saved: Config, config: Config) -> None:
   Raises:
     ConfigError: a setting differs that may not.
   """
-  settings = groups.flat(config)
-  for field, value in groups.flat(saved).items():
+  settings = allowed.flat(config)
+  for field, value in allowed.flat(saved).items():
     asked = settings.get(field)
     if field not in CHANGEABLE and asked != value:
       raise ConfigError(

@@ -1,23 +1,35 @@
-"""The record of a run: `metrics.jsonl` and event files, a row a chunk, and `config.json`."""
+"""The record of a run: `metrics.jsonl` and event files, a row a chunk of steps, and `config.json`.
+
+A run that its time would cut off is made shorter: a learning rate that is still high where training
+is cut off leaves a worse network than a shorter run whose learning rate has fallen.
+"""
 
 import contextlib
 import csv
+import dataclasses
 import importlib.util
 import json
+import math
 import os
 import platform
 import subprocess
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
+import optax
 
+from rebel_jax import devices
 from rebel_jax.checkpoints import files
 from rebel_jax.config import own
 from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.devices import share
+from rebel_jax.training.loop import Report, TrainState
+from rebel_jax.training.targets.target import LearnerStats
 
 Commands = list[dict[str, Any]]
 
@@ -175,13 +187,13 @@ def describe_environment() -> dict[str, Any]:
   for name in ("rebel-jax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy"):
     with contextlib.suppress(metadata.PackageNotFoundError):
       versions[name] = metadata.version(name)
-  devices = jax.devices()
+  found = jax.devices()
   return {
     "versions": versions,
-    "device": devices[0].device_kind,
-    "platform": devices[0].platform,
+    "device": found[0].device_kind,
+    "platform": found[0].platform,
     "machine": f"{platform.system()} {platform.machine()}",
-    "devices": len(devices),
+    "devices": len(found),
     "num_processes": jax.process_count(),
     "git_commit": _git_commit(),
   }
@@ -200,3 +212,207 @@ def _git_commit() -> str | None:
   except (OSError, subprocess.SubprocessError):
     return None
   return found.stdout.strip()
+
+
+@dataclasses.dataclass
+class Chunk:
+  """Steps since the last row.
+
+  Attributes:
+    examples, gradient_steps: how many there were before these steps.
+    steps, seconds: how many they are, and how long they took.
+    sums: sums of what they measured, in the places of `Report`; None without steps.
+  """
+
+  examples: int
+  gradient_steps: int
+  steps: int = 0
+  seconds: float = 0.0
+  sums: Any = None
+
+  @classmethod
+  def of(cls, fields: dict[str, Any]) -> "Chunk":
+    """Returns the chunk that `dataclasses.asdict` gave, after JSON held it."""
+    sums = fields["sums"]
+    if sums is not None:
+      sums = Report(*sums)
+      learned = {name: LearnerStats(*stats) for name, stats in sums.learned.items()}
+      sums = sums._replace(learned=learned)
+    return cls(**fields | {"sums": sums})
+
+  def add(self, report: Report, steps: int, seconds: float) -> None:
+    """Adds the `steps` of one call of `Trainer.run`.
+
+    Steps are added one after the other, so the sums are the same bit for bit wherever calls end.
+    """
+
+    def add(total: float, each: jax.Array) -> float:
+      return float(np.cumsum([total, *np.asarray(each)[:steps].tolist()])[-1])
+
+    before = jax.tree.map(lambda _: 0.0, report) if self.sums is None else self.sums
+    self.sums = jax.tree.map(add, before, report)
+    self.steps, self.seconds = self.steps + steps, self.seconds + seconds
+
+  def means(self) -> Report:
+    """Returns the means over its steps."""
+    return jax.tree.map(lambda total: total / self.steps, self.sums)
+
+
+def make_row(chunk: Chunk, state: TrainState, config: Config) -> dict[str, Any]:
+  """Returns the row of metrics of a chunk that ends in `state`, without `seconds`."""
+  means, taken = chunk.means(), gradient_steps(state)
+  step, solves = int(state.step), int(state.solves)
+  made = int(state.replay[target_of_values(state.replay)].added.sum())
+  in_buffer = min(made, config.learning.buffer_size)
+  return {
+    "step": step,
+    "solves": solves,
+    "examples": 2 * solves,
+    "seconds": 0.0,
+    **losses(means, chunk.steps * config.learn_steps, taken - chunk.gradient_steps),
+    "examples_per_second": round((2 * solves - chunk.examples) / chunk.seconds, 3),
+    "gradient_steps": taken,
+    "buffer_examples": in_buffer,
+    "buffer_age": buffer_age(in_buffer, made, step),
+    "leaves_per_iteration": means.rows,
+    "device_memory_bytes": devices.device_memory(),
+  }
+
+
+def losses(report: Report, steps: int, learned: int) -> dict[str, float | None]:
+  """Returns the statistics of learning by metric; those of the target of values have no prefix.
+
+  Args:
+    report: means of the chunk, which count steps before learning began as zero.
+    steps, learned: gradient steps that the chunk has room for, and those that were taken.
+  """
+  share = steps / learned if learned else None
+  metrics: dict[str, float | None] = {}
+  of_values = target_of_values(report.learned)
+  for name, stats in report.learned.items():
+    prefix = "" if name == of_values else f"{name}_"
+    for statistic, mean in stats._asdict().items():
+      metrics[prefix + statistic] = float(mean) * share if share else None
+  return metrics | {f"{name}_error": float(error) for name, error in report.held_out.items()}
+
+
+def target_of_values(names: Iterable[str]) -> str:
+  """Returns which of the targets values are learned by; every configuration has one.
+
+  Mappings that went through JAX are sorted by name, so that none of them is the first.
+  """
+  return next(name for name in names if name in ("value", "value_policy", "average"))
+
+
+def buffer_age(in_buffer: int, examples: int, step: int) -> float:
+  """Returns how many steps ago the examples in the buffer were made, on average.
+
+  The buffer holds the newest of all `examples`, and the `step` steps made about equally many.
+  """
+  return round(in_buffer / 2 * step / max(examples, 1), 3)
+
+
+def gradient_steps(state: TrainState) -> int:
+  """Returns how many gradient steps were taken: a decay of the learning rate counts them."""
+  find = optax.tree_utils.tree_get_all_with_path
+  counts = [find(state.optimizer_state, name) for name in ("taken", "count")]
+  return max(int(number) for _, number in counts[0] or counts[1])
+
+
+@jax.jit
+def all_finite(tree: Any) -> jax.Array:
+  """Says whether all numbers of a pytree are finite."""
+  return jax.numpy.stack([jax.numpy.isfinite(x).all() for x in jax.tree.leaves(tree)]).all()
+
+
+# When to look whether the time suffices, as a share of it: late enough to know the pace, early
+# enough for the learning rate to fall. And which share of the time left is planned with.
+_LOOK = 0.6
+_CAREFULLY = 0.9
+
+
+def work(config: Config, step: int) -> float:
+  """Returns the cost of a run's first `step` steps, in steps with searches of `iterations`."""
+  late = max(step - config.late_step, 0)
+  return step + late * (config.rebel.late_iterations / config.rebel.iterations - 1 if late else 0)
+
+
+class Pace:
+  """Seconds that steps take, where late ones may have longer searches than the first.
+
+  Attributes:
+    config: of the run as it is to end: its examples are fewer if it was shortened.
+    shortened: whether it was.
+    evaluation: what the latest evaluation before the last took, 0 if there was none.
+  """
+
+  def __init__(self, config: Config):
+    self.config, self.shortened = config, False
+    self.evaluation = self._seconds = self._work = 0.0
+
+  def add(self, first: int, last: int, seconds: float, *, compiled: bool) -> None:
+    """Takes note of the steps from `first` to `last`, and whether they were compiled before."""
+    if not compiled:
+      self._seconds += seconds
+      self._work += work(self.config, last) - work(self.config, first)
+
+  def done(self, step: int) -> float:
+    """Returns the share of all work that is done after `step` steps."""
+    return work(self.config, step) / work(self.config, self.config.num_steps)
+
+  def left(self, step: int, config: Config | None = None) -> float:
+    """Returns the seconds of the rest after `step`, infinite before the first measurement.
+
+    Compilation and the last evaluation are apart. `config` is another run's, of the same pace.
+    """
+    config = config or self.config
+    if not self._work:
+      return math.inf
+    steps = work(config, config.num_steps) - work(config, step)
+    return steps * self._seconds / self._work + self.evaluation * _evaluations(config, step)
+
+  def affordable(self, step: int, seconds: float) -> int:
+    """Returns of how many examples the run must be to end `seconds` after `step`.
+
+    Zero if all of them can be made by then, or not even those of another step.
+    """
+    if self.left(step) <= seconds:
+      return 0
+    a_step = 2 * self.config.solves_per_step
+    low, high = step, self.config.num_steps  # the first fits, the second does not
+    while high - low > 1:
+      middle = (low + high) // 2
+      shorter = self.config.replace(examples=a_step * middle)
+      low, high = (middle, high) if self.left(step, shorter) <= seconds else (low, middle)
+    return a_step * low if low > step else 0
+
+  def shorten(self, step: int, elapsed: float) -> bool:
+    """Makes the run shorter if its time will not suffice; every process must make the same calls.
+
+    Args:
+      step: how many were taken.
+      elapsed: seconds since the command began.
+
+    Returns:
+      Whether it did.
+    """
+    limit = self.config.schedule.max_seconds
+    if self.shortened or limit is None:
+      return False
+    examples, seconds = 0, _CAREFULLY * (limit - elapsed)
+    if elapsed >= _LOOK * limit and self.left(step) > seconds > 0:
+      examples = self.affordable(step, seconds)
+    examples = share(examples)
+    self.shortened = examples > 0
+    if self.shortened:
+      self.config = self.config.replace(examples=examples)
+    return self.shortened
+
+
+def _evaluations(config: Config, step: int) -> int:
+  """Returns how many evaluations come after `step`, without the one at the end."""
+  every = config.schedule.evaluate_every
+  if not every or step >= config.num_steps:
+    return 0
+  made = 2 * config.solves_per_step * step
+  return (config.self_play.examples - 1) // every - made // every

@@ -11,18 +11,17 @@ from typing import Any, NamedTuple
 
 import jax
 
+from rebel_jax import devices
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.checkpoints.manager import CheckpointManager
-from rebel_jax.config import groups, own
+from rebel_jax.checkpoints.checkpoint import CheckpointManager
+from rebel_jax.config import allowed, own
 from rebel_jax.config.allowed import in_config_errors
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import name_of, paper_exploitability
-from rebel_jax.devices import memory
-from rebel_jax.devices.processes import agree, share
-from rebel_jax.evaluation.evaluators import make_evaluator
+from rebel_jax.devices import agree, share
+from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.evaluation.measurement import Measurement, Measures, OwnMeasures
 from rebel_jax.runs import folders, metrics
-from rebel_jax.runs.chunk import Chunk, Pace, all_finite, gradient_steps, make_row
 from rebel_jax.runs.display import (
   Display,
   duration,
@@ -32,6 +31,7 @@ from rebel_jax.runs.display import (
   resume_command,
   summary,
 )
+from rebel_jax.runs.metrics import Chunk, Pace, all_finite, gradient_steps, make_row
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals, in_sentences
 from rebel_jax.training.loop import MOST_STEPS, Trainer, TrainState, place
@@ -105,7 +105,7 @@ def train(
     shown = stack.enter_context(display or Display(quiet=True))
     signals = stack.enter_context(Signals())
     about: dict[str, Any] = {}
-    groups.check(options)
+    allowed.check(options)
     if options.tensorboard or "tensorboard" in options.writers:
       metrics.check_tensorboard()
     if options.resume:
@@ -325,7 +325,7 @@ class _Run:
 
   def _count_memory(self, trainer: Trainer) -> None:
     """Says how much memory steps take on each device, and stops before they fail for lack of it."""
-    sizes = memory.memory_of(trainer.compiled(self.table, self.state, self.setup.mesh))
+    sizes = devices.memory_of(trainer.compiled(self.table, self.state, self.setup.mesh))
     if sizes is None:
       return
     held, beside, limit = sizes

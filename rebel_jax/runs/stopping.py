@@ -13,9 +13,9 @@ from types import FrameType
 
 import jax
 
+from rebel_jax import devices
 from rebel_jax.config.allowed import ConfigError, RunError
 from rebel_jax.config.config import Config
-from rebel_jax.devices import memory
 
 CLOSED_PIPE = 13  # the number of SIGPIPE, where the system has it
 PATIENCE = 1.0  # seconds
@@ -163,7 +163,7 @@ def in_sentences(config: Config, folder: Path | None = None) -> Iterator[None]:
   try:
     yield
   except (jax.errors.JaxRuntimeError, MemoryError) as error:
-    if not memory.is_exhausted(error):
+    if not devices.is_exhausted(error):
       raise
     reason = (
       f"lanes={config.self_play.lanes} with width={config.network.width} and "

@@ -12,7 +12,7 @@ from games.poker.abstraction import map_bet
 from games.poker.holdem import CALL, FIRST_BET, FOLD, Holdem
 from games.poker.variation import size_columns_at
 from rebel_jax.agents.agent import make_searcher, searcher_of
-from rebel_jax.agents.street_searcher import StreetSearcher
+from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.allowed import ConfigError, in_config_errors

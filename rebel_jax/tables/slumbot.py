@@ -12,7 +12,7 @@ import urllib.request
 from typing import Any
 
 from games.arguments import checked, short
-from rebel_jax.tables.acpc import HandFollower, split_actions
+from rebel_jax.tables.acpc import HandFollower, TableError, split_actions, within
 from rebel_jax.tables.chips import (
   Call,
   ChipPlayer,
@@ -24,7 +24,6 @@ from rebel_jax.tables.chips import (
   make_rules,
   next_deal,
 )
-from rebel_jax.tables.peers import TableError, within
 
 _TOKEN = re.compile(r"k|c|f|b\d{1,10}|/", re.ASCII)
 _MAX_REPLY = 1_000_000  # bytes

@@ -12,18 +12,20 @@ from games import Game, build_public_tree, tabulate
 from games.build import check_size
 from games.poker import Holdem
 from rebel_jax.config.allowed import in_config_errors
-from rebel_jax.config.config import Config, ConfigError
-from rebel_jax.config.search import DeepCFR, PerfectSearch
+from rebel_jax.config.config import Config, ConfigError, DeepCFR, PerfectSearch
 from rebel_jax.networks.moves import MoveNetwork
 from rebel_jax.networks.poker import CardNetwork, PokerValueNetwork, Table
-from rebel_jax.networks.policy import (
+from rebel_jax.networks.value import (
+  NETWORKS,
+  NetworkLeafValues,
   NetworkPolicy,
   NetworkStates,
+  OrderedNetwork,
+  OwnNetwork,
   PolicyNetwork,
+  ValueNetwork,
   ValuePolicyNetwork,
 )
-from rebel_jax.networks.registry import NETWORKS, OwnNetwork
-from rebel_jax.networks.value import NetworkLeafValues, OrderedNetwork, ValueNetwork
 from rebel_jax.training import targets as training_targets
 from rebel_jax.training.chain_play import ChainPlay
 from rebel_jax.training.decisions import make_decisions

@@ -56,6 +56,20 @@ def test_geometric_sizes_end_with_all_chips_in(pot, behind):
   assert moves(river("1e"))[1:] == ["bet to 1000 (all-in)"]
 
 
+def test_sizes_in_chips_and_capped_geometric_ones():
+  """Chips are beyond a call, at least the legal minimum; a capped size is a third of the pot."""
+  game = river("150c / 200c, 5000c")
+  assert moves(game)[1:] == ["bet to 250"]
+  assert moves(game, "bet to 250")[2:] == ["raise to 450", "raise to 1000 (all-in)"]
+  assert moves(river("50c / 10c"), "bet to 150")[2:] == ["raise to 200"]
+  # 2e is a bet of 216 here.
+  assert moves(river("2e33%"))[1:] == moves(river("33%"))[1:] != moves(river("2e"))[1:]
+  assert moves(river("2e5000%"))[1:] == moves(river("2e"))[1:]
+  for sizes in ("0c", "1.5c", "2e0%", "2e%"):
+    with pytest.raises(ValueError, match="bets="):
+      river(sizes)
+
+
 def test_the_odd_chip_of_a_pot_is_split_where_the_pot_is():
   """Payoffs are as if half a chip came from each: who folds loses half the pot."""
   odd = river("100%", pot=201, stack=1_000)

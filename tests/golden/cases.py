@@ -21,7 +21,7 @@ import solvers
 from games.poker.lines import make_lines
 from rebel_jax import PRESETS, Config, Policy, evaluate, match, spot
 from rebel_jax.agents.agent import make_agent
-from rebel_jax.evaluation.evaluators import make_evaluator
+from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
 

@@ -20,7 +20,7 @@ import numpy as np
 import games
 import rebel_jax
 import solvers
-from rebel_jax.config import groups
+from rebel_jax.config import allowed
 from rebel_jax.networks.optimizers import OPTIMIZERS
 from rebel_jax.networks.value import ACTIVATIONS
 from rebel_jax.training.targets import TARGETS
@@ -91,7 +91,7 @@ def inventory() -> dict[str, dict[str, Any]]:
   scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
   found["scripts"] = {name: [target] for name, target in scripts.items()}
   found["presets"] = {
-    name: {field: str(value) for field, value in groups.flat(config).items()}
+    name: {field: str(value) for field, value in allowed.flat(config).items()}
     for name, config in rebel_jax.PRESETS.items()
   }
   found["registries"] = {

@@ -9,14 +9,12 @@ import pytest
 import games
 from games.arrays import one
 from rebel_jax import match as match_command
-from rebel_jax.agents.agent import make_searcher
-from rebel_jax.agents.chain_agent import ChainSearcher
+from rebel_jax.agents.agent import ChainSearcher, make_searcher
 from rebel_jax.agents.dealer import Dealer, Move
 from rebel_jax.agents.match import UniformPlayer, play_games
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config.config import ConfigError
-from rebel_jax.config.search import GrowingSearch
-from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.config.config import ConfigError, GrowingSearch
+from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.setup import make_state_network
 from solvers.growing.continual.policies import history_policies
 from solvers.metrics.histories import public_histories

@@ -10,9 +10,8 @@ import pytest
 
 from rebel_jax import evaluate, play
 from rebel_jax.config.allowed import Allowed
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import REBEL, Config, ConfigError, GrowingSearch, PerfectSearch
 from rebel_jax.config.presets import PRESETS, get_preset, paper_exploitability
-from rebel_jax.config.search import REBEL, GrowingSearch, PerfectSearch
 from rebel_jax.train import Command
 from rebel_jax.training.setup import make_setup
 from tests.tiny import TINY

@@ -9,9 +9,8 @@ from pathlib import Path
 import jax
 import pytest
 
-from rebel_jax import train
+from rebel_jax import devices, train
 from rebel_jax.config.presets import ACCELERATOR_LANES, get_preset, on_this_device
-from rebel_jax.devices import cpu_devices
 from rebel_jax.runs import folders
 from rebel_jax.runs.options import RunOptions
 from solvers import tuning
@@ -98,7 +97,7 @@ def test_a_step_is_that_of_the_whole_batch():
 def test_number_of_devices(cores, changes, before, expected):
   number = changes.pop("num_devices", None)
   config = get_preset("liars_dice_1x4f").replace(**changes)
-  assert cpu_devices.choose_number(config, cores, number, before=before) == expected
+  assert devices.choose_number(config, cores, number, before=before) == expected
 
 
 @pytest.mark.parametrize(
@@ -216,19 +215,19 @@ print(json.dumps(found))
 
 @pytest.mark.slow
 def test_all_kinds_of_self_play_run_on_four_devices():
-  for devices, alike, solves in run(_SELF_PLAY, 4):
-    assert (devices, alike) == (4, True)
+  for number, alike, solves in run(_SELF_PLAY, 4):
+    assert (number, alike) == (4, True)
     assert solves > 8
 
 
 _SCRIPT = """
 import jax
-from rebel_jax.devices import cpu_devices
+from rebel_jax import devices
 from rebel_jax.config.presets import get_preset
-cpu_devices.num_cores = lambda: 4
-cpu_devices.share_cores(get_preset("liars_dice_1x4f"))
+devices.num_cores = lambda: 4
+devices.share_cores(get_preset("liars_dice_1x4f"))
 print(jax.device_count())
-cpu_devices.share_cores(get_preset("kuhn_poker"))  # too late: nothing happens
+devices.share_cores(get_preset("kuhn_poker"))  # too late: nothing happens
 print(jax.device_count())
 """
 

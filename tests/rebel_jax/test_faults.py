@@ -17,7 +17,7 @@ import pytest
 import rebel_jax
 from rebel_jax import train as cli
 from rebel_jax.checkpoints import checkpoint, files
-from rebel_jax.checkpoints.manager import CheckpointManager
+from rebel_jax.checkpoints.checkpoint import CheckpointManager
 from rebel_jax.config.config import ConfigError
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.evaluation.measurement import Measurement
@@ -309,7 +309,7 @@ def test_exit_codes(ends, code, tmp_path, monkeypatch, capsys):
     return Result(tmp_path, {}, ends)
 
   monkeypatch.setattr("rebel_jax.runs.run.train", end)
-  monkeypatch.setattr(cli.compile_cache, "enable", lambda: None)
+  monkeypatch.setattr(cli.devices, "enable_cache", lambda: None)
   assert cli.main(as_flags()) == code
   said = isinstance(ends, BaseException) or ends == CLOSED_PIPE
   assert capsys.readouterr().err.count("\n") == said

@@ -17,8 +17,7 @@ from rebel_jax.networks.poker import (
   order_hands,
   standing,
 )
-from rebel_jax.networks.policy import PolicyNetwork
-from rebel_jax.networks.value import OrderedNetwork, ValueNetwork
+from rebel_jax.networks.value import OrderedNetwork, PolicyNetwork, ValueNetwork
 from rebel_jax.training.setup import make_network, make_policy_network
 from solvers.sweeps.showdowns import dense_showdowns, sorted_showdowns
 

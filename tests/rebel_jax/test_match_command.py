@@ -8,13 +8,13 @@ import pytest
 import games
 from rebel_jax import match as command
 from rebel_jax.agents import agent as agent_module
-from rebel_jax.agents import recording
+from rebel_jax.agents import match
 from rebel_jax.agents.match import (
+  SOLVED,
   PolicyPlayer,
   play_games,
   play_match,
 )
-from rebel_jax.agents.recording import SOLVED
 from rebel_jax.config.config import Config
 from tests.rebel_jax.test_play import untrained
 from tests.tiny import trained
@@ -123,7 +123,7 @@ def test_whole_holdem(opponent, capsys, monkeypatch):
   network = untrained(STREETS, monkeypatch)
   # As of games too large for tables, and for a solution.
   monkeypatch.setattr(agent_module, "made_on_device", lambda *_: True)
-  monkeypatch.setattr(recording, "_MOST_PAIRS", 0)
+  monkeypatch.setattr(match, "_MOST_PAIRS", 0)
 
   flags = ("--hands", 24, "--iterations", 4, "--duplicate", "--json")
   out, err, code = run(capsys, network, network, *flags)
@@ -131,7 +131,7 @@ def test_whole_holdem(opponent, capsys, monkeypatch):
   result = json.loads(out)
   assert "AIVAT" in err  # progress
   assert result["unit"] == "mbb a hand"
-  assert result["aivat_values"] == recording.SHARES
+  assert result["aivat_values"] == match.SHARES
   bound = result["half_width"] + result["aivat_half_width"]
   assert abs(result["aivat"] - result["mean"]) <= bound
 

@@ -10,7 +10,7 @@ from games.poker import betting
 from games.poker.holdem import CALL, FIRST_BET
 from games.poker.variation import size_columns_at
 from rebel_jax import play
-from rebel_jax.agents.street_searcher import StreetSearcher
+from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.tables.chips import RaiseTo
 from rebel_jax.tables.players import TreePlayer

@@ -11,7 +11,7 @@ from open_spiel.python import policy as spiel_policy
 import games
 import solvers
 from rebel_jax import open_spiel
-from rebel_jax.open_spiel import bots, comparison, policies
+from rebel_jax.open_spiel import bots, policies
 from tests.harness import run
 from tests.trees import random_policy
 
@@ -142,7 +142,7 @@ def test_each_end_is_compared_also_where_lines_at_random_miss_it(monkeypatch):
   fold = type("Fold", (games.KuhnPoker,), {})
   fold.payoff_scale = lambda self, x: games.KuhnPoker.payoff_scale(self, x) * (1 + (x[:, 0] == 8))
   game = fold()
-  monkeypatch.setattr(comparison, "_LINES", 0)
+  monkeypatch.setattr(policies, "_LINES", 0)
   with pytest.raises(ValueError, match="differ: player 0 wins"):
     list(policies.find_moves(game, games.build_public_tree(game)))
   deals = type("Deals", (games.LeducPoker,), {})

@@ -10,8 +10,7 @@ import pytest
 
 import games
 import solvers
-from rebel_jax.config.config import ConfigError
-from rebel_jax.config.search import REBEL, GrowingSearch
+from rebel_jax.config.config import REBEL, ConfigError, GrowingSearch
 from rebel_jax.evaluation import chain_evaluator
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.training import chain_play

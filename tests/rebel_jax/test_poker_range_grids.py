@@ -6,7 +6,7 @@ import pytest
 
 import games
 from games.poker.holdem import CALL, FIRST_BET
-from rebel_jax.agents import hand_pictures, range_grids
+from rebel_jax.agents import range_grids
 from rebel_jax.agents.agent import Searcher
 from rebel_jax.checkpoints.checkpoint import Policy
 from rebel_jax.config.presets import get_preset
@@ -86,7 +86,7 @@ def test_a_line_of_play(preset, line, tmp_path):
   searcher = make_searcher(preset)
   game = searcher.game
 
-  decisions = hand_pictures.follow(searcher, line)
+  decisions = range_grids.follow(searcher, line)
   movers = [int(game.actor(game.state_after(line[:n])[None])[0]) for n in range(len(line) + 1)]
   assert [d.mover for d in decisions] == [m for m in movers if m < 2]
   for decision in decisions:
@@ -94,5 +94,5 @@ def test_a_line_of_play(preset, line, tmp_path):
     held = decision.beliefs[decision.mover] > 0
     assert held.any()
     np.testing.assert_allclose(decision.policy.sum(axis=0)[held], 1, atol=1e-5)
-  hand_pictures.draw(decisions, tmp_path / "hand.png", title="a line")
+  range_grids.draw(decisions, tmp_path / "hand.png", title="a line")
   assert (tmp_path / "hand.png").stat().st_size > 10_000

@@ -9,11 +9,9 @@ import pytest
 
 import games
 from rebel_jax import match as match_command
-from rebel_jax.agents.agent import make_searcher
-from rebel_jax.agents.chain_agent import ChainSearcher
+from rebel_jax.agents.agent import ChainSearcher, make_searcher
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config.config import ConfigError
-from rebel_jax.config.search import PerfectSearch
+from rebel_jax.config.config import ConfigError, PerfectSearch
 from rebel_jax.evaluation.chain_evaluator import ChainEvaluator
 from rebel_jax.open_spiel import bots
 from tests import tiny

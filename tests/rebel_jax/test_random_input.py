@@ -21,12 +21,11 @@ from hypothesis.extra import numpy as arrays
 
 import games
 import rebel_jax.runs.run
-from rebel_jax import evaluate, play
+from rebel_jax import devices, evaluate, play
 from rebel_jax import train as cli
-from rebel_jax.config import groups
+from rebel_jax.config import allowed
 from rebel_jax.config.config import Config, ConfigError
 from rebel_jax.config.presets import PRESETS
-from rebel_jax.devices import compile_cache
 from rebel_jax.evaluation.measurement import Measurement
 from solvers import validation
 from tests.tiny import TINY
@@ -34,7 +33,7 @@ from tests.tiny import TINY
 KUHN = games.make("kuhn_poker")
 TREE = games.build_public_tree(KUHN)
 LEDUC_TREE = games.build_public_tree(games.make("leduc_poker"), root=(1, 1, 8))
-FIELDS = list(groups.flat(TINY))
+FIELDS = list(allowed.flat(TINY))
 
 
 def tiers(default: int, slow: int):
@@ -106,7 +105,7 @@ def test_configurations(number):
 
 def command_lines(options, banned=("--help", "-h", "--distributed"), first=None):
   """Returns a strategy of command lines of settings: flags, values, and what is neither."""
-  flags = [f"--{name.replace('_', '-')}" for name in groups.flat(options)]
+  flags = [f"--{name.replace('_', '-')}" for name in allowed.flat(options)]
   flags = [flag for flag in flags if flag not in banned]
   values = st.one_of(WORDS, NUMBERS.map(str), st.sampled_from(["1", "2", "64", "0.5"]))
   flag = st.sampled_from([*flags, *(f"--no-{flag[2:]}" for flag in flags)])
@@ -166,7 +165,7 @@ def parsing_only(monkeypatch):
       return Measurement({"exploitability": 0.5})
 
   monkeypatch.setattr(rebel_jax.runs.run, "train", train)
-  monkeypatch.setattr(compile_cache, "enable", lambda: None)
+  monkeypatch.setattr(devices, "enable_cache", lambda: None)
   monkeypatch.setattr(evaluate, "make_evaluator", Nothing)
   silent = SimpleNamespace(game=None, agent=lambda seed: None)
   monkeypatch.setattr(play, "make_searcher", lambda *_, **__: silent)

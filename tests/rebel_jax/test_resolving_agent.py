@@ -9,11 +9,10 @@ import pytest
 import games
 import solvers
 from rebel_jax import play
-from rebel_jax.agents.agent import make_searcher, prepare
-from rebel_jax.agents.chain_agent import ChainSearcher
+from rebel_jax.agents.agent import ChainSearcher, make_searcher, prepare
 from rebel_jax.checkpoints import checkpoint
-from rebel_jax.config.search import GrowingSearch
-from rebel_jax.networks.policy import NetworkStates
+from rebel_jax.config.config import GrowingSearch
+from rebel_jax.networks.value import NetworkStates
 from rebel_jax.open_spiel import bots
 from rebel_jax.training.setup import make_state_network
 from tests import tiny

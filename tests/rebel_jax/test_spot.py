@@ -1,5 +1,6 @@
 """The spot command: against the root's own values, subtrees of the same policy, and its errors."""
 
+import asyncio
 import json
 import signal
 
@@ -9,9 +10,13 @@ import pytest
 import games
 import solvers
 from games.poker.lines import expand_policy
+from games.poker.made_hands import draws, made_hands
 from rebel_jax import flags, spot
 from rebel_jax.config.config import ConfigError
 from rebel_jax.spots import report
+from rebel_jax.spots.explorer import Explorer, grid_text
+from rebel_jax.spots.study import FIELDS, Study, records
+from rebel_jax.spots.trial import Trial
 
 SMALL = ["--board", "TdJdQhKc2s", "--oop", "QQ+,A2s,32", "--ip", "JJ,KQ,QT:0.5"]
 SMALL += ["--pot", "201", "--stack", "900", "--bets", "33%,a / 2.5x"]
@@ -109,7 +114,7 @@ def test_a_saved_spot_loads_without_solving(solved, tmp_path, monkeypatch):
   assert again.spot == solved.spot
   for ours, theirs in zip(again.policy, solved.policy, strict=True):
     np.testing.assert_array_equal(ours, theirs)
-  assert spot.report(again) == spot.report(solved)
+  assert Study(again).summary() == Study(solved).summary()
 
 
 def test_the_command(tmp_path, capsys):
@@ -144,6 +149,142 @@ def test_what_is_refused_writes_nothing(changes, message, tmp_path, capsys):
   assert message in said[-1]
   assert len(said) <= 2  # lines of betting are counted first
   assert not output.exists()
+
+
+def test_rows_of_hands_and_kinds_add_up(solved):
+  """Shares of all hands, of each kind and of the cell add up, and means are the range's."""
+  study = Study(solved).at("bet 66")
+  for player in (0, 1):
+    whole, hands = study.row("", player), study.hands(player)
+    assert sum(row.share for row in hands) == pytest.approx(1)
+    kinds = study.kinds(player)
+    assert sum(row.share for row in kinds) == pytest.approx(1)
+    assert whole.ev == pytest.approx(study.table.mean(study.table.ev)[player])
+    assert sum(whole.frequency) == pytest.approx(float(player == study.mover))
+  names = {row.name for row in study.kinds(1)}
+  assert names == {"a set", "two pair"}
+  assert "a straight" in {row.name for row in study.kinds(0)}
+  assert [row.name for row in study.hands(0, "A2s")] == ["Ac2c", "Ad2d", "Ah2h"]
+  assert study.go("raise 165").go("back").node == study.node
+  assert study.go("fold").grid(1).summary == pytest.approx(1)
+
+
+def test_draws_and_pairs_by_hand():
+  deck = solved_deck()
+  board = deck.parse("9s8s2d")
+  named = {
+    "AsKs": ("A high", "flush draw"),
+    "JhTh": ("J high", "open-ended"),
+    "Th7s": ("T high", "open-ended"),
+    "QsJs": ("Q high", "flush draw and gutshot"),
+    "AhAd": ("overpair", "no draw"),
+    "7h7d": ("pocket pair below 2 cards", "no draw"),
+    "9h9d": ("a set", "no draw"),
+    "8h2c": ("two pair", "no draw"),
+    "Ah8c": ("second pair", "no draw"),
+    "6h5d": ("6 high", "gutshot"),
+  }
+  hands = np.array([deck.parse(name) for name in named])
+  low = np.sort(hands, axis=1)
+  assert list(zip(made_hands(deck, low, board), draws(deck, low, board))) == [*named.values()]
+  # A pair of the board's is nobody's, nor is a draw of its own.
+  shown = deck.parse("9s9d8s7s")
+  hand = np.array([sorted(deck.parse("Kh2c"))])
+  assert made_hands(deck, hand, shown) == ["K high"]
+  assert draws(deck, hand, deck.parse("JsTs9s8s")) == ["no draw"]
+
+
+def solved_deck():
+  return spot.Spot(BOARDS[0], "AA", "KK", 10, 10).game().deck
+
+
+def test_next_cards_and_a_whole_solution(tmp_path):
+  """On a turn: a row for each river, whose hands have the values of that node."""
+  made = spot.Spot("TdJdQh2s", "AA,KQ", "TT,AJ:0.5", 100, 200, "66% / -", ranks="29TJQKA")
+  study = Study(spot.solve(made, target=20.0, max_iterations=32)).at("check, check")
+  rows = study.cards()
+  assert [row.name.split()[0] for row in rows] == list(study.moves)
+  below = study.go(rows[0].name.split()[0])
+  assert rows[0].ev == pytest.approx(below.row("", 0).ev)
+  assert sum(rows[0].frequency) == pytest.approx(1)
+  assert sum(row.ev for row in rows) / len(rows) == pytest.approx(study.row("", 0).ev, rel=0.2)
+  listed = list(records(below))
+  assert {x["line"] for x in listed if x["move"] == "fold"} >= {f"{below.line}, bet 66"}
+  played = sum(x["share"] * x["frequency"] for x in listed if x["line"] == below.line)
+  assert played == pytest.approx(1)
+
+
+def test_a_table_is_written_as_lines_of_either_kind(tmp_path, solved, capsys):
+  kept = str(tmp_path / "kept")
+  solved.save(kept)
+  csv, lines = tmp_path / "all.csv", tmp_path / "all.jsonl"
+  for path in (csv, lines):
+    assert spot.main(["--load", kept, "--node", "check", "--table", str(path)]) == 0
+  rows = csv.read_text().splitlines()
+  assert rows[0] == ",".join(FIELDS)
+  found = [json.loads(line) for line in lines.read_text().splitlines()]
+  assert len(found) == len(rows) - 1 == len(list(records(Study(solved).at("check"))))
+  assert spot.main(["--load", kept, "--table", str(tmp_path)]) == 2
+  assert "cannot be written" in capsys.readouterr().err
+
+
+def test_a_hand_against_the_solution(solved):
+  """The payoff is the rules' own, and the solution's moves are those of its policy."""
+  ended = 0
+  for seed in range(12):
+    trial = Trial(Study(solved), seed % 2, np.random.default_rng(seed))
+    while not trial.dealer.is_over():
+      assert trial.dealer.actor == trial.seat
+      assert trial.study.node == tuple(trial.dealer.history)
+      trial.play(list(trial.study.moves)[-1])
+    ended += float(trial.record[-1].split("you get ")[1].split()[0]) >= 0
+    assert any("the solution does" in said for said in trial.record) or trial.seat == 1
+  assert ended > 2
+  with pytest.raises(ConfigError, match="possible there is"):
+    Trial(Study(solved), 0, np.random.default_rng(0)).play("bet 7")
+
+
+def test_the_explorer(solved):
+  """Keys walk the tree, a grid fits into 80 columns, and other sizes are solved."""
+  wanted = []
+
+  def solve(other, progress):
+    wanted.append(other.bets)
+    progress(32, 1.0)
+    return Study(solved)
+
+  async def use():
+    app = Explorer(Study(solved), solve)
+    async with app.run_test(size=(80, 24)) as pilot:
+      await pilot.press("down", "enter")
+      assert app.study.line == "bet 66"
+      assert app.player == 1
+      await pilot.press("backspace", "t")
+      assert app.study.line == ""
+      assert app.player == 1
+      await pilot.press("p")
+      assert app.trial.record[0].startswith("You are IP")
+      await pilot.press("p", "s", *"a", "enter")
+      await app.workers.wait_for_complete()
+      await pilot.pause()
+      assert app.trial is None
+      for tab in ("of-hands", "of-kinds", "of-cards"):
+        await pilot.press("v")
+        assert app.query_one("#tabs").active == tab
+      assert app.query_one("#hands").row_count == len(app.study.hands(app.player))
+
+  asyncio.run(use())
+  assert wanted == ["a"]
+  text = grid_text(Study(solved), 0)
+  assert max(map(len, text.plain.splitlines())) <= 78
+  assert len(text.plain.splitlines()) == 13
+  assert len({span.style for span in text.spans}) > 3
+
+
+def test_the_explorer_needs_a_terminal(solved, tmp_path, capsys):
+  solved.save(tmp_path / "kept")
+  assert spot.main(["--load", str(tmp_path / "kept"), "--open"]) == 2
+  assert "open=True needs a terminal" in capsys.readouterr().err
 
 
 BOARDS = ["TdJdQhKc2s", "TdJdQd2s2c", "9h9d9s4c3s"]
@@ -219,7 +360,7 @@ def test_mistakes_are_found_before_the_solve(more, message, tmp_path, capsys, mo
 def test_results_are_saved_before_they_are_shown(solved, tmp_path, monkeypatch, capsys):
   output = str(tmp_path / "kept")
   monkeypatch.setattr(spot, "solve", lambda *_, **__: solved)
-  monkeypatch.setattr(spot, "report", None)  # anything may go wrong there
+  monkeypatch.setattr(spot, "Study", None)  # anything may go wrong there
   with pytest.raises(TypeError):
     spot.main([*SMALL, "--output", output])
   monkeypatch.undo()
@@ -248,7 +389,7 @@ def test_altered_solutions_are_refused(solved, tmp_path):
   old = {name: value for name, value in about.items() if name != "checksum"}
   loaded = written(old)
   assert not loaded.sealed
-  assert "says a file without a checksum" in spot.report(loaded)
+  assert "says a file without a checksum" in Study(loaded).summary()
   for level in (-good[first], good[first] / 2):
     with pytest.raises(ConfigError, match="holds no policy"):
       written(old, **{first: level})
@@ -265,7 +406,7 @@ def test_words_of_the_command_itself(capsys):
   assert len(report.read_boards(",".join(["TdJdQhKc2s"] * 500))) == 500
   large = spot.Spot("TdJdQhKc2s", "AA", "KK", 2 * 10**6, 10**7, "a")
   assert large.game().rules.stack == 11 * 10**6
-  flags.groups.check(spot.Options(pot=large.pot, stack=large.stack))
+  flags.allowed.check(spot.Options(pot=large.pot, stack=large.stack))
 
 
 def test_a_signal_keeps_what_there_is(tmp_path, capsys, monkeypatch):

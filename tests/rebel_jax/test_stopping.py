@@ -14,7 +14,7 @@ from rebel_jax import train as cli
 from rebel_jax.config.config import Config
 from rebel_jax.evaluation.evaluator import Evaluator
 from rebel_jax.runs import run as run_module
-from rebel_jax.runs.chunk import Pace
+from rebel_jax.runs.metrics import Pace
 from rebel_jax.runs.run import _Run, train
 from rebel_jax.runs.stopping import CLOSED_PIPE, Interrupted, RunError, Signals
 from rebel_jax.training.loop import Trainer

@@ -8,8 +8,8 @@ import pytest
 import solvers
 from games import CHANCE
 from rebel_jax.agents.agent import Searcher
-from rebel_jax.agents.recording import AgentStrategy
-from rebel_jax.agents.street_searcher import SearchPace, StreetSearcher
+from rebel_jax.agents.belief_agent import SearchPace, StreetSearcher
+from rebel_jax.agents.match import AgentStrategy
 from tests.tiny import untrained
 
 ITERATIONS = 16

@@ -12,8 +12,7 @@ from pathlib import Path
 import jax
 import pytest
 
-from rebel_jax import acpc, acpc_dealer, evaluate, flags, match, play, spot, train
-from rebel_jax.devices import compile_cache
+from rebel_jax import acpc, acpc_dealer, devices, evaluate, flags, match, play, spot, train
 
 ROOT = Path(__file__).parents[2]
 
@@ -99,7 +98,7 @@ def test_a_user_without_a_home(monkeypatch):
   for name in ("HOME", "XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR"):
     monkeypatch.delenv(name, raising=False)
   before = jax.config.jax_compilation_cache_dir
-  compile_cache.enable()
+  devices.enable_cache()
   assert jax.config.jax_compilation_cache_dir == before
 
 

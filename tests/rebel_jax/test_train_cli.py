@@ -15,12 +15,11 @@ import pytest
 import games
 import rebel_jax
 import solvers
-from rebel_jax import evaluate, play
+from rebel_jax import devices, evaluate, play
 from rebel_jax import train as cli
-from rebel_jax.config import groups
+from rebel_jax.config import allowed
 from rebel_jax.config.config import ConfigError
 from rebel_jax.config.presets import PRESETS, get_preset
-from rebel_jax.devices import processes
 from rebel_jax.runs import display
 from rebel_jax.runs.options import RunOptions
 from rebel_jax.runs.run import train
@@ -104,7 +103,7 @@ def test_every_field_is_explained(capsys, monkeypatch):
     cli.main(["--preset", "kuhn_poker", "--help"])
   assert caught.value.code == 0
   text = capsys.readouterr().out
-  for name in groups.flat(cli.parse(["--preset", "kuhn_poker"])):
+  for name in allowed.flat(cli.parse(["--preset", "kuhn_poker"])):
     flag = name.replace("_", "-")
     # The flag, some words about it, its default, and no other flag in between.
     rest = re.split(rf"^\W {{1,2}}--{flag}(?=[ ,])", text, flags=re.MULTILINE)[1]
@@ -171,11 +170,11 @@ def test_a_run_from_beginning_to_end(tmp_path, monkeypatch, capsys, figures):
 def test_a_job_that_is_named_wrongly(monkeypatch):
   monkeypatch.setenv("JAX_PROCESS_ID", "2")
   with pytest.raises(ConfigError, match="needs JAX_COORDINATOR_ADDRESS and JAX_NUM_PROCESSES"):
-    processes.join()
+    devices.join()
   monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", "localhost:1")
   monkeypatch.setenv("JAX_NUM_PROCESSES", "2")
   with pytest.raises(ConfigError, match="JAX_PROCESS_ID='2': they must be"):
-    processes.join()
+    devices.join()
 
 
 def test_one_command_starts_and_resumes(tmp_path, capsys):

@@ -13,7 +13,7 @@ import solvers
 from games import poker
 from games.poker.lines import make_lines
 from games.testing import check_rules
-from rebel_jax.agents import agent, chain_agent, dealer, match, range_grids
+from rebel_jax.agents import agent, dealer, match, range_grids
 from rebel_jax.spots import report, solved
 from rebel_jax.tables import acpc, chips, history, players, slumbot
 from solvers import contrib, metrics
@@ -180,7 +180,8 @@ OTHERS = {
   poker.BetSizes: dict(fractions=(((0.5,),),), all_in=True, max_raises=1, near_all_in=0.5),
   poker.Betting: dict(stacks=(200, 200), paid=(1, 1), rake=0.1, first_to_act=(0,)),
   poker.Times: dict(factor=2.0),
-  poker.Geometric: dict(bets=2),
+  poker.Plus: dict(number=100),
+  poker.Geometric: dict(bets=2, most=0.5),
   poker.Deck: dict(ranks="QK", suits="s"),
   DECK.hole_cards: dict(dead=(1,)),
   DECK.names: dict(cards=(1,)),
@@ -199,7 +200,7 @@ OTHERS = {
   report.textures: dict(board="AhKdQs", deck=DECK),
   report.solve_boards: dict(spot=SPOT, boards=["9s9h9dTsTh"], target=5.0, max_iterations=2),
   agent.make_searcher: dict(policy=None),
-  chain_agent.ChainSearcher: dict(policy=None),
+  agent.ChainSearcher: dict(policy=None),
   match.play_match: dict(game=GAME, first=len, second=len, num_games=4, duplicate=False),
   match.UniformPlayer: dict(game=GAME, seed=0),
   match.SimplePlayer: dict(game=HOLDEM, name="uniform"),

@@ -9,8 +9,7 @@ import pytest
 
 import games
 from rebel_jax.config.config import Config
-from rebel_jax.networks.policy import PolicyNetwork
-from rebel_jax.networks.value import ValueNetwork
+from rebel_jax.networks.value import PolicyNetwork, ValueNetwork
 from rebel_jax.training.self_play import Searched
 from rebel_jax.training.targets import policy
 from rebel_jax.training.targets.target import Learner, Networks

@@ -7,7 +7,10 @@ import re
 from games.arguments import check_fields, is_whole, short
 
 ALL_IN = math.inf  # as a fraction of the pot: all one's chips
-_FORMS = "'33%' of the pot, '2.5x' the bet faced, 'e' or '2e' (all chips in over so many bets), 'a'"
+_FORMS = (
+  "'33%' of the pot, '2.5x' the bet faced, '100c' chips more, 'e' or '2e' (all chips in over so "
+  "many bets; '2e150%' at most so much of the pot), 'a'"
+)
 _NUMBER = r"(\d+\.?\d*|\.\d+)"
 
 
@@ -31,26 +34,46 @@ class Times:
 
 
 @dataclasses.dataclass(frozen=True)
-class Geometric:
-  """The fraction of the pot that, bet and called so many times in a row, gets all chips in.
-
-  Attributes:
-    bets: how many bets, this one included; from 1 to 9.
+class Plus:
+  """A number of chips beyond a call, from 1 to a million.
 
   Raises:
     ValueError: it is not such a number.
   """
 
-  bets: int
+  number: int
 
   def __post_init__(self):
+    if not is_whole(self.number, 1, 1_000_000):
+      raise ValueError(f"number={short(self.number)} of chips must be whole, from 1 to 1000000")
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometric:
+  """The fraction of the pot that, bet and called so many times in a row, gets all chips in.
+
+  Attributes:
+    bets: how many bets, this one included; from 1 to 9.
+    most: the largest fraction of the pot, from 0.01 to 1000; `ALL_IN` for any.
+
+  Raises:
+    ValueError: one is not such a number.
+  """
+
+  bets: int
+  most: float = ALL_IN
+
+  def __post_init__(self):
+    check_fields(self)
     if not is_whole(self.bets, 1, 9):
       raise ValueError(
         f"bets={short(self.bets)} of a geometric size must be a whole number from 1 to 9"
       )
+    if not 0.01 <= self.most <= 1000 and self.most != ALL_IN:
+      raise ValueError(f"most={short(self.most)} of the pot must be from 0.01 to 1000")
 
 
-Size = float | Times | Geometric
+Size = float | Times | Plus | Geometric
 Sizes = tuple[tuple[tuple[Size, ...], ...], ...]
 
 
@@ -108,16 +131,23 @@ def _sizes(part: str, left: int, field: str, text: str) -> tuple[Size, ...]:
 
 
 def _size(name: str, left: int, field: str, text: str) -> Size:
-  found = re.fullmatch(_NUMBER + r"\s*([%x])|([1-9]?)e|(a|all-?in)", name)
+  found = re.fullmatch(
+    _NUMBER + r"\s*([%x])|([1-9]?)e(?:" + _NUMBER + r"%)?|(a|all-?in)|(\d{1,7})\s*c", name, re.ASCII
+  )
   if found is None:
     raise ValueError(
       f"{field}={short(text)} holds {short(name)}; a size must be {_FORMS} (all-in), or '-'"
     )
-  number, unit, bets, all_in = found.groups()
+  number, unit, bets, most, all_in, chips = found.groups()
   if all_in:
     return ALL_IN
-  if unit is None:
-    return Geometric(int(bets or left))
+  try:
+    if chips:
+      return Plus(int(chips))
+    if unit is None:
+      return Geometric(int(bets or left), float(most) / 100 if most else ALL_IN)
+  except ValueError as error:
+    raise ValueError(f"{field}={short(text)} holds {short(name)}; {error}") from None
   value = float(number)
   if unit == "x":
     if not 1 < value <= 1000:

@@ -52,11 +52,11 @@ def average_errors(
 
 
 def _none(network: MoveNetwork, searched: Any) -> None:
-  del network, searched
+  """Returns nothing: samples are not of searches."""
 
 
 def maker(name: str) -> TargetMaker:
-  """Returns what makes one of Deep CFR's targets."""
+  """Returns the maker of one of Deep CFR's targets."""
 
   def make_target(
     config: Config, game: Game, networks: Networks, learner: Learner

@@ -1,1 +1,0 @@
-"""Devices, processes and caches of compiled programs."""

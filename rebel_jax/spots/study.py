@@ -1,0 +1,251 @@
+"""One node of a solved spot: strategy and values by hand, by kind of hand and by next card."""
+
+import csv
+import dataclasses
+import functools
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from games import CHANCE
+from games.poker.made_hands import NO_DRAW, draws, made_hands
+from rebel_jax.agents import range_grids
+from rebel_jax.checkpoints import files
+from rebel_jax.config.allowed import ConfigError
+from rebel_jax.spots.solved import PLAYERS, Node, SolvedSpot
+from rebel_jax.spots.tables import HandTable, hand_table
+
+FIELDS = ("line", "player", "hand", "move", "share", "frequency", "ev")
+
+
+class Row(NamedTuple):
+  """Some hands of a player at a node.
+
+  Attributes:
+    name: of the hands.
+    share: of the player's range.
+    ev: chips that the player gets from there on, the pot included; NaN where it never has them.
+    equity: share of the pot if all cards came and nobody bet.
+    frequency: how often each move is made; empty where the player does not move.
+  """
+
+  name: str
+  share: float
+  ev: float
+  equity: float
+  frequency: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+  """A solved spot at one of its nodes.
+
+  Attributes:
+    solved: the spot.
+    node: public actions since the start.
+  """
+
+  solved: SolvedSpot
+  node: Node = ()
+
+  @functools.cached_property
+  def table(self) -> HandTable:
+    """Every hand of both players at the node."""
+    return hand_table(self.solved, self.node)
+
+  @functools.cached_property
+  def moves(self) -> dict[str, Node]:
+    """The nodes below, by the names of moves or cards."""
+    return self.solved.children(self.node)
+
+  @functools.cached_property
+  def mover(self) -> int:
+    """Returns the player to move, chance or none (`games.TERMINAL`)."""
+    return self.solved.mover(self.node)
+
+  @property
+  def acts(self) -> bool:
+    """Whether a player moves at the node."""
+    return self.mover < CHANCE
+
+  @property
+  def line(self) -> str:
+    """Moves and cards that lead to the node."""
+    return self.solved.line(self.node)
+
+  @property
+  def situation(self) -> str:
+    """Board, pot and stacks."""
+    return self.solved.game.situation(self.node)
+
+  def at(self, line: str) -> "Study":
+    """Returns the node after a line of play from the start.
+
+    Raises:
+      ConfigError: a move or card is not there.
+    """
+    return Study(self.solved, self.solved.find(line))
+
+  def go(self, word: str) -> "Study":
+    """Returns the node after one more move or card, or the node before for `back`.
+
+    Raises:
+      ConfigError: it is not there.
+    """
+    words = self.line.split(", ") if self.line else []
+    return self.at(", ".join(words[:-1] if word == "back" else [*words, word]))
+
+  def grid(self, player: int | None = None) -> range_grids.RangeGrid:
+    """Returns the range grid of a player, of the one to move if None.
+
+    Raises:
+      ConfigError: nobody moves there, or the player never comes there.
+    """
+    player = check_acts(self) if player is None else player
+    reach = self.table.reach[player]
+    if not reach.any():
+      raise ConfigError(f"node={self.line!r} has no strategy: {PLAYERS[player]} never comes there")
+    own = player == self.mover
+    rows = self.table.frequency if own else np.ones((1, len(reach)))
+    moves = tuple(self.moves) if own else ("holds",)
+    return range_grids.make_range_grid(self.solved.game, reach, rows, moves)
+
+  def row(self, name: str, player: int, held: np.ndarray | list[int] | slice = slice(None)) -> Row:
+    """Returns the row of a player's hands `held` `[H]`, or of all."""
+    table, chosen = self.table, np.zeros(self.table.reach.shape[1])
+    chosen[held] = 1
+    joint = table.reach[player] * table.mass[player] * chosen
+    share = float(table.reach[player] @ chosen)
+
+    def mean(values: np.ndarray) -> float:
+      total = joint.sum()
+      return float(np.where(joint > 0, joint * values, 0).sum() / total) if total else np.nan
+
+    played: tuple[float, ...] = ()
+    if player == self.mover:
+      weights = table.reach[player] * chosen
+      played = tuple((table.frequency @ weights / (weights.sum() or 1)).tolist())
+    return Row(name, share, mean(table.ev[player]), mean(table.equity[player]), played)
+
+  def hands(self, player: int, cell: str | None = None) -> list[Row]:
+    """Returns a row for each hand of a player's range, of one cell such as `AKs` if it is named."""
+    game = self.solved.game
+    held = self.table.reach[player] > 0
+    if cell is not None:
+      row, column = range_grids.cells(game.deck, game.hole_cards)
+      held &= np.array(range_grids.cell_names(game.deck))[row, column] == cell
+    places = np.flatnonzero(held)[::-1]
+    return [self.row(game.infostate_name(player, int(h)), player, [h]) for h in places]
+
+  def kinds(self, player: int) -> list[Row]:
+    """Returns a row for each made hand and each draw of a player's range, the likeliest first."""
+    game, state = self.solved.game, self.solved.state(self.node)
+    board = [card for card in game.on_board(state[None])[0].tolist() if card >= 0]
+    rows = []
+    for names_of in (made_hands, draws):
+      names = np.array(names_of(game.deck, game.hole_cards, board))
+      own = [self.row(name, player, names == name) for name in np.unique(names).tolist() if name]
+      own = [x for x in own if x.share > 0]
+      if any(x.name != NO_DRAW for x in own):
+        rows += sorted(own, key=lambda x: -x.share)
+    return rows
+
+  def cards(self) -> list[Row]:
+    """Returns a row for each card that chance may deal next, of the player to act after it.
+
+    Its name ends with the player's. Where nobody acts after it, it is the first player's.
+    """
+    if self.mover != CHANCE:
+      return []
+    found = []
+    for card in self.moves:
+      below = self.go(card)
+      player = below.mover if below.acts else 0
+      found.append(below.row(f"{card} {PLAYERS[player]}", player))
+    return found
+
+  def summary(self) -> str:
+    """Returns how well the spot is solved, both players' values and the mover's strategy."""
+    game, solved, state = self.solved.game, self.solved, self.solved.state(self.node)
+    pot = int(state[2] + state[3]) + game.rules.dead
+    sealed = "" if solved.sealed else ", says a file without a checksum"
+    lines = [
+      self.situation,
+      f"exploitable by {solved.percent:.2f}% of the pot after {solved.iterations:,} iterations"
+      + sealed,
+      solved.symmetry,
+    ]
+    if self.acts:
+      lines += [f"{PLAYERS[self.mover]} to act", self.grid().text()]
+    for p, name in enumerate(PLAYERS):
+      row = self.row(name, p)
+      share = 100 * np.nan_to_num(row.ev) / pot
+      lines.append(
+        f"{name:<4} EV {np.nan_to_num(row.ev):.1f} ({share:.1f}% of the pot), "
+        f"{np.nan_to_num(row.equity):.1%} equity"
+      )
+    return "\n".join(lines)
+
+  def listing(self, rows: Sequence[Row]) -> str:
+    """Returns rows as text, with tabs between."""
+    lines = [["hand", "share", "EV", "equity", *(self.moves if self.acts else ())]]
+    for row in rows:
+      played = (f"{x:.3f}" for x in row.frequency)
+      lines.append([row.name, f"{row.share:.4f}", f"{row.ev:.1f}", f"{row.equity:.3f}", *played])
+    return "\n".join("\t".join(line) for line in lines)
+
+
+def check_acts(study: Study) -> int:
+  """Returns the player to move at a node.
+
+  Raises:
+    ConfigError: nobody moves there.
+  """
+  if not study.acts:
+    raise ConfigError(f"node={study.line!r} has no strategy: nobody acts there")
+  return study.mover
+
+
+def records(study: Study) -> Iterator[dict[str, Any]]:
+  """Yields every move of every hand at every decision from a node on."""
+  if study.acts:
+    table = study.table
+    for h in np.flatnonzero(table.reach[study.mover] > 0).tolist():
+      hand = study.solved.game.infostate_name(study.mover, h)
+      for a, move in enumerate(study.moves):
+        numbers = table.reach[study.mover, h], table.frequency[a, h], table.move_ev[a, h]
+        texts = study.line, PLAYERS[study.mover], hand, move
+        yield dict(zip(FIELDS, (*texts, *map(float, numbers)), strict=True))
+  for move in study.moves:
+    yield from records(study.go(move))
+
+
+def export(study: Study, path: str | Path, progress: Callable[[int], object]) -> None:
+  """Replaces a file by `records`: a JSON object a line if its name ends in `.jsonl`, else CSV.
+
+  Args:
+    study: where to begin.
+    path: of the file.
+    progress: called with the number of records so far, now and then.
+
+  Raises:
+    OSError: it cannot be written.
+  """
+  with files.replacing(Path(path)) as raw:
+    file = io.TextIOWrapper(raw, newline="")
+    table = csv.DictWriter(file, FIELDS)
+    lines = str(path).endswith(".jsonl")
+    if not lines:
+      table.writeheader()
+    for number, record in enumerate(records(study)):
+      if lines:
+        file.write(json.dumps(record) + "\n")
+      else:
+        table.writerow(record)
+      if number % 1_000 == 0:
+        progress(number)
+    file.detach()  # what was written stays open for `replacing`

@@ -1,0 +1,72 @@
+"""A hand that a person plays against a solution."""
+
+import numpy as np
+
+from games import CHANCE
+from rebel_jax.agents.dealer import Dealer, Move
+from rebel_jax.spots.solved import PLAYERS
+from rebel_jax.spots.study import Study
+
+
+class Trial:
+  """One hand from a spot's start; the solution plays the other player.
+
+  Args:
+    study: the spot, at any node.
+    seat: the person's, 0 for the player out of position.
+    rng: of deals and of the solution's moves.
+
+  Attributes:
+    study: the spot where play is.
+    record: what was said so far, a sentence an event.
+  """
+
+  def __init__(self, study: Study, seat: int, rng: np.random.Generator):
+    self.dealer, self.seat, self.rng = Dealer(study.solved.game), seat, rng
+    self.study = study.at("")
+    self.dealer.deal(rng)
+    self.record = [f"You are {PLAYERS[seat]} and hold {self._hand(seat)}."]
+    self._continue()
+
+  def _hand(self, seat: int) -> str:
+    return self.dealer.game.infostate_name(seat, self.dealer.infostates[seat])
+
+  def play(self, move: str) -> None:
+    """Makes the person's move, and those of chance and of the solution until its next turn.
+
+    Raises:
+      ConfigError: the move is not there.
+    """
+    study = self.study
+    after, held = study.go(move), self.dealer.infostates[self.seat]
+    table, place = study.table, list(study.moves).index(move)
+    best = int(np.argmax(table.move_ev[:, held]))
+    cost = table.move_ev[best, held] - table.move_ev[place, held]
+    said = f"You {move}: the solution does {table.frequency[place, held]:.0%} of the time"
+    self.record.append(f"{said}, {cost:.1f} chips below {list(study.moves)[best]}.")
+    self._make(after)
+    self._continue()
+
+  def _make(self, study: Study) -> None:
+    for action in study.node[len(self.dealer.history) :]:
+      held = self.dealer.infostates[self.dealer.actor] if self.dealer.actor < CHANCE else -1
+      self.dealer.apply(Move(action, held), self.rng)
+    self.study = study
+
+  def _continue(self) -> None:
+    dealer, other = self.dealer, 1 - self.seat
+    if not dealer.history:  # a burned card
+      self._make(self.study)
+    while not dealer.is_over() and dealer.actor != self.seat:
+      names = {node[-1]: name for name, node in self.study.moves.items()}
+      if dealer.actor == CHANCE:
+        name = names[dealer.sample_chance(self.rng)]
+        self.record.append(f"{name} is dealt.")
+      else:
+        chances = self.study.table.frequency[:, dealer.infostates[other]]
+        name = str(self.rng.choice(list(names.values()), p=chances / chances.sum()))
+        self.record.append(f"{PLAYERS[other]}: {name}")
+      self._make(self.study.go(name))
+    if dealer.is_over():
+      won = dealer.payoff() * (1 - 2 * self.seat) + self.study.solved.spot.pot / 2
+      self.record.append(f"{PLAYERS[other]} held {self._hand(other)}; you get {won:g} of the pot.")

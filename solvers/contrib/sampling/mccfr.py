@@ -1,0 +1,193 @@
+"""Monte Carlo CFR with tables: external and outcome sampling, plain or Linear, with baselines."""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from games.public_tree import PublicTree
+from solvers import validation
+from solvers.algorithms.named import vanilla_cfr
+from solvers.contrib.sampling.traversal import Policy, Sampler, Visits, make_sampler, traverse
+from solvers.sweeps.problem import make_problem
+
+_LARGE = 2**30  # nodes, before a count of 32 bits is full
+_RULE = vanilla_cfr().rule  # floors and discounts do not help where regrets are samples (thesis)
+
+
+class MCCFRState(NamedTuple):
+  """Sums over traversals; a row of a table is of the move to that node.
+
+  Attributes:
+    regret: `[N, H]` sampled regrets.
+    average: `[N, H]` policies, weighted by own reach in the mean.
+    baseline: `[P, N, H]` guesses of each traverser's values; None without.
+    nodes: how many the traversals of this period touched, terminal ones too.
+    periods: how many were before.
+  """
+
+  regret: jax.Array
+  average: jax.Array
+  baseline: jax.Array | None
+  nodes: jax.Array
+  periods: jax.Array
+
+
+class Choices(NamedTuple):
+  """The moves of one node a row, as regret rules match over them (`regret_rules.Siblings`)."""
+
+  legal: jax.Array  # [C, A]
+
+  def normalise(self, weights: jax.Array) -> jax.Array:
+    """Divides weights `[C, A]` by their sum over a row; equal shares where all are zero."""
+    weights = jnp.where(self.legal, weights, 0.0)
+    total = weights.sum(axis=1, keepdims=True)
+    even = self.legal / jnp.maximum(self.legal.sum(axis=1, keepdims=True), 1)
+    return jnp.where(total > 0, weights / jnp.where(total > 0, total, 1.0), even)
+
+
+@dataclasses.dataclass(frozen=True)
+class MCCFR:
+  """Monte Carlo CFR; the default is external sampling (Lanctot et al. 2009).
+
+  Attributes:
+    explore: None, or outcome sampling's share of uniform moves of the traverser.
+    period: nodes touched after which regrets and policies weigh one more: Linear MCCFR (thesis,
+      section 3.1), whose discount n / (n + 1) after the n-th period is the same. None: all weigh
+      one.
+    baseline: None, or how far a baseline goes to each sampled value: VR-MCCFR (Schmid et al. 2019).
+    deals: how many traversals an update takes side by side.
+  """
+
+  explore: float | None = None
+  period: int | None = None
+  baseline: float | None = None
+  deals: int = 1
+
+  def init(self, sampler: Sampler) -> MCCFRState:
+    """Returns the state before the first traversal."""
+    zeros = jnp.zeros((sampler.tree.num_nodes, sampler.tree.num_infostates), sampler.tree.dtype)
+    guesses = None if self.baseline is None else jnp.stack([zeros, zeros])
+    return MCCFRState(zeros, zeros, guesses, *[jnp.zeros((), jnp.int32)] * 2)
+
+  def policy(self, sampler: Sampler, state: MCCFRState) -> Policy:
+    """Returns the current policy, matched to regrets where it is asked for."""
+
+    def policy(node: jax.Array, infostate: jax.Array) -> jax.Array:
+      moves = jnp.asarray(sampler.child)[node]
+      choices: Any = Choices(moves >= 0)
+      return _RULE.match(state.regret[moves, infostate[:, None]], choices, state.nodes)
+
+    return policy
+
+  def sample(self, sampler: Sampler, state: MCCFRState, key: jax.Array, player: int) -> Visits:
+    """Returns the visits of `player`'s traversals, `[B, V]`."""
+    shape = self.deals, sampler.num_draws(player, self.explore)
+    guesses = None if state.baseline is None else state.baseline[player]
+
+    def one(draws: jax.Array) -> Visits:
+      policy = self.policy(sampler, state)
+      return traverse(sampler, policy, draws, player, explore=self.explore, baseline=guesses)
+
+    return jax.vmap(one)(jax.random.uniform(key, shape, sampler.tree.dtype))
+
+  def update(self, sampler: Sampler, state: MCCFRState, key: jax.Array, player: int) -> MCCFRState:
+    """Adds what `player`'s traversals sample.
+
+    By external sampling policies are counted at the opponent's nodes, which are visited as often
+    as it plays to them. By outcome sampling they are the traverser's, divided by the probability of
+    the visit.
+    """
+    visits = self.sample(sampler, state, key, player)
+    weight = 1 + state.periods if self.period else 1
+    if self.explore is None:
+      counted = jnp.where(visits.player == 1 - player, 1.0, 0.0)
+    else:
+      counted = jnp.where(visits.player == player, visits.reach / visits.probability, 0.0)
+
+    def add(table: jax.Array, rows: jax.Array) -> jax.Array:
+      # Moves that are not there go to a row past the end, which is dropped.
+      places = jnp.where(visits.moves >= 0, visits.moves, len(table)), visits.infostate[..., None]
+      return table.at[places].add((weight * rows).astype(table.dtype), mode="drop")
+
+    average = add(state.average, counted[..., None] * visits.policy)
+    state = state._replace(regret=add(state.regret, visits.regret), average=average)
+    if self.baseline is not None and state.baseline is not None:
+      places = player, jnp.where(visits.node >= 0, visits.node, len(average)), visits.held
+      off = visits.value - state.baseline.at[places].get(mode="fill", fill_value=0.0)
+      guesses = state.baseline.at[places].add(self.baseline / self.deals * off, mode="drop")
+      state = state._replace(baseline=guesses)
+    nodes = state.nodes + (visits.node >= 0).sum(dtype=jnp.int32)
+    over = nodes >= self._length
+    return state._replace(nodes=nodes - over * self._length, periods=state.periods + over)
+
+  @property
+  def _length(self) -> int:
+    return self.period or _LARGE
+
+  def nodes_touched(self, state: MCCFRState) -> int:
+    """Returns how many nodes all traversals touched."""
+    return int(state.periods) * self._length + int(state.nodes)
+
+
+class SampledSolution(NamedTuple):
+  """A run of Monte Carlo CFR.
+
+  Attributes:
+    average_policy: `[N, H]`, which converges to an equilibrium.
+    nodes: how many were touched, terminal ones too.
+    state: to go on from.
+  """
+
+  average_policy: jax.Array
+  nodes: int
+  state: MCCFRState
+
+
+@validation.checked
+def solve_sampled(
+  tree: PublicTree,
+  *,
+  num_iterations: int,
+  key: jax.Array,
+  algorithm: MCCFR = MCCFR(),
+  state: MCCFRState | None = None,
+) -> SampledSolution:
+  """Solves a game by traversals of samples of it.
+
+  Args:
+    tree: whole, of moves that all see.
+    num_iterations: one player's update is one; player 0 is first. Even.
+    key: of the samples.
+    algorithm: what is sampled, and how it is weighed.
+    state: of a run to go on from; None to begin.
+
+  Returns:
+    The average policy, the number of nodes, and the state.
+
+  Raises:
+    ValueError: an argument is not as above.
+  """
+  number = validation.check_integer("num_iterations", num_iterations)
+  if number % 2:
+    raise ValueError(f"num_iterations={number} must be even: players take turns")
+  sampler = make_sampler(tree)
+  state = algorithm.init(sampler) if state is None else state
+  state, policy = _run(sampler, state, key, number // 2, algorithm=algorithm)
+  return SampledSolution(policy, algorithm.nodes_touched(state), state)
+
+
+@functools.partial(jax.jit, static_argnames="algorithm")
+def _run(sampler, state, key, number, *, algorithm):
+  def both(i, state):
+    keys = jax.random.split(jax.random.fold_in(key, i))
+    for player in (0, 1):
+      state = algorithm.update(sampler, state, keys[player], player)
+    return state
+
+  state = lax.fori_loop(0, number, both, state)
+  problem = make_problem(sampler.tree, sampler.tree.prior)
+  return state, problem.join(problem.normalise(problem.split(state.average)))
