@@ -184,6 +184,8 @@ class DeepTrainer(Trainer):
       dict(x) for x in (state.params, state.optimizer_state, state.replay)
     )
     means, policy = dict[str, LearnerStats](), jnp.zeros(())
+    # Networks begin the same on all devices.
+    shared = jax.random.wrap_key_data(jax.lax.pmax(jax.random.key_data(key), DEVICES))
     for player in (0, 1):
       sample_key, first_key, second_key, learn_key = jax.random.split(keys[player], 4)
       target = targets[f"advantage_{player}"]
@@ -195,14 +197,12 @@ class DeepTrainer(Trainer):
         there = samples.weight > 0
         samples = samples._replace(weight=samples.weight * (state.step + 1))
         replay[name] = replays.add_evenly(replay[name], add_key, samples, there)
-      # The same on all devices.
-      fresh = target.init(jax.random.fold_in(jax.random.key(player), state.step))
+      fresh = target.init(jax.random.fold_in(shared, player))
       start = with_decay_steps(target.learner.optimizer().init(fresh), self.learn_steps)
       learned = self.learn(target, table, (fresh, start, nothing()), replay[target.name], learn_key)
       params[target.name], optimizer[target.name], means[target.name] = learned
-    target, zero = targets["average"], nothing()
-    learned = (params["average"], optimizer["average"], zero)
-    learned = self.learn(target, table, learned, replay["average"], keys[2])
+    learned = (params["average"], optimizer["average"], nothing())
+    learned = self.learn(targets["average"], table, learned, replay["average"], keys[2])
     params["average"], optimizer["average"], means["average"] = learned
     solves = jax.lax.psum(self.self_play.number, DEVICES)
     rows = jnp.asarray(table.place.size, policy.dtype)

@@ -192,6 +192,12 @@ def test_a_run_learns_goes_on_bit_by_bit_and_is_measured(tmp_path, capsys):
   theirs = open_spiel.to_tabular_policy(game, measure.tree, policy)
   told = pyspiel.exploitability(open_spiel.load_game(game), theirs)
   assert told == pytest.approx(found["exploitability"], abs=1e-6)
+  agent = rebel_jax.make_agent(policies[0])
+  agent.start(1, 2)
+  agent.observe(1)
+  moves = {move.action: chance for move, chance in agent.choices().items()}
+  row = policy[[measure.tree.history(n)[:1] == (1,) for n in range(9)], 2][1:]
+  assert list(moves.values()) == pytest.approx(row.tolist())
   assert evaluate.main([str(whole), "--playthroughs", "3"]) == 2
   assert "which has the networks of Deep CFR" in capsys.readouterr().err
 
