@@ -128,14 +128,13 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
   if isinstance(config.search, DeepCFR):
     return {}, {}
   if config.grows:
-    at_once = False if options.at_once else None
     search = make_search(
       config,
       evaluation=True,
       simulations=options.simulations,
       per_update=options.per_update,
       mix=options.mix,
-      alternating=at_once,
+      alternating=False if options.at_once else None,
     )
     return {"final_playthroughs": options.seeds}, {"search": search}
   changes = {

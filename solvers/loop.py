@@ -7,6 +7,7 @@ import jax
 from jax import lax
 
 from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.schedule import at_horizon
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep
@@ -97,7 +98,9 @@ def run(
       Run(update_both(problem, algorithm, loop.state, answer)[0], carry), problem
     )
 
-  state = begin(problem, algorithm, evaluate, policy) if state is None else state
+  if state is None:
+    algorithm = at_horizon(algorithm, (num_iterations + 1) // 2)
+    state = begin(problem, algorithm, evaluate, policy)
   start = varying_alike(Run(state, carry), problem)
   end = lax.fori_loop(0, num_iterations // 2, step, start)
   if isinstance(num_iterations, int) and num_iterations % 2:

@@ -17,6 +17,7 @@ from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.by_boards import ByBoards
 from solvers.algorithms.cfr import CFR
+from solvers.algorithms.schedule import at_horizon
 from solvers.leaf_values import LeafQuery, LeafValues, shared_by_program
 from solvers.metrics.expected_values import policy_values
 from solvers.metrics.exploitability import exploitability_of
@@ -107,10 +108,8 @@ def solve(
       which says itself what is kept to.
     alternatives: `[H]` what the opponent is promised instead, with `solvers.with_gadget` only.
     progress: called after each look, with a target; if it returns True, the solve ends there.
-      Policies are None where the last round of lines is solved board by board, as CFR solves those
-      of more than one round.
-    tables: of such lines: `float16` to keep sums of the last round in 16 bits, with a scale for
-      each line and board; None for the lines' own type.
+      Policies are None where CFR solves lines of several rounds, board by board.
+    tables: of such lines: `float16`, scaled for each line and board; None for their own type.
     devices: they share the boards of such lines' last round, and meet once an update; None for all
       that this process has. `jax.config.update("jax_num_cpu_devices", 2)`, before anything else
       uses JAX, makes two of a CPU's cores.
@@ -143,7 +142,7 @@ def solve(
     _check_lines_alone(leaf_values, *given)
     if boards is None:
       return _find((tree, Given(), None), None, None, algorithm, number, target, None, progress)
-    run, read = boards_on(tree, boards, devices)
+    run, read = boards_on(tree, at_horizon(boards, int(number) // 2), devices)
     found = _until(lambda n: Solution(None, exploitability=run(n)), target, number, progress)
     return found._replace(average_policy=read())
   validation.check_unstacked(tree)
@@ -285,6 +284,7 @@ def _find_there(
       scored=isinstance(game, Lines), piece=piece,
     )  # fmt: skip
   rows, shared = jax.tree.map(jnp.asarray, (rows, shared))
+  algorithm = at_horizon(algorithm, number // 2)
   if piece is not None:
     return _targets[work](rows, shared, target, algorithm=algorithm, most=number, piece=piece)
   problem, state = _begins[work](rows, shared, algorithm=algorithm, piece=None)

@@ -11,6 +11,7 @@ hold the median, best and worst of the runs.
 - `depth_limited`: CFR-D, both forms of CFR-AVG and fictitious play with exact leaf values, as in
   the left half of Figure 6.
 - `discounts`: settings of discounted CFR.
+- `rules`: regret rules since DCFR, each point a run of its own, since some know its length.
 - `warm_start`: Linear CFR from policies of different worth (appendix J).
 - `safe_search`: rock-paper-scissors under safe and unsafe search.
 """
@@ -29,12 +30,13 @@ from benchmarks.studies import family_parts as parts
 from benchmarks.studies.family_figures import draw, table
 from solvers.algorithms.algorithm import Algorithm
 
-Part = Literal["tabular", "depth_limited", "discounts", "warm_start", "safe_search"]
+Part = Literal["tabular", "depth_limited", "discounts", "rules", "warm_start", "safe_search"]
 LIARS_DICE = ("liars_dice_1x4f", "liars_dice_1x5f", "liars_dice_1x6f", "liars_dice_2x3f")
 DEFAULT_GAMES: dict[str, tuple[str, ...]] = {
   "tabular": LIARS_DICE,
   "depth_limited": ("liars_dice_1x3f", "liars_dice_1x4f", "leduc"),
   "discounts": ("kuhn", "leduc", "liars_dice_1x4f"),
+  "rules": ("kuhn", "leduc", "liars_dice_1x4f", "liars_dice_1x5f", "liars_dice_2x3f"),
   "warm_start": ("leduc", "liars_dice_1x4f"),
   "safe_search": (),
 }
@@ -42,6 +44,7 @@ DEFAULT_ITERATIONS = {
   "tabular": 1024,
   "depth_limited": 512,
   "discounts": 4096,
+  "rules": 4096,
   "warm_start": 512,
   "safe_search": 1024,
 }
@@ -56,7 +59,7 @@ class Options:
   games: tuple[str, ...] = ()
   """Short names of the games; those of the part's page if none."""
   algorithms: tuple[str, ...] = ()
-  """Labels of the algorithms, all if none (tabular, depth_limited, discounts)."""
+  """Labels of the algorithms, all if none (tabular, depth_limited, discounts, rules)."""
   iterations: int | None = None
   """Updates of a curve's longest solve, one player's being one; the page's if not given."""
   runs: int = 5
@@ -90,8 +93,8 @@ def measure(options: Options) -> Iterator[parts.Row]:
     elif part == "warm_start":
       yield from parts.warm_start(names, iterations, runs)
     else:
-      family = parts.TABULAR if part == "tabular" else parts.DISCOUNTS
-      algorithms = choose(family, options.algorithms)
+      family = {"tabular": parts.TABULAR, "discounts": parts.DISCOUNTS, "rules": parts.RULES}
+      algorithms = choose(family[part], options.algorithms)
       yield from parts.whole_games(part, algorithms, names, iterations, runs)
 
 

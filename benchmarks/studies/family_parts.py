@@ -40,6 +40,18 @@ DISCOUNTS: dict[str, Algorithm] = {
   "DCFR (1.5, 0.5, 2)": solvers.discounted_cfr(1.5, 0.5, 2),
 }
 
+RULES: dict[str, Algorithm] = {
+  "DCFR": solvers.discounted_cfr(),
+  "CFR+": solvers.cfr_plus(),
+  "PCFR+": solvers.predictive_cfr_plus(),
+  "SAPCFR+": solvers.make_algorithm("asymmetric_predictive_cfr_plus"),
+  "PDCFR+": solvers.make_algorithm("predictive_discounted_cfr_plus"),
+  "HS-DCFR(30)": solvers.make_algorithm("scheduled_discounted_cfr"),
+  "HS-DCFR(15)": solvers.make_algorithm("scheduled_discounted_cfr(gamma=15)"),
+  "HS-PCFR+(30)": solvers.make_algorithm("scheduled_predictive_cfr_plus"),
+  "MMD, last policy": solvers.make_algorithm("magnetic_mirror_descent"),
+}
+
 DEPTH_LIMITED: dict[str, Algorithm] = {
   "CFR-D": solvers.linear_cfr(),
   "CFR-AVG, sound": solvers.cfr_avg(solvers.linear_cfr(), sound=True),
@@ -81,11 +93,17 @@ def whole_games(
   part: str, algorithms: dict[str, Algorithm], names: Sequence[str], iterations: int, runs: int
 ) -> Iterator[Row]:
   """Curves of algorithms on whole games, over priors that differ in the last bit."""
-  points = checkpoints(iterations)
+  points, runs_to = checkpoints(iterations), [checkpoints(iterations)]
+  if part == "rules":  # some know how long a run is: each point is a run of its own
+    points = points[::4]
+    runs_to = [[point] for point in points]
   for name in names:
     tree = games.build_public_tree(timing.make_game(name))
     for label, algorithm in algorithms.items():
-      curves = [curve(tree, algorithm, points, prior=p) for p in jittered_priors(tree, runs)]
+      curves = [
+        np.concatenate([curve(tree, algorithm, x, prior=p) for x in runs_to])
+        for p in jittered_priors(tree, runs)
+      ]
       precision = str(np.dtype(tree.dtype))
       yield make_row(part, name, label, curves, points, precision=precision, runs=runs)
 

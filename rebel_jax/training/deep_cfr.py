@@ -139,9 +139,11 @@ class DeepTrainer(Trainer):
   """Settings of Deep CFR, all static; targets are both players' advantages and the average.
 
   Attributes:
+    self_play: `Traversals`.
     alternating: whether player 1 answers what player 0 has just learned.
   """
 
+  self_play: Any
   alternating: bool = True
 
   def kept(self, target: Target) -> Samples:

@@ -62,8 +62,7 @@ def _trunk(
   """Returns a network of a game's PBS; hold'em's MLPs are `cards`, None for no PBS."""
   network: Any = config.network
   if (make := NETWORKS[network.architecture]) is not None:
-    own: Any = OwnNetwork(make(config, game, outputs))
-    return own
+    return OwnNetwork(outputs, module=make(config, game, outputs))
   sizes: dict[str, Any] = dict(
     num_infostates=outputs,
     hidden_layers=network.hidden_layers,

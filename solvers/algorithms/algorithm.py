@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 
+from solvers.algorithms.schedule import Exponent
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, per_unit_of_mass
@@ -24,8 +25,8 @@ class Algorithm(Protocol):
     """Whether players take turns; else both respond to the same policies."""
 
   @property
-  def averaging(self) -> float:
-    """Exponent of the averaging weights."""
+  def averaging(self) -> Exponent:
+    """Exponent of the averaging weights, or its schedule."""
 
   @property
   def primed(self) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from solvers import tuning, validation
 from solvers.algorithms.algorithm import replace_player
 from solvers.algorithms.cfr import CFR, CFRState
 from solvers.algorithms.regret_rules import Siblings
+from solvers.algorithms.schedule import Exponent, decay
 from solvers.half import from_half, half_zeros, is_half, to_half
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.parts import AXIS, Part, PartedProblem
@@ -62,7 +63,7 @@ class ByBoards:
   uses_average = False
 
   @property
-  def averaging(self) -> float:
+  def averaging(self) -> Exponent:
     return self.cfr.averaging
 
   def init(self, problem: PartedProblem, policy: Levels | None = None) -> BoardsState:
@@ -128,7 +129,7 @@ class ByBoards:
   def _decay(self, state: BoardsState, player: int) -> jax.Array:
     """Returns the factor of the average before the newest policy is added."""
     k = self._count(state, player)
-    return (k / (k + 1.0)) ** self.averaging
+    return decay(k, self.averaging)
 
   def _state(self, chunk: LinesProblem, rows: dict[int, Tables], state: BoardsState) -> CFRState:
     """Returns the state of CFR on a chunk, policies matched to regrets of one or both players."""

@@ -15,6 +15,7 @@ from solvers.algorithms.algorithm import (
   replace_player,
 )
 from solvers.algorithms.regret_rules import RegretRule, Siblings
+from solvers.algorithms.schedule import Exponent, decay
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, choose
@@ -43,12 +44,13 @@ class CFR(Algorithm):
 
   Attributes:
     rule: the regret rule.
-    averaging: exponent of the averaging weights: 0 uniform, 1 linear, 2 quadratic.
+    averaging: exponent of the averaging weights: 0 uniform, 1 linear, 2 quadratic, inf the last
+      policy alone; or a schedule of it.
     alternating: whether players take turns; else both respond to the same policies.
   """
 
   rule: RegretRule
-  averaging: float = 0.0
+  averaging: Exponent = 0.0
   alternating: bool = True
 
   def init(self, problem: Problem, policy: Levels | None = None) -> CFRState:
@@ -94,8 +96,8 @@ class CFR(Algorithm):
   ) -> CFRState:
     """Counts `player`'s new policy and its k-th root values `[H]` in the averages."""
     reach = problem.own_reach(state.policy, player)
-    state = self.count(problem, state, reach, player, (k / (k + 1.0)) ** self.averaging)
-    value_decay = ((k - 1.0) / k) ** self.averaging if self.averaging else jnp.ones_like(k)
+    state = self.count(problem, state, reach, player, decay(k, self.averaging))
+    value_decay = decay(k - 1.0, self.averaging) if self.averaging else jnp.ones_like(k)
     return state._replace(
       reach=replace_player(state.reach, player, reach),
       values=state.values.add(player, root, value_decay),

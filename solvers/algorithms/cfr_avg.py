@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from solvers import leaf_values as leaves
 from solvers.algorithms.algorithm import Pair, pick_players, replace_player
+from solvers.algorithms.schedule import decay
 from solvers.algorithms.wrapper import Holder
 from solvers.leaf_values import LeafQuery
 from solvers.sweeps.levels import Levels
@@ -102,7 +103,7 @@ class CFRAvg(Holder):
     return self._remember(state, total, player), jnp.where(state.known[player], difference, now)
 
   def _decay(self, k: jax.Array) -> jax.Array:
-    return (k / (k + 1.0)) ** self.averaging
+    return decay(k, self.averaging)
 
   def _at_averages(self, problem: Problem, state: CFRAvgState, values: jax.Array, player: int):
     return values * problem.compatible_mass(state.sums[1 - player], player)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from solvers.algorithms.algorithm import replace_player
+from solvers.algorithms.schedule import decay
 from solvers.algorithms.wrapper import Holder
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.problem import Problem, Sweep, per_unit_of_mass
@@ -42,8 +43,8 @@ class LeafMeans(Holder):
     worth = problem.leaf_rows(sweep.nodes)
     mass = problem.weigh_leaf_values(jnp.ones_like(worth), core.reach[1 - player], player)
     k = core.updates[player].astype(worth.dtype) + 1.0
-    decay = ((k - 1.0) / k) ** self.averaging if self.averaging else 1.0
-    sums = [x[player] * decay for x in (state.values, state.mass)]
+    factor = decay(k - 1.0, self.averaging) if self.averaging else 1.0
+    sums = [x[player] * factor for x in (state.values, state.mass)]
     return LeafMeansState(
       inner,
       replace_player(state.values, player, sums[0] + worth),

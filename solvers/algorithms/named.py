@@ -9,7 +9,13 @@ from solvers.algorithms.cfr import CFR
 from solvers.algorithms.cfr_avg import CFRAvg
 from solvers.algorithms.fictitious_play import FictitiousPlay
 from solvers.algorithms.gadgets import Gadget
-from solvers.algorithms.regret_rules import DiscountedRegret, PredictiveRegretPlus, RegretRule
+from solvers.algorithms.regret_rules import (
+  DiscountedRegret,
+  MirrorDescent,
+  PredictiveRegretPlus,
+  RegretRule,
+)
+from solvers.algorithms.schedule import Schedule
 from solvers.algorithms.warm_start import WarmStarted
 from solvers.algorithms.with_gadget import WithGadget
 from solvers.validation import check_bool, check_gadget, check_integer, check_number, short
@@ -24,6 +30,12 @@ def _averaging(value: float, name: str = "averaging") -> float:
 
 def _cfr(rule: RegretRule, averaging: float, alternating: bool, name: str = "averaging") -> CFR:
   return CFR(rule, _averaging(averaging, name), check_bool("alternating", alternating))
+
+
+def _falling(gamma: float) -> Schedule:
+  if _averaging(gamma, "gamma") < 5:
+    raise ValueError(f"gamma={gamma!r} must be at least 5: it falls by 5 on the way")
+  return Schedule(float(gamma), -5.0)
 
 
 def _fictitious_play(averaging: float, alternating: bool, *, optimistic: bool) -> FictitiousPlay:
@@ -66,6 +78,49 @@ def discounted_cfr(
 def predictive_cfr_plus(*, averaging: float = 2.0, alternating: bool = True) -> CFR:
   """PCFR+ (Farina, Kroer and Sandholm 2021): CFR+ that expects the last regrets again."""
   return _cfr(PredictiveRegretPlus(), averaging, alternating)
+
+
+def predictive_discounted_cfr_plus(
+  *, alpha: float = 2.3, averaging: float = 5.0, alternating: bool = True
+) -> CFR:
+  """PDCFR+ (Xu et al. 2024): PCFR+ with sums discounted as DCFR's are, and heavier late weights."""
+  return _cfr(PredictiveRegretPlus(check_number("alpha", alpha)), averaging, alternating)
+
+
+def asymmetric_predictive_cfr_plus(
+  *, share: float = 1 / 3, averaging: float = 2.0, alternating: bool = True
+) -> CFR:
+  """SAPCFR+ (Meng et al. 2025): PCFR+ that expects a share of the last regrets again."""
+  share = check_number("share", share, allow_infinite=False)
+  return _cfr(PredictiveRegretPlus(share=share), averaging, alternating)
+
+
+def scheduled_discounted_cfr(*, gamma: float = 30.0, alternating: bool = True) -> CFR:
+  """HS-DCFR (Zhang, McAleer and Sandholm 2024): DCFR whose exponents know a run's length.
+
+  At the k-th of a player's n updates they are 1 + 3k/n, -1 - 2k/n and gamma - 5k/n. The paper's
+  gamma is 30 or 15.
+  """
+  rule = DiscountedRegret(Schedule(1.0, 3.0), Schedule(-1.0, -2.0))
+  return dataclasses.replace(_cfr(rule, gamma, alternating, "gamma"), averaging=_falling(gamma))
+
+
+def scheduled_predictive_cfr_plus(*, gamma: float = 30.0, alternating: bool = True) -> CFR:
+  """HS-PCFR+ (Zhang, McAleer and Sandholm 2024): PCFR+ with the averaging weights of HS-DCFR."""
+  algorithm = predictive_cfr_plus(averaging=gamma, alternating=alternating)
+  return dataclasses.replace(algorithm, averaging=_falling(gamma))
+
+
+def magnetic_mirror_descent(
+  *, rate: float = 30.0, pull: float = 0.1, alternating: bool = True
+) -> CFR:
+  """Magnetic mirror descent (Sokota et al. 2022), whose last policy is its answer.
+
+  Its average policy is the last one. Rate and pull to the uniform policy fade as 1 / sqrt(k).
+  """
+  rates = (check_number(n, x, allow_infinite=False) for n, x in (("rate", rate), ("pull", pull)))
+  algorithm = _cfr(MirrorDescent(*rates), 0.0, alternating)
+  return dataclasses.replace(algorithm, averaging=math.inf)
 
 
 def fictitious_play(*, averaging: float = 0.0, alternating: bool = True) -> FictitiousPlay:
@@ -143,6 +198,8 @@ def started(start: type[WarmStarted], algorithm: Algorithm, num_iterations: int)
   num_iterations = check_integer("num_iterations", num_iterations)
   if isinstance(algorithm, WarmStarted):
     algorithm = algorithm.algorithm
+  if isinstance(getattr(algorithm, "averaging", None), Schedule):
+    raise ValueError(f"algorithm={short(algorithm)} must not know its length: a start adds to it")
   return start(
     algorithm if isinstance(algorithm, CFRAvg) else _check_cfr(algorithm), num_iterations
   )

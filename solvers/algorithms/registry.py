@@ -16,6 +16,11 @@ _CFR: dict[str, Callable[..., CFR]] = {
   "linear_cfr": algorithms.linear_cfr,
   "discounted_cfr": algorithms.discounted_cfr,
   "predictive_cfr_plus": algorithms.predictive_cfr_plus,
+  "predictive_discounted_cfr_plus": algorithms.predictive_discounted_cfr_plus,
+  "asymmetric_predictive_cfr_plus": algorithms.asymmetric_predictive_cfr_plus,
+  "scheduled_discounted_cfr": algorithms.scheduled_discounted_cfr,
+  "scheduled_predictive_cfr_plus": algorithms.scheduled_predictive_cfr_plus,
+  "magnetic_mirror_descent": algorithms.magnetic_mirror_descent,
 }
 
 

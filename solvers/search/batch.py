@@ -6,6 +6,7 @@ is not, so only the leaves that exist are packed into the rows that it evaluates
 """
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from games import PADDING, PublicTree
 from solvers import loop, tuning, validation
 from solvers.algorithms.algorithm import Algorithm
 from solvers.algorithms.leaf_means import LeafMeans
+from solvers.algorithms.schedule import Exponent, Schedule, at_horizon, decay
 from solvers.algorithms.wrapper import Wrapper
 from solvers.leaf_values import (
   LeafQuery,
@@ -357,7 +359,11 @@ def node_beliefs(problem: Problem, policy: Levels) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnames=("shape", "num_iterations", "exponent", "warm_start"))
 def sample_stop(
-  key: jax.Array, shape: tuple[int, ...], num_iterations: int, exponent: float, warm_start: int = 0
+  key: jax.Array,
+  shape: tuple[int, ...],
+  num_iterations: int,
+  exponent: Exponent,
+  warm_start: int = 0,
 ) -> jax.Array:
   """Samples how many updates to make before stopping, with the weights of the average policy.
 
@@ -381,7 +387,7 @@ def sample_stop(
 
 @functools.partial(jax.jit, static_argnames=("count", "num_iterations", "exponent", "warm_start"))
 def spread_stops(
-  key: jax.Array, count: int, num_iterations: int, exponent: float, warm_start: int = 0
+  key: jax.Array, count: int, num_iterations: int, exponent: Exponent, warm_start: int = 0
 ) -> jax.Array:
   """Samples stops, each with the same weights as by `sample_stop`, but spread evenly together.
 
@@ -404,5 +410,11 @@ def spread_stops(
   return jnp.minimum(stops, num_iterations // 2 - 1).astype(jnp.int32)
 
 
-def _stop_logits(num_iterations: int, exponent: float, warm_start: int) -> jax.Array:
-  return exponent * jnp.log(warm_start + jnp.arange(1, num_iterations // 2 + 1))
+def _stop_logits(num_iterations: int, exponent: Exponent, warm_start: int) -> jax.Array:
+  counts = warm_start + jnp.arange(1, num_iterations // 2 + 1)
+  if isinstance(exponent, Schedule):  # weights are products of decays
+    exponent = at_horizon(exponent, num_iterations // 2)
+    return -jnp.log(decay(counts - 1.0, exponent)).at[0].set(0.0).cumsum()
+  if exponent == math.inf:
+    return jnp.where(counts == counts[-1], 0.0, -jnp.inf)
+  return exponent * jnp.log(counts)

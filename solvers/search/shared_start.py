@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from games import PADDING, PublicTree
 from solvers import loop, validation
 from solvers.algorithms.algorithm import Algorithm
+from solvers.algorithms.schedule import Exponent
 from solvers.leaf_values import LeafQuery, LeafValues, encode_for_both
 from solvers.search.batch import Iterates, beliefs_at_leaves, sample_stop
 from solvers.search.policy_start import SearchPolicy
@@ -114,7 +115,7 @@ def sample_starts(
   key: jax.Array,
   num_starts: int,
   *,
-  stop_exponent: float,
+  stop_exponent: Exponent,
   exploration: float,
   warm_start: int = 0,
 ) -> tuple[Roots, jax.Array]:

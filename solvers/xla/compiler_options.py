@@ -23,7 +23,8 @@ class Work(enum.Enum):
 
   PLAIN = "anything else, or compiled for no CPU or inside another program"
   TREES = "trees"
-  NETWORKS = "a network at the leaves"
+  BOARDS = "lines of betting, the last round a few boards at a time"
+  NETWORKS = "a network at the leaves, or lines of one round of betting"
   LOOPS = "loops of small kernels on an accelerator"
 
 
@@ -33,6 +34,9 @@ _WISHES: dict[Work, dict[str, Any]] = {
   # the memory, and the result is as fast or faster. For a network's activations they take twice as
   # long. Later releases have the newer ones alone.
   Work.TREES: {"xla_cpu_use_fusion_emitters": False},
+  # Lines are one sum after another over hands, which fill whole registers as networks do. Of one
+  # round they are few and short, and the newer emitters' programs take two thirds of the time.
+  Work.BOARDS: {"xla_cpu_use_fusion_emitters": False, "xla_cpu_prefer_vector_width": 512},
   # Normalisation and activations use whole registers where they are of 512 bits; XLA's own choice
   # is half of one. CPUs with narrower ones compile to the same as without.
   Work.NETWORKS: {"xla_cpu_prefer_vector_width": 512},
@@ -127,7 +131,7 @@ def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
   """Returns the work of solving a tree, or each of a stack.
 
   Args:
-    tree: the tree or the stack; or lines of betting, which are all sweeps.
+    tree: the tree or the stack; or lines of one round of betting.
     leaf_values: what values its leaves, if it has any.
     *arguments: whatever else is traced where the caller is inside a `jit` of its own.
   """
@@ -138,7 +142,7 @@ def work_of_solving(tree: Any, leaf_values: Any, *arguments: Any) -> Work:
   network = asks and not getattr(leaf_values, "solves_trees", False)
   if not tuning.on_cpu():
     return Work.LOOPS if is_tree and not network else Work.PLAIN
-  return Work.NETWORKS if network else Work.TREES
+  return Work.NETWORKS if network or not is_tree else Work.TREES
 
 
 keep_loops_rolled()

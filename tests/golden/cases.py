@@ -24,6 +24,7 @@ from rebel_jax.agents.agent import make_agent
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.training.setup import make_setup
 from solvers import contrib
+from tests.golden import inventory
 
 Figures = dict[str, np.ndarray]
 EXACT = 1e-9  # of solves in float64
@@ -144,7 +145,7 @@ def measured(name: str) -> dict[str, Any]:
 
 for _name in GAMES:
   add(f"metrics/{_name}", measured, _name)
-for _algorithm in solvers.registered_algorithms():
+for _algorithm in json.loads(inventory.FILE.read_text())["registries"]["algorithms"]:
   add(f"solve/kuhn/{_algorithm}", solved, "kuhn", _algorithm)
 for _name in GAMES:
   for _algorithm in ("predictive_cfr_plus", "linear_optimistic_fictitious_play"):

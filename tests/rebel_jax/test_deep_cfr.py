@@ -14,6 +14,7 @@ import games
 import rebel_jax
 import solvers
 from rebel_jax import evaluate, open_spiel
+from rebel_jax.agents.agent import make_agent
 from rebel_jax.config.config import Config, ConfigError, DeepCFR
 from rebel_jax.evaluation.average_evaluator import AverageEvaluator
 from rebel_jax.runs.options import RunOptions
@@ -192,7 +193,7 @@ def test_a_run_learns_goes_on_bit_by_bit_and_is_measured(tmp_path, capsys):
   theirs = open_spiel.to_tabular_policy(game, measure.tree, policy)
   told = pyspiel.exploitability(open_spiel.load_game(game), theirs)
   assert told == pytest.approx(found["exploitability"], abs=1e-6)
-  agent = rebel_jax.make_agent(policies[0])
+  agent = make_agent(policies[0])
   agent.start(1, 2)
   agent.observe(1)
   moves = {move.action: chance for move, chance in agent.choices().items()}

@@ -15,7 +15,7 @@ from games.poker.lines import make_lines
 from games.testing import check_rules
 from rebel_jax.agents import agent, dealer, match, range_grids
 from rebel_jax.spots import report, solved
-from rebel_jax.tables import acpc, chips, history, players, slumbot
+from rebel_jax.tables import acpc, chips, players, slumbot
 from solvers import contrib, metrics
 from solvers.algorithms.by_boards import ByBoards
 from solvers.growing.continual.grounds import tree_ground
@@ -140,15 +140,15 @@ TABLES = (
   acpc.write_betting, acpc.write_cards, acpc.write_state, acpc.write_log, acpc.HandFollower,
   acpc.play_acpc, acpc.MatchDealer, slumbot.write_move, slumbot.read_actions, slumbot.read_reply,
   slumbot.check_winnings, slumbot.SlumbotClient, chips.make_rules, chips.ChipTable,
-  chips.next_deal, chips.play_hand, chips.play_chip_match, history.check_writable,
-  history.write_history, players.SimpleSeat, players.make_chip_player, TABLE.show, SEAT.start,
+  chips.next_deal, chips.play_hand, chips.play_chip_match, chips.check_writable,
+  chips.write_history, players.SimpleSeat, players.make_chip_player, TABLE.show, SEAT.start,
 )  # fmt: skip
 OF_HANDS = {
   chips.play_hand: dict(hand=HAND),
   TABLE.show: dict(cards=HAND.hole_cards[0]),
   SEAT.start: dict(hole_cards=HAND.hole_cards[0]),
   players.make_chip_player: dict(rules={}),
-  history.write_history: dict(
+  chips.write_history: dict(
     table=chips.play_hand([SEAT, players.SimpleSeat("always_call", RULES)], RULES, HAND)
   ),
 }
@@ -190,7 +190,6 @@ OTHERS = {
   HOLDEM.with_bet: dict(history=(), chips=1500),
   HOLDEM.state_after: dict(history=()),
   make_lines: dict(spot=SPOT.game()),
-  chips.TableRules: dict(deck=DECK, deals=(1,), rules=poker.Betting()),
   chips.hands_of: dict(rules=RULES, num_hands=2, seed=0, duplicate=False),
   TABLE.apply: dict(event=chips.Call(), seat=1),
   solved.prepare: dict(spot=SPOT),

@@ -7,10 +7,13 @@ import jax
 import jax.numpy as jnp
 
 from solvers.algorithms.regret_rules.rule import Siblings
+from solvers.algorithms.schedule import Exponent, Schedule
 
 
-def discount(k: jax.Array, exponent: float) -> jax.Array | float:
+def discount(k: jax.Array, exponent: Exponent) -> jax.Array | float:
   """Returns `k**e / (k**e + 1)`; 1 for e = inf and 0 for e = -inf."""
+  if isinstance(exponent, Schedule):
+    return 1.0 / (1.0 + k ** (-exponent.at(k)))
   if exponent == math.inf:
     return 1.0
   if exponent == -math.inf:
@@ -25,11 +28,12 @@ class DiscountedRegret:
 
   After the k-th instantaneous regrets are added, positive sums are multiplied by
   `k**alpha / (k**alpha + 1)` and negative ones by `k**beta / (k**beta + 1)`.
-  (inf, inf) is vanilla CFR, (inf, -inf) regret matching+, (1, 1) Linear CFR.
+  (inf, inf) is vanilla CFR, (inf, -inf) regret matching+, (1, 1) Linear CFR. Schedules make
+  HS-DCFR.
   """
 
-  alpha: float
-  beta: float
+  alpha: Exponent
+  beta: Exponent
 
   def init(self, zeros: jax.Array) -> jax.Array:
     return zeros
