@@ -2,9 +2,10 @@
 
 In an iteration each player in turn adds the advantages of sampled traversals to its memory, weighed
 by the iteration, and learns its network from scratch. A traversal is of external sampling for all
-of the player's infostates at once: it draws the opponent's infostate and one move for each of its
-infostates, and visits all of the player's moves and of chance's. The player's own policy goes into
-the memory of the average's network wherever moves drawn of it lead, so as often as it gets there.
+deals at once: it draws one move for each of the opponent's infostates, and visits all moves of the
+player and of chance; an infostate weighs the mass of the opponent's that it meets. The player's own
+policy goes into the memory of the average's network wherever moves drawn of it lead, so as often
+as it gets there.
 """
 
 import dataclasses
@@ -76,20 +77,10 @@ class Traversals:
     del table
     return Work.NETWORKS
 
-  def draw(
-    self, key: jax.Array, table: Decisions, policy: jax.Array, player: int
-  ) -> tuple[jax.Array, jax.Array]:
-    """Draws a move for each infostate, `[D, M, H]` of ones and zeros, and the opponent's infostate.
-
-    Returns:
-      The moves and the opponent's weights at the root's infostates, `[H]`, of mean one.
-    """
-    keys = jax.random.split(key)
-    chosen = jax.random.categorical(keys[0], jnp.log(policy), axis=1)
-    moves = jax.nn.one_hot(chosen, policy.shape[1], axis=1, dtype=policy.dtype)
-    belief = jnp.asarray(table.tree.prior)[1 - player].astype(policy.dtype)
-    held = jax.random.categorical(keys[1], jnp.log(belief))
-    return moves, jax.nn.one_hot(held, len(belief), dtype=policy.dtype) / belief[held]
+  def draw(self, key: jax.Array, policy: jax.Array) -> jax.Array:
+    """Draws a move for each infostate: `[D, M, H]` of ones and zeros."""
+    chosen = jax.random.categorical(key, jnp.log(policy), axis=1)
+    return jax.nn.one_hot(chosen, policy.shape[1], axis=1, dtype=policy.dtype)
 
   def samples(
     self, table: Decisions, policy: jax.Array, player: int, key: jax.Array
@@ -110,10 +101,9 @@ class Traversals:
     pair_index = jnp.asarray(table.pair_index)[own]
 
     def traverse(key: jax.Array) -> tuple[jax.Array, ...]:
-      moves, root = self.draw(key, table, policy, player)
-      drawn = problem.split(table.policy(moves))
+      drawn = problem.split(table.policy(self.draw(key, policy)))
       mixed = problem.split(table.policy(policy))
-      reach = problem.own_reach(drawn, opponent, root)
+      reach = problem.own_reach(drawn, opponent)
       there = problem.join(problem.full_reach(reach, opponent))[node]
       mass = problem.pairs.pairs.mass(pair_index, there, player) * possible
       sweep = problem.values_up(mixed, reach, None, player)
