@@ -26,6 +26,9 @@ from solvers.sweeps.problem import per_unit_of_mass
 from solvers.xla import Work
 
 
+_ROUNDING = 1e-6
+
+
 class Samples(NamedTuple):
   """What a memory keeps of infostates that traversals visited; arrays `[E, ...]`.
 
@@ -106,6 +109,8 @@ class Traversals:
       reach = problem.own_reach(drawn, opponent)
       there = problem.join(problem.full_reach(reach, opponent))[node]
       mass = problem.pairs.pairs.mass(pair_index, there, player) * possible
+      # Sums over hands that cancel leave rounding, by which nothing is divided.
+      mass = jnp.where(mass > _ROUNDING * there.sum(axis=1, keepdims=True), mass, 0.0)
       sweep = problem.values_up(mixed, reach, None, player)
       regrets = [problem.advantages(sweep, i, player) for i in range(1, len(mixed))]
       filled = (jnp.zeros_like(y) if x is None else x for x, y in zip([None, *regrets], mixed))
