@@ -37,7 +37,7 @@ from games.poker import (
 from games.poker.lines import Lines, make_lines, round_up
 from rebel_jax import devices
 from rebel_jax.spots import solved as spot
-from solvers.xla.cores import num_cores
+from solvers.xla import num_cores
 
 BETS = {"teh": TEH, "teh_one_bet": dataclasses.replace(TEH, max_raises=1)}
 Suits = Literal["merged", "apart"]

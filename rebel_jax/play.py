@@ -18,7 +18,7 @@ import games
 import solvers
 from games import Game, LiarsDice
 from games.poker import Holdem, betting
-from games.poker.hands import category, evaluate
+from games.poker.cards import category, evaluate
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from rebel_jax import flags
 from rebel_jax.agents.agent import Agent, ChainAgent, make_searcher

@@ -11,7 +11,7 @@ from games.poker.lines import Lines
 from solvers import loop, tuning
 from solvers.algorithms.by_boards import BoardsState, ByBoards
 from solvers.sweeps.lines.parts import AXIS, join_parts, layout, make_parted_problem
-from solvers.xla.compiler_options import Programs, Work
+from solvers.xla import Programs, Work
 
 _EVERYWHERE: Any = PartitionSpec()
 _SHARED: Any = PartitionSpec(AXIS)

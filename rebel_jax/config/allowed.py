@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 import tyro
 
 import solvers
-from games.arguments import is_whole
+from games.arguments import is_whole, unknown_name
 from games.arrays import is_finite
-from games.registry import unknown_name
 
 
 class ConfigError(ValueError):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games.poker import Deck, Holdem
-from games.poker.hands import strengths, suit_masks
+from games.poker.cards import strengths, suit_masks
 from games.poker.holdem import PAID
 from rebel_jax.networks.value import ValueNetwork, product, rearranged, with_roots
 from solvers.sweeps import Showdowns, compatible_mass, make_showdowns, showdown_values

@@ -21,11 +21,10 @@ from games.poker.betting import check_chips
 from games.poker.cards import shares_card
 from games.poker.holdem import CALL, FIRST_BET, FOLD
 from games.poker.lines import Follower, LineMap, Lines, make_lines, round_up
-from games.poker.lines.betting_lines import DECISION, betting_lines
 from games.poker.lines.boards import enumerate_boards, hand_classes, moved_hands, suit_permutations
+from games.poker.lines.lines import DECISION, betting_lines
 from games.poker.lines.rounding import Columns, Shape
-from games.poker.notation.bets import parse_donk, parse_sizes
-from games.poker.notation.ranges import parse_range
+from games.poker.notation import parse_donk, parse_range, parse_sizes
 from rebel_jax.checkpoints import files
 from rebel_jax.config import allowed
 from rebel_jax.config.allowed import ConfigError, in_config_errors

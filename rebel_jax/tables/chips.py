@@ -14,8 +14,7 @@ import numpy as np
 from games.arguments import checked, is_whole, short
 from games.poker import BetSizes, betting
 from games.poker.betting import Betting
-from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck
-from games.poker.hands import evaluate
+from games.poker.cards import NUM_HOLE_CARDS, RANKS, SUITS, Deck, evaluate
 from games.poker.holdem import Holdem
 from solvers import validation
 

@@ -12,8 +12,8 @@ from jax import lax
 from games import PADDING, PublicTree
 from games.public_tree import Array
 from solvers import LeafValues
-from solvers.algorithms.algorithm import Algorithm
-from solvers.algorithms.schedule import Exponent
+from solvers.algorithms.cfr import Algorithm
+from solvers.algorithms.regret_rules import Exponent
 from solvers.search import (
   Roots,
   SearchPolicy,

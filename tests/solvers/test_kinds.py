@@ -256,8 +256,14 @@ REFUSED = [
   (lambda: poker.in_units(HOLDEM, "3"), "chips='3' must be a number"),
   (lambda: poker.in_units(HOLDEM, None), "chips=None must be a number"),
   (lambda: tree_ground(GAME, TREE, share="all"), "share='all' must be a number"),
-  (lambda: check_rules(GAME, num_playouts=-32), "num_playouts=-32 must be from 1 to 1000000"),
-  (lambda: check_rules(GAME, num_playouts=10**9), "num_playouts=1000000000 must be from 1"),
+  (
+    lambda: check_rules(GAME, num_playouts=-32),
+    "num_playouts=-32 must be .* at most 1000000",
+  ),
+  (
+    lambda: check_rules(GAME, num_playouts=10**9),
+    "num_playouts=1000000000 must be an integer",
+  ),
   (lambda: check_rules(GAME, [[1, 2, 3, 4, 5]]), r"states of shape \(1, 5\) must have shape"),
   (
     lambda: contrib.search_rounds(GAME, TREE, POLICY, [POLICY]),
@@ -306,7 +312,7 @@ def test_whether_deals_are_duplicate_is_true_or_false(given):
 
 def test_what_is_registered_is_a_function_by_name():
   for name, constructor in ((None, games.KuhnPoker), ([], games.KuhnPoker), ("another", None)):
-    with pytest.raises(TypeError, match="must be a string, and constructor=.* a function"):
+    with pytest.raises(TypeError, match="must be a (string|function)"):
       games.register(name, constructor)
 
 

@@ -23,7 +23,7 @@ from games.poker.lines import (
 )
 from games.poker.lines.boards import alike_on_river, suit_permutations
 from games.poker.lines.rounding import bucket
-from games.poker.notation.ranges import beliefs_of
+from games.poker.notation import beliefs_of
 from solvers import tuning
 from solvers.algorithms import by_boards
 from solvers.algorithms.by_boards import ByBoards

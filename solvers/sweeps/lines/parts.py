@@ -14,8 +14,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from games.poker.lines.betting_lines import LineLevel
-from games.poker.lines.lines import Group, Lines, Street
+from games.poker.lines.lines import Group, LineLevel, Lines, Street
 from solvers import tuning
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import Ends, Folds, form_of, join_ends, make_folds, make_showdowns

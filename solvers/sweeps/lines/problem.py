@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from games.poker.lines.betting_lines import CLOSED, DECISION, FOLD, SHOWDOWN
-from games.poker.lines.lines import Lines, Street
+from games.poker.lines.lines import CLOSED, DECISION, FOLD, SHOWDOWN, Lines, Street
 from solvers.sweeps import showdowns
 from solvers.sweeps.levels import Levels
 from solvers.sweeps.lines.ends import Dense, Ends, end_values, fold_values, form_of, make_ends
