@@ -25,7 +25,6 @@ from solvers.sweeps import make_problem
 from solvers.sweeps.problem import per_unit_of_mass
 from solvers.xla import Work
 
-
 _ROUNDING = 1e-6
 
 
