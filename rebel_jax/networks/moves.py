@@ -37,7 +37,7 @@ class MoveNetwork(nn.Module):
     return self.trunk(public, jax.nn.one_hot(place, self.num_infostates, dtype=features.dtype))
 
 
-def answers(network: MoveNetwork, params: Any, decisions: Any, which: slice) -> jax.Array:
+def answers(network: nn.Module, params: Any, decisions: Any, which: slice) -> jax.Array:
   """Returns a network's numbers for the moves of all infostates of some decisions: `[D, M, H]`."""
   place = jnp.asarray(decisions.place)[which]
   inputs = (jnp.asarray(x)[which] for x in (decisions.features, decisions.history))

@@ -1,7 +1,6 @@
 """All decisions of a game that is written out, as Deep CFR's networks and memories number them."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +9,6 @@ import numpy as np
 from games import Game, PublicTree, build_public_tree
 from games.public_tree import Array, largest_payoff
 from solvers import node_info
-
-_STATIC: dict[str, Any] = {"metadata": {"static": True}}
 
 
 @jax.tree_util.register_dataclass
@@ -43,7 +40,7 @@ class Decisions:
   edge: Array
   row: Array
   unit: Array
-  first: int = dataclasses.field(**_STATIC)
+  first: int = dataclasses.field(metadata={"static": True})
 
   @property
   def num_subgames(self) -> int:

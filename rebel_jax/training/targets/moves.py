@@ -28,11 +28,6 @@ class MoveExamples(NamedTuple):
   weight: Any
   numbers: Any
 
-  @property
-  def inputs(self) -> tuple[Any, ...]:
-    """Inputs of the network."""
-    return self.features, self.history, self.place
-
 
 def advantage_errors(
   network: MoveNetwork, predicted: jax.Array, examples: MoveExamples
@@ -79,6 +74,7 @@ def maker(name: str) -> TargetMaker:
         numbers=array(network.num_moves),
       ),
       make_examples=_none,
+      num_inputs=3,
       errors=average_errors if name == "average" else advantage_errors,
     )
 
