@@ -428,13 +428,41 @@ class Config:
   def from_dict(cls, fields: dict[str, Any]) -> "Config":
     """Returns the configuration that `to_dict` gave, of an earlier version too.
 
-    Missing settings take their defaults; those that are gone are ignored at theirs.
+    Args:
+      fields: by group; settings that are missing take their defaults; those that are gone, and
+        those of other searches, are ignored at theirs.
 
     Raises:
       ConfigError: there is a setting or group that is not one, or one that is gone with another
         value.
     """
-    return _read(cls(), fields)
+    settings = _ungrouped(fields, "config")
+    if "showdown_inputs" in settings:  # of earlier versions
+      settings["architecture"] = "showdowns" if settings.pop("showdown_inputs") else "mlp"
+    kind: Any = ReBeLSearch
+    if settings.get("simulations"):
+      # Earlier versions saved settings of all kinds, at zero where they had no part.
+      perfect = settings.get("td1_share") if "growing" in fields else "td1_share" in settings
+      kind = PerfectSearch if perfect else GrowingSearch
+    elif set(fields.get("search", ())) == {"alternating"}:
+      kind = DeepCFR
+    for before, now, factor in _RENAMED:
+      value = settings.pop(before, None)
+      if value is not None and kind is not ReBeLSearch:
+        settings[now] = factor * value
+    config = allowed.replace(cls(), search=kind())
+    known = allowed.flat(config)
+    config = allowed.replace(config, **{k: v for k, v in settings.items() if k in known})
+    others = {k: v for other in KINDS for k, v in vars(other()).items()} | _GONE
+    for name in sorted(settings.keys() - known.keys() - _OF_COMMANDS):
+      if name not in others:
+        raise unknown("field", name, known)
+      now = getattr(config.search, name, getattr(config.learning, name, others[name]))
+      if settings[name] != now and (settings[name] != others[name] or name in _PLAYED):
+        raise ConfigError(
+          f"{name}={settings[name]!r} is no setting of {kind.kind} any more; allowed is {now!r}"
+        )
+    return config
 
   @in_config_errors()
   def make_game(self) -> games.Game:
@@ -517,47 +545,6 @@ _GONE: dict[str, Any] = {
   "never_resign": 0.0,
 }
 _PLAYED = ("children", "temperature")
-
-
-def _read(default: Any, fields: Any) -> Any:
-  """Returns the configuration that `allowed.to_dict` made `fields` of.
-
-  Args:
-    default: a `Config` whose settings those that are missing take.
-    fields: by group; settings that are gone, and those of other searches, are ignored at their
-      defaults.
-
-  Raises:
-    ConfigError: there is a setting or group that is not one, or one that is gone with another
-      value.
-  """
-  settings = _ungrouped(fields, "config")
-  if "showdown_inputs" in settings:  # of earlier versions
-    settings["architecture"] = "showdowns" if settings.pop("showdown_inputs") else "mlp"
-  kind: Any = ReBeLSearch
-  if settings.get("simulations"):
-    # Earlier versions saved settings of all kinds, at zero where they had no part.
-    perfect = settings.get("td1_share") if "growing" in fields else "td1_share" in settings
-    kind = PerfectSearch if perfect else GrowingSearch
-  elif set(fields.get("search", ())) == {"alternating"}:
-    kind = DeepCFR
-  for before, now, factor in _RENAMED:
-    value = settings.pop(before, None)
-    if value is not None and kind is not ReBeLSearch:
-      settings[now] = factor * value
-  config = allowed.replace(default, search=kind())
-  known = allowed.flat(config)
-  config = allowed.replace(config, **{k: v for k, v in settings.items() if k in known})
-  others = {k: v for other in KINDS for k, v in vars(other()).items()} | _GONE
-  for name in sorted(settings.keys() - known.keys() - _OF_COMMANDS):
-    if name not in others:
-      raise unknown("field", name, known)
-    now = getattr(config.search, name, getattr(config.learning, name, others[name]))
-    if settings[name] != now and (settings[name] != others[name] or name in _PLAYED):
-      raise ConfigError(
-        f"{name}={settings[name]!r} is no setting of {kind.kind} any more; allowed is {now!r}"
-      )
-  return config
 
 
 def _ungrouped(fields: Any, group: str) -> dict[str, Any]:
