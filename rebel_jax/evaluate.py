@@ -19,7 +19,7 @@ from rebel_jax.agents.belief_agent import StreetSearcher
 from rebel_jax.agents.match import AgentStrategy
 from rebel_jax.checkpoints import checkpoint
 from rebel_jax.config import allowed
-from rebel_jax.config.config import Config, ConfigError
+from rebel_jax.config.config import Config, ConfigError, DeepCFR
 from rebel_jax.evaluation.evaluator import make_evaluator
 from rebel_jax.runs.display import Display
 from rebel_jax.training.setup import made_on_device, make_search
@@ -132,6 +132,8 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
   Raises:
     ConfigError: an option is about exploitability, which is not measured.
   """
+  if isinstance(config.search, DeepCFR):
+    return {}, {}
   if config.grows:
     search = make_search(
       config,
