@@ -192,9 +192,8 @@ _RECIPE: dict[str, Any] = MUON | {
   "uses_per_example": 4.0,
   "buffer_size": 2**19,
   "report_every": 20,
-  # Good with networks that are trained to their end and with those that are not. With the former
-  # beta=0.5, gamma=4 leaves several times less to exploit, with one of the latter seven times more
-  # (docs/results/training.md).
+  # Good with networks that are trained to their end and with those that are not. With one of the
+  # latter beta=0.5, gamma=4 leaves seven times more to exploit (docs/results/training.md).
   "eval_algorithm": "discounted_cfr",
 }
 
