@@ -378,7 +378,14 @@ _ALL = (
   _paper(1, 5),
   _paper(1, 6),
   _paper(2, 3),
-  _small("kuhn_poker", depth=1, examples=200_000, evaluate_every=50_000, final_playthroughs=1_024),
+  _small(
+    "kuhn_poker",
+    depth=1,
+    late_iterations=256,
+    examples=200_000,
+    evaluate_every=50_000,
+    final_playthroughs=1_024,
+  ),
   # Rounds of betting: its card is where values of chips are hardest to learn, and nowhere else is
   # the network asked.
   _small(
