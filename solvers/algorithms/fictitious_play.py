@@ -6,7 +6,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from games.public_tree import payoff_bound
 from solvers import leaf_values as leaves
 from solvers.algorithms.cfr import (
   Algorithm,
@@ -151,7 +150,7 @@ def best_moves(problem: Problem, sweep: Sweep, opponent_reach: Levels, player: i
   no move would be best. The weight falls off over as much again rather than at once, for the same
   reason. Rows that `player` did not move to are one.
   """
-  policy, largest = [], payoff_bound(problem.tree)
+  policy, largest = [], problem.payoff_bound
   for i, values in enumerate(sweep.nodes):
     advantages = problem.advantages(sweep, i, player)
     if advantages is None:
