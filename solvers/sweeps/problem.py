@@ -206,7 +206,7 @@ class Problem:
   @property
   def payoff_bound(self) -> jax.Array:
     """Returns the largest payoff, in chips or units of the game."""
-    return payoff_bound(self.tree)
+    return jnp.asarray(payoff_bound(self.tree))
 
   def with_nature(self, index: int, own: jax.Array, player: int) -> jax.Array:
     """Multiplies `player`'s own reach `[n, H]` of a level by root beliefs and public chance."""
