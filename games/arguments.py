@@ -44,7 +44,10 @@ def is_whole(value: Any, least: float = -np.inf, most: float = np.inf) -> bool:
 def check_integer(name: str, value: Any, *, least: int = 1, most: int = MAX_COUNT) -> int:
   """Returns `value` if it is an integer from `least` to `most`."""
   if not is_whole(value, least, most):
-    raise ValueError(f"{name}={short(value)} must be an integer, at least {least}, at most {most}")
+    known = ", known before tracing" if isinstance(value, jax.core.Tracer) else ""
+    raise ValueError(
+      f"{name}={short(value)} must be an integer, at least {least}, at most {most}{known}"
+    )
   return int(value)
 
 

@@ -74,7 +74,9 @@ class OpenSpielGame(Game):
 
     self._possible = np.zeros((len(nodes), 2, h), bool)
     self._above = np.full((len(nodes), 2, h), -1)
+    self._depth = np.zeros(len(nodes), int)
     for i, node in enumerate(nodes):
+      self._depth[i] = self._depth[node.parent] + 1 if i else 0
       for p in (0, 1):
         numbers = list(_numbers(node, p))
         self._possible[i, p, numbers] = True
@@ -88,9 +90,6 @@ class OpenSpielGame(Game):
     lost = before & ~self._possible[below] & moved[:, None, None]
     self._infostates_change = bool(renamed.any() or lost.any())
     self._fill_tables(game, nodes)
-    self._depth = np.zeros(len(nodes), int)
-    for i, above in enumerate(self._parent[1:], start=1):
-      self._depth[i] = self._depth[above] + 1
 
   def _fill_tables(self, game: pyspiel.Game, nodes: list[SpielNode]) -> None:
     h = self.num_infostates

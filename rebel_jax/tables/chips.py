@@ -318,6 +318,9 @@ class Seated(abc.ABC):
     self.table = ChipTable(rules)
     self.rng = np.random.default_rng(seed)
 
+  def warm_up(self) -> None:  # noqa: B027 - most have nothing to compile
+    """Lets a player that searches compile before anyone waits for it, by two hands of its own."""
+
   @checked
   def start(self, seat: int, hole_cards: Cards) -> None:
     validation.check_player(seat, "seat")

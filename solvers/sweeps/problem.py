@@ -203,9 +203,9 @@ class Problem:
     """Returns both players' `own_reach`."""
     return self.own_reach(policy, 0), self.own_reach(policy, 1)
 
-  @property
-  def payoff_bound(self) -> jax.Array:
-    """Returns the largest payoff, in chips or units of the game."""
+  def payoff_bound(self, index: int) -> jax.Array:
+    """Returns the largest payoff below a level, in the unit of its rows over all reach there."""
+    del index
     return jnp.asarray(payoff_bound(self.tree))
 
   def with_nature(self, index: int, own: jax.Array, player: int) -> jax.Array:
