@@ -354,7 +354,7 @@ def test_rivers_of_a_spot_share_shapes():
       found.add(str(jax.tree.map(np.shape, wide)))
       # Its own columns stay in front (`rebel_jax.spots.study`).
       assert all((x == np.arange(len(x))).all() for x in columns[0])
-  assert [len(found) for found in shapes] == [15, 13, 8]  # as they are, with four digits, and two
+  assert [len(found) for found in shapes] == [15, 13, 2]  # as they are, with four digits, coarse
 
 
 @pytest.mark.parametrize("dense", [True, False])
