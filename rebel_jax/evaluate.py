@@ -105,7 +105,7 @@ def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
     except KeyboardInterrupt as stopped:
       if not stopped.args:
         raise
-      (measured,) = stopped.args  # of the playthroughs so far
+      measured = stopped.args[0]._replace(row=stopped.args[0].row | {"interrupted": True})
     row = measured.row
     if "hands" in row and options.lbr_hands:
       shown.show("local best response", 0.0)
@@ -194,8 +194,7 @@ def _run(options: Options) -> int:
   ]
   titles = "exploitability of the searching agent", "what the searching agent wins"
   flags.say(result, options.json, titles["hands" in result], rows)
-  whole = result.get("playthroughs", options.playthroughs) >= options.playthroughs
-  return 0 if whole else 128 + signal.SIGINT
+  return 128 + signal.SIGINT if "interrupted" in result else 0
 
 
 main = flags.entry(

@@ -15,7 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import Game
-from games.arrays import checked, one, short
+from games.arrays import (
+  Positive,
+  checked,
+  one,
+  short,
+)
 from rebel_jax.agents.belief_agent import MOST_GAMES, Agent, Searcher, StreetSearcher
 from rebel_jax.agents.dealer import (
   Move,
@@ -31,7 +36,7 @@ from rebel_jax.evaluation.average_evaluator import AverageEvaluator
 from rebel_jax.networks.value import NetworkStates
 from rebel_jax.training.chain_play import search_decisions
 from rebel_jax.training.setup import made_on_device, make_ground, make_search, make_state_network
-from solvers import GTCFR, validation
+from solvers import GTCFR
 from solvers.growing import Found, How, PublicState, TreeGround, follow_action, longest_wait
 from solvers.xla import work_on_trees
 
@@ -53,7 +58,7 @@ class ChainSearcher:
     *,
     simulations: int | None = None,
     per_update: float | None = None,
-    num_games: int = 1,
+    num_games: Positive = 1,
     seed: int = 0,
   ):
     """Prepares the searches; the first one compiles.
@@ -70,7 +75,7 @@ class ChainSearcher:
         tree is too large to be written out.
       ValueError: a number is not allowed.
     """
-    self._room = validation.check_integer("num_games", num_games)
+    self._room = num_games
     config = checked_numbers(policy).config
     self.game = game = config.make_game()
     self.settings: GTCFR = make_search(

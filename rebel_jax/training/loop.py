@@ -110,8 +110,8 @@ class Trainer:
 
   def compiled(self, table: Any, state: TrainState, mesh: Mesh) -> jax.stages.Compiled:
     """Returns the program of `run`, which that need not compile again."""
-    program: Any = _runs[self.work(table, mesh)]
-    return program.lower(self, mesh, np.int32(1), table, state).compile()
+    inputs = self, mesh, np.int32(1), table, state
+    return _runs.of(self.work(table, mesh), *inputs).lower(*inputs).compile()
 
   def kept(self, target: Target) -> Any:
     """Returns shapes and dtypes of what the target's buffer holds of an example."""
