@@ -64,15 +64,13 @@ class Shape(NamedTuple):
 @checked
 def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
   """Returns the widths of lines, numbers of hands rounded by `to` and all others by `bucket`."""
-  # Of rivers alike in all but the board, hands that hold a card are now 24 and now 25 at most.
-  holding = functools.partial(bucket, digits=1) if len(lines.streets) == 1 else to
   streets = lines.streets
   boards = tuple(
     tuple(bucket(group.boards) if number else 1 for group in street.groups)
     for number, street in enumerate(streets)
   )
   hands: Any = tuple(tuple((to(x.width(0)), to(x.width(1))) for x in y.groups) for y in streets)
-  holders: Any = tuple(tuple(_holders(group, holding) for group in x.groups) for x in streets)
+  holders: Any = tuple(tuple(_holders(group, to) for group in x.groups) for x in streets)
   dealt = [street.children for street in streets]
   cards: Any = tuple((0, 0) if x is None else tuple(bucket(y.shape[1]) for y in x) for x in dealt)
   flags = tuple(tuple((x.plain, x.same, x.alone) for x in y.groups) for y in streets)
