@@ -46,6 +46,9 @@ class Options:
     seed: Seed of the playthroughs.
     keep: File that keeps the playthroughs sampled so far, so that the same command goes on where it
       was stopped, or with more playthroughs where it ended; made if missing.
+    trajectories: Trajectories of the first search, which rounding decides and all playthroughs
+      share; all are played in each, and exploitability is the mean, its spread the standard
+      deviation of one. None for this machine's alone.
     unsafe: Measure also, as exploitability_average_policy, unsafe search, which plays the average
       policy of each search.
     simulations: Simulations of each search of a network whose searches grow trees; None for
@@ -68,6 +71,7 @@ class Options:
   depth: Annotated[int | str | None, allowed.optional(allowed.depth())] = None
   seed: Annotated[int, allowed.integer(0, 2**32 - 1)] = 0
   keep: Annotated[str | None, allowed.optional(allowed.text("FILE"))] = None
+  trajectories: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
   unsafe: bool = False
   simulations: Annotated[int | None, allowed.optional(allowed.integer(1, 2**20))] = None
   per_update: Annotated[float | None, allowed.optional(allowed.number())] = None
@@ -76,6 +80,9 @@ class Options:
   seeds: Annotated[int | None, allowed.optional(allowed.integer(1, 2**16))] = None
   lbr_hands: Annotated[int, allowed.iterations(0)] = 0
   json: bool = False
+
+
+_EXPLOITABILITY = "keep", "unsafe", "depth", "trajectories"
 
 
 def measure(options: Options, display: Display | None = None) -> dict[str, Any]:
@@ -140,7 +147,7 @@ def _settings(options: Options, config: Config) -> tuple[dict[str, Any], dict[st
     "final_iterations": options.iterations,
     "eval_algorithm": options.algorithm,
   }
-  of_exploitability = {name: getattr(options, name) for name in ("keep", "unsafe", "depth")}
+  of_exploitability = {name: getattr(options, name) for name in _EXPLOITABILITY}
   if not made_on_device(config, config.make_game()):
     return changes, of_exploitability
   for name, value in of_exploitability.items():

@@ -24,7 +24,7 @@ from rebel_jax.config.config import Config, GrowingSearch, PerfectSearch
 from solvers import tuning
 
 # An optimizer that learns several times more of each step and pays for it with time, and inputs
-# that tell small beliefs apart (docs/results/recipe.md).
+# that tell small beliefs apart (docs/results/training.md).
 MUON: dict[str, Any] = {
   "belief_roots": 2,
   "optimizer": "muon",
@@ -177,23 +177,7 @@ def _paper(num_dice: int, num_faces: int) -> Config:
   return config.replace(preset=f"{config.preset}_paper")
 
 
-def _small(preset: str, **settings) -> Config:
-  """A run of about a minute that shows a game being learned."""
-  defaults: dict[str, Any] = dict(
-    game=preset,
-    game_params=(),
-    lanes=32,
-    rows_fraction=1.0,
-    width=64,
-    buffer_size=16_384,
-    examples=20_000,
-    report_every=20,
-    evaluate_every=5_000,
-  )
-  return Config().replace(preset=preset, **(defaults | settings))
-
-
-# Found by measuring, see docs/results/recipe.md: short searches whose start is shared, and whose
+# Found by measuring, see docs/results/training.md: short searches whose start is shared, and whose
 # values are levelled; a deep, narrow network, which learns more than the paper's with two fifths of
 # the multiplications; and a buffer that forgets slowly.
 _RECIPE: dict[str, Any] = MUON | {
@@ -213,6 +197,20 @@ _RECIPE: dict[str, Any] = MUON | {
   # (docs/results/training.md).
   "eval_algorithm": "discounted_cfr",
 }
+
+
+def _small(preset: str, **settings) -> Config:
+  """A run of a minute that shows a game being learned."""
+  defaults: dict[str, Any] = _RECIPE | dict(
+    game=preset,
+    game_params=(),
+    lanes=32,
+    rows_fraction=1.0,
+    batch_size=256,
+    buffer_size=131_072,
+  )
+  return Config().replace(preset=preset, **(defaults | settings))
+
 
 # Larger games: their playthroughs take longer, and what short searches say of single infostates is
 # too wrong for them, so the last quarter of the examples comes of longer ones.
@@ -381,9 +379,20 @@ _ALL = (
   _paper(1, 5),
   _paper(1, 6),
   _paper(2, 3),
-  _small("kuhn_poker", depth=1, examples=10_000),
-  _small("leduc_poker", width=128, rows_fraction=0.7, examples=40_000),
-  _small("rock_paper_scissors", depth=1, examples=10_000),
+  _small("kuhn_poker", depth=1, examples=200_000, evaluate_every=50_000, final_playthroughs=1_024),
+  # Rounds of betting: its card is where values of chips are hardest to learn, and nowhere else is
+  # the network asked.
+  _small(
+    "leduc_poker",
+    depth="stage",
+    level_values=False,
+    lanes=64,
+    batch_size=512,
+    examples=800_000,
+    evaluate_every=200_000,
+    final_playthroughs=256,
+  ),
+  _small("rock_paper_scissors", depth=1, examples=10_000, evaluate_every=5_000),
   _SMALL_TEH_RUN,
   # Half to twice the stack, and bet sizes as in the paper; not the game that is evaluated.
   _SMALL_TEH_RUN.replace(

@@ -391,8 +391,24 @@ _TINY_REBEL = {"rows_fraction": 1.0, "iterations": 8, "final_playthroughs": 2}
 _TINY_GROWING = {"simulations": 4, "eval_iterations": 8, "final_playthroughs": 2}
 
 
+# Small games' presets have had another recipe since; figures are of the one before.
+_BEFORE: dict[str, Any] = {
+  "algorithm": "linear_cfr",
+  "level_values": False,
+  "share_start": False,
+  "activation": "gelu",
+  "belief_roots": 0,
+  "optimizer": "adam",
+  "learning_rate": 1e-3,
+  "eval_algorithm": "linear_cfr",
+}
+_SMALL = {"kuhn_poker": {}, "rock_paper_scissors": {}, "leduc_poker": {"depth": 2}}
+
+
 def tiny(preset: str) -> Config:
   config = PRESETS[preset]
+  if preset in _SMALL:
+    config = config.replace(**_BEFORE | _SMALL[preset])
   kind = _TINY_GROWING if preset.startswith("pog_") else _TINY_REBEL | {"final_iterations": 8}
   return config.replace(**_TINY | kind)
 

@@ -65,7 +65,7 @@ def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
   holders: Any = tuple(tuple(_holders(group, to) for group in x.groups) for x in streets)
   dealt = [street.children for street in streets]
   cards: Any = tuple((0, 0) if x is None else tuple(bucket(y.shape[1]) for y in x) for x in dealt)
-  flags = tuple(tuple((x.plain, x.same) for x in street.groups) for street in streets)
+  flags = tuple(tuple((x.plain, x.same, x.alone) for x in y.groups) for y in streets)
   return Shape(boards, hands, holders, cards, (flags, lines.levels, lines.rakes is None))
 
 
@@ -182,19 +182,16 @@ def _children(
 
 
 def _group(group: Group, boards: int, widths: Any, holders: Any) -> Group:
-  def pad(rows: Any, width: int, value: Any = 0) -> np.ndarray:
-    rows = np.asarray(rows)
-    spare = [(0, width - rows.shape[0]), *[(0, 0)] * (rows.ndim - 1)]
-    return np.pad(rows, spare, constant_values=value)
-
-  def of_each(pair: Any, value: Any = 0) -> Any:
-    return tuple(pad(rows, width, value) for rows, width in zip(pair, widths))
+  def of_each(pair: Any) -> Any:
+    spare = boards - group.boards if group.alone else 0
+    sizes = [((0, spare), (0, width - x.shape[1])) for x, width in zip(pair, widths)]
+    return tuple(np.pad(x, (*n, *[(0, 0)] * (x.ndim - 2))) for x, n in zip(pair, sizes))
 
   twin: Any = []
   for p in (0, 1):
     own = np.asarray(group.twin[p])
     own = np.where(own == group.width(1 - p), widths[1 - p], own)
-    twin.append(pad(own, widths[p], widths[1 - p]))
+    twin.append(np.pad(own, (0, widths[p] - len(own)), constant_values=widths[1 - p]))
   final = None
   if group.final is not None:
     strength: Any = tuple(
