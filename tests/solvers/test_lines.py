@@ -352,9 +352,9 @@ def test_rivers_of_a_spot_share_shapes():
     for found, to in zip(shapes, (lambda n: n, bucket, None)):
       wide, columns = round_up(lines, to)
       found.add(str(jax.tree.map(np.shape, wide)))
-      # Its own columns stay in front (`rebel_jax.spots.tables`).
+      # Its own columns stay in front (`rebel_jax.spots.study`).
       assert all((x == np.arange(len(x))).all() for x in columns[0])
-  assert [len(found) for found in shapes] == [15, 13, 8]  # as they are, with four digits, and two
+  assert [len(found) for found in shapes] == [15, 12, 2]  # as they are, with four digits, and two
 
 
 @pytest.mark.parametrize("dense", [True, False])

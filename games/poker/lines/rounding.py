@@ -23,6 +23,11 @@ def bucket(number: int, digits: int = 4) -> int:
   return -(-number // step) * step
 
 
+def _river(number: int) -> int:
+  """Returns a number of hands of a river that few boards are beyond; so few take no time."""
+  return bucket(max(number, 32), digits=2)
+
+
 class Shape(NamedTuple):
   """How wide lines are; rounds in order, and in them groups of boards.
 
@@ -56,13 +61,15 @@ class Shape(NamedTuple):
 @checked
 def shape_of(lines: Lines, to: Callable[[int], int] = bucket) -> Shape:
   """Returns the widths of lines, numbers of hands rounded by `to` and all others by `bucket`."""
+  # Of rivers alike in all but the board, hands that hold a card are now 24 and now 25 at most.
+  holding = functools.partial(bucket, digits=1) if len(lines.streets) == 1 else to
   streets = lines.streets
   boards = tuple(
     tuple(bucket(group.boards) if number else 1 for group in street.groups)
     for number, street in enumerate(streets)
   )
   hands: Any = tuple(tuple((to(x.width(0)), to(x.width(1))) for x in y.groups) for y in streets)
-  holders: Any = tuple(tuple(_holders(group, to) for group in x.groups) for x in streets)
+  holders: Any = tuple(tuple(_holders(group, holding) for group in x.groups) for x in streets)
   dealt = [street.children for street in streets]
   cards: Any = tuple((0, 0) if x is None else tuple(bucket(y.shape[1]) for y in x) for x in dealt)
   flags = tuple(tuple((x.plain, x.same, x.alone) for x in y.groups) for y in streets)
@@ -92,8 +99,7 @@ def round_up(
     The lines, and for each round and player the column there of each column `[W]`.
   """
   if shape is None:
-    digits = 2 if len(lines.streets) == 1 else 4
-    shape = shape_of(lines, to or functools.partial(bucket, digits=digits))
+    shape = shape_of(lines, to or (_river if len(lines.streets) == 1 else bucket))
   streets: list[Street] = []
   columns: Columns = []
   totals: list[int] = []
