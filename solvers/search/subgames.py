@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from games import CHANCE, PADDING, TERMINAL, Game, PublicTree, build_public_tree, stack_trees
-from games.arguments import checked
+from games.arrays import checked
 from games.public_tree import Array, walk
 from games.template import Templates, fill, fill_states, node_features
 
