@@ -15,7 +15,7 @@ import tyro
 
 import solvers
 from games import CHANCE
-from games.arguments import checked
+from games.arrays import checked
 from games.poker import RANKS, SUITS, BetSizes, Betting, Deck, Holdem, betting
 from games.poker.betting import check_chips
 from games.poker.cards import shares_card

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked
 from games.poker.lines.lines import Final, Group, Lines, Street
 
 # A program takes seconds to compile, a river milliseconds to solve and a turn seconds.

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from games.arguments import checked
+from games.arrays import checked
 from games.build import add_payoff_runs, level_shape
 from games.pairs import DensePairs
 from games.public_tree import (
